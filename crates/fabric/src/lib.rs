@@ -1,0 +1,16 @@
+//! A machine as data: host bridges, ports, functions, links and memories, and who reaches whom.
+//!
+//! A [`Fabric`] comes from `/sys` below a given root, or from a TOML file. [`reach::decide`] mirrors
+//! the Linux kernel's peer-to-peer decision as a pure function that returns its reasons. Discovery
+//! opens nothing outside the root it was given, and nothing here moves data.
+#![forbid(unsafe_code)]
+
+mod bdf;
+mod model;
+
+pub use bdf::{Bdf, BdfError};
+pub use model::{
+    Acs, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, IommuMode, Kernel, Kind, LabBoot,
+    LabDrive, Link, LinkSpeed, Namespace, NvmeController, Origin, P2pMem, Parent, Partition,
+    QueueLimits,
+};

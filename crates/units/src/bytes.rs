@@ -1,0 +1,183 @@
+//! A count of bytes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::ParseError;
+
+/// A size or an offset in bytes; parsed and printed with binary units.
+///
+/// Text: `4096`, `64K`, `64KiB`, `1.5G`. Serialised as an integer; read from an integer or a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+const UNITS: &[(&str, u64)] = &[
+    ("", 1),
+    ("B", 1),
+    ("K", 1 << 10),
+    ("KiB", 1 << 10),
+    ("M", 1 << 20),
+    ("MiB", 1 << 20),
+    ("G", 1 << 30),
+    ("GiB", 1 << 30),
+    ("T", 1 << 40),
+    ("TiB", 1 << 40),
+    ("P", 1 << 50),
+    ("PiB", 1 << 50),
+];
+
+impl Bytes {
+    /// No bytes.
+    pub const ZERO: Self = Self(0);
+
+    /// `n` KiB.
+    ///
+    /// # Panics
+    /// When the result does not fit 64 bits; at compile time in constants.
+    pub const fn kib(n: u64) -> Self {
+        Self(n.checked_mul(1 << 10).expect("size fits 64 bits"))
+    }
+
+    /// `n` MiB.
+    ///
+    /// # Panics
+    /// When the result does not fit 64 bits; at compile time in constants.
+    pub const fn mib(n: u64) -> Self {
+        Self(n.checked_mul(1 << 20).expect("size fits 64 bits"))
+    }
+
+    /// The sum, or `None` when it does not fit.
+    pub fn checked_add(self, other: Self) -> Option<Self> {
+        self.0.checked_add(other.0).map(Self)
+    }
+
+    /// Whether this is a multiple of `unit`; nothing is a multiple of zero but zero.
+    pub fn is_multiple_of(self, unit: Self) -> bool {
+        if unit.0 == 0 { self.0 == 0 } else { self.0 % unit.0 == 0 }
+    }
+
+    /// The largest multiple of `unit` that is not above this.
+    ///
+    /// # Panics
+    /// When `unit` is zero.
+    pub fn round_down(self, unit: Self) -> Self {
+        Self(self.0 / unit.0 * unit.0)
+    }
+
+    /// The smallest multiple of `unit` that is not below this, or `None` when it does not fit.
+    ///
+    /// # Panics
+    /// When `unit` is zero.
+    pub fn round_up(self, unit: Self) -> Option<Self> {
+        self.0.div_ceil(unit.0).checked_mul(unit.0).map(Self)
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// Prints the largest unit that divides the value, else two decimals of the largest unit that fits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [(&str, u64); 5] = [
+            ("PiB", 1 << 50),
+            ("TiB", 1 << 40),
+            ("GiB", 1 << 30),
+            ("MiB", 1 << 20),
+            ("KiB", 1 << 10),
+        ];
+        let Some((name, unit)) = NAMES.into_iter().find(|&(_, unit)| self.0 >= unit) else {
+            return f.pad(&format!("{} B", self.0));
+        };
+        let text = if self.0 % unit == 0 {
+            format!("{} {name}", self.0 / unit)
+        } else {
+            let hundredths = u128::from(self.0) * 100 / u128::from(unit);
+            format!("{}.{:02} {name}", hundredths / 100, hundredths % 100)
+        };
+        f.pad(&text)
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        crate::parse_scaled(text, UNITS, "K, M, G, T (binary) or none for bytes").map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Number(u64),
+            Text(String),
+        }
+        match Form::deserialize(deserializer)? {
+            Form::Number(n) => Ok(Self(n)),
+            Form::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn reads_binary_units() {
+        for (text, value) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("64K", 65536),
+            ("64kib", 65536),
+            ("1.5G", 3 << 29),
+            (" 2 MiB ", 2 << 20),
+            ("16_384", 16384),
+        ] {
+            assert_eq!(text.parse(), Ok(Bytes(value)), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_size() {
+        for text in ["", "K", "-1", "1.", "1..2", "1.3K ", "1 furlong", "99999999999999999999", "0.1"]
+        {
+            assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn prints_the_largest_unit_that_says_it() {
+        assert_eq!(Bytes(512).to_string(), "512 B");
+        assert_eq!(Bytes::mib(64).to_string(), "64 MiB");
+        assert_eq!(Bytes(1536).to_string(), "1.50 KiB");
+    }
+
+    proptest! {
+        #[test]
+        fn number_survives_printing_as_integer(n: u64) {
+            prop_assert_eq!(n.to_string().parse::<Bytes>(), Ok(Bytes(n)));
+        }
+
+        #[test]
+        fn whole_units_survive_printing(n in 0u64..1 << 13, shift in 0u32..6) {
+            let bytes = Bytes(n << (10 * shift));
+            let shown = bytes.to_string();
+            if !shown.contains('.') {
+                prop_assert_eq!(shown.parse::<Bytes>(), Ok(bytes));
+            }
+        }
+
+        #[test]
+        fn rounding_encloses(n in 0u64..u64::MAX / 2, unit in 1u64..1 << 30) {
+            let (n, unit) = (Bytes(n), Bytes(unit));
+            prop_assert!(n.round_down(unit) <= n);
+            prop_assert!(n.round_up(unit).is_some_and(|up| up >= n && up.is_multiple_of(unit)));
+        }
+    }
+}

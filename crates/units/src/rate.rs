@@ -1,0 +1,97 @@
+//! A transfer rate.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::{Bytes, Nanos, ParseError};
+
+/// Bytes per second; parsed and printed with decimal units, as link rates are.
+///
+/// Text: `250M`, `3.2GB/s`, `1000000`. Serialised as an integer; read from an integer or a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+#[serde(transparent)]
+pub struct ByteRate(pub u64);
+
+const UNITS: &[(&str, u64)] = &[
+    ("", 1),
+    ("B/s", 1),
+    ("K", 1_000),
+    ("KB/s", 1_000),
+    ("M", 1_000_000),
+    ("MB/s", 1_000_000),
+    ("G", 1_000_000_000),
+    ("GB/s", 1_000_000_000),
+];
+
+impl ByteRate {
+    /// The mean rate of `bytes` in `elapsed`, or `None` when no time passed or it does not fit.
+    pub fn mean(bytes: Bytes, elapsed: Nanos) -> Option<Self> {
+        let per_second = u128::from(bytes.0) * 1_000_000_000;
+        u64::try_from(per_second.checked_div(u128::from(elapsed.0))?).ok().map(Self)
+    }
+}
+
+impl fmt::Display for ByteRate {
+    /// Prints three significant places of the unit that fits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [(&str, u64); 3] =
+            [("GB/s", 1_000_000_000), ("MB/s", 1_000_000), ("KB/s", 1_000)];
+        let Some((name, unit)) = NAMES.into_iter().find(|&(_, unit)| self.0 >= unit) else {
+            return f.pad(&format!("{} B/s", self.0));
+        };
+        let thousandths = u128::from(self.0) * 1000 / u128::from(unit);
+        let text = match thousandths {
+            100_000.. => format!("{} {name}", thousandths / 1000),
+            10_000.. => format!("{}.{} {name}", thousandths / 1000, thousandths % 1000 / 100),
+            _ => format!("{}.{:02} {name}", thousandths / 1000, thousandths % 1000 / 10),
+        };
+        f.pad(&text)
+    }
+}
+
+impl FromStr for ByteRate {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        crate::parse_scaled(text, UNITS, "K, M, G or KB/s, MB/s, GB/s (decimal)").map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ByteRate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Number(u64),
+            Text(String),
+        }
+        match Form::deserialize(deserializer)? {
+            Form::Number(n) => Ok(Self(n)),
+            Form::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mean_is_bytes_over_time() {
+        let mean = ByteRate::mean(Bytes(3_200_000_000), Nanos(2_000_000_000));
+        assert_eq!(mean, Some(ByteRate(1_600_000_000)));
+        assert_eq!(ByteRate::mean(Bytes(1), Nanos(0)), None);
+    }
+
+    #[test]
+    fn text_is_decimal() {
+        assert_eq!("3.2GB/s".parse(), Ok(ByteRate(3_200_000_000)));
+        assert_eq!("20M".parse(), Ok(ByteRate(20_000_000)));
+        assert!("20MiB/s".parse::<ByteRate>().is_err());
+        assert_eq!(ByteRate(3_938_461_538).to_string(), "3.93 GB/s");
+        assert_eq!(ByteRate(12_345_678).to_string(), "12.3 MB/s");
+        assert_eq!(ByteRate(999).to_string(), "999 B/s");
+    }
+}
