@@ -1,0 +1,10 @@
+//! Tests of the fabric crate through its public face, in one binary because linking costs most.
+
+mod blocks;
+mod decision;
+mod discovery;
+mod kernel_oracle;
+mod machine_files;
+mod machines;
+mod random;
+mod synthetic;
