@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Acs, Fabric, IommuMode, Kind, Origin, Parent};
+use peerlane_fabric::reach::decide;
+use peerlane_fabric::{Acs, Fabric, IommuMode, Kind, MapType, Origin, Parent};
 use peerlane_units::Bytes;
 
 use crate::synthetic::{
@@ -282,10 +283,7 @@ fn a_tree_that_leads_outside_is_not_followed() {
 
 #[test]
 fn this_machine_is_discovered_as_such_and_survives_a_machine_file() {
-    let Ok(mut fabric) = Fabric::discover(Path::new("/")) else {
-        eprintln!("skipped: there is no readable /sys here");
-        return;
-    };
+    let mut fabric = Fabric::discover(Path::new("/")).unwrap();
     assert!(fabric.is_this_machine());
     let read = Fabric::from_toml(&fabric.to_toml()).unwrap();
     assert!(!read.is_this_machine(), "what comes from a file may not move data");
@@ -312,4 +310,50 @@ fn every_captured_tree_gives_the_topology_beside_it() {
         seen += 1;
     }
     assert!(seen > 0, "there are captured trees in {}", folder.display());
+}
+
+#[test]
+fn captured_trees_are_decided_as_their_kernel_decided() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs");
+    for (name, expected) in [
+        ("lab-pair", MapType::BusAddress),
+        ("lab-acs", MapType::NotSupported),
+        ("lab-translating", MapType::BusAddress),
+        ("lab-epyc", MapType::ThroughHostBridge),
+    ] {
+        let fabric = Fabric::discover(&folder.join(name).join("tree")).unwrap();
+        let [a, b, c] = ["a", "b", "c"].map(|serial| fabric.find(serial).unwrap());
+        for initiator in [a, b] {
+            let reach = decide(&fabric, c, initiator);
+            assert_eq!(reach.map, expected, "{name}: {}", reach.summary());
+        }
+    }
+}
+
+#[test]
+fn a_described_machine_and_the_one_booted_from_it_are_decided_alike() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (machine, tree) in [
+        ("pair", "lab-pair"),
+        ("acs", "lab-acs"),
+        ("translating", "lab-translating"),
+        ("epyc", "lab-epyc"),
+    ] {
+        let described = repository.join("machines").join(format!("{machine}.toml"));
+        let described = Fabric::read_machine_file(&described).unwrap();
+        let booted = repository.join("fixtures/sysfs").join(tree).join("tree");
+        let booted = Fabric::discover(&booted).unwrap();
+        for (provider, initiator) in [("c", "a"), ("c", "b"), ("c", "c")] {
+            let between = |fabric: &Fabric| {
+                let [provider, initiator] =
+                    [provider, initiator].map(|name| fabric.find(name).unwrap());
+                let reach = decide(fabric, provider, initiator);
+                (reach.map, reach.distance)
+            };
+            assert_eq!(between(&described), between(&booted), "{machine} {provider} {initiator}");
+        }
+        assert_eq!(described.iommu, booted.iommu, "{machine}");
+        assert_eq!(described.cpu.vendor, booted.cpu.vendor, "{machine}");
+        assert_eq!(described.cpu.family, booted.cpu.family, "{machine}");
+    }
 }
