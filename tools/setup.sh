@@ -102,8 +102,9 @@ candidates() {
         $1 == "Candidate:" && $2 != "(none)" { print name, $2 }'
 }
 
-# Reads the package lists again: the machine's when root, else a private copy, so that an
-# unprivileged user is still told exact names.
+# Reads the package lists again: the machine's when root. An unprivileged user is still told exact
+# names: where the machine's lists do not have what `$1` (whether Rust is needed) asks for, a private
+# copy is read.
 refresh_lists() {
     local lists
     if [[ $EUID == 0 ]]; then
@@ -111,10 +112,10 @@ refresh_lists() {
         apt-get update -qq </dev/null >&2 || say 'packages: apt-get update failed, using the lists that are there'
         return 0
     fi
-    if [[ -n $(candidates gcc) ]]; then return 0; fi
+    if [[ -n $(candidates gcc) && ($1 == no || -n $(rust_package)) ]]; then return 0; fi
     lists=$(cache_folder)/apt-lists
     mkdir -p "$lists/partial"
-    say "packages: this machine has no package lists yet, reading them into $lists"
+    say "packages: the package lists of this machine are old or missing, reading them into $lists"
     apt_lists=(-o "Dir::State::lists=$lists" -o 'Dir::Cache::pkgcache=' -o 'Dir::Cache::srcpkgcache=')
     apt-get "${apt_lists[@]}" -o APT::Update::Post-Invoke= update -qq </dev/null >/dev/null 2>&1 ||
         say 'packages: cannot read the package lists without root'
@@ -192,7 +193,7 @@ prepare_programs() {
         has apt-get || die "programs are missing and this machine has no apt-get" \
             "install by hand what these Debian packages hold: ${packages[*]} cargo rustc" \
             "Rust $(oldest_rust) or later is needed"
-        refresh_lists
+        refresh_lists "$need_rust"
         if [[ $need_rust == yes ]]; then
             rust=$(rust_package)
             [[ -n $rust ]] || die "no package offers Rust $(oldest_rust) or later" \
