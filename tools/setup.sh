@@ -7,7 +7,7 @@
 # removed, except a shared busybox that its static twin replaces. The kernel is only unpacked into a
 # cache folder.
 
-say() { printf '%s\n' "$*" >&2; }
+say() { printf '%s\n' "$@" >&2; }
 
 # Ends with status 2, the program's own status for a failure.
 die() {
