@@ -166,22 +166,28 @@ missing_packages() {
 # Installs packages, or says what to type. Refuses when apt would remove something, because the
 # machine belongs to its user; busybox-static takes the place of busybox, whose commands it has.
 install_packages() {
-    local removed
+    local removed log
     local -a install=(apt-get install -y --no-install-recommends)
     if [[ $EUID != 0 ]]; then
+        rm -rf "$(cache_folder)/apt-lists"
         say '' "error: programs are missing, and installing them needs root" \
             'hint: run these commands, then this script again' '' \
             '    sudo apt-get update' "    sudo ${install[*]} $*"
         exit 2
     fi
+    log=$(cache_folder)/packages.log
+    mkdir -p "$(dirname "$log")"
     say "packages: installing $*"
     removed=$(apt-get -s install --no-install-recommends "$@" 2>/dev/null </dev/null |
         sed -n 's/^Remv \([^ ]*\).*/\1/p') || true
     removed=$(grep -vx busybox <<<"$removed" | xargs) || true
     [[ -z $removed ]] || die "cannot install packages: apt would remove $removed" \
         "if that is fine, run: ${install[*]} $*"
-    DEBIAN_FRONTEND=noninteractive "${install[@]}" -qq -o DPkg::Lock::Timeout=300 \
-        -o Dpkg::Use-Pty=0 "$@" </dev/null >&2 || die "cannot install packages: $*"
+    if ! DEBIAN_FRONTEND=noninteractive "${install[@]}" -qq -o DPkg::Lock::Timeout=300 \
+        -o Dpkg::Use-Pty=0 "$@" </dev/null >"$log" 2>&1; then
+        tail -n 20 "$log" >&2
+        die "cannot install packages: $*" "all that apt said is in $log"
+    fi
 }
 
 prepare_programs() {
