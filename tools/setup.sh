@@ -217,7 +217,8 @@ prepare_programs() {
 running_kernel_serves() {
     local release
     release=$(uname -r)
-    [[ -r /boot/vmlinuz-$release ]] && grep -qsx 'CONFIG_PCI_P2PDMA=y' "/boot/config-$release"
+    [[ -r /boot/vmlinuz-$release || -r /lib/modules/$release/vmlinuz ]] &&
+        grep -qsx 'CONFIG_PCI_P2PDMA=y' "/boot/config-$release" "/lib/modules/$release/config"
 }
 
 # Gives the lab a kernel. Fails, and only warns, when none can be had: what needs one says so.
@@ -225,7 +226,7 @@ prepare_kernel() {
     if [[ -n ${PEERLANE_KERNEL:-} ]]; then
         say "kernel: $PEERLANE_KERNEL, as PEERLANE_KERNEL says"
     elif running_kernel_serves; then
-        say "kernel: /boot/vmlinuz-$(uname -r), the one that runs here"
+        say "kernel: $(uname -r), the one that runs here"
     else
         tools/fetch-kernel >/dev/null
     fi
