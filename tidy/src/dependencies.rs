@@ -1,0 +1,100 @@
+//! Outside crates: each has a row with its reason in `CONTRIBUTING.md`, and its version in one place.
+
+use std::collections::BTreeMap;
+
+use toml::{Table, Value};
+
+use crate::files::File;
+use crate::{Finding, markdown};
+
+/// Heading of `CONTRIBUTING.md` below which the table is.
+pub const SECTION: &str = "Dependencies";
+
+/// Finds outside crates without a row that gives a reason, and rows for crates that are not used.
+#[must_use]
+pub fn check_reasons(root_manifest: &str, contributing: &str) -> Vec<Finding> {
+    let Some(used) = workspace_dependencies(root_manifest) else {
+        return vec![Finding::new("Cargo.toml", 0, "no readable [workspace.dependencies]")];
+    };
+    let text = markdown::section(contributing, SECTION).unwrap_or_default();
+    let mut reasons = BTreeMap::new();
+    for row in markdown::table_rows(text) {
+        let [crates, reason, ..] = row.as_slice() else { continue };
+        for name in markdown::code_words(crates) {
+            reasons.insert(name, *reason);
+        }
+    }
+    let fault = |what: String| Finding::new("CONTRIBUTING.md", 0, what);
+    let mut findings = Vec::new();
+    for name in &used {
+        if reasons.get(name.as_str()).is_none_or(|reason| reason.is_empty()) {
+            findings.push(fault(format!("no reason for the dependency `{name}`")));
+        }
+    }
+    for name in reasons.keys().filter(|name| !used.iter().any(|used| used == *name)) {
+        findings.push(fault(format!("a row for `{name}`, which is not a dependency")));
+    }
+    findings
+}
+
+fn workspace_dependencies(root_manifest: &str) -> Option<Vec<String>> {
+    let manifest: Table = root_manifest.parse().ok()?;
+    let table = manifest.get("workspace")?.get("dependencies")?.as_table()?;
+    Some(table.keys().filter(|name| !name.starts_with("peerlane-")).cloned().collect())
+}
+
+/// Finds dependencies of packages that do not take their version from the workspace.
+#[must_use]
+pub fn check_inherited(files: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
+        // fuzz/ has its own workspace, as cargo-fuzz wants it.
+        if file.path.starts_with("fuzz/") {
+            continue;
+        }
+        let Ok(manifest) = file.text().parse::<Table>() else {
+            findings.push(Finding::new(&file.path, 0, "not a readable manifest"));
+            continue;
+        };
+        for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let Some(dependencies) = manifest.get(kind).and_then(Value::as_table) else { continue };
+            for (name, value) in dependencies {
+                if value.get("workspace").and_then(Value::as_bool) != Some(true) {
+                    let what = format!("`{name}` must be `{name}.workspace = true`");
+                    findings.push(Finding::new(&file.path, 0, what));
+                }
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = "[workspace.dependencies]\npeerlane-units = { path = \"u\" }\nserde = \"1\"\ntoml = \"1\"\n";
+
+    fn page(rows: &str) -> String {
+        format!("## Dependencies\n\n| Crate | Why |\n| --- | --- |\n{rows}\n## After\n")
+    }
+
+    #[test]
+    fn wants_a_reason_for_each_dependency() {
+        let findings = |rows| check_reasons(MANIFEST, &page(rows)).len();
+        assert_eq!(findings("| `serde`, `toml` | reading |\n"), 0);
+        assert_eq!(findings("| `serde` | reading |\n"), 1);
+        assert_eq!(findings("| `serde` | reading |\n| `toml` | |\n"), 1);
+        assert_eq!(findings("| `serde`, `toml`, `gone` | reading |\n"), 1);
+        assert_eq!(check_reasons("not a manifest", "").len(), 1);
+    }
+
+    #[test]
+    fn wants_versions_in_one_place() {
+        let findings = |text| check_inherited(&[File::planted("crates/a/Cargo.toml", text)]).len();
+        assert_eq!(findings("[dependencies]\nserde.workspace = true\n"), 0);
+        assert_eq!(findings("[dev-dependencies]\nserde = \"1\"\n"), 1);
+        assert_eq!(findings("[dependencies]\nserde = { path = \"x\" }\n"), 1);
+        assert_eq!(findings("[broken\n"), 1);
+    }
+}

@@ -1,0 +1,87 @@
+//! Words that this project does not use: the last table of `GLOSSARY.md`.
+
+use crate::files::File;
+use crate::{Finding, markdown};
+
+/// Heading of `GLOSSARY.md` below which the table is.
+pub const SECTION: &str = "Words we do not use";
+
+/// A word or a phrase that is not used, and what is written instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Lower case; a phrase has single spaces.
+    pub phrase: String,
+    /// The right word.
+    pub instead: String,
+}
+
+/// Reads the table: words in backquotes in the first column, the right word in the second.
+#[must_use]
+pub fn read_table(glossary: &str) -> Vec<Refused> {
+    let text = markdown::section(glossary, SECTION).unwrap_or_default();
+    let mut refused = Vec::new();
+    for row in markdown::table_rows(text) {
+        let [words, instead, ..] = row.as_slice() else { continue };
+        for word in markdown::code_words(words) {
+            let phrase = word.to_lowercase();
+            refused.push(Refused { phrase, instead: (*instead).to_owned() });
+        }
+    }
+    refused
+}
+
+/// Finds refused words in Rust, Markdown and TOML files, the glossary itself left out.
+#[must_use]
+pub fn check(refused: &[Refused], files: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let read = files.iter().filter(|file| file.is_one_of(&["rs", "md", "toml"]));
+    for file in read.filter(|file| file.path != "GLOSSARY.md") {
+        for (index, line) in file.text().lines().enumerate() {
+            for word in refused.iter().filter(|word| contains(line, &word.phrase)) {
+                let what = format!("`{}`: write {}", word.phrase, word.instead);
+                findings.push(Finding::new(&file.path, index + 1, what));
+            }
+        }
+    }
+    findings
+}
+
+/// Whether `line` has `phrase` as whole words.
+///
+/// Case does not matter and `_` separates words. A word next to `/` is part of a path, which is not
+/// ours to name (`crates/units/src/lib.rs`).
+#[must_use]
+pub fn contains(line: &str, phrase: &str) -> bool {
+    let line = line.to_lowercase().replace('_', " ");
+    let is_part = |c: char| c.is_alphanumeric() || c == '/';
+    line.match_indices(phrase).any(|(at, _)| {
+        !line[..at].ends_with(is_part) && !line[at + phrase.len()..].starts_with(is_part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "## Words we do not use\n\n| Not | But |\n| --- | --- |\n\
+        | `foo`, `bar` | source, target |\n| `waiting room` | bounce buffer |\n";
+
+    #[test]
+    fn refuses_words_and_parts_of_identifiers() {
+        let refused = read_table(PAGE);
+        assert_eq!(refused.len(), 3);
+        let text = "let foo = 1;\nlet bar_offset = 2;\n// A waiting room.\nlet Foo: u8;\n";
+        let findings = check(&refused, &[File::planted("a.rs", text)]);
+        assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(findings[0].what, "`foo`: write source, target");
+    }
+
+    #[test]
+    fn leaves_paths_longer_words_and_other_files_alone() {
+        let refused = read_table(PAGE);
+        let text = "crates/units/foo/lib.rs foo/main.rs myfoo waiting for room\n";
+        assert_eq!(check(&refused, &[File::planted("a.md", text)]), []);
+        let files = [File::planted("GLOSSARY.md", "foo\n"), File::planted("a.c", "foo\n")];
+        assert_eq!(check(&refused, &files), []);
+    }
+}

@@ -1,0 +1,47 @@
+//! Checks of the repository itself: who depends on whom, where `unsafe` may be, words, sizes, tables.
+//!
+//! Each check is a pure function from text to [`Finding`]s, proven able to fail by planted faults in
+//! its own file; `tests/repository.rs` applies all of them to this repository. The rules are read from
+//! the pages that state them (`ARCHITECTURE.md`, `GLOSSARY.md`, `CONTRIBUTING.md`), so that page and
+//! code cannot drift apart. What the compiler and clippy check is left to them.
+#![forbid(unsafe_code)]
+
+pub mod dependencies;
+pub mod edges;
+pub mod fence;
+pub mod files;
+pub mod glossary;
+pub mod links;
+pub mod markdown;
+pub mod rust;
+pub mod text;
+
+use std::fmt;
+
+/// One violation of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// File, relative to the root of the repository, or the name of a package.
+    pub place: String,
+    /// Line, from 1; 0 when the whole file is meant.
+    pub line: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Finding {
+    /// Makes a finding at a line of a file.
+    pub fn new(place: impl Into<String>, line: usize, what: impl Into<String>) -> Self {
+        Self { place: place.into(), line, what: what.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line == 0 {
+            write!(f, "{}: {}", self.place, self.what)
+        } else {
+            write!(f, "{}:{}: {}", self.place, self.line, self.what)
+        }
+    }
+}

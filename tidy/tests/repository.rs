@@ -1,0 +1,97 @@
+//! The rules of `peerlane-tidy`, applied to this repository.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use peerlane_tidy::{Finding, dependencies, edges, fence, files, glossary, links, markdown, text};
+
+fn root() -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    folder.parent().expect("tidy/ lies in the repository").canonicalize().expect("it is there")
+}
+
+fn page(name: &str) -> String {
+    std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn all_files() -> Vec<files::File> {
+    let files = files::read_all(&root()).expect("the repository can be read");
+    assert!(files.iter().any(|file| file.path == "tidy/tests/repository.rs"), "files are missing");
+    files
+}
+
+#[track_caller]
+fn expect_none(findings: &[Finding]) {
+    let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    assert!(lines.is_empty(), "{} findings:\n{}\n", lines.len(), lines.join("\n"));
+}
+
+#[test]
+fn crates_depend_only_downwards() {
+    let table =
+        edges::read_table(&page("ARCHITECTURE.md")).unwrap_or_else(|fault| panic!("{fault}"));
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--offline", "--no-deps", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata = String::from_utf8(output.stdout).expect("cargo writes UTF-8");
+    let packages = edges::read_packages(&metadata, &root()).expect("cargo prints packages");
+    assert!(packages.iter().any(|package| !package.uses.is_empty()), "no edge was read");
+    expect_none(&edges::check(&table, &packages));
+}
+
+#[test]
+fn unsafe_stays_inside_its_fence() {
+    expect_none(&fence::check(&all_files()));
+}
+
+#[test]
+fn files_are_of_readable_size() {
+    expect_none(&text::check_sizes(&all_files()));
+}
+
+#[test]
+fn lines_end_cleanly() {
+    expect_none(&text::check_whitespace(&all_files()));
+}
+
+#[test]
+fn no_notes_to_self_or_merge_markers_are_left() {
+    expect_none(&text::check_leftovers(&all_files()));
+}
+
+#[test]
+fn no_host_of_a_registry_is_named() {
+    expect_none(&text::check_hosts(&all_files()));
+}
+
+#[test]
+fn words_are_those_of_the_glossary() {
+    let refused = glossary::read_table(&page("GLOSSARY.md"));
+    assert!(!refused.is_empty(), "GLOSSARY.md has no table `{}`", glossary::SECTION);
+    expect_none(&glossary::check(&refused, &all_files()));
+}
+
+#[test]
+fn every_dependency_has_a_reason() {
+    expect_none(&dependencies::check_reasons(&page("Cargo.toml"), &page("CONTRIBUTING.md")));
+}
+
+#[test]
+fn versions_of_dependencies_are_in_one_place() {
+    expect_none(&dependencies::check_inherited(&all_files()));
+}
+
+#[test]
+fn pages_link_to_what_is_there() {
+    expect_none(&links::check(&all_files()));
+}
+
+#[test]
+fn the_changelog_has_a_place_for_what_comes_next() {
+    let changelog = page("CHANGELOG.md");
+    let text = markdown::section(&changelog, "[Unreleased]").unwrap_or_default();
+    assert!(!text.trim().is_empty(), "CHANGELOG.md has no [Unreleased] section");
+}
