@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     }
     let options = Options {
         machine: machine(),
-        drives: Vec::new(),
+        drives: std::env::var("DRIVE_A").map(|p| ("a".to_owned(), p.into())).into_iter().collect(),
         dma: std::env::var_os("DMA").map(Into::into),
         out: std::env::var_os("OUT_DIR").map(Into::into),
         command: std::env::args_os().skip(1).collect(),
