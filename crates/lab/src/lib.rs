@@ -29,4 +29,4 @@ pub use host::{Options, Outcome, run};
 pub use kernel::{KernelImage, find_kernel};
 pub use mark::{LAB_VARIABLE, Phase, mark};
 pub use recorder::{DmaReport, Operation, TargetKind, Transfer};
-pub use tools::find_qemu;
+pub use tools::{find_busybox, find_qemu};

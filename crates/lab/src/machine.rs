@@ -85,6 +85,9 @@ fn base(machine: &Fabric, boot: &LabBoot) -> Result<Vec<String>, LabError> {
         return Err(usage("virtual CPUs must be 1 to 64"));
     }
     let has_iommu = has_iommu(machine);
+    // Virtual CPUs take turns: run at once (`thread=multi`), QEMU 7.2 sometimes executes a breakpoint
+    // that the kernel's code patching has already taken back, and the guest dies of it. Booting is
+    // about a second slower.
     let mut arguments: Vec<String> = [
         "-machine",
         if has_iommu { "q35,kernel-irqchip=split" } else { "q35" },
