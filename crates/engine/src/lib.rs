@@ -6,6 +6,9 @@
 #![deny(unsafe_code)]
 
 mod clock;
+pub mod failure;
+pub mod relay;
+mod request;
 pub mod ring;
 mod watch;
 
