@@ -7,6 +7,7 @@
 
 mod clock;
 pub mod failure;
+mod random;
 pub mod relay;
 mod request;
 pub mod ring;
