@@ -292,9 +292,7 @@ impl<R: Ring> Prover<'_, R> {
         self.step = step;
         let setup = self.setup;
         let (file, file_offset, block, need) = match role {
-            Role::Source => {
-                (setup.source, setup.source_offset, setup.source_block, setup.payload)
-            }
+            Role::Source => (setup.source, setup.source_offset, setup.source_block, setup.payload),
             Role::Target => (setup.target, setup.target_offset, setup.target_block, setup.length),
         };
         let (region, region_offset, memory) = match place {
@@ -386,5 +384,4 @@ impl<R: Ring> Prover<'_, R> {
 }
 
 #[cfg(test)]
-#[path = "prove_tests.rs"]
 mod tests;

@@ -94,7 +94,9 @@ pub struct Mismatch {
 #[non_exhaustive]
 pub enum VerifyError {
     /// The blocks are no powers of two, or the host memory does not hold two pages.
-    #[error("cannot compare source and target: {length} bytes of host memory do not hold two pages")]
+    #[error(
+        "cannot compare source and target: {length} bytes of host memory do not hold two pages"
+    )]
     Shape {
         /// Length of the host memory that there is.
         length: u64,
@@ -292,5 +294,4 @@ impl Mismatch {
 }
 
 #[cfg(test)]
-#[path = "verify_tests.rs"]
 mod tests;
