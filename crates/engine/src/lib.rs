@@ -6,7 +6,13 @@
 #![deny(unsafe_code)]
 
 mod clock;
+pub mod failure;
+pub mod prove;
+mod random;
+pub mod relay;
+mod request;
 pub mod ring;
+pub mod verify;
 mod watch;
 
 pub use clock::{Clock, MonotonicClock};
