@@ -123,3 +123,6 @@ fn warnings_of(
     }
     warnings
 }
+
+#[cfg(test)]
+mod tests;
