@@ -6,12 +6,17 @@
 #![deny(unsafe_code)]
 
 mod clock;
+mod copy;
 pub mod endpoint;
+pub mod failure;
 mod guard;
 mod plan;
+pub mod relay;
+mod request;
 pub mod ring;
 mod watch;
 
 pub use clock::{Clock, MonotonicClock};
+pub use copy::{CopyError, Tools, copy};
 pub use plan::{PlanError, plan};
 pub use watch::{Phase, Watch};

@@ -34,8 +34,11 @@ pub(super) struct Opened {
 pub(super) fn open_source(live: &Live) -> Result<Opened, CopyError> {
     let mut options = OpenOptions::new();
     options.read(true);
-    open(&options, live, OFlags::empty())
-        .map_err(|source| CopyError::File { action: "open", path: live.path.clone(), source })
+    open(&options, live, OFlags::empty()).map_err(|source| CopyError::File {
+        action: "open",
+        path: live.path.clone(),
+        source,
+    })
 }
 
 /// The target of a copy.
@@ -78,7 +81,9 @@ impl Target {
     /// Cuts a file to its length, makes it durable and gives it its name; a device is complete
     /// already.
     pub(super) fn finish(mut self, length: Bytes) -> Result<(), CopyError> {
-        let Place::Beside { path, name, mode, is_finished } = &mut self.place else { return Ok(()) };
+        let Place::Beside { path, name, mode, is_finished } = &mut self.place else {
+            return Ok(());
+        };
         let failed = |action| {
             let path = name.clone();
             move |source| CopyError::File { action, path, source }
@@ -143,14 +148,15 @@ fn open_device(live: &Live) -> Result<Target, CopyError> {
         Ok(opened) => Ok(Target { opened, place: Place::Device }),
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
             Err(CopyError::Refused(vec![Refusal {
-                reason: format!("{} is in use: the kernel refuses to open it exclusively", live.path.display()),
+                reason: format!(
+                    "{} is in use: the kernel refuses to open it exclusively",
+                    live.path.display()
+                ),
                 hint: Some(format!("lsblk {0}; fuser -v {0}", live.path.display())),
                 forceable: false,
             }]))
         }
-        Err(source) => {
-            Err(CopyError::File { action: "open", path: live.path.clone(), source })
-        }
+        Err(source) => Err(CopyError::File { action: "open", path: live.path.clone(), source }),
     }
 }
 

@@ -115,10 +115,8 @@ fn ends_that_are_none_are_errors() {
     let source = |source: &str| plan(&machine("pair"), &Asked { source: source.into(), ..asked() });
     for name in ["cmb:c", "gpu:0", "null", "host"] {
         let error = source(name).expect_err("not an end");
-        let is_refused = matches!(
-            error,
-            PlanError::Endpoint { source: EndpointError::NotPayload { .. }, .. }
-        );
+        let is_refused =
+            matches!(error, PlanError::Endpoint { source: EndpointError::NotPayload { .. }, .. });
         assert!(is_refused && error.hint().is_some(), "{error:?}");
     }
     let error = source("/dev/zebra").expect_err("no such drive");
