@@ -6,7 +6,11 @@
 #![deny(unsafe_code)]
 
 mod clock;
+mod copy;
+pub mod endpoint;
 pub mod failure;
+mod guard;
+mod plan;
 pub mod prove;
 mod random;
 pub mod relay;
@@ -16,4 +20,6 @@ pub mod verify;
 mod watch;
 
 pub use clock::{Clock, MonotonicClock};
+pub use copy::{CopyError, Tools, copy};
+pub use plan::{PlanError, plan};
 pub use watch::{Phase, Watch};
