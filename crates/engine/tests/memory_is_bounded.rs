@@ -1,0 +1,100 @@
+//! A copy of 1 TiB needs no more memory than a copy of 1 GiB.
+//!
+//! The ring here moves nothing and answers at once, so that a tebibyte of requests takes a moment. What
+//! is compared is the most memory the process ever held (`VmHWM`), read after each copy.
+
+use std::collections::VecDeque;
+use std::{fs, io};
+
+use peerlane_engine::MonotonicClock;
+use peerlane_engine::relay::{self, Transfer, relay};
+use peerlane_engine::ring::{Completion, FileId, Operation, PushError, RegionId, Ring};
+use peerlane_results::{MemoryKind, Tail};
+use peerlane_units::Nanos;
+
+const REQUEST: u64 = 1 << 20;
+const SLOTS: u32 = 16;
+
+/// Completes every operation in full.
+#[derive(Default)]
+struct Null {
+    done: VecDeque<Completion>,
+}
+
+impl Ring for Null {
+    type File = ();
+    type Region = ();
+
+    fn attach_file(&mut self, (): ()) -> io::Result<FileId> {
+        Ok(FileId(0))
+    }
+
+    fn attach_region(&mut self, (): ()) -> RegionId {
+        RegionId(0)
+    }
+
+    fn region_length(&self, _: RegionId) -> Option<u64> {
+        Some(REQUEST * u64::from(SLOTS))
+    }
+
+    fn space(&self) -> u32 {
+        4 * SLOTS - self.in_flight()
+    }
+
+    fn push(&mut self, operation: Operation) -> Result<(), PushError> {
+        self.done.push_back(Completion { tag: operation.tag, result: Ok(operation.length) });
+        Ok(())
+    }
+
+    fn submit(&mut self, _: u32, _: Nanos) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<Completion> {
+        self.done.pop_front()
+    }
+
+    fn in_flight(&self) -> u32 {
+        u32::try_from(self.done.len()).unwrap()
+    }
+
+    fn host_bytes(&mut self, _: RegionId) -> Option<&mut [u8]> {
+        None
+    }
+}
+
+fn copy(length: u64) -> u64 {
+    let mut ring = Null::default();
+    let transfer = Transfer {
+        source: FileId(0),
+        target: FileId(0),
+        region: RegionId(0),
+        memory: MemoryKind::P2pmem,
+        source_offset: 0,
+        target_offset: 0,
+        length,
+        request: REQUEST,
+        slots: SLOTS,
+        slot_stride: REQUEST,
+        source_block: 512,
+        target_block: 512,
+        tail: Tail::None,
+        deadline: relay::DEADLINE,
+    };
+    relay(&mut ring, &transfer, &MonotonicClock::start(), &mut ()).unwrap().bytes
+}
+
+fn most_memory_held_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_tebibyte_takes_no_more_memory_than_a_gibibyte() {
+    assert_eq!(copy(1 << 30), 1 << 30);
+    let after_small = most_memory_held_kib();
+    assert_eq!(copy(1 << 40), 1 << 40);
+    let grown = most_memory_held_kib() - after_small;
+    assert!(grown <= 64, "grew by {grown} KiB");
+}
