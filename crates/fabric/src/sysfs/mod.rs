@@ -1,0 +1,56 @@
+//! Discovery: a fabric read from `/sys` and `/proc` below a given root.
+//!
+//! Nothing outside the root is opened. What the reader may not see becomes a value that says so.
+
+mod block;
+
+use std::path::{Path, PathBuf};
+
+pub use block::{BlockDevice, Integrity, ParentDisk};
+
+use crate::Fabric;
+
+/// Why a tree could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DiscoverError {
+    /// A file or directory that must be there is not readable.
+    #[error("cannot read {path}")]
+    Read {
+        /// The path, root included.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file holds something else than it should.
+    #[error("cannot understand {path}: `{text}` is not {expected}")]
+    Malformed {
+        /// The path, root included.
+        path: PathBuf,
+        /// Its content, shortened.
+        text: String,
+        /// What it should hold.
+        expected: &'static str,
+    },
+    /// No block device has this number.
+    #[error("cannot find block device {major}:{minor} below {root}")]
+    NoSuchBlockDevice {
+        /// Where it was looked for.
+        root: PathBuf,
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+}
+
+impl Fabric {
+    /// Reads the machine described by `sys/` and `proc/` below `root`; `/` is this machine.
+    ///
+    /// # Errors
+    /// When there is no readable `sys/` below `root`. Single files that cannot be read are
+    /// `None` or unknown in the result.
+    pub fn discover(root: &Path) -> Result<Self, DiscoverError> {
+        let path = root.join("sys/devices");
+        Err(DiscoverError::Read { path, source: std::io::ErrorKind::Unsupported.into() })
+    }
+}
