@@ -8,6 +8,7 @@
 mod allow_list;
 mod bdf;
 mod fact;
+mod link;
 mod machine_file;
 mod model;
 pub mod reach;
@@ -15,7 +16,8 @@ mod sysfs;
 
 pub use bdf::{Bdf, BdfError};
 pub use fact::Fact;
-pub use machine_file::MachineFileError;
+pub use link::LinkSpeedError;
+pub use machine_file::{MachineFileError, Problem};
 pub use model::{
     Acs, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, IommuMode, Kernel, Kind, LabBoot,
     LabDrive, Link, LinkSpeed, Namespace, NvmeController, Origin, P2pMem, Parent, Partition,
