@@ -1,0 +1,109 @@
+//! `peerlane copy`: moves data and prints the record.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use peerlane_engine::{CopyError, MonotonicClock, Phase, Tools, Watch};
+use peerlane_fabric::Fabric;
+use peerlane_units::Bytes;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::plan;
+use crate::args::CopyArgs;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::{Printer, Progress};
+use crate::render;
+
+/// Copies, or prints the plan with `--dry-run`.
+///
+/// # Errors
+/// When the copy is refused, is not possible here, fails, or left other bytes at the target.
+pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
+    let fabric = Fabric::discover(Path::new("/")).map_err(Tried::to("read this machine"))?;
+    let plan = plan::make(&fabric, &args.transfer.asked())?;
+    if args.dry_run {
+        return plan::show(&plan, printer);
+    }
+    let route = plan.route.map(|route| route.to_string()).unwrap_or_default();
+    let mut reporter = Reporter {
+        printer,
+        progress: Progress::new(printer, &route),
+        stop: stop_flag()?,
+        marks: true,
+    };
+    let mut tools = Tools {
+        clock: &MonotonicClock::start(),
+        watch: &mut reporter,
+        seed: peerlane_engine::random_seed(),
+        deadline: peerlane_engine::DEVICE_DEADLINE,
+    };
+    let result = peerlane_engine::copy(&fabric, &plan, &mut tools);
+    reporter.progress.finish();
+    let record = result.map_err(failure)?;
+    if printer.is_json() {
+        printer.object(&record)?;
+    } else {
+        printer.data(&render::copy(&record))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn failure(error: CopyError) -> Failure {
+    let exit = match &error {
+        CopyError::NotPossible { .. } => Exit::NotPossible,
+        CopyError::Differs { .. } => Exit::Negative,
+        CopyError::Interrupted { .. } => Exit::Interrupted,
+        _ => Exit::Failed,
+    };
+    let hint = error.hint();
+    Failure::new(error).hint(hint).exit(exit)
+}
+
+/// A flag that SIGINT and SIGTERM set; a second signal ends the program at once.
+fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let tried = || Tried::to("listen for signals");
+        let status = Exit::Interrupted.number().into();
+        signal_hook::flag::register_conditional_shutdown(signal, status, Arc::clone(&flag))
+            .map_err(tried())?;
+        signal_hook::flag::register(signal, Arc::clone(&flag)).map_err(tried())?;
+    }
+    Ok(flag)
+}
+
+/// Tells a person and the lab's recorder what the engine does.
+struct Reporter {
+    printer: Printer,
+    progress: Progress,
+    stop: Arc<AtomicBool>,
+    /// Whether marks reach the recorder.
+    marks: bool,
+}
+
+impl Watch for Reporter {
+    fn phase(&mut self, phase: Phase) {
+        let phase = match phase {
+            Phase::Check => peerlane_lab::Phase::Check,
+            Phase::Move => peerlane_lab::Phase::Move,
+        };
+        if let (true, Err(error)) = (self.marks, peerlane_lab::mark(phase)) {
+            self.marks = false;
+            self.printer.warning(&format!("cannot mark phases for the DMA recorder: {error}"));
+        }
+    }
+
+    fn progress(&mut self, done: Bytes, total: Bytes) {
+        self.progress.set(done, total);
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.progress.aside(|| self.printer.warning(text));
+    }
+
+    fn stop_requested(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
