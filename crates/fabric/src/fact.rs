@@ -90,7 +90,7 @@ pub enum Fact {
         /// Its name.
         bridge: String,
     },
-    /// Vendor or device of the host bridge could not be read.
+    /// Vendor, device or place of the host bridge is not known.
     HostBridgeUnknown {
         /// Its name.
         bridge: String,
@@ -193,7 +193,7 @@ impl fmt::Display for Fact {
                  listed"
             ),
             Self::HostBridgeUnknown { bridge } => {
-                write!(f, "vendor and device of host bridge {bridge} are not known")
+                write!(f, "what host bridge {bridge} is, is not known")
             }
         }
     }

@@ -71,6 +71,9 @@ impl Reach {
 
 /// Decides whether and how `initiator` may reach memory of `provider`.
 ///
+/// Map type and distance are the same with the two exchanged, as they are in the kernel; facts and
+/// path come in the other order.
+///
 /// # Panics
 /// When an identifier comes from another fabric.
 pub fn decide(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> Reach {
@@ -234,20 +237,24 @@ fn bridge_forwards(
         return Tri::No;
     };
     let function = fabric.function(id);
-    let may_be_known = function.address.is_some() || function.kind == Kind::RootPort;
-    let (Some(vendor), Some(device), true) = (function.vendor, function.device, may_be_known)
-    else {
+    let (Some(vendor), Some(device)) = (function.vendor, function.device) else {
         facts.push(Fact::HostBridgeUnknown { bridge: name });
         return Tri::Unknown;
     };
+    let counts_anywhere = function.kind == Kind::RootPort;
     let (answer, fact) = match allow_list::look_up(vendor, device, fabric.kernel.version()) {
+        Listing::NotListed => (Tri::No, Fact::HostBridgeNotListed { bridge: name, vendor, device }),
         Listing::SameBridgeOnly if !same_bridge => {
             (Tri::No, Fact::SameBridgeOnly { bridge: name, vendor, device })
+        }
+        Listing::Listed | Listing::SameBridgeOnly
+            if function.address.is_none() && !counts_anywhere =>
+        {
+            (Tri::Unknown, Fact::HostBridgeUnknown { bridge: name })
         }
         Listing::Listed | Listing::SameBridgeOnly => {
             (Tri::Yes, Fact::HostBridgeListed { bridge: name, vendor, device })
         }
-        Listing::NotListed => (Tri::No, Fact::HostBridgeNotListed { bridge: name, vendor, device }),
     };
     facts.push(fact);
     answer
@@ -257,7 +264,8 @@ fn bridge_forwards(
 ///
 /// The kernel takes the first of the root bus; the lowest device and function number is the same
 /// wherever enumeration went in order. It counts only at 00.0 or when it is a root port. Functions
-/// without an address come after those with one, in the order of the description.
+/// without an address come after those with one, in the order of the description; whether such a
+/// one is at 00.0 is for the caller to doubt.
 fn test_device(fabric: &Fabric, bridge: BridgeId) -> Option<FunctionId> {
     let on_root_bus =
         fabric.iter().filter(|(_, function)| function.parent == crate::Parent::Bridge(bridge));

@@ -64,13 +64,14 @@ fn integer_or_text<S: Serializer>(value: u64, serializer: S) -> Result<S::Ok, S:
     }
 }
 
-/// An identifier printed in hexadecimal; `0x8086` with or without quotes.
+/// An identifier of 16 or a class of 24 bits in hexadecimal; `0x8086` with or without quotes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hex<T>(pub(super) T);
 
 impl<T: fmt::LowerHex> Serialize for Hex<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{:#x}", self.0))
+        let width = if size_of::<T>() == size_of::<u16>() { 4 } else { 6 };
+        serializer.collect_str(&format_args!("0x{:0width$x}", self.0))
     }
 }
 

@@ -3,12 +3,19 @@
 //! Nothing outside the root is opened. What the reader may not see becomes a value that says so.
 
 mod block;
+mod config_space;
+mod disk;
+mod functions;
+mod nvme;
+mod system;
+mod tree;
 
 use std::path::{Path, PathBuf};
 
 pub use block::{BlockDevice, Integrity, ParentDisk};
 
-use crate::Fabric;
+use crate::{Fabric, Origin};
+use tree::Tree;
 
 /// Why a tree could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +57,28 @@ impl Fabric {
     /// When there is no readable `sys/` below `root`. Single files that cannot be read are
     /// `None` or unknown in the result.
     pub fn discover(root: &Path) -> Result<Self, DiscoverError> {
-        let path = root.join("sys/devices");
-        Err(DiscoverError::Read { path, source: std::io::ErrorKind::Unsupported.into() })
+        let tree = Tree::new(root);
+        let devices = Path::new("sys/devices");
+        tree.names(devices)
+            .map_err(|source| DiscoverError::Read { path: tree.full(devices), source })?;
+        let is_this_machine = root == Path::new("/");
+        let found = functions::walk(&tree);
+        let has_p2pmem = found.functions.iter().any(|function| function.p2pmem.is_some());
+        Ok(Self {
+            name: tree
+                .word(Path::new("proc/sys/kernel/hostname"))
+                .unwrap_or_else(|| "machine".to_owned()),
+            origin: if is_this_machine {
+                Origin::ThisMachine
+            } else {
+                Origin::Tree(root.to_owned())
+            },
+            kernel: system::kernel(&tree, has_p2pmem),
+            cpu: system::cpu(&tree),
+            iommu: system::iommu(&tree, is_this_machine),
+            bridges: found.bridges,
+            functions: found.functions,
+            lab: None,
+        })
     }
 }
