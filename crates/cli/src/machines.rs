@@ -93,7 +93,7 @@ pub(crate) fn find(wanted: &Path) -> Result<Description, Failure> {
     }
     let what = if is_name { "no machine has this name" } else { "there is no such file" };
     Err(Tried::to(format!("find machine {}", wanted.display()))(what)
-        .hint("peerlane lab machines".to_owned()))
+        .hint("`peerlane lab machines` lists the names that are known".to_owned()))
 }
 
 /// Every description that can be named: those of `folder`, or else of `./machines` and built in.

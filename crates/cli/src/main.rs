@@ -24,7 +24,7 @@ use exit::Exit;
 use printer::Printer;
 
 fn main() -> ExitCode {
-    if is_guest_init() {
+    if peerlane_lab::is_guest() {
         return peerlane_lab::guest_main();
     }
     let words: Vec<OsString> = std::env::args_os().collect();
@@ -50,12 +50,6 @@ fn run(words: &[OsString], plain: Printer) -> Exit {
         printer.failure(&failure);
         failure.status()
     })
-}
-
-fn is_guest_init() -> bool {
-    let called_init =
-        || std::env::args_os().next().is_some_and(|name| name.as_encoded_bytes().ends_with(b"init"));
-    std::process::id() == 1 && called_init()
 }
 
 /// The colour asked for, found before the words are parsed, since parsing them may fail.

@@ -37,7 +37,7 @@ pub(crate) struct MachineArgs {
     #[arg(long = "drive", value_name = "NAME=IMAGE")]
     pub(crate) drives: Vec<DriveArg>,
     /// Kernel to boot, built with CONFIG_PCI_P2PDMA
-    #[arg(long, value_name = "FILE", env = "PEERLANE_KERNEL")]
+    #[arg(long, value_name = "FILE", env = "PEERLANE_KERNEL", hide_env_values = true)]
     pub(crate) kernel: Option<PathBuf>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct ShellArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DemoArgs {
     /// Kernel to boot, built with CONFIG_PCI_P2PDMA
-    #[arg(long, value_name = "FILE", env = "PEERLANE_KERNEL")]
+    #[arg(long, value_name = "FILE", env = "PEERLANE_KERNEL", hide_env_values = true)]
     pub(crate) kernel: Option<PathBuf>,
     /// Keep images, records and recorder output in this directory
     #[arg(long, value_name = "DIR")]

@@ -12,11 +12,11 @@ Examples:
   peerlane topo --format toml > machine.toml
   peerlane topo --machine pair")]
 pub(crate) struct TopoArgs {
-    #[command(flatten)]
-    pub(crate) fabric: FabricArgs,
     /// Form of the output: a tree, one object (as --json), or a machine file
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub(crate) format: TopoFormat,
+    #[command(flatten)]
+    pub(crate) fabric: FabricArgs,
 }
 
 /// Form of the output.
