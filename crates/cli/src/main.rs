@@ -12,6 +12,7 @@ mod exit;
 mod machines;
 mod printer;
 mod render;
+mod signals;
 
 use std::ffi::OsString;
 use std::panic;

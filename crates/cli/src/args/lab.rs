@@ -44,7 +44,7 @@ pub(crate) struct MachineArgs {
 /// Arguments of `peerlane lab run`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-In the guest, drives are /dev/lab/NAME, and what the command leaves in $OUT comes back with --out.
+In the guest the command runs as root; drives are /dev/lab/NAME, and what the command leaves in $OUT comes back with --out.
 
 Examples:
   peerlane lab run --machine pair -- peerlane topo
@@ -59,6 +59,9 @@ pub(crate) struct RunArgs {
     /// Put what the command leaves in $OUT into this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Keep what the guest's kernel printed in this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) console: Option<PathBuf>,
     /// Seconds after which the machine is stopped
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,

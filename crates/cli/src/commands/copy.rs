@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use peerlane_engine::{CopyError, MonotonicClock, Phase, Tools, Watch};
 use peerlane_fabric::Fabric;
 use peerlane_units::Bytes;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::plan;
 use crate::args::CopyArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::{Printer, Progress};
-use crate::render;
+use crate::{render, signals};
 
 /// Copies, or prints the plan with `--dry-run`.
 ///
@@ -30,7 +29,7 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     let mut reporter = Reporter {
         printer,
         progress: Progress::new(printer, &route),
-        stop: stop_flag()?,
+        stop: signals::stop_flag()?,
         marks: true,
     };
     let mut tools = Tools {
@@ -59,19 +58,6 @@ fn failure(error: CopyError) -> Failure {
     };
     let hint = error.hint();
     Failure::new(error).hint(hint).exit(exit)
-}
-
-/// A flag that SIGINT and SIGTERM set; a second signal ends the program at once.
-fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        let tried = || Tried::to("listen for signals");
-        let status = Exit::Interrupted.number().into();
-        signal_hook::flag::register_conditional_shutdown(signal, status, Arc::clone(&flag))
-            .map_err(tried())?;
-        signal_hook::flag::register(signal, Arc::clone(&flag)).map_err(tried())?;
-    }
-    Ok(flag)
 }
 
 /// Tells a person and the lab's recorder what the engine does.

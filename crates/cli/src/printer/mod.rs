@@ -130,13 +130,14 @@ impl Printer {
         }
     }
 
-    /// Passes on what a command in the lab wrote.
-    ///
-    /// # Errors
-    /// As [`Printer::data`].
-    pub(crate) fn pass_on(self, stdout: &[u8], stderr: &[u8]) -> Result<(), Failure> {
-        let _ = io::stderr().lock().write_all(stderr);
-        finish(io::stdout().lock().write_all(stdout))
+    /// Takes what a command in the lab writes to its standard output, byte for byte.
+    pub(crate) fn pass_on_stdout(self) -> PassOn<io::Stdout> {
+        PassOn(io::stdout())
+    }
+
+    /// Takes what a command in the lab writes to its standard error, byte for byte.
+    pub(crate) fn pass_on_stderr(self) -> PassOn<io::Stderr> {
+        PassOn(io::stderr())
     }
 
     fn stdout(self, text: &str) -> Result<(), Failure> {
@@ -164,6 +165,25 @@ fn finish(result: io::Result<()>) -> Result<(), Failure> {
             Err(Tried::to("write to standard output")(error))
         }
         _ => Ok(()),
+    }
+}
+
+/// Passes bytes on; a reader that goes away is no error.
+pub(crate) struct PassOn<T>(T);
+
+impl<T: Write> Write for PassOn<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            result => result,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result,
+        }
     }
 }
 
