@@ -6,6 +6,8 @@
 #![deny(unsafe_code)]
 
 mod clock;
+pub mod endpoint;
+mod guard;
 pub mod ring;
 mod watch;
 

@@ -1,0 +1,85 @@
+//! Endpoints of a machine that is only described: its drives, by name.
+
+use std::path::Path;
+
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Namespace, QueueLimits};
+use peerlane_results::{EndpointFacts, EndpointKind};
+use peerlane_units::Bytes;
+
+use super::{Endpoint, EndpointError, drive_name, peer, request_host, request_p2p};
+
+/// Finds a drive by `a`, `nvme0n1`, `/dev/nvme0n1`, `/dev/lab/a` or a PCI address.
+pub(super) fn inspect(fabric: &Fabric, path: &Path) -> Result<Endpoint, EndpointError> {
+    let typed = path.display().to_string();
+    let name = strip_device_directory(&typed);
+    let (id, function) = fabric
+        .find(name)
+        .map(|id| (id, fabric.function(id)))
+        .filter(|(_, function)| function.kind == Kind::Nvme)
+        .ok_or_else(|| unknown(fabric, &typed))?;
+    let (namespace, size) = space_called(function, name)?;
+    Ok(Endpoint { facts: facts(fabric, id, name, namespace, size), initiator: Some(id), live: None })
+}
+
+/// The name of a device as functions and namespaces are called.
+pub(crate) fn strip_device_directory(typed: &str) -> &str {
+    typed.strip_prefix("/dev/lab/").or_else(|| typed.strip_prefix("/dev/")).unwrap_or(typed)
+}
+
+fn unknown(fabric: &Fabric, typed: &str) -> EndpointError {
+    let drives = fabric
+        .functions
+        .iter()
+        .filter(|function| function.kind == Kind::Nvme)
+        .map(|function| function.name.clone())
+        .collect();
+    EndpointError::UnknownDrive { name: typed.to_owned(), machine: fabric.name.clone(), drives }
+}
+
+/// The namespace that a name means, and the capacity of it or of the partition named.
+fn space_called<'a>(
+    function: &'a Function,
+    name: &str,
+) -> Result<(&'a Namespace, Bytes), EndpointError> {
+    let namespaces = function.nvme.as_ref().map_or(&[][..], |nvme| &nvme.namespaces);
+    for namespace in namespaces {
+        if namespace.name.as_deref() == Some(name) {
+            return Ok((namespace, namespace.size));
+        }
+        if let Some(partition) = namespace.partitions.iter().find(|part| part.name == name) {
+            return Ok((namespace, partition.size));
+        }
+    }
+    match namespaces {
+        [namespace] => Ok((namespace, namespace.size)),
+        _ => Err(EndpointError::NotOneNamespace {
+            name: name.to_owned(),
+            namespaces: namespaces.iter().filter_map(|one| one.name.clone()).collect(),
+        }),
+    }
+}
+
+fn facts(
+    fabric: &Fabric,
+    id: FunctionId,
+    name: &str,
+    namespace: &Namespace,
+    size: Bytes,
+) -> EndpointFacts {
+    let function = fabric.function(id);
+    let limits: QueueLimits = namespace.limits;
+    let refusal = peer::kernel_refusal(&fabric.kernel);
+    EndpointFacts {
+        path: namespace.name.as_ref().map_or_else(|| name.to_owned(), |_| format!("/dev/{name}")),
+        kind: EndpointKind::BlockDevice,
+        size,
+        block: limits.logical_block,
+        request_host: request_host(limits.max_request),
+        request_p2p: refusal.is_none().then(|| request_p2p(limits)),
+        device: namespace.name.clone().or_else(|| Some(function.name.clone())),
+        address: function.address.map(|address| address.to_string()),
+        drive: drive_name(fabric, id),
+        file_system: None,
+        refusal,
+    }
+}

@@ -1,0 +1,110 @@
+//! Why something cannot be an end of a copy.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::Notation;
+
+/// Why something cannot be an end of a copy.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// A memory or a device without blocks, where a file or a block device is needed.
+    #[error("`{notation}` cannot be an end of a copy: it is no file or block device")]
+    NotPayload {
+        /// What was typed.
+        notation: Notation,
+    },
+    /// Nothing is at the path.
+    #[error("{path} does not exist")]
+    Missing {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The directory that a new file would be in is not there.
+    #[error("cannot make {path}: there is no directory {directory}")]
+    NoDirectory {
+        /// The path.
+        path: PathBuf,
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// A symbolic link that leads nowhere.
+    #[error("{path} is a symbolic link to nothing")]
+    DanglingLink {
+        /// The link.
+        path: PathBuf,
+    },
+    /// Something else than a regular file or block device.
+    #[error("{path} is a {what}, not a regular file or block device")]
+    WrongKind {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// No device of the machine is called that.
+    #[error("machine {machine} has no drive `{name}`")]
+    UnknownDrive {
+        /// What was typed.
+        name: String,
+        /// The machine.
+        machine: String,
+        /// The drives that it has.
+        drives: Vec<String>,
+    },
+    /// A device that has no namespace, or several of which one must be named.
+    #[error("`{name}` names {} namespaces, not one", namespaces.len())]
+    NotOneNamespace {
+        /// What was typed.
+        name: String,
+        /// Its namespaces.
+        namespaces: Vec<String>,
+    },
+    /// The system refused to say what is there.
+    #[error("cannot look at {path}")]
+    Inspect {
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// sysfs does not show the device.
+    #[error("cannot look at block device {path}")]
+    Device {
+        /// The path.
+        path: PathBuf,
+        /// What discovery said.
+        source: peerlane_fabric::DiscoverError,
+    },
+}
+
+impl EndpointError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotPayload { notation: Notation::Cmb(name) } => Some(format!(
+                "device memory lies between source and target: name it with `--via cmb:{name}`"
+            )),
+            Self::NotPayload { notation: Notation::Host } => {
+                Some("for a copy through host memory use `--route host`".to_owned())
+            }
+            Self::NotPayload { .. } => {
+                Some("GPU, FPGA and null ends are not supported yet".to_owned())
+            }
+            Self::NoDirectory { directory, .. } => {
+                Some(format!("mkdir -p {}", directory.display()))
+            }
+            Self::WrongKind { path, what: "directory" } => Some(format!(
+                "name a file in it, such as {}",
+                path.join("NAME").display()
+            )),
+            Self::UnknownDrive { drives, .. } if !drives.is_empty() => {
+                Some(format!("its drives are {}", drives.join(", ")))
+            }
+            Self::NotOneNamespace { namespaces, .. } if !namespaces.is_empty() => {
+                Some(format!("name one of {}", namespaces.join(", ")))
+            }
+            _ => None,
+        }
+    }
+}

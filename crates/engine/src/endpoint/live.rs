@@ -1,0 +1,297 @@
+//! Endpoints of this machine: block devices and regular files, by path.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use peerlane_fabric::{Bdf, BlockDevice, Fabric, FunctionId, Kind, QueueLimits};
+use peerlane_results::{EndpointFacts, EndpointKind};
+use peerlane_units::Bytes;
+use rustix::fs::{AtFlags, CWD, Statx, StatxAttributes, StatxFlags};
+
+use super::peer::{self, FileTraits};
+use super::{Endpoint, EndpointError, Live, Node, Role, drive_name, request_host, request_p2p};
+use crate::guard::{Mount, System};
+
+/// Block size assumed where neither file system nor device tells.
+const BLOCK_DEFAULT: Bytes = Bytes::kib(4);
+/// File systems that live in memory or work without direct I/O; newer kernels accept `O_DIRECT` on
+/// tmpfs and use the page cache all the same.
+const WITHOUT_DIRECT: &[&str] =
+    &["tmpfs", "ramfs", "rootfs", "hugetlbfs", "squashfs", "proc", "sysfs", "devtmpfs"];
+/// `FS_NOCOW_FL` of `include/uapi/linux/fs.h`: on btrfs, data without checksums.
+const NOCOW: rustix::fs::IFlags = rustix::fs::IFlags::NOCOW;
+
+pub(super) fn inspect(
+    system: &System,
+    fabric: &Fabric,
+    typed: &Path,
+    role: Role,
+) -> Result<Endpoint, EndpointError> {
+    let typed = device_path(fabric, typed)?;
+    match fs::canonicalize(&typed) {
+        Ok(path) => existing(system, fabric, path, role),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => missing(system, fabric, &typed, role),
+        Err(source) => Err(EndpointError::Inspect { path: typed, source }),
+    }
+}
+
+/// The device node of a drive that is named by its PCI address; any other path unchanged.
+fn device_path(fabric: &Fabric, typed: &Path) -> Result<PathBuf, EndpointError> {
+    let Some(name) = typed.to_str().filter(|text| text.parse::<Bdf>().is_ok()) else {
+        return Ok(typed.to_owned());
+    };
+    if typed.exists() {
+        return Ok(typed.to_owned());
+    }
+    let function = fabric.find(name).map(|id| fabric.function(id));
+    let nvme = function.and_then(|function| function.nvme.as_ref()).ok_or_else(|| {
+        let drives = fabric.functions.iter().filter(|function| function.kind == Kind::Nvme);
+        EndpointError::UnknownDrive {
+            name: name.to_owned(),
+            machine: fabric.name.clone(),
+            drives: drives.map(|function| function.name.clone()).collect(),
+        }
+    })?;
+    let names: Vec<String> = nvme.namespaces.iter().filter_map(|one| one.name.clone()).collect();
+    match names.as_slice() {
+        [one] => Ok(Path::new("/dev").join(one)),
+        _ => Err(EndpointError::NotOneNamespace { name: name.to_owned(), namespaces: names }),
+    }
+}
+
+fn existing(
+    system: &System,
+    fabric: &Fabric,
+    path: PathBuf,
+    role: Role,
+) -> Result<Endpoint, EndpointError> {
+    let metadata = fs::metadata(&path)
+        .map_err(|source| EndpointError::Inspect { path: path.clone(), source })?;
+    let kind = metadata.file_type();
+    if kind.is_block_device() {
+        return block_device(system, fabric, path, metadata.rdev(), role);
+    }
+    if kind.is_file() {
+        return file(system, fabric, path, role);
+    }
+    let what = match kind {
+        _ if kind.is_dir() => "directory",
+        _ if kind.is_char_device() => "character device",
+        _ if kind.is_fifo() => "pipe",
+        _ if kind.is_socket() => "socket",
+        _ => "special file",
+    };
+    Err(EndpointError::WrongKind { path, what })
+}
+
+fn block_device(
+    system: &System,
+    fabric: &Fabric,
+    path: PathBuf,
+    number: u64,
+    role: Role,
+) -> Result<Endpoint, EndpointError> {
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let device = BlockDevice::read(system.root(), major, minor)
+        .map_err(|source| EndpointError::Device { path: path.clone(), source })?;
+    let initiator = initiator(fabric, &device);
+    let refusal = peer::kernel_refusal(&fabric.kernel)
+        .or_else(|| peer::device_refusal(&device, &fabric.kernel, role, None));
+    let facts = EndpointFacts {
+        path: path.display().to_string(),
+        kind: EndpointKind::BlockDevice,
+        size: device.size,
+        block: device.limits.logical_block,
+        request_host: request_host(device.limits.max_request),
+        request_p2p: refusal.is_none().then(|| request_p2p(device.limits)),
+        device: Some(device.name.clone()),
+        address: device.function.map(|address| address.to_string()),
+        drive: initiator.and_then(|id| drive_name(fabric, id)),
+        file_system: None,
+        refusal,
+    };
+    let live = Live { path, node: Node::Block, device: Some(device), is_direct: true };
+    Ok(Endpoint { facts, initiator, live: Some(live) })
+}
+
+fn file(
+    system: &System,
+    fabric: &Fabric,
+    path: PathBuf,
+    role: Role,
+) -> Result<Endpoint, EndpointError> {
+    let flags = StatxFlags::BASIC_STATS | StatxFlags::DIOALIGN;
+    let statx = rustix::fs::statx(CWD, &path, AtFlags::empty(), flags)
+        .map_err(|errno| EndpointError::Inspect { path: path.clone(), source: errno.into() })?;
+    let device = (statx.stx_dev_major, statx.stx_dev_minor);
+    let ground = Ground::of(system, &path, device);
+    let alignment = direct_alignment(&statx);
+    let is_direct = alignment.map_or_else(|| ground.may_be_direct(), |alignment| alignment > 0);
+    let traits = FileTraits {
+        is_direct,
+        is_encrypted: statx.stx_attributes.contains(StatxAttributes::ENCRYPTED),
+        is_verity: statx.stx_attributes.contains(StatxAttributes::VERITY),
+        is_compressed: statx.stx_attributes.contains(StatxAttributes::COMPRESSED),
+        is_nodatacow: ground.kind == "btrfs" && is_nocow(&path),
+    };
+    let block = alignment.map(|alignment| Bytes(u64::from(alignment)));
+    let node = Node::File { device, inode: statx.stx_ino };
+    Ok(ground.endpoint(fabric, path, role, File { size: Bytes(statx.stx_size), block, traits, node }))
+}
+
+/// A target that is to be made.
+fn missing(
+    system: &System,
+    fabric: &Fabric,
+    typed: &Path,
+    role: Role,
+) -> Result<Endpoint, EndpointError> {
+    if fs::symlink_metadata(typed).is_ok() {
+        return Err(EndpointError::DanglingLink { path: typed.to_owned() });
+    }
+    let name = typed.file_name().filter(|_| role == Role::Target);
+    let Some(name) = name else {
+        return Err(EndpointError::Missing { path: typed.to_owned() });
+    };
+    let parent = match typed.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let no_directory = || EndpointError::NoDirectory {
+        path: typed.to_owned(),
+        directory: parent.to_owned(),
+    };
+    let directory = fs::canonicalize(parent).map_err(|_| no_directory())?;
+    let metadata = fs::metadata(&directory)
+        .map_err(|source| EndpointError::Inspect { path: directory.clone(), source })?;
+    if !metadata.is_dir() {
+        return Err(no_directory());
+    }
+    let number = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
+    let ground = Ground::of(system, &directory, number);
+    let traits = FileTraits {
+        is_direct: ground.may_be_direct(),
+        is_encrypted: false,
+        is_verity: false,
+        is_compressed: false,
+        is_nodatacow: ground.kind == "btrfs" && is_nocow(&directory),
+    };
+    let file = File { size: Bytes::ZERO, block: None, traits, node: Node::NewFile };
+    Ok(ground.endpoint(fabric, directory.join(name), role, file))
+}
+
+/// What is known of a file.
+struct File {
+    size: Bytes,
+    /// Alignment of direct I/O as the file system says it.
+    block: Option<Bytes>,
+    traits: FileTraits,
+    node: Node,
+}
+
+/// The file system that a path lies on, and the device below it.
+struct Ground {
+    kind: String,
+    device: Option<BlockDevice>,
+}
+
+impl Ground {
+    fn of(system: &System, path: &Path, number: (u32, u32)) -> Self {
+        let mounts = system.mounts();
+        let mount = mount_of(&mounts, path);
+        // Major 0 is a number without a device behind it: btrfs, overlay, tmpfs, network.
+        let number = if number.0 == 0 {
+            mount.and_then(|mount| system.number(mount.source_name()?))
+        } else {
+            Some(number)
+        };
+        let device = number
+            .and_then(|(major, minor)| BlockDevice::read(system.root(), major, minor).ok());
+        Self { kind: mount.map_or_else(|| "unknown".to_owned(), |mount| mount.kind.clone()), device }
+    }
+
+    fn may_be_direct(&self) -> bool {
+        !WITHOUT_DIRECT.contains(&self.kind.as_str())
+    }
+
+    fn endpoint(self, fabric: &Fabric, path: PathBuf, role: Role, file: File) -> Endpoint {
+        let limits = self.device.as_ref().map(|device| device.limits);
+        let initiator = self.device.as_ref().and_then(|device| initiator(fabric, device));
+        let refusal = self.refusal(fabric, role, file.traits);
+        // Without direct I/O the page cache takes any length and offset.
+        let block = match limits {
+            _ if !file.traits.is_direct => Bytes(1),
+            _ if file.block.is_some() => file.block.unwrap_or(BLOCK_DEFAULT),
+            Some(limits) => limits.logical_block,
+            None => BLOCK_DEFAULT,
+        };
+        let facts = EndpointFacts {
+            path: path.display().to_string(),
+            kind: EndpointKind::File,
+            size: file.size,
+            block,
+            request_host: request_host(limits.and_then(|limits| limits.max_request)),
+            request_p2p: limits.filter(|_| refusal.is_none()).map(request_p2p_of),
+            device: self.device.as_ref().map(|device| device.name.clone()),
+            address: self
+                .device
+                .as_ref()
+                .and_then(|device| Some(device.function?.to_string())),
+            drive: initiator.and_then(|id| drive_name(fabric, id)),
+            file_system: Some(self.kind),
+            refusal,
+        };
+        let is_direct = file.traits.is_direct;
+        Endpoint {
+            facts,
+            initiator,
+            live: Some(Live { path, node: file.node, device: self.device, is_direct }),
+        }
+    }
+
+    fn refusal(&self, fabric: &Fabric, role: Role, traits: FileTraits) -> Option<String> {
+        peer::kernel_refusal(&fabric.kernel)
+            .or_else(|| peer::file_refusal(&self.kind, traits))
+            .or_else(|| match &self.device {
+                Some(device) => {
+                    peer::device_refusal(device, &fabric.kernel, role, Some(&self.kind))
+                }
+                None => Some(format!("{}: there is no block device below it", self.kind)),
+            })
+    }
+}
+
+fn request_p2p_of(limits: QueueLimits) -> Bytes {
+    request_p2p(limits)
+}
+
+/// The mount with the longest point above `path`; the latest of equals hides the others.
+fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+    mounts
+        .iter()
+        .filter(|mount| path.starts_with(&mount.point))
+        .max_by_key(|mount| mount.point.components().count())
+}
+
+/// The controller of the fabric that serves a device.
+fn initiator(fabric: &Fabric, device: &BlockDevice) -> Option<FunctionId> {
+    fabric
+        .iter()
+        .find(|(_, function)| device.function.is_some() && function.address == device.function)
+        .map(|(id, _)| id)
+}
+
+/// Alignment of direct I/O in bytes, zero where there is none; `None` where the kernel does not say.
+fn direct_alignment(statx: &Statx) -> Option<u32> {
+    (statx.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(statx.stx_dio_offset_align)
+}
+
+/// Whether data is written in place and without checksums; unknown counts as not.
+fn is_nocow(path: &Path) -> bool {
+    fs::File::open(path)
+        .ok()
+        .and_then(|file| rustix::fs::ioctl_getflags(file).ok())
+        .is_some_and(|flags| flags.contains(NOCOW))
+}

@@ -1,0 +1,130 @@
+//! The two ends of a copy: what payload comes from and goes to.
+//!
+//! [`Notation`] is what a person types; [`inspect`] looks at it and says what it is, how requests to
+//! it may look, and why peer-to-peer requests cannot work on it. Nothing here is opened for writing
+//! and nothing is made. On a machine that is only described an endpoint is a drive of the
+//! description.
+
+mod described;
+mod error;
+mod live;
+mod notation;
+mod peer;
+
+use std::path::PathBuf;
+
+use peerlane_fabric::{BlockDevice, Fabric, FunctionId};
+use peerlane_results::EndpointFacts;
+use peerlane_units::Bytes;
+
+pub use error::EndpointError;
+pub use notation::{Notation, NotationError};
+
+use crate::guard::System;
+
+/// Most bytes of one peer-to-peer request: 256 segments of a page each (Linux 7.2
+/// `include/linux/bio.h`, `BIO_MAX_VECS`).
+pub(crate) const PEER_REQUEST_MAX: Bytes = Bytes::mib(1);
+/// A peer-to-peer page is a segment of its own (Linux 7.2 `lib/iov_iter.c`).
+const PEER_SEGMENT: u64 = 4096;
+/// Most bytes of one request through host memory; the kernel's own default
+/// (Linux 7.2 `block/blk-settings.c`, `BLK_DEF_MAX_SECTORS_CAP`).
+const HOST_REQUEST_MAX: Bytes = Bytes::mib(4);
+/// Assumed where nothing tells.
+const HOST_REQUEST_DEFAULT: Bytes = Bytes::mib(1);
+
+/// Which end of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Read from.
+    Source,
+    /// Written to.
+    Target,
+}
+
+/// One end of a copy, looked at.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// What is known of it, for a plan.
+    pub facts: EndpointFacts,
+    /// The controller whose DMA engine moves its payload; `None` where there is none to be judged.
+    pub initiator: Option<FunctionId>,
+    /// What it is on this machine; `None` on a described one.
+    pub(crate) live: Option<Live>,
+}
+
+/// An endpoint of this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Live {
+    /// Absolute, links resolved.
+    pub(crate) path: PathBuf,
+    pub(crate) node: Node,
+    /// The block device itself, or the one below the file system; `None` where there is none.
+    pub(crate) device: Option<BlockDevice>,
+    /// Whether it can be opened with `O_DIRECT`, as far as can be told without opening it.
+    pub(crate) is_direct: bool,
+}
+
+/// What lies at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Node {
+    /// A block device.
+    Block,
+    /// A regular file, by device number and inode.
+    File { device: (u32, u32), inode: u64 },
+    /// Nothing yet; its directory is there.
+    NewFile,
+}
+
+impl Endpoint {
+    /// Whether the target is a file that does not exist.
+    pub(crate) fn is_new_file(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.node == Node::NewFile)
+    }
+}
+
+/// Looks at an endpoint.
+///
+/// # Errors
+/// When it is not there, is nothing that payload can come from or go to, or cannot be looked at.
+pub(crate) fn inspect(
+    system: &System,
+    fabric: &Fabric,
+    notation: &Notation,
+    role: Role,
+) -> Result<Endpoint, EndpointError> {
+    let Notation::Path(path) = notation else {
+        return Err(EndpointError::NotPayload { notation: notation.clone() });
+    };
+    if fabric.is_this_machine() {
+        live::inspect(system, fabric, path, role)
+    } else {
+        described::inspect(fabric, path)
+    }
+}
+
+/// Most bytes of a request through host memory.
+fn request_host(max_request: Option<Bytes>) -> Bytes {
+    max_request.unwrap_or(HOST_REQUEST_DEFAULT).min(HOST_REQUEST_MAX)
+}
+
+/// Most bytes of a peer-to-peer request that the kernel neither splits nor hands to a worker.
+fn request_p2p(limits: peerlane_fabric::QueueLimits) -> Bytes {
+    let segments = limits.max_segments.map_or(PEER_REQUEST_MAX, |segments| {
+        Bytes(u64::from(segments).saturating_mul(PEER_SEGMENT))
+    });
+    let request = limits.max_request.unwrap_or(PEER_REQUEST_MAX);
+    PEER_REQUEST_MAX.min(segments).min(request)
+}
+
+/// Model and serial of the drive at `function`.
+fn drive_name(fabric: &Fabric, function: FunctionId) -> Option<String> {
+    let nvme = fabric.function(function).nvme.as_ref()?;
+    let parts: Vec<&str> = [nvme.model.as_deref(), nvme.serial.as_deref()]
+        .into_iter()
+        .flatten()
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}

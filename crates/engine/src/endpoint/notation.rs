@@ -1,0 +1,108 @@
+//! What a person types for an end of a copy or for a memory.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// An endpoint or a memory as typed, before anything is looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notation {
+    /// A path: `/data/set.bin`, `./x`, `/dev/nvme0n1`; also the PCI address of a drive.
+    Path(PathBuf),
+    /// `cmb:NAME`: memory that a device offers to its peers. The name is a controller, a PCI address,
+    /// a serial number or a device path.
+    Cmb(String),
+    /// `host`: host memory.
+    Host,
+    /// `null`: nothing is read, or what is written is thrown away.
+    Null,
+    /// `gpu:N`: memory of a GPU, counted from 0.
+    Gpu(u32),
+    /// `fpga:ADDRESS`: memory of an FPGA card.
+    Fpga(String),
+}
+
+/// A text that names neither an endpoint nor a memory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotationError {
+    /// There is no text.
+    #[error("an empty name is no endpoint")]
+    Empty,
+    /// A prefix without a name behind it.
+    #[error("`{0}` names no device")]
+    NoName(String),
+    /// A GPU is named by its number.
+    #[error("`{0}` is not a GPU number such as gpu:0")]
+    NotAGpu(String),
+}
+
+impl FromStr for Notation {
+    type Err = NotationError;
+
+    /// Reads an endpoint; a text without a known prefix is a path (`./cmb:x` for a file so named).
+    fn from_str(text: &str) -> Result<Self, NotationError> {
+        let named = |name: &str| {
+            (!name.is_empty())
+                .then(|| name.to_owned())
+                .ok_or_else(|| NotationError::NoName(text.to_owned()))
+        };
+        match text.split_once(':') {
+            _ if text.is_empty() => Err(NotationError::Empty),
+            None if text == "host" => Ok(Self::Host),
+            None if text == "null" => Ok(Self::Null),
+            Some(("cmb", name)) => named(name).map(Self::Cmb),
+            Some(("fpga", name)) => named(name).map(Self::Fpga),
+            Some(("gpu", number)) => {
+                number.parse().map(Self::Gpu).map_err(|_| NotationError::NotAGpu(text.to_owned()))
+            }
+            _ => Ok(Self::Path(PathBuf::from(text))),
+        }
+    }
+}
+
+impl fmt::Display for Notation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => write!(f, "{}", path.display()),
+            Self::Cmb(name) => write!(f, "cmb:{name}"),
+            Self::Host => f.write_str("host"),
+            Self::Null => f.write_str("null"),
+            Self::Gpu(number) => write!(f, "gpu:{number}"),
+            Self::Fpga(name) => write!(f, "fpga:{name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_notation_is_read_and_printed_back() {
+        let path = |text: &str| Notation::Path(PathBuf::from(text));
+        for (text, notation) in [
+            ("/data/set.bin", path("/data/set.bin")),
+            ("./x", path("./x")),
+            ("/dev/nvme0n1", path("/dev/nvme0n1")),
+            ("0000:41:00.0", path("0000:41:00.0")),
+            ("./cmb:x", path("./cmb:x")),
+            ("cmb:nvme2", Notation::Cmb("nvme2".into())),
+            ("cmb:0000:05:00.0", Notation::Cmb("0000:05:00.0".into())),
+            ("cmb:/dev/lab/c", Notation::Cmb("/dev/lab/c".into())),
+            ("host", Notation::Host),
+            ("null", Notation::Null),
+            ("gpu:0", Notation::Gpu(0)),
+            ("fpga:0000:04:00.1", Notation::Fpga("0000:04:00.1".into())),
+        ] {
+            assert_eq!(text.parse(), Ok(notation.clone()), "{text}");
+            assert_eq!(notation.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_names_nothing_is_refused() {
+        for text in ["", "cmb:", "fpga:", "gpu:", "gpu:x", "gpu:-1"] {
+            assert!(text.parse::<Notation>().is_err(), "{text}");
+        }
+    }
+}

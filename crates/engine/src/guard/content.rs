@@ -1,0 +1,87 @@
+//! What a copy would overwrite, and whether the target may be opened for it.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use peerlane_fabric::BlockDevice;
+use peerlane_results::Refusal;
+use rustix::fs::Access;
+
+use super::signature::{self, Ends, HEAD_BYTES, TAIL_BYTES};
+use super::{refuse, refuse_unless_forced};
+use crate::endpoint::{Endpoint, Live, Node};
+
+/// Refuses a target that is not to be written, and one with content unless forced.
+pub(super) fn check_target(target: &Endpoint) -> Vec<Refusal> {
+    let Some(live) = target.live.as_ref() else { return Vec::new() };
+    match live.node {
+        Node::NewFile => in_directory(live).into_iter().collect(),
+        Node::File { .. } => {
+            let exists = refuse_unless_forced(
+                format!("{} exists", target.facts.path),
+                "`--force` replaces it once the copy is complete".to_owned(),
+            );
+            in_directory(live).into_iter().chain([exists]).collect()
+        }
+        Node::Block => on_device(target, live),
+    }
+}
+
+/// A file is made beside its final name, so the directory must take it.
+fn in_directory(live: &Live) -> Option<Refusal> {
+    let directory = live.path.parent()?;
+    let errno = rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK).err()?;
+    Some(refuse(
+        format!("cannot make files in {}: {}", directory.display(), io::Error::from(errno)),
+        None,
+    ))
+}
+
+fn on_device(target: &Endpoint, live: &Live) -> Vec<Refusal> {
+    let path = &target.facts.path;
+    let access = rustix::fs::access(&live.path, Access::READ_OK | Access::WRITE_OK);
+    if let Err(errno) = access {
+        let reason = format!("cannot open {path} for writing: {}", io::Error::from(errno));
+        return vec![refuse(reason, Some("run it as root".to_owned()))];
+    }
+    let size = target.facts.size.0;
+    let signatures = match read_ends(&live.path, size) {
+        Ok((head, tail)) => signature::identify(Ends { head: &head, tail: &tail, size }),
+        Err(error) => {
+            let reason = format!("cannot see what {path} carries: {error}");
+            return vec![refuse_unless_forced(reason, "`--force` does not look".to_owned())];
+        }
+    };
+    let carried = signatures.into_iter().map(|what| {
+        refuse_unless_forced(
+            format!("{path} carries {what}"),
+            format!("`--force` overwrites it; `wipefs {path}` shows what is there"),
+        )
+    });
+    carried.chain(live.device.as_ref().and_then(|device| partitions(path, device))).collect()
+}
+
+fn partitions(path: &str, device: &BlockDevice) -> Option<Refusal> {
+    let names: Vec<&str> =
+        device.partitions.iter().map(|partition| partition.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        refuse_unless_forced(
+            format!("{path} has partitions: {}", names.join(", ")),
+            "`--force` overwrites them; name a partition to write to that one".to_owned(),
+        )
+    })
+}
+
+/// Reads the start and the end of a device, as far as it has them.
+fn read_ends(path: &Path, size: u64) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let mut file = File::open(path)?;
+    let mut head = Vec::new();
+    file.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head)?;
+    let mut tail = Vec::new();
+    file.seek(SeekFrom::Start(size.saturating_sub(TAIL_BYTES as u64)))?;
+    file.by_ref().take(TAIL_BYTES as u64).read_to_end(&mut tail)?;
+    // What was read must not stay in the page cache beside direct writes.
+    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+    Ok((head, tail))
+}

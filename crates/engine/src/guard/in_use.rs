@@ -1,0 +1,110 @@
+//! Who uses a device: mounts, swap, and whatever is stacked on it.
+
+use std::collections::BTreeSet;
+
+use peerlane_fabric::BlockDevice;
+use peerlane_results::{Refusal, Warning};
+
+use super::{Mount, System, refuse};
+use crate::endpoint::{Endpoint, Node};
+
+/// Refuses a target device that anyone uses or that takes no writes.
+pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
+    let Some(device) = block_device(target) else { return Vec::new() };
+    let path = &target.facts.path;
+    let relatives = Relatives::of(system, device);
+    let mut refusals = Vec::new();
+    if device.read_only {
+        let hint = format!("blockdev --setrw {path}");
+        refusals.push(refuse(format!("{path} takes no writes"), Some(hint)));
+    }
+    let mounts = relatives.mounts(system);
+    if !mounts.is_empty() {
+        let points: Vec<String> =
+            mounts.iter().map(|mount| mount.point.display().to_string()).collect();
+        refusals.push(refuse(
+            format!("{path} is mounted at {}", points.join(", ")),
+            Some(format!("umount {}", points.join(" "))),
+        ));
+    }
+    for swap in relatives.swaps(system) {
+        let reason = format!("{path} holds the swap space {swap}");
+        refusals.push(refuse(reason, Some(format!("swapoff {swap}"))));
+    }
+    if !relatives.stacked.is_empty() {
+        let names: Vec<&str> = relatives.stacked.iter().map(String::as_str).collect();
+        refusals.push(refuse(
+            format!("{path} lies below {}", names.join(", ")),
+            relatives.stacked.iter().next().map(|name| how_to_release(name)),
+        ));
+    }
+    refusals
+}
+
+/// Warns of a source that may change while it is read.
+pub(super) fn check_source(system: &System, source: &Endpoint) -> Vec<Warning> {
+    let Some(device) = block_device(source) else { return Vec::new() };
+    let relatives = Relatives::of(system, device);
+    let mounts = relatives.mounts(system);
+    let mounted = mounts
+        .iter()
+        .filter(|mount| !mount.is_read_only)
+        .map(|mount| format!("a file system mounted at {}", mount.point.display()));
+    let swaps = relatives.swaps(system).into_iter().map(|swap| format!("the swap space {swap}"));
+    mounted.chain(swaps).map(|by| Warning::SourceInUse { by }).collect()
+}
+
+fn block_device(end: &Endpoint) -> Option<&BlockDevice> {
+    let live = end.live.as_ref().filter(|live| live.node == Node::Block)?;
+    live.device.as_ref()
+}
+
+/// A device, what it is part of, its parts, and what is stacked on any of them.
+struct Relatives {
+    names: BTreeSet<String>,
+    /// Those of `names` that are stacked on the others.
+    stacked: BTreeSet<String>,
+}
+
+impl Relatives {
+    fn of(system: &System, device: &BlockDevice) -> Self {
+        let own: BTreeSet<String> = std::iter::once(device.name.clone())
+            .chain(device.partition.iter().map(|partition| partition.disk.clone()))
+            .chain(device.partitions.iter().map(|partition| partition.name.clone()))
+            .collect();
+        let names: BTreeSet<String> = own.iter().flat_map(|name| system.up(name)).collect();
+        let stacked = names.difference(&own).cloned().collect();
+        Self { names, stacked }
+    }
+
+    fn mounts(&self, system: &System) -> Vec<Mount> {
+        let numbers: BTreeSet<_> =
+            self.names.iter().filter_map(|name| system.number(name)).collect();
+        let is_btrfs_member = !self.names.is_disjoint(&system.btrfs_members());
+        let is_ours = |mount: &Mount| {
+            numbers.contains(&mount.device)
+                || mount.source_name().is_some_and(|name| self.names.contains(name))
+        };
+        let mut mounts: Vec<Mount> = system.mounts().into_iter().filter(is_ours).collect();
+        if mounts.is_empty() && is_btrfs_member {
+            // One of several devices of a btrfs, mounted by the name of another.
+            mounts.extend(system.mounts().into_iter().find(|mount| mount.kind == "btrfs"));
+        }
+        mounts
+    }
+
+    fn swaps(&self, system: &System) -> Vec<String> {
+        let is_ours =
+            |swap: &String| swap.strip_prefix("/dev/").is_some_and(|name| self.names.contains(name));
+        system.swaps().into_iter().filter(is_ours).collect()
+    }
+}
+
+/// A command that takes a stacked device away.
+fn how_to_release(name: &str) -> String {
+    match name {
+        _ if name.starts_with("md") => format!("mdadm --stop /dev/{name}"),
+        _ if name.starts_with("dm-") => format!("dmsetup remove /dev/{name}"),
+        _ => format!("ls /sys/class/block/{name}"),
+    }
+}

@@ -1,0 +1,110 @@
+//! Offsets, lengths, alignment and room: arithmetic on sizes, and the free space of a file system.
+
+use peerlane_results::{Asked, EndpointFacts, EndpointKind, Refusal};
+use peerlane_units::Bytes;
+
+use super::{Wanted, refuse};
+use crate::endpoint::Endpoint;
+
+/// Bytes to copy: what was asked for, else all from the offset; zero when the offset is beyond the
+/// end, which [`check`] refuses.
+pub(crate) fn length_of(asked: &Asked, source: &EndpointFacts) -> Bytes {
+    asked.length.unwrap_or(Bytes(source.size.0.saturating_sub(asked.offset.0)))
+}
+
+pub(super) fn check(wanted: Wanted<'_>) -> Vec<Refusal> {
+    let Wanted { asked, source, target, length } = wanted;
+    let mut refusals = Vec::new();
+    refusals.extend(aligned("--offset", asked.offset, &source.facts));
+    refusals.extend(inside_source(asked, &source.facts, length));
+    match target.facts.kind {
+        EndpointKind::BlockDevice => {
+            refusals.extend(aligned("--target-offset", asked.target_offset, &target.facts));
+            refusals.extend(fits_device(asked, &target.facts, length));
+        }
+        EndpointKind::File => {
+            refusals.extend(whole_file(asked, &target.facts));
+            refusals.extend(fits_file_system(target, length));
+        }
+    }
+    refusals
+}
+
+fn aligned(option: &str, offset: Bytes, end: &EndpointFacts) -> Option<Refusal> {
+    if offset.is_multiple_of(end.block) {
+        return None;
+    }
+    let below = offset.round_down(end.block);
+    let above = offset.round_up(end.block)?;
+    Some(refuse(
+        format!(
+            "`{option} {}` is no multiple of the block size of {}, {} bytes",
+            offset.0, end.path, end.block.0
+        ),
+        Some(format!("use `{option} {}` or `{option} {}`", below.0, above.0)),
+    ))
+}
+
+fn inside_source(asked: &Asked, source: &EndpointFacts, length: Bytes) -> Option<Refusal> {
+    if asked.offset > source.size {
+        return Some(refuse(
+            format!(
+                "`--offset {}` is beyond the end of {}, which has {} bytes",
+                asked.offset.0, source.path, source.size.0
+            ),
+            None,
+        ));
+    }
+    let rest = Bytes(source.size.0 - asked.offset.0);
+    (length > rest).then(|| {
+        refuse(
+            format!("{} has {} bytes from there, not {}", source.path, rest.0, length.0),
+            Some(format!("use `--length {}`", rest.0)),
+        )
+    })
+}
+
+fn fits_device(asked: &Asked, target: &EndpointFacts, length: Bytes) -> Option<Refusal> {
+    let room = Bytes(target.size.0.saturating_sub(asked.target_offset.0));
+    (length > room).then(|| {
+        refuse(
+            format!(
+                "{} has room for {} bytes from offset {}, not for {}",
+                target.path, room.0, asked.target_offset.0, length.0
+            ),
+            (room > Bytes::ZERO).then(|| format!("use `--length {}` for a part", room.0)),
+        )
+    })
+}
+
+/// A file appears under its name only when it is complete, so it is always written as a whole.
+fn whole_file(asked: &Asked, target: &EndpointFacts) -> Option<Refusal> {
+    (asked.target_offset > Bytes::ZERO).then(|| {
+        refuse(
+            format!("{} is a file, and a file is written as a whole", target.path),
+            Some("leave out `--target-offset`".to_owned()),
+        )
+    })
+}
+
+/// An existing file keeps its space until the new one takes its name.
+fn fits_file_system(target: &Endpoint, length: Bytes) -> Option<Refusal> {
+    let directory = target.live.as_ref()?.path.parent()?;
+    let system = rustix::fs::statvfs(directory).ok()?;
+    if system.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
+        return Some(refuse(
+            format!("the file system of {} is mounted read-only", target.facts.path),
+            Some(format!("mount -o remount,rw {}", directory.display())),
+        ));
+    }
+    let free = Bytes(system.f_bavail.saturating_mul(system.f_frsize));
+    (length > free).then(|| {
+        refuse(
+            format!(
+                "the file system of {} has {} free, and {} are to be copied",
+                target.facts.path, free, length
+            ),
+            None,
+        )
+    })
+}

@@ -1,0 +1,197 @@
+//! What sysfs and procfs below a root say about who uses a block device.
+//!
+//! Everything is read below the root that was given, so that a made-up tree serves as well as this
+//! machine. What is not there or cannot be read counts as absent: the exclusive open at the start of
+//! a copy is the kernel's own answer, this is the one with names in it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A place from which `sys/` and `proc/` are read.
+#[derive(Debug, Clone)]
+pub(crate) struct System {
+    root: PathBuf,
+}
+
+/// One line of `/proc/self/mountinfo`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mount {
+    /// Device number of the file system.
+    pub(crate) device: (u32, u32),
+    /// Where it is mounted.
+    pub(crate) point: PathBuf,
+    /// File system type.
+    pub(crate) kind: String,
+    /// What was mounted: a device path for most file systems on a device.
+    pub(crate) source: String,
+    /// Whether this mount takes no writes.
+    pub(crate) is_read_only: bool,
+}
+
+impl System {
+    pub(crate) fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The first line of a file below the root, trimmed.
+    pub(crate) fn line(&self, path: &str) -> Option<String> {
+        let text = fs::read_to_string(self.root.join(path)).ok()?;
+        text.lines().next().map(|line| line.trim().to_owned())
+    }
+
+    /// Major and minor number of the block device `name`.
+    pub(crate) fn number(&self, name: &str) -> Option<(u32, u32)> {
+        parse_number(&self.line(&format!("sys/class/block/{name}/dev"))?)
+    }
+
+    /// Devices stacked directly on `name`.
+    pub(crate) fn holders(&self, name: &str) -> BTreeSet<String> {
+        self.names(&format!("sys/class/block/{name}/holders"))
+    }
+
+    /// `name`, what it is stacked on, and so on to the bottom.
+    pub(crate) fn down(&self, name: &str) -> BTreeSet<String> {
+        self.closure(name, |name| self.names(&format!("sys/class/block/{name}/slaves")))
+    }
+
+    /// `name`, what is stacked on it, and so on to the top.
+    pub(crate) fn up(&self, name: &str) -> BTreeSet<String> {
+        self.closure(name, |name| self.holders(name))
+    }
+
+    /// `name`, everything it is stacked on, and the disks of the partitions among them.
+    pub(crate) fn ground(&self, name: &str) -> BTreeSet<String> {
+        let below = self.down(name);
+        let disks: Vec<String> = below.iter().filter_map(|name| self.disk_of(name)).collect();
+        below.into_iter().chain(disks).collect()
+    }
+
+    /// The disk that a partition is part of; `None` for what is no partition.
+    fn disk_of(&self, name: &str) -> Option<String> {
+        let link = self.root.join("sys/class/block").join(name);
+        link.join("partition").exists().then_some(())?;
+        let place = fs::read_link(link).ok()?;
+        place.parent()?.file_name()?.to_str().map(str::to_owned)
+    }
+
+    /// Every mount; empty where that cannot be read.
+    pub(crate) fn mounts(&self) -> Vec<Mount> {
+        let text = fs::read_to_string(self.root.join("proc/self/mountinfo")).unwrap_or_default();
+        text.lines().filter_map(Mount::parse).collect()
+    }
+
+    /// Every swap device and file, as named in `/proc/swaps`.
+    pub(crate) fn swaps(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.root.join("proc/swaps")).unwrap_or_default();
+        text.lines()
+            .skip(1)
+            .filter_map(|line| line.split_whitespace().next())
+            .map(unescape)
+            .collect()
+    }
+
+    /// The block devices of every mounted btrfs, by name.
+    pub(crate) fn btrfs_members(&self) -> BTreeSet<String> {
+        self.names("sys/fs/btrfs")
+            .into_iter()
+            .flat_map(|id| self.names(&format!("sys/fs/btrfs/{id}/devices")))
+            .collect()
+    }
+
+    fn names(&self, path: &str) -> BTreeSet<String> {
+        fs::read_dir(self.root.join(path))
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect()
+    }
+
+    fn closure(&self, name: &str, next: impl Fn(&str) -> BTreeSet<String>) -> BTreeSet<String> {
+        let mut seen = BTreeSet::from([name.to_owned()]);
+        let mut open = vec![name.to_owned()];
+        while let Some(name) = open.pop() {
+            for other in next(&name) {
+                if seen.insert(other.clone()) {
+                    open.push(other);
+                }
+            }
+        }
+        seen
+    }
+}
+
+impl Mount {
+    /// Reads a line (Linux `Documentation/filesystems/proc.rst`, section 3.5).
+    fn parse(line: &str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(2);
+        let device = parse_number(before.next()?)?;
+        let point = before.nth(1)?;
+        let options = before.next()?;
+        let mut after = after.split(' ');
+        Some(Self {
+            device,
+            point: PathBuf::from(unescape(point)),
+            kind: after.next()?.to_owned(),
+            source: unescape(after.next()?),
+            is_read_only: options.split(',').any(|option| option == "ro"),
+        })
+    }
+
+    /// Name of the block device that was mounted, by the path given to mount.
+    pub(crate) fn source_name(&self) -> Option<&str> {
+        self.source.strip_prefix("/dev/")
+    }
+}
+
+fn parse_number(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Undoes the kernel's `\040` for a space and its like.
+fn unescape(text: &str) -> String {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let code = (first == b'\\')
+            .then(|| after.get(..3))
+            .flatten()
+            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        plain.push(code.unwrap_or(first));
+        rest = if code.is_some() { &after[3..] } else { after };
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_mount_line_is_read_with_optional_fields_and_escapes() {
+        let line = "36 35 98:0 /mnt1 /mnt/my\\040disk rw,noatime master:1 - ext4 /dev/dm-0 rw";
+        let mount = Mount::parse(line).expect("a mount");
+        assert_eq!(mount.device, (98, 0));
+        assert_eq!(mount.point, Path::new("/mnt/my disk"));
+        assert_eq!((mount.kind.as_str(), mount.source_name()), ("ext4", Some("dm-0")));
+        assert!(!mount.is_read_only);
+        let line = "36 35 98:0 / /x ro - ext4 /dev/sda rw";
+        assert!(Mount::parse(line).is_some_and(|mount| mount.is_read_only));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_lines_never_panic(line in ".*") {
+            let _ = Mount::parse(&line);
+            unescape(&line);
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Guards on a made-up sysfs and procfs.
