@@ -8,8 +8,10 @@
 mod clock;
 pub mod endpoint;
 mod guard;
+mod plan;
 pub mod ring;
 mod watch;
 
 pub use clock::{Clock, MonotonicClock};
+pub use plan::{PlanError, plan};
 pub use watch::{Phase, Watch};

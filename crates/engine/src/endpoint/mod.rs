@@ -17,8 +17,10 @@ use peerlane_fabric::{BlockDevice, Fabric, FunctionId};
 use peerlane_results::EndpointFacts;
 use peerlane_units::Bytes;
 
+pub(crate) use described::strip_device_directory;
 pub use error::EndpointError;
 pub use notation::{Notation, NotationError};
+pub(crate) use peer::kernel_refusal;
 
 use crate::guard::System;
 

@@ -27,6 +27,11 @@ pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
             Some(format!("umount {}", points.join(" "))),
         ));
     }
+    if mounts.is_empty() && !relatives.names.is_disjoint(&system.btrfs_members()) {
+        // One of several devices of a btrfs, mounted by the name of another.
+        let reason = format!("{path} is part of a mounted btrfs file system");
+        refusals.push(refuse(reason, Some("btrfs filesystem show".to_owned())));
+    }
     for swap in relatives.swaps(system) {
         let reason = format!("{path} holds the swap space {swap}");
         refusals.push(refuse(reason, Some(format!("swapoff {swap}"))));
@@ -80,17 +85,11 @@ impl Relatives {
     fn mounts(&self, system: &System) -> Vec<Mount> {
         let numbers: BTreeSet<_> =
             self.names.iter().filter_map(|name| system.number(name)).collect();
-        let is_btrfs_member = !self.names.is_disjoint(&system.btrfs_members());
         let is_ours = |mount: &Mount| {
             numbers.contains(&mount.device)
                 || mount.source_name().is_some_and(|name| self.names.contains(name))
         };
-        let mut mounts: Vec<Mount> = system.mounts().into_iter().filter(is_ours).collect();
-        if mounts.is_empty() && is_btrfs_member {
-            // One of several devices of a btrfs, mounted by the name of another.
-            mounts.extend(system.mounts().into_iter().find(|mount| mount.kind == "btrfs"));
-        }
-        mounts
+        system.mounts().into_iter().filter(is_ours).collect()
     }
 
     fn swaps(&self, system: &System) -> Vec<String> {

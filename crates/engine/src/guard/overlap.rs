@@ -8,8 +8,9 @@ use crate::endpoint::{Endpoint, Live, Node};
 
 /// Refuses a copy onto its own source.
 pub(super) fn check(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {
-    let source = wanted.source.live.as_ref()?;
-    let target = wanted.target.live.as_ref()?;
+    let (Some(source), Some(target)) = (&wanted.source.live, &wanted.target.live) else {
+        return described(wanted);
+    };
     let reason = match (source.node, target.node) {
         (Node::Block, Node::Block) => match (Extent::source(wanted)?, Extent::target(wanted)?) {
             (source, target) if source.disk == target.disk => source.overlap(&target)?,
@@ -27,6 +28,15 @@ pub(super) fn check(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {
         _ => return None,
     };
     Some(refuse(reason, None))
+}
+
+/// On a machine that is only described, one name is one drive.
+fn described(wanted: Wanted<'_>) -> Option<Refusal> {
+    let path = &wanted.source.facts.path;
+    let (source, target) = (wanted.asked.offset.0, wanted.asked.target_offset.0);
+    let overlap = source.abs_diff(target) < wanted.length.0;
+    (*path == wanted.target.facts.path && overlap)
+        .then(|| refuse(format!("source and target overlap on {path}"), None))
 }
 
 /// A range of a disk.

@@ -1,0 +1,161 @@
+//! Every memory that could lie between the ends, judged and put in order.
+
+use std::cmp::Reverse;
+
+use peerlane_fabric::{Fabric, Function, FunctionId, MapType, reach};
+use peerlane_results::{Asked, Candidate, MemoryFacts, MemoryKind, RouteChoice, Verdict};
+use peerlane_units::Bytes;
+
+use super::PlanError;
+use super::shape::Ends;
+use crate::endpoint::{Endpoint, Notation, strip_device_directory};
+
+/// The memory that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Via {
+    /// Whichever serves best.
+    Any,
+    /// This one.
+    Function(FunctionId),
+    /// Host memory.
+    Host,
+}
+
+/// Reads `--via`.
+pub(super) fn via(fabric: &Fabric, asked: &Asked) -> Result<Via, PlanError> {
+    let Some(typed) = &asked.via else { return Ok(Via::Any) };
+    let notation = typed.parse().map_err(|source| PlanError::Via { source })?;
+    let contradiction =
+        || PlanError::Contradiction { route: asked.route, via: typed.clone() };
+    match (notation, asked.route) {
+        (Notation::Host, RouteChoice::P2p) | (Notation::Cmb(_), RouteChoice::Host) => {
+            Err(contradiction())
+        }
+        (Notation::Host, _) => Ok(Via::Host),
+        (Notation::Cmb(name), _) => function_called(fabric, &name)
+            .filter(|&id| fabric.function(id).p2pmem.is_some())
+            .map(Via::Function)
+            .ok_or_else(|| unknown(fabric, typed)),
+        _ => Err(PlanError::NotMemory { typed: typed.clone() }),
+    }
+}
+
+fn unknown(fabric: &Fabric, typed: &str) -> PlanError {
+    let lenders = fabric.iter().filter(|(_, function)| function.p2pmem.is_some());
+    PlanError::UnknownMemory {
+        typed: typed.to_owned(),
+        machine: fabric.name.clone(),
+        memories: lenders.map(|(_, function)| name_of(function)).collect(),
+    }
+}
+
+/// Finds a device by name; on this machine a path may be a link to its node.
+fn function_called(fabric: &Fabric, name: &str) -> Option<FunctionId> {
+    let node = (fabric.is_this_machine() && name.starts_with('/'))
+        .then(|| std::fs::canonicalize(name).ok())
+        .flatten();
+    let resolved = node.as_ref().and_then(|path| path.to_str()).unwrap_or(name);
+    fabric.find(strip_device_directory(resolved))
+}
+
+/// The function that lends a memory.
+pub(crate) fn memory_function(fabric: &Fabric, memory: &MemoryFacts) -> Option<FunctionId> {
+    fabric.find(memory.name.strip_prefix("cmb:")?)
+}
+
+/// Judges every memory, usable ones first, then by distance, then by room.
+///
+/// `slot` is what one request needs. Memory of an end itself is judged like any other: the kernel
+/// counts it as nearest, and rightly, since it saves one crossing of a link.
+pub(super) fn judge(
+    fabric: &Fabric,
+    ends: Ends<'_>,
+    via: &Via,
+    slot: Bytes,
+) -> Vec<Candidate> {
+    let is_asked = |id: FunctionId| match via {
+        Via::Any => true,
+        Via::Function(only) => *only == id,
+        Via::Host => false,
+    };
+    let mut candidates: Vec<Candidate> = fabric
+        .iter()
+        .filter(|(id, function)| function.p2pmem.is_some() && is_asked(*id))
+        .filter_map(|(id, function)| candidate(fabric, ends, id, function, slot))
+        .collect();
+    candidates.sort_by_key(|candidate| {
+        (
+            !candidate.refusals.is_empty(),
+            candidate.distance.unwrap_or(u32::MAX),
+            Reverse(candidate.memory.available),
+        )
+    });
+    candidates
+}
+
+fn candidate(
+    fabric: &Fabric,
+    ends: Ends<'_>,
+    id: FunctionId,
+    function: &Function,
+    slot: Bytes,
+) -> Option<Candidate> {
+    let p2pmem = function.p2pmem?;
+    let memory = MemoryFacts {
+        name: name_of(function),
+        kind: MemoryKind::P2pmem,
+        address: function.address.map(|address| address.to_string()),
+        size: Some(p2pmem.size),
+        available: Some(p2pmem.available),
+    };
+    let mut refusals = Vec::new();
+    if !p2pmem.published {
+        refusals.push(
+            "it is not published: the drive supports only reads or only writes there".to_owned(),
+        );
+    }
+    if p2pmem.available < slot {
+        refusals.push(format!(
+            "it has {} free, and one request takes {slot}",
+            p2pmem.available
+        ));
+    }
+    let mut facts = Vec::new();
+    let mut leg = |end: &Endpoint| leg(fabric, id, end, &mut refusals, &mut facts);
+    let (source, from_source) = leg(ends.source);
+    let (target, to_target) = leg(ends.target);
+    let distance = from_source.zip(to_target).map(|(one, other)| one.saturating_add(other));
+    Some(Candidate { memory, source, target, distance, refusals, facts })
+}
+
+/// The kernel's decision for one end; its reasons go to `refusals` and `facts`.
+fn leg(
+    fabric: &Fabric,
+    memory: FunctionId,
+    end: &Endpoint,
+    refusals: &mut Vec<String>,
+    facts: &mut Vec<String>,
+) -> (Verdict, Option<u32>) {
+    let Some(initiator) = end.initiator else { return (Verdict::Unknown, None) };
+    let reach = reach::decide(fabric, memory, initiator);
+    for fact in &reach.facts {
+        let fact = fact.to_string();
+        if !facts.contains(&fact) {
+            facts.push(fact);
+        }
+    }
+    let verdict = match reach.map {
+        MapType::BusAddress => Verdict::BusAddress,
+        MapType::ThroughHostBridge => Verdict::ThroughHostBridge,
+        MapType::NotSupported => Verdict::NotSupported,
+        MapType::Unknown => Verdict::Unknown,
+    };
+    if verdict == Verdict::NotSupported {
+        refusals.push(format!("{}: {}", fabric.function(initiator).name, reach.summary()));
+    }
+    (verdict, reach.distance)
+}
+
+fn name_of(function: &Function) -> String {
+    format!("cmb:{}", function.name)
+}

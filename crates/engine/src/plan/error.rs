@@ -1,0 +1,83 @@
+//! Why there is no plan.
+
+use crate::endpoint::{EndpointError, NotationError, Role};
+
+/// Why there is no plan: what was asked for makes no sense here.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// A text that names no endpoint.
+    #[error("cannot understand the {}", name(*role))]
+    Notation {
+        /// Which end.
+        role: Role,
+        /// What is wrong with it.
+        source: NotationError,
+    },
+    /// An endpoint that is none.
+    #[error("cannot use the {}", name(*role))]
+    Endpoint {
+        /// Which end.
+        role: Role,
+        /// What is wrong with it.
+        source: EndpointError,
+    },
+    /// A text that names no memory.
+    #[error("cannot understand `--via`")]
+    Via {
+        /// What is wrong with it.
+        source: NotationError,
+    },
+    /// Memory of a kind that payload cannot rest in.
+    #[error("cannot copy through `{typed}`: only `cmb:NAME` and `host` are memories")]
+    NotMemory {
+        /// What was typed.
+        typed: String,
+    },
+    /// No function of the machine is called that, or it lends no memory.
+    #[error("machine {machine} has no peer-to-peer memory `{typed}`")]
+    UnknownMemory {
+        /// What was typed.
+        typed: String,
+        /// The machine.
+        machine: String,
+        /// The memories that it has.
+        memories: Vec<String>,
+    },
+    /// Options that exclude each other.
+    #[error("`--route {route}` and `--via {via}` exclude each other")]
+    Contradiction {
+        /// The route.
+        route: peerlane_results::RouteChoice,
+        /// The memory.
+        via: String,
+    },
+    /// A count or size of zero.
+    #[error("`{option} 0` moves nothing")]
+    Zero {
+        /// Which option.
+        option: &'static str,
+    },
+}
+
+impl PlanError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Endpoint { source, .. } => source.hint(),
+            Self::UnknownMemory { memories, .. } if memories.is_empty() => {
+                Some("`peerlane doctor` says why there is none".to_owned())
+            }
+            Self::UnknownMemory { memories, .. } => {
+                Some(format!("its memories are {}", memories.join(", ")))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn name(role: Role) -> &'static str {
+    match role {
+        Role::Source => "source",
+        Role::Target => "target",
+    }
+}

@@ -1,0 +1,125 @@
+//! The plan of a copy: the route, every candidate with its reasons, sizes, and what stands against it.
+//!
+//! Planning only looks: nothing is opened for writing, allocated or changed, and no root is needed,
+//! though an unprivileged reader sees less and is told so. A route that is refused is a reason in the
+//! plan, not an error. What the kernel decides is read off tables here; whether it really does, and
+//! whether data arrives, is the business of the proof at the start of a copy.
+
+mod candidates;
+mod ceilings;
+mod error;
+mod route;
+mod shape;
+
+use std::path::Path;
+
+use peerlane_fabric::Fabric;
+use peerlane_results::{Asked, PLAN_SCHEMA, Plan, Route, Tail, Warning};
+
+pub(crate) use candidates::memory_function;
+pub use error::PlanError;
+pub(crate) use shape::{SLOT_ALIGNMENT, fitted};
+
+use crate::endpoint::{self, Endpoint, Role};
+use crate::guard::{self, System, Wanted};
+use route::Choice;
+
+/// Plans a copy.
+///
+/// # Errors
+/// When the words do not name endpoints or memories of this machine, or ask for nothing possible on
+/// any machine. What only this copy cannot do is a reason or a refusal in the plan.
+pub fn plan(fabric: &Fabric, asked: &Asked) -> Result<Plan, PlanError> {
+    prepare(&System::at(Path::new("/")), fabric, asked).map(|prepared| prepared.plan)
+}
+
+/// A plan with the endpoints it was made for.
+#[derive(Debug, Clone)]
+pub(crate) struct Prepared {
+    pub(crate) plan: Plan,
+    pub(crate) source: Endpoint,
+    pub(crate) target: Endpoint,
+}
+
+pub(crate) fn prepare(
+    system: &System,
+    fabric: &Fabric,
+    asked: &Asked,
+) -> Result<Prepared, PlanError> {
+    for (option, value) in [("--block", asked.block.0), ("--depth", u64::from(asked.depth))] {
+        if value == 0 {
+            return Err(PlanError::Zero { option });
+        }
+    }
+    let via = candidates::via(fabric, asked)?;
+    let source = look(system, fabric, &asked.source, Role::Source)?;
+    let target = look(system, fabric, &asked.target, Role::Target)?;
+    let length = guard::length_of(asked, &source.facts);
+    let findings = guard::check(system, Wanted { asked, source: &source, target: &target, length });
+
+    let ends = shape::Ends { source: &source, target: &target };
+    let tail = shape::tail(ends, length);
+    let slot = shape::slot(ends, asked, Route::P2p);
+    let candidates = candidates::judge(fabric, ends, &via, slot);
+    let choice = route::choose(route::Question { fabric, asked, via: &via, ends, tail, length }, &candidates);
+    let mut warnings = findings.warnings;
+    let shape = choice.route.map(|route| {
+        let room = choice.memory.as_ref().and_then(|memory| memory.available);
+        shape::shape(ends, asked, length, route, room, &mut warnings)
+    });
+    warnings.extend(warnings_of(asked, &choice, ends, shape.as_ref()));
+    let limits = ceilings::on_the_way(fabric, ends, choice.memory.as_ref());
+    let plan = Plan {
+        schema: PLAN_SCHEMA.to_owned(),
+        asked: asked.clone(),
+        source: source.facts.clone(),
+        target: target.facts.clone(),
+        route: choice.route,
+        memory: choice.memory,
+        reason: choice.reason,
+        candidates,
+        shape,
+        limits,
+        refusals: findings.refusals,
+        warnings,
+    };
+    Ok(Prepared { plan, source, target })
+}
+
+fn look(
+    system: &System,
+    fabric: &Fabric,
+    typed: &str,
+    role: Role,
+) -> Result<Endpoint, PlanError> {
+    let notation = typed.parse().map_err(|source| PlanError::Notation { role, source })?;
+    endpoint::inspect(system, fabric, &notation, role)
+        .map_err(|source| PlanError::Endpoint { role, source })
+}
+
+fn warnings_of(
+    asked: &Asked,
+    choice: &Choice,
+    ends: shape::Ends<'_>,
+    shape: Option<&peerlane_results::Shape>,
+) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if let Some(reason) = &choice.fell_back {
+        warnings.push(Warning::FellBack { reason: reason.clone() });
+    }
+    if let (Some(Route::P2p), Some(shape)) = (choice.route, shape) {
+        if shape.tail == Tail::MergeInHost {
+            let bytes = shape.length.0 % ends.target.facts.block.0;
+            warnings.push(Warning::TailByHost { bytes });
+        }
+    }
+    for end in [ends.source, ends.target] {
+        if end.live.as_ref().is_some_and(|live| !live.is_direct) {
+            warnings.push(Warning::PageCache { path: end.facts.path.clone() });
+        }
+    }
+    if asked.verify == peerlane_results::VerifyMode::None {
+        warnings.push(Warning::NotVerified);
+    }
+    warnings
+}

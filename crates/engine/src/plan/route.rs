@@ -1,0 +1,130 @@
+//! The choice of the route, and its reason in words.
+
+use peerlane_fabric::Fabric;
+use peerlane_results::{
+    Asked, Candidate, MemoryFacts, MemoryKind, Route, RouteChoice, Tail, Verdict,
+};
+use peerlane_units::Bytes;
+
+use super::candidates::Via;
+use super::shape::Ends;
+use crate::endpoint::{Endpoint, kernel_refusal};
+
+/// What the choice depends on, besides the candidates.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) asked: &'a Asked,
+    pub(super) via: &'a Via,
+    pub(super) ends: Ends<'a>,
+    pub(super) tail: Tail,
+    pub(super) length: Bytes,
+}
+
+/// What was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub(super) route: Option<Route>,
+    pub(super) memory: Option<MemoryFacts>,
+    pub(super) reason: String,
+    /// Set when a peer-to-peer route was looked for and not found: why.
+    pub(super) fell_back: Option<String>,
+}
+
+/// Chooses the route; `candidates` come best first.
+pub(super) fn choose(question: Question<'_>, candidates: &[Candidate]) -> Choice {
+    let Question { asked, via, .. } = question;
+    let by_host = |reason: &str| Choice {
+        route: Some(Route::Host),
+        memory: Some(host_memory()),
+        reason: reason.to_owned(),
+        fell_back: None,
+    };
+    if *via == Via::Host {
+        return by_host("`--via host` asks for it");
+    }
+    match (asked.route, obstacle(question, candidates)) {
+        (RouteChoice::Host, _) => by_host("`--route host` asks for it"),
+        (_, Ok(best)) => Choice {
+            route: Some(Route::P2p),
+            memory: Some(best.memory.clone()),
+            reason: praise(question, best),
+            fell_back: None,
+        },
+        (RouteChoice::Auto, Err(reason)) => {
+            Choice { fell_back: Some(reason.clone()), ..by_host(&reason) }
+        }
+        (RouteChoice::P2p, Err(reason)) => {
+            Choice { route: None, memory: None, reason, fell_back: None }
+        }
+    }
+}
+
+/// Host memory as the memory between the ends.
+pub(crate) fn host_memory() -> MemoryFacts {
+    MemoryFacts {
+        name: "host".to_owned(),
+        kind: MemoryKind::Host,
+        address: None,
+        size: None,
+        available: None,
+    }
+}
+
+/// The best candidate, or why no peer-to-peer route is possible.
+fn obstacle<'a>(
+    question: Question<'_>,
+    candidates: &'a [Candidate],
+) -> Result<&'a Candidate, String> {
+    let Question { fabric, asked, ends, tail, length, .. } = question;
+    if let Some(reason) = kernel_refusal(&fabric.kernel) {
+        return Err(reason);
+    }
+    for end in [ends.source, ends.target] {
+        if let Some(reason) = &end.facts.refusal {
+            return Err(format!("{} cannot take part: {reason}", end.facts.path));
+        }
+    }
+    let best = candidates
+        .first()
+        .ok_or_else(|| "no device of this machine offers peer-to-peer memory".to_owned())?;
+    if let Some(reason) = best.refusals.first() {
+        return Err(format!("{}: {reason}", best.memory.name));
+    }
+    if tail == Tail::MergeInHost && asked.route == RouteChoice::P2p {
+        return Err(odd_tail(ends.target, length));
+    }
+    Ok(best)
+}
+
+fn odd_tail(target: &Endpoint, length: Bytes) -> String {
+    let block = target.facts.block;
+    let whole = length.round_down(block);
+    format!(
+        "the last {} bytes are no whole block of {} ({} bytes), and a device moves whole blocks: \
+         use `--length {}`",
+        length.0 - whole.0,
+        target.facts.path,
+        block.0,
+        whole.0
+    )
+}
+
+fn praise(question: Question<'_>, best: &Candidate) -> String {
+    let Question { fabric, ends, .. } = question;
+    let name = |end: &Endpoint| {
+        end.initiator.map_or_else(|| end.facts.path.clone(), |id| fabric.function(id).name.clone())
+    };
+    let (source, target) = (name(ends.source), name(ends.target));
+    let memory = &best.memory.name;
+    if best.source == Verdict::Unknown || best.target == Verdict::Unknown {
+        return format!(
+            "{memory} may be reached by {source} and {target}: whether the kernel permits it cannot \
+             be told from here, and a probe before the copy decides"
+        );
+    }
+    if best.source == best.target {
+        return format!("{source} and {target} reach {memory} {}", best.source);
+    }
+    format!("{source} reaches {memory} {}, {target} {}", best.source, best.target)
+}
