@@ -7,8 +7,11 @@
 
 mod clock;
 pub mod endpoint;
+pub mod failure;
 mod guard;
 mod plan;
+pub mod relay;
+mod request;
 pub mod ring;
 mod watch;
 

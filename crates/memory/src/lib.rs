@@ -1,1 +1,19 @@
-#![forbid(unsafe_code)]
+//! Where payload may rest between a read and a write: host memory and the memory of PCIe devices.
+//!
+//! A [`Region`] is made by [`host::allocate`] or [`p2pmem::allocate`] and released when dropped. It
+//! moves nothing; the engine hands its address to the kernel.
+//!
+//! Device memory is never seen as a slice: the kernel forbids CPU access to P2P maps such as memcpy
+//! (`Documentation/driver-api/pci/p2pdma.rst`), since it corrupts or crashes on some machines. The only
+//! way to its content is DMA through host memory.
+#![deny(unsafe_code)]
+
+pub mod host;
+#[allow(unsafe_code)]
+mod map;
+pub mod p2pmem;
+mod region;
+
+pub use host::MemoryError;
+pub use p2pmem::P2pRefusal;
+pub use region::{Region, RegionKind};

@@ -4,10 +4,16 @@
 //! a seeded simulation another. A ring owns the files and regions given to it, so that neither can go
 //! away while the kernel works on them.
 
+mod queue;
+#[allow(unsafe_code)]
+mod uring;
+
 use std::io;
 
 use peerlane_units::Nanos;
 use rustix::io::Errno;
+
+pub use uring::{Uring, UringError};
 
 /// A file that a ring owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,6 +65,39 @@ pub struct Completion {
     pub result: Result<u32, Errno>,
 }
 
+/// Why an operation was not queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PushError {
+    /// The queue has no room now.
+    #[error("cannot queue a request: {space} entries free")]
+    Full {
+        /// What [`Ring::space`] says.
+        space: u32,
+    },
+    /// The ring owns no such file.
+    #[error("cannot queue a request: file {} is not attached", file.0)]
+    UnknownFile {
+        /// The file asked for.
+        file: FileId,
+    },
+    /// The ring owns no such region.
+    #[error("cannot queue a request: region {} is not attached", region.0)]
+    UnknownRegion {
+        /// The region asked for.
+        region: RegionId,
+    },
+    /// The request reaches beyond its region.
+    #[error("cannot queue a request of {length} bytes at {offset} of a region of {region_length}")]
+    OutOfRegion {
+        /// Offset in the region asked for, in bytes.
+        offset: u64,
+        /// Bytes asked for.
+        length: u32,
+        /// Length of the region, in bytes.
+        region_length: u64,
+    },
+}
+
 /// A queue of reads and writes; bounded, used by one thread.
 pub trait Ring {
     /// What can be read and written.
@@ -75,11 +114,18 @@ pub trait Ring {
     /// Takes a region; it is released when the ring is dropped and nothing is in flight.
     fn attach_region(&mut self, region: Self::Region) -> RegionId;
 
+    /// Length of a region in bytes; `None` where there is no such region.
+    fn region_length(&self, region: RegionId) -> Option<u64>;
+
+    /// Operations that can be pushed now. A linked chain is pushed only when there is room for all of
+    /// it, since a chain that is handed to the kernel in parts is no chain.
+    fn space(&self) -> u32;
+
     /// Queues an operation for the next [`Ring::submit`].
     ///
     /// # Errors
-    /// Gives the operation back when the queue is full.
-    fn push(&mut self, operation: Operation) -> Result<(), Operation>;
+    /// [`PushError`]; nothing was queued.
+    fn push(&mut self, operation: Operation) -> Result<(), PushError>;
 
     /// Hands what is queued to the kernel, and waits for `wait` completions at most `timeout`.
     /// Returns also when the time has passed or a signal came; neither is an error.
@@ -95,6 +141,6 @@ pub trait Ring {
     fn in_flight(&self) -> u32;
 
     /// The bytes of a region of host memory; `None` for device memory, which the CPU never touches,
-    /// and while anything is in flight.
+    /// and while an operation on this region is in flight.
     fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]>;
 }

@@ -1,0 +1,270 @@
+//! What the system's answer to a request means here.
+//!
+//! One errno means different things by direction, memory and kernel; [`Cause::of`] is the only place
+//! that knows. Sources: Linux 7.2 block layer and NVMe driver, read and run in an emulated machine; the
+//! answers of older kernels are named where they differ.
+
+use std::fmt;
+use std::io;
+
+use peerlane_results::MemoryKind;
+use peerlane_units::Nanos;
+use rustix::io::Errno;
+
+use crate::ring::{Action, PushError};
+
+/// Which end of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Where payload comes from.
+    Source,
+    /// Where payload goes to.
+    Target,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Source => "source",
+            Self::Target => "target",
+        })
+    }
+}
+
+/// A request that failed for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("cannot {} {length} bytes at {offset} {} {role}", verb(*action), preposition(*action))]
+pub struct Failure {
+    /// Which end.
+    pub role: Role,
+    /// Read, write or flush.
+    pub action: Action,
+    /// Offset in the file, in bytes: the first byte that is not done.
+    pub offset: u64,
+    /// Bytes that were still to move.
+    pub length: u64,
+    /// What the answer means.
+    #[source]
+    pub cause: Cause,
+}
+
+fn verb(action: Action) -> &'static str {
+    match action {
+        Action::Read => "read",
+        Action::Write => "write",
+        Action::Flush => "flush",
+    }
+}
+
+fn preposition(action: Action) -> &'static str {
+    match action {
+        Action::Read => "of the",
+        Action::Write | Action::Flush => "to the",
+    }
+}
+
+/// What the answer to a request means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Cause {
+    /// `EINVAL` peer to peer, from Linux 6.18 on: the drive takes P2P pages, but the kernel permits no
+    /// route between it and this memory. A request that does not fit the drive's blocks looks the same.
+    #[error("the kernel permits no route between this drive and the memory (EINVAL)")]
+    RouteRefused,
+    /// `EREMOTEIO` peer to peer: the block device or file system below takes no P2P pages. Linux up to
+    /// 6.12 answers so for a route that is not permitted, too.
+    #[error(
+        "the block device or file system takes no P2P memory, or before Linux 6.18 the kernel \
+         permits no route to it (EREMOTEIO)"
+    )]
+    MemoryNotAccepted,
+    /// `EFAULT` peer to peer: the memory is gone, since its function was removed or its driver unbound.
+    #[error("the memory is gone: its device was removed or its driver unbound (EFAULT)")]
+    ProviderGone,
+    /// `EINVAL` through host memory: offset, length or address is no multiple of what the file needs.
+    #[error("the request does not fit the file's blocks (EINVAL)")]
+    NotAligned,
+    /// `ENODATA`: the drive reports a medium error, or gave a command up after its time.
+    #[error("bad sector: the drive cannot {} it, or gave up trying (ENODATA)", verb(*action))]
+    BadSector {
+        /// Reading or writing.
+        action: Action,
+    },
+    /// A read came back empty before the end: the source became shorter, or was unplugged.
+    #[error("the data end here: the source became shorter or was unplugged")]
+    EndedEarly,
+    /// `ENOSPC` on a write, or a write of nothing: the target is full, or was unplugged.
+    #[error("no room: the target is full, or was unplugged (ENOSPC)")]
+    TargetFullOrGone,
+    /// `ENODEV`, `ENXIO`: the drive is gone.
+    #[error("the drive is gone ({errno:?})")]
+    DriveGone {
+        /// The system's answer.
+        errno: Errno,
+    },
+    /// `EILSEQ`: protection information does not fit the data.
+    #[error("protection information does not fit the data (EILSEQ)")]
+    ProtectionInformation,
+    /// `EPERM`, `EROFS`, `EACCES` on a write: the target is read only.
+    #[error("the target is read only ({errno:?})")]
+    ReadOnly {
+        /// The system's answer.
+        errno: Errno,
+    },
+    /// The same request was tried again and again without getting on.
+    #[error("no progress after {tries} tries")]
+    NoProgress {
+        /// Tries.
+        tries: u32,
+        /// The last answer, where it was an error.
+        errno: Option<Errno>,
+    },
+    /// The kernel says that it moved more than was asked for.
+    #[error("the kernel says that it moved {moved} bytes, more than was asked for")]
+    MoreThanAsked {
+        /// What it said.
+        moved: u32,
+    },
+    /// Any other answer.
+    #[error("{errno}")]
+    Other {
+        /// The system's answer.
+        errno: Errno,
+    },
+}
+
+impl Cause {
+    /// What an errno means for a request of this kind between a drive and this memory.
+    pub fn of(errno: Errno, action: Action, memory: MemoryKind) -> Self {
+        let is_p2p = memory == MemoryKind::P2pmem;
+        match errno {
+            Errno::INVAL if is_p2p => Self::RouteRefused,
+            Errno::INVAL => Self::NotAligned,
+            Errno::REMOTEIO if is_p2p => Self::MemoryNotAccepted,
+            Errno::FAULT if is_p2p => Self::ProviderGone,
+            Errno::NODATA => Self::BadSector { action },
+            Errno::NOSPC if action == Action::Write => Self::TargetFullOrGone,
+            Errno::NODEV | Errno::NXIO => Self::DriveGone { errno },
+            Errno::ILSEQ => Self::ProtectionInformation,
+            Errno::PERM | Errno::ROFS | Errno::ACCESS if action == Action::Write => {
+                Self::ReadOnly { errno }
+            }
+            errno => Self::Other { errno },
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::RouteRefused | Self::MemoryNotAccepted => Some(
+                "`peerlane doctor SOURCE TARGET` says what stands in the way; --route host copies \
+                 through host memory",
+            ),
+            Self::ProviderGone => Some("take another memory with --via, then --resume"),
+            Self::BadSector { .. } => {
+                Some("`nvme smart-log` of the drive, then --resume or --offset")
+            }
+            Self::EndedEarly | Self::DriveGone { .. } | Self::TargetFullOrGone => {
+                Some("`dmesg | tail` says whether a drive went away; --resume goes on afterwards")
+            }
+            Self::ProtectionInformation => Some(
+                "format the namespace without protection information, or write the area once before \
+                 it is read",
+            ),
+            Self::ReadOnly { .. } => {
+                Some("`blockdev --getro` of the target; `blockdev --setrw` opens it")
+            }
+            Self::NotAligned
+            | Self::NoProgress { .. }
+            | Self::MoreThanAsked { .. }
+            | Self::Other { .. } => None,
+        }
+    }
+}
+
+/// A request that is older than its deadline. The kernel still works on it: the ring that holds it is
+/// to be dropped, not used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no answer to a {} at {offset} {} {role} for {age}", verb(*action), preposition(*action))]
+pub struct Stuck {
+    /// Which end.
+    pub role: Role,
+    /// Read, write or flush.
+    pub action: Action,
+    /// Offset in the file, in bytes.
+    pub offset: u64,
+    /// How long it has been waited for.
+    pub age: Nanos,
+}
+
+/// Why a request, or a ring full of them, came to no good end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// A request failed.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+    /// A request was not answered in time.
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
+    /// The ring did not take a request.
+    #[error(transparent)]
+    Push(#[from] PushError),
+    /// The ring itself failed.
+    #[error("cannot submit requests")]
+    Ring(#[from] io::Error),
+}
+
+impl RequestError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Failed(failure) => failure.cause.hint(),
+            Self::Stuck(_) => Some(
+                "`dmesg | tail` names the drive that does not answer; on a confidential guest use \
+                 --route host",
+            ),
+            Self::Push(_) | Self::Ring(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_errno_means_different_things_by_direction_and_memory() {
+        use Action::{Read, Write};
+        use MemoryKind::{Host, P2pmem};
+        for (errno, action, memory, cause) in [
+            (Errno::INVAL, Read, P2pmem, Cause::RouteRefused),
+            (Errno::INVAL, Read, Host, Cause::NotAligned),
+            (Errno::REMOTEIO, Write, P2pmem, Cause::MemoryNotAccepted),
+            (Errno::REMOTEIO, Write, Host, Cause::Other { errno: Errno::REMOTEIO }),
+            (Errno::FAULT, Write, P2pmem, Cause::ProviderGone),
+            (Errno::FAULT, Write, Host, Cause::Other { errno: Errno::FAULT }),
+            (Errno::NODATA, Read, Host, Cause::BadSector { action: Read }),
+            (Errno::NOSPC, Write, P2pmem, Cause::TargetFullOrGone),
+            (Errno::NOSPC, Read, P2pmem, Cause::Other { errno: Errno::NOSPC }),
+            (Errno::PERM, Write, Host, Cause::ReadOnly { errno: Errno::PERM }),
+            (Errno::ILSEQ, Read, P2pmem, Cause::ProtectionInformation),
+            (Errno::IO, Read, P2pmem, Cause::Other { errno: Errno::IO }),
+        ] {
+            assert_eq!(Cause::of(errno, action, memory), cause, "{errno:?} {action:?} {memory:?}");
+        }
+    }
+
+    #[test]
+    fn a_failure_says_what_where_and_why() {
+        let failure = Failure {
+            role: Role::Source,
+            action: Action::Read,
+            offset: 4096,
+            length: 512,
+            cause: Cause::BadSector { action: Action::Read },
+        };
+        assert_eq!(failure.to_string(), "cannot read 512 bytes at 4096 of the source");
+        assert!(std::error::Error::source(&failure).unwrap().to_string().starts_with("bad sector"));
+    }
+}

@@ -1,0 +1,158 @@
+//! How a transfer is cut into parts, and whether it adds up at all.
+
+use peerlane_results::Tail;
+
+use super::Transfer;
+
+/// The longest request: the kernel moves at most 2 GiB less a page at once (`MAX_RW_COUNT`).
+const REQUEST_MAX: u64 = 1 << 30;
+
+/// Why a transfer does not add up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShapeFault {
+    /// A block is no power of two.
+    #[error("a block of {block} bytes is no power of two")]
+    Block {
+        /// The block.
+        block: u64,
+    },
+    /// An offset is no multiple of its file's block.
+    #[error("offset {offset} is no multiple of the block, {block} bytes")]
+    Offset {
+        /// The offset.
+        offset: u64,
+        /// The block.
+        block: u64,
+    },
+    /// The request is empty, above 1 GiB, or no multiple of both blocks.
+    #[error("a request of {request} bytes is no multiple of {block} bytes up to 1 GiB")]
+    Request {
+        /// The request.
+        request: u64,
+        /// The larger block.
+        block: u64,
+    },
+    /// The slots overlap, do not fit the region, or there are none; or there is no such region.
+    #[error("{slots} slots of {stride} bytes do not fit a region of {region_length} bytes")]
+    Slots {
+        /// Slots.
+        slots: u32,
+        /// From one to the next.
+        stride: u64,
+        /// Length of the region.
+        region_length: u64,
+    },
+    /// The end is no whole block and the tail does not say how to write it.
+    #[error(
+        "{length} bytes end within a block of {block} bytes, which a {tail:?} tail cannot write"
+    )]
+    Tail {
+        /// The length.
+        length: u64,
+        /// The block.
+        block: u64,
+        /// The tail.
+        tail: Tail,
+    },
+    /// The copy reaches beyond the largest offset of a file.
+    #[error("{length} bytes from offset {offset} reach beyond the largest offset of a file")]
+    TooLong {
+        /// The offset.
+        offset: u64,
+        /// The length.
+        length: u64,
+    },
+}
+
+/// A part of the copy that one slot carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Offset in the copy.
+    pub(super) offset: u64,
+    /// Payload.
+    pub(super) length: u64,
+    /// The target's block is read first, and payload over it.
+    pub(super) is_merge: bool,
+}
+
+impl Part {
+    pub(super) fn end(self) -> u64 {
+        self.offset + self.length
+    }
+}
+
+impl Transfer {
+    /// Bytes that lie in whole target blocks.
+    pub(super) fn whole_blocks(&self) -> u64 {
+        self.length / self.target_block * self.target_block
+    }
+
+    /// Bytes that the relay moves: all but a tail that is merged in host memory.
+    pub(super) fn relayed(&self) -> u64 {
+        if self.tail == Tail::MergeInHost { self.whole_blocks() } else { self.length }
+    }
+
+    /// The part that begins at an offset of the copy, or `None` at the end.
+    pub(super) fn part(&self, offset: u64) -> Option<Part> {
+        let whole =
+            if self.tail == Tail::MergeInSlot { self.whole_blocks() } else { self.relayed() };
+        if offset < whole {
+            let length = self.request.min(whole - offset);
+            Some(Part { offset, length, is_merge: false })
+        } else if offset < self.relayed() {
+            Some(Part { offset, length: self.relayed() - offset, is_merge: true })
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn check(&self, region_length: Option<u64>) -> Result<(), ShapeFault> {
+        for block in [self.source_block, self.target_block] {
+            if !block.is_power_of_two() || block > REQUEST_MAX {
+                return Err(ShapeFault::Block { block });
+            }
+        }
+        for (offset, block) in
+            [(self.source_offset, self.source_block), (self.target_offset, self.target_block)]
+        {
+            if offset % block != 0 {
+                return Err(ShapeFault::Offset { offset, block });
+            }
+            let length = self.length;
+            let end = offset.checked_add(length).and_then(|end| end.checked_add(block));
+            if end.is_none_or(|end| i64::try_from(end).is_err()) {
+                return Err(ShapeFault::TooLong { offset, length });
+            }
+        }
+        let (request, block) = (self.request, self.source_block.max(self.target_block));
+        if request == 0 || request > REQUEST_MAX || request % block != 0 {
+            return Err(ShapeFault::Request { request, block });
+        }
+        self.check_slots(region_length.unwrap_or(0))?;
+        self.check_tail()
+    }
+
+    fn check_slots(&self, region_length: u64) -> Result<(), ShapeFault> {
+        let (slots, stride) = (self.slots, self.slot_stride);
+        let end = u64::from(slots)
+            .checked_sub(1)
+            .and_then(|before| before.checked_mul(stride))
+            .and_then(|start| start.checked_add(self.request));
+        match end {
+            Some(end) if end <= region_length && stride >= self.request => Ok(()),
+            _ => Err(ShapeFault::Slots { slots, stride, region_length }),
+        }
+    }
+
+    fn check_tail(&self) -> Result<(), ShapeFault> {
+        let block = match self.tail {
+            Tail::None => self.target_block,
+            // Whatever lies behind the payload in the source's last block would end up in the target.
+            Tail::MergeInSlot => self.source_block,
+            Tail::RoundUpAndCut | Tail::MergeInHost => return Ok(()),
+        };
+        let (length, tail) = (self.length, self.tail);
+        if length % block == 0 { Ok(()) } else { Err(ShapeFault::Tail { length, block, tail }) }
+    }
+}

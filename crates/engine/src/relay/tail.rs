@@ -1,0 +1,112 @@
+//! The end of a copy that is no whole block of the target, merged in host memory.
+
+use peerlane_results::MemoryKind;
+
+use super::{RelayError, ShapeFault, Transfer};
+use crate::Clock;
+use crate::failure::{RequestError, Role};
+use crate::request::{End, Progress, Request, carry_out};
+use crate::ring::{Action, RegionId, Ring};
+
+/// Writes what a relay with [`MergeInHost`](peerlane_results::Tail::MergeInHost) left over: reads the
+/// target's last block and the source's into host memory, puts the payload over the first, writes it.
+/// Returns the bytes of payload, zero where the copy ends on a block.
+///
+/// `host` holds one target block, and the source's blocks that the payload touches: two blocks of the
+/// source and as much as a target block are always enough. A target file that ends within its last
+/// block is written up to the block's end; its owner cuts it back.
+///
+/// # Errors
+/// [`RelayError`]; the transfer's deadline holds for each request.
+pub fn merge_in_host<R: Ring>(
+    ring: &mut R,
+    transfer: &Transfer,
+    host: RegionId,
+    clock: &dyn Clock,
+) -> Result<u64, RelayError> {
+    transfer.check(ring.region_length(transfer.region)).map_err(RelayError::Shape)?;
+    let body = transfer.whole_blocks();
+    let tail = transfer.length - body;
+    if tail == 0 {
+        return Ok(0);
+    }
+    let reads = reads(transfer, host, body);
+    let region_length = ring.region_length(host).unwrap_or(0);
+    let stride = reads[1].region_offset + reads[1].ask;
+    if stride > region_length {
+        return Err(RelayError::Shape(ShapeFault::Slots { slots: 1, stride, region_length }));
+    }
+    let skipped = transfer.source_offset + body - reads[1].file_offset;
+    merge(ring, transfer, reads, Payload { skipped, length: tail }, clock).map_err(|source| {
+        let mut moved = Box::new(super::Moved::nothing());
+        moved.contiguous = body;
+        RelayError::Stopped { source, moved }
+    })?;
+    Ok(tail)
+}
+
+/// Where the payload lies in what was read of the source.
+#[derive(Debug, Clone, Copy)]
+struct Payload {
+    skipped: u64,
+    length: u64,
+}
+
+fn reads(transfer: &Transfer, host: RegionId, body: u64) -> [Request; 2] {
+    let payload_start = transfer.source_offset + body;
+    let payload_end = transfer.source_offset + transfer.length;
+    let block = transfer.source_block;
+    let start = payload_start / block * block;
+    let target = Request {
+        role: Role::Target,
+        action: Action::Read,
+        file: transfer.target,
+        file_offset: transfer.target_offset + body,
+        region: host,
+        region_offset: 0,
+        memory: MemoryKind::Host,
+        need: transfer.target_block,
+        ask: transfer.target_block,
+        block: transfer.target_block,
+        end: End::IsFine,
+        progress: Progress::default(),
+    };
+    let source = Request {
+        role: Role::Source,
+        file: transfer.source,
+        file_offset: start,
+        // Direct I/O wants the address aligned as the offset is.
+        region_offset: transfer.target_block.next_multiple_of(block),
+        need: payload_end - start,
+        ask: payload_end.next_multiple_of(block) - start,
+        block,
+        end: End::Fails,
+        ..target
+    };
+    [target, source]
+}
+
+fn merge<R: Ring>(
+    ring: &mut R,
+    transfer: &Transfer,
+    mut reads: [Request; 2],
+    payload: Payload,
+    clock: &dyn Clock,
+) -> Result<(), RequestError> {
+    carry_out(ring, &mut reads, clock, transfer.deadline)?;
+    let [target, source] = reads;
+    let no_bytes = || RequestError::Ring(std::io::Error::other("the region is no host memory"));
+    let bytes = ring.host_bytes(target.region).ok_or_else(no_bytes)?;
+    let index = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+    // A target file that ends here has nothing behind its end.
+    bytes[index(target.moved())..index(transfer.target_block)].fill(0);
+    let start = index(source.region_offset + payload.skipped);
+    bytes.copy_within(start..start + index(payload.length), 0);
+    let mut write = [Request {
+        action: Action::Write,
+        end: End::Fails,
+        progress: Progress::default(),
+        ..target
+    }];
+    carry_out(ring, &mut write, clock, transfer.deadline)
+}

@@ -1,0 +1,217 @@
+//! One range of a file carried in full, over as many operations as the kernel makes of it.
+//!
+//! Short completions go on from the last whole block, `EAGAIN` and `EINTR` are tried again, both a
+//! bounded number of times. [`carry_out`] does this for a few ranges at a time; the relay drives its
+//! requests itself, since its reads and writes are chained.
+
+use peerlane_results::MemoryKind;
+use peerlane_units::Nanos;
+use rustix::io::Errno;
+
+use crate::Clock;
+use crate::failure::{Cause, Failure, RequestError, Role, Stuck};
+use crate::ring::{Action, Completion, FileId, Operation, RegionId, Ring};
+
+/// Tries of one request that bring nothing, before it is given up.
+pub(crate) const TRIES: u32 = 64;
+
+/// The longest sleep of a loop that also watches deadlines and wishes to stop.
+pub(crate) const LONGEST_SLEEP: Nanos = Nanos(250_000_000);
+
+/// A range of a file that goes to or comes from a range of a region.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) role: Role,
+    pub(crate) action: Action,
+    pub(crate) file: FileId,
+    pub(crate) file_offset: u64,
+    pub(crate) region: RegionId,
+    pub(crate) region_offset: u64,
+    pub(crate) memory: MemoryKind,
+    /// Bytes that must move.
+    pub(crate) need: u64,
+    /// Bytes asked for: `need`, rounded up to whole blocks.
+    pub(crate) ask: u64,
+    /// Block size of the file.
+    pub(crate) block: u64,
+    /// What an end of the file before `need` is.
+    pub(crate) end: End,
+    pub(crate) progress: Progress,
+}
+
+/// What an end of the file before all was read is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// A failure.
+    Fails,
+    /// The end of the request: what is beyond counts as not there.
+    IsFine,
+}
+
+/// How far a request is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Progress {
+    done: u64,
+    ended: bool,
+    tries: u32,
+    /// Short completions and repeated tries, for the record.
+    pub(crate) repeats: u32,
+    started: Option<Nanos>,
+}
+
+impl Request {
+    pub(crate) fn is_done(&self) -> bool {
+        self.progress.ended || self.progress.done >= self.need
+    }
+
+    /// Bytes that have moved.
+    pub(crate) fn moved(&self) -> u64 {
+        self.progress.done
+    }
+
+    /// Where the rest begins.
+    pub(crate) fn rest_offset(&self) -> u64 {
+        self.file_offset + self.progress.done
+    }
+
+    /// The operation for what is left; `ask` fits 32 bits by the checks of those who make requests.
+    pub(crate) fn operation(&self, tag: u64, linked: bool) -> Operation {
+        Operation {
+            action: self.action,
+            file: self.file,
+            file_offset: self.rest_offset(),
+            region: self.region,
+            region_offset: self.region_offset + self.progress.done,
+            length: u32::try_from(self.ask - self.progress.done).unwrap_or(u32::MAX),
+            linked,
+            tag,
+        }
+    }
+
+    /// Whether a result moved all that the last operation asked for.
+    pub(crate) fn is_full(&self, result: Result<u32, Errno>) -> bool {
+        result.is_ok_and(|moved| u64::from(moved) == self.ask - self.progress.done)
+    }
+
+    /// Takes the result of the last operation.
+    ///
+    /// # Errors
+    /// [`Failure`] when there is no sense in trying the rest.
+    pub(crate) fn take(&mut self, result: Result<u32, Errno>) -> Result<(), Failure> {
+        match result {
+            Ok(moved) if u64::from(moved) > self.ask - self.progress.done => {
+                Err(self.failure(Cause::MoreThanAsked { moved }))
+            }
+            Ok(moved) => self.advance(u64::from(moved)),
+            Err(errno @ (Errno::AGAIN | Errno::INTR)) => self.try_again(Some(errno)),
+            Err(errno) => Err(self.failure(Cause::of(errno, self.action, self.memory))),
+        }
+    }
+
+    fn advance(&mut self, moved: u64) -> Result<(), Failure> {
+        let reached = self.progress.done + moved;
+        if self.action == Action::Flush || reached >= self.need {
+            self.progress.done = reached;
+            return Ok(());
+        }
+        // The next operation must start on a block; a part of one is moved again.
+        let whole = reached / self.block * self.block;
+        if moved == 0 && self.end == End::Fails {
+            return Err(self.failure(match self.action {
+                Action::Read => Cause::EndedEarly,
+                Action::Write | Action::Flush => Cause::TargetFullOrGone,
+            }));
+        }
+        let stays = whole <= self.progress.done;
+        if stays && self.end == End::IsFine {
+            self.progress.done = reached;
+            self.progress.ended = true;
+            return Ok(());
+        }
+        if stays {
+            return self.try_again(None);
+        }
+        self.progress.done = whole;
+        self.progress.tries = 0;
+        self.progress.repeats += 1;
+        Ok(())
+    }
+
+    fn try_again(&mut self, errno: Option<Errno>) -> Result<(), Failure> {
+        self.progress.tries += 1;
+        self.progress.repeats += 1;
+        if self.progress.tries < TRIES {
+            return Ok(());
+        }
+        let cause = match (errno, self.action) {
+            // A file that ends within a block comes back short by the same part of a block each time.
+            (None, Action::Read) => Cause::EndedEarly,
+            _ => Cause::NoProgress { tries: TRIES, errno },
+        };
+        Err(self.failure(cause))
+    }
+
+    pub(crate) fn failure(&self, cause: Cause) -> Failure {
+        Failure {
+            role: self.role,
+            action: self.action,
+            offset: self.rest_offset(),
+            length: self.need.saturating_sub(self.progress.done),
+            cause,
+        }
+    }
+
+    pub(crate) fn stuck(&self, age: Nanos) -> Stuck {
+        Stuck { role: self.role, action: self.action, offset: self.rest_offset(), age }
+    }
+}
+
+/// Carries requests out side by side, as many as the ring has room for. At a failure the others are
+/// still waited for, each within the deadline.
+///
+/// # Errors
+/// The first failure, or [`RequestError::Stuck`] with something still in flight.
+pub(crate) fn carry_out<R: Ring>(
+    ring: &mut R,
+    requests: &mut [Request],
+    clock: &dyn Clock,
+    deadline: Nanos,
+) -> Result<(), RequestError> {
+    let mut failed: Option<RequestError> = None;
+    loop {
+        let mut pending = 0;
+        for (index, request) in requests.iter_mut().enumerate() {
+            let wants = failed.is_none() && !request.is_done();
+            if request.progress.started.is_none() && wants && (pending == 0 || ring.space() > 0) {
+                ring.push(request.operation(index as u64, false))?;
+                request.progress.started = Some(clock.now());
+            }
+            pending += usize::from(request.progress.started.is_some());
+        }
+        if pending == 0 {
+            return failed.map_or(Ok(()), Err);
+        }
+        let now = clock.now();
+        let oldest = requests
+            .iter()
+            .filter_map(|request| Some((now.since(request.progress.started?), request)))
+            .max_by_key(|&(age, _)| age);
+        let age = oldest.map_or(Nanos(0), |(age, _)| age);
+        if let Some((age, request)) = oldest.filter(|&(age, _)| age >= deadline) {
+            return Err(failed.unwrap_or_else(|| request.stuck(age).into()));
+        }
+        ring.submit(1, deadline.since(age).min(LONGEST_SLEEP))?;
+        while let Some(completion) = ring.pop() {
+            if let Err(failure) = settle(requests, completion) {
+                failed.get_or_insert(failure.into());
+            }
+        }
+    }
+}
+
+fn settle(requests: &mut [Request], completion: Completion) -> Result<(), Failure> {
+    let index = usize::try_from(completion.tag).unwrap_or(usize::MAX);
+    let Some(request) = requests.get_mut(index) else { return Ok(()) };
+    request.progress.started = None;
+    request.take(completion.result)
+}

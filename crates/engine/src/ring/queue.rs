@@ -1,0 +1,109 @@
+//! What a ring knows of its operations: whose they are, and where the chains that wait for the kernel
+//! begin and end.
+
+use std::collections::VecDeque;
+
+use super::RegionId;
+
+/// Operations that are queued or submitted, by the number that travels with them through the kernel.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    entries: Vec<Option<Entry>>,
+    free: Vec<usize>,
+}
+
+/// One operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) tag: u64,
+    /// `None` for an operation that touches no memory.
+    pub(super) region: Option<RegionId>,
+}
+
+impl InFlight {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { entries: vec![None; capacity], free: (0..capacity).rev().collect() }
+    }
+
+    pub(super) fn space(&self) -> usize {
+        self.free.len()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    pub(super) fn insert(&mut self, entry: Entry) -> Option<u64> {
+        let index = self.free.pop()?;
+        self.entries[index] = Some(entry);
+        Some(index as u64)
+    }
+
+    pub(super) fn remove(&mut self, number: u64) -> Option<Entry> {
+        let index = usize::try_from(number).ok()?;
+        let entry = self.entries.get_mut(index)?.take()?;
+        self.free.push(index);
+        Some(entry)
+    }
+
+    pub(super) fn touches(&self, region: RegionId) -> bool {
+        self.entries.iter().flatten().any(|entry| entry.region == Some(region))
+    }
+}
+
+/// Operations that the kernel has not taken yet, oldest first: whether each is linked to the next.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    linked: VecDeque<bool>,
+}
+
+impl Waiting {
+    pub(super) fn push(&mut self, linked: bool) {
+        self.linked.push_back(linked);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.linked.len()
+    }
+
+    /// Notes that only the newest `left` still wait. False when that cuts a chain in two: its second
+    /// part, handed over later, would start without waiting for the first.
+    pub(super) fn keep_newest(&mut self, left: usize) -> bool {
+        let mut cut = false;
+        while self.linked.len() > left {
+            cut = self.linked.pop_front() == Some(true);
+        }
+        !(cut && left > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_taken_in_parts_is_noticed() {
+        let fill = || {
+            let mut waiting = Waiting::default();
+            [true, false, true, true, false].into_iter().for_each(|linked| waiting.push(linked));
+            waiting
+        };
+        for (left, whole) in [(5, true), (4, false), (3, true), (2, false), (1, false), (0, true)] {
+            assert_eq!(fill().keep_newest(left), whole, "{left}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_reused_only_after_their_end() {
+        let mut in_flight = InFlight::new(2);
+        let entry = |tag| Entry { tag, region: Some(RegionId(3)) };
+        let first = in_flight.insert(entry(7)).unwrap();
+        assert!(in_flight.insert(entry(8)).is_some());
+        assert_eq!(in_flight.insert(entry(9)), None);
+        assert!(in_flight.touches(RegionId(3)) && !in_flight.touches(RegionId(4)));
+        assert_eq!(in_flight.remove(first), Some(entry(7)));
+        assert_eq!(in_flight.remove(first), None);
+        assert_eq!(in_flight.remove(99), None);
+        assert_eq!((in_flight.count(), in_flight.space()), (1, 1));
+    }
+}

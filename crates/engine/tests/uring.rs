@@ -1,0 +1,265 @@
+//! The engine on the io_uring of the running kernel, with host memory and files.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
+
+mod common;
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use common::{direct, folder, noise, ring};
+use peerlane_engine::MonotonicClock;
+use peerlane_engine::failure::{Cause, RequestError, Role};
+use peerlane_engine::relay::{DEADLINE, RelayError, Transfer, merge_in_host, relay};
+use peerlane_engine::ring::{Action, FileId, Operation, PushError, RegionId, Ring, Uring};
+use peerlane_memory::{Region, host};
+use peerlane_results::{MemoryKind, Tail};
+use peerlane_units::{Bytes, Nanos};
+use rustix::io::Errno;
+
+const BLOCK: u64 = 4096;
+
+/// A ring with a source and a target file and a region of host memory.
+struct Bench {
+    ring: Uring,
+    source: FileId,
+    target: FileId,
+    region: RegionId,
+    target_path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+fn bench(test: &str, source: &[u8], target: &[u8]) -> Option<Bench> {
+    let mut ring = ring(test, 64)?;
+    let folder = folder();
+    let (source_path, target_path) = (folder.path().join("source"), folder.path().join("target"));
+    std::fs::write(&source_path, source).unwrap();
+    std::fs::write(&target_path, target).unwrap();
+    let source = ring.attach_file(direct(test, &source_path)?).unwrap();
+    let target = ring.attach_file(direct(test, &target_path)?).unwrap();
+    let region = ring.attach_region(host::allocate(Bytes::mib(4)).unwrap());
+    Some(Bench { ring, source, target, region, target_path, _folder: folder })
+}
+
+impl Bench {
+    fn transfer(&self, length: u64, tail: Tail) -> Transfer {
+        Transfer {
+            source: self.source,
+            target: self.target,
+            region: self.region,
+            memory: MemoryKind::Host,
+            source_offset: 0,
+            target_offset: 0,
+            length,
+            request: 16 * BLOCK,
+            slots: 16,
+            slot_stride: 16 * BLOCK,
+            source_block: BLOCK,
+            target_block: BLOCK,
+            tail,
+            deadline: DEADLINE,
+        }
+    }
+}
+
+#[test]
+fn a_file_is_copied_through_slots() {
+    let payload = noise(5 << 20, 1);
+    let Some(mut bench) = bench("a_file_is_copied_through_slots", &payload, b"") else { return };
+    let transfer = bench.transfer(payload.len() as u64, Tail::None);
+    let moved = relay(&mut bench.ring, &transfer, &MonotonicClock::start(), &mut ()).unwrap();
+    assert_eq!((moved.bytes, moved.contiguous), (5 << 20, 5 << 20));
+    assert_eq!(moved.read_latency.len(), 80);
+    assert_eq!(moved.write_latency.len(), 80);
+    assert!(moved.first_done > Nanos(0) && moved.first_done <= moved.last_done);
+    assert!(std::fs::read(&bench.target_path).unwrap() == payload);
+}
+
+#[test]
+fn an_odd_end_is_rounded_up_for_its_owner_to_cut() {
+    for length in [1, 511, 4097, 65536 + 300, (1 << 20) + 4095] {
+        let payload = noise(length, 2);
+        let test = "an_odd_end_is_rounded_up_for_its_owner_to_cut";
+        let Some(mut bench) = bench(test, &payload, b"") else { return };
+        let transfer = bench.transfer(length as u64, Tail::RoundUpAndCut);
+        let moved = relay(&mut bench.ring, &transfer, &MonotonicClock::start(), &mut ()).unwrap();
+        assert_eq!(moved.bytes, length as u64);
+        let written = std::fs::read(&bench.target_path).unwrap();
+        assert_eq!(written.len(), length.next_multiple_of(4096));
+        assert!(written[..length] == payload);
+    }
+}
+
+#[test]
+fn an_odd_end_is_merged_and_what_is_behind_it_stays() {
+    for (length, target_length) in [(4096 + 100, 3 * 4096), (100, 8192), (2 * 4096 - 1, 2 * 4096)] {
+        let (payload, before) = (noise(8192, 3), noise(target_length, 4));
+        let test = "an_odd_end_is_merged_and_what_is_behind_it_stays";
+        let Some(mut bench) = bench(test, &payload, &before) else { return };
+        let transfer = bench.transfer(length, Tail::MergeInHost);
+        let clock = MonotonicClock::start();
+        let moved = relay(&mut bench.ring, &transfer, &clock, &mut ()).unwrap();
+        let merged = merge_in_host(&mut bench.ring, &transfer, bench.region, &clock).unwrap();
+        assert_eq!(moved.bytes + merged, length);
+        let length = usize::try_from(length).unwrap();
+        let expected = [&payload[..length], &before[length..]].concat();
+        assert!(std::fs::read(&bench.target_path).unwrap() == expected, "{length}");
+    }
+}
+
+#[test]
+fn a_source_that_ends_early_stops_the_copy_at_what_is_written() {
+    let payload = noise(1 << 20, 5);
+    let test = "a_source_that_ends_early_stops_the_copy_at_what_is_written";
+    let Some(mut bench) = bench(test, &payload, b"") else { return };
+    let transfer = bench.transfer(2 << 20, Tail::None);
+    let error = relay(&mut bench.ring, &transfer, &MonotonicClock::start(), &mut ()).unwrap_err();
+    let RelayError::Stopped { source: RequestError::Failed(failure), ref moved } = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!((failure.role, failure.cause), (Role::Source, Cause::EndedEarly));
+    assert_eq!(moved.contiguous, 1 << 20);
+    assert_eq!(bench.ring.in_flight(), 0);
+    assert!(std::fs::read(&bench.target_path).unwrap() == payload);
+}
+
+#[test]
+fn a_short_read_cancels_its_write() {
+    let test = "a_short_read_cancels_its_write";
+    let Some(mut bench) = bench(test, &noise(4096, 6), &noise(8192, 7)) else { return };
+    let operation = Operation {
+        action: Action::Read,
+        file: bench.source,
+        file_offset: 0,
+        region: bench.region,
+        region_offset: 0,
+        length: 8192,
+        linked: true,
+        tag: 1,
+    };
+    let write =
+        Operation { action: Action::Write, file: bench.target, linked: false, tag: 2, ..operation };
+    bench.ring.push(operation).unwrap();
+    bench.ring.push(write).unwrap();
+    assert!(bench.ring.host_bytes(bench.region).is_none(), "bytes are lent out while in flight");
+    let mut ends = Vec::new();
+    while bench.ring.in_flight() > 0 {
+        bench.ring.submit(1, Nanos::seconds(10)).unwrap();
+        while let Some(completion) = bench.ring.pop() {
+            ends.push((completion.tag, completion.result));
+        }
+    }
+    ends.sort_by_key(|end| end.0);
+    assert_eq!(ends, [(1, Ok(4096)), (2, Err(Errno::CANCELED))]);
+    assert!(bench.ring.host_bytes(bench.region).is_some());
+    assert!(std::fs::read(&bench.target_path).unwrap() == noise(8192, 7));
+}
+
+#[test]
+fn a_request_beyond_its_region_is_not_queued() {
+    let Some(mut bench) = bench("a_request_beyond_its_region_is_not_queued", b"", b"") else {
+        return;
+    };
+    let region_length = 4 << 20;
+    let operation = |region_offset, length| Operation {
+        action: Action::Read,
+        file: bench.source,
+        file_offset: 0,
+        region: bench.region,
+        region_offset,
+        length,
+        linked: false,
+        tag: 0,
+    };
+    let tries = [(0, u32::MAX), (region_length - 4095, 4096), (u64::MAX, 1), (u64::MAX - 7, 4096)]
+        .map(|(offset, length)| operation(offset, length));
+    let strangers = [
+        Operation { file: FileId(9), ..operation(0, 1) },
+        Operation { region: RegionId(9), ..operation(0, 1) },
+    ];
+    for operation in tries {
+        let refusal = bench.ring.push(operation).unwrap_err();
+        let (offset, length) = (operation.region_offset, operation.length);
+        assert_eq!(refusal, PushError::OutOfRegion { offset, length, region_length });
+    }
+    assert_eq!(bench.ring.push(strangers[0]), Err(PushError::UnknownFile { file: FileId(9) }));
+    assert_eq!(
+        bench.ring.push(strangers[1]),
+        Err(PushError::UnknownRegion { region: RegionId(9) })
+    );
+    assert_eq!(bench.ring.in_flight(), 0);
+}
+
+#[test]
+fn a_full_ring_refuses_and_takes_more_after_submission() {
+    let test = "a_full_ring_refuses_and_takes_more_after_submission";
+    let Some(mut bench) = bench(test, &noise(4096, 8), b"") else { return };
+    let operation = Operation {
+        action: Action::Read,
+        file: bench.source,
+        file_offset: 0,
+        region: bench.region,
+        region_offset: 0,
+        length: 4096,
+        linked: false,
+        tag: 0,
+    };
+    let space = bench.ring.space();
+    for tag in 0..u64::from(space) {
+        bench.ring.push(Operation { tag, ..operation }).unwrap();
+    }
+    assert_eq!(bench.ring.push(operation), Err(PushError::Full { space: 0 }));
+    bench.ring.submit(0, Nanos(0)).unwrap();
+    assert!(bench.ring.space() > 0);
+    bench.ring.submit(space, Nanos::seconds(10)).unwrap();
+    let mut tags: Vec<u64> = std::iter::from_fn(|| bench.ring.pop()).map(|end| end.tag).collect();
+    tags.sort_unstable();
+    assert!(tags.into_iter().eq(0..u64::from(space)));
+}
+
+/// A read of an empty pipe never ends, like a request to a drive that hangs.
+#[test]
+fn memory_that_the_kernel_still_uses_is_leaked_not_freed() {
+    let test = "memory_that_the_kernel_still_uses_is_leaked_not_freed";
+    let Some(mut ring) = ring(test, 8) else { return };
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    let folder = folder();
+    let pool = folder.path().join("allocate");
+    File::create(&pool).unwrap().set_len(1 << 16).unwrap();
+    let region: Region = peerlane_memory::p2pmem::allocate(folder.path(), Bytes(4096)).unwrap();
+    let (file, region) = (ring.attach_file(reader.into()).unwrap(), ring.attach_region(region));
+    ring.push(Operation {
+        action: Action::Read,
+        file,
+        file_offset: 0,
+        region,
+        region_offset: 0,
+        length: 4096,
+        linked: false,
+        tag: 0,
+    })
+    .unwrap();
+    ring.submit(1, Nanos(1_000_000)).unwrap();
+    assert_eq!(ring.pop(), None);
+    drop(ring);
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    assert!(maps.contains(pool.to_str().unwrap()));
+    drop(writer);
+}
+
+#[test]
+fn a_stuck_request_is_reported_at_its_deadline() {
+    let test = "a_stuck_request_is_reported_at_its_deadline";
+    let Some(mut bench) = bench(test, b"", b"") else { return };
+    let (reader, _writer) = rustix::pipe::pipe().unwrap();
+    let source = bench.ring.attach_file(reader.into()).unwrap();
+    let deadline = Nanos(50_000_000);
+    let transfer = Transfer { source, slots: 1, deadline, ..bench.transfer(BLOCK, Tail::None) };
+    let error = relay(&mut bench.ring, &transfer, &MonotonicClock::start(), &mut ()).unwrap_err();
+    let RelayError::Stopped { source: RequestError::Stuck(stuck), moved } = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!((stuck.role, stuck.offset), (Role::Source, 0));
+    assert!(stuck.age >= deadline && stuck.age < Nanos::seconds(30));
+    assert_eq!(moved.contiguous, 0);
+    assert!(bench.ring.in_flight() > 0);
+}

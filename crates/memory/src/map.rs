@@ -1,0 +1,124 @@
+//! Maps of memory: the only place of this crate that talks to the system about addresses.
+//!
+//! A [`Map`] unmaps itself when dropped. Maps of device memory are not read or written here either.
+
+use std::ffi::c_void;
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
+use std::slice;
+
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+/// A map of whole pages that this process owns alone.
+#[derive(Debug)]
+pub(crate) struct Map {
+    address: NonNull<c_void>,
+    length: usize,
+    backing: Backing,
+}
+
+/// What lies behind a map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Backing {
+    /// Private anonymous pages: ordinary memory.
+    Anonymous,
+    /// A shared map of a file; may be device memory.
+    Shared,
+}
+
+// SAFETY: a `Map` is the only owner of its pages, and neither mapping nor unmapping is tied to a thread.
+unsafe impl Send for Map {}
+
+impl Map {
+    /// Maps `length` bytes of private zeroed memory at a multiple of `alignment`.
+    ///
+    /// `length` and `alignment` are multiples of the page size, `alignment` a power of two.
+    ///
+    /// # Errors
+    /// `EINVAL` for an empty length or one that does not fit; else the system's answer.
+    pub(crate) fn anonymous(length: usize, alignment: usize) -> Result<Self, Errno> {
+        let page = rustix::param::page_size();
+        if length == 0 {
+            return Err(Errno::INVAL);
+        }
+        let slack = alignment.saturating_sub(page);
+        let wide = length.checked_add(slack).ok_or(Errno::NOMEM)?;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a null hint lets the kernel choose an unused range, so no existing map is replaced.
+        let start =
+            unsafe { mmap_anonymous(ptr::null_mut(), wide, protection, MapFlags::PRIVATE) }?;
+        let head = start.addr().wrapping_neg() & (alignment - 1);
+        let aligned = start.wrapping_byte_add(head);
+        trim(start, head);
+        trim(aligned.wrapping_byte_add(length), wide - head - length);
+        Self::own(aligned, length, Backing::Anonymous)
+    }
+
+    /// Maps the first `length` bytes of a file, shared, for reading and writing by devices.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub(crate) fn shared(file: BorrowedFd<'_>, length: usize) -> Result<Self, Errno> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a null hint lets the kernel choose an unused range, so no existing map is replaced.
+        // The pages are never dereferenced by this process: `bytes_mut` is empty for this backing.
+        let start =
+            unsafe { mmap(ptr::null_mut(), length, protection, MapFlags::SHARED, file, 0) }?;
+        Self::own(start, length, Backing::Shared)
+    }
+
+    fn own(address: *mut c_void, length: usize, backing: Backing) -> Result<Self, Errno> {
+        let address = NonNull::new(address).ok_or(Errno::NOMEM)?;
+        Ok(Self { address, length, backing })
+    }
+
+    /// Asks for huge pages; an answer of no changes only speed and is not reported.
+    pub(crate) fn prefer_huge_pages(&mut self) {
+        if self.backing == Backing::Anonymous {
+            // SAFETY: the range is a map of our own, and `MADV_HUGEPAGE` does not change its content.
+            let _ = unsafe { madvise(self.address.as_ptr(), self.length, Advice::LinuxHugepage) };
+        }
+    }
+
+    /// Gives every page its memory now.
+    ///
+    /// # Errors
+    /// The system's answer: `ENOMEM` or `EFAULT` without memory, `EINVAL` before Linux 5.14.
+    pub(crate) fn populate(&mut self) -> Result<(), Errno> {
+        // SAFETY: the range is a map of our own, and `MADV_POPULATE_WRITE` does not change its content.
+        unsafe { madvise(self.address.as_ptr(), self.length, Advice::LinuxPopulateWrite) }
+    }
+
+    /// First byte of the map, page aligned.
+    pub(crate) fn address(&self) -> NonNull<c_void> {
+        self.address
+    }
+
+    /// The bytes of an anonymous map; empty for any other, which may be device memory.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.backing != Backing::Anonymous {
+            return &mut [];
+        }
+        // SAFETY: the range is mapped readable and writable for as long as `self` lives, holds zeroed or
+        // written bytes, is at most `isize::MAX` long since it is mapped, and `&mut self` excludes any
+        // other reference. Devices that write to it by request of a ring do so only while the ring, which
+        // owns the region, gives out no reference to it.
+        unsafe { slice::from_raw_parts_mut(self.address.as_ptr().cast(), self.length) }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        trim(self.address.as_ptr(), self.length);
+    }
+}
+
+/// Unmaps a range of whole pages of our own. The kernel can refuse only for want of memory to split a
+/// map, and then the range stays mapped, which harms nothing but the address space.
+fn trim(start: *mut c_void, length: usize) {
+    if length > 0 {
+        // SAFETY: the callers pass pages of a map of their own that nothing refers to any more.
+        let _ = unsafe { munmap(start, length) };
+    }
+}
