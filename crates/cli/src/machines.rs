@@ -30,12 +30,8 @@ pub(crate) struct Description {
 impl Description {
     /// The first sentence of the comment at the top, which says what the machine is for.
     pub(crate) fn summary(&self) -> String {
-        let comment: Vec<&str> = self
-            .text
-            .lines()
-            .map_while(|line| line.strip_prefix('#'))
-            .map(str::trim)
-            .collect();
+        let comment: Vec<&str> =
+            self.text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim).collect();
         let mut sentence = String::new();
         for word in comment.join(" ").split_whitespace() {
             let last = word.ends_with('.');

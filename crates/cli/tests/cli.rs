@@ -4,10 +4,7 @@
 
 #[test]
 fn command_lines_say_what_the_pages_show() {
-    trycmd::TestCases::new()
-        .env("COLUMNS", "100")
-        .env("NO_COLOR", "1")
-        .case("tests/cmd/*.trycmd");
+    trycmd::TestCases::new().env("COLUMNS", "100").env("NO_COLOR", "1").case("tests/cmd/*.trycmd");
 }
 
 #[test]

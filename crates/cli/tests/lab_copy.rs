@@ -61,8 +61,7 @@ fn check_areas(machine: &'static str, route: Route, areas: &[Area]) {
     assert_same(machine, &lab.content("b"), &expected);
     assert_same("source", &lab.content("a"), &source);
 
-    let (guest_memory, p2p) =
-        (lab.dma("payload_bytes_guest_memory"), lab.dma("payload_bytes_p2p"));
+    let (guest_memory, p2p) = (lab.dma("payload_bytes_guest_memory"), lab.dma("payload_bytes_p2p"));
     assert_eq!(lab.dma("payload_bytes_unclassified"), 0);
     match route {
         // Whole blocks move: a merged tail rereads the target's last block by the same route.
@@ -171,7 +170,8 @@ fn block_sizes_may_differ_in_both_directions() {
     let mut script = String::new();
     for (route, at, length) in there {
         let options = format!("--route {route} --offset {at} --target-offset {at}");
-        script += &format!("copy there_{route} /dev/lab/a /dev/lab/b {options} --length {length}\n");
+        script +=
+            &format!("copy there_{route} /dev/lab/a /dev/lab/b {options} --length {length}\n");
         large[at..at + length].copy_from_slice(&small[at..at + length]);
     }
     for (route, at, length) in back {

@@ -41,8 +41,8 @@ fn write(folder: &Path, printer: Printer) -> Result<Exit, Failure> {
 fn check(folder: &Path) -> Result<Exit, Failure> {
     for (name, text) in pages() {
         let path = folder.join(name);
-        let there = fs::read_to_string(&path)
-            .map_err(Tried::to(format!("read {}", path.display())))?;
+        let there =
+            fs::read_to_string(&path).map_err(Tried::to(format!("read {}", path.display())))?;
         if there != text {
             return Err(Failure::new(format!("{} is not what the program says", path.display()))
                 .hint(format!("peerlane reference --write {}", folder.display()))

@@ -72,7 +72,8 @@ impl Printer {
     }
 
     fn is_colored_stderr(self) -> bool {
-        AutoStream::new(io::stderr(), self.choice()).current_choice() != anstream::ColorChoice::Never
+        AutoStream::new(io::stderr(), self.choice()).current_choice()
+            != anstream::ColorChoice::Never
     }
 
     /// Writes text that was asked for; nothing with `-q`.

@@ -21,10 +21,7 @@ pub(crate) fn copy(record: &CopyRecord) -> String {
     sheet.row("time", times(record));
     sheet.row("reads", latency(&record.latency.read));
     sheet.row("writes", latency(&record.latency.write));
-    sheet.row(
-        "cpu",
-        format_args!("{} user, {} system", record.cpu.user_ns, record.cpu.system_ns),
-    );
+    sheet.row("cpu", format_args!("{} user, {} system", record.cpu.user_ns, record.cpu.system_ns));
     sheet.limits(&record.limits);
     sheet.row(
         "route",

@@ -37,7 +37,7 @@ impl Sheet {
     }
 
     /// The warnings, each with its advice.
-    fn warnings(&mut self, warnings: &[Warning]) {
+    fn warnings<'a>(&mut self, warnings: impl IntoIterator<Item = &'a Warning>) {
         for warning in warnings {
             self.line(format_args!("warning: {warning}; {}", warning.advice()));
         }
@@ -61,8 +61,12 @@ fn endpoint(facts: &EndpointFacts) -> String {
         },
     };
     let mut text = format!("{}, {kind}, {}, blocks of {}", facts.path, facts.size, facts.block);
-    let on: Vec<&str> =
-        [&facts.device, &facts.address, &facts.drive].into_iter().flatten().map(String::as_str).collect();
+    let on: Vec<&str> = [&facts.device, &facts.address, &facts.drive]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .filter(|name| !facts.path.ends_with(name))
+        .collect();
     if !on.is_empty() {
         let _ = write!(text, " ({})", on.join(", "));
     }

@@ -1,6 +1,6 @@
 //! A plan in words.
 
-use peerlane_results::{Candidate, Plan, Refusal};
+use peerlane_results::{Candidate, Plan, Refusal, Route, Warning};
 use peerlane_units::Bytes;
 
 use super::Sheet;
@@ -28,7 +28,9 @@ pub(crate) fn plan(plan: &Plan) -> String {
     candidates(&mut sheet, &plan.candidates);
     refusals(&mut sheet, &plan.refusals);
     sheet.line("");
-    sheet.warnings(&plan.warnings);
+    // The verdict says that it falls back, and nothing was copied yet.
+    let is_shown = |warning: &&Warning| !matches!(warning, Warning::FellBack { .. });
+    sheet.warnings(plan.warnings.iter().filter(is_shown));
     sheet.line(verdict(plan));
     sheet.0
 }
@@ -71,7 +73,7 @@ fn candidates(sheet: &mut Sheet, candidates: &[Candidate]) {
             sheet.line(format_args!("    - {fact}"));
         }
         for refusal in &candidate.refusals {
-            sheet.line(format_args!("    refused: {refusal}"));
+            sheet.line(format_args!("    refused: {}", without(refusal, &candidate.facts)));
         }
     }
 }
@@ -92,16 +94,44 @@ fn refusals(sheet: &mut Sheet, refusals: &[Refusal]) {
 }
 
 fn verdict(plan: &Plan) -> String {
-    match (plan.route, &plan.memory) {
-        (None, _) => format!("not possible: {}", plan.reason),
-        (Some(_), _) if !plan.refusals.is_empty() => {
-            let reasons: Vec<&str> =
-                plan.refusals.iter().map(|refusal| refusal.reason.as_str()).collect();
-            format!("refused: {}", reasons.join("; "))
+    let facts = plan.candidates.iter().flat_map(|candidate| &candidate.facts);
+    let reason = without(&plan.reason, facts);
+    let Some(route) = plan.route else {
+        return format!("not possible: {reason}");
+    };
+    if !plan.refusals.is_empty() {
+        let reasons: Vec<&str> =
+            plan.refusals.iter().map(|refusal| refusal.reason.as_str()).collect();
+        return format!("refused: {}", reasons.join("; "));
+    }
+    let falls_back =
+        plan.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. }));
+    match &plan.memory {
+        Some(memory) if route == Route::P2p => {
+            format!("route {route} through {}: {reason}", memory.name)
         }
-        (Some(route), Some(memory)) => {
-            format!("route {route} through {}: {}", memory.name, plan.reason)
-        }
-        (Some(route), None) => format!("route {route}: {}", plan.reason),
+        _ if falls_back => format!("route {route}, since p2p is not possible: {reason}"),
+        _ => format!("route {route}: {reason}"),
+    }
+}
+
+/// A reason without the facts that are listed on lines of their own.
+fn without<'a>(reason: &str, facts: impl IntoIterator<Item = &'a String>) -> String {
+    let mut short = reason.to_owned();
+    for fact in facts {
+        short = short.replace(fact, "");
+    }
+    short.trim_end_matches([' ', ':', ';']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_that_are_listed_are_not_repeated() {
+        let facts = ["x is far".to_owned(), "y is old".to_owned()];
+        assert_eq!(without("a: refused: x is far; y is old", &facts), "a: refused");
+        assert_eq!(without("no memory", &facts), "no memory");
     }
 }

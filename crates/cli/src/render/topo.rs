@@ -41,7 +41,8 @@ fn heading(fabric: &Fabric) -> String {
         (Some(release), None) => format!("Linux {release}"),
         (None, _) => "kernel not stated".to_owned(),
     };
-    let cpu = fabric.cpu.model.as_deref().or(fabric.cpu.vendor.as_deref()).unwrap_or("CPU not stated");
+    let cpu =
+        fabric.cpu.model.as_deref().or(fabric.cpu.vendor.as_deref()).unwrap_or("CPU not stated");
     format!("{} ({origin}): {cpu}, {kernel}, {iommu}", fabric.name)
 }
 
@@ -142,9 +143,9 @@ fn matters(fabric: &Fabric, id: FunctionId) -> bool {
         || matches!(function.kind, Kind::Nvme | Kind::Gpu | Kind::Fpga | Kind::Nic);
     itself
         || matches!(function.kind, Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort)
-        || fabric.iter().any(|(below, other)| {
-            other.parent == Parent::Function(id) && matters(fabric, below)
-        })
+        || fabric
+            .iter()
+            .any(|(below, other)| other.parent == Parent::Function(id) && matters(fabric, below))
 }
 
 fn shown(fabric: &Fabric) -> usize {

@@ -29,7 +29,7 @@ impl Lab {
             .map(|_| ())
             .and_then(|()| peerlane_lab::find_kernel(None).map(|_| ()));
         if let Err(reason) = missing {
-            skip(&format!("lab machine {machine}: {reason}"));
+            skip(&reason.to_string());
             return None;
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -121,16 +121,18 @@ impl Lab {
     }
 }
 
-/// Notes a test that cannot run here; a failure where `PEERLANE_REQUIRE` names the lab.
-pub(crate) fn skip(reason: &str) {
+/// Notes that the running test cannot run here; a failure where `PEERLANE_REQUIRE` names the lab.
+fn skip(reason: &str) {
     let required = std::env::var("PEERLANE_REQUIRE").unwrap_or_default();
     assert!(!required.split(',').any(|word| word.trim() == "lab"), "required: {reason}");
+    let thread = std::thread::current();
+    let line = format!("{}: {}\n", thread.name().unwrap_or("a test"), reason.replace('\n', " "));
+    std::io::stderr().write_all(line.as_bytes()).expect("standard error");
     if let Some(log) = std::env::var_os("PEERLANE_SKIP_LOG") {
         let mut log =
             fs::File::options().create(true).append(true).open(log).expect("PEERLANE_SKIP_LOG");
-        writeln!(log, "{reason}").expect("PEERLANE_SKIP_LOG");
+        log.write_all(line.as_bytes()).expect("PEERLANE_SKIP_LOG");
     }
-    eprintln!("skipped: {reason}");
 }
 
 /// Asserts that two areas are equal without printing them.

@@ -23,8 +23,11 @@ pub(super) fn make(path: &Path, size: Bytes, seed: u64) -> Result<(), Failure> {
 /// # Errors
 /// When one cannot be read.
 pub(super) fn equal(one: &Path, other: &Path) -> Result<bool, Failure> {
-    compare(one, other)
-        .map_err(Tried::to(format!("compare {} and {}", one.display(), other.display())))
+    compare(one, other).map_err(Tried::to(format!(
+        "compare {} and {}",
+        one.display(),
+        other.display()
+    )))
 }
 
 fn fill(path: &Path, size: Bytes, seed: u64) -> io::Result<()> {
