@@ -36,8 +36,8 @@ pub(crate) struct MachineArgs {
     /// Image to use as a drive of the machine; a drive without one gets an empty image
     #[arg(long = "drive", value_name = "NAME=IMAGE")]
     pub(crate) drives: Vec<DriveArg>,
-    /// Kernel to boot, built with CONFIG_PCI_P2PDMA
-    #[arg(long, value_name = "FILE", env = "PEERLANE_KERNEL", hide_env_values = true)]
+    /// Kernel to boot, built with CONFIG_PCI_P2PDMA; $PEERLANE_KERNEL or one that is found if not given
+    #[arg(long, value_name = "FILE")]
     pub(crate) kernel: Option<PathBuf>,
 }
 
@@ -80,8 +80,8 @@ pub(crate) struct ShellArgs {
 /// Arguments of `peerlane lab demo`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DemoArgs {
-    /// Kernel to boot, built with CONFIG_PCI_P2PDMA
-    #[arg(long, value_name = "FILE", env = "PEERLANE_KERNEL", hide_env_values = true)]
+    /// Kernel to boot, built with CONFIG_PCI_P2PDMA; $PEERLANE_KERNEL or one that is found if not given
+    #[arg(long, value_name = "FILE")]
     pub(crate) kernel: Option<PathBuf>,
     /// Keep images, records and recorder output in this directory
     #[arg(long, value_name = "DIR")]
