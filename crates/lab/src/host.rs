@@ -235,7 +235,10 @@ fn report(
 
 /// `04:00.0` for `0000:04:00.0`.
 fn without_domain(address: &str) -> String {
-    address.splitn(2, ':').nth(1).filter(|rest| rest.contains(':')).unwrap_or(address).to_owned()
+    match address.split_once(':') {
+        Some((_, rest)) if rest.contains(':') => rest.to_owned(),
+        _ => address.to_owned(),
+    }
 }
 
 /// Path of a port's socket.

@@ -89,7 +89,7 @@ fn base(machine: &Fabric, boot: &LabBoot) -> Result<Vec<String>, LabError> {
         "-machine",
         if has_iommu { "q35,kernel-irqchip=split" } else { "q35" },
         "-accel",
-        "tcg,thread=multi",
+        "tcg,thread=single",
         "-cpu",
         &boot.cpu,
         "-smp",
@@ -270,7 +270,9 @@ fn kernel_parameters(
     if machine.iommu == IommuMode::Passthrough {
         parameters.push("iommu=pt".to_owned());
     }
-    parameters.extend(acs::parameter(machine, places, kernel, has_iommu(machine))?);
+    if !boot.kernel_args.iter().any(|argument| argument.contains("config_acs=")) {
+        parameters.extend(acs::parameter(machine, places, kernel, has_iommu(machine))?);
+    }
     parameters.extend(boot.kernel_args.iter().cloned());
     if parameters.join(" ").len() >= LONGEST {
         return Err(LabError::Usage(format!(

@@ -211,14 +211,19 @@ impl<'a> Recorder<'a> {
     }
 
     fn prp_list(&mut self, list: u64, bytes: u64) {
-        if self.kind_of(list) != TargetKind::Bar {
+        if self.kind_of(list, bytes) != TargetKind::Bar {
             self.count_control(bytes);
         }
     }
 
+    /// Counts what a command itself needed; under translation nothing says where that lies.
     fn count_control(&mut self, bytes: u64) {
         if self.is_open {
-            let total = &mut self.report.control_bytes_guest_memory;
+            let total = if self.machine.is_translating {
+                &mut self.report.control_bytes_unclassified
+            } else {
+                &mut self.report.control_bytes_guest_memory
+            };
             *total = total.saturating_add(bytes);
         }
     }
@@ -231,7 +236,7 @@ impl<'a> Recorder<'a> {
         if self.command.has_sgl_list {
             self.count_control(SGL_DESCRIPTOR);
         }
-        let kind = self.kind_of(base);
+        let kind = self.kind_of(base, bytes);
         let (Some(operation), Some(nsid)) = (self.command.operation, self.command.nsid) else {
             // Data of admin commands and of I/O commands that carry no payload.
             if kind != TargetKind::Bar {
@@ -266,15 +271,19 @@ impl<'a> Recorder<'a> {
             .map(|((address, number), _)| (address.as_str(), *number))
     }
 
-    fn kind_of(&self, base: u64) -> TargetKind {
-        if self.machine.is_translating {
-            TargetKind::Unclassified
-        } else if self.bar_at(base).is_some() {
-            TargetKind::Bar
-        } else if is_guest_memory(base, self.machine.memory) {
-            TargetKind::GuestMemory
-        } else {
-            TargetKind::Unclassified
+    /// Told by both ends: what reaches beyond a BAR or beyond memory is neither.
+    fn kind_of(&self, base: u64, bytes: u64) -> TargetKind {
+        let Some(last) = base.checked_add(bytes.saturating_sub(1)) else {
+            return TargetKind::Unclassified;
+        };
+        let memory = self.machine.memory;
+        match (self.bar_at(base), self.bar_at(last)) {
+            _ if self.machine.is_translating => TargetKind::Unclassified,
+            (Some(first), Some(last)) if first == last => TargetKind::Bar,
+            (None, None) if is_guest_memory(base, memory) && is_guest_memory(last, memory) => {
+                TargetKind::GuestMemory
+            }
+            _ => TargetKind::Unclassified,
         }
     }
 

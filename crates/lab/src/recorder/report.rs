@@ -29,7 +29,9 @@ pub struct DmaReport {
     pub check_bytes_unclassified: u64,
     /// What commands themselves needed of guest memory.
     pub control_bytes_guest_memory: u64,
-    /// What `control_bytes_guest_memory` counts.
+    /// As `control_bytes_guest_memory`, under an IOMMU that translates.
+    pub control_bytes_unclassified: u64,
+    /// What the two above count.
     pub control_bytes_counted_how: &'static str,
     /// Bytes by which reads and writes asked for more or less than they mapped; not zero means that
     /// commands failed or that the figures above are incomplete.
@@ -123,6 +125,7 @@ impl Default for DmaReport {
             check_bytes_guest_memory: 0,
             check_bytes_unclassified: 0,
             control_bytes_guest_memory: 0,
+            control_bytes_unclassified: 0,
             control_bytes_counted_how: "64 bytes a submission entry (none where the queue lies in \
                 the drive's own memory), 16 bytes a completion entry, 8 bytes an entry of each PRP \
                 list fetched, 16 bytes an SGL descriptor fetched, and the data of commands that are neither read nor write; interrupts \
