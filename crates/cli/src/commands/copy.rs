@@ -1,12 +1,14 @@
 //! `peerlane copy`: moves data and prints the record.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use peerlane_engine::{CopyError, MonotonicClock, Phase, Tools, Watch};
 use peerlane_fabric::Fabric;
-use peerlane_units::Bytes;
+use peerlane_results::Route;
+use peerlane_units::{Bytes, Nanos};
 
 use super::plan;
 use crate::args::CopyArgs;
@@ -14,6 +16,10 @@ use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::{Printer, Progress};
 use crate::{render, signals};
+
+/// Four times what the kernel waits for an NVMe command before it aborts it (`io_timeout`, 30 s, in
+/// `drivers/nvme/host/core.c`): time for abort and reset.
+const DEVICE_DEADLINE: Nanos = Nanos::seconds(120);
 
 /// Copies, or prints the plan with `--dry-run`.
 ///
@@ -25,18 +31,17 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     if args.dry_run {
         return plan::show(&plan, printer);
     }
-    let route = plan.route.map(|route| route.to_string()).unwrap_or_default();
     let mut reporter = Reporter {
         printer,
-        progress: Progress::new(printer, &route),
+        progress: Progress::new(printer, plan.route.unwrap_or(Route::Host)),
         stop: signals::stop_flag()?,
         marks: true,
     };
     let mut tools = Tools {
         clock: &MonotonicClock::start(),
         watch: &mut reporter,
-        seed: peerlane_engine::random_seed(),
-        deadline: peerlane_engine::DEVICE_DEADLINE,
+        seed: RandomState::new().build_hasher().finish(),
+        deadline: DEVICE_DEADLINE,
     };
     let result = peerlane_engine::copy(&fabric, &plan, &mut tools);
     reporter.progress.finish();
@@ -87,6 +92,8 @@ impl Watch for Reporter {
 
     fn notice(&mut self, text: &str) {
         self.progress.aside(|| self.printer.warning(text));
+        // A notice is a fall-back, and there is only one route to fall back to.
+        self.progress.set_route(Route::Host);
     }
 
     fn stop_requested(&self) -> bool {

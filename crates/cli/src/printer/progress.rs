@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use peerlane_results::Route;
 use peerlane_units::{ByteRate, Bytes};
 
 use super::Printer;
@@ -19,19 +20,19 @@ pub(crate) struct Progress {
 enum Form {
     Nothing,
     Bar(ProgressBar),
-    Lines { printer: Printer, route: String, start: Instant, last: Instant },
+    Lines { printer: Printer, route: Route, start: Instant, last: Instant },
 }
 
 impl Progress {
     /// Progress of a copy by `route`; shows nothing before the first byte.
-    pub(crate) fn new(printer: Printer, route: &str) -> Self {
+    pub(crate) fn new(printer: Printer, route: Route) -> Self {
         let form = if printer.is_quiet() {
             Form::Nothing
         } else if io::stderr().is_terminal() {
             Form::Bar(bar(route))
         } else {
             let now = Instant::now();
-            Form::Lines { printer, route: route.to_owned(), start: now, last: now }
+            Form::Lines { printer, route, start: now, last: now }
         };
         Self { form }
     }
@@ -54,6 +55,15 @@ impl Progress {
         }
     }
 
+    /// Shows another route from now on.
+    pub(crate) fn set_route(&mut self, new: Route) {
+        match &mut self.form {
+            Form::Nothing => {}
+            Form::Bar(bar) => bar.set_prefix(new.to_string()),
+            Form::Lines { route, .. } => *route = new,
+        }
+    }
+
     /// Writes something else to the terminal without tearing the bar.
     pub(crate) fn aside(&self, write: impl FnOnce()) {
         match &self.form {
@@ -70,7 +80,7 @@ impl Progress {
     }
 }
 
-fn bar(route: &str) -> ProgressBar {
+fn bar(route: Route) -> ProgressBar {
     let template = "{prefix:>5} [{bar:30}] {binary_bytes} of {binary_total_bytes}, \
                     {decimal_bytes_per_sec}, {eta} left";
     let style = ProgressStyle::with_template(template)
@@ -78,5 +88,5 @@ fn bar(route: &str) -> ProgressBar {
         .progress_chars("=> ");
     ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
         .with_style(style)
-        .with_prefix(route.to_owned())
+        .with_prefix(route.to_string())
 }
