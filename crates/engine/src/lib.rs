@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod clock;
+mod copy;
 pub mod endpoint;
 pub mod failure;
 mod guard;
@@ -16,5 +17,6 @@ pub mod ring;
 mod watch;
 
 pub use clock::{Clock, MonotonicClock};
+pub use copy::{CopyError, Tools, copy};
 pub use plan::{PlanError, plan};
 pub use watch::{Phase, Watch};

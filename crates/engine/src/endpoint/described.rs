@@ -18,7 +18,11 @@ pub(super) fn inspect(fabric: &Fabric, path: &Path) -> Result<Endpoint, Endpoint
         .filter(|(_, function)| function.kind == Kind::Nvme)
         .ok_or_else(|| unknown(fabric, &typed))?;
     let (namespace, size) = space_called(function, name)?;
-    Ok(Endpoint { facts: facts(fabric, id, name, namespace, size), initiator: Some(id), live: None })
+    Ok(Endpoint {
+        facts: facts(fabric, id, name, namespace, size),
+        initiator: Some(id),
+        live: None,
+    })
 }
 
 /// The name of a device as functions and namespaces are called.

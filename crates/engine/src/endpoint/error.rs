@@ -94,10 +94,9 @@ impl EndpointError {
             Self::NoDirectory { directory, .. } => {
                 Some(format!("mkdir -p {}", directory.display()))
             }
-            Self::WrongKind { path, what: "directory" } => Some(format!(
-                "name a file in it, such as {}",
-                path.join("NAME").display()
-            )),
+            Self::WrongKind { path, what: "directory" } => {
+                Some(format!("name a file in it, such as {}", path.join("NAME").display()))
+            }
             Self::UnknownDrive { drives, .. } if !drives.is_empty() => {
                 Some(format!("its drives are {}", drives.join(", ")))
             }

@@ -11,7 +11,8 @@ use peerlane_units::Bytes;
 use rustix::fs::{AtFlags, CWD, Statx, StatxAttributes, StatxFlags};
 
 use super::peer::{self, FileTraits};
-use super::{Endpoint, EndpointError, Live, Node, Role, drive_name, request_host, request_p2p};
+use super::{Endpoint, EndpointError, Live, Node, drive_name, request_host, request_p2p};
+use crate::failure::Role;
 use crate::guard::{Mount, System};
 
 /// Block size assumed where neither file system nor device tells.
@@ -32,7 +33,9 @@ pub(super) fn inspect(
     let typed = device_path(fabric, typed)?;
     match fs::canonicalize(&typed) {
         Ok(path) => existing(system, fabric, path, role),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => missing(system, fabric, &typed, role),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            missing(system, fabric, &typed, role)
+        }
         Err(source) => Err(EndpointError::Inspect { path: typed, source }),
     }
 }
@@ -138,7 +141,12 @@ fn file(
     };
     let block = alignment.map(|alignment| Bytes(u64::from(alignment)));
     let node = Node::File { device, inode: statx.stx_ino };
-    Ok(ground.endpoint(fabric, path, role, File { size: Bytes(statx.stx_size), block, traits, node }))
+    Ok(ground.endpoint(
+        fabric,
+        path,
+        role,
+        File { size: Bytes(statx.stx_size), block, traits, node },
+    ))
 }
 
 /// A target that is to be made.
@@ -159,10 +167,8 @@ fn missing(
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let no_directory = || EndpointError::NoDirectory {
-        path: typed.to_owned(),
-        directory: parent.to_owned(),
-    };
+    let no_directory =
+        || EndpointError::NoDirectory { path: typed.to_owned(), directory: parent.to_owned() };
     let directory = fs::canonicalize(parent).map_err(|_| no_directory())?;
     let metadata = fs::metadata(&directory)
         .map_err(|source| EndpointError::Inspect { path: directory.clone(), source })?;
@@ -207,9 +213,12 @@ impl Ground {
         } else {
             Some(number)
         };
-        let device = number
-            .and_then(|(major, minor)| BlockDevice::read(system.root(), major, minor).ok());
-        Self { kind: mount.map_or_else(|| "unknown".to_owned(), |mount| mount.kind.clone()), device }
+        let device =
+            number.and_then(|(major, minor)| BlockDevice::read(system.root(), major, minor).ok());
+        Self {
+            kind: mount.map_or_else(|| "unknown".to_owned(), |mount| mount.kind.clone()),
+            device,
+        }
     }
 
     fn may_be_direct(&self) -> bool {
@@ -235,10 +244,7 @@ impl Ground {
             request_host: request_host(limits.and_then(|limits| limits.max_request)),
             request_p2p: limits.filter(|_| refusal.is_none()).map(request_p2p_of),
             device: self.device.as_ref().map(|device| device.name.clone()),
-            address: self
-                .device
-                .as_ref()
-                .and_then(|device| Some(device.function?.to_string())),
+            address: self.device.as_ref().and_then(|device| Some(device.function?.to_string())),
             drive: initiator.and_then(|id| drive_name(fabric, id)),
             file_system: Some(self.kind),
             refusal,

@@ -22,6 +22,7 @@ pub use error::EndpointError;
 pub use notation::{Notation, NotationError};
 pub(crate) use peer::kernel_refusal;
 
+use crate::failure::Role;
 use crate::guard::System;
 
 /// Most bytes of one peer-to-peer request: 256 segments of a page each (Linux 7.2
@@ -34,15 +35,6 @@ const PEER_SEGMENT: u64 = 4096;
 const HOST_REQUEST_MAX: Bytes = Bytes::mib(4);
 /// Assumed where nothing tells.
 const HOST_REQUEST_DEFAULT: Bytes = Bytes::mib(1);
-
-/// Which end of a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Read from.
-    Source,
-    /// Written to.
-    Target,
-}
 
 /// One end of a copy, looked at.
 #[derive(Debug, Clone)]
@@ -76,13 +68,6 @@ pub(crate) enum Node {
     File { device: (u32, u32), inode: u64 },
     /// Nothing yet; its directory is there.
     NewFile,
-}
-
-impl Endpoint {
-    /// Whether the target is a file that does not exist.
-    pub(crate) fn is_new_file(&self) -> bool {
-        self.live.as_ref().is_some_and(|live| live.node == Node::NewFile)
-    }
 }
 
 /// Looks at an endpoint.

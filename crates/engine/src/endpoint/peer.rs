@@ -6,7 +6,7 @@
 
 use peerlane_fabric::{BlockDevice, Kernel};
 
-use super::Role;
+use crate::failure::Role;
 
 /// First kernel whose `p2pmem/allocate` can be mapped (`Documentation/ABI/testing/sysfs-bus-pci`).
 const ALLOCATE_SINCE: (u32, u32) = (6, 2);

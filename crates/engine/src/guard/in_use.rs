@@ -93,8 +93,9 @@ impl Relatives {
     }
 
     fn swaps(&self, system: &System) -> Vec<String> {
-        let is_ours =
-            |swap: &String| swap.strip_prefix("/dev/").is_some_and(|name| self.names.contains(name));
+        let is_ours = |swap: &String| {
+            swap.strip_prefix("/dev/").is_some_and(|name| self.names.contains(name))
+        };
         system.swaps().into_iter().filter(is_ours).collect()
     }
 }

@@ -16,10 +16,9 @@ pub(super) fn check(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {
             (source, target) if source.disk == target.disk => source.overlap(&target)?,
             _ => stacked(system, wanted)?,
         },
-        (Node::File { .. }, Node::File { .. }) if source.node == target.node => format!(
-            "{} and {} are one file",
-            wanted.source.facts.path, wanted.target.facts.path
-        ),
+        (Node::File { .. }, Node::File { .. }) if source.node == target.node => {
+            format!("{} and {} are one file", wanted.source.facts.path, wanted.target.facts.path)
+        }
         (Node::File { .. }, Node::Block) => backs(system, source, target)
             .unwrap_or_default()
             .then(|| format!("{} is a view of its own source", wanted.target.facts.path))

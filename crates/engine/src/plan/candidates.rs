@@ -25,8 +25,7 @@ pub(super) enum Via {
 pub(super) fn via(fabric: &Fabric, asked: &Asked) -> Result<Via, PlanError> {
     let Some(typed) = &asked.via else { return Ok(Via::Any) };
     let notation = typed.parse().map_err(|source| PlanError::Via { source })?;
-    let contradiction =
-        || PlanError::Contradiction { route: asked.route, via: typed.clone() };
+    let contradiction = || PlanError::Contradiction { route: asked.route, via: typed.clone() };
     match (notation, asked.route) {
         (Notation::Host, RouteChoice::P2p) | (Notation::Cmb(_), RouteChoice::Host) => {
             Err(contradiction())
@@ -67,12 +66,7 @@ pub(crate) fn memory_function(fabric: &Fabric, memory: &MemoryFacts) -> Option<F
 ///
 /// `slot` is what one request needs. Memory of an end itself is judged like any other: the kernel
 /// counts it as nearest, and rightly, since it saves one crossing of a link.
-pub(super) fn judge(
-    fabric: &Fabric,
-    ends: Ends<'_>,
-    via: &Via,
-    slot: Bytes,
-) -> Vec<Candidate> {
+pub(super) fn judge(fabric: &Fabric, ends: Ends<'_>, via: &Via, slot: Bytes) -> Vec<Candidate> {
     let is_asked = |id: FunctionId| match via {
         Via::Any => true,
         Via::Function(only) => *only == id,
@@ -115,10 +109,7 @@ fn candidate(
         );
     }
     if p2pmem.available < slot {
-        refusals.push(format!(
-            "it has {} free, and one request takes {slot}",
-            p2pmem.available
-        ));
+        refusals.push(format!("it has {} free, and one request takes {slot}", p2pmem.available));
     }
     let mut facts = Vec::new();
     let mut leg = |end: &Endpoint| leg(fabric, id, end, &mut refusals, &mut facts);

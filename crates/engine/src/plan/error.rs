@@ -1,12 +1,13 @@
 //! Why there is no plan.
 
-use crate::endpoint::{EndpointError, NotationError, Role};
+use crate::endpoint::{EndpointError, NotationError};
+use crate::failure::Role;
 
 /// Why there is no plan: what was asked for makes no sense here.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// A text that names no endpoint.
-    #[error("cannot understand the {}", name(*role))]
+    #[error("cannot understand the {role}")]
     Notation {
         /// Which end.
         role: Role,
@@ -14,7 +15,7 @@ pub enum PlanError {
         source: NotationError,
     },
     /// An endpoint that is none.
-    #[error("cannot use the {}", name(*role))]
+    #[error("cannot use the {role}")]
     Endpoint {
         /// Which end.
         role: Role,
@@ -72,12 +73,5 @@ impl PlanError {
             }
             _ => None,
         }
-    }
-}
-
-fn name(role: Role) -> &'static str {
-    match role {
-        Role::Source => "source",
-        Role::Target => "target",
     }
 }

@@ -14,13 +14,14 @@ mod shape;
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, PLAN_SCHEMA, Plan, Route, Tail, Warning};
+use peerlane_results::{Asked, MemoryFacts, PLAN_SCHEMA, Plan, Route, Shape, Tail, Warning};
 
-pub(crate) use candidates::memory_function;
 pub use error::PlanError;
+pub(crate) use route::host_memory;
 pub(crate) use shape::{SLOT_ALIGNMENT, fitted};
 
-use crate::endpoint::{self, Endpoint, Role};
+use crate::endpoint::{self, Endpoint};
+use crate::failure::Role;
 use crate::guard::{self, System, Wanted};
 use route::Choice;
 
@@ -39,6 +40,16 @@ pub(crate) struct Prepared {
     pub(crate) plan: Plan,
     pub(crate) source: Endpoint,
     pub(crate) target: Endpoint,
+}
+
+impl Prepared {
+    /// Sizes and counts for a route and a memory that are not the plan's own.
+    pub(crate) fn shape_for(&self, route: Route, memory: &MemoryFacts) -> Shape {
+        let ends = shape::Ends { source: &self.source, target: &self.target };
+        let asked = &self.plan.asked;
+        let length = guard::length_of(asked, &self.source.facts);
+        shape::shape(ends, asked, length, route, memory.available, &mut Vec::new())
+    }
 }
 
 pub(crate) fn prepare(
@@ -61,7 +72,10 @@ pub(crate) fn prepare(
     let tail = shape::tail(ends, length);
     let slot = shape::slot(ends, asked, Route::P2p);
     let candidates = candidates::judge(fabric, ends, &via, slot);
-    let choice = route::choose(route::Question { fabric, asked, via: &via, ends, tail, length }, &candidates);
+    let choice = route::choose(
+        route::Question { fabric, asked, via: &via, ends, tail, length },
+        &candidates,
+    );
     let mut warnings = findings.warnings;
     let shape = choice.route.map(|route| {
         let room = choice.memory.as_ref().and_then(|memory| memory.available);
@@ -86,12 +100,7 @@ pub(crate) fn prepare(
     Ok(Prepared { plan, source, target })
 }
 
-fn look(
-    system: &System,
-    fabric: &Fabric,
-    typed: &str,
-    role: Role,
-) -> Result<Endpoint, PlanError> {
+fn look(system: &System, fabric: &Fabric, typed: &str, role: Role) -> Result<Endpoint, PlanError> {
     let notation = typed.parse().map_err(|source| PlanError::Notation { role, source })?;
     endpoint::inspect(system, fabric, &notation, role)
         .map_err(|source| PlanError::Endpoint { role, source })
@@ -101,7 +110,7 @@ fn warnings_of(
     asked: &Asked,
     choice: &Choice,
     ends: shape::Ends<'_>,
-    shape: Option<&peerlane_results::Shape>,
+    shape: Option<&Shape>,
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if let Some(reason) = &choice.fell_back {
@@ -123,3 +132,6 @@ fn warnings_of(
     }
     warnings
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,11 +50,12 @@ fn request(ends: Ends<'_>, asked: &Asked, route: Route) -> (Bytes, String) {
         let name = end.facts.device.as_ref().unwrap_or(&end.facts.path);
         (limit(end), format!("the largest request of {name}"))
     };
-    let (least, reason) = [named(ends.source), named(ends.target)]
-        .into_iter()
-        .fold((asked.block, "the block size".to_owned()), |one, other| {
+    let (least, reason) = [named(ends.source), named(ends.target)].into_iter().fold(
+        (asked.block, "the block size".to_owned()),
+        |one, other| {
             if other.0 < one.0 { other } else { one }
-        });
+        },
+    );
     let unit = common_multiple(ends.source.facts.block, ends.target.facts.block);
     match least.round_down(unit) {
         Bytes::ZERO => (unit, format!("the smallest request for both ends, {} bytes", unit.0)),

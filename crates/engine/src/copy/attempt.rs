@@ -1,0 +1,209 @@
+//! One memory tried: allocated, attached to a ring of its own, and proved.
+
+use std::path::PathBuf;
+
+use peerlane_memory::{P2pRefusal, Region, host, p2pmem};
+use peerlane_results::{
+    EndpointFacts, Evidence, MemoryFacts, MemoryKind, Plan, Route, Shape, Tail, Warning,
+};
+use peerlane_units::Bytes;
+
+use super::check::{self, NotProved};
+use super::files::{Opened, Target};
+use super::{CopyError, Tools};
+use crate::plan::{Prepared, SLOT_ALIGNMENT, fitted};
+use crate::relay::Transfer;
+use crate::ring::{RegionId, Ring, Uring};
+
+/// Host memory beside the route, for proof, tail and verification.
+const CHECK_ROOM: Bytes = Bytes::mib(8);
+
+/// What is to be tried.
+pub(super) struct Attempt<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) ends: &'a Prepared,
+    pub(super) source: &'a Opened,
+    pub(super) target: &'a Target,
+    pub(super) route: Route,
+    pub(super) memory: &'a MemoryFacts,
+}
+
+/// A route that is proved, ready to move payload.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) ring: Uring,
+    pub(super) transfer: Transfer,
+    /// Host memory for checks.
+    pub(super) host: RegionId,
+    pub(super) shape: Shape,
+    pub(super) memory: MemoryFacts,
+}
+
+/// Why a memory does not serve; the next one may.
+#[derive(Debug)]
+pub(super) struct Rejection {
+    pub(super) memory: String,
+    pub(super) reason: String,
+    pub(super) hint: Option<String>,
+}
+
+impl Attempt<'_> {
+    /// The outer result is an end of the copy, the inner one a memory that does not serve.
+    pub(super) fn make_ready(
+        &self,
+        tools: &mut Tools<'_>,
+        evidence: &mut Vec<Evidence>,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Result<Ready, Rejection>, CopyError> {
+        let planned = match self.shape() {
+            Ok(shape) => shape,
+            Err(reason) => return Ok(Err(self.rejection(reason, None))),
+        };
+        let (region, shape) = match self.allocate(&planned)? {
+            Ok(found) => found,
+            Err(refusal) => {
+                let reason = error_in_words(&refusal);
+                return Ok(Err(self.rejection(reason, refusal.hint())));
+            }
+        };
+        evidence.extend(self.pool());
+        let mut ready = self.attach(region, shape)?;
+        ready.transfer.deadline = tools.deadline;
+        match check::prove(&mut ready, tools) {
+            Ok(found) => evidence.extend(found),
+            Err(NotProved::Rejected { reason, hint }) => {
+                return Ok(Err(self.rejection(reason, hint)));
+            }
+            Err(NotProved::Ended(source)) => {
+                return Err(CopyError::Check {
+                    path: self.plan.target.path.clone().into(),
+                    source,
+                });
+            }
+        }
+        if ready.shape.slots < planned.slots {
+            let (asked, slots) = (planned.slots, ready.shape.slots);
+            warnings.push(Warning::DepthReduced { asked, slots });
+        }
+        Ok(Ok(ready))
+    }
+
+    fn rejection(&self, reason: String, hint: Option<String>) -> Rejection {
+        Rejection { memory: self.memory.name.clone(), reason, hint }
+    }
+
+    /// The planned shape, or one for this route where the plan was for the other.
+    fn shape(&self) -> Result<Shape, String> {
+        if self.route == Route::P2p {
+            for (is_direct, end) in [
+                (self.source.is_direct, &self.plan.source),
+                (self.target.is_direct(), &self.plan.target),
+            ] {
+                if !is_direct {
+                    return Err(format!("{} takes no direct I/O", end.path));
+                }
+            }
+        }
+        let planned = self.plan.shape.as_ref().filter(|_| self.plan.route == Some(self.route));
+        Ok(match planned {
+            Some(shape) => shape.clone(),
+            None => self.ends.shape_for(self.route, self.memory),
+        })
+    }
+
+    /// Takes as many slots as there is a free run for.
+    fn allocate(&self, shape: &Shape) -> Result<Result<(Region, Shape), P2pRefusal>, CopyError> {
+        let folder = match &self.memory.address {
+            Some(address) if self.memory.kind == MemoryKind::P2pmem => {
+                PathBuf::from(format!("/sys/bus/pci/devices/{address}/p2pmem"))
+            }
+            _ => return Ok(Ok((host::allocate(shape.memory)?, shape.clone()))),
+        };
+        let mut shape = shape.clone();
+        loop {
+            match p2pmem::allocate(&folder, shape.memory) {
+                Ok(region) => return Ok(Ok((region, shape))),
+                Err(P2pRefusal::Exhausted { .. }) if shape.slots > 1 => {
+                    shape = fitted(&shape, Bytes(shape.memory.0 / 2));
+                }
+                Err(refusal) => return Ok(Err(refusal)),
+            }
+        }
+    }
+
+    /// What the pool shows while the memory is held.
+    fn pool(&self) -> Option<Evidence> {
+        let address = self.memory.address.as_ref()?;
+        let file = format!("/sys/bus/pci/devices/{address}/p2pmem/available");
+        let held = std::fs::read_to_string(&file).ok()?;
+        let before = self.memory.available?;
+        Some(Evidence {
+            showed: format!(
+                "{} bytes free when planned, {} while the copy holds its slots",
+                before.0,
+                held.trim()
+            ),
+            looked_at: file,
+        })
+    }
+
+    fn attach(&self, region: Region, shape: Shape) -> Result<Ready, CopyError> {
+        let mut ring = Uring::new(shape.slots.saturating_mul(4).clamp(16, 4096))?;
+        let mut attach = |file: &std::fs::File, end: &EndpointFacts| {
+            file.try_clone().and_then(|file| ring.attach_file(file)).map_err(|source| {
+                CopyError::File { action: "attach", path: end.path.clone().into(), source }
+            })
+        };
+        let source = attach(&self.source.file, &self.plan.source)?;
+        let target = attach(self.target.file(), &self.plan.target)?;
+        let region = ring.attach_region(region);
+        let room = check_room(self.plan, &shape);
+        let host = ring.attach_region(host::allocate(room)?);
+        let asked = &self.plan.asked;
+        let transfer = Transfer {
+            source,
+            target,
+            region,
+            memory: self.memory.kind,
+            source_offset: asked.offset.0,
+            target_offset: asked.target_offset.0,
+            length: shape.length.0,
+            request: shape.request.0,
+            slots: shape.slots,
+            slot_stride: shape.memory.0 / u64::from(shape.slots.max(1)),
+            source_block: block(self.source.is_direct, &self.plan.source),
+            target_block: block(self.target.is_direct(), &self.plan.target),
+            // Through host memory a merge is one wherever it happens.
+            tail: match (shape.tail, self.target.is_direct()) {
+                (Tail::RoundUpAndCut, false) => Tail::None,
+                (tail, _) => tail,
+            },
+            deadline: peerlane_units::Nanos::seconds(60),
+        };
+        Ok(Ready { ring, transfer, host, shape, memory: self.memory.clone() })
+    }
+}
+
+/// Block size of an open file; the page cache takes any length.
+fn block(is_direct: bool, end: &EndpointFacts) -> u64 {
+    if is_direct { end.block.0 } else { 1 }
+}
+
+/// Room for two requests, and for the blocks of a tail.
+fn check_room(plan: &Plan, shape: &Shape) -> Bytes {
+    let blocks = Bytes(2 * plan.source.block.0 + 2 * plan.target.block.0);
+    CHECK_ROOM
+        .max(Bytes(2 * shape.request.0))
+        .max(blocks.round_up(SLOT_ALIGNMENT).unwrap_or(blocks))
+}
+
+/// An error and its sources in one line.
+pub(super) fn error_in_words(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        words = format!("{words}: {error}");
+        source = error.source();
+    }
+    words
+}

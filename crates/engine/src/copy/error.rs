@@ -1,0 +1,129 @@
+//! Why a copy did not come to its end.
+
+use std::io;
+use std::path::PathBuf;
+
+use peerlane_memory::MemoryError;
+use peerlane_results::Refusal;
+use peerlane_units::Bytes;
+
+use crate::plan::PlanError;
+use crate::relay::RelayError;
+use crate::ring::UringError;
+
+/// Why a copy did not come to its end.
+///
+/// A target file is under its name only after a copy that succeeded; a target device holds part of
+/// the copy after anything but [`CopyError::NotPossible`], [`CopyError::Refused`] and
+/// [`CopyError::Plan`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CopyError {
+    /// The route that was required is not possible here; nothing was changed.
+    #[error("cannot copy by the route that was asked for: {reason}")]
+    NotPossible {
+        /// Why.
+        reason: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// Something stands against the copy; nothing was changed.
+    #[error("cannot copy: {}", reasons(.0))]
+    Refused(Vec<Refusal>),
+    /// The endpoints are no longer what they were when the copy was planned; nothing was changed.
+    #[error("cannot copy as it was planned")]
+    Plan(#[from] PlanError),
+    /// The content at the target is not that of the source.
+    #[error(
+        "content differs at byte {offset} of {path}: {} at the source, {} at the target",
+        hex(expected),
+        hex(found)
+    )]
+    Differs {
+        /// The target.
+        path: PathBuf,
+        /// Offset in the target of the first byte that differs.
+        offset: u64,
+        /// Bytes at the source from there, 16 at most.
+        expected: Vec<u8>,
+        /// Bytes at the target from there, as many.
+        found: Vec<u8>,
+    },
+    /// A wish to stop came from outside.
+    #[error("interrupted after {done} of {total}")]
+    Interrupted {
+        /// Everything below this offset of the copy is at a target device; a target file is removed.
+        done: Bytes,
+        /// Bytes that were to be copied.
+        total: Bytes,
+    },
+    /// A file or device could not be opened, made or finished.
+    #[error("cannot {action} {path}")]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No ring could be set up.
+    #[error("cannot set up io_uring")]
+    Ring(#[from] UringError),
+    /// No host memory.
+    #[error("cannot set up a bounce buffer")]
+    Memory(#[from] MemoryError),
+    /// Moving stopped.
+    #[error("cannot copy {path}")]
+    Move {
+        /// The target.
+        path: PathBuf,
+        /// Why.
+        source: RelayError,
+    },
+    /// Proof or verification came to no answer.
+    #[error("cannot check the content of {path}")]
+    Check {
+        /// The target.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl CopyError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotPossible { hint, .. } => hint.clone(),
+            Self::Refused(refusals) => refusals.iter().find_map(|refusal| refusal.hint.clone()),
+            Self::Plan(error) => error.hint(),
+            Self::Differs { .. } => Some(
+                "the route loses data or the source changed: `dmesg | tail` shows bus errors, \
+                 `--route host` takes another way"
+                    .to_owned(),
+            ),
+            Self::Interrupted { .. } => None,
+            Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some("run it as root".to_owned())
+            }
+            Self::File { .. } => None,
+            Self::Ring(error) => error.hint().map(str::to_owned),
+            Self::Memory(error) => error.hint().map(str::to_owned),
+            Self::Move { source: RelayError::Stopped { source, .. }, .. } => {
+                source.hint().map(str::to_owned)
+            }
+            Self::Move { .. } | Self::Check { .. } => None,
+        }
+    }
+}
+
+fn reasons(refusals: &[Refusal]) -> String {
+    let reasons: Vec<&str> = refusals.iter().map(|refusal| refusal.reason.as_str()).collect();
+    reasons.join("; ")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.join(" ")
+}

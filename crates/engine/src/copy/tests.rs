@@ -1,0 +1,389 @@
+//! Copies between files of a real file system, by the running kernel's io_uring.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use peerlane_fabric::{Cpu, Fabric, IommuMode, Kernel, Origin};
+use peerlane_results::{Asked, CopyRecord, Plan, Route, RouteChoice, VerifyMode, Warning};
+use peerlane_units::{Bytes, Nanos};
+
+use super::{CopyError, Tools, copy};
+use crate::{MonotonicClock, Phase, Watch, plan};
+
+/// This machine without any device: what remains is the host route.
+fn bare_machine() -> Fabric {
+    Fabric {
+        name: "bare".to_owned(),
+        origin: Origin::ThisMachine,
+        kernel: Kernel::default(),
+        cpu: Cpu::default(),
+        iommu: IommuMode::Unknown,
+        bridges: Vec::new(),
+        functions: Vec::new(),
+        lab: None,
+    }
+}
+
+/// A folder on the file system of the build, which unlike `/tmp` is rarely one in memory.
+fn folder() -> tempfile::TempDir {
+    let program = std::env::current_exe().unwrap();
+    tempfile::tempdir_in(program.parent().unwrap()).unwrap()
+}
+
+fn content(length: u64) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ length;
+    let mut bytes = Vec::new();
+    while (bytes.len() as u64) < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend(state.to_le_bytes());
+    }
+    bytes.truncate(usize::try_from(length).unwrap());
+    bytes
+}
+
+fn source(folder: &Path, length: u64) -> PathBuf {
+    let path = folder.join("source");
+    fs::write(&path, content(length)).unwrap();
+    path
+}
+
+fn asked(source: &Path, target: &Path) -> Asked {
+    Asked {
+        source: source.to_str().unwrap().to_owned(),
+        target: target.to_str().unwrap().to_owned(),
+        route: RouteChoice::Host,
+        via: None,
+        block: Bytes::kib(64),
+        depth: 4,
+        offset: Bytes::ZERO,
+        length: None,
+        target_offset: Bytes::ZERO,
+        verify: VerifyMode::Full,
+        force: false,
+    }
+}
+
+fn planned(asked: &Asked) -> Plan {
+    plan(&bare_machine(), asked).unwrap()
+}
+
+fn copy_watched(plan: &Plan, watch: &mut dyn Watch) -> Result<CopyRecord, CopyError> {
+    let clock = MonotonicClock::start();
+    let mut tools = Tools { clock: &clock, watch, seed: 7, deadline: Nanos::seconds(60) };
+    copy(&bare_machine(), plan, &mut tools)
+}
+
+fn run(asked: &Asked) -> Result<CopyRecord, CopyError> {
+    copy_watched(&planned(asked), &mut ())
+}
+
+/// Names in a folder besides the source.
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "source")
+        .collect();
+    names.sort();
+    names
+}
+
+/// The unfinished file in a folder.
+fn unfinished(folder: &Path) -> PathBuf {
+    let name = names(folder).into_iter().find(|name| name.contains(".peerlane-")).unwrap();
+    folder.join(name)
+}
+
+#[test]
+fn files_of_any_length_arrive_whole() {
+    let folder = folder();
+    let target = folder.path().join("target");
+    for length in [0, 1, 511, 512, 4095, 4096, 65536, 65537, 1_000_001, (1 << 20) + 512] {
+        let source = source(folder.path(), length);
+        let record = run(&asked(&source, &target)).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), content(length), "{length}");
+        assert_eq!(record.bytes, Bytes(length));
+        assert_eq!(record.bytes_by_route.host, Bytes(length));
+        assert_eq!(record.verification.bytes, Bytes(length));
+        assert_eq!(names(folder.path()), ["target"], "nothing is left beside it");
+        assert_eq!(fs::read(&source).unwrap(), content(length), "the source is untouched");
+        fs::remove_file(&target).unwrap();
+    }
+}
+
+#[test]
+fn a_part_of_a_file_is_copied_from_an_offset() {
+    let folder = folder();
+    let source = source(folder.path(), 300_000);
+    let target = folder.path().join("target");
+    let part =
+        Asked { offset: Bytes(8192), length: Some(Bytes(70_001)), ..asked(&source, &target) };
+    run(&part).unwrap();
+    assert_eq!(fs::read(&target).unwrap(), content(300_000)[8192..8192 + 70_001]);
+}
+
+#[test]
+fn a_small_ring_carries_a_long_copy() {
+    let folder = folder();
+    let source = source(folder.path(), 3_000_000);
+    let target = folder.path().join("target");
+    let asked = Asked { block: Bytes::kib(4), depth: 1, ..asked(&source, &target) };
+    let record = run(&asked).unwrap();
+    assert_eq!(record.shape.slots, 1);
+    assert_eq!(record.latency.write.count, 733);
+    assert!(
+        record.first_done_ns <= record.last_done_ns && record.last_done_ns <= record.elapsed_ns
+    );
+    assert_eq!(fs::read(&target).unwrap(), content(3_000_000));
+}
+
+#[test]
+fn a_new_file_has_the_permissions_of_any_other_and_a_replaced_one_keeps_its_own() {
+    let folder = folder();
+    let source = source(folder.path(), 5000);
+    let (target, ordinary) = (folder.path().join("target"), folder.path().join("ordinary"));
+    File::create(&ordinary).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+    run(&asked(&source, &target)).unwrap();
+    assert_eq!(mode(&target), mode(&ordinary));
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o640)).unwrap();
+    run(&Asked { force: true, ..asked(&source, &target) }).unwrap();
+    assert_eq!(mode(&target), 0o640);
+}
+
+#[test]
+fn an_existing_file_stops_a_copy_that_is_not_forced() {
+    let folder = folder();
+    let source = source(folder.path(), 5000);
+    let target = folder.path().join("target");
+    fs::write(&target, "precious").unwrap();
+    let error = run(&asked(&source, &target)).unwrap_err();
+    assert!(matches!(error, CopyError::Refused(_)), "{error:?}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("--force")));
+    assert_eq!(fs::read(&target).unwrap(), b"precious");
+}
+
+#[test]
+fn a_file_that_appeared_since_the_plan_stops_the_copy() {
+    let folder = folder();
+    let source = source(folder.path(), 5000);
+    let target = folder.path().join("target");
+    let plan = planned(&asked(&source, &target));
+    fs::write(&target, "precious").unwrap();
+    let error = copy_watched(&plan, &mut ()).unwrap_err();
+    assert!(matches!(error, CopyError::Refused(_)), "{error:?}");
+    assert_eq!(fs::read(&target).unwrap(), b"precious");
+}
+
+#[test]
+fn a_source_that_grew_since_the_plan_stops_the_copy() {
+    let folder = folder();
+    let source = source(folder.path(), 5000);
+    let plan = planned(&asked(&source, &folder.path().join("target")));
+    fs::write(&source, content(6000)).unwrap();
+    let error = copy_watched(&plan, &mut ()).unwrap_err();
+    assert!(error.to_string().contains("not what it was"), "{error}");
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+/// Ends the copy when the first bytes are written.
+struct Stopper(bool);
+
+impl Watch for Stopper {
+    fn progress(&mut self, _done: Bytes, _total: Bytes) {
+        self.0 = true;
+    }
+
+    fn stop_requested(&self) -> bool {
+        self.0
+    }
+}
+
+#[test]
+fn an_interrupted_copy_leaves_the_old_file_and_nothing_else() {
+    let folder = folder();
+    let source = source(folder.path(), 4 << 20);
+    let target = folder.path().join("target");
+    fs::write(&target, "precious").unwrap();
+    let asked = Asked { force: true, depth: 1, ..asked(&source, &target) };
+    let error = copy_watched(&planned(&asked), &mut Stopper(false)).unwrap_err();
+    let CopyError::Interrupted { done, total } = error else { panic!("{error:?}") };
+    assert!(done > Bytes::ZERO && done < total && total == Bytes(4 << 20), "{done} of {total}");
+    assert_eq!(fs::read(&target).unwrap(), b"precious");
+    assert_eq!(names(folder.path()), ["target"]);
+}
+
+/// Does something to the files at the start of a phase, counted from zero.
+struct Saboteur<F: FnMut()> {
+    phases_before: u32,
+    deed: F,
+}
+
+impl<F: FnMut()> Watch for Saboteur<F> {
+    fn phase(&mut self, _phase: Phase) {
+        if self.phases_before == 0 {
+            (self.deed)();
+        }
+        self.phases_before = self.phases_before.wrapping_sub(1);
+    }
+}
+
+#[test]
+fn content_that_differs_never_gets_its_name() {
+    let folder = folder();
+    let source = source(folder.path(), 1 << 20);
+    let target = folder.path().join("target");
+    let deed = || {
+        let mut file = File::options().write(true).open(unfinished(folder.path())).unwrap();
+        file.seek(SeekFrom::Start(70_000)).unwrap();
+        file.write_all(&[!content(1 << 20)[70_000]]).unwrap();
+        file.sync_all().unwrap();
+    };
+    let mut watch = Saboteur { phases_before: 2, deed };
+    let error = copy_watched(&planned(&asked(&source, &target)), &mut watch).unwrap_err();
+    let CopyError::Differs { offset, expected, found, .. } = error else { panic!("{error:?}") };
+    assert_eq!(offset, 70_000);
+    assert_eq!(expected[0], !found[0]);
+    assert_eq!(expected[1..], found[1..]);
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_source_that_shrinks_under_way_fails_the_copy() {
+    let folder = folder();
+    let source = source(folder.path(), 1 << 20);
+    let target = folder.path().join("target");
+    let deed = || File::options().write(true).open(&source).unwrap().set_len(1 << 19).unwrap();
+    let mut watch = Saboteur { phases_before: 1, deed };
+    let error = copy_watched(&planned(&asked(&source, &target)), &mut watch).unwrap_err();
+    assert!(matches!(error, CopyError::Move { .. }), "{error:?}");
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn an_unfinished_file_is_hidden_and_its_owners_alone() {
+    let folder = folder();
+    let source = source(folder.path(), 1 << 20);
+    let mut seen = None;
+    let deed = || {
+        let path = unfinished(folder.path());
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        seen = Some((name, fs::metadata(&path).unwrap().mode() & 0o7777));
+    };
+    let target = folder.path().join("target");
+    let mut watch = Saboteur { phases_before: 1, deed };
+    copy_watched(&planned(&asked(&source, &target)), &mut watch).unwrap();
+    let (name, mode) = seen.unwrap();
+    assert!(name.starts_with(".target.peerlane-"), "{name}");
+    assert_eq!(mode, 0o600);
+}
+
+#[test]
+fn direct_io_is_used_where_the_file_system_has_it() {
+    let folder = folder();
+    let source = source(folder.path(), 1 << 20);
+    let plan = planned(&asked(&source, &folder.path().join("target")));
+    let is_direct = plan.source.block > Bytes(1);
+    let warned = plan.warnings.iter().any(|warning| matches!(warning, Warning::PageCache { .. }));
+    assert_ne!(is_direct, warned, "{plan:?}");
+}
+
+#[test]
+fn the_page_cache_is_used_with_a_warning_where_there_is_no_direct_io() {
+    let shared = Path::new("/dev/shm");
+    if !shared.is_dir() {
+        eprintln!("skipped: there is no file system in memory at /dev/shm");
+        return;
+    }
+    let folder = tempfile::tempdir_in(shared).unwrap();
+    let source = source(folder.path(), 1_000_001);
+    let target = folder.path().join("target");
+    let record = run(&asked(&source, &target)).unwrap();
+    assert_eq!(fs::read(&target).unwrap(), content(1_000_001));
+    let warned = |path: &Path| {
+        let path = path.to_str().unwrap().to_owned();
+        record.warnings.contains(&Warning::PageCache { path })
+    };
+    assert!(warned(&source) && warned(&target), "{:?}", record.warnings);
+}
+
+#[test]
+fn a_route_that_is_required_and_not_there_changes_nothing() {
+    let folder = folder();
+    let source = source(folder.path(), 5000);
+    let target = folder.path().join("target");
+    let asked = Asked { route: RouteChoice::P2p, ..asked(&source, &target) };
+    let error = run(&asked).unwrap_err();
+    assert!(matches!(error, CopyError::NotPossible { .. }), "{error:?}");
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+/// Remembers what it was told.
+#[derive(Default)]
+struct Listener(Vec<String>);
+
+impl Watch for Listener {
+    fn notice(&mut self, text: &str) {
+        self.0.push(text.to_owned());
+    }
+}
+
+#[test]
+fn falling_back_is_told_and_recorded() {
+    let folder = folder();
+    let source = source(folder.path(), 5000);
+    let target = folder.path().join("target");
+    let plan = planned(&Asked { route: RouteChoice::Auto, ..asked(&source, &target) });
+    let mut listener = Listener::default();
+    let record = copy_watched(&plan, &mut listener).unwrap();
+    assert_eq!(record.route, Route::Host);
+    assert_eq!(listener.0.len(), 1, "{:?}", listener.0);
+    assert!(record.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. })));
+}
+
+#[test]
+fn a_described_machine_moves_nothing() {
+    let folder = folder();
+    let source = source(folder.path(), 5000);
+    let plan = planned(&asked(&source, &folder.path().join("target")));
+    let elsewhere = Fabric { origin: Origin::Description, ..bare_machine() };
+    let clock = MonotonicClock::start();
+    let mut tools = Tools { clock: &clock, watch: &mut (), seed: 7, deadline: Nanos::seconds(60) };
+    let error = copy(&elsewhere, &plan, &mut tools).unwrap_err();
+    assert!(matches!(error, CopyError::NotPossible { .. }), "{error:?}");
+}
+
+#[test]
+fn endpoints_that_are_no_files_are_named() {
+    let folder = folder();
+    let source = source(folder.path(), 10);
+    let target = |path: &Path| {
+        let error = plan(&bare_machine(), &asked(&source, path)).unwrap_err();
+        std::error::Error::source(&error).unwrap().to_string()
+    };
+    assert!(target(folder.path()).contains("is a directory"));
+    assert!(target(Path::new("/dev/null")).contains("is a character device"));
+    assert!(target(&folder.path().join("no/where")).contains("there is no directory"));
+    std::os::unix::fs::symlink("nothing", folder.path().join("link")).unwrap();
+    assert!(target(&folder.path().join("link")).contains("symbolic link to nothing"));
+}
+
+#[test]
+fn a_link_to_a_file_is_the_file() {
+    let folder = folder();
+    let source = source(folder.path(), 5000);
+    let (link, hard) = (folder.path().join("link"), folder.path().join("hard"));
+    std::os::unix::fs::symlink(&source, &link).unwrap();
+    fs::hard_link(&source, &hard).unwrap();
+    for target in [&link, &hard] {
+        let plan = planned(&Asked { force: true, ..asked(&source, target) });
+        assert!(plan.refusals[0].reason.ends_with("are one file"), "{:?}", plan.refusals);
+    }
+    let mut text = Vec::new();
+    File::open(&source).unwrap().read_to_end(&mut text).unwrap();
+    assert_eq!(text, content(5000));
+}

@@ -1,0 +1,245 @@
+//! Plans for the machines of `machines/`, and for made-up variants of them.
+
+use peerlane_fabric::{Fabric, FunctionId, Kernel};
+use peerlane_results::{Asked, Plan, Route, RouteChoice, Tail, Verdict, VerifyMode, Warning};
+use peerlane_units::Bytes;
+
+use super::{PlanError, plan};
+use crate::endpoint::EndpointError;
+
+fn machine(name: &str) -> Fabric {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
+    Fabric::read_machine_file(format!("{folder}/{name}.toml").as_ref()).expect("a machine file")
+}
+
+fn asked() -> Asked {
+    Asked {
+        source: "a".into(),
+        target: "b".into(),
+        route: RouteChoice::Auto,
+        via: None,
+        block: Bytes::mib(1),
+        depth: 16,
+        offset: Bytes::ZERO,
+        length: None,
+        target_offset: Bytes::ZERO,
+        verify: VerifyMode::Sample,
+        force: false,
+    }
+}
+
+fn planned(name: &str, asked: &Asked) -> Plan {
+    plan(&machine(name), asked).expect("a plan")
+}
+
+fn function(fabric: &mut Fabric, name: &str) -> FunctionId {
+    fabric.find(name).expect("a function of that name")
+}
+
+#[test]
+fn one_switch_gives_a_route_between_devices() {
+    let plan = planned("pair", &asked());
+    assert_eq!(plan.route, Some(Route::P2p));
+    assert_eq!(plan.memory.as_ref().map(|memory| memory.name.as_str()), Some("cmb:c"));
+    assert_eq!(plan.reason, "a and b reach cmb:c inside the switch");
+    let best = &plan.candidates[0];
+    assert_eq!((best.source, best.target), (Verdict::BusAddress, Verdict::BusAddress));
+    assert_eq!(best.distance, Some(8));
+    let shape = plan.shape.expect("a shape");
+    assert_eq!((shape.request, shape.slots, shape.tail), (Bytes::mib(1), 16, Tail::None));
+    assert_eq!(shape.memory, Bytes::mib(16));
+    assert_eq!((plan.refusals, plan.warnings), (vec![], vec![]));
+}
+
+#[test]
+fn separate_root_ports_fall_back_with_the_reason() {
+    let plan = planned("split", &asked());
+    assert_eq!(plan.route, Some(Route::Host));
+    assert!(plan.reason.starts_with("cmb:c: a: the kernel refuses the route"), "{}", plan.reason);
+    assert_eq!(plan.warnings, [Warning::FellBack { reason: plan.reason.clone() }]);
+    assert_eq!(plan.candidates[0].source, Verdict::NotSupported);
+}
+
+#[test]
+fn a_required_route_that_is_refused_leaves_no_route() {
+    let plan = planned("split", &Asked { route: RouteChoice::P2p, ..asked() });
+    assert_eq!((plan.route, plan.memory, plan.shape), (None, None, None));
+    assert!(plan.reason.contains("refuses the route"), "{}", plan.reason);
+    assert_eq!(plan.warnings, [], "nothing fell back");
+}
+
+#[test]
+fn an_amd_cpu_makes_the_host_bridge_a_way() {
+    let plan = planned("epyc", &Asked { route: RouteChoice::P2p, ..asked() });
+    assert_eq!(plan.route, Some(Route::P2p));
+    assert_eq!(plan.candidates[0].source, Verdict::ThroughHostBridge);
+    assert!(plan.reason.contains("through the host bridge"), "{}", plan.reason);
+}
+
+#[test]
+fn the_host_route_is_taken_without_complaint_when_asked_for() {
+    for asked in [
+        Asked { route: RouteChoice::Host, ..asked() },
+        Asked { via: Some("host".into()), ..asked() },
+    ] {
+        let plan = planned("pair", &asked);
+        assert_eq!(plan.route, Some(Route::Host));
+        assert_eq!(plan.warnings, []);
+        assert_eq!(plan.memory.map(|memory| memory.name), Some("host".into()));
+    }
+}
+
+#[test]
+fn memory_is_named_in_every_way_a_device_is() {
+    for via in ["cmb:c", "cmb:/dev/lab/c"] {
+        let plan = planned("pair", &Asked { via: Some(via.into()), ..asked() });
+        assert_eq!(plan.memory.map(|memory| memory.name), Some("cmb:c".into()), "{via}");
+    }
+}
+
+#[test]
+fn a_memory_that_is_none_is_an_error_that_lists_those_there_are() {
+    let via = |via: &str| plan(&machine("pair"), &Asked { via: Some(via.into()), ..asked() });
+    for name in ["cmb:a", "cmb:zebra"] {
+        let error = via(name).expect_err("no memory");
+        assert!(matches!(error, PlanError::UnknownMemory { .. }), "{error:?}");
+        assert_eq!(error.hint().as_deref(), Some("its memories are cmb:c"));
+    }
+    assert!(matches!(via("/tmp/x"), Err(PlanError::NotMemory { .. })));
+    let both = Asked { via: Some("host".into()), route: RouteChoice::P2p, ..asked() };
+    assert!(matches!(plan(&machine("pair"), &both), Err(PlanError::Contradiction { .. })));
+}
+
+#[test]
+fn ends_that_are_none_are_errors() {
+    let source = |source: &str| plan(&machine("pair"), &Asked { source: source.into(), ..asked() });
+    for name in ["cmb:c", "gpu:0", "null", "host"] {
+        let error = source(name).expect_err("not an end");
+        let is_refused =
+            matches!(error, PlanError::Endpoint { source: EndpointError::NotPayload { .. }, .. });
+        assert!(is_refused && error.hint().is_some(), "{error:?}");
+    }
+    let error = source("/dev/zebra").expect_err("no such drive");
+    assert_eq!(error.hint().as_deref(), Some("its drives are a, b, c"));
+    assert!(source("gpu:x").is_err());
+}
+
+#[test]
+fn nearest_memory_comes_first_then_the_freest() {
+    let mut fabric = machine("pair");
+    let (b, c) = (function(&mut fabric, "b"), function(&mut fabric, "c"));
+    fabric.functions[b.0].p2pmem = fabric.functions[c.0].p2pmem;
+    let names = |plan: &Plan| -> Vec<String> {
+        plan.candidates.iter().map(|candidate| candidate.memory.name.clone()).collect()
+    };
+    let plan_for = |fabric: &Fabric| plan(fabric, &asked()).expect("a plan");
+    assert_eq!(names(&plan_for(&fabric)), ["cmb:b", "cmb:c"], "memory of the target is nearer");
+
+    if let Some(memory) = fabric.functions[b.0].p2pmem.as_mut() {
+        memory.published = false;
+    }
+    let plan = plan_for(&fabric);
+    assert_eq!(names(&plan), ["cmb:c", "cmb:b"], "refused memories come last");
+    assert!(plan.candidates[1].refusals[0].contains("not published"));
+}
+
+#[test]
+fn a_full_memory_is_refused_and_a_tight_one_takes_fewer_slots() {
+    let mut fabric = machine("pair");
+    let c = function(&mut fabric, "c");
+    let mut with = |available: Bytes| {
+        if let Some(memory) = fabric.functions[c.0].p2pmem.as_mut() {
+            memory.available = available;
+        }
+        plan(&fabric, &asked()).expect("a plan")
+    };
+    let tight = with(Bytes::mib(8));
+    assert_eq!(tight.shape.map(|shape| (shape.slots, shape.memory)), Some((7, Bytes::mib(7))));
+    assert_eq!(tight.warnings, [Warning::DepthReduced { asked: 16, slots: 7 }]);
+    let full = with(Bytes::kib(64));
+    assert_eq!(full.route, Some(Route::Host));
+    assert!(full.reason.contains("64 KiB free"), "{}", full.reason);
+}
+
+#[test]
+fn kernels_that_cannot_are_named() {
+    for (kernel, word) in [
+        (Kernel { release: Some("6.1.0-30-amd64".into()), has_p2pdma: None }, "6.1.0-30"),
+        (Kernel { release: Some("6.12.107".into()), has_p2pdma: Some(false) }, "CONFIG_PCI_P2PDMA"),
+    ] {
+        let fabric = Fabric { kernel, ..machine("pair") };
+        let plan = plan(&fabric, &asked()).expect("a plan");
+        assert_eq!(plan.route, Some(Route::Host));
+        assert!(plan.reason.contains(word), "{}", plan.reason);
+    }
+}
+
+#[test]
+fn requests_respect_the_limits_of_both_ends() {
+    let mut fabric = machine("pair");
+    let b = function(&mut fabric, "b");
+    let nvme = fabric.functions[b.0].nvme.as_mut().expect("a drive");
+    nvme.namespaces[0].limits.max_request = Some(Bytes::kib(128));
+    nvme.namespaces[0].limits.max_segments = Some(33);
+    let shape = plan(&fabric, &asked()).expect("a plan").shape.expect("a shape");
+    assert_eq!(shape.request, Bytes::kib(128));
+    assert_eq!(shape.slots, 16 * 8, "a block is eight requests");
+    assert!(shape.request_limit.ends_with('b'), "{}", shape.request_limit);
+
+    let nvme = fabric.functions[b.0].nvme.as_mut().expect("a drive");
+    nvme.namespaces[0].limits.max_request = None;
+    let shape = plan(&fabric, &asked()).expect("a plan").shape.expect("a shape");
+    assert_eq!(shape.request, Bytes::kib(132), "each page is a segment");
+}
+
+#[test]
+fn a_few_bytes_take_no_more_slots_than_requests() {
+    let asked = Asked { length: Some(Bytes::kib(1536)), ..asked() };
+    assert_eq!(planned("pair", &asked).shape.map(|shape| shape.slots), Some(2));
+}
+
+#[test]
+fn tails_go_by_the_blocks_of_both_ends() {
+    let mut fabric = machine("pair");
+    let b = function(&mut fabric, "b");
+    let nvme = fabric.functions[b.0].nvme.as_mut().expect("a drive");
+    nvme.namespaces[0].limits.logical_block = Bytes(4096);
+    let with = |length: u64, route: RouteChoice| {
+        plan(&fabric, &Asked { length: Some(Bytes(length)), route, ..asked() }).expect("a plan")
+    };
+    let tail = |plan: &Plan| plan.shape.as_ref().map(|shape| shape.tail);
+    assert_eq!(tail(&with(8192, RouteChoice::P2p)), Some(Tail::None));
+    assert_eq!(tail(&with(8192 + 512, RouteChoice::P2p)), Some(Tail::MergeInSlot));
+    let odd = with(8192 + 100, RouteChoice::Auto);
+    assert_eq!(tail(&odd), Some(Tail::MergeInHost));
+    assert_eq!(odd.route, Some(Route::P2p));
+    assert_eq!(odd.warnings, [Warning::TailByHost { bytes: 100 }]);
+    let required = with(8192 + 100, RouteChoice::P2p);
+    assert_eq!(required.route, None);
+    assert!(required.reason.contains("`--length 8192`"), "{}", required.reason);
+}
+
+#[test]
+fn ranges_that_do_not_fit_are_refused_with_the_nearest_that_do() {
+    let refusals = |asked: Asked| planned("pair", &asked).refusals;
+    let hint = |asked: Asked| refusals(asked)[0].hint.clone().unwrap_or_default();
+    let odd = Asked { offset: Bytes(700), ..asked() };
+    assert_eq!(hint(odd), "use `--offset 512` or `--offset 1024`");
+    let odd = Asked { target_offset: Bytes(100), length: Some(Bytes(512)), ..asked() };
+    assert_eq!(hint(odd), "use `--target-offset 0` or `--target-offset 512`");
+    let long = Asked { offset: Bytes::mib(63), length: Some(Bytes::mib(2)), ..asked() };
+    assert_eq!(hint(long), "use `--length 1048576`");
+    let small = refusals(Asked { target_offset: Bytes::mib(1), ..asked() });
+    assert!(small[0].reason.contains("has room for"), "{}", small[0].reason);
+    let beyond = refusals(Asked { offset: Bytes::mib(65), ..asked() });
+    assert!(beyond[0].reason.contains("beyond the end"), "{}", beyond[0].reason);
+    let same = refusals(Asked { target: "a".into(), ..asked() });
+    assert!(same[0].reason.contains("overlap") && !same[0].forceable);
+}
+
+#[test]
+fn nothing_at_a_time_moves_nothing() {
+    for asked in [Asked { block: Bytes::ZERO, ..asked() }, Asked { depth: 0, ..asked() }] {
+        assert!(matches!(plan(&machine("pair"), &asked), Err(PlanError::Zero { .. })));
+    }
+}
