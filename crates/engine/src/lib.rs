@@ -11,9 +11,12 @@ pub mod endpoint;
 pub mod failure;
 mod guard;
 mod plan;
+pub mod prove;
+mod random;
 pub mod relay;
 mod request;
 pub mod ring;
+pub mod verify;
 mod watch;
 
 pub use clock::{Clock, MonotonicClock};

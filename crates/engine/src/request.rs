@@ -4,6 +4,8 @@
 //! bounded number of times. [`carry_out`] does this for a few ranges at a time; the relay drives its
 //! requests itself, since its reads and writes are chained.
 
+use std::cmp::Ordering;
+
 use peerlane_results::MemoryKind;
 use peerlane_units::Nanos;
 use rustix::io::Errno;
@@ -14,6 +16,9 @@ use crate::ring::{Action, Completion, FileId, Operation, RegionId, Ring};
 
 /// Tries of one request that bring nothing, before it is given up.
 pub(crate) const TRIES: u32 = 64;
+
+/// Tries that end at the very same byte within a block, before that is taken for the end of the file.
+const SAME_ENDS: u32 = 8;
 
 /// The longest sleep of a loop that also watches deadlines and wishes to stop.
 pub(crate) const LONGEST_SLEEP: Nanos = Nanos(250_000_000);
@@ -54,6 +59,8 @@ pub(crate) struct Progress {
     done: u64,
     ended: bool,
     tries: u32,
+    /// The furthest byte within the block after `done` that was reached, and how often.
+    furthest: (u64, u32),
     /// Short completions and repeated tries, for the record.
     pub(crate) repeats: u32,
     started: Option<Nanos>,
@@ -116,25 +123,32 @@ impl Request {
         }
         // The next operation must start on a block; a part of one is moved again.
         let whole = reached / self.block * self.block;
-        if moved == 0 && self.end == End::Fails {
-            return Err(self.failure(match self.action {
-                Action::Read => Cause::EndedEarly,
-                Action::Write | Action::Flush => Cause::TargetFullOrGone,
-            }));
+        if moved == 0 && self.action == Action::Write {
+            return Err(self.failure(Cause::TargetFullOrGone));
         }
-        let stays = whole <= self.progress.done;
-        if stays && self.end == End::IsFine {
-            self.progress.done = reached;
-            self.progress.ended = true;
+        if whole > self.progress.done {
+            self.progress = Progress { done: whole, tries: 0, furthest: (0, 0), ..self.progress };
+            self.progress.repeats += 1;
             return Ok(());
         }
-        if stays {
+        let (furthest, times) = self.progress.furthest;
+        self.progress.furthest = match reached.cmp(&furthest) {
+            Ordering::Greater => (reached, 1),
+            Ordering::Equal => (furthest, times + 1),
+            Ordering::Less => (furthest, times),
+        };
+        if moved > 0 && self.progress.furthest.1 < SAME_ENDS {
             return self.try_again(None);
         }
-        self.progress.done = whole;
-        self.progress.tries = 0;
-        self.progress.repeats += 1;
-        Ok(())
+        match (self.action, self.end) {
+            (Action::Read, End::Fails) => Err(self.failure(Cause::EndedEarly)),
+            (Action::Read, End::IsFine) => {
+                self.progress.done = reached;
+                self.progress.ended = true;
+                Ok(())
+            }
+            _ => self.try_again(None),
+        }
     }
 
     fn try_again(&mut self, errno: Option<Errno>) -> Result<(), Failure> {
@@ -143,12 +157,7 @@ impl Request {
         if self.progress.tries < TRIES {
             return Ok(());
         }
-        let cause = match (errno, self.action) {
-            // A file that ends within a block comes back short by the same part of a block each time.
-            (None, Action::Read) => Cause::EndedEarly,
-            _ => Cause::NoProgress { tries: TRIES, errno },
-        };
-        Err(self.failure(cause))
+        Err(self.failure(Cause::NoProgress { tries: TRIES, errno }))
     }
 
     pub(crate) fn failure(&self, cause: Cause) -> Failure {

@@ -10,6 +10,8 @@
 mod shape;
 mod slot;
 mod tail;
+#[cfg(test)]
+mod tests;
 
 use hdrhistogram::Histogram;
 use peerlane_results::{MemoryKind, Tail};

@@ -5,6 +5,8 @@
 //! away while the kernel works on them.
 
 mod queue;
+#[cfg(any(test, feature = "simulation"))]
+pub mod sim;
 #[allow(unsafe_code)]
 mod uring;
 

@@ -1,0 +1,387 @@
+//! Shows that data really arrive by a route before anything is trusted to it.
+//!
+//! A successful completion does not prove that data arrived: the kernel decides by topology and
+//! tables, device writes are posted, and a machine was seen where every request succeeded and every
+//! byte was wrong. So a random pattern goes from the target through the memory and back, then a part
+//! of the source does; both are read back by host memory, which is another way. Nothing is written
+//! before both drives were seen to accept the memory.
+//!
+//! What a reader must know: the first block of the target's range holds test patterns meanwhile. After
+//! a failure it is written back by host memory; after success it holds the source's data.
+
+use std::fmt;
+
+use peerlane_results::{Evidence, MemoryKind};
+use peerlane_units::{Bytes, Nanos};
+
+use crate::Clock;
+use crate::failure::{RequestError, Role};
+use crate::random::Random;
+use crate::request::{End, Progress, Request, carry_out};
+use crate::ring::{Action, FileId, RegionId, Ring};
+
+/// The most that a proof moves at once, in bytes.
+pub const LENGTH_MAX: u64 = 16 << 10;
+
+/// Parts of host memory that a proof needs, each as long as the proof.
+pub const HOST_PARTS: u64 = 3;
+
+/// What to prove. Offsets, lengths and blocks are in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProofSetup {
+    /// Where payload is going to come from.
+    pub source: FileId,
+    /// Where payload is going to go to.
+    pub target: FileId,
+    /// The memory between them.
+    pub memory: RegionId,
+    /// Whose memory that is; decides what an errno means.
+    pub memory_kind: MemoryKind,
+    /// Offset in that memory of a slot that holds `length`.
+    pub slot_offset: u64,
+    /// Host memory of [`HOST_PARTS`] times `length`.
+    pub host: RegionId,
+    /// Offset of the copy in the source, a multiple of its block.
+    pub source_offset: u64,
+    /// Offset of the copy in the target, a multiple of its block; `length` bytes must be there.
+    pub target_offset: u64,
+    /// Bytes of a step: a multiple of both blocks, at most [`LENGTH_MAX`].
+    pub length: u64,
+    /// Bytes of the copy that lie in `length`; what is behind them in the target stays.
+    pub payload: u64,
+    /// Block size of the source.
+    pub source_block: u64,
+    /// Block size of the target.
+    pub target_block: u64,
+    /// Of the patterns; another one each time, since memory keeps what an earlier user left.
+    pub seed: u64,
+    /// The longest wait for a single request.
+    pub deadline: Nanos,
+}
+
+/// A route that was proved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proof {
+    /// What was looked at, and what it showed.
+    pub evidence: Vec<Evidence>,
+    /// Bytes that passed through host memory for it.
+    pub host_bytes: Bytes,
+}
+
+/// A step of a proof, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The source is read into the memory; nothing is written.
+    ProbeSource,
+    /// The target is read into the memory; nothing is written.
+    ProbeTarget,
+    /// The target's bytes are kept in host memory.
+    KeepTarget,
+    /// A pattern is written to the target by host memory.
+    WritePattern,
+    /// The pattern is read from the target into the memory.
+    PatternIntoMemory,
+    /// Another pattern is written to the target by host memory.
+    WriteOther,
+    /// The first pattern is written from the memory to the target.
+    PatternOutOfMemory,
+    /// The target is read by host memory: it holds the first pattern.
+    ReadPattern,
+    /// The source is read into the memory.
+    SourceIntoMemory,
+    /// The source's bytes are written from the memory to the target.
+    SourceOutOfMemory,
+    /// Source and target are read by host memory: they are equal.
+    ReadBoth,
+    /// What lies behind the payload in the target is written back.
+    KeepRest,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::ProbeSource => "reading the source into the memory",
+            Self::ProbeTarget => "reading the target into the memory",
+            Self::KeepTarget => "reading the target's first block into host memory",
+            Self::WritePattern => "writing a pattern to the target by host memory",
+            Self::PatternIntoMemory => "reading the pattern into the memory",
+            Self::WriteOther => "writing another pattern to the target by host memory",
+            Self::PatternOutOfMemory => "writing the pattern from the memory to the target",
+            Self::ReadPattern => "reading the pattern back by host memory",
+            Self::SourceIntoMemory => "reading the source into the memory after the pattern",
+            Self::SourceOutOfMemory => "writing the source's data from the memory to the target",
+            Self::ReadBoth => "reading source and target back by host memory",
+            Self::KeepRest => "writing back what lies behind the payload",
+        })
+    }
+}
+
+/// Why a route is not proved.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot prove the route, {step}")]
+pub struct ProofFailure {
+    /// At which step.
+    pub step: Step,
+    /// Why.
+    #[source]
+    pub cause: ProofCause,
+    /// What became of the target's first block.
+    pub target: TargetState,
+}
+
+/// Why a step of a proof failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProofCause {
+    /// A request came to no good end.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// Every request succeeded and the data are not there.
+    #[error(
+        "every request succeeded, but the data did not arrive: byte {offset} is {found:#04x}, not \
+         {expected:#04x}"
+    )]
+    Differs {
+        /// Offset in the block of the first byte that differs.
+        offset: u64,
+        /// What it is.
+        found: u8,
+        /// What it should be.
+        expected: u8,
+    },
+    /// The lengths do not add up, or `host` is no host memory of the length that is needed.
+    #[error("a proof of {length} bytes does not fit its blocks or its memory")]
+    Shape {
+        /// Length of the proof.
+        length: u64,
+    },
+}
+
+/// What became of the target's first block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TargetState {
+    /// Nothing was written to it.
+    Untouched,
+    /// Its bytes were written back.
+    Restored,
+    /// Its bytes could not be written back: it may hold a test pattern.
+    NotRestored,
+}
+
+/// Proves a route in both directions, by a handful of requests one after the other.
+///
+/// # Errors
+/// [`ProofFailure`], with the target's first block as it was unless it says otherwise. With anything
+/// left in flight the ring is not to be used again.
+pub fn prove_route<R: Ring>(
+    ring: &mut R,
+    setup: &ProofSetup,
+    clock: &dyn Clock,
+) -> Result<Proof, ProofFailure> {
+    let mut prover = Prover { ring, setup, clock, step: Step::ProbeSource, host_bytes: 0 };
+    let outcome = match prover.check() {
+        Ok(()) => prover.run(),
+        Err(cause) => Err(cause),
+    };
+    match outcome {
+        Ok(()) => Ok(Proof {
+            evidence: evidence(setup.length, setup.payload),
+            host_bytes: Bytes(prover.host_bytes),
+        }),
+        Err(cause) => {
+            let step = prover.step;
+            let target = prover.restore();
+            Err(ProofFailure { step, cause, target })
+        }
+    }
+}
+
+fn evidence(length: u64, payload: u64) -> Vec<Evidence> {
+    vec![
+        Evidence {
+            looked_at: format!(
+                "a random pattern of {}: target to memory, memory to target, read back by host memory",
+                Bytes(length)
+            ),
+            showed: "it arrived unchanged in both directions".to_owned(),
+        },
+        Evidence {
+            looked_at: format!(
+                "the first {} of the copy: source to memory, memory to target, both ends read back by \
+                 host memory",
+                Bytes(payload)
+            ),
+            showed: "source and target are equal".to_owned(),
+        },
+    ]
+}
+
+struct Prover<'a, R> {
+    ring: &'a mut R,
+    setup: &'a ProofSetup,
+    clock: &'a dyn Clock,
+    step: Step,
+    host_bytes: u64,
+}
+
+/// Where a step's bytes lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The slot of the memory that is proved.
+    Memory,
+    /// A part of host memory.
+    Host(u64),
+}
+
+/// Part of host memory with the target's bytes.
+const KEPT: u64 = 0;
+/// Part of host memory with a pattern, later with the source.
+const WORK: u64 = 1;
+/// Part of host memory with what was read back.
+const BACK: u64 = 2;
+
+impl<R: Ring> Prover<'_, R> {
+    fn check(&mut self) -> Result<(), ProofCause> {
+        let ProofSetup { length, payload, source_block, target_block, .. } = *self.setup;
+        let is_whole = |block: u64| block.is_power_of_two() && length % block == 0;
+        let host = self.ring.host_bytes(self.setup.host).map_or(0, |bytes| bytes.len() as u64);
+        let fits = (1..=LENGTH_MAX).contains(&length)
+            && (1..=length).contains(&payload)
+            && is_whole(source_block)
+            && is_whole(target_block)
+            && host >= HOST_PARTS * length;
+        if fits { Ok(()) } else { Err(ProofCause::Shape { length }) }
+    }
+
+    fn run(&mut self) -> Result<(), ProofCause> {
+        use Action::{Read, Write};
+        use Place::{Host, Memory};
+        let seed = self.setup.seed;
+        self.carry(Step::ProbeSource, Role::Source, Read, Memory)?;
+        self.carry(Step::ProbeTarget, Role::Target, Read, Memory)?;
+        self.carry(Step::KeepTarget, Role::Target, Read, Host(KEPT))?;
+
+        Random::new(seed).fill(self.host(WORK)?);
+        self.carry(Step::WritePattern, Role::Target, Write, Host(WORK))?;
+        self.carry(Step::PatternIntoMemory, Role::Target, Read, Memory)?;
+        Random::new(!seed).fill(self.host(WORK)?);
+        self.carry(Step::WriteOther, Role::Target, Write, Host(WORK))?;
+        self.carry(Step::PatternOutOfMemory, Role::Target, Write, Memory)?;
+        self.host(BACK)?.fill(0);
+        self.carry(Step::ReadPattern, Role::Target, Read, Host(BACK))?;
+        Random::new(seed).fill(self.host(WORK)?);
+        self.compare(self.setup.length)?;
+
+        // The slot surely holds the pattern now, not what an earlier user may have left there.
+        self.carry(Step::SourceIntoMemory, Role::Source, Read, Memory)?;
+        self.carry(Step::SourceOutOfMemory, Role::Target, Write, Memory)?;
+        self.carry(Step::ReadBoth, Role::Source, Read, Host(WORK))?;
+        self.carry(Step::ReadBoth, Role::Target, Read, Host(BACK))?;
+        self.compare(self.setup.payload)?;
+        self.keep_rest()
+    }
+
+    /// Moves the proof's length between one end and a place.
+    fn carry(
+        &mut self,
+        step: Step,
+        role: Role,
+        action: Action,
+        place: Place,
+    ) -> Result<(), ProofCause> {
+        self.step = step;
+        let setup = self.setup;
+        let (file, file_offset, block, need) = match role {
+            Role::Source => (setup.source, setup.source_offset, setup.source_block, setup.payload),
+            Role::Target => (setup.target, setup.target_offset, setup.target_block, setup.length),
+        };
+        let (region, region_offset, memory) = match place {
+            Place::Memory => (setup.memory, setup.slot_offset, setup.memory_kind),
+            Place::Host(part) => (setup.host, part * setup.length, MemoryKind::Host),
+        };
+        let ask = need.next_multiple_of(block);
+        if place != Place::Memory {
+            self.host_bytes += ask;
+        }
+        let mut request = [Request {
+            role,
+            action,
+            file,
+            file_offset,
+            region,
+            region_offset,
+            memory,
+            need,
+            ask,
+            block,
+            end: End::Fails,
+            progress: Progress::default(),
+        }];
+        Ok(carry_out(self.ring, &mut request, self.clock, setup.deadline)?)
+    }
+
+    fn host(&mut self, part: u64) -> Result<&mut [u8], ProofCause> {
+        let length = self.setup.length;
+        let bytes = self.ring.host_bytes(self.setup.host);
+        let part = usize::try_from(part).ok();
+        let size = usize::try_from(length).ok();
+        bytes
+            .zip(part.zip(size))
+            .and_then(|(bytes, (part, size))| bytes.chunks_exact_mut(size).nth(part))
+            .ok_or(ProofCause::Shape { length })
+    }
+
+    /// Compares the beginning of what was read back with what should be there.
+    fn compare(&mut self, length: u64) -> Result<(), ProofCause> {
+        let size = usize::try_from(self.setup.length).unwrap_or(usize::MAX);
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let shape = ProofCause::Shape { length: self.setup.length };
+        let bytes = self.ring.host_bytes(self.setup.host).ok_or(shape)?;
+        let mut parts = bytes.chunks_exact(size).skip(1);
+        let (Some(expected), Some(found)) = (parts.next(), parts.next()) else { return Ok(()) };
+        let pairs = expected.iter().zip(found).take(length).enumerate();
+        match pairs.into_iter().find(|(_, (expected, found))| expected != found) {
+            None => Ok(()),
+            Some((offset, (&expected, &found))) => {
+                Err(ProofCause::Differs { offset: offset as u64, found, expected })
+            }
+        }
+    }
+
+    /// Writes back what lay in the target's block behind the payload.
+    fn keep_rest(&mut self) -> Result<(), ProofCause> {
+        let ProofSetup { length, payload, .. } = *self.setup;
+        if payload == length {
+            return Ok(());
+        }
+        let size = usize::try_from(length).unwrap_or(usize::MAX);
+        let kept = usize::try_from(payload).unwrap_or(usize::MAX);
+        let shape = ProofCause::Shape { length };
+        let bytes = self.ring.host_bytes(self.setup.host).ok_or(shape)?;
+        bytes.copy_within(2 * size..2 * size + kept, 0);
+        self.carry(Step::KeepRest, Role::Target, Action::Write, Place::Host(KEPT))
+    }
+
+    /// After a failure: gives the target back what it held, as far as anything was written to it.
+    fn restore(&mut self) -> TargetState {
+        match self.step {
+            Step::ProbeSource | Step::ProbeTarget | Step::KeepTarget => {
+                return TargetState::Untouched;
+            }
+            // The kept bytes now begin with the payload.
+            Step::KeepRest => return TargetState::NotRestored,
+            _ => {}
+        }
+        // A request that still runs may write to the block at any time.
+        if self.ring.in_flight() > 0 {
+            return TargetState::NotRestored;
+        }
+        match self.carry(self.step, Role::Target, Action::Write, Place::Host(KEPT)) {
+            Ok(()) => TargetState::Restored,
+            Err(_) => TargetState::NotRestored,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

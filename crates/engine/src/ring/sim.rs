@@ -1,0 +1,362 @@
+//! A simulated ring: files and memory in vectors, a clock of its own, faults from a seed.
+//!
+//! It does what a kernel may do, not what one usually does: ends in any order, comes back short, asks
+//! to try again, returns early from a wait, leaves rubbish in memory after a failed read, loses DMA
+//! while it reports success. Equal seeds and calls give equal runs. It knows nothing of caches and
+//! flushes: what was written is there.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+
+use peerlane_units::Nanos;
+use rustix::io::Errno;
+
+use super::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
+use crate::Clock;
+use crate::random::Random;
+
+/// The time of a simulated ring; clones show the same time.
+#[derive(Debug, Clone, Default)]
+pub struct SimClock(Rc<Cell<u64>>);
+
+impl Clock for SimClock {
+    fn now(&self) -> Nanos {
+        Nanos(self.0.get())
+    }
+}
+
+/// A simulated file or block device.
+#[derive(Debug, Clone, Default)]
+pub struct SimFile {
+    /// Content.
+    pub bytes: Vec<u8>,
+    /// Offsets and lengths must be multiples of it, in bytes.
+    pub block: u64,
+    /// Writes beyond the end make it longer, as a file; else they find no room, as a device.
+    pub grows: bool,
+    /// Time that the drive spends on 4 KiB, one request after another.
+    pub page_time: Nanos,
+    /// Time that a request takes besides, side by side with others: this at least, twice this at most.
+    pub latency: Nanos,
+    /// The answer to every request on device memory.
+    pub device_refusal: Option<Errno>,
+    /// Transfers with device memory that are lost although they succeed.
+    pub lost: Lost,
+    /// Requests that fail.
+    pub faults: Vec<SimFault>,
+}
+
+/// Transfers between a drive and device memory that are lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Lost {
+    /// None.
+    #[default]
+    None,
+    /// What the drive writes to memory when it is read: memory stays as it was.
+    Reads,
+    /// What the drive reads from memory when it is written: it gets ones.
+    Writes,
+}
+
+/// A place where requests fail or hang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SimFault {
+    /// Reads or writes.
+    pub action: Action,
+    /// Offset in the file; requests that touch it are affected.
+    pub offset: u64,
+    /// The answer, or `None` for none, ever.
+    pub errno: Option<Errno>,
+}
+
+/// Simulated memory.
+#[derive(Debug, Clone, Default)]
+pub struct SimRegion {
+    /// Content.
+    pub bytes: Vec<u8>,
+    /// Of a device: its bytes are not given to the engine.
+    pub is_device: bool,
+}
+
+/// How often the kernel is difficult, each of 1024.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mood {
+    /// Requests that move a part only, not always whole blocks.
+    pub short: u64,
+    /// Requests that answer `EAGAIN` or `EINTR`.
+    pub again: u64,
+    /// Waits that end early.
+    pub early: u64,
+}
+
+/// A simulated ring.
+#[derive(Debug)]
+pub struct SimRing {
+    entries: u32,
+    files: Vec<(SimFile, Nanos)>,
+    regions: Vec<SimRegion>,
+    queued: VecDeque<Operation>,
+    running: Vec<Running>,
+    ready: VecDeque<Completion>,
+    in_flight: u32,
+    mood: Mood,
+    random: Random,
+    clock: SimClock,
+}
+
+/// A chain whose first operation the drive works on.
+#[derive(Debug)]
+struct Running {
+    end: u64,
+    chain: VecDeque<Operation>,
+}
+
+impl SimRing {
+    /// A ring with room for `entries` operations at a time.
+    pub fn new(entries: u32, seed: u64, mood: Mood) -> Self {
+        Self {
+            entries,
+            files: Vec::new(),
+            regions: Vec::new(),
+            queued: VecDeque::new(),
+            running: Vec::new(),
+            ready: VecDeque::new(),
+            in_flight: 0,
+            mood,
+            random: Random::new(seed),
+            clock: SimClock::default(),
+        }
+    }
+
+    /// Its clock; it moves only while the ring is waited for.
+    pub fn clock(&self) -> SimClock {
+        self.clock.clone()
+    }
+
+    /// A file that was attached.
+    pub fn file(&mut self, file: FileId) -> Option<&mut SimFile> {
+        self.files.get_mut(index(file.0)).map(|(file, _)| file)
+    }
+
+    /// A region that was attached, whatever is in flight.
+    pub fn region(&mut self, region: RegionId) -> Option<&mut SimRegion> {
+        self.regions.get_mut(index(region.0))
+    }
+
+    fn start(&mut self, chain: VecDeque<Operation>) {
+        let Some(operation) = chain.front() else { return };
+        let now = self.clock.0.get();
+        let (file, busy_until) = &mut self.files[index(operation.file.0)];
+        let touches = |fault: &SimFault| {
+            let end = operation.file_offset + u64::from(operation.length);
+            fault.action == operation.action && (operation.file_offset..end).contains(&fault.offset)
+        };
+        let hangs = file.faults.iter().any(|fault| fault.errno.is_none() && touches(fault));
+        let service = file.page_time.0 * u64::from(operation.length) / 4096;
+        busy_until.0 = busy_until.0.max(now) + service;
+        let latency = file.latency.0 + self.random.below(file.latency.0 + 1);
+        let end = if hangs { u64::MAX } else { busy_until.0 + latency };
+        self.running.push(Running { end, chain });
+    }
+
+    fn start_queued(&mut self) {
+        while !self.queued.is_empty() {
+            let mut chain = VecDeque::new();
+            while let Some(operation) = self.queued.pop_front() {
+                chain.push_back(operation);
+                if !operation.linked {
+                    break;
+                }
+            }
+            self.start(chain);
+        }
+    }
+
+    /// Ends the operation that is due first, if it is due by `limit`.
+    fn end_one(&mut self, limit: u64) -> bool {
+        let due = self.running.iter().enumerate().min_by_key(|(_, running)| running.end);
+        let Some((position, _)) =
+            due.filter(|(_, running)| running.end <= limit && running.end < u64::MAX)
+        else {
+            return false;
+        };
+        let Running { end, mut chain } = self.running.swap_remove(position);
+        self.clock.0.set(self.clock.0.get().max(end));
+        let Some(operation) = chain.pop_front() else { return true };
+        let result = self.perform(&operation);
+        self.ready.push_back(Completion { tag: operation.tag, result });
+        let is_full = operation.action == Action::Flush || result == Ok(operation.length);
+        if is_full && result.is_ok() {
+            self.start(chain);
+        } else {
+            let cancelled = |operation: Operation| Completion {
+                tag: operation.tag,
+                result: Err(Errno::CANCELED),
+            };
+            self.ready.extend(chain.into_iter().map(cancelled));
+        }
+        true
+    }
+
+    fn chance(&mut self, of_1024: u64) -> bool {
+        self.random.below(1024) < of_1024
+    }
+
+    fn perform(&mut self, operation: &Operation) -> Result<u32, Errno> {
+        if operation.action == Action::Flush {
+            return Ok(0);
+        }
+        if self.chance(self.mood.again) {
+            return Err(if self.chance(512) { Errno::AGAIN } else { Errno::INTR });
+        }
+        let (file, _) = &self.files[index(operation.file.0)];
+        let (offset, length) = (operation.file_offset, u64::from(operation.length));
+        let is_device = self.regions[index(operation.region.0)].is_device;
+        if let Some(errno) = file.device_refusal.filter(|_| is_device) {
+            return Err(errno);
+        }
+        if offset % file.block != 0 || length % file.block != 0 {
+            return Err(Errno::INVAL);
+        }
+        let touched = |fault: &&SimFault| {
+            fault.action == operation.action && (offset..offset + length).contains(&fault.offset)
+        };
+        let fault = file.faults.iter().find(touched).and_then(|fault| fault.errno);
+        let left = (file.bytes.len() as u64).saturating_sub(offset);
+        let has_end = operation.action == Action::Read || !file.grows;
+        let possible = if has_end { length.min(left) } else { length };
+        if possible == 0 {
+            return if operation.action == Action::Read { Ok(0) } else { Err(Errno::NOSPC) };
+        }
+        let is_short = possible > 1 && self.chance(self.mood.short);
+        let moved = match fault {
+            Some(_) => self.random.below(possible + 1),
+            None if is_short => 1 + self.random.below(possible - 1),
+            None => possible,
+        };
+        self.transfer(operation, index_of(moved));
+        match fault {
+            Some(errno) => Err(errno),
+            None => Ok(u32::try_from(moved).unwrap_or(u32::MAX)),
+        }
+    }
+
+    /// Moves the first bytes of an operation; a read leaves rubbish in the rest of its memory.
+    fn transfer(&mut self, operation: &Operation, moved: usize) {
+        let (file, _) = &mut self.files[index(operation.file.0)];
+        let region = &mut self.regions[index(operation.region.0)];
+        let start = index_of(operation.region_offset);
+        let memory = &mut region.bytes[start..start + index(operation.length)];
+        let offset = index_of(operation.file_offset);
+        match operation.action {
+            Action::Read if region.is_device && file.lost == Lost::Reads => {}
+            Action::Read => {
+                memory[..moved].copy_from_slice(&file.bytes[offset..offset + moved]);
+                self.random.fill(&mut memory[moved..]);
+            }
+            Action::Write => {
+                if file.bytes.len() < offset + moved {
+                    file.bytes.resize(offset + moved, 0);
+                }
+                let content = &mut file.bytes[offset..offset + moved];
+                if region.is_device && file.lost == Lost::Writes {
+                    content.fill(0xff);
+                } else {
+                    content.copy_from_slice(&memory[..moved]);
+                }
+            }
+            Action::Flush => {}
+        }
+    }
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn index_of(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+impl Ring for SimRing {
+    type File = SimFile;
+    type Region = SimRegion;
+
+    fn attach_file(&mut self, file: SimFile) -> io::Result<FileId> {
+        self.files.push((file, Nanos(0)));
+        Ok(FileId(u32::try_from(self.files.len() - 1).unwrap_or(u32::MAX)))
+    }
+
+    fn attach_region(&mut self, region: SimRegion) -> RegionId {
+        self.regions.push(region);
+        RegionId(u32::try_from(self.regions.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    fn region_length(&self, region: RegionId) -> Option<u64> {
+        self.regions.get(index(region.0)).map(|region| region.bytes.len() as u64)
+    }
+
+    fn space(&self) -> u32 {
+        let queued = u32::try_from(self.queued.len()).unwrap_or(u32::MAX);
+        let completions = 2 * self.entries;
+        self.entries.saturating_sub(queued).min(completions.saturating_sub(self.in_flight))
+    }
+
+    fn push(&mut self, operation: Operation) -> Result<(), PushError> {
+        let (offset, length) = (operation.region_offset, operation.length);
+        if self.files.len() <= index(operation.file.0) {
+            return Err(PushError::UnknownFile { file: operation.file });
+        }
+        let region = operation.region;
+        let region_length =
+            self.region_length(region).ok_or(PushError::UnknownRegion { region })?;
+        if offset.checked_add(u64::from(length)).is_none_or(|end| end > region_length) {
+            return Err(PushError::OutOfRegion { offset, length, region_length });
+        }
+        match self.space() {
+            0 => Err(PushError::Full { space: 0 }),
+            _ => {
+                self.queued.push_back(operation);
+                self.in_flight += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
+        self.start_queued();
+        let limit = self.clock.0.get().saturating_add(timeout.0);
+        while self.end_one(self.clock.0.get()) {}
+        while self.ready.len() < index(wait.min(self.in_flight)) {
+            if self.chance(self.mood.early) {
+                return Ok(());
+            }
+            if !self.end_one(limit) {
+                self.clock.0.set(limit);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<Completion> {
+        let completion = self.ready.pop_front()?;
+        self.in_flight -= 1;
+        Some(completion)
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
+        let running = self.running.iter().flat_map(|running| &running.chain);
+        if running.chain(&self.queued).any(|operation| operation.region == region) {
+            return None;
+        }
+        let region = self.regions.get_mut(index(region.0))?;
+        (!region.is_device).then_some(&mut region.bytes)
+    }
+}

@@ -1,0 +1,165 @@
+use rustix::io::Errno;
+
+use super::*;
+use crate::failure::Cause;
+use crate::ring::sim::{Mood, SimFault, SimFile, SimRegion, SimRing};
+
+fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    Random::new(seed).fill(&mut bytes);
+    bytes
+}
+
+struct Bench {
+    ring: SimRing,
+    comparison: Comparison,
+}
+
+/// Two files that hold the same `length` bytes at different offsets, and differ elsewhere.
+fn bench(length: u64, coverage: Coverage, host: usize, seed: u64) -> Bench {
+    let mood = Mood { short: 200, again: 100, early: 100 };
+    let mut ring = SimRing::new(8, seed, mood);
+    let payload = noise(usize::try_from(length).unwrap(), 7);
+    let source = [noise(1024, 1), payload.clone()].concat();
+    let target = [noise(4096, 2), payload, noise(8192, 3)].concat();
+    let target_length = target.len() / 4096 * 4096;
+    let file = |bytes, block| SimFile { bytes, block, ..SimFile::default() };
+    let source = ring.attach_file(file(source, 512)).unwrap();
+    let target = ring.attach_file(file(target[..target_length].to_vec(), 4096)).unwrap();
+    let host = ring.attach_region(SimRegion { bytes: vec![0; host], is_device: false });
+    let comparison = Comparison {
+        source,
+        target,
+        source_offset: 1024,
+        target_offset: 4096,
+        length,
+        source_block: 512,
+        target_block: 4096,
+        coverage,
+        host,
+        deadline: Nanos::seconds(1),
+    };
+    Bench { ring, comparison }
+}
+
+impl Bench {
+    fn run(&mut self) -> Result<Verified, VerifyError> {
+        let clock = self.ring.clock();
+        verify(&mut self.ring, &self.comparison, &clock, &mut ())
+    }
+
+    fn flip(&mut self, offset: u64) {
+        let index = usize::try_from(self.comparison.target_offset + offset).unwrap();
+        self.ring.file(self.comparison.target).unwrap().bytes[index] ^= 0xff;
+    }
+}
+
+const LENGTHS: [u64; 8] = [0, 1, 511, 4096, 4097, 100_000, 1 << 20, (3 << 20) + 5];
+
+#[test]
+fn equal_content_is_equal_to_its_last_byte() {
+    for (seed, length) in LENGTHS.into_iter().enumerate() {
+        for host in [8192, 100_000, 1 << 20] {
+            let mut bench = bench(length, Coverage::Full, host, seed as u64);
+            let verified = bench.run().unwrap();
+            assert_eq!((verified.bytes, verified.mismatches), (length, 0), "{length} {host}");
+        }
+    }
+}
+
+#[test]
+fn one_wrong_byte_anywhere_is_found_by_a_full_comparison() {
+    let mut random = Random::new(1);
+    for seed in 0..200 {
+        let length = 1 + random.below(200_000);
+        let offset = random.below(length);
+        let mut bench = bench(length, Coverage::Full, 65536, seed);
+        bench.flip(offset);
+        let verified = bench.run().unwrap();
+        assert_eq!((verified.bytes, verified.mismatches), (length, 1));
+        let first = verified.first.unwrap();
+        assert_eq!((first.offset, first.length), (offset, 1));
+        assert_eq!(first.source_bytes[0], !first.target_bytes[0]);
+        assert_eq!(first.source_bytes[1..], first.target_bytes[1..]);
+    }
+}
+
+#[test]
+fn each_page_that_differs_counts_once() {
+    let mut bench = bench(10 * 4096, Coverage::Full, 65536, 1);
+    for offset in [4096, 4100, 5000, 9 * 4096] {
+        bench.flip(offset);
+    }
+    let verified = bench.run().unwrap();
+    assert_eq!(verified.mismatches, 2);
+    let first = verified.first.unwrap();
+    assert_eq!((first.offset, first.length, first.source_bytes.len()), (4096, 905, 16));
+}
+
+#[test]
+fn what_lies_behind_the_length_does_not_count() {
+    let mut bench = bench(5000, Coverage::Full, 65536, 1);
+    bench.flip(5000);
+    assert_eq!(bench.run().unwrap().mismatches, 0);
+}
+
+#[test]
+fn a_sample_has_the_first_and_the_last_page_and_not_all() {
+    let length = 1000 * 4096 + 10;
+    for seed in 0..50 {
+        let mut good = bench(length, Coverage::Sample { seed }, 65536, seed);
+        let verified = good.run().unwrap();
+        assert_eq!((verified.bytes, verified.mismatches), (31 * 4096 + 10, 0));
+        for offset in [0, length - 1] {
+            let mut wrong = bench(length, Coverage::Sample { seed }, 65536, seed);
+            wrong.flip(offset);
+            assert_eq!(wrong.run().unwrap().first.unwrap().offset, offset);
+        }
+    }
+}
+
+#[test]
+fn a_sample_of_little_is_all_of_it() {
+    for length in [1, 4096, 32 * 4096, 20 * 4096 + 1] {
+        let mut bench = bench(length, Coverage::Sample { seed: 1 }, 65536, 1);
+        assert_eq!(bench.run().unwrap().bytes, length);
+    }
+}
+
+#[test]
+fn samples_are_in_order_and_differ_by_seed() {
+    let layout = Layout { page: 4096, part: 4096, lanes: 1 };
+    let picks = |seed, length| {
+        let Bench { comparison, .. } = bench(1, Coverage::Sample { seed }, 8192, 1);
+        Stretches::of(&Comparison { length, ..comparison }, &layout)
+            .map(|stretch| stretch.offset)
+            .collect::<Vec<_>>()
+    };
+    let terabytes = 1 << 43;
+    let sample = picks(1, terabytes);
+    assert_eq!(sample.len(), 4096);
+    assert!(sample.is_sorted_by(|a, b| a < b));
+    assert_eq!((sample[0], sample[4095]), (0, terabytes - 4096));
+    assert_ne!(sample, picks(2, terabytes));
+    assert_eq!(picks(1, 1 << 30).len(), 32 + 16);
+}
+
+#[test]
+fn a_bad_sector_is_no_mismatch_but_an_error() {
+    let mut bench = bench(1 << 20, Coverage::Full, 65536, 1);
+    let fault =
+        SimFault { action: Action::Read, offset: 4096 + 70_000, errno: Some(Errno::NODATA) };
+    bench.ring.file(bench.comparison.target).unwrap().faults.push(fault);
+    let VerifyError::Request(RequestError::Failed(failure)) = bench.run().unwrap_err() else {
+        panic!("not failed")
+    };
+    assert_eq!(failure.role, Role::Target);
+    assert_eq!(failure.cause, Cause::BadSector { action: Action::Read });
+    assert_eq!(bench.ring.in_flight(), 0);
+}
+
+#[test]
+fn too_little_host_memory_is_refused() {
+    let mut bench = bench(4096, Coverage::Full, 8191, 1);
+    assert!(matches!(bench.run(), Err(VerifyError::Shape { length: 8191 })));
+}
