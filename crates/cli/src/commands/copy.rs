@@ -26,17 +26,15 @@ const DEVICE_DEADLINE: Nanos = Nanos::seconds(120);
 /// # Errors
 /// When the copy is refused, is not possible here, fails, or left other bytes at the target.
 pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
+    let mut reporter = Reporter { printer, progress: None, stop: signals::stop_flag()?, marks: true };
+    // Planning reads both ends to see what they carry; that is no payload.
+    reporter.phase(Phase::Check);
     let fabric = Fabric::discover(Path::new("/")).map_err(Tried::to("read this machine"))?;
     let plan = plan::make(&fabric, &args.transfer.asked())?;
     if args.dry_run {
         return plan::show(&plan, printer);
     }
-    let mut reporter = Reporter {
-        printer,
-        progress: Progress::new(printer, plan.route.unwrap_or(Route::Host)),
-        stop: signals::stop_flag()?,
-        marks: true,
-    };
+    reporter.progress = plan.route.map(|route| Progress::new(printer, route));
     let mut tools = Tools {
         clock: &MonotonicClock::start(),
         watch: &mut reporter,
@@ -44,7 +42,9 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
         deadline: DEVICE_DEADLINE,
     };
     let result = peerlane_engine::copy(&fabric, &plan, &mut tools);
-    reporter.progress.finish();
+    if let Some(progress) = &reporter.progress {
+        progress.finish();
+    }
     let record = result.map_err(failure)?;
     if printer.is_json() {
         printer.object(&record)?;
@@ -68,7 +68,8 @@ fn failure(error: CopyError) -> Failure {
 /// Tells a person and the lab's recorder what the engine does.
 struct Reporter {
     printer: Printer,
-    progress: Progress,
+    /// `None` before there is a route.
+    progress: Option<Progress>,
     stop: Arc<AtomicBool>,
     /// Whether marks reach the recorder.
     marks: bool,
@@ -87,13 +88,16 @@ impl Watch for Reporter {
     }
 
     fn progress(&mut self, done: Bytes, total: Bytes) {
-        self.progress.set(done, total);
+        if let Some(progress) = &mut self.progress {
+            progress.set(done, total);
+        }
     }
 
     fn notice(&mut self, text: &str) {
-        self.progress.aside(|| self.printer.warning(text));
+        let Some(progress) = &mut self.progress else { return self.printer.warning(text) };
+        progress.aside(|| self.printer.warning(text));
         // A notice is a fall-back, and there is only one route to fall back to.
-        self.progress.set_route(Route::Host);
+        progress.set_route(Route::Host);
     }
 
     fn stop_requested(&self) -> bool {
