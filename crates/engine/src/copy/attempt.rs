@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use peerlane_memory::{P2pRefusal, Region, host, p2pmem};
 use peerlane_results::{
-    EndpointFacts, Evidence, MemoryFacts, MemoryKind, Plan, Route, Shape, Tail, Warning,
+    EndpointFacts, Evidence, MemoryFacts, MemoryKind, Plan, Route, Shape, Tail, VerifyMode, Warning,
 };
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
 
 use super::check::{self, NotProved};
 use super::files::{Opened, Target};
@@ -15,8 +15,10 @@ use crate::plan::{Prepared, SLOT_ALIGNMENT, fitted};
 use crate::relay::Transfer;
 use crate::ring::{RegionId, Ring, Uring};
 
-/// Host memory beside the route, for proof, tail and verification.
-const CHECK_ROOM: Bytes = Bytes::mib(8);
+/// Host memory beside the route, for proof, tail and a sample; and for comparing everything at full
+/// speed.
+const CHECK_ROOM: Bytes = Bytes::mib(1);
+const CHECK_ROOM_FULL: Bytes = Bytes::mib(32);
 
 /// What is to be tried.
 pub(super) struct Attempt<'a> {
@@ -26,6 +28,8 @@ pub(super) struct Attempt<'a> {
     pub(super) target: &'a Target,
     pub(super) route: Route,
     pub(super) memory: &'a MemoryFacts,
+    /// Memories tried before; each proof has a pattern of its own.
+    pub(super) number: u64,
 }
 
 /// A route that is proved, ready to move payload.
@@ -67,15 +71,14 @@ impl Attempt<'_> {
             }
         };
         evidence.extend(self.pool());
-        let mut ready = self.attach(region, shape)?;
-        ready.transfer.deadline = tools.deadline;
-        match check::prove(&mut ready, tools) {
+        let mut ready = self.attach(region, shape, tools.deadline)?;
+        match check::prove(&mut ready, tools.seed.wrapping_add(self.number), tools.clock) {
             Ok(found) => evidence.extend(found),
             Err(NotProved::Rejected { reason, hint }) => {
                 return Ok(Err(self.rejection(reason, hint)));
             }
             Err(NotProved::Ended(source)) => {
-                return Err(CopyError::Check {
+                return Err(CopyError::Proof {
                     path: self.plan.target.path.clone().into(),
                     source,
                 });
@@ -147,7 +150,7 @@ impl Attempt<'_> {
         })
     }
 
-    fn attach(&self, region: Region, shape: Shape) -> Result<Ready, CopyError> {
+    fn attach(&self, region: Region, shape: Shape, deadline: Nanos) -> Result<Ready, CopyError> {
         let mut ring = Uring::new(shape.slots.saturating_mul(4).clamp(16, 4096))?;
         let mut attach = |file: &std::fs::File, end: &EndpointFacts| {
             file.try_clone().and_then(|file| ring.attach_file(file)).map_err(|source| {
@@ -178,7 +181,7 @@ impl Attempt<'_> {
                 (Tail::RoundUpAndCut, false) => Tail::None,
                 (tail, _) => tail,
             },
-            deadline: peerlane_units::Nanos::seconds(60),
+            deadline,
         };
         Ok(Ready { ring, transfer, host, shape, memory: self.memory.clone() })
     }
@@ -189,12 +192,16 @@ fn block(is_direct: bool, end: &EndpointFacts) -> u64 {
     if is_direct { end.block.0 } else { 1 }
 }
 
-/// Room for two requests, and for the blocks of a tail.
+/// Host memory for checks: blocks above 128 KiB are not met with.
 fn check_room(plan: &Plan, shape: &Shape) -> Bytes {
-    let blocks = Bytes(2 * plan.source.block.0 + 2 * plan.target.block.0);
-    CHECK_ROOM
-        .max(Bytes(2 * shape.request.0))
-        .max(blocks.round_up(SLOT_ALIGNMENT).unwrap_or(blocks))
+    match plan.asked.verify {
+        VerifyMode::Full => {
+            let both = Bytes(shape.length.0.saturating_mul(2));
+            let whole = both.round_up(SLOT_ALIGNMENT).unwrap_or(CHECK_ROOM_FULL);
+            whole.clamp(CHECK_ROOM, CHECK_ROOM_FULL)
+        }
+        VerifyMode::Sample | VerifyMode::None => CHECK_ROOM,
+    }
 }
 
 /// An error and its sources in one line.

@@ -5,29 +5,83 @@ use std::io;
 use peerlane_results::{Evidence, MemoryKind, Plan, Verification, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
-use super::attempt::Ready;
-use super::record::not_verified;
+use super::attempt::{Ready, error_in_words};
 use super::{CopyError, Tools};
 use crate::Clock;
-use crate::failure::Role;
-use crate::request::{End, LONGEST_SLEEP, Progress, Request, carry_out};
+use crate::failure::{Cause, RequestError};
+use crate::prove::{LENGTH_MAX, ProofCause, ProofFailure, ProofSetup, TargetState, prove_route};
+use crate::request::LONGEST_SLEEP;
 use crate::ring::{Action, Operation, Ring};
+use crate::verify::{self, Comparison, Coverage};
 
 /// Why a route is not proved.
 #[derive(Debug)]
 pub(super) enum NotProved {
-    /// This memory does not serve.
+    /// This memory does not serve; another may.
     Rejected { reason: String, hint: Option<String> },
-    /// No memory would: an end itself failed.
-    Ended(Box<dyn std::error::Error + Send + Sync>),
+    /// No other memory would help.
+    Ended(Box<ProofFailure>),
 }
 
-/// Proves that data arrives by this route.
+/// Proves that data arrive by this route. Host memory needs no proof: verification is the same way.
 pub(super) fn prove(
-    _ready: &mut Ready,
-    _tools: &mut Tools<'_>,
+    ready: &mut Ready,
+    seed: u64,
+    clock: &dyn Clock,
 ) -> Result<Vec<Evidence>, NotProved> {
-    Ok(Vec::new())
+    let transfer = ready.transfer;
+    if transfer.memory == MemoryKind::Host || transfer.length == 0 {
+        return Ok(Vec::new());
+    }
+    // Powers of two, so the larger is a multiple of both.
+    let block = transfer.source_block.max(transfer.target_block);
+    let most = LENGTH_MAX.min(transfer.request).max(block);
+    let length = transfer.length.next_multiple_of(block).min(most / block * block);
+    let setup = ProofSetup {
+        source: transfer.source,
+        target: transfer.target,
+        memory: transfer.region,
+        memory_kind: transfer.memory,
+        slot_offset: 0,
+        host: ready.host,
+        source_offset: transfer.source_offset,
+        target_offset: transfer.target_offset,
+        length,
+        payload: transfer.length.min(length),
+        source_block: transfer.source_block,
+        target_block: transfer.target_block,
+        seed,
+        deadline: transfer.deadline,
+    };
+    match prove_route(&mut ready.ring, &setup, clock) {
+        Ok(proof) => Ok(proof.evidence),
+        Err(failure) if failure.target == TargetState::NotRestored || is_of_an_end(&failure) => {
+            Err(NotProved::Ended(Box::new(failure)))
+        }
+        Err(failure) => {
+            let hint = match &failure.cause {
+                ProofCause::Request(error) => error.hint().map(str::to_owned),
+                _ => Some("`dmesg | tail` shows IOMMU faults and bus errors".to_owned()),
+            };
+            Err(NotProved::Rejected { reason: error_in_words(&failure), hint })
+        }
+    }
+}
+
+/// Whether a drive itself failed, whatever the memory.
+fn is_of_an_end(failure: &ProofFailure) -> bool {
+    match &failure.cause {
+        ProofCause::Request(RequestError::Failed(failure)) => !matches!(
+            failure.cause,
+            Cause::RouteRefused
+                | Cause::MemoryNotAccepted
+                | Cause::ProviderGone
+                | Cause::NoProgress { .. }
+                | Cause::Other { .. }
+        ),
+        ProofCause::Request(RequestError::Stuck(_)) | ProofCause::Differs { .. } => false,
+        _ => true,
+    }
 }
 
 /// Makes what was written durable, waiting no longer than the deadline.
@@ -63,67 +117,42 @@ pub(super) fn verify(
     tools: &mut Tools<'_>,
 ) -> Result<Verification, CopyError> {
     let mode = plan.asked.verify;
-    if mode == VerifyMode::None {
-        return Ok(not_verified(mode));
-    }
-    let mut bytes = 0;
-    let mut at = 0;
-    let length = ready.transfer.length;
-    while at < length {
-        let part = ready.transfer.request.min(length - at);
-        let differ = compare(ready, at, part, tools.clock).map_err(|source| CopyError::Check {
-            path: plan.target.path.clone().into(),
-            source: source.into(),
-        })?;
-        if let Some((offset, expected, found)) = differ {
-            return Err(CopyError::Differs {
-                path: plan.target.path.clone().into(),
-                offset: plan.asked.target_offset.0 + at + offset,
-                expected,
-                found,
-            });
+    let coverage = match mode {
+        VerifyMode::None => {
+            return Ok(Verification { mode, bytes: Bytes::ZERO, mismatches: 0 });
         }
-        bytes += part;
-        at += part;
-    }
-    Ok(Verification { mode, bytes: Bytes(bytes), mismatches: 0 })
-}
-
-type Difference = (u64, Vec<u8>, Vec<u8>);
-
-fn compare(
-    ready: &mut Ready,
-    at: u64,
-    part: u64,
-    clock: &dyn Clock,
-) -> Result<Option<Difference>, crate::failure::RequestError> {
-    let transfer = ready.transfer;
-    let read = |role, file, offset: u64, block: u64, region_offset| Request {
-        role,
-        action: Action::Read,
-        file,
-        file_offset: offset + at,
-        region: ready.host,
-        region_offset,
-        memory: MemoryKind::Host,
-        need: part,
-        ask: part.next_multiple_of(block),
-        block,
-        end: End::Fails,
-        progress: Progress::default(),
+        VerifyMode::Sample => Coverage::Sample { seed: tools.seed },
+        VerifyMode::Full => Coverage::Full,
     };
-    let half = transfer.request.next_multiple_of(4096);
-    let mut requests = [
-        read(Role::Source, transfer.source, transfer.source_offset, transfer.source_block, 0),
-        read(Role::Target, transfer.target, transfer.target_offset, transfer.target_block, half),
-    ];
-    carry_out(&mut ready.ring, &mut requests, clock, Nanos(transfer.deadline.0))?;
-    let bytes = ready.ring.host_bytes(ready.host).unwrap_or_default();
-    let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-    let (source, target) = bytes.split_at(index(half));
-    let (source, target) = (&source[..index(part)], &target[..index(part)]);
-    Ok(source.iter().zip(target).position(|(one, other)| one != other).map(|first| {
-        let end = (first + 16).min(source.len());
-        (first as u64, source[first..end].to_vec(), target[first..end].to_vec())
-    }))
+    let transfer = ready.transfer;
+    let comparison = Comparison {
+        source: transfer.source,
+        target: transfer.target,
+        source_offset: transfer.source_offset,
+        target_offset: transfer.target_offset,
+        length: transfer.length,
+        source_block: transfer.source_block,
+        target_block: transfer.target_block,
+        coverage,
+        host: ready.host,
+        deadline: Nanos(transfer.deadline.0),
+    };
+    let path = || plan.target.path.clone().into();
+    let verified = verify::verify(&mut ready.ring, &comparison, tools.clock, tools.watch)
+        .map_err(|source| CopyError::Check { path: path(), source })?;
+    if let Some(first) = verified.first {
+        return Err(CopyError::Differs {
+            path: path(),
+            offset: transfer.target_offset + first.offset,
+            length: first.length,
+            pages: verified.mismatches,
+            expected: first.source_bytes,
+            found: first.target_bytes,
+        });
+    }
+    if verified.interrupted {
+        let total = Bytes(transfer.length);
+        return Err(CopyError::Interrupted { done: total, total });
+    }
+    Ok(Verification { mode, bytes: Bytes(verified.bytes), mismatches: verified.mismatches })
 }

@@ -8,8 +8,10 @@ use peerlane_results::Refusal;
 use peerlane_units::Bytes;
 
 use crate::plan::PlanError;
+use crate::prove::{ProofCause, ProofFailure, TargetState};
 use crate::relay::RelayError;
 use crate::ring::UringError;
+use crate::verify::VerifyError;
 
 /// Why a copy did not come to its end.
 ///
@@ -35,7 +37,8 @@ pub enum CopyError {
     Plan(#[from] PlanError),
     /// The content at the target is not that of the source.
     #[error(
-        "content differs at byte {offset} of {path}: {} at the source, {} at the target",
+        "content of {path} differs from byte {offset} on: {} at the source, {} at the target \
+         ({pages} differing pages were found)",
         hex(expected),
         hex(found)
     )]
@@ -44,6 +47,10 @@ pub enum CopyError {
         path: PathBuf,
         /// Offset in the target of the first byte that differs.
         offset: u64,
+        /// From there to the last byte that differs in the same page.
+        length: u64,
+        /// Pages (4 KiB, or the larger block) that were seen to differ.
+        pages: u64,
         /// Bytes at the source from there, 16 at most.
         expected: Vec<u8>,
         /// Bytes at the target from there, as many.
@@ -81,13 +88,21 @@ pub enum CopyError {
         /// Why.
         source: RelayError,
     },
-    /// Proof or verification came to no answer.
+    /// A drive failed while a route was proved.
+    #[error("cannot prove a route to {path}")]
+    Proof {
+        /// The target.
+        path: PathBuf,
+        /// Why, and what became of the target's first block.
+        source: Box<ProofFailure>,
+    },
+    /// Verification came to no answer.
     #[error("cannot check the content of {path}")]
     Check {
         /// The target.
         path: PathBuf,
         /// Why.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: VerifyError,
     },
 }
 
@@ -112,6 +127,16 @@ impl CopyError {
             Self::Memory(error) => error.hint().map(str::to_owned),
             Self::Move { source: RelayError::Stopped { source, .. }, .. } => {
                 source.hint().map(str::to_owned)
+            }
+            Self::Proof { path, source } if source.target == TargetState::NotRestored => {
+                Some(format!("the first block of {} may hold a test pattern", path.display()))
+            }
+            Self::Proof { source, .. } => match &source.cause {
+                ProofCause::Request(error) => error.hint().map(str::to_owned),
+                _ => None,
+            },
+            Self::Check { source: VerifyError::Request(error), .. } => {
+                error.hint().map(str::to_owned)
             }
             Self::Move { .. } | Self::Check { .. } => None,
         }

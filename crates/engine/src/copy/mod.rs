@@ -62,10 +62,9 @@ fn copy_on(
         return Err(not_planned());
     };
     let source = files::open_source(source_live)?;
-    let room = match shape.tail {
-        Tail::RoundUpAndCut => shape.length.round_up(plan.target.block).unwrap_or(shape.length),
-        _ => shape.length,
-    };
+    // Proof and tail write whole blocks; the file is cut to its length in the end.
+    let block = plan.source.block.max(plan.target.block);
+    let room = shape.length.round_up(block).unwrap_or(shape.length);
     let target = Target::open(target_live, room, tools.seed)?;
     let mut job = Job {
         system,
@@ -162,8 +161,13 @@ impl Job<'_, '_> {
         if self.plan.route == Some(Route::P2p) {
             let usable = self.plan.candidates.iter().filter(|one| one.refusals.is_empty());
             for candidate in usable {
-                match self.attempt(Route::P2p, &candidate.memory)? {
+                let number = rejections.len() as u64;
+                match self.attempt(Route::P2p, &candidate.memory, number)? {
                     Ok(ready) => {
+                        self.evidence.push(Evidence {
+                            looked_at: format!("the kernel's rules for {}", candidate.memory.name),
+                            showed: candidate.facts.join("; "),
+                        });
                         let reason = self.reason_for(&candidate.memory);
                         return Ok((ready, Route::P2p, reason));
                     }
@@ -196,7 +200,7 @@ impl Job<'_, '_> {
         if self.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. })) {
             self.tools.watch.notice(&format!("copying through host memory: {reason}"));
         }
-        match self.attempt(Route::Host, &host_memory())? {
+        match self.attempt(Route::Host, &host_memory(), 0)? {
             Ok(ready) => Ok((ready, Route::Host, reason)),
             Err(rejection) => {
                 Err(CopyError::NotPossible { reason: rejection.reason, hint: rejection.hint })
@@ -215,6 +219,7 @@ impl Job<'_, '_> {
         &mut self,
         route: Route,
         memory: &MemoryFacts,
+        number: u64,
     ) -> Result<Result<Ready, Rejection>, CopyError> {
         let attempt = Attempt {
             plan: self.plan,
@@ -223,6 +228,7 @@ impl Job<'_, '_> {
             target: &self.target,
             route,
             memory,
+            number,
         };
         attempt.make_ready(self.tools, &mut self.evidence, &mut self.warnings)
     }

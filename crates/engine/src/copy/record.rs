@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use peerlane_fabric::Fabric;
 use peerlane_results::{
     BytesByRoute, COPY_SCHEMA, CopyRecord, Evidence, HostMemoryTraffic, Latency, Machine,
-    MemoryFacts, Percentiles, Plan, Route, Shape, VerifyMode, Warning,
+    MemoryFacts, Percentiles, Plan, Route, Shape, Warning,
 };
 use peerlane_units::{Bytes, Nanos};
 
@@ -116,11 +116,6 @@ fn percentiles(latency: &Histogram<u64>) -> Percentiles {
         p999_ns: at(0.999),
         max_ns: Nanos(latency.max()),
     }
-}
-
-/// Nothing compared.
-pub(super) fn not_verified(mode: VerifyMode) -> peerlane_results::Verification {
-    peerlane_results::Verification { mode, bytes: Bytes::ZERO, mismatches: 0 }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::{Bdf, BlockDevice, Fabric, FunctionId, Kind, QueueLimits};
+use peerlane_fabric::{Bdf, BlockDevice, Fabric, FunctionId, Kind};
 use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
 use rustix::fs::{AtFlags, CWD, Statx, StatxAttributes, StatxFlags};
@@ -15,8 +15,9 @@ use super::{Endpoint, EndpointError, Live, Node, drive_name, request_host, reque
 use crate::failure::Role;
 use crate::guard::{Mount, System};
 
-/// Block size assumed where neither file system nor device tells.
+/// Block size assumed where neither file system nor device tells, and the largest believed.
 const BLOCK_DEFAULT: Bytes = Bytes::kib(4);
+const BLOCK_MAX: Bytes = Bytes::kib(64);
 /// File systems that live in memory or work without direct I/O; newer kernels accept `O_DIRECT` on
 /// tmpfs and use the page cache all the same.
 const WITHOUT_DIRECT: &[&str] =
@@ -200,6 +201,8 @@ struct File {
 /// The file system that a path lies on, and the device below it.
 struct Ground {
     kind: String,
+    /// Block size of the file system: what direct I/O to a file that is yet to be made may need.
+    block: Bytes,
     device: Option<BlockDevice>,
 }
 
@@ -215,8 +218,13 @@ impl Ground {
         };
         let device =
             number.and_then(|(major, minor)| BlockDevice::read(system.root(), major, minor).ok());
+        let block = rustix::fs::statvfs(path)
+            .ok()
+            .map(|system| Bytes(system.f_frsize))
+            .filter(|block| block.0.is_power_of_two() && *block <= BLOCK_MAX);
         Self {
             kind: mount.map_or_else(|| "unknown".to_owned(), |mount| mount.kind.clone()),
+            block: block.unwrap_or(BLOCK_DEFAULT),
             device,
         }
     }
@@ -230,11 +238,10 @@ impl Ground {
         let initiator = self.device.as_ref().and_then(|device| initiator(fabric, device));
         let refusal = self.refusal(fabric, role, file.traits);
         // Without direct I/O the page cache takes any length and offset.
-        let block = match limits {
+        let block = match file.block {
             _ if !file.traits.is_direct => Bytes(1),
-            _ if file.block.is_some() => file.block.unwrap_or(BLOCK_DEFAULT),
-            Some(limits) => limits.logical_block,
-            None => BLOCK_DEFAULT,
+            Some(block) => block,
+            None => limits.map_or(self.block, |limits| self.block.max(limits.logical_block)),
         };
         let facts = EndpointFacts {
             path: path.display().to_string(),
@@ -242,7 +249,7 @@ impl Ground {
             size: file.size,
             block,
             request_host: request_host(limits.and_then(|limits| limits.max_request)),
-            request_p2p: limits.filter(|_| refusal.is_none()).map(request_p2p_of),
+            request_p2p: limits.filter(|_| refusal.is_none()).map(request_p2p),
             device: self.device.as_ref().map(|device| device.name.clone()),
             address: self.device.as_ref().and_then(|device| Some(device.function?.to_string())),
             drive: initiator.and_then(|id| drive_name(fabric, id)),
@@ -267,10 +274,6 @@ impl Ground {
                 None => Some(format!("{}: there is no block device below it", self.kind)),
             })
     }
-}
-
-fn request_p2p_of(limits: QueueLimits) -> Bytes {
-    request_p2p(limits)
 }
 
 /// The mount with the longest point above `path`; the latest of equals hides the others.
