@@ -76,6 +76,7 @@ fn data_that_are_lost_by_either_drive_in_either_direction_are_noticed() {
         (true, Lost::Reads, Step::ReadBoth),
         (false, Lost::Reads, Step::ReadPattern),
         (false, Lost::Writes, Step::ReadPattern),
+        (false, Lost::WholeWrites, Step::ReadPattern),
     ] {
         for seed in 0..100 {
             let (mut ring, setup) = bench(seed, Mood::default());

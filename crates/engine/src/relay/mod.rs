@@ -13,6 +13,8 @@ mod tail;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use hdrhistogram::Histogram;
 use peerlane_results::{MemoryKind, Tail};
 use peerlane_units::{Bytes, Nanos};
@@ -66,7 +68,7 @@ pub struct Transfer {
 }
 
 /// What was moved.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Moved {
     /// Payload written, wherever it lies.
     pub bytes: u64,
@@ -80,9 +82,11 @@ pub struct Moved {
     pub interrupted: bool,
     /// Reads of the source, in nanoseconds as the engine sees them.
     pub read_latency: Histogram<u64>,
-    /// Writes to the target, from the end of their read as the engine sees it; a read and a write that
-    /// the engine sees end together count the time between as none.
+    /// Writes to the target, from the end of their read as the engine sees it.
     pub write_latency: Histogram<u64>,
+    /// Reads whose write ended before the engine looked again. Where the one ended and the other began
+    /// is not known, so they are in neither latency; many of them make the latencies a biased sample.
+    pub unsplit: u64,
     /// Requests that came back short or were tried again.
     pub repeats: u64,
 }
@@ -152,6 +156,22 @@ pub fn relay<R: Ring>(
     relay.finish()
 }
 
+impl fmt::Debug for Moved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Moved")
+            .field("bytes", &self.bytes)
+            .field("contiguous", &self.contiguous)
+            .field("first_done", &self.first_done)
+            .field("last_done", &self.last_done)
+            .field("interrupted", &self.interrupted)
+            .field("reads", &self.read_latency.len())
+            .field("writes", &self.write_latency.len())
+            .field("unsplit", &self.unsplit)
+            .field("repeats", &self.repeats)
+            .finish()
+    }
+}
+
 impl Moved {
     fn nothing() -> Self {
         let latency =
@@ -164,6 +184,7 @@ impl Moved {
             interrupted: false,
             read_latency: latency(),
             write_latency: latency(),
+            unsplit: 0,
             repeats: 0,
         }
     }
@@ -218,11 +239,9 @@ impl Relay<'_> {
 
     /// Gives idle slots work: the rest of their part, or the next one.
     fn feed<R: Ring>(&mut self, ring: &mut R) -> Result<(), RequestError> {
-        let mut waiting = 0;
-        while self.idle.len() > waiting && self.failed.is_none() {
-            // Slots that get nothing stay at the front of the list, the others leave from its end.
-            let index = self.idle[self.idle.len() - 1 - waiting];
-            let slot = &mut self.slots[index];
+        let mut position = 0;
+        while position < self.idle.len() && self.failed.is_none() {
+            let slot = &mut self.slots[self.idle[position]];
             if slot.is_free() && !self.moved.interrupted {
                 if let Some(part) = self.transfer.part(self.next) {
                     self.next = part.end();
@@ -230,15 +249,14 @@ impl Relay<'_> {
                 }
             }
             if slot.is_free() {
-                waiting += 1;
+                position += 1;
                 continue;
             }
             if ring.space() < slot.operations() && ring.in_flight() > 0 {
                 return Ok(());
             }
-            let position = self.idle.len() - 1 - waiting;
             slot.push(ring, self.clock.now())?;
-            self.idle.remove(position);
+            self.idle.swap_remove(position);
         }
         Ok(())
     }

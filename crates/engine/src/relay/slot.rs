@@ -40,6 +40,8 @@ pub(super) struct Slot {
     legs: [Option<Leg>; LEGS],
     /// When the first request that is in flight began, as the engine sees it.
     since: Nanos,
+    /// When the read was seen to end, and how long it took, until it is known when the write ends.
+    read: Option<(Nanos, Nanos)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +70,7 @@ pub(super) fn index_of(tag: u64) -> Option<usize> {
 
 impl Slot {
     pub(super) fn new(index: u32) -> Self {
-        Self { index, part: None, legs: [None; LEGS], since: Nanos(0) }
+        Self { index, part: None, legs: [None; LEGS], since: Nanos(0), read: None }
     }
 
     pub(super) fn is_free(&self) -> bool {
@@ -157,22 +159,38 @@ impl Slot {
         let result = completion.result;
         if result == Err(Errno::CANCELED) && !is_first {
             leg.state = State::Cancelled;
+            if number == WRITE {
+                self.count(None, now, moved);
+            }
             return self.cancelled_for_nothing();
         }
         leg.state = if leg.request.is_full(result) { State::Full } else { State::Idle };
         let repeats = leg.request.progress.repeats;
         let failure = leg.request.take(result).err();
         moved.repeats += u64::from(leg.request.progress.repeats - repeats);
-        if result.is_ok() {
-            let latency = now.since(self.since).0;
-            match number {
-                READ => moved.read_latency.saturating_record(latency),
-                WRITE => moved.write_latency.saturating_record(latency),
-                _ => {}
-            }
+        match number {
+            READ if result.is_ok() => self.read = Some((now, now.since(self.since))),
+            WRITE => self.count(result.is_ok().then_some(now.since(self.since)), now, moved),
+            _ => {}
         }
         self.since = now;
         failure.or_else(|| self.cancelled_for_nothing())
+    }
+
+    /// Counts the latency of a read and of the write that has just ended, unless both ends were seen at
+    /// once: then nobody knows when the one ended and the other began.
+    fn count(&mut self, write: Option<Nanos>, now: Nanos, moved: &mut Moved) {
+        let read = self.read.take();
+        if write.is_some() && read.is_some_and(|(seen, _)| seen == now) {
+            moved.unsplit += 1;
+            return;
+        }
+        if let Some((_, latency)) = read {
+            moved.read_latency.saturating_record(latency.0);
+        }
+        if let Some(latency) = write {
+            moved.write_latency.saturating_record(latency.0);
+        }
     }
 
     /// A request that was cancelled although the one before it was full would be tried for ever.

@@ -58,6 +58,8 @@ pub enum Lost {
     Reads,
     /// What the drive reads from memory when it is written: it gets ones.
     Writes,
+    /// Whole writes: the file stays as it was.
+    WholeWrites,
 }
 
 /// A place where requests fail or hang.
@@ -256,6 +258,7 @@ impl SimRing {
                 memory[..moved].copy_from_slice(&file.bytes[offset..offset + moved]);
                 self.random.fill(&mut memory[moved..]);
             }
+            Action::Write if region.is_device && file.lost == Lost::WholeWrites => {}
             Action::Write => {
                 if file.bytes.len() < offset + moved {
                     file.bytes.resize(offset + moved, 0);

@@ -54,7 +54,7 @@ impl Bench {
     }
 }
 
-const LENGTHS: [u64; 8] = [0, 1, 511, 4096, 4097, 100_000, 1 << 20, (3 << 20) + 5];
+const LENGTHS: [u64; 7] = [0, 1, 511, 4096, 4097, 100_000, (1 << 19) + 5];
 
 #[test]
 fn equal_content_is_equal_to_its_last_byte() {
@@ -105,8 +105,8 @@ fn what_lies_behind_the_length_does_not_count() {
 
 #[test]
 fn a_sample_has_the_first_and_the_last_page_and_not_all() {
-    let length = 1000 * 4096 + 10;
-    for seed in 0..50 {
+    let length = 200 * 4096 + 10;
+    for seed in 0..20 {
         let mut good = bench(length, Coverage::Sample { seed }, 65536, seed);
         let verified = good.run().unwrap();
         assert_eq!((verified.bytes, verified.mismatches), (31 * 4096 + 10, 0));
