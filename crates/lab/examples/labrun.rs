@@ -25,7 +25,7 @@ fn main() -> ExitCode {
             ExitCode::from(u8::try_from(status).unwrap_or(1))
         }
         Err(error) => {
-            say(&format!("error: {error}"));
+            say(&format!("error: {error}\ncaused by: {}", causes(&error)));
             if let Some(hint) = error.hint() {
                 say(&format!("hint: {hint}"));
             }
@@ -38,7 +38,7 @@ fn options() -> Result<Options, LabError> {
     let mut words = std::env::args_os().skip(1);
     let file = words.next().unwrap_or_default();
     let machine = Fabric::read_machine_file(file.as_ref())
-        .map_err(|error| LabError::Usage(error.to_string()))?;
+        .map_err(|error| LabError::Usage(format!("{error}: {}", causes(&error))))?;
     let command: Vec<OsString> = words.collect();
     let drive = std::env::var("DRIVE").ok();
     Ok(Options {
@@ -59,6 +59,11 @@ fn options() -> Result<Options, LabError> {
         console: std::env::var_os("CONSOLE").map(Into::into),
         interrupt: std::sync::Arc::default(),
     })
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
+    let chain = std::iter::successors(error.source(), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn say(text: &str) {

@@ -187,15 +187,19 @@ fn status_of(ended: Ended, options: &Options, folder: &Path) -> Result<i32, LabE
     }
 }
 
-/// The last lines of the console, indented, without control characters.
+/// The last lines of the console, indented, without control characters; before them the line in
+/// which the kernel says why it gave up, which a long trace may have followed.
 fn tail(console: &[u8]) -> String {
     const LINES: usize = 20;
+    const LAST_WORDS: &str = "Kernel panic";
     let text = String::from_utf8_lossy(console);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if lines.is_empty() {
         return "  (the console is empty)".to_owned();
     }
-    let shown = lines[lines.len().saturating_sub(LINES)..].iter().map(|line| {
+    let (before, last) = lines.split_at(lines.len().saturating_sub(LINES));
+    let panic = before.iter().find(|line| line.contains(LAST_WORDS));
+    let shown = panic.into_iter().chain(last).map(|line| {
         let plain: String = line.chars().filter(|c| !c.is_control()).collect();
         format!("  console: {plain}")
     });
@@ -256,6 +260,13 @@ mod tests {
         let tail = tail(console.as_bytes());
         assert_eq!(tail.lines().count(), 20);
         assert!(tail.ends_with("line 49") && !tail.contains('\x1b'), "{tail}");
+    }
+
+    #[test]
+    fn the_tail_keeps_the_reason_of_a_panic() {
+        let trace = "trace\n".repeat(100);
+        let tail = tail(format!("boot\nKernel panic - not syncing: no init\n{trace}").as_bytes());
+        assert!(tail.starts_with("  console: Kernel panic - not syncing: no init\n"), "{tail}");
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub use error::LabError;
 pub use guest::{guest_main, is_guest};
 pub use host::{Options, Outcome, run};
 pub use kernel::{KernelImage, find_kernel};
+pub use machine::can_boot;
 pub use mark::{LAB_VARIABLE, Phase, mark};
 pub use recorder::{DmaReport, Operation, TargetKind, Transfer};
-pub use tools::find_qemu;
+pub use tools::{find_busybox, find_qemu};

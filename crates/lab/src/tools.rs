@@ -29,8 +29,11 @@ pub fn find_qemu() -> Result<PathBuf, LabError> {
     in_path(NAME).ok_or_else(|| missing(NAME, PACKAGE))
 }
 
-/// Finds a busybox that needs no shared library.
-pub(crate) fn find_busybox() -> Result<PathBuf, LabError> {
+/// Finds a busybox that needs no shared library, for the guest's shell and tools.
+///
+/// # Errors
+/// [`LabError::MissingTool`] when there is none, or only one that is linked to libraries.
+pub fn find_busybox() -> Result<PathBuf, LabError> {
     const NAME: &str = "busybox";
     const PACKAGE: &str = "busybox-static";
     let path = in_path(NAME).ok_or_else(|| missing(NAME, PACKAGE))?;

@@ -124,6 +124,10 @@ impl Session {
         self.drain(stdout, stderr)?;
         let status = qemu.wait()?;
         let end = end.or_else(|| self.take_messages());
+        if end.is_none() && interrupt.load(Ordering::Relaxed) {
+            // Ctrl-C reaches QEMU as well, which may be the first to end.
+            return Ok(Ended::Interrupted);
+        }
         Ok(end.unwrap_or_else(|| {
             let complaint = qemu.complaint();
             let separator = if complaint.is_empty() { "" } else { ": " };

@@ -149,6 +149,7 @@ fn a_described_address_on_the_root_bus_is_kept() {
 fn what_cannot_be_emulated_is_refused_by_name() {
     let gpu = format!("{PAIR}[[function]]\nname = \"gpu\"\nkind = \"gpu\"\nunder = \"down-a\"\n");
     assert!(refusal(&gpu).contains("cannot emulate gpu of machine pair"));
+    assert!(can_boot(&fabric(&gpu)).is_err());
     assert!(refusal(&PAIR.replace("cmb = \"64M\"", "cmb = \"48M\"")).contains("power of two"));
     let loose = PAIR.replacen("under = \"switch\"", "under = \"root\"", 1);
     assert!(refusal(&loose).contains("cannot hang there"));
@@ -192,6 +193,7 @@ fn every_machine_for_the_lab_that_is_shipped_can_be_built() {
         if fabric(&text).lab.is_some() {
             let machine = build_on(&text, "7.2.13", QemuFeatures::default());
             assert!(machine.is_ok(), "{}: {machine:?}", path.display());
+            assert!(can_boot(&fabric(&text)).is_ok(), "{}", path.display());
             built += 1;
         }
     }
