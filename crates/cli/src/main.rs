@@ -1,1 +1,73 @@
-fn main() {}
+//! The program `peerlane`: reads arguments, calls the library, prints.
+//!
+//! Decisions live in the library crates; this one turns words into their types and their results
+//! into words. Only [`printer::Printer`] writes to the terminal, and only [`exit::Exit`] becomes an
+//! exit status. As process 1 of a lab guest the program is that guest's `init`.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod error;
+mod exit;
+mod machines;
+mod printer;
+mod render;
+mod signals;
+
+use std::ffi::OsString;
+use std::panic;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use args::{Cli, ColorChoice};
+use exit::Exit;
+use printer::Printer;
+
+fn main() -> ExitCode {
+    if peerlane_lab::is_guest() {
+        return peerlane_lab::guest_main();
+    }
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let plain = Printer::plain(color_among(&words));
+    printer::report_panics(plain);
+    panic::catch_unwind(|| run(&words, plain)).unwrap_or(Exit::Failed).into()
+}
+
+fn run(words: &[OsString], plain: Printer) -> Exit {
+    let parsed = Cli::command()
+        .try_get_matches_from(words)
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => {
+            plain.usage(&error);
+            return if error.use_stderr() { Exit::Failed } else { Exit::Done };
+        }
+    };
+    let printer = Printer::new(&cli.global);
+    printer.start_log();
+    commands::run(&cli.command, printer).unwrap_or_else(|failure| {
+        printer.failure(&failure);
+        failure.status()
+    })
+}
+
+/// The colour asked for, found before the words are parsed, since parsing them may fail.
+fn color_among(words: &[OsString]) -> ColorChoice {
+    let mut words = words.iter().filter_map(|word| word.to_str());
+    while let Some(word) = words.next() {
+        let choice = match word.strip_prefix("--color") {
+            Some("") => words.next(),
+            Some(rest) => rest.strip_prefix('='),
+            None if word == "--" => break,
+            None => None,
+        };
+        match choice {
+            Some("always") => return ColorChoice::Always,
+            Some("never") => return ColorChoice::Never,
+            _ => {}
+        }
+    }
+    ColorChoice::Auto
+}

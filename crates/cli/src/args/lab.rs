@@ -1,0 +1,119 @@
+//! `peerlane lab`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand};
+
+/// Arguments of `peerlane lab`.
+#[derive(Debug, Clone, Args)]
+#[command(subcommand_required = true, disable_help_subcommand = true)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    pub(crate) command: LabCommand,
+}
+
+/// The commands of the lab.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Run a command in a booted machine; the exit status is that of the command
+    Run(RunArgs),
+    /// Open a shell in a booted machine
+    Shell(ShellArgs),
+    /// Copy the same data by both routes and show where its bytes went
+    Demo(DemoArgs),
+    /// List the machine descriptions that can be booted
+    Machines(MachinesArgs),
+}
+
+/// Which machine to boot, and on what.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MachineArgs {
+    /// Machine to boot: a TOML file, or a name from `peerlane lab machines`
+    #[arg(long, value_name = "FILE", default_value = "pair")]
+    pub(crate) machine: PathBuf,
+    /// Image to use as a drive of the machine; a drive without one gets an empty image
+    #[arg(long = "drive", value_name = "NAME=IMAGE")]
+    pub(crate) drives: Vec<DriveArg>,
+    /// Kernel to boot, built with CONFIG_PCI_P2PDMA; $PEERLANE_KERNEL or one that is found if not given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kernel: Option<PathBuf>,
+}
+
+/// Arguments of `peerlane lab run`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+In the guest the command runs as root; drives are /dev/lab/NAME, and what the command leaves in $OUT comes back with --out.
+
+Examples:
+  peerlane lab run --machine pair -- peerlane topo
+  peerlane lab run --drive a=source.img --drive b=target.img --dma dma.json -- \\
+      peerlane copy /dev/lab/a /dev/lab/b --route p2p --force")]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+    /// Write what the DMA recorder saw to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) dma: Option<PathBuf>,
+    /// Put what the command leaves in $OUT into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Keep what the guest's kernel printed in this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) console: Option<PathBuf>,
+    /// Seconds after which the machine is stopped
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) timeout: u64,
+    /// Command to run in the guest, and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Arguments of `peerlane lab shell`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ShellArgs {
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+}
+
+/// Arguments of `peerlane lab demo`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DemoArgs {
+    /// Kernel to boot, built with CONFIG_PCI_P2PDMA; $PEERLANE_KERNEL or one that is found if not given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kernel: Option<PathBuf>,
+    /// Keep images, records and recorder output in this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+}
+
+/// Arguments of `peerlane lab machines`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MachinesArgs {
+    /// List this directory in place of ./machines and the built-in descriptions
+    #[arg(long, value_name = "DIR")]
+    pub(crate) machines_dir: Option<PathBuf>,
+}
+
+/// `NAME=IMAGE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DriveArg {
+    /// Drive of the machine.
+    pub(crate) name: String,
+    /// File that holds its content.
+    pub(crate) image: PathBuf,
+}
+
+impl FromStr for DriveArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, image)) if !name.is_empty() && !image.is_empty() => {
+                Ok(Self { name: name.to_owned(), image: image.into() })
+            }
+            _ => Err("write NAME=IMAGE, such as a=source.img".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What can be typed: one file a command, flags and their help and nothing else.
+//!
+//! The doc comment of a field is its help, on the terminal and in `docs/reference/cli.md`.
+
+mod copy;
+mod lab;
+mod machine;
+mod plan;
+mod reference;
+mod size;
+mod topo;
+mod transfer;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use copy::CopyArgs;
+pub(crate) use lab::{
+    DemoArgs, DriveArg, LabArgs, LabCommand, MachineArgs, MachinesArgs, RunArgs, ShellArgs,
+};
+pub(crate) use machine::FabricArgs;
+pub(crate) use plan::PlanArgs;
+pub(crate) use reference::ReferenceArgs;
+pub(crate) use topo::{TopoArgs, TopoFormat};
+pub(crate) use transfer::TransferArgs;
+
+/// Moves data between PCIe devices without host memory, and proves that it did so.
+#[derive(Debug, Parser)]
+#[command(name = "peerlane", version, after_help = AFTER_HELP, subcommand_required = true)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Options of every command.
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+}
+
+const AFTER_HELP: &str = "\
+Exit status:
+  0    done
+  1    the answer is negative: data differ, or the route is not possible (plan)
+  2    bad usage, or failure
+  77   not possible on this machine; nothing was changed
+  130  interrupted";
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct GlobalArgs {
+    /// Print one JSON object on standard output in place of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print errors and warnings only, and the object of --json
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Print what is done in detail on standard error; twice for more
+    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
+    /// Colour the text; auto is on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: ColorChoice,
+}
+
+/// When text is coloured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorChoice {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show the machine as PCIe sees it: ports, links, drives, memories offered to peers
+    Topo(TopoArgs),
+    /// Say which route a copy would take and why, without moving anything
+    Plan(PlanArgs),
+    /// Copy from one drive or file to another, and say by which route the bytes went
+    Copy(CopyArgs),
+    /// Boot a machine description under QEMU, with a recorder of every DMA
+    Lab(LabArgs),
+    /// Write the reference pages
+    #[command(hide = true)]
+    Reference(ReferenceArgs),
+}

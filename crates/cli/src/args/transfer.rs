@@ -1,0 +1,98 @@
+//! What `copy` and `plan` have in common: two endpoints and how data gets from one to the other.
+
+use clap::{Args, ValueEnum};
+use peerlane_results::{Asked, RouteChoice, VerifyMode};
+use peerlane_units::Bytes;
+
+use super::size;
+
+/// Two endpoints and how data gets from one to the other.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TransferArgs {
+    /// Where data comes from: a file, a block device, or the PCI address of a drive
+    #[arg(value_name = "SOURCE")]
+    source: String,
+    /// Where data goes to, written in the same way
+    #[arg(value_name = "TARGET")]
+    target: String,
+    /// Route: auto falls back to host memory and says so, p2p refuses instead
+    #[arg(long, value_name = "ROUTE", value_enum, default_value = "auto")]
+    route: RouteArg,
+    /// Memory between source and target, such as cmb:nvme2
+    #[arg(long, value_name = "MEMORY")]
+    via: Option<String>,
+    /// Bytes that travel as one block, such as 64K or 1M
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::block)]
+    block: Bytes,
+    /// Queue depth: blocks in flight
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    depth: u32,
+    /// Where to start in the source
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    offset: Bytes,
+    /// How much to copy; all that follows the offset when not given
+    #[arg(long, value_name = "SIZE", value_parser = size::length)]
+    length: Option<Bytes>,
+    /// Where to start in the target
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    target_offset: Bytes,
+    /// Check of the content at the target: a sample with first and last block, all, or nothing
+    #[arg(long, value_name = "MODE", value_enum, default_value = "sample")]
+    verify: VerifyArg,
+    /// Overwrite a target that holds something
+    #[arg(long)]
+    force: bool,
+}
+
+impl TransferArgs {
+    /// The same as the record keeps it.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked {
+            source: self.source.clone(),
+            target: self.target.clone(),
+            route: self.route.into(),
+            via: self.via.clone(),
+            block: self.block,
+            depth: self.depth,
+            offset: self.offset,
+            length: self.length,
+            target_offset: self.target_offset,
+            verify: self.verify.into(),
+            force: self.force,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum RouteArg {
+    Auto,
+    P2p,
+    Host,
+}
+
+impl From<RouteArg> for RouteChoice {
+    fn from(route: RouteArg) -> Self {
+        match route {
+            RouteArg::Auto => Self::Auto,
+            RouteArg::P2p => Self::P2p,
+            RouteArg::Host => Self::Host,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum VerifyArg {
+    Sample,
+    Full,
+    None,
+}
+
+impl From<VerifyArg> for VerifyMode {
+    fn from(mode: VerifyArg) -> Self {
+        match mode {
+            VerifyArg::Sample => Self::Sample,
+            VerifyArg::Full => Self::Full,
+            VerifyArg::None => Self::None,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `peerlane copy`: moves data and prints the record.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use peerlane_engine::{CopyError, MonotonicClock, Phase, Tools, Watch};
+use peerlane_fabric::Fabric;
+use peerlane_results::Route;
+use peerlane_units::{Bytes, Nanos};
+
+use super::plan;
+use crate::args::CopyArgs;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::{Printer, Progress};
+use crate::{render, signals};
+
+/// Four times what the kernel waits for an NVMe command before it aborts it (`io_timeout`, 30 s, in
+/// `drivers/nvme/host/core.c`): time for abort and reset.
+const DEVICE_DEADLINE: Nanos = Nanos::seconds(120);
+
+/// Copies, or prints the plan with `--dry-run`.
+///
+/// # Errors
+/// When the copy is refused, is not possible here, fails, or left other bytes at the target.
+pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
+    let mut reporter = Reporter { printer, progress: None, stop: signals::stop_flag()?, marks: true };
+    // Planning reads both ends to see what they carry; that is no payload.
+    reporter.phase(Phase::Check);
+    let fabric = Fabric::discover(Path::new("/")).map_err(Tried::to("read this machine"))?;
+    let plan = plan::make(&fabric, &args.transfer.asked())?;
+    if args.dry_run {
+        return plan::show(&plan, printer);
+    }
+    reporter.progress = plan.route.map(|route| Progress::new(printer, route));
+    let mut tools = Tools {
+        clock: &MonotonicClock::start(),
+        watch: &mut reporter,
+        seed: RandomState::new().build_hasher().finish(),
+        deadline: DEVICE_DEADLINE,
+    };
+    let result = peerlane_engine::copy(&fabric, &plan, &mut tools);
+    if let Some(progress) = &reporter.progress {
+        progress.finish();
+    }
+    let record = result.map_err(failure)?;
+    if printer.is_json() {
+        printer.object(&record)?;
+    } else {
+        printer.data(&render::copy(&record))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn failure(error: CopyError) -> Failure {
+    let exit = match &error {
+        CopyError::NotPossible { .. } => Exit::NotPossible,
+        CopyError::Differs { .. } => Exit::Negative,
+        CopyError::Interrupted { .. } => Exit::Interrupted,
+        _ => Exit::Failed,
+    };
+    let hint = error.hint();
+    Failure::new(error).hint(hint).exit(exit)
+}
+
+/// Tells a person and the lab's recorder what the engine does.
+struct Reporter {
+    printer: Printer,
+    /// `None` before there is a route.
+    progress: Option<Progress>,
+    stop: Arc<AtomicBool>,
+    /// Whether marks reach the recorder.
+    marks: bool,
+}
+
+impl Watch for Reporter {
+    fn phase(&mut self, phase: Phase) {
+        let phase = match phase {
+            Phase::Check => peerlane_lab::Phase::Check,
+            Phase::Move => peerlane_lab::Phase::Move,
+        };
+        if let (true, Err(error)) = (self.marks, peerlane_lab::mark(phase)) {
+            self.marks = false;
+            self.printer.warning(&format!("cannot mark phases for the DMA recorder: {error}"));
+        }
+    }
+
+    fn progress(&mut self, done: Bytes, total: Bytes) {
+        if let Some(progress) = &mut self.progress {
+            progress.set(done, total);
+        }
+    }
+
+    fn notice(&mut self, text: &str) {
+        let Some(progress) = &mut self.progress else { return self.printer.warning(text) };
+        progress.aside(|| self.printer.warning(text));
+        // A notice is a fall-back, and there is only one route to fall back to.
+        progress.set_route(Route::Host);
+    }
+
+    fn stop_requested(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,67 @@
+//! From arguments to a booted machine.
+
+use std::ffi::OsString;
+
+use peerlane_lab::{LabError, Options, Outcome, find_kernel, find_qemu};
+use peerlane_units::Nanos;
+
+use crate::args::MachineArgs;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::Printer;
+use crate::{machines, signals};
+
+/// What to boot, with `command` to run in it; nothing is recorded and nothing comes back yet.
+///
+/// # Errors
+/// When the machine, a kernel or QEMU cannot be found.
+pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Options, Failure> {
+    let machine = machines::find(&args.machine)?.fabric()?;
+    Ok(Options {
+        machine,
+        drives: args.drives.iter().map(|drive| (drive.name.clone(), drive.image.clone())).collect(),
+        dma: None,
+        out: None,
+        command,
+        shell: false,
+        kernel: find_kernel(args.kernel.as_deref()).map_err(failure)?,
+        qemu: find_qemu().map_err(failure)?,
+        program: std::env::current_exe().map_err(Tried::to("find the running program"))?,
+        timeout: Options::DEFAULT_TIMEOUT,
+        console: None,
+        interrupt: signals::stop_flag()?,
+    })
+}
+
+/// Boots, and passes on what the command writes.
+///
+/// # Errors
+/// When the machine does not boot, or its command does not run to its end.
+pub(super) fn run(options: &Options, printer: Printer) -> Result<Outcome, Failure> {
+    let (mut stdout, mut stderr) = (printer.pass_on_stdout(), printer.pass_on_stderr());
+    peerlane_lab::run(options, &mut stdout, &mut stderr).map_err(failure)
+}
+
+/// A deadline in seconds.
+pub(super) fn deadline(seconds: u64) -> Nanos {
+    Nanos(seconds.saturating_mul(1_000_000_000))
+}
+
+/// The exit status of a command in the guest.
+pub(super) fn exit(status: i32) -> Exit {
+    match u8::try_from(status) {
+        Ok(0) => Exit::Done,
+        Ok(status) => Exit::Command(status),
+        Err(_) => Exit::Failed,
+    }
+}
+
+fn failure(error: LabError) -> Failure {
+    let exit = match &error {
+        LabError::Interrupted => Exit::Interrupted,
+        LabError::MissingTool { .. } | LabError::MissingKernel { .. } => Exit::NotPossible,
+        _ => Exit::Failed,
+    };
+    let hint = error.hint();
+    Failure::new(error).hint(hint).exit(exit)
+}

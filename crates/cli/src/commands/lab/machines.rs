@@ -1,0 +1,54 @@
+//! `peerlane lab machines`: the descriptions that can be booted.
+
+use serde::Serialize;
+
+use crate::args::MachinesArgs;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::machines;
+use crate::printer::Printer;
+
+/// Schema of the object that `--json` prints.
+const SCHEMA: &str = "peerlane.machines/1";
+
+#[derive(Serialize)]
+struct List {
+    schema: &'static str,
+    machines: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    summary: String,
+    /// `None` for one that is built into the program.
+    file: Option<String>,
+}
+
+/// Lists machines by name.
+///
+/// # Errors
+/// When a folder or a file cannot be read.
+pub(super) fn run(args: &MachinesArgs, printer: Printer) -> Result<Exit, Failure> {
+    let mut entries = Vec::new();
+    for description in machines::list(args.machines_dir.as_deref())? {
+        if description.fabric()?.lab.is_some() {
+            entries.push(Entry {
+                summary: description.summary(),
+                file: description.file.map(|file| file.display().to_string()),
+                name: description.name,
+            });
+        }
+    }
+    if printer.is_json() {
+        printer.object(&List { schema: SCHEMA, machines: entries })?;
+        return Ok(Exit::Done);
+    }
+    let width = entries.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for Entry { name, summary, .. } in &entries {
+        text.push_str(&format!("{name:width$}  {summary}\n"));
+    }
+    printer.data(&text)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,24 @@
+//! `peerlane lab run`: a command in a booted machine.
+
+use peerlane_lab::Options;
+
+use super::boot;
+use crate::args::RunArgs;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::printer::Printer;
+
+/// Boots, runs the command, and ends with its exit status.
+///
+/// # Errors
+/// When the machine does not boot, or its command does not run to its end.
+pub(super) fn run(args: &RunArgs, printer: Printer) -> Result<Exit, Failure> {
+    let options = Options {
+        dma: args.dma.clone(),
+        out: args.out.clone(),
+        console: args.console.clone(),
+        timeout: boot::deadline(args.timeout),
+        ..boot::options(&args.machine, args.command.clone())?
+    };
+    Ok(boot::exit(boot::run(&options, printer)?.status))
+}

@@ -1,0 +1,26 @@
+//! `peerlane lab shell`: a shell in a booted machine.
+
+use peerlane_lab::Options;
+
+use super::boot;
+use crate::args::ShellArgs;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::printer::Printer;
+
+/// Seconds after which a forgotten machine is stopped.
+const A_DAY: u64 = 86_400;
+
+/// Boots, and connects this terminal with a shell until it is left.
+///
+/// # Errors
+/// When the machine does not boot.
+pub(super) fn run(args: &ShellArgs, printer: Printer) -> Result<Exit, Failure> {
+    printer.note("drives are /dev/lab/NAME; `exit` powers the machine off");
+    let options = Options {
+        shell: true,
+        timeout: boot::deadline(A_DAY),
+        ..boot::options(&args.machine, Vec::new())?
+    };
+    Ok(boot::exit(boot::run(&options, printer)?.status))
+}

@@ -1,0 +1,26 @@
+//! What each command does: calls the library, hands the result to the printer.
+
+mod copy;
+mod lab;
+mod plan;
+mod reference;
+mod topo;
+
+use crate::args::Command;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::printer::Printer;
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// What kept the command from doing what was asked for, with its exit status.
+pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> {
+    match command {
+        Command::Topo(args) => topo::run(args, printer),
+        Command::Plan(args) => plan::run(args, printer),
+        Command::Copy(args) => copy::run(args, printer),
+        Command::Lab(args) => lab::run(args, printer),
+        Command::Reference(args) => reference::run(args, printer),
+    }
+}

@@ -1,0 +1,39 @@
+//! `peerlane topo`: the machine as PCIe sees it.
+
+use peerlane_fabric::Fabric;
+
+use crate::args::{TopoArgs, TopoFormat};
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::Printer;
+use crate::{machines, render};
+
+/// Schema of the object that `--format json` prints.
+const SCHEMA: &str = "peerlane.topo/1";
+
+/// Prints the machine.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
+    let fabric = machines::fabric(&args.fabric)?;
+    let format = if printer.is_json() { TopoFormat::Json } else { args.format };
+    match format {
+        TopoFormat::Text => printer.data(&render::topo(&fabric))?,
+        TopoFormat::Toml => printer.data(&fabric.to_toml())?,
+        TopoFormat::Json => printer.object(&object(&fabric)?)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// The machine file as an object, so that both forms have the same keys.
+fn object(fabric: &Fabric) -> Result<serde_json::Value, Failure> {
+    const WHAT: &str = "write the machine as JSON";
+    let table: toml::Table = fabric.to_toml().parse().map_err(Tried::to(WHAT))?;
+    let mut object = serde_json::Map::new();
+    object.insert("schema".to_owned(), SCHEMA.into());
+    for (key, value) in table {
+        object.insert(key, serde_json::to_value(value).map_err(Tried::to(WHAT))?);
+    }
+    Ok(object.into())
+}

@@ -1,0 +1,93 @@
+//! Errors as a person reads them: what was tried on which object, the causes, what to do.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::exit::Exit;
+
+/// The end of a command that did not do what was asked for.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    error: Box<dyn Error + Send + Sync>,
+    hint: Option<String>,
+    exit: Exit,
+}
+
+impl Failure {
+    /// A failure with exit status 2 and no hint.
+    pub(crate) fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { error: error.into(), hint: None, exit: Exit::Failed }
+    }
+
+    /// What to do about it, with a command to run.
+    pub(crate) fn hint(self, hint: impl Into<Option<String>>) -> Self {
+        Self { hint: hint.into(), ..self }
+    }
+
+    /// Another exit status.
+    pub(crate) fn exit(self, exit: Exit) -> Self {
+        Self { exit, ..self }
+    }
+
+    /// The exit status.
+    pub(crate) fn status(&self) -> Exit {
+        self.exit
+    }
+
+    /// The words of the hint.
+    pub(crate) fn hint_text(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The error and its causes, outermost first.
+    pub(crate) fn chain(&self) -> impl Iterator<Item = String> + '_ {
+        let mut next: Option<&(dyn Error + 'static)> = Some(self.error.as_ref());
+        std::iter::from_fn(move || {
+            let error = next?;
+            next = error.source();
+            Some(error.to_string())
+        })
+    }
+}
+
+/// Something was tried on an object, and a lower layer said why it did not work.
+#[derive(Debug)]
+pub(crate) struct Tried {
+    what: String,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl Tried {
+    /// A wrapper for `map_err`: `cannot {what}`, caused by the error it is given.
+    pub(crate) fn to<E>(what: impl Into<String>) -> impl FnOnce(E) -> Failure
+    where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let what = what.into();
+        move |source| Failure::new(Self { what, source: source.into() })
+    }
+}
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {}", self.what)
+    }
+}
+
+impl Error for Tried {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(self.source.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_is_one_line_of_the_chain() {
+        let failure = Tried::to("read /x")(std::io::Error::other("device gone"));
+        assert_eq!(failure.chain().collect::<Vec<_>>(), ["cannot read /x", "device gone"]);
+        assert_eq!(failure.status(), Exit::Failed);
+    }
+}

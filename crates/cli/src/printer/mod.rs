@@ -1,0 +1,208 @@
+//! The only writer to the terminal.
+//!
+//! Data goes to standard output, everything else to standard error. A reader that goes away ends
+//! output quietly and never changes the exit status; any other failure to write data is an error.
+
+mod progress;
+
+use std::io::{self, Write};
+
+use anstream::AutoStream;
+use clap::builder::styling::{AnsiColor, Style};
+use serde::Serialize;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::args::{ColorChoice, GlobalArgs};
+use crate::error::{Failure, Tried};
+
+pub(crate) use progress::Progress;
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default().bold();
+
+/// Writes to the terminal what the options let through.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Printer {
+    json: bool,
+    quiet: bool,
+    verbose: u8,
+    color: ColorChoice,
+}
+
+impl Printer {
+    /// A printer that heeds the global options.
+    pub(crate) fn new(global: &GlobalArgs) -> Self {
+        Self {
+            json: global.json,
+            quiet: global.quiet,
+            verbose: global.verbose,
+            color: global.color,
+        }
+    }
+
+    /// A printer for what happens before the options are known.
+    pub(crate) fn plain(color: ColorChoice) -> Self {
+        Self { json: false, quiet: false, verbose: 0, color }
+    }
+
+    /// Whether one JSON object is asked for in place of text.
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Sends what the libraries log to standard error, as far as `-v` asks for it.
+    pub(crate) fn start_log(self) {
+        let level = match self.verbose {
+            0 => LevelFilter::OFF,
+            1 => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        };
+        let color = self.is_colored_stderr();
+        tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_writer(io::stderr)
+            .with_ansi(color)
+            .without_time()
+            .init();
+    }
+
+    fn is_quiet(self) -> bool {
+        self.quiet
+    }
+
+    fn is_colored_stderr(self) -> bool {
+        AutoStream::new(io::stderr(), self.choice()).current_choice()
+            != anstream::ColorChoice::Never
+    }
+
+    /// Writes text that was asked for; nothing with `-q`.
+    ///
+    /// # Errors
+    /// When standard output does not take it, unless its reader went away.
+    pub(crate) fn data(self, text: &str) -> Result<(), Failure> {
+        if self.quiet { Ok(()) } else { self.stdout(text) }
+    }
+
+    /// Writes one JSON object, also with `-q`.
+    ///
+    /// # Errors
+    /// As [`Printer::data`].
+    pub(crate) fn object(self, value: &impl Serialize) -> Result<(), Failure> {
+        let mut text =
+            serde_json::to_string_pretty(value).map_err(Tried::to("write the result as JSON"))?;
+        text.push('\n');
+        self.stdout(&text)
+    }
+
+    /// Writes a line about what happens; nothing with `-q`.
+    pub(crate) fn note(self, text: &str) {
+        if !self.quiet {
+            self.stderr(&format!("{text}\n"));
+        }
+    }
+
+    /// Writes a warning, also with `-q`: a fall-back is never silent.
+    pub(crate) fn warning(self, text: &str) {
+        self.stderr(&format!("{WARNING}warning:{WARNING:#} {text}\n"));
+    }
+
+    /// Writes an error with its causes and its hint.
+    pub(crate) fn failure(self, failure: &Failure) {
+        let mut text = String::new();
+        for (index, line) in failure.chain().enumerate() {
+            let label = if index == 0 { "error:" } else { "caused by:" };
+            text.push_str(&format!("{ERROR}{label}{ERROR:#} {line}\n"));
+        }
+        if let Some(hint) = failure.hint_text() {
+            text.push_str(&format!("\n{HINT}hint:{HINT:#} {hint}\n"));
+        }
+        self.stderr(&text);
+    }
+
+    /// Writes what the argument parser has to say: help to standard output, errors to standard error.
+    pub(crate) fn usage(self, error: &clap::Error) {
+        let text = error.render().ansi().to_string();
+        if error.use_stderr() {
+            self.stderr(&text);
+        } else {
+            // A reader of help that goes away, or a full disk, is nothing to report about help.
+            let _ = self.stdout(&text);
+        }
+    }
+
+    /// Takes what a command in the lab writes to its standard output, byte for byte.
+    pub(crate) fn pass_on_stdout(self) -> PassOn<io::Stdout> {
+        PassOn(io::stdout())
+    }
+
+    /// Takes what a command in the lab writes to its standard error, byte for byte.
+    pub(crate) fn pass_on_stderr(self) -> PassOn<io::Stderr> {
+        PassOn(io::stderr())
+    }
+
+    fn stdout(self, text: &str) -> Result<(), Failure> {
+        let mut out = AutoStream::new(io::stdout(), self.choice()).lock();
+        finish(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    }
+
+    fn stderr(self, text: &str) {
+        // There is no third place to report that standard error cannot be written to.
+        let _ = AutoStream::new(io::stderr(), self.choice()).lock().write_all(text.as_bytes());
+    }
+
+    fn choice(self) -> anstream::ColorChoice {
+        match self.color {
+            ColorChoice::Auto => anstream::ColorChoice::Auto,
+            ColorChoice::Always => anstream::ColorChoice::Always,
+            ColorChoice::Never => anstream::ColorChoice::Never,
+        }
+    }
+}
+
+fn finish(result: io::Result<()>) -> Result<(), Failure> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Tried::to("write to standard output")(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Passes bytes on; a reader that goes away is no error.
+pub(crate) struct PassOn<T>(T);
+
+impl<T: Write> Write for PassOn<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            result => result,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result,
+        }
+    }
+}
+
+/// Makes a panic a plain message that asks for a report; the caller turns it into an exit status.
+pub(crate) fn report_panics(printer: Printer) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let what = panic
+            .payload()
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.payload().downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
+        let failure = Failure::new(format!("internal error at {place}: {what}")).hint(
+            "this is a fault in peerlane: please report it with the command line and the output \
+             of `peerlane --version`"
+                .to_owned(),
+        );
+        printer.failure(&failure);
+    }));
+}

@@ -1,0 +1,77 @@
+//! The record of a copy in words.
+
+use peerlane_results::{CopyRecord, Percentiles, Verification, VerifyMode};
+
+use super::Sheet;
+
+/// What was moved, by which route, on what evidence; the last line is the result in short.
+pub(crate) fn copy(record: &CopyRecord) -> String {
+    let mut sheet = Sheet::default();
+    sheet.line(format_args!(
+        "copied {} from {} to {}",
+        record.bytes, record.source.path, record.target.path
+    ));
+    sheet.row("source", super::endpoint(&record.source));
+    sheet.row("target", super::endpoint(&record.target));
+    sheet.row("memory", super::memory(&record.memory));
+    sheet.row("requests", super::shape(&record.shape));
+    if let Some(tail) = super::tail(record.shape.tail) {
+        sheet.row("tail", tail);
+    }
+    sheet.row("time", times(record));
+    sheet.row("reads", latency(&record.latency.read));
+    sheet.row("writes", latency(&record.latency.write));
+    sheet.row("cpu", format_args!("{} user, {} system", record.cpu.user_ns, record.cpu.system_ns));
+    sheet.limits(&record.limits);
+    sheet.row(
+        "route",
+        format_args!(
+            "{}: {} bytes p2p, {} bytes through host memory; {}",
+            record.route, record.bytes_by_route.p2p.0, record.bytes_by_route.host.0, record.reason
+        ),
+    );
+    for (index, evidence) in record.evidence.iter().enumerate() {
+        let label = if index == 0 { "evidence" } else { "" };
+        sheet.row(label, format_args!("{}: {}", evidence.looked_at, evidence.showed));
+    }
+    sheet.row("verified", verified(&record.verification));
+    sheet.warnings(&record.warnings);
+    sheet.line(short(record));
+    sheet.0
+}
+
+fn times(record: &CopyRecord) -> String {
+    format!(
+        "{}, first block at the target after {}, last after {}; proof and verification {} apart",
+        record.elapsed_ns, record.first_done_ns, record.last_done_ns, record.check_ns
+    )
+}
+
+fn latency(percentiles: &Percentiles) -> String {
+    if percentiles.count == 0 {
+        return "none counted".to_owned();
+    }
+    format!(
+        "{}, p50 {}, p99 {}, longest {}",
+        percentiles.count, percentiles.p50_ns, percentiles.p99_ns, percentiles.max_ns
+    )
+}
+
+fn verified(verification: &Verification) -> String {
+    match verification.mode {
+        VerifyMode::None => "not".to_owned(),
+        mode => format!(
+            "{mode}: {} bytes compared, {} blocks differ",
+            verification.bytes.0, verification.mismatches
+        ),
+    }
+}
+
+fn short(record: &CopyRecord) -> String {
+    let rate = record.rate().map(|rate| format!(", {rate}")).unwrap_or_default();
+    let verified = match record.verification.mode {
+        VerifyMode::None => "not verified".to_owned(),
+        mode => format!("verified ({mode})"),
+    };
+    format!("route {}, {} bytes{rate}, {verified}", record.route, record.bytes.0)
+}

@@ -1,0 +1,104 @@
+//! Results in words: pure functions from a result to text, one file a result.
+
+mod copy;
+mod plan;
+mod topo;
+
+use std::fmt::Write as _;
+
+use peerlane_results::{EndpointFacts, EndpointKind, Limit, MemoryFacts, Shape, Tail, Warning};
+
+pub(crate) use copy::copy;
+pub(crate) use plan::plan;
+pub(crate) use topo::topo;
+
+/// Lines of `label  value`, aligned.
+#[derive(Debug, Default)]
+struct Sheet(String);
+
+impl Sheet {
+    /// Width of labels; the longest is `evidence`.
+    const LABEL: usize = 9;
+
+    /// A line with a label.
+    fn row(&mut self, label: &str, value: impl std::fmt::Display) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.0, "  {label:width$} {value}", width = Self::LABEL);
+    }
+
+    /// A line below a row, aligned with its value.
+    fn more(&mut self, value: impl std::fmt::Display) {
+        self.row("", value);
+    }
+
+    /// A line of its own.
+    fn line(&mut self, text: impl std::fmt::Display) {
+        let _ = writeln!(self.0, "{text}");
+    }
+
+    /// The warnings, each with its advice.
+    fn warnings<'a>(&mut self, warnings: impl IntoIterator<Item = &'a Warning>) {
+        for warning in warnings {
+            self.line(format_args!("warning: {warning}; {}", warning.advice()));
+        }
+    }
+
+    /// The ceilings on the way.
+    fn limits(&mut self, limits: &[Limit]) {
+        for (index, limit) in limits.iter().enumerate() {
+            let label = if index == 0 { "limits" } else { "" };
+            self.row(label, format_args!("{}: {}", limit.object, limit.bytes_per_second));
+        }
+    }
+}
+
+fn endpoint(facts: &EndpointFacts) -> String {
+    let kind = match facts.kind {
+        EndpointKind::BlockDevice => "block device".to_owned(),
+        EndpointKind::File => match &facts.file_system {
+            Some(file_system) => format!("file on {file_system}"),
+            None => "file".to_owned(),
+        },
+    };
+    let mut text = format!("{}, {kind}, {}, blocks of {}", facts.path, facts.size, facts.block);
+    let on: Vec<&str> = [&facts.device, &facts.address, &facts.drive]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .filter(|name| !facts.path.ends_with(name))
+        .collect();
+    if !on.is_empty() {
+        let _ = write!(text, " ({})", on.join(", "));
+    }
+    text
+}
+
+fn memory(facts: &MemoryFacts) -> String {
+    let mut text = facts.name.clone();
+    if let Some(address) = &facts.address {
+        let _ = write!(text, " at {address}");
+    }
+    if let Some(size) = facts.size {
+        let _ = write!(text, ", {size}");
+        if let Some(available) = facts.available {
+            let _ = write!(text, " of which {available} free");
+        }
+    }
+    text
+}
+
+fn shape(shape: &Shape) -> String {
+    format!(
+        "{} each, {} in flight, {} of memory; limited by {}",
+        shape.request, shape.slots, shape.memory, shape.request_limit
+    )
+}
+
+fn tail(tail: Tail) -> Option<&'static str> {
+    match tail {
+        Tail::None => None,
+        Tail::RoundUpAndCut => Some("written up to the next block, then the file is cut to length"),
+        Tail::MergeInSlot => Some("merged with the target's last block in device memory"),
+        Tail::MergeInHost => Some("merged with the target's last block in host memory"),
+    }
+}

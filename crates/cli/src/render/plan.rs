@@ -1,0 +1,137 @@
+//! A plan in words.
+
+use peerlane_results::{Candidate, Plan, Refusal, Route, Warning};
+use peerlane_units::Bytes;
+
+use super::Sheet;
+
+/// The plan, its candidates with their reasons, and a last line that says what would happen.
+pub(crate) fn plan(plan: &Plan) -> String {
+    let mut sheet = Sheet::default();
+    let length = plan.shape.as_ref().map(|shape| shape.length).or(plan.asked.length);
+    sheet.line(format_args!(
+        "plan: copy {}{} to {}",
+        length.map(|length| format!("{length} from ")).unwrap_or_default(),
+        plan.asked.source,
+        plan.asked.target
+    ));
+    endpoints(&mut sheet, plan);
+    sheet.row("asked", asked(plan));
+    if let Some(shape) = &plan.shape {
+        sheet.row("requests", super::shape(shape));
+        if let Some(tail) = super::tail(shape.tail) {
+            sheet.row("tail", tail);
+        }
+    }
+    sheet.row("verify", plan.asked.verify);
+    sheet.limits(&plan.limits);
+    candidates(&mut sheet, &plan.candidates);
+    refusals(&mut sheet, &plan.refusals);
+    sheet.line("");
+    // The verdict says that it falls back, and nothing was copied yet.
+    let is_shown = |warning: &&Warning| !matches!(warning, Warning::FellBack { .. });
+    sheet.warnings(plan.warnings.iter().filter(is_shown));
+    sheet.line(verdict(plan));
+    sheet.0
+}
+
+fn endpoints(sheet: &mut Sheet, plan: &Plan) {
+    for (label, facts) in [("source", &plan.source), ("target", &plan.target)] {
+        sheet.row(label, super::endpoint(facts));
+        if let Some(refusal) = &facts.refusal {
+            sheet.more(format_args!("no peer-to-peer: {refusal}"));
+        }
+    }
+}
+
+fn asked(plan: &Plan) -> String {
+    let asked = &plan.asked;
+    let mut text = format!("route {}", asked.route);
+    if let Some(via) = &asked.via {
+        text.push_str(&format!(" via {via}"));
+    }
+    text.push_str(&format!(", blocks of {}, queue depth {}", asked.block, asked.depth));
+    if asked.offset != Bytes::ZERO || asked.target_offset != Bytes::ZERO {
+        text.push_str(&format!(", from offset {} to {}", asked.offset, asked.target_offset));
+    }
+    text
+}
+
+fn candidates(sheet: &mut Sheet, candidates: &[Candidate]) {
+    sheet.line("");
+    if candidates.is_empty() {
+        sheet.line("memories considered: none; no device of this machine offers memory to peers");
+        return;
+    }
+    sheet.line("memories considered, best first:");
+    for candidate in candidates {
+        let distance = candidate.distance.map(|hops| format!(", {hops} hops")).unwrap_or_default();
+        sheet.line(format_args!("  {}{distance}", super::memory(&candidate.memory)));
+        sheet.line(format_args!("    source writes into it: {}", candidate.source));
+        sheet.line(format_args!("    target reads out of it: {}", candidate.target));
+        for fact in &candidate.facts {
+            sheet.line(format_args!("    - {fact}"));
+        }
+        for refusal in &candidate.refusals {
+            sheet.line(format_args!("    refused: {}", without(refusal, &candidate.facts)));
+        }
+    }
+}
+
+fn refusals(sheet: &mut Sheet, refusals: &[Refusal]) {
+    if refusals.is_empty() {
+        return;
+    }
+    sheet.line("");
+    sheet.line("stands against it:");
+    for refusal in refusals {
+        let force = if refusal.forceable { " (--force overrides)" } else { "" };
+        sheet.line(format_args!("  {}{force}", refusal.reason));
+        if let Some(hint) = &refusal.hint {
+            sheet.line(format_args!("    hint: {hint}"));
+        }
+    }
+}
+
+fn verdict(plan: &Plan) -> String {
+    let facts = plan.candidates.iter().flat_map(|candidate| &candidate.facts);
+    let reason = without(&plan.reason, facts);
+    let Some(route) = plan.route else {
+        return format!("not possible: {reason}");
+    };
+    if !plan.refusals.is_empty() {
+        let reasons: Vec<&str> =
+            plan.refusals.iter().map(|refusal| refusal.reason.as_str()).collect();
+        return format!("refused: {}", reasons.join("; "));
+    }
+    let falls_back =
+        plan.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. }));
+    match &plan.memory {
+        Some(memory) if route == Route::P2p => {
+            format!("route {route} through {}: {reason}", memory.name)
+        }
+        _ if falls_back => format!("route {route}, since p2p is not possible: {reason}"),
+        _ => format!("route {route}: {reason}"),
+    }
+}
+
+/// A reason without the facts that are listed on lines of their own.
+fn without<'a>(reason: &str, facts: impl IntoIterator<Item = &'a String>) -> String {
+    let mut short = reason.to_owned();
+    for fact in facts {
+        short = short.replace(fact, "");
+    }
+    short.trim_end_matches([' ', ':', ';']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_that_are_listed_are_not_repeated() {
+        let facts = ["x is far".to_owned(), "y is old".to_owned()];
+        assert_eq!(without("a: refused: x is far; y is old", &facts), "a: refused");
+        assert_eq!(without("no memory", &facts), "no memory");
+    }
+}

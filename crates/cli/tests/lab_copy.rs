@@ -1,0 +1,207 @@
+//! Copies in booted machines: where the bytes went, what is at the target, what is refused.
+//!
+//! Content is compared on the host with what the drives' images hold; routes are taken from the DMA
+//! recorder outside the guest, never from what the program says of itself alone.
+
+mod lab;
+
+use lab::{Lab, assert_same};
+use peerlane_results::{Route, Warning};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// One copy of a script: source offset, target offset, length.
+struct Area {
+    name: &'static str,
+    from: usize,
+    to: usize,
+    length: usize,
+}
+
+fn area(name: &'static str, from: usize, to: usize, length: usize) -> Area {
+    Area { name, from, to, length }
+}
+
+impl Area {
+    fn command(&self, route: Route) -> String {
+        let Self { name, from, to, length } = self;
+        format!(
+            "copy {name} /dev/lab/a /dev/lab/b --route {route} --offset {from} \
+             --target-offset {to} --length {length}\n"
+        )
+    }
+}
+
+/// Copies the areas from a to b by `route` and checks records, recorder and every byte of b.
+fn check_areas(machine: &'static str, route: Route, areas: &[Area]) {
+    const SIZE: usize = 24 * MIB;
+    let Some(mut lab) = Lab::open(machine) else { return };
+    let source = lab.fill("a", SIZE);
+    let mut expected = lab.fill("b", SIZE);
+    lab.run(&areas.iter().map(|area| area.command(route)).collect::<String>());
+
+    let mut moved = 0;
+    for area in areas {
+        let record = lab.record(area.name);
+        let by_route = record.bytes_by_route;
+        assert_eq!(record.route, route, "{}", area.name);
+        assert_eq!(record.bytes.0, area.length as u64, "{}", area.name);
+        assert_eq!(by_route.p2p.0 + by_route.host.0, record.bytes.0, "{}", area.name);
+        assert_eq!(record.verification.mismatches, 0, "{}", area.name);
+        assert!(
+            record.warnings.iter().any(|warning| matches!(warning, Warning::Emulated { .. })),
+            "{}: a rate from an emulated machine carries no warning",
+            area.name
+        );
+        expected[area.to..area.to + area.length]
+            .copy_from_slice(&source[area.from..area.from + area.length]);
+        moved += record.bytes.0;
+    }
+    assert_same(machine, &lab.content("b"), &expected);
+    assert_same("source", &lab.content("a"), &source);
+
+    let (guest_memory, p2p) = (lab.dma("payload_bytes_guest_memory"), lab.dma("payload_bytes_p2p"));
+    assert_eq!(lab.dma("payload_bytes_unclassified"), 0);
+    match route {
+        // Whole blocks move: a merged tail rereads the target's last block by the same route.
+        Route::P2p => {
+            assert_eq!(guest_memory, 0, "payload passed through guest memory");
+            assert!(p2p >= 2 * moved, "{p2p} bytes peer to peer for {moved} copied twice");
+        }
+        Route::Host => {
+            assert_eq!(p2p, 0, "payload went peer to peer");
+            assert!(guest_memory >= 2 * moved, "{guest_memory} bytes for {moved} copied twice");
+        }
+    }
+}
+
+fn sizes() -> [Area; 4] {
+    [
+        area("one_block", 0, 512, 512),
+        area("less_than_a_request", 1024, MIB, MIB - 512),
+        area("odd_tail", 512, 4 * MIB, 8 * MIB + 512),
+        area("to_the_end", 16 * MIB, 20 * MIB, 4 * MIB),
+    ]
+}
+
+#[test]
+fn peer_to_peer_copies_leave_guest_memory_alone() {
+    check_areas("pair", Route::P2p, &sizes());
+}
+
+#[test]
+fn host_copies_pass_through_guest_memory() {
+    check_areas("pair", Route::Host, &sizes());
+}
+
+#[test]
+fn the_demonstration_finds_both_routes_as_they_should_be() {
+    if Lab::open("pair").is_none() {
+        return;
+    }
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(["lab", "demo", "--json"])
+        .output()
+        .expect("the program starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{stderr}", output.status);
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(shown["problems"], serde_json::json!([]));
+    let size = 64 * MIB;
+    for (copy, [guest_memory, p2p]) in [(0, [2 * size, 0]), (1, [0, 2 * size])] {
+        let copy = &shown["copies"][copy];
+        assert_eq!(copy["bytes"], size);
+        assert_eq!(copy["images_equal"], true);
+        assert_eq!(copy["payload_guest_memory"], guest_memory);
+        assert_eq!(copy["payload_p2p"], p2p);
+    }
+}
+
+#[test]
+fn a_refused_route_changes_nothing_and_auto_says_that_it_fell_back() {
+    let Some(mut lab) = Lab::open("split") else { return };
+    let source = lab.fill("a", 4 * MIB);
+    let before = lab.fill("b", 4 * MIB);
+    lab.run(
+        "plan planned /dev/lab/a /dev/lab/b --route p2p
+         copy required /dev/lab/a /dev/lab/b --route p2p --length 1M
+         copy auto /dev/lab/a /dev/lab/b --target-offset 2M --length 1M
+         leave dry peerlane copy /dev/lab/a /dev/lab/b --dry-run --route p2p
+         mke2fs /dev/lab/c >/dev/null && mkdir -p /mnt && mount -t ext4 /dev/lab/c /mnt
+         copy mounted /dev/lab/a /dev/lab/c --length 1M --force
+         umount /mnt
+         copy carries /dev/lab/a /dev/lab/c --length 1M
+         copy forced /dev/lab/a /dev/lab/c --length 1M --route host --force",
+    );
+    assert_eq!(lab.status("planned"), 1);
+    let planned = lab.object("planned");
+    assert_eq!(planned["route"], serde_json::Value::Null);
+
+    assert_eq!(lab.status("required"), 77, "{}", lab.stderr("required"));
+    let why = lab.stderr("required");
+    assert!(why.contains("root port") || why.contains("host bridge"), "no reason in: {why}");
+    assert_eq!(lab.status("dry"), 1);
+
+    let auto = lab.record("auto");
+    assert_eq!(auto.route, Route::Host);
+    assert!(auto.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. })));
+    assert!(lab.stderr("auto").contains("host memory"), "{}", lab.stderr("auto"));
+
+    let mut expected = before;
+    expected[2 * MIB..3 * MIB].copy_from_slice(&source[..MIB]);
+    assert_same("target", &lab.content("b"), &expected);
+
+    assert_eq!(lab.status("mounted"), 2, "{}", lab.stderr("mounted"));
+    assert!(lab.stderr("mounted").contains("mounted"), "{}", lab.stderr("mounted"));
+    assert_eq!(lab.status("carries"), 2, "{}", lab.stderr("carries"));
+    assert!(lab.stderr("carries").contains("ext"), "{}", lab.stderr("carries"));
+    assert_eq!(lab.record("forced").route, Route::Host);
+}
+
+#[test]
+fn block_sizes_may_differ_in_both_directions() {
+    let Some(mut lab) = Lab::open("blocks") else { return };
+    const SIZE: usize = 8 * MIB;
+    let mut small = lab.fill("a", SIZE);
+    let mut large = lab.fill("b", SIZE);
+    let there = [("p2p", 0, 2 * MIB + 512), ("host", 3 * MIB, MIB + 7 * 512)];
+    let back = [("p2p", 4 * MIB, MIB + 4 * KIB), ("host", 6 * MIB, 12 * KIB)];
+    let mut script = String::new();
+    for (route, at, length) in there {
+        let options = format!("--route {route} --offset {at} --target-offset {at}");
+        script +=
+            &format!("copy there_{route} /dev/lab/a /dev/lab/b {options} --length {length}\n");
+        large[at..at + length].copy_from_slice(&small[at..at + length]);
+    }
+    for (route, at, length) in back {
+        let options = format!("--route {route} --offset {at} --target-offset {at}");
+        script += &format!("copy back_{route} /dev/lab/b /dev/lab/a {options} --length {length}\n");
+        small[at..at + length].copy_from_slice(&large[at..at + length]);
+    }
+    lab.run(&script);
+    for name in ["there_p2p", "there_host", "back_p2p", "back_host"] {
+        let record = lab.record(name);
+        assert!(name.ends_with(&record.route.to_string()), "{name} by {}", record.route);
+    }
+    assert_same("drive with large blocks", &lab.content("b"), &large);
+    assert_same("drive with small blocks", &lab.content("a"), &small);
+}
+
+#[test]
+fn the_proof_catches_data_that_the_machine_loses() {
+    let Some(mut lab) = Lab::open("translating") else { return };
+    let source = lab.fill("a", 4 * MIB);
+    let before = lab.fill("b", 4 * MIB);
+    lab.run(
+        "copy required /dev/lab/a /dev/lab/b --route p2p --length 1M
+         copy auto /dev/lab/a /dev/lab/b --target-offset 2M --length 1M",
+    );
+    assert_eq!(lab.status("required"), 77, "{}", lab.stderr("required"));
+    let auto = lab.record("auto");
+    assert_eq!(auto.route, Route::Host);
+    assert!(auto.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. })));
+    let mut expected = before;
+    expected[2 * MIB..3 * MIB].copy_from_slice(&source[..MIB]);
+    assert_same("target", &lab.content("b"), &expected);
+}
