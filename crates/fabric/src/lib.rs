@@ -5,12 +5,23 @@
 //! opens nothing outside the root it was given, and nothing here moves data.
 #![forbid(unsafe_code)]
 
+mod allow_list;
 mod bdf;
+mod fact;
+mod link;
+mod machine_file;
 mod model;
+pub mod reach;
+mod sysfs;
 
 pub use bdf::{Bdf, BdfError};
+pub use fact::Fact;
+pub use link::LinkSpeedError;
+pub use machine_file::{MachineFileError, Problem};
 pub use model::{
     Acs, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, IommuMode, Kernel, Kind, LabBoot,
     LabDrive, Link, LinkSpeed, Namespace, NvmeController, Origin, P2pMem, Parent, Partition,
     QueueLimits,
 };
+pub use reach::{MapType, Reach};
+pub use sysfs::{BlockDevice, DiscoverError, Integrity, ParentDisk};

@@ -1,1 +1,33 @@
+//! A fabric booted as a virtual machine under QEMU, with a recorder of every DMA.
+//!
+//! [`run`] boots a machine description with emulated NVMe drives, runs one command in it as root and
+//! returns the command's exit status, output and files. The recorder reads from outside the guest
+//! which memory each drive's payload went to or came from. It proves bytes and semantics, not speed:
+//! QEMU moves peer-to-peer data by CPU, so rates in the lab say nothing about hardware.
+//!
+//! The program that calls [`run`] is also what runs in the guest: its `main` must begin with
+//! `if peerlane_lab::is_guest() { return peerlane_lab::guest_main(); }`.
 #![forbid(unsafe_code)]
+
+mod drives;
+mod elf;
+mod error;
+mod guest;
+mod host;
+mod initramfs;
+mod kernel;
+mod machine;
+mod mark;
+mod modules;
+mod protocol;
+pub mod recorder;
+mod tools;
+
+pub use error::LabError;
+pub use guest::{guest_main, is_guest};
+pub use host::{Options, Outcome, run};
+pub use kernel::{KernelImage, find_kernel};
+pub use machine::can_boot;
+pub use mark::{LAB_VARIABLE, Phase, mark};
+pub use recorder::{DmaReport, Operation, TargetKind, Transfer};
+pub use tools::{find_busybox, find_qemu};

@@ -1,1 +1,19 @@
+//! The record: what was asked, what was planned, what was moved, by which route, on what evidence.
+//!
+//! Plain serialisable data and nothing else. Integers are bytes and nanoseconds, named so; rates are
+//! derived by the reader. Each top-level object carries its schema name and version.
 #![forbid(unsafe_code)]
+
+mod copy;
+mod plan;
+mod warning;
+
+pub use copy::{
+    BytesByRoute, COPY_SCHEMA, CopyRecord, CpuTime, Evidence, HostMemoryTraffic, Latency, Machine,
+    Percentiles, Verification,
+};
+pub use plan::{
+    Asked, Candidate, EndpointFacts, EndpointKind, Limit, MemoryFacts, MemoryKind, PLAN_SCHEMA,
+    Plan, Refusal, Route, RouteChoice, Shape, Tail, Verdict, VerifyMode,
+};
+pub use warning::Warning;

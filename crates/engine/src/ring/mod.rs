@@ -1,0 +1,100 @@
+//! A queue of reads and writes between files and regions of memory.
+//!
+//! [`Ring`] is the seam under the engine: the io_uring of the running kernel is one implementation,
+//! a seeded simulation another. A ring owns the files and regions given to it, so that neither can go
+//! away while the kernel works on them.
+
+use std::io;
+
+use peerlane_units::Nanos;
+use rustix::io::Errno;
+
+/// A file that a ring owns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileId(pub u32);
+
+/// A region of memory that a ring owns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RegionId(pub u32);
+
+/// What an operation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// From file to region.
+    Read,
+    /// From region to file.
+    Write,
+    /// Flush of the file's data and size; region, offsets and length are ignored.
+    Flush,
+}
+
+/// One request; at most as long as one request of the device may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// Read, write or flush.
+    pub action: Action,
+    /// Which file.
+    pub file: FileId,
+    /// Offset in the file, in bytes.
+    pub file_offset: u64,
+    /// Which region.
+    pub region: RegionId,
+    /// Offset in the region, in bytes.
+    pub region_offset: u64,
+    /// Bytes to move.
+    pub length: u32,
+    /// The next operation pushed starts only when this one completes in full, and is cancelled
+    /// (`ECANCELED`) when it does not.
+    pub linked: bool,
+    /// Comes back with the completion.
+    pub tag: u64,
+}
+
+/// The end of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// The operation's tag.
+    pub tag: u64,
+    /// Bytes moved, or the system's answer.
+    pub result: Result<u32, Errno>,
+}
+
+/// A queue of reads and writes; bounded, used by one thread.
+pub trait Ring {
+    /// What can be read and written.
+    type File;
+    /// Memory that payload rests in.
+    type Region;
+
+    /// Takes a file; it is closed when the ring is dropped.
+    ///
+    /// # Errors
+    /// The system's answer when the file cannot be registered.
+    fn attach_file(&mut self, file: Self::File) -> io::Result<FileId>;
+
+    /// Takes a region; it is released when the ring is dropped and nothing is in flight.
+    fn attach_region(&mut self, region: Self::Region) -> RegionId;
+
+    /// Queues an operation for the next [`Ring::submit`].
+    ///
+    /// # Errors
+    /// Gives the operation back when the queue is full.
+    fn push(&mut self, operation: Operation) -> Result<(), Operation>;
+
+    /// Hands what is queued to the kernel, and waits for `wait` completions at most `timeout`.
+    /// Returns also when the time has passed or a signal came; neither is an error.
+    ///
+    /// # Errors
+    /// The system's answer when the ring itself fails.
+    fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()>;
+
+    /// The next completion, if there is one.
+    fn pop(&mut self) -> Option<Completion>;
+
+    /// Operations submitted or queued whose completion has not been popped.
+    fn in_flight(&self) -> u32;
+
+    /// The bytes of a region of host memory; `None` for device memory, which the CPU never touches,
+    /// and while anything is in flight.
+    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]>;
+}

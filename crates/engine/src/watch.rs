@@ -1,0 +1,38 @@
+//! Who is told what happens while a copy runs.
+
+use peerlane_units::Bytes;
+
+/// What the engine is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Proving the route, or verifying content at the target: host memory is used on purpose.
+    Check,
+    /// Moving payload.
+    Move,
+}
+
+/// Is told what happens, and may ask for an end. Called on the engine's thread; must not block.
+pub trait Watch {
+    /// Called before each phase begins, when nothing is in flight.
+    fn phase(&mut self, phase: Phase) {
+        let _ = phase;
+    }
+
+    /// Called when payload has been written; `done` only grows and ends at `total`.
+    fn progress(&mut self, done: Bytes, total: Bytes) {
+        let _ = (done, total);
+    }
+
+    /// Called with something a person should hear at once: a fall-back and its reason.
+    fn notice(&mut self, text: &str) {
+        let _ = text;
+    }
+
+    /// Asked between completions; true drains what is in flight and ends the copy as interrupted.
+    fn stop_requested(&self) -> bool {
+        false
+    }
+}
+
+/// Hears nothing and never stops.
+impl Watch for () {}

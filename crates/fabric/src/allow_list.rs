@@ -1,0 +1,72 @@
+//! The host bridges that Linux trusts to forward peer-to-peer transactions.
+//!
+//! The list is the kernel's (`drivers/pci/p2pdma.c`, `pci_p2pdma_whitelist`), not a statement about
+//! the hardware: what is absent may work and is still refused. AMD CPUs are not in it because the
+//! kernel judges them by family.
+
+/// Whether the kernel lists a host bridge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listing {
+    /// Trusted, also towards another listed host bridge.
+    Listed,
+    /// Trusted only between functions below the same host bridge (`REQ_SAME_HOST_BRIDGE`).
+    SameBridgeOnly,
+    /// Not trusted.
+    NotListed,
+}
+
+const INTEL: u16 = 0x8086;
+/// `PCI_VENDOR_ID_GOOGLE`; every device of it is listed (`PCI_ANY_ID`).
+const GOOGLE: u16 = 0x1ae0;
+const NVIDIA: u16 = 0x10de;
+
+/// Xeon E5 and Core i7 (3c00, 3c01), Xeon E7 v3 and E5 v3 (2f00, 2f01).
+const INTEL_SAME_BRIDGE: [u16; 4] = [0x3c00, 0x3c01, 0x2f00, 0x2f01];
+
+/// Device identifiers as `include/linux/pci_ids.h` has them.
+const INTEL_ANY_BRIDGE: [u16; 16] = [
+    0x2030, // Skylake-E
+    0x2031, 0x2032, 0x2033, 0x2020, 0x09a2, // Ice Lake and later
+    0x0b25, // DSA of Sapphire Rapids
+    0x0cfe, // IAX of Sapphire Rapids
+    0x11fb, // DSA of Granite Rapids D
+    0x1212, // DSA of Diamond Rapids
+    0x1216, // IAA of Diamond Rapids
+    0x4940, // QAT 4xxx
+    0x4942, // QAT 401xx
+    0x4944, // QAT 402xx
+    0x4946, // QAT 420xx
+    0x4948, // QAT 6xxx
+];
+
+/// NVIDIA CPUs, listed from Linux 7.3 on.
+const NVIDIA_SINCE_7_3: [u16; 4] = [0x2f95, 0x2f96, 0x2f97, 0x2f98];
+
+/// Looks up the test device of a host bridge; `kernel` is major and minor, Linux 7.2 when unknown.
+pub(crate) fn look_up(vendor: u16, device: u16, kernel: Option<(u32, u32)>) -> Listing {
+    let listed = match vendor {
+        INTEL if INTEL_SAME_BRIDGE.contains(&device) => return Listing::SameBridgeOnly,
+        INTEL => INTEL_ANY_BRIDGE.contains(&device),
+        GOOGLE => true,
+        NVIDIA => kernel >= Some((7, 3)) && NVIDIA_SINCE_7_3.contains(&device),
+        _ => false,
+    };
+    if listed { Listing::Listed } else { Listing::NotListed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nvidia_cpus_are_listed_only_by_kernels_that_list_them() {
+        assert_eq!(look_up(NVIDIA, 0x2f95, None), Listing::NotListed);
+        assert_eq!(look_up(NVIDIA, 0x2f95, Some((7, 2))), Listing::NotListed);
+        assert_eq!(look_up(NVIDIA, 0x2f95, Some((7, 3))), Listing::Listed);
+    }
+
+    #[test]
+    fn the_emulated_q35_host_bridge_is_not_listed() {
+        assert_eq!(look_up(INTEL, 0x29c0, Some((7, 2))), Listing::NotListed);
+    }
+}

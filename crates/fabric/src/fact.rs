@@ -1,0 +1,209 @@
+//! What a peer-to-peer decision rests on, one variant a kind of fact, printable on its own.
+
+use std::fmt;
+
+use crate::reach::MapType;
+
+/// One fact behind a [`crate::Reach`]; names are those of functions and host bridges.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fact {
+    /// Provider and initiator are one function.
+    SameFunction {
+        /// Its name.
+        function: String,
+    },
+    /// Both hang below one port, so that transactions can turn round there.
+    CommonAncestor {
+        /// Owner of the memory.
+        provider: String,
+        /// Who reads or writes it.
+        initiator: String,
+        /// The nearest function above both.
+        ancestor: String,
+    },
+    /// They meet only at the root complex.
+    SeparateRootPorts {
+        /// Owner of the memory.
+        provider: String,
+        /// Who reads or writes it.
+        initiator: String,
+        /// The function on the root bus above the provider.
+        provider_top: String,
+        /// The function on the root bus above the initiator.
+        initiator_top: String,
+    },
+    /// A function on the way sends peer requests up to the root complex.
+    AcsRedirect {
+        /// Its name.
+        function: String,
+        /// Its ACS control register.
+        control: u16,
+    },
+    /// The ACS bits of a function on the way could not be read.
+    AcsUnknown {
+        /// Its name.
+        function: String,
+    },
+    /// The CPU is one through which the kernel lets peers talk.
+    CpuForwards {
+        /// AMD family.
+        family: u32,
+    },
+    /// The CPU is not one through which the kernel lets peers talk without a listed host bridge.
+    CpuDoesNotForward {
+        /// CPU vendor.
+        vendor: String,
+        /// CPU family.
+        family: Option<u32>,
+    },
+    /// CPU vendor or family could not be read.
+    CpuUnknown,
+    /// The kernel lists the host bridge.
+    HostBridgeListed {
+        /// Its name.
+        bridge: String,
+        /// PCI vendor of its test device.
+        vendor: u16,
+        /// PCI device of its test device.
+        device: u16,
+    },
+    /// The kernel does not list the host bridge.
+    HostBridgeNotListed {
+        /// Its name.
+        bridge: String,
+        /// PCI vendor of its test device.
+        vendor: u16,
+        /// PCI device of its test device.
+        device: u16,
+    },
+    /// The kernel lists the host bridge, but only for traffic that stays below it.
+    SameBridgeOnly {
+        /// Its name.
+        bridge: String,
+        /// PCI vendor of its test device.
+        vendor: u16,
+        /// PCI device of its test device.
+        device: u16,
+    },
+    /// The root bus starts with nothing by which the kernel could know the host bridge.
+    HostBridgeWithoutTestDevice {
+        /// Its name.
+        bridge: String,
+    },
+    /// Vendor, device or place of the host bridge is not known.
+    HostBridgeUnknown {
+        /// Its name.
+        bridge: String,
+    },
+}
+
+impl Fact {
+    /// Kernel file and function that looks at this, in Linux 7.2.
+    pub fn source(&self) -> &'static str {
+        match self {
+            Self::SameFunction { .. }
+            | Self::CommonAncestor { .. }
+            | Self::SeparateRootPorts { .. } => "drivers/pci/p2pdma.c calc_map_type_and_dist()",
+            Self::AcsRedirect { .. } | Self::AcsUnknown { .. } => {
+                "drivers/pci/p2pdma.c pci_bridge_has_acs_redir()"
+            }
+            Self::CpuForwards { .. } | Self::CpuDoesNotForward { .. } | Self::CpuUnknown => {
+                "drivers/pci/p2pdma.c cpu_supports_p2pdma()"
+            }
+            Self::HostBridgeListed { .. }
+            | Self::HostBridgeNotListed { .. }
+            | Self::SameBridgeOnly { .. } => "drivers/pci/p2pdma.c __host_bridge_whitelist()",
+            Self::HostBridgeWithoutTestDevice { .. } | Self::HostBridgeUnknown { .. } => {
+                "drivers/pci/p2pdma.c pci_host_bridge_dev()"
+            }
+        }
+    }
+
+    /// Whether this is a reason for the decision `map`, rather than a fact that did not settle it.
+    pub(crate) fn decides(&self, map: MapType) -> bool {
+        match self {
+            Self::SameFunction { .. } | Self::CommonAncestor { .. } => map == MapType::BusAddress,
+            Self::SeparateRootPorts { .. } | Self::AcsRedirect { .. } => true,
+            Self::AcsUnknown { .. } | Self::CpuUnknown | Self::HostBridgeUnknown { .. } => {
+                map == MapType::Unknown
+            }
+            Self::CpuForwards { .. } | Self::HostBridgeListed { .. } => {
+                map == MapType::ThroughHostBridge
+            }
+            Self::CpuDoesNotForward { .. }
+            | Self::HostBridgeNotListed { .. }
+            | Self::SameBridgeOnly { .. }
+            | Self::HostBridgeWithoutTestDevice { .. } => map == MapType::NotSupported,
+        }
+    }
+}
+
+impl fmt::Display for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SameFunction { function } => {
+                write!(f, "{function} reaches its own memory without leaving the device")
+            }
+            Self::CommonAncestor { provider, initiator, ancestor } => {
+                write!(f, "{initiator} and {provider} meet at {ancestor}, below the CPU")
+            }
+            Self::SeparateRootPorts { provider, initiator, provider_top, initiator_top } => write!(
+                f,
+                "{initiator} (below {initiator_top}) and {provider} (below {provider_top}) share no \
+                 switch or port, so traffic between them must pass through the CPU's root complex"
+            ),
+            Self::AcsRedirect { function, control } => write!(
+                f,
+                "{function} redirects peer traffic up to the CPU (ACS control {control:#06x}: {})",
+                acs_bits(*control)
+            ),
+            Self::AcsUnknown { function } => write!(
+                f,
+                "whether {function} redirects peer traffic (ACS) can be read only by root"
+            ),
+            Self::CpuForwards { family } => write!(
+                f,
+                "the kernel lets peers talk through AMD CPUs of family {family} (Zen and later)"
+            ),
+            Self::CpuDoesNotForward { vendor, family: Some(family) } => {
+                write!(f, "the CPU ({vendor} family {family}) is not an AMD Zen or later")
+            }
+            Self::CpuDoesNotForward { vendor, family: None } => {
+                write!(f, "the CPU ({vendor}) is not an AMD Zen or later")
+            }
+            Self::CpuUnknown => write!(f, "CPU vendor and family are not known"),
+            Self::HostBridgeListed { bridge, vendor, device } => write!(
+                f,
+                "host bridge {bridge} ({vendor:04x}:{device:04x}) is on the kernel's list of those \
+                 that forward peer traffic"
+            ),
+            Self::HostBridgeNotListed { bridge, vendor, device } => write!(
+                f,
+                "host bridge {bridge} ({vendor:04x}:{device:04x}) is not on the kernel's list of \
+                 those that forward peer traffic"
+            ),
+            Self::SameBridgeOnly { bridge, vendor, device } => write!(
+                f,
+                "host bridge {bridge} ({vendor:04x}:{device:04x}) is on the kernel's list only for \
+                 traffic that stays below it"
+            ),
+            Self::HostBridgeWithoutTestDevice { bridge } => write!(
+                f,
+                "host bridge {bridge} shows the kernel no device to know it by, so it counts as not \
+                 listed"
+            ),
+            Self::HostBridgeUnknown { bridge } => {
+                write!(f, "what host bridge {bridge} is, is not known")
+            }
+        }
+    }
+}
+
+/// The redirecting bits that are set, by their names in PCIe 6.0 section 7.7.11.3.
+fn acs_bits(control: u16) -> String {
+    let bits =
+        [(0x04, "request redirect"), (0x08, "completion redirect"), (0x20, "egress control")];
+    let set: Vec<&str> =
+        bits.into_iter().filter(|(bit, _)| control & bit != 0).map(|(_, name)| name).collect();
+    set.join(", ")
+}

@@ -1,0 +1,122 @@
+//! Machine files: a fabric as TOML, written by hand or by discovery.
+//!
+//! One form serves both: what discovery writes is read back without loss, and what a person writes
+//! has short forms (`size`, `block_size`, `cmb`, `acs = "redirect"`) that are only read. An unknown
+//! key is an error. The origin of a fabric is not kept: what comes from a file is a description.
+
+mod read;
+mod shape;
+mod values;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+use crate::Fabric;
+
+/// Why a machine file is not a fabric.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineFileError {
+    /// The file could not be read.
+    #[error("cannot read machine file {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file that was read is not a machine.
+    #[error("cannot use machine file {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with its text.
+        source: Box<MachineFileError>,
+    },
+    /// The text is not TOML of this shape; the message shows the line and names the key.
+    #[error("cannot understand machine file: {0}")]
+    Syntax(#[from] toml::de::Error),
+    /// The text is well formed and describes no possible machine.
+    #[error("cannot use `{key}` of {name} (line {line}): {problem}")]
+    Meaning {
+        /// Line of the name, from 1.
+        line: usize,
+        /// The function or host bridge.
+        name: String,
+        /// The key at fault.
+        key: &'static str,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+}
+
+/// What is wrong with a value that is well formed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// Two things have one name.
+    #[error("the name is taken")]
+    NameTaken,
+    /// A name without a character.
+    #[error("a name must not be empty")]
+    NameEmpty,
+    /// `under` names nothing.
+    #[error("nothing is called `{0}`")]
+    NoSuchParent(String),
+    /// `under` names something further down.
+    #[error("`{0}` comes later; list what is above a function before it")]
+    ParentComesLater(String),
+    /// `under` names an endpoint.
+    #[error("`{0}` is not a port or bridge, so nothing hangs from it")]
+    ParentIsNoBridge(String),
+    /// `under` is missing and there is more than one host bridge, or none.
+    #[error("say which host bridge or port it hangs from; there are {0} host bridges")]
+    ParentUnclear(usize),
+    /// Two functions have one address.
+    #[error("the address {0} is taken")]
+    AddressTaken(crate::Bdf),
+    /// A key that only drives have.
+    #[error("only a function of kind `nvme` has this key")]
+    NotADrive,
+    /// A key that belongs to a bound controller.
+    #[error("a drive with `bound = false` has no such key")]
+    NotBound,
+    /// Two keys that say the same.
+    #[error("leave out either this or `{0}`")]
+    SaidTwice(&'static str),
+    /// A block size that no drive has.
+    #[error("a block size is a power of two of at least 512 bytes")]
+    BlockSize,
+    /// `block_size` without `size`.
+    #[error("give `{0}` as well")]
+    Needs(&'static str),
+}
+
+impl Fabric {
+    /// Reads a fabric from the text of a machine file.
+    ///
+    /// # Errors
+    /// When the text is not TOML, has an unknown key, or describes no possible machine.
+    pub fn from_toml(text: &str) -> Result<Self, MachineFileError> {
+        read::fabric(text)
+    }
+
+    /// Reads a machine file.
+    ///
+    /// # Errors
+    /// As [`Fabric::from_toml`], and when the file cannot be read.
+    pub fn read_machine_file(path: &Path) -> Result<Self, MachineFileError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| MachineFileError::Read { path: path.to_owned(), source })?;
+        Self::from_toml(&text).map_err(|source| MachineFileError::File {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })
+    }
+
+    /// Writes the fabric as a machine file.
+    ///
+    /// [`Fabric::from_toml`] reads back the same fabric, except that its origin is then a
+    /// description. Settings that only drives have are written for drives only.
+    pub fn to_toml(&self) -> String {
+        write::text(self)
+    }
+}

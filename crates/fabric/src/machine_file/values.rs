@@ -1,0 +1,189 @@
+//! How single values look in a machine file.
+
+use std::fmt;
+use std::str::FromStr;
+
+use peerlane_units::{ByteRate, Bytes};
+use serde::de::{self, Visitor, value::MapAccessDeserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Acs, Link, LinkSpeed};
+
+/// ACS control of `acs = "redirect"`: source validation, request and completion redirect and
+/// upstream forwarding, as Linux sets them once it finds an IOMMU (`pci_std_enable_acs`).
+const ACS_AS_LINUX_SETS_IT: u16 = 0x1d;
+
+/// A value written as the text that it prints.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Text<T>(pub(super) T);
+
+impl<T: fmt::Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(de::Error::custom)
+    }
+}
+
+/// A size: an integer, or a text when that is whole MiB or beyond TOML's integers.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Size(pub(super) Bytes);
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes = self.0;
+        if bytes.0 >= 1 << 20 && bytes.is_multiple_of(Bytes::mib(1)) {
+            return serializer.collect_str(&format_args!("{}M", bytes.0 >> 20));
+        }
+        integer_or_text(bytes.0, serializer)
+    }
+}
+
+/// A rate: an integer, or a text beyond TOML's integers.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Rate(pub(super) ByteRate);
+
+impl Serialize for Rate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        integer_or_text(self.0.0, serializer)
+    }
+}
+
+/// TOML integers have 63 bits.
+fn integer_or_text<S: Serializer>(value: u64, serializer: S) -> Result<S::Ok, S::Error> {
+    match i64::try_from(value) {
+        Ok(value) => serializer.serialize_i64(value),
+        Err(_) => serializer.collect_str(&value),
+    }
+}
+
+/// An identifier of 16 or a class of 24 bits in hexadecimal; `0x8086` with or without quotes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hex<T>(pub(super) T);
+
+impl<T: fmt::LowerHex> Serialize for Hex<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let width = if size_of::<T>() == size_of::<u16>() { 4 } else { 6 };
+        serializer.collect_str(&format_args!("0x{:0width$x}", self.0))
+    }
+}
+
+impl<'de, T: TryFrom<u64>> Deserialize<'de> for Hex<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct HexVisitor;
+        impl Visitor<'_> for HexVisitor {
+            type Value = u64;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a hexadecimal number such as 0x8086")
+            }
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<u64, E> {
+                u64::try_from(value)
+                    .map_err(|_| E::invalid_value(de::Unexpected::Signed(value), &self))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+                text.strip_prefix("0x")
+                    .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))
+                    .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+                    .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+        let value = deserializer.deserialize_any(HexVisitor)?;
+        T::try_from(value)
+            .map(Self)
+            .map_err(|_| de::Error::custom(format_args!("{value:#x} is too large here")))
+    }
+}
+
+/// `"16GT/s x4"` for both, or `{ current = ..., maximum = ... }`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LinkValue(pub(super) Link);
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkTable {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current: Option<Text<LinkSpeed>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    maximum: Option<Text<LinkSpeed>>,
+}
+
+impl Serialize for LinkValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Link { current, maximum } = self.0;
+        LinkTable { current: current.map(Text), maximum: maximum.map(Text) }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for LinkValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct LinkVisitor;
+        impl<'de> Visitor<'de> for LinkVisitor {
+            type Value = Link;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a link such as \"16GT/s x4\" or { current = .., maximum = .. }")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Link, E> {
+                let speed = Some(text.parse().map_err(E::custom)?);
+                Ok(Link { current: speed, maximum: speed })
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Link, A::Error> {
+                let table = LinkTable::deserialize(MapAccessDeserializer::new(map))?;
+                let speed = |value: Option<Text<LinkSpeed>>| value.map(|text| text.0);
+                Ok(Link { current: speed(table.current), maximum: speed(table.maximum) })
+            }
+        }
+        deserializer.deserialize_any(LinkVisitor).map(Self)
+    }
+}
+
+/// `"unknown"`, `"absent"`, `"redirect"`, or `{ control = 0x1d }`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AcsValue(pub(super) Acs);
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AcsTable {
+    control: Hex<u16>,
+}
+
+impl Serialize for AcsValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Acs::Unknown => serializer.serialize_str("unknown"),
+            Acs::Absent => serializer.serialize_str("absent"),
+            Acs::Present { control } => AcsTable { control: Hex(control) }.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for AcsValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AcsVisitor;
+        impl<'de> Visitor<'de> for AcsVisitor {
+            type Value = Acs;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"unknown\", \"absent\", \"redirect\" or { control = 0x1d }")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Acs, E> {
+                match text {
+                    "unknown" => Ok(Acs::Unknown),
+                    "absent" => Ok(Acs::Absent),
+                    "redirect" => Ok(Acs::Present { control: ACS_AS_LINUX_SETS_IT }),
+                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Acs, A::Error> {
+                let table = AcsTable::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Acs::Present { control: table.control.0 })
+            }
+        }
+        deserializer.deserialize_any(AcsVisitor).map(Self)
+    }
+}

@@ -1,0 +1,211 @@
+//! PCI configuration space: the port type and the access control services.
+//!
+//! Takes any bytes. An unprivileged reader gets 64 of them (`pci_read_config` in
+//! drivers/pci/pci-sysfs.c); what lies beyond is then unknown, not absent.
+
+use crate::Acs;
+
+/// Offset of the status register; bit 4 says that there is a capability list (PCI 3.0 6.2.3).
+const STATUS: usize = 0x06;
+const STATUS_CAPABILITIES: u16 = 1 << 4;
+/// Offset of the first capability pointer (PCI 3.0 6.7).
+const FIRST_CAPABILITY: usize = 0x34;
+const CAPABILITY_PCIE: u8 = 0x10;
+/// Start of extended configuration space (PCIe 6.0 7.6).
+const EXTENDED: usize = 0x100;
+const EXTENDED_ACS: u16 = 0x000d;
+/// More capabilities than 256 bytes hold, so that a list that loops ends (`PCI_FIND_CAP_TTL`).
+const MOST_CAPABILITIES: usize = 48;
+/// More extended capabilities than 4096 bytes hold.
+const MOST_EXTENDED: usize = (4096 - EXTENDED) / 8;
+
+/// Device and port type of the PCIe capability (PCIe 6.0 7.5.3.2), as far as it is told apart here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PortType {
+    RootPort,
+    UpstreamPort,
+    DownstreamPort,
+    /// Any other PCIe function, endpoints and bridges to PCI among them.
+    OtherPcie,
+    NotPcie,
+    Unknown,
+}
+
+/// The first bytes of a configuration space, as many as could be read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ConfigSpace<'a>(pub(super) &'a [u8]);
+
+impl ConfigSpace<'_> {
+    pub(super) fn port_type(self) -> PortType {
+        match self.pcie_capability() {
+            Search::Found(at) => match self.word(at + 2).map(|flags| flags >> 4 & 0xf) {
+                Some(4) => PortType::RootPort,
+                Some(5) => PortType::UpstreamPort,
+                Some(6) => PortType::DownstreamPort,
+                Some(_) => PortType::OtherPcie,
+                None => PortType::Unknown,
+            },
+            Search::Absent => PortType::NotPcie,
+            Search::Unreadable => PortType::Unknown,
+        }
+    }
+
+    pub(super) fn acs(self) -> Acs {
+        match self.pcie_capability() {
+            Search::Absent => return Acs::Absent,
+            Search::Unreadable => return Acs::Unknown,
+            Search::Found(_) => {}
+        }
+        match self.extended_capability(EXTENDED_ACS) {
+            Search::Found(at) => {
+                self.word(at + 6).map_or(Acs::Unknown, |control| Acs::Present { control })
+            }
+            Search::Absent => Acs::Absent,
+            Search::Unreadable => Acs::Unknown,
+        }
+    }
+
+    fn pcie_capability(self) -> Search {
+        // All ones is what a device that does not answer reads as.
+        let Some(status) = self.word(STATUS).filter(|_| self.word(0) != Some(u16::MAX)) else {
+            return Search::Unreadable;
+        };
+        if status & STATUS_CAPABILITIES == 0 {
+            return Search::Absent;
+        }
+        let mut pointer = self.byte(FIRST_CAPABILITY);
+        for _ in 0..MOST_CAPABILITIES {
+            let Some(at) = pointer.map(|pointer| usize::from(pointer & 0xfc)) else {
+                return Search::Unreadable;
+            };
+            if at < 0x40 {
+                return Search::Absent;
+            }
+            match self.byte(at) {
+                None => return Search::Unreadable,
+                Some(CAPABILITY_PCIE) => return Search::Found(at),
+                Some(u8::MAX) => return Search::Absent,
+                Some(_) => pointer = self.byte(at + 1),
+            }
+        }
+        Search::Absent
+    }
+
+    fn extended_capability(self, wanted: u16) -> Search {
+        // Exactly 256 bytes is the size of the file of a function without extended space.
+        if self.0.len() == EXTENDED {
+            return Search::Absent;
+        }
+        let mut at = EXTENDED;
+        for _ in 0..MOST_EXTENDED {
+            let (Some(id), Some(rest)) = (self.word(at), self.word(at + 2)) else {
+                return Search::Unreadable;
+            };
+            if (id, rest) == (0, 0) || (id, rest) == (u16::MAX, u16::MAX) {
+                return Search::Absent;
+            }
+            if id == wanted {
+                return Search::Found(at);
+            }
+            at = usize::from(rest >> 4 & 0xffc);
+            if at < EXTENDED {
+                return Search::Absent;
+            }
+        }
+        Search::Absent
+    }
+
+    fn byte(self, at: usize) -> Option<u8> {
+        self.0.get(at).copied()
+    }
+
+    fn word(self, at: usize) -> Option<u16> {
+        Some(u16::from_le_bytes([self.byte(at)?, self.byte(at + 1)?]))
+    }
+}
+
+enum Search {
+    Found(usize),
+    Absent,
+    Unreadable,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A configuration space with a PCIe capability at 0x40 and, beyond byte 256, a serial number
+    /// and then ACS.
+    fn sample(port_type: u8, acs_control: u16) -> Vec<u8> {
+        let mut bytes = vec![0; 4096];
+        bytes[STATUS] = 0x10;
+        bytes[FIRST_CAPABILITY] = 0x50;
+        bytes[0x50..0x52].copy_from_slice(&[0x05, 0x40]);
+        bytes[0x40..0x44].copy_from_slice(&[CAPABILITY_PCIE, 0, port_type << 4 | 2, 0]);
+        bytes[0x100..0x104].copy_from_slice(&0x1401_0003_u32.to_le_bytes());
+        bytes[0x140..0x144].copy_from_slice(&0x0001_000d_u32.to_le_bytes());
+        bytes[0x146..0x148].copy_from_slice(&acs_control.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn port_type_and_acs_are_read() {
+        let bytes = sample(6, 0x1d);
+        assert_eq!(ConfigSpace(&bytes).port_type(), PortType::DownstreamPort);
+        assert_eq!(ConfigSpace(&bytes).acs(), Acs::Present { control: 0x1d });
+    }
+
+    #[test]
+    fn what_was_cut_off_is_unknown_and_not_absent() {
+        let bytes = sample(4, 0);
+        for length in [0, 7, 64, 255, 257, 0x142] {
+            let config = ConfigSpace(&bytes[..length]);
+            assert_eq!(config.acs(), Acs::Unknown, "{length} bytes");
+        }
+        assert_eq!(ConfigSpace(&bytes[..64]).port_type(), PortType::Unknown);
+    }
+
+    #[test]
+    fn a_function_without_extended_space_has_no_acs() {
+        assert_eq!(ConfigSpace(&sample(0, 0x1d)[..256]).acs(), Acs::Absent);
+    }
+
+    #[test]
+    fn a_function_without_capabilities_has_no_acs_even_to_an_unprivileged_reader() {
+        assert_eq!(ConfigSpace(&[0; 64]).acs(), Acs::Absent);
+        assert_eq!(ConfigSpace(&[0; 64]).port_type(), PortType::NotPcie);
+    }
+
+    #[test]
+    fn a_device_that_does_not_answer_is_unknown() {
+        assert_eq!(ConfigSpace(&[0xff; 4096]).acs(), Acs::Unknown);
+    }
+
+    #[test]
+    fn a_list_that_loops_ends() {
+        let mut bytes = sample(4, 0);
+        bytes[0x50..0x52].copy_from_slice(&[0x05, 0x50]);
+        assert_eq!(ConfigSpace(&bytes).port_type(), PortType::NotPcie);
+        let mut bytes = sample(4, 0);
+        bytes[0x100..0x104].copy_from_slice(&0x1001_0003_u32.to_le_bytes());
+        assert_eq!(ConfigSpace(&bytes).acs(), Acs::Absent);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..5000)) {
+            let config = ConfigSpace(&bytes);
+            let _ = (config.port_type(), config.acs());
+        }
+
+        #[test]
+        fn any_damage_to_a_good_one_is_read(at in 0usize..4096, value: u8, length in 0usize..4096) {
+            let mut bytes = sample(4, 0x1d);
+            bytes[at] = value;
+            let config = ConfigSpace(&bytes[..length]);
+            let _ = (config.port_type(), config.acs());
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The PCI functions below `sys/devices`, found by walking the tree itself.
+//!
+//! Host bridges are directories named `pci0000:00`. Most lie directly in `sys/devices`; those of
+//! device trees and of some virtual machines lie deeper, and a volume management device has one of
+//! its own below it.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use super::config_space::{ConfigSpace, PortType};
+use super::nvme;
+use super::tree::Tree;
+use crate::{
+    Bdf, BridgeId, Function, FunctionId, HostBridge, Kind, LabDrive, Link, LinkSpeed, P2pMem,
+    Parent,
+};
+
+/// Directories of `sys/devices` in which host bridges lie deeper.
+const DEEPER: [&str; 2] = ["platform", "LNXSYSTM:00"];
+/// Deepest known place: `LNXSYSTM:00/LNXSYBUS:00/PNP0A03:00/VMBUS:00/<guid>/pci0000:00`.
+const DEEPEST: usize = 8;
+
+const CLASS_STORAGE_NVM: u32 = 0x01_08;
+const CLASS_BRIDGE_PCI: u32 = 0x06_04;
+const BASE_CLASS_NETWORK: u32 = 0x02;
+const BASE_CLASS_DISPLAY: u32 = 0x03;
+const BASE_CLASS_ACCELERATOR: u32 = 0x12;
+const VENDOR_XILINX: u16 = 0x10ee;
+const VENDOR_ALTERA: u16 = 0x1172;
+const VENDOR_AMD: u16 = 0x1002;
+const VENDOR_NVIDIA: u16 = 0x10de;
+
+/// Host bridges and functions, parents before children.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) bridges: Vec<HostBridge>,
+    pub(super) functions: Vec<Function>,
+    addresses: HashSet<Bdf>,
+}
+
+/// Walks `sys/devices`.
+pub(super) fn walk(tree: &Tree) -> Found {
+    let devices = Path::new("sys/devices");
+    let mut bridges = Vec::new();
+    for name in tree.directories(devices) {
+        if is_host_bridge(&name) {
+            bridges.push(devices.join(name));
+        } else if DEEPER.contains(&name.as_str()) {
+            find_bridges(tree, &devices.join(name), DEEPEST, &mut bridges);
+        }
+    }
+    bridges.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
+    let mut found = Found::default();
+    for bridge in bridges {
+        found.bridge(tree, &bridge);
+    }
+    found
+}
+
+/// Whether a directory name is that of a host bridge: `pci`, a domain, a bus.
+fn is_host_bridge(name: &str) -> bool {
+    let parts = name.strip_prefix("pci").and_then(|rest| rest.split_once(':'));
+    parts.is_some_and(|(domain, bus)| {
+        let hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());
+        (4..=8).contains(&domain.len()) && bus.len() == 2 && hex(domain) && hex(bus)
+    })
+}
+
+fn find_bridges(tree: &Tree, at: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    for name in tree.directories(at) {
+        if is_host_bridge(&name) {
+            found.push(at.join(name));
+        } else if depth > 1 {
+            find_bridges(tree, &at.join(name), depth - 1, found);
+        }
+    }
+}
+
+/// The address in a directory name, domain included.
+pub(super) fn address(name: &str) -> Option<Bdf> {
+    name.parse().ok().filter(|_| name.matches(':').count() == 2)
+}
+
+impl Found {
+    fn bridge(&mut self, tree: &Tree, at: &Path) {
+        let Some(name) = at.file_name().and_then(|name| name.to_str()) else { return };
+        if self.bridges.iter().any(|bridge| bridge.name == name) {
+            return;
+        }
+        let id = BridgeId(self.bridges.len());
+        self.bridges.push(HostBridge { name: name.to_owned(), numa_node: None });
+        self.children(tree, at, Parent::Bridge(id));
+        self.bridges[id.0].numa_node = self.functions.iter().find_map(|function| {
+            function.numa_node.filter(|_| function.parent == Parent::Bridge(id))
+        });
+    }
+
+    fn children(&mut self, tree: &Tree, at: &Path, parent: Parent) {
+        let names = tree.directories(at);
+        let mut functions: Vec<(Bdf, &String)> =
+            names.iter().filter_map(|name| Some((address(name)?, name))).collect();
+        functions.sort();
+        for (address, name) in functions {
+            if !self.addresses.insert(address) {
+                continue;
+            }
+            let id = FunctionId(self.functions.len());
+            let below = at.join(name);
+            let function = self.function(tree, &below, address, parent);
+            self.functions.push(function);
+            self.children(tree, &below, Parent::Function(id));
+            self.call_it_a_bridge_if_something_hangs_from_it(id);
+        }
+        for name in names.iter().filter(|name| is_host_bridge(name)) {
+            self.bridge(tree, &at.join(name));
+        }
+    }
+
+    fn call_it_a_bridge_if_something_hangs_from_it(&mut self, id: FunctionId) {
+        let has_children =
+            self.functions[id.0..].iter().any(|below| below.parent == Parent::Function(id));
+        let function = &mut self.functions[id.0];
+        let is_port = matches!(
+            function.kind,
+            Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort | Kind::OtherBridge
+        );
+        if has_children && !is_port {
+            function.kind = Kind::OtherBridge;
+            function.nvme = None;
+        }
+    }
+
+    fn function(&self, tree: &Tree, at: &Path, address: Bdf, parent: Parent) -> Function {
+        let file = |name: &str| at.join(name);
+        let id = |name: &str| tree.hex(&file(name)).and_then(|id| u16::try_from(id).ok());
+        let (vendor, class) = (id("vendor"), tree.hex(&file("class")));
+        let config = tree.bytes(&file("config")).unwrap_or_default();
+        let config = ConfigSpace(&config);
+        let driver = tree.link_name(&file("driver"));
+        let nvme = nvme::controller(tree, at);
+        let kind = match nvme {
+            Some(_) => Kind::Nvme,
+            None => {
+                let above = match parent {
+                    Parent::Bridge(_) => None,
+                    Parent::Function(id) => Some(self.functions[id.0].kind),
+                };
+                kind(class, vendor, port(config, driver.as_deref(), above))
+            }
+        };
+        Function {
+            name: nvme
+                .as_ref()
+                .and_then(|nvme| nvme.name.clone())
+                .filter(|name| self.functions.iter().all(|other| other.name != *name))
+                .unwrap_or_else(|| address.to_string()),
+            address: Some(address),
+            parent,
+            kind,
+            vendor,
+            device: id("device"),
+            class,
+            link: link(tree, at, kind, parent),
+            acs: config.acs(),
+            numa_node: tree.number(&file("numa_node")),
+            iommu_group: tree.link_name(&file("iommu_group")).and_then(|group| group.parse().ok()),
+            driver,
+            p2pmem: p2pmem(tree, &file("p2pmem")),
+            nvme,
+            lab: LabDrive::default(),
+        }
+    }
+}
+
+/// The port type, by position where configuration space cannot be read.
+///
+/// The `pcieport` driver binds to ports alone, and a port's position tells which it is: root ports
+/// lie on root buses, an upstream port hangs from a root port or downstream port, a downstream port
+/// from an upstream port (PCIe 6.0 1.3).
+fn port(config: ConfigSpace<'_>, driver: Option<&str>, above: Option<Kind>) -> PortType {
+    match (config.port_type(), above) {
+        (PortType::Unknown, _) if driver != Some("pcieport") => PortType::Unknown,
+        (PortType::Unknown, None) => PortType::RootPort,
+        (PortType::Unknown, Some(Kind::RootPort | Kind::DownstreamPort)) => PortType::UpstreamPort,
+        (PortType::Unknown, Some(Kind::UpstreamPort)) => PortType::DownstreamPort,
+        (known, _) => known,
+    }
+}
+
+fn kind(class: Option<u32>, vendor: Option<u16>, port: PortType) -> Kind {
+    let class = class.unwrap_or_default() >> 8;
+    match port {
+        PortType::RootPort => return Kind::RootPort,
+        PortType::UpstreamPort => return Kind::UpstreamPort,
+        PortType::DownstreamPort => return Kind::DownstreamPort,
+        PortType::OtherPcie | PortType::NotPcie | PortType::Unknown => {}
+    }
+    match (class, class >> 8, vendor) {
+        (CLASS_BRIDGE_PCI, _, _) => Kind::OtherBridge,
+        (CLASS_STORAGE_NVM, _, _) => Kind::Nvme,
+        (_, _, Some(VENDOR_XILINX)) | (_, BASE_CLASS_ACCELERATOR, Some(VENDOR_ALTERA)) => {
+            Kind::Fpga
+        }
+        (_, BASE_CLASS_DISPLAY, _)
+        | (_, BASE_CLASS_ACCELERATOR, Some(VENDOR_AMD | VENDOR_NVIDIA)) => Kind::Gpu,
+        (_, BASE_CLASS_NETWORK, _) => Kind::Nic,
+        _ => Kind::Other,
+    }
+}
+
+/// The link above a function; the files of a root port or downstream port describe the one below.
+fn link(tree: &Tree, at: &Path, kind: Kind, parent: Parent) -> Option<Link> {
+    let is_below_a_port = matches!(parent, Parent::Function(_));
+    if !is_below_a_port || matches!(kind, Kind::RootPort | Kind::DownstreamPort) {
+        return None;
+    }
+    let speed = |which: &str| {
+        let text = |what: &str| tree.text(&at.join(format!("{which}_link_{what}"))).ok();
+        LinkSpeed::from_sysfs(&text("speed")?, &text("width")?)
+    };
+    let link = Link { current: speed("current"), maximum: speed("max") };
+    (link.current.is_some() || link.maximum.is_some()).then_some(link)
+}
+
+fn p2pmem(tree: &Tree, at: &Path) -> Option<P2pMem> {
+    use peerlane_units::Bytes;
+    let size = tree.number(&at.join("size")).map(Bytes)?;
+    Some(P2pMem {
+        size,
+        available: tree.number(&at.join("available")).map(Bytes)?,
+        published: tree.word(&at.join("published")).as_deref() == Some("1"),
+    })
+}

@@ -1,0 +1,120 @@
+//! NVMe controllers and their namespaces.
+//!
+//! With native multipath a controller has hidden path devices (`nvme0c1n1`), and the block device a
+//! user opens is the head (`nvme0n1`) below the subsystem.
+
+use std::path::{Path, PathBuf};
+
+use super::disk;
+use super::tree::Tree;
+use crate::NvmeController;
+
+/// Where the kernel keeps NVMe subsystems.
+const SUBSYSTEMS: &str = "sys/devices/virtual/nvme-subsystem";
+
+/// Numbers in the name of an NVMe device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NvmeName {
+    /// `nvme0`
+    Controller,
+    /// `nvme0n1`
+    Namespace,
+    /// `nvme0c1n1`: the path through one controller to a namespace of a subsystem.
+    Path { subsystem: u32, namespace: u32 },
+}
+
+impl NvmeName {
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        let rest = name.strip_prefix("nvme")?;
+        let number = |text: &str| {
+            let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            plain.then(|| text.parse::<u32>().ok()).flatten()
+        };
+        let Some((front, namespace)) = rest.split_once('n') else {
+            return number(rest).map(|_| Self::Controller);
+        };
+        let namespace = number(namespace)?;
+        match front.split_once('c') {
+            None => number(front).map(|_| Self::Namespace),
+            Some((subsystem, controller)) => {
+                number(controller)?;
+                Some(Self::Path { subsystem: number(subsystem)?, namespace })
+            }
+        }
+    }
+}
+
+/// The NVMe controller of the function at `function`, when a driver is bound.
+pub(super) fn controller(tree: &Tree, function: &Path) -> Option<NvmeController> {
+    let name = tree
+        .directories(&function.join("nvme"))
+        .into_iter()
+        .find(|name| NvmeName::parse(name) == Some(NvmeName::Controller))?;
+    let at = function.join("nvme").join(&name);
+    let mut namespaces: Vec<_> = tree
+        .directories(&at)
+        .iter()
+        .filter_map(|name| block_device(tree, &at, name))
+        .filter_map(|disk| disk::namespace(tree, &disk))
+        .collect();
+    namespaces.sort_by_key(|namespace| namespace.nsid);
+    Some(NvmeController {
+        name: Some(name),
+        serial: tree.word(&at.join("serial")),
+        model: tree.word(&at.join("model")),
+        firmware: tree.word(&at.join("firmware_rev")),
+        namespaces,
+    })
+}
+
+/// The block device a user opens for the entry `name` of a controller.
+fn block_device(tree: &Tree, controller: &Path, name: &str) -> Option<PathBuf> {
+    match NvmeName::parse(name)? {
+        NvmeName::Controller => None,
+        NvmeName::Namespace => Some(controller.join(name)),
+        NvmeName::Path { subsystem, namespace } => {
+            let head = Path::new(SUBSYSTEMS)
+                .join(format!("nvme-subsys{subsystem}"))
+                .join(format!("nvme{subsystem}n{namespace}"));
+            tree.is_directory(&head).then_some(head)
+        }
+    }
+}
+
+/// Whether the block device at `disk` is a multipath head.
+pub(super) fn is_multipath_head(disk: &Path) -> bool {
+    disk.starts_with(SUBSYSTEMS)
+}
+
+/// The controllers of the subsystem of a multipath head.
+pub(super) fn controllers_of_head(tree: &Tree, head: &Path) -> Vec<PathBuf> {
+    let Some(subsystem) = head.parent() else { return Vec::new() };
+    tree.names(subsystem)
+        .unwrap_or_default()
+        .iter()
+        .filter(|name| NvmeName::parse(name) == Some(NvmeName::Controller))
+        .filter_map(|name| tree.link(&subsystem.join(name)).ok()?)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart() {
+        for (name, expected) in [
+            ("nvme0", Some(NvmeName::Controller)),
+            ("nvme12n3", Some(NvmeName::Namespace)),
+            ("nvme1c0n2", Some(NvmeName::Path { subsystem: 1, namespace: 2 })),
+            ("nvme", None),
+            ("nvme0n1p1", None),
+            ("nvme0n", None),
+            ("nvmec0n1", None),
+            ("nvme+1", None),
+            ("ng0n1", None),
+        ] {
+            assert_eq!(NvmeName::parse(name), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Drives of a machine and the images behind them; everything that can be refused before boot is.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use peerlane_fabric::{Fabric, FunctionId, Kind, Namespace};
+use peerlane_units::Bytes;
+
+use crate::LabError;
+
+/// An NVMe drive with what lies behind it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Drive {
+    /// The function of the machine.
+    pub(crate) function: FunctionId,
+    /// Name and serial number.
+    pub(crate) name: String,
+    /// Its namespace; `None` for a controller that only lends memory.
+    pub(crate) namespace: Option<Backing>,
+}
+
+/// A namespace and its image.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Backing {
+    /// Different for every drive of the machine: QEMU's trace names commands by it alone.
+    pub(crate) nsid: u32,
+    /// Raw image.
+    pub(crate) image: PathBuf,
+    /// Whether the image is thrown away after the run.
+    pub(crate) is_scratch: bool,
+    /// Logical block size.
+    pub(crate) logical_block: Bytes,
+    /// Physical block size.
+    pub(crate) physical_block: Bytes,
+}
+
+/// Pairs each drive with its image: a named one, else a sparse one in `scratch`.
+pub(crate) fn prepare(
+    machine: &Fabric,
+    images: &[(String, PathBuf)],
+    scratch: &Path,
+) -> Result<Vec<Drive>, LabError> {
+    let functions: Vec<_> =
+        machine.iter().filter(|(_, function)| function.kind == Kind::Nvme).collect();
+    for (position, (name, image)) in images.iter().enumerate() {
+        let bad = |reason: String| LabError::BadDrive {
+            drive: name.clone(),
+            image: image.clone(),
+            reason,
+        };
+        if !functions.iter().any(|(_, function)| &function.name == name) {
+            let known: Vec<_> =
+                functions.iter().map(|(_, function)| function.name.as_str()).collect();
+            return Err(bad(format!(
+                "machine {} has no such drive, it has: {}",
+                machine.name,
+                known.join(", ")
+            )));
+        }
+        if images[..position].iter().any(|(earlier, _)| earlier == name) {
+            return Err(bad("the drive is given twice".to_owned()));
+        }
+    }
+    let mut drives = Vec::new();
+    for (id, function) in functions {
+        check_name(machine, &function.name)?;
+        let image = images.iter().find(|(name, _)| *name == function.name).map(|(_, path)| path);
+        let namespaces =
+            function.nvme.as_ref().map(|nvme| nvme.namespaces.as_slice()).unwrap_or_default();
+        let namespace = match (namespaces, image) {
+            ([], None) => None,
+            ([], Some(image)) => Some(named(
+                &function.name,
+                image,
+                &Namespace {
+                    name: None,
+                    nsid: None,
+                    size: Bytes::ZERO,
+                    limits: peerlane_fabric::QueueLimits::default(),
+                    partitions: Vec::new(),
+                },
+            )?),
+            ([namespace], Some(image)) => Some(named(&function.name, image, namespace)?),
+            ([namespace], None) => Some(scratch_image(&function.name, namespace, scratch)?),
+            _ => {
+                return Err(LabError::NotEmulated {
+                    machine: machine.name.clone(),
+                    function: function.name.clone(),
+                    reason: "the lab gives a drive one namespace".to_owned(),
+                });
+            }
+        };
+        drives.push(Drive { function: id, name: function.name.clone(), namespace });
+    }
+    number_namespaces(&mut drives);
+    Ok(drives)
+}
+
+fn number_namespaces(drives: &mut [Drive]) {
+    for (nsid, backing) in (1..).zip(drives.iter_mut().filter_map(|drive| drive.namespace.as_mut()))
+    {
+        backing.nsid = nsid;
+    }
+}
+
+/// The name becomes the serial number: 20 printable characters (NVMe base specification, Identify
+/// Controller, SN), and a file name in the guest.
+fn check_name(machine: &Fabric, name: &str) -> Result<(), LabError> {
+    const LONGEST: usize = 20;
+    let fits = (1..=LONGEST).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c))
+        && !name.starts_with('.');
+    if fits {
+        return Ok(());
+    }
+    Err(LabError::NotEmulated {
+        machine: machine.name.clone(),
+        function: name.to_owned(),
+        reason: format!(
+            "a drive's name becomes its serial: at most {LONGEST} letters, digits, -_.:"
+        ),
+    })
+}
+
+fn named(drive: &str, image: &Path, namespace: &Namespace) -> Result<Backing, LabError> {
+    let bad = |reason: String| LabError::BadDrive {
+        drive: drive.to_owned(),
+        image: image.to_owned(),
+        reason,
+    };
+    let path = image.canonicalize().map_err(|error| bad(error.to_string()))?;
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .map_err(|error| bad(format!("not readable and writable: {error}")))?;
+    let size = size_of(&file).map_err(|error| bad(error.to_string()))?;
+    let block = namespace.limits.logical_block;
+    if size == Bytes::ZERO || !size.is_multiple_of(block) {
+        return Err(bad(format!(
+            "its size of {} bytes is no whole number of blocks of {} bytes",
+            size.0, block.0
+        )));
+    }
+    Ok(backing(path, false, namespace))
+}
+
+/// Size of a file or a block device.
+fn size_of(file: &File) -> std::io::Result<Bytes> {
+    use std::io::{Seek, SeekFrom};
+    let mut file = file;
+    file.seek(SeekFrom::End(0)).map(Bytes)
+}
+
+fn scratch_image(drive: &str, namespace: &Namespace, folder: &Path) -> Result<Backing, LabError> {
+    let path = folder.join(format!("scratch-{}.img", drive.replace(':', "_")));
+    let bad = |reason: &str| LabError::BadDrive {
+        drive: drive.to_owned(),
+        image: path.clone(),
+        reason: reason.to_owned(),
+    };
+    if namespace.size == Bytes::ZERO
+        || !namespace.size.is_multiple_of(namespace.limits.logical_block)
+    {
+        return Err(bad("the machine gives a size that is no whole number of blocks"));
+    }
+    let create = || -> std::io::Result<()> { File::create_new(&path)?.set_len(namespace.size.0) };
+    create().map_err(LabError::io("create scratch image", &path))?;
+    Ok(backing(path, true, namespace))
+}
+
+fn backing(image: PathBuf, is_scratch: bool, namespace: &Namespace) -> Backing {
+    Backing {
+        nsid: 0,
+        image,
+        is_scratch,
+        logical_block: namespace.limits.logical_block,
+        physical_block: namespace.limits.physical_block,
+    }
+}

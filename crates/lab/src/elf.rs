@@ -1,0 +1,93 @@
+//! The little of ELF that packing a program for the guest needs; 64-bit little-endian only.
+
+const PROGRAM_HEADER_LOAD: u32 = 1;
+const PROGRAM_HEADER_INTERPRETER: u32 = 3;
+
+struct Segment {
+    kind: u32,
+    offset: usize,
+    length: usize,
+}
+
+/// Path of the dynamic loader that the program asks for; `None` for a static program or no ELF.
+pub(crate) fn interpreter(image: &[u8]) -> Option<String> {
+    let segment =
+        segments(image).into_iter().find(|segment| segment.kind == PROGRAM_HEADER_INTERPRETER)?;
+    let text = image.get(segment.offset..segment.offset.checked_add(segment.length)?)?;
+    let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+    String::from_utf8(text[..end].to_vec()).ok()
+}
+
+/// The program without what lies behind its last loaded segment: section headers, symbols, debug
+/// information. Returned unchanged when it is no ELF.
+pub(crate) fn loadable_part(mut image: Vec<u8>) -> Vec<u8> {
+    const SECTION_FIELDS: [std::ops::Range<usize>; 2] = [0x28..0x30, 0x3a..0x40];
+    let end = segments(&image)
+        .iter()
+        .filter(|segment| segment.kind == PROGRAM_HEADER_LOAD)
+        .filter_map(|segment| segment.offset.checked_add(segment.length))
+        .max();
+    if let Some(end) = end.filter(|&end| end >= 0x40 && end < image.len()) {
+        image.truncate(end);
+        for field in SECTION_FIELDS {
+            image[field].fill(0);
+        }
+    }
+    image
+}
+
+fn segments(image: &[u8]) -> Vec<Segment> {
+    const MAGIC_64_LITTLE: &[u8] = b"\x7fELF\x02\x01";
+    if !image.starts_with(MAGIC_64_LITTLE) {
+        return Vec::new();
+    }
+    let parse = || {
+        let table = number(image, 0x20, 8)?;
+        let entry = number(image, 0x36, 2)?;
+        let count = number(image, 0x38, 2)?;
+        (0..count)
+            .map(|index| {
+                let base = table.checked_add(index.checked_mul(entry)?)?;
+                Some(Segment {
+                    kind: u32::try_from(number(image, base, 4)?).ok()?,
+                    offset: number(image, base.checked_add(8)?, 8)?,
+                    length: number(image, base.checked_add(32)?, 8)?,
+                })
+            })
+            .collect::<Option<Vec<_>>>()
+    };
+    parse().unwrap_or_default()
+}
+
+/// A little-endian number of `length` bytes.
+fn number(image: &[u8], offset: usize, length: usize) -> Option<usize> {
+    let bytes = image.get(offset..offset.checked_add(length)?)?;
+    let value = bytes.iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte));
+    usize::try_from(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn this_test_program_shrinks_and_keeps_its_interpreter() {
+        let image = std::fs::read("/proc/self/exe").expect("own program");
+        let loader = interpreter(&image);
+        let small = loadable_part(image.clone());
+        assert!(small.len() < image.len());
+        assert_eq!(interpreter(&small), loader);
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_programs_do_not_panic(mut tail: Vec<u8>) {
+            let mut image = b"\x7fELF\x02\x01".to_vec();
+            image.append(&mut tail);
+            let _ = interpreter(&image);
+            let _ = loadable_part(image);
+        }
+    }
+}

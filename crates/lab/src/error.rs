@@ -1,0 +1,160 @@
+//! What can go wrong before, during and after a lab run.
+
+use std::io;
+use std::path::PathBuf;
+
+use peerlane_units::Nanos;
+
+/// Why a lab run did not end with an exit status of its command.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// A program that the lab runs on the host is not there.
+    #[error("cannot find `{program}`: {searched}")]
+    MissingTool {
+        /// Name of the program.
+        program: String,
+        /// Where it was looked for, or why what was found does not do.
+        searched: String,
+        /// Debian and Ubuntu package that holds it.
+        package: &'static str,
+    },
+    /// No kernel with peer-to-peer DMA that could be read.
+    #[error("cannot find a kernel with CONFIG_PCI_P2PDMA=y: {searched}")]
+    MissingKernel {
+        /// Each place with what was found there.
+        searched: String,
+    },
+    /// A file that is not a bootable kernel image.
+    #[error("cannot boot {}: {reason}", path.display())]
+    NotAKernel {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A module that the guest needs is neither built in nor beside the kernel.
+    #[error("cannot load kernel module `{module}` in the guest: {reason}")]
+    MissingModule {
+        /// Module name.
+        module: String,
+        /// What was looked at.
+        reason: String,
+    },
+    /// The machine holds what this QEMU cannot emulate.
+    #[error("cannot emulate {function} of machine {machine}: {reason}")]
+    NotEmulated {
+        /// Name of the machine.
+        machine: String,
+        /// Name of the function or other part.
+        function: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A drive image that does not fit the machine.
+    #[error("cannot use {} as drive `{drive}`: {reason}", image.display())]
+    BadDrive {
+        /// Name of the drive.
+        drive: String,
+        /// The image.
+        image: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// A file operation on the host failed.
+    #[error("cannot {action}: {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A system call on the host that concerns no file failed.
+    #[error("cannot {action}")]
+    Os {
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The guest ended without an exit status of the command.
+    #[error("guest ended without running the command to its end: {reason}\n{console}")]
+    GuestDied {
+        /// What is known.
+        reason: String,
+        /// Last lines of the guest's console, indented.
+        console: String,
+    },
+    /// The guest's init could not do its part.
+    #[error("guest could not run the command: {reason}\n{console}")]
+    GuestFailed {
+        /// What the guest said.
+        reason: String,
+        /// Last lines of the guest's console, indented.
+        console: String,
+    },
+    /// The run did not end in time.
+    #[error("lab run did not end within {limit}\n{console}")]
+    TimedOut {
+        /// The deadline of the whole run.
+        limit: Nanos,
+        /// Last lines of the guest's console, indented.
+        console: String,
+    },
+    /// The caller asked to stop.
+    #[error("lab run was interrupted")]
+    Interrupted,
+    /// The recorder saw no window: nothing can be said about DMA.
+    #[error("cannot account for DMA in {}: {reason}", path.display())]
+    Recorder {
+        /// The trace.
+        path: PathBuf,
+        /// What is missing.
+        reason: String,
+    },
+}
+
+impl LabError {
+    /// A command or an action that helps, when there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::MissingTool { package, .. } => Some(format!("apt-get install {package}")),
+            Self::MissingKernel { .. } => Some(
+                "run ./demo, which fetches one without installing it, or name one with \
+                 PEERLANE_KERNEL=/path/to/vmlinuz"
+                    .to_owned(),
+            ),
+            Self::MissingModule { .. } => Some(
+                "use a kernel with its modules beside it, such as the one ./demo fetches"
+                    .to_owned(),
+            ),
+            Self::TimedOut { .. } => {
+                Some("give the run more time, or look at its console".to_owned())
+            }
+            Self::BadDrive { .. } => Some(
+                "make an image with `truncate -s SIZE FILE`, and name a drive of the machine"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+
+    /// Wraps an error of a file operation.
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// Wraps an error of a system call.
+    pub(crate) fn os<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Os { action, source: source.into() }
+    }
+}

@@ -1,0 +1,68 @@
+//! Opening virtio-serial ports by name, and waiting for device files to appear.
+
+use std::fs::{self, File};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
+
+use crate::protocol::Port;
+
+/// Opens a port for writing, once the kernel has made it.
+pub(super) fn open(port: Port, deadline: Instant) -> io::Result<File> {
+    let mut changes = Changes::of_devices()?;
+    loop {
+        if let Some(path) = find(port) {
+            return File::options().write(true).open(path);
+        }
+        if !changes.wait(deadline)? {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the port did not appear"));
+        }
+    }
+}
+
+/// Device file of a port.
+fn find(port: Port) -> Option<PathBuf> {
+    fs::read_dir("/sys/class/virtio-ports").ok()?.flatten().find_map(|entry| {
+        let name = fs::read_to_string(entry.path().join("name")).ok()?;
+        let device = Path::new("/dev").join(entry.file_name());
+        (name.trim() == port.name() && device.exists()).then_some(device)
+    })
+}
+
+/// Changes of the folder of device files.
+pub(super) struct Changes {
+    watch: OwnedFd,
+}
+
+impl Changes {
+    /// Longest pause between two looks: what is looked at in `/sys` makes no events here.
+    const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+    pub(super) fn of_devices() -> io::Result<Self> {
+        let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        inotify::add_watch(&watch, "/dev", inotify::WatchFlags::CREATE)?;
+        Ok(Self { watch })
+    }
+
+    /// Waits for a change or a short while; `false` once the deadline has passed.
+    pub(super) fn wait(&mut self, deadline: Instant) -> io::Result<bool> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        let timeout = Timespec::try_from(left.min(Self::LOOK_AGAIN)).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(&self.watch, PollFlags::IN)], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(&self.watch, &mut buffer);
+        while events.next().is_ok() {}
+        Ok(true)
+    }
+}

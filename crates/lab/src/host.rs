@@ -1,0 +1,277 @@
+//! One lab run on the host: prepare, boot, pass streams on, collect what came back.
+//!
+//! Everything the run makes lies in one temporary folder that goes away with it. QEMU never outlives
+//! the run: it is killed on every way out, and by the kernel when this process dies.
+
+mod out;
+mod process;
+mod session;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use peerlane_fabric::{Fabric, IommuMode};
+use peerlane_units::Nanos;
+
+use crate::drives::{self, Drive};
+use crate::protocol::{ExpectedDrive, Job, Port};
+use crate::recorder::{self, DmaReport};
+use crate::tools::{self, QemuFeatures};
+use crate::{KernelImage, LabError, initramfs, machine, modules};
+use process::Qemu;
+use session::{Ended, Session};
+
+/// What to boot and what to run in it.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The machine.
+    pub machine: Fabric,
+    /// Raw images by drive name; the other drives get an empty image for this run.
+    pub drives: Vec<(String, PathBuf)>,
+    /// Where to write the DMA report, which is recorded only then.
+    pub dma: Option<PathBuf>,
+    /// Folder that receives what the command leaves in `$OUT`.
+    pub out: Option<PathBuf>,
+    /// Program and arguments; arguments of the program itself when its first word is no program of
+    /// the guest. Ignored for a shell.
+    pub command: Vec<OsString>,
+    /// An interactive shell on this terminal in place of the command.
+    pub shell: bool,
+    /// What to boot, from [`crate::find_kernel`].
+    pub kernel: KernelImage,
+    /// What boots it, from [`crate::find_qemu`].
+    pub qemu: PathBuf,
+    /// The running program, which is also what runs in the guest.
+    pub program: PathBuf,
+    /// Deadline of the whole run.
+    pub timeout: Nanos,
+    /// Where to keep the guest's console.
+    pub console: Option<PathBuf>,
+    /// Set from elsewhere to end the run within a quarter of a second.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+impl Options {
+    /// Deadline of a run when nothing else is asked for.
+    pub const DEFAULT_TIMEOUT: Nanos = Nanos::seconds(600);
+}
+
+/// How the command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Its exit status; 128 plus the signal's number when a signal ended it.
+    pub status: i32,
+    /// Where payload went, when [`Options::dma`] asked for it.
+    pub dma: Option<DmaReport>,
+}
+
+/// File names in the run's folder.
+const CONSOLE: &str = "console.log";
+const INITRAMFS: &str = "initramfs.cpio";
+const EVENTS: &str = "trace.events";
+const TRACE: &str = "trace.log";
+
+/// Boots the machine, runs the command in it and waits for its end.
+///
+/// The command's output goes to `stdout` and `stderr` byte for byte as it comes.
+///
+/// # Errors
+/// Any [`LabError`]; a command that ends with a status, whatever it is, is none.
+pub fn run(
+    options: &Options,
+    stdout: &mut (dyn Write + Send),
+    stderr: &mut (dyn Write + Send),
+) -> Result<Outcome, LabError> {
+    let deadline = Instant::now() + Duration::from(options.timeout);
+    if options.command.is_empty() && !options.shell {
+        return Err(LabError::Usage("no command was given to run in the lab".to_owned()));
+    }
+    let folder = tempfile::Builder::new()
+        .prefix("peerlane-lab-")
+        .tempdir()
+        .map_err(LabError::io("create a folder in", std::env::temp_dir()))?;
+    let folder = folder.path();
+    let drives = drives::prepare(&options.machine, &options.drives, folder)?;
+    let arguments = prepare(options, &drives, folder)?;
+    tracing::debug!(qemu = %options.qemu.display(), ?arguments, "boot");
+
+    let mut session = Session::listen(folder)?;
+    let mut qemu = Qemu::start(&options.qemu, &arguments, folder, options.shell)?;
+    let ended = session.serve(&mut qemu, deadline, &options.interrupt, stdout, stderr);
+    drop(qemu);
+    keep_console(options, folder)?;
+    let status = status_of(ended?, options, folder)?;
+    if let Some(target) = &options.out {
+        out::unpack(&session.results, target)?;
+    }
+    let dma = match &options.dma {
+        Some(target) => Some(report(options, &drives, &session, folder, target)?),
+        None => None,
+    };
+    Ok(Outcome { status, dma })
+}
+
+/// Writes what QEMU boots from and returns its arguments.
+fn prepare(options: &Options, drives: &[Drive], folder: &Path) -> Result<Vec<String>, LabError> {
+    const LONGEST_DRIVE_WAIT: u64 = 120;
+    let features = QemuFeatures::ask(&options.qemu)?;
+    let virtual_machine = machine::build(&options.machine, drives, &options.kernel, features)?;
+    let modules = modules::needed(&options.kernel)?;
+    let job = Job {
+        command: options.command.clone(),
+        shell: options.shell,
+        drives: drives
+            .iter()
+            .map(|drive| ExpectedDrive {
+                name: drive.name.clone(),
+                namespace: drive.namespace.is_some(),
+            })
+            .collect(),
+        modules: modules.iter().map(|module| module.file_name.clone()).collect(),
+        drive_wait_seconds: LONGEST_DRIVE_WAIT.min(options.timeout.0 / 1_000_000_000),
+    };
+    let content = initramfs::Content {
+        program: &options.program,
+        busybox: &tools::find_busybox()?,
+        modules: &modules,
+        job: &job,
+    };
+    initramfs::write(&content, &folder.join(INITRAMFS))?;
+
+    let mut arguments = virtual_machine.arguments;
+    let mut add = |words: [&str; 2]| arguments.extend(words.map(str::to_owned));
+    let image = options.kernel.image.to_str().ok_or_else(|| LabError::NotAKernel {
+        path: options.kernel.image.clone(),
+        reason: "its path is not UTF-8".to_owned(),
+    })?;
+    add(["-kernel", image]);
+    add(["-initrd", INITRAMFS]);
+    add(["-append", &virtual_machine.kernel_parameters.join(" ")]);
+    let console = if options.shell {
+        format!("stdio,id=console,signal=off,logfile={CONSOLE}")
+    } else {
+        format!("file,id=console,path={CONSOLE}")
+    };
+    add(["-chardev", &console]);
+    add(["-serial", "chardev:console"]);
+    if options.dma.is_some() {
+        let events = folder.join(EVENTS);
+        let list: String = recorder::EVENTS.iter().map(|event| format!("{event}\n")).collect();
+        fs::write(&events, list).map_err(LabError::io("write", &events))?;
+        add(["-D", TRACE]);
+        add(["-trace", &format!("events={EVENTS}")]);
+    }
+    Ok(arguments)
+}
+
+fn keep_console(options: &Options, folder: &Path) -> Result<(), LabError> {
+    let Some(target) = &options.console else { return Ok(()) };
+    let console = fs::read(folder.join(CONSOLE)).unwrap_or_default();
+    fs::write(target, console).map_err(LabError::io("write the console to", target))
+}
+
+/// The exit status, or why there is none.
+fn status_of(ended: Ended, options: &Options, folder: &Path) -> Result<i32, LabError> {
+    let console = || tail(&fs::read(folder.join(CONSOLE)).unwrap_or_default());
+    match ended {
+        Ended::Exited(status) => Ok(status),
+        Ended::Failed(reason) => Err(LabError::GuestFailed { reason, console: console() }),
+        Ended::Died(reason) => Err(LabError::GuestDied { reason, console: console() }),
+        Ended::TimedOut => Err(LabError::TimedOut { limit: options.timeout, console: console() }),
+        Ended::Interrupted => Err(LabError::Interrupted),
+    }
+}
+
+/// The last lines of the console, indented, without control characters; before them the line in
+/// which the kernel says why it gave up, which a long trace may have followed.
+fn tail(console: &[u8]) -> String {
+    const LINES: usize = 20;
+    const LAST_WORDS: &str = "Kernel panic";
+    let text = String::from_utf8_lossy(console);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    if lines.is_empty() {
+        return "  (the console is empty)".to_owned();
+    }
+    let (before, last) = lines.split_at(lines.len().saturating_sub(LINES));
+    let panic = before.iter().find(|line| line.contains(LAST_WORDS));
+    let shown = panic.into_iter().chain(last).map(|line| {
+        let plain: String = line.chars().filter(|c| !c.is_control()).collect();
+        format!("  console: {plain}")
+    });
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+/// Reads the trace and writes the report.
+fn report(
+    options: &Options,
+    drives: &[Drive],
+    session: &Session,
+    folder: &Path,
+    target: &Path,
+) -> Result<DmaReport, LabError> {
+    let path = folder.join(TRACE);
+    let boot = options.machine.lab.clone().unwrap_or_default();
+    let machine = recorder::Machine {
+        memory: boot.memory,
+        is_translating: options.machine.iommu == IommuMode::Translating
+            || session.controllers.iter().any(|controller| controller.translated),
+        drives: drives
+            .iter()
+            .filter_map(|drive| Some((drive.namespace.as_ref()?.nsid, drive.name.clone())))
+            .collect(),
+        addresses: session
+            .controllers
+            .iter()
+            .map(|controller| (without_domain(&controller.address), controller.name.clone()))
+            .collect(),
+    };
+    let trace = fs::File::open(&path).map_err(LabError::io("read the trace", &path))?;
+    let report = recorder::read(std::io::BufReader::with_capacity(1 << 20, trace), &machine)
+        .map_err(|error| LabError::Recorder { path, reason: error.to_string() })?;
+    out::write_json(&report, target)?;
+    Ok(report)
+}
+
+/// `04:00.0` for `0000:04:00.0`.
+fn without_domain(address: &str) -> String {
+    match address.split_once(':') {
+        Some((_, rest)) if rest.contains(':') => rest.to_owned(),
+        _ => address.to_owned(),
+    }
+}
+
+/// Path of a port's socket.
+fn socket(folder: &Path, port: Port) -> PathBuf {
+    folder.join(port.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_holds_the_last_lines_without_control_characters() {
+        let console: String = (0..50).map(|n| format!("\x1b[31mline {n}\r\n\n")).collect();
+        let tail = tail(console.as_bytes());
+        assert_eq!(tail.lines().count(), 20);
+        assert!(tail.ends_with("line 49") && !tail.contains('\x1b'), "{tail}");
+    }
+
+    #[test]
+    fn the_tail_keeps_the_reason_of_a_panic() {
+        let trace = "trace\n".repeat(100);
+        let tail = tail(format!("boot\nKernel panic - not syncing: no init\n{trace}").as_bytes());
+        assert!(tail.starts_with("  console: Kernel panic - not syncing: no init\n"), "{tail}");
+    }
+
+    #[test]
+    fn a_domain_is_cut_only_where_there_is_one() {
+        assert_eq!(without_domain("0000:04:00.0"), "04:00.0");
+        assert_eq!(without_domain("04:00.0"), "04:00.0");
+    }
+}

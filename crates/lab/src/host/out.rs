@@ -1,0 +1,90 @@
+//! What a run leaves on the host: the command's files and the DMA report.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::LabError;
+
+/// Unpacks the guest's archive into `target`, and nowhere else.
+///
+/// Only files, folders and symbolic links are taken: a guest cannot make device files here.
+pub(super) fn unpack(archive: &Path, target: &Path) -> Result<(), LabError> {
+    fs::create_dir_all(target).map_err(LabError::io("create", target))?;
+    let unpack = || -> io::Result<()> {
+        let mut archive = tar::Archive::new(io::BufReader::new(File::open(archive)?));
+        for entry in archive.entries()? {
+            let mut entry = entry?;
+            let kind = entry.header().entry_type();
+            if !(kind.is_file() || kind.is_dir() || kind.is_symlink()) {
+                continue;
+            }
+            if !entry.unpack_in(target)? {
+                let path = entry.path()?.display().to_string();
+                let text = format!("the guest sent a path outside it: {path}");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+        }
+        Ok(())
+    };
+    unpack().map_err(LabError::io("unpack the command's files into", target))
+}
+
+/// Writes `value` in full or not at all.
+pub(super) fn write_json(value: &impl Serialize, target: &Path) -> Result<(), LabError> {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let write = || -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        serde_json::to_writer_pretty(&mut file, value)?;
+        file.write_all(b"\n")?;
+        file.as_file().sync_all()?;
+        file.persist(target).map_err(|error| error.error)?;
+        Ok(())
+    };
+    write().map_err(LabError::io("write", target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_outside_the_folder_is_refused() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut header = tar::Header::new_gnu();
+        let name = b"../escaped";
+        header.as_gnu_mut().expect("gnu").name[..name.len()].copy_from_slice(name);
+        header.set_size(1);
+        header.set_mode(0o644);
+        header.set_entry_type(tar::EntryType::Regular);
+        header.set_cksum();
+        let mut builder = tar::Builder::new(Vec::new());
+        builder.append(&header, &b"x"[..]).expect("entry");
+        let archive = folder.path().join("a.tar");
+        fs::write(&archive, builder.into_inner().expect("archive")).expect("write");
+        let target = folder.path().join("inner");
+        assert!(unpack(&archive, &target).is_err());
+        assert!(!folder.path().join("escaped").exists());
+    }
+
+    #[test]
+    fn a_link_out_of_the_folder_is_not_written_through() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut builder = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        builder.append_link(&mut header, "door", folder.path()).expect("link");
+        let mut header = tar::Header::new_gnu();
+        header.set_size(1);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, "door/escaped", &b"x"[..]).expect("file");
+        let archive = folder.path().join("a.tar");
+        fs::write(&archive, builder.into_inner().expect("archive")).expect("write");
+        assert!(unpack(&archive, &folder.path().join("inner")).is_err());
+        assert!(!folder.path().join("escaped").exists());
+    }
+}

@@ -1,0 +1,303 @@
+//! A fabric as QEMU arguments and kernel parameters.
+//!
+//! Every function gets an explicit place (slot and function number), so that kernel parameters can
+//! name it by its path. What QEMU cannot emulate is refused, never left out, except for functions
+//! that are neither bridge nor endpoint of interest (the host bridge's own functions), which QEMU has
+//! in its own form. Bus numbers are the firmware's.
+
+mod acs;
+mod place;
+
+use peerlane_fabric::{Acs, Fabric, Function, FunctionId, IommuMode, Kind, LabBoot, Parent};
+
+use crate::drives::{Backing, Drive};
+use crate::protocol::Port;
+use crate::tools::QemuFeatures;
+use crate::{KernelImage, LabError};
+use place::Place;
+
+/// What a machine becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VirtualMachine {
+    /// Arguments of QEMU, without kernel, console and sockets' folder.
+    pub(crate) arguments: Vec<String>,
+    /// Parameters of the guest's kernel.
+    pub(crate) kernel_parameters: Vec<String>,
+}
+
+/// Slot of the ports' controller on the root bus, out of the way of the machine's functions.
+pub(crate) const PORTS_SLOT: u8 = 0x1d;
+
+/// Says whether the lab can boot a machine, without booting it.
+///
+/// # Errors
+/// [`LabError::NotEmulated`] or [`LabError::Usage`] with the first thing that stands in the way.
+pub fn can_boot(machine: &Fabric) -> Result<(), LabError> {
+    let newest = KernelImage {
+        image: std::path::PathBuf::new(),
+        release: u32::MAX.to_string(),
+        modules: None,
+    };
+    build(machine, &[], &newest, QemuFeatures::default()).map(drop)
+}
+
+/// Turns `machine` into QEMU arguments.
+pub(crate) fn build(
+    machine: &Fabric,
+    drives: &[Drive],
+    kernel: &KernelImage,
+    features: QemuFeatures,
+) -> Result<VirtualMachine, LabError> {
+    let boot = machine.lab.clone().unwrap_or_default();
+    let places = place::all(machine)?;
+    let mut arguments = base(machine, &boot)?;
+    for index in 1..machine.bridges.len() {
+        let bus = place::bridge_bus_number(index, machine)?;
+        device(
+            &mut arguments,
+            format!(
+                "pxb-pcie,id={},bus=pcie.0,addr={:02x}.0,bus_nr={bus}",
+                place::bridge_bus(index),
+                place::bridge_slot(index)
+            ),
+        );
+    }
+    for (id, function) in machine.iter() {
+        match function.kind {
+            Kind::Other => {}
+            Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort => {
+                let port = port(machine, id, &places, features)?;
+                device(&mut arguments, port);
+            }
+            Kind::Nvme => {
+                let drive = drives.iter().find(|drive| drive.function == id);
+                nvme(machine, function, &places[id.0], drive, features, &mut arguments)?;
+            }
+            Kind::OtherBridge | Kind::Gpu | Kind::Fpga | Kind::Nic => {
+                return Err(refuse(
+                    machine,
+                    function,
+                    "QEMU has no emulation of it that the lab uses",
+                ));
+            }
+        }
+    }
+    ports(&mut arguments);
+    let kernel_parameters = kernel_parameters(machine, &boot, &places, kernel)?;
+    Ok(VirtualMachine { arguments, kernel_parameters })
+}
+
+fn base(machine: &Fabric, boot: &LabBoot) -> Result<Vec<String>, LabError> {
+    let usage =
+        |what: &str| LabError::Usage(format!("cannot boot machine {}: {what}", machine.name));
+    let mebibytes = boot.memory.0 >> 20;
+    if boot.memory.0 % (1 << 20) != 0 || mebibytes < 128 {
+        return Err(usage("guest memory must be whole MiB, at least 128"));
+    }
+    if boot.cpus == 0 || boot.cpus > 64 {
+        return Err(usage("virtual CPUs must be 1 to 64"));
+    }
+    let has_iommu = has_iommu(machine);
+    // Virtual CPUs take turns: run at once (`thread=multi`), QEMU 7.2 sometimes executes a breakpoint
+    // that the kernel's code patching has already taken back, and the guest dies of it. Booting is
+    // about a second slower.
+    let mut arguments: Vec<String> = [
+        "-machine",
+        if has_iommu { "q35,kernel-irqchip=split" } else { "q35" },
+        "-accel",
+        "tcg,thread=single",
+        "-cpu",
+        &boot.cpu,
+        "-smp",
+        &boot.cpus.to_string(),
+        "-m",
+        &format!("{mebibytes}M"),
+        "-no-user-config",
+        "-nodefaults",
+        "-display",
+        "none",
+        "-no-reboot",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    if has_iommu {
+        device(&mut arguments, "intel-iommu,intremap=off".to_owned());
+    }
+    Ok(arguments)
+}
+
+fn has_iommu(machine: &Fabric) -> bool {
+    matches!(machine.iommu, IommuMode::Passthrough | IommuMode::Translating)
+}
+
+fn device(arguments: &mut Vec<String>, device: String) {
+    arguments.extend(["-device".to_owned(), device]);
+}
+
+/// Doubles commas, which separate options in QEMU's syntax.
+fn escape(text: &str) -> String {
+    text.replace(',', ",,")
+}
+
+fn refuse(machine: &Fabric, function: &Function, reason: &str) -> LabError {
+    LabError::NotEmulated {
+        machine: machine.name.clone(),
+        function: function.name.clone(),
+        reason: reason.to_owned(),
+    }
+}
+
+/// A port of the root complex or of a switch.
+///
+/// QEMU's switch ports have no ACS; its root port has, and works in a downstream port's place.
+fn port(
+    machine: &Fabric,
+    id: FunctionId,
+    places: &[Place],
+    features: QemuFeatures,
+) -> Result<String, LabError> {
+    let function = machine.function(id);
+    let above = match function.parent {
+        Parent::Bridge(_) => None,
+        Parent::Function(parent) => Some(machine.function(parent).kind),
+    };
+    let place = &places[id.0];
+    let model = match (function.kind, above) {
+        (Kind::RootPort, None) => "pcie-root-port",
+        (Kind::UpstreamPort, Some(Kind::RootPort | Kind::DownstreamPort)) => "x3130-upstream",
+        (Kind::DownstreamPort, Some(Kind::UpstreamPort)) => match function.acs {
+            Acs::Present { .. } => "pcie-root-port",
+            Acs::Absent | Acs::Unknown => "xio3130-downstream",
+        },
+        _ => return Err(refuse(machine, function, "a port of this kind cannot hang there")),
+    };
+    let mut text = format!("{model},id={},{}", place.id(), place.options());
+    if function.kind == Kind::UpstreamPort {
+        if matches!(function.acs, Acs::Present { .. }) {
+            return Err(refuse(machine, function, "QEMU's upstream port has no ACS"));
+        }
+        return Ok(text);
+    }
+    // Slot and chassis number together must be unique; position in the list is.
+    let number = id.0 + 1;
+    if number > usize::from(u8::MAX) {
+        return Err(refuse(machine, function, "the lab numbers at most 255 functions"));
+    }
+    text.push_str(&format!(",slot={number},chassis={number}"));
+    if function.kind == Kind::RootPort
+        && function.acs == Acs::Absent
+        && features.root_port_disable_acs
+    {
+        text.push_str(",disable-acs=on");
+    }
+    Ok(text)
+}
+
+fn nvme(
+    machine: &Fabric,
+    function: &Function,
+    place: &Place,
+    drive: Option<&Drive>,
+    features: QemuFeatures,
+    arguments: &mut Vec<String>,
+) -> Result<(), LabError> {
+    let mut text =
+        format!("nvme,id={},{},serial={}", place.id(), place.options(), escape(&function.name));
+    if let Some(memory) = function.p2pmem {
+        if !memory.size.0.is_power_of_two() || memory.size.0 < 1 << 20 {
+            return Err(refuse(machine, function, "a CMB is a power of two, at least 1 MiB"));
+        }
+        text.push_str(&format!(",cmb_size_mb={}", memory.size.0 >> 20));
+    }
+    if let Some(mdts) = function.lab.mdts {
+        text.push_str(&format!(",mdts={mdts}"));
+    }
+    if features.nvme_bounce_buffer {
+        // With the default of 4096 bytes peer-to-peer transfers wait for each other.
+        text.push_str(",x-max-bounce-buffer-size=16M");
+    }
+    device(arguments, text);
+    if let Some(backing) = drive.and_then(|drive| drive.namespace.as_ref()) {
+        namespace(function, place, backing, arguments)?;
+    }
+    Ok(())
+}
+
+fn namespace(
+    function: &Function,
+    place: &Place,
+    backing: &Backing,
+    arguments: &mut Vec<String>,
+) -> Result<(), LabError> {
+    let image = backing.image.to_str().ok_or_else(|| LabError::BadDrive {
+        drive: function.name.clone(),
+        image: backing.image.clone(),
+        reason: "its path is not UTF-8".to_owned(),
+    })?;
+    let id = format!("drive{}", backing.nsid);
+    let mut text = format!("file={},format=raw,if=none,id={id}", escape(image));
+    if backing.is_scratch {
+        text.push_str(",cache=unsafe");
+    }
+    if let Some(rate) = function.lab.throttle {
+        text.push_str(&format!(",throttling.bps-total={}", rate.0));
+    }
+    arguments.extend(["-drive".to_owned(), text]);
+    device(
+        arguments,
+        format!(
+            "nvme-ns,drive={id},bus={},nsid={},logical_block_size={},physical_block_size={}",
+            place.id(),
+            backing.nsid,
+            backing.logical_block.0,
+            backing.physical_block.0.max(backing.logical_block.0),
+        ),
+    );
+    Ok(())
+}
+
+/// The streams from guest to host; sockets lie in QEMU's working folder.
+fn ports(arguments: &mut Vec<String>) {
+    device(arguments, format!("virtio-serial-pci,id=ports,bus=pcie.0,addr={PORTS_SLOT:02x}.0"));
+    for port in Port::ALL {
+        let name = port.name();
+        arguments.extend(["-chardev".to_owned(), format!("socket,id={name},path={name}")]);
+        device(arguments, format!("virtserialport,bus=ports.0,chardev={name},name={name}"));
+    }
+}
+
+fn kernel_parameters(
+    machine: &Fabric,
+    boot: &LabBoot,
+    places: &[Place],
+    kernel: &KernelImage,
+) -> Result<Vec<String>, LabError> {
+    /// COMMAND_LINE_SIZE of arch/x86/include/asm/setup.h.
+    const LONGEST: usize = 2048;
+    let mut parameters: Vec<String> =
+        ["console=ttyS0", "quiet", "panic=-1", "rdinit=/init"].map(str::to_owned).to_vec();
+    if !kernel.is_at_least(7, 2) {
+        // Multipath heads of older kernels do not pass peer-to-peer pages.
+        parameters.push("nvme_core.multipath=N".to_owned());
+    }
+    if has_iommu(machine) {
+        parameters.push("intel_iommu=on".to_owned());
+    }
+    if machine.iommu == IommuMode::Passthrough {
+        parameters.push("iommu=pt".to_owned());
+    }
+    if !boot.kernel_args.iter().any(|argument| argument.contains("config_acs=")) {
+        parameters.extend(acs::parameter(machine, places, kernel, has_iommu(machine))?);
+    }
+    parameters.extend(boot.kernel_args.iter().cloned());
+    if parameters.join(" ").len() >= LONGEST {
+        return Err(LabError::Usage(format!(
+            "cannot boot machine {}: its kernel parameters exceed {LONGEST} characters",
+            machine.name
+        )));
+    }
+    Ok(parameters)
+}
+
+#[cfg(test)]
+mod tests;

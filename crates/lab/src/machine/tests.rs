@@ -1,0 +1,201 @@
+use std::path::{Path, PathBuf};
+
+use peerlane_units::Bytes;
+
+use super::*;
+use crate::drives;
+
+const PAIR: &str = r#"
+name = "pair"
+iommu = "off"
+[[function]]
+name = "root"
+kind = "root-port"
+[[function]]
+name = "switch"
+kind = "upstream-port"
+under = "root"
+[[function]]
+name = "down-a"
+kind = "downstream-port"
+under = "switch"
+[[function]]
+name = "down-c"
+kind = "downstream-port"
+under = "switch"
+[[function]]
+name = "a"
+kind = "nvme"
+under = "down-a"
+size = "64M"
+[[function]]
+name = "c"
+kind = "nvme"
+under = "down-c"
+size = "32M"
+cmb = "64M"
+block_size = 4096
+"#;
+
+fn fabric(text: &str) -> Fabric {
+    Fabric::from_toml(text).expect("machine")
+}
+
+fn kernel(release: &str) -> KernelImage {
+    KernelImage { image: PathBuf::from("/vmlinuz"), release: release.to_owned(), modules: None }
+}
+
+fn build_on(text: &str, release: &str, features: QemuFeatures) -> Result<VirtualMachine, LabError> {
+    let machine = fabric(text);
+    let folder = tempfile::tempdir().expect("folder");
+    let drives = drives::prepare(&machine, &[], folder.path())?;
+    build(&machine, &drives, &kernel(release), features)
+}
+
+fn built(text: &str) -> VirtualMachine {
+    build_on(text, "7.2.13", QemuFeatures::default()).expect("virtual machine")
+}
+
+/// Values of an option, in order.
+fn values<'a>(machine: &'a VirtualMachine, option: &str) -> Vec<&'a str> {
+    machine
+        .arguments
+        .windows(2)
+        .filter(|pair| pair[0] == option)
+        .map(|pair| pair[1].as_str())
+        .collect()
+}
+
+fn refusal(text: &str) -> String {
+    build_on(text, "7.2.13", QemuFeatures::default()).expect_err("refused").to_string()
+}
+
+#[test]
+fn a_switch_becomes_these_devices() {
+    let machine = built(PAIR);
+    let devices = values(&machine, "-device");
+    assert_eq!(
+        devices[..9],
+        [
+            "pcie-root-port,id=fn0,bus=pcie.0,addr=02.0,slot=1,chassis=1",
+            "x3130-upstream,id=fn1,bus=fn0,addr=00.0",
+            "xio3130-downstream,id=fn2,bus=fn1,addr=00.0,slot=3,chassis=3",
+            "xio3130-downstream,id=fn3,bus=fn1,addr=01.0,slot=4,chassis=4",
+            "nvme,id=fn4,bus=fn2,addr=00.0,serial=a",
+            "nvme-ns,drive=drive1,bus=fn4,nsid=1,logical_block_size=512,physical_block_size=512",
+            "nvme,id=fn5,bus=fn3,addr=00.0,serial=c,cmb_size_mb=64",
+            "nvme-ns,drive=drive2,bus=fn5,nsid=2,logical_block_size=4096,physical_block_size=4096",
+            "virtio-serial-pci,id=ports,bus=pcie.0,addr=1d.0",
+        ]
+    );
+    assert_eq!(values(&machine, "-m"), ["1024M"]);
+    assert_eq!(machine.kernel_parameters, ["console=ttyS0", "quiet", "panic=-1", "rdinit=/init"]);
+}
+
+#[test]
+fn newer_qemu_gets_larger_bounce_buffers_and_older_kernels_no_multipath() {
+    let features = QemuFeatures { nvme_bounce_buffer: true, root_port_disable_acs: false };
+    let machine = build_on(PAIR, "6.18.15", features).expect("virtual machine");
+    let nvme: Vec<_> =
+        values(&machine, "-device").into_iter().filter(|d| d.starts_with("nvme,")).collect();
+    assert!(nvme.iter().all(|device| device.ends_with(",x-max-bounce-buffer-size=16M")));
+    assert!(machine.kernel_parameters.contains(&"nvme_core.multipath=N".to_owned()));
+}
+
+#[test]
+fn acs_is_asked_for_by_path_and_changes_the_port_model() {
+    let text =
+        PAIR.replacen("under = \"switch\"\n", "under = \"switch\"\nacs = { control = 0x1d }\n", 1);
+    let machine = built(&text);
+    let devices = values(&machine, "-device");
+    assert_eq!(devices[2], "pcie-root-port,id=fn2,bus=fn1,addr=00.0,slot=3,chassis=3");
+    let parameter = "pci=config_acs=0011101@00:02.0/00.0/00.0";
+    assert!(machine.kernel_parameters.contains(&parameter.to_owned()), "{machine:?}");
+
+    let error = build_on(&text, "6.8.0", QemuFeatures::default()).expect_err("too old");
+    assert!(error.to_string().contains("kernel 6.8.0 cannot set ACS"), "{error}");
+}
+
+#[test]
+fn an_iommu_comes_first_and_brings_its_parameters() {
+    for (mode, passthrough) in [("passthrough", true), ("translating", false)] {
+        let machine = built(&PAIR.replace("\"off\"", &format!("\"{mode}\"")));
+        assert_eq!(values(&machine, "-device")[0], "intel-iommu,intremap=off");
+        assert_eq!(values(&machine, "-machine"), ["q35,kernel-irqchip=split"]);
+        assert!(machine.kernel_parameters.contains(&"intel_iommu=on".to_owned()));
+        assert_eq!(machine.kernel_parameters.contains(&"iommu=pt".to_owned()), passthrough);
+    }
+}
+
+#[test]
+fn functions_of_one_device_share_a_slot() {
+    let text = PAIR.replace("under = \"down-c\"", "under = \"down-a\"");
+    let machine = built(&text);
+    let devices = values(&machine, "-device").join("\n");
+    assert!(devices.contains("nvme,id=fn4,bus=fn2,addr=00.0,multifunction=on,serial=a"));
+    assert!(devices.contains("nvme,id=fn5,bus=fn2,addr=00.1,multifunction=on,serial=c"));
+}
+
+#[test]
+fn a_described_address_on_the_root_bus_is_kept() {
+    let root = "kind = \"root-port\"\n";
+    let text = PAIR.replacen(root, &format!("{root}address = \"0000:00:0a.0\"\n"), 1);
+    assert!(values(&built(&text), "-device")[0].contains("bus=pcie.0,addr=0a.0,"));
+    let text = PAIR.replacen(root, &format!("{root}address = \"0000:00:1f.0\"\n"), 1);
+    assert!(refusal(&text).contains("slot 1f of the root bus"));
+}
+
+#[test]
+fn what_cannot_be_emulated_is_refused_by_name() {
+    let gpu = format!("{PAIR}[[function]]\nname = \"gpu\"\nkind = \"gpu\"\nunder = \"down-a\"\n");
+    assert!(refusal(&gpu).contains("cannot emulate gpu of machine pair"));
+    assert!(can_boot(&fabric(&gpu)).is_err());
+    assert!(refusal(&PAIR.replace("cmb = \"64M\"", "cmb = \"48M\"")).contains("power of two"));
+    let loose = PAIR.replacen("under = \"switch\"", "under = \"root\"", 1);
+    assert!(refusal(&loose).contains("cannot hang there"));
+    let long = PAIR.replace("name = \"a\"", "name = \"a-name-of-more-than-20-letters\"");
+    assert!(refusal(&long).contains("becomes its serial"));
+}
+
+#[test]
+fn drives_and_images_must_fit() {
+    let machine = fabric(PAIR);
+    let folder = tempfile::tempdir().expect("folder");
+    let image = folder.path().join("disk, with comma.img");
+    std::fs::write(&image, [0; 4096]).expect("image");
+    let refused = |name: &str, image: &Path| {
+        let scratch = tempfile::tempdir().expect("folder");
+        drives::prepare(&machine, &[(name.to_owned(), image.to_owned())], scratch.path())
+            .expect_err("refused")
+            .to_string()
+    };
+    assert!(refused("x", &image).contains("no such drive, it has: a, c"));
+    assert!(refused("a", Path::new("/nowhere.img")).contains("No such file"));
+    std::fs::write(folder.path().join("odd"), [0; 1000]).expect("image");
+    assert!(refused("a", &folder.path().join("odd")).contains("no whole number of blocks of 512"));
+
+    let given = [("a".to_owned(), image.clone())];
+    let drives = drives::prepare(&machine, &given, folder.path()).expect("drives");
+    let scratch = drives[1].namespace.as_ref().expect("scratch image");
+    assert_eq!(std::fs::metadata(&scratch.image).expect("image").len(), Bytes::mib(32).0);
+    let machine = build(&machine, &drives, &kernel("7.2"), QemuFeatures::default());
+    let machine = machine.expect("virtual machine");
+    assert!(values(&machine, "-drive")[0].contains("disk,, with comma.img,format=raw"));
+}
+
+#[test]
+fn every_machine_for_the_lab_that_is_shipped_can_be_built() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+    let mut built = 0;
+    for entry in std::fs::read_dir(folder).expect("machines") {
+        let path = entry.expect("entry").path();
+        let text = std::fs::read_to_string(&path).expect("machine file");
+        if fabric(&text).lab.is_some() {
+            let machine = build_on(&text, "7.2.13", QemuFeatures::default());
+            assert!(machine.is_ok(), "{}: {machine:?}", path.display());
+            assert!(can_boot(&fabric(&text)).is_ok(), "{}", path.display());
+            built += 1;
+        }
+    }
+    assert!(built >= 5, "{built}");
+}

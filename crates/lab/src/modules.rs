@@ -1,0 +1,172 @@
+//! Kernel modules that the guest must load before it sees its drives and ports.
+//!
+//! Dependencies come from the modules' own `.modinfo`, which needs no `modules.dep`: unpacked packages
+//! lack it. Modules are decompressed on the host, so that the guest needs no tool for it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::{KernelImage, LabError, tools};
+
+/// What the guest cannot do without.
+const NEEDED: [&str; 3] = ["nvme", "virtio_pci", "virtio_console"];
+
+/// A module ready to load.
+pub(crate) struct Module {
+    /// File name, without compression suffix.
+    pub(crate) file_name: String,
+    /// The uncompressed ELF object.
+    pub(crate) image: Vec<u8>,
+}
+
+/// The modules to load, dependencies first; empty when all is built in.
+pub(crate) fn needed(kernel: &KernelImage) -> Result<Vec<Module>, LabError> {
+    let Some(folder) = &kernel.modules else {
+        // Without a module folder nothing can be loaded; a kernel with everything built in still works.
+        return Ok(Vec::new());
+    };
+    let builtin = names_in(&folder.join("modules.builtin"))?;
+    let files = module_files(folder)?;
+    let mut order = Vec::new();
+    for name in NEEDED {
+        add(name, &builtin, &files, &mut order, 0)?;
+    }
+    Ok(order)
+}
+
+/// Adds `name` and what it depends on to `order`.
+fn add(
+    name: &str,
+    builtin: &[String],
+    files: &BTreeMap<String, PathBuf>,
+    order: &mut Vec<Module>,
+    depth: u32,
+) -> Result<(), LabError> {
+    const DEEPEST: u32 = 32;
+    let file_name = format!("{name}.ko");
+    let is_there = |module: &Module| module.file_name == file_name;
+    if builtin.iter().any(|known| known == name) || order.iter().any(is_there) {
+        return Ok(());
+    }
+    let missing = |reason: &str| LabError::MissingModule {
+        module: name.to_owned(),
+        reason: reason.to_owned(),
+    };
+    if depth > DEEPEST {
+        return Err(missing("its dependencies form a circle"));
+    }
+    let path = files.get(name).ok_or_else(|| missing("neither built in nor beside the kernel"))?;
+    let image = read_module(path)?;
+    for dependency in depends(&image) {
+        add(&dependency, builtin, files, order, depth + 1)?;
+    }
+    order.push(Module { file_name, image });
+    Ok(())
+}
+
+/// Module names in a list of paths such as `kernel/drivers/nvme/host/nvme.ko`.
+fn names_in(list: &Path) -> Result<Vec<String>, LabError> {
+    let text = std::fs::read_to_string(list).map_err(LabError::io("read", list))?;
+    Ok(text.lines().filter_map(|line| module_name(Path::new(line))).collect())
+}
+
+/// `virtio_pci` for `.../virtio-pci.ko.xz`; the kernel treats `-` and `_` alike.
+fn module_name(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let (stem, _) = name.split_once(".ko")?;
+    Some(stem.replace('-', "_"))
+}
+
+/// Every module file below `folder`, by name.
+fn module_files(folder: &Path) -> Result<BTreeMap<String, PathBuf>, LabError> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![folder.join("kernel")];
+    while let Some(folder) = folders.pop() {
+        let entries = match std::fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(LabError::io("read", folder)(error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(LabError::io("read", &folder))?;
+            let kind = entry.file_type().map_err(LabError::io("read", entry.path()))?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if let Some(name) = module_name(&entry.path()) {
+                files.insert(name, entry.path());
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn read_module(path: &Path) -> Result<Vec<u8>, LabError> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("xz") => tools::decompress("xz", "xz-utils", path),
+        Some("zst") => tools::decompress("zstd", "zstd", path),
+        Some("gz") => tools::decompress("gzip", "gzip", path),
+        _ => std::fs::read(path).map_err(LabError::io("read", path)),
+    }
+}
+
+/// The `depends=` entry of a module's `.modinfo`: NUL-terminated texts.
+fn depends(image: &[u8]) -> Vec<String> {
+    const KEY: &[u8] = b"\0depends=";
+    let Some(start) = image.windows(KEY.len()).position(|window| window == KEY) else {
+        return Vec::new();
+    };
+    let text = &image[start + KEY.len()..];
+    let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+    String::from_utf8_lossy(&text[..end])
+        .split(',')
+        .filter(|name| !name.is_empty())
+        .map(|name| name.replace('-', "_"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel_with(modules: &[(&str, &str)], builtin: &str) -> (tempfile::TempDir, KernelImage) {
+        let folder = tempfile::tempdir().expect("folder");
+        std::fs::create_dir(folder.path().join("kernel")).expect("folder");
+        std::fs::write(folder.path().join("modules.builtin"), builtin).expect("list");
+        for (name, depends) in modules {
+            let image = format!("ELF\0license=GPL\0depends={depends}\0name={name}\0");
+            let path = folder.path().join(format!("kernel/{name}.ko"));
+            std::fs::write(path, image).expect("module");
+        }
+        let kernel = KernelImage {
+            image: folder.path().join("vmlinuz"),
+            release: "7.2.0".to_owned(),
+            modules: Some(folder.path().to_owned()),
+        };
+        (folder, kernel)
+    }
+
+    #[test]
+    fn dependencies_come_first_and_once() {
+        let (_folder, kernel) = kernel_with(
+            &[("nvme", "nvme-core"), ("nvme-core", "nvme-auth"), ("nvme-auth", "")],
+            "kernel/drivers/virtio/virtio_pci.ko\nkernel/drivers/char/virtio_console.ko\n",
+        );
+        let order: Vec<_> =
+            needed(&kernel).expect("modules").into_iter().map(|module| module.file_name).collect();
+        assert_eq!(order, ["nvme_auth.ko", "nvme_core.ko", "nvme.ko"]);
+    }
+
+    #[test]
+    fn a_module_that_is_nowhere_is_named() {
+        let (_folder, kernel) = kernel_with(&[("nvme", "")], "kernel/virtio_pci.ko\n");
+        let error = needed(&kernel).err().expect("missing module");
+        assert!(error.to_string().contains("`virtio_console`"), "{error}");
+    }
+
+    #[test]
+    fn a_circle_ends_in_an_error() {
+        let (_folder, kernel) = kernel_with(&[("nvme", "b"), ("b", "nvme")], "");
+        let error = needed(&kernel).err().expect("circle");
+        assert!(error.to_string().contains("circle"), "{error}");
+    }
+}

@@ -1,0 +1,97 @@
+//! What host and guest say to each other: the job, the ports, and the guest's messages.
+//!
+//! The job travels in the initramfs; everything else leaves the guest through virtio-serial ports,
+//! so that the command's bytes never mix with the kernel's console.
+
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+
+/// Where the job lies in the guest.
+pub(crate) const JOB_PATH: &str = "/etc/peerlane-lab.json";
+/// The program in the guest.
+pub(crate) const PROGRAM_PATH: &str = "/bin/peerlane";
+/// Modules to load, in order, in the guest.
+pub(crate) const MODULES_DIR: &str = "/lib/peerlane-modules";
+/// The folder whose content comes back.
+pub(crate) const OUT_DIR: &str = "/out";
+/// Drives by name.
+pub(crate) const DRIVES_DIR: &str = "/dev/lab";
+
+/// A stream from guest to host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Port {
+    /// Standard output of the command.
+    Stdout,
+    /// Standard error of the command.
+    Stderr,
+    /// [`Message`]s, one a line.
+    Control,
+    /// A tar archive of [`OUT_DIR`].
+    Out,
+}
+
+impl Port {
+    pub(crate) const ALL: [Self; 4] = [Self::Stdout, Self::Stderr, Self::Control, Self::Out];
+
+    /// Name as virtio-serial port, and of the host's socket.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "lab.stdout",
+            Self::Stderr => "lab.stderr",
+            Self::Control => "lab.control",
+            Self::Out => "lab.out",
+        }
+    }
+}
+
+/// What the guest is to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Job {
+    /// Program and arguments; empty for a shell.
+    pub(crate) command: Vec<OsString>,
+    /// A shell on the console in place of a command.
+    pub(crate) shell: bool,
+    /// Drives that must be there before the command starts.
+    pub(crate) drives: Vec<ExpectedDrive>,
+    /// File names below [`MODULES_DIR`], in loading order.
+    pub(crate) modules: Vec<String>,
+    /// Longest wait for the drives.
+    pub(crate) drive_wait_seconds: u64,
+}
+
+/// A drive the guest waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ExpectedDrive {
+    /// Name and serial number.
+    pub(crate) name: String,
+    /// Whether it has a namespace.
+    pub(crate) namespace: bool,
+}
+
+/// What the guest tells the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub(crate) enum Message {
+    /// A controller was found.
+    Controller {
+        /// Serial number: the drive's name.
+        name: String,
+        /// PCI address, `0000:04:00.0`.
+        address: String,
+        /// Whether its IOMMU group translates addresses.
+        translated: bool,
+    },
+    /// The command is about to start.
+    Started,
+    /// The command ended.
+    Exited {
+        /// Exit status, or 128 plus the number of the signal that killed it.
+        status: i32,
+    },
+    /// The guest could not do its part.
+    Failed {
+        /// What and why.
+        reason: String,
+    },
+}

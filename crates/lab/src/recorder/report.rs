@@ -1,0 +1,172 @@
+//! What the recorder found, as it is written for others to read.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::mark::Phase;
+
+/// Where the payload of a run's drives went; bytes throughout.
+///
+/// Counted from the addresses that the emulated drives used between the start and the end of the
+/// command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DmaReport {
+    /// `peerlane.dma/1`.
+    pub schema: &'static str,
+    /// Moved between a drive and a BAR of a PCIe function.
+    pub payload_bytes_p2p: u64,
+    /// Moved between a drive and guest memory.
+    pub payload_bytes_guest_memory: u64,
+    /// Moved to or from addresses of which nothing can be said: under an IOMMU that translates, or
+    /// outside memory and every BAR.
+    pub payload_bytes_unclassified: u64,
+    /// As `payload_bytes_p2p`, while a program had marked its transfers as a check.
+    pub check_bytes_p2p: u64,
+    /// As `payload_bytes_guest_memory`, while a program had marked its transfers as a check.
+    pub check_bytes_guest_memory: u64,
+    /// As `payload_bytes_unclassified`, while a program had marked its transfers as a check.
+    pub check_bytes_unclassified: u64,
+    /// What commands themselves needed of guest memory.
+    pub control_bytes_guest_memory: u64,
+    /// As `control_bytes_guest_memory`, under an IOMMU that translates.
+    pub control_bytes_unclassified: u64,
+    /// What the two above count.
+    pub control_bytes_counted_how: &'static str,
+    /// Bytes by which reads and writes asked for more or less than they mapped; not zero means that
+    /// commands failed or that the figures above are incomplete.
+    pub unaccounted_bytes: u64,
+    /// Lines of the trace that have not the known form; not zero means the same.
+    pub damaged_lines: u64,
+    /// Read and write commands.
+    pub commands: u64,
+    /// Other I/O commands: flush, discard, write zeroes.
+    pub other_commands: u64,
+    /// The payload and check bytes by drive, operation and memory.
+    pub transfers: Vec<Transfer>,
+}
+
+/// Transfers of one drive with one memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Transfer {
+    /// The drive that executed the commands.
+    pub drive: String,
+    /// What it was told to do.
+    pub operation: Operation,
+    /// The other end.
+    pub memory: TargetKind,
+    /// The device whose BAR that is: the drive's name, or a PCI address.
+    pub memory_device: Option<String>,
+    /// Number of that BAR.
+    pub bar: Option<u8>,
+    /// What the transfers were for.
+    pub phase: Phase,
+    /// Sum of the entries.
+    pub bytes: u64,
+    /// Scatter list entries.
+    pub entries: u64,
+}
+
+/// What a drive was told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// The drive wrote to memory what it holds.
+    Read,
+    /// The drive read from memory what it is to hold.
+    Write,
+}
+
+/// The memory at the other end of a drive's transfer, told by its address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// Memory of the guest.
+    GuestMemory,
+    /// A base address register of a PCIe function.
+    Bar,
+    /// Not to be told.
+    Unclassified,
+}
+
+/// What transfers are summed by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) drive: String,
+    pub(super) operation: Operation,
+    pub(super) memory: TargetKind,
+    pub(super) memory_device: Option<String>,
+    pub(super) bar: Option<u8>,
+    pub(super) phase: Phase,
+}
+
+/// A sum of entries.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sum {
+    bytes: u64,
+    entries: u64,
+}
+
+impl Sum {
+    pub(super) fn add(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.entries = self.entries.saturating_add(1);
+    }
+}
+
+impl Default for DmaReport {
+    fn default() -> Self {
+        Self {
+            schema: "peerlane.dma/1",
+            payload_bytes_p2p: 0,
+            payload_bytes_guest_memory: 0,
+            payload_bytes_unclassified: 0,
+            check_bytes_p2p: 0,
+            check_bytes_guest_memory: 0,
+            check_bytes_unclassified: 0,
+            control_bytes_guest_memory: 0,
+            control_bytes_unclassified: 0,
+            control_bytes_counted_how: "64 bytes a submission entry (none where the queue lies in \
+                the drive's own memory), 16 bytes a completion entry, 8 bytes an entry of each PRP \
+                list fetched, 16 bytes an SGL descriptor fetched, and the data of commands that are neither read nor write; interrupts \
+                are not counted",
+            unaccounted_bytes: 0,
+            damaged_lines: 0,
+            commands: 0,
+            other_commands: 0,
+            transfers: Vec::new(),
+        }
+    }
+}
+
+impl DmaReport {
+    /// Whether every byte that was asked for was seen and understood.
+    pub fn is_complete(&self) -> bool {
+        self.unaccounted_bytes == 0 && self.damaged_lines == 0
+    }
+
+    pub(super) fn with_transfers(mut self, transfers: BTreeMap<Key, Sum>) -> Self {
+        for (key, sum) in transfers {
+            let total = match (key.phase, key.memory) {
+                (Phase::Move, TargetKind::Bar) => &mut self.payload_bytes_p2p,
+                (Phase::Move, TargetKind::GuestMemory) => &mut self.payload_bytes_guest_memory,
+                (Phase::Move, TargetKind::Unclassified) => &mut self.payload_bytes_unclassified,
+                (Phase::Check, TargetKind::Bar) => &mut self.check_bytes_p2p,
+                (Phase::Check, TargetKind::GuestMemory) => &mut self.check_bytes_guest_memory,
+                (Phase::Check, TargetKind::Unclassified) => &mut self.check_bytes_unclassified,
+            };
+            *total = total.saturating_add(sum.bytes);
+            self.transfers.push(Transfer {
+                drive: key.drive,
+                operation: key.operation,
+                memory: key.memory,
+                memory_device: key.memory_device,
+                bar: key.bar,
+                phase: key.phase,
+                bytes: sum.bytes,
+                entries: sum.entries,
+            });
+        }
+        self
+    }
+}

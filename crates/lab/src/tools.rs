@@ -1,0 +1,117 @@
+//! Programs of the host that the lab uses: QEMU, busybox, decompressors.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::{LabError, elf};
+
+/// Finds `qemu-system-x86_64`: the file named by `PEERLANE_QEMU`, else the first in `PATH`.
+///
+/// # Errors
+/// [`LabError::MissingTool`] when there is none.
+pub fn find_qemu() -> Result<PathBuf, LabError> {
+    const NAME: &str = "qemu-system-x86_64";
+    const PACKAGE: &str = "qemu-system-x86";
+    if let Some(named) = std::env::var_os("PEERLANE_QEMU") {
+        let path = PathBuf::from(named);
+        return if is_executable(&path) {
+            Ok(path)
+        } else {
+            Err(LabError::MissingTool {
+                program: NAME.to_owned(),
+                searched: format!("PEERLANE_QEMU={} is not an executable file", path.display()),
+                package: PACKAGE,
+            })
+        };
+    }
+    in_path(NAME).ok_or_else(|| missing(NAME, PACKAGE))
+}
+
+/// Finds a busybox that needs no shared library, for the guest's shell and tools.
+///
+/// # Errors
+/// [`LabError::MissingTool`] when there is none, or only one that is linked to libraries.
+pub fn find_busybox() -> Result<PathBuf, LabError> {
+    const NAME: &str = "busybox";
+    const PACKAGE: &str = "busybox-static";
+    let path = in_path(NAME).ok_or_else(|| missing(NAME, PACKAGE))?;
+    let image = std::fs::read(&path).map_err(LabError::io("read", &path))?;
+    if elf::interpreter(&image).is_some() {
+        return Err(LabError::MissingTool {
+            program: NAME.to_owned(),
+            searched: format!("{} is linked to shared libraries", path.display()),
+            package: PACKAGE,
+        });
+    }
+    Ok(path)
+}
+
+/// Runs a decompressor over `file` and returns what it writes.
+pub(crate) fn decompress(
+    program: &'static str,
+    package: &'static str,
+    file: &Path,
+) -> Result<Vec<u8>, LabError> {
+    let path = in_path(program).ok_or_else(|| missing(program, package))?;
+    let output = Command::new(path)
+        .args([OsStr::new("-dc"), file.as_os_str()])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(LabError::io("decompress", file))?;
+    if !output.status.success() {
+        let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(LabError::io("decompress", file)(std::io::Error::other(reason)));
+    }
+    Ok(output.stdout)
+}
+
+/// Finds an executable file in `PATH`, then in the system folders.
+pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/bin", "/bin", "/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|candidate| is_executable(candidate))
+}
+
+pub(crate) fn is_executable(path: &Path) -> bool {
+    std::fs::metadata(path)
+        .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+fn missing(program: &str, package: &'static str) -> LabError {
+    LabError::MissingTool {
+        program: program.to_owned(),
+        searched: "it is in no folder of PATH".to_owned(),
+        package,
+    }
+}
+
+/// What the installed QEMU's devices understand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct QemuFeatures {
+    /// `nvme,x-max-bounce-buffer-size` (QEMU 9.1 and later; not in 7.2).
+    pub(crate) nvme_bounce_buffer: bool,
+    /// `pcie-root-port,disable-acs` (7.2 and 10.0 have it, 11.1 does not).
+    pub(crate) root_port_disable_acs: bool,
+}
+
+impl QemuFeatures {
+    /// Asks QEMU itself.
+    pub(crate) fn ask(qemu: &Path) -> Result<Self, LabError> {
+        let properties = |device: &str| -> Result<String, LabError> {
+            let output = Command::new(qemu)
+                .args(["-device", &format!("{device},help")])
+                .stdin(Stdio::null())
+                .output()
+                .map_err(LabError::io("run", qemu))?;
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        Ok(Self {
+            nvme_bounce_buffer: properties("nvme")?.contains("x-max-bounce-buffer-size="),
+            root_port_disable_acs: properties("pcie-root-port")?.contains("disable-acs="),
+        })
+    }
+}

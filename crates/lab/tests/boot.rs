@@ -1,0 +1,184 @@
+//! Boots a machine under QEMU and looks at all that comes back.
+//!
+//! Without the test harness, because this program is also the guest's init and one of its commands.
+//! Skipped, with the reason, where QEMU, busybox or a kernel with peer-to-peer DMA is missing.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "there is no harness to print")]
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use peerlane_fabric::Fabric;
+use peerlane_lab::{
+    DmaReport, LabError, Options, Outcome, Phase, TargetKind, find_busybox, find_kernel, find_qemu,
+    mark, run,
+};
+use peerlane_units::Nanos;
+
+const BLOCK: usize = 4096;
+/// First word of the command that this program itself is in the guest.
+const READ_MARKED: &str = "read-marked";
+
+fn main() -> ExitCode {
+    if peerlane_lab::is_guest() {
+        return peerlane_lab::guest_main();
+    }
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match words.as_slice() {
+        [first, drive] if first == READ_MARKED => {
+            read_marked(Path::new(drive)).expect("read the drive");
+            return ExitCode::SUCCESS;
+        }
+        // `cargo test -- --list` and the like ask for names only.
+        [first, ..] if first == "--list" => return ExitCode::SUCCESS,
+        _ => {}
+    }
+    if let Err(error) = options(&[]).and_then(|_| find_busybox()) {
+        let hint = error.hint().unwrap_or_default();
+        eprintln!("SKIPPED: boot tests: {error}; {hint}");
+        return ExitCode::SUCCESS;
+    }
+    let tests: [(&str, fn()); 5] = [
+        ("status_output_files_and_drives_come_through", status_output_files_and_drives),
+        ("the_recorder_counts_what_was_read_and_keeps_checks_apart", recorder_counts),
+        ("a_guest_that_cannot_start_is_an_error_with_its_console", guest_that_cannot_start),
+        ("a_run_ends_at_its_deadline", run_ends_at_its_deadline),
+        ("an_interrupt_ends_the_run", interrupt_ends_the_run),
+    ];
+    let wanted = words.iter().filter_map(|word| word.to_str()).find(|word| !word.starts_with('-'));
+    for (name, test) in tests {
+        if wanted.is_none_or(|wanted| name.contains(wanted)) {
+            let start = Instant::now();
+            test();
+            println!("test {name} ... ok, {:.1} s", start.elapsed().as_secs_f64());
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn options(command: &[&str]) -> Result<Options, LabError> {
+    let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+    Ok(Options {
+        machine: Fabric::read_machine_file(&machines.join("pair.toml")).expect("machine file"),
+        drives: Vec::new(),
+        dma: None,
+        out: None,
+        command: command.iter().map(OsString::from).collect(),
+        shell: false,
+        kernel: find_kernel(None)?,
+        qemu: find_qemu()?,
+        program: std::env::current_exe().expect("own path"),
+        timeout: Nanos::seconds(120),
+        console: None,
+        interrupt: Arc::default(),
+    })
+}
+
+fn capture(options: &Options) -> (Result<Outcome, LabError>, Vec<u8>, Vec<u8>) {
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let result = run(options, &mut stdout, &mut stderr);
+    (result, stdout, stderr)
+}
+
+/// In the guest: one block as a check, two blocks as payload.
+fn read_marked(drive: &Path) -> io::Result<()> {
+    const O_DIRECT: i32 = 0o40_000;
+    let file = File::options().read(true).custom_flags(O_DIRECT).open(drive)?;
+    let mut buffer = vec![0; 3 * BLOCK];
+    let start = buffer.as_ptr().align_offset(BLOCK);
+    mark(Phase::Check)?;
+    file.read_exact_at(&mut buffer[start..start + BLOCK], 0)?;
+    mark(Phase::Move)?;
+    file.read_exact_at(&mut buffer[start..start + 2 * BLOCK], 0)
+}
+
+fn status_output_files_and_drives() {
+    let folder = tempfile::tempdir().expect("folder");
+    let image = folder.path().join("a.img");
+    let content: Vec<u8> = (0..1 << 20).map(|n: u32| (n % 251) as u8).collect();
+    std::fs::write(&image, &content).expect("image");
+    let script = "cat /dev/lab/a; echo apart >&2; tr a b < /dev/lab/a | dd of=/dev/lab/b bs=64k \
+                  oflag=direct 2>/dev/null; mkdir $OUT/sub; echo kept > $OUT/sub/file; \
+                  ls /sys/class/nvme/*/device/p2pmem/allocate >> $OUT/sub/file; exit 7";
+    let mut options = options(&["sh", "-c", script]).expect("options");
+    let target = folder.path().join("b.img");
+    std::fs::write(&target, vec![0; 1 << 20]).expect("image");
+    options.drives = vec![("a".to_owned(), image), ("b".to_owned(), target.clone())];
+    options.out = Some(folder.path().join("out"));
+    let (result, stdout, stderr) = capture(&options);
+    assert_eq!(result.expect("outcome"), Outcome { status: 7, dma: None });
+    assert!(stdout == content, "{} bytes came", stdout.len());
+    assert_eq!(stderr, b"apart\n");
+    let kept = std::fs::read_to_string(folder.path().join("out/sub/file")).expect("file");
+    assert_eq!(kept.lines().count(), 2, "one drive lends memory: {kept}");
+    let mut copied = Vec::new();
+    File::open(target).expect("image").read_to_end(&mut copied).expect("image");
+    let expected: Vec<u8> = content.iter().map(|&b| if b == b'a' { b'b' } else { b }).collect();
+    assert!(copied == expected, "what the guest wrote is on the image");
+}
+
+fn recorder_counts() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("dma.json");
+    let mut options = options(&[READ_MARKED, "/dev/lab/b"]).expect("options");
+    options.dma = Some(path.clone());
+    let (result, _, stderr) = capture(&options);
+    let outcome = result.expect("outcome");
+    assert_eq!(outcome.status, 0, "{}", String::from_utf8_lossy(&stderr));
+    let report: DmaReport = outcome.dma.expect("report");
+    assert!(report.is_complete(), "{report:?}");
+    assert_eq!(report.payload_bytes_guest_memory, 2 * BLOCK as u64);
+    assert_eq!(report.check_bytes_guest_memory, BLOCK as u64);
+    assert_eq!((report.payload_bytes_p2p, report.payload_bytes_unclassified), (0, 0));
+    assert!(
+        report.transfers.iter().all(|transfer| {
+            transfer.drive == "b" && transfer.memory == TargetKind::GuestMemory
+        })
+    );
+    let text = std::fs::read_to_string(path).expect("report");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(json["schema"], "peerlane.dma/1");
+    assert_eq!(json["payload_bytes_guest_memory"], 2 * BLOCK);
+}
+
+fn guest_that_cannot_start() {
+    let mut options = options(&["true"]).expect("options");
+    options.machine.lab.as_mut().expect("lab").kernel_args = vec!["rdinit=/nowhere".to_owned()];
+    let (result, ..) = capture(&options);
+    let error = result.expect_err("no init");
+    assert!(matches!(error, LabError::GuestDied { .. }), "{error:?}");
+    assert!(error.to_string().contains("Kernel panic"), "{error}");
+}
+
+fn run_ends_at_its_deadline() {
+    let mut options = options(&["sleep", "1000"]).expect("options");
+    options.timeout = Nanos::seconds(2);
+    let start = Instant::now();
+    let (result, ..) = capture(&options);
+    assert!(matches!(result, Err(LabError::TimedOut { .. })), "{result:?}");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+fn interrupt_ends_the_run() {
+    /// Interrupts the run as soon as the command has said something.
+    struct Interrupter(Arc<AtomicBool>);
+    impl io::Write for Interrupter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.store(true, Ordering::Relaxed);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let options = options(&["sh", "-c", "echo here; sleep 1000"]).expect("options");
+    let mut stdout = Interrupter(Arc::clone(&options.interrupt));
+    let result = run(&options, &mut stdout, &mut Vec::new());
+    assert!(matches!(result, Err(LabError::Interrupted)), "{result:?}");
+}

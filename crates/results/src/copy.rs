@@ -1,0 +1,151 @@
+//! What one copy did.
+
+use peerlane_units::{ByteRate, Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::{Asked, EndpointFacts, Limit, MemoryFacts, Route, Shape, VerifyMode, Warning};
+
+/// Schema of [`CopyRecord`].
+pub const COPY_SCHEMA: &str = "peerlane.copy/1";
+
+/// What one copy did, by which route, on what evidence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CopyRecord {
+    /// [`COPY_SCHEMA`].
+    pub schema: String,
+    /// What was asked for.
+    pub asked: Asked,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Source.
+    pub source: EndpointFacts,
+    /// Target.
+    pub target: EndpointFacts,
+    /// The memory between them.
+    pub memory: MemoryFacts,
+    /// The route taken.
+    pub route: Route,
+    /// Why this route.
+    pub reason: String,
+    /// Payload by the route it took.
+    pub bytes_by_route: BytesByRoute,
+    /// Payload that is at the target.
+    pub bytes: Bytes,
+    /// From the first request to the end of the flush; proof and verification are not in it.
+    pub elapsed_ns: Nanos,
+    /// From the first request to the first finished write.
+    pub first_done_ns: Nanos,
+    /// From the first request to the last finished write.
+    pub last_done_ns: Nanos,
+    /// Time of proof before and verification after the copy.
+    pub check_ns: Nanos,
+    /// Sizes and counts.
+    pub shape: Shape,
+    /// Latency of reads and writes.
+    pub latency: Latency,
+    /// CPU time.
+    pub cpu: CpuTime,
+    /// Host-memory traffic.
+    pub host_memory: HostMemoryTraffic,
+    /// Check of the content at the target.
+    pub verification: Verification,
+    /// What the route rests on.
+    pub evidence: Vec<Evidence>,
+    /// What a reader should know.
+    pub warnings: Vec<Warning>,
+    /// Ceilings on the way, lowest first.
+    pub limits: Vec<Limit>,
+}
+
+impl CopyRecord {
+    /// Payload over elapsed time.
+    pub fn rate(&self) -> Option<ByteRate> {
+        ByteRate::mean(self.bytes, self.elapsed_ns)
+    }
+}
+
+/// Where it ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Host name, or the machine's name in its description.
+    pub name: String,
+    /// FNV-1a digest of the fabric's TOML form, hexadecimal.
+    pub fabric: String,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// Version of this program.
+    pub program: String,
+}
+
+/// Payload by the route it took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BytesByRoute {
+    /// Between devices.
+    pub p2p: Bytes,
+    /// Through host memory.
+    pub host: Bytes,
+}
+
+/// Latency of reads and writes, submission to completion as the engine sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Reads from the source.
+    pub read: Percentiles,
+    /// Writes to the target.
+    pub write: Percentiles,
+}
+
+/// Percentiles of a latency; all zero where nothing was counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Requests counted.
+    pub count: u64,
+    /// Half are below.
+    pub p50_ns: Nanos,
+    /// 90 % are below.
+    pub p90_ns: Nanos,
+    /// 99 % are below.
+    pub p99_ns: Nanos,
+    /// 99.9 % are below.
+    pub p999_ns: Nanos,
+    /// The longest.
+    pub max_ns: Nanos,
+}
+
+/// CPU time from first request to end of flush.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// The process in user mode.
+    pub user_ns: Nanos,
+    /// The process in the kernel, its io_uring workers included.
+    pub system_ns: Nanos,
+}
+
+/// Host-memory traffic, where a counter exists.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostMemoryTraffic {
+    /// Bytes counted; `None` without a counter.
+    pub bytes: Option<Bytes>,
+    /// Which counter, or why there is none.
+    pub reason: String,
+}
+
+/// Check of the content at the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verification {
+    /// How.
+    pub mode: VerifyMode,
+    /// Bytes compared, each counted once.
+    pub bytes: Bytes,
+    /// Blocks that differ; a finished copy has none.
+    pub mismatches: u64,
+}
+
+/// One thing that was looked at to know the route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// What was looked at.
+    pub looked_at: String,
+    /// What it showed.
+    pub showed: String,
+}

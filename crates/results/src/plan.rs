@@ -1,0 +1,288 @@
+//! What was asked for and what is going to happen, complete before the first byte moves.
+
+use std::fmt;
+
+use peerlane_units::{ByteRate, Bytes};
+use serde::{Deserialize, Serialize};
+
+use crate::Warning;
+
+/// Schema of [`Plan`].
+pub const PLAN_SCHEMA: &str = "peerlane.plan/1";
+
+/// The route a person asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RouteChoice {
+    /// Peer to peer where it is possible, else through host memory, saying so.
+    #[default]
+    Auto,
+    /// Peer to peer or not at all.
+    P2p,
+    /// Through host memory.
+    Host,
+}
+
+/// The route that bytes take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Route {
+    /// Between devices; no payload in host memory.
+    P2p,
+    /// Through a bounce buffer in host memory.
+    Host,
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::P2p => "p2p",
+            Self::Host => "host",
+        })
+    }
+}
+
+impl fmt::Display for RouteChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Auto => "auto",
+            Self::P2p => "p2p",
+            Self::Host => "host",
+        })
+    }
+}
+
+/// How the content at the target is checked after the copy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerifyMode {
+    /// First and last block and a sample between them.
+    #[default]
+    Sample,
+    /// Every byte.
+    Full,
+    /// Nothing; the route is still proved on the first block.
+    None,
+}
+
+impl fmt::Display for VerifyMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Sample => "sample",
+            Self::Full => "full",
+            Self::None => "none",
+        })
+    }
+}
+
+/// What a person asked for, defaults filled in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Source endpoint as typed.
+    pub source: String,
+    /// Target endpoint as typed.
+    pub target: String,
+    /// Route.
+    pub route: RouteChoice,
+    /// Memory named by `--via`, as typed.
+    pub via: Option<String>,
+    /// Block size: bytes that travel as one unit of `depth`.
+    pub block: Bytes,
+    /// Queue depth: blocks in flight.
+    pub depth: u32,
+    /// Offset in the source.
+    pub offset: Bytes,
+    /// Bytes to copy; `None` for all from `offset`.
+    pub length: Option<Bytes>,
+    /// Offset in the target.
+    pub target_offset: Bytes,
+    /// Check of the content at the target.
+    pub verify: VerifyMode,
+    /// Overwriting what is there is allowed.
+    pub force: bool,
+}
+
+/// What an endpoint is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndpointKind {
+    /// A block device.
+    BlockDevice,
+    /// A regular file, there or to be made.
+    File,
+}
+
+/// What is known of one end of a copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointFacts {
+    /// As typed, made absolute and with links resolved.
+    pub path: String,
+    /// What it is.
+    pub kind: EndpointKind,
+    /// Capacity or file size; zero for a file to be made.
+    pub size: Bytes,
+    /// Smallest unit of direct I/O: length and offset are multiples of it.
+    pub block: Bytes,
+    /// Most bytes that one request carries through host memory.
+    pub request_host: Bytes,
+    /// Most bytes that one request carries peer to peer; `None` where that cannot be.
+    pub request_p2p: Option<Bytes>,
+    /// Block device below it (`nvme0n1`); `None` where there is none.
+    pub device: Option<String>,
+    /// PCI address of the controller below it.
+    pub address: Option<String>,
+    /// Model and serial of the drive, where it has them.
+    pub drive: Option<String>,
+    /// File system type for a file.
+    pub file_system: Option<String>,
+    /// Why peer-to-peer requests cannot work on this endpoint, whatever the memory.
+    pub refusal: Option<String>,
+}
+
+/// What kind of memory lies between read and write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryKind {
+    /// Host memory: a bounce buffer.
+    Host,
+    /// The controller memory buffer of an NVMe drive, or other memory published to the kernel.
+    P2pmem,
+}
+
+/// The memory between read and write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryFacts {
+    /// As a person types it: `cmb:nvme2`, `host`.
+    pub name: String,
+    /// What kind.
+    pub kind: MemoryKind,
+    /// PCI address of its owner.
+    pub address: Option<String>,
+    /// Bytes in the pool.
+    pub size: Option<Bytes>,
+    /// Bytes free when it was looked at.
+    pub available: Option<Bytes>,
+}
+
+/// The kernel's decision about one memory and one drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Turned around inside a switch.
+    BusAddress,
+    /// Through the host bridge, not through memory.
+    ThroughHostBridge,
+    /// Refused.
+    NotSupported,
+    /// Not to be known from here; a probe decides.
+    Unknown,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::BusAddress => "inside the switch",
+            Self::ThroughHostBridge => "through the host bridge",
+            Self::NotSupported => "refused",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// A memory that was considered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Which memory.
+    pub memory: MemoryFacts,
+    /// The source drive writing into it.
+    pub source: Verdict,
+    /// The target drive reading out of it.
+    pub target: Verdict,
+    /// Hops up and down for both drives together; lower is nearer.
+    pub distance: Option<u32>,
+    /// Why it cannot be used, in words; empty where it can.
+    pub refusals: Vec<String>,
+    /// The facts behind the verdicts, in words.
+    pub facts: Vec<String>,
+}
+
+/// What stands against a copy altogether.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// What, on which object.
+    pub reason: String,
+    /// What to do about it: a command where there is one.
+    pub hint: Option<String>,
+    /// `--force` overrides it.
+    pub forceable: bool,
+}
+
+/// How the end of a copy that is no multiple of the target's block size is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tail {
+    /// There is none.
+    None,
+    /// Written up to the next block; the file is then cut to its length.
+    RoundUpAndCut,
+    /// The target's last block is read into the slot, the source's tail over it, the block written:
+    /// by the same route as the rest.
+    MergeInSlot,
+    /// Merged with the target's last block in host memory, since a device moves whole blocks.
+    MergeInHost,
+}
+
+/// Sizes and counts of the transfer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// Bytes to copy.
+    pub length: Bytes,
+    /// Bytes that one request carries.
+    pub request: Bytes,
+    /// Requests in flight.
+    pub slots: u32,
+    /// Bytes of memory that the slots take together.
+    pub memory: Bytes,
+    /// What limits the request, in words.
+    pub request_limit: String,
+    /// The end of the copy.
+    pub tail: Tail,
+}
+
+/// A rate that bounds the copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// What: a link, named by the function below it.
+    pub object: String,
+    /// Its ceiling.
+    pub bytes_per_second: ByteRate,
+}
+
+/// What is going to happen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`PLAN_SCHEMA`].
+    pub schema: String,
+    /// What was asked for.
+    pub asked: Asked,
+    /// Source.
+    pub source: EndpointFacts,
+    /// Target.
+    pub target: EndpointFacts,
+    /// The route chosen; `None` where the one asked for is not possible.
+    pub route: Option<Route>,
+    /// The memory chosen.
+    pub memory: Option<MemoryFacts>,
+    /// Why this route, in a sentence.
+    pub reason: String,
+    /// Every peer-to-peer memory that was considered, best first.
+    pub candidates: Vec<Candidate>,
+    /// Sizes and counts for the chosen route.
+    pub shape: Option<Shape>,
+    /// Ceilings on the way, lowest first.
+    pub limits: Vec<Limit>,
+    /// What stands against the copy altogether; it does not start while one remains.
+    pub refusals: Vec<Refusal>,
+    /// What a reader should know.
+    pub warnings: Vec<Warning>,
+}
