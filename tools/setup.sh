@@ -87,7 +87,7 @@ fetch_rust() {
     has rustup || return 1
     pinned=$(pinned_rust)
     say "rust: rustup fetches toolchain $pinned"
-    timeout 600 rustup toolchain install "$pinned" --profile minimal \
+    timeout 600 rustup toolchain install "$pinned" --no-self-update --profile minimal \
         --component rustfmt --component clippy </dev/null >&2 || return 1
     find_rust
 }

@@ -39,11 +39,6 @@ fn main() -> ExitCode {
         [first, ..] if first == "--list" => return ExitCode::SUCCESS,
         _ => {}
     }
-    if let Err(error) = options(&[]).and_then(|_| find_busybox()) {
-        let hint = error.hint().unwrap_or_default();
-        eprintln!("SKIPPED: boot tests: {error}; {hint}");
-        return ExitCode::SUCCESS;
-    }
     let tests: [(&str, fn()); 5] = [
         ("status_output_files_and_drives_come_through", status_output_files_and_drives),
         ("the_recorder_counts_what_was_read_and_keeps_checks_apart", recorder_counts),
@@ -52,14 +47,29 @@ fn main() -> ExitCode {
         ("an_interrupt_ends_the_run", interrupt_ends_the_run),
     ];
     let wanted = words.iter().filter_map(|word| word.to_str()).find(|word| !word.starts_with('-'));
-    for (name, test) in tests {
-        if wanted.is_none_or(|wanted| name.contains(wanted)) {
-            let start = Instant::now();
-            test();
+    let wanted = tests.iter().filter(|(name, _)| wanted.is_none_or(|wanted| name.contains(wanted)));
+    let missing = options(&[]).and_then(|_| find_busybox()).err();
+    let is_required = std::env::var("PEERLANE_REQUIRE")
+        .is_ok_and(|things| things.split(',').any(|thing| thing.trim() == "lab"));
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for (name, test) in wanted {
+        let start = Instant::now();
+        if let Some(error) = missing.as_ref().filter(|_| !is_required) {
+            let hint = error.hint().unwrap_or_default();
+            println!("test {name} ... ignored, {error}; {hint}");
+            skipped += 1;
+        } else if std::panic::catch_unwind(test).is_ok() {
             println!("test {name} ... ok, {:.1} s", start.elapsed().as_secs_f64());
+            passed += 1;
+        } else {
+            println!("test {name} ... FAILED");
+            failed += 1;
         }
     }
-    ExitCode::SUCCESS
+    // The line that the harness would end with, which ./test counts by.
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    println!("test result: {verdict}. {passed} passed; {failed} failed; {skipped} ignored;");
+    ExitCode::from(u8::from(failed != 0))
 }
 
 fn options(command: &[&str]) -> Result<Options, LabError> {
