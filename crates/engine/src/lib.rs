@@ -6,6 +6,9 @@
 #![deny(unsafe_code)]
 
 mod clock;
+pub mod extents;
+pub mod journal;
+pub mod ranges;
 pub mod ring;
 mod watch;
 
