@@ -8,11 +8,14 @@
 mod clock;
 mod copy;
 pub mod endpoint;
+pub mod extents;
 pub mod failure;
 mod guard;
+pub mod journal;
 mod plan;
 pub mod prove;
 mod random;
+pub mod ranges;
 pub mod relay;
 mod request;
 pub mod ring;

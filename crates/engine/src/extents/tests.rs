@@ -1,0 +1,279 @@
+use std::io::{Seek, Write};
+use std::os::unix::fs::FileExt;
+
+use proptest::prelude::*;
+use rustix::fs::FallocateFlags;
+
+use super::*;
+
+const BLOCK: u64 = 4096;
+const FROM_START: Grid = Grid { origin: 0, block: BLOCK };
+
+/// A file on a file system whose holes are trusted; elsewhere these tests would show nothing.
+fn sparse_file(size: u64, data: &[Range<u64>]) -> File {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(size).unwrap();
+    for range in data {
+        let length = usize::try_from(range.end - range.start).unwrap();
+        file.write_all_at(&vec![0xa5; length], range.start).unwrap();
+    }
+    file
+}
+
+fn walk(file: &File, within: Range<u64>, grid: Grid) -> Vec<Extent> {
+    let extents = data_ranges(file, within, grid).unwrap();
+    assert_eq!(extents.density(), Density::Asked, "set TMPDIR to ext4, XFS, btrfs, F2FS or tmpfs");
+    extents.map(Result::unwrap).collect()
+}
+
+use Extent::{Data, Hole};
+
+#[test]
+fn holes_at_start_middle_and_end_are_found() {
+    let file = sparse_file(64 * BLOCK, &[8 * BLOCK..16 * BLOCK, 32 * BLOCK..40 * BLOCK]);
+    assert_eq!(
+        walk(&file, 0..64 * BLOCK, FROM_START),
+        [
+            Hole(0..8 * BLOCK),
+            Data(8 * BLOCK..16 * BLOCK),
+            Hole(16 * BLOCK..32 * BLOCK),
+            Data(32 * BLOCK..40 * BLOCK),
+            Hole(40 * BLOCK..64 * BLOCK),
+        ]
+    );
+}
+
+#[test]
+fn a_file_that_is_all_hole_is_one_hole() {
+    let file = sparse_file(1 << 40, &[]);
+    assert_eq!(walk(&file, 0..1 << 40, FROM_START), [Hole(0..1 << 40)]);
+    assert_eq!(walk(&file, 5..7, FROM_START), [Hole(5..7)]);
+}
+
+#[test]
+fn a_file_without_holes_is_one_run_of_data() {
+    let all = 0..16 * BLOCK;
+    let file = sparse_file(all.end, std::slice::from_ref(&all));
+    assert_eq!(walk(&file, all.clone(), FROM_START), [Data(all)]);
+}
+
+#[test]
+fn the_end_of_a_file_need_not_be_a_multiple_of_a_block() {
+    let size = 9 * BLOCK + 17;
+    let file = sparse_file(size, &[9 * BLOCK..size]);
+    assert_eq!(walk(&file, 0..size, FROM_START), [Hole(0..9 * BLOCK), Data(9 * BLOCK..size)]);
+    let file = sparse_file(size, &[0..BLOCK]);
+    assert_eq!(walk(&file, 0..size, FROM_START), [Data(0..BLOCK), Hole(BLOCK..size)]);
+}
+
+#[test]
+fn an_empty_range_has_no_extents() {
+    let file = sparse_file(BLOCK, &[]);
+    assert_eq!(walk(&file, 0..0, FROM_START), []);
+    assert_eq!(walk(&file, BLOCK..BLOCK, FROM_START), []);
+}
+
+#[test]
+fn an_unwritten_extent_is_a_hole_until_something_is_written_into_it() {
+    let file = sparse_file(32 * BLOCK, &[]);
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 32 * BLOCK).unwrap();
+    assert_eq!(walk(&file, 0..32 * BLOCK, FROM_START), [Hole(0..32 * BLOCK)]);
+    // The page is dirty and its extent still unwritten on disk: it must count as data.
+    file.write_all_at(b"x", 10 * BLOCK + 5).unwrap();
+    let expected =
+        [Hole(0..10 * BLOCK), Data(10 * BLOCK..11 * BLOCK), Hole(11 * BLOCK..32 * BLOCK)];
+    assert_eq!(walk(&file, 0..32 * BLOCK, FROM_START), expected);
+    file.sync_all().unwrap();
+    assert_eq!(walk(&file, 0..32 * BLOCK, FROM_START), expected);
+}
+
+#[test]
+fn data_are_rounded_outward_on_the_grid_of_the_copy() {
+    let file = sparse_file(256 * BLOCK, &[100 * BLOCK..101 * BLOCK]);
+    let grid = Grid { origin: 3 * BLOCK, block: 16 * BLOCK };
+    assert_eq!(
+        walk(&file, 3 * BLOCK..256 * BLOCK, grid),
+        [
+            Hole(3 * BLOCK..99 * BLOCK),
+            Data(99 * BLOCK..115 * BLOCK),
+            Hole(115 * BLOCK..256 * BLOCK),
+        ]
+    );
+}
+
+#[test]
+fn small_holes_are_joined_by_a_large_block() {
+    let data: Vec<_> = (0..32).map(|n| 4 * n * BLOCK..(4 * n + 1) * BLOCK).collect();
+    let file = sparse_file(128 * BLOCK, &data);
+    assert_eq!(walk(&file, 0..128 * BLOCK, FROM_START).len(), 64);
+    let grid = Grid { origin: 0, block: 4 * BLOCK };
+    assert_eq!(walk(&file, 0..128 * BLOCK, grid), [Data(0..128 * BLOCK)]);
+}
+
+#[test]
+fn the_position_of_the_file_stays_where_it_was() {
+    let mut file = sparse_file(64 * BLOCK, &[8 * BLOCK..16 * BLOCK]);
+    file.seek(io::SeekFrom::Start(1234)).unwrap();
+    walk(&file, 0..64 * BLOCK, FROM_START);
+    assert_eq!(file.stream_position().unwrap(), 1234);
+}
+
+#[test]
+fn a_range_beyond_the_file_is_refused() {
+    let file = sparse_file(10, &[]);
+    let error = data_ranges(&file, 0..11, FROM_START).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+}
+
+#[test]
+fn a_file_system_that_is_not_known_has_only_data() {
+    // Files of procfs have no size, so that a walk over one needs the inner function.
+    let (probe, density) = open_probe(&File::open("/proc/self/status").unwrap()).unwrap();
+    assert!(probe.is_none());
+    assert_eq!(density, Density::FileSystem { magic: 0x9fa0 });
+    let rest = 3..40;
+    let extents = Extents { probe, density, rest, grid: FROM_START, known_data: None };
+    assert_eq!(extents.map(Result::unwrap).collect::<Vec<_>>(), [Data(3..40)]);
+}
+
+#[test]
+fn no_answer_where_holes_are_means_data_and_another_failure_is_reported() {
+    let extents = |errno| {
+        let mut extents = data_ranges(&sparse_file(BLOCK, &[]), 0..BLOCK, FROM_START).unwrap();
+        let found = extents.give_up(errno, 10);
+        (found.ok(), extents.density())
+    };
+    assert_eq!(extents(Errno::INVAL), (Some(10..BLOCK), Density::NoAnswer(Errno::INVAL)));
+    assert_eq!(extents(Errno::IO), (None, Density::Asked));
+}
+
+#[test]
+fn a_punched_range_reads_as_zeroes_and_the_rest_stays() {
+    let mut file = sparse_file(16 * BLOCK, &[0..16 * BLOCK]);
+    let range = 2 * BLOCK + 100..9 * BLOCK + 7;
+    assert_eq!(zero_range(&file, range.clone()).unwrap(), ZeroOutcome::UpTo(range.end));
+    file.flush().unwrap();
+    let mut content = vec![0; usize::try_from(16 * BLOCK).unwrap()];
+    file.read_exact_at(&mut content, 0).unwrap();
+    for (offset, byte) in (0u64..).zip(content) {
+        assert_eq!(byte == 0, range.contains(&offset), "{offset}");
+    }
+    assert_eq!(
+        walk(&file, 0..16 * BLOCK, FROM_START),
+        [Data(0..3 * BLOCK), Hole(3 * BLOCK..9 * BLOCK), Data(9 * BLOCK..16 * BLOCK)]
+    );
+}
+
+#[test]
+fn one_call_makes_a_bounded_number_of_bytes_zero() {
+    let file = sparse_file(3 * ZERO_STEP, &[2 * ZERO_STEP..2 * ZERO_STEP + BLOCK]);
+    let mut range = 0..3 * ZERO_STEP;
+    let mut calls = 0;
+    while !range.is_empty() {
+        let ZeroOutcome::UpTo(end) = zero_range(&file, range.clone()).unwrap() else {
+            panic!("the file system of TMPDIR cannot punch holes")
+        };
+        range.start = end;
+        calls += 1;
+    }
+    assert_eq!(calls, 3);
+    assert_eq!(walk(&file, 0..3 * ZERO_STEP, FROM_START), [Hole(0..3 * ZERO_STEP)]);
+    assert_eq!(zero_range(&file, 5..5).unwrap(), ZeroOutcome::UpTo(5));
+}
+
+#[test]
+fn a_target_that_cannot_punch_is_told_from_one_that_fails() {
+    let null = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
+    assert_eq!(zero_range(&null, 0..BLOCK).unwrap(), ZeroOutcome::WriteInstead);
+    let read_only = File::open("/dev/zero").unwrap();
+    assert!(zero_range(&read_only, 0..BLOCK).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_copy_of_the_data_alone_is_the_file(
+        data in proptest::collection::vec((0u64..60 * BLOCK, 1u64..3 * BLOCK), 0..12),
+        from in 0u64..8 * BLOCK, length in 1u64..56 * BLOCK,
+        origin in 0u64..3 * BLOCK, block in 0u64..5 * BLOCK,
+    ) {
+        let data: Vec<_> = data.into_iter().map(|(start, size)| start..start + size).collect();
+        let file = sparse_file(64 * BLOCK, &data);
+        let within = from..from + length;
+        let extents = walk(&file, within.clone(), Grid { origin, block });
+
+        let mut at = within.start;
+        let mut source = vec![0; usize::try_from(length).unwrap()];
+        file.read_exact_at(&mut source, within.start).unwrap();
+        let mut copy = vec![0; source.len()];
+        for (index, extent) in extents.iter().enumerate() {
+            let range = extent.range();
+            prop_assert_eq!(range.start, at);
+            prop_assert!(!range.is_empty());
+            at = range.end;
+            if let Some(next) = extents.get(index + 1) {
+                prop_assert_ne!(
+                    matches!(extent, Data(_)), matches!(next, Data(_)), "kinds take turns"
+                );
+                let edge = range.end.abs_diff(origin);
+                prop_assert_eq!(edge % block.max(1), 0, "an inner edge lies on the grid");
+            }
+            if matches!(extent, Data(_)) {
+                let part = usize::try_from(range.start - within.start).unwrap()
+                    ..usize::try_from(range.end - within.start).unwrap();
+                copy[part.clone()].copy_from_slice(&source[part]);
+            }
+        }
+        prop_assert_eq!(at, within.end);
+        prop_assert!(copy == source, "a byte of data was taken for a hole");
+    }
+}
+
+/// A loop device over a file, given back at the end.
+struct Loop {
+    path: String,
+}
+
+impl Loop {
+    fn over(file: &std::path::Path) -> Self {
+        let output = std::process::Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(file)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Self { path: String::from_utf8(output.stdout).unwrap().trim().to_owned() }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("losetup").args(["--detach", &self.path]).status();
+    }
+}
+
+#[test]
+#[ignore = "needs root: sets up a loop device"]
+fn a_block_device_is_all_data_and_is_zeroed_behind_its_page_cache() {
+    let backing = tempfile::NamedTempFile::new().unwrap();
+    backing.as_file().set_len(1 << 20).unwrap();
+    let device = Loop::over(backing.path());
+    let target = std::fs::OpenOptions::new().read(true).write(true).open(&device.path).unwrap();
+    let extents = data_ranges(&target, 0..1 << 20, FROM_START).unwrap();
+    assert_eq!(extents.density(), Density::BlockDevice);
+    assert_eq!(extents.map(Result::unwrap).collect::<Vec<_>>(), [Data(0..1 << 20)]);
+
+    // Dirty pages over the range must not come back over the zeroes.
+    target.write_all_at(&[0xa5; 1 << 20], 0).unwrap();
+    let range = 4 * BLOCK..100 * BLOCK;
+    assert_eq!(zero_range(&target, range.clone()).unwrap(), ZeroOutcome::UpTo(range.end));
+    target.sync_all().unwrap();
+    let again = File::open(&device.path).unwrap();
+    let mut content = vec![0; 1 << 20];
+    again.read_exact_at(&mut content, 0).unwrap();
+    for (offset, byte) in (0u64..).zip(content) {
+        assert_eq!(byte == 0, range.contains(&offset), "{offset}");
+    }
+    let part_of_a_block = zero_range(&target, 100..300).unwrap_err();
+    assert_eq!(part_of_a_block.kind(), io::ErrorKind::InvalidInput);
+}

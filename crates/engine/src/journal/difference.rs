@@ -1,0 +1,302 @@
+//! What changed between a journal and now. Anything that did forbids resuming.
+
+use std::fmt;
+
+use peerlane_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::{DeviceIdentity, FileIdentity, Identity, Journal, Options, Partition};
+
+/// Which end of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Where the data come from.
+    Source,
+    /// Where they go.
+    Target,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Source => "source",
+            Self::Target => "target",
+        })
+    }
+}
+
+/// An option that decides which byte goes where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CopyOption {
+    /// Where the copy begins in the source.
+    SourceOffset,
+    /// Where the copy begins in the target.
+    TargetOffset,
+    /// Bytes to copy.
+    Length,
+}
+
+impl fmt::Display for CopyOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::SourceOffset => "offset in the source",
+            Self::TargetOffset => "offset in the target",
+            Self::Length => "length",
+        })
+    }
+}
+
+/// What is there now.
+#[derive(Debug, Clone, Copy)]
+pub struct Now<'a> {
+    /// The source that a person named.
+    pub source: &'a Identity,
+    /// The target that a person named; for an unfinished file beside it, that file.
+    pub target: &'a Identity,
+    /// What a person asked for.
+    pub options: Options,
+}
+
+/// Something that is not as the journal says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Difference {
+    /// A file then and a device now, or the other way round.
+    OtherKind {
+        /// Which end.
+        role: Role,
+        /// What the journal has.
+        then: String,
+        /// What is there.
+        now: String,
+    },
+    /// Another device, perhaps behind the same name.
+    OtherDevice {
+        /// Which end.
+        role: Role,
+        /// Name of the device now.
+        name: String,
+        /// What the journal has.
+        then: String,
+        /// What is there.
+        now: String,
+    },
+    /// The device has nothing to be known by again.
+    NoStableId {
+        /// Which end.
+        role: Role,
+        /// Name of the device.
+        name: String,
+    },
+    /// The same device with another size.
+    DeviceSize {
+        /// Which end.
+        role: Role,
+        /// What the journal has.
+        then: Bytes,
+        /// What is there.
+        now: Bytes,
+    },
+    /// Another part of the same device.
+    OtherPartition {
+        /// Which end.
+        role: Role,
+        /// What the journal has; `None` for the whole device.
+        then: Option<Partition>,
+        /// What is there; `None` for the whole device.
+        now: Option<Partition>,
+    },
+    /// Another file, perhaps behind the same path, or on another file system.
+    OtherFile {
+        /// Which end.
+        role: Role,
+        /// Path of the file now.
+        path: String,
+        /// Whether it also lies on another file system.
+        other_file_system: bool,
+    },
+    /// The source has another size.
+    SourceSize {
+        /// What the journal has.
+        then: Bytes,
+        /// What is there.
+        now: Bytes,
+    },
+    /// The content of the source was changed.
+    SourceModified {
+        /// Time of the last change that the journal has, nanoseconds since 1970, UTC.
+        then_ns: i64,
+        /// Time of the last change now, nanoseconds since 1970, UTC.
+        now_ns: i64,
+    },
+    /// Size and time of modification of the source are as they were, but something was changed: its
+    /// attributes, or its content with the time set back.
+    SourceTouched {
+        /// Time of the last change that the journal has, nanoseconds since 1970, UTC.
+        then_ns: i64,
+        /// Time of the last change now, nanoseconds since 1970, UTC.
+        now_ns: i64,
+    },
+    /// The target ends before bytes that the journal says are in it.
+    TargetCut {
+        /// Bytes that it must have.
+        needed: Bytes,
+        /// Bytes that it has.
+        now: Bytes,
+    },
+    /// Other bytes, or to another place.
+    OptionChanged {
+        /// Which option.
+        option: CopyOption,
+        /// What the journal has.
+        then: Bytes,
+        /// What was asked for now.
+        now: Bytes,
+    },
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |part: &Option<Partition>| {
+            part.map_or_else(|| "the whole device".to_owned(), |part| part.to_string())
+        };
+        match self {
+            Self::OtherKind { role, then, now } => {
+                write!(f, "the {role} was {then} and is {now}")
+            }
+            Self::OtherDevice { role, name, then, now } => {
+                write!(f, "another device is behind the {role} {name}: it was {then}; it is {now}")
+            }
+            Self::NoStableId { role, name } => write!(
+                f,
+                "the {role} {name} has no serial, WWID, NGUID, EUI-64 or UUID to be known by again"
+            ),
+            Self::DeviceSize { role, then, now } => {
+                write!(f, "the {role} had {} bytes and has {}", then.0, now.0)
+            }
+            Self::OtherPartition { role, then, now } => {
+                write!(f, "the {role} was {} and is {}", part(then), part(now))
+            }
+            Self::OtherFile { role, path, other_file_system: false } => {
+                write!(f, "the {role} {path} is another file than before")
+            }
+            Self::OtherFile { role, path, other_file_system: true } => {
+                write!(f, "the {role} {path} lies on another file system than before")
+            }
+            Self::SourceSize { then, now } => {
+                write!(f, "the source had {} bytes and has {}", then.0, now.0)
+            }
+            Self::SourceModified { .. } => {
+                f.write_str("the source was modified after the copy began")
+            }
+            Self::SourceTouched { .. } => f.write_str(
+                "the source was changed after the copy began: its attributes, or its content with \
+                 the time of modification set back",
+            ),
+            Self::TargetCut { needed, now } => write!(
+                f,
+                "the target was cut: it has {} bytes, {} are done according to the journal",
+                now.0, needed.0
+            ),
+            Self::OptionChanged { option, then, now } => {
+                write!(f, "the {option} was {} bytes and is {}", then.0, now.0)
+            }
+        }
+    }
+}
+
+impl Journal {
+    /// Lists what is not as the journal says; empty when the copy may be resumed.
+    pub fn differences(&self, now: &Now<'_>) -> Vec<Difference> {
+        let mut found = Vec::new();
+        compare_ends(Role::Source, &self.source, now.source, &mut found);
+        compare_ends(Role::Target, &self.target, now.target, &mut found);
+        self.compare_size_of_target(now.target, &mut found);
+        compare_options(&self.options, &now.options, &mut found);
+        found
+    }
+
+    fn compare_size_of_target(&self, now: &Identity, found: &mut Vec<Difference>) {
+        let Identity::File(file) = now else { return };
+        if self.done.is_empty() {
+            return;
+        }
+        let needed = Bytes(self.options.target_offset.0.saturating_add(self.done.end()));
+        if file.size < needed {
+            found.push(Difference::TargetCut { needed, now: file.size });
+        }
+    }
+}
+
+fn compare_ends(role: Role, then: &Identity, now: &Identity, found: &mut Vec<Difference>) {
+    match (then, now) {
+        (Identity::Device(then), Identity::Device(now)) => compare_devices(role, then, now, found),
+        (Identity::File(then), Identity::File(now)) => compare_files(role, then, now, found),
+        _ => found.push(Difference::OtherKind {
+            role,
+            then: then.kind().to_owned(),
+            now: now.kind().to_owned(),
+        }),
+    }
+}
+
+fn compare_devices(
+    role: Role,
+    then: &DeviceIdentity,
+    now: &DeviceIdentity,
+    found: &mut Vec<Difference>,
+) {
+    if then.primary_id().is_none() || now.primary_id().is_none() {
+        found.push(Difference::NoStableId { role, name: now.name.clone() });
+    } else if !then.is_same_device(now) {
+        found.push(Difference::OtherDevice {
+            role,
+            name: now.name.clone(),
+            then: then.to_string(),
+            now: now.to_string(),
+        });
+    }
+    if then.size != now.size {
+        found.push(Difference::DeviceSize { role, then: then.size, now: now.size });
+    }
+    if then.partition != now.partition {
+        found.push(Difference::OtherPartition { role, then: then.partition, now: now.partition });
+    }
+}
+
+fn compare_files(role: Role, then: &FileIdentity, now: &FileIdentity, found: &mut Vec<Difference>) {
+    if !then.is_same_file(now) {
+        let other_file_system = !then.is_same_file_system(now);
+        let path = now.path.clone();
+        found.push(Difference::OtherFile { role, path, other_file_system });
+    }
+    if role == Role::Target {
+        // The copy itself writes the target: its size and times tell nothing.
+        return;
+    }
+    if then.size != now.size {
+        found.push(Difference::SourceSize { then: then.size, now: now.size });
+    }
+    if then.modified_ns != now.modified_ns {
+        let (then_ns, now_ns) = (then.modified_ns, now.modified_ns);
+        found.push(Difference::SourceModified { then_ns, now_ns });
+    } else if then.changed_ns != now.changed_ns {
+        let (then_ns, now_ns) = (then.changed_ns, now.changed_ns);
+        found.push(Difference::SourceTouched { then_ns, now_ns });
+    }
+}
+
+fn compare_options(then: &Options, now: &Options, found: &mut Vec<Difference>) {
+    let pairs = [
+        (CopyOption::SourceOffset, then.source_offset, now.source_offset),
+        (CopyOption::TargetOffset, then.target_offset, now.target_offset),
+        (CopyOption::Length, then.length, now.length),
+    ];
+    for (option, then, now) in pairs {
+        if then != now {
+            found.push(Difference::OptionChanged { option, then, now });
+        }
+    }
+}

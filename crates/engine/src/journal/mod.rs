@@ -1,0 +1,131 @@
+//! What of a copy is done, kept across power loss.
+//!
+//! A [`Journal`] says which bytes stand at the target, and of which source and target that is true.
+//! A resumed copy writes what [`Journal::done`] lacks. It is right byte for byte because:
+//!
+//! 1. A range enters `done` only after a flush of the target that was *submitted after* its write
+//!    completed ([`Recorder`]); a flush that fails throws away everything that waited for it.
+//! 2. The journal is saved after that flush: whatever a journal on disk claims was on stable storage
+//!    before the journal was written.
+//! 3. It is saved by writing a new file, fsync, rename over the old one, fsync of the directory
+//!    ([`Store`]). Rename is atomic, so that after a crash one whole journal is there, the old or the
+//!    new. Both are true; the old one only knows less.
+//! 4. A checksum, bounds and the form of the ranges are checked on reading. A torn, edited or foreign
+//!    journal is refused, never trusted.
+//! 5. A journal names devices by what is stored in them, not by kernel names, which change at a boot.
+//!    [`Journal::differences`] lists what changed; anything in that list forbids resuming.
+//!
+//! Resuming may write bytes again that are done: they come from the same source and are the same.
+//! At the end: flush the target, rename a partial file to its name, fsync its directory, and only
+//! then [`Store::remove`]. After a crash in between [`Journal::is_complete`] is true.
+//!
+//! Left out on purpose: who may overwrite what (guard), whether a block device was written between
+//! two runs (a drive keeps no time of change: verification at the end decides), any clock.
+
+mod codec;
+mod difference;
+mod error;
+mod identity;
+mod place;
+mod recorder;
+mod store;
+mod system;
+
+use std::ops::Range;
+
+use peerlane_results::Route;
+use peerlane_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::ranges::RangeSet;
+
+pub use codec::{JOURNAL_BYTES_MAX, decode, encode};
+pub use difference::{CopyOption, Difference, Now, Role};
+pub use error::JournalError;
+pub use identity::{DeviceIdentity, FileIdentity, IdKind, Identity, Partition, StableId};
+pub use place::{Environment, beside_file, for_device, state_directory};
+pub use recorder::{Cadence, Recorder};
+pub use store::Store;
+pub use system::{device_name, identity_of_device, identity_of_file};
+
+/// Schema of [`Journal`].
+pub const JOURNAL_SCHEMA: &str = "peerlane.journal/1";
+
+/// What decides which byte goes where; nothing else does, so that block size, depth and route may
+/// differ between the runs of one copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// Where the copy begins in the source.
+    pub source_offset: Bytes,
+    /// Where the copy begins in the target.
+    pub target_offset: Bytes,
+    /// Bytes to copy.
+    pub length: Bytes,
+}
+
+/// A copy that has begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Journal {
+    /// Version of the program that wrote this.
+    pub program: String,
+    /// What is copied.
+    pub source: Identity,
+    /// Where it goes.
+    pub target: Identity,
+    /// Which byte goes where.
+    pub options: Options,
+    /// The route that the last run took.
+    pub route: Route,
+    /// Name of the unfinished file beside the target that carries the data; `None` when the data go
+    /// straight into the target.
+    pub partial: Option<String>,
+    /// Bytes that are at the target, written and flushed; offsets from the start of the copy.
+    pub done: RangeSet,
+    /// When the copy began: seconds since 1970, UTC.
+    pub created: u64,
+    /// When this was written: seconds since 1970, UTC.
+    pub updated: u64,
+}
+
+impl Journal {
+    /// Walks what is still to be copied in whole blocks of `block` bytes; offsets from the start of
+    /// the copy.
+    pub fn missing(&self, block: Bytes) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.done.missing_in_blocks(0..self.options.length.0, block.0)
+    }
+
+    /// Tells whether every byte is at the target.
+    pub fn is_complete(&self) -> bool {
+        self.done.contains_range(0..self.options.length.0)
+    }
+
+    /// Checks that everything in it can be true of one copy.
+    fn check(&self) -> Result<(), &'static str> {
+        let Options { source_offset, target_offset, length } = self.options;
+        if source_offset.checked_add(length).is_none()
+            || target_offset.checked_add(length).is_none()
+        {
+            return Err("the copy ends beyond any device");
+        }
+        if self.done.end() > length.0 {
+            return Err("a range that is done lies beyond the end of the copy");
+        }
+        if self.updated < self.created {
+            return Err("it was updated before it was created");
+        }
+        if self.partial.as_deref().is_some_and(|name| !is_file_name(name)) {
+            return Err("the name of the unfinished file is no file name");
+        }
+        Ok(())
+    }
+}
+
+fn is_file_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
+}
+
+#[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "a list of one range is what is meant")]
+mod tests;

@@ -1,0 +1,180 @@
+//! When to flush and save, and which bytes a flush vouches for.
+//!
+//! A write that completed may still rest in a cache of the drive or the system. A flush vouches only
+//! for writes that had completed when it was submitted, so that a range goes through three sets:
+//! written, flushing, done. A flush that fails vouches for nothing, and neither does a later one that
+//! succeeds: the kernel reports a failed write-back once and forgets the pages.
+
+use std::ops::Range;
+
+use peerlane_units::{Bytes, Nanos};
+
+use crate::ranges::RangeSet;
+
+/// How much may have to be copied again after a crash: what was written since the last save, besides
+/// what was in flight and what completed while the last flush ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cadence {
+    /// Longest time between two saves while bytes are being written.
+    pub every: Nanos,
+    /// Most bytes between two saves.
+    pub bytes: Bytes,
+}
+
+impl Default for Cadence {
+    /// Every 2 s or 1 GiB, whichever comes first.
+    fn default() -> Self {
+        Self { every: Nanos::seconds(2), bytes: Bytes::mib(1024) }
+    }
+}
+
+/// Follows a copy and decides when its journal is due. It does nothing by itself: the caller flushes
+/// and saves.
+///
+/// [`Recorder::wrote`] on each completed write; when [`Recorder::is_due`]: [`Recorder::flush_begins`],
+/// submit the flush, [`Recorder::flush_ended`] on its completion, save a journal with
+/// [`Recorder::done`], [`Recorder::saved`]. Writes may go on all the while.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    cadence: Cadence,
+    done: RangeSet,
+    written: RangeSet,
+    flushing: Option<RangeSet>,
+    last_save: Nanos,
+}
+
+impl Recorder {
+    /// Begins with what a journal says is done; `now` counts as the time of the last save.
+    pub fn new(cadence: Cadence, done: RangeSet, now: Nanos) -> Self {
+        Self { cadence, done, written: RangeSet::new(), flushing: None, last_save: now }
+    }
+
+    /// Notes a write that completed in full; offsets from the start of the copy.
+    ///
+    /// Also for a hole whose bytes were made zero at the target, as that needs a flush like any write.
+    pub fn wrote(&mut self, range: Range<u64>) {
+        self.written.insert(range);
+    }
+
+    /// Tells whether to flush and save now: enough bytes or enough time since the last save,
+    /// something written, and no flush under way.
+    pub fn is_due(&self, now: Nanos) -> bool {
+        let elapsed = now.0.saturating_sub(self.last_save.0);
+        self.flushing.is_none()
+            && !self.written.is_empty()
+            && (self.written.total() >= self.cadence.bytes.0 || elapsed >= self.cadence.every.0)
+    }
+
+    /// Fixes the writes that a flush vouches for; called before the flush is submitted.
+    ///
+    /// While one flush is under way this does nothing: that one vouches for fewer writes.
+    pub fn flush_begins(&mut self) {
+        if self.flushing.is_none() {
+            self.flushing = Some(std::mem::take(&mut self.written));
+        }
+    }
+
+    /// Notes the end of the flush. When it failed, whatever was not done is forgotten and has to be
+    /// written again.
+    pub fn flush_ended(&mut self, success: bool) {
+        let flushed = self.flushing.take();
+        match flushed {
+            Some(flushed) if success => self.done.union(&flushed),
+            _ if success => {}
+            _ => self.written.clear(),
+        }
+    }
+
+    /// Notes that a journal with [`Recorder::done`] is on disk.
+    pub fn saved(&mut self, now: Nanos) {
+        self.last_save = now;
+    }
+
+    /// Returns what was written and flushed: what a journal may say.
+    pub fn done(&self) -> &RangeSet {
+        &self.done
+    }
+
+    /// Tells whether bytes were written that no flush has vouched for.
+    pub fn has_unflushed(&self) -> bool {
+        !self.written.is_empty() || self.flushing.is_some()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "a list of one range is what is meant")]
+mod tests {
+    use super::*;
+
+    fn recorder(seconds: u64, bytes: u64) -> Recorder {
+        let cadence = Cadence { every: Nanos::seconds(seconds), bytes: Bytes(bytes) };
+        Recorder::new(cadence, RangeSet::new(), Nanos::seconds(100))
+    }
+
+    fn ranges(set: &RangeSet) -> Vec<Range<u64>> {
+        set.iter().collect()
+    }
+
+    #[test]
+    fn is_due_by_bytes_or_by_time_and_never_for_nothing() {
+        let mut recorder = recorder(2, 1000);
+        assert!(!recorder.is_due(Nanos::seconds(500)));
+        recorder.wrote(0..999);
+        assert!(!recorder.is_due(Nanos::seconds(101)));
+        assert!(recorder.is_due(Nanos::seconds(102)));
+        recorder.wrote(999..1000);
+        assert!(recorder.is_due(Nanos::seconds(100)));
+    }
+
+    #[test]
+    fn the_time_counts_from_the_last_save() {
+        let mut recorder = recorder(2, 1000);
+        recorder.wrote(0..1);
+        recorder.flush_begins();
+        assert!(!recorder.is_due(Nanos::seconds(500)), "a flush is under way");
+        recorder.flush_ended(true);
+        recorder.saved(Nanos::seconds(103));
+        recorder.wrote(1..2);
+        assert!(!recorder.is_due(Nanos::seconds(104)));
+        assert!(recorder.is_due(Nanos::seconds(105)));
+        assert!(!recorder.is_due(Nanos::seconds(1)), "a clock that runs backwards");
+    }
+
+    #[test]
+    fn a_flush_vouches_only_for_what_completed_before_it() {
+        let mut recorder = recorder(2, 1000);
+        recorder.wrote(0..10);
+        recorder.flush_begins();
+        recorder.wrote(10..20);
+        recorder.flush_ended(true);
+        assert_eq!(ranges(recorder.done()), [0..10]);
+        assert!(recorder.has_unflushed());
+        recorder.flush_begins();
+        recorder.flush_ended(true);
+        assert_eq!(ranges(recorder.done()), [0..20]);
+        assert!(!recorder.has_unflushed());
+    }
+
+    #[test]
+    fn a_second_beginning_does_not_widen_a_flush_under_way() {
+        let mut recorder = recorder(2, 1000);
+        recorder.wrote(0..10);
+        recorder.flush_begins();
+        recorder.wrote(10..20);
+        recorder.flush_begins();
+        recorder.flush_ended(true);
+        assert_eq!(ranges(recorder.done()), [0..10]);
+    }
+
+    #[test]
+    fn a_failed_flush_forgets_what_waited_for_it() {
+        let mut recorder = recorder(2, 1000);
+        recorder.wrote(0..10);
+        recorder.flush_begins();
+        recorder.wrote(10..20);
+        recorder.flush_ended(false);
+        recorder.flush_begins();
+        recorder.flush_ended(true);
+        assert!(recorder.done().is_empty());
+    }
+}

@@ -1,0 +1,258 @@
+//! Keeps one journal in one file, under a lock.
+//!
+//! Saving writes a new file, flushes it, renames it over the old one and flushes the directory. The
+//! lock is a file of its own, since a rename would carry a lock on the journal away. All names are
+//! taken relative to the directory that was opened at the start, so that renaming it does no harm.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::place::with_ending;
+use super::{JOURNAL_BYTES_MAX, Journal, JournalError, decode, encode};
+
+/// Tries to lock a file that another process may remove at its end.
+const LOCK_ATTEMPTS: u32 = 16;
+
+/// Only the owner reads and writes a journal: it decides which bytes are not written again.
+const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// One journal's place, held by this process alone until it is dropped.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    name: OsString,
+    directory: OwnedFd,
+    lock: File,
+}
+
+impl Store {
+    /// Takes the place at `path`, making its directory when it is not there.
+    ///
+    /// # Errors
+    /// [`JournalError::InUse`] while another copy holds it; [`JournalError::Io`] when the directory
+    /// cannot be made or written; [`JournalError::Foreign`] when the lock file is not ours.
+    pub fn open(path: &Path) -> Result<Self, JournalError> {
+        let name = path
+            .file_name()
+            .ok_or_else(|| JournalError::NoFileName { path: path.to_owned() })?
+            .to_owned();
+        let parent = match path.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => Path::new("/"),
+        };
+        make_directory(parent)
+            .map_err(|source| failed("make the directory of the journal", parent, source))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(parent, flags, Mode::empty())
+            .map_err(|errno| failed("open the directory of the journal", parent, errno.into()))?;
+        let lock = take_lock(&directory, path, &with_ending(&name, ".lock"))?;
+        Ok(Self { path: path.to_owned(), name, directory, lock })
+    }
+
+    /// Returns where the journal is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the journal; `None` when there is none.
+    ///
+    /// # Errors
+    /// See [`Store::read`].
+    pub fn load(&self) -> Result<Option<Journal>, JournalError> {
+        match open_journal(&self.directory, &self.name) {
+            Ok(file) => read_journal(file, &self.path).map(Some),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(failed("open the journal", &self.path, errno.into())),
+        }
+    }
+
+    /// Reads the journal at `path` without taking its place, to show it: a copy that runs may replace
+    /// it at any time, so that resuming needs [`Store::load`].
+    ///
+    /// # Errors
+    /// [`JournalError::Foreign`] when the file is no regular file, belongs to another user, or others
+    /// may write it; [`JournalError::TooLarge`]; [`JournalError::Io`]; and what [`decode`] refuses.
+    pub fn read(path: &Path) -> Result<Journal, JournalError> {
+        let file = open_journal(rustix::fs::CWD, path.as_os_str())
+            .map_err(|errno| failed("open the journal", path, errno.into()))?;
+        read_journal(file, path)
+    }
+
+    /// Writes the journal; when this returns it survives a loss of power. Called once with an empty
+    /// [`Journal::done`] before the first byte moves, it shows that there is room and permission.
+    ///
+    /// The caller flushes the target before it saves.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`] with the step that failed. The journal on disk is then the old one or the
+    /// new one, whole; [`JournalError::Contradiction`] and [`JournalError::TooLong`] as [`encode`].
+    pub fn save(&self, journal: &Journal) -> Result<(), JournalError> {
+        let text = encode(journal)?;
+        let new = with_ending(&self.name, ".new");
+        let outcome = self.write_new(&new, &text).and_then(|()| {
+            rustix::fs::renameat(&self.directory, &new, &self.directory, &self.name)
+                .map_err(|errno| self.failed("put the new journal in place", errno.into()))
+        });
+        if outcome.is_err() {
+            // What is left behind takes room that the next attempt needs; it is never read.
+            let _ = rustix::fs::unlinkat(&self.directory, &new, AtFlags::empty());
+        }
+        outcome?;
+        self.flush_directory()
+    }
+
+    /// Removes the journal when the copy is complete, and gives its place up.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`] when the journal is there and cannot be removed.
+    pub fn remove(self) -> Result<(), JournalError> {
+        match rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(self.failed("remove the journal", errno.into())),
+        }
+        self.flush_directory()
+    }
+
+    fn write_new(&self, new: &OsStr, text: &[u8]) -> Result<(), JournalError> {
+        // A leftover of a crash is removed and never written to: it might be a link, or a file of
+        // somebody else that stays theirs after the rename.
+        match rustix::fs::unlinkat(&self.directory, new, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(self.failed("remove an unfinished journal", errno.into())),
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.directory, new, flags, PRIVATE_FILE)
+            .map_err(|errno| self.failed("write the journal", errno.into()))?;
+        let mut file = File::from(file);
+        file.write_all(text).map_err(|source| self.failed("write the journal", source))?;
+        file.sync_all().map_err(|source| self.failed("flush the journal", source))
+    }
+
+    fn flush_directory(&self) -> Result<(), JournalError> {
+        rustix::fs::fsync(&self.directory)
+            .map_err(|errno| self.failed("flush the directory of the journal", errno.into()))
+    }
+
+    fn failed(&self, action: &'static str, source: io::Error) -> JournalError {
+        failed(action, &self.path, source)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Removed while it is held: whoever waits for it sees that the name is gone and begins anew.
+        let lock = with_ending(&self.name, ".lock");
+        let held = rustix::fs::fstat(&self.lock);
+        if held.is_ok_and(|held| is_named(&self.directory, &lock, &held)) {
+            let _ = rustix::fs::unlinkat(&self.directory, &lock, AtFlags::empty());
+        }
+        let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
+    }
+}
+
+fn failed(action: &'static str, path: &Path, source: io::Error) -> JournalError {
+    JournalError::Io { action, path: path.to_owned(), source }
+}
+
+/// Makes a directory and those above it, for the owner alone, each flushed into the one above.
+fn make_directory(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    make_directory(parent)?;
+    match rustix::fs::mkdir(path, Mode::RWXU) {
+        Ok(()) => File::open(parent)?.sync_all(),
+        Err(Errno::EXIST) if path.is_dir() => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn take_lock(directory: &OwnedFd, path: &Path, name: &OsStr) -> Result<File, JournalError> {
+    let path = path.with_file_name(name);
+    let fail = |errno: Errno| failed("lock the journal", &path, errno.into());
+    for _ in 0..LOCK_ATTEMPTS {
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let lock = rustix::fs::openat(directory, name, flags, PRIVATE_FILE).map_err(fail)?;
+        let held = rustix::fs::fstat(&lock).map_err(fail)?;
+        check_ours(&held).map_err(|reason| JournalError::Foreign { path: path.clone(), reason })?;
+        let mut lock = File::from(lock);
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                return Err(JournalError::InUse { path, process: read_process(&lock) });
+            }
+            Err(errno) => return Err(fail(errno)),
+        }
+        // The one who held it may have removed the name between opening and locking.
+        if is_named(directory, name, &held) {
+            let note = |lock: &mut File| {
+                lock.set_len(0)?;
+                writeln!(lock, "{}", std::process::id())
+            };
+            note(&mut lock).map_err(|source| failed("lock the journal", &path, source))?;
+            return Ok(lock);
+        }
+    }
+    Err(JournalError::InUse { path, process: None })
+}
+
+/// Tells whether `name` is a name of this very file.
+fn is_named(directory: &OwnedFd, name: &OsStr, file: &Stat) -> bool {
+    let named = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+    named.is_ok_and(|named| (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino))
+}
+
+fn read_process(lock: &File) -> Option<u32> {
+    let mut text = String::new();
+    lock.take(16).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+fn open_journal(directory: impl std::os::fd::AsFd, name: &OsStr) -> Result<File, Errno> {
+    // Without waiting: the name may be a pipe that nobody writes to.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::openat(directory, name, flags, Mode::empty()).map(File::from)
+}
+
+fn read_journal(file: File, path: &Path) -> Result<Journal, JournalError> {
+    let facts =
+        rustix::fs::fstat(&file).map_err(|errno| failed("read the journal", path, errno.into()))?;
+    check_ours(&facts).map_err(|reason| JournalError::Foreign { path: path.to_owned(), reason })?;
+    let mut text = Vec::new();
+    file.take(JOURNAL_BYTES_MAX + 1)
+        .read_to_end(&mut text)
+        .map_err(|source| failed("read the journal", path, source))?;
+    if text.len() as u64 > JOURNAL_BYTES_MAX {
+        return Err(JournalError::TooLarge { path: path.to_owned(), limit: JOURNAL_BYTES_MAX });
+    }
+    decode(&text)
+}
+
+/// Checks that nobody but this user and root can have written a file.
+fn check_ours(facts: &Stat) -> Result<(), &'static str> {
+    if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {
+        return Err("it is no regular file");
+    }
+    let user = rustix::process::geteuid();
+    if facts.st_uid != user.as_raw() && facts.st_uid != 0 {
+        return Err("it belongs to another user");
+    }
+    if Mode::from_raw_mode(facts.st_mode).intersects(Mode::WGRP | Mode::WOTH) {
+        return Err("others may write it");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

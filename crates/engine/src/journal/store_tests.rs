@@ -1,0 +1,192 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::super::tests::sample;
+use super::*;
+
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(".set.bin.peerlane-journal");
+    (directory, path)
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_was_saved_is_loaded_and_replaced_and_removed() {
+    let (directory, path) = place();
+    let store = Store::open(&path).unwrap();
+    assert!(store.load().unwrap().is_none());
+    let mut journal = sample();
+    store.save(&journal).unwrap();
+    journal.done.insert(0..1 << 20);
+    store.save(&journal).unwrap();
+    assert_eq!(store.load().unwrap(), Some(journal.clone()));
+    assert_eq!(Store::read(&path).unwrap(), journal);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    store.remove().unwrap();
+    assert_eq!(names(directory.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_made_for_the_owner_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("state/peerlane/x.json");
+    Store::open(&path).unwrap().save(&sample()).unwrap();
+    for made in ["state", "state/peerlane"] {
+        let mode = fs::metadata(root.path().join(made)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{made}");
+    }
+}
+
+#[test]
+fn a_second_copy_onto_the_same_target_is_told_who_holds_the_journal() {
+    let (_directory, path) = place();
+    let first = Store::open(&path).unwrap();
+    match Store::open(&path) {
+        Err(error @ JournalError::InUse { process, .. }) => {
+            assert_eq!(process, Some(std::process::id()));
+            assert!(error.to_string().contains(&format!("process {}", std::process::id())));
+        }
+        other => panic!("{other:?}"),
+    }
+    drop(first);
+    Store::open(&path).unwrap();
+}
+
+#[test]
+fn a_lock_that_a_crash_left_behind_is_taken_over() {
+    let (directory, path) = place();
+    let left = directory.path().join(".set.bin.peerlane-journal.lock");
+    fs::write(&left, "4194304999 or something longer than a process id\n").unwrap();
+    fs::set_permissions(&left, fs::Permissions::from_mode(0o600)).unwrap();
+    let _store = Store::open(&path).unwrap();
+    assert_eq!(fs::read_to_string(&left).unwrap(), format!("{}\n", std::process::id()));
+}
+
+#[test]
+fn a_lock_whose_name_was_taken_by_another_is_not_removed() {
+    let (directory, path) = place();
+    let lock = directory.path().join(".set.bin.peerlane-journal.lock");
+    let first = Store::open(&path).unwrap();
+    fs::remove_file(&lock).unwrap();
+    let second = Store::open(&path).unwrap();
+    drop(first);
+    assert!(lock.exists());
+    drop(second);
+    assert!(!lock.exists());
+}
+
+#[test]
+fn leftovers_of_a_crash_are_replaced_and_never_written_through() {
+    let (directory, path) = place();
+    let store = Store::open(&path).unwrap();
+    let victim = directory.path().join("victim");
+    fs::write(&victim, "untouched").unwrap();
+    symlink(&victim, directory.path().join(".set.bin.peerlane-journal.new")).unwrap();
+    store.save(&sample()).unwrap();
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
+    fs::write(directory.path().join(".set.bin.peerlane-journal.new"), "{\"torn").unwrap();
+    assert_eq!(store.load().unwrap(), Some(sample()));
+    store.save(&sample()).unwrap();
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_an_error_before_the_first_byte() {
+    // sysfs takes no new files, from root neither.
+    match Store::open(Path::new("/sys/kernel/.x.peerlane-journal")) {
+        Err(JournalError::Io { action, path, .. }) => {
+            assert_eq!(action, "lock the journal");
+            assert_eq!(path, Path::new("/sys/kernel/.x.peerlane-journal.lock"));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(Store::open(Path::new("/")), Err(JournalError::NoFileName { .. })));
+}
+
+#[test]
+fn a_journal_that_others_can_write_is_not_trusted() {
+    let (_directory, path) = place();
+    let store = Store::open(&path).unwrap();
+    store.save(&sample()).unwrap();
+    for mode in [0o620, 0o602] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        assert!(matches!(store.load(), Err(JournalError::Foreign { .. })), "{mode:o}");
+    }
+}
+
+#[test]
+fn what_is_no_file_of_ours_is_not_followed_nor_waited_for() {
+    let (directory, path) = place();
+    let store = Store::open(&path).unwrap();
+    let elsewhere = directory.path().join("elsewhere");
+    fs::write(&elsewhere, encode(&sample()).unwrap()).unwrap();
+    symlink(&elsewhere, &path).unwrap();
+    assert!(matches!(store.load(), Err(JournalError::Io { .. })));
+    fs::remove_file(&path).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, PRIVATE_FILE, 0).unwrap();
+    assert!(matches!(store.load(), Err(JournalError::Foreign { .. })));
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert!(matches!(store.load(), Err(JournalError::Foreign { .. })));
+}
+
+#[test]
+fn a_file_larger_than_a_journal_is_not_read() {
+    let (_directory, path) = place();
+    let store = Store::open(&path).unwrap();
+    store.save(&sample()).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(JOURNAL_BYTES_MAX + 1).unwrap();
+    assert!(matches!(store.load(), Err(JournalError::TooLarge { .. })));
+}
+
+#[test]
+fn a_failed_save_leaves_the_old_journal() {
+    let (directory, path) = place();
+    let store = Store::open(&path).unwrap();
+    store.save(&sample()).unwrap();
+    // A directory in the way of the new file makes the save fail, for root as well.
+    fs::create_dir(directory.path().join(".set.bin.peerlane-journal.new")).unwrap();
+    let mut later = sample();
+    later.done.insert(0..4096);
+    assert!(matches!(store.save(&later), Err(JournalError::Io { .. })));
+    assert_eq!(store.load().unwrap(), Some(sample()));
+}
+
+#[test]
+#[ignore = "needs root: mounts a file system of 16 KiB to fill it"]
+fn a_full_file_system_is_an_error_and_leaves_the_old_journal() {
+    let mount = tempfile::tempdir().unwrap();
+    let options = c"size=16k";
+    rustix::mount::mount(
+        "tmpfs",
+        mount.path(),
+        "tmpfs",
+        rustix::mount::MountFlags::empty(),
+        Some(options),
+    )
+    .unwrap();
+    let store = Store::open(&mount.path().join("x.json")).unwrap();
+    store.save(&sample()).unwrap();
+    let mut large = sample();
+    (0..1000).for_each(|n| large.done.insert(2 * n..2 * n + 1));
+    let outcome = store.save(&large);
+    let kept = store.load();
+    let left = names(mount.path());
+    drop(store);
+    rustix::mount::unmount(mount.path(), rustix::mount::UnmountFlags::empty()).unwrap();
+    assert!(matches!(
+        outcome,
+        Err(JournalError::Io { action: "write the journal", source, .. })
+            if source.kind() == io::ErrorKind::StorageFull
+    ));
+    assert_eq!(kept.unwrap(), Some(sample()));
+    assert_eq!(left, ["x.json", "x.json.lock"]);
+}
