@@ -163,10 +163,10 @@ impl fmt::Display for Fact {
             ),
             Self::CpuForwards { family } => write!(
                 f,
-                "the kernel lets peers talk through AMD CPUs of family {family:#x} (Zen and later)"
+                "the kernel lets peers talk through AMD CPUs of family {family} (Zen and later)"
             ),
             Self::CpuDoesNotForward { vendor, family: Some(family) } => {
-                write!(f, "the CPU ({vendor} family {family:#x}) is not an AMD Zen or later")
+                write!(f, "the CPU ({vendor} family {family}) is not an AMD Zen or later")
             }
             Self::CpuDoesNotForward { vendor, family: None } => {
                 write!(f, "the CPU ({vendor}) is not an AMD Zen or later")

@@ -29,6 +29,10 @@ impl Tree {
     /// The first bytes of a file, at most 4 MiB.
     pub(super) fn bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
         let full = self.without_links(path)?;
+        // Opening a pipe or a device could wait for ever, or do something.
+        if !fs::symlink_metadata(&full)?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file"));
+        }
         let mut bytes = Vec::new();
         fs::File::open(full)?.take(LONGEST_FILE).read_to_end(&mut bytes)?;
         Ok(bytes)
@@ -142,6 +146,7 @@ mod tests {
         for path in ["dir/secret", "file", "../secret"] {
             assert!(tree.bytes(Path::new(path)).is_err(), "{path}");
         }
+        assert!(tree.bytes(Path::new("")).is_err(), "a directory is no file");
         assert!(tree.names(Path::new("dir")).is_err());
         assert!(!tree.is_directory(Path::new("dir")));
         assert_eq!(tree.link(Path::new("dir")).unwrap(), None);

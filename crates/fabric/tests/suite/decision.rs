@@ -1,0 +1,233 @@
+//! The kernel's decision table, row by row.
+
+use peerlane_fabric::reach::decide;
+use peerlane_fabric::{Fabric, MapType, Reach};
+
+use MapType::{BusAddress, NotSupported, ThroughHostBridge, Unknown};
+
+const INTEL: &str = "vendor = 'GenuineIntel'\nfamily = 6";
+const ZEN: &str = "vendor = 'AuthenticAMD'\nfamily = 0x17";
+const NOBODY: &str = "";
+
+const LISTED: &str = "0x09a2";
+const SAME_BRIDGE: &str = "0x3c00";
+const UNLISTED: &str = "0x29c0";
+
+/// How provider and initiator hang together.
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    /// Below two ports of one switch; the text is the ACS of the provider's port.
+    Switch(&'static str),
+    /// Below two root ports of one host bridge.
+    RootPorts,
+    /// Below root ports of two host bridges; the second one's device.
+    HostBridges(&'static str),
+}
+
+fn fabric(shape: Shape, cpu: &str, host_bridge: &str) -> Fabric {
+    let test_device = |name: &str, domain: u32, under: &str, device: &str| {
+        let ids = match device {
+            "" => String::new(),
+            known => format!("vendor = '0x8086'\ndevice = '{known}'\n"),
+        };
+        let address = format!("address = '{domain:04x}:00:00.0'");
+        format!(
+            "[[function]]\nname = '{name}'\nkind = 'other'\nunder = '{under}'\n{address}\n{ids}"
+        )
+    };
+    let function = |name: &str, kind: &str, under: &str, more: &str| {
+        format!("[[function]]\nname = '{name}'\nkind = '{kind}'\nunder = '{under}'\n{more}\n")
+    };
+    let mut text = format!("name = 'table'\n[cpu]\n{cpu}\n[[host_bridge]]\nname = 'one'\n");
+    let functions = match shape {
+        Shape::Switch(acs) => [
+            function("root", "root-port", "one", ""),
+            function("up", "upstream-port", "root", ""),
+            function("down-p", "downstream-port", "up", &format!("acs = {acs}")),
+            function("down-i", "downstream-port", "up", ""),
+            function("p", "nvme", "down-p", ""),
+            function("i", "nvme", "down-i", ""),
+        ]
+        .concat(),
+        Shape::RootPorts => [
+            function("root-p", "root-port", "one", ""),
+            function("root-i", "root-port", "one", ""),
+            function("p", "nvme", "root-p", ""),
+            function("i", "nvme", "root-i", ""),
+        ]
+        .concat(),
+        Shape::HostBridges(other) => {
+            text.push_str("[[host_bridge]]\nname = 'two'\n");
+            [
+                test_device("h2", 1, "two", other),
+                function("root-p", "root-port", "one", ""),
+                function("root-i", "root-port", "two", ""),
+                function("p", "nvme", "root-p", ""),
+                function("i", "nvme", "root-i", ""),
+            ]
+            .concat()
+        }
+    };
+    let text = text + &test_device("h1", 0, "one", host_bridge) + &functions;
+    Fabric::from_toml(&text).expect("a machine")
+}
+
+#[track_caller]
+fn between(fabric: &Fabric, provider: &str, initiator: &str) -> Reach {
+    let id = |name| fabric.find(name).expect("a function of that name");
+    decide(fabric, id(provider), id(initiator))
+}
+
+#[test]
+fn every_row_of_the_table_is_decided_as_the_kernel_decides() {
+    use Shape::{HostBridges, RootPorts, Switch};
+    const ABSENT: &str = "'absent'";
+    const REDIRECT: &str = "'redirect'";
+    const HIDDEN: &str = "'unknown'";
+    for (shape, cpu, host_bridge, expected) in [
+        (Switch(ABSENT), INTEL, UNLISTED, BusAddress),
+        (Switch(ABSENT), ZEN, LISTED, BusAddress),
+        (Switch(REDIRECT), ZEN, UNLISTED, ThroughHostBridge),
+        (Switch(REDIRECT), INTEL, LISTED, ThroughHostBridge),
+        (Switch(REDIRECT), INTEL, SAME_BRIDGE, ThroughHostBridge),
+        (Switch(REDIRECT), INTEL, UNLISTED, NotSupported),
+        (RootPorts, ZEN, UNLISTED, ThroughHostBridge),
+        (RootPorts, INTEL, LISTED, ThroughHostBridge),
+        (RootPorts, INTEL, SAME_BRIDGE, ThroughHostBridge),
+        (RootPorts, INTEL, UNLISTED, NotSupported),
+        (HostBridges(UNLISTED), ZEN, UNLISTED, ThroughHostBridge),
+        (HostBridges(LISTED), INTEL, LISTED, ThroughHostBridge),
+        (HostBridges(SAME_BRIDGE), INTEL, LISTED, NotSupported),
+        (HostBridges(LISTED), INTEL, SAME_BRIDGE, NotSupported),
+        (HostBridges(UNLISTED), INTEL, LISTED, NotSupported),
+        // AMD before Zen, and a vendor that only descends from it.
+        (RootPorts, "vendor = 'AuthenticAMD'\nfamily = 0x16", UNLISTED, NotSupported),
+        (RootPorts, "vendor = 'HygonGenuine'\nfamily = 0x18", UNLISTED, NotSupported),
+        // What cannot be read counts only where it would change the answer.
+        (Switch(HIDDEN), INTEL, UNLISTED, Unknown),
+        (Switch(HIDDEN), ZEN, LISTED, Unknown),
+        (Switch(ABSENT), NOBODY, "", BusAddress),
+        (Switch(REDIRECT), NOBODY, UNLISTED, Unknown),
+        (RootPorts, NOBODY, UNLISTED, Unknown),
+        (RootPorts, NOBODY, LISTED, ThroughHostBridge),
+        (RootPorts, "vendor = 'AuthenticAMD'", UNLISTED, Unknown),
+        (RootPorts, INTEL, "", Unknown),
+        (RootPorts, ZEN, "", ThroughHostBridge),
+        (HostBridges(""), INTEL, UNLISTED, NotSupported),
+        (HostBridges(""), INTEL, LISTED, Unknown),
+    ] {
+        let found = between(&fabric(shape, cpu, host_bridge), "p", "i");
+        assert_eq!(found.map, expected, "{shape:?}, {cpu:?}, host bridge {host_bridge:?}");
+        assert!(!found.facts.is_empty());
+    }
+}
+
+#[test]
+fn only_three_bits_of_acs_redirect() {
+    for bit in 0..16 {
+        let control = format!("{{ control = {} }}", 1_u32 << bit);
+        let text = fabric(Shape::Switch("'absent'"), INTEL, UNLISTED).to_toml();
+        let text = text.replace(
+            "kind = \"upstream-port\"",
+            &format!("kind = \"upstream-port\"\nacs = {control}"),
+        );
+        let fabric = Fabric::from_toml(&text).expect("a machine");
+        let expected = if [2, 3, 5].contains(&bit) { NotSupported } else { BusAddress };
+        assert_eq!(between(&fabric, "p", "i").map, expected, "bit {bit}");
+    }
+}
+
+#[test]
+fn acs_counts_on_both_ends_and_up_to_the_common_ancestor_but_not_above() {
+    for (name, expected) in [
+        ("p", NotSupported),
+        ("i", NotSupported),
+        ("down-p", NotSupported),
+        ("down-i", NotSupported),
+        ("up", NotSupported),
+        ("root", BusAddress),
+        ("h1", BusAddress),
+    ] {
+        let mut fabric = fabric(Shape::Switch("'absent'"), INTEL, UNLISTED);
+        let id = fabric.find(name).expect("a function of that name");
+        fabric.functions[id.0].acs = peerlane_fabric::Acs::Present { control: 0x1d };
+        assert_eq!(between(&fabric, "p", "i").map, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_host_bridge_is_known_by_device_0_or_by_a_root_port() {
+    for (address, kind, expected) in [
+        ("0000:00:00.0", "other", ThroughHostBridge),
+        ("0000:00:01.0", "other", NotSupported),
+        ("0000:00:01.0", "root-port", ThroughHostBridge),
+    ] {
+        let text = format!(
+            "name = 'x'\n[cpu]\n{INTEL}\n\
+             [[function]]\nname = 'first'\nkind = '{kind}'\naddress = '{address}'\n\
+             vendor = '0x8086'\ndevice = '{LISTED}'\n\
+             [[function]]\nname = 'p'\nkind = 'nvme'\naddress = '0000:00:02.0'\n\
+             [[function]]\nname = 'i'\nkind = 'nvme'\naddress = '0000:00:03.0'\n"
+        );
+        let fabric = Fabric::from_toml(&text).expect("a machine");
+        assert_eq!(between(&fabric, "p", "i").map, expected, "{kind} at {address}");
+    }
+}
+
+#[test]
+fn distances_are_the_kernels_hops() {
+    let switch = fabric(Shape::Switch("'absent'"), INTEL, UNLISTED);
+    let device = Fabric::from_toml(
+        "name = 'x'\n[[function]]\nname = 'root'\nkind = 'root-port'\n\
+         [[function]]\nname = 'f0'\nkind = 'nvme'\nunder = 'root'\n\
+         [[function]]\nname = 'f1'\nkind = 'nvme'\nunder = 'root'\n",
+    )
+    .expect("a machine");
+    let apart = fabric(Shape::RootPorts, ZEN, UNLISTED);
+    let refused = fabric(Shape::RootPorts, INTEL, UNLISTED);
+    for (fabric, provider, initiator, expected, what) in [
+        (&switch, "p", "p", Some(0), "the same function"),
+        (&device, "f0", "f1", Some(2), "two functions of one device"),
+        (&switch, "p", "i", Some(4), "two ports of a switch"),
+        (&switch, "p", "up", Some(2), "a port above the provider"),
+        (&apart, "p", "i", Some(4), "no common ancestor: depth and depth"),
+        (&refused, "p", "i", None, "a refused route"),
+    ] {
+        assert_eq!(between(fabric, provider, initiator).distance, expected, "{what}");
+    }
+}
+
+#[test]
+fn a_function_whose_own_acs_redirects_does_not_reach_itself() {
+    let mut fabric = fabric(Shape::Switch("'absent'"), INTEL, UNLISTED);
+    let id = fabric.find("p").expect("a function of that name");
+    fabric.functions[id.0].acs = peerlane_fabric::Acs::Present { control: 0x04 };
+    assert_eq!(between(&fabric, "p", "p").map, NotSupported);
+}
+
+#[test]
+fn reasons_are_sentences_with_names() {
+    let sentences: Vec<String> = [
+        (Shape::Switch("'absent'"), INTEL, UNLISTED),
+        (Shape::Switch("'redirect'"), INTEL, UNLISTED),
+        (Shape::Switch("'redirect'"), ZEN, UNLISTED),
+        (Shape::Switch("'unknown'"), INTEL, UNLISTED),
+        (Shape::RootPorts, INTEL, UNLISTED),
+        (Shape::RootPorts, INTEL, LISTED),
+        (Shape::HostBridges(SAME_BRIDGE), INTEL, LISTED),
+        (Shape::RootPorts, NOBODY, ""),
+    ]
+    .into_iter()
+    .map(|(shape, cpu, bridge)| between(&fabric(shape, cpu, bridge), "p", "i").summary())
+    .collect();
+    insta::assert_snapshot!(sentences.join("\n"), @r#"
+    the route is direct, below the host bridge: i and p meet at up, below the CPU
+    the kernel refuses the route: down-p redirects peer traffic up to the CPU (ACS control 0x001d: request redirect, completion redirect); the CPU (GenuineIntel family 6) is not an AMD Zen or later; host bridge one (8086:29c0) is not on the kernel's list of those that forward peer traffic
+    the route is permitted through the host bridge: down-p redirects peer traffic up to the CPU (ACS control 0x001d: request redirect, completion redirect); the kernel lets peers talk through AMD CPUs of family 23 (Zen and later)
+    whether the kernel permits the route cannot be told from here: whether down-p redirects peer traffic (ACS) can be read only by root
+    the kernel refuses the route: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; the CPU (GenuineIntel family 6) is not an AMD Zen or later; host bridge one (8086:29c0) is not on the kernel's list of those that forward peer traffic
+    the route is permitted through the host bridge: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; host bridge one (8086:09a2) is on the kernel's list of those that forward peer traffic
+    the kernel refuses the route: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; the CPU (GenuineIntel family 6) is not an AMD Zen or later; host bridge two (8086:3c00) is on the kernel's list only for traffic that stays below it
+    whether the kernel permits the route cannot be told from here: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; CPU vendor and family are not known; what host bridge one is, is not known
+    "#);
+}

@@ -1,0 +1,359 @@
+//! Discovery from synthetic trees, and from the captured ones in `fixtures/sysfs/`.
+
+use std::path::Path;
+
+use peerlane_fabric::reach::decide;
+use peerlane_fabric::{Acs, Fabric, IommuMode, Kind, MapType, Origin, Parent};
+use peerlane_units::Bytes;
+
+use crate::synthetic::{
+    DOWNSTREAM_PORT, ENDPOINT, NVME, ONE_NAMESPACE, PORT, ROOT_PORT, Sysfs, UPSTREAM_PORT, config,
+    one_drive,
+};
+
+#[test]
+fn a_drive_below_a_root_port_is_found_with_all_that_is_known() {
+    let tree = one_drive();
+    let root = "sys/devices/pci0000:00/0000:00:01.0";
+    let drive = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
+    tree.files(root, &[("current_link_speed", "16.0 GT/s PCIe"), ("current_link_width", "4")])
+        .files(
+            drive,
+            &[
+                ("numa_node", "1"),
+                ("current_link_speed", "8.0 GT/s PCIe"),
+                ("current_link_width", "4"),
+                ("max_link_speed", "16.0 GT/s PCIe"),
+                ("max_link_width", "4"),
+                ("p2pmem/size", "67108864"),
+                ("p2pmem/available", "66977792"),
+                ("p2pmem/published", "1"),
+            ],
+        )
+        .link(&format!("{drive}/driver"), "../../../../bus/pci/drivers/nvme")
+        .link(&format!("{drive}/iommu_group"), "../../../../kernel/iommu_groups/7")
+        .files("sys/kernel/iommu_groups/7", &[("type", "DMA-FQ")])
+        .files(
+            &format!("{ONE_NAMESPACE}/nvme0n1p1"),
+            &[("partition", "1"), ("start", "2048"), ("size", "4096")],
+        )
+        .files("proc/sys/kernel", &[("osrelease", "7.2.13"), ("hostname", "box")])
+        .files("proc", &[("cpuinfo", "vendor_id\t: AuthenticAMD\ncpu family\t: 25\n")]);
+    let fabric = tree.discover();
+    assert_eq!(fabric.origin, Origin::Tree(tree.root().to_owned()));
+    let text = fabric.to_toml();
+    insta::assert_snapshot!(text, @r#"
+    name = "box"
+    iommu = "translating"
+
+    [kernel]
+    release = "7.2.13"
+    p2pdma = true
+
+    [cpu]
+    vendor = "AuthenticAMD"
+    family = 25
+
+    [[host_bridge]]
+    name = "pci0000:00"
+
+    [[function]]
+    name = "0000:00:01.0"
+    kind = "root-port"
+    under = "pci0000:00"
+    address = "0000:00:01.0"
+    vendor = "0x104c"
+    device = "0x8232"
+    class = "0x060400"
+
+    [function.acs]
+    control = "0x0000"
+
+    [[function]]
+    name = "nvme0"
+    kind = "nvme"
+    under = "0000:00:01.0"
+    address = "0000:01:00.0"
+    vendor = "0x1b36"
+    device = "0x0010"
+    class = "0x010802"
+    numa_node = 1
+    iommu_group = 7
+    driver = "nvme"
+    controller = "nvme0"
+    serial = "S1"
+    model = "Drive"
+    firmware = "1.0"
+
+    [function.link]
+    current = "8GT/s x4"
+    maximum = "16GT/s x4"
+
+    [function.p2pmem]
+    size = "64M"
+    available = 66977792
+    published = true
+
+    [[function.namespaces]]
+    name = "nvme0n1"
+    nsid = 1
+    size = "64M"
+    block_size = 512
+    physical_block_size = 4096
+    max_request = 1310720
+    max_segments = 127
+
+    [[function.namespaces.partitions]]
+    name = "nvme0n1p1"
+    start = "1M"
+    size = "2M"
+    "#);
+}
+
+#[test]
+fn port_types_come_from_configuration_space() {
+    let tree = switch(|port_type| config(port_type, Some(0x1d)));
+    let found: Vec<_> = tree.discover().functions.iter().map(|one| (one.kind, one.acs)).collect();
+    let redirecting = Acs::Present { control: 0x1d };
+    assert_eq!(
+        found,
+        [
+            (Kind::RootPort, redirecting),
+            (Kind::UpstreamPort, redirecting),
+            (Kind::DownstreamPort, redirecting),
+            (Kind::Nvme, redirecting),
+        ]
+    );
+}
+
+#[test]
+fn an_unprivileged_reader_knows_ports_by_driver_and_place_and_acs_not_at_all() {
+    let tree = switch(|port_type| config(port_type, Some(0x1d))[..64].to_vec());
+    let found: Vec<_> = tree.discover().functions.iter().map(|one| (one.kind, one.acs)).collect();
+    assert_eq!(
+        found,
+        [
+            (Kind::RootPort, Acs::Unknown),
+            (Kind::UpstreamPort, Acs::Unknown),
+            (Kind::DownstreamPort, Acs::Unknown),
+            (Kind::Nvme, Acs::Unknown),
+        ]
+    );
+}
+
+/// Root port, switch, drive; the drive has no controller.
+fn switch(config: impl Fn(u8) -> Vec<u8>) -> Sysfs {
+    let tree = Sysfs::new();
+    let mut at = "sys/devices/pci0000:00".to_owned();
+    for (address, port_type) in [
+        ("0000:00:01.0", ROOT_PORT),
+        ("0000:01:00.0", UPSTREAM_PORT),
+        ("0000:02:00.0", DOWNSTREAM_PORT),
+    ] {
+        at = format!("{at}/{address}");
+        tree.function(&at, PORT, &config(port_type))
+            .link(&format!("{at}/driver"), "../../bus/pci_express/drivers/pcieport");
+    }
+    tree.function(&format!("{at}/0000:03:00.0"), NVME, &config(ENDPOINT));
+    tree
+}
+
+#[test]
+fn kinds_come_from_class_and_vendor() {
+    for (ids, expected) in [
+        (["0x144d", "0xa80a", "0x010802"], Kind::Nvme),
+        (["0x10de", "0x2330", "0x030200"], Kind::Gpu),
+        (["0x1002", "0x74a1", "0x120000"], Kind::Gpu),
+        (["0x10ee", "0x6988", "0x120000"], Kind::Fpga),
+        (["0x10ee", "0x903f", "0x070001"], Kind::Fpga),
+        (["0x1172", "0x0001", "0x120000"], Kind::Fpga),
+        (["0x15b3", "0x1021", "0x020000"], Kind::Nic),
+        (["0x8086", "0x0b25", "0x088000"], Kind::Other),
+        (["0x1b36", "0x0001", "0x060400"], Kind::OtherBridge),
+        (["none", "none", "none"], Kind::Other),
+    ] {
+        let tree = Sysfs::new();
+        tree.function("sys/devices/pci0000:00/0000:00:02.0", ids, &config(ENDPOINT, None));
+        assert_eq!(tree.discover().functions[0].kind, expected, "{ids:?}");
+    }
+}
+
+#[test]
+fn the_iommu_mode_is_that_of_the_groups() {
+    for (types, expected) in [
+        (&[][..], IommuMode::Off),
+        (&["identity", "identity"], IommuMode::Passthrough),
+        (&["identity", "DMA"], IommuMode::Translating),
+        (&["DMA-FQ"], IommuMode::Translating),
+        (&["unmanaged"], IommuMode::Unknown),
+    ] {
+        let tree = Sysfs::new();
+        tree.folder("sys/kernel/iommu_groups");
+        for (group, text) in types.iter().enumerate() {
+            tree.file(&format!("sys/kernel/iommu_groups/{group}/type"), format!("{text}\n"));
+        }
+        assert_eq!(tree.discover().iommu, expected, "{types:?}");
+    }
+    assert_eq!(Sysfs::new().discover().iommu, IommuMode::Unknown);
+}
+
+#[test]
+fn whether_the_kernel_has_p2pdma_comes_from_its_configuration() {
+    for (path, config, expected) in [
+        ("boot/config-7.2.13", "CONFIG_PCI=y\nCONFIG_PCI_P2PDMA=y\n", Some(true)),
+        ("usr/lib/modules/7.2.13/config", "CONFIG_PCI_P2PDMA=y\n", Some(true)),
+        ("boot/config-7.2.13", "# CONFIG_PCI_P2PDMA is not set\n", Some(false)),
+        ("boot/config-6.12.0", "CONFIG_PCI_P2PDMA=y\n", None),
+    ] {
+        let tree = Sysfs::new();
+        tree.file("proc/sys/kernel/osrelease", "7.2.13\n").file(path, config);
+        assert_eq!(tree.discover().kernel.has_p2pdma, expected, "{path}: {config}");
+    }
+    let tree = one_drive();
+    let drive = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
+    tree.files(&format!("{drive}/p2pmem"), &[("size", "4096"), ("available", "0")]);
+    let fabric = tree.discover();
+    assert_eq!(fabric.kernel.has_p2pdma, Some(true));
+    let memory = fabric.functions[1].p2pmem.unwrap();
+    assert!(!memory.published, "a missing file does not offer memory");
+}
+
+#[test]
+fn an_arm_cpu_is_known_not_to_be_amd() {
+    let tree = Sysfs::new();
+    tree.file("proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\n");
+    assert_eq!(tree.discover().cpu.vendor.as_deref(), Some("CPU implementer 0x41"));
+}
+
+#[test]
+fn host_bridges_are_found_below_platforms_and_below_volume_management_devices() {
+    let tree = Sysfs::new();
+    let vmd = "sys/devices/pci0000:00/0000:00:0e.0";
+    tree.function(vmd, ["0x8086", "0x9a0b", "0x010400"], &config(ENDPOINT, None))
+        .function(&format!("{vmd}/pci10000:e0/10000:e0:06.0"), PORT, &config(ROOT_PORT, None))
+        .function(
+            "sys/devices/platform/soc/fd500000.pcie/pci0001:00/0001:00:00.0",
+            PORT,
+            &config(ROOT_PORT, None),
+        );
+    let fabric = tree.discover();
+    let bridges: Vec<_> = fabric.bridges.iter().map(|bridge| bridge.name.as_str()).collect();
+    assert_eq!(bridges, ["pci0000:00", "pci10000:e0", "pci0001:00"]);
+    let of = |name| fabric.bridge_of(fabric.find(name).unwrap()).0;
+    assert_eq!([of("0000:00:0e.0"), of("10000:e0:06.0"), of("0001:00:00.0")], [0, 1, 2]);
+}
+
+#[test]
+fn a_multipath_namespace_is_the_head_and_not_the_path() {
+    let tree = Sysfs::new();
+    let drive = "sys/devices/pci0000:00/0000:00:01.0";
+    let head = "sys/devices/virtual/nvme-subsystem/nvme-subsys3/nvme3n1";
+    tree.function(drive, NVME, &config(ENDPOINT, None))
+        .disk(&format!("{drive}/nvme/nvme1/nvme3c1n1"))
+        .disk(head);
+    let fabric = tree.discover();
+    let nvme = fabric.functions[0].nvme.as_ref().unwrap();
+    assert_eq!(nvme.name.as_deref(), Some("nvme1"));
+    assert_eq!(nvme.namespaces.len(), 1);
+    assert_eq!(nvme.namespaces[0].name.as_deref(), Some("nvme3n1"));
+    assert_eq!(nvme.namespaces[0].size, Bytes::mib(64));
+}
+
+#[test]
+fn what_cannot_be_read_leaves_a_smaller_truth() {
+    let tree = Sysfs::new();
+    tree.folder("sys/devices/pci0000:00/0000:00:01.0").folder("sys/devices/pci0000:00/power");
+    let fabric = tree.discover();
+    assert_eq!(fabric.functions.len(), 1);
+    let function = &fabric.functions[0];
+    assert_eq!((function.kind, function.vendor, function.acs), (Kind::Other, None, Acs::Unknown));
+    assert!(matches!(function.parent, Parent::Bridge(_)));
+    assert!(Fabric::discover(Path::new("/nonexistent")).is_err());
+}
+
+#[test]
+fn a_tree_that_leads_outside_is_not_followed() {
+    let outside = one_drive();
+    let tree = Sysfs::new();
+    let target = outside.root().join("sys/devices/pci0000:00");
+    tree.link("sys/devices/pci0000:00", target.to_str().unwrap());
+    let fabric = tree.discover();
+    assert!(fabric.bridges.is_empty() && fabric.functions.is_empty());
+}
+
+#[test]
+fn this_machine_is_discovered_as_such_and_survives_a_machine_file() {
+    let mut fabric = Fabric::discover(Path::new("/")).unwrap();
+    assert!(fabric.is_this_machine());
+    let read = Fabric::from_toml(&fabric.to_toml()).unwrap();
+    assert!(!read.is_this_machine(), "what comes from a file may not move data");
+    fabric.origin = Origin::Description;
+    assert_eq!(read, fabric);
+}
+
+#[test]
+fn every_captured_tree_gives_the_topology_beside_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.is_dir() {
+            continue;
+        }
+        let fabric = Fabric::discover(&path.join("tree")).unwrap();
+        let expected = path.join("topology.toml");
+        if std::env::var_os("PEERLANE_UPDATE_FIXTURES").is_some() {
+            std::fs::write(&expected, fabric.to_toml()).unwrap();
+        }
+        let expected = std::fs::read_to_string(&expected).unwrap();
+        assert_eq!(fabric.to_toml(), expected, "{}", path.display());
+        seen += 1;
+    }
+    assert!(seen > 0, "there are captured trees in {}", folder.display());
+}
+
+#[test]
+fn captured_trees_are_decided_as_their_kernel_decided() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs");
+    for (name, expected) in [
+        ("lab-pair", MapType::BusAddress),
+        ("lab-acs", MapType::NotSupported),
+        ("lab-translating", MapType::BusAddress),
+        ("lab-epyc", MapType::ThroughHostBridge),
+    ] {
+        let fabric = Fabric::discover(&folder.join(name).join("tree")).unwrap();
+        let [a, b, c] = ["a", "b", "c"].map(|serial| fabric.find(serial).unwrap());
+        for initiator in [a, b] {
+            let reach = decide(&fabric, c, initiator);
+            assert_eq!(reach.map, expected, "{name}: {}", reach.summary());
+        }
+    }
+}
+
+#[test]
+fn a_described_machine_and_the_one_booted_from_it_are_decided_alike() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (machine, tree) in [
+        ("pair", "lab-pair"),
+        ("acs", "lab-acs"),
+        ("translating", "lab-translating"),
+        ("epyc", "lab-epyc"),
+    ] {
+        let described = repository.join("machines").join(format!("{machine}.toml"));
+        let described = Fabric::read_machine_file(&described).unwrap();
+        let booted = repository.join("fixtures/sysfs").join(tree).join("tree");
+        let booted = Fabric::discover(&booted).unwrap();
+        for (provider, initiator) in [("c", "a"), ("c", "b"), ("c", "c")] {
+            let between = |fabric: &Fabric| {
+                let [provider, initiator] =
+                    [provider, initiator].map(|name| fabric.find(name).unwrap());
+                let reach = decide(fabric, provider, initiator);
+                (reach.map, reach.distance)
+            };
+            assert_eq!(between(&described), between(&booted), "{machine} {provider} {initiator}");
+        }
+        assert_eq!(described.iommu, booted.iommu, "{machine}");
+        assert_eq!(described.cpu.vendor, booted.cpu.vendor, "{machine}");
+        assert_eq!(described.cpu.family, booted.cpu.family, "{machine}");
+    }
+}

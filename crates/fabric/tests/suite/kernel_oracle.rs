@@ -1,0 +1,174 @@
+//! The decision once more, in the shape the kernel has it, for fabrics without unknowns; and what
+//! an unknown may be, so that `Unknown` is checked against every way in which it could turn out.
+
+use peerlane_fabric::reach::decide;
+use peerlane_fabric::{Acs, Bdf, BridgeId, Fabric, FunctionId, Kind, MapType, Parent};
+use proptest::prelude::*;
+
+use crate::random;
+
+fn upstream(fabric: &Fabric, of: FunctionId) -> Option<FunctionId> {
+    match fabric.function(of).parent {
+        Parent::Function(parent) => Some(parent),
+        Parent::Bridge(_) => None,
+    }
+}
+
+fn has_acs_redirect(fabric: &Fabric, id: FunctionId) -> bool {
+    matches!(fabric.function(id).acs, Acs::Present { control } if control & 0x2c != 0)
+}
+
+/// `calc_map_type_and_dist` with two nested loops, as in drivers/pci/p2pdma.c.
+fn kernel_decides(fabric: &Fabric, provider: FunctionId, client: FunctionId) -> (MapType, u32) {
+    let (mut distance_a, mut distance_b, mut redirects) = (0, 0, 0);
+    let mut a = Some(provider);
+    while let Some(on_a) = a {
+        distance_b = 0;
+        redirects += u32::from(has_acs_redirect(fabric, on_a));
+        let mut b = Some(client);
+        while let Some(on_b) = b {
+            if on_a == on_b {
+                let mut below = client;
+                while below != on_a {
+                    redirects += u32::from(has_acs_redirect(fabric, below));
+                    below = upstream(fabric, below).expect("the ancestor is above");
+                }
+                let map = if redirects == 0 {
+                    MapType::BusAddress
+                } else {
+                    through_host_bridge(fabric, provider, client)
+                };
+                return (map, distance_a + distance_b);
+            }
+            b = upstream(fabric, on_b);
+            distance_b += 1;
+        }
+        a = upstream(fabric, on_a);
+        distance_a += 1;
+    }
+    (through_host_bridge(fabric, provider, client), distance_a + distance_b)
+}
+
+fn through_host_bridge(fabric: &Fabric, one: FunctionId, other: FunctionId) -> MapType {
+    let cpu = &fabric.cpu;
+    let is_zen = cpu.vendor.as_deref() == Some("AuthenticAMD") && cpu.family >= Some(0x17);
+    let (one, other) = (fabric.bridge_of(one), fabric.bridge_of(other));
+    let same = one == other;
+    if is_zen || (is_listed(fabric, one, same) && is_listed(fabric, other, same)) {
+        MapType::ThroughHostBridge
+    } else {
+        MapType::NotSupported
+    }
+}
+
+fn first_on_root_bus(fabric: &Fabric, bridge: BridgeId) -> Option<FunctionId> {
+    let mut ids: Vec<FunctionId> = (0..fabric.functions.len()).map(FunctionId).collect();
+    ids.retain(|&id| fabric.function(id).parent == Parent::Bridge(bridge));
+    ids.sort_by_key(|&id| fabric.function(id).address.map_or(999, |at| i32::from(at.devfn())));
+    ids.first().copied()
+}
+
+fn is_listed(fabric: &Fabric, bridge: BridgeId, same_bridge: bool) -> bool {
+    let Some(id) = first_on_root_bus(fabric, bridge) else { return false };
+    let function = fabric.function(id);
+    let at_zero = function.address.is_some_and(|address| address.devfn() == 0);
+    if !at_zero && function.kind != Kind::RootPort {
+        return false;
+    }
+    match (function.vendor, function.device) {
+        (Some(0x8086), Some(0x09a2)) | (Some(0x1ae0), _) => true,
+        (Some(0x8086), Some(0x3c00)) => same_bridge,
+        (Some(0x10de), Some(0x2f95)) => {
+            fabric.kernel.release.as_deref().is_some_and(|release| release.starts_with("7.3"))
+        }
+        _ => false,
+    }
+}
+
+/// The ways in which the unknowns of a fabric can turn out, as far as the decision could care.
+fn completions(fabric: &Fabric) -> Vec<Fabric> {
+    let mut all = vec![fabric.clone()];
+    for acs in [Acs::Absent, Acs::Present { control: 0x1d }] {
+        for family in [6, 0x17] {
+            for host_bridge in [0x29c0, 0x09a2] {
+                all.push(complete(fabric.clone(), acs, family, host_bridge));
+            }
+        }
+    }
+    all.remove(0);
+    all
+}
+
+fn complete(mut fabric: Fabric, acs: Acs, family: u32, host_bridge: u16) -> Fabric {
+    for function in &mut fabric.functions {
+        if function.acs == Acs::Unknown {
+            function.acs = acs;
+        }
+    }
+    match fabric.cpu.vendor.as_deref() {
+        None => {
+            fabric.cpu.vendor = Some("AuthenticAMD".to_owned());
+            fabric.cpu.family = Some(family);
+        }
+        Some("AuthenticAMD") if fabric.cpu.family.is_none() => fabric.cpu.family = Some(family),
+        Some(_) => {}
+    }
+    for bridge in (0..fabric.bridges.len()).map(BridgeId) {
+        let Some(FunctionId(first)) = first_on_root_bus(&fabric, bridge) else { continue };
+        let function = &mut fabric.functions[first];
+        if function.vendor.is_none() {
+            (function.vendor, function.device) = (Some(0x8086), Some(host_bridge));
+        }
+        if function.address.is_none() && function.kind != Kind::RootPort {
+            // A listed device counts only at 00.0; one that turns out unlisted is elsewhere.
+            let device = u8::from(host_bridge == 0x29c0);
+            function.address = Bdf::new(0, 0, device, 0);
+        }
+    }
+    fabric
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn the_decision_is_the_kernels_however_unknowns_turn_out(
+        (fabric, provider, client) in random::fabric_and_pair(),
+    ) {
+        let reach = decide(&fabric, provider, client);
+        let outcomes: Vec<(MapType, u32)> = completions(&fabric)
+            .iter()
+            .map(|complete| kernel_decides(complete, provider, client))
+            .collect();
+        let first = outcomes[0].0;
+        let expected =
+            if outcomes.iter().all(|(map, _)| *map == first) { first } else { MapType::Unknown };
+        prop_assert_eq!(reach.map, expected, "{:?}", reach);
+        let distance = (expected != MapType::NotSupported).then_some(outcomes[0].1);
+        prop_assert_eq!(reach.distance, distance);
+    }
+
+    #[test]
+    fn exchanging_the_ends_changes_neither_map_type_nor_distance(
+        (fabric, one, other) in random::fabric_and_pair(),
+    ) {
+        let (there, back) = (decide(&fabric, one, other), decide(&fabric, other, one));
+        prop_assert_eq!(there.map, back.map);
+        prop_assert_eq!(there.distance, back.distance);
+    }
+
+    #[test]
+    fn the_path_runs_from_provider_to_initiator_over_neighbours(
+        (fabric, provider, initiator) in random::fabric_and_pair(),
+    ) {
+        let path = decide(&fabric, provider, initiator).path;
+        prop_assert_eq!(path.first(), Some(&provider));
+        prop_assert_eq!(path.last(), Some(&initiator));
+        for pair in path.windows(2) {
+            let over_host_bridge = pair.iter().all(|&id| upstream(&fabric, id).is_none());
+            let neighbours = upstream(&fabric, pair[0]) == Some(pair[1])
+                || upstream(&fabric, pair[1]) == Some(pair[0]);
+            prop_assert!(over_host_bridge || neighbours);
+        }
+    }
+}

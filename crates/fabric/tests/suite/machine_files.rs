@@ -1,0 +1,134 @@
+//! Machine files are read as written, refused with a reason, and lose nothing.
+
+use peerlane_fabric::{Acs, Fabric, IommuMode, Kind, LinkSpeed, Parent};
+use peerlane_units::{ByteRate, Bytes};
+use proptest::prelude::*;
+
+use crate::random;
+
+#[test]
+fn short_forms_stand_for_the_long_ones() {
+    let fabric = Fabric::from_toml(
+        r#"
+        name = "small"
+        iommu = "passthrough"
+        [lab]
+        memory = "2G"
+        [[function]]
+        name = "root"
+        kind = "root-port"
+        acs = "redirect"
+        [[function]]
+        name = "a"
+        kind = "nvme"
+        under = "root"
+        link = "16GT/s x4"
+        size = "64M"
+        block_size = 4096
+        cmb = "32M"
+        throttle = "20M"
+        mdts = 7
+        vendor = 0x144d
+        "#,
+    )
+    .unwrap();
+    assert_eq!(fabric.iommu, IommuMode::Passthrough);
+    assert_eq!(fabric.bridges[0].name, "pci0000:00");
+    assert_eq!(fabric.functions[0].acs, Acs::Present { control: 0x1d });
+    let lab = fabric.lab.as_ref().unwrap();
+    assert_eq!((lab.cpu.as_str(), lab.cpus, lab.memory), ("max", 2, Bytes(2 << 30)));
+    let drive = fabric.function(fabric.find("a").unwrap());
+    assert_eq!(drive.kind, Kind::Nvme);
+    assert_eq!(drive.parent, Parent::Function(fabric.find("root").unwrap()));
+    assert_eq!(drive.acs, Acs::Absent);
+    assert_eq!(drive.vendor, Some(0x144d));
+    let gen4 = Some(LinkSpeed { megatransfers: 16_000, width: 4 });
+    assert_eq!(drive.link.map(|link| (link.current, link.maximum)), Some((gen4, gen4)));
+    let memory = drive.p2pmem.unwrap();
+    assert_eq!((memory.size, memory.available), (Bytes::mib(32), Bytes::mib(32)));
+    assert!(memory.published);
+    let [namespace] = drive.nvme.as_ref().unwrap().namespaces.as_slice() else {
+        panic!("one namespace")
+    };
+    assert_eq!((namespace.nsid, namespace.size), (Some(1), Bytes::mib(64)));
+    assert_eq!(namespace.limits.logical_block, Bytes(4096));
+    assert_eq!(drive.lab.throttle, Some(ByteRate(20_000_000)));
+    assert_eq!(drive.lab.mdts, Some(7));
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_line_key_and_reason() {
+    let drive = "name = 'x'\n[[function]]\nname = 'a'\nkind = 'nvme'\n";
+    for (text, expected) in [
+        (format!("{drive}colour = 'red'"), vec!["line 5", "unknown field `colour`"]),
+        (format!("{drive}size = '64 furlongs'"), vec!["line 5", "64 furlongs", "unknown unit"]),
+        (format!("{drive}address = '0:0'"), vec!["line 5", "not a PCI address"]),
+        (format!("{drive}vendor = '8086'"), vec!["line 5", "hexadecimal number"]),
+        (format!("{drive}vendor = 0x18086"), vec!["line 5", "too large"]),
+        (format!("{drive}link = 'fast'"), vec!["line 5", "not a link speed"]),
+        (format!("{drive}link = {{ speed = '' }}"), vec!["line 5", "unknown field `speed`"]),
+        (format!("{drive}acs = 'maybe'"), vec!["line 5", "maybe", "redirect"]),
+        (format!("{drive}under = 'b'"), vec!["`under` of a (line 3)", "nothing is called `b`"]),
+        (
+            format!("{drive}under = 'b'\n[[function]]\nname = 'b'\nkind = 'root-port'"),
+            vec!["`under` of a (line 3)", "`b` comes later"],
+        ),
+        (format!("{drive}under = 'a'"), vec!["`under` of a (line 3)", "`a` comes later"]),
+        (
+            format!("{drive}[[function]]\nname = 'b'\nkind = 'nvme'\nunder = 'a'"),
+            vec!["`under` of b (line 6)", "`a` is not a port"],
+        ),
+        (format!("{drive}[[function]]\nname = 'a'\nkind = 'nic'"), vec!["line 6", "name is taken"]),
+        (format!("{drive}block_size = 4096"), vec!["`block_size` of a (line 3)", "give `size`"]),
+        (format!("{drive}size = '1M'\nblock_size = 1000"), vec!["`block_size`", "power of two"]),
+        (format!("{drive}size = 1\nnamespaces = []"), vec!["`size`", "or `namespaces`"]),
+        (format!("{drive}cmb = 1\np2pmem = {{ size = 1 }}"), vec!["`cmb`", "or `p2pmem`"]),
+        (format!("{drive}bound = false\nserial = '1'"), vec!["`serial`", "bound = false"]),
+        (
+            "name = 'x'\n[[function]]\nname = 'n'\nkind = 'nic'\nsize = '1M'".to_owned(),
+            vec!["`size` of n (line 3)", "only a function of kind `nvme`"],
+        ),
+        (
+            "name = 'x'\n[[host_bridge]]\nname = 'p'\n[[host_bridge]]\nname = 'q'\n\
+             [[function]]\nname = 'n'\nkind = 'nic'"
+                .to_owned(),
+            vec!["`under` of n (line 7)", "there are 2 host bridges"],
+        ),
+        ("iommu = 'off'".to_owned(), vec!["missing field `name`"]),
+        ("name = 'x'\niommu = 'on'".to_owned(), vec!["line 2", "unknown variant `on`"]),
+    ] {
+        let error = Fabric::from_toml(&text).expect_err(&text).to_string();
+        for part in expected {
+            assert!(error.contains(part), "`{part}` is not in: {error}");
+        }
+    }
+}
+
+#[test]
+fn two_functions_cannot_have_one_address() {
+    let function = |name| format!("[[function]]\nname='{name}'\nkind='nic'\naddress='00:01.0'\n");
+    let text = format!("name = 'x'\n{}{}", function("a"), function("b"));
+    let error = Fabric::from_toml(&text).expect_err("a clash").to_string();
+    assert!(error.contains("0000:00:01.0 is taken"), "{error}");
+}
+
+#[test]
+fn a_machine_file_that_is_not_there_is_an_error_with_its_path() {
+    let missing = tempfile::tempdir().unwrap().path().join("none.toml");
+    let error = Fabric::read_machine_file(&missing).expect_err("no file").to_string();
+    assert!(error.contains("none.toml"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn writing_and_reading_loses_nothing(fabric in random::fabric()) {
+        let text = fabric.to_toml();
+        let read = Fabric::from_toml(&text).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert_eq!(read, fabric, "{}", text);
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "(name|kind|\\[\\[function\\]\\]|=|'[a-z]'|\n| |[0-9])*") {
+        let _ = Fabric::from_toml(&text);
+    }
+}

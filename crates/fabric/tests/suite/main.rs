@@ -1,0 +1,11 @@
+//! Tests of the fabric crate through its public face, in one binary because linking costs most.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
+mod blocks;
+mod decision;
+mod discovery;
+mod kernel_oracle;
+mod machine_files;
+mod machines;
+mod random;
+mod synthetic;

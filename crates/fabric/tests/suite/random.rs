@@ -1,0 +1,199 @@
+//! Random fabrics, possible ones: parents are ports, names and addresses are unique.
+
+use peerlane_fabric::{
+    Acs, Bdf, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, IommuMode, Kernel, Kind,
+    LabBoot, LabDrive, Link, LinkSpeed, Namespace, NvmeController, Origin, P2pMem, Parent,
+    Partition, QueueLimits,
+};
+use peerlane_units::{ByteRate, Bytes};
+use proptest::collection::vec;
+use proptest::option::of;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+/// Identifiers that matter to the allow list, and one that does not.
+const TEST_DEVICES: [(u16, u16); 5] =
+    [(0x8086, 0x29c0), (0x8086, 0x09a2), (0x8086, 0x3c00), (0x1ae0, 1), (0x10de, 0x2f95)];
+
+const PORTS: [Kind; 4] =
+    [Kind::RootPort, Kind::UpstreamPort, Kind::DownstreamPort, Kind::OtherBridge];
+const ENDPOINTS: [Kind; 5] = [Kind::Nvme, Kind::Gpu, Kind::Fpga, Kind::Nic, Kind::Other];
+
+/// Any fabric with at least one function.
+pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
+    let whole = (".*", kernel(), cpu(), iommu(), vec(of(any::<u32>()), 1..3), of(lab()));
+    (whole, vec((any::<Index>(), function()), 1..12)).prop_map(
+        |((name, kernel, cpu, iommu, bridges, lab), functions)| {
+            let bridge =
+                |(index, numa_node)| HostBridge { name: format!("pci0000:{index:02x}"), numa_node };
+            Fabric {
+                name,
+                origin: Origin::Description,
+                kernel,
+                cpu,
+                iommu,
+                bridges: bridges.into_iter().enumerate().map(bridge).collect(),
+                functions: Vec::new(),
+                lab,
+            }
+            .with_functions(functions)
+        },
+    )
+}
+
+/// A fabric and two of its functions.
+pub(crate) fn fabric_and_pair() -> impl Strategy<Value = (Fabric, FunctionId, FunctionId)> {
+    (fabric(), any::<Index>(), any::<Index>()).prop_map(|(fabric, one, other)| {
+        let pick = |index: Index| FunctionId(index.index(fabric.functions.len()));
+        let (one, other) = (pick(one), pick(other));
+        (fabric, one, other)
+    })
+}
+
+trait WithFunctions {
+    fn with_functions(self, functions: Vec<(Index, Function)>) -> Self;
+}
+
+impl WithFunctions for Fabric {
+    /// Hangs each function from a bridge or from one of the ports before it.
+    fn with_functions(mut self, functions: Vec<(Index, Function)>) -> Self {
+        for (place, mut function) in functions {
+            let ports = self.iter().filter(|(_, port)| PORTS.contains(&port.kind));
+            let mut places: Vec<Parent> = ports.map(|(id, _)| Parent::Function(id)).collect();
+            places.extend((0..self.bridges.len()).map(|at| Parent::Bridge(BridgeId(at))));
+            let number = self.functions.len();
+            function.parent = places[place.index(places.len())];
+            function.name = format!("f{number}{}", function.name);
+            let taken = self.functions.iter().any(|other| other.address == function.address);
+            function.address = function.address.filter(|_| !taken);
+            self.functions.push(function);
+        }
+        self
+    }
+}
+
+fn kernel() -> impl Strategy<Value = Kernel> {
+    (of(select(vec!["6.12.107+deb13", "7.2.13", "7.3.4", "x"])), of(any::<bool>())).prop_map(
+        |(release, has_p2pdma)| Kernel { release: release.map(str::to_owned), has_p2pdma },
+    )
+}
+
+fn cpu() -> impl Strategy<Value = Cpu> {
+    let vendor = select(vec!["AuthenticAMD", "GenuineIntel", "HygonGenuine"]);
+    (of(vendor), of(select(vec![6, 0x16, 0x17, 0x19])), of(".*")).prop_map(
+        |(vendor, family, model)| Cpu { vendor: vendor.map(str::to_owned), family, model },
+    )
+}
+
+fn iommu() -> impl Strategy<Value = IommuMode> {
+    select(vec![IommuMode::Off, IommuMode::Passthrough, IommuMode::Translating, IommuMode::Unknown])
+}
+
+fn lab() -> impl Strategy<Value = LabBoot> {
+    (".*", any::<u32>(), bytes(), vec(".*", 0..3))
+        .prop_map(|(cpu, cpus, memory, kernel_args)| LabBoot { cpu, cpus, memory, kernel_args })
+}
+
+fn bytes() -> impl Strategy<Value = Bytes> {
+    prop_oneof![any::<u64>(), (0u64..1 << 20).prop_map(|mib| mib << 20)].prop_map(Bytes)
+}
+
+fn function() -> impl Strategy<Value = Function> {
+    let kind = prop_oneof![select(PORTS.to_vec()), select(ENDPOINTS.to_vec())];
+    let identity = (kind, of(select(TEST_DEVICES.to_vec())), of(0u32..1 << 24), ".*");
+    let place = (of(address()), of(any::<u32>()), of(any::<u32>()), of(".*"));
+    let abilities = (acs(), of(link()), of(p2pmem()), of(nvme()), drive());
+    (identity, place, abilities).prop_map(|(identity, place, abilities)| {
+        let (kind, ids, class, name) = identity;
+        let (address, numa_node, iommu_group, driver) = place;
+        let (acs, link, p2pmem, nvme, drive) = abilities;
+        let is_drive = kind == Kind::Nvme;
+        Function {
+            name,
+            address,
+            parent: Parent::Bridge(BridgeId(0)),
+            kind,
+            vendor: ids.map(|ids| ids.0),
+            device: ids.map(|ids| ids.1),
+            class,
+            link,
+            acs,
+            numa_node,
+            iommu_group,
+            driver,
+            p2pmem,
+            nvme: nvme.filter(|_| is_drive),
+            lab: if is_drive { drive } else { LabDrive::default() },
+        }
+    })
+}
+
+fn address() -> impl Strategy<Value = Bdf> {
+    (any::<u32>(), any::<u8>(), 0u8..3, 0u8..2)
+        .prop_map(|(domain, bus, device, function)| Bdf::new(domain, bus, device, function))
+        .prop_filter_map("device and function in range", |address| address)
+}
+
+fn acs() -> impl Strategy<Value = Acs> {
+    prop_oneof![
+        Just(Acs::Absent),
+        Just(Acs::Absent),
+        Just(Acs::Unknown),
+        any::<u16>().prop_map(|control| Acs::Present { control }),
+        Just(Acs::Present { control: 0x53 }),
+    ]
+}
+
+fn link() -> impl Strategy<Value = Link> {
+    let speed = || {
+        of((any::<u32>(), 1u8..)).prop_map(|speed| {
+            speed.map(|(megatransfers, width)| LinkSpeed { megatransfers, width })
+        })
+    };
+    (speed(), speed()).prop_map(|(current, maximum)| Link { current, maximum })
+}
+
+fn p2pmem() -> impl Strategy<Value = P2pMem> {
+    (bytes(), bytes(), any::<bool>()).prop_map(|(size, available, published)| P2pMem {
+        size,
+        available,
+        published,
+    })
+}
+
+fn drive() -> impl Strategy<Value = LabDrive> {
+    (of(any::<u64>().prop_map(ByteRate)), of(any::<u8>()))
+        .prop_map(|(throttle, mdts)| LabDrive { throttle, mdts })
+}
+
+fn nvme() -> impl Strategy<Value = NvmeController> {
+    (of(".*"), of(".*"), of(".*"), of(".*"), vec(namespace(), 0..3)).prop_map(
+        |(name, serial, model, firmware, namespaces)| NvmeController {
+            name,
+            serial,
+            model,
+            firmware,
+            namespaces,
+        },
+    )
+}
+
+fn namespace() -> impl Strategy<Value = Namespace> {
+    let partition =
+        (".*", bytes(), bytes()).prop_map(|(name, start, size)| Partition { name, start, size });
+    (of(".*"), of(any::<u32>()), bytes(), limits(), vec(partition, 0..3)).prop_map(
+        |(name, nsid, size, limits, partitions)| Namespace { name, nsid, size, limits, partitions },
+    )
+}
+
+fn limits() -> impl Strategy<Value = QueueLimits> {
+    let block = || (9u32..63).prop_map(|shift| Bytes(1 << shift));
+    (block(), block(), of(bytes()), of(any::<u32>())).prop_map(
+        |(logical_block, physical_block, max_request, max_segments)| QueueLimits {
+            logical_block,
+            physical_block,
+            max_request,
+            max_segments,
+        },
+    )
+}
