@@ -26,7 +26,8 @@ const DEVICE_DEADLINE: Nanos = Nanos::seconds(120);
 /// # Errors
 /// When the copy is refused, is not possible here, fails, or left other bytes at the target.
 pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
-    let mut reporter = Reporter { printer, progress: None, stop: signals::stop_flag()?, marks: true };
+    let mut reporter =
+        Reporter { printer, progress: None, stop: signals::stop_flag()?, marks: true };
     // Planning reads both ends to see what they carry; that is no payload.
     reporter.phase(Phase::Check);
     let fabric = Fabric::discover(Path::new("/")).map_err(Tried::to("read this machine"))?;
