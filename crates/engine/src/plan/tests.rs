@@ -144,6 +144,18 @@ fn nearest_memory_comes_first_then_the_freest() {
 }
 
 #[test]
+fn memory_of_an_end_is_called_its_own() {
+    let between = |source: &str, target: &str| {
+        let names = Asked { source: source.into(), target: target.into(), ..asked() };
+        planned("pair", &Asked { length: Some(Bytes::mib(1)), ..names }).reason
+    };
+    assert_eq!(between("a", "c"), "c writes out of its own memory, a reaches it inside the switch");
+    assert_eq!(between("c", "b"), "c reads into its own memory, b reaches it inside the switch");
+    assert_eq!(between("a", "a"), "a reaches cmb:c inside the switch");
+    assert_eq!(between("c", "c"), "c reads and writes by its own memory");
+}
+
+#[test]
 fn a_full_memory_is_refused_and_a_tight_one_takes_fewer_slots() {
     let mut fabric = machine("pair");
     let c = function(&mut fabric, "c");
