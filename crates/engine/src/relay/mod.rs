@@ -237,13 +237,26 @@ impl Relay<'_> {
         }
     }
 
+    /// Slots whose payload is still on its way from the source.
+    fn reading(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.is_reading()).count()
+    }
+
+    /// Slots that may read at a time: half of them. A drive that serves its requests by turns ends them
+    /// together; with every slot reading, all would then write while nobody reads, and so on by turns.
+    fn most_reading(&self) -> usize {
+        self.slots.len().div_ceil(2)
+    }
+
     /// Gives idle slots work: the rest of their part, or the next one.
     fn feed<R: Ring>(&mut self, ring: &mut R) -> Result<(), RequestError> {
+        let (mut reading, most_reading) = (self.reading(), self.most_reading());
         let mut position = 0;
         while position < self.idle.len() && self.failed.is_none() {
             let slot = &mut self.slots[self.idle[position]];
-            if slot.is_free() && !self.moved.interrupted {
+            if slot.is_free() && !self.moved.interrupted && reading < most_reading {
                 if let Some(part) = self.transfer.part(self.next) {
+                    reading += 1;
                     self.next = part.end();
                     slot.load(self.transfer, part);
                 }

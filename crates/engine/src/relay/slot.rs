@@ -77,6 +77,11 @@ impl Slot {
         self.part.is_none()
     }
 
+    /// Whether payload is still on its way from the source.
+    pub(super) fn is_reading(&self) -> bool {
+        self.part.is_some() && self.legs[READ].is_some_and(|leg| !leg.request.is_done())
+    }
+
     /// Offset in the copy of a part that is not written yet.
     pub(super) fn offset(&self) -> Option<u64> {
         self.part.map(|part| part.offset)
