@@ -1,7 +1,8 @@
 //! A copy of 1 TiB needs no more memory than a copy of 1 GiB.
 //!
 //! The ring here moves nothing and answers at once, so that a tebibyte of requests takes a moment. What
-//! is compared is the most memory the process ever held (`VmHWM`), read after each copy.
+//! is compared is the most address space the process ever held (`VmPeak`), read after each copy: unlike
+//! resident memory it is counted exactly. A byte kept for each request would add a mebibyte.
 
 use std::collections::VecDeque;
 use std::{fs, io};
@@ -86,17 +87,17 @@ fn copy(length: u64) -> u64 {
 }
 
 #[expect(clippy::unwrap_used, reason = "a test's helper")]
-fn most_memory_held_kib() -> u64 {
+fn most_address_space_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmPeak:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 #[test]
 fn a_tebibyte_takes_no_more_memory_than_a_gibibyte() {
     assert_eq!(copy(1 << 30), 1 << 30);
-    let after_small = most_memory_held_kib();
+    let after_small = most_address_space_kib();
     assert_eq!(copy(1 << 40), 1 << 40);
-    let grown = most_memory_held_kib() - after_small;
-    assert!(grown <= 64, "grew by {grown} KiB");
+    let grown = most_address_space_kib() - after_small;
+    assert!(grown <= 256, "grew by {grown} KiB");
 }

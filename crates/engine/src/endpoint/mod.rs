@@ -1,6 +1,6 @@
 //! The two ends of a copy: what payload comes from and goes to.
 //!
-//! [`Notation`] is what a person types; [`inspect`] looks at it and says what it is, how requests to
+//! [`Notation`] is what a person types; `inspect` looks at it and says what it is, how requests to
 //! it may look, and why peer-to-peer requests cannot work on it. Nothing here is opened for writing
 //! and nothing is made. On a machine that is only described an endpoint is a drive of the
 //! description.
