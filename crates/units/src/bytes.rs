@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_a_size() {
-        for text in ["", "K", "-1", "1.", "1..2", "1.3K ", "1 furlong", "99999999999999999999", "0.1"]
+        for text in
+            ["", "K", "-1", "1.", "1..2", "1.3K ", "1 furlong", "99999999999999999999", "0.1"]
         {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }

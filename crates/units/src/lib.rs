@@ -45,17 +45,14 @@ fn parse_scaled(
         .unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(end);
     let unit = unit.trim();
-    let scale = units
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(unit))
-        .map(|&(_, scale)| scale);
+    let scale =
+        units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|&(_, scale)| scale);
     let number = number.replace('_', "");
     let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
     if whole.is_empty() || (number.contains('.') && fraction.is_empty()) || fraction.contains('.') {
         return Err(ParseError::NotANumber(text.to_owned()));
     }
-    let scale =
-        scale.ok_or_else(|| ParseError::UnknownUnit { text: text.to_owned(), allowed })?;
+    let scale = scale.ok_or_else(|| ParseError::UnknownUnit { text: text.to_owned(), allowed })?;
     let out_of_range = || ParseError::OutOfRange(text.to_owned());
     let whole: u64 = whole.parse().map_err(|_| out_of_range())?;
     let mut value = u128::from(whole) * u128::from(scale);

@@ -152,7 +152,7 @@ pub(super) fn verify(
     }
     if verified.interrupted {
         let total = Bytes(transfer.length);
-        return Err(CopyError::Interrupted { done: total, total });
+        return Err(CopyError::Interrupted { done: total, total, journal: None });
     }
     Ok(Verification { mode, bytes: Bytes(verified.bytes), mismatches: verified.mismatches })
 }

@@ -9,7 +9,7 @@ use peerlane_fabric::{Cpu, Fabric, IommuMode, Kernel, Origin};
 use peerlane_results::{Asked, CopyRecord, Plan, Route, RouteChoice, VerifyMode, Warning};
 use peerlane_units::{Bytes, Nanos};
 
-use super::{CopyError, Tools, copy};
+use super::{CopyError, CopyOptions, Tools, copy};
 use crate::{MonotonicClock, Phase, Watch, plan};
 
 /// This machine without any device: what remains is the host route.
@@ -73,7 +73,8 @@ fn planned(asked: &Asked) -> Plan {
 
 fn copy_watched(plan: &Plan, watch: &mut dyn Watch) -> Result<CopyRecord, CopyError> {
     let clock = MonotonicClock::start();
-    let mut tools = Tools { clock: &clock, watch, seed: 7, deadline: Nanos::seconds(60) };
+    let options = CopyOptions::default();
+    let mut tools = Tools { clock: &clock, watch, seed: 7, deadline: Nanos::seconds(60), options };
     copy(&bare_machine(), plan, &mut tools)
 }
 
@@ -211,7 +212,7 @@ fn an_interrupted_copy_leaves_the_old_file_and_nothing_else() {
     fs::write(&target, "precious").unwrap();
     let asked = Asked { force: true, depth: 1, ..asked(&source, &target) };
     let error = copy_watched(&planned(&asked), &mut Stopper(false)).unwrap_err();
-    let CopyError::Interrupted { done, total } = error else { panic!("{error:?}") };
+    let CopyError::Interrupted { done, total, .. } = error else { panic!("{error:?}") };
     assert!(done > Bytes::ZERO && done < total && total == Bytes(4 << 20), "{done} of {total}");
     assert_eq!(fs::read(&target).unwrap(), b"precious");
     assert_eq!(names(folder.path()), ["target"]);
@@ -352,7 +353,9 @@ fn a_described_machine_moves_nothing() {
     let plan = planned(&asked(&source, &folder.path().join("target")));
     let elsewhere = Fabric { origin: Origin::Description, ..bare_machine() };
     let clock = MonotonicClock::start();
-    let mut tools = Tools { clock: &clock, watch: &mut (), seed: 7, deadline: Nanos::seconds(60) };
+    let options = CopyOptions::default();
+    let deadline = Nanos::seconds(60);
+    let mut tools = Tools { clock: &clock, watch: &mut (), seed: 7, deadline, options };
     let error = copy(&elsewhere, &plan, &mut tools).unwrap_err();
     assert!(matches!(error, CopyError::NotPossible { .. }), "{error:?}");
 }
