@@ -348,4 +348,8 @@ impl Job<'_, '_> {
 }
 
 #[cfg(test)]
+mod kill_tests;
+#[cfg(test)]
+mod resume_tests;
+#[cfg(test)]
 mod tests;

@@ -16,8 +16,6 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod work;
-#[cfg(test)]
-mod work_tests;
 
 use std::ops::Range;
 
