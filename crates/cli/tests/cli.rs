@@ -17,3 +17,41 @@ fn reference_pages_are_current() {
         .expect("the program starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let (reader, writer) = std::os::unix::net::UnixStream::pair().expect("two ends");
+    drop(reader);
+    let status = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(["topo", "--machine", "pair"])
+        .stdout(std::os::fd::OwnedFd::from(writer))
+        .status()
+        .expect("the program starts");
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(["topo", "--machine", "pair"])
+        .stdout(full)
+        .output()
+        .expect("the program starts");
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("error: cannot write to standard output"), "{said}");
+}
+
+#[test]
+fn json_is_one_object_and_quiet_keeps_it() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(["plan", "a", "b", "--machine", "split", "--route", "p2p", "--json", "-q"])
+        .output()
+        .expect("the program starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stderr.is_empty());
+    let plan: peerlane_results::Plan = serde_json::from_slice(&output.stdout).expect("a plan");
+    assert_eq!(plan.schema, peerlane_results::PLAN_SCHEMA);
+    assert_eq!(plan.route, None);
+}

@@ -63,16 +63,10 @@ fn check_areas(machine: &'static str, route: Route, areas: &[Area]) {
 
     let (guest_memory, p2p) = (lab.dma("payload_bytes_guest_memory"), lab.dma("payload_bytes_p2p"));
     assert_eq!(lab.dma("payload_bytes_unclassified"), 0);
+    // The areas are whole blocks, so each byte is moved twice and nothing else is.
     match route {
-        // Whole blocks move: a merged tail rereads the target's last block by the same route.
-        Route::P2p => {
-            assert_eq!(guest_memory, 0, "payload passed through guest memory");
-            assert!(p2p >= 2 * moved, "{p2p} bytes peer to peer for {moved} copied twice");
-        }
-        Route::Host => {
-            assert_eq!(p2p, 0, "payload went peer to peer");
-            assert!(guest_memory >= 2 * moved, "{guest_memory} bytes for {moved} copied twice");
-        }
+        Route::P2p => assert_eq!((guest_memory, p2p), (0, 2 * moved)),
+        Route::Host => assert_eq!((guest_memory, p2p), (2 * moved, 0)),
     }
 }
 
@@ -186,6 +180,42 @@ fn block_sizes_may_differ_in_both_directions() {
     }
     assert_same("drive with large blocks", &lab.content("b"), &large);
     assert_same("drive with small blocks", &lab.content("a"), &small);
+}
+
+#[test]
+fn files_take_the_same_routes_and_an_existing_one_is_kept() {
+    const SIZE: u64 = 3_000_123;
+    let Some(lab) = Lab::open("pair") else { return };
+    lab.run(&format!(
+        "for drive in a b; do
+             mke2fs /dev/lab/$drive >/dev/null && mkdir /$drive
+             mount -t ext4 /dev/lab/$drive /$drive
+         done
+         head -c {SIZE} /dev/urandom >/a/set.bin
+         sync
+         copy p2p /a/set.bin /b/p2p.bin --route p2p
+         copy host /a/set.bin /b/host.bin --route host
+         copy again /a/set.bin /b/p2p.bin --length 1M
+         leave p2p_equal cmp /a/set.bin /b/p2p.bin
+         leave host_equal cmp /a/set.bin /b/host.bin
+         copy required /a/set.bin /dev/lab/c --route p2p
+         copy onto_device /a/set.bin /dev/lab/c
+         dd if=/dev/lab/c bs=4096 iflag=count_bytes count={SIZE} of=/tmp/back 2>/dev/null
+         leave device_equal cmp /a/set.bin /tmp/back"
+    ));
+    for (name, route) in [("p2p", Route::P2p), ("host", Route::Host), ("onto_device", Route::P2p)] {
+        let record = lab.record(name);
+        assert_eq!((record.route, record.bytes.0), (route, SIZE), "{name}");
+    }
+    // A device moves whole blocks, so the last bytes of the file cannot go peer to peer.
+    assert_eq!(lab.status("required"), 77);
+    assert!(lab.stderr("required").contains("whole block"), "{}", lab.stderr("required"));
+    assert_eq!(lab.record("onto_device").bytes_by_route.host.0, SIZE % 512);
+    for name in ["p2p_equal", "host_equal", "device_equal"] {
+        assert_eq!(lab.status(name), 0, "{name}: {}", lab.text(&format!("{name}.json")));
+    }
+    assert_eq!(lab.status("again"), 2);
+    assert!(lab.stderr("again").contains("exists"), "{}", lab.stderr("again"));
 }
 
 #[test]

@@ -239,7 +239,8 @@ pub struct Shape {
     pub length: Bytes,
     /// Bytes that one request carries.
     pub request: Bytes,
-    /// Requests in flight.
+    /// Requests in flight, reads and writes together: depth times requests a block, as far as the memory
+    /// has room, and no more than a 32nd of the copy or four.
     pub slots: u32,
     /// Bytes of memory that the slots take together.
     pub memory: Bytes,

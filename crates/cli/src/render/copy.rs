@@ -2,6 +2,8 @@
 
 use peerlane_results::{CopyRecord, Percentiles, Verification, VerifyMode};
 use peerlane_units::Bytes;
+=======
+use peerlane_results::{CopyRecord, Percentiles, Verification, VerifyMode, Warning};
 
 use super::Sheet;
 
@@ -27,13 +29,7 @@ pub(crate) fn copy(record: &CopyRecord) -> String {
     sheet.row("writes", latency(&record.latency.write));
     sheet.row("cpu", format_args!("{} user, {} system", record.cpu.user_ns, record.cpu.system_ns));
     sheet.limits(&record.limits);
-    sheet.row(
-        "route",
-        format_args!(
-            "{}: {} bytes p2p, {} bytes through host memory; {}",
-            record.route, record.bytes_by_route.p2p.0, record.bytes_by_route.host.0, record.reason
-        ),
-    );
+    sheet.row("route", route(record));
     for (index, evidence) in record.evidence.iter().enumerate() {
         let label = if index == 0 { "evidence" } else { "" };
         sheet.row(label, format_args!("{}: {}", evidence.looked_at, evidence.showed));
@@ -64,6 +60,17 @@ fn content(record: &CopyRecord) -> Option<String> {
     Some(words)
 }
 
+fn route(record: &CopyRecord) -> String {
+    let by_route = record.bytes_by_route;
+    let falls_back =
+        record.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. }));
+    let reason = if falls_back { "the warning says why" } else { record.reason.as_str() };
+    format!(
+        "{}: {} bytes p2p, {} bytes through host memory; {reason}",
+        record.route, by_route.p2p.0, by_route.host.0
+    )
+}
+
 fn times(record: &CopyRecord) -> String {
     format!(
         "{}, first block at the target after {}, last after {}; proof and verification {} apart",
@@ -92,7 +99,10 @@ fn verified(verification: &Verification) -> String {
 }
 
 fn short(record: &CopyRecord) -> String {
-    let rate = record.rate().map(|rate| format!(", {rate}")).unwrap_or_default();
+    let emulated =
+        record.warnings.iter().any(|warning| matches!(warning, Warning::Emulated { .. }));
+    let sign = if emulated { " (emulated)" } else { "" };
+    let rate = record.rate().map(|rate| format!(", {rate}{sign}")).unwrap_or_default();
     let verified = match record.verification.mode {
         VerifyMode::None => "not verified".to_owned(),
         mode => format!("verified ({mode})"),

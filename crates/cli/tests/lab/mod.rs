@@ -107,7 +107,8 @@ impl Lab {
         report[field].as_u64().unwrap_or_else(|| panic!("no {field} in {text}"))
     }
 
-    fn text(&self, name: &str) -> String {
+    /// A file that the script left in `$OUT`.
+    pub(crate) fn text(&self, name: &str) -> String {
         let path = self.path("out").join(name);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }

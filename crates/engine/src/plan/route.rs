@@ -123,6 +123,22 @@ fn praise(question: Question<'_>, best: &Candidate) -> String {
              be told from here, and a probe before the copy decides"
         );
     }
+    let is_own = |end: &str| memory.strip_prefix("cmb:") == Some(end);
+    if source == target && is_own(&source) {
+        return format!("{source} reads and writes by its own memory");
+    }
+    if is_own(&source) {
+        return format!("{source} reads into its own memory, {target} reaches it {}", best.target);
+    }
+    if is_own(&target) {
+        return format!(
+            "{target} writes out of its own memory, {source} reaches it {}",
+            best.source
+        );
+    }
+    if source == target {
+        return format!("{source} reaches {memory} {}", best.source);
+    }
     if best.source == best.target {
         return format!("{source} and {target} reach {memory} {}", best.source);
     }

@@ -75,7 +75,7 @@ pub(super) fn shape(
     let (request, request_limit) = request(ends, asked, route);
     let per_block = asked.block.0.div_ceil(request.0).max(1);
     let wanted = u64::from(asked.depth).saturating_mul(per_block);
-    let useful = length.0.div_ceil(request.0).max(1);
+    let useful = useful_slots(length.0.div_ceil(request.0));
     let shape = Shape {
         length,
         request,
@@ -92,6 +92,12 @@ pub(super) fn shape(
         });
     }
     fitted
+}
+
+/// Slots that are of use to a copy of so many parts: what is in flight when the last part was read is
+/// written while nothing is read, so it is kept to a 32nd of the copy, or four slots where that is less.
+fn useful_slots(parts: u64) -> u64 {
+    (parts / 32).max(4).min(parts).max(1)
 }
 
 /// The shape with no more slots than `room` holds, but one at least.

@@ -32,6 +32,15 @@ fn planned(name: &str, asked: &Asked) -> Plan {
     plan(&machine(name), asked).expect("a plan")
 }
 
+/// The machine of that name with drives of a gibibyte, for which the whole depth is of use.
+fn large_machine(name: &str) -> Fabric {
+    let mut fabric = machine(name);
+    for nvme in fabric.functions.iter_mut().filter_map(|function| function.nvme.as_mut()) {
+        nvme.namespaces[0].size = Bytes::mib(1024);
+    }
+    fabric
+}
+
 fn function(fabric: &mut Fabric, name: &str) -> FunctionId {
     fabric.find(name).expect("a function of that name")
 }
@@ -46,8 +55,8 @@ fn one_switch_gives_a_route_between_devices() {
     assert_eq!((best.source, best.target), (Verdict::BusAddress, Verdict::BusAddress));
     assert_eq!(best.distance, Some(8));
     let shape = plan.shape.expect("a shape");
-    assert_eq!((shape.request, shape.slots, shape.tail), (Bytes::mib(1), 16, Tail::None));
-    assert_eq!(shape.memory, Bytes::mib(16));
+    assert_eq!((shape.request, shape.slots, shape.tail), (Bytes::mib(1), 4, Tail::None));
+    assert_eq!(shape.memory, Bytes::mib(4));
     assert_eq!((plan.refusals, plan.warnings), (vec![], vec![]));
 }
 
@@ -144,8 +153,26 @@ fn nearest_memory_comes_first_then_the_freest() {
 }
 
 #[test]
+fn memory_of_an_end_is_called_its_own() {
+    let between = |source: &str, target: &str| {
+        let names = Asked { source: source.into(), target: target.into(), ..asked() };
+        planned("pair", &Asked { length: Some(Bytes::mib(1)), ..names }).reason
+    };
+    assert_eq!(between("a", "c"), "c writes out of its own memory, a reaches it inside the switch");
+    assert_eq!(between("c", "b"), "c reads into its own memory, b reaches it inside the switch");
+    assert_eq!(between("a", "a"), "a reaches cmb:c inside the switch");
+    assert_eq!(between("c", "c"), "c reads and writes by its own memory");
+}
+
+#[test]
+fn the_depth_asked_for_is_kept_where_the_copy_is_long_enough() {
+    let shape = plan(&large_machine("pair"), &asked()).expect("a plan").shape.expect("a shape");
+    assert_eq!((shape.slots, shape.memory), (16, Bytes::mib(16)));
+}
+
+#[test]
 fn a_full_memory_is_refused_and_a_tight_one_takes_fewer_slots() {
-    let mut fabric = machine("pair");
+    let mut fabric = large_machine("pair");
     let c = function(&mut fabric, "c");
     let mut with = |available: Bytes| {
         if let Some(memory) = fabric.functions[c.0].p2pmem.as_mut() {
@@ -176,7 +203,7 @@ fn kernels_that_cannot_are_named() {
 
 #[test]
 fn requests_respect_the_limits_of_both_ends() {
-    let mut fabric = machine("pair");
+    let mut fabric = large_machine("pair");
     let b = function(&mut fabric, "b");
     let nvme = fabric.functions[b.0].nvme.as_mut().expect("a drive");
     nvme.namespaces[0].limits.max_request = Some(Bytes::kib(128));

@@ -226,6 +226,17 @@ impl Relay<'_> {
         }
     }
 
+    /// Slots whose payload is still on its way from the source.
+    fn reading(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.is_reading()).count()
+    }
+
+    /// Slots that may read at a time: half of them. A drive that serves its requests by turns ends them
+    /// together; with every slot reading, all would then write while nobody reads, and so on by turns.
+    fn most_reading(&self) -> usize {
+        self.slots.len().div_ceil(2)
+    }
+
     /// Gives work to the ring and takes what has ended; an error leaves requests in flight.
     fn step<R: Ring>(
         &mut self,
@@ -257,17 +268,22 @@ impl Relay<'_> {
 
     /// Gives idle slots work: the rest of their part, or the next one.
     fn feed<R: Ring>(&mut self, ring: &mut R, watch: &mut dyn Watch) -> Result<(), RequestError> {
+        let (mut reading, most_reading) = (self.reading(), self.most_reading());
         let mut position = 0;
         while position < self.idle.len() && self.failed.is_none() {
             let index = self.idle[position];
-            if self.slots[index].is_free() && !self.moved.interrupted {
+            let wants_part = self.slots[index].is_free() && !self.moved.interrupted;
+            if wants_part && reading < most_reading {
                 if let Some(part) = self.next_part(watch) {
                     let slot = &mut self.slots[index];
                     match (part.kind, self.zeroes) {
                         (Kind::Zero | Kind::WriteZeroes, Some(zeroes)) => {
                             slot.load_zeroes(self.transfer, part, zeroes.region);
                         }
-                        _ => slot.load(self.transfer, part),
+                        _ => {
+                            reading += 1;
+                            slot.load(self.transfer, part);
+                        }
                     }
                 }
             }

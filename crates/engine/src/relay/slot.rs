@@ -82,6 +82,11 @@ impl Slot {
         Some(part)
     }
 
+    /// Whether payload is still on its way from the source.
+    pub(super) fn is_reading(&self) -> bool {
+        self.part.is_some() && self.legs[READ].is_some_and(|leg| !leg.request.is_done())
+    }
+
     /// Takes a part of zeroes, which are written out of `zeroes` unless the target makes them; the slot
     /// must be free.
     pub(super) fn load_zeroes(&mut self, transfer: &Transfer, part: Part, zeroes: RegionId) {

@@ -30,12 +30,6 @@ const TARGET_SEED: u64 = 2;
 const DEADLINE_SECONDS: u64 = 180;
 const SCHEMA: &str = "peerlane.demo/1";
 
-const NEXT: &str = "
-next:
-  peerlane plan a b --machine pair       why this route, and what was looked at
-  peerlane plan a b --machine split      a machine on which it is refused, and why
-  peerlane lab shell                     a shell in the machine of this demonstration";
-
 #[derive(Serialize)]
 struct Shown {
     schema: &'static str,
@@ -136,6 +130,16 @@ fn show(printer: Printer, copies: Vec<Findings>, problems: Vec<String>) -> Resul
     }
     let lines: Vec<String> = copies.iter().map(Findings::line).collect();
     printer.data(&format!("\n{}\n{}\n", verdict::table(&copies), lines.join("\n")))?;
-    printer.note(NEXT);
+    printer.note(&next(&std::env::args().next().unwrap_or_else(|| "peerlane".to_owned())));
     Ok(exit)
+}
+
+/// What to try next, with the program as it was called.
+fn next(program: &str) -> String {
+    format!(
+        "\nnext:\n  \
+         {program} plan a b --machine pair     why this route, and what was looked at\n  \
+         {program} plan a b --machine split    a machine on which it is refused, and why\n  \
+         {program} lab shell                   a shell in the machine of this demonstration"
+    )
 }
