@@ -1,9 +1,7 @@
 //! The record of a copy in words.
 
-use peerlane_results::{CopyRecord, Percentiles, Verification, VerifyMode};
-use peerlane_units::Bytes;
-=======
 use peerlane_results::{CopyRecord, Percentiles, Verification, VerifyMode, Warning};
+use peerlane_units::Bytes;
 
 use super::Sheet;
 
