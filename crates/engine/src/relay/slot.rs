@@ -202,7 +202,7 @@ impl Slot {
             READ if result.is_ok() => self.read = Some((now, now.since(self.since))),
             // How long a drive takes to make zeroes is no latency of a write.
             WRITE if self.is_payload() => {
-                self.count(result.is_ok().then_some(now.since(self.since)), now, moved)
+                self.count(result.is_ok().then_some(now.since(self.since)), now, moved);
             }
             _ => {}
         }
