@@ -225,6 +225,13 @@ impl Beginning<'_> {
             }
             None => (self.identity(self.target_live, target.file())?, None),
         };
+        if let (Some(path), true) = (target.partial(), self.options.journal.is_some()) {
+            // A journal beside the file makes the file's name durable with its own.
+            let directory = path.parent().unwrap_or(Path::new("/"));
+            File::open(directory).and_then(|opened| opened.sync_all()).map_err(|source| {
+                CopyError::File { action: "make durable", path: path.to_owned(), source }
+            })?;
+        }
         let now = (self.options.time_of_day)();
         let journal = Journal {
             program: concat!("peerlane ", env!("CARGO_PKG_VERSION")).to_owned(),

@@ -90,9 +90,12 @@ impl Job<'_, '_> {
         self.recorder.flush_begins();
         let flushed = check::flush(ready, self.tools.clock);
         self.recorder.flush_ended(flushed.is_ok());
-        if let (Err(source), Ok(_)) = (flushed, &outcome) {
-            outcome = Err(CopyError::File { action: "flush", path, source });
-        }
+        outcome = match (outcome, flushed) {
+            (Ok((moved, ..)), Err(source)) => {
+                Err(stopped(RelayError::Stopped { source, moved: Box::new(moved) }))
+            }
+            (outcome, _) => outcome,
+        };
         if let (Ok(_), Some(keeper)) = (&outcome, &mut self.keeper) {
             // All of it, whatever a bounded set of ranges may have forgotten.
             let mut all = RangeSet::new();
