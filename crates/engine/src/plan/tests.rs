@@ -250,6 +250,8 @@ fn tails_go_by_the_blocks_of_both_ends() {
     let required = with(8192 + 100, RouteChoice::P2p);
     assert_eq!(required.route, None);
     assert!(required.reason.contains("`--length 8192`"), "{}", required.reason);
+    let less_than_a_block = with(100, RouteChoice::P2p);
+    assert!(!less_than_a_block.reason.contains("--length"), "{}", less_than_a_block.reason);
 }
 
 #[test]
