@@ -13,6 +13,8 @@ pub mod failure;
 mod guard;
 pub mod journal;
 mod plan;
+#[cfg(test)]
+mod privileged;
 pub mod prove;
 mod random;
 pub mod ranges;
