@@ -33,7 +33,7 @@ impl fmt::Display for Role {
 
 /// A request that failed for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("cannot {} {length} bytes at {offset} {} {role}", verb(*action), preposition(*action))]
+#[error("cannot {}", what(*action, *offset, Some(*length), *role))]
 pub struct Failure {
     /// Which end.
     pub role: Role,
@@ -53,13 +53,24 @@ fn verb(action: Action) -> &'static str {
         Action::Read => "read",
         Action::Write => "write",
         Action::Flush => "flush",
+        Action::Zero => "zero",
     }
+}
+
+/// A request in words: `read 4096 bytes at 512 of the source`.
+fn what(action: Action, offset: u64, length: Option<u64>, role: Role) -> String {
+    if action == Action::Flush {
+        return format!("flush the {role}");
+    }
+    let length = length.map_or_else(String::new, |length| format!("{length} bytes "));
+    format!("{} {length}at {offset} {} {role}", verb(action), preposition(action))
 }
 
 fn preposition(action: Action) -> &'static str {
     match action {
         Action::Read => "of the",
         Action::Write | Action::Flush => "to the",
+        Action::Zero => "of the",
     }
 }
 
@@ -185,7 +196,7 @@ impl Cause {
 /// A request that is older than its deadline. The kernel still works on it: the ring that holds it is
 /// to be dropped, not used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no answer to a {} at {offset} {} {role} for {age}", verb(*action), preposition(*action))]
+#[error("no answer in {age} to the request to {}", what(*action, *offset, None, *role))]
 pub struct Stuck {
     /// Which end.
     pub role: Role,
@@ -213,6 +224,9 @@ pub enum RequestError {
     /// The ring itself failed.
     #[error("cannot submit requests")]
     Ring(#[from] io::Error),
+    /// The source does not tell where it has holes.
+    #[error("cannot find the holes of the source")]
+    Holes(#[source] io::Error),
 }
 
 impl RequestError {
@@ -224,7 +238,7 @@ impl RequestError {
                 "`dmesg | tail` names the drive that does not answer; on a confidential guest use \
                  --route host",
             ),
-            Self::Push(_) | Self::Ring(_) => None,
+            Self::Push(_) | Self::Ring(_) | Self::Holes(_) => None,
         }
     }
 }

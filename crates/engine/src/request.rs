@@ -116,6 +116,10 @@ impl Request {
     }
 
     fn advance(&mut self, moved: u64) -> Result<(), Failure> {
+        if self.action == Action::Zero {
+            self.progress.done = self.need;
+            return Ok(());
+        }
         let reached = self.progress.done + moved;
         if self.action == Action::Flush || reached >= self.need {
             self.progress.done = reached;

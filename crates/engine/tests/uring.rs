@@ -69,7 +69,7 @@ fn a_file_is_copied_through_slots() {
     let Some(mut bench) = bench("a_file_is_copied_through_slots", &payload, b"") else { return };
     let transfer = bench.transfer(payload.len() as u64, Tail::None);
     let moved = relay(&mut bench.ring, &transfer, &MonotonicClock::start(), &mut ()).unwrap();
-    assert_eq!((moved.bytes, moved.contiguous), (5 << 20, 5 << 20));
+    assert_eq!((moved.bytes, moved.contiguous()), (5 << 20, 5 << 20));
     assert_eq!(moved.read_latency.len() + moved.unsplit, 80);
     assert_eq!(moved.write_latency.len() + moved.unsplit, 80);
     assert!(moved.first_done > Nanos(0) && moved.first_done <= moved.last_done);
@@ -188,7 +188,7 @@ fn a_source_that_ends_early_stops_the_copy_at_what_is_written() {
         panic!("{error:?}")
     };
     assert_eq!((failure.role, failure.cause), (Role::Source, Cause::EndedEarly));
-    assert_eq!(moved.contiguous, 1 << 20);
+    assert_eq!(moved.contiguous(), 1 << 20);
     assert_eq!(bench.ring.in_flight(), 0);
     assert!(std::fs::read(&bench.target_path).unwrap() == payload);
 }
@@ -331,6 +331,6 @@ fn a_stuck_request_is_reported_at_its_deadline() {
     };
     assert_eq!((stuck.role, stuck.offset), (Role::Source, 0));
     assert!(stuck.age >= deadline && stuck.age < Nanos::seconds(30));
-    assert_eq!(moved.contiguous, 0);
+    assert_eq!(moved.contiguous(), 0);
     assert!(bench.ring.in_flight() > 0);
 }

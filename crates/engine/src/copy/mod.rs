@@ -249,7 +249,7 @@ impl Job<'_, '_> {
         let moved =
             relay(&mut ready.ring, &ready.transfer, clock, self.tools.watch).map_err(stopped)?;
         if moved.interrupted {
-            let done = Bytes(moved.contiguous);
+            let done = Bytes(moved.contiguous());
             return Err(CopyError::Interrupted { done, total: length });
         }
         let tail = if ready.transfer.tail == Tail::MergeInHost {

@@ -12,7 +12,8 @@
 //! What is a hole depends on the moment: a source that somebody writes to while it is copied is not
 //! copied right, with holes or without. That it did not change is checked by its identity.
 //!
-//! [`zero_range`] makes bytes of a target zero without moving any.
+//! [`zero_range`] makes bytes of a target zero without moving any; a copy does the same by its ring,
+//! where it has a deadline.
 
 mod zero;
 
@@ -26,7 +27,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-pub use zero::{ZERO_STEP, ZeroOutcome, zero_range};
+pub use zero::{ZERO_MODE, ZERO_STEP, ZeroOutcome, zero_range};
 
 /// A part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

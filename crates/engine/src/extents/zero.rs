@@ -27,6 +27,9 @@ use rustix::io::Errno;
 /// device without a fast way writes in a second or so.
 pub const ZERO_STEP: u64 = 1 << 30;
 
+/// How bytes are made zero, by the blocking call and by a ring alike.
+pub const ZERO_MODE: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
+
 /// How making bytes zero ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZeroOutcome {
@@ -50,8 +53,7 @@ pub fn zero_range(target: &File, range: Range<u64>) -> io::Result<ZeroOutcome> {
         return Ok(ZeroOutcome::UpTo(range.end));
     }
     let length = (range.end - range.start).min(ZERO_STEP);
-    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    match rustix::fs::fallocate(target, mode, range.start, length) {
+    match rustix::fs::fallocate(target, ZERO_MODE, range.start, length) {
         Ok(()) => Ok(ZeroOutcome::UpTo(range.start + length)),
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV) => Ok(ZeroOutcome::WriteInstead),
         Err(Errno::INTR) => Ok(ZeroOutcome::UpTo(range.start)),

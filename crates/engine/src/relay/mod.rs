@@ -3,35 +3,48 @@
 //! Each slot carries one linked read and write; when the write is over the slot takes the next part of
 //! the copy. With several slots, reading and writing overlap. The relay neither chooses sizes nor
 //! verifies content, and knows nothing of files but their blocks: the plan and the caller do.
+//! [`relay`] moves a copy from end to end; [`relay_work`] moves the pieces that a [`Work`] names,
+//! makes zeroes of others, and flushes while it goes on, so that a journal can be kept.
 //!
 //! What a reader must know: parts begin in order and end in any order, so after a failure only what
-//! lies below [`Moved::contiguous`] is certain. Memory in use does not grow with the length of the copy.
+//! [`Moved::written`] holds is certain. Memory in use does not grow with the length of the copy.
 
+mod moved;
 mod shape;
 mod slot;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod work;
+#[cfg(test)]
+mod work_tests;
 
-use std::fmt;
+use std::ops::Range;
 
-use hdrhistogram::Histogram;
 use peerlane_results::{MemoryKind, Tail};
 use peerlane_units::{Bytes, Nanos};
 
-use crate::failure::RequestError;
+use crate::failure::{Cause, Failure, RequestError, Role, Stuck};
 use crate::request::LONGEST_SLEEP;
-use crate::ring::{Completion, FileId, RegionId, Ring};
+use crate::ring::{Action, Completion, FileId, Operation, RegionId, Ring};
 use crate::{Clock, Watch};
+pub use moved::Moved;
 pub use shape::ShapeFault;
+use shape::{Kind, Part};
 use slot::{Slot, Turn};
 pub use tail::merge_in_host;
+use work::Whole;
+pub use work::{FlushOutcome, Piece, Work};
 
 /// The longest wait for a single request that a caller without a better figure takes.
 pub const DEADLINE: Nanos = Nanos::seconds(60);
 
-/// Latencies above an hour are counted as an hour.
-const LATENCY_MAX: u64 = 3_600_000_000_000;
+/// The most that a target is asked to make zero at once: a drive without a fast way writes it in a
+/// second or two, far within any sensible deadline.
+const ZERO_MAX: u64 = 1 << 30;
+
+/// Marks the completion of a flush; no slot has this tag.
+const FLUSH: u64 = u64::MAX;
 
 /// What to move, and how. All offsets, lengths and blocks are in bytes; blocks are powers of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,30 +80,6 @@ pub struct Transfer {
     pub deadline: Nanos,
 }
 
-/// What was moved.
-#[derive(Clone)]
-pub struct Moved {
-    /// Payload written, wherever it lies.
-    pub bytes: u64,
-    /// Everything below this offset of the copy is written.
-    pub contiguous: u64,
-    /// From the start to the end of the first write; zero when there was none.
-    pub first_done: Nanos,
-    /// From the start to the end of the last write.
-    pub last_done: Nanos,
-    /// A watch asked for the end before all was moved.
-    pub interrupted: bool,
-    /// Reads of the source, in nanoseconds as the engine sees them.
-    pub read_latency: Histogram<u64>,
-    /// Writes to the target, from the end of their read as the engine sees it.
-    pub write_latency: Histogram<u64>,
-    /// Reads whose write ended before the engine looked again. Where the one ended and the other began
-    /// is not known, so they are in neither latency; many of them make the latencies a biased sample.
-    pub unsplit: u64,
-    /// Requests that came back short or were tried again.
-    pub repeats: u64,
-}
-
 /// Why a relay stopped before its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -105,7 +94,7 @@ pub enum RelayError {
         in_flight: u32,
     },
     /// A request failed. What was in flight has ended, unless the ring says otherwise.
-    #[error("copy stopped after {} bytes", moved.contiguous)]
+    #[error("copy stopped after {} bytes", moved.written.total())]
     Stopped {
         /// Why.
         #[source]
@@ -119,7 +108,7 @@ impl RelayError {
     /// Everything below this offset of the copy is written.
     pub fn contiguous(&self) -> u64 {
         match self {
-            Self::Stopped { moved, .. } => moved.contiguous,
+            Self::Stopped { moved, .. } => moved.contiguous(),
             Self::Shape(_) | Self::Busy { .. } => 0,
         }
     }
@@ -136,18 +125,48 @@ pub fn relay<R: Ring>(
     clock: &dyn Clock,
     watch: &mut dyn Watch,
 ) -> Result<Moved, RelayError> {
+    let mut whole = Whole(Some(0..transfer.relayed()));
+    relay_work(ring, transfer, &mut whole, None, clock, watch)
+}
+
+/// Moves the pieces of `work` until their end, a failure, or the watch's wish.
+///
+/// Pieces of zeroes are made by the target itself where it can; else they are written out of
+/// `zeroes`, host memory full of zeroes that holds a target block at least. Without `zeroes` they are
+/// moved like data.
+///
+/// # Errors
+/// As [`relay`].
+pub fn relay_work<R: Ring>(
+    ring: &mut R,
+    transfer: &Transfer,
+    work: &mut dyn Work,
+    zeroes: Option<RegionId>,
+    clock: &dyn Clock,
+    watch: &mut dyn Watch,
+) -> Result<Moved, RelayError> {
     transfer.check(ring.region_length(transfer.region)).map_err(RelayError::Shape)?;
     match ring.in_flight() {
         0 => {}
         in_flight => return Err(RelayError::Busy { in_flight }),
     }
+    let room = |region| ring.region_length(region).unwrap_or(0).min(transfer.request);
+    let zeroes = zeroes.map(|region| Zeroes {
+        region,
+        write: room(region) / transfer.target_block * transfer.target_block,
+        is_asked: true,
+    });
     let mut relay = Relay {
         transfer,
         clock,
         start: clock.now(),
-        next: 0,
+        accounted: work.done_before(),
+        work,
+        pieces: Vec::new(),
+        zeroes: zeroes.filter(|zeroes| zeroes.write > 0),
         slots: (0..transfer.slots).map(Slot::new).collect(),
         idle: (0..transfer.slots as usize).rev().collect(),
+        flush: None,
         moved: Moved::nothing(),
         failed: None,
         checked: clock.now(),
@@ -156,81 +175,53 @@ pub fn relay<R: Ring>(
     relay.finish()
 }
 
-impl fmt::Debug for Moved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Moved")
-            .field("bytes", &self.bytes)
-            .field("contiguous", &self.contiguous)
-            .field("first_done", &self.first_done)
-            .field("last_done", &self.last_done)
-            .field("interrupted", &self.interrupted)
-            .field("reads", &self.read_latency.len())
-            .field("writes", &self.write_latency.len())
-            .field("unsplit", &self.unsplit)
-            .field("repeats", &self.repeats)
-            .finish()
-    }
-}
-
-impl Moved {
-    fn nothing() -> Self {
-        let latency =
-            || Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("constant bounds are in order");
-        Self {
-            bytes: 0,
-            contiguous: 0,
-            first_done: Nanos(0),
-            last_done: Nanos(0),
-            interrupted: false,
-            read_latency: latency(),
-            write_latency: latency(),
-            unsplit: 0,
-            repeats: 0,
-        }
-    }
-}
-
 struct Relay<'a> {
     transfer: &'a Transfer,
     clock: &'a dyn Clock,
     start: Nanos,
-    /// Offset in the copy of the first byte that no slot has taken.
-    next: u64,
+    work: &'a mut dyn Work,
+    /// What has been begun of the work, the next last: a piece, and zeroes that were given back.
+    pieces: Vec<Piece>,
+    zeroes: Option<Zeroes>,
     slots: Vec<Slot>,
     /// Slots with nothing in flight: they want the next part, or the rest of theirs.
     idle: Vec<usize>,
+    /// When the flush that is under way began.
+    flush: Option<Nanos>,
+    /// Bytes of the copy that are done, those before this relay included.
+    accounted: u64,
     moved: Moved,
     failed: Option<RequestError>,
     /// When deadlines were looked at last.
     checked: Nanos,
 }
 
+/// How zeroes get to the target.
+#[derive(Debug, Clone, Copy)]
+struct Zeroes {
+    region: RegionId,
+    /// Bytes of one write of zeroes.
+    write: u64,
+    /// Whether the target is asked to make them; no longer once it could not.
+    is_asked: bool,
+}
+
+/// Whether anything is in flight after a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    GoesOn,
+    Over,
+}
+
 impl Relay<'_> {
     fn run<R: Ring>(&mut self, ring: &mut R, watch: &mut dyn Watch) {
         let sleep = LONGEST_SLEEP.min(Nanos(self.transfer.deadline.0 / 4)).max(Nanos(1));
         loop {
-            if !self.moved.interrupted && watch.stop_requested() {
-                self.moved.interrupted = self.next < self.transfer.relayed();
-            }
-            if let Err(error) = self.feed(ring) {
-                self.failed.get_or_insert(error);
-                return;
-            }
-            if self.idle.len() == self.slots.len() {
-                return;
-            }
-            if let Err(error) = ring.submit(1, sleep) {
-                self.failed.get_or_insert(error.into());
-                return;
-            }
-            let now = self.clock.now();
-            while let Some(completion) = ring.pop() {
-                self.settle(completion, now, watch);
-            }
-            if now.since(self.checked) >= sleep {
-                self.checked = now;
-                if let Some(stuck) = self.overdue(now) {
-                    self.failed.get_or_insert(stuck);
+            match self.step(ring, sleep, watch) {
+                Ok(Step::GoesOn) => {}
+                Ok(Step::Over) => return,
+                Err(error) => {
+                    self.failed.get_or_insert(error);
                     return;
                 }
             }
@@ -248,19 +239,55 @@ impl Relay<'_> {
         self.slots.len().div_ceil(2)
     }
 
+    /// Gives work to the ring and takes what has ended; an error leaves requests in flight.
+    fn step<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        sleep: Nanos,
+        watch: &mut dyn Watch,
+    ) -> Result<Step, RequestError> {
+        if !self.moved.interrupted && watch.stop_requested() {
+            self.moved.interrupted = self.has_more(watch);
+        }
+        self.feed(ring, watch)?;
+        self.start_flush(ring)?;
+        if self.idle.len() == self.slots.len() && self.flush.is_none() {
+            return Ok(Step::Over);
+        }
+        ring.submit(1, sleep)?;
+        let now = self.clock.now();
+        while let Some(completion) = ring.pop() {
+            self.settle(completion, now, watch);
+        }
+        if now.since(self.checked) >= sleep {
+            self.checked = now;
+            if let Some(stuck) = self.overdue(now) {
+                return Err(stuck.into());
+            }
+        }
+        Ok(Step::GoesOn)
+    }
+
     /// Gives idle slots work: the rest of their part, or the next one.
-    fn feed<R: Ring>(&mut self, ring: &mut R) -> Result<(), RequestError> {
+    fn feed<R: Ring>(&mut self, ring: &mut R, watch: &mut dyn Watch) -> Result<(), RequestError> {
         let (mut reading, most_reading) = (self.reading(), self.most_reading());
         let mut position = 0;
         while position < self.idle.len() && self.failed.is_none() {
-            let slot = &mut self.slots[self.idle[position]];
-            if slot.is_free() && !self.moved.interrupted && reading < most_reading {
-                if let Some(part) = self.transfer.part(self.next) {
-                    reading += 1;
-                    self.next = part.end();
-                    slot.load(self.transfer, part);
+            let index = self.idle[position];
+            let may_begin = !self.moved.interrupted && reading < most_reading;
+            if self.slots[index].is_free() && may_begin {
+                if let Some(part) = self.next_part(watch) {
+                    let slot = &mut self.slots[index];
+                    match (part.kind, self.zeroes) {
+                        (Kind::Zero | Kind::WriteZeroes, Some(zeroes)) => {
+                            slot.load_zeroes(self.transfer, part, zeroes.region);
+                        }
+                        _ => slot.load(self.transfer, part),
+                    }
+                    reading += usize::from(slot.is_reading());
                 }
             }
+            let slot = &mut self.slots[index];
             if slot.is_free() {
                 position += 1;
                 continue;
@@ -274,39 +301,153 @@ impl Relay<'_> {
         Ok(())
     }
 
+    /// The next part of the work; a failure to find it is kept, and then there is none.
+    fn next_part(&mut self, watch: &mut dyn Watch) -> Option<Part> {
+        while self.has_more(watch) {
+            let piece = self.pieces.pop()?;
+            let (Piece::Data(mut range) | Piece::Zeroes(mut range) | Piece::Nothing(mut range)) =
+                piece.clone();
+            let part = match piece {
+                Piece::Zeroes(_) => self.part_of_zeroes(&range),
+                _ => self.transfer.part(&range),
+            };
+            let Some(part) = part else { continue };
+            range.start = part.end();
+            if !range.is_empty() {
+                self.pieces.push(match piece {
+                    Piece::Zeroes(_) => Piece::Zeroes(range),
+                    _ => Piece::Data(range),
+                });
+            }
+            return Some(part);
+        }
+        None
+    }
+
+    /// The target is asked for whole blocks; what is left at the end is moved.
+    fn part_of_zeroes(&self, range: &Range<u64>) -> Option<Part> {
+        let offset = range.start;
+        let whole = self.transfer.whole_blocks().min(range.end).saturating_sub(offset);
+        match self.zeroes {
+            Some(zeroes) if whole > 0 => {
+                let (most, kind) = if zeroes.is_asked {
+                    (ZERO_MAX, Kind::Zero)
+                } else {
+                    (zeroes.write, Kind::WriteZeroes)
+                };
+                Some(Part { offset, length: whole.min(most), kind })
+            }
+            _ => self.transfer.part(range),
+        }
+    }
+
+    /// Whether anything is left to be begun; pieces with nothing to do are done by it.
+    fn has_more(&mut self, watch: &mut dyn Watch) -> bool {
+        while self.pieces.is_empty() && self.failed.is_none() {
+            match self.work.next_piece() {
+                None => break,
+                Some(Ok(Piece::Nothing(range))) => {
+                    self.moved.skipped += range.end - range.start;
+                    self.account(range, watch);
+                }
+                Some(Ok(piece)) => self.pieces.push(piece),
+                Some(Err(error)) => self.failed = Some(RequestError::Holes(error)),
+            }
+        }
+        !self.pieces.is_empty()
+    }
+
+    fn start_flush<R: Ring>(&mut self, ring: &mut R) -> Result<(), RequestError> {
+        let now = self.clock.now();
+        let is_wanted = self.flush.is_none() && self.failed.is_none();
+        if !is_wanted || ring.space() == 0 || !self.work.flush_is_due(now) {
+            return Ok(());
+        }
+        self.work.flush_begins();
+        ring.push(Operation {
+            action: Action::Flush,
+            file: self.transfer.target,
+            file_offset: 0,
+            region: self.transfer.region,
+            region_offset: 0,
+            length: 0,
+            linked: false,
+            tag: FLUSH,
+        })?;
+        self.flush = Some(now);
+        Ok(())
+    }
+
     fn settle(&mut self, completion: Completion, now: Nanos, watch: &mut dyn Watch) {
+        if completion.tag == FLUSH {
+            self.flush = None;
+            match completion.result {
+                Ok(_) => self.work.flush_ended(FlushOutcome::Flushed),
+                Err(errno) => {
+                    self.work.flush_ended(FlushOutcome::Failed);
+                    let cause = Cause::of(errno, Action::Flush, MemoryKind::Host);
+                    let (role, action) = (Role::Target, Action::Flush);
+                    let failure = Failure { role, action, offset: 0, length: 0, cause };
+                    self.failed.get_or_insert(failure.into());
+                }
+            }
+            return;
+        }
         let Some(index) = slot::index_of(completion.tag) else { return };
         let Some(slot) = self.slots.get_mut(index) else { return };
         if let Some(failure) = slot.take(completion, now, &mut self.moved) {
+            let unmade = slot.unload();
+            if let (Some(part), Some(zeroes)) = (unmade, &mut self.zeroes) {
+                // Whatever the reason, writing them is right, and says so when it is not possible.
+                zeroes.is_asked = false;
+                self.pieces.push(Piece::Zeroes(part.offset..part.end()));
+                self.idle.push(index);
+                return;
+            }
             self.failed.get_or_insert(failure.into());
         }
         match slot.turn() {
             Turn::InFlight => {}
             Turn::Rest => self.idle.push(index),
-            Turn::Written { length } => {
+            Turn::Written(part) => {
                 self.idle.push(index);
-                self.moved.bytes += length;
                 self.moved.last_done = now.since(self.start);
                 if self.moved.first_done == Nanos(0) {
                     self.moved.first_done = self.moved.last_done;
                 }
-                watch.progress(Bytes(self.moved.bytes), Bytes(self.transfer.relayed()));
+                match part.kind {
+                    Kind::Move | Kind::Merge => self.moved.bytes += part.length,
+                    Kind::Zero => self.moved.zeroed += part.length,
+                    Kind::WriteZeroes => self.moved.zeroes_written += part.length,
+                }
+                self.account(part.offset..part.end(), watch);
             }
         }
     }
 
-    fn overdue(&self, now: Nanos) -> Option<RequestError> {
-        let (age, slot) = self
-            .slots
-            .iter()
-            .filter_map(|slot| Some((slot.age(now)?, slot)))
-            .max_by_key(|s| s.0)?;
-        if age < self.transfer.deadline { None } else { slot.stuck(age).map(Into::into) }
+    /// Counts a range that reads at the target as it does at the source.
+    fn account(&mut self, range: Range<u64>, watch: &mut dyn Watch) {
+        self.accounted += range.end - range.start;
+        self.moved.written.insert(range.clone());
+        self.work.wrote(range);
+        let total = self.transfer.relayed();
+        watch.progress(Bytes(self.accounted.min(total)), Bytes(total));
     }
 
-    fn finish(mut self) -> Result<Moved, RelayError> {
-        let unfinished = self.slots.iter().filter_map(Slot::offset).min();
-        self.moved.contiguous = unfinished.unwrap_or(self.next);
+    fn overdue(&self, now: Nanos) -> Option<Stuck> {
+        let slots = self.slots.iter().filter_map(|slot| {
+            let age = slot.age(now)?;
+            slot.stuck(age)
+        });
+        let flush = self.flush.map(|since| {
+            let age = now.since(since);
+            Stuck { role: Role::Target, action: Action::Flush, offset: 0, age }
+        });
+        let oldest = slots.chain(flush).max_by_key(|stuck| stuck.age)?;
+        (oldest.age >= self.transfer.deadline).then_some(oldest)
+    }
+
+    fn finish(self) -> Result<Moved, RelayError> {
         match self.failed {
             None => Ok(self.moved),
             Some(source) => Err(RelayError::Stopped { source, moved: Box::new(self.moved) }),

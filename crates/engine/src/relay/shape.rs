@@ -1,5 +1,7 @@
 //! How a transfer is cut into parts, and whether it adds up at all.
 
+use std::ops::Range;
+
 use peerlane_results::Tail;
 
 use super::Transfer;
@@ -70,10 +72,22 @@ pub enum ShapeFault {
 pub(super) struct Part {
     /// Offset in the copy.
     pub(super) offset: u64,
-    /// Payload.
+    /// Bytes of the copy.
     pub(super) length: u64,
+    pub(super) kind: Kind,
+}
+
+/// What becomes of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It is read and written.
+    Move,
     /// The target's block is read first, and payload over it.
-    pub(super) is_merge: bool,
+    Merge,
+    /// The target makes it zero by itself.
+    Zero,
+    /// Zeroes are written out of host memory.
+    WriteZeroes,
 }
 
 impl Part {
@@ -93,18 +107,16 @@ impl Transfer {
         if self.tail == Tail::MergeInHost { self.whole_blocks() } else { self.length }
     }
 
-    /// The part that begins at an offset of the copy, or `None` at the end.
-    pub(super) fn part(&self, offset: u64) -> Option<Part> {
+    /// The first part of a range of the copy, or `None` when nothing of it is to be relayed.
+    pub(super) fn part(&self, range: &Range<u64>) -> Option<Part> {
         let whole =
             if self.tail == Tail::MergeInSlot { self.whole_blocks() } else { self.relayed() };
-        if offset < whole {
-            let length = self.request.min(whole - offset);
-            Some(Part { offset, length, is_merge: false })
-        } else if offset < self.relayed() {
-            Some(Part { offset, length: self.relayed() - offset, is_merge: true })
-        } else {
-            None
-        }
+        let offset = range.start;
+        let part = |end: u64, kind| {
+            let length = end.min(range.end).saturating_sub(offset).min(self.request);
+            (length > 0).then_some(Part { offset, length, kind })
+        };
+        part(whole, Kind::Move).or_else(|| part(self.relayed(), Kind::Merge))
     }
 
     pub(super) fn check(&self, region_length: Option<u64>) -> Result<(), ShapeFault> {

@@ -4,14 +4,15 @@
 //! are handed over as one chain; the kernel starts each only when the one before it was full, so a
 //! short read never writes stale bytes. When the chain has ended, what is left is handed over again.
 
+use peerlane_results::MemoryKind;
 use peerlane_units::Nanos;
 use rustix::io::Errno;
 
-use super::shape::Part;
+use super::shape::{Kind, Part};
 use super::{Moved, Transfer};
 use crate::failure::{Cause, Failure, Role, Stuck};
 use crate::request::{End, Progress, Request};
-use crate::ring::{Action, Completion, PushError, Ring};
+use crate::ring::{Action, Completion, PushError, RegionId, Ring};
 
 /// Requests of a part at most.
 const LEGS: usize = 3;
@@ -27,10 +28,7 @@ pub(super) enum Turn {
     /// To hand over the rest of its part, or nothing if it failed.
     Rest,
     /// The next part: this one is written.
-    Written {
-        /// Its payload.
-        length: u64,
-    },
+    Written(Part),
 }
 
 #[derive(Debug)]
@@ -82,12 +80,35 @@ impl Slot {
         self.part.is_some() && self.legs[READ].is_some_and(|leg| !leg.request.is_done())
     }
 
-    /// Offset in the copy of a part that is not written yet.
-    pub(super) fn offset(&self) -> Option<u64> {
-        self.part.map(|part| part.offset)
+    /// Gives a part back that its target cannot make zero by itself.
+    pub(super) fn unload(&mut self) -> Option<Part> {
+        let part = self.part.filter(|part| part.kind == Kind::Zero)?;
+        self.part = None;
+        Some(part)
     }
 
-    /// Takes a part; the slot must be free.
+    /// Takes a part of zeroes, which are written out of `zeroes` unless the target makes them; the slot
+    /// must be free.
+    pub(super) fn load_zeroes(&mut self, transfer: &Transfer, part: Part, zeroes: RegionId) {
+        let request = Request {
+            role: Role::Target,
+            action: if part.kind == Kind::Zero { Action::Zero } else { Action::Write },
+            file: transfer.target,
+            file_offset: transfer.target_offset + part.offset,
+            region: zeroes,
+            region_offset: 0,
+            memory: MemoryKind::Host,
+            need: part.length,
+            ask: part.length,
+            block: transfer.target_block,
+            end: End::Fails,
+            progress: Progress::default(),
+        };
+        self.part = Some(part);
+        self.legs = [None, None, Some(Leg { request, state: State::Idle })];
+    }
+
+    /// Takes a part that is moved; the slot must be free.
     pub(super) fn load(&mut self, transfer: &Transfer, part: Part) {
         let slot_offset = u64::from(self.index) * transfer.slot_stride;
         let leg = |role, action, need: u64, rounded_to_block: bool| {
@@ -114,7 +135,11 @@ impl Slot {
         };
         self.part = Some(part);
         self.legs = [
-            if part.is_merge { leg(Role::Target, Action::Read, part.length, true) } else { None },
+            if part.kind == Kind::Merge {
+                leg(Role::Target, Action::Read, part.length, true)
+            } else {
+                None
+            },
             // The source may end within its last block; what counts is the payload.
             leg(Role::Source, Action::Read, part.length, false),
             leg(Role::Target, Action::Write, part.length, true),
@@ -175,11 +200,18 @@ impl Slot {
         moved.repeats += u64::from(leg.request.progress.repeats - repeats);
         match number {
             READ if result.is_ok() => self.read = Some((now, now.since(self.since))),
-            WRITE => self.count(result.is_ok().then_some(now.since(self.since)), now, moved),
+            // How long a drive takes to make zeroes is no latency of a write.
+            WRITE if self.is_payload() => {
+                self.count(result.is_ok().then_some(now.since(self.since)), now, moved)
+            }
             _ => {}
         }
         self.since = now;
         failure.or_else(|| self.cancelled_for_nothing())
+    }
+
+    fn is_payload(&self) -> bool {
+        self.part.is_some_and(|part| matches!(part.kind, Kind::Move | Kind::Merge))
     }
 
     /// Counts the latency of a read and of the write that has just ended, unless both ends were seen at
@@ -217,7 +249,7 @@ impl Slot {
         match self.part {
             Some(part) if self.legs.iter().flatten().all(|leg| leg.request.is_done()) => {
                 self.part = None;
-                Turn::Written { length: part.length }
+                Turn::Written(part)
             }
             _ => Turn::Rest,
         }

@@ -39,7 +39,7 @@ pub fn merge_in_host<R: Ring>(
     let skipped = transfer.source_offset + body - reads[1].file_offset;
     merge(ring, transfer, reads, Payload { skipped, length: tail }, clock).map_err(|source| {
         let mut moved = Box::new(super::Moved::nothing());
-        moved.contiguous = body;
+        moved.written.insert(0..body);
         RelayError::Stopped { source, moved }
     })?;
     Ok(tail)

@@ -144,7 +144,7 @@ fn every_copy_arrives_whole_and_nothing_beside_it_changes() {
         };
         let length = case.transfer.length;
         assert_eq!(
-            (moved.bytes + merged, moved.contiguous + merged),
+            (moved.bytes + merged, moved.contiguous() + merged),
             (length, length),
             "seed {seed}"
         );
@@ -177,7 +177,7 @@ fn a_failed_copy_claims_only_what_is_written() {
         let fault = SimFault { action, offset, errno: Some(Errno::NODATA) };
         case.ring.file(file).unwrap().faults.push(fault);
         let contiguous = match case.run() {
-            Ok(moved) => moved.contiguous,
+            Ok(moved) => moved.contiguous(),
             Err(error) => {
                 failed += 1;
                 let contiguous = error.contiguous();
@@ -219,7 +219,7 @@ fn a_request_that_hangs_ends_the_copy_at_its_deadline() {
         assert_eq!(stuck.offset, offset, "seed {seed}");
         let deadline = case.transfer.deadline;
         assert!(stuck.age >= deadline && stuck.age.0 < 2 * deadline.0, "seed {seed}: {stuck}");
-        assert_eq!(moved.contiguous, 0, "seed {seed}");
+        assert_eq!(moved.contiguous(), 0, "seed {seed}");
         assert!(case.ring.in_flight() > 0, "seed {seed}");
     }
 }
@@ -233,7 +233,7 @@ fn a_request_that_never_gets_on_is_given_up() {
         panic!("not stopped")
     };
     let Cause::NoProgress { tries, errno: Some(_) } = failure.cause else { panic!("{failure:?}") };
-    assert_eq!((tries, moved.contiguous, case.ring.in_flight()), (64, 0, 0));
+    assert_eq!((tries, moved.contiguous(), case.ring.in_flight()), (64, 0, 0));
 }
 
 #[test]
@@ -288,9 +288,9 @@ fn a_copy_that_is_told_to_stop_drains_and_says_what_is_written() {
         interrupted += u32::from(moved.interrupted);
         assert_eq!(case.ring.in_flight(), 0, "seed {seed}");
         assert_eq!(moved.interrupted, moved.bytes < case.transfer.relayed(), "seed {seed}");
-        assert_eq!(moved.bytes, moved.contiguous, "seed {seed}: every part begun was finished");
+        assert_eq!(moved.bytes, moved.contiguous(), "seed {seed}: every part begun was finished");
         assert_eq!(watch.done, moved.bytes, "seed {seed}");
-        case.check_prefix(moved.contiguous, seed);
+        case.check_prefix(moved.contiguous(), seed);
         case.check_surroundings(seed);
     }
     assert!(interrupted > 300, "{interrupted}");

@@ -34,6 +34,16 @@ pub enum Action {
     Write,
     /// Flush of the file's data and size; region, offsets and length are ignored.
     Flush,
+    /// Bytes of the file made to read as zeroes without moving any, as [`crate::extents`] does it; the
+    /// region is ignored. Completes with zero.
+    Zero,
+}
+
+impl Action {
+    /// Whether bytes go to or come from a region.
+    pub(crate) fn has_memory(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
 }
 
 /// One request; at most as long as one request of the device may be.

@@ -42,6 +42,8 @@ pub struct SimFile {
     pub latency: Nanos,
     /// The answer to every request on device memory.
     pub device_refusal: Option<Errno>,
+    /// The answer to every wish to make bytes zero.
+    pub zero_refusal: Option<Errno>,
     /// Transfers with device memory that are lost although they succeed.
     pub lost: Lost,
     /// Requests that fail.
@@ -189,7 +191,7 @@ impl SimRing {
         let Some(operation) = chain.pop_front() else { return true };
         let result = self.perform(&operation);
         self.ready.push_back(Completion { tag: operation.tag, result });
-        let is_full = operation.action == Action::Flush || result == Ok(operation.length);
+        let is_full = !operation.action.has_memory() || result == Ok(operation.length);
         if is_full && result.is_ok() {
             self.start(chain);
         } else {
@@ -213,8 +215,11 @@ impl SimRing {
         if self.chance(self.mood.again) {
             return Err(if self.chance(512) { Errno::AGAIN } else { Errno::INTR });
         }
-        let (file, _) = &self.files[index(operation.file.0)];
+        let (file, _) = &mut self.files[index(operation.file.0)];
         let (offset, length) = (operation.file_offset, u64::from(operation.length));
+        if operation.action == Action::Zero {
+            return zero(file, offset, length);
+        }
         let is_device = self.regions[index(operation.region.0)].is_device;
         if let Some(errno) = file.device_refusal.filter(|_| is_device) {
             return Err(errno);
@@ -270,9 +275,28 @@ impl SimRing {
                     content.copy_from_slice(&memory[..moved]);
                 }
             }
-            Action::Flush => {}
+            Action::Flush | Action::Zero => {}
         }
     }
+}
+
+/// Zeroes whole blocks within the file.
+fn zero(file: &mut SimFile, offset: u64, length: u64) -> Result<u32, Errno> {
+    if let Some(errno) = file.zero_refusal {
+        return Err(errno);
+    }
+    let end = index_of(offset + length).min(file.bytes.len());
+    if offset % file.block != 0 || length % file.block != 0 || end <= index_of(offset) {
+        return Err(Errno::INVAL);
+    }
+    let touched = |fault: &&SimFault| {
+        fault.action == Action::Zero && (offset..offset + length).contains(&fault.offset)
+    };
+    if let Some(errno) = file.faults.iter().find(touched).and_then(|fault| fault.errno) {
+        return Err(errno);
+    }
+    file.bytes[index_of(offset)..end].fill(0);
+    Ok(0)
 }
 
 fn index(number: u32) -> usize {
@@ -315,7 +339,8 @@ impl Ring for SimRing {
         let region = operation.region;
         let region_length =
             self.region_length(region).ok_or(PushError::UnknownRegion { region })?;
-        if offset.checked_add(u64::from(length)).is_none_or(|end| end > region_length) {
+        let is_outside = offset.checked_add(length.into()).is_none_or(|end| end > region_length);
+        if is_outside && operation.action.has_memory() {
             return Err(PushError::OutOfRegion { offset, length, region_length });
         }
         match self.space() {

@@ -28,6 +28,10 @@ use super::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
 /// Files that a ring can hold: source, target and spares.
 const FILES: u32 = 16;
 
+/// The mode of `fallocate` as io_uring takes it; its bits are few and positive.
+#[allow(clippy::cast_possible_wrap)]
+const ZERO_MODE: i32 = crate::extents::ZERO_MODE.bits() as i32;
+
 /// How long a dropped ring waits for the kernel before it leaks what the kernel still holds.
 const DROP_WAIT: Duration = Duration::from_secs(1);
 
@@ -129,7 +133,7 @@ impl Uring {
         if usize::try_from(operation.file.0).map_or(true, |index| index >= self.files.len()) {
             return Err(PushError::UnknownFile { file: operation.file });
         }
-        if operation.action == Action::Flush {
+        if !operation.action.has_memory() {
             return Ok(());
         }
         let region = operation.region;
@@ -159,6 +163,10 @@ impl Uring {
                         .offset(operation.file_offset)
                         .build(),
                     Action::Flush => opcode::Fsync::new($file).flags(FsyncFlags::DATASYNC).build(),
+                    Action::Zero => opcode::Fallocate::new($file, operation.length.into())
+                        .offset(operation.file_offset)
+                        .mode(ZERO_MODE)
+                        .build(),
                 }
             };
         }
@@ -257,7 +265,7 @@ impl Ring for Uring {
     fn push(&mut self, operation: Operation) -> Result<(), PushError> {
         self.check(&operation)?;
         let full = PushError::Full { space: self.space() };
-        let region = (operation.action != Action::Flush).then_some(operation.region);
+        let region = operation.action.has_memory().then_some(operation.region);
         let entry = self.entry(&operation);
         let number = self.in_flight.insert(Entry { tag: operation.tag, region }).ok_or(full)?;
         // SAFETY: the entry's address range lies within a region that was checked just now and that the

@@ -1,0 +1,87 @@
+//! What a relay moved.
+
+use std::fmt;
+
+use hdrhistogram::Histogram;
+use peerlane_units::Nanos;
+
+use crate::ranges::RangeSet;
+
+/// Latencies above an hour are counted as an hour.
+const LATENCY_MAX: u64 = 3_600_000_000_000;
+
+/// What was moved.
+#[derive(Clone)]
+pub struct Moved {
+    /// Payload written, wherever it lies.
+    pub bytes: u64,
+    /// Bytes that the target made zero by itself.
+    pub zeroed: u64,
+    /// Zeroes that were written out of host memory.
+    pub zeroes_written: u64,
+    /// Bytes that needed nothing, since they are zero at both ends.
+    pub skipped: u64,
+    /// All of these together; offsets from the start of the copy. A copy of a great many pieces may
+    /// forget small ones, never the other way round.
+    pub written: RangeSet,
+    /// From the start to the end of the first write; zero when there was none.
+    pub first_done: Nanos,
+    /// From the start to the end of the last write.
+    pub last_done: Nanos,
+    /// A watch asked for the end before all was moved.
+    pub interrupted: bool,
+    /// Reads of the source, in nanoseconds as the engine sees them.
+    pub read_latency: Histogram<u64>,
+    /// Writes to the target, from the end of their read as the engine sees it.
+    pub write_latency: Histogram<u64>,
+    /// Reads whose write ended before the engine looked again. Where the one ended and the other began
+    /// is not known, so they are in neither latency; many of them make the latencies a biased sample.
+    pub unsplit: u64,
+    /// Requests that came back short or were tried again.
+    pub repeats: u64,
+}
+
+impl fmt::Debug for Moved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Moved")
+            .field("bytes", &self.bytes)
+            .field("zeroed", &self.zeroed)
+            .field("zeroes_written", &self.zeroes_written)
+            .field("skipped", &self.skipped)
+            .field("contiguous", &self.contiguous())
+            .field("first_done", &self.first_done)
+            .field("last_done", &self.last_done)
+            .field("interrupted", &self.interrupted)
+            .field("reads", &self.read_latency.len())
+            .field("writes", &self.write_latency.len())
+            .field("unsplit", &self.unsplit)
+            .field("repeats", &self.repeats)
+            .finish()
+    }
+}
+
+impl Moved {
+    /// Returns the offset of the copy below which everything is written.
+    pub fn contiguous(&self) -> u64 {
+        self.written.iter().next().filter(|first| first.start == 0).map_or(0, |first| first.end)
+    }
+
+    pub(super) fn nothing() -> Self {
+        let latency =
+            || Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("constant bounds are in order");
+        Self {
+            bytes: 0,
+            zeroed: 0,
+            zeroes_written: 0,
+            skipped: 0,
+            written: RangeSet::new(),
+            first_done: Nanos(0),
+            last_done: Nanos(0),
+            interrupted: false,
+            read_latency: latency(),
+            write_latency: latency(),
+            unsplit: 0,
+            repeats: 0,
+        }
+    }
+}
