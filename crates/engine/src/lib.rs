@@ -22,6 +22,7 @@ pub mod ring;
 pub mod verify;
 mod watch;
 
+pub use guard::signature;
 pub use clock::{Clock, MonotonicClock};
 pub use copy::{CopyError, Tools, copy};
 pub use plan::{PlanError, plan};
