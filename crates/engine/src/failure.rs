@@ -168,7 +168,7 @@ impl Cause {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::RouteRefused | Self::MemoryNotAccepted => Some(
-                "`peerlane doctor SOURCE TARGET` says what stands in the way; --route host copies \
+                "`peerlane plan SOURCE TARGET` says what stands in the way; --route host copies \
                  through host memory",
             ),
             Self::ProviderGone => Some("take another memory with --via, then --resume"),

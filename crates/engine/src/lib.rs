@@ -24,6 +24,6 @@ mod watch;
 
 pub use guard::signature;
 pub use clock::{Clock, MonotonicClock};
-pub use copy::{CopyError, Tools, copy};
+pub use copy::{CopyError, CopyOptions, Sparse, Start, Tools, copy};
 pub use plan::{PlanError, plan};
 pub use watch::{Phase, Watch};

@@ -39,6 +39,7 @@ pub fn guest_main() -> ExitCode {
 fn work() -> io::Result<()> {
     system::mount_all().map_err(during("mount"))?;
     let job: Job = serde_json::from_reader(io::BufReader::new(File::open(JOB_PATH)?))?;
+    system::set_host_name(&job.machine).map_err(during("set the host name"))?;
     system::load_modules(&job.modules)?;
     let deadline = Instant::now() + Duration::from_secs(job.drive_wait_seconds);
     let mut control = ports::open(Port::Control, deadline).map_err(during("open control port"))?;

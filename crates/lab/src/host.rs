@@ -124,6 +124,7 @@ fn prepare(options: &Options, drives: &[Drive], folder: &Path) -> Result<Vec<Str
     let virtual_machine = machine::build(&options.machine, drives, &options.kernel, features)?;
     let modules = modules::needed(&options.kernel)?;
     let job = Job {
+        machine: options.machine.name.clone(),
         command: options.command.clone(),
         shell: options.shell,
         drives: drives

@@ -48,6 +48,8 @@ impl Port {
 /// What the guest is to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Job {
+    /// Host name of the guest: the machine's name.
+    pub(crate) machine: String,
     /// Program and arguments; empty for a shell.
     pub(crate) command: Vec<OsString>,
     /// A shell on the console in place of a command.

@@ -31,6 +31,8 @@ pub struct CopyRecord {
     pub bytes_by_route: BytesByRoute,
     /// Payload that is at the target.
     pub bytes: Bytes,
+    /// What these bytes are.
+    pub content: Content,
     /// From the first request to the end of the flush; proof and verification are not in it.
     pub elapsed_ns: Nanos,
     /// From the first request to the first finished write.
@@ -58,9 +60,9 @@ pub struct CopyRecord {
 }
 
 impl CopyRecord {
-    /// Payload over elapsed time.
+    /// Payload that this run moved over elapsed time.
     pub fn rate(&self) -> Option<ByteRate> {
-        ByteRate::mean(self.bytes, self.elapsed_ns)
+        ByteRate::mean(self.content.data, self.elapsed_ns)
     }
 }
 
@@ -84,6 +86,21 @@ pub struct BytesByRoute {
     pub p2p: Bytes,
     /// Through host memory.
     pub host: Bytes,
+}
+
+/// What the bytes at the target are, and which of them this run moved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// Moved by this run.
+    pub data: Bytes,
+    /// Holes of the source that are holes at the target, or were made zero there.
+    pub holes: Bytes,
+    /// Of the holes: made zero by the target itself.
+    pub zeroed_by_device: Bytes,
+    /// Of the holes: zeroes that were written out of host memory, since the target makes none.
+    pub zeroes_written: Bytes,
+    /// Moved by an earlier run that was interrupted.
+    pub before: Bytes,
 }
 
 /// Latency of reads and writes, submission to completion as the engine sees it.

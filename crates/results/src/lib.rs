@@ -9,8 +9,8 @@ mod plan;
 mod warning;
 
 pub use copy::{
-    BytesByRoute, COPY_SCHEMA, CopyRecord, CpuTime, Evidence, HostMemoryTraffic, Latency, Machine,
-    Percentiles, Verification,
+    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, HostMemoryTraffic, Latency,
+    Machine, Percentiles, Verification,
 };
 pub use plan::{
     Asked, Candidate, EndpointFacts, EndpointKind, Limit, MemoryFacts, MemoryKind, PLAN_SCHEMA,

@@ -39,6 +39,16 @@ pub enum Warning {
         /// Which file.
         path: String,
     },
+    /// The copy could not have been resumed, had it been interrupted.
+    NotResumable {
+        /// Why.
+        reason: String,
+    },
+    /// The journal could not be saved at times: it knew less than was done.
+    JournalNotSaved {
+        /// Why.
+        reason: String,
+    },
     /// A source that is in use may change while it is copied.
     SourceInUse {
         /// Where it is mounted, or who holds it.
@@ -57,6 +67,8 @@ impl Warning {
             Self::DebugBuild => "build with `cargo build --release`",
             Self::DepthReduced { .. } => "use a smaller `--block` or `--depth`, or another memory",
             Self::PageCache { .. } => "use a file system with direct I/O, such as ext4 or XFS",
+            Self::NotResumable { .. } => "name the drive by one with a serial, or copy in parts",
+            Self::JournalNotSaved { .. } => "keep the journal elsewhere with `--journal FILE`",
             Self::SourceInUse { .. } => "unmount it or copy from a snapshot",
         }
     }
@@ -78,6 +90,12 @@ impl fmt::Display for Warning {
                 write!(f, "memory has room for {slots} of {asked} slots")
             }
             Self::PageCache { path } => write!(f, "no direct I/O on {path}: page cache used"),
+            Self::NotResumable { reason } => {
+                write!(f, "the copy cannot be resumed if it is interrupted: {reason}")
+            }
+            Self::JournalNotSaved { reason } => {
+                write!(f, "the journal was not saved at times: {reason}")
+            }
             Self::SourceInUse { by } => write!(f, "the source is in use by {by}"),
         }
     }

@@ -1,6 +1,9 @@
 //! `peerlane copy`.
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use peerlane_engine::Sparse;
 
 use super::TransferArgs;
 
@@ -10,11 +13,45 @@ use super::TransferArgs;
 Examples:
   peerlane copy /dev/nvme0n1 /dev/nvme1n1 --force
   peerlane copy /data/set.bin /dev/nvme1n1 --route p2p --via cmb:nvme2 --verify full
-  peerlane copy 0000:41:00.0 0000:42:00.0 --length 1G --dry-run")]
+  peerlane copy 0000:41:00.0 0000:42:00.0 --length 1G --dry-run
+  peerlane copy /dev/nvme0n1 /dev/nvme1n1 --force --resume
+
+An interrupted copy (Ctrl-C, a failed drive, a loss of power) leaves a journal of what is at the
+target and flushed, and says the command that goes on with it.")]
 pub(crate) struct CopyArgs {
     #[command(flatten)]
     pub(crate) transfer: TransferArgs,
     /// Print the plan and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Go on with a copy that was interrupted, by its journal
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) resume: bool,
+    /// Keep the journal in FILE; by default beside a target file, or below $XDG_STATE_HOME/peerlane
+    /// for a device
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+    /// Holes of a source file: auto leaves them out and makes them zero at a target that holds
+    /// something, never moves them like data
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
+    sparse: SparseArg,
+    /// Seconds to wait for a device before a request counts as stuck and the copy ends
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) timeout: u64,
+}
+
+impl CopyArgs {
+    /// What becomes of holes.
+    pub(crate) fn sparse(&self) -> Sparse {
+        match self.sparse {
+            SparseArg::Auto => Sparse::Auto,
+            SparseArg::Never => Sparse::Never,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum SparseArg {
+    Auto,
+    Never,
 }

@@ -1,25 +1,23 @@
 //! `peerlane copy`: moves data and prints the record.
 
+use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use peerlane_engine::{CopyError, MonotonicClock, Phase, Tools, Watch};
+use peerlane_engine::journal::Environment;
+use peerlane_engine::{CopyError, CopyOptions, MonotonicClock, Phase, Start, Tools, Watch};
 use peerlane_fabric::Fabric;
 use peerlane_results::Route;
 use peerlane_units::{Bytes, Nanos};
 
-use super::plan;
+use super::{plan, resume};
 use crate::args::CopyArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::{Printer, Progress};
 use crate::{render, signals};
-
-/// Four times what the kernel waits for an NVMe command before it aborts it (`io_timeout`, 30 s, in
-/// `drivers/nvme/host/core.c`): time for abort and reset.
-const DEVICE_DEADLINE: Nanos = Nanos::seconds(120);
 
 /// Copies, or prints the plan with `--dry-run`.
 ///
@@ -40,7 +38,8 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
         clock: &MonotonicClock::start(),
         watch: &mut reporter,
         seed: RandomState::new().build_hasher().finish(),
-        deadline: DEVICE_DEADLINE,
+        deadline: Nanos::seconds(args.timeout),
+        options: options(args),
     };
     let result = peerlane_engine::copy(&fabric, &plan, &mut tools);
     if let Some(progress) = &reporter.progress {
@@ -55,14 +54,34 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+fn options(args: &CopyArgs) -> CopyOptions {
+    CopyOptions {
+        start: if args.resume { Start::Resume } else { Start::Anew },
+        journal: args.journal.clone(),
+        environment: Environment {
+            xdg_state_home: std::env::var_os("XDG_STATE_HOME"),
+            home: std::env::var_os("HOME"),
+        },
+        sparse: args.sparse(),
+        ..CopyOptions::default()
+    }
+}
+
 fn failure(error: CopyError) -> Failure {
-    let exit = match &error {
+    let exit = match error.cause() {
         CopyError::NotPossible { .. } => Exit::NotPossible,
         CopyError::Differs { .. } => Exit::Negative,
         CopyError::Interrupted { .. } => Exit::Interrupted,
         _ => Exit::Failed,
     };
-    let hint = error.hint();
+    let hint = match error.journal() {
+        None => error.hint(),
+        Some(_) => {
+            let words: Vec<OsString> = std::env::args_os().collect();
+            let command = format!("`{}` goes on with it", resume::command(&words));
+            Some(error.hint().map_or(command.clone(), |hint| format!("{hint}; {command}")))
+        }
+    };
     Failure::new(error).hint(hint).exit(exit)
 }
 

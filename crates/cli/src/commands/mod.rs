@@ -4,6 +4,7 @@ mod copy;
 mod lab;
 mod plan;
 mod reference;
+mod resume;
 mod topo;
 
 use crate::args::Command;

@@ -1,6 +1,7 @@
 //! The record of a copy in words.
 
 use peerlane_results::{CopyRecord, Percentiles, Verification, VerifyMode, Warning};
+use peerlane_units::Bytes;
 
 use super::Sheet;
 
@@ -18,6 +19,9 @@ pub(crate) fn copy(record: &CopyRecord) -> String {
     if let Some(tail) = super::tail(record.shape.tail) {
         sheet.row("tail", tail);
     }
+    if let Some(content) = content(record) {
+        sheet.row("content", content);
+    }
     sheet.row("time", times(record));
     sheet.row("reads", latency(&record.latency.read));
     sheet.row("writes", latency(&record.latency.write));
@@ -32,6 +36,26 @@ pub(crate) fn copy(record: &CopyRecord) -> String {
     sheet.warnings(&record.warnings);
     sheet.line(short(record));
     sheet.0
+}
+
+/// What the bytes are, where they are not simply all moved.
+fn content(record: &CopyRecord) -> Option<String> {
+    let content = record.content;
+    if content.data == record.bytes {
+        return None;
+    }
+    let mut words = format!("{} bytes moved", content.data.0);
+    for (bytes, what) in [
+        (content.before, "moved by an earlier run"),
+        (content.holes, "in holes"),
+        (content.zeroed_by_device, "of these made zero by the target itself"),
+        (content.zeroes_written, "of these written as zeroes"),
+    ] {
+        if bytes > Bytes::ZERO {
+            words.push_str(&format!(", {} {what}", bytes.0));
+        }
+    }
+    Some(words)
 }
 
 fn route(record: &CopyRecord) -> String {

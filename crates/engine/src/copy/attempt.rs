@@ -10,6 +10,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::check::{self, NotProved};
 use super::files::{Opened, Target};
+use super::pieces::Holes;
 use super::{CopyError, Tools};
 use crate::plan::{Prepared, SLOT_ALIGNMENT, fitted};
 use crate::relay::Transfer;
@@ -18,6 +19,8 @@ use crate::ring::{RegionId, Ring, Uring};
 /// Host memory beside the route, for proof, tail and a sample; and for comparing everything at full
 /// speed.
 const CHECK_ROOM: Bytes = Bytes::mib(1);
+/// Zeroes that one write takes where a target cannot make them itself.
+const ZEROES: Bytes = Bytes::mib(1);
 const CHECK_ROOM_FULL: Bytes = Bytes::mib(32);
 
 /// What is to be tried.
@@ -27,6 +30,7 @@ pub(super) struct Attempt<'a> {
     pub(super) source: &'a Opened,
     pub(super) target: &'a Target,
     pub(super) route: Route,
+    pub(super) holes: Holes,
     pub(super) memory: &'a MemoryFacts,
     /// Memories tried before; each proof has a pattern of its own.
     pub(super) number: u64,
@@ -39,6 +43,8 @@ pub(super) struct Ready {
     pub(super) transfer: Transfer,
     /// Host memory for checks.
     pub(super) host: RegionId,
+    /// Host memory full of zeroes, where holes are to be made at the target.
+    pub(super) zeroes: Option<RegionId>,
     pub(super) shape: Shape,
     pub(super) memory: MemoryFacts,
 }
@@ -162,6 +168,10 @@ impl Attempt<'_> {
         let region = ring.attach_region(region);
         let room = check_room(self.plan, &shape);
         let host = ring.attach_region(host::allocate(room)?);
+        let zeroes = match self.holes {
+            Holes::Zeroed => Some(ring.attach_region(host::allocate(ZEROES)?)),
+            Holes::Moved | Holes::Left => None,
+        };
         let asked = &self.plan.asked;
         let transfer = Transfer {
             source,
@@ -183,7 +193,7 @@ impl Attempt<'_> {
             },
             deadline,
         };
-        Ok(Ready { ring, transfer, host, shape, memory: self.memory.clone() })
+        Ok(Ready { ring, transfer, host, zeroes, shape, memory: self.memory.clone() })
     }
 }
 

@@ -1,14 +1,12 @@
 //! Proof, flush and verification, by the ring that moves the payload.
 
-use std::io;
-
 use peerlane_results::{Evidence, MemoryKind, Plan, Verification, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
 use super::attempt::{Ready, error_in_words};
 use super::{CopyError, Tools};
 use crate::Clock;
-use crate::failure::{Cause, RequestError};
+use crate::failure::{Cause, Failure, RequestError, Role, Stuck};
 use crate::prove::{LENGTH_MAX, ProofCause, ProofFailure, ProofSetup, TargetState, prove_route};
 use crate::request::LONGEST_SLEEP;
 use crate::ring::{Action, Operation, Ring};
@@ -85,7 +83,7 @@ fn is_of_an_end(failure: &ProofFailure) -> bool {
 }
 
 /// Makes what was written durable, waiting no longer than the deadline.
-pub(super) fn flush(ready: &mut Ready, clock: &dyn Clock) -> io::Result<()> {
+pub(super) fn flush(ready: &mut Ready, clock: &dyn Clock) -> Result<(), RequestError> {
     let Ready { ring, transfer, .. } = ready;
     let operation = Operation {
         action: Action::Flush,
@@ -97,15 +95,20 @@ pub(super) fn flush(ready: &mut Ready, clock: &dyn Clock) -> io::Result<()> {
         linked: false,
         tag: 0,
     };
-    ring.push(operation).map_err(io::Error::other)?;
+    ring.push(operation)?;
+    let (role, action) = (Role::Target, Action::Flush);
     let start = clock.now();
     loop {
         ring.submit(1, LONGEST_SLEEP)?;
         if let Some(completion) = ring.pop() {
-            return completion.result.map(drop).map_err(io::Error::from);
+            return completion.result.map(drop).map_err(|errno| {
+                let cause = Cause::of(errno, action, MemoryKind::Host);
+                Failure { role, action, offset: 0, length: 0, cause }.into()
+            });
         }
-        if clock.now().since(start) >= transfer.deadline {
-            return Err(io::ErrorKind::TimedOut.into());
+        let age = clock.now().since(start);
+        if age >= transfer.deadline {
+            return Err(Stuck { role, action, offset: 0, age }.into());
         }
     }
 }
@@ -152,7 +155,7 @@ pub(super) fn verify(
     }
     if verified.interrupted {
         let total = Bytes(transfer.length);
-        return Err(CopyError::Interrupted { done: total, total });
+        return Err(CopyError::Interrupted { done: total, total, journal: None });
     }
     Ok(Verification { mode, bytes: Bytes(verified.bytes), mismatches: verified.mismatches })
 }

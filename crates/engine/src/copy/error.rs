@@ -1,12 +1,14 @@
 //! Why a copy did not come to its end.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use peerlane_memory::MemoryError;
-use peerlane_results::Refusal;
+use peerlane_results::{Refusal, Route};
 use peerlane_units::Bytes;
 
+use crate::failure::{RequestError, Stuck};
+use crate::journal::{Difference, JournalError};
 use crate::plan::PlanError;
 use crate::prove::{ProofCause, ProofFailure, TargetState};
 use crate::relay::RelayError;
@@ -59,10 +61,58 @@ pub enum CopyError {
     /// A wish to stop came from outside.
     #[error("interrupted after {done} of {total}")]
     Interrupted {
-        /// Everything below this offset of the copy is at a target device; a target file is removed.
+        /// What is at the target: all that the journal says, else what lies below this offset. Without
+        /// a journal a target file is removed.
         done: Bytes,
         /// Bytes that were to be copied.
         total: Bytes,
+        /// The journal by which the copy can go on.
+        journal: Option<PathBuf>,
+    },
+    /// The copy stopped, and its journal says what is at the target: it can go on.
+    #[error("copy stopped after {done} of {total}; {} keeps what is done", journal.display())]
+    Kept {
+        /// Why it stopped.
+        source: Box<CopyError>,
+        /// Bytes that are at the target, flushed.
+        done: Bytes,
+        /// Bytes that were to be copied.
+        total: Bytes,
+        /// The journal by which the copy can go on.
+        journal: PathBuf,
+    },
+    /// There is no journal to go on by; nothing was changed.
+    #[error("cannot resume: there is no journal {}", journal.display())]
+    NothingToResume {
+        /// Where it would be.
+        journal: PathBuf,
+    },
+    /// Something that decides the content is not as the journal says; nothing was changed.
+    #[error("cannot resume: {}", list(differences))]
+    Changed {
+        /// The journal.
+        journal: PathBuf,
+        /// What is not as it says.
+        differences: Vec<Difference>,
+    },
+    /// The source was changed while it was copied: what is at the target is no state that it ever had.
+    #[error("content of {} changed while it was copied", path.display())]
+    SourceChanged {
+        /// The source.
+        path: PathBuf,
+    },
+    /// There is no journal to work with; nothing was copied.
+    #[error("cannot keep account of the copy")]
+    Journal(#[from] JournalError),
+    /// A device does not answer. What it was asked for may still happen.
+    #[error("{drive} does not answer: route {route}")]
+    Stuck {
+        /// The drive, or the path where the drive is not known.
+        drive: String,
+        /// The route.
+        route: Route,
+        /// Which request, where, and for how long.
+        source: Stuck,
     },
     /// A file or device could not be opened, made or finished.
     #[error("cannot {action} {path}")]
@@ -107,6 +157,23 @@ pub enum CopyError {
 }
 
 impl CopyError {
+    /// The journal by which the copy can go on.
+    pub fn journal(&self) -> Option<&Path> {
+        match self {
+            Self::Interrupted { journal, .. } => journal.as_deref(),
+            Self::Kept { journal, .. } => Some(journal),
+            _ => None,
+        }
+    }
+
+    /// Why the copy stopped, whether or not it can go on.
+    pub fn cause(&self) -> &Self {
+        match self {
+            Self::Kept { source, .. } => source,
+            other => other,
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -119,6 +186,17 @@ impl CopyError {
                     .to_owned(),
             ),
             Self::Interrupted { .. } => None,
+            Self::Kept { source, .. } => source.hint(),
+            Self::NothingToResume { .. } => Some("leave out `--resume` to begin".to_owned()),
+            Self::Changed { journal, .. } => Some(format!(
+                "leave out `--resume` and use `--force` to begin anew; {} is replaced then",
+                journal.display()
+            )),
+            Self::SourceChanged { .. } => {
+                Some("copy it while nobody writes to it, or from a snapshot".to_owned())
+            }
+            Self::Journal(error) => error.hint().map(str::to_owned),
+            Self::Stuck { source, .. } => RequestError::from(*source).hint().map(str::to_owned),
             Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some("run it as root".to_owned())
             }
@@ -146,6 +224,11 @@ impl CopyError {
 fn reasons(refusals: &[Refusal]) -> String {
     let reasons: Vec<&str> = refusals.iter().map(|refusal| refusal.reason.as_str()).collect();
     reasons.join("; ")
+}
+
+fn list(differences: &[Difference]) -> String {
+    let words: Vec<String> = differences.iter().map(Difference::to_string).collect();
+    words.join("; ")
 }
 
 fn hex(bytes: &[u8]) -> String {

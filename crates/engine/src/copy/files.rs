@@ -1,12 +1,14 @@
 //! The files of a copy: the source, and a target that shows itself only when it is complete.
 //!
 //! A target file is made beside its final name and takes that name after verification, so that
-//! nothing half copied is ever under it. Whatever ends the copy earlier removes it. A target device
-//! is opened exclusively, which is the kernel's own check that nobody uses it.
+//! nothing half copied is ever under it. Whatever ends the copy earlier removes it, unless a journal
+//! says what is in it, so that the copy can go on. A target device is opened exclusively, which is the kernel's own check that nobody uses it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +18,9 @@ use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 
 use super::CopyError;
+use super::pieces::{Holes, Layout};
 use crate::endpoint::{Live, Node};
+use crate::extents::Extent;
 
 /// Names tried for the file beside the target.
 const NAMES: u64 = 16;
@@ -51,23 +55,79 @@ pub(super) struct Target {
 #[derive(Debug)]
 enum Place {
     Device,
+    /// A file that has its name already; it is read only.
+    Finished,
     /// Made at `path`, to become `name`.
     Beside {
         path: PathBuf,
         name: PathBuf,
         mode: u32,
-        is_finished: bool,
+        /// It has its name, or is to stay for a copy that goes on.
+        is_kept: bool,
     },
 }
 
 impl Target {
-    /// Opens a target device exclusively, or makes a file beside the target's name with room for
-    /// `room` bytes. `seed` chooses that file's name.
-    pub(super) fn open(live: &Live, room: Bytes, seed: u64) -> Result<Self, CopyError> {
-        match live.node {
-            Node::Block => open_device(live),
-            Node::File { .. } | Node::NewFile => Self::beside(live, room, seed),
+    /// Opens a target device exclusively.
+    pub(super) fn open_device(live: &Live) -> Result<Self, CopyError> {
+        open_device(live)
+    }
+
+    /// Opens a target file that was finished before, to look at it.
+    pub(super) fn open_finished(live: &Live) -> Result<Self, CopyError> {
+        Ok(Self { opened: open_source(live)?, place: Place::Finished })
+    }
+
+    /// Opens the file that an interrupted copy left beside the target's name.
+    pub(super) fn reopen(live: &Live, path: &Path) -> Result<Self, CopyError> {
+        let failed = |source| CopyError::File {
+            action: "open the unfinished file",
+            path: path.to_owned(),
+            source,
+        };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let made = Live { path: path.to_owned(), ..live.clone() };
+        let opened = open(&options, &made, OFlags::NOFOLLOW).map_err(failed)?;
+        let mode = final_mode(live).map_err(failed)?;
+        let (path, name) = (path.to_owned(), live.path.clone());
+        Ok(Self { opened, place: Place::Beside { path, name, mode, is_kept: true } })
+    }
+
+    /// The file beside the target's name; `None` where there is none.
+    pub(super) fn partial(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Beside { path, .. } => Some(path),
+            Place::Device | Place::Finished => None,
         }
+    }
+
+    /// Whether the target is complete and has its name.
+    pub(super) fn is_finished(&self) -> bool {
+        matches!(self.place, Place::Finished)
+    }
+
+    /// Decides what becomes of an unfinished file when the copy ends.
+    pub(super) fn set_kept(&mut self, kept: bool) {
+        if let Place::Beside { is_kept, .. } = &mut self.place {
+            *is_kept = kept;
+        }
+    }
+
+    /// Gives a file its length and, where the source has data, its space, so that a full file system
+    /// shows before anything moves; not every file system can. Holes stay holes.
+    pub(super) fn reserve(
+        &self,
+        layout: Layout,
+        holes: Holes,
+        source: &File,
+    ) -> Result<(), CopyError> {
+        let Place::Beside { name, .. } = &self.place else { return Ok(()) };
+        reserve(&self.opened.file, layout, holes, source).map_err(|source| CopyError::File {
+            action: "reserve space for",
+            path: name.clone(),
+            source,
+        })
     }
 
     pub(super) fn file(&self) -> &File {
@@ -81,7 +141,7 @@ impl Target {
     /// Cuts a file to its length, makes it durable and gives it its name; a device is complete
     /// already.
     pub(super) fn finish(mut self, length: Bytes) -> Result<(), CopyError> {
-        let Place::Beside { path, name, mode, is_finished } = &mut self.place else {
+        let Place::Beside { path, name, mode, is_kept } = &mut self.place else {
             return Ok(());
         };
         let failed = |action| {
@@ -94,12 +154,13 @@ impl Target {
         file.set_permissions(mode).map_err(failed("set the permissions of"))?;
         file.sync_all().map_err(failed("flush"))?;
         fs::rename(&*path, &*name).map_err(failed("give its name to"))?;
-        *is_finished = true;
+        *is_kept = true;
         let directory = name.parent().unwrap_or(Path::new("/"));
         File::open(directory).and_then(|opened| opened.sync_all()).map_err(failed("make durable"))
     }
 
-    fn beside(live: &Live, room: Bytes, seed: u64) -> Result<Self, CopyError> {
+    /// Makes a file beside the target's name; `seed` chooses its name.
+    pub(super) fn beside(live: &Live, seed: u64) -> Result<Self, CopyError> {
         let failed = |source| CopyError::File {
             action: "make a file beside",
             path: live.path.clone(),
@@ -109,7 +170,7 @@ impl Target {
         let path = make_beside(&live.path, seed).map_err(failed)?;
         // From here on the file is removed whatever happens.
         let mut place =
-            Place::Beside { path: path.clone(), name: live.path.clone(), mode, is_finished: false };
+            Place::Beside { path: path.clone(), name: live.path.clone(), mode, is_kept: false };
         let mut options = OpenOptions::new();
         options.read(true).write(true);
         let made = Live { path, ..live.clone() };
@@ -117,13 +178,7 @@ impl Target {
             remove(&mut place);
             failed(source)
         })?;
-        let target = Self { opened, place };
-        reserve(&target.opened.file, room).map_err(|source| CopyError::File {
-            action: "reserve space for",
-            path: live.path.clone(),
-            source,
-        })?;
-        Ok(target)
+        Ok(Self { opened, place })
     }
 }
 
@@ -134,7 +189,7 @@ impl Drop for Target {
 }
 
 fn remove(place: &mut Place) {
-    if let Place::Beside { path, is_finished: false, .. } = place {
+    if let Place::Beside { path, is_kept: false, .. } = place {
         if let Err(error) = fs::remove_file(&*path) {
             tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished file");
         }
@@ -196,23 +251,53 @@ fn make_beside(name: &Path, seed: u64) -> io::Result<PathBuf> {
 }
 
 fn name_beside(name: &Path, seed: u64) -> OsString {
-    let own = name.file_name().unwrap_or(OsStr::new(""));
-    let kept = if own.len() <= NAME_KEPT { own } else { OsStr::new("") };
-    let mut beside = OsString::from(".");
-    beside.push(kept);
-    beside.push(format!(".peerlane-{:08x}", seed & 0xffff_ffff));
+    let mut beside = stem_beside(name);
+    beside.push(format!("{:08x}", seed & 0xffff_ffff));
     beside
 }
 
-/// Reserves space, so that a full file system shows before anything moves; not every file system can.
-fn reserve(file: &File, room: Bytes) -> io::Result<()> {
-    if room == Bytes::ZERO {
+fn stem_beside(name: &Path) -> OsString {
+    let own = name.file_name().unwrap_or(OsStr::new(""));
+    let kept = if own.len() <= NAME_KEPT { own } else { OsStr::new("") };
+    let mut stem = OsString::from(".");
+    stem.push(kept);
+    stem.push(".peerlane-");
+    stem
+}
+
+/// Whether a file of this name is one that a copy onto `name` makes beside it.
+pub(crate) fn is_partial_of(name: &Path, found: &OsStr) -> bool {
+    let stem = stem_beside(name);
+    let rest = found.as_bytes().strip_prefix(stem.as_bytes());
+    rest.is_some_and(|rest| rest.len() == 8 && rest.iter().all(u8::is_ascii_hexdigit))
+}
+
+fn reserve(file: &File, layout: Layout, holes: Holes, source: &File) -> io::Result<()> {
+    // Proof and tail read and write whole blocks; the file is cut to its length in the end.
+    let room = layout.length.next_multiple_of(layout.block.max(1));
+    if file.metadata()?.len() < room {
+        file.set_len(room)?;
+    }
+    if room == 0 || holes == Holes::Moved {
+        return allocate(file, 0..room);
+    }
+    for extent in layout.walk(source, &(0..layout.length))? {
+        if let Extent::Data(data) = extent? {
+            let data = layout.in_copy(&data);
+            let end = if data.end == layout.length { room } else { data.end };
+            allocate(file, data.start..end)?;
+        }
+    }
+    Ok(())
+}
+
+fn allocate(file: &File, range: Range<u64>) -> io::Result<()> {
+    if range.is_empty() {
         return Ok(());
     }
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, room.0) {
-        Ok(()) => Ok(()),
-        // A proof reads the target before it writes, so the length must be there.
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(room.0),
+    let length = range.end - range.start;
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), range.start, length) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
 }

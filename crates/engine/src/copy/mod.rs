@@ -3,31 +3,44 @@
 //! Candidates are tried in the plan's order until the kernel and a proof agree that one works; what
 //! each of them answered is evidence in the record. Under `auto` host memory comes last, loudly. The
 //! order of the rest is what keeps a target honest: a file takes its name only after verification,
-//! and whatever ends the copy earlier removes it.
+//! and whatever ends the copy earlier removes it, or keeps it with the journal by which the copy can go
+//! on. The journal is made when the first part of a copy is flushed, or when something ends it.
 
 mod attempt;
+mod begin;
+mod carry;
 mod check;
 mod cost;
 mod error;
 mod files;
+mod ledger;
+mod options;
+mod pieces;
 mod record;
 
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
 use peerlane_results::{
-    Asked, CopyRecord, Evidence, MemoryFacts, Plan, Refusal, Route, RouteChoice, Tail, Warning,
+    Asked, CopyRecord, Evidence, MemoryFacts, Plan, Refusal, Route, RouteChoice, Warning,
 };
 use peerlane_units::{Bytes, Nanos};
 
 pub use error::CopyError;
+pub(crate) use files::is_partial_of;
+pub use options::{CopyOptions, Sparse, Start};
 
+use crate::endpoint::Live;
 use crate::guard::System;
+use crate::journal::{Identity, Recorder};
 use crate::plan::{self, Prepared, host_memory};
-use crate::relay::{Moved, merge_in_host, relay};
-use crate::{Clock, Phase, Watch};
+use crate::relay::Moved;
+use crate::{Clock, Phase, Watch, prove};
 use attempt::{Attempt, Ready, Rejection};
+use begin::Beginning;
 use files::{Opened, Target};
+use ledger::Keeper;
+use pieces::{Holes, Layout};
 
 /// What a copy is given from outside.
 pub struct Tools<'a> {
@@ -39,6 +52,8 @@ pub struct Tools<'a> {
     pub seed: u64,
     /// The longest wait for a single request.
     pub deadline: Nanos,
+    /// Journal and holes.
+    pub options: CopyOptions,
 }
 
 /// Carries a plan out on this machine.
@@ -55,39 +70,72 @@ fn copy_on(
     plan: &Plan,
     tools: &mut Tools<'_>,
 ) -> Result<CopyRecord, CopyError> {
-    let now = ready_to_start(system, fabric, plan)?;
+    let (now, held) = ready_to_start(system, fabric, plan, tools.options.start)?;
     let not_planned = || CopyError::NotPossible { reason: plan.reason.clone(), hint: None };
     let shape = plan.shape.as_ref().ok_or_else(not_planned)?;
     let (Some(source_live), Some(target_live)) = (&now.source.live, &now.target.live) else {
         return Err(not_planned());
     };
     let source = files::open_source(source_live)?;
-    // Proof and tail write whole blocks; the file is cut to its length in the end.
-    let block = plan.source.block.max(plan.target.block);
-    let room = shape.length.round_up(block).unwrap_or(shape.length);
-    let target = Target::open(target_live, room, tools.seed)?;
+    let layout = Layout {
+        source_offset: plan.asked.offset.0,
+        length: shape.length.0,
+        block: plan.source.block.max(plan.target.block).0,
+    };
+    let begun = Beginning {
+        root: system.root(),
+        asked: &plan.asked,
+        options: &tools.options,
+        source_live,
+        target_live,
+        source: &source,
+        layout,
+        held,
+        route: plan.route.unwrap_or(Route::Host),
+        seed: tools.seed,
+    }
+    .begin()?;
+    let recorder = Recorder::new(tools.options.cadence, begun.done, tools.clock.now());
     let mut job = Job {
         system,
         fabric,
         plan,
         ends: &now,
         source,
-        target,
+        source_live,
+        source_identity: begun.source,
+        layout,
+        target: begun.target,
+        keeper: begun.keeper,
+        recorder,
+        holes: begun.holes,
         tools,
         evidence: Vec::new(),
         warnings: plan.warnings.clone(),
     };
+    job.warnings.extend(begun.warning);
     job.note_page_cache();
     job.run()
 }
 
-/// Looks again at everything the plan was made from: minutes may have passed since.
-fn ready_to_start(system: &System, fabric: &Fabric, plan: &Plan) -> Result<Prepared, CopyError> {
+/// Looks again at everything the plan was made from: minutes may have passed since. Returns also what
+/// stands against a copy that does not find its journal.
+fn ready_to_start(
+    system: &System,
+    fabric: &Fabric,
+    plan: &Plan,
+    start: Start,
+) -> Result<(Prepared, Vec<Refusal>), CopyError> {
+    // What a copy that goes on has written itself is no content that somebody would miss.
+    let stands = |refusals: &[Refusal]| {
+        let is_held = start == Start::Resume && refusals.iter().all(|refusal| refusal.forceable);
+        !refusals.is_empty() && !is_held
+    };
     if !fabric.is_this_machine() {
         let reason = format!("machine {} is described, not here", fabric.name);
         return Err(CopyError::NotPossible { reason, hint: None });
     }
-    if !plan.refusals.is_empty() {
+    if stands(&plan.refusals) {
         return Err(CopyError::Refused(plan.refusals.clone()));
     }
     if plan.route.is_none() {
@@ -101,16 +149,17 @@ fn ready_to_start(system: &System, fabric: &Fabric, plan: &Plan) -> Result<Prepa
         ..plan.asked.clone()
     };
     let now = plan::prepare(system, fabric, &asked)?;
-    if !now.plan.refusals.is_empty() {
+    if stands(&now.plan.refusals) {
         return Err(CopyError::Refused(now.plan.refusals));
     }
+    let held = now.plan.refusals.clone();
     for (planned, found) in [(&plan.source, &now.plan.source), (&plan.target, &now.plan.target)] {
         if (planned.kind, planned.size, planned.block) != (found.kind, found.size, found.block) {
             let reason = format!("{} is not what it was when the copy was planned", planned.path);
             return Err(CopyError::Refused(vec![Refusal { reason, hint: None, forceable: false }]));
         }
     }
-    Ok(now)
+    Ok((now, held))
 }
 
 /// A copy under way.
@@ -120,7 +169,14 @@ struct Job<'a, 't> {
     plan: &'a Plan,
     ends: &'a Prepared,
     source: Opened,
+    source_live: &'a Live,
+    /// What the source was when the copy began.
+    source_identity: Identity,
+    layout: Layout,
     target: Target,
+    keeper: Option<Keeper>,
+    recorder: Recorder,
+    holes: Holes,
     tools: &'a mut Tools<'t>,
     evidence: Vec<Evidence>,
     warnings: Vec<Warning>,
@@ -131,6 +187,8 @@ struct Done {
     moved: Moved,
     /// Payload that went through host memory although the route did not.
     tail: Bytes,
+    /// Bytes that an earlier run moved.
+    before: Bytes,
     elapsed: Nanos,
     check: Nanos,
     cpu: peerlane_results::CpuTime,
@@ -139,26 +197,66 @@ struct Done {
 
 impl Job<'_, '_> {
     fn run(mut self) -> Result<CopyRecord, CopyError> {
+        match self.copy() {
+            Ok((settled, done)) => self.complete(settled, done),
+            Err(error) => Err(self.conclude(error)),
+        }
+    }
+
+    /// Everything up to the name of the target; the ring, which holds files, is gone after it.
+    fn copy(&mut self) -> Result<(record::Settled, Done), CopyError> {
         let start = self.tools.clock.now();
         self.tools.watch.phase(Phase::Check);
+        self.make_room_for_proof()?;
         let (mut ready, route, reason) = self.settle_route()?;
+        if let Some(keeper) = &mut self.keeper {
+            keeper.set_route(route);
+        }
         let proving = self.tools.clock.now().since(start);
-        let mut done = self.carry(&mut ready)?;
+        let mut done = self.carry(&mut ready, route)?;
         done.check = done.check.after(proving);
-        // The ring goes first: it holds the target's file, too.
-        let Ready { ring, shape, memory, .. } = ready;
-        drop(ring);
-        let settled = record::Settled { route, reason, shape, memory };
+        if self.source_has_changed() {
+            return Err(CopyError::SourceChanged { path: self.plan.source.path.clone().into() });
+        }
+        let Ready { shape, memory, .. } = ready;
+        Ok((record::Settled { route, reason, shape, memory }, done))
+    }
+
+    /// Gives the target its name and takes the journal away, in this order: a crash in between leaves
+    /// the journal of a complete copy.
+    fn complete(self, settled: record::Settled, done: Done) -> Result<CopyRecord, CopyError> {
         let record =
             record::write(self.fabric, self.plan, settled, done, self.evidence, self.warnings);
         self.target.finish(record.bytes)?;
+        if let Some(keeper) = self.keeper {
+            keeper.end()?;
+        }
         Ok(record)
+    }
+
+    /// A proof writes patterns to the first bytes of the target: what a journal says must not include
+    /// them while it does.
+    fn make_room_for_proof(&mut self) -> Result<(), CopyError> {
+        if self.plan.route != Some(Route::P2p) || self.target.is_finished() {
+            return Ok(());
+        }
+        let proof = 0..prove::LENGTH_MAX.max(self.layout.block);
+        let mut done = self.recorder.done().clone();
+        done.subtract(proof);
+        if let (Some(keeper), true) = (&mut self.keeper, &done != self.recorder.done()) {
+            keeper.save(&done)?;
+            let now = self.tools.clock.now();
+            self.recorder = Recorder::new(self.tools.options.cadence, done, now);
+        }
+        Ok(())
     }
 
     /// Tries candidates until one works; the last is host memory, where that is allowed.
     fn settle_route(&mut self) -> Result<(Ready, Route, String), CopyError> {
         let mut rejections: Vec<Rejection> = Vec::new();
-        if self.plan.route == Some(Route::P2p) {
+        // A target that has its name already is only looked at, and not by a proof that writes.
+        let wants_p2p = self.plan.route == Some(Route::P2p) && !self.target.is_finished();
+        if wants_p2p {
             let usable = self.plan.candidates.iter().filter(|one| one.refusals.is_empty());
             for candidate in usable {
                 let number = rejections.len() as u64;
@@ -189,7 +287,7 @@ impl Job<'_, '_> {
                 .collect::<Vec<_>>()
                 .join("; "),
         };
-        if self.plan.route == Some(Route::P2p) {
+        if wants_p2p {
             if self.plan.asked.route == RouteChoice::P2p {
                 let hint = rejections.into_iter().find_map(|one| one.hint);
                 return Err(CopyError::NotPossible { reason, hint });
@@ -227,54 +325,11 @@ impl Job<'_, '_> {
             source: &self.source,
             target: &self.target,
             route,
+            holes: self.holes,
             memory,
             number,
         };
         attempt.make_ready(self.tools, &mut self.evidence, &mut self.warnings)
-    }
-
-    /// Moves, flushes and verifies.
-    fn carry(&mut self, ready: &mut Ready) -> Result<Done, CopyError> {
-        let counters = || {
-            [&self.ends.source, &self.ends.target]
-                .map(|end| cost::BlockCounter::now(self.system, end.live.as_ref()))
-        };
-        let before = counters();
-        let length = self.plan.shape.as_ref().map_or(Bytes::ZERO, |shape| shape.length);
-        let path = || self.plan.target.path.clone().into();
-        let stopped = |source| CopyError::Move { path: path(), source };
-        self.tools.watch.phase(Phase::Move);
-        let (start, cpu) = (self.tools.clock.now(), cost::CpuMark::now());
-        let clock = self.tools.clock;
-        let moved =
-            relay(&mut ready.ring, &ready.transfer, clock, self.tools.watch).map_err(stopped)?;
-        if moved.interrupted {
-            let done = Bytes(moved.contiguous());
-            return Err(CopyError::Interrupted { done, total: length });
-        }
-        let tail = if ready.transfer.tail == Tail::MergeInHost {
-            let tail = merge_in_host(&mut ready.ring, &ready.transfer, ready.host, clock);
-            Bytes(tail.map_err(stopped)?)
-        } else {
-            Bytes::ZERO
-        };
-        check::flush(ready, clock).map_err(|source| CopyError::File {
-            action: "flush",
-            path: path(),
-            source,
-        })?;
-        let end = clock.now();
-        let cpu = cost::CpuMark::now().since(cpu);
-        let after = counters();
-        self.tools.watch.phase(Phase::Check);
-        let verification = check::verify(ready, self.plan, self.tools)?;
-        for (before, after) in before.into_iter().zip(after) {
-            let shown = before.and_then(|before| before.evidence(after));
-            // Both ends on one device have one counter.
-            self.evidence.extend(shown.filter(|shown| !self.evidence.contains(shown)));
-        }
-        let check = self.tools.clock.now().since(end);
-        Ok(Done { moved, tail, elapsed: end.since(start), check, cpu, verification })
     }
 
     /// A file system that refused direct I/O after all.
@@ -292,5 +347,9 @@ impl Job<'_, '_> {
     }
 }
 
+#[cfg(test)]
+mod kill_tests;
+#[cfg(test)]
+mod resume_tests;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use peerlane_fabric::Fabric;
 use peerlane_results::{
-    BytesByRoute, COPY_SCHEMA, CopyRecord, Evidence, HostMemoryTraffic, Latency, Machine,
+    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, Evidence, HostMemoryTraffic, Latency, Machine,
     MemoryFacts, Percentiles, Plan, Route, Shape, Warning,
 };
 use peerlane_units::{Bytes, Nanos};
@@ -30,10 +30,19 @@ pub(super) fn write(
     mut warnings: Vec<Warning>,
 ) -> CopyRecord {
     let bytes = settled.shape.length;
-    let relayed = Bytes(bytes.0.saturating_sub(done.tail.0));
+    let relayed = Bytes(done.moved.bytes);
+    let data = Bytes(relayed.0 + done.tail.0);
     let bytes_by_route = match settled.route {
         Route::P2p => BytesByRoute { p2p: relayed, host: done.tail },
-        Route::Host => BytesByRoute { p2p: Bytes::ZERO, host: bytes },
+        Route::Host => BytesByRoute { p2p: Bytes::ZERO, host: data },
+    };
+    let zeroed = done.moved.zeroed + done.moved.zeroes_written;
+    let content = Content {
+        data,
+        holes: Bytes(done.moved.skipped + zeroed),
+        zeroed_by_device: Bytes(done.moved.zeroed),
+        zeroes_written: Bytes(done.moved.zeroes_written),
+        before: done.before,
     };
     warnings.extend(of_the_machine(fabric));
     let latency = Latency {
@@ -51,6 +60,7 @@ pub(super) fn write(
         reason: settled.reason,
         bytes_by_route,
         bytes,
+        content,
         elapsed_ns: done.elapsed,
         first_done_ns: done.moved.first_done,
         last_done_ns: done.moved.last_done,

@@ -9,11 +9,11 @@ use peerlane_fabric::{Cpu, Fabric, IommuMode, Kernel, Origin};
 use peerlane_results::{Asked, CopyRecord, Plan, Route, RouteChoice, VerifyMode, Warning};
 use peerlane_units::{Bytes, Nanos};
 
-use super::{CopyError, Tools, copy};
+use super::{CopyError, CopyOptions, Tools, copy};
 use crate::{MonotonicClock, Phase, Watch, plan};
 
 /// This machine without any device: what remains is the host route.
-fn bare_machine() -> Fabric {
+pub(super) fn bare_machine() -> Fabric {
     Fabric {
         name: "bare".to_owned(),
         origin: Origin::ThisMachine,
@@ -27,12 +27,12 @@ fn bare_machine() -> Fabric {
 }
 
 /// A folder on the file system of the build, which unlike `/tmp` is rarely one in memory.
-fn folder() -> tempfile::TempDir {
+pub(super) fn folder() -> tempfile::TempDir {
     let program = std::env::current_exe().unwrap();
     tempfile::tempdir_in(program.parent().unwrap()).unwrap()
 }
 
-fn content(length: u64) -> Vec<u8> {
+pub(super) fn content(length: u64) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ length;
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < length {
@@ -45,13 +45,13 @@ fn content(length: u64) -> Vec<u8> {
     bytes
 }
 
-fn source(folder: &Path, length: u64) -> PathBuf {
+pub(super) fn source(folder: &Path, length: u64) -> PathBuf {
     let path = folder.join("source");
     fs::write(&path, content(length)).unwrap();
     path
 }
 
-fn asked(source: &Path, target: &Path) -> Asked {
+pub(super) fn asked(source: &Path, target: &Path) -> Asked {
     Asked {
         source: source.to_str().unwrap().to_owned(),
         target: target.to_str().unwrap().to_owned(),
@@ -67,13 +67,14 @@ fn asked(source: &Path, target: &Path) -> Asked {
     }
 }
 
-fn planned(asked: &Asked) -> Plan {
+pub(super) fn planned(asked: &Asked) -> Plan {
     plan(&bare_machine(), asked).unwrap()
 }
 
 fn copy_watched(plan: &Plan, watch: &mut dyn Watch) -> Result<CopyRecord, CopyError> {
     let clock = MonotonicClock::start();
-    let mut tools = Tools { clock: &clock, watch, seed: 7, deadline: Nanos::seconds(60) };
+    let options = CopyOptions::default();
+    let mut tools = Tools { clock: &clock, watch, seed: 7, deadline: Nanos::seconds(60), options };
     copy(&bare_machine(), plan, &mut tools)
 }
 
@@ -82,7 +83,7 @@ fn run(asked: &Asked) -> Result<CopyRecord, CopyError> {
 }
 
 /// Names in a folder besides the source.
-fn names(folder: &Path) -> Vec<String> {
+pub(super) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -93,7 +94,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// The unfinished file in a folder.
-fn unfinished(folder: &Path) -> PathBuf {
+pub(super) fn unfinished(folder: &Path) -> PathBuf {
     let name = names(folder).into_iter().find(|name| name.contains(".peerlane-")).unwrap();
     folder.join(name)
 }
@@ -191,7 +192,7 @@ fn a_source_that_grew_since_the_plan_stops_the_copy() {
 }
 
 /// Ends the copy when the first bytes are written.
-struct Stopper(bool);
+pub(super) struct Stopper(pub(super) bool);
 
 impl Watch for Stopper {
     fn progress(&mut self, _done: Bytes, _total: Bytes) {
@@ -204,23 +205,25 @@ impl Watch for Stopper {
 }
 
 #[test]
-fn an_interrupted_copy_leaves_the_old_file_and_nothing_else() {
+fn an_interrupted_copy_leaves_the_old_file_and_what_it_goes_on_with() {
     let folder = folder();
     let source = source(folder.path(), 4 << 20);
     let target = folder.path().join("target");
     fs::write(&target, "precious").unwrap();
     let asked = Asked { force: true, depth: 1, ..asked(&source, &target) };
     let error = copy_watched(&planned(&asked), &mut Stopper(false)).unwrap_err();
-    let CopyError::Interrupted { done, total } = error else { panic!("{error:?}") };
+    let CopyError::Interrupted { done, total, .. } = error else { panic!("{error:?}") };
     assert!(done > Bytes::ZERO && done < total && total == Bytes(4 << 20), "{done} of {total}");
     assert_eq!(fs::read(&target).unwrap(), b"precious");
-    assert_eq!(names(folder.path()), ["target"]);
+    let left = names(folder.path());
+    assert!(left[0].starts_with(".target.peerlane-") && left.len() == 3, "{left:?}");
+    assert_eq!(left[1..], [".target.peerlane-journal", "target"]);
 }
 
 /// Does something to the files at the start of a phase, counted from zero.
-struct Saboteur<F: FnMut()> {
-    phases_before: u32,
-    deed: F,
+pub(super) struct Saboteur<F: FnMut()> {
+    pub(super) phases_before: u32,
+    pub(super) deed: F,
 }
 
 impl<F: FnMut()> Watch for Saboteur<F> {
@@ -352,7 +355,9 @@ fn a_described_machine_moves_nothing() {
     let plan = planned(&asked(&source, &folder.path().join("target")));
     let elsewhere = Fabric { origin: Origin::Description, ..bare_machine() };
     let clock = MonotonicClock::start();
-    let mut tools = Tools { clock: &clock, watch: &mut (), seed: 7, deadline: Nanos::seconds(60) };
+    let options = CopyOptions::default();
+    let deadline = Nanos::seconds(60);
+    let mut tools = Tools { clock: &clock, watch: &mut (), seed: 7, deadline, options };
     let error = copy(&elsewhere, &plan, &mut tools).unwrap_err();
     assert!(matches!(error, CopyError::NotPossible { .. }), "{error:?}");
 }

@@ -1,10 +1,15 @@
 //! Offsets, lengths, alignment and room: arithmetic on sizes, and the free space of a file system.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
 use peerlane_results::{Asked, EndpointFacts, EndpointKind, Refusal};
 use peerlane_units::Bytes;
 
 use super::{Wanted, refuse};
-use crate::endpoint::Endpoint;
+use crate::copy::is_partial_of;
+use crate::endpoint::{Endpoint, Node};
 
 /// Bytes to copy: what was asked for, else all from the offset; zero when the offset is beyond the
 /// end, which [`check`] refuses.
@@ -24,7 +29,7 @@ pub(super) fn check(wanted: Wanted<'_>) -> Vec<Refusal> {
         }
         EndpointKind::File => {
             refusals.extend(whole_file(asked, &target.facts));
-            refusals.extend(fits_file_system(target, length));
+            refusals.extend(fits_file_system(target, needed(source, length)));
         }
     }
     refusals
@@ -87,6 +92,26 @@ fn whole_file(asked: &Asked, target: &EndpointFacts) -> Option<Refusal> {
     })
 }
 
+/// Bytes that the target takes: of a file with holes, its data.
+fn needed(source: &Endpoint, length: Bytes) -> Bytes {
+    let file = source.live.as_ref().filter(|live| live.node != Node::Block);
+    let allocated = file.and_then(|live| fs::metadata(&live.path).ok());
+    // Blocks of 512 bytes whatever the file system (stat(2)).
+    allocated.map_or(length, |facts| length.min(Bytes(facts.blocks().saturating_mul(512))))
+}
+
+/// Space that unfinished copies onto this name take: one that goes on has it already, one that begins
+/// anew gives it back first.
+fn unfinished(target: &Path) -> Bytes {
+    let entries = target.parent().and_then(|directory| fs::read_dir(directory).ok());
+    let is_one = |entry: &fs::DirEntry| is_partial_of(target, &entry.file_name());
+    let sizes = entries.into_iter().flatten().flatten().filter(is_one).filter_map(|entry| {
+        let facts = entry.metadata().ok()?;
+        Some(facts.blocks().saturating_mul(512))
+    });
+    Bytes(sizes.fold(0, u64::saturating_add))
+}
+
 /// An existing file keeps its space until the new one takes its name.
 fn fits_file_system(target: &Endpoint, length: Bytes) -> Option<Refusal> {
     let directory = target.live.as_ref()?.path.parent()?;
@@ -97,7 +122,8 @@ fn fits_file_system(target: &Endpoint, length: Bytes) -> Option<Refusal> {
             Some(format!("mount -o remount,rw {}", directory.display())),
         ));
     }
-    let free = Bytes(system.f_bavail.saturating_mul(system.f_frsize));
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    let free = Bytes(free.saturating_add(unfinished(&target.live.as_ref()?.path).0));
     (length > free).then(|| {
         refuse(
             format!(

@@ -108,16 +108,36 @@ impl Store {
         self.flush_directory()
     }
 
+    /// Writes the journal beside its place and takes it away again: shows room and permission before the
+    /// first byte moves, and leaves the journal that is there, if any, as it was.
+    ///
+    /// # Errors
+    /// As [`Store::save`].
+    pub fn probe(&self, journal: &Journal) -> Result<(), JournalError> {
+        let text = encode(journal)?;
+        let new = with_ending(&self.name, ".new");
+        let outcome = self.write_new(&new, &text);
+        let _ = rustix::fs::unlinkat(&self.directory, &new, AtFlags::empty());
+        outcome
+    }
+
+    /// Removes the journal and keeps its place, since what it says is no longer so.
+    ///
+    /// # Errors
+    /// As [`Store::remove`].
+    pub fn clear(&self) -> Result<(), JournalError> {
+        match rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => self.flush_directory(),
+            Err(errno) => Err(self.failed("remove the journal", errno.into())),
+        }
+    }
+
     /// Removes the journal when the copy is complete, and gives its place up.
     ///
     /// # Errors
     /// [`JournalError::Io`] when the journal is there and cannot be removed.
     pub fn remove(self) -> Result<(), JournalError> {
-        match rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(self.failed("remove the journal", errno.into())),
-        }
-        self.flush_directory()
+        self.clear()
     }
 
     fn write_new(&self, new: &OsStr, text: &[u8]) -> Result<(), JournalError> {

@@ -66,7 +66,7 @@ impl PlanError {
         match self {
             Self::Endpoint { source, .. } => source.hint(),
             Self::UnknownMemory { memories, .. } if memories.is_empty() => {
-                Some("`peerlane doctor` says why there is none".to_owned())
+                Some("`peerlane topo` shows the machine; a drive offers memory when it has a CMB and the kernel CONFIG_PCI_P2PDMA".to_owned())
             }
             Self::UnknownMemory { memories, .. } => {
                 Some(format!("its memories are {}", memories.join(", ")))

@@ -16,8 +16,6 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod work;
-#[cfg(test)]
-mod work_tests;
 
 use std::ops::Range;
 
@@ -274,17 +272,19 @@ impl Relay<'_> {
         let mut position = 0;
         while position < self.idle.len() && self.failed.is_none() {
             let index = self.idle[position];
-            let may_begin = !self.moved.interrupted && reading < most_reading;
-            if self.slots[index].is_free() && may_begin {
+            let wants_part = self.slots[index].is_free() && !self.moved.interrupted;
+            if wants_part && reading < most_reading {
                 if let Some(part) = self.next_part(watch) {
                     let slot = &mut self.slots[index];
                     match (part.kind, self.zeroes) {
                         (Kind::Zero | Kind::WriteZeroes, Some(zeroes)) => {
                             slot.load_zeroes(self.transfer, part, zeroes.region);
                         }
-                        _ => slot.load(self.transfer, part),
+                        _ => {
+                            reading += 1;
+                            slot.load(self.transfer, part);
+                        }
                     }
-                    reading += usize::from(slot.is_reading());
                 }
             }
             let slot = &mut self.slots[index];

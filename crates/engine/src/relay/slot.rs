@@ -75,16 +75,16 @@ impl Slot {
         self.part.is_none()
     }
 
-    /// Whether payload is still on its way from the source.
-    pub(super) fn is_reading(&self) -> bool {
-        self.part.is_some() && self.legs[READ].is_some_and(|leg| !leg.request.is_done())
-    }
-
     /// Gives a part back that its target cannot make zero by itself.
     pub(super) fn unload(&mut self) -> Option<Part> {
         let part = self.part.filter(|part| part.kind == Kind::Zero)?;
         self.part = None;
         Some(part)
+    }
+
+    /// Whether payload is still on its way from the source.
+    pub(super) fn is_reading(&self) -> bool {
+        self.part.is_some() && self.legs[READ].is_some_and(|leg| !leg.request.is_done())
     }
 
     /// Takes a part of zeroes, which are written out of `zeroes` unless the target makes them; the slot
@@ -202,7 +202,7 @@ impl Slot {
             READ if result.is_ok() => self.read = Some((now, now.since(self.since))),
             // How long a drive takes to make zeroes is no latency of a write.
             WRITE if self.is_payload() => {
-                self.count(result.is_ok().then_some(now.since(self.since)), now, moved)
+                self.count(result.is_ok().then_some(now.since(self.since)), now, moved);
             }
             _ => {}
         }

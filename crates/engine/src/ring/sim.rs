@@ -67,9 +67,9 @@ pub enum Lost {
 /// A place where requests fail or hang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimFault {
-    /// Reads or writes.
+    /// Which requests.
     pub action: Action,
-    /// Offset in the file; requests that touch it are affected.
+    /// Offset in the file; requests that touch it are affected, and every flush.
     pub offset: u64,
     /// The answer, or `None` for none, ever.
     pub errno: Option<Errno>,
@@ -155,6 +155,9 @@ impl SimRing {
         let (file, busy_until) = &mut self.files[index(operation.file.0)];
         let touches = |fault: &SimFault| {
             let end = operation.file_offset + u64::from(operation.length);
+            if fault.action == Action::Flush {
+                return operation.action == Action::Flush;
+            }
             fault.action == operation.action && (operation.file_offset..end).contains(&fault.offset)
         };
         let hangs = file.faults.iter().any(|fault| fault.errno.is_none() && touches(fault));
@@ -210,7 +213,9 @@ impl SimRing {
 
     fn perform(&mut self, operation: &Operation) -> Result<u32, Errno> {
         if operation.action == Action::Flush {
-            return Ok(0);
+            let (file, _) = &self.files[index(operation.file.0)];
+            let fault = file.faults.iter().find(|fault| fault.action == Action::Flush);
+            return fault.and_then(|fault| fault.errno).map_or(Ok(0), Err);
         }
         if self.chance(self.mood.again) {
             return Err(if self.chance(512) { Errno::AGAIN } else { Errno::INTR });

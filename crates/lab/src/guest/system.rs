@@ -7,9 +7,15 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::mount::{MountFlags, mount};
-use rustix::system::{RebootCommand, finit_module, reboot};
+use rustix::system::{RebootCommand, finit_module, reboot, sethostname};
 
 use crate::protocol::MODULES_DIR;
+
+/// Names the guest, as far as the kernel takes a name: 64 bytes (`__NEW_UTS_LEN`).
+pub(super) fn set_host_name(name: &str) -> io::Result<()> {
+    let end = name.len().min(64);
+    Ok(sethostname(&name.as_bytes()[..end])?)
+}
 
 /// Mounts `/proc`, `/sys`, `/dev` and temporary file systems; debugfs where the kernel has it.
 pub(super) fn mount_all() -> io::Result<()> {

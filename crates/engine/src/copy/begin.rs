@@ -1,0 +1,343 @@
+//! The beginning of a copy: its target, its journal, and what of it is done already.
+//!
+//! A copy that resumes goes on only when everything that decides its content is as it was; what is
+//! not is named. The journal's place is tried before the first byte moves.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use peerlane_results::{Asked, Refusal, Route, Warning};
+use peerlane_units::Bytes;
+
+use super::CopyError;
+use super::files::{Opened, Target};
+use super::ledger::Keeper;
+use super::options::{CopyOptions, Start};
+use super::pieces::{Holes, Layout};
+use crate::endpoint::{Live, Node};
+use crate::journal::{
+    Difference, Identity, Journal, JournalError, Now, Options, Role, Store, beside_file,
+    device_name, for_device, identity_of_device, identity_of_file, state_directory,
+};
+use crate::ranges::RangeSet;
+
+/// Journals of other devices that are looked into to tell what happened to one.
+const JOURNALS_LOOKED_AT: usize = 256;
+
+/// What a copy begins with.
+#[derive(Debug)]
+pub(super) struct Beginning<'a> {
+    /// Where sysfs is.
+    pub(super) root: &'a Path,
+    pub(super) asked: &'a Asked,
+    pub(super) options: &'a CopyOptions,
+    pub(super) source_live: &'a Live,
+    pub(super) target_live: &'a Live,
+    pub(super) source: &'a Opened,
+    pub(super) layout: Layout,
+    /// Refusals that a matching journal overrides.
+    pub(super) held: Vec<Refusal>,
+    pub(super) route: Route,
+    /// Chooses the name of an unfinished file.
+    pub(super) seed: u64,
+}
+
+/// A copy that may begin.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) target: Target,
+    /// `None` for a copy that cannot be resumed.
+    pub(super) keeper: Option<Keeper>,
+    pub(super) source: Identity,
+    pub(super) done: RangeSet,
+    pub(super) holes: Holes,
+    pub(super) warning: Option<Warning>,
+}
+
+impl Beginning<'_> {
+    pub(super) fn begin(self) -> Result<Begun, CopyError> {
+        let source = self.identity(self.source_live, &self.source.file)?;
+        match self.target_live.node {
+            Node::Block => self.onto_device(source),
+            Node::File { .. } | Node::NewFile => self.onto_file(source),
+        }
+    }
+
+    fn onto_file(self, source: Identity) -> Result<Begun, CopyError> {
+        let name = &self.target_live.path;
+        if let Some(reason) = not_resumable(&source) {
+            let target = self.new_file()?;
+            return self.without_journal(target, source, reason);
+        }
+        let path = match &self.options.journal {
+            Some(path) => path.clone(),
+            None => beside_file(name)?,
+        };
+        let store = Store::open(&path)?;
+        let found = self.found(&store)?;
+        if self.options.start == Start::Resume {
+            let journal = found.ok_or(CopyError::NothingToResume { journal: path })?;
+            return self.go_on_with_file(store, journal, source);
+        }
+        if let Some(journal) = found {
+            self.forget(&store, &journal)?;
+        }
+        let target = self.new_file()?;
+        self.with_journal(target, store, source)
+    }
+
+    fn onto_device(self, source: Identity) -> Result<Begun, CopyError> {
+        let target = Target::open_device(self.target_live)?;
+        let identity = self.identity(self.target_live, target.file())?;
+        let place = match (not_resumable(&source).or(not_resumable(&identity)), &identity) {
+            (Some(reason), _) => Err(reason),
+            (None, Identity::Device(device)) => match &self.options.journal {
+                Some(path) => Ok(path.clone()),
+                None => state_directory(&self.options.environment)
+                    .and_then(|directory| for_device(&directory, device)),
+            },
+            (None, Identity::File(_)) => {
+                Err(JournalError::NoDevice { name: identity.name().into() })
+            }
+        };
+        let path = match place {
+            Ok(path) => path,
+            Err(reason) => return self.without_journal(target, source, reason),
+        };
+        let store = Store::open(&path)?;
+        let found = self.found(&store)?;
+        if self.options.start == Start::Resume {
+            let Some(journal) = found else { return Err(self.other_device(&identity, path)) };
+            self.compare(&store, &journal, &source, &identity)?;
+            return Ok(self.go_on(target, store, journal, source));
+        }
+        if found.is_some() {
+            store.clear()?;
+        }
+        self.with_journal(target, store, source)
+    }
+
+    /// The journal that is there; one that stands in the way of a new copy is refused.
+    fn found(&self, store: &Store) -> Result<Option<Journal>, CopyError> {
+        let found = store.load()?;
+        match &found {
+            Some(journal) if self.options.start == Start::Anew && !self.asked.force => {
+                let reason = format!(
+                    "a copy onto {} was begun before and is not finished: {} of {} are there",
+                    journal.target.name(),
+                    Bytes(journal.done.total()),
+                    journal.options.length
+                );
+                let hint = "`--resume` goes on with it; `--force` begins anew".to_owned();
+                Err(CopyError::Refused(vec![Refusal { reason, hint: Some(hint), forceable: true }]))
+            }
+            _ => Ok(found),
+        }
+    }
+
+    /// Removes what an unfinished copy left, if it is what its journal says.
+    fn forget(&self, store: &Store, journal: &Journal) -> Result<(), CopyError> {
+        store.clear()?;
+        if let Some(partial) = self.partial(journal) {
+            let opened = File::open(&partial);
+            let identity = opened.map(|file| identity_of_file(self.root, &partial, &file));
+            let is_ours = |found: Identity| match (&journal.target, found) {
+                (Identity::File(then), Identity::File(now)) => then.is_same_file(&now),
+                _ => false,
+            };
+            if identity.is_ok_and(|found| found.is_ok_and(|found| is_ours(Identity::File(found)))) {
+                fs::remove_file(&partial).map_err(|source| CopyError::File {
+                    action: "remove the unfinished file",
+                    path: partial,
+                    source,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn partial(&self, journal: &Journal) -> Option<PathBuf> {
+        Some(self.target_live.path.with_file_name(journal.partial.as_ref()?))
+    }
+
+    fn go_on_with_file(
+        self,
+        store: Store,
+        journal: Journal,
+        source: Identity,
+    ) -> Result<Begun, CopyError> {
+        let Some(partial) = self.partial(&journal) else {
+            let (then, now) = (journal.target.kind().to_owned(), "a file".to_owned());
+            let differences = vec![Difference::OtherKind { role: Role::Target, then, now }];
+            return Err(CopyError::Changed { journal: store.path().into(), differences });
+        };
+        if journal.is_complete() && !partial.exists() {
+            // The copy was complete and had its name when it was ended: only the journal was left.
+            let target = Target::open_finished(self.target_live)?;
+            let identity = self.identity(self.target_live, target.file())?;
+            self.compare(&store, &journal, &source, &identity)?;
+            return Ok(self.go_on(target, store, journal, source));
+        }
+        if !self.held.is_empty() {
+            return Err(CopyError::Refused(self.held));
+        }
+        let target = Target::reopen(self.target_live, &partial)?;
+        let identity = Identity::File(identity_of_file(self.root, &partial, target.file())?);
+        self.compare(&store, &journal, &source, &identity)?;
+        let holes = Holes::at(self.options.sparse, false);
+        target.reserve(self.layout, holes, &self.source.file)?;
+        Ok(self.go_on(target, store, journal, source))
+    }
+
+    fn go_on(self, target: Target, store: Store, journal: Journal, source: Identity) -> Begun {
+        let done = journal.done.clone();
+        Begun {
+            target,
+            keeper: Some(Keeper::go_on(store, journal, self.options.time_of_day)),
+            source,
+            done,
+            holes: Holes::at(self.options.sparse, false),
+            warning: None,
+        }
+    }
+
+    fn new_file(&self) -> Result<Target, CopyError> {
+        if !self.held.is_empty() {
+            return Err(CopyError::Refused(self.held.clone()));
+        }
+        let target = Target::beside(self.target_live, self.seed)?;
+        let holes = Holes::at(self.options.sparse, true);
+        target.reserve(self.layout, holes, &self.source.file)?;
+        Ok(target)
+    }
+
+    fn with_journal(
+        self,
+        target: Target,
+        store: Store,
+        source: Identity,
+    ) -> Result<Begun, CopyError> {
+        let (identity, partial) = match target.partial() {
+            Some(path) => {
+                let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+                (Identity::File(identity_of_file(self.root, path, target.file())?), name)
+            }
+            None => (self.identity(self.target_live, target.file())?, None),
+        };
+        if let (Some(path), true) = (target.partial(), self.options.journal.is_some()) {
+            // A journal beside the file makes the file's name durable with its own.
+            let directory = path.parent().unwrap_or(Path::new("/"));
+            File::open(directory).and_then(|opened| opened.sync_all()).map_err(|source| {
+                CopyError::File { action: "make durable", path: path.to_owned(), source }
+            })?;
+        }
+        let now = (self.options.time_of_day)();
+        let journal = Journal {
+            program: concat!("peerlane ", env!("CARGO_PKG_VERSION")).to_owned(),
+            source: source.clone(),
+            target: identity,
+            options: self.copied(),
+            route: self.route,
+            partial,
+            done: RangeSet::new(),
+            created: now,
+            updated: now,
+        };
+        let keeper = Keeper::begin(store, journal, self.options.time_of_day)?;
+        let holes = Holes::at(self.options.sparse, target.partial().is_some());
+        let done = RangeSet::new();
+        Ok(Begun { target, keeper: Some(keeper), source, done, holes, warning: None })
+    }
+
+    /// Begins a copy that cannot be resumed, unless that was asked for.
+    fn without_journal(
+        self,
+        target: Target,
+        source: Identity,
+        reason: JournalError,
+    ) -> Result<Begun, CopyError> {
+        if self.options.start == Start::Resume || self.options.journal.is_some() {
+            return Err(reason.into());
+        }
+        let holes = Holes::at(self.options.sparse, target.partial().is_some());
+        let warning = Some(Warning::NotResumable { reason: reason.to_string() });
+        Ok(Begun { target, keeper: None, source, done: RangeSet::new(), holes, warning })
+    }
+
+    fn copied(&self) -> Options {
+        Options {
+            source_offset: self.asked.offset,
+            target_offset: self.asked.target_offset,
+            length: Bytes(self.layout.length),
+        }
+    }
+
+    fn compare(
+        &self,
+        store: &Store,
+        journal: &Journal,
+        source: &Identity,
+        target: &Identity,
+    ) -> Result<(), CopyError> {
+        let now = Now { source, target, options: self.copied() };
+        let differences = journal.differences(&now);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(CopyError::Changed { journal: store.path().into(), differences })
+    }
+
+    /// Why there is no journal for this device: another one was behind its name, or there is none.
+    fn other_device(&self, now: &Identity, path: PathBuf) -> CopyError {
+        let beside = path.parent().and_then(|directory| fs::read_dir(directory).ok());
+        let journals = beside.into_iter().flatten().flatten().take(JOURNALS_LOOKED_AT);
+        for entry in journals {
+            let journal = Store::read(&entry.path());
+            let Ok(Journal { target: Identity::Device(then), .. }) = journal else { continue };
+            if let (true, Identity::Device(now)) = (then.name == now.name(), now) {
+                return CopyError::Changed {
+                    journal: entry.path(),
+                    differences: vec![Difference::OtherDevice {
+                        role: Role::Target,
+                        name: now.name.clone(),
+                        then: then.to_string(),
+                        now: now.to_string(),
+                    }],
+                };
+            }
+        }
+        CopyError::NothingToResume { journal: path }
+    }
+
+    fn identity(&self, live: &Live, file: &File) -> Result<Identity, CopyError> {
+        identify(self.root, live, file)
+    }
+}
+
+/// What an end is known by; a device by the number of the open descriptor, which is that device for
+/// as long as it is open.
+pub(super) fn identify(root: &Path, live: &Live, file: &File) -> Result<Identity, CopyError> {
+    if live.node != Node::Block {
+        return Ok(Identity::File(identity_of_file(root, &live.path, file)?));
+    }
+    let number = file.metadata().map(|facts| facts.rdev()).map_err(|source| CopyError::File {
+        action: "identify",
+        path: live.path.clone(),
+        source,
+    })?;
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let name = device_name(root, major, minor)
+        .ok_or_else(|| JournalError::NoDevice { name: live.path.display().to_string() })?;
+    Ok(Identity::Device(identity_of_device(root, &name)?))
+}
+
+/// Why a copy from or to this could not be resumed.
+fn not_resumable(identity: &Identity) -> Option<JournalError> {
+    match identity {
+        Identity::Device(device) if device.primary_id().is_none() => {
+            Some(JournalError::NoStableId { name: device.name.clone() })
+        }
+        _ => None,
+    }
+}

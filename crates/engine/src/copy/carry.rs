@@ -1,0 +1,191 @@
+//! Moves the payload of a copy, and decides what becomes of it when something ends the copy early.
+
+use std::path::PathBuf;
+
+use peerlane_results::{Route, Tail, Warning};
+use peerlane_units::Bytes;
+
+use super::attempt::{self, Ready};
+use super::ledger::Ledger;
+use super::pieces::Pieces;
+use super::{CopyError, Done, Job, begin, check, cost};
+use crate::Phase;
+use crate::failure::{RequestError, Role};
+use crate::journal::{Identity, Recorder};
+use crate::ranges::RangeSet;
+use crate::relay::{Moved, RelayError, merge_in_host, relay_work};
+use crate::ring::Ring;
+use crate::verify::VerifyError;
+
+impl Job<'_, '_> {
+    /// Moves, flushes and verifies.
+    pub(super) fn carry(&mut self, ready: &mut Ready, route: Route) -> Result<Done, CopyError> {
+        let before = self.counters();
+        self.tools.watch.phase(Phase::Move);
+        let (start, cpu) = (self.tools.clock.now(), cost::CpuMark::now());
+        let (moved, tail, done_before) = self.move_payload(ready, route)?;
+        let end = self.tools.clock.now();
+        let cpu = cost::CpuMark::now().since(cpu);
+        let after = self.counters();
+        self.tools.watch.phase(Phase::Check);
+        let verification = check::verify(ready, self.plan, self.tools)
+            .map_err(|error| self.name_the_stuck(error, route))?;
+        for (before, after) in before.into_iter().zip(after) {
+            let shown = before.and_then(|before| before.evidence(after));
+            // Both ends on one device have one counter.
+            self.evidence.extend(shown.filter(|shown| !self.evidence.contains(shown)));
+        }
+        let check = self.tools.clock.now().since(end);
+        let (elapsed, before) = (end.since(start), Bytes(done_before));
+        Ok(Done { moved, tail, before, elapsed, check, cpu, verification })
+    }
+
+    fn counters(&self) -> [Option<cost::BlockCounter>; 2] {
+        [&self.ends.source, &self.ends.target]
+            .map(|end| cost::BlockCounter::now(self.system, end.live.as_ref()))
+    }
+
+    /// Moves what is missing and flushes it; says how much went another way, and how much was there.
+    fn move_payload(
+        &mut self,
+        ready: &mut Ready,
+        route: Route,
+    ) -> Result<(Moved, Bytes, u64), CopyError> {
+        let path: PathBuf = self.plan.target.path.clone().into();
+        let source = self.source.file.try_clone().map_err(|source| CopyError::File {
+            action: "attach",
+            path: self.plan.source.path.clone().into(),
+            source,
+        })?;
+        let pieces = Pieces::new(source, self.layout, self.holes, self.recorder.done());
+        let done_before = pieces.done_before;
+        let mut ledger = Ledger {
+            pieces,
+            recorder: &mut self.recorder,
+            keeper: self.keeper.as_mut(),
+            clock: self.tools.clock,
+            unsaved: None,
+            flush_failed: false,
+        };
+        let (ring, transfer) = (&mut ready.ring, &ready.transfer);
+        let (clock, watch) = (self.tools.clock, &mut *self.tools.watch);
+        let moved = relay_work(ring, transfer, &mut ledger, ready.zeroes, clock, watch);
+        let Ledger { unsaved, flush_failed, .. } = ledger;
+        self.warnings.extend(
+            unsaved
+                .map(|error| Warning::JournalNotSaved { reason: attempt::error_in_words(&error) }),
+        );
+        let stopped = |source| CopyError::Move { path: path.clone(), source };
+        let mut outcome = moved.map_err(stopped).and_then(|moved| {
+            if moved.interrupted {
+                let (done, total) = (Bytes(moved.contiguous()), Bytes(self.layout.length));
+                return Err(CopyError::Interrupted { done, total, journal: None });
+            }
+            let tail = self.merge_tail(ready).map_err(stopped)?;
+            Ok((moved, tail, done_before))
+        });
+        if flush_failed || ready.ring.in_flight() > 0 {
+            return outcome.map_err(|error| self.name_the_stuck(error, route));
+        }
+        self.recorder.flush_begins();
+        let flushed = check::flush(ready, self.tools.clock);
+        self.recorder.flush_ended(flushed.is_ok());
+        outcome = match (outcome, flushed) {
+            (Ok((moved, ..)), Err(source)) => {
+                Err(stopped(RelayError::Stopped { source, moved: Box::new(moved) }))
+            }
+            (outcome, _) => outcome,
+        };
+        if let (Ok(_), Some(keeper)) = (&outcome, &mut self.keeper) {
+            // All of it, whatever a bounded set of ranges may have forgotten.
+            let mut all = RangeSet::new();
+            all.insert(0..self.layout.length);
+            if keeper.is_on_disk() {
+                keeper.save(&all)?;
+            }
+            self.recorder = Recorder::new(self.tools.options.cadence, all, self.tools.clock.now());
+        }
+        outcome.map_err(|error| self.name_the_stuck(error, route))
+    }
+
+    fn merge_tail(&mut self, ready: &mut Ready) -> Result<Bytes, RelayError> {
+        let transfer = &ready.transfer;
+        let rest = transfer.length / transfer.target_block * transfer.target_block..transfer.length;
+        let is_there = self.recorder.done().contains_range(rest.clone());
+        if transfer.tail != Tail::MergeInHost || is_there {
+            return Ok(Bytes::ZERO);
+        }
+        let bytes = merge_in_host(&mut ready.ring, transfer, ready.host, self.tools.clock)?;
+        self.recorder.wrote(rest);
+        Ok(Bytes(bytes))
+    }
+
+    /// Says which drive does not answer, where that is why the copy ended.
+    fn name_the_stuck(&self, error: CopyError, route: Route) -> CopyError {
+        let stuck = match &error {
+            CopyError::Move {
+                source: RelayError::Stopped { source: RequestError::Stuck(stuck), .. },
+                ..
+            }
+            | CopyError::Check {
+                source: VerifyError::Request(RequestError::Stuck(stuck)), ..
+            } => *stuck,
+            _ => return error,
+        };
+        let end = match stuck.role {
+            Role::Source => &self.plan.source,
+            Role::Target => &self.plan.target,
+        };
+        let drive = match (&end.drive, &end.device) {
+            (Some(drive), _) => format!("{drive} ({})", end.path),
+            (None, Some(device)) if !end.path.ends_with(device) => {
+                format!("{device} ({})", end.path)
+            }
+            _ => end.path.clone(),
+        };
+        CopyError::Stuck { drive, route, source: stuck }
+    }
+
+    /// Whether the content of a source file was changed since the copy began; a device does not tell.
+    pub(super) fn source_has_changed(&self) -> bool {
+        let now = begin::identify(self.system.root(), self.source_live, &self.source.file);
+        match (&self.source_identity, now) {
+            (Identity::File(then), Ok(Identity::File(now))) => {
+                (then.size, then.modified_ns) != (now.size, now.modified_ns)
+            }
+            _ => false,
+        }
+    }
+
+    /// Keeps what is done of a copy that did not come to its end, where that is worth anything.
+    pub(super) fn conclude(&mut self, error: CopyError) -> CopyError {
+        let is_worthless = matches!(error, CopyError::Differs { .. })
+            || self.recorder.done().is_empty()
+            || self.source_has_changed();
+        let Some(keeper) = &mut self.keeper else { return error };
+        if is_worthless {
+            // The journal goes first: without it nobody trusts what is left if the rest fails.
+            keeper.discard();
+            self.target.set_kept(false);
+            return error;
+        }
+        let done = self.recorder.done();
+        if !keeper.is_on_disk() || keeper.journal().done != *done {
+            if let Err(unsaved) = keeper.save(done) {
+                tracing::warn!(error = %unsaved, "cannot save the journal");
+            }
+        }
+        self.target.set_kept(keeper.is_on_disk());
+        if !keeper.is_on_disk() {
+            return error;
+        }
+        let (done, journal) = (Bytes(keeper.journal().done.total()), keeper.path().to_owned());
+        let total = Bytes(self.layout.length);
+        match error {
+            CopyError::Interrupted { .. } => {
+                CopyError::Interrupted { done, total, journal: Some(journal) }
+            }
+            source => CopyError::Kept { source: Box::new(source), done, total, journal },
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The account of a copy under way, and the journal that keeps it.
+
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use peerlane_results::Route;
+use peerlane_units::Nanos;
+
+use super::pieces::Pieces;
+use crate::Clock;
+use crate::journal::{Journal, JournalError, Recorder, Store};
+use crate::ranges::RangeSet;
+use crate::relay::{FlushOutcome, Piece, Work};
+
+/// The journal of a copy, in its place.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    store: Store,
+    journal: Journal,
+    is_on_disk: bool,
+    time_of_day: fn() -> u64,
+}
+
+impl Keeper {
+    /// A keeper of a journal that is to be saved when the first part of the copy is flushed.
+    ///
+    /// # Errors
+    /// When the place has no room or permission for it.
+    pub(super) fn begin(
+        store: Store,
+        journal: Journal,
+        time_of_day: fn() -> u64,
+    ) -> Result<Self, JournalError> {
+        store.probe(&journal)?;
+        Ok(Self { store, journal, is_on_disk: false, time_of_day })
+    }
+
+    /// A keeper of a journal that was found.
+    pub(super) fn go_on(store: Store, journal: Journal, time_of_day: fn() -> u64) -> Self {
+        Self { store, journal, is_on_disk: true, time_of_day }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.store.path()
+    }
+
+    pub(super) fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    pub(super) fn is_on_disk(&self) -> bool {
+        self.is_on_disk
+    }
+
+    pub(super) fn set_route(&mut self, route: Route) {
+        self.journal.route = route;
+    }
+
+    /// Saves what is done, which was flushed before.
+    pub(super) fn save(&mut self, done: &RangeSet) -> Result<(), JournalError> {
+        self.journal.done = done.clone();
+        // A clock that was set back must not make the journal contradict itself.
+        self.journal.updated = self.journal.updated.max((self.time_of_day)());
+        self.store.save(&self.journal)?;
+        self.is_on_disk = true;
+        Ok(())
+    }
+
+    /// Removes a journal that is no longer true.
+    pub(super) fn discard(&mut self) {
+        if !self.is_on_disk {
+            return;
+        }
+        match self.store.clear() {
+            Ok(()) => self.is_on_disk = false,
+            Err(error) => tracing::warn!(%error, "the journal of this copy is not to be used"),
+        }
+    }
+
+    /// Removes the journal of a copy that is complete.
+    pub(super) fn end(self) -> Result<(), JournalError> {
+        if self.is_on_disk { self.store.remove() } else { Ok(()) }
+    }
+}
+
+/// What a relay moves and keeps account of.
+pub(super) struct Ledger<'a> {
+    pub(super) pieces: Pieces,
+    pub(super) recorder: &'a mut Recorder,
+    pub(super) keeper: Option<&'a mut Keeper>,
+    pub(super) clock: &'a dyn Clock,
+    /// The last failure to save; the copy goes on, and its journal knows less than it could.
+    pub(super) unsaved: Option<JournalError>,
+    pub(super) flush_failed: bool,
+}
+
+impl Work for Ledger<'_> {
+    fn next_piece(&mut self) -> Option<io::Result<Piece>> {
+        self.pieces.next_piece()
+    }
+
+    fn done_before(&self) -> u64 {
+        self.pieces.done_before
+    }
+
+    fn wrote(&mut self, range: Range<u64>) {
+        self.recorder.wrote(range);
+    }
+
+    fn flush_is_due(&self, now: Nanos) -> bool {
+        self.keeper.is_some() && self.recorder.is_due(now)
+    }
+
+    fn flush_begins(&mut self) {
+        self.recorder.flush_begins();
+    }
+
+    fn flush_ended(&mut self, outcome: FlushOutcome) {
+        self.recorder.flush_ended(outcome == FlushOutcome::Flushed);
+        if outcome == FlushOutcome::Failed {
+            self.flush_failed = true;
+            return;
+        }
+        let Some(keeper) = &mut self.keeper else { return };
+        match keeper.save(self.recorder.done()) {
+            Ok(()) => self.unsaved = None,
+            Err(error) => {
+                tracing::warn!(%error, "cannot save the journal");
+                self.unsaved = Some(error);
+            }
+        }
+        // Also after a failure: the next attempt is due when the next save would be.
+        self.recorder.saved(self.clock.now());
+    }
+}

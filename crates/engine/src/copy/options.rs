@@ -1,0 +1,62 @@
+//! What a copy is told about resuming and holes.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::journal::{Cadence, Environment};
+
+/// How a copy goes about its journal and about holes.
+#[derive(Debug, Clone)]
+pub struct CopyOptions {
+    /// Whether to begin or to go on.
+    pub start: Start,
+    /// Where the journal is kept; `None` for the place that belongs to the target.
+    pub journal: Option<PathBuf>,
+    /// Decides where journals of devices are kept.
+    pub environment: Environment,
+    /// How often the target is flushed and the journal saved.
+    pub cadence: Cadence,
+    /// Whether holes of the source are left out.
+    pub sparse: Sparse,
+    /// Tells the time of day, for the journal: seconds since 1970, UTC.
+    pub time_of_day: fn() -> u64,
+}
+
+impl Default for CopyOptions {
+    /// Begins, keeps the journal in the usual place, leaves holes out.
+    fn default() -> Self {
+        Self {
+            start: Start::Anew,
+            journal: None,
+            environment: Environment::default(),
+            cadence: Cadence::default(),
+            sparse: Sparse::Auto,
+            time_of_day,
+        }
+    }
+}
+
+fn time_of_day() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
+}
+
+/// Whether a copy begins or goes on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Start {
+    /// From the start.
+    #[default]
+    Anew,
+    /// From where the journal says that it stopped.
+    Resume,
+}
+
+/// What becomes of holes of the source.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sparse {
+    /// They are left out where the file system tells them; at a target that is there already they are
+    /// made zero.
+    #[default]
+    Auto,
+    /// They are read and written like data.
+    Never,
+}

@@ -1,0 +1,438 @@
+//! Copies of real files that stop and go on, and copies of files with holes.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use peerlane_results::{Asked, CopyRecord};
+use peerlane_units::{Bytes, Nanos};
+
+use super::tests::{
+    Saboteur, Stopper, asked, bare_machine, content, folder, names, planned, source, unfinished,
+};
+use super::{CopyError, CopyOptions, Sparse, Start, Tools, copy};
+use crate::journal::{Cadence, CopyOption, Difference, Role, Store};
+use crate::{MonotonicClock, Watch};
+
+const LENGTH: u64 = (4 << 20) + 1234;
+
+/// A folder with a source and the name of a target.
+struct Bench {
+    folder: tempfile::TempDir,
+    source: PathBuf,
+    target: PathBuf,
+    options: CopyOptions,
+}
+
+fn bench() -> Bench {
+    let folder = folder();
+    let source = source(folder.path(), LENGTH);
+    let target = folder.path().join("target");
+    Bench { folder, source, target, options: CopyOptions::default() }
+}
+
+impl Bench {
+    fn asked(&self) -> Asked {
+        Asked { depth: 2, ..asked(&self.source, &self.target) }
+    }
+
+    fn run(&self, asked: &Asked, watch: &mut dyn Watch) -> Result<CopyRecord, CopyError> {
+        let clock = MonotonicClock::start();
+        let options = self.options.clone();
+        let deadline = Nanos::seconds(60);
+        let mut tools = Tools { clock: &clock, watch, seed: 7, deadline, options };
+        copy(&bare_machine(), &planned(asked), &mut tools)
+    }
+
+    fn interrupt(&self) -> PathBuf {
+        let error = self.run(&self.asked(), &mut Stopper(false)).unwrap_err();
+        let CopyError::Interrupted { done, total, journal } = error else { panic!("{error:?}") };
+        assert!(done > Bytes::ZERO && done < total, "{done} of {total}");
+        assert!(!self.target.exists());
+        journal.expect("there is a journal")
+    }
+
+    fn resume(&mut self, asked: &Asked) -> Result<CopyRecord, CopyError> {
+        self.options.start = Start::Resume;
+        self.run(asked, &mut ())
+    }
+
+    fn differences(&mut self, asked: &Asked) -> Vec<Difference> {
+        let before = names(self.folder.path());
+        let error = self.resume(asked).unwrap_err();
+        assert_eq!(names(self.folder.path()), before, "nothing was changed");
+        let CopyError::Changed { differences, .. } = error else { panic!("{error:?}") };
+        differences
+    }
+
+    fn assert_copied(&self) {
+        assert!(fs::read(&self.target).unwrap() == content(LENGTH), "content differs");
+        assert_eq!(names(self.folder.path()), ["target"]);
+    }
+}
+
+#[test]
+fn an_interrupted_copy_goes_on_and_has_every_byte() {
+    let mut bench = bench();
+    let journal = bench.interrupt();
+    assert_eq!(journal, bench.folder.path().join(".target.peerlane-journal"));
+    let record = bench.resume(&bench.asked()).unwrap();
+    assert!(record.content.before > Bytes::ZERO, "{:?}", record.content);
+    assert_eq!(record.content.before.0 + record.content.data.0, LENGTH);
+    assert_eq!(record.bytes_by_route.host, record.content.data);
+    assert_eq!(record.verification.bytes, Bytes(LENGTH), "all of it is verified");
+    bench.assert_copied();
+}
+
+#[test]
+fn a_copy_goes_on_any_number_of_times_with_other_sizes() {
+    let mut bench = bench();
+    bench.interrupt();
+    bench.options.start = Start::Resume;
+    for (block, depth) in [(4096, 1), (65536, 3), (12288, 5), (131_072, 1)] {
+        let asked = Asked { block: Bytes(block), depth, ..bench.asked() };
+        match bench.run(&asked, &mut Stopper(false)) {
+            Err(CopyError::Interrupted { journal: Some(_), .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    bench.resume(&bench.asked()).unwrap();
+    bench.assert_copied();
+}
+
+#[test]
+fn a_copy_shorter_than_the_first_save_makes_no_journal() {
+    let bench = bench();
+    let folder = bench.folder.path().to_owned();
+    let mut seen = Vec::new();
+    let deed = || seen = names(&folder);
+    bench.run(&bench.asked(), &mut Saboteur { phases_before: 2, deed }).unwrap();
+    assert!(!seen.contains(&".target.peerlane-journal".to_owned()), "{seen:?}");
+    bench.assert_copied();
+}
+
+#[test]
+fn a_longer_one_keeps_it_until_the_target_has_its_name() {
+    let mut bench = bench();
+    bench.options.cadence = Cadence { every: Nanos::seconds(3600), bytes: Bytes::kib(256) };
+    let place = bench.folder.path().join(".target.peerlane-journal");
+    let mut found = None;
+    let deed = || found = Some(Store::read(&place).unwrap());
+    bench.run(&bench.asked(), &mut Saboteur { phases_before: 2, deed }).unwrap();
+    assert!(found.unwrap().is_complete(), "at verification all is done and flushed");
+    bench.assert_copied();
+}
+
+#[test]
+fn a_source_that_changed_is_named() {
+    let mut bench = bench();
+    bench.interrupt();
+    let file = File::options().write(true).open(&bench.source).unwrap();
+    file.write_all_at(b"changed", 100).unwrap();
+    // The clock of the file system may not have moved since the source was made.
+    file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(1)).unwrap();
+    let found = bench.differences(&bench.asked());
+    assert!(matches!(found[..], [Difference::SourceModified { .. }]), "{found:?}");
+    file.set_len(LENGTH + 1).unwrap();
+    let found = bench.differences(&bench.asked());
+    assert!(found.iter().any(|one| matches!(one, Difference::SourceSize { .. })), "{found:?}");
+}
+
+#[test]
+fn another_file_behind_the_name_of_the_source_or_the_target_is_named() {
+    let mut bench = bench();
+    bench.interrupt();
+    let other = bench.folder.path().join("source.new");
+    fs::copy(&bench.source, &other).unwrap();
+    let first = bench.folder.path().join("source.old");
+    fs::rename(&bench.source, &first).unwrap();
+    fs::rename(&other, &bench.source).unwrap();
+    let is_other = |found: &[Difference], wanted: Role| {
+        found.iter().any(|one| matches!(one, Difference::OtherFile { role, .. } if *role == wanted))
+    };
+    let found = bench.differences(&bench.asked());
+    assert!(is_other(&found, Role::Source), "{found:?}");
+    fs::rename(&first, &bench.source).unwrap();
+
+    let partial = unfinished(bench.folder.path());
+    let kept = bench.folder.path().join("kept");
+    fs::rename(&partial, &kept).unwrap();
+    fs::copy(&kept, &partial).unwrap();
+    let found = bench.differences(&bench.asked());
+    assert!(is_other(&found, Role::Target), "{found:?}");
+}
+
+#[test]
+fn a_target_that_was_cut_is_named() {
+    let mut bench = bench();
+    bench.interrupt();
+    File::options().write(true).open(unfinished(bench.folder.path())).unwrap().set_len(1).unwrap();
+    let found = bench.differences(&bench.asked());
+    assert!(matches!(found[..], [Difference::TargetCut { .. }]), "{found:?}");
+}
+
+#[test]
+fn other_options_are_named() {
+    let mut bench = bench();
+    bench.interrupt();
+    let part = Asked { length: Some(Bytes::mib(1)), ..bench.asked() };
+    let found = bench.differences(&part);
+    let [Difference::OptionChanged { option, .. }] = found[..] else { panic!("{found:?}") };
+    assert_eq!(option, CopyOption::Length);
+    let part = Asked { offset: Bytes::mib(1), length: Some(Bytes::mib(1)), ..bench.asked() };
+    assert_eq!(bench.differences(&part).len(), 2);
+}
+
+#[test]
+fn without_a_journal_there_is_nothing_to_resume() {
+    let mut bench = bench();
+    let error = bench.resume(&bench.asked()).unwrap_err();
+    assert!(matches!(error, CopyError::NothingToResume { .. }), "{error:?}");
+    bench.options.start = Start::Anew;
+    bench.interrupt();
+    let elsewhere = asked(&bench.source, &bench.folder.path().join("elsewhere"));
+    let error = bench.resume(&elsewhere).unwrap_err();
+    assert!(matches!(error, CopyError::NothingToResume { .. }), "{error:?}");
+}
+
+#[test]
+fn an_unfinished_copy_is_begun_anew_only_by_force() {
+    let bench = bench();
+    bench.interrupt();
+    let before = names(bench.folder.path());
+    let error = bench.run(&bench.asked(), &mut ()).unwrap_err();
+    let CopyError::Refused(refusals) = &error else { panic!("{error:?}") };
+    assert!(refusals[0].forceable && error.to_string().contains("not finished"), "{error}");
+    assert_eq!(names(bench.folder.path()), before);
+    let record = bench.run(&Asked { force: true, ..bench.asked() }, &mut ()).unwrap();
+    assert_eq!(record.content.data, Bytes(LENGTH));
+    bench.assert_copied();
+}
+
+#[test]
+fn a_journal_that_cannot_be_kept_ends_the_copy_before_it_begins() {
+    let mut bench = bench();
+    let blocked = bench.source.join("journal");
+    bench.options.journal = Some(blocked.clone());
+    let error = bench.run(&bench.asked(), &mut ()).unwrap_err();
+    assert!(matches!(error, CopyError::Journal(_)), "{error:?}");
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains(bench.source.to_str().unwrap()), "{cause}");
+    assert!(error.hint().unwrap().contains("--journal"));
+    assert_eq!(names(bench.folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_journal_elsewhere_is_used_and_removed() {
+    let mut bench = bench();
+    let place = bench.folder.path().join("state/of/this.json");
+    bench.options.journal = Some(place.clone());
+    assert_eq!(bench.interrupt(), place);
+    bench.resume(&bench.asked()).unwrap();
+    assert!(!place.exists());
+}
+
+/// Stops at the start of a phase, counted from zero.
+struct StopAtPhase {
+    phases_before: u32,
+    stop: bool,
+}
+
+impl Watch for StopAtPhase {
+    fn phase(&mut self, _phase: crate::Phase) {
+        self.stop |= self.phases_before == 0;
+        self.phases_before = self.phases_before.saturating_sub(1);
+    }
+
+    fn stop_requested(&self) -> bool {
+        self.stop
+    }
+}
+
+#[test]
+fn a_copy_interrupted_at_verification_has_nothing_left_to_move() {
+    let mut bench = bench();
+    let mut watch = StopAtPhase { phases_before: 2, stop: false };
+    let error = bench.run(&bench.asked(), &mut watch).unwrap_err();
+    let CopyError::Interrupted { done, journal: Some(_), .. } = error else { panic!("{error:?}") };
+    assert_eq!(done, Bytes(LENGTH));
+    let record = bench.resume(&bench.asked()).unwrap();
+    assert_eq!((record.content.data, record.content.before), (Bytes::ZERO, Bytes(LENGTH)));
+    bench.assert_copied();
+}
+
+#[test]
+fn a_crash_between_the_name_and_the_journals_end_is_recognised() {
+    let mut bench = bench();
+    let mut watch = StopAtPhase { phases_before: 2, stop: false };
+    bench.run(&bench.asked(), &mut watch).unwrap_err();
+    let partial = unfinished(bench.folder.path());
+    File::options().write(true).open(&partial).unwrap().set_len(LENGTH).unwrap();
+    fs::rename(partial, &bench.target).unwrap();
+    let inode = fs::metadata(&bench.target).unwrap().ino();
+    let record = bench.resume(&bench.asked()).unwrap();
+    assert_eq!(record.verification.bytes, Bytes(LENGTH));
+    assert_eq!(fs::metadata(&bench.target).unwrap().ino(), inode);
+    bench.assert_copied();
+}
+
+#[test]
+fn content_that_differs_leaves_no_journal_to_trust() {
+    let mut bench = bench();
+    bench.options.cadence = Cadence { every: Nanos(0), bytes: Bytes(1) };
+    let path = bench.folder.path().to_owned();
+    let deed = || {
+        let file = File::options().write(true).open(unfinished(&path)).unwrap();
+        file.write_all_at(&[!content(LENGTH)[70_000]], 70_000).unwrap();
+        file.sync_all().unwrap();
+    };
+    let error = bench.run(&bench.asked(), &mut Saboteur { phases_before: 2, deed }).unwrap_err();
+    assert!(matches!(error, CopyError::Differs { .. }), "{error:?}");
+    assert_eq!(names(bench.folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_source_written_to_while_it_is_copied_is_no_success() {
+    let bench = bench();
+    let deed = || {
+        let file = File::options().write(true).open(&bench.source).unwrap();
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(1);
+        file.set_modified(later).unwrap();
+    };
+    let error = bench.run(&bench.asked(), &mut Saboteur { phases_before: 1, deed }).unwrap_err();
+    assert!(matches!(error, CopyError::SourceChanged { .. }), "{error:?}");
+    assert_eq!(names(bench.folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_copy_that_fails_in_the_middle_keeps_what_is_done_and_names_the_stuck() {
+    let mut bench = bench();
+    let done = bench.interrupt();
+    bench.options.start = Start::Resume;
+    let clock = MonotonicClock::start();
+    let options = bench.options.clone();
+    // No device answers within a nanosecond.
+    let mut tools = Tools { clock: &clock, watch: &mut (), seed: 7, deadline: Nanos(1), options };
+    let error = copy(&bare_machine(), &planned(&bench.asked()), &mut tools).unwrap_err();
+    assert_eq!(error.journal(), Some(done.as_path()), "{error:?}");
+    let CopyError::Stuck { drive, source, .. } = error.cause() else { panic!("{error:?}") };
+    let ends = [&bench.source, &bench.target].map(|path| path.to_str().unwrap().to_owned());
+    assert!(ends.iter().any(|end| drive.contains(end)), "{drive}");
+    assert!(source.age >= Nanos(1), "{source}");
+    bench.resume(&bench.asked()).unwrap();
+    bench.assert_copied();
+}
+
+const HOLE: u64 = 1 << 20;
+
+/// A source of 4 MiB and a bit with data at its start, in the middle, and at its end.
+fn sparse_source(path: &Path) -> Vec<u8> {
+    let length = 4 * HOLE + 777;
+    let file = File::create(path).unwrap();
+    file.set_len(length).unwrap();
+    for (offset, bytes) in [(0, 65_536), (2 * HOLE, 131_072), (4 * HOLE, 777)] {
+        file.write_all_at(&content(bytes), offset).unwrap();
+    }
+    file.sync_all().unwrap();
+    fs::read(path).unwrap()
+}
+
+fn allocated(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().blocks() * 512
+}
+
+#[test]
+fn a_file_with_holes_is_copied_with_its_holes() {
+    let bench = bench();
+    let expected = sparse_source(&bench.source);
+    if allocated(&bench.source) >= expected.len() as u64 {
+        eprintln!("skipped: this file system keeps no holes");
+        return;
+    }
+    let record = bench.run(&bench.asked(), &mut ()).unwrap();
+    assert!(fs::read(&bench.target).unwrap() == expected);
+    assert_eq!(fs::metadata(&bench.target).unwrap().len(), expected.len() as u64);
+    assert!(allocated(&bench.target) <= allocated(&bench.source) + (128 << 10));
+    let content = record.content;
+    assert_eq!(content.data.0 + content.holes.0, expected.len() as u64);
+    assert!(content.holes.0 >= 3 * HOLE && content.zeroed_by_device == Bytes::ZERO);
+    assert_eq!(record.verification.bytes.0, expected.len() as u64, "holes count as content");
+}
+
+#[test]
+fn holes_are_moved_like_data_when_that_is_asked_for() {
+    let mut bench = bench();
+    let expected = sparse_source(&bench.source);
+    bench.options.sparse = Sparse::Never;
+    let record = bench.run(&bench.asked(), &mut ()).unwrap();
+    assert!(fs::read(&bench.target).unwrap() == expected);
+    assert_eq!((record.content.data.0, record.content.holes.0), (expected.len() as u64, 0));
+    assert!(allocated(&bench.target) >= expected.len() as u64);
+}
+
+#[test]
+fn a_copy_with_holes_goes_on_after_every_stop() {
+    let mut bench = bench();
+    let expected = sparse_source(&bench.source);
+    let asked = Asked { block: Bytes(16384), depth: 1, ..bench.asked() };
+    let mut stops = 0;
+    let record = loop {
+        match bench.run(&asked, &mut Stopper(false)) {
+            Ok(record) => break record,
+            Err(CopyError::Interrupted { journal: Some(_), .. }) => stops += 1,
+            Err(error) => panic!("{error:?}"),
+        }
+        bench.options.start = Start::Resume;
+        assert!(stops < 1000);
+    };
+    assert!(stops > 5 && record.content.before > Bytes::ZERO);
+    assert!(fs::read(&bench.target).unwrap() == expected);
+    assert!(allocated(&bench.target) <= allocated(&bench.source) + (256 << 10));
+    assert_eq!(names(bench.folder.path()), ["target"]);
+}
+
+/// A loop device over a file, given back at the end.
+struct Loop(String);
+
+impl Loop {
+    fn over(file: &Path) -> Self {
+        let output = std::process::Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(file)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Self(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+#[ignore = "needs root: sets up a loop device"]
+fn holes_make_a_device_zero_that_held_something() {
+    let mut bench = bench();
+    let expected = sparse_source(&bench.source);
+    let backing = bench.folder.path().join("backing");
+    fs::write(&backing, vec![0xa5; 6 << 20]).unwrap();
+    let device = Loop::over(&backing);
+    bench.target = PathBuf::from(&device.0);
+    let asked = Asked { target_offset: Bytes(8192), force: true, ..bench.asked() };
+    let record = bench.run(&asked, &mut ()).unwrap();
+    drop(device);
+    let found = fs::read(&backing).unwrap();
+    let end = 8192 + expected.len();
+    assert!(found[8192..end] == expected, "content differs");
+    assert!(found[..8192].iter().chain(&found[end..]).all(|&byte| byte == 0xa5));
+    let content = record.content;
+    assert!(content.zeroed_by_device.0 >= 3 * HOLE, "{content:?}");
+    assert_eq!(content.data.0 + content.holes.0, expected.len() as u64);
+    let is_told = |warning: &peerlane_results::Warning| {
+        matches!(warning, peerlane_results::Warning::NotResumable { .. })
+    };
+    assert!(record.warnings.iter().any(is_told), "a loop device has no serial");
+}
