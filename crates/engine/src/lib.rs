@@ -22,8 +22,8 @@ pub mod ring;
 pub mod verify;
 mod watch;
 
-pub use guard::signature;
 pub use clock::{Clock, MonotonicClock};
 pub use copy::{CopyError, CopyOptions, Sparse, Start, Tools, copy};
+pub use guard::signature;
 pub use plan::{PlanError, plan};
 pub use watch::{Phase, Watch};
