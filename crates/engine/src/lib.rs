@@ -10,6 +10,8 @@ mod copy;
 pub mod endpoint;
 pub mod extents;
 pub mod failure;
+#[cfg(any(test, feature = "simulation"))]
+pub mod faults;
 mod guard;
 pub mod journal;
 mod plan;

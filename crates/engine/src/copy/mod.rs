@@ -9,7 +9,7 @@
 mod attempt;
 mod begin;
 mod carry;
-mod check;
+pub(crate) mod check;
 mod cost;
 mod error;
 mod files;
