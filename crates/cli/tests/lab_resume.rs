@@ -1,0 +1,51 @@
+//! A copy between devices of a virtual machine that is stopped and goes on.
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod lab;
+
+use lab::{Lab, assert_same};
+use peerlane_results::Route;
+
+const SIZE: usize = 24 << 20;
+
+#[test]
+fn a_copy_between_devices_that_a_signal_stopped_goes_on_and_no_other_does() {
+    let Some(mut lab) = Lab::open("throttled") else { return };
+    let source = lab.fill("a", SIZE);
+    lab.fill("b", SIZE);
+    // A drive of 10 MB/s takes more than two seconds; the signal comes after 4 MiB.
+    lab.run(
+        "stat=/sys/class/block/$(basename $(readlink -f /dev/lab/b))/stat
+         written() { set -- $(cat $stat); echo $7; }
+         start=$(written)
+         copy stopped /dev/lab/a /dev/lab/b --route p2p &
+         until [ $(($(written) - start)) -gt 8192 ]; do :; done
+         killall -INT peerlane
+         wait
+         copy part /dev/lab/a /dev/lab/b --route p2p --resume --length 1M
+         copy other /dev/lab/a /dev/lab/c --route p2p --resume
+         copy anew /dev/lab/a /dev/lab/b --route p2p
+         copy resumed /dev/lab/a /dev/lab/b --route p2p --resume --verify full
+         copy again /dev/lab/a /dev/lab/b --route p2p --resume",
+    );
+    assert_eq!(lab.status("stopped"), 130, "{}", lab.stderr("stopped"));
+    let hint = "copy /dev/lab/a /dev/lab/b --route p2p --json --resume`";
+    assert!(lab.stderr("stopped").contains(hint), "{}", lab.stderr("stopped"));
+    for (name, reason) in [
+        ("part", "the length was 25165824 bytes and is 1048576"),
+        ("other", "there is no journal"),
+        ("anew", "is not finished"),
+        ("again", "there is no journal"),
+    ] {
+        assert_eq!(lab.status(name), 2, "{name}");
+        assert!(lab.stderr(name).contains(reason), "{name}: {}", lab.stderr(name));
+    }
+    let record = lab.record("resumed");
+    let content = record.content;
+    assert_eq!((record.route, record.bytes_by_route.host.0), (Route::P2p, 0));
+    assert_eq!(content.before.0 + content.data.0, SIZE as u64, "{content:?}");
+    assert!(content.before.0 > 1 << 20 && content.data.0 > 1 << 20, "{content:?}");
+    assert_eq!(record.verification.bytes.0, SIZE as u64);
+    assert_same("target", &lab.content("b"), &source);
+    assert_eq!(lab.dma("payload_bytes_guest_memory"), 0, "no payload in host memory");
+}
