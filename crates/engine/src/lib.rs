@@ -10,6 +10,8 @@ mod copy;
 pub mod endpoint;
 pub mod extents;
 pub mod failure;
+#[cfg(any(test, feature = "simulation"))]
+pub mod faults;
 mod guard;
 pub mod journal;
 mod plan;
@@ -26,5 +28,6 @@ mod watch;
 
 pub use clock::{Clock, MonotonicClock};
 pub use copy::{CopyError, CopyOptions, Sparse, Start, Tools, copy};
+pub use guard::signature;
 pub use plan::{PlanError, plan};
 pub use watch::{Phase, Watch};

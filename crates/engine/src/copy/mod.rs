@@ -10,7 +10,7 @@ mod attempt;
 mod begin;
 mod beside;
 mod carry;
-mod check;
+pub(crate) mod check;
 mod cost;
 mod error;
 mod files;

@@ -9,7 +9,7 @@ mod content;
 mod in_use;
 mod overlap;
 mod ranges;
-mod signature;
+pub mod signature;
 mod system;
 
 use peerlane_results::{Asked, Refusal, Warning};
