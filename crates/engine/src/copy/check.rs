@@ -4,7 +4,7 @@ use peerlane_results::{Evidence, MemoryKind, Plan, Verification, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
 use super::attempt::{Ready, error_in_words};
-use super::{CopyError, Tools};
+use super::{CopyError, Tools, scrub};
 use crate::Clock;
 use crate::failure::{Cause, Failure, RequestError, Role, Stuck};
 use crate::prove::{LENGTH_MAX, ProofCause, ProofFailure, ProofSetup, TargetState, prove_route};
@@ -25,7 +25,7 @@ pub(super) enum NotProved {
 pub(super) fn prove(
     ready: &mut Ready,
     seed: u64,
-    clock: &dyn Clock,
+    tools: &mut Tools<'_>,
 ) -> Result<Vec<Evidence>, NotProved> {
     let transfer = ready.transfer;
     if transfer.memory == MemoryKind::Host || transfer.length == 0 {
@@ -51,7 +51,9 @@ pub(super) fn prove(
         seed,
         deadline: transfer.deadline,
     };
-    match prove_route(&mut ready.ring, &setup, clock) {
+    let proved = prove_route(&mut ready.ring, &setup, tools.clock)
+        .map_err(|failure| scrub::after_proof(ready, &setup, failure, tools));
+    match proved {
         Ok(proof) => Ok(proof.evidence),
         Err(failure) if failure.target == TargetState::NotRestored || is_of_an_end(&failure) => {
             Err(NotProved::Ended(Box::new(failure)))

@@ -17,6 +17,7 @@ mod ledger;
 mod options;
 mod pieces;
 mod record;
+mod scrub;
 
 use std::path::Path;
 
@@ -28,7 +29,7 @@ use peerlane_units::{Bytes, Nanos};
 
 pub use error::CopyError;
 pub(crate) use files::is_partial_of;
-pub use options::{CopyOptions, Sparse, Start};
+pub use options::{CopyOptions, Scrub, Sparse, Start};
 
 use crate::endpoint::Live;
 use crate::guard::System;
@@ -52,7 +53,7 @@ pub struct Tools<'a> {
     pub seed: u64,
     /// The longest wait for a single request.
     pub deadline: Nanos,
-    /// Journal and holes.
+    /// Journal, holes, and what becomes of the memory.
     pub options: CopyOptions,
 }
 
@@ -192,6 +193,7 @@ struct Done {
     elapsed: Nanos,
     check: Nanos,
     cpu: peerlane_results::CpuTime,
+    scrubbed: peerlane_results::Scrubbed,
     verification: peerlane_results::Verification,
 }
 
