@@ -207,7 +207,7 @@ impl CopyError {
             Self::Journal(error) => error.hint().map(str::to_owned),
             Self::Stuck { source, .. } => RequestError::from(*source).hint().map(str::to_owned),
             Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                Some("run it as root".to_owned())
+                Some("docs/privileges.md says what each command needs; root has it".to_owned())
             }
             Self::File { .. } => None,
             Self::Ring(error) => error.hint().map(str::to_owned),
