@@ -23,11 +23,12 @@ pub mod ranges;
 pub mod relay;
 mod request;
 pub mod ring;
+pub mod scrub;
 pub mod verify;
 mod watch;
 
 pub use clock::{Clock, MonotonicClock};
-pub use copy::{CopyError, CopyOptions, Sparse, Start, Tools, copy};
+pub use copy::{CopyError, CopyOptions, Scrub, Sparse, Start, Tools, copy};
 pub use guard::signature;
 pub use plan::{PlanError, plan};
 pub use watch::{Phase, Watch};

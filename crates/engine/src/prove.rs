@@ -71,10 +71,11 @@ pub struct Proof {
 /// A step of a proof, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
+    /// The target is read into the memory; nothing is written. It comes first, since what clears the
+    /// memory afterwards comes from the target.
+    ProbeTarget,
     /// The source is read into the memory; nothing is written.
     ProbeSource,
-    /// The target is read into the memory; nothing is written.
-    ProbeTarget,
     /// The target's bytes are kept in host memory.
     KeepTarget,
     /// A pattern is written to the target by host memory.
@@ -178,7 +179,7 @@ pub fn prove_route<R: Ring>(
     setup: &ProofSetup,
     clock: &dyn Clock,
 ) -> Result<Proof, ProofFailure> {
-    let mut prover = Prover { ring, setup, clock, step: Step::ProbeSource, host_bytes: 0 };
+    let mut prover = Prover { ring, setup, clock, step: Step::ProbeTarget, host_bytes: 0 };
     let outcome = match prover.check() {
         Ok(()) => prover.run(),
         Err(cause) => Err(cause),
@@ -257,8 +258,8 @@ impl<R: Ring> Prover<'_, R> {
         use Action::{Read, Write};
         use Place::{Host, Memory};
         let seed = self.setup.seed;
-        self.carry(Step::ProbeSource, Role::Source, Read, Memory)?;
         self.carry(Step::ProbeTarget, Role::Target, Read, Memory)?;
+        self.carry(Step::ProbeSource, Role::Source, Read, Memory)?;
         self.carry(Step::KeepTarget, Role::Target, Read, Host(KEPT))?;
 
         Random::new(seed).fill(self.host(WORK)?);

@@ -28,6 +28,11 @@ pub trait Watch {
         let _ = text;
     }
 
+    /// Called with something that a person should know although the copy goes on as it was.
+    fn caution(&mut self, text: &str) {
+        let _ = text;
+    }
+
     /// Asked between completions; true drains what is in flight and ends the copy as interrupted.
     fn stop_requested(&self) -> bool {
         false

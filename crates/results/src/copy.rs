@@ -49,6 +49,8 @@ pub struct CopyRecord {
     pub cpu: CpuTime,
     /// Host-memory traffic.
     pub host_memory: HostMemoryTraffic,
+    /// What became of the memory when the copy was done with it.
+    pub scrubbed: Scrubbed,
     /// Check of the content at the target.
     pub verification: Verification,
     /// What the route rests on.
@@ -144,6 +146,15 @@ pub struct HostMemoryTraffic {
     /// Bytes counted; `None` without a counter.
     pub bytes: Option<Bytes>,
     /// Which counter, or why there is none.
+    pub reason: String,
+}
+
+/// What became of the memory when the copy was done with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scrubbed {
+    /// Device memory that was overwritten with zeroes by DMA.
+    pub bytes: Bytes,
+    /// How, or why it was not.
     pub reason: String,
 }
 

@@ -10,7 +10,7 @@ mod warning;
 
 pub use copy::{
     BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, HostMemoryTraffic, Latency,
-    Machine, Percentiles, Verification,
+    Machine, Percentiles, Scrubbed, Verification,
 };
 pub use plan::{
     Asked, Candidate, EndpointFacts, EndpointKind, Limit, MemoryFacts, MemoryKind, PLAN_SCHEMA,

@@ -49,6 +49,11 @@ pub enum Warning {
         /// Why.
         reason: String,
     },
+    /// Device memory went back with payload in it: its next user can read that.
+    NotScrubbed {
+        /// Why.
+        reason: String,
+    },
     /// A source that is in use may change while it is copied.
     SourceInUse {
         /// Where it is mounted, or who holds it.
@@ -69,6 +74,9 @@ impl Warning {
             Self::PageCache { .. } => "use a file system with direct I/O, such as ext4 or XFS",
             Self::NotResumable { .. } => "name the drive by one with a serial, or copy in parts",
             Self::JournalNotSaved { .. } => "keep the journal elsewhere with `--journal FILE`",
+            Self::NotScrubbed { .. } => {
+                "another copy through the same memory clears it, or reset the drive that lends it"
+            }
             Self::SourceInUse { .. } => "unmount it or copy from a snapshot",
         }
     }
@@ -95,6 +103,9 @@ impl fmt::Display for Warning {
             }
             Self::JournalNotSaved { reason } => {
                 write!(f, "the journal was not saved at times: {reason}")
+            }
+            Self::NotScrubbed { reason } => {
+                write!(f, "device memory was not cleared after the copy: {reason}")
             }
             Self::SourceInUse { by } => write!(f, "the source is in use by {by}"),
         }

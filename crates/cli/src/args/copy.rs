@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use peerlane_engine::Sparse;
+use peerlane_engine::{Scrub, Sparse};
 
 use super::TransferArgs;
 
@@ -35,6 +35,10 @@ pub(crate) struct CopyArgs {
     /// something, never moves them like data
     #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
     sparse: SparseArg,
+    /// Device memory that was used: auto overwrites it by DMA before the next user can have it, never
+    /// leaves payload in it
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
+    scrub: ScrubArg,
     /// Seconds to wait for a device before a request counts as stuck and the copy ends
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
@@ -48,10 +52,24 @@ impl CopyArgs {
             SparseArg::Never => Sparse::Never,
         }
     }
+
+    /// What becomes of device memory.
+    pub(crate) fn scrub(&self) -> Scrub {
+        match self.scrub {
+            ScrubArg::Auto => Scrub::Auto,
+            ScrubArg::Never => Scrub::Never,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum SparseArg {
+    Auto,
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ScrubArg {
     Auto,
     Never,
 }

@@ -25,6 +25,9 @@ pub(crate) enum LabCommand {
     Demo(DemoArgs),
     /// List the machine descriptions that can be booted
     Machines(MachinesArgs),
+    /// Write what is left in the memory that a drive lends to a drive
+    #[command(hide = true)]
+    Leftovers(LeftoversArgs),
 }
 
 /// Which machine to boot, and on what.
@@ -94,6 +97,17 @@ pub(crate) struct MachinesArgs {
     /// List this directory in place of ./machines and the built-in descriptions
     #[arg(long, value_name = "DIR")]
     pub(crate) machines_dir: Option<PathBuf>,
+}
+
+/// Arguments of `peerlane lab leftovers`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LeftoversArgs {
+    /// PCI address of the drive that lends the memory
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: String,
+    /// Drive whose content is overwritten with what is in the memory
+    #[arg(value_name = "DRIVE")]
+    pub(crate) drive: PathBuf,
 }
 
 /// `NAME=IMAGE`.

@@ -15,7 +15,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use copy::CopyArgs;
 pub(crate) use lab::{
-    DemoArgs, DriveArg, LabArgs, LabCommand, MachineArgs, MachinesArgs, RunArgs, ShellArgs,
+    DemoArgs, DriveArg, LabArgs, LabCommand, LeftoversArgs, MachineArgs, MachinesArgs, RunArgs,
+    ShellArgs,
 };
 pub(crate) use machine::FabricArgs;
 pub(crate) use plan::PlanArgs;

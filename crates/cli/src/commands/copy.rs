@@ -63,6 +63,7 @@ fn options(args: &CopyArgs) -> CopyOptions {
             home: std::env::var_os("HOME"),
         },
         sparse: args.sparse(),
+        scrub: args.scrub(),
         ..CopyOptions::default()
     }
 }
@@ -118,6 +119,13 @@ impl Watch for Reporter {
         progress.aside(|| self.printer.warning(text));
         // A notice is a fall-back, and there is only one route to fall back to.
         progress.set_route(Route::Host);
+    }
+
+    fn caution(&mut self, text: &str) {
+        match &mut self.progress {
+            Some(progress) => progress.aside(|| self.printer.warning(text)),
+            None => self.printer.warning(text),
+        }
     }
 
     fn stop_requested(&self) -> bool {

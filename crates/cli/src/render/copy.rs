@@ -32,6 +32,11 @@ pub(crate) fn copy(record: &CopyRecord) -> String {
         let label = if index == 0 { "evidence" } else { "" };
         sheet.row(label, format_args!("{}: {}", evidence.looked_at, evidence.showed));
     }
+    let scrubbed = &record.scrubbed;
+    sheet.row(
+        "cleared",
+        format_args!("{} bytes of device memory: {}", scrubbed.bytes.0, scrubbed.reason),
+    );
     sheet.row("verified", verified(&record.verification));
     sheet.warnings(&record.warnings);
     sheet.line(short(record));

@@ -29,7 +29,7 @@ impl Lab {
             .map(|_| ())
             .and_then(|()| peerlane_lab::find_kernel(None).map(|_| ()));
         if let Err(reason) = missing {
-            skip(&reason.to_string());
+            skip("lab", &reason.to_string());
             return None;
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -54,6 +54,23 @@ impl Lab {
 
     /// Boots and runs the script.
     pub(crate) fn run(&self, script: &str) {
+        let Output { status, stdout, stderr } = self.boot(script);
+        assert!(
+            status.success(),
+            "{status}\n{}{}",
+            String::from_utf8_lossy(&stdout),
+            String::from_utf8_lossy(&stderr)
+        );
+    }
+
+    /// Boots and runs a script that takes the machine away before its end; nothing of `$OUT` comes back.
+    pub(crate) fn run_until_cut(&self, script: &str) {
+        let Output { status, stderr, .. } = self.boot(script);
+        let said = String::from_utf8_lossy(&stderr);
+        assert!(said.contains("without running the command to its end"), "{status}\n{said}");
+    }
+
+    fn boot(&self, script: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
         let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
         command.args(["lab", "run", "--timeout", "240", "--machine"]);
@@ -63,13 +80,7 @@ impl Lab {
         }
         command.arg("--dma").arg(self.path("dma.json")).arg("--out").arg(self.path("out"));
         command.args(["--", "sh", "-c", &format!("{PRELUDE}\n{script}\nexit 0")]);
-        let Output { status, stdout, stderr } = command.output().expect("the program starts");
-        assert!(
-            status.success(),
-            "{status}\n{}{}",
-            String::from_utf8_lossy(&stdout),
-            String::from_utf8_lossy(&stderr)
-        );
+        command.output().expect("the program starts")
     }
 
     /// What the drive holds now.
@@ -113,7 +124,8 @@ impl Lab {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    fn image(&self, drive: &str) -> PathBuf {
+    /// The file that holds what the drive holds.
+    pub(crate) fn image(&self, drive: &str) -> PathBuf {
         self.path(&format!("{drive}.img"))
     }
 
@@ -122,10 +134,10 @@ impl Lab {
     }
 }
 
-/// Notes that the running test cannot run here; a failure where `PEERLANE_REQUIRE` names the lab.
-fn skip(reason: &str) {
+/// Notes that the running test cannot run here; a failure where `PEERLANE_REQUIRE` names what it needs.
+pub(crate) fn skip(thing: &str, reason: &str) {
     let required = std::env::var("PEERLANE_REQUIRE").unwrap_or_default();
-    assert!(!required.split(',').any(|word| word.trim() == "lab"), "required: {reason}");
+    assert!(!required.split(',').any(|word| word.trim() == thing), "required: {reason}");
     let thread = std::thread::current();
     let line = format!("{}: {}\n", thread.name().unwrap_or("a test"), reason.replace('\n', " "));
     std::io::stderr().write_all(line.as_bytes()).expect("standard error");

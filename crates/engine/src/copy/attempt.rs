@@ -78,7 +78,7 @@ impl Attempt<'_> {
         };
         evidence.extend(self.pool());
         let mut ready = self.attach(region, shape, tools.deadline)?;
-        match check::prove(&mut ready, tools.seed.wrapping_add(self.number), tools.clock) {
+        match check::prove(&mut ready, tools.seed.wrapping_add(self.number), tools) {
             Ok(found) => evidence.extend(found),
             Err(NotProved::Rejected { reason, hint }) => {
                 return Ok(Err(self.rejection(reason, hint)));

@@ -23,11 +23,15 @@ impl Job<'_, '_> {
         let before = self.counters();
         self.tools.watch.phase(Phase::Move);
         let (start, cpu) = (self.tools.clock.now(), cost::CpuMark::now());
-        let (moved, tail, done_before) = self.move_payload(ready, route)?;
+        let moved = self.move_payload(ready, route);
         let end = self.tools.clock.now();
         let cpu = cost::CpuMark::now().since(cpu);
         let after = self.counters();
         self.tools.watch.phase(Phase::Check);
+        // Also after a failure; the reason for that counts for more than a second one.
+        let scrubbed = self.scrub(ready);
+        let (moved, tail, done_before) = moved?;
+        let scrubbed = scrubbed.map_err(|error| self.name_the_stuck(error, route))?;
         let verification = check::verify(ready, self.plan, self.tools)
             .map_err(|error| self.name_the_stuck(error, route))?;
         for (before, after) in before.into_iter().zip(after) {
@@ -37,7 +41,7 @@ impl Job<'_, '_> {
         }
         let check = self.tools.clock.now().since(end);
         let (elapsed, before) = (end.since(start), Bytes(done_before));
-        Ok(Done { moved, tail, before, elapsed, check, cpu, verification })
+        Ok(Done { moved, tail, before, elapsed, check, cpu, scrubbed, verification })
     }
 
     fn counters(&self) -> [Option<cost::BlockCounter>; 2] {

@@ -4,10 +4,12 @@ use peerlane_results::{Evidence, MemoryKind, Plan, Tail, Verification, VerifyMod
 use peerlane_units::{Bytes, Nanos};
 
 use super::attempt::{Ready, error_in_words};
-use super::{CopyError, Tools};
+use super::{CopyError, Tools, scrub};
 use crate::Clock;
 use crate::failure::{Cause, Failure, RequestError, Role, Stuck};
-use crate::prove::{LENGTH_MAX, ProofCause, ProofFailure, ProofSetup, TargetState, prove_route};
+use crate::prove::{
+    LENGTH_MAX, Proof, ProofCause, ProofFailure, ProofSetup, TargetState, prove_route,
+};
 use crate::relay::Transfer;
 use crate::request::LONGEST_SLEEP;
 use crate::ring::{Action, Operation, RegionId, Ring};
@@ -23,16 +25,20 @@ pub(crate) enum NotProved {
 }
 
 /// Proves that data arrive by this route. Host memory needs no proof: verification is the same way.
+/// What a failed proof left in the memory is cleared.
 pub(super) fn prove(
     ready: &mut Ready,
     seed: u64,
-    clock: &dyn Clock,
+    tools: &mut Tools<'_>,
 ) -> Result<Vec<Evidence>, NotProved> {
-    let Ready { ring, transfer, host, .. } = ready;
-    prove_on(ring, transfer, *host, seed, clock)
+    let Some(setup) = setup(&ready.transfer, ready.host, seed)? else { return Ok(Vec::new()) };
+    let proved = prove_route(&mut ready.ring, &setup, tools.clock)
+        .map_err(|failure| scrub::after_proof(ready, &setup, failure, tools));
+    judge(proved)
 }
 
-/// The same on any ring.
+/// The same on any ring, without clearing the memory.
+#[cfg(any(test, feature = "simulation"))]
 pub(crate) fn prove_on<R: Ring>(
     ring: &mut R,
     transfer: &Transfer,
@@ -40,8 +46,16 @@ pub(crate) fn prove_on<R: Ring>(
     seed: u64,
     clock: &dyn Clock,
 ) -> Result<Vec<Evidence>, NotProved> {
+    match setup(transfer, host, seed)? {
+        Some(setup) => judge(prove_route(ring, &setup, clock)),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// What the proof works on; `None` where there is nothing to prove.
+fn setup(transfer: &Transfer, host: RegionId, seed: u64) -> Result<Option<ProofSetup>, NotProved> {
     if transfer.memory == MemoryKind::Host || transfer.length == 0 {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     // Powers of two, so the larger is a multiple of both.
     let block = transfer.source_block.max(transfer.target_block);
@@ -60,7 +74,7 @@ pub(crate) fn prove_on<R: Ring>(
         return Err(NotProved::Rejected { reason, hint: None });
     }
     let length = whole.min(most / block * block);
-    let setup = ProofSetup {
+    Ok(Some(ProofSetup {
         source: transfer.source,
         target: transfer.target,
         memory: transfer.region,
@@ -75,8 +89,11 @@ pub(crate) fn prove_on<R: Ring>(
         target_block: transfer.target_block,
         seed,
         deadline: transfer.deadline,
-    };
-    match prove_route(ring, &setup, clock) {
+    }))
+}
+
+fn judge(proved: Result<Proof, ProofFailure>) -> Result<Vec<Evidence>, NotProved> {
+    match proved {
         Ok(proof) => Ok(proof.evidence),
         Err(failure) if failure.target == TargetState::NotRestored || is_of_an_end(&failure) => {
             Err(NotProved::Ended(Box::new(failure)))

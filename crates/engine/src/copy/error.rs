@@ -13,6 +13,7 @@ use crate::plan::PlanError;
 use crate::prove::{ProofCause, ProofFailure, TargetState};
 use crate::relay::RelayError;
 use crate::ring::UringError;
+use crate::scrub::{ScrubCause, ScrubFailure};
 use crate::verify::VerifyError;
 
 /// Why a copy did not come to its end.
@@ -146,6 +147,14 @@ pub enum CopyError {
         /// Why, and what became of the target's first block.
         source: Box<ProofFailure>,
     },
+    /// Blocks of the target that were borrowed to clear device memory may hold zeroes.
+    #[error("cannot put back what {path} held while device memory was cleared")]
+    Scrub {
+        /// The target.
+        path: PathBuf,
+        /// Why.
+        source: ScrubFailure,
+    },
     /// Verification came to no answer.
     #[error("cannot check the content of {path}")]
     Check {
@@ -198,7 +207,7 @@ impl CopyError {
             Self::Journal(error) => error.hint().map(str::to_owned),
             Self::Stuck { source, .. } => RequestError::from(*source).hint().map(str::to_owned),
             Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                Some("run it as root".to_owned())
+                Some("docs/privileges.md says what each command needs; root has it".to_owned())
             }
             Self::File { .. } => None,
             Self::Ring(error) => error.hint().map(str::to_owned),
@@ -216,7 +225,10 @@ impl CopyError {
             Self::Check { source: VerifyError::Request(error), .. } => {
                 error.hint().map(str::to_owned)
             }
-            Self::Move { .. } | Self::Check { .. } => None,
+            Self::Scrub {
+                source: ScrubFailure { cause: ScrubCause::Request(error), .. }, ..
+            } => error.hint().map(str::to_owned),
+            Self::Move { .. } | Self::Check { .. } | Self::Scrub { .. } => None,
         }
     }
 }

@@ -18,6 +18,7 @@ mod ledger;
 mod options;
 mod pieces;
 mod record;
+mod scrub;
 
 use std::path::Path;
 
@@ -29,7 +30,7 @@ use peerlane_units::{Bytes, Nanos};
 
 pub(crate) use beside::is_partial_of;
 pub use error::CopyError;
-pub use options::{CopyOptions, Sparse, Start};
+pub use options::{CopyOptions, Scrub, Sparse, Start};
 
 use crate::endpoint::Live;
 use crate::guard::System;
@@ -53,7 +54,7 @@ pub struct Tools<'a> {
     pub seed: u64,
     /// The longest wait for a single request.
     pub deadline: Nanos,
-    /// Journal and holes.
+    /// Journal, holes, and what becomes of the memory.
     pub options: CopyOptions,
 }
 
@@ -193,6 +194,7 @@ struct Done {
     elapsed: Nanos,
     check: Nanos,
     cpu: peerlane_results::CpuTime,
+    scrubbed: peerlane_results::Scrubbed,
     verification: peerlane_results::Verification,
 }
 

@@ -1,11 +1,11 @@
-//! What a copy is told about resuming and holes.
+//! What a copy is told about resuming, holes and the memory it used.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::journal::{Cadence, Environment};
 
-/// How a copy goes about its journal and about holes.
+/// How a copy goes about its journal, about holes, and about the memory it used.
 #[derive(Debug, Clone)]
 pub struct CopyOptions {
     /// Whether to begin or to go on.
@@ -18,12 +18,14 @@ pub struct CopyOptions {
     pub cadence: Cadence,
     /// Whether holes of the source are left out.
     pub sparse: Sparse,
+    /// Whether device memory is overwritten when the copy is done with it.
+    pub scrub: Scrub,
     /// Tells the time of day, for the journal: seconds since 1970, UTC.
     pub time_of_day: fn() -> u64,
 }
 
 impl Default for CopyOptions {
-    /// Begins, keeps the journal in the usual place, leaves holes out.
+    /// Begins, keeps the journal in the usual place, leaves holes out, overwrites device memory.
     fn default() -> Self {
         Self {
             start: Start::Anew,
@@ -31,6 +33,7 @@ impl Default for CopyOptions {
             environment: Environment::default(),
             cadence: Cadence::default(),
             sparse: Sparse::Auto,
+            scrub: Scrub::Auto,
             time_of_day,
         }
     }
@@ -58,5 +61,15 @@ pub enum Sparse {
     #[default]
     Auto,
     /// They are read and written like data.
+    Never,
+}
+
+/// What becomes of device memory when a copy is done with it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scrub {
+    /// It is overwritten by DMA before it goes back, as [`crate::scrub`] does it.
+    #[default]
+    Auto,
+    /// It goes back with payload in it.
     Never,
 }

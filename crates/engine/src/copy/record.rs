@@ -72,6 +72,7 @@ pub(super) fn write(
             bytes: None,
             reason: "memory controller counters are not read".to_owned(),
         },
+        scrubbed: done.scrubbed,
         verification: done.verification,
         evidence,
         warnings,

@@ -7,10 +7,24 @@ use std::path::Path;
 use peerlane_fabric::BlockDevice;
 use peerlane_results::Refusal;
 use rustix::fs::Access;
+use rustix::io::Errno;
 
 use super::signature::{self, Ends, HEAD_BYTES, TAIL_BYTES};
 use super::{refuse, refuse_unless_forced};
 use crate::endpoint::{Endpoint, Live, Node};
+
+/// Refuses a source that may not be read.
+pub(super) fn check_source(source: &Endpoint) -> Option<Refusal> {
+    let live = source.live.as_ref()?;
+    let errno = match rustix::fs::access(&live.path, Access::READ_OK) {
+        Err(errno @ (Errno::ACCESS | Errno::PERM)) => errno,
+        _ => return None,
+    };
+    let reason = format!("cannot read {}: {}", source.facts.path, io::Error::from(errno));
+    let hint =
+        format!("get permission to read it: `ls -l {}` shows who has it", live.path.display());
+    Some(refuse(reason, Some(hint)))
+}
 
 /// Refuses a target that is not to be written, and one with content unless forced.
 pub(super) fn check_target(target: &Endpoint) -> Vec<Refusal> {
@@ -43,7 +57,12 @@ fn on_device(target: &Endpoint, live: &Live) -> Vec<Refusal> {
     let access = rustix::fs::access(&live.path, Access::READ_OK | Access::WRITE_OK);
     if let Err(errno) = access {
         let reason = format!("cannot open {path} for writing: {}", io::Error::from(errno));
-        return vec![refuse(reason, Some("run it as root".to_owned()))];
+        let hint = format!(
+            "get permission to read and write it: `ls -l {}` shows who has it, docs/privileges.md how a \
+             group gets it",
+            live.path.display()
+        );
+        return vec![refuse(reason, Some(hint))];
     }
     let size = target.facts.size.0;
     let signatures = match read_ends(&live.path, size) {

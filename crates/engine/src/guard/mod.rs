@@ -42,6 +42,7 @@ pub(crate) fn check(system: &System, wanted: Wanted<'_>) -> Findings {
     let mut refusals = ranges::check(wanted);
     refusals.extend(overlap::check(system, wanted));
     refusals.extend(in_use::check_target(system, wanted.target));
+    refusals.extend(content::check_source(wanted.source));
     refusals.extend(content::check_target(wanted.target));
     if wanted.asked.force {
         refusals.retain(|refusal| !refusal.forceable);

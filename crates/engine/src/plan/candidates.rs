@@ -5,10 +5,13 @@ use std::cmp::Reverse;
 use peerlane_fabric::{Fabric, Function, FunctionId, MapType, reach};
 use peerlane_results::{Asked, Candidate, MemoryFacts, MemoryKind, RouteChoice, Verdict};
 use peerlane_units::Bytes;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
 use super::PlanError;
 use super::shape::Ends;
 use crate::endpoint::{Endpoint, Notation, strip_device_directory};
+use crate::guard::System;
 
 /// The memory that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +69,13 @@ pub(crate) fn memory_function(fabric: &Fabric, memory: &MemoryFacts) -> Option<F
 ///
 /// `slot` is what one request needs. Memory of an end itself is judged like any other: the kernel
 /// counts it as nearest, and rightly, since it saves one crossing of a link.
-pub(super) fn judge(fabric: &Fabric, ends: Ends<'_>, via: &Via, slot: Bytes) -> Vec<Candidate> {
+pub(super) fn judge(
+    system: &System,
+    fabric: &Fabric,
+    ends: Ends<'_>,
+    via: &Via,
+    slot: Bytes,
+) -> Vec<Candidate> {
     let is_asked = |id: FunctionId| match via {
         Via::Any => true,
         Via::Function(only) => *only == id,
@@ -76,6 +85,12 @@ pub(super) fn judge(fabric: &Fabric, ends: Ends<'_>, via: &Via, slot: Bytes) -> 
         .iter()
         .filter(|(id, function)| function.p2pmem.is_some() && is_asked(*id))
         .filter_map(|(id, function)| candidate(fabric, ends, id, function, slot))
+        .map(|mut candidate| {
+            if fabric.is_this_machine() {
+                candidate.refusals.extend(no_permission(system, &candidate.memory));
+            }
+            candidate
+        })
         .collect();
     candidates.sort_by_key(|candidate| {
         (
@@ -85,6 +100,19 @@ pub(super) fn judge(fabric: &Fabric, ends: Ends<'_>, via: &Via, slot: Bytes) -> 
         )
     });
     candidates
+}
+
+/// Why the memory may not be taken by whoever runs this; what else may be wrong with it shows when it
+/// is taken.
+fn no_permission(system: &System, memory: &MemoryFacts) -> Option<String> {
+    let address = memory.address.as_ref()?;
+    let file = format!("sys/bus/pci/devices/{address}/p2pmem/allocate");
+    match access(system.root().join(&file), Access::READ_OK | Access::WRITE_OK) {
+        Err(Errno::ACCESS | Errno::PERM) => Some(format!(
+            "no permission to read and write /{file}: docs/privileges.md shows how a group gets it"
+        )),
+        _ => None,
+    }
 }
 
 fn candidate(

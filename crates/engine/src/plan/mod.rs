@@ -71,7 +71,7 @@ pub(crate) fn prepare(
     let ends = shape::Ends { source: &source, target: &target };
     let tail = shape::tail(ends, length);
     let slot = shape::slot(ends, asked, Route::P2p);
-    let candidates = candidates::judge(fabric, ends, &via, slot);
+    let candidates = candidates::judge(system, fabric, ends, &via, slot);
     let choice = route::choose(
         route::Question { fabric, asked, via: &via, ends, tail, length },
         &candidates,

@@ -2,6 +2,7 @@
 
 mod boot;
 mod demo;
+mod leftovers;
 mod machines;
 mod run;
 mod shell;
@@ -21,5 +22,6 @@ pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Exit, Failure> {
         LabCommand::Shell(args) => shell::run(args, printer),
         LabCommand::Demo(args) => demo::run(args, printer),
         LabCommand::Machines(args) => machines::run(args, printer),
+        LabCommand::Leftovers(args) => leftovers::run(args),
     }
 }

@@ -1,0 +1,71 @@
+//! `peerlane lab leftovers`: what the users before left in the memory that a drive lends.
+//!
+//! A hidden command for tests: it takes all of that memory as its next user would, and has a drive
+//! write it out. What lies there is read by nobody on the way.
+
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use peerlane_engine::ring::{Action, Operation, Ring, Uring};
+use peerlane_memory::p2pmem;
+use peerlane_units::{Bytes, Nanos};
+
+use crate::args::LeftoversArgs;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+
+/// Bytes of one write: below what any drive takes in one request.
+const WRITE: u64 = 64 << 10;
+
+/// Writes all that is free of the memory to the start of a drive.
+///
+/// # Errors
+/// When there is no memory, or the drive does not take it.
+pub(super) fn run(args: &LeftoversArgs) -> Result<Exit, Failure> {
+    let folder = PathBuf::from(format!("/sys/bus/pci/devices/{}/p2pmem", args.address));
+    let shown = std::fs::read_to_string(folder.join("available"));
+    let length: Bytes = shown
+        .map_err(Tried::to(format!("read {}/available", folder.display())))?
+        .trim()
+        .parse()
+        .map_err(Tried::to(format!("read {}/available", folder.display())))?;
+    let region = p2pmem::allocate(&folder, length).map_err(Failure::new)?;
+    let name = args.drive.display();
+    let flags = rustix::fs::OFlags::DIRECT.bits();
+    let flags = i32::try_from(flags).map_err(Failure::new)?;
+    let file = File::options()
+        .write(true)
+        .custom_flags(flags)
+        .open(&args.drive)
+        .map_err(Tried::to(format!("open {name}")))?;
+    let mut ring = Uring::new(16).map_err(Failure::new)?;
+    let region = ring.attach_region(region);
+    let file = ring.attach_file(file).map_err(Tried::to(format!("attach {name}")))?;
+    for offset in (0..length.0).step_by(usize::try_from(WRITE).map_err(Failure::new)?) {
+        let rest = (length.0 - offset).min(WRITE);
+        ring.push(Operation {
+            action: Action::Write,
+            file,
+            file_offset: offset,
+            region,
+            region_offset: offset,
+            length: u32::try_from(rest).map_err(Failure::new)?,
+            linked: false,
+            tag: offset,
+        })
+        .map_err(Failure::new)?;
+        wait(&mut ring).map_err(Tried::to(format!("write {name} at {offset}")))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Waits for the one request that is in flight.
+fn wait(ring: &mut Uring) -> std::io::Result<()> {
+    const DEADLINE: Nanos = Nanos::seconds(60);
+    ring.submit(1, DEADLINE)?;
+    match ring.pop() {
+        Some(completion) => Ok(completion.result.map(drop)?),
+        None => Err(std::io::ErrorKind::TimedOut.into()),
+    }
+}

@@ -1,0 +1,80 @@
+//! What people who are not root are told, and the rule that gives a group what it needs.
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod lab;
+
+use std::fs::{self, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use lab::skip;
+
+const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/60-peerlane.rules");
+
+/// User and group `nobody`, by the number that Linux takes for unknown ones.
+const NOBODY: u32 = 65534;
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+}
+
+/// Plans a copy in a folder as a user who is not root.
+fn plan(folder: &Path, source: &str, target: &str) -> Output {
+    let program = folder.join("peerlane");
+    let mut command = Command::new(&program);
+    command.args(["plan", source, target, "--json"]).current_dir(folder);
+    if rustix::process::getuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command.output().expect("the program starts")
+}
+
+/// Reasons and hints of the refusals in a plan.
+fn refusals(output: &Output) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a plan");
+    plan["refusals"].to_string()
+}
+
+#[test]
+fn what_a_user_may_not_do_is_said_before_the_copy_and_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    set_mode(folder.path(), 0o755);
+    fs::copy(env!("CARGO_BIN_EXE_peerlane"), folder.path().join("peerlane")).expect("a program");
+    for (name, mode) in [("secret", 0o000), ("open", 0o644)] {
+        fs::write(folder.path().join(name), [7; 4096]).expect("a file");
+        set_mode(&folder.path().join(name), mode);
+    }
+    for (name, mode) in [("closed", 0o555), ("free", 0o777)] {
+        fs::create_dir(folder.path().join(name)).expect("a folder");
+        set_mode(&folder.path().join(name), mode);
+    }
+    let source = refusals(&plan(folder.path(), "secret", "free/copy"));
+    assert!(source.contains("cannot read"), "{source}");
+    assert!(source.contains("secret: Permission denied"), "{source}");
+    let target = refusals(&plan(folder.path(), "open", "closed/copy"));
+    assert!(target.contains("cannot make files in"), "{target}");
+    let none = plan(folder.path(), "open", "free/copy");
+    assert_eq!(none.status.code(), Some(0), "{}", String::from_utf8_lossy(&none.stderr));
+}
+
+#[test]
+fn the_udev_rule_is_one_that_udev_reads() {
+    match Command::new("udevadm").args(["verify", "--no-summary", RULES]).output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => skip("udevadm", "no udevadm here"),
+        Err(error) => panic!("{error}"),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            // systemd before 254 has no such command.
+            if said.contains("Unknown command") {
+                skip("udevadm", "this udevadm has no `verify`");
+                return;
+            }
+            assert!(output.status.success(), "{said}");
+        }
+    }
+}

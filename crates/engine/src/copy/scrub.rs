@@ -1,0 +1,154 @@
+//! Clears the device memory that a copy used, whatever became of the copy.
+//!
+//! The first blocks of the copy are borrowed for it; the journal does not claim them meanwhile, and
+//! only a block that was written back, compared and flushed is claimed again.
+
+use peerlane_results::{MemoryKind, Scrubbed, Warning};
+use peerlane_units::Bytes;
+
+use super::attempt::{Ready, error_in_words};
+use super::options::Scrub;
+use super::{CopyError, Job, Tools, check};
+use crate::journal::{JournalError, Recorder};
+use crate::prove::{self, ProofFailure, ProofSetup, TargetState};
+use crate::ranges::RangeSet;
+use crate::scrub::{BORROWED_MAX, ScrubCause, ScrubFailure, ScrubSetup, Step, scrub};
+
+impl Job<'_, '_> {
+    /// Clears the memory, if it is a device's. Memory that could not be cleared is a warning.
+    ///
+    /// # Errors
+    /// When the target is not as it was.
+    pub(super) fn scrub(&mut self, ready: &mut Ready) -> Result<Scrubbed, CopyError> {
+        let not = |reason: &str| Scrubbed { bytes: Bytes::ZERO, reason: reason.to_owned() };
+        if ready.transfer.memory == MemoryKind::Host {
+            return Ok(not("host memory, which the kernel clears"));
+        }
+        if ready.transfer.length == 0 {
+            return Ok(not("nothing was copied"));
+        }
+        if self.tools.options.scrub == Scrub::Never {
+            return Ok(not("`--scrub never`"));
+        }
+        let setup = setup(ready);
+        let done = self.recorder.done().clone();
+        let mut unclaimed = done.clone();
+        unclaimed.subtract(0..setup.length);
+        if let Err(error) = self.claim(&unclaimed) {
+            return Ok(self.not_scrubbed(&error));
+        }
+        let cleared = self.clear_durably(ready, &setup);
+        match &cleared {
+            Err(failure) if !failure.is_restored => {
+                let now = self.tools.clock.now();
+                self.recorder = Recorder::new(self.tools.options.cadence, unclaimed, now);
+            }
+            _ => self.claim(&done)?,
+        }
+        match cleared {
+            Ok(bytes) => Ok(Scrubbed { bytes, reason: how(&setup) }),
+            Err(failure) if failure.is_restored => Ok(self.not_scrubbed(&failure)),
+            Err(source) => {
+                let path = &self.plan.target.path;
+                let words = error_in_words(&source);
+                self.tools.watch.caution(&format!("{path} may hold zeroes at its start: {words}"));
+                Err(CopyError::Scrub { path: path.into(), source })
+            }
+        }
+    }
+
+    /// Clears the memory; what was written back to the target for it is flushed.
+    fn clear_durably(&self, ready: &mut Ready, setup: &ScrubSetup) -> Result<Bytes, ScrubFailure> {
+        let cleared = scrub(&mut ready.ring, setup, self.tools.clock);
+        match &cleared {
+            Err(failure) if !failure.is_restored || failure.step == Step::Keep => return cleared,
+            _ => {}
+        }
+        check::flush(ready, self.tools.clock).map_err(|error| ScrubFailure {
+            step: Step::PutBack,
+            cause: ScrubCause::Request(error),
+            is_restored: false,
+        })?;
+        cleared
+    }
+
+    /// Saves what a journal that is on disk may say, if that is something else.
+    fn claim(&mut self, done: &RangeSet) -> Result<(), JournalError> {
+        match &mut self.keeper {
+            Some(keeper) if keeper.is_on_disk() && keeper.journal().done != *done => {
+                keeper.save(done)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn not_scrubbed(&mut self, error: &dyn std::error::Error) -> Scrubbed {
+        let reason = error_in_words(error);
+        let warning = Warning::NotScrubbed { reason: reason.clone() };
+        self.tools.watch.caution(&warning.to_string());
+        self.warnings.push(warning);
+        Scrubbed { bytes: Bytes::ZERO, reason }
+    }
+}
+
+/// Clears what a proof that failed left in the memory, out of the same block of the target, which no
+/// journal claims then.
+pub(super) fn after_proof(
+    ready: &mut Ready,
+    proof: &ProofSetup,
+    failure: ProofFailure,
+    tools: &mut Tools<'_>,
+) -> ProofFailure {
+    // The first step is the first to put anything there.
+    let is_empty = failure.step == prove::Step::ProbeTarget;
+    if tools.options.scrub == Scrub::Never || is_empty {
+        return failure;
+    }
+    let setup = ScrubSetup {
+        target: proof.target,
+        target_offset: proof.target_offset,
+        length: proof.length,
+        block: proof.target_block,
+        memory: proof.memory,
+        memory_kind: proof.memory_kind,
+        memory_length: proof.length,
+        host: proof.host,
+        deadline: proof.deadline,
+    };
+    match scrub(&mut ready.ring, &setup, tools.clock) {
+        Ok(_) => failure,
+        Err(unclear) => {
+            let reason = error_in_words(&unclear);
+            tools.watch.caution(&Warning::NotScrubbed { reason }.to_string());
+            let target =
+                if unclear.is_restored { failure.target } else { TargetState::NotRestored };
+            ProofFailure { target, ..failure }
+        }
+    }
+}
+
+/// All slots, out of as many blocks as one request may carry.
+fn setup(ready: &Ready) -> ScrubSetup {
+    let transfer = ready.transfer;
+    let block = transfer.target_block;
+    let whole = transfer.length.next_multiple_of(block);
+    let length = whole.min(BORROWED_MAX).min(transfer.request) / block * block;
+    ScrubSetup {
+        target: transfer.target,
+        target_offset: transfer.target_offset,
+        length,
+        block,
+        memory: transfer.region,
+        memory_kind: transfer.memory,
+        memory_length: u64::from(transfer.slots) * transfer.slot_stride / block * block,
+        host: ready.host,
+        deadline: transfer.deadline,
+    }
+}
+
+fn how(setup: &ScrubSetup) -> String {
+    format!(
+        "zeroes read by DMA from the first {} of the target's range, which hold its content again",
+        Bytes(setup.length)
+    )
+}
