@@ -98,7 +98,7 @@ struct Reporter {
 impl Watch for Reporter {
     fn phase(&mut self, phase: Phase) {
         let phase = match phase {
-            Phase::Check => peerlane_lab::Phase::Check,
+            Phase::Check | Phase::Verify => peerlane_lab::Phase::Check,
             Phase::Move => peerlane_lab::Phase::Move,
         };
         if let (true, Err(error)) = (self.marks, peerlane_lab::mark(phase)) {

@@ -27,7 +27,7 @@ impl Job<'_, '_> {
         let end = self.tools.clock.now();
         let cpu = cost::CpuMark::now().since(cpu);
         let after = self.counters();
-        self.tools.watch.phase(Phase::Check);
+        self.tools.watch.phase(Phase::Verify);
         let verification = check::verify(ready, self.plan, self.tools)
             .map_err(|error| self.name_the_stuck(error, route))?;
         for (before, after) in before.into_iter().zip(after) {
@@ -59,6 +59,7 @@ impl Job<'_, '_> {
         })?;
         let pieces = Pieces::new(source, self.layout, self.holes, self.recorder.done());
         let done_before = pieces.done_before;
+        self.tools.watch.progress(Bytes(done_before), Bytes(self.layout.length));
         let mut ledger = Ledger {
             pieces,
             recorder: &mut self.recorder,
