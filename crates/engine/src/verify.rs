@@ -4,6 +4,7 @@
 //! [`verify`] works on a ring that is there already; [`verify_ends`] opens two endpoints by itself.
 //! Memory in use does not grow with the length.
 
+mod ends;
 mod tally;
 
 use peerlane_results::MemoryKind;
@@ -14,6 +15,7 @@ use crate::random::Random;
 use crate::request::{End, Progress, Request, carry_out, carry_until};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::{Clock, Watch};
+pub use ends::{VerifyAsked, VerifyEndsError, verify_ends};
 use tally::Tally;
 
 /// The smallest unit that is read and counted, in bytes, unless a block is larger.

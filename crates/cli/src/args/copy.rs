@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use peerlane_engine::Sparse;
 
-use super::TransferArgs;
+use super::{ProgressArgs, TransferArgs};
 
 /// Arguments of `peerlane copy`.
 #[derive(Debug, Clone, Args)]
@@ -38,6 +38,8 @@ pub(crate) struct CopyArgs {
     /// Seconds to wait for a device before a request counts as stuck and the copy ends
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
 }
 
 impl CopyArgs {

@@ -27,8 +27,9 @@ use peerlane_results::{
 use peerlane_units::{Bytes, Nanos};
 
 pub use error::CopyError;
-pub(crate) use files::is_partial_of;
+pub(crate) use files::{Opened, is_partial_of, open_source};
 pub use options::{CopyOptions, Sparse, Start};
+pub(crate) use record::{machine as machine_of, of_the_machine as warnings_of_machine};
 
 use crate::endpoint::Live;
 use crate::guard::System;
@@ -38,7 +39,7 @@ use crate::relay::Moved;
 use crate::{Clock, Phase, Watch, prove};
 use attempt::{Attempt, Ready, Rejection};
 use begin::Beginning;
-use files::{Opened, Target};
+use files::Target;
 use ledger::Keeper;
 use pieces::{Holes, Layout};
 
@@ -76,7 +77,11 @@ fn copy_on(
     let (Some(source_live), Some(target_live)) = (&now.source.live, &now.target.live) else {
         return Err(not_planned());
     };
-    let source = files::open_source(source_live)?;
+    let source = open_source(source_live).map_err(|source| CopyError::File {
+        action: "open",
+        path: source_live.path.clone(),
+        source,
+    })?;
     let layout = Layout {
         source_offset: plan.asked.offset.0,
         length: shape.length.0,
