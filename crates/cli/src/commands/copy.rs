@@ -60,6 +60,7 @@ fn options(args: &CopyArgs) -> CopyOptions {
             home: std::env::var_os("HOME"),
         },
         sparse: args.sparse(),
+        limit: args.limit,
         ..CopyOptions::default()
     }
 }

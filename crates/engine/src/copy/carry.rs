@@ -13,7 +13,7 @@ use crate::Phase;
 use crate::failure::{RequestError, Role};
 use crate::journal::{Identity, Recorder};
 use crate::ranges::RangeSet;
-use crate::relay::{Moved, RelayError, merge_in_host, relay_work};
+use crate::relay::{Moved, Pace, RelayError, merge_in_host, relay_work};
 use crate::ring::Ring;
 use crate::verify::VerifyError;
 
@@ -64,6 +64,7 @@ impl Job<'_, '_> {
             pieces,
             recorder: &mut self.recorder,
             keeper: self.keeper.as_mut(),
+            pace: self.tools.options.limit.map(Pace::new),
             clock: self.tools.clock,
             unsaved: None,
             flush_failed: false,

@@ -231,7 +231,8 @@ impl Job<'_, '_> {
     /// the journal of a complete copy.
     fn complete(self, settled: record::Settled, done: Done) -> Result<CopyRecord, CopyError> {
         let record =
-            record::write(self.fabric, self.plan, settled, done, self.evidence, self.warnings);
+            record::write(self.fabric, self.plan, settled, done, self.evidence, self.warnings)
+                .limited(self.tools.options.limit);
         self.target.finish(record.bytes)?;
         if let Some(keeper) = self.keeper {
             keeper.end()?;

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use peerlane_units::ByteRate;
+
 use crate::journal::{Cadence, Environment};
 
 /// How a copy goes about its journal and about holes.
@@ -18,6 +20,9 @@ pub struct CopyOptions {
     pub cadence: Cadence,
     /// Whether holes of the source are left out.
     pub sparse: Sparse,
+    /// The most payload that is moved in a second; `None` for as fast as it goes. Proof and verification
+    /// do not count.
+    pub limit: Option<ByteRate>,
     /// Tells the time of day, for the journal: seconds since 1970, UTC.
     pub time_of_day: fn() -> u64,
 }
@@ -31,6 +36,7 @@ impl Default for CopyOptions {
             environment: Environment::default(),
             cadence: Cadence::default(),
             sparse: Sparse::Auto,
+            limit: None,
             time_of_day,
         }
     }
