@@ -5,6 +5,7 @@
 //! requests itself, since its reads and writes are chained.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use peerlane_results::MemoryKind;
 use peerlane_units::Nanos;
@@ -190,10 +191,29 @@ pub(crate) fn carry_out<R: Ring>(
     clock: &dyn Clock,
     deadline: Nanos,
 ) -> Result<(), RequestError> {
+    let all = 0..requests.len();
+    carry_until(ring, requests, all, clock, deadline)
+}
+
+/// Like [`carry_out`], but returns when the `wanted` of the requests are done, and leaves others in
+/// flight. The next call gets the same requests, those that are done replaced or not.
+///
+/// # Errors
+/// As [`carry_out`]: after a failure nothing is in flight.
+pub(crate) fn carry_until<R: Ring>(
+    ring: &mut R,
+    requests: &mut [Request],
+    wanted: Range<usize>,
+    clock: &dyn Clock,
+    deadline: Nanos,
+) -> Result<(), RequestError> {
     let mut failed: Option<RequestError> = None;
+    let others = (0..wanted.start).chain(wanted.end..requests.len());
+    let order: Vec<usize> = wanted.clone().chain(others).collect();
     loop {
         let mut pending = 0;
-        for (index, request) in requests.iter_mut().enumerate() {
+        for &index in &order {
+            let request = &mut requests[index];
             let wants = failed.is_none() && !request.is_done();
             if request.progress.started.is_none() && wants && (pending == 0 || ring.space() > 0) {
                 ring.push(request.operation(index as u64, false))?;
@@ -201,19 +221,24 @@ pub(crate) fn carry_out<R: Ring>(
             }
             pending += usize::from(request.progress.started.is_some());
         }
-        if pending == 0 {
-            return failed.map_or(Ok(()), Err);
-        }
+        let waits = match &failed {
+            None => requests[wanted.clone()].iter().any(|request| !request.is_done()),
+            Some(_) => pending > 0,
+        };
         let now = clock.now();
         let oldest = requests
             .iter()
             .filter_map(|request| Some((now.since(request.progress.started?), request)))
             .max_by_key(|&(age, _)| age);
         let age = oldest.map_or(Nanos(0), |(age, _)| age);
-        if let Some((age, request)) = oldest.filter(|&(age, _)| age >= deadline) {
+        if let Some((age, request)) = oldest.filter(|&(age, _)| waits && age >= deadline) {
             return Err(failed.unwrap_or_else(|| request.stuck(age).into()));
         }
-        ring.submit(1, deadline.since(age).min(LONGEST_SLEEP))?;
+        // What was just pushed is handed over before the caller turns to what is done.
+        ring.submit(u32::from(waits), deadline.since(age).min(LONGEST_SLEEP))?;
+        if !waits {
+            return failed.map_or(Ok(()), Err);
+        }
         while let Some(completion) = ring.pop() {
             if let Err(failure) = settle(requests, completion) {
                 failed.get_or_insert(failure.into());

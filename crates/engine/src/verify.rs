@@ -1,16 +1,22 @@
 //! Compares source and target after a copy, both read by host memory: another way than the copy's.
 //!
 //! All of it, or a sample: first and last page and one at a random place of every stretch between.
+//! [`verify`] works on a ring that is there already; [`verify_ends`] opens two endpoints by itself.
 //! Memory in use does not grow with the length.
 
+mod ends;
+mod tally;
+
 use peerlane_results::MemoryKind;
-use peerlane_units::Nanos;
+use peerlane_units::{Bytes, Nanos};
 
 use crate::failure::{RequestError, Role};
 use crate::random::Random;
-use crate::request::{End, Progress, Request, carry_out};
+use crate::request::{End, Progress, Request, carry_out, carry_until};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::{Clock, Watch};
+pub use ends::{VerifyAsked, VerifyEndsError, verify_ends};
+use tally::Tally;
 
 /// The smallest unit that is read and counted, in bytes, unless a block is larger.
 const PAGE: u64 = 4096;
@@ -45,8 +51,10 @@ pub struct Comparison {
     pub target_block: u64,
     /// How much of it.
     pub coverage: Coverage,
-    /// Host memory: two pages or blocks at least; 32 MiB read at full speed.
-    pub host: RegionId,
+    /// Two regions of host memory: two pages or blocks each at least; 16 MiB each read at full speed.
+    pub hosts: [RegionId; 2],
+    /// Whether digests are made.
+    pub digests: Digests,
     /// The longest wait for a single request.
     pub deadline: Nanos,
 }
@@ -63,6 +71,15 @@ pub enum Coverage {
     Full,
 }
 
+/// Whether digests of both sides are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Digests {
+    /// Only compared.
+    Left,
+    /// Compared and hashed.
+    Made,
+}
+
 /// What a comparison showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
@@ -74,6 +91,10 @@ pub struct Verified {
     pub first: Option<Mismatch>,
     /// A watch asked for the end before all was compared.
     pub interrupted: bool,
+    /// Time in which a CPU compared and hashed; reads were under way meanwhile.
+    pub comparing: Nanos,
+    /// What was compared of source and target, by xxh3 of 64 bits; `None` where none was asked for.
+    pub digests: Option<[u64; 2]>,
 }
 
 /// A difference between source and target.
@@ -106,7 +127,7 @@ pub enum VerifyError {
     Request(#[from] RequestError),
 }
 
-/// Compares source and target.
+/// Compares source and target: while a part of them is compared, the next one is read.
 ///
 /// # Errors
 /// [`VerifyError`]; a difference is no error but a result.
@@ -116,33 +137,47 @@ pub fn verify<R: Ring>(
     clock: &dyn Clock,
     watch: &mut dyn Watch,
 ) -> Result<Verified, VerifyError> {
-    let host = ring.host_bytes(comparison.host).map_or(0, |bytes| bytes.len() as u64);
+    let room = |region| ring.host_bytes(region).map_or(0, |bytes| bytes.len() as u64);
+    let host = comparison.hosts.into_iter().map(room).min().unwrap_or(0);
     let layout = Layout::of(comparison, host).ok_or(VerifyError::Shape { length: host })?;
     let mut stretches = Stretches::of(comparison, &layout);
-    let mut verified = Verified { bytes: 0, mismatches: 0, first: None, interrupted: false };
-    let mut requests = Vec::with_capacity(layout.lanes * 2);
-    loop {
-        requests.clear();
-        for lane in 0..layout.lanes {
-            let Some(stretch) = stretches.next() else { break };
-            requests.extend(pair(comparison, &layout, lane as u64, stretch));
+    let total = Bytes(stretches.bytes());
+    let mut tally = Tally::new(comparison, layout.page);
+    let nothing = Stretch { offset: 0, length: 0 };
+    let mut requests: Vec<Request> = (comparison.hosts.into_iter())
+        .flat_map(|region| (0..layout.lanes as u64).map(move |lane| (region, lane)))
+        .flat_map(|(region, lane)| pair(comparison, &layout, region, lane, nothing))
+        .collect();
+    let half = layout.lanes * 2;
+    watch.progress(Bytes::ZERO, total);
+    stretches.fill(&mut requests[..half], comparison, &layout, comparison.hosts[0]);
+    for turn in 0.. {
+        let current = if turn % 2 == 0 { 0..half } else { half..2 * half };
+        let next = half - current.start..2 * half - current.start;
+        if requests[current.start].need == 0 {
+            break;
         }
-        if requests.is_empty() {
-            return Ok(verified);
+        tally.verified.interrupted = watch.stop_requested();
+        if tally.verified.interrupted {
+            carry_out(ring, &mut requests, clock, comparison.deadline)?;
+            break;
         }
-        if watch.stop_requested() {
-            verified.interrupted = true;
-            return Ok(verified);
+        let region = comparison.hosts[(turn + 1) % 2];
+        stretches.fill(&mut requests[next], comparison, &layout, region);
+        carry_until(ring, &mut requests, current.clone(), clock, comparison.deadline)?;
+        let start = clock.now();
+        let bytes =
+            ring.host_bytes(comparison.hosts[turn % 2]).ok_or(VerifyError::Shape { length: 0 })?;
+        for pair in requests[current].chunks_exact(2) {
+            tally.compare(bytes, pair);
         }
-        carry_out(ring, &mut requests, clock, comparison.deadline)?;
-        let bytes = ring.host_bytes(comparison.host).ok_or(VerifyError::Shape { length: 0 })?;
-        for pair in requests.chunks_exact(2) {
-            compare(bytes, pair, comparison.source_offset, layout.page, &mut verified);
-        }
+        tally.verified.comparing = tally.verified.comparing.after(clock.now().since(start));
+        watch.progress(Bytes(tally.verified.bytes), total);
     }
+    Ok(tally.end())
 }
 
-/// How the host memory is used: lanes of two parts each, for source and target.
+/// How each host region is used: lanes of two parts each, for source and target.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     page: u64,
@@ -199,6 +234,29 @@ impl Stretches {
         };
         Self { length, part, parts, picks, next: 0, random }
     }
+
+    /// Bytes of all picks; the last part, which may be short, is always one of them.
+    fn bytes(&self) -> u64 {
+        let cut = self.parts * self.part - self.length;
+        (self.picks * self.part).saturating_sub(cut)
+    }
+}
+
+impl Stretches {
+    /// Makes the requests of one host region those of the next stretches; behind the last they need
+    /// nothing.
+    fn fill(
+        &mut self,
+        requests: &mut [Request],
+        comparison: &Comparison,
+        layout: &Layout,
+        region: RegionId,
+    ) {
+        for (lane, requests) in (0..).zip(requests.chunks_exact_mut(2)) {
+            let stretch = self.next().unwrap_or(Stretch { offset: 0, length: 0 });
+            requests.copy_from_slice(&pair(comparison, layout, region, lane, stretch));
+        }
+    }
 }
 
 impl Iterator for Stretches {
@@ -225,13 +283,19 @@ impl Iterator for Stretches {
     }
 }
 
-fn pair(comparison: &Comparison, layout: &Layout, lane: u64, stretch: Stretch) -> [Request; 2] {
+fn pair(
+    comparison: &Comparison,
+    layout: &Layout,
+    region: RegionId,
+    lane: u64,
+    stretch: Stretch,
+) -> [Request; 2] {
     let source = Request {
         role: Role::Source,
         action: Action::Read,
         file: comparison.source,
         file_offset: comparison.source_offset + stretch.offset,
-        region: comparison.host,
+        region,
         region_offset: 2 * lane * layout.part,
         memory: MemoryKind::Host,
         need: stretch.length,
@@ -250,47 +314,6 @@ fn pair(comparison: &Comparison, layout: &Layout, lane: u64, stretch: Stretch) -
         ..source
     };
     [source, target]
-}
-
-/// Compares what a pair of requests has read.
-fn compare(bytes: &[u8], pair: &[Request], source_offset: u64, page: u64, verified: &mut Verified) {
-    let [source, target] = pair else { return };
-    let index = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    let part = |request: &Request| {
-        let start = index(request.region_offset);
-        &bytes[start..start + index(request.need)]
-    };
-    let (expected, found) = (part(source), part(target));
-    verified.bytes += source.need;
-    if expected == found {
-        return;
-    }
-    let pages = expected.chunks(index(page)).zip(found.chunks(index(page)));
-    for (number, (expected, found)) in pages.enumerate() {
-        if expected == found {
-            continue;
-        }
-        verified.mismatches += 1;
-        if verified.first.is_none() {
-            let offset = source.file_offset - source_offset + number as u64 * page;
-            verified.first = Mismatch::between(expected, found, offset);
-        }
-    }
-}
-
-impl Mismatch {
-    fn between(expected: &[u8], found: &[u8], offset: u64) -> Option<Self> {
-        let differs = |index: &usize| expected[*index] != found[*index];
-        let first = (0..expected.len()).find(differs)?;
-        let last = (0..expected.len()).rfind(differs)?;
-        let shown = first..expected.len().min(first + 16);
-        Some(Self {
-            offset: offset + first as u64,
-            length: (last - first) as u64 + 1,
-            source_bytes: expected[shown.clone()].to_vec(),
-            target_bytes: found[shown].to_vec(),
-        })
-    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@ use peerlane_units::Bytes;
 /// What the engine is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Proving the route, or verifying content at the target: host memory is used on purpose.
+    /// Planning, or proving the route: host memory is used on purpose.
     Check,
     /// Moving payload.
     Move,
+    /// Verifying content at the target, by host memory on purpose.
+    Verify,
 }
 
 /// Is told what happens, and may ask for an end. Called on the engine's thread; must not block.
@@ -18,7 +20,8 @@ pub trait Watch {
         let _ = phase;
     }
 
-    /// Called when payload has been written; `done` only grows and ends at `total`.
+    /// Called when payload has been written, or compared: `done` is where the phase began when it is told
+    /// first, only grows, and ends at `total`.
     fn progress(&mut self, done: Bytes, total: Bytes) {
         let _ = (done, total);
     }

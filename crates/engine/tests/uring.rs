@@ -12,7 +12,7 @@ use peerlane_engine::failure::{Cause, RequestError, Role};
 use peerlane_engine::prove::{ProofSetup, prove_route};
 use peerlane_engine::relay::{DEADLINE, RelayError, Transfer, merge_in_host, relay};
 use peerlane_engine::ring::{Action, FileId, Operation, PushError, RegionId, Ring, Uring};
-use peerlane_engine::verify::{Comparison, Coverage, verify};
+use peerlane_engine::verify::{Comparison, Coverage, Digests, verify};
 use peerlane_memory::{Region, host};
 use peerlane_results::{MemoryKind, Tail};
 use peerlane_units::{Bytes, Nanos};
@@ -136,6 +136,7 @@ fn a_route_through_host_memory_is_proved_and_its_copy_compared() {
     let test = "a_route_through_host_memory_is_proved_and_its_copy_compared";
     let Some(mut bench) = bench(test, &payload, &before) else { return };
     let host = bench.ring.attach_region(host::allocate(Bytes::mib(1)).unwrap());
+    let second = bench.ring.attach_region(host::allocate(Bytes::mib(1)).unwrap());
     let clock = MonotonicClock::start();
     let Bench { source, target, region, .. } = bench;
     let setup = ProofSetup {
@@ -165,7 +166,8 @@ fn a_route_through_host_memory_is_proved_and_its_copy_compared() {
         source_block: BLOCK,
         target_block: BLOCK,
         coverage: Coverage::Full,
-        host,
+        hosts: [host, second],
+        digests: Digests::Left,
         deadline: DEADLINE,
     };
     let verified = verify(&mut bench.ring, &comparison, &clock, &mut ()).unwrap();

@@ -66,6 +66,15 @@ impl CopyRecord {
     pub fn rate(&self) -> Option<ByteRate> {
         ByteRate::mean(self.content.data, self.elapsed_ns)
     }
+
+    /// The same with the rate that was asked for among its ceilings.
+    #[must_use]
+    pub fn limited(mut self, rate: Option<ByteRate>) -> Self {
+        let object = "the rate asked for (`--limit`)".to_owned();
+        self.limits.extend(rate.map(|rate| Limit { object, bytes_per_second: rate }));
+        self.limits.sort_by_key(|limit| limit.bytes_per_second);
+        self
+    }
 }
 
 /// Where it ran.

@@ -6,6 +6,7 @@
 
 mod copy;
 mod plan;
+mod verify;
 mod warning;
 
 pub use copy::{
@@ -16,4 +17,5 @@ pub use plan::{
     Asked, Candidate, EndpointFacts, EndpointKind, Limit, MemoryFacts, MemoryKind, PLAN_SCHEMA,
     Plan, Refusal, Route, RouteChoice, Shape, Tail, Verdict, VerifyMode,
 };
+pub use verify::{Difference, Digest, VERIFY_SCHEMA, VerifyRecord};
 pub use warning::Warning;

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use peerlane_engine::{Scrub, Sparse};
+use peerlane_units::ByteRate;
 
-use super::TransferArgs;
+use super::{ProgressArgs, TransferArgs, size};
 
 /// Arguments of `peerlane copy`.
 #[derive(Debug, Clone, Args)]
@@ -39,9 +40,15 @@ pub(crate) struct CopyArgs {
     /// leaves payload in it
     #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
     scrub: ScrubArg,
+    /// Move no more than RATE of payload in a second, such as 200M (decimal); proof and verification do
+    /// not count
+    #[arg(long, value_name = "RATE", value_parser = size::rate)]
+    pub(crate) limit: Option<ByteRate>,
     /// Seconds to wait for a device before a request counts as stuck and the copy ends
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
 }
 
 impl CopyArgs {

@@ -6,10 +6,12 @@ mod copy;
 mod lab;
 mod machine;
 mod plan;
+mod progress;
 mod reference;
 mod size;
 mod topo;
 mod transfer;
+mod verify;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
@@ -20,9 +22,11 @@ pub(crate) use lab::{
 };
 pub(crate) use machine::FabricArgs;
 pub(crate) use plan::PlanArgs;
+pub(crate) use progress::ProgressArgs;
 pub(crate) use reference::ReferenceArgs;
 pub(crate) use topo::{TopoArgs, TopoFormat};
 pub(crate) use transfer::TransferArgs;
+pub(crate) use verify::VerifyArgs;
 
 /// Moves data between PCIe devices without host memory, and proves that it did so.
 #[derive(Debug, Parser)]
@@ -81,6 +85,8 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Copy from one drive or file to another, and say by which route the bytes went
     Copy(CopyArgs),
+    /// Compare source and target, both read by host memory, without changing anything
+    Verify(VerifyArgs),
     /// Boot a machine description under QEMU, with a recorder of every DMA
     Lab(LabArgs),
     /// Write the reference pages

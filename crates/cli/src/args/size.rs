@@ -1,6 +1,6 @@
 //! Sizes as flags: what can be refused without looking at a device is refused here.
 
-use peerlane_units::Bytes;
+use peerlane_units::{ByteRate, Bytes};
 
 /// Largest block: a bound on memory, far above what any device takes in one request.
 const BLOCK_MAX: Bytes = Bytes::mib(1024);
@@ -12,6 +12,15 @@ pub(super) fn block(text: &str) -> Result<Bytes, String> {
         Bytes(0) => Err("a block holds at least one byte".to_owned()),
         size if size > BLOCK_MAX => Err(format!("a block holds at most {BLOCK_MAX}")),
         size => Ok(size),
+    }
+}
+
+/// Reads a rate: at least one byte a second.
+pub(super) fn rate(text: &str) -> Result<ByteRate, String> {
+    match text.parse::<ByteRate>() {
+        Ok(ByteRate(0)) => Err("nothing would ever move".to_owned()),
+        Ok(rate) => Ok(rate),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -34,5 +43,7 @@ mod tests {
         assert!(block("0").is_err());
         assert!(block("1025M").is_err());
         assert!(length("0K").is_err());
+        assert_eq!(rate("20M"), Ok(ByteRate(20_000_000)));
+        assert!(rate("0").is_err());
     }
 }

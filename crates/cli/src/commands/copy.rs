@@ -3,29 +3,26 @@
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use peerlane_engine::journal::Environment;
 use peerlane_engine::{CopyError, CopyOptions, MonotonicClock, Phase, Start, Tools, Watch};
 use peerlane_fabric::Fabric;
-use peerlane_results::Route;
-use peerlane_units::{Bytes, Nanos};
+use peerlane_units::Nanos;
 
+use super::reporter::Reporter;
 use super::{plan, resume};
 use crate::args::CopyArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::printer::{Printer, Progress};
-use crate::{render, signals};
+use crate::printer::Printer;
+use crate::render;
 
 /// Copies, or prints the plan with `--dry-run`.
 ///
 /// # Errors
 /// When the copy is refused, is not possible here, fails, or left other bytes at the target.
 pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
-    let mut reporter =
-        Reporter { printer, progress: None, stop: signals::stop_flag()?, marks: true };
+    let mut reporter = Reporter::new(printer)?;
     // Planning reads both ends to see what they carry; that is no payload.
     reporter.phase(Phase::Check);
     let fabric = Fabric::discover(Path::new("/")).map_err(Tried::to("read this machine"))?;
@@ -33,7 +30,9 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     if args.dry_run {
         return plan::show(&plan, printer);
     }
-    reporter.progress = plan.route.map(|route| Progress::new(printer, route));
+    if let Some(route) = plan.route {
+        reporter.show(Some(route), args.progress.readers());
+    }
     let mut tools = Tools {
         clock: &MonotonicClock::start(),
         watch: &mut reporter,
@@ -42,9 +41,7 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
         options: options(args),
     };
     let result = peerlane_engine::copy(&fabric, &plan, &mut tools);
-    if let Some(progress) = &reporter.progress {
-        progress.finish();
-    }
+    reporter.finish();
     let record = result.map_err(failure)?;
     if printer.is_json() {
         printer.object(&record)?;
@@ -64,6 +61,7 @@ fn options(args: &CopyArgs) -> CopyOptions {
         },
         sparse: args.sparse(),
         scrub: args.scrub(),
+        limit: args.limit,
         ..CopyOptions::default()
     }
 }
@@ -84,51 +82,4 @@ fn failure(error: CopyError) -> Failure {
         }
     };
     Failure::new(error).hint(hint).exit(exit)
-}
-
-/// Tells a person and the lab's recorder what the engine does.
-struct Reporter {
-    printer: Printer,
-    /// `None` before there is a route.
-    progress: Option<Progress>,
-    stop: Arc<AtomicBool>,
-    /// Whether marks reach the recorder.
-    marks: bool,
-}
-
-impl Watch for Reporter {
-    fn phase(&mut self, phase: Phase) {
-        let phase = match phase {
-            Phase::Check => peerlane_lab::Phase::Check,
-            Phase::Move => peerlane_lab::Phase::Move,
-        };
-        if let (true, Err(error)) = (self.marks, peerlane_lab::mark(phase)) {
-            self.marks = false;
-            self.printer.warning(&format!("cannot mark phases for the DMA recorder: {error}"));
-        }
-    }
-
-    fn progress(&mut self, done: Bytes, total: Bytes) {
-        if let Some(progress) = &mut self.progress {
-            progress.set(done, total);
-        }
-    }
-
-    fn notice(&mut self, text: &str) {
-        let Some(progress) = &mut self.progress else { return self.printer.warning(text) };
-        progress.aside(|| self.printer.warning(text));
-        // A notice is a fall-back, and there is only one route to fall back to.
-        progress.set_route(Route::Host);
-    }
-
-    fn caution(&mut self, text: &str) {
-        match &mut self.progress {
-            Some(progress) => progress.aside(|| self.printer.warning(text)),
-            None => self.printer.warning(text),
-        }
-    }
-
-    fn stop_requested(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
 }

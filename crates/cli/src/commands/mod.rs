@@ -4,8 +4,10 @@ mod copy;
 mod lab;
 mod plan;
 mod reference;
+mod reporter;
 mod resume;
 mod topo;
+mod verify;
 
 use crate::args::Command;
 use crate::error::Failure;
@@ -21,6 +23,7 @@ pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> 
         Command::Topo(args) => topo::run(args, printer),
         Command::Plan(args) => plan::run(args, printer),
         Command::Copy(args) => copy::run(args, printer),
+        Command::Verify(args) => verify::run(args, printer),
         Command::Lab(args) => lab::run(args, printer),
         Command::Reference(args) => reference::run(args, printer),
     }

@@ -3,6 +3,8 @@
 //! Data goes to standard output, everything else to standard error. A reader that goes away ends
 //! output quietly and never changes the exit status; any other failure to write data is an error.
 
+mod latest;
+mod meter;
 mod progress;
 
 use std::io::{self, Write};
@@ -15,7 +17,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::args::{ColorChoice, GlobalArgs};
 use crate::error::{Failure, Tried};
 
-pub(crate) use progress::Progress;
+pub(crate) use progress::{Progress, ProgressFor};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -100,6 +102,11 @@ impl Printer {
         if !self.quiet {
             self.stderr(&format!("{text}\n"));
         }
+    }
+
+    /// Writes a line that a program reads, also with `-q`.
+    fn line(self, text: &str) {
+        self.stderr(&format!("{text}\n"));
     }
 
     /// Writes a warning, also with `-q`: a fall-back is never silent.

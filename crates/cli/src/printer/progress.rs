@@ -1,67 +1,122 @@
-//! How far a copy is: a bar on a terminal, a line every few seconds in a log, nothing with `-q`.
+//! How far a copy or a comparison is: a bar on a terminal, a line every few seconds in a log, a line of
+//! JSON every half second where that is asked for, nothing with `-q`.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use peerlane_engine::Phase;
 use peerlane_results::Route;
-use peerlane_units::{ByteRate, Bytes};
+use peerlane_units::Bytes;
 
 use super::Printer;
+use super::latest::Latest;
+use super::meter::Meter;
 
 /// Time between two lines in a log.
 const LOG_INTERVAL: Duration = Duration::from_secs(5);
+/// Least time between two lines of JSON.
+const JSON_INTERVAL: Duration = Duration::from_millis(500);
+/// Least time between two changes of the bar.
+const BAR_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How far a copy is, on standard error.
+/// Who progress is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProgressFor {
+    /// A person: a bar or lines of text.
+    People,
+    /// A program: lines of JSON.
+    Programs,
+}
+
+/// How far a copy or a comparison is, on standard error.
 pub(crate) struct Progress {
     form: Form,
+    meter: Meter,
+    /// `None` where nothing is moved.
+    route: Option<Route>,
+    start: Instant,
+    /// When something was shown last.
+    shown: Option<Instant>,
 }
 
 enum Form {
     Nothing,
     Bar(ProgressBar),
-    Lines { printer: Printer, route: Route, start: Instant, last: Instant },
+    Lines(Printer),
+    Json(Latest),
 }
 
 impl Progress {
-    /// Progress of a copy by `route`; shows nothing before the first byte.
-    pub(crate) fn new(printer: Printer, route: Route) -> Self {
-        let form = if printer.is_quiet() {
-            Form::Nothing
-        } else if io::stderr().is_terminal() {
-            Form::Bar(bar(route))
-        } else {
-            let now = Instant::now();
-            Form::Lines { printer, route, start: now, last: now }
+    /// Progress of a copy by `route`, or of a comparison; shows nothing before the first byte.
+    pub(crate) fn new(printer: Printer, route: Option<Route>, readers: ProgressFor) -> Self {
+        let form = match readers {
+            ProgressFor::Programs => {
+                Latest::start(move |line| printer.line(line)).map_or(Form::Nothing, Form::Json)
+            }
+            ProgressFor::People if printer.is_quiet() => Form::Nothing,
+            ProgressFor::People if io::stderr().is_terminal() => Form::Bar(bar()),
+            ProgressFor::People => Form::Lines(printer),
         };
-        Self { form }
+        let start = Instant::now();
+        let shown = matches!(form, Form::Lines(_)).then_some(start);
+        Self { form, meter: Meter::new(Phase::Check), route, start, shown }
     }
 
-    /// Shows that `done` of `total` are at the target.
+    /// Begins another phase: rates are counted anew.
+    pub(crate) fn begin(&mut self, phase: Phase) {
+        self.meter = Meter::new(phase);
+    }
+
+    /// Shows that `done` of `total` are moved or compared.
     pub(crate) fn set(&mut self, done: Bytes, total: Bytes) {
-        match &mut self.form {
+        let interval = match self.form {
+            Form::Nothing => return,
+            Form::Bar(_) => BAR_INTERVAL,
+            Form::Lines(_) => LOG_INTERVAL,
+            Form::Json(_) => JSON_INTERVAL,
+        };
+        self.meter.set(done, total, self.start.elapsed().into());
+        if self.shown.is_none_or(|shown| shown.elapsed() >= interval) {
+            self.shown = Some(Instant::now());
+            self.show();
+        }
+    }
+
+    fn show(&self) {
+        let meter = &self.meter;
+        match &self.form {
             Form::Nothing => {}
             Form::Bar(bar) => {
-                bar.set_length(total.0);
-                bar.set_position(done.0);
+                bar.set_length(meter.total().0);
+                bar.set_prefix(self.what());
+                bar.set_message(meter.speed());
+                bar.set_position(meter.done().0);
             }
-            Form::Lines { printer, route, start, last } => {
-                if last.elapsed() >= LOG_INTERVAL {
-                    *last = Instant::now();
-                    let rate = ByteRate::mean(done, start.elapsed().into()).unwrap_or_default();
-                    printer.note(&format!("{done} of {total} by route {route}, {rate}"));
-                }
+            Form::Lines(printer) => {
+                let (done, total) = (meter.done(), meter.total());
+                printer.note(&format!("{done} of {total} {}, {}", self.what(), meter.speed()));
             }
+            Form::Json(latest) => latest.set(self.json()),
         }
+    }
+
+    /// What is done to the bytes.
+    fn what(&self) -> String {
+        match (self.meter.phase(), self.route) {
+            (Phase::Verify, _) | (_, None) => "compared".to_owned(),
+            (_, Some(route)) => format!("by route {route}"),
+        }
+    }
+
+    fn json(&self) -> String {
+        // Numbers and fixed words always have a form.
+        serde_json::to_string(&self.meter.line(self.route)).unwrap_or_default()
     }
 
     /// Shows another route from now on.
     pub(crate) fn set_route(&mut self, new: Route) {
-        match &mut self.form {
-            Form::Nothing => {}
-            Form::Bar(bar) => bar.set_prefix(new.to_string()),
-            Form::Lines { route, .. } => *route = new,
-        }
+        self.route = Some(new);
     }
 
     /// Writes something else to the terminal without tearing the bar.
@@ -72,21 +127,20 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Takes the bar away, or writes the last line of JSON.
     pub(crate) fn finish(&self) {
-        if let Form::Bar(bar) = &self.form {
-            bar.finish_and_clear();
+        match &self.form {
+            Form::Bar(bar) => bar.finish_and_clear(),
+            Form::Json(latest) => latest.close(self.json()),
+            Form::Nothing | Form::Lines(_) => {}
         }
     }
 }
 
-fn bar(route: Route) -> ProgressBar {
-    let template = "{prefix:>5} [{bar:30}] {binary_bytes} of {binary_total_bytes}, \
-                    {decimal_bytes_per_sec}, {eta} left";
+fn bar() -> ProgressBar {
+    let template = "[{bar:30}] {binary_bytes} of {binary_total_bytes} {prefix}, {msg}";
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("=> ");
-    ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
-        .with_style(style)
-        .with_prefix(route.to_string())
+    ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
 }

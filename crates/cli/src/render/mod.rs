@@ -3,6 +3,7 @@
 mod copy;
 mod plan;
 mod topo;
+mod verify;
 
 use std::fmt::Write as _;
 
@@ -11,13 +12,14 @@ use peerlane_results::{EndpointFacts, EndpointKind, Limit, MemoryFacts, Shape, T
 pub(crate) use copy::copy;
 pub(crate) use plan::plan;
 pub(crate) use topo::topo;
+pub(crate) use verify::verify;
 
 /// Lines of `label  value`, aligned.
 #[derive(Debug, Default)]
 struct Sheet(String);
 
 impl Sheet {
-    /// Width of labels; the longest is `evidence`.
+    /// Width of labels; the longest is `comparing`.
     const LABEL: usize = 9;
 
     /// A line with a label.

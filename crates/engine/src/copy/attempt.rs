@@ -21,7 +21,7 @@ use crate::ring::{RegionId, Ring, Uring};
 const CHECK_ROOM: Bytes = Bytes::mib(1);
 /// Zeroes that one write takes where a target cannot make them itself.
 const ZEROES: Bytes = Bytes::mib(1);
-const CHECK_ROOM_FULL: Bytes = Bytes::mib(32);
+const CHECK_ROOM_FULL: Bytes = Bytes::mib(16);
 
 /// What is to be tried.
 pub(super) struct Attempt<'a> {

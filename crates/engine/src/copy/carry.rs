@@ -13,7 +13,7 @@ use crate::Phase;
 use crate::failure::{RequestError, Role};
 use crate::journal::{Identity, Recorder};
 use crate::ranges::RangeSet;
-use crate::relay::{Moved, RelayError, merge_in_host, relay_work};
+use crate::relay::{Moved, Pace, RelayError, merge_in_host, relay_work};
 use crate::ring::Ring;
 use crate::verify::VerifyError;
 
@@ -32,6 +32,7 @@ impl Job<'_, '_> {
         let scrubbed = self.scrub(ready);
         let (moved, tail, done_before) = moved?;
         let scrubbed = scrubbed.map_err(|error| self.name_the_stuck(error, route))?;
+        self.tools.watch.phase(Phase::Verify);
         let verification = check::verify(ready, self.plan, self.tools)
             .map_err(|error| self.name_the_stuck(error, route))?;
         for (before, after) in before.into_iter().zip(after) {
@@ -63,10 +64,12 @@ impl Job<'_, '_> {
         })?;
         let pieces = Pieces::new(source, self.layout, self.holes, self.recorder.done());
         let done_before = pieces.done_before;
+        self.tools.watch.progress(Bytes(done_before), Bytes(self.layout.length));
         let mut ledger = Ledger {
             pieces,
             recorder: &mut self.recorder,
             keeper: self.keeper.as_mut(),
+            pace: self.tools.options.limit.map(Pace::new),
             clock: self.tools.clock,
             unsaved: None,
             flush_failed: false,

@@ -1,7 +1,8 @@
 //! Proof, flush and verification, by the ring that moves the payload.
 
+use peerlane_memory::host;
 use peerlane_results::{Evidence, MemoryKind, Plan, Tail, Verification, VerifyMode};
-use peerlane_units::{Bytes, Nanos};
+use peerlane_units::Bytes;
 
 use super::attempt::{Ready, error_in_words};
 use super::{CopyError, Tools, scrub};
@@ -13,7 +14,7 @@ use crate::prove::{
 use crate::relay::Transfer;
 use crate::request::LONGEST_SLEEP;
 use crate::ring::{Action, Operation, RegionId, Ring};
-use crate::verify::{self, Comparison, Coverage};
+use crate::verify::{self, Comparison, Coverage, Digests};
 
 /// Why a route is not proved.
 #[derive(Debug)]
@@ -178,6 +179,9 @@ pub(super) fn verify(
         VerifyMode::Full => Coverage::Full,
     };
     let transfer = ready.transfer;
+    // While one part is compared, the next is on its way into the other region.
+    let room = Bytes(ready.ring.region_length(ready.host).unwrap_or(0));
+    let second = ready.ring.attach_region(host::allocate(room)?);
     let comparison = Comparison {
         source: transfer.source,
         target: transfer.target,
@@ -187,8 +191,9 @@ pub(super) fn verify(
         source_block: transfer.source_block,
         target_block: transfer.target_block,
         coverage,
-        host: ready.host,
-        deadline: Nanos(transfer.deadline.0),
+        hosts: [ready.host, second],
+        digests: Digests::Left,
+        deadline: transfer.deadline,
     };
     let path = || plan.target.path.clone().into();
     let verified = verify::verify(&mut ready.ring, &comparison, tools.clock, tools.watch)
@@ -238,7 +243,7 @@ mod tests {
             source_block: 4096,
             target_block: 512,
             tail: Tail::None,
-            deadline: Nanos::seconds(1),
+            deadline: peerlane_units::Nanos::seconds(1),
         };
         let clock = ring.clock();
         let proved = prove_on(&mut ring, &transfer, host, 1, &clock);

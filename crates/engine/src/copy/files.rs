@@ -23,20 +23,16 @@ use crate::extents::Extent;
 
 /// An open file, and whether it goes round the page cache.
 #[derive(Debug)]
-pub(super) struct Opened {
-    pub(super) file: File,
-    pub(super) is_direct: bool,
+pub(crate) struct Opened {
+    pub(crate) file: File,
+    pub(crate) is_direct: bool,
 }
 
 /// Opens the source for reading.
-pub(super) fn open_source(live: &Live) -> Result<Opened, CopyError> {
+pub(crate) fn open_source(live: &Live) -> io::Result<Opened> {
     let mut options = OpenOptions::new();
     options.read(true);
-    open(&options, live, OFlags::empty()).map_err(|source| CopyError::File {
-        action: "open",
-        path: live.path.clone(),
-        source,
-    })
+    open(&options, live, OFlags::empty())
 }
 
 /// The target of a copy.
@@ -63,7 +59,8 @@ impl Target {
 
     /// Opens a target file that was finished before, to look at it.
     pub(super) fn open_finished(live: &Live) -> Result<Self, CopyError> {
-        Ok(Self { opened: open_source(live)?, place: Place::Finished })
+        let failed = |source| CopyError::File { action: "open", path: live.path.clone(), source };
+        Ok(Self { opened: open_source(live).map_err(failed)?, place: Place::Finished })
     }
 
     /// Makes a file beside the target's name; `seed` chooses its name.

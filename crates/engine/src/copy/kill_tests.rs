@@ -232,6 +232,7 @@ impl Case {
             pieces,
             recorder: &mut recorder,
             keeper: Some(&mut keeper),
+            pace: None,
             clock: &clock as &SimClock,
             unsaved: None,
             flush_failed: false,

@@ -11,7 +11,7 @@ use super::pieces::Pieces;
 use crate::Clock;
 use crate::journal::{Journal, JournalError, Recorder, Store};
 use crate::ranges::RangeSet;
-use crate::relay::{FlushOutcome, Piece, Work};
+use crate::relay::{FlushOutcome, Pace, Piece, Work};
 
 /// The journal of a copy, in its place.
 #[derive(Debug)]
@@ -89,6 +89,8 @@ pub(super) struct Ledger<'a> {
     pub(super) pieces: Pieces,
     pub(super) recorder: &'a mut Recorder,
     pub(super) keeper: Option<&'a mut Keeper>,
+    /// Keeps to a rate; `None` for as fast as it goes.
+    pub(super) pace: Option<Pace>,
     pub(super) clock: &'a dyn Clock,
     /// The last failure to save; the copy goes on, and its journal knows less than it could.
     pub(super) unsaved: Option<JournalError>,
@@ -106,6 +108,16 @@ impl Work for Ledger<'_> {
 
     fn wrote(&mut self, range: Range<u64>) {
         self.recorder.wrote(range);
+    }
+
+    fn pause(&self, now: Nanos) -> Nanos {
+        self.pace.as_ref().map_or(Nanos(0), |pace| pace.wait(now))
+    }
+
+    fn begins(&mut self, bytes: u64, now: Nanos) {
+        if let Some(pace) = &mut self.pace {
+            pace.begin(bytes, now);
+        }
     }
 
     fn flush_is_due(&self, now: Nanos) -> bool {

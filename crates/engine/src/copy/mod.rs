@@ -30,7 +30,9 @@ use peerlane_units::{Bytes, Nanos};
 
 pub(crate) use beside::is_partial_of;
 pub use error::CopyError;
+pub(crate) use files::{Opened, open_source};
 pub use options::{CopyOptions, Scrub, Sparse, Start};
+pub(crate) use record::{machine as machine_of, of_the_machine as warnings_of_machine};
 
 use crate::endpoint::Live;
 use crate::guard::System;
@@ -40,7 +42,7 @@ use crate::relay::Moved;
 use crate::{Clock, Phase, Watch, prove};
 use attempt::{Attempt, Ready, Rejection};
 use begin::Beginning;
-use files::{Opened, Target};
+use files::Target;
 use ledger::Keeper;
 use pieces::{Holes, Layout};
 
@@ -78,7 +80,11 @@ fn copy_on(
     let (Some(source_live), Some(target_live)) = (&now.source.live, &now.target.live) else {
         return Err(not_planned());
     };
-    let source = files::open_source(source_live)?;
+    let source = open_source(source_live).map_err(|source| CopyError::File {
+        action: "open",
+        path: source_live.path.clone(),
+        source,
+    })?;
     let layout = Layout {
         source_offset: plan.asked.offset.0,
         length: shape.length.0,
@@ -229,7 +235,8 @@ impl Job<'_, '_> {
     /// the journal of a complete copy.
     fn complete(self, settled: record::Settled, done: Done) -> Result<CopyRecord, CopyError> {
         let record =
-            record::write(self.fabric, self.plan, settled, done, self.evidence, self.warnings);
+            record::write(self.fabric, self.plan, settled, done, self.evidence, self.warnings)
+                .limited(self.tools.options.limit);
         self.target.finish(record.bytes)?;
         if let Some(keeper) = self.keeper {
             keeper.end()?;

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use peerlane_units::ByteRate;
+
 use crate::journal::{Cadence, Environment};
 
 /// How a copy goes about its journal, about holes, and about the memory it used.
@@ -20,6 +22,9 @@ pub struct CopyOptions {
     pub sparse: Sparse,
     /// Whether device memory is overwritten when the copy is done with it.
     pub scrub: Scrub,
+    /// The most payload that is moved in a second; `None` for as fast as it goes. Proof and verification
+    /// do not count.
+    pub limit: Option<ByteRate>,
     /// Tells the time of day, for the journal: seconds since 1970, UTC.
     pub time_of_day: fn() -> u64,
 }
@@ -34,6 +39,7 @@ impl Default for CopyOptions {
             cadence: Cadence::default(),
             sparse: Sparse::Auto,
             scrub: Scrub::Auto,
+            limit: None,
             time_of_day,
         }
     }

@@ -323,6 +323,8 @@ impl Run<'_> {
 
     fn verify(&mut self) -> Result<(), End> {
         let Some(coverage) = self.plan.coverage else { return Ok(()) };
+        let spare = SimRegion { bytes: vec![0; HOST_BYTES], is_device: false };
+        let spare = self.ring.attach_region(spare);
         let transfer = self.transfer;
         let comparison = Comparison {
             source: transfer.source,
@@ -333,7 +335,8 @@ impl Run<'_> {
             source_block: transfer.source_block,
             target_block: transfer.target_block,
             coverage,
-            host: self.host,
+            hosts: [self.host, spare],
+            digests: verify::Digests::Left,
             deadline: transfer.deadline,
         };
         match verify::verify(&mut self.ring, &comparison, &self.clock, &mut ()) {

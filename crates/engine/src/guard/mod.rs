@@ -50,6 +50,11 @@ pub(crate) fn check(system: &System, wanted: Wanted<'_>) -> Findings {
     Findings { refusals, warnings: in_use::check_source(system, wanted.source) }
 }
 
+/// What a reader of an end should know of its use.
+pub(crate) fn warnings_of_use(system: &System, end: &Endpoint) -> Vec<Warning> {
+    in_use::check_source(system, end)
+}
+
 /// A refusal that `--force` does not override.
 fn refuse(reason: String, hint: Option<String>) -> Refusal {
     Refusal { reason, hint, forceable: false }

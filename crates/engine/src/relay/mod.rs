@@ -10,6 +10,7 @@
 //! [`Moved::written`] holds is certain. Memory in use does not grow with the length of the copy.
 
 mod moved;
+mod pace;
 mod shape;
 mod slot;
 mod tail;
@@ -27,6 +28,7 @@ use crate::request::LONGEST_SLEEP;
 use crate::ring::{Action, Completion, FileId, Operation, RegionId, Ring};
 use crate::{Clock, Watch};
 pub use moved::Moved;
+pub use pace::Pace;
 pub use shape::ShapeFault;
 use shape::{Kind, Part};
 use slot::{Slot, Turn};
@@ -165,6 +167,7 @@ pub fn relay_work<R: Ring>(
         slots: (0..transfer.slots).map(Slot::new).collect(),
         idle: (0..transfer.slots as usize).rev().collect(),
         flush: None,
+        pause: Nanos(0),
         moved: Moved::nothing(),
         failed: None,
         checked: clock.now(),
@@ -186,6 +189,8 @@ struct Relay<'a> {
     idle: Vec<usize>,
     /// When the flush that is under way began.
     flush: Option<Nanos>,
+    /// Time until the next part may begin; zero unless that is all that keeps it.
+    pause: Nanos,
     /// Bytes of the copy that are done, those before this relay included.
     accounted: u64,
     moved: Moved,
@@ -249,10 +254,11 @@ impl Relay<'_> {
         }
         self.feed(ring, watch)?;
         self.start_flush(ring)?;
-        if self.idle.len() == self.slots.len() && self.flush.is_none() {
+        let is_paused = self.pause > Nanos(0);
+        if self.idle.len() == self.slots.len() && self.flush.is_none() && !is_paused {
             return Ok(Step::Over);
         }
-        ring.submit(1, sleep)?;
+        ring.submit(1, if is_paused { sleep.min(self.pause) } else { sleep })?;
         let now = self.clock.now();
         while let Some(completion) = ring.pop() {
             self.settle(completion, now, watch);
@@ -270,11 +276,15 @@ impl Relay<'_> {
     fn feed<R: Ring>(&mut self, ring: &mut R, watch: &mut dyn Watch) -> Result<(), RequestError> {
         let (mut reading, most_reading) = (self.reading(), self.most_reading());
         let mut position = 0;
+        self.pause = Nanos(0);
         while position < self.idle.len() && self.failed.is_none() {
             let index = self.idle[position];
             let wants_part = self.slots[index].is_free() && !self.moved.interrupted;
-            if wants_part && reading < most_reading {
+            if wants_part && reading < most_reading && self.may_begin(watch) {
                 if let Some(part) = self.next_part(watch) {
+                    if part.kind != Kind::Zero {
+                        self.work.begins(part.length, self.clock.now());
+                    }
                     let slot = &mut self.slots[index];
                     match (part.kind, self.zeroes) {
                         (Kind::Zero | Kind::WriteZeroes, Some(zeroes)) => {
@@ -299,6 +309,15 @@ impl Relay<'_> {
             self.idle.swap_remove(position);
         }
         Ok(())
+    }
+
+    /// Whether the rate lets a part begin now; if not, and there is one, the relay pauses.
+    fn may_begin(&mut self, watch: &mut dyn Watch) -> bool {
+        let pause = self.work.pause(self.clock.now());
+        if pause > Nanos(0) && self.has_more(watch) {
+            self.pause = pause;
+        }
+        pause == Nanos(0)
     }
 
     /// The next part of the work; a failure to find it is kept, and then there is none.

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use peerlane_units::ByteRate;
 use rustix::io::Errno;
 
 use super::*;
@@ -389,4 +390,65 @@ fn lost_dma_is_not_noticed_by_a_relay() {
     let mut case = case(5, Mood::default());
     case.ring.file(case.transfer.source).unwrap().lost = Lost::Reads;
     assert!(case.run().is_ok(), "which is why a route is proved and content verified");
+}
+
+/// A whole copy at a pace.
+struct Paced(Whole, Pace);
+
+impl Work for Paced {
+    fn next_piece(&mut self) -> Option<std::io::Result<Piece>> {
+        self.0.next_piece()
+    }
+
+    fn pause(&self, now: Nanos) -> Nanos {
+        self.1.wait(now)
+    }
+
+    fn begins(&mut self, bytes: u64, now: Nanos) {
+        self.1.begin(bytes, now);
+    }
+}
+
+#[test]
+fn a_limited_copy_keeps_its_rate_and_arrives_whole() {
+    let mut compared = 0;
+    for seed in 0..300 {
+        let mood = if seed % 4 == 0 { Mood::default() } else { DIFFICULT };
+        let mut case = case(seed, mood);
+        let length = case.transfer.relayed();
+        let rate = ByteRate(1000 << (seed % 8));
+        let clock = case.ring.clock();
+        let start = clock.now();
+        let mut work = Paced(Whole(Some(0..length)), Pace::new(rate));
+        let moved = relay_work(&mut case.ring, &case.transfer, &mut work, None, &clock, &mut ())
+            .unwrap_or_else(|error| panic!("seed {seed}: {error:?}"));
+        assert_eq!(moved.bytes, length, "seed {seed}");
+        case.check_prefix(length, seed);
+        // A burst of 100 ms comes free, and the last part, of any length, is paid for when all is over.
+        let time = |bytes: u64| Nanos(bytes * 1_000_000_000 / rate.0);
+        let least = time(length.saturating_sub(case.transfer.request)).since(Nanos(100_000_000));
+        let most = time(length).after(Nanos(time(length).0 / 100 + 10_000_000));
+        let elapsed = clock.now().since(start);
+        assert!((least..=most).contains(&elapsed), "seed {seed}: {elapsed}, not {least} to {most}");
+        compared += u32::from(least > Nanos::seconds(1));
+    }
+    assert!(compared > 100, "{compared} copies of more than a second");
+}
+
+#[test]
+fn a_limited_copy_stops_when_it_is_asked_to() {
+    struct Stop;
+    impl Watch for Stop {
+        fn stop_requested(&self) -> bool {
+            true
+        }
+    }
+    let mut case = case(3, Mood::default());
+    let clock = case.ring.clock();
+    let mut pace = Pace::new(ByteRate(1));
+    pace.begin(1_000_000, clock.now());
+    let mut work = Paced(Whole(Some(0..case.transfer.relayed())), pace);
+    let moved =
+        relay_work(&mut case.ring, &case.transfer, &mut work, None, &clock, &mut Stop).unwrap();
+    assert!(moved.interrupted && moved.bytes == 0, "{moved:?}");
 }

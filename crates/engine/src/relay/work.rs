@@ -40,6 +40,17 @@ pub trait Work {
         let _ = range;
     }
 
+    /// Time until another part may begin, where there is a limit to the rate; zero when one may now.
+    fn pause(&self, now: Nanos) -> Nanos {
+        let _ = now;
+        Nanos(0)
+    }
+
+    /// Is told when a part that moves `bytes` begins.
+    fn begins(&mut self, bytes: u64, now: Nanos) {
+        let _ = (bytes, now);
+    }
+
     /// Whether the target is to be flushed now.
     fn flush_is_due(&self, now: Nanos) -> bool {
         let _ = now;

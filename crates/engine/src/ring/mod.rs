@@ -140,7 +140,8 @@ pub trait Ring {
     fn push(&mut self, operation: Operation) -> Result<(), PushError>;
 
     /// Hands what is queued to the kernel, and waits for `wait` completions at most `timeout`.
-    /// Returns also when the time has passed or a signal came; neither is an error.
+    /// Returns also when the time has passed or a signal came; neither is an error. With nothing in
+    /// flight that is a sleep of `timeout`.
     ///
     /// # Errors
     /// The system's answer when the ring itself fails.

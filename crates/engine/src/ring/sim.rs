@@ -439,6 +439,9 @@ impl Ring for SimRing {
         self.start_queued();
         let limit = self.clock.0.get().saturating_add(timeout.0);
         while self.end_one(self.clock.0.get()) {}
+        if wait > 0 && self.in_flight == 0 {
+            self.clock.0.set(limit);
+        }
         while self.ready.len() < index(wait.min(self.in_flight)) {
             if self.chance(self.mood.early) {
                 return Ok(());

@@ -284,7 +284,7 @@ impl Ring for Uring {
         if self.broken {
             return Err(Errno::IO.into());
         }
-        let wait = usize::try_from(wait).unwrap_or(usize::MAX).min(self.in_flight.count());
+        let wait = usize::try_from(wait).unwrap_or(usize::MAX).min(self.in_flight.count().max(1));
         let timeout = Timespec::from(Duration::from(timeout));
         let arguments = SubmitArgs::new().timespec(&timeout);
         let entered = self.ring.submitter().submit_with_args(wait, &arguments);

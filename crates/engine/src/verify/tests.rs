@@ -26,7 +26,8 @@ fn bench(length: u64, coverage: Coverage, host: usize, seed: u64) -> Bench {
     let file = |bytes, block| SimFile { bytes, block, ..SimFile::default() };
     let source = ring.attach_file(file(source, 512)).unwrap();
     let target = ring.attach_file(file(target[..target_length].to_vec(), 4096)).unwrap();
-    let host = ring.attach_region(SimRegion { bytes: vec![0; host], is_device: false });
+    let mut host = || ring.attach_region(SimRegion { bytes: vec![0; host], is_device: false });
+    let hosts = [host(), host()];
     let comparison = Comparison {
         source,
         target,
@@ -36,7 +37,8 @@ fn bench(length: u64, coverage: Coverage, host: usize, seed: u64) -> Bench {
         source_block: 512,
         target_block: 4096,
         coverage,
-        host,
+        hosts,
+        digests: Digests::Made,
         deadline: Nanos::seconds(1),
     };
     Bench { ring, comparison }
@@ -162,4 +164,97 @@ fn a_bad_sector_is_no_mismatch_but_an_error() {
 fn too_little_host_memory_is_refused() {
     let mut bench = bench(4096, Coverage::Full, 8191, 1);
     assert!(matches!(bench.run(), Err(VerifyError::Shape { length: 8191 })));
+}
+
+/// A ring that notes what is in flight whenever memory is looked at.
+struct Noting(SimRing, Vec<u32>);
+
+impl Ring for Noting {
+    type File = SimFile;
+    type Region = SimRegion;
+
+    fn attach_file(&mut self, file: SimFile) -> std::io::Result<FileId> {
+        self.0.attach_file(file)
+    }
+
+    fn attach_region(&mut self, region: SimRegion) -> RegionId {
+        self.0.attach_region(region)
+    }
+
+    fn region_length(&self, region: RegionId) -> Option<u64> {
+        self.0.region_length(region)
+    }
+
+    fn space(&self) -> u32 {
+        self.0.space()
+    }
+
+    fn push(&mut self, operation: crate::ring::Operation) -> Result<(), crate::ring::PushError> {
+        self.0.push(operation)
+    }
+
+    fn submit(&mut self, wait: u32, timeout: Nanos) -> std::io::Result<()> {
+        self.0.submit(wait, timeout)
+    }
+
+    fn pop(&mut self) -> Option<crate::ring::Completion> {
+        self.0.pop()
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.0.in_flight()
+    }
+
+    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
+        self.1.push(self.0.in_flight());
+        self.0.host_bytes(region)
+    }
+}
+
+#[test]
+fn the_next_part_is_read_while_one_is_compared() {
+    let Bench { ring, comparison } = bench(1 << 20, Coverage::Full, 1 << 17, 1);
+    let clock = ring.clock();
+    let mut ring = Noting(ring, Vec::new());
+    verify(&mut ring, &comparison, &clock, &mut ()).unwrap();
+    // Twice for the sizes, then once a part.
+    let [first, second, parts @ .., last] = ring.1.as_slice() else { panic!("{:?}", ring.1) };
+    assert_eq!((*first, *second, *last), (0, 0, 0));
+    assert_eq!(parts.len(), 15, "{parts:?}");
+    assert!(parts.iter().all(|in_flight| *in_flight > 0), "{parts:?}");
+}
+
+#[test]
+fn progress_ends_at_all_that_is_compared() {
+    struct Seen(Vec<(u64, u64)>);
+    impl Watch for Seen {
+        fn progress(&mut self, done: Bytes, total: Bytes) {
+            self.0.push((done.0, total.0));
+        }
+    }
+    for coverage in [Coverage::Full, Coverage::Sample { seed: 1 }] {
+        for length in [1, 4096, 200 * 4096, 200 * 4096 + 10] {
+            let mut bench = bench(length, coverage, 65536, 1);
+            let (clock, mut seen) = (bench.ring.clock(), Seen(Vec::new()));
+            let verified = verify(&mut bench.ring, &bench.comparison, &clock, &mut seen).unwrap();
+            assert_eq!(seen.0.first().map(|first| first.0), Some(0));
+            assert_eq!(seen.0.last(), Some(&(verified.bytes, verified.bytes)), "{length}");
+            assert!(seen.0.is_sorted());
+        }
+    }
+}
+
+#[test]
+fn digests_are_equal_as_long_as_the_content_is() {
+    for offset in [None, Some(0), Some(300_000), Some((1 << 19) + 4)] {
+        let mut bench = bench((1 << 19) + 5, Coverage::Full, 65536, 1);
+        let content = noise((1 << 19) + 5, 7);
+        let mut found = content.clone();
+        if let Some(offset) = offset {
+            bench.flip(offset);
+            found[usize::try_from(offset).unwrap()] ^= 0xff;
+        }
+        let hash = twox_hash::XxHash3_64::oneshot;
+        assert_eq!(bench.run().unwrap().digests, Some([hash(&content), hash(&found)]));
+    }
 }

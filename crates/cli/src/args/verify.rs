@@ -1,0 +1,68 @@
+//! `peerlane verify`.
+
+use clap::{Args, ValueEnum};
+use peerlane_engine::verify::{Coverage, VerifyAsked};
+use peerlane_units::{Bytes, Nanos};
+
+use super::{ProgressArgs, size};
+
+/// Arguments of `peerlane verify`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Both sides are read by host memory, whatever route a copy took, and nothing is changed. The exit
+status is 0 when no difference is found, 1 when one is, 2 when it cannot be known. A target that
+ends before its source differs; so does a longer one where whole files are compared.
+
+Examples:
+  peerlane verify /dev/nvme0n1 /dev/nvme1n1
+  peerlane verify /data/set.bin /dev/nvme1n1 --target-offset 1G --json
+  peerlane verify /data/set.bin /backup/set.bin --verify sample")]
+pub(crate) struct VerifyArgs {
+    /// What it should be: a file, a block device, or the PCI address of a drive
+    #[arg(value_name = "SOURCE")]
+    source: String,
+    /// What is compared with it, written in the same way
+    #[arg(value_name = "TARGET")]
+    target: String,
+    /// Where to start in the source
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    offset: Bytes,
+    /// How much to compare; all that follows the offset in the source when not given
+    #[arg(long, value_name = "SIZE", value_parser = size::length)]
+    length: Option<Bytes>,
+    /// Where to start in the target
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    target_offset: Bytes,
+    /// Everything, or a sample with first and last block
+    #[arg(long, value_name = "MODE", value_enum, default_value = "full")]
+    verify: CoverageArg,
+    /// Seconds to wait for a device before a request counts as stuck
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
+}
+
+impl VerifyArgs {
+    /// The same for the engine; `seed` chooses a sample.
+    pub(crate) fn asked(&self, seed: u64) -> VerifyAsked {
+        VerifyAsked {
+            source: self.source.clone(),
+            target: self.target.clone(),
+            offset: self.offset,
+            target_offset: self.target_offset,
+            length: self.length,
+            coverage: match self.verify {
+                CoverageArg::Full => Coverage::Full,
+                CoverageArg::Sample => Coverage::Sample { seed },
+            },
+            deadline: Nanos::seconds(self.timeout),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum CoverageArg {
+    Full,
+    Sample,
+}

@@ -1,0 +1,84 @@
+//! What becomes of what the engine tells while it works.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use peerlane_engine::{Phase, Watch};
+use peerlane_results::Route;
+use peerlane_units::Bytes;
+
+use crate::error::Failure;
+use crate::printer::{Printer, Progress, ProgressFor};
+use crate::signals;
+
+/// Tells a person and the lab's recorder what the engine does.
+pub(super) struct Reporter {
+    printer: Printer,
+    /// `None` before there is a route.
+    progress: Option<Progress>,
+    stop: Arc<AtomicBool>,
+    /// Whether marks reach the recorder.
+    marks: bool,
+}
+
+impl Reporter {
+    /// A reporter that shows no progress yet.
+    ///
+    /// # Errors
+    /// When signals cannot be caught.
+    pub(super) fn new(printer: Printer) -> Result<Self, Failure> {
+        Ok(Self { printer, progress: None, stop: signals::stop_flag()?, marks: true })
+    }
+
+    /// Shows progress from now on; without a route where nothing is moved.
+    pub(super) fn show(&mut self, route: Option<Route>, readers: ProgressFor) {
+        self.progress = Some(Progress::new(self.printer, route, readers));
+    }
+
+    /// Shows no more progress.
+    pub(super) fn finish(&mut self) {
+        if let Some(progress) = self.progress.take() {
+            progress.finish();
+        }
+    }
+}
+
+impl Watch for Reporter {
+    fn phase(&mut self, phase: Phase) {
+        if let Some(progress) = &mut self.progress {
+            progress.begin(phase);
+        }
+        let phase = match phase {
+            Phase::Check | Phase::Verify => peerlane_lab::Phase::Check,
+            Phase::Move => peerlane_lab::Phase::Move,
+        };
+        if let (true, Err(error)) = (self.marks, peerlane_lab::mark(phase)) {
+            self.marks = false;
+            self.printer.warning(&format!("cannot mark phases for the DMA recorder: {error}"));
+        }
+    }
+
+    fn progress(&mut self, done: Bytes, total: Bytes) {
+        if let Some(progress) = &mut self.progress {
+            progress.set(done, total);
+        }
+    }
+
+    fn notice(&mut self, text: &str) {
+        let Some(progress) = &mut self.progress else { return self.printer.warning(text) };
+        progress.aside(|| self.printer.warning(text));
+        // A notice is a fall-back, and there is only one route to fall back to.
+        progress.set_route(Route::Host);
+    }
+
+    fn caution(&mut self, text: &str) {
+        match &mut self.progress {
+            Some(progress) => progress.aside(|| self.printer.warning(text)),
+            None => self.printer.warning(text),
+        }
+    }
+
+    fn stop_requested(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}

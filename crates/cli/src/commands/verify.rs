@@ -1,0 +1,44 @@
+//! `peerlane verify`: compares two ends and prints the record.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::Path;
+
+use peerlane_engine::MonotonicClock;
+use peerlane_engine::verify::{VerifyEndsError, verify_ends};
+use peerlane_fabric::Fabric;
+
+use super::reporter::Reporter;
+use crate::args::VerifyArgs;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::Printer;
+use crate::render;
+
+/// Compares, and says what differs.
+///
+/// # Errors
+/// When an end cannot be read to its end; a difference is an exit status and a record.
+pub(crate) fn run(args: &VerifyArgs, printer: Printer) -> Result<Exit, Failure> {
+    let mut reporter = Reporter::new(printer)?;
+    let fabric = Fabric::discover(Path::new("/")).map_err(Tried::to("read this machine"))?;
+    let asked = args.asked(RandomState::new().build_hasher().finish());
+    reporter.show(None, args.progress.readers());
+    let result = verify_ends(&fabric, &asked, &MonotonicClock::start(), &mut reporter);
+    reporter.finish();
+    let record = result.map_err(failure)?;
+    if printer.is_json() {
+        printer.object(&record)?;
+    } else {
+        printer.data(&render::verify(&record))?;
+    }
+    Ok(if record.is_equal() { Exit::Done } else { Exit::Negative })
+}
+
+fn failure(error: VerifyEndsError) -> Failure {
+    let exit = match error {
+        VerifyEndsError::Interrupted { .. } => Exit::Interrupted,
+        _ => Exit::Failed,
+    };
+    let hint = error.hint();
+    Failure::new(error).hint(hint).exit(exit)
+}

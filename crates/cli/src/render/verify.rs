@@ -1,0 +1,59 @@
+//! The record of a comparison in words.
+
+use peerlane_results::VerifyRecord;
+use peerlane_units::Bytes;
+
+use super::Sheet;
+
+/// What was compared and what differs; the last line is the result in short.
+pub(crate) fn verify(record: &VerifyRecord) -> String {
+    let mut sheet = Sheet::default();
+    sheet.line(format_args!("compared {} with {}", record.source.path, record.target.path));
+    sheet.row("source", super::endpoint(&record.source));
+    sheet.row("target", super::endpoint(&record.target));
+    if record.offset > Bytes::ZERO || record.target_offset > Bytes::ZERO {
+        let (source, target) = (record.offset.0, record.target_offset.0);
+        sheet.row("offsets", format_args!("{source} in the source, {target} in the target"));
+    }
+    let rate = record.rate().map(|rate| format!(", {rate} from each side")).unwrap_or_default();
+    sheet.row("time", format_args!("{}{rate}", record.elapsed_ns));
+    let rate = record.comparing_rate().map(|rate| format!(", {rate}")).unwrap_or_default();
+    sheet
+        .row("comparing", format_args!("{} of it, while reads went on{rate}", record.comparing_ns));
+    let digest = &record.digest;
+    let digests = [("source", &digest.source), ("target", &digest.target)];
+    for (index, (side, value)) in digests.into_iter().enumerate() {
+        let label = if index == 0 { "digests" } else { "" };
+        sheet.row(label, format_args!("{} {value} {side}", digest.algorithm));
+    }
+    for (index, line) in differences(record).iter().enumerate() {
+        sheet.row(if index == 0 { "differs" } else { "" }, line);
+    }
+    sheet.warnings(&record.warnings);
+    sheet.line(short(record));
+    sheet.0
+}
+
+fn differences(record: &VerifyRecord) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(first) = &record.first {
+        lines.push(format!(
+            "{} blocks; first at offset {} of the source, {} of the target, {} bytes",
+            record.mismatches, first.source_offset.0, first.target_offset.0, first.length.0
+        ));
+        lines.push(format!("source {}", first.source_bytes));
+        lines.push(format!("target {}", first.target_bytes));
+    }
+    if record.missing > Bytes::ZERO {
+        lines.push(format!("the target ends {} bytes before the source does", record.missing.0));
+    }
+    if record.surplus > Bytes::ZERO {
+        lines.push(format!("the target goes on for {} bytes behind it", record.surplus.0));
+    }
+    lines
+}
+
+fn short(record: &VerifyRecord) -> String {
+    let answer = if record.is_equal() { "equal" } else { "different" };
+    format!("{answer}, {} of {} bytes compared ({})", record.bytes.0, record.length.0, record.mode)
+}

@@ -1,0 +1,145 @@
+//! Comparing two files, and progress for programs.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use peerlane_results::VerifyRecord;
+
+const LENGTH: usize = (40 << 20) + 123;
+
+/// A folder with a source and an equal target, on the file system of the build.
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let content: Vec<u8> =
+        (0..LENGTH).map(|index| (index / 7 + index / 4096) % 251).map(byte).collect();
+    for name in ["source", "target"] {
+        fs::write(folder.path().join(name), &content).expect("room");
+    }
+    let target = folder.path().join("target");
+    (folder, target)
+}
+
+fn byte(number: usize) -> u8 {
+    u8::try_from(number).expect("a byte")
+}
+
+fn peerlane(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(words)
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("the program starts")
+}
+
+/// The record of a comparison and its exit status.
+fn verify(folder: &Path, more: &[&str]) -> (VerifyRecord, Option<i32>) {
+    let output = peerlane(folder, &[&["verify", "source", "target", "--json"], more].concat());
+    let record = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    (record, output.status.code())
+}
+
+fn write(path: &Path, offset: usize, bytes: &[u8]) {
+    let file = fs::File::options().write(true).open(path).expect("a file");
+    file.write_all_at(bytes, offset as u64).expect("room");
+}
+
+#[test]
+fn equal_files_are_equal_whole_and_by_a_sample() {
+    let (folder, _) = folder();
+    let (record, status) = verify(folder.path(), &[]);
+    assert_eq!((status, record.bytes.0, record.mismatches), (Some(0), LENGTH as u64, 0));
+    assert_eq!(record.schema, "peerlane.verify/1");
+    let content = fs::read(folder.path().join("source")).expect("the source");
+    let digest = format!("{:016x}", twox_hash::XxHash3_64::oneshot(&content));
+    assert_eq!((&record.digest.source, &record.digest.target), (&digest, &digest));
+    let (record, status) = verify(folder.path(), &["--verify", "sample"]);
+    assert_eq!(status, Some(0));
+    assert!(record.bytes.0 < LENGTH as u64 / 10, "{}", record.bytes.0);
+}
+
+#[test]
+fn a_difference_is_named_by_offset_length_and_bytes() {
+    let (folder, target) = folder();
+    let place = (33 << 20) + 1000;
+    let before = fs::read(&target).expect("the target")[place..place + 16].to_vec();
+    write(&target, place, &[!before[0], before[1], !before[2]]);
+    let (record, status) = verify(folder.path(), &[]);
+    assert_eq!((status, record.mismatches), (Some(1), 1));
+    let first = record.first.expect("a difference");
+    assert_eq!((first.source_offset.0, first.length.0), (place as u64, 3));
+    assert_eq!(first.source_bytes[..8], hex(&before[..3]));
+    assert_eq!(first.target_bytes[..8], hex(&[!before[0], before[1], !before[2]]));
+    assert_ne!(record.digest.source, record.digest.target);
+    let output = peerlane(folder.path(), &["verify", "source", "target"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains(&format!("1 blocks; first at offset {place} of the source")), "{said}");
+    assert!(said.contains("different, "), "{said}");
+    let (record, status) = verify(folder.path(), &["--length", "33M"]);
+    assert_eq!((status, record.bytes.0), (Some(0), 33 << 20), "not in the part before");
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_target_of_another_length_or_with_holes_differs_and_is_no_failure() {
+    let (folder, target) = folder();
+    let file = fs::File::options().write(true).open(&target).expect("the target");
+    for (length, missing, surplus) in
+        [(LENGTH - 1, 1, 0), (5000, LENGTH - 5000, 0), (0, LENGTH, 0), (LENGTH + 9, 0, 9_u64)]
+    {
+        fs::copy(folder.path().join("source"), &target).expect("room");
+        file.set_len(length as u64).expect("another length");
+        let (record, status) = verify(folder.path(), &[]);
+        let found = (status, record.missing.0, record.surplus.0, record.mismatches);
+        assert_eq!(found, (Some(1), missing as u64, surplus, 0), "{length}");
+        assert_eq!(record.bytes.0, length.min(LENGTH) as u64);
+    }
+    file.set_len(0).expect("no length");
+    file.set_len(LENGTH as u64).expect("a hole");
+    let (record, status) = verify(folder.path(), &[]);
+    assert_eq!(status, Some(1));
+    assert!(record.mismatches > 10_000, "{}", record.mismatches);
+}
+
+#[test]
+fn what_cannot_be_compared_is_a_failure_that_says_why() {
+    let (folder, _) = folder();
+    let cases: [(&[&str], &str); 5] = [
+        (&["source", "nowhere"], "does not exist"),
+        (&["nowhere", "target"], "does not exist"),
+        (&["source", "."], "is a directory"),
+        (&["source", "target", "--length", "1G"], "use `--length 41943163`"),
+        (&["source", "target", "--offset", "1G"], "from offset 1073741824"),
+    ];
+    for (words, said) in cases {
+        let output = peerlane(folder.path(), &[&["verify"], words].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {error}");
+        assert!(error.contains(said), "{words:?}: {error}");
+    }
+}
+
+#[test]
+fn progress_for_programs_is_a_line_of_json_each_and_the_last_is_the_end() {
+    let (folder, target) = folder();
+    fs::remove_file(&target).expect("the target");
+    let copy = ["copy", "source", "target", "--route", "host", "--verify", "full", "-q"];
+    for (words, route) in [(&copy[..], Some("host")), (&["verify", "source", "target"], None)] {
+        let output = peerlane(folder.path(), &[words, &["--json-progress"]].concat());
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let lines: Vec<serde_json::Value> =
+            said.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+        let last = lines.last().expect("a last line");
+        assert_eq!((&last["done"], &last["total"]), (&LENGTH.into(), &LENGTH.into()), "{said}");
+        assert_eq!((&last["phase"], &last["remaining_s"]), (&"verify".into(), &0.into()));
+        assert_eq!(last["route"], serde_json::json!(route));
+        assert!(last["rate"].is_u64() && last["mean_rate"].is_u64(), "{said}");
+    }
+}
