@@ -87,7 +87,13 @@ pub(crate) fn find(wanted: &Path) -> Result<Description, Failure> {
             return Ok(found);
         }
     }
-    let what = if is_name { "no machine has this name" } else { "there is no such file" };
+    let what = if wanted.exists() {
+        "it is no regular file"
+    } else if is_name {
+        "no machine has this name"
+    } else {
+        "there is no such file"
+    };
     Err(Tried::to(format!("find machine {}", wanted.display()))(what)
         .hint("`peerlane lab machines` lists the names that are known".to_owned()))
 }

@@ -33,8 +33,8 @@ pub enum MachineFileError {
         source: Box<MachineFileError>,
     },
     /// The text is not TOML of this shape; the message shows the line and names the key.
-    #[error("cannot understand machine file: {0}")]
-    Syntax(#[from] toml::de::Error),
+    #[error("cannot understand machine file: {}", .0.to_string().trim_end())]
+    Syntax(toml::de::Error),
     /// The text is well formed and describes no possible machine.
     #[error("cannot use `{key}` of {name} (line {line}): {problem}")]
     Meaning {
@@ -47,6 +47,13 @@ pub enum MachineFileError {
         /// What is wrong with it.
         problem: Problem,
     },
+}
+
+/// The message holds all of it, so that it is no source that would be printed once more.
+impl From<toml::de::Error> for MachineFileError {
+    fn from(error: toml::de::Error) -> Self {
+        Self::Syntax(error)
+    }
 }
 
 /// What is wrong with a value that is well formed.
