@@ -61,7 +61,8 @@ pub fn check_whitespace(files: &[File]) -> Vec<Finding> {
 }
 
 fn is_written_by_us(file: &File) -> bool {
-    !file.is_one_of(&RECORDED) && !file.path.starts_with("fixtures/")
+    let recorded = ["fixtures/", "fuzz/corpus/"];
+    !file.is_one_of(&RECORDED) && !recorded.iter().any(|folder| file.path.starts_with(folder))
 }
 
 /// Finds notes to self and merge markers.

@@ -59,10 +59,38 @@ pub(super) struct Begun {
 impl Beginning<'_> {
     pub(super) fn begin(self) -> Result<Begun, CopyError> {
         let source = self.identity(self.source_live, &self.source.file)?;
+        if let Some(path) = &self.options.journal {
+            self.check_place(path)?;
+        }
         match self.target_live.node {
             Node::Block => self.onto_device(source),
             Node::File { .. } | Node::NewFile => self.onto_file(source),
         }
+    }
+
+    /// Refuses a place for the journal that a person can only have named by mistake.
+    fn check_place(&self, path: &Path) -> Result<(), CopyError> {
+        let refuse = |reason: String, hint: &str| {
+            let hint = Some(hint.to_owned());
+            Err(CopyError::Refused(vec![Refusal { reason, hint, forceable: false }]))
+        };
+        let parent = match path.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => Path::new("/"),
+        };
+        let Ok(parent) = parent.canonicalize() else {
+            let reason = format!("there is no directory for the journal {}", path.display());
+            return refuse(reason, "name a file in a directory that is there");
+        };
+        let named = path.file_name().map(|name| parent.join(name));
+        for (live, what) in [(self.source_live, "source"), (self.target_live, "target")] {
+            if named.as_ref() == Some(&live.path) {
+                let reason = format!("{} is the {what}, not a place for a journal", path.display());
+                return refuse(reason, "name another file with `--journal`");
+            }
+        }
+        Ok(())
     }
 
     fn onto_file(self, source: Identity) -> Result<Begun, CopyError> {

@@ -187,7 +187,12 @@ impl CopyError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotPossible { hint, .. } => hint.clone(),
-            Self::Refused(refusals) => refusals.iter().find_map(|refusal| refusal.hint.clone()),
+            // `--force` is no help where something else stands in the way, too.
+            Self::Refused(refusals) => {
+                let is_final = refusals.iter().any(|refusal| !refusal.forceable);
+                let serious = refusals.iter().filter(|refusal| refusal.forceable != is_final);
+                serious.into_iter().find_map(|refusal| refusal.hint.clone())
+            }
             Self::Plan(error) => error.hint(),
             Self::Differs { .. } => Some(
                 "the route loses data or the source changed: `dmesg | tail` shows bus errors, \

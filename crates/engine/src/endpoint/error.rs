@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use peerlane_units::Bytes;
+
 use super::Notation;
 
 /// Why something cannot be an end of a copy.
@@ -19,6 +21,18 @@ pub enum EndpointError {
     Missing {
         /// The path.
         path: PathBuf,
+    },
+    /// A file whose content the kernel makes while it is read, so that its size says nothing.
+    #[error(
+        "the kernel makes {path} while it is read ({kind}): its size, {size}, is not its content"
+    )]
+    MadeByKernel {
+        /// The path.
+        path: PathBuf,
+        /// The file system.
+        kind: String,
+        /// The size that the kernel gives.
+        size: Bytes,
     },
     /// The directory that a new file would be in is not there.
     #[error("cannot make {path}: there is no directory {directory}")]
@@ -91,6 +105,7 @@ impl EndpointError {
             Self::NotPayload { .. } => {
                 Some("GPU, FPGA and null ends are not supported yet".to_owned())
             }
+            Self::MadeByKernel { .. } => Some("`cat` it into a file, and copy that".to_owned()),
             Self::NoDirectory { directory, .. } => {
                 Some(format!("mkdir -p {}", directory.display()))
             }

@@ -22,6 +22,9 @@ const BLOCK_MAX: Bytes = Bytes::kib(64);
 /// tmpfs and use the page cache all the same.
 const WITHOUT_DIRECT: &[&str] =
     &["tmpfs", "ramfs", "rootfs", "hugetlbfs", "squashfs", "proc", "sysfs", "devtmpfs"];
+/// File systems whose files the kernel makes while they are read; sizes are zero, or a page.
+const MADE_BY_KERNEL: &[&str] =
+    &["proc", "sysfs", "debugfs", "tracefs", "securityfs", "configfs", "cgroup", "cgroup2", "bpf"];
 /// `FS_NOCOW_FL` of `include/uapi/linux/fs.h`: on btrfs, data without checksums.
 const NOCOW: rustix::fs::IFlags = rustix::fs::IFlags::NOCOW;
 
@@ -131,6 +134,10 @@ fn file(
         .map_err(|errno| EndpointError::Inspect { path: path.clone(), source: errno.into() })?;
     let device = (statx.stx_dev_major, statx.stx_dev_minor);
     let ground = Ground::of(system, &path, device);
+    if MADE_BY_KERNEL.contains(&ground.kind.as_str()) {
+        let (kind, size) = (ground.kind, Bytes(statx.stx_size));
+        return Err(EndpointError::MadeByKernel { path, kind, size });
+    }
     let alignment = direct_alignment(&statx);
     let is_direct = alignment.map_or_else(|| ground.may_be_direct(), |alignment| alignment > 0);
     let traits = FileTraits {

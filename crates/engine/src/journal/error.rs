@@ -110,7 +110,9 @@ impl JournalError {
             | Self::Malformed(_)
             | Self::Schema { .. }
             | Self::Checksum { .. }
-            | Self::Contradiction(_) => Some("remove the journal and copy from the start"),
+            | Self::Contradiction(_) => Some(
+                "name another file with `--journal`; if it is a journal and of no use, remove it",
+            ),
             Self::TooLong { .. } | Self::NoFileName { .. } | Self::NoDevice { .. } => None,
         }
     }

@@ -33,7 +33,7 @@ pub enum MachineFileError {
         source: Box<MachineFileError>,
     },
     /// The text is not TOML of this shape; the message shows the line and names the key.
-    #[error("cannot understand machine file: {0}")]
+    #[error("cannot understand machine file: {}", .0.to_string().trim_end())]
     Syntax(Box<toml::de::Error>),
     /// More text than a machine can sensibly have.
     #[error("cannot use a machine file of {bytes} bytes: at most {} are read", read::LONGEST_TEXT)]
@@ -64,6 +64,7 @@ pub enum MachineFileError {
     },
 }
 
+/// The message holds all of it, so that it is no source that would be printed once more.
 /// What is wrong with a value that is well formed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {

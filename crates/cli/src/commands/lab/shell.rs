@@ -16,11 +16,11 @@ const A_DAY: u64 = 86_400;
 /// # Errors
 /// When the machine does not boot.
 pub(super) fn run(args: &ShellArgs, printer: Printer) -> Result<Exit, Failure> {
-    printer.note("drives are /dev/lab/NAME; `exit` powers the machine off");
     let options = Options {
         shell: true,
         timeout: boot::deadline(A_DAY),
         ..boot::options(&args.machine, Vec::new())?
     };
+    printer.note("drives are /dev/lab/NAME; `exit` powers the machine off");
     Ok(boot::exit(boot::run(&options, printer)?.status))
 }
