@@ -57,6 +57,7 @@ fn options() -> Result<Options, LabError> {
         program: std::env::current_exe().map_err(|error| LabError::Usage(error.to_string()))?,
         timeout: Options::DEFAULT_TIMEOUT,
         console: std::env::var_os("CONSOLE").map(Into::into),
+        output: None,
         interrupt: std::sync::Arc::default(),
     })
 }

@@ -109,6 +109,9 @@ pub enum LabError {
     /// The caller asked to stop.
     #[error("lab run was interrupted")]
     Interrupted,
+    /// Nobody reads the command's output any more.
+    #[error("lab run was ended: nobody reads its output")]
+    ReaderGone,
     /// The recorder saw no window: nothing can be said about DMA.
     #[error("cannot account for DMA in {}: {reason}", path.display())]
     Recorder {

@@ -10,6 +10,7 @@ mod session;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -53,6 +54,8 @@ pub struct Options {
     pub timeout: Nanos,
     /// Where to keep the guest's console.
     pub console: Option<PathBuf>,
+    /// Where `stdout` leads in the end: the run is over when its reader goes away.
+    pub output: Option<Arc<OwnedFd>>,
     /// Set from elsewhere to end the run within a quarter of a second.
     pub interrupt: Arc<AtomicBool>,
 }
@@ -92,6 +95,7 @@ pub fn run(
     if options.command.is_empty() && !options.shell {
         return Err(LabError::Usage("no command was given to run in the lab".to_owned()));
     }
+    out::check(options)?;
     let folder = tempfile::Builder::new()
         .prefix("peerlane-lab-")
         .tempdir()
@@ -101,7 +105,7 @@ pub fn run(
     let arguments = prepare(options, &drives, folder)?;
     tracing::debug!(qemu = %options.qemu.display(), ?arguments, "boot");
 
-    let mut session = Session::listen(folder)?;
+    let mut session = Session::listen(folder, options.output.clone())?;
     let mut qemu = Qemu::start(&options.qemu, &arguments, folder, options.shell)?;
     let ended = session.serve(&mut qemu, deadline, &options.interrupt, stdout, stderr);
     drop(qemu);

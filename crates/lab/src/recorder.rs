@@ -2,7 +2,9 @@
 //!
 //! It judges addresses as the emulated drives used them, not what the guest's program asked for or
 //! claims. Under an IOMMU that translates, drives use addresses that say nothing about the target:
-//! such bytes are unclassified, never guest memory and never a peer. The log is read once, line by
+//! such bytes are unclassified, never guest memory and never a peer. Kinds of memory rest on addresses
+//! alone; what is payload and what is a check rests on the measured program's own marks, so a judge
+//! of the report must bound the check bytes, as the demonstration does. The log is read once, line by
 //! line; a line that is not understood is counted, not guessed at.
 
 mod line;

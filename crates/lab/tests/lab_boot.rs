@@ -86,6 +86,7 @@ fn options(command: &[&str]) -> Result<Options, LabError> {
         program: std::env::current_exe().expect("own path"),
         timeout: Nanos::seconds(120),
         console: None,
+        output: None,
         interrupt: Arc::default(),
     })
 }

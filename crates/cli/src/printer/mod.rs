@@ -7,6 +7,7 @@ mod latest;
 mod meter;
 mod progress;
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use anstream::AutoStream;
@@ -83,7 +84,7 @@ impl Printer {
     /// # Errors
     /// When standard output does not take it, unless its reader went away.
     pub(crate) fn data(self, text: &str) -> Result<(), Failure> {
-        if self.quiet { Ok(()) } else { self.stdout(text) }
+        if self.quiet { Ok(()) } else { self.stdout(&visible(text)) }
     }
 
     /// Writes one JSON object, also with `-q`.
@@ -100,7 +101,7 @@ impl Printer {
     /// Writes a line about what happens; nothing with `-q`.
     pub(crate) fn note(self, text: &str) {
         if !self.quiet {
-            self.stderr(&format!("{text}\n"));
+            self.stderr(&format!("{}\n", visible(text)));
         }
     }
 
@@ -111,7 +112,7 @@ impl Printer {
 
     /// Writes a warning, also with `-q`: a fall-back is never silent.
     pub(crate) fn warning(self, text: &str) {
-        self.stderr(&format!("{WARNING}warning:{WARNING:#} {text}\n"));
+        self.stderr(&format!("{WARNING}warning:{WARNING:#} {}\n", visible(text)));
     }
 
     /// Writes an error with its causes and its hint.
@@ -119,10 +120,10 @@ impl Printer {
         let mut text = String::new();
         for (index, line) in failure.chain().enumerate() {
             let label = if index == 0 { "error:" } else { "caused by:" };
-            text.push_str(&format!("{ERROR}{label}{ERROR:#} {line}\n"));
+            text.push_str(&format!("{ERROR}{label}{ERROR:#} {}\n", visible(&line)));
         }
         if let Some(hint) = failure.hint_text() {
-            text.push_str(&format!("\n{HINT}hint:{HINT:#} {hint}\n"));
+            text.push_str(&format!("\n{HINT}hint:{HINT:#} {}\n", visible(hint)));
         }
         self.stderr(&text);
     }
@@ -138,9 +139,10 @@ impl Printer {
         }
     }
 
-    /// Takes what a command in the lab writes to its standard output, byte for byte.
-    pub(crate) fn pass_on_stdout(self) -> PassOn<io::Stdout> {
-        PassOn(io::stdout())
+    /// Takes what a command in the lab writes to its standard output, byte for byte; a reader that
+    /// goes away is an error, upon which the lab ends the command.
+    pub(crate) fn pass_on_stdout(self) -> io::Stdout {
+        io::stdout()
     }
 
     /// Takes what a command in the lab writes to its standard error, byte for byte.
@@ -165,6 +167,23 @@ impl Printer {
             ColorChoice::Never => anstream::ColorChoice::Never,
         }
     }
+}
+
+/// Text with control characters of names in it, which a terminal would obey, in escaped form; line
+/// ends and tabs stay, direction marks (Unicode annex 9, section 2) do not.
+fn visible(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| {
+        matches!(c, '\n' | '\t')
+            || !(c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
+    };
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_plain(c) { shown.push(c) } else { shown.extend(c.escape_default()) }
+    }
+    Cow::Owned(shown)
 }
 
 fn finish(result: io::Result<()>) -> Result<(), Failure> {
@@ -212,4 +231,17 @@ pub(crate) fn report_panics(printer: Printer) {
         );
         printer.failure(&failure);
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::visible;
+
+    #[test]
+    fn names_cannot_command_the_terminal() {
+        let name = "a\x1b[2Jb\x07\u{9b}31m\r\u{202e}";
+        assert_eq!(visible(name), "a\\u{1b}[2Jb\\u{7}\\u{9b}31m\\r\\u{202e}");
+        let text = "two lines\n\tof text, \u{e4}\u{1f600}";
+        assert_eq!(visible(text), text);
+    }
 }

@@ -6,7 +6,36 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::Options;
 use crate::LabError;
+
+/// Tries every place that receives something after the run, which is too late to find it unfit.
+pub(super) fn check(options: &Options) -> Result<(), LabError> {
+    if let Some(target) = &options.dma {
+        check_json(target).map_err(LabError::io("write", target))?;
+    }
+    if let Some(target) = &options.out {
+        fs::create_dir_all(target).map_err(LabError::io("create", target))?;
+        tempfile::tempfile_in(target).map_err(LabError::io("write into", target))?;
+    }
+    if let Some(target) = &options.console {
+        let open = File::options().create(true).append(true).open(target);
+        open.map_err(LabError::io("write the console to", target))?;
+    }
+    Ok(())
+}
+
+fn check_json(target: &Path) -> io::Result<()> {
+    if target.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    tempfile::NamedTempFile::new_in(folder_of(target)).map(drop)
+}
+
+fn folder_of(target: &Path) -> &Path {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
 
 /// Unpacks the guest's archive into `target`, and nowhere else.
 pub(super) fn unpack(archive: &Path, target: &Path) -> Result<(), LabError> {
@@ -44,10 +73,8 @@ pub fn unpack_archive(archive: impl Read, target: &Path) -> Result<(), LabError>
 
 /// Writes `value` in full or not at all.
 pub(super) fn write_json(value: &impl Serialize, target: &Path) -> Result<(), LabError> {
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
     let write = || -> io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        let mut file = tempfile::NamedTempFile::new_in(folder_of(target))?;
         serde_json::to_writer_pretty(&mut file, value)?;
         file.write_all(b"\n")?;
         file.as_file().sync_all()?;
@@ -78,6 +105,46 @@ mod tests {
         let target = folder.path().join("inner");
         assert!(unpack(&archive, &target).is_err());
         assert!(!folder.path().join("escaped").exists());
+    }
+
+    #[test]
+    fn a_place_that_cannot_receive_the_results_is_found_before_the_boot() {
+        let folder = tempfile::tempdir().expect("folder");
+        let at = |name: &str| Some(folder.path().join(name));
+        fs::write(folder.path().join("file"), "x").expect("file");
+        let nowhere = std::path::PathBuf::new;
+        let options = Options {
+            machine: peerlane_fabric::Fabric::from_toml("name = \"x\"\niommu = \"off\"")
+                .expect("x"),
+            drives: Vec::new(),
+            dma: None,
+            out: None,
+            command: vec!["true".into()],
+            shell: false,
+            // There is nothing to boot, so a run that gets that far fails in another way.
+            kernel: crate::KernelImage { image: nowhere(), release: "x".into(), modules: None },
+            qemu: nowhere(),
+            program: nowhere(),
+            timeout: Options::DEFAULT_TIMEOUT,
+            console: None,
+            output: None,
+            interrupt: std::sync::Arc::default(),
+        };
+        let unfit = [
+            Options { dma: at("nowhere/dma.json"), ..options.clone() },
+            Options { dma: at(""), ..options.clone() },
+            Options { out: at("file"), ..options.clone() },
+            Options { out: at("file/below"), ..options.clone() },
+            Options { console: at("nowhere/console"), ..options.clone() },
+        ];
+        for options in unfit {
+            let error = crate::run(&options, &mut Vec::new(), &mut Vec::new()).expect_err("unfit");
+            let text = error.to_string();
+            assert!(text.contains(&folder.path().display().to_string()), "{text}");
+        }
+        let fit = Options { dma: at("dma.json"), out: at("out"), ..options };
+        assert!(check(&fit).is_ok());
+        assert!(!folder.path().join("dma.json").exists());
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,8 @@ pub(super) struct Session {
     streams: Vec<Stream>,
     control: Control,
     archive: File,
+    /// Where the command's output goes; the run ends when nobody reads it any more.
+    output: Option<Arc<OwnedFd>>,
     /// Archive of what the command left.
     pub(super) results: PathBuf,
     /// Controllers as the guest reported them.
@@ -70,20 +73,23 @@ const POWER_OFF: Duration = Duration::from_secs(30);
 
 impl Session {
     /// Makes the sockets that QEMU connects to.
-    pub(super) fn listen(folder: &Path) -> Result<Self, LabError> {
+    pub(super) fn listen(folder: &Path, output: Option<Arc<OwnedFd>>) -> Result<Self, LabError> {
+        // The address of a socket has room for 107 bytes (unix(7)), which a path may exceed.
+        let place = File::open(folder).map_err(LabError::io("open", folder))?;
+        let short = PathBuf::from(format!("/proc/self/fd/{}", place.as_raw_fd()));
         let streams = Port::ALL
             .into_iter()
             .map(|port| {
                 let path = socket(folder, port);
-                let listener =
-                    UnixListener::bind(&path).map_err(LabError::io("listen on socket", &path))?;
+                let listener = UnixListener::bind(socket(&short, port))
+                    .map_err(LabError::io("listen on socket", &path))?;
                 Ok(Stream::Listening(port, listener))
             })
             .collect::<Result<_, LabError>>()?;
         let results = folder.join("out.tar");
         let archive = File::create(&results).map_err(LabError::io("create", &results))?;
         let (control, controllers) = (Control::default(), Vec::new());
-        Ok(Self { streams, control, archive, results, controllers })
+        Ok(Self { streams, control, archive, output, results, controllers })
     }
 
     /// Passes streams on until QEMU has ended, time is up or somebody interrupts.
@@ -106,6 +112,10 @@ impl Session {
             if now >= limit {
                 qemu.kill();
                 return Ok(end.unwrap_or(Ended::TimedOut));
+            }
+            if end.is_none() && self.is_unread()? {
+                qemu.kill();
+                return Err(LabError::ReaderGone);
             }
             let (has_ended, ready) = self.wait(qemu, (limit - now).min(TICK))?;
             for index in ready {
@@ -135,10 +145,24 @@ impl Session {
         }))
     }
 
+    /// Whether the reader of the command's output has gone away.
+    fn is_unread(&self) -> Result<bool, LabError> {
+        let Some(output) = &self.output else { return Ok(false) };
+        let mut fds = [PollFd::new(output, PollFlags::empty())];
+        match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            Ok(_) => Ok(fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(LabError::os("watch the reader of the output")(error)),
+        }
+    }
+
     /// Waits for QEMU's end or for streams that are ready, whose positions it returns.
     fn wait(&self, qemu: &Qemu, longest: Duration) -> Result<(bool, Vec<usize>), LabError> {
         let mut positions = Vec::new();
         let mut fds = vec![PollFd::new(&qemu.exit, PollFlags::IN)];
+        // Without a wish it wakes up for an error only, and the loop then asks what that was.
+        let before = fds.len() + usize::from(self.output.is_some());
+        fds.extend(self.output.iter().map(|output| PollFd::new(output, PollFlags::empty())));
         for (index, stream) in self.streams.iter().enumerate() {
             if let Some(fd) = stream.fd() {
                 positions.push(index);
@@ -156,7 +180,7 @@ impl Session {
         let has_ended = is_ready(&fds[0]);
         let ready = positions
             .into_iter()
-            .zip(&fds[1..])
+            .zip(&fds[before..])
             .filter(|(_, fd)| is_ready(fd))
             .map(|(index, _)| index);
         Ok((has_ended, ready.collect()))
@@ -232,10 +256,10 @@ impl Session {
 }
 
 fn pass(target: &mut (dyn Write + Send), bytes: &[u8]) -> Result<(), LabError> {
-    target
-        .write_all(bytes)
-        .and_then(|()| target.flush())
-        .map_err(LabError::os("pass on the command's output"))
+    target.write_all(bytes).and_then(|()| target.flush()).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => LabError::ReaderGone,
+        _ => LabError::os("pass on the command's output")(error),
+    })
 }
 
 /// Lines of the control port.
@@ -281,6 +305,37 @@ mod tests {
                 }
             }
             assert_eq!(messages, [Message::Started, Message::Exited { status: 7 }]);
+        }
+    }
+
+    #[test]
+    fn a_reader_that_goes_away_ends_the_run_at_once() {
+        let folder = tempfile::tempdir().expect("folder");
+        let (reader, writer) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("pipe");
+        let mut session = Session::listen(folder.path(), Some(Arc::new(writer))).expect("session");
+        let sleep = crate::tools::in_path("sleep").expect("sleep");
+        let mut guest =
+            Qemu::start(&sleep, &["100".to_owned()], folder.path(), false).expect("run");
+        drop(reader);
+        let start = Instant::now();
+        let deadline = start + Duration::from_secs(60);
+        let interrupt = AtomicBool::new(false);
+        let ended =
+            session.serve(&mut guest, deadline, &interrupt, &mut Vec::new(), &mut Vec::new());
+        assert!(matches!(ended, Err(LabError::ReaderGone)), "{ended:?}");
+        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn a_folder_with_a_long_path_takes_the_sockets() {
+        let folder = tempfile::tempdir().expect("folder");
+        let long = folder.path().join("x".repeat(120));
+        std::fs::create_dir(&long).expect("a folder");
+        let session = Session::listen(&long, None).expect("sockets");
+        assert_eq!(session.streams.len(), Port::ALL.len());
+        for port in Port::ALL {
+            assert!(socket(&long, port).exists());
         }
     }
 

@@ -11,6 +11,9 @@ use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::{machines, signals};
 
+/// What a shell says of a command that SIGPIPE (13) ended.
+const BROKEN_PIPE: i32 = 128 + 13;
+
 /// What to boot, with `command` to run in it; nothing is recorded and nothing comes back yet.
 ///
 /// # Errors
@@ -29,6 +32,7 @@ pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Opti
         program: std::env::current_exe().map_err(Tried::to("find the running program"))?,
         timeout: Options::DEFAULT_TIMEOUT,
         console: None,
+        output: None,
         interrupt: signals::stop_flag()?,
     })
 }
@@ -39,7 +43,10 @@ pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Opti
 /// When the machine does not boot, or its command does not run to its end.
 pub(super) fn run(options: &Options, printer: Printer) -> Result<Outcome, Failure> {
     let (mut stdout, mut stderr) = (printer.pass_on_stdout(), printer.pass_on_stderr());
-    peerlane_lab::run(options, &mut stdout, &mut stderr).map_err(failure)
+    match peerlane_lab::run(options, &mut stdout, &mut stderr) {
+        Err(LabError::ReaderGone) => Ok(Outcome { status: BROKEN_PIPE, dma: None }),
+        result => result.map_err(failure),
+    }
 }
 
 /// A deadline in seconds.

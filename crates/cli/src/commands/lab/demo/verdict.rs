@@ -61,12 +61,21 @@ impl Findings {
             (self.route == self.asked, "the record names another route"),
             (self.verify != VerifyMode::None, "content was not verified"),
             (self.images_equal, "the images differ"),
+            (self.check <= self.most_check(), "more check bytes than proof and samples take"),
             (self.recorder_complete, "the recorder did not account for all commands"),
         ];
         problems.extend(
             claims.into_iter().filter(|(holds, _)| !holds).map(|(_, words)| words.to_owned()),
         );
         problems.iter().map(|problem| format!("route {}: {problem}", self.asked)).collect()
+    }
+
+    /// The most that proof and sampled verification may take.
+    ///
+    /// What is payload and what is a check is said by the marks of the program that is measured, so
+    /// a check of any size could hide a copy. An honest one of 64 MiB takes about 1.5 MB.
+    fn most_check(&self) -> u64 {
+        self.image_bytes / 32
     }
 
     /// The result in a line.
@@ -135,7 +144,7 @@ mod tests {
             payload_p2p: 200,
             payload_unclassified: 0,
             control_guest_memory: 1,
-            check: 7,
+            check: 3,
             recorder_complete: true,
         }
     }
@@ -164,10 +173,30 @@ mod tests {
             Findings { payload_guest_memory: 1, ..right() },
             Findings { payload_p2p: 199, ..right() },
             Findings { payload_unclassified: 1, ..right() },
+            Findings { check: 4, ..right() },
             Findings { recorder_complete: false, ..right() },
         ];
         for findings in wrong {
             assert_eq!(findings.problems().len(), 1, "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn moving_everything_once_more_under_a_check_mark_is_a_problem() {
+        let honest = Findings {
+            image_bytes: 64 << 20,
+            bytes: 64 << 20,
+            payload_p2p: 128 << 20,
+            check: 1_515_520,
+            ..right()
+        };
+        assert_eq!(honest.problems(), Vec::<String>::new());
+        for check in [64 << 20, 128 << 20] {
+            let problems = Findings { check, ..honest.clone() }.problems();
+            assert!(
+                problems.len() == 1 && problems[0].contains("more check bytes"),
+                "{problems:?}"
+            );
         }
     }
 
