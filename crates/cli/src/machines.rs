@@ -87,6 +87,10 @@ pub(crate) fn find(wanted: &Path) -> Result<Description, Failure> {
             return Ok(found);
         }
     }
+    if wanted.exists() {
+        let what = "it is not a regular file";
+        return Err(Tried::to(format!("read machine file {}", wanted.display()))(what));
+    }
     let what = if is_name { "no machine has this name" } else { "there is no such file" };
     Err(Tried::to(format!("find machine {}", wanted.display()))(what)
         .hint("`peerlane lab machines` lists the names that are known".to_owned()))

@@ -10,9 +10,13 @@ mod copy;
 pub mod endpoint;
 pub mod extents;
 pub mod failure;
+#[cfg(any(test, feature = "simulation"))]
+pub mod faults;
 mod guard;
 pub mod journal;
 mod plan;
+#[cfg(test)]
+mod privileged;
 pub mod prove;
 mod random;
 pub mod ranges;
@@ -25,5 +29,6 @@ mod watch;
 
 pub use clock::{Clock, MonotonicClock};
 pub use copy::{CopyError, CopyOptions, Scrub, Sparse, Start, Tools, copy};
+pub use guard::signature;
 pub use plan::{PlanError, plan};
 pub use watch::{Phase, Watch};

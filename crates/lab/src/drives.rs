@@ -1,6 +1,7 @@
 //! Drives of a machine and the images behind them; everything that can be refused before boot is.
 
 use std::fs::File;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use peerlane_fabric::{Fabric, FunctionId, Kind, Namespace};
@@ -60,6 +61,10 @@ pub(crate) fn prepare(
         if images[..position].iter().any(|(earlier, _)| earlier == name) {
             return Err(bad("the drive is given twice".to_owned()));
         }
+        check_regular(image).map_err(&bad)?;
+        if let Some((other, _)) = images[..position].iter().find(|(_, path)| same(path, image)) {
+            return Err(bad(format!("drive `{other}` has the same file")));
+        }
     }
     let mut drives = Vec::new();
     for (id, function) in functions {
@@ -94,6 +99,26 @@ pub(crate) fn prepare(
     }
     number_namespaces(&mut drives);
     Ok(drives)
+}
+
+/// A drive of the guest writes where it likes, so nothing of the host but a file may lie behind it.
+///
+/// Asked before anything is opened: opening a device can have effects of its own.
+fn check_regular(image: &Path) -> Result<(), String> {
+    let kind = image.metadata().map_err(|error| error.to_string())?.file_type();
+    let what = match kind {
+        _ if kind.is_file() => return Ok(()),
+        _ if kind.is_block_device() => "a block device of this machine",
+        _ if kind.is_dir() => "a directory",
+        _ => "no regular file",
+    };
+    Err(format!("it is {what}, and the guest may write to it; an image is a regular file"))
+}
+
+/// Whether two paths lead to one file, by whatever names.
+fn same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
+    identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
 fn number_namespaces(drives: &mut [Drive]) {
@@ -134,7 +159,11 @@ fn named(drive: &str, image: &Path, namespace: &Namespace) -> Result<Backing, La
         .write(true)
         .open(&path)
         .map_err(|error| bad(format!("not readable and writable: {error}")))?;
-    let size = size_of(&file).map_err(|error| bad(error.to_string()))?;
+    let opened = file.metadata().map_err(|error| bad(error.to_string()))?;
+    if !opened.is_file() {
+        return Err(bad("it is no regular file any more".to_owned()));
+    }
+    let size = Bytes(opened.len());
     let block = namespace.limits.logical_block;
     if size == Bytes::ZERO || !size.is_multiple_of(block) {
         return Err(bad(format!(
@@ -143,13 +172,6 @@ fn named(drive: &str, image: &Path, namespace: &Namespace) -> Result<Backing, La
         )));
     }
     Ok(backing(path, false, namespace))
-}
-
-/// Size of a file or a block device.
-fn size_of(file: &File) -> std::io::Result<Bytes> {
-    use std::io::{Seek, SeekFrom};
-    let mut file = file;
-    file.seek(SeekFrom::End(0)).map(Bytes)
 }
 
 fn scratch_image(drive: &str, namespace: &Namespace, folder: &Path) -> Result<Backing, LabError> {

@@ -137,7 +137,8 @@ impl LabError {
                 Some("give the run more time, or look at its console".to_owned())
             }
             Self::BadDrive { .. } => Some(
-                "make an image with `truncate -s SIZE FILE`, and name a drive of the machine"
+                "--drive takes an image file for each drive of the machine: make an empty one with \
+                 `truncate -s SIZE FILE`, or copy a device to a file first"
                     .to_owned(),
             ),
             _ => None,

@@ -23,6 +23,7 @@ use crate::protocol::{ExpectedDrive, Job, Port};
 use crate::recorder::{self, DmaReport};
 use crate::tools::{self, QemuFeatures};
 use crate::{KernelImage, LabError, initramfs, machine, modules};
+pub use out::unpack_archive;
 use process::Qemu;
 use session::{Ended, Session};
 

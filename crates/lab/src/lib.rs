@@ -25,7 +25,7 @@ mod tools;
 
 pub use error::LabError;
 pub use guest::{guest_main, is_guest};
-pub use host::{Options, Outcome, run};
+pub use host::{Options, Outcome, run, unpack_archive};
 pub use kernel::{KernelImage, find_kernel};
 pub use machine::can_boot;
 pub use mark::{LAB_VARIABLE, Phase, mark};

@@ -235,7 +235,9 @@ fn namespace(
         reason: "its path is not UTF-8".to_owned(),
     })?;
     let id = format!("drive{}", backing.nsid);
-    let mut text = format!("file={},format=raw,if=none,id={id}", escape(image));
+    // The driver for files takes nothing else, whatever has come to lie at the path since.
+    let mut text =
+        format!("file.driver=file,file.filename={},format=raw,if=none,id={id}", escape(image));
     if backing.is_scratch {
         text.push_str(",cache=unsafe");
     }

@@ -246,6 +246,8 @@ pub struct Shape {
     pub memory: Bytes,
     /// What limits the request, in words.
     pub request_limit: String,
+    /// What limits the slots, in words.
+    pub slots_limit: String,
     /// The end of the copy.
     pub tail: Tail,
 }

@@ -109,16 +109,10 @@ impl FromStr for Bytes {
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Form {
-            Number(u64),
-            Text(String),
-        }
-        match Form::deserialize(deserializer)? {
-            Form::Number(n) => Ok(Self(n)),
-            Form::Text(text) => text.parse().map_err(serde::de::Error::custom),
-        }
+        let parse = |text: &str| text.parse().map(|Self(number)| number);
+        let expected =
+            "a size: bytes as a whole number that is not negative, or a text such as \"64K\"";
+        deserializer.deserialize_any(crate::Quantity { expected, parse }).map(Self)
     }
 }
 
@@ -157,6 +151,21 @@ mod tests {
         assert_eq!(Bytes(512).to_string(), "512 B");
         assert_eq!(Bytes::mib(64).to_string(), "64 MiB");
         assert_eq!(Bytes(1536).to_string(), "1.50 KiB");
+    }
+
+    #[test]
+    fn a_negative_or_broken_number_is_refused_in_plain_words() {
+        use serde::de::IntoDeserializer;
+        use serde::de::value::{Error, F64Deserializer, I64Deserializer, StrDeserializer};
+        let negative: I64Deserializer<Error> = (-5i64).into_deserializer();
+        let said = Bytes::deserialize(negative).unwrap_err().to_string();
+        assert!(said.starts_with("invalid value: integer `-5`, expected a size"), "{said}");
+        let broken: F64Deserializer<Error> = 1.5f64.into_deserializer();
+        let said = Bytes::deserialize(broken).unwrap_err().to_string();
+        assert!(said.contains("`1.5`, expected a size"), "{said}");
+        let text: StrDeserializer<'_, Error> = "1 furlong".into_deserializer();
+        let said = Bytes::deserialize(text).unwrap_err().to_string();
+        assert!(said.contains("`1 furlong` ends in an unknown unit"), "{said}");
     }
 
     proptest! {

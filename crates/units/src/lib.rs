@@ -8,6 +8,10 @@ mod bytes;
 mod nanos;
 mod rate;
 
+use std::fmt;
+
+use serde::de::{self, Visitor};
+
 pub use bytes::Bytes;
 pub use nanos::Nanos;
 pub use rate::ByteRate;
@@ -29,6 +33,32 @@ pub enum ParseError {
     /// The value does not fit, or is not a whole number of the smallest unit.
     #[error("`{0}` is out of range or not a whole number of units")]
     OutOfRange(String),
+}
+
+/// Reads a quantity from a whole number or a text; says what is expected of anything else.
+struct Quantity {
+    expected: &'static str,
+    parse: fn(&str) -> Result<u64, ParseError>,
+}
+
+impl Visitor<'_> for Quantity {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<u64, E> {
+        Ok(number)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<u64, E> {
+        u64::try_from(number).map_err(|_| E::invalid_value(de::Unexpected::Signed(number), &self))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+        (self.parse)(text).map_err(E::custom)
+    }
 }
 
 /// Splits `text` into its decimal number and its unit, and scales the number to the smallest unit.

@@ -61,16 +61,9 @@ impl FromStr for ByteRate {
 
 impl<'de> Deserialize<'de> for ByteRate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Form {
-            Number(u64),
-            Text(String),
-        }
-        match Form::deserialize(deserializer)? {
-            Form::Number(n) => Ok(Self(n)),
-            Form::Text(text) => text.parse().map_err(serde::de::Error::custom),
-        }
+        let parse = |text: &str| text.parse().map(|Self(number)| number);
+        let expected = "a rate: bytes per second as a whole number that is not negative, or a text such as \"250M\"";
+        deserializer.deserialize_any(crate::Quantity { expected, parse }).map(Self)
     }
 }
 

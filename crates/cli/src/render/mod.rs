@@ -89,8 +89,8 @@ fn memory(facts: &MemoryFacts) -> String {
 
 fn shape(shape: &Shape) -> String {
     format!(
-        "{} each, {} in flight, {} of memory; limited by {}",
-        shape.request, shape.slots, shape.memory, shape.request_limit
+        "{} each, by {}; {} in flight, by {}; {} of memory",
+        shape.request, shape.request_limit, shape.slots, shape.slots_limit, shape.memory
     )
 }
 

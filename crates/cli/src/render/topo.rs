@@ -8,19 +8,68 @@ use peerlane_fabric::{
 
 /// The machine as a tree: host bridges, ports, functions, links trained and maximal, memories.
 pub(crate) fn topo(fabric: &Fabric) -> String {
+    let tree = Tree::new(fabric);
     let mut text = format!("{}\n", heading(fabric));
     let roots = fabric.bridges.len();
     for (index, bridge) in fabric.bridges.iter().enumerate() {
         let node = bridge.numa_node.map(|node| format!(", node {node}")).unwrap_or_default();
         let last = index + 1 == roots;
         let _ = writeln!(text, "{} {} (host bridge{node})", branch(last), bridge.name);
-        children(fabric, Parent::Bridge(BridgeId(index)), stem(last), &mut text);
+        tree.children(&tree.below_bridges[index], stem(last), &mut text);
     }
-    let hidden = fabric.functions.len() - shown(fabric);
+    let hidden = tree.matters.iter().filter(|&&matters| !matters).count();
     if hidden > 0 {
         let _ = writeln!(text, "not shown: functions that move no payload: {hidden}");
     }
     text
+}
+
+/// What hangs from what, and which of it is shown; found in one pass over the functions.
+struct Tree<'a> {
+    fabric: &'a Fabric,
+    below_bridges: Vec<Vec<FunctionId>>,
+    below: Vec<Vec<FunctionId>>,
+    /// Whether a function moves payload, offers memory, or is a port or above one that does.
+    matters: Vec<bool>,
+}
+
+impl<'a> Tree<'a> {
+    fn new(fabric: &'a Fabric) -> Self {
+        let mut tree = Self {
+            fabric,
+            below_bridges: vec![Vec::new(); fabric.bridges.len()],
+            below: vec![Vec::new(); fabric.functions.len()],
+            matters: fabric.functions.iter().map(matters_itself).collect(),
+        };
+        for (id, function) in fabric.iter() {
+            match function.parent {
+                Parent::Bridge(BridgeId(bridge)) => tree.below_bridges[bridge].push(id),
+                Parent::Function(FunctionId(parent)) => tree.below[parent].push(id),
+            }
+        }
+        // Parents precede children, so from the end on each is known before what it hangs from.
+        for (index, function) in fabric.functions.iter().enumerate().rev() {
+            if let Parent::Function(FunctionId(parent)) = function.parent {
+                tree.matters[parent] |= tree.matters[index];
+            }
+        }
+        tree
+    }
+
+    fn children(&self, all: &[FunctionId], indent: &str, text: &mut String) {
+        let below: Vec<_> = all.iter().filter(|id| self.matters[id.0]).collect();
+        let count = below.len();
+        for (index, id) in below.into_iter().enumerate() {
+            let last = index + 1 == count;
+            let function = self.fabric.function(*id);
+            let _ = writeln!(text, "{indent}{} {}", branch(last), line(function));
+            for detail in details(function) {
+                let _ = writeln!(text, "{indent}{}   {detail}", stem(last));
+            }
+            let deeper = format!("{indent}{}", stem(last));
+            self.children(&self.below[id.0], &deeper, text);
+        }
+    }
 }
 
 fn heading(fabric: &Fabric) -> String {
@@ -44,23 +93,6 @@ fn heading(fabric: &Fabric) -> String {
     let cpu =
         fabric.cpu.model.as_deref().or(fabric.cpu.vendor.as_deref()).unwrap_or("CPU not stated");
     format!("{} ({origin}): {cpu}, {kernel}, {iommu}", fabric.name)
-}
-
-fn children(fabric: &Fabric, parent: Parent, indent: &str, text: &mut String) {
-    let below: Vec<_> = fabric
-        .iter()
-        .filter(|&(id, function)| function.parent == parent && matters(fabric, id))
-        .collect();
-    let count = below.len();
-    for (index, (id, function)) in below.into_iter().enumerate() {
-        let last = index + 1 == count;
-        let _ = writeln!(text, "{indent}{} {}", branch(last), line(function));
-        for detail in details(function) {
-            let _ = writeln!(text, "{indent}{}   {detail}", stem(last));
-        }
-        let deeper = format!("{indent}{}", stem(last));
-        children(fabric, Parent::Function(id), &deeper, text);
-    }
 }
 
 fn line(function: &Function) -> String {
@@ -136,20 +168,8 @@ fn kind(kind: Kind) -> &'static str {
     }
 }
 
-/// Whether a function moves payload, offers memory, or is a port above one that does.
-fn matters(fabric: &Fabric, id: FunctionId) -> bool {
-    let function = fabric.function(id);
-    let itself = function.p2pmem.is_some()
-        || matches!(function.kind, Kind::Nvme | Kind::Gpu | Kind::Fpga | Kind::Nic);
-    itself
-        || matches!(function.kind, Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort)
-        || fabric
-            .iter()
-            .any(|(below, other)| other.parent == Parent::Function(id) && matters(fabric, below))
-}
-
-fn shown(fabric: &Fabric) -> usize {
-    fabric.iter().filter(|&(id, _)| matters(fabric, id)).count()
+fn matters_itself(function: &Function) -> bool {
+    function.p2pmem.is_some() || !matches!(function.kind, Kind::OtherBridge | Kind::Other)
 }
 
 fn branch(last: bool) -> &'static str {

@@ -11,6 +11,7 @@ use peerlane_results::{Asked, Refusal, Route, Warning};
 use peerlane_units::Bytes;
 
 use super::CopyError;
+use super::beside::is_partial_of;
 use super::files::{Opened, Target};
 use super::ledger::Keeper;
 use super::options::{CopyOptions, Start};
@@ -158,7 +159,9 @@ impl Beginning<'_> {
     }
 
     fn partial(&self, journal: &Journal) -> Option<PathBuf> {
-        Some(self.target_live.path.with_file_name(journal.partial.as_ref()?))
+        let (target, partial) = (&self.target_live.path, journal.partial.as_ref()?);
+        // A journal may be anybody's; it must not name other files.
+        is_partial_of(target, partial.as_ref()).then(|| target.with_file_name(partial))
     }
 
     fn go_on_with_file(
@@ -182,7 +185,7 @@ impl Beginning<'_> {
         if !self.held.is_empty() {
             return Err(CopyError::Refused(self.held));
         }
-        let target = Target::reopen(self.target_live, &partial)?;
+        let target = Target::reopen(self.target_live, &self.source.file, &partial)?;
         let identity = Identity::File(identity_of_file(self.root, &partial, target.file())?);
         self.compare(&store, &journal, &source, &identity)?;
         let holes = Holes::at(self.options.sparse, false);
@@ -206,7 +209,7 @@ impl Beginning<'_> {
         if !self.held.is_empty() {
             return Err(CopyError::Refused(self.held.clone()));
         }
-        let target = Target::beside(self.target_live, self.seed)?;
+        let target = Target::beside(self.target_live, &self.source.file, self.seed)?;
         let holes = Holes::at(self.options.sparse, true);
         target.reserve(self.layout, holes, &self.source.file)?;
         Ok(target)
@@ -221,7 +224,7 @@ impl Beginning<'_> {
         let (identity, partial) = match target.partial() {
             Some(path) => {
                 let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-                (Identity::File(identity_of_file(self.root, path, target.file())?), name)
+                (Identity::File(identity_of_file(self.root, &path, target.file())?), name)
             }
             None => (self.identity(self.target_live, target.file())?, None),
         };

@@ -1,20 +1,23 @@
 //! Proof, flush and verification, by the ring that moves the payload.
 
-use peerlane_results::{Evidence, MemoryKind, Plan, Verification, VerifyMode};
+use peerlane_results::{Evidence, MemoryKind, Plan, Tail, Verification, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
 use super::attempt::{Ready, error_in_words};
 use super::{CopyError, Tools, scrub};
 use crate::Clock;
 use crate::failure::{Cause, Failure, RequestError, Role, Stuck};
-use crate::prove::{LENGTH_MAX, ProofCause, ProofFailure, ProofSetup, TargetState, prove_route};
+use crate::prove::{
+    LENGTH_MAX, Proof, ProofCause, ProofFailure, ProofSetup, TargetState, prove_route,
+};
+use crate::relay::Transfer;
 use crate::request::LONGEST_SLEEP;
-use crate::ring::{Action, Operation, Ring};
+use crate::ring::{Action, Operation, RegionId, Ring};
 use crate::verify::{self, Comparison, Coverage};
 
 /// Why a route is not proved.
 #[derive(Debug)]
-pub(super) enum NotProved {
+pub(crate) enum NotProved {
     /// This memory does not serve; another may.
     Rejected { reason: String, hint: Option<String> },
     /// No other memory would help.
@@ -22,26 +25,62 @@ pub(super) enum NotProved {
 }
 
 /// Proves that data arrive by this route. Host memory needs no proof: verification is the same way.
+/// What a failed proof left in the memory is cleared.
 pub(super) fn prove(
     ready: &mut Ready,
     seed: u64,
     tools: &mut Tools<'_>,
 ) -> Result<Vec<Evidence>, NotProved> {
-    let transfer = ready.transfer;
+    let Some(setup) = setup(&ready.transfer, ready.host, seed)? else { return Ok(Vec::new()) };
+    let proved = prove_route(&mut ready.ring, &setup, tools.clock)
+        .map_err(|failure| scrub::after_proof(ready, &setup, failure, tools));
+    judge(proved)
+}
+
+/// The same on any ring, without clearing the memory.
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) fn prove_on<R: Ring>(
+    ring: &mut R,
+    transfer: &Transfer,
+    host: RegionId,
+    seed: u64,
+    clock: &dyn Clock,
+) -> Result<Vec<Evidence>, NotProved> {
+    match setup(transfer, host, seed)? {
+        Some(setup) => judge(prove_route(ring, &setup, clock)),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// What the proof works on; `None` where there is nothing to prove.
+fn setup(transfer: &Transfer, host: RegionId, seed: u64) -> Result<Option<ProofSetup>, NotProved> {
     if transfer.memory == MemoryKind::Host || transfer.length == 0 {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     // Powers of two, so the larger is a multiple of both.
     let block = transfer.source_block.max(transfer.target_block);
     let most = LENGTH_MAX.min(transfer.request).max(block);
-    let length = transfer.length.next_multiple_of(block).min(most / block * block);
-    let setup = ProofSetup {
+    // What lies behind the copy is somebody else's, and could not be given back after a loss of power;
+    // a file that is made for the copy has whole blocks of its own, and is cut in the end.
+    let whole = match transfer.tail {
+        Tail::RoundUpAndCut => transfer.length.next_multiple_of(block),
+        _ => transfer.length / block * block,
+    };
+    if whole == 0 {
+        let reason = format!(
+            "{} bytes are less than a block of {block}: a proof would write beside them",
+            transfer.length
+        );
+        return Err(NotProved::Rejected { reason, hint: None });
+    }
+    let length = whole.min(most / block * block);
+    Ok(Some(ProofSetup {
         source: transfer.source,
         target: transfer.target,
         memory: transfer.region,
         memory_kind: transfer.memory,
         slot_offset: 0,
-        host: ready.host,
+        host,
         source_offset: transfer.source_offset,
         target_offset: transfer.target_offset,
         length,
@@ -50,9 +89,10 @@ pub(super) fn prove(
         target_block: transfer.target_block,
         seed,
         deadline: transfer.deadline,
-    };
-    let proved = prove_route(&mut ready.ring, &setup, tools.clock)
-        .map_err(|failure| scrub::after_proof(ready, &setup, failure, tools));
+    }))
+}
+
+fn judge(proved: Result<Proof, ProofFailure>) -> Result<Vec<Evidence>, NotProved> {
     match proved {
         Ok(proof) => Ok(proof.evidence),
         Err(failure) if failure.target == TargetState::NotRestored || is_of_an_end(&failure) => {
@@ -86,7 +126,15 @@ fn is_of_an_end(failure: &ProofFailure) -> bool {
 
 /// Makes what was written durable, waiting no longer than the deadline.
 pub(super) fn flush(ready: &mut Ready, clock: &dyn Clock) -> Result<(), RequestError> {
-    let Ready { ring, transfer, .. } = ready;
+    flush_on(&mut ready.ring, &ready.transfer, clock)
+}
+
+/// The same on any ring.
+pub(crate) fn flush_on<R: Ring>(
+    ring: &mut R,
+    transfer: &Transfer,
+    clock: &dyn Clock,
+) -> Result<(), RequestError> {
     let operation = Operation {
         action: Action::Flush,
         file: transfer.target,
@@ -160,4 +208,59 @@ pub(super) fn verify(
         return Err(CopyError::Interrupted { done: total, total, journal: None });
     }
     Ok(Verification { mode, bytes: Bytes(verified.bytes), mismatches: verified.mismatches })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::sim::{Mood, SimFile, SimRegion, SimRing};
+
+    /// Copies `length` bytes from a drive with blocks of 4 KiB to the end of one with blocks of 512.
+    fn prove_at_the_end(length: u64) -> (Result<Vec<Evidence>, NotProved>, u64) {
+        let mut ring = SimRing::new(16, 1, Mood::default());
+        let file = |block| SimFile { bytes: vec![7; 32 << 10], block, ..SimFile::default() };
+        let source = ring.attach_file(file(4096)).unwrap();
+        let target_offset = (32 << 10) - length.next_multiple_of(512);
+        let target = ring.attach_file(file(512)).unwrap();
+        let region = |is_device| SimRegion { bytes: vec![0; 48 << 10], is_device };
+        let (slots, host) = (ring.attach_region(region(true)), ring.attach_region(region(false)));
+        let transfer = Transfer {
+            source,
+            target,
+            region: slots,
+            memory: MemoryKind::P2pmem,
+            source_offset: 0,
+            target_offset,
+            length,
+            request: 16 << 10,
+            slots: 1,
+            slot_stride: 16 << 10,
+            source_block: 4096,
+            target_block: 512,
+            tail: Tail::None,
+            deadline: Nanos::seconds(1),
+        };
+        let clock = ring.clock();
+        let proved = prove_on(&mut ring, &transfer, host, 1, &clock);
+        let bytes = &ring.file(target).unwrap().bytes;
+        let changed = bytes.iter().filter(|&&byte| byte != 7).count();
+        (proved, changed as u64)
+    }
+
+    #[test]
+    fn a_proof_uses_whole_blocks_within_a_copy_to_a_device() {
+        let (proved, changed) = prove_at_the_end(4096 + 512);
+        assert_eq!((proved.unwrap().len(), changed), (2, 0));
+    }
+
+    #[test]
+    fn a_copy_shorter_than_a_block_is_not_proved_beside_itself() {
+        let (proved, changed) = prove_at_the_end(512);
+        assert_eq!(changed, 0);
+        let Err(NotProved::Rejected { reason, .. }) = proved else { panic!("{proved:?}") };
+        assert_eq!(
+            reason,
+            "512 bytes are less than a block of 4096: a proof would write beside them"
+        );
+    }
 }

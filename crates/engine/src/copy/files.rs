@@ -4,12 +4,10 @@
 //! nothing half copied is ever under it. Whatever ends the copy earlier removes it, unless a journal
 //! says what is in it, so that the copy can go on. A target device is opened exclusively, which is the kernel's own check that nobody uses it.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use peerlane_results::Refusal;
@@ -18,14 +16,10 @@ use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 
 use super::CopyError;
+use super::beside::{Beside, set_direct};
 use super::pieces::{Holes, Layout};
 use crate::endpoint::{Live, Node};
 use crate::extents::Extent;
-
-/// Names tried for the file beside the target.
-const NAMES: u64 = 16;
-/// Longest part of the target's name that is kept; file names end at 255 bytes.
-const NAME_KEPT: usize = 200;
 
 /// An open file, and whether it goes round the page cache.
 #[derive(Debug)]
@@ -57,14 +51,8 @@ enum Place {
     Device,
     /// A file that has its name already; it is read only.
     Finished,
-    /// Made at `path`, to become `name`.
-    Beside {
-        path: PathBuf,
-        name: PathBuf,
-        mode: u32,
-        /// It has its name, or is to stay for a copy that goes on.
-        is_kept: bool,
-    },
+    /// A file that is to take its name.
+    Beside(Beside),
 }
 
 impl Target {
@@ -78,26 +66,38 @@ impl Target {
         Ok(Self { opened: open_source(live)?, place: Place::Finished })
     }
 
+    /// Makes a file beside the target's name; `seed` chooses its name.
+    pub(super) fn beside(live: &Live, source: &File, seed: u64) -> Result<Self, CopyError> {
+        let failed = |source| CopyError::File {
+            action: "make a file beside",
+            path: live.path.clone(),
+            source,
+        };
+        let (beside, file) = Beside::make(live, source, seed).map_err(failed)?;
+        Self::of_file(live, beside, file).map_err(failed)
+    }
+
     /// Opens the file that an interrupted copy left beside the target's name.
-    pub(super) fn reopen(live: &Live, path: &Path) -> Result<Self, CopyError> {
+    pub(super) fn reopen(live: &Live, source: &File, path: &Path) -> Result<Self, CopyError> {
         let failed = |source| CopyError::File {
             action: "open the unfinished file",
             path: path.to_owned(),
             source,
         };
-        let mut options = OpenOptions::new();
-        options.read(true).write(true);
-        let made = Live { path: path.to_owned(), ..live.clone() };
-        let opened = open(&options, &made, OFlags::NOFOLLOW).map_err(failed)?;
-        let mode = final_mode(live).map_err(failed)?;
-        let (path, name) = (path.to_owned(), live.path.clone());
-        Ok(Self { opened, place: Place::Beside { path, name, mode, is_kept: true } })
+        let made = path.file_name().unwrap_or_default();
+        let (beside, file) = Beside::reopen(live, source, made).map_err(failed)?;
+        Self::of_file(live, beside, file).map_err(failed)
+    }
+
+    fn of_file(live: &Live, beside: Beside, file: File) -> io::Result<Self> {
+        let is_direct = live.is_direct && set_direct(&file)?;
+        Ok(Self { opened: Opened { file, is_direct }, place: Place::Beside(beside) })
     }
 
     /// The file beside the target's name; `None` where there is none.
-    pub(super) fn partial(&self) -> Option<&Path> {
+    pub(super) fn partial(&self) -> Option<PathBuf> {
         match &self.place {
-            Place::Beside { path, .. } => Some(path),
+            Place::Beside(beside) => Some(beside.path()),
             Place::Device | Place::Finished => None,
         }
     }
@@ -109,8 +109,8 @@ impl Target {
 
     /// Decides what becomes of an unfinished file when the copy ends.
     pub(super) fn set_kept(&mut self, kept: bool) {
-        if let Place::Beside { is_kept, .. } = &mut self.place {
-            *is_kept = kept;
+        if let Place::Beside(beside) = &mut self.place {
+            beside.set_kept(kept);
         }
     }
 
@@ -122,10 +122,10 @@ impl Target {
         holes: Holes,
         source: &File,
     ) -> Result<(), CopyError> {
-        let Place::Beside { name, .. } = &self.place else { return Ok(()) };
+        let Place::Beside(beside) = &self.place else { return Ok(()) };
         reserve(&self.opened.file, layout, holes, source).map_err(|source| CopyError::File {
             action: "reserve space for",
-            path: name.clone(),
+            path: beside.final_path(),
             source,
         })
     }
@@ -141,58 +141,10 @@ impl Target {
     /// Cuts a file to its length, makes it durable and gives it its name; a device is complete
     /// already.
     pub(super) fn finish(mut self, length: Bytes) -> Result<(), CopyError> {
-        let Place::Beside { path, name, mode, is_kept } = &mut self.place else {
-            return Ok(());
-        };
-        let failed = |action| {
-            let path = name.clone();
-            move |source| CopyError::File { action, path, source }
-        };
-        let file = &self.opened.file;
-        file.set_len(length.0).map_err(failed("set the length of"))?;
-        let mode = Permissions::from_mode(*mode);
-        file.set_permissions(mode).map_err(failed("set the permissions of"))?;
-        file.sync_all().map_err(failed("flush"))?;
-        fs::rename(&*path, &*name).map_err(failed("give its name to"))?;
-        *is_kept = true;
-        let directory = name.parent().unwrap_or(Path::new("/"));
-        File::open(directory).and_then(|opened| opened.sync_all()).map_err(failed("make durable"))
-    }
-
-    /// Makes a file beside the target's name; `seed` chooses its name.
-    pub(super) fn beside(live: &Live, seed: u64) -> Result<Self, CopyError> {
-        let failed = |source| CopyError::File {
-            action: "make a file beside",
-            path: live.path.clone(),
-            source,
-        };
-        let mode = final_mode(live).map_err(failed)?;
-        let path = make_beside(&live.path, seed).map_err(failed)?;
-        // From here on the file is removed whatever happens.
-        let mut place =
-            Place::Beside { path: path.clone(), name: live.path.clone(), mode, is_kept: false };
-        let mut options = OpenOptions::new();
-        options.read(true).write(true);
-        let made = Live { path, ..live.clone() };
-        let opened = open(&options, &made, OFlags::empty()).map_err(|source| {
-            remove(&mut place);
-            failed(source)
-        })?;
-        Ok(Self { opened, place })
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        remove(&mut self.place);
-    }
-}
-
-fn remove(place: &mut Place) {
-    if let Place::Beside { path, is_kept: false, .. } = place {
-        if let Err(error) = fs::remove_file(&*path) {
-            tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished file");
-        }
+        let Place::Beside(beside) = &mut self.place else { return Ok(()) };
+        let finished = beside.finish(&self.opened.file, length);
+        let path = beside.final_path();
+        finished.map_err(|(action, source)| CopyError::File { action, path, source })
     }
 }
 
@@ -234,44 +186,6 @@ fn open(options: &OpenOptions, live: &Live, more: OFlags) -> io::Result<Opened> 
     Ok(Opened { file: with(more)?, is_direct: false })
 }
 
-/// Makes an empty file, for its owner only, in the directory of `name`.
-fn make_beside(name: &Path, seed: u64) -> io::Result<PathBuf> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
-    for number in 0..NAMES {
-        let path = name.with_file_name(name_beside(name, seed.wrapping_add(number)));
-        match options.open(&path) {
-            Ok(_) => return Ok(path),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
-            Err(error) => return Err(error),
-        }
-    }
-    Err(last)
-}
-
-fn name_beside(name: &Path, seed: u64) -> OsString {
-    let mut beside = stem_beside(name);
-    beside.push(format!("{:08x}", seed & 0xffff_ffff));
-    beside
-}
-
-fn stem_beside(name: &Path) -> OsString {
-    let own = name.file_name().unwrap_or(OsStr::new(""));
-    let kept = if own.len() <= NAME_KEPT { own } else { OsStr::new("") };
-    let mut stem = OsString::from(".");
-    stem.push(kept);
-    stem.push(".peerlane-");
-    stem
-}
-
-/// Whether a file of this name is one that a copy onto `name` makes beside it.
-pub(crate) fn is_partial_of(name: &Path, found: &OsStr) -> bool {
-    let stem = stem_beside(name);
-    let rest = found.as_bytes().strip_prefix(stem.as_bytes());
-    rest.is_some_and(|rest| rest.len() == 8 && rest.iter().all(u8::is_ascii_hexdigit))
-}
-
 fn reserve(file: &File, layout: Layout, holes: Holes, source: &File) -> io::Result<()> {
     // Proof and tail read and write whole blocks; the file is cut to its length in the end.
     let room = layout.length.next_multiple_of(layout.block.max(1));
@@ -300,16 +214,4 @@ fn allocate(file: &File, range: Range<u64>) -> io::Result<()> {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
-}
-
-/// The permissions of the file that is replaced, or those of any new file.
-fn final_mode(live: &Live) -> io::Result<u32> {
-    if live.node != Node::NewFile {
-        return Ok(fs::metadata(&live.path)?.permissions().mode() & 0o7777);
-    }
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let umask = status
-        .lines()
-        .find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
-    Ok(0o666 & !umask.unwrap_or(0o022))
 }

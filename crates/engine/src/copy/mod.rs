@@ -8,8 +8,9 @@
 
 mod attempt;
 mod begin;
+mod beside;
 mod carry;
-mod check;
+pub(crate) mod check;
 mod cost;
 mod error;
 mod files;
@@ -27,8 +28,8 @@ use peerlane_results::{
 };
 use peerlane_units::{Bytes, Nanos};
 
+pub(crate) use beside::is_partial_of;
 pub use error::CopyError;
-pub(crate) use files::is_partial_of;
 pub use options::{CopyOptions, Scrub, Sparse, Start};
 
 use crate::endpoint::Live;
@@ -350,8 +351,13 @@ impl Job<'_, '_> {
 }
 
 #[cfg(test)]
+mod beside_tests;
+#[cfg(test)]
 mod kill_tests;
 #[cfg(test)]
 mod resume_tests;
+#[cfg(test)]
+#[path = "../../tests/common/skip.rs"]
+mod skip;
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ use super::tests::{
 };
 use super::{CopyError, CopyOptions, Sparse, Start, Tools, copy};
 use crate::journal::{Cadence, CopyOption, Difference, Role, Store};
+use crate::privileged::Loop;
 use crate::{MonotonicClock, Watch};
 
 const LENGTH: u64 = (4 << 20) + 1234;
@@ -391,36 +392,15 @@ fn a_copy_with_holes_goes_on_after_every_stop() {
     assert_eq!(names(bench.folder.path()), ["target"]);
 }
 
-/// A loop device over a file, given back at the end.
-struct Loop(String);
-
-impl Loop {
-    fn over(file: &Path) -> Self {
-        let output = std::process::Command::new("losetup")
-            .args(["--find", "--show"])
-            .arg(file)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Self(String::from_utf8(output.stdout).unwrap().trim().to_owned())
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("losetup").args(["--detach", &self.0]).status();
-    }
-}
-
 #[test]
-#[ignore = "needs root: sets up a loop device"]
 fn holes_make_a_device_zero_that_held_something() {
     let mut bench = bench();
     let expected = sparse_source(&bench.source);
     let backing = bench.folder.path().join("backing");
     fs::write(&backing, vec![0xa5; 6 << 20]).unwrap();
-    let device = Loop::over(&backing);
-    bench.target = PathBuf::from(&device.0);
+    let name = "holes_make_a_device_zero_that_held_something";
+    let Some(device) = Loop::over(name, &backing) else { return };
+    bench.target = device.0.clone();
     let asked = Asked { target_offset: Bytes(8192), force: true, ..bench.asked() };
     let record = bench.run(&asked, &mut ()).unwrap();
     drop(device);

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use peerlane_fabric::{Cpu, Fabric, IommuMode, Kernel, Origin};
@@ -71,14 +71,14 @@ pub(super) fn planned(asked: &Asked) -> Plan {
     plan(&bare_machine(), asked).unwrap()
 }
 
-fn copy_watched(plan: &Plan, watch: &mut dyn Watch) -> Result<CopyRecord, CopyError> {
+pub(super) fn copy_watched(plan: &Plan, watch: &mut dyn Watch) -> Result<CopyRecord, CopyError> {
     let clock = MonotonicClock::start();
     let options = CopyOptions::default();
     let mut tools = Tools { clock: &clock, watch, seed: 7, deadline: Nanos::seconds(60), options };
     copy(&bare_machine(), plan, &mut tools)
 }
 
-fn run(asked: &Asked) -> Result<CopyRecord, CopyError> {
+pub(super) fn run(asked: &Asked) -> Result<CopyRecord, CopyError> {
     copy_watched(&planned(asked), &mut ())
 }
 
@@ -140,20 +140,6 @@ fn a_small_ring_carries_a_long_copy() {
         record.first_done_ns <= record.last_done_ns && record.last_done_ns <= record.elapsed_ns
     );
     assert_eq!(fs::read(&target).unwrap(), content(3_000_000));
-}
-
-#[test]
-fn a_new_file_has_the_permissions_of_any_other_and_a_replaced_one_keeps_its_own() {
-    let folder = folder();
-    let source = source(folder.path(), 5000);
-    let (target, ordinary) = (folder.path().join("target"), folder.path().join("ordinary"));
-    File::create(&ordinary).unwrap();
-    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
-    run(&asked(&source, &target)).unwrap();
-    assert_eq!(mode(&target), mode(&ordinary));
-    fs::set_permissions(&target, fs::Permissions::from_mode(0o640)).unwrap();
-    run(&Asked { force: true, ..asked(&source, &target) }).unwrap();
-    assert_eq!(mode(&target), 0o640);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use rustix::fs::FallocateFlags;
 
 use super::*;
+use crate::privileged::Loop;
 
 const BLOCK: u64 = 4096;
 const FROM_START: Grid = Grid { origin: 0, block: BLOCK };
@@ -229,36 +230,13 @@ proptest! {
     }
 }
 
-/// A loop device over a file, given back at the end.
-struct Loop {
-    path: String,
-}
-
-impl Loop {
-    fn over(file: &std::path::Path) -> Self {
-        let output = std::process::Command::new("losetup")
-            .args(["--find", "--show"])
-            .arg(file)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Self { path: String::from_utf8(output.stdout).unwrap().trim().to_owned() }
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("losetup").args(["--detach", &self.path]).status();
-    }
-}
-
 #[test]
-#[ignore = "needs root: sets up a loop device"]
 fn a_block_device_is_all_data_and_is_zeroed_behind_its_page_cache() {
     let backing = tempfile::NamedTempFile::new().unwrap();
     backing.as_file().set_len(1 << 20).unwrap();
-    let device = Loop::over(backing.path());
-    let target = std::fs::OpenOptions::new().read(true).write(true).open(&device.path).unwrap();
+    let name = "a_block_device_is_all_data_and_is_zeroed_behind_its_page_cache";
+    let Some(device) = Loop::over(name, backing.path()) else { return };
+    let target = std::fs::OpenOptions::new().read(true).write(true).open(&device.0).unwrap();
     let extents = data_ranges(&target, 0..1 << 20, FROM_START).unwrap();
     assert_eq!(extents.density(), Density::BlockDevice);
     assert_eq!(extents.map(Result::unwrap).collect::<Vec<_>>(), [Data(0..1 << 20)]);
@@ -268,7 +246,7 @@ fn a_block_device_is_all_data_and_is_zeroed_behind_its_page_cache() {
     let range = 4 * BLOCK..100 * BLOCK;
     assert_eq!(zero_range(&target, range.clone()).unwrap(), ZeroOutcome::UpTo(range.end));
     target.sync_all().unwrap();
-    let again = File::open(&device.path).unwrap();
+    let again = File::open(&device.0).unwrap();
     let mut content = vec![0; 1 << 20];
     again.read_exact_at(&mut content, 0).unwrap();
     for (offset, byte) in (0u64..).zip(content) {

@@ -4,11 +4,12 @@
 //! the loss of content may be forced, never a device in use, an overlap or a lack of room. A guard
 //! is advice from a moment ago; the exclusive open at the start of a copy is the kernel's.
 
+mod backing;
 mod content;
 mod in_use;
 mod overlap;
 mod ranges;
-mod signature;
+pub mod signature;
 mod system;
 
 use peerlane_results::{Asked, Refusal, Warning};

@@ -3,14 +3,21 @@
 use peerlane_results::Refusal;
 use peerlane_units::Bytes;
 
+use super::backing::{Owner, Seen};
 use super::{System, Wanted, refuse};
-use crate::endpoint::{Endpoint, Live, Node};
+use crate::endpoint::{Endpoint, Node};
 
 /// Refuses a copy onto its own source.
 pub(super) fn check(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {
     let (Some(source), Some(target)) = (&wanted.source.live, &wanted.target.live) else {
         return described(wanted);
     };
+    if !is_one_disk(wanted) {
+        if let Some(reason) = loops(system, wanted) {
+            let hint = "detach the loop device, or copy another end".to_owned();
+            return Some(refuse(reason, Some(hint)));
+        }
+    }
     let reason = match (source.node, target.node) {
         (Node::Block, Node::Block) => match (Extent::source(wanted)?, Extent::target(wanted)?) {
             (source, target) if source.disk == target.disk => source.overlap(&target)?,
@@ -19,11 +26,9 @@ pub(super) fn check(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {
         (Node::File { .. }, Node::File { .. }) if source.node == target.node => {
             format!("{} and {} are one file", wanted.source.facts.path, wanted.target.facts.path)
         }
-        (Node::File { .. }, Node::Block) => backs(system, source, target)
-            .unwrap_or_default()
-            .then(|| format!("{} is a view of its own source", wanted.target.facts.path))
-            .or_else(|| stacked(system, wanted))?,
-        (Node::Block, Node::File { .. } | Node::NewFile) => stacked(system, wanted)?,
+        (Node::File { .. }, Node::Block) | (Node::Block, Node::File { .. } | Node::NewFile) => {
+            stacked(system, wanted)?
+        }
         _ => return None,
     };
     Some(refuse(reason, None))
@@ -36,6 +41,13 @@ fn described(wanted: Wanted<'_>) -> Option<Refusal> {
     let overlap = source.abs_diff(target) < wanted.length.0;
     (*path == wanted.target.facts.path && overlap)
         .then(|| refuse(format!("source and target overlap on {path}"), None))
+}
+
+/// Whether both ends are the same disk or parts of it, whose ranges say it all.
+fn is_one_disk(wanted: Wanted<'_>) -> bool {
+    let disk = |end| Extent::of(end, Bytes::ZERO, Bytes::ZERO).map(|extent| extent.disk);
+    let is_block = |end: &Endpoint| end.live.as_ref().is_some_and(|live| live.node == Node::Block);
+    is_block(wanted.source) && is_block(wanted.target) && disk(wanted.source) == disk(wanted.target)
 }
 
 /// A range of a disk.
@@ -92,9 +104,44 @@ fn stacked(system: &System, wanted: Wanted<'_>) -> Option<String> {
     lies_on(wanted.source, wanted.target).or_else(|| lies_on(wanted.target, wanted.source))
 }
 
-/// Whether the target is a loop device over the source file.
-fn backs(system: &System, source: &Live, target: &Live) -> Option<bool> {
-    let name = &target.device.as_ref()?.name;
-    let file = system.line(&format!("sys/class/block/{name}/loop/backing_file"))?;
-    Some(source.path.as_os_str() == file.as_str())
+/// The same bytes by way of loop devices: two over one file, one over the other end, or one below
+/// the file system that the other end lies on.
+fn loops(system: &System, wanted: Wanted<'_>) -> Option<String> {
+    let (Some(source), Some(target)) = (&wanted.source.live, &wanted.target.live) else {
+        return None;
+    };
+    let both_blocks = source.node == Node::Block && target.node == Node::Block;
+    let both_files = !(source.node == Node::Block || target.node == Node::Block);
+    let (one, other) = (Seen::of(system, wanted.source)?, Seen::of(system, wanted.target)?);
+    let lies_on = |upper: &Seen, lower: &Seen| {
+        lower.owner.as_ref().is_some_and(|owner| upper.below.contains(owner))
+    };
+    let (from, to) = (&wanted.source.facts.path, &wanted.target.facts.path);
+    if lies_on(&one, &other) {
+        return Some(format!("{from} lies on {to} by way of a loop device"));
+    }
+    if lies_on(&other, &one) {
+        return Some(format!("{to} lies on {from} by way of a loop device"));
+    }
+    let (mine, yours) = (one.owner.as_ref()?, other.owner.as_ref()?);
+    let is_disk = |owner: &Owner| matches!(owner, Owner::Disk(_));
+    match (mine, yours) {
+        _ if both_files => None,
+        (Owner::Unknown, owner) | (owner, Owner::Unknown) if !is_disk(owner) => Some(format!(
+            "{from} and {to} may be the same bytes: what is behind a loop device cannot be told"
+        )),
+        _ if mine != yours => None,
+        _ if both_blocks => {
+            let span = |seen: &Seen, offset: Bytes, block: Bytes| {
+                let start = seen.start.saturating_add(offset.0);
+                let length = wanted.length.round_up(block).unwrap_or(wanted.length);
+                (start, start.saturating_add(length.0))
+            };
+            let mine = span(&one, wanted.asked.offset, wanted.source.facts.block);
+            let yours = span(&other, wanted.asked.target_offset, wanted.target.facts.block);
+            (mine.0 < yours.1 && yours.0 < mine.1)
+                .then(|| format!("{from} and {to} overlap: both show the same bytes of one file"))
+        }
+        _ => Some(format!("{from} and {to} show the same file")),
+    }
 }

@@ -5,19 +5,19 @@
 //! empty answer is no proof that a device is empty.
 
 /// Bytes to read at the start of a device: the last magic number looked at lies below 256 KiB.
-pub(super) const HEAD_BYTES: usize = 256 << 10;
+pub const HEAD_BYTES: usize = 256 << 10;
 /// Bytes to read at the end of a device: md 0.90 keeps its superblock up to 128 KiB before the end.
-pub(super) const TAIL_BYTES: usize = 128 << 10;
+pub const TAIL_BYTES: usize = 128 << 10;
 
 /// The two ends of a device.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ends<'a> {
+pub struct Ends<'a> {
     /// From offset 0, [`HEAD_BYTES`] or the whole of a smaller device.
-    pub(super) head: &'a [u8],
+    pub head: &'a [u8],
     /// Up to the end, [`TAIL_BYTES`] or the whole of a smaller device.
-    pub(super) tail: &'a [u8],
+    pub tail: &'a [u8],
     /// Size of the device in bytes.
-    pub(super) size: u64,
+    pub size: u64,
 }
 
 /// One magic number at a fixed offset.
@@ -79,7 +79,7 @@ const MBR_MARK: usize = 510;
 
 /// Says what the device carries, each thing once, in the order of the table; empty when nothing is
 /// known.
-pub(super) fn identify(ends: Ends<'_>) -> Vec<&'static str> {
+pub fn identify(ends: Ends<'_>) -> Vec<&'static str> {
     let mut found = Vec::new();
     let mut add = |name: &'static str| {
         if !found.contains(&name) {

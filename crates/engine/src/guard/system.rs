@@ -79,6 +79,17 @@ impl System {
         place.parent()?.file_name()?.to_str().map(str::to_owned)
     }
 
+    /// The disk with this number, or that of the partition with it, and where in it that begins.
+    pub(crate) fn place_of(&self, number: (u32, u32)) -> Option<(String, u64)> {
+        /// sysfs counts in these, whatever the device's block size.
+        const SECTOR: u64 = 512;
+        let mut names = self.names("sys/class/block").into_iter();
+        let name = names.find(|name| self.number(name) == Some(number))?;
+        let Some(disk) = self.disk_of(&name) else { return Some((name, 0)) };
+        let start: u64 = self.line(&format!("sys/class/block/{name}/start"))?.parse().ok()?;
+        Some((disk, start.saturating_mul(SECTOR)))
+    }
+
     /// Every mount; empty where that cannot be read.
     pub(crate) fn mounts(&self) -> Vec<Mount> {
         let text = fs::read_to_string(self.root.join("proc/self/mountinfo")).unwrap_or_default();

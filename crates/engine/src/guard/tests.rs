@@ -350,3 +350,5 @@ fn a_source_that_may_change_is_a_warning() {
     tree.mount(&number, "ro");
     assert_eq!(findings().warnings, []);
 }
+
+mod loops;

@@ -3,6 +3,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::super::tests::sample;
 use super::*;
+use crate::privileged::Tmpfs;
 
 fn place() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
@@ -161,18 +162,10 @@ fn a_failed_save_leaves_the_old_journal() {
 }
 
 #[test]
-#[ignore = "needs root: mounts a file system of 16 KiB to fill it"]
 fn a_full_file_system_is_an_error_and_leaves_the_old_journal() {
+    const TEST: &str = "a_full_file_system_is_an_error_and_leaves_the_old_journal";
     let mount = tempfile::tempdir().unwrap();
-    let options = c"size=16k";
-    rustix::mount::mount(
-        "tmpfs",
-        mount.path(),
-        "tmpfs",
-        rustix::mount::MountFlags::empty(),
-        Some(options),
-    )
-    .unwrap();
+    let Some(mounted) = Tmpfs::on(TEST, mount.path(), "size=16k") else { return };
     let store = Store::open(&mount.path().join("x.json")).unwrap();
     store.save(&sample()).unwrap();
     let mut large = sample();
@@ -181,7 +174,7 @@ fn a_full_file_system_is_an_error_and_leaves_the_old_journal() {
     let kept = store.load();
     let left = names(mount.path());
     drop(store);
-    rustix::mount::unmount(mount.path(), rustix::mount::UnmountFlags::empty()).unwrap();
+    drop(mounted);
     assert!(matches!(
         outcome,
         Err(JournalError::Io { action: "write the journal", source, .. })

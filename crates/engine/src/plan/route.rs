@@ -100,13 +100,16 @@ fn obstacle<'a>(
 fn odd_tail(target: &Endpoint, length: Bytes) -> String {
     let block = target.facts.block;
     let whole = length.round_down(block);
+    let way_out = match whole {
+        Bytes::ZERO => "use `--route auto`".to_owned(),
+        whole => format!("use `--length {}` or `--route auto`", whole.0),
+    };
     format!(
         "the last {} bytes are no whole block of {} ({} bytes), and a device moves whole blocks: \
-         use `--length {}`",
+         {way_out}",
         length.0 - whole.0,
         target.facts.path,
         block.0,
-        whole.0
     )
 }
 

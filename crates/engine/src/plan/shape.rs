@@ -82,6 +82,7 @@ pub(super) fn shape(
         slots: u32::try_from(wanted.min(useful).min(SLOTS_MAX)).unwrap_or(u32::MAX),
         memory: Bytes::ZERO,
         request_limit,
+        slots_limit: slots_limit(wanted, useful).to_owned(),
         tail: tail(ends, length),
     };
     let fitted = fitted(&shape, room.map_or(HOST_ROOM, leave_some));
@@ -100,12 +101,29 @@ fn useful_slots(parts: u64) -> u64 {
     (parts / 32).max(4).min(parts).max(1)
 }
 
+fn slots_limit(wanted: u64, useful: u64) -> &'static str {
+    if useful < wanted.min(SLOTS_MAX) {
+        "the length of the copy"
+    } else if SLOTS_MAX < wanted {
+        "the most slots there can be"
+    } else {
+        "the queue depth"
+    }
+}
+
 /// The shape with no more slots than `room` holds, but one at least.
 pub(crate) fn fitted(shape: &Shape, room: Bytes) -> Shape {
     let stride = stride(shape.request);
     let most = u32::try_from(room.0 / stride.0).unwrap_or(u32::MAX);
     let slots = shape.slots.min(most).max(1);
-    Shape { slots, memory: Bytes(stride.0.saturating_mul(u64::from(slots))), ..shape.clone() }
+    let slots_limit =
+        if slots < shape.slots { "the free memory" } else { &shape.slots_limit }.to_owned();
+    Shape {
+        slots,
+        slots_limit,
+        memory: Bytes(stride.0.saturating_mul(u64::from(slots))),
+        ..shape.clone()
+    }
 }
 
 /// An eighth of what is free stays free, for other users of the pool and since a map is one run.

@@ -56,7 +56,10 @@ fn one_switch_gives_a_route_between_devices() {
     assert_eq!(best.distance, Some(8));
     let shape = plan.shape.expect("a shape");
     assert_eq!((shape.request, shape.slots, shape.tail), (Bytes::mib(1), 4, Tail::None));
-    assert_eq!(shape.memory, Bytes::mib(4));
+    assert_eq!(
+        (shape.memory, shape.slots_limit.as_str()),
+        (Bytes::mib(4), "the length of the copy")
+    );
     assert_eq!((plan.refusals, plan.warnings), (vec![], vec![]));
 }
 
@@ -168,6 +171,7 @@ fn memory_of_an_end_is_called_its_own() {
 fn the_depth_asked_for_is_kept_where_the_copy_is_long_enough() {
     let shape = plan(&large_machine("pair"), &asked()).expect("a plan").shape.expect("a shape");
     assert_eq!((shape.slots, shape.memory), (16, Bytes::mib(16)));
+    assert_eq!(shape.slots_limit, "the queue depth");
 }
 
 #[test]
@@ -181,7 +185,9 @@ fn a_full_memory_is_refused_and_a_tight_one_takes_fewer_slots() {
         plan(&fabric, &asked()).expect("a plan")
     };
     let tight = with(Bytes::mib(8));
-    assert_eq!(tight.shape.map(|shape| (shape.slots, shape.memory)), Some((7, Bytes::mib(7))));
+    let shape = tight.shape.expect("a shape");
+    assert_eq!((shape.slots, shape.memory), (7, Bytes::mib(7)));
+    assert_eq!(shape.slots_limit, "the free memory");
     assert_eq!(tight.warnings, [Warning::DepthReduced { asked: 16, slots: 7 }]);
     let full = with(Bytes::kib(64));
     assert_eq!(full.route, Some(Route::Host));
@@ -244,6 +250,8 @@ fn tails_go_by_the_blocks_of_both_ends() {
     let required = with(8192 + 100, RouteChoice::P2p);
     assert_eq!(required.route, None);
     assert!(required.reason.contains("`--length 8192`"), "{}", required.reason);
+    let less_than_a_block = with(100, RouteChoice::P2p);
+    assert!(!less_than_a_block.reason.contains("--length"), "{}", less_than_a_block.reason);
 }
 
 #[test]

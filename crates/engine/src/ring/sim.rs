@@ -2,8 +2,10 @@
 //!
 //! It does what a kernel may do, not what one usually does: ends in any order, comes back short, asks
 //! to try again, returns early from a wait, leaves rubbish in memory after a failed read, loses DMA
-//! while it reports success. Equal seeds and calls give equal runs. It knows nothing of caches and
-//! flushes: what was written is there.
+//! while it reports success. Equal seeds and calls give equal runs. A file with a [`Cache`] keeps over a
+//! loss of power only what a flush vouched for; without one, what was written is there.
+
+mod cache;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -12,6 +14,8 @@ use std::rc::Rc;
 
 use peerlane_units::Nanos;
 use rustix::io::Errno;
+
+pub use cache::Cache;
 
 use super::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
 use crate::Clock;
@@ -48,6 +52,19 @@ pub struct SimFile {
     pub lost: Lost,
     /// Requests that fail.
     pub faults: Vec<SimFault>,
+    /// It was unplugged: every request fails, one way or another.
+    pub is_gone: bool,
+    /// What a loss of power would take away.
+    pub cache: Option<Cache>,
+}
+
+impl SimFile {
+    /// Loses what was not flushed, in part; nothing where there is no cache.
+    pub(crate) fn lose_power(&mut self, random: &mut Random) {
+        if let Some(cache) = &mut self.cache {
+            self.bytes = cache.lose(self.block, random);
+        }
+    }
 }
 
 /// Transfers between a drive and device memory that are lost.
@@ -115,6 +132,8 @@ pub struct SimRing {
 struct Running {
     end: u64,
     chain: VecDeque<Operation>,
+    /// Writes before it had ended when this was submitted: what a flush vouches for.
+    barrier: u64,
 }
 
 impl SimRing {
@@ -149,6 +168,32 @@ impl SimRing {
         self.regions.get_mut(index(region.0))
     }
 
+    /// Ends everything at once: of a write in flight any part may have happened, and what was not
+    /// flushed is lost in part.
+    pub fn cut_power(&mut self) {
+        self.abandon();
+        for (file, _) in &mut self.files {
+            file.lose_power(&mut self.random);
+        }
+    }
+
+    /// Ends everything in flight as a process does that leaves: any part of it may have happened.
+    pub fn abandon(&mut self) {
+        for running in std::mem::take(&mut self.running) {
+            let Some(operation) = running.chain.front() else { continue };
+            let (file, _) = &self.files[index(operation.file.0)];
+            let room = file.bytes.len().saturating_sub(index_of(operation.file_offset)) as u64;
+            let most = room.min(operation.length.into()) / file.block;
+            let moved = self.random.below(most + 1) * file.block;
+            if operation.action == Action::Write && !file.is_gone {
+                self.transfer(operation, index_of(moved));
+            }
+        }
+        self.queued.clear();
+        self.ready.clear();
+        self.in_flight = 0;
+    }
+
     fn start(&mut self, chain: VecDeque<Operation>) {
         let Some(operation) = chain.front() else { return };
         let now = self.clock.0.get();
@@ -165,7 +210,8 @@ impl SimRing {
         busy_until.0 = busy_until.0.max(now) + service;
         let latency = file.latency.0 + self.random.below(file.latency.0 + 1);
         let end = if hangs { u64::MAX } else { busy_until.0 + latency };
-        self.running.push(Running { end, chain });
+        let barrier = file.cache.as_ref().map_or(0, Cache::barrier);
+        self.running.push(Running { end, chain, barrier });
     }
 
     fn start_queued(&mut self) {
@@ -189,10 +235,10 @@ impl SimRing {
         else {
             return false;
         };
-        let Running { end, mut chain } = self.running.swap_remove(position);
+        let Running { end, mut chain, barrier } = self.running.swap_remove(position);
         self.clock.0.set(self.clock.0.get().max(end));
         let Some(operation) = chain.pop_front() else { return true };
-        let result = self.perform(&operation);
+        let result = self.perform(&operation, barrier);
         self.ready.push_back(Completion { tag: operation.tag, result });
         let is_full = !operation.action.has_memory() || result == Ok(operation.length);
         if is_full && result.is_ok() {
@@ -211,11 +257,13 @@ impl SimRing {
         self.random.below(1024) < of_1024
     }
 
-    fn perform(&mut self, operation: &Operation) -> Result<u32, Errno> {
+    fn perform(&mut self, operation: &Operation, barrier: u64) -> Result<u32, Errno> {
+        let (file, _) = &mut self.files[index(operation.file.0)];
         if operation.action == Action::Flush {
-            let (file, _) = &self.files[index(operation.file.0)];
-            let fault = file.faults.iter().find(|fault| fault.action == Action::Flush);
-            return fault.and_then(|fault| fault.errno).map_or(Ok(0), Err);
+            return flush(file, barrier, &mut self.random);
+        }
+        if file.is_gone {
+            return gone(operation.action, &mut self.random);
         }
         if self.chance(self.mood.again) {
             return Err(if self.chance(512) { Errno::AGAIN } else { Errno::INTR });
@@ -279,9 +327,35 @@ impl SimRing {
                 } else {
                     content.copy_from_slice(&memory[..moved]);
                 }
+                if let Some(cache) = &mut file.cache {
+                    cache.wrote(offset, &file.bytes[offset..offset + moved]);
+                }
             }
             Action::Flush | Action::Zero => {}
         }
+    }
+}
+
+/// Keeps what had ended when the flush was submitted; of what a failed one was to keep nobody knows.
+fn flush(file: &mut SimFile, barrier: u64, random: &mut Random) -> Result<u32, Errno> {
+    let fault = file.faults.iter().find(|fault| fault.action == Action::Flush);
+    let errno = fault.and_then(|fault| fault.errno).or(file.is_gone.then_some(Errno::IO));
+    if let Some(cache) = &mut file.cache {
+        match errno {
+            None => cache.keep(barrier),
+            Some(_) => cache.forget(barrier, random),
+        }
+    }
+    errno.map_or(Ok(0), Err)
+}
+
+/// What a device that is not there answers.
+fn gone(action: Action, random: &mut Random) -> Result<u32, Errno> {
+    match (action, random.below(3)) {
+        (Action::Read, 0) => Ok(0),
+        (Action::Write, 0) => Err(Errno::NOSPC),
+        (_, 1) => Err(Errno::NODEV),
+        _ => Err(Errno::IO),
     }
 }
 
@@ -301,6 +375,9 @@ fn zero(file: &mut SimFile, offset: u64, length: u64) -> Result<u32, Errno> {
         return Err(errno);
     }
     file.bytes[index_of(offset)..end].fill(0);
+    if let Some(cache) = &mut file.cache {
+        cache.wrote(index_of(offset), &file.bytes[index_of(offset)..end]);
+    }
     Ok(0)
 }
 

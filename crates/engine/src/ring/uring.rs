@@ -350,6 +350,10 @@ impl Drop for Uring {
             );
             mem::forget(mem::take(&mut self.files));
             mem::forget(mem::take(&mut self.regions));
+        } else if self.files_registered {
+            // Without this the kernel lets go of them some time after the ring was closed, and a target
+            // that the copy is done with cannot be unmounted or opened exclusively.
+            let _ = self.ring.submitter().unregister_files();
         }
     }
 }

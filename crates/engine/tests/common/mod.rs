@@ -1,20 +1,14 @@
 //! Files with direct I/O for tests on the running kernel, and a loud way to skip.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs::File;
 use std::path::Path;
 
 use peerlane_engine::ring::{Uring, UringError};
 use rustix::fs::{Mode, OFlags};
 
-/// Says that a test did not run and why, and notes it in the file that `PEERLANE_SKIP_LOG` names.
-pub(crate) fn skip(test: &str, reason: &str) {
-    eprintln!("SKIPPED {test}: {reason}");
-    if let Some(path) = std::env::var_os("PEERLANE_SKIP_LOG") {
-        let mut log = OpenOptions::new().create(true).append(true).open(path).unwrap();
-        writeln!(log, "{test}: {reason}").unwrap();
-    }
-}
+#[path = "skip.rs"]
+mod skip;
+pub(crate) use skip::skip;
 
 /// A ring, or `None` with a loud skip where this kernel or container has none.
 pub(crate) fn ring(test: &str, entries: u32) -> Option<Uring> {

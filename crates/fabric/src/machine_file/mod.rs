@@ -34,7 +34,22 @@ pub enum MachineFileError {
     },
     /// The text is not TOML of this shape; the message shows the line and names the key.
     #[error("cannot understand machine file: {0}")]
-    Syntax(#[from] toml::de::Error),
+    Syntax(Box<toml::de::Error>),
+    /// More text than a machine can sensibly have.
+    #[error("cannot use a machine file of {bytes} bytes: at most {} are read", read::LONGEST_TEXT)]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// More functions than a machine can sensibly have.
+    #[error(
+        "cannot use a machine of {functions} functions: at most {} are read",
+        read::MOST_FUNCTIONS
+    )]
+    TooLarge {
+        /// How many there are.
+        functions: usize,
+    },
     /// The text is well formed and describes no possible machine.
     #[error("cannot use `{key}` of {name} (line {line}): {problem}")]
     Meaning {
@@ -70,6 +85,9 @@ pub enum Problem {
     /// `under` is missing and there is more than one host bridge, or none.
     #[error("say which host bridge or port it hangs from; there are {0} host bridges")]
     ParentUnclear(usize),
+    /// More ports in a row than there are buses.
+    #[error("more than {} functions one below another; PCI has 256 buses", read::DEEPEST)]
+    TooDeep,
     /// Two functions have one address.
     #[error("the address {0} is taken")]
     AddressTaken(crate::Bdf),
@@ -88,6 +106,13 @@ pub enum Problem {
     /// `block_size` without `size`.
     #[error("give `{0}` as well")]
     Needs(&'static str),
+}
+
+// Not a source: the message above says it all, and would be shown twice.
+impl From<toml::de::Error> for MachineFileError {
+    fn from(error: toml::de::Error) -> Self {
+        Self::Syntax(Box::new(error))
+    }
 }
 
 impl Fabric {

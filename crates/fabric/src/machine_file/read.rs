@@ -16,9 +16,23 @@ use crate::{
 /// Name of the host bridge of a file that lists none.
 const ONLY_BRIDGE: &str = "pci0000:00";
 
+/// Above 800 bytes for each function that is read; a drive with all its keys takes about 600.
+pub(super) const LONGEST_TEXT: usize = 16 << 20;
+/// Twice the functions of the largest machines; a bound on what a file can make a reader do.
+pub(super) const MOST_FUNCTIONS: usize = 20_000;
+/// Ports one below another: each has a bus of its own below it, and a PCI segment has 256 buses
+/// (PCI local bus specification 3.0, section 3.2.2.3.1: eight bits of bus number).
+pub(super) const DEEPEST: usize = 256;
+
 /// Reads the text of a machine file.
 pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
+    if text.len() > LONGEST_TEXT {
+        return Err(MachineFileError::TooLong { bytes: text.len() });
+    }
     let machine: shape::Machine = toml::from_str(text)?;
+    if machine.function.len() > MOST_FUNCTIONS {
+        return Err(MachineFileError::TooLarge { functions: machine.function.len() });
+    }
     let mut reader = Reader::new(text, &machine)?;
     for (index, function) in machine.function.iter().enumerate() {
         let built = reader.function(FunctionId(index), function)?;
@@ -57,6 +71,8 @@ struct Reader<'a> {
     /// Every name of the file, those further down included.
     names: HashMap<String, Parent>,
     addresses: HashMap<Bdf, FunctionId>,
+    /// How far below its host bridge each of `functions` is, from 1.
+    depths: Vec<usize>,
 }
 
 impl<'a> Reader<'a> {
@@ -67,6 +83,7 @@ impl<'a> Reader<'a> {
             functions: Vec::new(),
             names: HashMap::new(),
             addresses: HashMap::new(),
+            depths: Vec::new(),
         };
         match &machine.host_bridge {
             None => {
@@ -116,6 +133,13 @@ impl<'a> Reader<'a> {
     ) -> Result<Function, MachineFileError> {
         let fail = |key, problem| self.error(&function.name, key, problem);
         let parent = self.parent(id, function).map_err(|problem| fail("under", problem))?;
+        let depth = match parent {
+            Parent::Bridge(_) => 1,
+            Parent::Function(parent) => self.depths[parent.0] + 1,
+        };
+        if depth > DEEPEST {
+            return Err(fail("under", Problem::TooDeep));
+        }
         let p2pmem = p2pmem(function).map_err(|(key, problem)| fail(key, problem))?;
         let nvme = nvme(function).map_err(|(key, problem)| fail(key, problem))?;
         let address = function.address.map(|address| address.0);
@@ -125,6 +149,7 @@ impl<'a> Reader<'a> {
             }
             self.addresses.insert(address, id);
         }
+        self.depths.push(depth);
         Ok(Function {
             name: function.name.get_ref().clone(),
             address,

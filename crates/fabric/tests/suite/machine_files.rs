@@ -132,3 +132,37 @@ proptest! {
         let _ = Fabric::from_toml(&text);
     }
 }
+
+/// A file of ports, each below the one before, `apart` of them in a row.
+fn ports(count: usize, apart: usize) -> String {
+    let mut text = "name = \"large\"\niommu = \"off\"\n".to_owned();
+    for n in 0..count {
+        text += &format!("[[function]]\nname = \"p{n}\"\nkind = \"downstream-port\"\n");
+        if n % apart != 0 {
+            text += &format!("under = \"p{}\"\n", n - 1);
+        }
+    }
+    text
+}
+
+#[test]
+fn more_functions_or_ports_in_a_row_than_a_machine_has_are_refused() {
+    assert_eq!(Fabric::from_toml(&ports(256, 256)).expect("a deep machine").functions.len(), 256);
+    let said = Fabric::from_toml(&ports(257, 257)).expect_err("too deep").to_string();
+    assert!(said.contains("PCI has 256 buses") && said.contains("p256"), "{said}");
+    let said = Fabric::from_toml(&ports(20_001, 1)).expect_err("too many").to_string();
+    assert!(said.contains("20001 functions: at most 20000"), "{said}");
+    let long = format!("#{}\n{}", "x".repeat(16 << 20), ports(1, 1));
+    let said = Fabric::from_toml(&long).expect_err("too long").to_string();
+    assert!(said.contains("at most 16777216 are read"), "{said}");
+}
+
+#[test]
+fn a_negative_size_is_refused_in_plain_words_and_once() {
+    let text =
+        "name = \"x\"\niommu = \"off\"\n[[function]]\nname = \"a\"\nkind = \"nvme\"\nsize = -5\n";
+    let error = Fabric::from_toml(text).expect_err("negative");
+    let said = error.to_string();
+    assert!(said.contains("integer `-5`, expected a size"), "{said}");
+    assert!(std::error::Error::source(&error).is_none(), "the same is said twice");
+}

@@ -1,7 +1,7 @@
 //! What a run leaves on the host: the command's files and the DMA report.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use serde::Serialize;
@@ -9,12 +9,22 @@ use serde::Serialize;
 use crate::LabError;
 
 /// Unpacks the guest's archive into `target`, and nowhere else.
-///
-/// Only files, folders and symbolic links are taken: a guest cannot make device files here.
 pub(super) fn unpack(archive: &Path, target: &Path) -> Result<(), LabError> {
+    let opened = File::open(archive).map_err(LabError::io("open", archive))?;
+    unpack_archive(io::BufReader::new(opened), target)
+}
+
+/// Unpacks a tar archive that nobody vouches for into `target`, and nowhere else.
+///
+/// Only files, folders and symbolic links are taken: a guest cannot make device files here. What was
+/// unpacked before a failure stays.
+///
+/// # Errors
+/// When the archive is damaged or names a path outside, or a file cannot be made.
+pub fn unpack_archive(archive: impl Read, target: &Path) -> Result<(), LabError> {
     fs::create_dir_all(target).map_err(LabError::io("create", target))?;
     let unpack = || -> io::Result<()> {
-        let mut archive = tar::Archive::new(io::BufReader::new(File::open(archive)?));
+        let mut archive = tar::Archive::new(archive);
         for entry in archive.entries()? {
             let mut entry = entry?;
             let kind = entry.header().entry_type();

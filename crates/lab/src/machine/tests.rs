@@ -199,3 +199,36 @@ fn every_machine_for_the_lab_that_is_shipped_can_be_built() {
     }
     assert!(built >= 5, "{built}");
 }
+
+#[test]
+fn a_device_of_the_host_is_refused_as_an_image_by_name() {
+    let scratch = tempfile::tempdir().expect("folder");
+    let machine = Fabric::from_toml(PAIR).expect("fabric");
+    // A character device is there without root; a block device only on some machines.
+    let disks = std::fs::read_dir("/dev").expect("/dev").filter_map(|entry| {
+        let entry = entry.ok()?;
+        std::os::unix::fs::FileTypeExt::is_block_device(&entry.file_type().ok()?)
+            .then(|| entry.path())
+    });
+    let others = ["/dev/zero", "/dev"].map(std::path::PathBuf::from);
+    for image in disks.take(1).chain(others) {
+        let given = [("a".to_owned(), image.clone())];
+        let error = drives::prepare(&machine, &given, scratch.path()).expect_err("refused");
+        let text = error.to_string();
+        assert!(text.contains(&image.display().to_string()), "{text}");
+        assert!(text.contains("an image is a regular file"), "{text}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("copy a device to a file")));
+    }
+}
+
+#[test]
+fn one_file_behind_two_drives_is_refused_by_whatever_names() {
+    let folder = tempfile::tempdir().expect("folder");
+    let machine = Fabric::from_toml(PAIR).expect("fabric");
+    let (image, link) = (folder.path().join("image"), folder.path().join("link"));
+    std::fs::File::create(&image).and_then(|file| file.set_len(1 << 20)).expect("image");
+    std::fs::hard_link(&image, &link).expect("link");
+    let given = [("a".to_owned(), image), ("c".to_owned(), link)];
+    let error = drives::prepare(&machine, &given, folder.path()).expect_err("refused");
+    assert!(error.to_string().contains("drive `a` has the same file"), "{error}");
+}

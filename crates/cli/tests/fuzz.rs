@@ -1,0 +1,165 @@
+//! Seeded damage to the corpora of `fuzz/`, given to the functions that are fuzzed there.
+//!
+//! The long form is cargo-fuzz, see `fuzz/README.md`; this one needs no other compiler. Equal corpora
+//! give equal inputs; an input that is not survived is written to a file whose path is printed.
+
+use std::fs;
+use std::panic;
+use std::path::{Path, PathBuf};
+
+#[allow(unreachable_pub, reason = "it is the public face of a library elsewhere")]
+#[path = "../../../fuzz/src/targets.rs"]
+mod targets;
+
+/// Inputs for targets that work in memory, and for those that make files.
+const INPUTS: u64 = 20_000;
+const INPUTS_WITH_FILES: u64 = 1_500;
+
+/// Numbers that parsers trip over.
+const NUMBERS: [&str; 9] = [
+    "0",
+    "-1",
+    "18446744073709551615",
+    "18446744073709551616",
+    "9223372036854775808",
+    "4294967296",
+    "0xffffffffffffffff",
+    "1e400",
+    "00",
+];
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz").join(name)
+}
+
+fn corpus(name: &str) -> Vec<Vec<u8>> {
+    let mut paths: Vec<_> = fs::read_dir(folder("corpus").join(name))
+        .expect("a corpus")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).expect("a seed")).collect()
+}
+
+/// Vigna's xorshift64*; equal everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let number = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        usize::try_from(number).expect("32 bits") % end.max(1)
+    }
+
+    fn byte(&mut self) -> u8 {
+        u8::try_from(self.below(256)).expect("a byte")
+    }
+}
+
+/// Damages a seed in a few places.
+fn damage(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    let mut bytes = seeds[random.below(seeds.len())].clone();
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len() + 1);
+        let end = (at + random.below(64)).min(bytes.len());
+        match random.below(8) {
+            0 => bytes.truncate(at),
+            1 => drop(bytes.drain(at..end)),
+            2 => {
+                let copy = bytes[at..end].to_vec();
+                let to = random.below(bytes.len() + 1);
+                drop(bytes.splice(to..to, copy));
+            }
+            3 => {
+                let other = &seeds[random.below(seeds.len())];
+                let from = random.below(other.len() + 1);
+                bytes.truncate(at);
+                bytes.extend_from_slice(&other[from..]);
+            }
+            4 => bytes.insert(at, random.byte()),
+            5 | 6 if at < end => {
+                let value = [0, 1, 0x7f, 0x80, 0xff, b'"', b'\n', random.byte()][random.below(8)];
+                bytes[at] = value;
+            }
+            _ => put_number(&mut bytes, at, random),
+        }
+    }
+    bytes
+}
+
+/// Replaces the first number behind `at`.
+fn put_number(bytes: &mut Vec<u8>, at: usize, random: &mut Random) {
+    let digits = |byte: &u8| byte.is_ascii_digit();
+    let Some(start) = bytes[at..].iter().position(digits).map(|start| at + start) else { return };
+    let count = bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number = NUMBERS[random.below(NUMBERS.len())];
+    drop(bytes.splice(start..start + count, number.bytes()));
+}
+
+fn survives(name: &str, inputs: u64) {
+    let (_, target) = targets::ALL.iter().find(|(known, _)| *known == name).expect("a target");
+    let seeds = corpus(name);
+    assert!(!seeds.is_empty(), "{name} has no corpus");
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let damaged = (0..inputs).map(|_| damage(&seeds, &mut random)).collect::<Vec<_>>();
+    for input in seeds.iter().chain(&damaged) {
+        if panic::catch_unwind(|| target(input)).is_err() {
+            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{name}"));
+            fs::write(&path, input).expect("the input is kept");
+            panic!("{name} does not survive {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_fuzz_target_is_run_here_too() {
+    let mut listed: Vec<String> = fs::read_dir(folder("fuzz_targets"))
+        .expect("targets")
+        .filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_str()?.to_owned()))
+        .collect();
+    listed.sort();
+    let known: Vec<_> = targets::ALL.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(listed, known);
+}
+
+#[test]
+fn damaged_archives_make_nothing_outside_their_folder() {
+    survives("archive", INPUTS_WITH_FILES);
+}
+
+#[test]
+fn damaged_journals_are_refused_or_read_back_the_same() {
+    survives("journal", INPUTS);
+}
+
+#[test]
+fn damaged_machine_files_are_refused_or_lose_nothing() {
+    survives("machine", INPUTS / 4);
+}
+
+#[test]
+fn any_endpoint_and_quantity_is_refused_or_prints_as_it_was_meant() {
+    survives("notation", INPUTS);
+}
+
+#[test]
+fn damaged_records_are_refused_or_read_back_the_same() {
+    survives("record", INPUTS);
+}
+
+#[test]
+fn damaged_traces_are_read_without_a_crash() {
+    survives("recorder", INPUTS / 2);
+}
+
+#[test]
+fn any_device_content_is_looked_at_without_a_crash() {
+    survives("signature", INPUTS);
+}
+
+#[test]
+fn damaged_trees_are_discovered_without_a_crash() {
+    survives("sysfs", INPUTS_WITH_FILES);
+}

@@ -1,0 +1,236 @@
+//! A file that is made beside its final name and takes that name when it is complete.
+//!
+//! The directory may belong to somebody else, who can swap names under a copy that root runs. So the
+//! directory is opened once, the file is used through the descriptor that made it, names are looked at
+//! without following links, and a file that took its name is compared with the descriptor again. A
+//! name that was free when the copy began is never taken from a file that appeared meanwhile.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use peerlane_units::Bytes;
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, fchown, fcntl_getfl, fcntl_setfl, linkat, openat,
+    renameat, renameat_with, statat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use crate::endpoint::{Live, Node};
+
+/// Names tried for the file.
+const NAMES: u64 = 16;
+/// Longest part of the final name that is kept; file names end at 255 bytes.
+const NAME_KEPT: usize = 200;
+
+/// A file beside its final name; removed when dropped, unless it is to be kept.
+#[derive(Debug)]
+pub(super) struct Beside {
+    directory: File,
+    /// For messages.
+    folder: PathBuf,
+    made: OsString,
+    name: OsString,
+    fate: Fate,
+    /// It has its name, or is to stay for a copy that goes on.
+    is_kept: bool,
+}
+
+/// Whose the file is going to be.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    /// A new file of these permissions.
+    New { mode: u32 },
+    /// In place of a file of these permissions and owners.
+    Replaces { mode: u32, owner: (u32, u32) },
+}
+
+impl Beside {
+    /// Makes an empty file, for its owner only, beside the target's name; `seed` chooses its name.
+    pub(super) fn make(live: &Live, source: &File, seed: u64) -> io::Result<(Self, File)> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let mut beside = Self::of(live, source)?;
+        for number in 0..NAMES {
+            beside.made = name_beside(&beside.name, seed.wrapping_add(number));
+            match openat(
+                &beside.directory,
+                &beside.made,
+                flags | OFlags::CLOEXEC,
+                Mode::from(0o600),
+            ) {
+                Ok(file) => {
+                    beside.is_kept = false;
+                    return Ok((beside, file.into()));
+                }
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Err(Errno::EXIST.into())
+    }
+
+    /// Opens the file `made` that an interrupted copy left; it stays when this one fails, too.
+    pub(super) fn reopen(live: &Live, source: &File, made: &OsStr) -> io::Result<(Self, File)> {
+        let mut beside = Self::of(live, source)?;
+        made.clone_into(&mut beside.made);
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(&beside.directory, made, flags, Mode::empty())?);
+        let found = file.metadata()?;
+        if !found.is_file() || found.nlink() != 1 || found.uid() != geteuid().as_raw() {
+            return Err(io::Error::other("it is not a file of this user under one name"));
+        }
+        Ok((beside, file))
+    }
+
+    fn of(live: &Live, source: &File) -> io::Result<Self> {
+        let folder = live.path.parent().unwrap_or(Path::new("/")).to_owned();
+        let name = live.path.file_name().unwrap_or(OsStr::new("")).to_owned();
+        let fate = match live.node {
+            Node::NewFile => Fate::New { mode: mode_of_new(&source.metadata()?) },
+            _ => {
+                let replaced = fs::symlink_metadata(&live.path)?;
+                // Set-user-ID and its kin were given to the old content, not to the new one.
+                let mode = replaced.permissions().mode() & 0o777;
+                Fate::Replaces { mode, owner: (replaced.uid(), replaced.gid()) }
+            }
+        };
+        let directory = File::open(&folder)?;
+        Ok(Self { directory, folder, made: OsString::new(), name, fate, is_kept: true })
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.folder.join(&self.made)
+    }
+
+    /// The name that the file is going to have.
+    pub(super) fn final_path(&self) -> PathBuf {
+        self.folder.join(&self.name)
+    }
+
+    pub(super) fn set_kept(&mut self, kept: bool) {
+        self.is_kept = kept;
+    }
+
+    /// Cuts the file to its length, makes it durable and gives it its name.
+    ///
+    /// # Errors
+    /// What was tried, and the system's answer.
+    pub(super) fn finish(
+        &mut self,
+        file: &File,
+        length: Bytes,
+    ) -> Result<(), (&'static str, io::Error)> {
+        let during = |action| move |error| (action, error);
+        file.set_len(length.0).map_err(during("set the length of"))?;
+        self.hand_over(file).map_err(during("set the permissions of"))?;
+        file.sync_all().map_err(during("flush"))?;
+        self.check(&self.made, file).map_err(during("give its name to"))?;
+        self.rename().map_err(during("give its name to"))?;
+        self.is_kept = true;
+        self.check(&self.name, file).map_err(during("give its name to"))?;
+        self.directory.sync_all().map_err(during("make durable"))
+    }
+
+    /// Gives the file the permissions, and where it replaces one the owners, that it is to have.
+    fn hand_over(&self, file: &File) -> io::Result<()> {
+        let mode = match self.fate {
+            Fate::New { mode } => mode,
+            Fate::Replaces { mode, owner: (user, group) } => {
+                let now = file.metadata()?;
+                let is_owned = (now.uid(), now.gid()) == (user, group)
+                    || fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group))).is_ok();
+                // Rights of another group are not for the group that the file has now.
+                if is_owned { mode } else { mode & 0o700 }
+            }
+        };
+        file.set_permissions(Permissions::from_mode(mode))
+    }
+
+    fn rename(&self) -> io::Result<()> {
+        let (directory, made, name) = (&self.directory, &self.made, &self.name);
+        if matches!(self.fate, Fate::Replaces { .. }) {
+            return Ok(renameat(directory, made, directory, name)?);
+        }
+        match renameat_with(directory, made, directory, name, RenameFlags::NOREPLACE) {
+            // Not every file system has it; a link is never made over an existing name either.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                linkat(directory, made, directory, name, AtFlags::empty())?;
+                Ok(unlinkat(directory, made, AtFlags::empty())?)
+            }
+            Err(Errno::EXIST) => Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "a file of that name appeared during the copy and is left alone",
+            )),
+            other => Ok(other?),
+        }
+    }
+
+    /// That `name` in the directory is the open file and nothing else.
+    fn check(&self, name: &OsStr, file: &File) -> io::Result<()> {
+        let found = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let ours = file.metadata()?;
+        if (found.st_dev, found.st_ino) == (ours.dev(), ours.ino()) {
+            return Ok(());
+        }
+        let name = name.to_string_lossy();
+        Err(io::Error::other(format!("somebody put another file in the place of {name}")))
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        if let Err(error) = unlinkat(&self.directory, &self.made, AtFlags::empty()) {
+            tracing::warn!(path = %self.path().display(), %error, "cannot remove an unfinished file");
+        }
+    }
+}
+
+/// Switches direct I/O on; false where the file system answers `EINVAL`.
+pub(super) fn set_direct(file: &File) -> io::Result<bool> {
+    match fcntl_setfl(file, fcntl_getfl(file)? | OFlags::DIRECT) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// The permissions of a copy of this source: those of the source without execution, less the umask;
+/// for the owner only where the source is a device, as images of drives are private.
+fn mode_of_new(source: &Metadata) -> u32 {
+    if !source.is_file() {
+        return 0o600;
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = status
+        .lines()
+        .find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
+    source.permissions().mode() & 0o666 & !umask.unwrap_or(0o022)
+}
+
+fn name_beside(name: &OsStr, seed: u64) -> OsString {
+    let mut beside = stem_beside(name);
+    beside.push(format!("{:08x}", seed & 0xffff_ffff));
+    beside
+}
+
+fn stem_beside(name: &OsStr) -> OsString {
+    let kept = if name.len() <= NAME_KEPT { name } else { OsStr::new("") };
+    let mut stem = OsString::from(".");
+    stem.push(kept);
+    stem.push(".peerlane-");
+    stem
+}
+
+/// Whether a file of this name is one that a copy onto `target` makes beside it.
+pub(crate) fn is_partial_of(target: &Path, found: &OsStr) -> bool {
+    let stem = stem_beside(target.file_name().unwrap_or(OsStr::new("")));
+    let rest = found.as_bytes().strip_prefix(stem.as_bytes());
+    rest.is_some_and(|rest| rest.len() == 8 && rest.iter().all(u8::is_ascii_hexdigit))
+}

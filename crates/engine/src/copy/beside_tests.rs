@@ -1,0 +1,124 @@
+//! What becomes of names, owners and permissions, also when somebody else uses the directory.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use peerlane_results::Asked;
+use peerlane_units::Bytes;
+
+use super::CopyError;
+use super::skip::skip;
+use super::tests::{asked, content, copy_watched, folder, names, planned, run, source, unfinished};
+use crate::Watch;
+
+/// Does something once, when the first payload is at the target.
+struct Meanwhile<F: FnMut()>(Option<F>);
+
+impl<F: FnMut()> Watch for Meanwhile<F> {
+    fn progress(&mut self, _done: Bytes, _total: Bytes) {
+        if let Some(mut action) = self.0.take() {
+            action();
+        }
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_new_file_is_no_more_open_than_its_source() {
+    let folder = folder();
+    let source = source(folder.path(), 5000);
+    set_mode(&source, 0o600);
+    let target = folder.path().join("target");
+    run(&asked(&source, &target)).unwrap();
+    assert_eq!(mode(&target), 0o600);
+    set_mode(&source, 0o755);
+    let other = folder.path().join("other");
+    run(&asked(&source, &other)).unwrap();
+    assert_eq!(mode(&other) & 0o111, 0, "payload is no program");
+}
+
+#[test]
+fn a_replaced_file_keeps_its_permissions_but_no_set_user_id() {
+    let folder = folder();
+    let source = source(folder.path(), 5000);
+    let target = folder.path().join("target");
+    for (before, after) in [(0o640, 0o640), (0o4755, 0o755), (0o2710, 0o710)] {
+        fs::write(&target, "old").unwrap();
+        set_mode(&target, before);
+        run(&Asked { force: true, ..asked(&source, &target) }).unwrap();
+        assert_eq!(mode(&target), after, "{before:o}");
+        assert_eq!(fs::read(&target).unwrap(), content(5000));
+    }
+}
+
+#[test]
+fn a_replaced_file_keeps_its_owner() {
+    let folder = folder();
+    let source = source(folder.path(), 5000);
+    let target = folder.path().join("target");
+    fs::write(&target, "old").unwrap();
+    if std::os::unix::fs::chown(&target, Some(65534), Some(65534)).is_err() {
+        skip("a_replaced_file_keeps_its_owner", "needs root: gives a file to another user");
+        return;
+    }
+    set_mode(&target, 0o4755);
+    run(&Asked { force: true, ..asked(&source, &target) }).unwrap();
+    let found = fs::metadata(&target).unwrap();
+    assert_eq!((found.uid(), found.gid(), mode(&target)), (65534, 65534, 0o755));
+}
+
+#[test]
+fn a_file_that_appears_during_the_copy_is_left_alone() {
+    let folder = folder();
+    let source = source(folder.path(), 4 << 20);
+    let target = folder.path().join("target");
+    let plan = planned(&asked(&source, &target));
+    let appeared = target.clone();
+    let mut watch = Meanwhile(Some(move || fs::write(&appeared, "precious").unwrap()));
+    let error = copy_watched(&plan, &mut watch).unwrap_err();
+    assert!(matches!(error, CopyError::File { .. }), "{error:?}");
+    assert_eq!(fs::read(&target).unwrap(), b"precious");
+}
+
+/// Runs a copy during which the unfinished file is replaced by what `put` makes; returns the folder.
+fn swapped(put: impl Fn(&Path)) -> (tempfile::TempDir, PathBuf, Result<(), CopyError>) {
+    let folder = folder();
+    let source = source(folder.path(), 4 << 20);
+    let target = folder.path().join("target");
+    let plan = planned(&asked(&source, &target));
+    let place = folder.path().to_owned();
+    let mut watch = Meanwhile(Some(move || {
+        let made = unfinished(&place);
+        fs::rename(&made, place.join("stolen")).unwrap();
+        put(&made);
+    }));
+    let result = copy_watched(&plan, &mut watch).map(drop);
+    (folder, target, result)
+}
+
+#[test]
+fn a_link_in_the_place_of_the_unfinished_file_is_not_followed() {
+    let victim = folder();
+    let file = victim.path().join("file");
+    fs::write(&file, "untouched").unwrap();
+    set_mode(&file, 0o600);
+    let (folder, target, result) = swapped(|made| symlink(&file, made).unwrap());
+    assert!(matches!(result, Err(CopyError::File { .. })), "{result:?}");
+    assert_eq!((fs::read(&file).unwrap().as_slice(), mode(&file)), (&b"untouched"[..], 0o600));
+    assert!(!target.exists() && !target.is_symlink(), "{:?}", names(folder.path()));
+}
+
+#[test]
+fn another_file_in_the_place_of_the_unfinished_one_does_not_get_its_name() {
+    let (_folder, target, result) = swapped(|made| fs::write(made, "planted").unwrap());
+    assert!(matches!(result, Err(CopyError::File { .. })), "{result:?}");
+    assert!(!target.exists());
+}

@@ -1,0 +1,188 @@
+//! What must hold after every step of a run, one function each.
+
+use peerlane_results::{MemoryKind, Route};
+use rustix::io::Errno;
+
+use super::Kind;
+use super::attempt::{Blame, End, Seen};
+use super::world::{World, index};
+use crate::failure::{Cause, Failure, RequestError, Role};
+use crate::journal;
+use crate::ring::Action;
+
+type Check = Result<(), String>;
+
+/// Asks every check; `had_power` is false where the machine lost it.
+pub(super) fn after(world: &mut World, end: &End, seen: &Seen) -> Check {
+    let after_loss = world.target_after_loss();
+    nothing_beside_the_copy_changed(world, &world.target.bytes)?;
+    nothing_beside_the_copy_changed(world, &after_loss)?;
+    the_journal_claims_what_is_there(world, &after_loss)?;
+    what_is_written_is_written(world, seen)?;
+    no_byte_is_lost_or_doubled(world, end, seen)?;
+    complete_is_complete(world, end, seen, &after_loss)?;
+    a_bad_route_is_not_taken(world.kind, end)?;
+    nothing_is_left_in_flight(end, seen)?;
+    the_cause_is_named(world.kind, end)
+}
+
+fn nothing_beside_the_copy_changed(world: &World, target: &[u8]) -> Check {
+    let mut range = world.shape.target_range();
+    if world.kind == Kind::LostLater {
+        // The last block is written whole, out of memory whose content was lost.
+        range.end = range.end.next_multiple_of(index(world.shape.target_block));
+    }
+    let (before, after) = (&world.before, target);
+    if before.len() != after.len() {
+        return Err(format!("the target is {} bytes long, not {}", after.len(), before.len()));
+    }
+    let differs = |at: &usize| before[*at] != after[*at];
+    match (0..range.start).chain(range.end..before.len()).find(differs) {
+        Some(at) => Err(format!("byte {at} of the target changed; the copy has {range:?}")),
+        None => Ok(()),
+    }
+}
+
+/// On stable storage, whatever a loss of power takes away.
+fn the_journal_claims_what_is_there(world: &World, target: &[u8]) -> Check {
+    // Data that are lost while every request succeeds are found by verification, not before.
+    let Some(text) = world.journal.as_ref().filter(|_| world.kind != Kind::LostLater) else {
+        return Ok(());
+    };
+    let Ok(journal) = journal::decode(text) else { return Ok(()) };
+    for range in journal.done.iter() {
+        if !holds(world, target, range.clone()) {
+            return Err(format!("the journal claims {range:?}, which is not there"));
+        }
+    }
+    Ok(())
+}
+
+/// By the relay's own word, flushed or not.
+fn what_is_written_is_written(world: &World, seen: &Seen) -> Check {
+    let is_excused = matches!(world.kind, Kind::LostLater | Kind::PowerCut | Kind::PowerCutAtSave);
+    if is_excused {
+        return Ok(());
+    }
+    for range in seen.written.iter() {
+        if !holds(world, &world.target.bytes, range.clone()) {
+            return Err(format!("{range:?} is said to be written and is not"));
+        }
+    }
+    Ok(())
+}
+
+fn no_byte_is_lost_or_doubled(world: &World, end: &End, seen: &Seen) -> Check {
+    let total = seen.written.total();
+    if seen.counted != total {
+        return Err(format!("{} bytes are counted, {total} are written", seen.counted));
+    }
+    if seen.progress.windows(2).any(|pair| pair[0] > pair[1]) {
+        return Err("progress went back".to_owned());
+    }
+    if !matches!(end, End::Complete { .. }) {
+        return Ok(());
+    }
+    let length = world.shape.length;
+    let tail = match world.shape.tail {
+        peerlane_results::Tail::MergeInHost => length % world.shape.target_block,
+        _ => 0,
+    };
+    let sum = seen.before + seen.counted;
+    // A tail that was there already is in what was done before.
+    if sum == length - tail || sum == length {
+        return Ok(());
+    }
+    Err(format!("{} bytes before and {} now make no {length}", seen.before, seen.counted))
+}
+
+fn complete_is_complete(world: &World, end: &End, seen: &Seen, after_loss: &[u8]) -> Check {
+    let End::Complete { .. } = end else { return Ok(()) };
+    let all = 0..world.shape.length;
+    if world.kind == Kind::LostLater && !seen.is_verified {
+        return Err("nothing was verified".to_owned());
+    }
+    if !holds(world, &world.target.bytes, all.clone()) {
+        return Err("the copy is reported complete, and its content differs".to_owned());
+    }
+    if !holds(world, after_loss, all) {
+        return Err("the copy is reported complete, and is not on stable storage".to_owned());
+    }
+    Ok(())
+}
+
+fn a_bad_route_is_not_taken(kind: Kind, end: &End) -> Check {
+    let is_bad = matches!(
+        kind,
+        Kind::ReadsLost | Kind::WritesLost | Kind::WholeWritesLost | Kind::RouteRefused
+    );
+    match end {
+        End::Complete { route: Route::P2p } if is_bad => {
+            Err("a route that loses data passed its proof".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn nothing_is_left_in_flight(end: &End, seen: &Seen) -> Check {
+    let may_be_left =
+        matches!(end, End::PowerLost | End::Failed(Blame::Request(RequestError::Stuck(_))));
+    if seen.in_flight == 0 || may_be_left {
+        return Ok(());
+    }
+    Err(format!("{} requests are left in flight after {end:?}", seen.in_flight))
+}
+
+fn the_cause_is_named(kind: Kind, end: &End) -> Check {
+    let is_named = match end {
+        End::Complete { .. } => true,
+        End::Stopped => matches!(kind, Kind::Stopped | Kind::JournalDamaged | Kind::JournalFull),
+        End::PowerLost => matches!(kind, Kind::PowerCut | Kind::PowerCutAtSave),
+        End::Differs => kind == Kind::LostLater,
+        End::Failed(Blame::Request(RequestError::Failed(failure))) => names(kind, failure),
+        End::Failed(Blame::Request(RequestError::Stuck(stuck))) => match kind {
+            Kind::ReadStuck => (stuck.role, stuck.action) == (Role::Source, Action::Read),
+            Kind::WriteStuck => (stuck.role, stuck.action) == (Role::Target, Action::Write),
+            Kind::FlushStuck => (stuck.role, stuck.action) == (Role::Target, Action::Flush),
+            _ => false,
+        },
+        End::Failed(_) => false,
+    };
+    if is_named { Ok(()) } else { Err(format!("the end does not name the cause: {end:?}")) }
+}
+
+fn names(kind: Kind, failure: &Failure) -> bool {
+    let Failure { role, action, cause, .. } = *failure;
+    let is_bad_sector = |wanted| {
+        cause == Cause::BadSector { action: wanted } || cause == Cause::Other { errno: Errno::IO }
+    };
+    let is_gone = matches!(cause, Cause::DriveGone { .. } | Cause::Other { errno: Errno::IO });
+    match kind {
+        Kind::ReadErrorOnce | Kind::ReadErrorStays => {
+            (role, action) == (Role::Source, Action::Read) && is_bad_sector(Action::Read)
+        }
+        Kind::WriteErrorOnce | Kind::WriteErrorStays => {
+            (role, action) == (Role::Target, Action::Write) && is_bad_sector(Action::Write)
+        }
+        Kind::TargetFull => role == Role::Target && cause == Cause::TargetFullOrGone,
+        Kind::FlushError => {
+            (role, action) == (Role::Target, Action::Flush)
+                && cause == Cause::of(Errno::IO, Action::Flush, MemoryKind::Host)
+        }
+        Kind::SourceGone => role == Role::Source && (is_gone || cause == Cause::EndedEarly),
+        Kind::SourceShrinks => role == Role::Source && cause == Cause::EndedEarly,
+        Kind::TargetGone => {
+            role == Role::Target
+                && (is_gone || matches!(cause, Cause::TargetFullOrGone | Cause::EndedEarly))
+        }
+        Kind::MemoryGone => cause == Cause::ProviderGone,
+        _ => false,
+    }
+}
+
+/// Whether a range of the copy reads at the target as it does at the source.
+fn holds(world: &World, target: &[u8], range: std::ops::Range<u64>) -> bool {
+    let start = index(world.shape.target_offset);
+    let at = start + index(range.start)..start + index(range.end);
+    target.get(at) == world.payload.get(index(range.start)..index(range.end))
+}

@@ -1,0 +1,134 @@
+//! What goes wrong in a run.
+
+/// A fault, as the reader of the table knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Nothing.
+    None,
+    /// The kernel answers short, late, and asks to try again.
+    Difficult,
+    /// A sector of the source cannot be read, the first time.
+    ReadErrorOnce,
+    /// A sector of the source cannot be read until it is repaired.
+    ReadErrorStays,
+    /// A sector of the target cannot be written, the first time.
+    WriteErrorOnce,
+    /// A sector of the target cannot be written until it is repaired.
+    WriteErrorStays,
+    /// The target does not flush.
+    FlushError,
+    /// What the source writes into device memory does not arrive, and every request succeeds.
+    ReadsLost,
+    /// What the target reads out of device memory is not what is there, and every request succeeds.
+    WritesLost,
+    /// Writes out of device memory change nothing, and every request succeeds.
+    WholeWritesLost,
+    /// The same begins at any operation after the proof.
+    LostLater,
+    /// The kernel refuses the route.
+    RouteRefused,
+    /// The source is unplugged at any operation.
+    SourceGone,
+    /// The target is unplugged at any operation, and loses its cache.
+    TargetGone,
+    /// The device whose memory is used is unplugged at any operation.
+    MemoryGone,
+    /// A read is never answered.
+    ReadStuck,
+    /// A write is never answered.
+    WriteStuck,
+    /// A flush is never answered.
+    FlushStuck,
+    /// The target is full from a sector on.
+    TargetFull,
+    /// The source becomes shorter at any operation.
+    SourceShrinks,
+    /// Power is lost at any operation, several times in one copy.
+    PowerCut,
+    /// Power is lost while the journal is saved.
+    PowerCutAtSave,
+    /// A person stops the copy at any operation.
+    Stopped,
+    /// The target cannot make zeroes by itself.
+    ZeroRefused,
+    /// The journal cannot be saved.
+    JournalFull,
+    /// The journal is damaged between two runs.
+    JournalDamaged,
+}
+
+impl Kind {
+    /// Every kind, in the order of the table.
+    pub const ALL: [Self; 26] = [
+        Self::None,
+        Self::Difficult,
+        Self::ReadErrorOnce,
+        Self::ReadErrorStays,
+        Self::WriteErrorOnce,
+        Self::WriteErrorStays,
+        Self::FlushError,
+        Self::ReadsLost,
+        Self::WritesLost,
+        Self::WholeWritesLost,
+        Self::LostLater,
+        Self::RouteRefused,
+        Self::SourceGone,
+        Self::TargetGone,
+        Self::MemoryGone,
+        Self::ReadStuck,
+        Self::WriteStuck,
+        Self::FlushStuck,
+        Self::TargetFull,
+        Self::SourceShrinks,
+        Self::PowerCut,
+        Self::PowerCutAtSave,
+        Self::Stopped,
+        Self::ZeroRefused,
+        Self::JournalFull,
+        Self::JournalDamaged,
+    ];
+
+    /// The fault in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Difficult => "short completions, EAGAIN, EINTR, waits that end early",
+            Self::ReadErrorOnce => "a sector of the source cannot be read, once",
+            Self::ReadErrorStays => "a sector of the source cannot be read, until repaired",
+            Self::WriteErrorOnce => "a sector of the target cannot be written, once",
+            Self::WriteErrorStays => "a sector of the target cannot be written, until repaired",
+            Self::FlushError => "the target does not flush",
+            Self::ReadsLost => "what is read into device memory is lost, silently",
+            Self::WritesLost => "what is written out of device memory is wrong, silently",
+            Self::WholeWritesLost => "writes out of device memory are lost, silently",
+            Self::LostLater => "the same from an operation after the proof on",
+            Self::RouteRefused => "the kernel refuses the route",
+            Self::SourceGone => "the source is unplugged",
+            Self::TargetGone => "the target is unplugged, with its cache",
+            Self::MemoryGone => "the device that lends memory is unplugged",
+            Self::ReadStuck => "a read is never answered",
+            Self::WriteStuck => "a write is never answered",
+            Self::FlushStuck => "a flush is never answered",
+            Self::TargetFull => "the target is full",
+            Self::SourceShrinks => "the source becomes shorter",
+            Self::PowerCut => "power is lost, several times",
+            Self::PowerCutAtSave => "power is lost while the journal is saved",
+            Self::Stopped => "a person stops the copy",
+            Self::ZeroRefused => "the target cannot make zeroes",
+            Self::JournalFull => "the journal cannot be saved",
+            Self::JournalDamaged => "the journal is damaged between two runs",
+        }
+    }
+
+    /// The flag of the example that selects it.
+    pub fn name(self) -> String {
+        let mut name = String::new();
+        for letter in format!("{self:?}").chars() {
+            if letter.is_ascii_uppercase() && !name.is_empty() {
+                name.push('-');
+            }
+            name.push(letter.to_ascii_lowercase());
+        }
+        name
+    }
+}

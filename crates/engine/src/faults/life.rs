@@ -1,0 +1,180 @@
+//! A copy from its beginning to its end, over as many runs of the program as it takes.
+
+use super::attempt::{Blame, End, Plan, attempt};
+use super::world::{Event, World};
+use super::{Kind, check};
+use crate::failure::RequestError;
+use crate::journal;
+use crate::verify::Coverage;
+
+/// Runs after which a copy whose faults were repaired must be complete.
+const RUNS_MAX: u32 = 12;
+
+/// How the first run of a copy ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    /// Complete by device memory.
+    Peer,
+    /// Complete by host memory, since the route was refused or failed its proof.
+    FellBack,
+    /// An error that names the cause.
+    Failed,
+    /// A request that was not answered in time.
+    Stuck,
+    /// Verification found that the content differs.
+    Differs,
+    /// Stopped by a person.
+    Stopped,
+    /// Power was lost.
+    PowerLost,
+}
+
+/// What became of a copy; every one is complete and equal in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// How the first run ended.
+    pub first: Ending,
+    /// Runs of the program, the last included.
+    pub runs: u32,
+    /// Runs that found something done in their journal.
+    pub resumed: u32,
+    /// Requests of all runs.
+    pub operations: u64,
+}
+
+/// A promise that was broken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("seed {seed}, fault {}, run {run}: {what}", kind.name())]
+pub struct Untrue {
+    /// Replays it, together with the kind.
+    pub seed: u64,
+    /// What went wrong with the drives.
+    pub kind: Kind,
+    /// In which run of the program, from 1.
+    pub run: u32,
+    /// What was untrue.
+    pub what: String,
+}
+
+/// Copies with one kind of fault, all of it drawn from the seed.
+///
+/// # Errors
+/// [`Untrue`] when a promise was broken.
+pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
+    let mut world = World::draw(kind, seed);
+    let mut outcome = Outcome { first: Ending::Stopped, runs: 0, resumed: 0, operations: 0 };
+    world.break_things();
+    let breaks = breaks(&mut world);
+    loop {
+        let is_faulty = outcome.runs < breaks;
+        if !is_faulty {
+            world.repair();
+        }
+        let plan = draw_plan(&mut world, is_faulty);
+        let had = done(&world);
+        let (end, seen) = attempt(&mut world, plan, outcome.runs == 0);
+        outcome.runs += 1;
+        outcome.resumed += u32::from(had > 0);
+        outcome.operations += seen.operations;
+        let untrue = |what| Untrue { seed, kind, run: outcome.runs, what };
+        check::after(&mut world, &end, &seen).map_err(untrue)?;
+        if outcome.runs == 1 {
+            outcome.first = ending(&end);
+        }
+        if matches!(end, End::Complete { .. }) {
+            return Ok(outcome);
+        }
+        if !is_faulty {
+            return Err(untrue(format!("nothing is broken any more, and yet: {end:?}")));
+        }
+        if outcome.runs >= RUNS_MAX {
+            return Err(untrue("the copy never ends".to_owned()));
+        }
+        damage_journal(&mut world).map_err(untrue)?;
+    }
+}
+
+fn ending(end: &End) -> Ending {
+    match end {
+        End::Complete { route: peerlane_results::Route::P2p } => Ending::Peer,
+        End::Complete { .. } => Ending::FellBack,
+        End::Failed(Blame::Request(RequestError::Stuck(_))) => Ending::Stuck,
+        End::Failed(_) => Ending::Failed,
+        End::Differs => Ending::Differs,
+        End::Stopped => Ending::Stopped,
+        End::PowerLost => Ending::PowerLost,
+    }
+}
+
+/// Runs in which the fault is there.
+fn breaks(world: &mut World) -> u32 {
+    let more = u32::try_from(world.random.below(3)).unwrap_or(0);
+    match world.kind {
+        Kind::ReadErrorStays | Kind::WriteErrorStays => 2 + more,
+        Kind::PowerCut | Kind::PowerCutAtSave | Kind::Stopped => 1 + 2 * more,
+        Kind::JournalDamaged | Kind::JournalFull => 1 + more,
+        _ => 1,
+    }
+}
+
+fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
+    let parts = world.shape.length.div_ceil(world.shape.request);
+    let random = &mut world.random;
+    let seed = random.next();
+    let mut coverage = [None, Some(Coverage::Sample { seed }), Some(Coverage::Full)]
+        [usize::try_from(random.below(3)).unwrap_or(0)];
+    // A proof is 13 requests; then come two for each part, flushes, and those of verification.
+    let at = random.below(20 + 3 * parts);
+    let at_save = 1 + random.below(4);
+    let only_host = random.below(6) == 0;
+    let flip = random.below(2) == 0;
+    if world.kind == Kind::LostLater {
+        coverage = Some(Coverage::Full);
+    }
+    if !is_faulty {
+        return Plan { coverage, only_host, ..Plan::default() };
+    }
+    let event = match world.kind {
+        Kind::PowerCut => Some(Event::PowerCut),
+        Kind::SourceGone => Some(Event::SourceGone),
+        Kind::TargetGone => Some(Event::TargetGone),
+        Kind::MemoryGone => Some(Event::MemoryGone),
+        Kind::SourceShrinks => Some(Event::SourceShrinks),
+        Kind::LostLater if flip => Some(Event::ReadsLost),
+        Kind::LostLater => Some(Event::WritesLost),
+        Kind::Stopped | Kind::JournalDamaged | Kind::JournalFull => Some(Event::Stop),
+        _ => None,
+    };
+    Plan {
+        event: event.map(|event| (at, event)),
+        cut_at_save: (world.kind == Kind::PowerCutAtSave).then_some(at_save),
+        journal_is_full: world.kind == Kind::JournalFull,
+        only_host,
+        coverage,
+    }
+}
+
+/// Bytes that the journal claims.
+fn done(world: &World) -> u64 {
+    let journal = world.journal.as_deref().and_then(|text| journal::decode(text).ok());
+    journal.map_or(0, |journal| journal.done.total())
+}
+
+/// Tears or changes the journal's text; whatever is then accepted must say what it said.
+fn damage_journal(world: &mut World) -> Result<(), String> {
+    if world.kind != Kind::JournalDamaged {
+        return Ok(());
+    }
+    let Some(text) = &mut world.journal else { return Ok(()) };
+    let before = journal::decode(text).map_err(|error| error.to_string())?;
+    let at = usize::try_from(world.random.below(text.len() as u64)).unwrap_or(0);
+    if world.random.below(2) == 0 {
+        text.truncate(at);
+    } else {
+        text[at] ^= 1 << world.random.below(8);
+    }
+    match journal::decode(text) {
+        Ok(after) if after != before => Err("a damaged journal is believed".to_owned()),
+        _ => Ok(()),
+    }
+}

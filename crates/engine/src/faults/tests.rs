@@ -1,0 +1,68 @@
+//! The short form of the suite; the example `faults` is the long one.
+
+use super::*;
+
+/// Copies of each kind: a few seconds in a debug build.
+const SEEDS: u64 = 150;
+
+#[test]
+fn copies_with_faults_at_any_operation_end_complete_or_say_why() {
+    let mut tally = Tally::default();
+    for seed in 0..SEEDS {
+        for kind in Kind::ALL {
+            let outcome = run(kind, seed).unwrap_or_else(|untrue| {
+                panic!(
+                    "{untrue}\nreplay: cargo run --release -p peerlane-engine --features simulation \
+                     --example faults -- --runs 1 --seed {seed} --fault {}",
+                    kind.name()
+                )
+            });
+            tally.add(kind, outcome);
+        }
+    }
+    assert_eq!(tally.cases(), SEEDS * Kind::ALL.len() as u64);
+    assert_each_fault_strikes(&tally);
+}
+
+/// A suite whose faults never strike would pass whatever the engine does.
+fn assert_each_fault_strikes(tally: &Tally) {
+    for (kind, ending) in [
+        (Kind::None, Ending::Peer),
+        (Kind::Difficult, Ending::Peer),
+        (Kind::ReadErrorOnce, Ending::Failed),
+        (Kind::ReadErrorStays, Ending::Failed),
+        (Kind::WriteErrorOnce, Ending::Failed),
+        (Kind::WriteErrorStays, Ending::Failed),
+        (Kind::FlushError, Ending::Failed),
+        (Kind::ReadsLost, Ending::FellBack),
+        (Kind::WritesLost, Ending::FellBack),
+        (Kind::WholeWritesLost, Ending::FellBack),
+        (Kind::LostLater, Ending::Differs),
+        (Kind::RouteRefused, Ending::FellBack),
+        (Kind::SourceGone, Ending::Failed),
+        (Kind::TargetGone, Ending::Failed),
+        (Kind::MemoryGone, Ending::Failed),
+        (Kind::ReadStuck, Ending::Stuck),
+        (Kind::WriteStuck, Ending::Stuck),
+        (Kind::FlushStuck, Ending::Stuck),
+        (Kind::TargetFull, Ending::Failed),
+        (Kind::SourceShrinks, Ending::Failed),
+        (Kind::PowerCut, Ending::PowerLost),
+        (Kind::PowerCutAtSave, Ending::PowerLost),
+        (Kind::Stopped, Ending::Stopped),
+        (Kind::ZeroRefused, Ending::Peer),
+        (Kind::JournalFull, Ending::Stopped),
+        (Kind::JournalDamaged, Ending::Stopped),
+    ] {
+        let count = tally.count(kind, ending);
+        assert!(count > SEEDS / 10, "{kind:?} ends as {ending:?} {count} times only");
+    }
+    assert!(tally.resumed() > SEEDS, "{} runs went on by a journal", tally.resumed());
+}
+
+#[test]
+fn equal_seeds_give_equal_runs() {
+    for kind in Kind::ALL {
+        assert_eq!(run(kind, 7), run(kind, 7), "{kind:?}");
+    }
+}

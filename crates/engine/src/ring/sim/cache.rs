@@ -1,0 +1,74 @@
+//! The volatile cache of a simulated drive.
+
+use crate::random::Random;
+
+/// What is on the medium, and what was written since.
+#[derive(Debug, Clone, Default)]
+pub struct Cache {
+    stable: Vec<u8>,
+    written: Vec<Written>,
+    next: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Written {
+    number: u64,
+    offset: usize,
+    bytes: Vec<u8>,
+}
+
+impl Cache {
+    /// A cache with nothing in it over a medium that holds `stable`.
+    pub fn over(stable: &[u8]) -> Self {
+        Self { stable: stable.to_vec(), written: Vec::new(), next: 0 }
+    }
+
+    /// Every write that ended has a number below this.
+    pub(super) fn barrier(&self) -> u64 {
+        self.next
+    }
+
+    pub(super) fn wrote(&mut self, offset: usize, bytes: &[u8]) {
+        self.written.push(Written { number: self.next, offset, bytes: bytes.to_vec() });
+        self.next += 1;
+    }
+
+    /// What was written before the barrier is on the medium.
+    pub(super) fn keep(&mut self, barrier: u64) {
+        let kept = self.written.partition_point(|written| written.number < barrier);
+        for written in self.written.drain(..kept) {
+            put(&mut self.stable, written.offset, &written.bytes);
+        }
+    }
+
+    /// What was written before the barrier is on the medium or not, and nobody tries again.
+    pub(super) fn forget(&mut self, barrier: u64, random: &mut Random) {
+        let forgotten = self.written.partition_point(|written| written.number < barrier);
+        for written in self.written.drain(..forgotten) {
+            if random.below(2) == 0 {
+                put(&mut self.stable, written.offset, &written.bytes);
+            }
+        }
+    }
+
+    /// Each block that was not flushed is on the medium or not. Returns what the medium holds.
+    pub(super) fn lose(&mut self, block: u64, random: &mut Random) -> Vec<u8> {
+        let block = usize::try_from(block.max(1)).unwrap_or(1);
+        for written in self.written.drain(..) {
+            for (number, bytes) in written.bytes.chunks(block).enumerate() {
+                if random.below(2) == 0 {
+                    put(&mut self.stable, written.offset + number * block, bytes);
+                }
+            }
+        }
+        self.stable.clone()
+    }
+}
+
+fn put(stable: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    let end = offset + bytes.len();
+    if stable.len() < end {
+        stable.resize(end, 0);
+    }
+    stable[offset..end].copy_from_slice(bytes);
+}

@@ -1,0 +1,200 @@
+//! The functions that are fuzzed; the corpus of each lies in `corpus/` under the name in [`ALL`].
+//!
+//! Shared as a file: this package's library and the program's tests both include it.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Component, Path, PathBuf};
+
+use peerlane_engine::endpoint::Notation;
+use peerlane_engine::journal::{self, Journal};
+use peerlane_engine::signature::{self, Ends};
+use peerlane_fabric::{BlockDevice, Fabric, Origin, reach};
+use peerlane_lab::recorder;
+use peerlane_results::{CopyRecord, Plan};
+use peerlane_units::{ByteRate, Bytes, Nanos};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A target: its name, which is that of its corpus, and the function.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const ALL: [Target; 8] = [
+    ("archive", archive),
+    ("journal", journal),
+    ("machine", machine),
+    ("notation", notation),
+    ("record", record),
+    ("recorder", recorder),
+    ("signature", signature),
+    ("sysfs", sysfs),
+];
+
+/// A machine file: what is read can be written and read again without loss.
+pub fn machine(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match Fabric::from_toml(text) {
+        Ok(fabric) => examine(&fabric),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// A captured tree, in the form that [`plant`] reads: discovery never fails for a file that is odd,
+/// and writes a machine file that can be read.
+pub fn sysfs(bytes: &[u8]) {
+    let Ok(folder) = scratch() else { return };
+    if plant(bytes, folder.path()).is_err() {
+        return;
+    }
+    if let Ok(fabric) = Fabric::discover(folder.path()) {
+        assert_eq!(fabric.origin, Origin::Tree(folder.path().to_owned()));
+        examine(&fabric);
+    }
+    for minor in 0..3 {
+        if let Err(error) = BlockDevice::read(folder.path(), 259, minor) {
+            assert!(!error.to_string().is_empty());
+        }
+    }
+}
+
+/// A journal, or what its checksum covers: what is accepted is complete in itself and reads back the
+/// same.
+pub fn journal(bytes: &[u8]) {
+    let unsigned = serde_json::from_slice::<Journal>(bytes).ok();
+    let signed = unsigned.and_then(|journal| journal::encode(&journal).ok());
+    let Ok(journal) = journal::decode(signed.as_deref().unwrap_or(bytes)) else { return };
+    let length = journal.options.length.0;
+    let mut last = 0;
+    for range in journal.missing(Bytes(4096)).take(10_000) {
+        assert!(last <= range.start && range.start < range.end && range.end <= length);
+        last = range.end;
+    }
+    let text = journal::encode(&journal).expect("an accepted journal can be written");
+    assert_eq!(journal::decode(&text).expect("and read"), journal);
+}
+
+/// A record or a plan as JSON: reading back what was written gives the same.
+pub fn record(bytes: &[u8]) {
+    returns::<CopyRecord>(bytes);
+    returns::<Plan>(bytes);
+}
+
+/// What a person types for an endpoint or a quantity: it prints as something that means the same.
+pub fn notation(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(notation) = text.parse::<Notation>() {
+        assert_eq!(notation.to_string().parse(), Ok(notation));
+    }
+    if let Ok(size) = text.parse::<Bytes>() {
+        assert_eq!(size.0.to_string().parse(), Ok(size), "{text}");
+        let _ = size.to_string();
+    }
+    let _ = text.parse::<ByteRate>().map(|rate| rate.to_string());
+    if let Ok(number) = text.parse::<u64>() {
+        let _ = Nanos(number).to_string();
+    }
+}
+
+/// The two ends of a device, cut at the byte that the first two bytes say.
+pub fn signature(bytes: &[u8]) {
+    let [low, high, content @ ..] = bytes else { return };
+    let cut = usize::from(u16::from_le_bytes([*low, *high])).min(content.len());
+    let (head, tail) = content.split_at(cut);
+    for size in [content.len() as u64, tail.len() as u64, 1 << 30, u64::MAX, 0] {
+        let found = signature::identify(Ends { head, tail, size });
+        assert!(found.len() < 64);
+    }
+}
+
+/// A trace of QEMU: bytes that are counted were in it.
+pub fn recorder(bytes: &[u8]) {
+    let machine = recorder::Machine {
+        memory: Bytes(1 << 30),
+        is_translating: bytes.first() == Some(&b'T'),
+        drives: [(1, "a".to_owned()), (2, "b".to_owned())].into(),
+        addresses: [("03:00.0".to_owned(), "a".to_owned())].into(),
+    };
+    if let Ok(report) = recorder::read(bytes, &machine) {
+        let text = serde_json::to_string(&report).expect("a report can be written");
+        assert!(!text.is_empty());
+    }
+}
+
+/// A tar archive out of a guest: it makes nothing outside its folder.
+pub fn archive(bytes: &[u8]) {
+    let Ok(folder) = scratch() else { return };
+    let inner = folder.path().join("inner");
+    let _ = peerlane_lab::unpack_archive(bytes, &inner);
+    let names: Vec<_> = fs::read_dir(folder.path()).into_iter().flatten().flatten().collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+}
+
+/// What holds of every fabric, wherever it comes from.
+fn examine(fabric: &Fabric) {
+    let text = fabric.to_toml();
+    let read = Fabric::from_toml(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let described = Fabric { origin: Origin::Description, ..fabric.clone() };
+    if fabric.origin == Origin::Description {
+        assert_eq!(read, described, "{text}");
+    }
+    assert_eq!(read.to_toml(), text);
+    let functions: Vec<_> = fabric.iter().map(|(id, _)| id).take(8).collect();
+    for &provider in &functions {
+        for &initiator in &functions {
+            assert!(!reach::decide(fabric, provider, initiator).summary().is_empty());
+        }
+    }
+}
+
+fn returns<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
+    let Ok(value) = serde_json::from_slice::<T>(bytes) else { return };
+    let text = serde_json::to_vec(&value).expect("what was read can be written");
+    assert_eq!(serde_json::from_slice::<T>(&text).expect("and read"), value);
+}
+
+/// A folder in memory where there is one.
+fn scratch() -> io::Result<tempfile::TempDir> {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }
+}
+
+/// Separates the files of a planted tree.
+const NEXT_FILE: u8 = 0x1e;
+/// Begins the content of a file that is a symbolic link.
+const LINK: u8 = 0x1f;
+/// Bounds on what is planted.
+const FILES_MAX: usize = 96;
+const DEPTH_MAX: usize = 16;
+
+/// Makes files below `root`: path, line feed, content; a record separator between two files. Links
+/// come last, and only where nothing is, so that no file is written through one.
+fn plant(bytes: &[u8], root: &Path) -> io::Result<()> {
+    let mut links = Vec::new();
+    for file in bytes.split(|&byte| byte == NEXT_FILE).take(FILES_MAX) {
+        let end = file.iter().position(|&byte| byte == b'\n').unwrap_or(file.len());
+        let Some(path) = std::str::from_utf8(&file[..end]).ok().and_then(inside) else { continue };
+        let content = file.get(end + 1..).unwrap_or_default();
+        let place = root.join(path);
+        // A file where another has its folder cannot be made, and need not be.
+        let Some(Ok(())) = place.parent().map(fs::create_dir_all) else { continue };
+        match content.split_first() {
+            Some((&LINK, target)) => links.push((std::str::from_utf8(target), place)),
+            _ => drop(fs::write(place, content)),
+        }
+    }
+    for (target, place) in links {
+        let Ok(target) = target else { continue };
+        let _ = symlink(target, place);
+    }
+    Ok(())
+}
+
+/// A path that stays below the root.
+fn inside(path: &str) -> Option<PathBuf> {
+    let path = Path::new(path);
+    let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    let depth = path.components().count();
+    (is_plain && (1..=DEPTH_MAX).contains(&depth)).then(|| path.to_owned())
+}
