@@ -160,8 +160,8 @@ pub(super) fn attempt(world: &mut World, plan: Plan, is_first: bool) -> (End, Se
 impl Run<'_> {
     fn copy(&mut self) -> Result<Route, End> {
         let route = self.settle_route()?;
-        let relayed = self.relay()?;
-        self.finish(relayed)?;
+        self.relay()?;
+        self.finish()?;
         self.verify()?;
         Ok(route)
     }
@@ -295,7 +295,7 @@ impl Run<'_> {
     }
 
     /// Tail, flush, and the journal of a copy that is complete.
-    fn finish(&mut self, (): ()) -> Result<(), End> {
+    fn finish(&mut self) -> Result<(), End> {
         let rest = self.transfer.length / self.transfer.target_block * self.transfer.target_block
             ..self.transfer.length;
         let is_there = self.recorder.done().contains_range(rest.clone());
