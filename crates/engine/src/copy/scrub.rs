@@ -3,7 +3,7 @@
 //! The first blocks of the copy are borrowed for it; the journal does not claim them meanwhile, and
 //! only a block that was written back, compared and flushed is claimed again.
 
-use peerlane_results::{MemoryKind, Scrubbed, Warning};
+use peerlane_results::{MemoryKind, Scrubbed, Tail, Warning};
 use peerlane_units::Bytes;
 
 use super::attempt::{Ready, error_in_words};
@@ -131,7 +131,11 @@ pub(super) fn after_proof(
 fn setup(ready: &Ready) -> ScrubSetup {
     let transfer = ready.transfer;
     let block = transfer.target_block;
-    let whole = transfer.length.next_multiple_of(block);
+    // What lies behind the copy is somebody else's, as for a proof, which has a whole block at least.
+    let whole = match transfer.tail {
+        Tail::RoundUpAndCut => transfer.length.next_multiple_of(block),
+        _ => transfer.length / block * block,
+    };
     let length = whole.min(BORROWED_MAX).min(transfer.request) / block * block;
     ScrubSetup {
         target: transfer.target,

@@ -1,0 +1,102 @@
+//! A new file never shows what its blocks held before, wherever the power goes.
+//!
+//! The question is Donard's: device memory is written into a file whose blocks were allocated before.
+//! The drive is full of a marker below its file system; the machine goes away while the file is
+//! written, and every block of it holds the source's data or zeroes afterwards.
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod lab;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::Command;
+
+use lab::{Lab, skip};
+
+const SIZE: usize = 24 << 20;
+const DRIVE: usize = 64 << 20;
+const BLOCK: usize = 4096;
+const MARKER: &[u8; 16] = b"stale, not yours";
+
+/// Runs a program of e2fsprogs; `None`, with the reason in the skip log, where it is not there.
+fn e2fs(program: &str, arguments: &[&str], image: &Path) -> Option<String> {
+    match Command::new(program).args(arguments).arg(image).output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            skip("e2fsprogs", &format!("no {program} here"));
+            None
+        }
+        Err(error) => panic!("{program}: {error}"),
+        Ok(output) => {
+            // 1: e2fsck has put something right, such as the journal of a file system that was cut off.
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{program}: {said}");
+            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+    }
+}
+
+/// Blocks with a marker in them.
+fn marked(bytes: &[u8]) -> usize {
+    let is_marked = |block: &&[u8]| block.chunks_exact(MARKER.len()).any(|chunk| chunk == MARKER);
+    bytes.chunks(BLOCK).filter(is_marked).count()
+}
+
+/// Copies onto a file system over markers until `sectors` are written, and looks what is in the file.
+fn check_cut_after(sectors: u32) {
+    let Some(mut lab) = Lab::open("throttled") else { return };
+    let source = lab.fill("a", SIZE);
+    lab.fill("b", DRIVE);
+    let image = lab.image("b");
+    fs::write(&image, MARKER.repeat(DRIVE / MARKER.len())).expect("an image");
+    let make = ["-q", "-F", "-E", "nodiscard,lazy_itable_init=0"];
+    if e2fs("mkfs.ext4", &make, &image).is_none() {
+        return;
+    }
+    // After `sync` the file system knows the file and its blocks, of which most were not written.
+    lab.run_until_cut(&format!(
+        "mkdir /b && mount -t ext4 /dev/lab/b /b
+         stat=/sys/class/block/$(basename $(readlink -f /dev/lab/b))/stat
+         written() {{ set -- $(cat $stat); echo $7; }}
+         start=$(written)
+         peerlane copy /dev/lab/a /b/set --route p2p &
+         until [ $(($(written) - start)) -gt {sectors} ]; do kill -0 $! || exit 3; done
+         sync
+         kill -0 $! || exit 4
+         echo b >/proc/sysrq-trigger
+         sleep 60"
+    ));
+    assert!(marked(&lab.content("b")) > DRIVE / BLOCK / 4, "the markers are gone");
+    e2fs("e2fsck", &["-fy"], &image).expect("e2fsprogs");
+    let names = e2fs("debugfs", &["-R", "ls -p /"], &image).expect("e2fsprogs");
+    let names: Vec<&str> = names
+        .lines()
+        .filter_map(|line| line.split('/').nth(5))
+        .filter(|name| !name.contains("journal") && name.contains(".set."))
+        .collect();
+    let [name] = names[..] else { panic!("not one unfinished file: {names:?}") };
+    let dumped = image.with_extension("dumped");
+    let dump = format!("dump /{name} {}", dumped.display());
+    e2fs("debugfs", &["-R", &dump], &image).expect("e2fsprogs");
+    let file = fs::read(&dumped).expect("what was in the file");
+    assert_eq!(file.len(), SIZE);
+    assert_eq!(marked(&file), 0, "blocks of the file show what was there before");
+    let mut written = 0;
+    for (index, (found, expected)) in file.chunks(BLOCK).zip(source.chunks(BLOCK)).enumerate() {
+        let is_zero = found.iter().all(|&byte| byte == 0);
+        assert!(is_zero || found == expected, "block {index} is neither");
+        written += usize::from(!is_zero);
+    }
+    let all = SIZE / BLOCK;
+    assert!((1..all).contains(&written), "{written} of {all} blocks: not in the middle");
+}
+
+#[test]
+fn a_file_that_was_just_begun_shows_no_stale_blocks() {
+    check_cut_after(2048);
+}
+
+#[test]
+fn a_file_that_is_half_written_shows_no_stale_blocks() {
+    check_cut_after(24576);
+}
