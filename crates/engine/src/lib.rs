@@ -23,6 +23,6 @@ pub mod verify;
 mod watch;
 
 pub use clock::{Clock, MonotonicClock};
-pub use copy::{CopyError, CopyOptions, Sparse, Start, Tools, copy};
+pub use copy::{CopyError, CopyOptions, Metadatum, Sparse, Start, Tools, copy};
 pub use plan::{PlanError, plan};
 pub use watch::{Phase, Watch};

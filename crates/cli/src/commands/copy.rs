@@ -61,6 +61,7 @@ fn options(args: &CopyArgs) -> CopyOptions {
         },
         sparse: args.sparse(),
         limit: args.limit,
+        preserve: args.preserve(),
         ..CopyOptions::default()
     }
 }

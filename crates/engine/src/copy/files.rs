@@ -5,7 +5,7 @@
 //! says what is in it, so that the copy can go on. A target device is opened exclusively, which is the kernel's own check that nobody uses it.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -19,6 +19,7 @@ use rustix::io::Errno;
 
 use super::CopyError;
 use super::pieces::{Holes, Layout};
+use super::preserve::Preserved;
 use crate::endpoint::{Live, Node};
 use crate::extents::Extent;
 
@@ -135,9 +136,9 @@ impl Target {
         self.opened.is_direct
     }
 
-    /// Cuts a file to its length, makes it durable and gives it its name; a device is complete
+    /// Cuts a file to its length, gives it its metadata, makes it durable and gives it its name; a device is complete
     /// already.
-    pub(super) fn finish(mut self, length: Bytes) -> Result<(), CopyError> {
+    pub(super) fn finish(mut self, length: Bytes, preserved: &Preserved) -> Result<(), CopyError> {
         let Place::Beside { path, name, mode, is_kept } = &mut self.place else {
             return Ok(());
         };
@@ -147,8 +148,7 @@ impl Target {
         };
         let file = &self.opened.file;
         file.set_len(length.0).map_err(failed("set the length of"))?;
-        let mode = Permissions::from_mode(*mode);
-        file.set_permissions(mode).map_err(failed("set the permissions of"))?;
+        preserved.finish(file, name, *mode)?;
         file.sync_all().map_err(failed("flush"))?;
         fs::rename(&*path, &*name).map_err(failed("give its name to"))?;
         *is_kept = true;
