@@ -28,7 +28,7 @@ pub mod verify;
 mod watch;
 
 pub use clock::{Clock, MonotonicClock};
-pub use copy::{CopyError, CopyOptions, Scrub, Sparse, Start, Tools, copy};
+pub use copy::{CopyError, CopyOptions, Metadatum, Scrub, Sparse, Start, Tools, copy};
 pub use guard::signature;
 pub use plan::{PlanError, plan};
 pub use watch::{Phase, Watch};

@@ -149,7 +149,7 @@ pub fn verify<R: Ring>(
         .flat_map(|(region, lane)| pair(comparison, &layout, region, lane, nothing))
         .collect();
     let half = layout.lanes * 2;
-    watch.progress(Bytes::ZERO, total);
+    watch.begin(Bytes::ZERO, total);
     stretches.fill(&mut requests[..half], comparison, &layout, comparison.hosts[0]);
     for turn in 0.. {
         let current = if turn % 2 == 0 { 0..half } else { half..2 * half };
@@ -172,7 +172,7 @@ pub fn verify<R: Ring>(
             tally.compare(bytes, pair);
         }
         tally.verified.comparing = tally.verified.comparing.after(clock.now().since(start));
-        watch.progress(Bytes(tally.verified.bytes), total);
+        watch.compared(Bytes(tally.verified.bytes), total);
     }
     Ok(tally.end())
 }

@@ -20,9 +20,18 @@ pub trait Watch {
         let _ = phase;
     }
 
-    /// Called when payload has been written, or compared: `done` is where the phase began when it is told
-    /// first, only grows, and ends at `total`.
+    /// Called when a phase that moves or compares bytes begins, with what is done already.
+    fn begin(&mut self, done: Bytes, total: Bytes) {
+        let _ = (done, total);
+    }
+
+    /// Called when payload has been written; `done` only grows and ends at `total`.
     fn progress(&mut self, done: Bytes, total: Bytes) {
+        let _ = (done, total);
+    }
+
+    /// Called when content has been compared; `done` only grows and ends at `total`.
+    fn compared(&mut self, done: Bytes, total: Bytes) {
         let _ = (done, total);
     }
 

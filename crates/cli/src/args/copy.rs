@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use peerlane_engine::{Scrub, Sparse};
+use peerlane_engine::{Metadatum, Scrub, Sparse};
 use peerlane_units::ByteRate;
 
 use super::{ProgressArgs, TransferArgs, size};
@@ -40,6 +40,10 @@ pub(crate) struct CopyArgs {
     /// leaves payload in it
     #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
     scrub: ScrubArg,
+    /// Give a target file this of its source file: mode (with the access control list), timestamps,
+    /// ownership, xattr; several with commas between them
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    preserve: Vec<PreserveArg>,
     /// Move no more than RATE of payload in a second, such as 200M (decimal); proof and verification do
     /// not count
     #[arg(long, value_name = "RATE", value_parser = size::rate)]
@@ -52,6 +56,17 @@ pub(crate) struct CopyArgs {
 }
 
 impl CopyArgs {
+    /// What a target file has of its source file besides content.
+    pub(crate) fn preserve(&self) -> Vec<Metadatum> {
+        let metadatum = |one: &PreserveArg| match one {
+            PreserveArg::Mode => Metadatum::Mode,
+            PreserveArg::Timestamps => Metadatum::Timestamps,
+            PreserveArg::Ownership => Metadatum::Ownership,
+            PreserveArg::Xattr => Metadatum::Xattr,
+        };
+        self.preserve.iter().map(metadatum).collect()
+    }
+
     /// What becomes of holes.
     pub(crate) fn sparse(&self) -> Sparse {
         match self.sparse {
@@ -67,6 +82,14 @@ impl CopyArgs {
             ScrubArg::Never => Scrub::Never,
         }
     }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PreserveArg {
+    Mode,
+    Timestamps,
+    Ownership,
+    Xattr,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -62,6 +62,7 @@ fn options(args: &CopyArgs) -> CopyOptions {
         sparse: args.sparse(),
         scrub: args.scrub(),
         limit: args.limit,
+        preserve: args.preserve(),
         ..CopyOptions::default()
     }
 }

@@ -58,6 +58,14 @@ impl Watch for Reporter {
         }
     }
 
+    fn begin(&mut self, done: Bytes, total: Bytes) {
+        self.progress(done, total);
+    }
+
+    fn compared(&mut self, done: Bytes, total: Bytes) {
+        self.progress(done, total);
+    }
+
     fn progress(&mut self, done: Bytes, total: Bytes) {
         if let Some(progress) = &mut self.progress {
             progress.set(done, total);

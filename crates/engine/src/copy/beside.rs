@@ -6,7 +6,7 @@
 //! name that was free when the copy began is never taken from a file that appeared meanwhile.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Metadata, Permissions};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -20,6 +20,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use super::CopyError;
+use super::preserve::Preserved;
 use crate::endpoint::{Live, Node};
 
 /// Names tried for the file.
@@ -115,29 +117,32 @@ impl Beside {
         self.is_kept = kept;
     }
 
-    /// Cuts the file to its length, makes it durable and gives it its name.
-    ///
-    /// # Errors
-    /// What was tried, and the system's answer.
+    /// Cuts the file to its length, gives it its metadata, makes it durable and gives it its name.
     pub(super) fn finish(
         &mut self,
         file: &File,
         length: Bytes,
-    ) -> Result<(), (&'static str, io::Error)> {
-        let during = |action| move |error| (action, error);
-        file.set_len(length.0).map_err(during("set the length of"))?;
-        self.hand_over(file).map_err(during("set the permissions of"))?;
-        file.sync_all().map_err(during("flush"))?;
-        self.check(&self.made, file).map_err(during("give its name to"))?;
-        self.rename().map_err(during("give its name to"))?;
+        preserved: &Preserved,
+    ) -> Result<(), CopyError> {
+        let name = self.final_path();
+        let failed = |action| {
+            let path = name.clone();
+            move |source| CopyError::File { action, path, source }
+        };
+        file.set_len(length.0).map_err(failed("set the length of"))?;
+        let mode = self.hand_over(file).map_err(failed("look at"))?;
+        preserved.finish(file, &name, mode)?;
+        file.sync_all().map_err(failed("flush"))?;
+        self.check(&self.made, file).map_err(failed("give its name to"))?;
+        self.rename().map_err(failed("give its name to"))?;
         self.is_kept = true;
-        self.check(&self.name, file).map_err(during("give its name to"))?;
-        self.directory.sync_all().map_err(during("make durable"))
+        self.check(&self.name, file).map_err(failed("give its name to"))?;
+        self.directory.sync_all().map_err(failed("make durable"))
     }
 
-    /// Gives the file the permissions, and where it replaces one the owners, that it is to have.
-    fn hand_over(&self, file: &File) -> io::Result<()> {
-        let mode = match self.fate {
+    /// Gives a file that replaces one its owners; returns the permissions that it is to have then.
+    fn hand_over(&self, file: &File) -> io::Result<u32> {
+        Ok(match self.fate {
             Fate::New { mode } => mode,
             Fate::Replaces { mode, owner: (user, group) } => {
                 let now = file.metadata()?;
@@ -146,8 +151,7 @@ impl Beside {
                 // Rights of another group are not for the group that the file has now.
                 if is_owned { mode } else { mode & 0o700 }
             }
-        };
-        file.set_permissions(Permissions::from_mode(mode))
+        })
     }
 
     fn rename(&self) -> io::Result<()> {

@@ -64,7 +64,7 @@ impl Job<'_, '_> {
         })?;
         let pieces = Pieces::new(source, self.layout, self.holes, self.recorder.done());
         let done_before = pieces.done_before;
-        self.tools.watch.progress(Bytes(done_before), Bytes(self.layout.length));
+        self.tools.watch.begin(Bytes(done_before), Bytes(self.layout.length));
         let mut ledger = Ledger {
             pieces,
             recorder: &mut self.recorder,

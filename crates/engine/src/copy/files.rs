@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use super::CopyError;
 use super::beside::{Beside, set_direct};
 use super::pieces::{Holes, Layout};
+use super::preserve::Preserved;
 use crate::endpoint::{Live, Node};
 use crate::extents::Extent;
 
@@ -135,13 +136,11 @@ impl Target {
         self.opened.is_direct
     }
 
-    /// Cuts a file to its length, makes it durable and gives it its name; a device is complete
+    /// Cuts a file to its length, gives it its metadata, makes it durable and gives it its name; a device is complete
     /// already.
-    pub(super) fn finish(mut self, length: Bytes) -> Result<(), CopyError> {
+    pub(super) fn finish(mut self, length: Bytes, preserved: &Preserved) -> Result<(), CopyError> {
         let Place::Beside(beside) = &mut self.place else { return Ok(()) };
-        let finished = beside.finish(&self.opened.file, length);
-        let path = beside.final_path();
-        finished.map_err(|(action, source)| CopyError::File { action, path, source })
+        beside.finish(&self.opened.file, length, preserved)
     }
 }
 

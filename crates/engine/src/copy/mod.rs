@@ -17,6 +17,7 @@ mod files;
 mod ledger;
 mod options;
 mod pieces;
+mod preserve;
 mod record;
 mod scrub;
 
@@ -32,9 +33,10 @@ pub(crate) use beside::is_partial_of;
 pub use error::CopyError;
 pub(crate) use files::{Opened, open_source};
 pub use options::{CopyOptions, Scrub, Sparse, Start};
+pub use preserve::Metadatum;
 pub(crate) use record::{machine as machine_of, of_the_machine as warnings_of_machine};
 
-use crate::endpoint::Live;
+use crate::endpoint::{Live, Node};
 use crate::guard::System;
 use crate::journal::{Identity, Recorder};
 use crate::plan::{self, Prepared, host_memory};
@@ -45,6 +47,7 @@ use begin::Beginning;
 use files::Target;
 use ledger::Keeper;
 use pieces::{Holes, Layout};
+use preserve::Preserved;
 
 /// What a copy is given from outside.
 pub struct Tools<'a> {
@@ -80,6 +83,11 @@ fn copy_on(
     let (Some(source_live), Some(target_live)) = (&now.source.live, &now.target.live) else {
         return Err(not_planned());
     };
+    preserve::refuse_devices(
+        &tools.options.preserve,
+        [source_live, target_live].map(|live| live.node == Node::Block),
+        [&plan.source.path, &plan.target.path],
+    )?;
     let source = open_source(source_live).map_err(|source| CopyError::File {
         action: "open",
         path: source_live.path.clone(),
@@ -103,6 +111,10 @@ fn copy_on(
         seed: tools.seed,
     }
     .begin()?;
+    let preserved = Preserved::of(&tools.options.preserve, &source.file, &source_live.path)?;
+    if begun.target.partial().is_some() {
+        preserved.try_on(begun.target.file(), &target_live.path)?;
+    }
     let recorder = Recorder::new(tools.options.cadence, begun.done, tools.clock.now());
     let mut job = Job {
         system,
@@ -114,6 +126,7 @@ fn copy_on(
         source_identity: begun.source,
         layout,
         target: begun.target,
+        preserved,
         keeper: begun.keeper,
         recorder,
         holes: begun.holes,
@@ -182,6 +195,7 @@ struct Job<'a, 't> {
     source_identity: Identity,
     layout: Layout,
     target: Target,
+    preserved: Preserved,
     keeper: Option<Keeper>,
     recorder: Recorder,
     holes: Holes,
@@ -237,7 +251,7 @@ impl Job<'_, '_> {
         let record =
             record::write(self.fabric, self.plan, settled, done, self.evidence, self.warnings)
                 .limited(self.tools.options.limit);
-        self.target.finish(record.bytes)?;
+        self.target.finish(record.bytes, &self.preserved)?;
         if let Some(keeper) = self.keeper {
             keeper.end()?;
         }
@@ -367,4 +381,4 @@ mod resume_tests;
 #[path = "../../tests/common/skip.rs"]
 mod skip;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

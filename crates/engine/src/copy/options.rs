@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use peerlane_units::ByteRate;
 
+use super::preserve::Metadatum;
 use crate::journal::{Cadence, Environment};
 
 /// How a copy goes about its journal, about holes, and about the memory it used.
@@ -25,6 +26,8 @@ pub struct CopyOptions {
     /// The most payload that is moved in a second; `None` for as fast as it goes. Proof and verification
     /// do not count.
     pub limit: Option<ByteRate>,
+    /// What a target file is to have of its source file besides content.
+    pub preserve: Vec<Metadatum>,
     /// Tells the time of day, for the journal: seconds since 1970, UTC.
     pub time_of_day: fn() -> u64,
 }
@@ -40,6 +43,7 @@ impl Default for CopyOptions {
             sparse: Sparse::Auto,
             scrub: Scrub::Auto,
             limit: None,
+            preserve: Vec::new(),
             time_of_day,
         }
     }

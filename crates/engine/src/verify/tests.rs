@@ -228,7 +228,11 @@ fn the_next_part_is_read_while_one_is_compared() {
 fn progress_ends_at_all_that_is_compared() {
     struct Seen(Vec<(u64, u64)>);
     impl Watch for Seen {
-        fn progress(&mut self, done: Bytes, total: Bytes) {
+        fn begin(&mut self, done: Bytes, total: Bytes) {
+            self.0.push((done.0, total.0));
+        }
+
+        fn compared(&mut self, done: Bytes, total: Bytes) {
             self.0.push((done.0, total.0));
         }
     }
