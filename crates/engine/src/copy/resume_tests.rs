@@ -226,8 +226,11 @@ fn a_journal_that_cannot_be_kept_ends_the_copy_before_it_begins() {
 #[test]
 fn a_journal_elsewhere_is_used_and_removed() {
     let mut bench = bench();
-    let place = bench.folder.path().join("state/of/this.json");
+    let place = bench.folder.path().join("state/this.json");
     bench.options.journal = Some(place.clone());
+    let refused = bench.run(&bench.asked(), &mut Stopper(false)).unwrap_err();
+    assert!(matches!(refused, CopyError::Refused(_)), "no directory is made: {refused:?}");
+    fs::create_dir(place.parent().unwrap()).unwrap();
     assert_eq!(bench.interrupt(), place);
     bench.resume(&bench.asked()).unwrap();
     assert!(!place.exists());

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Copies of each kind: a few seconds in a debug build.
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 100;
 
 #[test]
 fn copies_with_faults_at_any_operation_end_complete_or_say_why() {
