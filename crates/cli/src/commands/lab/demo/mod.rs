@@ -108,7 +108,7 @@ fn copy(
         payload_p2p: dma.payload_bytes_p2p,
         payload_unclassified: dma.payload_bytes_unclassified,
         control_guest_memory: dma.control_bytes_guest_memory,
-        check: dma.check_bytes_guest_memory + dma.check_bytes_p2p + dma.check_bytes_unclassified,
+        check: dma.check_bytes_guest_memory + dma.check_bytes_unclassified,
         recorder_complete: dma.is_complete(),
     })
 }
