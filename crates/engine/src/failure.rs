@@ -10,11 +10,13 @@ use std::io;
 use peerlane_results::MemoryKind;
 use peerlane_units::Nanos;
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use crate::ring::{Action, PushError};
 
 /// Which end of a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Where payload comes from.
     Source,

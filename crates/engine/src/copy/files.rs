@@ -2,7 +2,8 @@
 //!
 //! A target file is made beside its final name and takes that name after verification, so that
 //! nothing half copied is ever under it. Whatever ends the copy earlier removes it, unless a journal
-//! says what is in it, so that the copy can go on. A target device is opened exclusively, which is the kernel's own check that nobody uses it.
+//! says what is in it, so that the copy can go on. A target device is opened exclusively, which is the
+//! kernel's own check that nobody uses it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -136,8 +137,8 @@ impl Target {
         self.opened.is_direct
     }
 
-    /// Cuts a file to its length, gives it its metadata, makes it durable and gives it its name; a device is complete
-    /// already.
+    /// Cuts a file to its length, gives it its metadata, makes it durable and gives it its name; a
+    /// device is complete already.
     pub(super) fn finish(mut self, length: Bytes, preserved: &Preserved) -> Result<(), CopyError> {
         let Place::Beside(beside) = &mut self.place else { return Ok(()) };
         beside.finish(&self.opened.file, length, preserved)

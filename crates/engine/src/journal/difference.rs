@@ -5,26 +5,9 @@ use std::fmt;
 use peerlane_units::Bytes;
 use serde::{Deserialize, Serialize};
 
+pub use crate::failure::Role;
+
 use super::{DeviceIdentity, FileIdentity, Identity, Journal, Options, Partition};
-
-/// Which end of a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Role {
-    /// Where the data come from.
-    Source,
-    /// Where they go.
-    Target,
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Source => "source",
-            Self::Target => "target",
-        })
-    }
-}
 
 /// An option that decides which byte goes where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
