@@ -30,5 +30,5 @@ mod watch;
 pub use clock::{Clock, MonotonicClock};
 pub use copy::{CopyError, CopyOptions, Metadatum, Scrub, Sparse, Start, Tools, copy};
 pub use guard::signature;
-pub use plan::{PlanError, plan};
+pub use plan::{PlanError, explain, plan};
 pub use watch::{Phase, Watch};

@@ -23,10 +23,11 @@ const NVIDIA: u16 = 0x10de;
 /// Xeon E5 and Core i7 (3c00, 3c01), Xeon E7 v3 and E5 v3 (2f00, 2f01).
 const INTEL_SAME_BRIDGE: [u16; 4] = [0x3c00, 0x3c01, 0x2f00, 0x2f01];
 
-/// Device identifiers as `include/linux/pci_ids.h` has them.
-const INTEL_ANY_BRIDGE: [u16; 16] = [
-    0x2030, // Skylake-E
-    0x2031, 0x2032, 0x2033, 0x2020, 0x09a2, // Ice Lake and later
+/// Device identifiers as `include/linux/pci_ids.h` has them: Skylake-E, last Ice Lake and later.
+const INTEL_ANY_BRIDGE: [u16; 6] = [0x2030, 0x2031, 0x2032, 0x2033, 0x2020, 0x09a2];
+
+/// Accelerators that come first on a root bus of their own; not yet in Linux 6.12, in 7.2.
+const INTEL_ACCELERATORS: [u16; 10] = [
     0x0b25, // DSA of Sapphire Rapids
     0x0cfe, // IAX of Sapphire Rapids
     0x11fb, // DSA of Granite Rapids D
@@ -46,6 +47,9 @@ const NVIDIA_SINCE_7_3: [u16; 4] = [0x2f95, 0x2f96, 0x2f97, 0x2f98];
 pub(crate) fn look_up(vendor: u16, device: u16, kernel: Option<(u32, u32)>) -> Listing {
     let listed = match vendor {
         INTEL if INTEL_SAME_BRIDGE.contains(&device) => return Listing::SameBridgeOnly,
+        INTEL if INTEL_ACCELERATORS.contains(&device) => {
+            kernel.is_none_or(|version| version > (6, 12))
+        }
         INTEL => INTEL_ANY_BRIDGE.contains(&device),
         GOOGLE => true,
         NVIDIA => kernel >= Some((7, 3)) && NVIDIA_SINCE_7_3.contains(&device),
@@ -63,6 +67,13 @@ mod tests {
         assert_eq!(look_up(NVIDIA, 0x2f95, None), Listing::NotListed);
         assert_eq!(look_up(NVIDIA, 0x2f95, Some((7, 2))), Listing::NotListed);
         assert_eq!(look_up(NVIDIA, 0x2f95, Some((7, 3))), Listing::Listed);
+    }
+
+    #[test]
+    fn accelerators_are_not_listed_by_older_kernels() {
+        assert_eq!(look_up(INTEL, 0x0b25, Some((6, 12))), Listing::NotListed);
+        assert_eq!(look_up(INTEL, 0x0b25, Some((7, 2))), Listing::Listed);
+        assert_eq!(look_up(INTEL, 0x09a2, Some((6, 8))), Listing::Listed);
     }
 
     #[test]

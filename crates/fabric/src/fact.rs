@@ -200,7 +200,7 @@ impl fmt::Display for Fact {
 }
 
 /// The redirecting bits that are set, by their names in PCIe 6.0 section 7.7.11.3.
-fn acs_bits(control: u16) -> String {
+pub(crate) fn acs_bits(control: u16) -> String {
     let bits =
         [(0x04, "request redirect"), (0x08, "completion redirect"), (0x20, "egress control")];
     let set: Vec<&str> =

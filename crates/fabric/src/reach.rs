@@ -6,9 +6,12 @@
 //! unbound, so ACS bits changed since then do not count. The IOMMU mode is no input: an IOMMU acts
 //! only through the ACS bits that the kernel sets once it finds one.
 
+mod explain;
+
 use crate::allow_list::{self, Listing};
 use crate::fact::Fact;
 use crate::{Acs, BridgeId, Fabric, FunctionId, Kind};
+pub use explain::{Step, explain};
 
 /// ACS Request Redirect, Completion Redirect and Egress Control (`pci_bridge_has_acs_redir`).
 const ACS_REDIRECT: u16 = 0x04 | 0x08 | 0x20;
@@ -135,6 +138,11 @@ impl Walk {
         self.provider_side.into_iter().chain(self.initiator_side.into_iter().rev()).collect()
     }
 
+    /// The functions whose ACS counts: those on the way, both ends and the ancestor.
+    fn tested(&self) -> impl Iterator<Item = FunctionId> + '_ {
+        self.provider_side.iter().chain(&self.initiator_side).copied()
+    }
+
     fn shape_fact(&self, fabric: &Fabric) -> Fact {
         let name = |id: Option<&FunctionId>| {
             id.map(|&id| fabric.function(id).name.clone()).unwrap_or_default()
@@ -157,10 +165,10 @@ impl Walk {
         }
     }
 
-    /// Whether any function on the way redirects; both ends and the ancestor count.
+    /// Whether any function on the way redirects.
     fn redirect(&self, fabric: &Fabric, facts: &mut Vec<Fact>) -> Tri {
         let mut answer = Tri::No;
-        for &id in self.provider_side.iter().chain(&self.initiator_side) {
+        for id in self.tested() {
             let function = fabric.function(id);
             match function.acs {
                 Acs::Present { control } if control & ACS_REDIRECT != 0 => {

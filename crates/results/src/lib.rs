@@ -14,8 +14,9 @@ pub use copy::{
     Machine, Percentiles, Scrubbed, Verification,
 };
 pub use plan::{
-    Asked, Candidate, EndpointFacts, EndpointKind, Limit, MemoryFacts, MemoryKind, PLAN_SCHEMA,
-    Plan, Refusal, Route, RouteChoice, Shape, Tail, Verdict, VerifyMode,
+    Asked, Candidate, EndpointFacts, EndpointKind, Explanation, ExplanationStep, Limit,
+    MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Refusal, Route, RouteChoice, Shape, Tail, Verdict,
+    VerifyMode,
 };
 pub use verify::{Difference, Digest, VERIFY_SCHEMA, VerifyRecord};
 pub use warning::Warning;

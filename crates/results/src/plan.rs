@@ -289,3 +289,21 @@ pub struct Plan {
     /// What a reader should know.
     pub warnings: Vec<Warning>,
 }
+
+/// A question that a plan rests on, answered the way the kernel answers it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The question, in words.
+    pub question: String,
+    /// What the kernel looks at, in its order; the last step is the answer.
+    pub steps: Vec<ExplanationStep>,
+}
+
+/// One look of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplanationStep {
+    /// What is looked at and what is found.
+    pub finding: String,
+    /// Kernel file and function, in Linux 7.2; empty where no kernel function is asked.
+    pub source: String,
+}

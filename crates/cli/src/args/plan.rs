@@ -13,10 +13,13 @@ source and target are names of its drives.
 Examples:
   peerlane plan /dev/nvme0n1 /dev/nvme1n1
   peerlane plan /dev/nvme0n1 /data/copy.img --route p2p --via cmb:nvme2
-  peerlane plan a b --machine pair")]
+  peerlane plan a b --machine acs --explain")]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) transfer: TransferArgs,
+    /// Follow the kernel's decision step by step, with the file and function that takes each
+    #[arg(long)]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) fabric: FabricArgs,
 }

@@ -2,7 +2,8 @@
 
 use peerlane_engine::PlanError;
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, Plan};
+use peerlane_results::{Asked, Explanation, Plan};
+use serde::Serialize;
 
 use crate::args::PlanArgs;
 use crate::error::Failure;
@@ -17,7 +18,25 @@ use crate::{machines, render};
 pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
     let fabric = machines::fabric(&args.fabric)?;
     let plan = make(&fabric, &args.transfer.asked())?;
-    show(&plan, printer)
+    if !args.explain {
+        return show(&plan, printer);
+    }
+    let explanation = peerlane_engine::explain(&fabric, &plan);
+    if printer.is_json() {
+        printer.object(&Explained { plan: &plan, explanation })?;
+    } else {
+        printer.data(&render::explanation(&explanation))?;
+        printer.data(&render::plan(&plan))?;
+    }
+    Ok(exit(&plan))
+}
+
+/// A plan with the answers that it rests on.
+#[derive(Serialize)]
+struct Explained<'a> {
+    #[serde(flatten)]
+    plan: &'a Plan,
+    explanation: Vec<Explanation>,
 }
 
 /// The plan for what was asked.
@@ -41,7 +60,11 @@ pub(super) fn show(plan: &Plan, printer: Printer) -> Result<Exit, Failure> {
     } else {
         printer.data(&render::plan(plan))?;
     }
-    Ok(if would_start(plan) { Exit::Done } else { Exit::Negative })
+    Ok(exit(plan))
+}
+
+fn exit(plan: &Plan) -> Exit {
+    if would_start(plan) { Exit::Done } else { Exit::Negative }
 }
 
 /// Whether a copy by this plan would start.

@@ -8,6 +8,7 @@
 mod candidates;
 mod ceilings;
 mod error;
+mod explain;
 mod route;
 mod shape;
 
@@ -17,6 +18,7 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, MemoryFacts, PLAN_SCHEMA, Plan, Route, Shape, Tail, Warning};
 
 pub use error::PlanError;
+pub use explain::explain;
 pub(crate) use route::host_memory;
 pub(crate) use shape::{SLOT_ALIGNMENT, fitted};
 

@@ -1,0 +1,67 @@
+//! The kernel's answer to a plan, step by step, with the kernel function that gives each.
+//!
+//! For `plan --explain`. It repeats the walk for every memory and both ends, and says what is known of
+//! the queues and of the size of a request; the plan itself holds only what the choice rests on.
+
+use peerlane_fabric::{Fabric, FunctionId, reach};
+use peerlane_results::{EndpointFacts, Explanation, ExplanationStep, Plan};
+
+use super::candidates::memory_function;
+
+/// Explains a plan that was made for `fabric`: the queue of either end, then every memory for both.
+pub fn explain(fabric: &Fabric, plan: &Plan) -> Vec<Explanation> {
+    let ends = [&plan.source, &plan.target];
+    let mut all: Vec<Explanation> = ends.iter().map(|end| queue(end)).collect();
+    for candidate in &plan.candidates {
+        let Some(memory) = memory_function(fabric, &candidate.memory) else { continue };
+        let name = &candidate.memory.name;
+        for (end, does) in ends.iter().zip(["write into", "read out of"]) {
+            let question = format!("may {} {does} {name}?", end.path);
+            let steps = match initiator(fabric, end) {
+                Some(initiator) => walk(fabric, memory, initiator),
+                None => vec![step("no PCI function serves it, so the kernel has none to ask", "")],
+            };
+            all.push(Explanation { question, steps });
+        }
+    }
+    all
+}
+
+fn initiator(fabric: &Fabric, end: &EndpointFacts) -> Option<FunctionId> {
+    [end.address.as_deref(), end.device.as_deref(), Some(end.path.as_str())]
+        .into_iter()
+        .flatten()
+        .find_map(|name| fabric.find(name))
+}
+
+fn walk(fabric: &Fabric, memory: FunctionId, initiator: FunctionId) -> Vec<ExplanationStep> {
+    reach::explain(fabric, memory, initiator)
+        .into_iter()
+        .map(|reached| step(&reached.finding, reached.source))
+        .collect()
+}
+
+/// Whether the queue below an end takes peer-to-peer pages, and how many bytes of them at once.
+fn queue(end: &EndpointFacts) -> Explanation {
+    let question = format!("does {} take peer-to-peer pages?", end.path);
+    if let Some(refusal) = &end.refusal {
+        let steps = vec![step(refusal, "block/bio.c bio_iov_iter_get_pages()")];
+        return Explanation { question, steps };
+    }
+    let mut steps = vec![step(
+        "NVMe over PCI says yes, unless its DMA is neither direct nor through a common IOMMU driver",
+        "drivers/nvme/host/pci.c nvme_pci_supports_pci_p2pdma()",
+    )];
+    if let Some(request) = end.request_p2p {
+        let finding = format!(
+            "one request carries {request}: the least of max_sectors_kb, max_segments pages and 256 \
+             pages, since each peer-to-peer page is a segment of its own"
+        );
+        steps.push(step(&finding, "lib/iov_iter.c iov_iter_extract_bvecs()"));
+    }
+    Explanation { question, steps }
+}
+
+fn step(finding: &str, source: &str) -> ExplanationStep {
+    ExplanationStep { finding: finding.to_owned(), source: source.to_owned() }
+}

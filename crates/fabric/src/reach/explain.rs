@@ -1,0 +1,187 @@
+//! The decision step by step, each with the kernel function that takes it.
+//!
+//! For a reader who wants to follow the kernel, or doubts the answer: [`super::decide`] gives the
+//! verdict and what it rests on; this gives every look on the way, those that settled nothing too.
+
+use std::fmt;
+
+use super::{ACS_REDIRECT, MapType, Walk, decide};
+use crate::fact::{Fact, acs_bits};
+use crate::{Acs, Fabric, FunctionId};
+
+const WALK: &str = "drivers/pci/p2pdma.c calc_map_type_and_dist()";
+const REDIRECT: &str = "drivers/pci/p2pdma.c pci_bridge_has_acs_redir()";
+
+/// One look of the kernel at the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// What is looked at, and what is found.
+    pub finding: String,
+    /// Kernel file and function, in Linux 7.2.
+    pub source: &'static str,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} [{}]", self.finding, self.source)
+    }
+}
+
+/// Every step by which the kernel decides whether and how `initiator` reaches memory of `provider`.
+///
+/// The last one is the verdict of [`super::decide`].
+///
+/// # Panics
+/// When an identifier comes from another fabric.
+pub fn explain(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> Vec<Step> {
+    let walk = Walk::new(fabric, provider, initiator);
+    let reach = decide(fabric, provider, initiator);
+    let mut steps = ways_up(fabric, &walk, provider, initiator);
+    if walk.ancestor.is_some() {
+        steps.extend(walk.tested().map(|id| redirection(fabric, id)));
+        steps.push(Step { finding: sum_of_redirections(fabric, &walk), source: WALK });
+    }
+    let of_the_host_bridge = reach.facts.iter().filter(|fact| is_of_the_host_bridge(fact));
+    steps.extend(
+        of_the_host_bridge.map(|fact| Step { finding: fact.to_string(), source: fact.source() }),
+    );
+    steps.push(Step { finding: verdict(&reach.map).to_owned(), source: WALK });
+    steps
+}
+
+fn ways_up(fabric: &Fabric, walk: &Walk, provider: FunctionId, initiator: FunctionId) -> Vec<Step> {
+    let name = |id: FunctionId| fabric.function(id).name.as_str();
+    let chain =
+        |side: &[FunctionId]| side.iter().map(|&id| name(id)).collect::<Vec<_>>().join(" -> ");
+    let bridge = |id| fabric.bridges[fabric.bridge_of(id).0].name.as_str();
+    let upward = |what: &str, id: FunctionId, side: &[FunctionId]| Step {
+        finding: match (walk.ancestor, side) {
+            (Some(_), []) => format!("up from the {what}: {} itself is where they meet", name(id)),
+            (Some(_), _) => format!("up from the {what}: {}", chain(side)),
+            (None, _) => format!("up from the {what}: {} -> {}", chain(side), bridge(id)),
+        },
+        source: WALK,
+    };
+    let met = match walk.ancestor {
+        Some(ancestor) => format!(
+            "the first function above both is {}: distance {}",
+            name(ancestor),
+            walk.distance
+        ),
+        None => format!(
+            "no function is above both, so they meet in the root complex if at all: distance {}",
+            walk.distance
+        ),
+    };
+    vec![
+        upward("provider", provider, &walk.provider_side),
+        upward("initiator", initiator, &walk.initiator_side),
+        Step { finding: met, source: WALK },
+    ]
+}
+
+fn redirection(fabric: &Fabric, id: FunctionId) -> Step {
+    let function = fabric.function(id);
+    let found = match function.acs {
+        Acs::Absent => "no capability, so it does not redirect".to_owned(),
+        Acs::Unknown => "not to be read from here".to_owned(),
+        Acs::Present { control } if control & ACS_REDIRECT != 0 => {
+            format!("control {control:#06x}, {}: it redirects", acs_bits(control))
+        }
+        Acs::Present { control } => format!("control {control:#06x}: it does not redirect"),
+    };
+    Step { finding: format!("ACS of {}: {found}", function.name), source: REDIRECT }
+}
+
+fn sum_of_redirections(fabric: &Fabric, walk: &Walk) -> String {
+    let acs = |id: FunctionId| fabric.function(id).acs;
+    let redirects = |id: &FunctionId| matches!(acs(*id), Acs::Present { control } if control & ACS_REDIRECT != 0);
+    let is_unknown = |id: &FunctionId| acs(*id) == Acs::Unknown;
+    match (walk.tested().filter(redirects).count(), walk.tested().filter(is_unknown).count()) {
+        (0, 0) => "nothing on the way redirects: transactions turn round below the root".to_owned(),
+        (0, unknown) => format!("none is seen to redirect, {unknown} cannot be seen"),
+        (count, _) => format!("{count} on the way redirect: transactions go up to the host bridge"),
+    }
+}
+
+fn is_of_the_host_bridge(fact: &Fact) -> bool {
+    !matches!(
+        fact,
+        Fact::SameFunction { .. }
+            | Fact::CommonAncestor { .. }
+            | Fact::SeparateRootPorts { .. }
+            | Fact::AcsRedirect { .. }
+            | Fact::AcsUnknown { .. }
+    )
+}
+
+fn verdict(map: &MapType) -> &'static str {
+    match map {
+        MapType::BusAddress => {
+            "PCI_P2PDMA_MAP_BUS_ADDR: the initiator is given the bus address of the memory"
+        }
+        MapType::ThroughHostBridge => {
+            "PCI_P2PDMA_MAP_THRU_HOST_BRIDGE: the initiator is given an ordinary DMA address, and \
+             the root complex forwards"
+        }
+        MapType::NotSupported => "PCI_P2PDMA_MAP_NOT_SUPPORTED: requests fail",
+        MapType::Unknown => "what could not be read would change the answer: a probe decides",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(machine: &str, acs: &str) -> Vec<String> {
+        let text = format!(
+            "name = 'm'\n[cpu]\nvendor = 'GenuineIntel'\nfamily = 6\n{machine}\n\
+             [[function]]\nname = 'root'\nkind = 'root-port'\n\
+             [[function]]\nname = 'up'\nkind = 'upstream-port'\nunder = 'root'\n\
+             [[function]]\nname = 'down-a'\nkind = 'downstream-port'\nunder = 'up'\n{acs}\n\
+             [[function]]\nname = 'down-b'\nkind = 'downstream-port'\nunder = 'up'\nacs = 'absent'\n\
+             [[function]]\nname = 'a'\nkind = 'nvme'\nunder = 'down-a'\nacs = 'absent'\n\
+             [[function]]\nname = 'b'\nkind = 'nvme'\nunder = 'down-b'\nacs = 'absent'\n"
+        );
+        let text = text.replace("kind = 'upstream-port'", "kind = 'upstream-port'\nacs = 'absent'");
+        let fabric = Fabric::from_toml(&text).expect("a machine");
+        let id = |name| fabric.find(name).expect(name);
+        explain(&fabric, id("b"), id("a")).iter().map(Step::to_string).collect()
+    }
+
+    #[test]
+    fn a_turn_in_the_switch_is_told_function_by_function() {
+        let steps = steps("", "acs = 'absent'").join("\n");
+        insta::assert_snapshot!(steps, @r"
+        up from the provider: b -> down-b -> up [drivers/pci/p2pdma.c calc_map_type_and_dist()]
+        up from the initiator: a -> down-a [drivers/pci/p2pdma.c calc_map_type_and_dist()]
+        the first function above both is up: distance 4 [drivers/pci/p2pdma.c calc_map_type_and_dist()]
+        ACS of b: no capability, so it does not redirect [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
+        ACS of down-b: no capability, so it does not redirect [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
+        ACS of up: no capability, so it does not redirect [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
+        ACS of a: no capability, so it does not redirect [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
+        ACS of down-a: no capability, so it does not redirect [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
+        nothing on the way redirects: transactions turn round below the root [drivers/pci/p2pdma.c calc_map_type_and_dist()]
+        PCI_P2PDMA_MAP_BUS_ADDR: the initiator is given the bus address of the memory [drivers/pci/p2pdma.c calc_map_type_and_dist()]
+        ");
+    }
+
+    #[test]
+    fn a_redirection_leads_to_the_host_bridge_and_its_refusal() {
+        let steps = steps("", "acs = { control = 0x1d }").join("\n");
+        insta::assert_snapshot!(steps, @r"
+        up from the provider: b -> down-b -> up [drivers/pci/p2pdma.c calc_map_type_and_dist()]
+        up from the initiator: a -> down-a [drivers/pci/p2pdma.c calc_map_type_and_dist()]
+        the first function above both is up: distance 4 [drivers/pci/p2pdma.c calc_map_type_and_dist()]
+        ACS of b: no capability, so it does not redirect [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
+        ACS of down-b: no capability, so it does not redirect [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
+        ACS of up: no capability, so it does not redirect [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
+        ACS of a: no capability, so it does not redirect [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
+        ACS of down-a: control 0x001d, request redirect, completion redirect: it redirects [drivers/pci/p2pdma.c pci_bridge_has_acs_redir()]
+        1 on the way redirect: transactions go up to the host bridge [drivers/pci/p2pdma.c calc_map_type_and_dist()]
+        the CPU (GenuineIntel family 6) is not an AMD Zen or later [drivers/pci/p2pdma.c cpu_supports_p2pdma()]
+        what host bridge pci0000:00 is, is not known [drivers/pci/p2pdma.c pci_host_bridge_dev()]
+        what could not be read would change the answer: a probe decides [drivers/pci/p2pdma.c calc_map_type_and_dist()]
+        ");
+    }
+}
