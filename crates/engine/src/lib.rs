@@ -7,6 +7,7 @@
 
 mod clock;
 mod copy;
+mod doctor;
 pub mod endpoint;
 pub mod extents;
 pub mod failure;
@@ -29,6 +30,7 @@ mod watch;
 
 pub use clock::{Clock, MonotonicClock};
 pub use copy::{CopyError, CopyOptions, Metadatum, Scrub, Sparse, Start, Tools, copy};
+pub use doctor::examine;
 pub use guard::signature;
 pub use plan::{PlanError, explain, plan};
 pub use watch::{Phase, Watch};

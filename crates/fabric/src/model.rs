@@ -340,6 +340,19 @@ impl Fabric {
         }
     }
 
+    /// The function as kernel parameters name it, by the way to it from the root bus
+    /// (`0000:00:01.0/00.0`): bus numbers may change from boot to boot. `None` where an address on the
+    /// way is not known (`pci_dev_str_match_path` in drivers/pci/pci.c).
+    pub fn path_of(&self, id: FunctionId) -> Option<String> {
+        let addresses: Option<Vec<Bdf>> =
+            self.upward(id).map(|above| self.function(above).address).collect();
+        let mut downward = addresses?.into_iter().rev();
+        let top = downward.next()?.to_string();
+        Some(downward.fold(top, |path, below| {
+            format!("{path}/{:02x}.{}", below.devfn() >> 3, below.devfn() & 7)
+        }))
+    }
+
     /// Finds a function by what a person types: name, PCI address, NVMe controller name or serial,
     /// or the name of one of its namespaces or partitions (`nvme2n1p1`).
     pub fn find(&self, text: &str) -> Option<FunctionId> {

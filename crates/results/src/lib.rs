@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod copy;
+mod doctor;
 mod plan;
 mod verify;
 mod warning;
@@ -13,6 +14,7 @@ pub use copy::{
     BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, HostMemoryTraffic, Latency,
     Machine, Percentiles, Scrubbed, Verification,
 };
+pub use doctor::{Cost, DOCTOR_SCHEMA, DoctorRecord, Finding, FindingKind, Fix, Needs, Unknown};
 pub use plan::{
     Asked, Candidate, EndpointFacts, EndpointKind, Explanation, ExplanationStep, Limit,
     MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Refusal, Route, RouteChoice, Shape, Tail, Verdict,

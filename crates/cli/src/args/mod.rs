@@ -3,6 +3,7 @@
 //! The doc comment of a field is its help, on the terminal and in `docs/reference/cli.md`.
 
 mod copy;
+mod doctor;
 mod lab;
 mod machine;
 mod plan;
@@ -16,6 +17,7 @@ mod verify;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use copy::CopyArgs;
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use lab::{
     DemoArgs, DriveArg, LabArgs, LabCommand, LeftoversArgs, MachineArgs, MachinesArgs, RunArgs,
     ShellArgs,
@@ -44,7 +46,7 @@ pub(crate) struct Cli {
 const AFTER_HELP: &str = "\
 Exit status:
   0    done
-  1    the answer is negative: data differ, or the route is not possible (plan)
+  1    the answer is negative: data differ, the route is not possible (plan), something was found (doctor)
   2    bad usage, or failure
   77   not possible on this machine; nothing was changed
   130  interrupted";
@@ -81,6 +83,8 @@ pub(crate) enum ColorChoice {
 pub(crate) enum Command {
     /// Show the machine as PCIe sees it: ports, links, drives, memories offered to peers
     Topo(TopoArgs),
+    /// Say what stands in the way of peer-to-peer copies, and what to do about it
+    Doctor(DoctorArgs),
     /// Say which route a copy would take and why, without moving anything
     Plan(PlanArgs),
     /// Copy from one drive or file to another, and say by which route the bytes went

@@ -1,6 +1,7 @@
 //! Results in words: pure functions from a result to text, one file a result.
 
 mod copy;
+mod doctor;
 mod explanation;
 mod plan;
 mod topo;
@@ -11,6 +12,7 @@ use std::fmt::Write as _;
 use peerlane_results::{EndpointFacts, EndpointKind, Limit, MemoryFacts, Shape, Tail, Warning};
 
 pub(crate) use copy::copy;
+pub(crate) use doctor::doctor;
 pub(crate) use explanation::explanation;
 pub(crate) use plan::plan;
 pub(crate) use topo::topo;

@@ -1,0 +1,46 @@
+//! Whether the kernel offers peer-to-peer memory to programs at all.
+
+use peerlane_fabric::Fabric;
+use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
+
+use super::{Chart, drives, lenders, saw};
+use crate::endpoint::kernel_refusal;
+
+pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
+    let kernel = &fabric.kernel;
+    let release = kernel.release.as_deref().unwrap_or("unknown");
+    let Some(what) = kernel_refusal(kernel) else {
+        // A lender is proof; a description without a kernel is of no particular one.
+        let matters = lenders(fabric).is_empty() && !drives(fabric).is_empty();
+        if kernel.has_p2pdma.is_none() && kernel.release.is_some() && matters {
+            chart.unknown(
+                format!("whether kernel {release} is built with CONFIG_PCI_P2PDMA"),
+                "its configuration: `zgrep PCI_P2PDMA /proc/config.gz /boot/config-$(uname -r)`",
+            );
+        }
+        return;
+    };
+    let (kind, looked_at) = match kernel.has_p2pdma {
+        Some(false) => (FindingKind::KernelWithoutP2pdma, "the kernel's configuration"),
+        _ => (FindingKind::KernelTooOld, "/proc/sys/kernel/osrelease"),
+    };
+    chart.findings.push(Finding {
+        kind,
+        cost: Cost::Everything,
+        object: format!("kernel {release}"),
+        what,
+        evidence: vec![saw(looked_at, release)],
+        fix: Some(Fix {
+            what:
+                "run a kernel that has it: Debian from 6.13.7 on (trixie-backports), Ubuntu 24.04, \
+                   Fedora, RHEL 9.2 and later have"
+                    .to_owned(),
+            commands: vec![
+                "sudo apt install -t trixie-backports linux-image-amd64   # Debian 13".to_owned(),
+                "sudo apt install linux-image-generic   # Ubuntu 24.04".to_owned(),
+            ],
+            weakens: None,
+            needs: Needs::Reboot,
+        }),
+    });
+}

@@ -1,0 +1,98 @@
+//! What stands in the way of peer-to-peer traffic on a machine or between two ends, and what to do.
+//!
+//! Looks only: nothing is opened for writing, allocated or changed. Each file here looks at one part of
+//! the machine and adds [`Finding`]s, each with what it rests on; what cannot be seen from here is an
+//! [`Unknown`], never a finding. What a plan says of a pair is not said again in other words: the
+//! findings of a pair come from its plan.
+
+mod iommu;
+mod kernel;
+mod memory;
+mod route;
+
+use peerlane_fabric::{Fabric, FunctionId, Kind};
+use peerlane_results::{Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, Fix, Unknown};
+
+use crate::copy::machine_of;
+
+/// What was found so far.
+#[derive(Debug, Default)]
+struct Chart {
+    findings: Vec<Finding>,
+    unknown: Vec<Unknown>,
+}
+
+impl Chart {
+    fn unknown(&mut self, what: impl Into<String>, needs: impl Into<String>) {
+        let unknown = Unknown { what: what.into(), needs: needs.into() };
+        if !self.unknown.contains(&unknown) {
+            self.unknown.push(unknown);
+        }
+    }
+}
+
+/// Examines a whole machine.
+pub fn examine(fabric: &Fabric) -> DoctorRecord {
+    let mut chart = Chart::default();
+    kernel::examine(fabric, &mut chart);
+    memory::examine(fabric, &mut chart);
+    iommu::examine(fabric, &mut chart);
+    route::examine(fabric, &drives(fabric), &mut chart);
+    let Chart { mut findings, unknown } = chart;
+    findings.sort_by_key(|finding| finding.cost);
+    DoctorRecord {
+        schema: DOCTOR_SCHEMA.to_owned(),
+        machine: machine_of(fabric),
+        pair: None,
+        verdict: verdict(&findings, &unknown),
+        findings,
+        unknown,
+    }
+}
+
+fn verdict(findings: &[Finding], unknown: &[Unknown]) -> String {
+    match findings.first() {
+        None if unknown.is_empty() => "nothing stands in the way of peer-to-peer copies".to_owned(),
+        None => "nothing was found that stands in the way; not everything could be seen".to_owned(),
+        Some(worst) => match worst.cost {
+            Cost::Everything => "no peer-to-peer copy is possible here".to_owned(),
+            Cost::Routes => "peer-to-peer copies are possible between some devices".to_owned(),
+            Cost::Speed => "peer-to-peer copies are possible, slower than they could be".to_owned(),
+        },
+    }
+}
+
+/// The functions whose DMA engines move payload of a copy.
+fn drives(fabric: &Fabric) -> Vec<FunctionId> {
+    let drives = fabric.iter().filter(|(_, function)| function.kind == Kind::Nvme);
+    drives.map(|(id, _)| id).collect()
+}
+
+/// The functions that lend memory.
+fn lenders(fabric: &Fabric) -> Vec<FunctionId> {
+    let lenders = fabric.iter().filter(|(_, function)| function.p2pmem.is_some());
+    lenders.map(|(id, _)| id).collect()
+}
+
+fn saw(looked_at: impl Into<String>, showed: impl Into<String>) -> Evidence {
+    Evidence { looked_at: looked_at.into(), showed: showed.into() }
+}
+
+/// Kernel parameters added for good, in the two ways that distributions have.
+fn kernel_parameters(what: &str, parameters: &str, weakens: Option<&str>) -> Fix {
+    Fix {
+        what: format!("{what}: add `{parameters}` to the kernel's parameters"),
+        commands: vec![
+            format!(
+                "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {parameters}\"' | \
+                 sudo tee /etc/default/grub.d/peerlane.cfg && sudo update-grub   # Debian, Ubuntu"
+            ),
+            format!("sudo grubby --update-kernel=ALL --args=\"{parameters}\"   # Fedora, RHEL"),
+        ],
+        weakens: weakens.map(str::to_owned),
+        needs: peerlane_results::Needs::Reboot,
+    }
+}
+
+#[cfg(test)]
+mod tests;
