@@ -32,5 +32,5 @@ pub use clock::{Clock, MonotonicClock};
 pub use copy::{CopyError, CopyOptions, Metadatum, Scrub, Sparse, Start, Tools, copy};
 pub use doctor::examine;
 pub use guard::signature;
-pub use plan::{PlanError, explain, plan};
+pub use plan::{PlanError, explain, plan, probe};
 pub use watch::{Phase, Watch};

@@ -17,8 +17,8 @@ pub use copy::{
 pub use doctor::{Cost, DOCTOR_SCHEMA, DoctorRecord, Finding, FindingKind, Fix, Needs, Unknown};
 pub use plan::{
     Asked, Candidate, EndpointFacts, EndpointKind, Explanation, ExplanationStep, Limit,
-    MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Refusal, Route, RouteChoice, Shape, Tail, Verdict,
-    VerifyMode,
+    MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal, Route, RouteChoice,
+    Shape, Tail, Verdict, VerifyMode,
 };
 pub use verify::{Difference, Digest, VERIFY_SCHEMA, VerifyRecord};
 pub use warning::Warning;

@@ -307,3 +307,36 @@ pub struct ExplanationStep {
     /// Kernel file and function, in Linux 7.2; empty where no kernel function is asked.
     pub source: String,
 }
+
+/// The kernel's answer to one request: a block read from an end into a memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Which memory.
+    pub memory: String,
+    /// Which end, by its path.
+    pub endpoint: String,
+    /// What the plan says.
+    pub predicted: Verdict,
+    /// What the kernel says.
+    pub answer: ProbeAnswer,
+    /// Whether the two agree; `None` where one of them is no answer.
+    pub agrees: Option<bool>,
+}
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub enum ProbeAnswer {
+    /// The request succeeded.
+    Permitted,
+    /// The kernel refused it.
+    Refused {
+        /// What it answered.
+        reason: String,
+    },
+    /// It could not be asked, or what came back is no answer to this question.
+    NotAsked {
+        /// Why.
+        reason: String,
+    },
+}

@@ -13,6 +13,7 @@ source and target are names of its drives.
 Examples:
   peerlane plan /dev/nvme0n1 /dev/nvme1n1
   peerlane plan /dev/nvme0n1 /data/copy.img --route p2p --via cmb:nvme2
+  peerlane plan /dev/nvme0n1 /dev/nvme1n1 --probe
   peerlane plan a b --machine acs --explain")]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
@@ -20,6 +21,9 @@ pub(crate) struct PlanArgs {
     /// Follow the kernel's decision step by step, with the file and function that takes each
     #[arg(long)]
     pub(crate) explain: bool,
+    /// Ask the kernel: read the first block of each end into each memory, where it stays
+    #[arg(long)]
+    pub(crate) probe: bool,
     #[command(flatten)]
     pub(crate) fabric: FabricArgs,
 }

@@ -1,8 +1,9 @@
 //! `peerlane plan`: what a copy would do, without doing it.
 
-use peerlane_engine::PlanError;
+use peerlane_engine::{MonotonicClock, PlanError};
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, Explanation, Plan};
+use peerlane_results::{Asked, Explanation, Plan, Probe};
+use peerlane_units::Nanos;
 use serde::Serialize;
 
 use crate::args::PlanArgs;
@@ -11,6 +12,9 @@ use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::{machines, render};
 
+/// The longest wait for one block: a mapping that cannot be made hangs in the kernel.
+const PROBE_DEADLINE: Nanos = Nanos::seconds(10);
+
 /// Prints the plan.
 ///
 /// # Errors
@@ -18,25 +22,42 @@ use crate::{machines, render};
 pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
     let fabric = machines::fabric(&args.fabric)?;
     let plan = make(&fabric, &args.transfer.asked())?;
-    if !args.explain {
-        return show(&plan, printer);
-    }
-    let explanation = peerlane_engine::explain(&fabric, &plan);
+    let more = More {
+        plan: &plan,
+        explanation: args.explain.then(|| peerlane_engine::explain(&fabric, &plan)),
+        probes: args.probe.then(|| probe(&fabric, &plan)).transpose()?,
+    };
     if printer.is_json() {
-        printer.object(&Explained { plan: &plan, explanation })?;
+        printer.object(&more)?;
     } else {
-        printer.data(&render::explanation(&explanation))?;
+        printer.data(&render::explanation(more.explanation.as_deref().unwrap_or_default()))?;
         printer.data(&render::plan(&plan))?;
+        printer.data(&render::probes(more.probes.as_deref().unwrap_or_default()))?;
     }
     Ok(exit(&plan))
 }
 
-/// A plan with the answers that it rests on.
+/// A plan with what else was asked for.
 #[derive(Serialize)]
-struct Explained<'a> {
+struct More<'a> {
     #[serde(flatten)]
     plan: &'a Plan,
-    explanation: Vec<Explanation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<Vec<Explanation>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probes: Option<Vec<Probe>>,
+}
+
+fn probe(fabric: &Fabric, plan: &Plan) -> Result<Vec<Probe>, Failure> {
+    if !fabric.is_this_machine() {
+        let error = format!("cannot probe machine {}: it is not this one", fabric.name);
+        return Err(Failure::new(error).hint("leave --probe out".to_owned()));
+    }
+    let clock = MonotonicClock::start();
+    peerlane_engine::probe(fabric, plan, &clock, PROBE_DEADLINE).map_err(|error| {
+        let hint = error.hint();
+        Failure::new(error).hint(hint)
+    })
 }
 
 /// The plan for what was asked.

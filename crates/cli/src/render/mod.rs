@@ -4,6 +4,7 @@ mod copy;
 mod doctor;
 mod explanation;
 mod plan;
+mod probes;
 mod topo;
 mod verify;
 
@@ -15,6 +16,7 @@ pub(crate) use copy::copy;
 pub(crate) use doctor::doctor;
 pub(crate) use explanation::explanation;
 pub(crate) use plan::plan;
+pub(crate) use probes::probes;
 pub(crate) use topo::topo;
 pub(crate) use verify::verify;
 

@@ -215,7 +215,7 @@ fn check_room(plan: &Plan, shape: &Shape) -> Bytes {
 }
 
 /// An error and its sources in one line.
-pub(super) fn error_in_words(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_in_words(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

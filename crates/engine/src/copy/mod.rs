@@ -29,6 +29,7 @@ use peerlane_results::{
 };
 use peerlane_units::{Bytes, Nanos};
 
+pub(crate) use attempt::error_in_words;
 pub(crate) use beside::is_partial_of;
 pub use error::CopyError;
 pub(crate) use files::{Opened, open_source};

@@ -9,6 +9,7 @@ mod candidates;
 mod ceilings;
 mod error;
 mod explain;
+mod probe;
 mod route;
 mod shape;
 
@@ -19,6 +20,7 @@ use peerlane_results::{Asked, MemoryFacts, PLAN_SCHEMA, Plan, Route, Shape, Tail
 
 pub use error::PlanError;
 pub use explain::explain;
+pub use probe::probe;
 pub(crate) use route::host_memory;
 pub(crate) use shape::{SLOT_ALIGNMENT, fitted};
 

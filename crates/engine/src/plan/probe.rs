@@ -1,0 +1,124 @@
+//! The kernel asked: one block read from each end into each memory.
+//!
+//! The only authoritative answer about a pair is a request; everything else mirrors it. A probe writes
+//! to no drive, and does not show that data arrive: the proof at the start of a copy does. The block
+//! that was read stays in the memory, where the next user may see it; it is the first of the end.
+
+use std::path::Path;
+
+use peerlane_fabric::Fabric;
+use peerlane_memory::p2pmem;
+use peerlane_results::{Candidate, MemoryKind, Plan, Probe, ProbeAnswer, Verdict};
+use peerlane_units::Nanos;
+
+use super::{PlanError, SLOT_ALIGNMENT, prepare};
+use crate::Clock;
+use crate::copy::{error_in_words, open_source};
+use crate::endpoint::{Endpoint, Node};
+use crate::failure::{RequestError, Role};
+use crate::guard::System;
+use crate::request::{End, Progress, Request, carry_out};
+use crate::ring::{Action, Ring, Uring};
+
+/// Asks the kernel about every candidate of a plan and either end.
+///
+/// # Errors
+/// As [`super::plan`], when the ends are not what they were.
+pub fn probe(
+    fabric: &Fabric,
+    plan: &Plan,
+    clock: &dyn Clock,
+    deadline: Nanos,
+) -> Result<Vec<Probe>, PlanError> {
+    let now = prepare(&System::at(Path::new("/")), fabric, &plan.asked)?;
+    let mut probes = Vec::new();
+    for candidate in &now.plan.candidates {
+        for (end, predicted) in [(&now.source, candidate.source), (&now.target, candidate.target)] {
+            let answer = ask(end, candidate, clock, deadline);
+            probes.push(Probe {
+                memory: candidate.memory.name.clone(),
+                endpoint: end.facts.path.clone(),
+                predicted,
+                agrees: agrees(predicted, &answer),
+                answer,
+            });
+        }
+    }
+    Ok(probes)
+}
+
+/// `None` where one of the two is no answer.
+fn agrees(predicted: Verdict, answer: &ProbeAnswer) -> Option<bool> {
+    let is_permitted = match answer {
+        ProbeAnswer::Permitted => true,
+        ProbeAnswer::Refused { .. } => false,
+        ProbeAnswer::NotAsked { .. } => return None,
+    };
+    match predicted {
+        Verdict::BusAddress | Verdict::ThroughHostBridge => Some(is_permitted),
+        Verdict::NotSupported => Some(!is_permitted),
+        Verdict::Unknown => None,
+    }
+}
+
+fn ask(end: &Endpoint, candidate: &Candidate, clock: &dyn Clock, deadline: Nanos) -> ProbeAnswer {
+    let not_asked =
+        |reason: &dyn std::error::Error| ProbeAnswer::NotAsked { reason: error_in_words(reason) };
+    let Some(live) = end.live.as_ref().filter(|live| live.node != Node::NewFile) else {
+        return ProbeAnswer::NotAsked { reason: "there is nothing yet to read".to_owned() };
+    };
+    let Some(address) = &candidate.memory.address else {
+        return ProbeAnswer::NotAsked { reason: "the memory has no PCI address".to_owned() };
+    };
+    let block = end.facts.block;
+    if end.facts.size < block {
+        return ProbeAnswer::NotAsked { reason: "it holds less than one block".to_owned() };
+    }
+    let room = block.round_up(SLOT_ALIGNMENT).unwrap_or(block);
+    let folder = Path::new("/sys/bus/pci/devices").join(address).join("p2pmem");
+    let region = match p2pmem::allocate(&folder, room) {
+        Ok(region) => region,
+        Err(refusal) => return not_asked(&refusal),
+    };
+    let opened = match open_source(live) {
+        Ok(opened) if opened.is_direct => opened,
+        Ok(_) => return ProbeAnswer::NotAsked { reason: "it takes no direct I/O".to_owned() },
+        Err(error) => return not_asked(&error),
+    };
+    let mut ring = match Uring::new(4) {
+        Ok(ring) => ring,
+        Err(error) => return not_asked(&error),
+    };
+    let file = match ring.attach_file(opened.file) {
+        Ok(file) => file,
+        Err(error) => return not_asked(&error),
+    };
+    let request = Request {
+        role: Role::Source,
+        action: Action::Read,
+        file,
+        file_offset: 0,
+        region: ring.attach_region(region),
+        region_offset: 0,
+        memory: MemoryKind::P2pmem,
+        need: block.0,
+        ask: block.0,
+        block: block.0,
+        end: End::Fails,
+        progress: Progress::default(),
+    };
+    judge(carry_out(&mut ring, &mut [request], clock, deadline))
+}
+
+fn judge(outcome: Result<(), RequestError>) -> ProbeAnswer {
+    use crate::failure::Cause::{MemoryNotAccepted, RouteRefused};
+    match outcome {
+        Ok(()) => ProbeAnswer::Permitted,
+        Err(RequestError::Failed(failure))
+            if matches!(failure.cause, RouteRefused | MemoryNotAccepted) =>
+        {
+            ProbeAnswer::Refused { reason: failure.cause.to_string() }
+        }
+        Err(error) => ProbeAnswer::NotAsked { reason: error_in_words(&error) },
+    }
+}
