@@ -10,7 +10,9 @@ mod bdf;
 mod fact;
 mod link;
 mod machine_file;
+mod matrix;
 mod model;
+pub mod names;
 pub mod reach;
 mod sysfs;
 
@@ -18,10 +20,12 @@ pub use bdf::{Bdf, BdfError};
 pub use fact::Fact;
 pub use link::LinkSpeedError;
 pub use machine_file::{MachineFileError, Problem};
+pub use matrix::{Cell, Detail, Matrix, Memory, MemoryKind, Peers};
 pub use model::{
-    Acs, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, IommuMode, Kernel, Kind, LabBoot,
-    LabDrive, Link, LinkSpeed, Namespace, NvmeController, Origin, P2pMem, Parent, Partition,
-    QueueLimits,
+    Acs, Bar, BridgeId, CmbRegisters, Cpu, Fabric, Function, FunctionId, HostBridge, Integrity,
+    IommuMode, Kernel, Kind, LabBoot, LabDrive, Link, LinkSpeed, Module, Mount, Namespace,
+    NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, StackedDevice, Temperature,
 };
 pub use reach::{MapType, Reach};
-pub use sysfs::{BlockDevice, DiscoverError, Integrity, ParentDisk};
+pub use sysfs::snapshot::{Entry, NoPlace, Snapshot};
+pub use sysfs::{BlockDevice, DiscoverError, ParentDisk};

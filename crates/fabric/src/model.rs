@@ -4,9 +4,16 @@
 //! What could not be read is a value (`None`, [`Acs::Unknown`], [`IommuMode::Unknown`]), so that an
 //! unprivileged reader gets a smaller truth, never a wrong one.
 
+mod storage;
+
 use std::path::PathBuf;
 
 use peerlane_units::{ByteRate, Bytes};
+
+pub use storage::{
+    CmbRegisters, Integrity, Mount, Namespace, NvmeController, Partition, QueueLimits,
+    StackedDevice, Temperature,
+};
 
 use crate::Bdf;
 
@@ -27,6 +34,12 @@ pub struct Fabric {
     pub bridges: Vec<HostBridge>,
     /// Every PCI function; parents precede children.
     pub functions: Vec<Function>,
+    /// What maker and model the machine says it is (`sys/devices/virtual/dmi/id`).
+    pub product: Option<String>,
+    /// Block devices that are stacked on others: device mapper, md; in order of name.
+    pub stacked: Vec<StackedDevice>,
+    /// What is mounted from the block devices of this fabric; `None` where that cannot be seen.
+    pub mounts: Option<Vec<Mount>>,
     /// How the lab boots this machine; only in descriptions meant for it.
     pub lab: Option<LabBoot>,
 }
@@ -49,6 +62,16 @@ pub struct Kernel {
     pub release: Option<String>,
     /// Whether it is built with `CONFIG_PCI_P2PDMA`; `None` where that cannot be seen.
     pub has_p2pdma: Option<bool>,
+    /// The parameters it was booted with (`/proc/cmdline`), those that bear on devices only.
+    pub parameters: Option<Vec<String>>,
+    /// Parameter `use_cmb_sqes` of the `nvme` module: submission queues are put into a CMB, which
+    /// takes from what peers can have.
+    pub use_cmb_sqes: Option<bool>,
+    /// Parameter `multipath` of the `nvme_core` module.
+    pub nvme_multipath: Option<bool>,
+    /// Modules that bear on peer-to-peer, as far as they are loaded; `None` where that cannot be
+    /// seen.
+    pub modules: Option<Vec<Module>>,
 }
 
 impl Kernel {
@@ -57,6 +80,15 @@ impl Kernel {
         let mut numbers = self.release.as_deref()?.split(|c: char| !c.is_ascii_digit());
         Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
     }
+}
+
+/// A loaded kernel module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    /// Its name, `nvidia_fs`.
+    pub name: String,
+    /// What it calls its version; few modules do.
+    pub version: Option<String>,
 }
 
 /// What is known of the CPU; the kernel's decision looks at vendor and family.
@@ -153,20 +185,43 @@ pub struct Function {
     pub class: Option<u32>,
     /// The link above this function; `None` where there is none (root port, integrated endpoint).
     pub link: Option<Link>,
+    /// The most that a root port or downstream port supports on the link below it.
+    pub link_below: Option<LinkSpeed>,
     /// Access control services of this function.
     pub acs: Acs,
     /// Memory node.
     pub numa_node: Option<u32>,
     /// IOMMU group.
     pub iommu_group: Option<u32>,
+    /// How that group translates, in the kernel's words: `identity`, `DMA`, `DMA-FQ`.
+    pub iommu_type: Option<String>,
     /// Bound kernel driver.
     pub driver: Option<String>,
+    /// What else the kernel calls it: `eth0`, `mlx5_0`, `card0`, `renderD128`.
+    pub kernel_names: Vec<String>,
+    /// Windows of its memory; those of bridges and of size 0 are left out.
+    pub bars: Vec<Bar>,
+    /// Whether an FPGA card lends its memory to peers (`p2p_enable` of the `xocl` driver).
+    pub fpga_p2p: Option<bool>,
     /// Memory that the kernel offers to peers.
     pub p2pmem: Option<P2pMem>,
     /// Set for NVMe controllers.
     pub nvme: Option<NvmeController>,
     /// How the lab emulates it.
     pub lab: LabDrive,
+}
+
+/// A memory window of a function (`resource` in sysfs).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bar {
+    /// Number of the base address register, 0 to 5.
+    pub index: u8,
+    /// Its size.
+    pub size: Bytes,
+    /// Whether reading has no side effects (`IORESOURCE_PREFETCH`).
+    pub is_prefetchable: bool,
+    /// The largest size that it can be given (`resourceN_resize`); `None` where it has one size.
+    pub largest: Option<Bytes>,
 }
 
 /// Access control services of a function (PCIe 6.0 section 7.7.11).
@@ -211,71 +266,9 @@ pub struct P2pMem {
     pub available: Bytes,
     /// Offered to other kernel users. A CMB that supports only reads or only writes is not.
     pub published: bool,
-}
-
-/// An NVMe controller.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct NvmeController {
-    /// Kernel name, `nvme2`; `None` in a description.
-    pub name: Option<String>,
-    /// Serial number.
-    pub serial: Option<String>,
-    /// Model.
-    pub model: Option<String>,
-    /// Firmware revision.
-    pub firmware: Option<String>,
-    /// Its namespaces as block devices.
-    pub namespaces: Vec<Namespace>,
-}
-
-/// A namespace as a block device.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Namespace {
-    /// Block device name, `nvme2n1`; `None` in a description.
-    pub name: Option<String>,
-    /// Namespace identifier.
-    pub nsid: Option<u32>,
-    /// Capacity.
-    pub size: Bytes,
-    /// What one request may carry.
-    pub limits: QueueLimits,
-    /// Partitions, in order of start.
-    pub partitions: Vec<Partition>,
-}
-
-/// A partition of a block device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Partition {
-    /// Block device name, `nvme2n1p1`.
-    pub name: String,
-    /// Offset from the start of the device.
-    pub start: Bytes,
-    /// Capacity.
-    pub size: Bytes,
-}
-
-/// Request limits of a block device (`queue/` in sysfs).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueueLimits {
-    /// Logical block size.
-    pub logical_block: Bytes,
-    /// Physical block size.
-    pub physical_block: Bytes,
-    /// Largest request (`max_sectors_kb`).
-    pub max_request: Option<Bytes>,
-    /// Most segments in a request (`max_segments`); each peer-to-peer page is one.
-    pub max_segments: Option<u32>,
-}
-
-impl Default for QueueLimits {
-    fn default() -> Self {
-        Self {
-            logical_block: Bytes(512),
-            physical_block: Bytes(512),
-            max_request: None,
-            max_segments: None,
-        }
-    }
+    /// Permission bits of the file by which programs get the memory (`p2pmem/allocate`); `None`
+    /// where it is not known, or not there (before Linux 6.2).
+    pub allocate: Option<u32>,
 }
 
 /// How the lab boots a machine.
@@ -365,20 +358,47 @@ impl Fabric {
         self.iter().find(|(_, function)| is_it(function)).map(|(id, _)| id)
     }
 
+    /// The most that the link above a function can train to: the lesser of what it and the port
+    /// above it support, in speed and in width each.
+    pub fn trainable(&self, id: FunctionId) -> Option<LinkSpeed> {
+        let function = self.function(id);
+        let own = function.link?.maximum;
+        let above = match function.parent {
+            Parent::Function(port) => self.function(port).link_below,
+            Parent::Bridge(_) => None,
+        };
+        match (own, above) {
+            (Some(own), Some(above)) => Some(LinkSpeed {
+                megatransfers: own.megatransfers.min(above.megatransfers),
+                width: own.width.min(above.width),
+            }),
+            (own, above) => own.or(above),
+        }
+    }
+
+    /// Whether the link above a function trained to less than both ends support.
+    pub fn is_downgraded(&self, id: FunctionId) -> bool {
+        let current = self.function(id).link.and_then(|link| link.current);
+        match (current, self.trainable(id)) {
+            (Some(current), Some(most)) => {
+                current.megatransfers < most.megatransfers || current.width < most.width
+            }
+            _ => false,
+        }
+    }
+
+    /// The devices that are stacked on the block device `name`, directly.
+    pub fn holders<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a StackedDevice> {
+        self.stacked.iter().filter(move |device| device.below.iter().any(|below| below == name))
+    }
+
+    /// What is mounted from the block device `name` itself.
+    pub fn mounts_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Mount> {
+        self.mounts.iter().flatten().filter(move |mount| mount.device == name)
+    }
+
     /// Whether the description is of the running machine; data may move on no other.
     pub fn is_this_machine(&self) -> bool {
         self.origin == Origin::ThisMachine
-    }
-}
-
-impl NvmeController {
-    fn is_called(&self, text: &str) -> bool {
-        let of_namespace = |namespace: &Namespace| {
-            namespace.name.as_deref() == Some(text)
-                || namespace.partitions.iter().any(|partition| partition.name == text)
-        };
-        self.name.as_deref() == Some(text)
-            || self.serial.as_deref() == Some(text)
-            || self.namespaces.iter().any(of_namespace)
     }
 }

@@ -14,7 +14,7 @@ use crate::{Acs, BridgeId, Fabric, FunctionId, Kind};
 pub use explain::{Step, explain};
 
 /// ACS Request Redirect, Completion Redirect and Egress Control (`pci_bridge_has_acs_redir`).
-const ACS_REDIRECT: u16 = 0x04 | 0x08 | 0x20;
+pub(crate) const ACS_REDIRECT: u16 = 0x04 | 0x08 | 0x20;
 
 /// First AMD CPU family that forwards between root ports (`cpu_supports_p2pdma`): Zen.
 const AMD_ZEN: u32 = 0x17;

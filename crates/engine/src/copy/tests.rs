@@ -22,6 +22,9 @@ pub(super) fn bare_machine() -> Fabric {
         iommu: IommuMode::Unknown,
         bridges: Vec::new(),
         functions: Vec::new(),
+        product: None,
+        stacked: Vec::new(),
+        mounts: None,
         lab: None,
     }
 }

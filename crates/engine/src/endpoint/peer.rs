@@ -153,7 +153,7 @@ mod tests {
     }
 
     fn kernel(release: &str) -> Kernel {
-        Kernel { release: Some(release.to_owned()), has_p2pdma: Some(true) }
+        Kernel { release: Some(release.to_owned()), has_p2pdma: Some(true), ..Kernel::default() }
     }
 
     #[test]

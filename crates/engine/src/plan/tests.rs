@@ -197,8 +197,22 @@ fn a_full_memory_is_refused_and_a_tight_one_takes_fewer_slots() {
 #[test]
 fn kernels_that_cannot_are_named() {
     for (kernel, word) in [
-        (Kernel { release: Some("6.1.0-30-amd64".into()), has_p2pdma: None }, "6.1.0-30"),
-        (Kernel { release: Some("6.12.107".into()), has_p2pdma: Some(false) }, "CONFIG_PCI_P2PDMA"),
+        (
+            Kernel {
+                release: Some("6.1.0-30-amd64".into()),
+                has_p2pdma: None,
+                ..Kernel::default()
+            },
+            "6.1.0-30",
+        ),
+        (
+            Kernel {
+                release: Some("6.12.107".into()),
+                has_p2pdma: Some(false),
+                ..Kernel::default()
+            },
+            "CONFIG_PCI_P2PDMA",
+        ),
     ] {
         let fabric = Fabric { kernel, ..machine("pair") };
         let plan = plan(&fabric, &asked()).expect("a plan");

@@ -1,16 +1,17 @@
 //! From the text of a machine file to a fabric.
 
+mod storage;
+
 use std::collections::HashMap;
 
-use peerlane_units::Bytes;
 use toml::Spanned;
 
 use super::shape;
 use super::values::Size;
 use super::{MachineFileError, Problem};
 use crate::{
-    Acs, Bdf, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, Kernel, Kind, LabBoot,
-    LabDrive, Namespace, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits,
+    Acs, Bar, Bdf, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, Kernel, Kind, LabBoot,
+    LabDrive, Module, Origin, P2pMem, Parent,
 };
 
 /// Name of the host bridge of a file that lists none.
@@ -41,7 +42,7 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
     Ok(Fabric {
         name: machine.name,
         origin: Origin::Description,
-        kernel: Kernel { release: machine.kernel.release, has_p2pdma: machine.kernel.p2pdma },
+        kernel: kernel(machine.kernel),
         cpu: Cpu {
             vendor: machine.cpu.vendor,
             family: machine.cpu.family,
@@ -50,8 +51,23 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         iommu: machine.iommu,
         bridges: reader.bridges,
         functions: reader.functions,
+        product: machine.product,
+        stacked: machine.stacked.into_iter().map(storage::stacked).collect(),
+        mounts: machine.mount.map(|list| list.into_iter().map(storage::mount).collect()),
         lab: machine.lab.map(lab),
     })
+}
+
+fn kernel(kernel: shape::Kernel) -> Kernel {
+    let module = |module: shape::Module| Module { name: module.name, version: module.version };
+    Kernel {
+        release: kernel.release,
+        has_p2pdma: kernel.p2pdma,
+        parameters: kernel.parameters,
+        use_cmb_sqes: kernel.use_cmb_sqes,
+        nvme_multipath: kernel.nvme_multipath,
+        modules: kernel.modules.map(|list| list.into_iter().map(module).collect()),
+    }
 }
 
 fn lab(lab: shape::Lab) -> LabBoot {
@@ -141,7 +157,7 @@ impl<'a> Reader<'a> {
             return Err(fail("under", Problem::TooDeep));
         }
         let p2pmem = p2pmem(function).map_err(|(key, problem)| fail(key, problem))?;
-        let nvme = nvme(function).map_err(|(key, problem)| fail(key, problem))?;
+        let nvme = storage::nvme(function).map_err(|(key, problem)| fail(key, problem))?;
         let address = function.address.map(|address| address.0);
         if let Some(address) = address {
             if self.addresses.contains_key(&address) {
@@ -159,10 +175,15 @@ impl<'a> Reader<'a> {
             device: function.device.map(|id| id.0),
             class: function.class.map(|class| class.0),
             link: function.link.map(|link| link.0),
+            link_below: function.link_below.map(|link| link.0),
             acs: function.acs.map_or(Acs::Absent, |acs| acs.0),
             numa_node: function.numa_node,
             iommu_group: function.iommu_group,
+            iommu_type: function.iommu_type.clone(),
             driver: function.driver.clone(),
+            kernel_names: function.kernel_names.clone(),
+            bars: function.bars.iter().map(bar).collect(),
+            fpga_p2p: function.fpga_p2p,
             p2pmem,
             nvme,
             lab: LabDrive { throttle: function.throttle.map(|rate| rate.0), mdts: function.mdts },
@@ -194,114 +215,30 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The key at fault and what is wrong with it.
 type Fault = (&'static str, Problem);
 
 fn p2pmem(function: &shape::Function) -> Result<Option<P2pMem>, Fault> {
     match (&function.p2pmem, function.cmb) {
         (Some(_), Some(_)) => Err(("cmb", Problem::SaidTwice("p2pmem"))),
         (None, None) => Ok(None),
-        (None, Some(Size(size))) => Ok(Some(P2pMem { size, available: size, published: true })),
+        (None, Some(Size(size))) => {
+            Ok(Some(P2pMem { size, available: size, published: true, allocate: None }))
+        }
         (Some(memory), None) => Ok(Some(P2pMem {
             size: memory.size.0,
             available: memory.available.unwrap_or(memory.size).0,
             published: memory.published,
+            allocate: memory.allocate.map(|mode| mode.0),
         })),
     }
 }
 
-fn nvme(function: &shape::Function) -> Result<Option<NvmeController>, Fault> {
-    let of_a_drive = [
-        ("bound", function.bound.is_some()),
-        ("cmb", function.cmb.is_some()),
-        ("throttle", function.throttle.is_some()),
-        ("mdts", function.mdts.is_some()),
-    ];
-    let of_a_controller = [
-        ("controller", function.controller.is_some()),
-        ("serial", function.serial.is_some()),
-        ("model", function.model.is_some()),
-        ("firmware", function.firmware.is_some()),
-        ("size", function.size.is_some()),
-        ("block_size", function.block_size.is_some()),
-        ("namespaces", function.namespaces.is_some()),
-    ];
-    let first = |keys: &[(&'static str, bool)]| keys.iter().find(|key| key.1).map(|key| key.0);
-    if function.kind != Kind::Nvme {
-        return match first(&of_a_drive).or_else(|| first(&of_a_controller)) {
-            None => Ok(None),
-            Some(key) => Err((key, Problem::NotADrive)),
-        };
-    }
-    if function.bound == Some(false) {
-        return match first(&of_a_controller) {
-            None => Ok(None),
-            Some(key) => Err((key, Problem::NotBound)),
-        };
-    }
-    Ok(Some(NvmeController {
-        name: function.controller.clone(),
-        serial: function.serial.clone(),
-        model: function.model.clone(),
-        firmware: function.firmware.clone(),
-        namespaces: namespaces(function)?,
-    }))
-}
-
-fn namespaces(function: &shape::Function) -> Result<Vec<Namespace>, Fault> {
-    match (&function.namespaces, function.size, function.block_size) {
-        (Some(_), Some(_), _) => Err(("size", Problem::SaidTwice("namespaces"))),
-        (Some(_), None, Some(_)) => Err(("block_size", Problem::SaidTwice("namespaces"))),
-        (None, None, Some(_)) => Err(("block_size", Problem::Needs("size"))),
-        (None, None, None) => Ok(Vec::new()),
-        (None, Some(Size(size)), block) => {
-            let block = block_size(block.unwrap_or(Size(Bytes(512))), "block_size")?;
-            Ok(vec![Namespace {
-                name: None,
-                nsid: Some(1),
-                size,
-                limits: QueueLimits {
-                    logical_block: block,
-                    physical_block: block,
-                    ..QueueLimits::default()
-                },
-                partitions: Vec::new(),
-            }])
-        }
-        (Some(list), None, None) => list.iter().map(namespace).collect(),
-    }
-}
-
-fn namespace(namespace: &shape::Namespace) -> Result<Namespace, Fault> {
-    let logical_block = block_size(namespace.block_size, "block_size")?;
-    let physical_block = namespace
-        .physical_block_size
-        .map_or(Ok(logical_block), |size| block_size(size, "physical_block_size"))?;
-    Ok(Namespace {
-        name: namespace.name.clone(),
-        nsid: namespace.nsid,
-        size: namespace.size.0,
-        limits: QueueLimits {
-            logical_block,
-            physical_block,
-            max_request: namespace.max_request.map(|size| size.0),
-            max_segments: namespace.max_segments,
-        },
-        partitions: namespace
-            .partitions
-            .iter()
-            .map(|partition| Partition {
-                name: partition.name.clone(),
-                start: partition.start.0,
-                size: partition.size.0,
-            })
-            .collect(),
-    })
-}
-
-fn block_size(size: Size, key: &'static str) -> Result<Bytes, Fault> {
-    if size.0.0 >= 512 && size.0.0.is_power_of_two() {
-        Ok(size.0)
-    } else {
-        Err((key, Problem::BlockSize))
+fn bar(bar: &shape::Bar) -> Bar {
+    Bar {
+        index: bar.index,
+        size: bar.size.0,
+        is_prefetchable: bar.prefetchable,
+        largest: bar.largest.map(|size| size.0),
     }
 }

@@ -4,8 +4,8 @@ use peerlane_units::Bytes;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::values::{AcsValue, Hex, LinkValue, Rate, Size, Text};
-use crate::{Bdf, IommuMode, Kind};
+use super::values::{AcsValue, Hex, LinkValue, Mode, Rate, Size, Text};
+use crate::{Bdf, IommuMode, Kind, LinkSpeed};
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,6 +13,8 @@ pub(super) struct Machine {
     pub(super) name: String,
     #[serde(default, with = "IommuName")]
     pub(super) iommu: IommuMode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) product: Option<String>,
     #[serde(default)]
     pub(super) kernel: Kernel,
     #[serde(default)]
@@ -24,6 +26,35 @@ pub(super) struct Machine {
     pub(super) host_bridge: Option<Vec<HostBridge>>,
     #[serde(default)]
     pub(super) function: Vec<Function>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) stacked: Vec<StackedDevice>,
+    /// An empty list says that nothing is mounted, none that it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mount: Option<Vec<Mount>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StackedDevice {
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<String>,
+    pub(super) below: Vec<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mount {
+    pub(super) device: String,
+    pub(super) point: String,
+    pub(super) file_system: String,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) read_only: bool,
+}
+
+// The signature is that of `skip_serializing_if`.
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -33,6 +64,22 @@ pub(super) struct Kernel {
     pub(super) release: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) p2pdma: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) parameters: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) use_cmb_sqes: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) nvme_multipath: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) modules: Option<Vec<Module>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Module {
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -88,7 +135,13 @@ pub(super) struct Function {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) iommu_group: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) iommu_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) driver: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) kernel_names: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) fpga_p2p: Option<bool>,
     /// `false` for a drive without a bound NVMe driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bound: Option<bool>,
@@ -100,6 +153,8 @@ pub(super) struct Function {
     pub(super) model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) firmware: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) throttle: Option<Rate>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,6 +172,16 @@ pub(super) struct Function {
     pub(super) acs: Option<AcsValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) link: Option<LinkValue>,
+    /// The most that a port supports on the link below it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) link_below: Option<Text<LinkSpeed>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) bars: Vec<Bar>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cmb_registers: Option<CmbRegisters>,
+    /// In thousandths of a degree Celsius.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) temperature: Option<Temperature>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) p2pmem: Option<P2pMem>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,6 +196,43 @@ pub(super) struct P2pMem {
     pub(super) available: Option<Size>,
     #[serde(default = "published_by_default")]
     pub(super) published: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) allocate: Option<Mode>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Bar {
+    pub(super) index: u8,
+    pub(super) size: Size,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) prefetchable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) largest: Option<Size>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CmbRegisters {
+    pub(super) location: Hex<u32>,
+    pub(super) size: Hex<u32>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Temperature {
+    pub(super) current: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) warning: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) critical: Option<i32>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Integrity {
+    pub(super) write_generate: bool,
+    pub(super) read_verify: bool,
 }
 
 fn published_by_default() -> bool {
@@ -153,7 +255,15 @@ pub(super) struct Namespace {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) max_request: Option<Size>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_hw_request: Option<Size>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) max_segments: Option<u32>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) multipath_head: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stable_writes: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) integrity: Option<Integrity>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) partitions: Vec<Partition>,
 }

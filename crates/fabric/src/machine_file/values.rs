@@ -101,6 +101,28 @@ impl<'de, T: TryFrom<u64>> Deserialize<'de> for Hex<T> {
     }
 }
 
+/// Permission bits as text in octal, `"0660"`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mode(pub(super) u32);
+
+impl Serialize for Mode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:04o}", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Mode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let is_octal = text.len() <= 4 && text.bytes().all(|b| matches!(b, b'0'..=b'7'));
+        let mode = is_octal.then(|| u32::from_str_radix(&text, 8).ok()).flatten();
+        mode.filter(|&mode| mode <= 0o777).map(Self).ok_or_else(|| {
+            let expected = &"permission bits in octal such as \"0660\"";
+            de::Error::invalid_value(de::Unexpected::Str(&text), expected)
+        })
+    }
+}
+
 /// `"16GT/s x4"` for both, or `{ current = ..., maximum = ... }`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LinkValue(pub(super) Link);

@@ -3,17 +3,25 @@
 use toml::Spanned;
 
 use super::shape;
-use super::values::{AcsValue, Hex, LinkValue, Rate, Size, Text};
-use crate::{Acs, Fabric, Function, Kind, LabBoot, Namespace, NvmeController, Parent};
+use super::values::{AcsValue, Hex, LinkValue, Mode, Rate, Size, Text};
+use crate::{
+    Acs, Bar, Fabric, Function, Kind, LabBoot, Module, Mount, Namespace, NvmeController, Parent,
+    StackedDevice,
+};
 
 /// The text of a machine file.
 pub(super) fn text(fabric: &Fabric) -> String {
     let machine = shape::Machine {
         name: fabric.name.clone(),
         iommu: fabric.iommu,
+        product: fabric.product.clone(),
         kernel: shape::Kernel {
             release: fabric.kernel.release.clone(),
             p2pdma: fabric.kernel.has_p2pdma,
+            parameters: fabric.kernel.parameters.clone(),
+            use_cmb_sqes: fabric.kernel.use_cmb_sqes,
+            nvme_multipath: fabric.kernel.nvme_multipath,
+            modules: fabric.kernel.modules.as_ref().map(|list| list.iter().map(module).collect()),
         },
         cpu: shape::Cpu {
             vendor: fabric.cpu.vendor.clone(),
@@ -32,10 +40,33 @@ pub(super) fn text(fabric: &Fabric) -> String {
                 .collect(),
         ),
         function: fabric.functions.iter().map(|one| function(fabric, one)).collect(),
+        stacked: fabric.stacked.iter().map(stacked).collect(),
+        mount: fabric.mounts.as_ref().map(|list| list.iter().map(mount).collect()),
     };
     toml::to_string(&machine).unwrap_or_else(|error| {
         unreachable!("strings, integers that fit and tables are always TOML: {error}")
     })
+}
+
+fn module(module: &Module) -> shape::Module {
+    shape::Module { name: module.name.clone(), version: module.version.clone() }
+}
+
+fn stacked(device: &StackedDevice) -> shape::StackedDevice {
+    shape::StackedDevice {
+        name: device.name.clone(),
+        kind: device.kind.clone(),
+        below: device.below.clone(),
+    }
+}
+
+fn mount(mount: &Mount) -> shape::Mount {
+    shape::Mount {
+        device: mount.device.clone(),
+        point: mount.point.clone(),
+        file_system: mount.file_system.clone(),
+        read_only: mount.is_read_only,
+    }
 }
 
 /// A name that has no place in a text yet.
@@ -60,7 +91,8 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
     let is_drive = function.kind == Kind::Nvme;
     let nvme = function.nvme.clone().filter(|_| is_drive);
     let bound = (is_drive && nvme.is_none()).then_some(false);
-    let NvmeController { name, serial, model, firmware, namespaces } = nvme.unwrap_or_default();
+    let NvmeController { name, serial, model, firmware, state, cmb, temperature, namespaces } =
+        nvme.unwrap_or_default();
     shape::Function {
         name: unplaced(&function.name),
         kind: function.kind,
@@ -71,12 +103,16 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
         class: function.class.map(Hex),
         numa_node: function.numa_node,
         iommu_group: function.iommu_group,
+        iommu_type: function.iommu_type.clone(),
         driver: function.driver.clone(),
+        kernel_names: function.kernel_names.clone(),
+        fpga_p2p: function.fpga_p2p,
         bound,
         controller: name,
         serial,
         model,
         firmware,
+        state,
         throttle: function.lab.throttle.filter(|_| is_drive).map(Rate),
         mdts: function.lab.mdts.filter(|_| is_drive),
         size: None,
@@ -84,12 +120,33 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
         cmb: None,
         acs: (function.acs != Acs::Absent).then_some(AcsValue(function.acs)),
         link: function.link.map(LinkValue),
+        link_below: function.link_below.map(Text),
+        bars: function.bars.iter().map(bar).collect(),
+        cmb_registers: cmb.map(|registers| shape::CmbRegisters {
+            location: Hex(registers.location),
+            size: Hex(registers.size),
+        }),
+        temperature: temperature.map(|found| shape::Temperature {
+            current: found.current,
+            warning: found.warning,
+            critical: found.critical,
+        }),
         p2pmem: function.p2pmem.map(|memory| shape::P2pMem {
             size: Size(memory.size),
             available: Some(Size(memory.available)),
             published: memory.published,
+            allocate: memory.allocate.map(Mode),
         }),
         namespaces: (!namespaces.is_empty()).then(|| namespaces.iter().map(namespace).collect()),
+    }
+}
+
+fn bar(bar: &Bar) -> shape::Bar {
+    shape::Bar {
+        index: bar.index,
+        size: Size(bar.size),
+        prefetchable: bar.is_prefetchable,
+        largest: bar.largest.map(Size),
     }
 }
 
@@ -103,7 +160,14 @@ fn namespace(namespace: &Namespace) -> shape::Namespace {
         physical_block_size: (limits.physical_block != limits.logical_block)
             .then_some(Size(limits.physical_block)),
         max_request: limits.max_request.map(Size),
+        max_hw_request: limits.max_hw_request.map(Size),
         max_segments: limits.max_segments,
+        multipath_head: namespace.is_multipath_head,
+        stable_writes: namespace.stable_writes,
+        integrity: namespace.integrity.map(|found| shape::Integrity {
+            write_generate: found.write_generate,
+            read_verify: found.read_verify,
+        }),
         partitions: namespace
             .partitions
             .iter()

@@ -8,7 +8,7 @@ use peerlane_units::Bytes;
 use super::nvme::NvmeName;
 use super::tree::Tree;
 use super::{disk, functions, nvme};
-use crate::{Bdf, DiscoverError, Partition, QueueLimits};
+use crate::{Bdf, DiscoverError, Integrity, Partition, QueueLimits};
 
 /// A block device: a disk or a partition of one.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,16 +52,6 @@ pub struct ParentDisk {
     pub start: Bytes,
 }
 
-/// Whether the kernel itself makes or checks protection information; for either the CPU reads the
-/// payload (`block/bio-integrity-auto.c`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Integrity {
-    /// `integrity/write_generate`.
-    pub write_generate: bool,
-    /// `integrity/read_verify`.
-    pub read_verify: bool,
-}
-
 impl BlockDevice {
     /// Reads the block device `major`:`minor` below `root`.
     ///
@@ -83,23 +73,19 @@ impl BlockDevice {
         Ok(Self {
             size: disk::sectors(&tree, &at.join("size"))?,
             limits: disk::limits(&tree, &disk)?,
-            read_only: is_set(&tree, &at.join("ro")),
+            read_only: tree.is_set(&at.join("ro")),
             partition: parent_disk(&tree, &at, &disk)?,
             holders: holders(&tree, &at, &disk, &partitions),
             partitions,
             slaves: tree.names(&at.join("slaves")).unwrap_or_default(),
             function: served_by.as_deref().and_then(function_above),
             controller: served_by.as_deref().and_then(controller_above),
-            integrity: integrity(&tree, &disk),
-            stable_writes: is_set(&tree, &disk.join("queue/stable_writes")),
+            integrity: disk::integrity(&tree, &disk),
+            stable_writes: tree.is_set(&disk.join("queue/stable_writes")),
             is_multipath_head: nvme::is_multipath_head(&disk),
             name,
         })
     }
-}
-
-fn is_set(tree: &Tree, path: &Path) -> bool {
-    tree.word(path).as_deref() == Some("1")
 }
 
 fn parent_disk(tree: &Tree, at: &Path, disk: &Path) -> Result<Option<ParentDisk>, DiscoverError> {
@@ -146,14 +132,4 @@ fn controller_above(path: &Path) -> Option<String> {
         .rev()
         .find(|name| NvmeName::parse(name) == Some(NvmeName::Controller))
         .map(str::to_owned)
-}
-
-/// Older kernels have the directory for every disk, with the format `none`.
-fn integrity(tree: &Tree, disk: &Path) -> Option<Integrity> {
-    let at = disk.join("integrity");
-    tree.word(&at.join("format")).filter(|format| format != "none")?;
-    Some(Integrity {
-        write_generate: is_set(tree, &at.join("write_generate")),
-        read_verify: is_set(tree, &at.join("read_verify")),
-    })
 }

@@ -1,12 +1,13 @@
 //! What a disk and a namespace have in common in sysfs: size, limits, partitions.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use peerlane_units::Bytes;
 
-use super::DiscoverError;
 use super::tree::Tree;
-use crate::{Namespace, Partition, QueueLimits};
+use super::{DiscoverError, nvme};
+use crate::{Integrity, Namespace, Partition, QueueLimits};
 
 /// Unit of `size` and `start` in sysfs, whatever the block size (`SECTOR_SHIFT`).
 const SECTOR: u64 = 512;
@@ -40,14 +41,15 @@ pub(super) fn limits(tree: &Tree, disk: &Path) -> Result<QueueLimits, DiscoverEr
             }),
         }
     };
+    let kib = |name: &str| {
+        tree.number::<u64>(&disk.join(name)).and_then(|kib| kib.checked_mul(1024)).map(Bytes)
+    };
     let logical_block = block("logical_block_size")?;
     Ok(QueueLimits {
         logical_block,
         physical_block: block("physical_block_size").unwrap_or(logical_block),
-        max_request: tree
-            .number::<u64>(&disk.join("queue/max_sectors_kb"))
-            .and_then(|kib| kib.checked_mul(1024))
-            .map(Bytes),
+        max_request: kib("queue/max_sectors_kb"),
+        max_hw_request: kib("queue/max_hw_sectors_kb"),
         max_segments: tree.number(&disk.join("queue/max_segments")),
     })
 }
@@ -76,6 +78,33 @@ pub(super) fn namespace(tree: &Tree, disk: &Path) -> Option<Namespace> {
         nsid: tree.number(&disk.join("nsid")),
         size: sectors(tree, &disk.join("size")).ok()?,
         limits: limits(tree, disk).ok()?,
+        is_multipath_head: nvme::is_multipath_head(disk),
+        stable_writes: tree.flag(&disk.join("queue/stable_writes")),
+        integrity: integrity(tree, disk),
         partitions: partitions(tree, disk),
     })
+}
+
+/// Protection information settings; older kernels have the directory for every disk, with the format `none`.
+pub(super) fn integrity(tree: &Tree, disk: &Path) -> Option<Integrity> {
+    let at = disk.join("integrity");
+    tree.word(&at.join("format")).filter(|format| format != "none")?;
+    Some(Integrity {
+        write_generate: tree.is_set(&at.join("write_generate")),
+        read_verify: tree.is_set(&at.join("read_verify")),
+    })
+}
+
+/// Adds the numbers of the disk at `disk` and of its partitions.
+pub(super) fn numbers(tree: &Tree, disk: &Path, numbers: &mut HashMap<String, String>) {
+    let Some(name) = disk.file_name().and_then(|name| name.to_str()) else { return };
+    let mut add = |name: &str, at: &Path| {
+        numbers.extend(tree.word(&at.join("dev")).map(|number| (name.to_owned(), number)));
+    };
+    add(name, disk);
+    for partition in tree.directories(disk) {
+        if partition.starts_with(name) {
+            add(&partition, &disk.join(&partition));
+        }
+    }
 }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::config_space::{ConfigSpace, PortType};
 use super::nvme;
+use super::resources;
+use super::stacked::Numbers;
 use super::tree::Tree;
 use crate::{
     Bdf, BridgeId, Function, FunctionId, HostBridge, Kind, LabDrive, Link, LinkSpeed, P2pMem,
@@ -35,7 +37,10 @@ const VENDOR_NVIDIA: u16 = 0x10de;
 pub(super) struct Found {
     pub(super) bridges: Vec<HostBridge>,
     pub(super) functions: Vec<Function>,
+    /// Numbers of the drives' block devices.
+    pub(super) numbers: Numbers,
     addresses: HashSet<Bdf>,
+    controllers: HashSet<String>,
 }
 
 /// Walks `sys/devices`.
@@ -130,14 +135,14 @@ impl Found {
         }
     }
 
-    fn function(&self, tree: &Tree, at: &Path, address: Bdf, parent: Parent) -> Function {
+    fn function(&mut self, tree: &Tree, at: &Path, address: Bdf, parent: Parent) -> Function {
         let file = |name: &str| at.join(name);
         let id = |name: &str| tree.hex(&file(name)).and_then(|id| u16::try_from(id).ok());
         let (vendor, class) = (id("vendor"), tree.hex(&file("class")));
         let config = tree.bytes(&file("config")).unwrap_or_default();
         let config = ConfigSpace(&config);
         let driver = tree.link_name(&file("driver"));
-        let nvme = nvme::controller(tree, at);
+        let nvme = nvme::controller(tree, at, &mut self.numbers);
         let kind = match nvme {
             Some(_) => Kind::Nvme,
             None => {
@@ -148,11 +153,13 @@ impl Found {
                 kind(class, vendor, port(config, driver.as_deref(), above))
             }
         };
+        let iommu_group: Option<u32> =
+            tree.link_name(&file("iommu_group")).and_then(|group| group.parse().ok());
         Function {
             name: nvme
                 .as_ref()
                 .and_then(|nvme| nvme.name.clone())
-                .filter(|name| self.functions.iter().all(|other| other.name != *name))
+                .filter(|name| self.controllers.insert(name.clone()))
                 .unwrap_or_else(|| address.to_string()),
             address: Some(address),
             parent,
@@ -161,10 +168,17 @@ impl Found {
             device: id("device"),
             class,
             link: link(tree, at, kind, parent),
+            link_below: link_below(tree, at, kind),
             acs: config.acs(),
             numa_node: tree.number(&file("numa_node")),
-            iommu_group: tree.link_name(&file("iommu_group")).and_then(|group| group.parse().ok()),
+            iommu_group,
+            iommu_type: iommu_group.and_then(|group| {
+                tree.word(Path::new(&format!("sys/kernel/iommu_groups/{group}/type")))
+            }),
             driver,
+            kernel_names: resources::kernel_names(tree, at, kind),
+            bars: resources::bars(tree, at, kind),
+            fpga_p2p: if kind == Kind::Fpga { resources::fpga_p2p(tree, at) } else { None },
             p2pmem: p2pmem(tree, &file("p2pmem")),
             nvme,
             lab: LabDrive::default(),
@@ -214,12 +228,18 @@ fn link(tree: &Tree, at: &Path, kind: Kind, parent: Parent) -> Option<Link> {
     if !is_below_a_port || matches!(kind, Kind::RootPort | Kind::DownstreamPort) {
         return None;
     }
-    let speed = |which: &str| {
-        let text = |what: &str| tree.text(&at.join(format!("{which}_link_{what}"))).ok();
-        LinkSpeed::from_sysfs(&text("speed")?, &text("width")?)
-    };
-    let link = Link { current: speed("current"), maximum: speed("max") };
+    let link = Link { current: speed(tree, at, "current"), maximum: speed(tree, at, "max") };
     (link.current.is_some() || link.maximum.is_some()).then_some(link)
+}
+
+/// What a port that faces away from the root supports.
+fn link_below(tree: &Tree, at: &Path, kind: Kind) -> Option<LinkSpeed> {
+    matches!(kind, Kind::RootPort | Kind::DownstreamPort).then(|| speed(tree, at, "max")).flatten()
+}
+
+fn speed(tree: &Tree, at: &Path, which: &str) -> Option<LinkSpeed> {
+    let text = |what: &str| tree.text(&at.join(format!("{which}_link_{what}"))).ok();
+    LinkSpeed::from_sysfs(&text("speed")?, &text("width")?)
 }
 
 fn p2pmem(tree: &Tree, at: &Path) -> Option<P2pMem> {
@@ -228,6 +248,7 @@ fn p2pmem(tree: &Tree, at: &Path) -> Option<P2pMem> {
     Some(P2pMem {
         size,
         available: tree.number(&at.join("available")).map(Bytes)?,
-        published: tree.word(&at.join("published")).as_deref() == Some("1"),
+        published: tree.is_set(&at.join("published")),
+        allocate: tree.mode(&at.join("allocate")),
     })
 }

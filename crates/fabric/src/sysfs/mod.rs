@@ -7,14 +7,18 @@ mod config_space;
 mod disk;
 mod functions;
 mod nvme;
+mod resources;
+pub(crate) mod snapshot;
+mod stacked;
 mod system;
-mod tree;
+pub(crate) mod tree;
 
 use std::path::{Path, PathBuf};
 
-pub use block::{BlockDevice, Integrity, ParentDisk};
+pub use block::{BlockDevice, ParentDisk};
 
 use crate::{Fabric, Origin};
+use snapshot::Snapshot;
 use tree::Tree;
 
 /// Why a tree could not be read.
@@ -57,28 +61,45 @@ impl Fabric {
     /// When there is no readable `sys/` below `root`. Single files that cannot be read are
     /// `None` or unknown in the result.
     pub fn discover(root: &Path) -> Result<Self, DiscoverError> {
-        let tree = Tree::new(root);
-        let devices = Path::new("sys/devices");
-        tree.names(devices)
-            .map_err(|source| DiscoverError::Read { path: tree.full(devices), source })?;
-        let is_this_machine = root == Path::new("/");
-        let found = functions::walk(&tree);
-        let has_p2pmem = found.functions.iter().any(|function| function.p2pmem.is_some());
-        Ok(Self {
-            name: tree
-                .word(Path::new("proc/sys/kernel/hostname"))
-                .unwrap_or_else(|| "machine".to_owned()),
-            origin: if is_this_machine {
-                Origin::ThisMachine
-            } else {
-                Origin::Tree(root.to_owned())
-            },
-            kernel: system::kernel(&tree, has_p2pmem),
-            cpu: system::cpu(&tree),
-            iommu: system::iommu(&tree, is_this_machine),
-            bridges: found.bridges,
-            functions: found.functions,
-            lab: None,
-        })
+        from_tree(&Tree::new(root), origin(root))
     }
+
+    /// Reads the machine described by a tree in memory; `name` stands for its root in messages.
+    ///
+    /// # Errors
+    /// As [`Fabric::discover`].
+    pub fn discover_snapshot(name: &Path, content: Snapshot) -> Result<Self, DiscoverError> {
+        from_tree(&Tree::of_snapshot(name, content), Origin::Tree(name.to_owned()))
+    }
+}
+
+/// What moving data depends on: only `/` is the running machine.
+pub(crate) fn origin(root: &Path) -> Origin {
+    if root == Path::new("/") { Origin::ThisMachine } else { Origin::Tree(root.to_owned()) }
+}
+
+/// Reads the machine described by a tree.
+pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverError> {
+    let devices = Path::new("sys/devices");
+    tree.names(devices)
+        .map_err(|source| DiscoverError::Read { path: tree.full(devices), source })?;
+    let is_this_machine = origin == Origin::ThisMachine;
+    let found = functions::walk(tree);
+    let has_p2pmem = found.functions.iter().any(|function| function.p2pmem.is_some());
+    let stacked = stacked::devices(tree);
+    Ok(Fabric {
+        name: tree
+            .word(Path::new("proc/sys/kernel/hostname"))
+            .unwrap_or_else(|| "machine".to_owned()),
+        origin,
+        kernel: system::kernel(tree, has_p2pmem),
+        cpu: system::cpu(tree),
+        iommu: system::iommu(tree, is_this_machine),
+        product: system::product(tree),
+        mounts: stacked::mounts(tree, &found.numbers, &stacked),
+        stacked: stacked.into_iter().map(|found| found.device).collect(),
+        bridges: found.bridges,
+        functions: found.functions,
+        lab: None,
+    })
 }

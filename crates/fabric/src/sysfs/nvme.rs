@@ -6,8 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use super::disk;
+use super::stacked::Numbers;
 use super::tree::Tree;
-use crate::NvmeController;
+use crate::{CmbRegisters, NvmeController, Temperature};
 
 /// Where the kernel keeps NVMe subsystems.
 const SUBSYSTEMS: &str = "sys/devices/virtual/nvme-subsystem";
@@ -44,26 +45,60 @@ impl NvmeName {
     }
 }
 
-/// The NVMe controller of the function at `function`, when a driver is bound.
-pub(super) fn controller(tree: &Tree, function: &Path) -> Option<NvmeController> {
+/// The NVMe controller of the function at `function`, when a driver is bound; adds the numbers of its
+/// block devices.
+pub(super) fn controller(
+    tree: &Tree,
+    function: &Path,
+    numbers: &mut Numbers,
+) -> Option<NvmeController> {
     let name = tree
         .directories(&function.join("nvme"))
         .into_iter()
         .find(|name| NvmeName::parse(name) == Some(NvmeName::Controller))?;
     let at = function.join("nvme").join(&name);
-    let mut namespaces: Vec<_> = tree
-        .directories(&at)
-        .iter()
-        .filter_map(|name| block_device(tree, &at, name))
-        .filter_map(|disk| disk::namespace(tree, &disk))
-        .collect();
+    let disks: Vec<PathBuf> =
+        tree.directories(&at).iter().filter_map(|name| block_device(tree, &at, name)).collect();
+    let mut namespaces: Vec<_> = disks.iter().filter_map(|at| disk::namespace(tree, at)).collect();
     namespaces.sort_by_key(|namespace| namespace.nsid);
+    for disk in &disks {
+        disk::numbers(tree, disk, numbers);
+    }
     Some(NvmeController {
         name: Some(name),
         serial: tree.word(&at.join("serial")),
         model: tree.word(&at.join("model")),
         firmware: tree.word(&at.join("firmware_rev")),
+        state: tree.word(&at.join("state")),
+        cmb: tree.text(&at.join("cmb")).ok().and_then(|text| cmb(&text)),
+        temperature: temperature(tree, &at),
         namespaces,
+    })
+}
+
+/// The two registers as `cmb_show` in drivers/nvme/host/pci.c prints them: `cmbloc : x00000000`.
+fn cmb(text: &str) -> Option<CmbRegisters> {
+    let register = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        let digits = line.split_once(':')?.1.trim().strip_prefix('x')?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    Some(CmbRegisters { location: register("cmbloc")?, size: register("cmbsz")? })
+}
+
+/// The composite temperature, which is the first sensor.
+fn temperature(tree: &Tree, controller: &Path) -> Option<Temperature> {
+    // Until Linux 5.15 or so the folder was one deeper.
+    let folders = [controller.to_owned(), controller.join("hwmon")];
+    let at = folders.iter().find_map(|folder| {
+        let is_sensor = |name: &String| name.strip_prefix("hwmon").is_some_and(|n| !n.is_empty());
+        Some(folder.join(tree.directories(folder).into_iter().find(is_sensor)?))
+    })?;
+    let degrees = |name: &str| tree.number(&at.join(name));
+    Some(Temperature {
+        current: degrees("temp1_input")?,
+        warning: degrees("temp1_max"),
+        critical: degrees("temp1_crit"),
     })
 }
 

@@ -3,22 +3,124 @@
 use std::path::Path;
 
 use super::tree::Tree;
-use crate::{Cpu, IommuMode, Kernel};
+use crate::{Cpu, IommuMode, Kernel, Module};
 
-/// Reads release and configuration of the kernel.
-///
-/// `/proc/config.gz` is not read: where only that exists, whether peer-to-peer is built in stays
-/// unknown unless some function offers peer-to-peer memory.
+/// Modules that bear on peer-to-peer: those that lend or use memory, and those that change drives.
+pub(crate) const MODULES: [&str; 18] = [
+    "amdgpu",
+    "habanalabs",
+    "ib_core",
+    "mlx5_core",
+    "mlx5_ib",
+    "nouveau",
+    "nvidia",
+    "nvidia_fs",
+    "nvidia_peermem",
+    "nvidia_uvm",
+    "nvme",
+    "nvme_core",
+    "nvmet",
+    "vfio_pci",
+    "vmd",
+    "xclmgmt",
+    "xe",
+    "xocl",
+];
+
+/// Beginnings of kernel parameters that bear on devices; others may name disks and hosts.
+pub(crate) const PARAMETERS: [&str; 13] = [
+    "amd_iommu=",
+    "arm-smmu",
+    "intel_iommu=",
+    "iommu=",
+    "iommu.",
+    "nvme.",
+    "nvme_core.",
+    "pci=",
+    "pcie_",
+    "swiotlb=",
+    "vfio",
+    "memmap=",
+    "nokaslr",
+];
+
+/// Whether a kernel parameter bears on devices.
+pub(crate) fn bears_on_devices(parameter: &str) -> bool {
+    PARAMETERS.iter().any(|start| parameter.starts_with(start))
+}
+
+/// Reads release, configuration, parameters and modules of the kernel.
 pub(super) fn kernel(tree: &Tree, some_function_has_p2pmem: bool) -> Kernel {
     let release = tree.word(Path::new("proc/sys/kernel/osrelease"));
-    let has_p2pdma = some_function_has_p2pmem.then_some(true).or_else(|| {
-        let release = release.as_deref().filter(|release| !release.contains('/'))?;
-        [format!("boot/config-{release}"), format!("usr/lib/modules/{release}/config")]
-            .iter()
-            .find_map(|path| tree.text(Path::new(path)).ok())
-            .map(|config| config.lines().any(|line| line == "CONFIG_PCI_P2PDMA=y"))
+    let parameters = tree.text(Path::new("proc/cmdline")).ok().map(|text| {
+        let words = text.split_whitespace().filter(|word| bears_on_devices(word));
+        words.map(str::to_owned).collect()
     });
-    Kernel { release, has_p2pdma }
+    let module = Path::new("sys/module");
+    Kernel {
+        has_p2pdma: some_function_has_p2pmem
+            .then_some(true)
+            .or_else(|| has_p2pdma(tree, release.as_deref())),
+        release,
+        parameters,
+        use_cmb_sqes: tree.flag(&module.join("nvme/parameters/use_cmb_sqes")),
+        nvme_multipath: tree.flag(&module.join("nvme_core/parameters/multipath")),
+        modules: modules(tree),
+    }
+}
+
+/// Whether the configuration has `CONFIG_PCI_P2PDMA`; `None` where no configuration can be read.
+fn has_p2pdma(tree: &Tree, release: Option<&str>) -> Option<bool> {
+    let release = release.filter(|release| !release.contains('/'));
+    let files = release.map(|release| {
+        [format!("boot/config-{release}"), format!("usr/lib/modules/{release}/config")]
+    });
+    let config = files
+        .iter()
+        .flatten()
+        .find_map(|path| tree.text(Path::new(path)).ok())
+        .or_else(|| gunzip(&tree.bytes(Path::new("proc/config.gz")).ok()?))?;
+    Some(config.lines().any(|line| line == "CONFIG_PCI_P2PDMA=y"))
+}
+
+/// The text in a gzip file that has no optional fields (RFC 1952), as `/proc/config.gz` has none.
+fn gunzip(bytes: &[u8]) -> Option<String> {
+    const HEADER: usize = 10;
+    const TRAILER: usize = 8;
+    const LONGEST_TEXT: usize = 4 << 20;
+    let [0x1f, 0x8b, 8, 0, ..] = bytes else { return None };
+    let deflated = bytes.get(HEADER..bytes.len().checked_sub(TRAILER)?)?;
+    let text = miniz_oxide::inflate::decompress_to_vec_with_limit(deflated, LONGEST_TEXT).ok()?;
+    String::from_utf8(text).ok()
+}
+
+/// The loaded ones of [`MODULES`], built-in ones included where they have parameters.
+fn modules(tree: &Tree) -> Option<Vec<Module>> {
+    let folder = Path::new("sys/module");
+    if !tree.is_directory(folder) {
+        return None;
+    }
+    let loaded = MODULES.iter().filter(|name| tree.is_directory(&folder.join(name)));
+    let module = |name: &&str| {
+        let at = folder.join(name);
+        tree.watch_folder(&at);
+        Module { name: (*name).to_owned(), version: tree.word(&at.join("version")) }
+    };
+    tree.watch_folder(folder);
+    Some(loaded.map(module).collect())
+}
+
+/// What maker and model the machine says it is.
+pub(super) fn product(tree: &Tree) -> Option<String> {
+    let word = |name: &str| {
+        tree.word(&Path::new("sys/devices/virtual/dmi/id").join(name))
+            .filter(|word| !word.starts_with("To Be Filled") && word != "Default string")
+    };
+    match (word("sys_vendor"), word("product_name")) {
+        (Some(vendor), Some(name)) if name.starts_with(&vendor) => Some(name),
+        (Some(vendor), Some(name)) => Some(format!("{vendor} {name}")),
+        (vendor, name) => vendor.or(name),
+    }
 }
 
 /// Reads the first processor of `/proc/cpuinfo`.

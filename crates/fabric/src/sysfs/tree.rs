@@ -3,106 +3,252 @@
 //! Symbolic links are never followed: attributes and directories of sysfs are real ones, and a link
 //! is read for where it points. A link in a captured tree can therefore lead nowhere else.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
+
+use super::snapshot::{Entry, Snapshot};
 
 /// No attribute of sysfs is larger; kernel configurations have about 300 KiB.
 const LONGEST_FILE: u64 = 4 << 20;
 
-/// A directory that stands for `/`.
-#[derive(Debug, Clone)]
-pub(super) struct Tree {
-    root: PathBuf,
+/// A tree that stands for `/`: a directory, or what an archive holds.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    source: Source,
+    /// What was read, when somebody wants to know.
+    seen: Option<RefCell<BTreeMap<PathBuf, Entry>>>,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// A directory, and the last folder below it that was found to have no link above it.
+    Directory { root: PathBuf, real: RefCell<PathBuf> },
+    /// What an archive holds, and its name for messages.
+    Snapshot { name: PathBuf, content: Snapshot },
 }
 
 impl Tree {
-    pub(super) fn new(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+    pub(crate) fn new(root: &Path) -> Self {
+        let source = Source::Directory { root: root.to_owned(), real: RefCell::default() };
+        Self { source, seen: None }
+    }
+
+    pub(crate) fn of_snapshot(name: &Path, content: Snapshot) -> Self {
+        Self { source: Source::Snapshot { name: name.to_owned(), content }, seen: None }
+    }
+
+    /// Keeps what is read from now on.
+    pub(crate) fn watch(&mut self) {
+        self.seen = Some(RefCell::default());
+    }
+
+    /// What was read since [`Tree::watch`], by path.
+    pub(crate) fn seen(&self) -> BTreeMap<PathBuf, Entry> {
+        self.seen.as_ref().map(RefCell::take).unwrap_or_default()
+    }
+
+    fn saw(&self, path: &Path, entry: impl FnOnce() -> Entry) {
+        if let Some(seen) = &self.seen {
+            seen.borrow_mut().entry(path.to_owned()).or_insert_with(entry);
+        }
+    }
+
+    /// Keeps that a folder is there, which is all that is known of it.
+    pub(crate) fn watch_folder(&self, path: &Path) {
+        self.saw(path, || Entry::Folder(BTreeMap::new()));
     }
 
     /// Where a path below the root is, for messages.
-    pub(super) fn full(&self, path: &Path) -> PathBuf {
-        self.root.join(path)
+    pub(crate) fn full(&self, path: &Path) -> PathBuf {
+        match &self.source {
+            Source::Directory { root, .. } => root.join(path),
+            Source::Snapshot { name, .. } => name.join(path),
+        }
     }
 
     /// The first bytes of a file, at most 4 MiB.
-    pub(super) fn bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let full = self.without_links(path)?;
-        // Opening a pipe or a device could wait for ever, or do something.
-        if !fs::symlink_metadata(&full)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file"));
-        }
-        let mut bytes = Vec::new();
-        fs::File::open(full)?.take(LONGEST_FILE).read_to_end(&mut bytes)?;
+    pub(crate) fn bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let (bytes, mode) = match &self.source {
+            Source::Directory { .. } => {
+                let full = self.without_links(path)?;
+                let found = fs::symlink_metadata(&full)?;
+                // Opening a pipe or a device could wait for ever, or do something.
+                if !found.is_file() {
+                    return Err(is_no("a regular file"));
+                }
+                let mut bytes = Vec::new();
+                fs::File::open(full)?.take(LONGEST_FILE).read_to_end(&mut bytes)?;
+                (bytes, found.permissions().mode() & 0o777)
+            }
+            Source::Snapshot { content, .. } => match content.get(path) {
+                Some(Entry::File { bytes, mode }) => (bytes.clone(), *mode),
+                found => return Err(found.map_or(absent(), |_| is_no("a regular file"))),
+            },
+        };
+        self.saw(path, || Entry::File { bytes: bytes.clone(), mode });
         Ok(bytes)
     }
 
+    /// The permission bits of a file that is not read.
+    pub(crate) fn mode(&self, path: &Path) -> Option<u32> {
+        let mode = match &self.source {
+            Source::Directory { .. } => {
+                let found = fs::symlink_metadata(self.without_links(path).ok()?).ok()?;
+                found.is_file().then(|| found.permissions().mode() & 0o777)?
+            }
+            Source::Snapshot { content, .. } => match content.get(path)? {
+                Entry::File { mode, .. } => mode & 0o777,
+                Entry::Link(_) | Entry::Folder(_) => return None,
+            },
+        };
+        self.saw(path, || Entry::File { bytes: Vec::new(), mode });
+        Some(mode)
+    }
+
     /// A text without surrounding white space; bytes that are not UTF-8 are replaced.
-    pub(super) fn text(&self, path: &Path) -> io::Result<String> {
+    pub(crate) fn text(&self, path: &Path) -> io::Result<String> {
         Ok(String::from_utf8_lossy(&self.bytes(path)?).trim().to_owned())
     }
 
     /// A decimal number.
-    pub(super) fn number<T: std::str::FromStr>(&self, path: &Path) -> Option<T> {
+    pub(crate) fn number<T: std::str::FromStr>(&self, path: &Path) -> Option<T> {
         self.text(path).ok()?.parse().ok()
     }
 
     /// A hexadecimal number written as sysfs does, `0x8086`.
-    pub(super) fn hex(&self, path: &Path) -> Option<u32> {
+    pub(crate) fn hex(&self, path: &Path) -> Option<u32> {
         u32::from_str_radix(self.text(path).ok()?.strip_prefix("0x")?, 16).ok()
     }
 
     /// A text that is not empty.
-    pub(super) fn word(&self, path: &Path) -> Option<String> {
+    pub(crate) fn word(&self, path: &Path) -> Option<String> {
         self.text(path).ok().filter(|text| !text.is_empty())
     }
 
-    /// Names in a directory, sorted; those that are not UTF-8 are left out.
-    pub(super) fn names(&self, path: &Path) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(self.without_links(path)?)? {
-            names.extend(entry?.file_name().into_string().ok());
+    /// What a switch says: `1`, `0`, `Y`, `N`.
+    pub(crate) fn flag(&self, path: &Path) -> Option<bool> {
+        match self.text(path).ok()?.as_str() {
+            "1" | "Y" | "y" => Some(true),
+            "0" | "N" | "n" => Some(false),
+            _ => None,
         }
-        names.sort();
+    }
+
+    /// Whether a switch is there and on.
+    pub(crate) fn is_set(&self, path: &Path) -> bool {
+        self.flag(path) == Some(true)
+    }
+
+    /// Names in a directory, sorted; those that are not UTF-8 are left out.
+    pub(crate) fn names(&self, path: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        match &self.source {
+            Source::Directory { .. } => {
+                for entry in fs::read_dir(self.without_links(path)?)? {
+                    names.extend(entry?.file_name().into_string().ok());
+                }
+                names.sort();
+            }
+            Source::Snapshot { content, .. } => match content.get(path) {
+                Some(Entry::Folder(entries)) => names.extend(entries.keys().cloned()),
+                found => return Err(found.map_or(absent(), |_| is_no("a directory"))),
+            },
+        }
+        self.saw(path, || Entry::Folder(BTreeMap::new()));
         Ok(names)
     }
 
     /// Names of real directories in a directory, sorted; none when it cannot be read.
-    pub(super) fn directories(&self, path: &Path) -> Vec<String> {
-        let mut names = self.names(path).unwrap_or_default();
-        names.retain(|name| self.is_directory(&path.join(name)));
-        names
+    pub(crate) fn directories(&self, path: &Path) -> Vec<String> {
+        let folders: Option<Vec<String>> = match &self.source {
+            // The kernel tells kinds with names, which spares a look at each.
+            Source::Directory { .. } => self
+                .without_links(path)
+                .and_then(fs::read_dir)
+                .map(|entries| {
+                    let mut names: Vec<String> = entries
+                        .flatten()
+                        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                        .filter_map(|entry| entry.file_name().into_string().ok())
+                        .collect();
+                    names.sort();
+                    names
+                })
+                .ok(),
+            Source::Snapshot { content, .. } => match content.get(path) {
+                Some(Entry::Folder(entries)) => Some(
+                    entries
+                        .iter()
+                        .filter(|(_, entry)| matches!(entry, Entry::Folder(_)))
+                        .map(|(name, _)| name.clone())
+                        .collect(),
+                ),
+                _ => None,
+            },
+        };
+        let Some(folders) = folders else { return Vec::new() };
+        self.saw(path, || Entry::Folder(BTreeMap::new()));
+        folders
     }
 
     /// Whether a real directory is there.
-    pub(super) fn is_directory(&self, path: &Path) -> bool {
-        self.without_links(path).and_then(fs::symlink_metadata).is_ok_and(|found| found.is_dir())
+    pub(crate) fn is_directory(&self, path: &Path) -> bool {
+        match &self.source {
+            Source::Directory { .. } => self
+                .without_links(path)
+                .and_then(fs::symlink_metadata)
+                .is_ok_and(|found| found.is_dir()),
+            Source::Snapshot { content, .. } => {
+                matches!(content.get(path), Some(Entry::Folder(_)))
+            }
+        }
     }
 
     /// Whether a real file is there.
-    pub(super) fn is_file(&self, path: &Path) -> bool {
-        self.without_links(path).and_then(fs::symlink_metadata).is_ok_and(|found| found.is_file())
+    pub(crate) fn is_file(&self, path: &Path) -> bool {
+        self.mode(path).is_some()
     }
 
     /// Where a link points, below the root; `None` when that is outside of it.
-    pub(super) fn link(&self, path: &Path) -> io::Result<Option<PathBuf>> {
+    pub(crate) fn link(&self, path: &Path) -> io::Result<Option<PathBuf>> {
         let directory = path.parent().unwrap_or(Path::new(""));
-        let target = fs::read_link(
-            self.without_links(directory)?.join(path.file_name().unwrap_or_default()),
-        )?;
+        let target = match &self.source {
+            Source::Directory { .. } => {
+                let name = path.file_name().unwrap_or_default();
+                fs::read_link(self.without_links(directory)?.join(name))?
+            }
+            Source::Snapshot { content, .. } => match content.get(path) {
+                Some(Entry::Link(target)) => target.clone(),
+                found => return Err(found.map_or(absent(), |_| is_no("a symbolic link"))),
+            },
+        };
+        self.saw(path, || Entry::Link(target.clone()));
         Ok(below(directory, &target))
     }
 
     /// The last component of where a link points: the name of a driver or of a group.
-    pub(super) fn link_name(&self, path: &Path) -> Option<String> {
+    pub(crate) fn link_name(&self, path: &Path) -> Option<String> {
         self.link(path).ok()??.file_name()?.to_str().map(str::to_owned)
     }
 
     /// The full path, or an error when a component of it is a link or leads upwards.
     fn without_links(&self, path: &Path) -> io::Result<PathBuf> {
-        let mut full = self.root.clone();
-        for component in path.components() {
+        let Source::Directory { root, real } = &self.source else { return Err(absent()) };
+        let mut full = root.clone();
+        let mut components = path.components();
+        {
+            // Attributes of one function come in a row, and their folder need be looked at once.
+            let real = real.borrow();
+            if let Ok(rest) = path.strip_prefix(&*real) {
+                full.push(&*real);
+                components = rest.components();
+            }
+        }
+        for component in components {
             let Component::Normal(name) = component else {
                 return Err(io::ErrorKind::InvalidInput.into());
             };
@@ -111,8 +257,21 @@ impl Tree {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, "is a symbolic link"));
             }
         }
+        if let Some(parent) = path.parent() {
+            if *real.borrow() != parent {
+                parent.clone_into(&mut real.borrow_mut());
+            }
+        }
         Ok(full)
     }
+}
+
+fn absent() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}
+
+fn is_no(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("is not {what}"))
 }
 
 /// Resolves a relative link in `directory` by its text alone.

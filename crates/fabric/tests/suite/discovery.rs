@@ -79,6 +79,7 @@ fn a_drive_below_a_root_port_is_found_with_all_that_is_known() {
     class = "0x010802"
     numa_node = 1
     iommu_group = 7
+    iommu_type = "DMA-FQ"
     driver = "nvme"
     controller = "nvme0"
     serial = "S1"
@@ -102,6 +103,7 @@ fn a_drive_below_a_root_port_is_found_with_all_that_is_known() {
     physical_block_size = 4096
     max_request = 1310720
     max_segments = 127
+    stable_writes = false
 
     [[function.namespaces.partitions]]
     name = "nvme0n1p1"

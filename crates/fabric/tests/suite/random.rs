@@ -1,9 +1,10 @@
 //! Random fabrics, possible ones: parents are ports, names and addresses are unique.
 
 use peerlane_fabric::{
-    Acs, Bdf, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, IommuMode, Kernel, Kind,
-    LabBoot, LabDrive, Link, LinkSpeed, Namespace, NvmeController, Origin, P2pMem, Parent,
-    Partition, QueueLimits,
+    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, Fabric, Function, FunctionId, HostBridge,
+    Integrity, IommuMode, Kernel, Kind, LabBoot, LabDrive, Link, LinkSpeed, Module, Mount,
+    Namespace, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, StackedDevice,
+    Temperature,
 };
 use peerlane_units::{ByteRate, Bytes};
 use proptest::collection::vec;
@@ -21,9 +22,11 @@ const ENDPOINTS: [Kind; 5] = [Kind::Nvme, Kind::Gpu, Kind::Fpga, Kind::Nic, Kind
 
 /// Any fabric with at least one function.
 pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
-    let whole = (".*", kernel(), cpu(), iommu(), vec(of(any::<u32>()), 1..3), of(lab()));
+    let system = (kernel(), of(".*"), vec(stacked(), 0..3), of(vec(mount(), 0..3)));
+    let whole = (".*", system, cpu(), iommu(), vec(of(any::<u32>()), 1..3), of(lab()));
     (whole, vec((any::<Index>(), function()), 1..12)).prop_map(
-        |((name, kernel, cpu, iommu, bridges, lab), functions)| {
+        |((name, system, cpu, iommu, bridges, lab), functions)| {
+            let (kernel, product, stacked, mounts) = system;
             let bridge =
                 |(index, numa_node)| HostBridge { name: format!("pci0000:{index:02x}"), numa_node };
             Fabric {
@@ -34,6 +37,9 @@ pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
                 iommu,
                 bridges: bridges.into_iter().enumerate().map(bridge).collect(),
                 functions: Vec::new(),
+                product,
+                stacked,
+                mounts,
                 lab,
             }
             .with_functions(functions)
@@ -73,9 +79,36 @@ impl WithFunctions for Fabric {
 }
 
 fn kernel() -> impl Strategy<Value = Kernel> {
-    (of(select(vec!["6.12.107+deb13", "7.2.13", "7.3.4", "x"])), of(any::<bool>())).prop_map(
-        |(release, has_p2pdma)| Kernel { release: release.map(str::to_owned), has_p2pdma },
+    let release = of(select(vec!["6.12.107+deb13", "7.2.13", "7.3.4", "x"]));
+    let module = (".*", of(".*")).prop_map(|(name, version)| Module { name, version });
+    let switches = (of(any::<bool>()), of(any::<bool>()), of(any::<bool>()));
+    (release, switches, of(vec(".*", 0..3)), of(vec(module, 0..3))).prop_map(
+        |(release, (has_p2pdma, use_cmb_sqes, nvme_multipath), parameters, modules)| Kernel {
+            release: release.map(str::to_owned),
+            has_p2pdma,
+            parameters,
+            use_cmb_sqes,
+            nvme_multipath,
+            modules,
+        },
     )
+}
+
+fn stacked() -> impl Strategy<Value = StackedDevice> {
+    (".*", of(".*"), vec(".*", 0..3)).prop_map(|(name, kind, below)| StackedDevice {
+        name,
+        kind,
+        below,
+    })
+}
+
+fn mount() -> impl Strategy<Value = Mount> {
+    (".*", ".*", ".*", any::<bool>()).prop_map(|(device, point, file_system, is_read_only)| Mount {
+        device,
+        point,
+        file_system,
+        is_read_only,
+    })
 }
 
 fn cpu() -> impl Strategy<Value = Cpu> {
@@ -103,7 +136,9 @@ fn function() -> impl Strategy<Value = Function> {
     let identity = (kind, of(select(TEST_DEVICES.to_vec())), of(0u32..1 << 24), ".*");
     let place = (of(address()), of(any::<u32>()), of(any::<u32>()), of(".*"));
     let abilities = (acs(), of(link()), of(p2pmem()), of(nvme()), drive());
-    (identity, place, abilities).prop_map(|(identity, place, abilities)| {
+    let names = (of(".*"), vec(".*", 0..3), vec(bar(), 0..3), of(any::<bool>()), of(speed()));
+    (identity, place, abilities, names).prop_map(|(identity, place, abilities, names)| {
+        let (iommu_type, kernel_names, bars, fpga_p2p, link_below) = names;
         let (kind, ids, class, name) = identity;
         let (address, numa_node, iommu_group, driver) = place;
         let (acs, link, p2pmem, nvme, drive) = abilities;
@@ -117,10 +152,15 @@ fn function() -> impl Strategy<Value = Function> {
             device: ids.map(|ids| ids.1),
             class,
             link,
+            link_below,
             acs,
             numa_node,
             iommu_group,
+            iommu_type,
             driver,
+            kernel_names,
+            bars,
+            fpga_p2p,
             p2pmem,
             nvme: nvme.filter(|_| is_drive),
             lab: if is_drive { drive } else { LabDrive::default() },
@@ -145,20 +185,23 @@ fn acs() -> impl Strategy<Value = Acs> {
 }
 
 fn link() -> impl Strategy<Value = Link> {
-    let speed = || {
-        of((any::<u32>(), 1u8..)).prop_map(|speed| {
-            speed.map(|(megatransfers, width)| LinkSpeed { megatransfers, width })
-        })
-    };
-    (speed(), speed()).prop_map(|(current, maximum)| Link { current, maximum })
+    (of(speed()), of(speed())).prop_map(|(current, maximum)| Link { current, maximum })
+}
+
+fn speed() -> impl Strategy<Value = LinkSpeed> {
+    (any::<u32>(), 1u8..).prop_map(|(megatransfers, width)| LinkSpeed { megatransfers, width })
+}
+
+fn bar() -> impl Strategy<Value = Bar> {
+    (any::<u8>(), bytes(), any::<bool>(), of(bytes())).prop_map(
+        |(index, size, is_prefetchable, largest)| Bar { index, size, is_prefetchable, largest },
+    )
 }
 
 fn p2pmem() -> impl Strategy<Value = P2pMem> {
-    (bytes(), bytes(), any::<bool>()).prop_map(|(size, available, published)| P2pMem {
-        size,
-        available,
-        published,
-    })
+    (bytes(), bytes(), any::<bool>(), of(0u32..0o1000)).prop_map(
+        |(size, available, published, allocate)| P2pMem { size, available, published, allocate },
+    )
 }
 
 fn drive() -> impl Strategy<Value = LabDrive> {
@@ -167,12 +210,20 @@ fn drive() -> impl Strategy<Value = LabDrive> {
 }
 
 fn nvme() -> impl Strategy<Value = NvmeController> {
-    (of(".*"), of(".*"), of(".*"), of(".*"), vec(namespace(), 0..3)).prop_map(
-        |(name, serial, model, firmware, namespaces)| NvmeController {
+    let texts = (of(".*"), of(".*"), of(".*"), of(".*"), of(".*"));
+    let cmb =
+        (any::<u32>(), any::<u32>()).prop_map(|(location, size)| CmbRegisters { location, size });
+    let degrees = (any::<i32>(), of(any::<i32>()), of(any::<i32>()))
+        .prop_map(|(current, warning, critical)| Temperature { current, warning, critical });
+    (texts, of(cmb), of(degrees), vec(namespace(), 0..3)).prop_map(
+        |((name, serial, model, firmware, state), cmb, temperature, namespaces)| NvmeController {
             name,
             serial,
             model,
             firmware,
+            state,
+            cmb,
+            temperature,
             namespaces,
         },
     )
@@ -181,18 +232,31 @@ fn nvme() -> impl Strategy<Value = NvmeController> {
 fn namespace() -> impl Strategy<Value = Namespace> {
     let partition =
         (".*", bytes(), bytes()).prop_map(|(name, start, size)| Partition { name, start, size });
-    (of(".*"), of(any::<u32>()), bytes(), limits(), vec(partition, 0..3)).prop_map(
-        |(name, nsid, size, limits, partitions)| Namespace { name, nsid, size, limits, partitions },
+    let integrity = (any::<bool>(), any::<bool>())
+        .prop_map(|(write_generate, read_verify)| Integrity { write_generate, read_verify });
+    let state = (any::<bool>(), of(any::<bool>()), of(integrity));
+    (of(".*"), of(any::<u32>()), bytes(), limits(), state, vec(partition, 0..3)).prop_map(
+        |(name, nsid, size, limits, state, partitions)| Namespace {
+            name,
+            nsid,
+            size,
+            limits,
+            is_multipath_head: state.0,
+            stable_writes: state.1,
+            integrity: state.2,
+            partitions,
+        },
     )
 }
 
 fn limits() -> impl Strategy<Value = QueueLimits> {
     let block = || (9u32..63).prop_map(|shift| Bytes(1 << shift));
-    (block(), block(), of(bytes()), of(any::<u32>())).prop_map(
-        |(logical_block, physical_block, max_request, max_segments)| QueueLimits {
+    (block(), block(), of(bytes()), of(bytes()), of(any::<u32>())).prop_map(
+        |(logical_block, physical_block, max_request, max_hw_request, max_segments)| QueueLimits {
             logical_block,
             physical_block,
             max_request,
+            max_hw_request,
             max_segments,
         },
     )

@@ -1,0 +1,46 @@
+//! Short names of functions and memories, as a person would type or say them.
+
+use peerlane_fabric::{Fabric, FunctionId, Kind, MemoryKind};
+
+/// A name of a few characters: that of the drive or interface, else the address without the domain
+/// where all have one.
+pub(crate) fn label(fabric: &Fabric, id: FunctionId) -> String {
+    let function = fabric.function(id);
+    let Some(address) = function.address else { return function.name.clone() };
+    if function.name != address.to_string() {
+        return function.name.clone();
+    }
+    if function.kind == Kind::Nic {
+        if let Some(name) = function.kernel_names.first() {
+            return name.clone();
+        }
+    }
+    let text = function.name.clone();
+    if address.domain() == 0 { text.trim_start_matches("0000:").to_owned() } else { text }
+}
+
+/// A memory as the command line takes it: `cmb:nvme2`, `gpu:0000:17:00.0`.
+pub(crate) fn memory_label(fabric: &Fabric, id: FunctionId, kind: MemoryKind) -> String {
+    let prefix = match (kind, fabric.function(id).kind) {
+        (MemoryKind::P2pMem, Kind::Nvme) => "cmb",
+        (MemoryKind::P2pMem, _) => "p2pmem",
+        (MemoryKind::Gpu, _) => "gpu",
+        (MemoryKind::Fpga, _) => "fpga",
+    };
+    format!("{prefix}:{}", label(fabric, id))
+}
+
+/// What a function is, in words.
+pub(crate) fn port_kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::RootPort => "root port",
+        Kind::UpstreamPort => "upstream port",
+        Kind::DownstreamPort => "downstream port",
+        Kind::OtherBridge => "bridge",
+        Kind::Nvme => "NVMe",
+        Kind::Gpu => "GPU",
+        Kind::Fpga => "FPGA",
+        Kind::Nic => "NIC",
+        Kind::Other => "other",
+    }
+}

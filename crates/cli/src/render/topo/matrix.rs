@@ -1,0 +1,235 @@
+//! Who reaches which memory, as a table of short codes.
+
+use std::fmt::Write as _;
+
+use peerlane_fabric::{Cell, Detail, Fabric, MapType, Matrix, Peers, reach};
+
+use super::{label, memory_label};
+
+/// Widest table with a column for every initiator.
+const WIDEST: usize = 110;
+/// Most rows with a row for every memory.
+const MOST_ROWS: usize = 40;
+/// Most columns of a grouped table; beyond it a row only counts.
+const MOST_GROUPS: usize = 32;
+
+const LEGEND: &str = "\
+B bus address, turns round below the host bridge; H through the host bridge; - refused by the kernel;
+? not to be told from here. The number is the distance in hops.\n";
+
+/// The table of memories and initiators, and why what is refused is refused.
+pub(super) fn text(fabric: &Fabric) -> String {
+    let mut matrix = Matrix::new(fabric, Detail::Grouped);
+    if matrix.memories.is_empty() {
+        return "No device here has memory that others could read or write: there is no CMB, GPU or \
+                FPGA whose memory can be seen.\n"
+            .to_owned();
+    }
+    let mut text = String::from("Who (columns) reaches which memory (rows):\n\n");
+    let members = |peers: &[Peers]| peers.iter().map(|peers| peers.members.len()).sum::<usize>();
+    let mut grouped = members(&matrix.memories) > MOST_ROWS;
+    if !grouped {
+        let each = Matrix::new(fabric, Detail::Each);
+        match Table::new(fabric, &each).filter(|table| table.width() <= WIDEST) {
+            Some(table) => text += &table.text(),
+            None => grouped = true,
+        }
+        if !grouped {
+            matrix = each;
+        }
+    }
+    if grouped {
+        text += &groups(fabric, &matrix);
+    }
+    text.push('\n');
+    text += LEGEND;
+    text + &reasons(fabric, &matrix)
+}
+
+/// Why a pair is refused or not to be told, one sentence for each of the two.
+fn reasons(fabric: &Fabric, matrix: &Matrix) -> String {
+    let mut text = String::new();
+    for (map, code) in [(MapType::NotSupported, '-'), (MapType::Unknown, '?')] {
+        let found = matrix.cells.iter().zip(&matrix.memories).find_map(|(row, memory)| {
+            let column = row.iter().position(|cell| cell.map == map)?;
+            let memory = memory.members[0];
+            let members = &matrix.initiators[column].members;
+            let initiator = members.iter().find(|&&id| id != memory).unwrap_or(&members[0]);
+            Some(reach::decide(fabric, memory, *initiator))
+        });
+        if let Some(found) = found {
+            let _ = writeln!(text, "{code} for instance: {}.", found.summary());
+        }
+    }
+    text
+}
+
+fn code(cell: Cell) -> String {
+    let letter = match cell.map {
+        MapType::BusAddress => 'B',
+        MapType::ThroughHostBridge => 'H',
+        MapType::NotSupported => '-',
+        MapType::Unknown => '?',
+    };
+    match cell.distance {
+        Some(distance) if cell.map != MapType::Unknown => format!("{letter}{distance}"),
+        _ => letter.to_string(),
+    }
+}
+
+struct Table {
+    columns: Vec<String>,
+    rows: Vec<(String, Vec<String>)>,
+}
+
+impl Table {
+    fn new(fabric: &Fabric, matrix: &Matrix) -> Option<Self> {
+        let memories = fabric.memories();
+        let columns: Vec<String> =
+            matrix.initiators.iter().map(|peers| label(fabric, peers.members[0])).collect();
+        let rows = memories
+            .iter()
+            .zip(&matrix.cells)
+            .map(|(memory, cells)| {
+                let size = memory.size.map(|size| format!(" {size}")).unwrap_or_default();
+                let name = memory_label(fabric, memory.function, memory.kind) + &size;
+                (name, cells.iter().map(|&cell| code(cell)).collect())
+            })
+            .collect();
+        (!columns.is_empty()).then_some(Self { columns, rows })
+    }
+
+    fn width(&self) -> usize {
+        self.head() + self.columns.iter().map(|name| name.chars().count().max(3) + 2).sum::<usize>()
+    }
+
+    fn head(&self) -> usize {
+        self.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0) + 2
+    }
+
+    fn text(&self) -> String {
+        let head = self.head();
+        let mut text = format!("  {:head$}", "");
+        let widths: Vec<usize> =
+            self.columns.iter().map(|name| name.chars().count().max(3)).collect();
+        for (name, width) in self.columns.iter().zip(&widths) {
+            let _ = write!(text, "  {name:>width$}");
+        }
+        for (name, codes) in &self.rows {
+            let _ = write!(text, "\n  {name:head$}");
+            for (code, width) in codes.iter().zip(&widths) {
+                let _ = write!(text, "  {code:>width$}");
+            }
+        }
+        text.push('\n');
+        text
+    }
+}
+
+/// A table of groups with what is in each.
+fn groups(fabric: &Fabric, matrix: &Matrix) -> String {
+    let mut text = String::new();
+    let kinds: std::collections::HashMap<_, _> =
+        fabric.memories().into_iter().map(|memory| (memory.function, memory.kind)).collect();
+    let memories = matrix.memories.iter().map(|peers| {
+        names(peers.members.iter().map(|&id| memory_label(fabric, id, kinds[&id])).collect())
+    });
+    let initiators = matrix
+        .initiators
+        .iter()
+        .map(|peers| names(peers.members.iter().map(|&id| label(fabric, id)).collect()));
+    let (memories, initiators): (Vec<_>, Vec<_>) = (memories.collect(), initiators.collect());
+    if matrix.initiators.len() > MOST_GROUPS {
+        for (name, row) in memories.iter().zip(&matrix.cells) {
+            let _ = writeln!(text, "  {name}: {}", counts(matrix, row));
+        }
+        return text;
+    }
+    let table = Table {
+        columns: (0..initiators.len()).map(letter).collect(),
+        rows: (1..)
+            .zip(&matrix.cells)
+            .map(|(number, row): (usize, _)| {
+                (number.to_string(), row.iter().map(|&cell| code(cell)).collect())
+            })
+            .collect(),
+    };
+    text += &table.text();
+    text += "\n  Those in one group have the same way up:\n";
+    for (number, name) in (1..).zip(&memories) {
+        let number: usize = number;
+        let _ = writeln!(text, "  {number:>3}  {name}");
+    }
+    for (index, name) in initiators.iter().enumerate() {
+        let _ = writeln!(text, "  {:>3}  {name}", letter(index));
+    }
+    text
+}
+
+/// How many initiators reach a memory in which way.
+fn counts(matrix: &Matrix, row: &[Cell]) -> String {
+    let of = |map: MapType| {
+        let columns = row.iter().zip(&matrix.initiators).filter(|(cell, _)| cell.map == map);
+        columns.map(|(_, peers)| peers.members.len()).sum::<usize>()
+    };
+    [
+        (MapType::BusAddress, "by bus address"),
+        (MapType::ThroughHostBridge, "through the host bridge"),
+        (MapType::NotSupported, "refused"),
+        (MapType::Unknown, "not to be told"),
+    ]
+    .into_iter()
+    .map(|(map, words)| (of(map), words))
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, words)| format!("{count} {words}"))
+    .collect::<Vec<_>>()
+    .join(", ")
+}
+
+/// A, B, .., Z, AA, AB, ..
+fn letter(index: usize) -> String {
+    let last = char::from(b'A' + u8::try_from(index % 26).unwrap_or(0));
+    if index < 26 { last.to_string() } else { format!("{}{last}", letter(index / 26 - 1)) }
+}
+
+/// Names in a row, runs of numbers put together: `nvme0 to nvme7, nvme9`.
+fn names(names: Vec<String>) -> String {
+    const MOST: usize = 12;
+    let mut runs: Vec<(String, String, usize)> = Vec::new();
+    for name in names {
+        match runs.last_mut().filter(|(_, last, _)| follows(last, &name)) {
+            Some(run) => (run.1, run.2) = (name, run.2 + 1),
+            None => runs.push((name.clone(), name, 1)),
+        }
+    }
+    let count: usize = runs.iter().map(|run| run.2).sum();
+    let mut parts: Vec<String> = runs
+        .iter()
+        .take(MOST)
+        .map(|(first, last, count)| match count {
+            1 => first.clone(),
+            2 => format!("{first}, {last}"),
+            _ => format!("{first} to {last}"),
+        })
+        .collect();
+    if runs.len() > MOST {
+        parts.push("...".to_owned());
+    }
+    let text = parts.join(", ");
+    if count > 2 { format!("{text} ({count})") } else { text }
+}
+
+/// Whether a name is the one before with a number that is one more.
+fn follows(last: &str, name: &str) -> bool {
+    let split = |text: &str| {
+        let digits = text.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let (front, number) = text.split_at(text.len() - digits);
+        Some((front.to_owned(), number.parse::<u64>().ok()?))
+    };
+    match (split(last), split(name)) {
+        (Some((one, last)), Some((other, next))) => {
+            one == other && last.checked_add(1) == Some(next)
+        }
+        _ => false,
+    }
+}

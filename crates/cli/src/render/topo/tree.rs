@@ -1,0 +1,140 @@
+//! What hangs from what, and which of it is worth a line.
+
+use std::fmt::Write as _;
+
+use peerlane_fabric::{BridgeId, Fabric, FunctionId, Parent};
+
+use super::lines::{details, line};
+
+/// What hangs from what, and which of it is shown; found in one pass over the functions.
+pub(crate) struct Tree<'a> {
+    pub(crate) fabric: &'a Fabric,
+    below_bridges: Vec<Vec<FunctionId>>,
+    below: Vec<Vec<FunctionId>>,
+    /// Whether a function moves payload, offers memory, or is above one that does.
+    matters: Vec<bool>,
+}
+
+impl<'a> Tree<'a> {
+    pub(crate) fn new(fabric: &'a Fabric) -> Self {
+        let mut tree = Self {
+            fabric,
+            below_bridges: vec![Vec::new(); fabric.bridges.len()],
+            below: vec![Vec::new(); fabric.functions.len()],
+            matters: fabric
+                .iter()
+                .map(|(id, function)| function.p2pmem.is_some() || fabric.moves_payload(id))
+                .collect(),
+        };
+        for (id, function) in fabric.iter() {
+            match function.parent {
+                Parent::Bridge(BridgeId(bridge)) => tree.below_bridges[bridge].push(id),
+                Parent::Function(FunctionId(parent)) => tree.below[parent].push(id),
+            }
+        }
+        // Parents precede children, so from the end on each is known before what it hangs from.
+        for (index, function) in fabric.functions.iter().enumerate().rev() {
+            if let Parent::Function(FunctionId(parent)) = function.parent {
+                tree.matters[parent] |= tree.matters[index];
+            }
+        }
+        tree
+    }
+
+    /// What is shown directly below a host bridge.
+    pub(crate) fn below_bridge(&self, bridge: BridgeId) -> Vec<FunctionId> {
+        self.shown(&self.below_bridges[bridge.0])
+    }
+
+    /// What is shown directly below a function.
+    pub(crate) fn below(&self, id: FunctionId) -> Vec<FunctionId> {
+        self.shown(&self.below[id.0])
+    }
+
+    fn shown(&self, all: &[FunctionId]) -> Vec<FunctionId> {
+        all.iter().copied().filter(|id| self.matters[id.0]).collect()
+    }
+
+    /// How many ports have nothing below that moves payload, and how many other functions do not.
+    pub(crate) fn hidden(&self) -> (usize, usize) {
+        let hidden = self.fabric.iter().filter(|(id, _)| !self.matters[id.0]);
+        let (ports, others): (Vec<_>, Vec<_>) = hidden.partition(|(_, function)| is_port(function));
+        (ports.len(), others.len())
+    }
+
+    /// The tree as text.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        let shown: Vec<_> = (0..self.fabric.bridges.len())
+            .map(|index| (BridgeId(index), self.below_bridge(BridgeId(index))))
+            .filter(|(_, below)| !below.is_empty())
+            .collect();
+        let count = shown.len();
+        for (index, (bridge, below)) in shown.into_iter().enumerate() {
+            let last = index + 1 == count;
+            let bridge = &self.fabric.bridges[bridge.0];
+            let node = bridge.numa_node.map(|node| format!(", node {node}")).unwrap_or_default();
+            let _ = writeln!(text, "{} {} host bridge{node}", branch(last), bridge.name);
+            self.children(&below, stem(last), &mut text);
+        }
+        text + &self.rest(count)
+    }
+
+    fn children(&self, below: &[FunctionId], indent: &str, text: &mut String) {
+        for (index, &id) in below.iter().enumerate() {
+            let last = index + 1 == below.len();
+            let _ = writeln!(text, "{indent}{} {}", branch(last), line(self.fabric, id));
+            let deeper = self.below(id);
+            let indent = format!("{indent}{}", stem(last));
+            let gap = if deeper.is_empty() { "   " } else { "|  " };
+            for detail in details(self.fabric, id) {
+                let _ = writeln!(text, "{indent}{gap} {detail}");
+            }
+            self.children(&deeper, &indent, text);
+        }
+    }
+
+    /// What is counted and not shown.
+    fn rest(&self, bridges_shown: usize) -> String {
+        let (ports, others) = self.hidden();
+        let bridges = self.fabric.bridges.len() - bridges_shown;
+        let counted: Vec<String> = [
+            (
+                bridges,
+                "host bridge with nothing that moves payload",
+                "host bridges with nothing that moves payload",
+            ),
+            (
+                ports,
+                "port with nothing below that moves payload",
+                "ports with nothing below that moves payload",
+            ),
+            (others, "function that moves no payload", "functions that move no payload"),
+        ]
+        .into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, one, more)| format!("{count} {}", if count == 1 { one } else { more }))
+        .collect();
+        if counted.is_empty() {
+            String::new()
+        } else {
+            format!("not shown: {}\n", counted.join(", "))
+        }
+    }
+}
+
+fn is_port(function: &peerlane_fabric::Function) -> bool {
+    use peerlane_fabric::Kind;
+    matches!(
+        function.kind,
+        Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort | Kind::OtherBridge
+    )
+}
+
+fn branch(last: bool) -> &'static str {
+    if last { "`--" } else { "|--" }
+}
+
+fn stem(last: bool) -> &'static str {
+    if last { "    " } else { "|   " }
+}

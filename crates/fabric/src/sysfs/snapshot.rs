@@ -1,0 +1,168 @@
+//! A tree of files in memory: what an archive holds, what discovery has read, what a fixture is.
+//!
+//! Links are kept as texts and lead nowhere. Depth, count and size are bounded, since an archive may
+//! come from anybody.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+/// Most files, folders and links of a tree; ten thousand functions have about 250,000.
+pub(crate) const MOST_ENTRIES: usize = 1 << 20;
+/// Most bytes of all files of a tree; ten thousand configuration spaces have 40 MiB.
+pub(crate) const MOST_BYTES: usize = 256 << 20;
+/// Folders one below another; 256 buses and what a controller has below it.
+pub(crate) const DEEPEST: usize = 300;
+
+/// A file, folder or link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// A regular file.
+    File {
+        /// Its content.
+        bytes: Vec<u8>,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A symbolic link and what it says.
+    Link(PathBuf),
+    /// A folder.
+    Folder(BTreeMap<String, Entry>),
+}
+
+/// A tree of files in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    top: Entry,
+    entries: usize,
+    bytes: usize,
+}
+
+/// Why something has no place in a tree.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoPlace {
+    /// The path is absolute, leads upwards, or is not UTF-8.
+    #[error("`{}` leads out of the tree", .0.display())]
+    Outside(PathBuf),
+    /// A file stands where a folder should be, or the other way round, or the path is taken.
+    #[error("`{}` is there already as something else", .0.display())]
+    Taken(PathBuf),
+    /// The path has too many folders.
+    #[error("`{}` is more than {DEEPEST} folders deep", .0.display())]
+    TooDeep(PathBuf),
+    /// The tree has too many files.
+    #[error("there are more than {MOST_ENTRIES} files")]
+    TooMany,
+    /// The files are too large together.
+    #[error("there are more than {} MiB in files", MOST_BYTES >> 20)]
+    TooLarge,
+}
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self { top: Entry::Folder(BTreeMap::new()), entries: 0, bytes: 0 }
+    }
+}
+
+impl Snapshot {
+    /// Puts an entry at a path below the root, with the folders above it.
+    ///
+    /// A folder may be put where one is; what is in it stays.
+    ///
+    /// # Errors
+    /// When it has no place there, or the tree would grow beyond its bounds.
+    pub fn insert(&mut self, path: &Path, entry: Entry) -> Result<(), NoPlace> {
+        let names = names(path)?;
+        let Some((last, above)) = names.split_last() else {
+            return match entry {
+                Entry::Folder(_) => Ok(()),
+                _ => Err(NoPlace::Taken(path.to_owned())),
+            };
+        };
+        let bytes = match &entry {
+            Entry::File { bytes, .. } => bytes.len(),
+            Entry::Link(_) | Entry::Folder(_) => 0,
+        };
+        if self.bytes + bytes > MOST_BYTES {
+            return Err(NoPlace::TooLarge);
+        }
+        let mut folder = &mut self.top;
+        let mut made = 0;
+        for name in above {
+            let Entry::Folder(entries) = folder else {
+                return Err(NoPlace::Taken(path.to_owned()));
+            };
+            if self.entries + made >= MOST_ENTRIES {
+                return Err(NoPlace::TooMany);
+            }
+            folder = entries.entry((*name).to_owned()).or_insert_with(|| {
+                made += 1;
+                Entry::Folder(BTreeMap::new())
+            });
+        }
+        let Entry::Folder(entries) = folder else { return Err(NoPlace::Taken(path.to_owned())) };
+        match (entries.get(*last), &entry) {
+            (None, _) => {
+                if self.entries + made >= MOST_ENTRIES {
+                    return Err(NoPlace::TooMany);
+                }
+                entries.insert((*last).to_owned(), entry);
+                made += 1;
+            }
+            (Some(Entry::Folder(_)), Entry::Folder(_)) => {}
+            _ => return Err(NoPlace::Taken(path.to_owned())),
+        }
+        self.entries += made;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Puts a text file, with the line end that sysfs has, where nobody else reads or writes.
+    ///
+    /// # Errors
+    /// As [`Snapshot::insert`].
+    pub fn text(&mut self, path: impl AsRef<Path>, text: &str) -> Result<(), NoPlace> {
+        let entry = Entry::File { bytes: format!("{text}\n").into_bytes(), mode: 0o444 };
+        self.insert(path.as_ref(), entry)
+    }
+
+    /// What is at a path; links on the way lead nowhere.
+    pub fn get(&self, path: &Path) -> Option<&Entry> {
+        let mut at = &self.top;
+        for component in path.components() {
+            let (Component::Normal(name), Entry::Folder(entries)) = (component, at) else {
+                return None;
+            };
+            at = entries.get(name.to_str()?)?;
+        }
+        Some(at)
+    }
+
+    /// Every entry with its path, folders before what is in them, in order of name.
+    pub fn iter(&self) -> impl Iterator<Item = (PathBuf, &Entry)> {
+        let mut waiting = vec![(PathBuf::new(), &self.top)];
+        std::iter::from_fn(move || {
+            let (path, entry) = waiting.pop()?;
+            if let Entry::Folder(entries) = entry {
+                waiting.extend(entries.iter().rev().map(|(name, at)| (path.join(name), at)));
+            }
+            Some((path, entry))
+        })
+        .skip(1)
+    }
+}
+
+fn names(path: &Path) -> Result<Vec<&str>, NoPlace> {
+    let mut names = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => {
+                names.push(name.to_str().ok_or_else(|| NoPlace::Outside(path.to_owned()))?);
+            }
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return Err(NoPlace::Outside(path.to_owned()));
+            }
+        }
+    }
+    if names.len() > DEEPEST { Err(NoPlace::TooDeep(path.to_owned())) } else { Ok(names) }
+}
