@@ -4,7 +4,7 @@ use peerlane_fabric::{Fabric, Function};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
-use super::{Chart, drives, lenders, saw};
+use super::{Chart, at, drives, lenders, saw};
 
 /// Less than this leaves no room for two requests in flight.
 const LITTLE: Bytes = Bytes::mib(2);
@@ -30,8 +30,7 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
 }
 
 fn pool(function: &Function, file: &str, showed: impl ToString) -> Evidence {
-    let address = function.address.map_or_else(|| function.name.clone(), |at| at.to_string());
-    saw(format!("/sys/bus/pci/devices/{address}/p2pmem/{file}"), showed.to_string())
+    saw(format!("{}/p2pmem/{file}", at(function)), showed.to_string())
 }
 
 fn no_drive(fabric: &Fabric) -> Finding {

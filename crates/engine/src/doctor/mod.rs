@@ -5,12 +5,15 @@
 //! [`Unknown`], never a finding. What a plan says of a pair is not said again in other words: the
 //! findings of a pair come from its plan.
 
+mod accelerator;
+mod drive;
 mod iommu;
 mod kernel;
+mod link;
 mod memory;
 mod route;
 
-use peerlane_fabric::{Fabric, FunctionId, Kind};
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
 use peerlane_results::{Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, Fix, Unknown};
 
 use crate::copy::machine_of;
@@ -38,6 +41,9 @@ pub fn examine(fabric: &Fabric) -> DoctorRecord {
     memory::examine(fabric, &mut chart);
     iommu::examine(fabric, &mut chart);
     route::examine(fabric, &drives(fabric), &mut chart);
+    drive::examine(fabric, &mut chart);
+    link::examine(fabric, &link::of_the_machine(fabric), &mut chart);
+    accelerator::examine(fabric, &mut chart);
     let Chart { mut findings, unknown } = chart;
     findings.sort_by_key(|finding| finding.cost);
     DoctorRecord {
@@ -82,16 +88,26 @@ fn saw(looked_at: impl Into<String>, showed: impl Into<String>) -> Evidence {
 fn kernel_parameters(what: &str, parameters: &str, weakens: Option<&str>) -> Fix {
     Fix {
         what: format!("{what}: add `{parameters}` to the kernel's parameters"),
-        commands: vec![
-            format!(
-                "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {parameters}\"' | \
-                 sudo tee /etc/default/grub.d/peerlane.cfg && sudo update-grub   # Debian, Ubuntu"
-            ),
-            format!("sudo grubby --update-kernel=ALL --args=\"{parameters}\"   # Fedora, RHEL"),
-        ],
+        commands: parameter_commands(parameters),
         weakens: weakens.map(str::to_owned),
         needs: peerlane_results::Needs::Reboot,
     }
+}
+
+fn parameter_commands(parameters: &str) -> Vec<String> {
+    vec![
+        format!(
+            "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {parameters}\"' | \
+             sudo tee -a /etc/default/grub.d/peerlane.cfg && sudo update-grub   # Debian, Ubuntu"
+        ),
+        format!("sudo grubby --update-kernel=ALL --args=\"{parameters}\"   # Fedora, RHEL"),
+    ]
+}
+
+/// The directory of a function in sysfs.
+fn at(function: &Function) -> String {
+    let address = function.address.map_or_else(|| function.name.clone(), |at| at.to_string());
+    format!("/sys/bus/pci/devices/{address}")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use peerlane_fabric::{Fabric, Fact, FunctionId, MapType, Reach, reach};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
-use super::{Chart, kernel_parameters, lenders, saw};
+use super::{Chart, at, kernel_parameters, lenders, saw};
 
 /// Pairs named in a finding before it only counts.
 const NAMED: usize = 4;
@@ -144,12 +144,11 @@ fn acs(
 
 fn acs_register(fabric: &Fabric, id: FunctionId) -> Evidence {
     let function = fabric.function(id);
-    let at = function.address.map_or_else(|| function.name.clone(), |at| at.to_string());
     let control = match function.acs {
         peerlane_fabric::Acs::Present { control } => format!("{control:#06x}"),
         _ => "unknown".to_owned(),
     };
-    saw(format!("/sys/bus/pci/devices/{at}/config"), format!("ACS control register {control}"))
+    saw(format!("{}/config", at(function)), format!("ACS control register {control}"))
 }
 
 fn acs_fix(fabric: &Fabric, functions: &BTreeSet<FunctionId>) -> Fix {

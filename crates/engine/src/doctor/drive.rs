@@ -1,0 +1,143 @@
+//! Drives themselves: heat, request limits, multipath heads, and what is stacked on them.
+
+use peerlane_fabric::{Fabric, Function, IommuMode, Namespace, StackedDevice};
+use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
+use peerlane_units::Bytes;
+
+use super::{Chart, drives, saw};
+use crate::endpoint::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, PEER_REQUEST_MAX};
+
+pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
+    for function in drives(fabric).into_iter().map(|id| fabric.function(id)) {
+        let Some(nvme) = &function.nvme else { continue };
+        chart.findings.extend(hot(function));
+        for namespace in &nvme.namespaces {
+            let Some(name) = &namespace.name else { continue };
+            chart.findings.extend(multipath_head(fabric, namespace, name));
+            chart.findings.extend(small_requests(fabric, namespace, name));
+        }
+    }
+    for stacked in &fabric.stacked {
+        chart.findings.extend(refuses(fabric, stacked));
+    }
+}
+
+fn hot(function: &Function) -> Option<Finding> {
+    let temperature = function.nvme.as_ref()?.temperature?;
+    let limit = temperature.warning.filter(|&limit| temperature.current >= limit)?;
+    let degrees = |thousandths: i32| f64::from(thousandths) / 1000.0;
+    Some(Finding {
+        kind: FindingKind::DriveHot,
+        cost: Cost::Speed,
+        object: function.name.clone(),
+        what: format!(
+            "it is at {:.0} °C, and from {:.0} °C on a drive slows itself down",
+            degrees(temperature.current),
+            degrees(limit)
+        ),
+        evidence: vec![saw(
+            format!("/sys/class/nvme/{}/hwmon*/temp1_input, temp1_max", function.name),
+            format!("{}, {limit}", temperature.current),
+        )],
+        fix: Some(Fix {
+            what: "give it air; the drive counts the minutes it spent too hot".to_owned(),
+            commands: vec![format!("sudo nvme smart-log /dev/{}", function.name)],
+            weakens: None,
+            needs: Needs::Hardware,
+        }),
+    })
+}
+
+fn multipath_head(fabric: &Fabric, namespace: &Namespace, name: &str) -> Option<Finding> {
+    let is_old = fabric.kernel.version().is_some_and(|version| version < MULTIPATH_SINCE);
+    (namespace.is_multipath_head && is_old).then(|| Finding {
+        kind: FindingKind::MultipathHead,
+        cost: Cost::Routes,
+        object: name.to_owned(),
+        what: format!("{name} is a multipath head, which takes no peer-to-peer pages before Linux 7.2"),
+        evidence: vec![
+            saw(format!("/sys/class/block/{name}"), "belongs to a subsystem, not to a controller"),
+            saw("/proc/sys/kernel/osrelease", fabric.kernel.release.clone().unwrap_or_default()),
+        ],
+        fix: Some(Fix {
+            what: format!(
+                "switch native multipath off with `nvme_core.multipath=N` (needs a reboot), or name \
+                 the passthrough node in place of the block device, at once: {}",
+                name.replacen("nvme", "/dev/ng", 1)
+            ),
+            commands: super::parameter_commands("nvme_core.multipath=N"),
+            weakens: Some("without multipath a path that fails takes its block device along".to_owned()),
+            needs: Needs::Reboot,
+        }),
+    })
+}
+
+/// Requests kept below what the drive takes; a limit of the drive itself is no fault.
+fn small_requests(fabric: &Fabric, namespace: &Namespace, name: &str) -> Option<Finding> {
+    let limits = namespace.limits;
+    let set = limits.max_request?;
+    let possible = limits.max_hw_request?.min(PEER_REQUEST_MAX);
+    (set < possible && fabric.iommu != IommuMode::Translating).then(|| Finding {
+        kind: FindingKind::SmallRequests,
+        cost: Cost::Speed,
+        object: name.to_owned(),
+        what: format!("a request of {name} carries {set}, and the drive takes {possible}"),
+        evidence: vec![
+            saw(format!("/sys/block/{name}/queue/max_sectors_kb"), kib(set)),
+            saw(
+                format!("/sys/block/{name}/queue/max_hw_sectors_kb"),
+                limits.max_hw_request.map_or_else(String::new, kib),
+            ),
+        ],
+        fix: Some(Fix {
+            what: "raise the limit".to_owned(),
+            commands: vec![format!(
+                "echo {} | sudo tee /sys/block/{name}/queue/max_sectors_kb",
+                kib(possible)
+            )],
+            weakens: None,
+            needs: Needs::Nothing,
+        }),
+    })
+}
+
+fn kib(size: Bytes) -> String {
+    (size.0 >> 10).to_string()
+}
+
+/// A device on top of a drive whose queue takes no peer-to-peer pages.
+fn refuses(fabric: &Fabric, stacked: &StackedDevice) -> Option<Finding> {
+    let is_of_a_drive = stacked.below.iter().any(|below| fabric.find(below).is_some());
+    let name = &stacked.name;
+    let kind = stacked.kind.as_deref().unwrap_or("unknown");
+    let is_md = name.starts_with("md");
+    // An unknown kernel is taken for a current one, as everywhere.
+    let md_passes = MD_LEVELS.contains(&kind)
+        && fabric.kernel.version().is_none_or(|version| version >= MD_SINCE);
+    if !is_of_a_drive || is_md && md_passes {
+        return None;
+    }
+    let what = if is_md { "an md array" } else { "a device-mapper device" };
+    let mounted: Vec<&str> =
+        fabric.mounts_of(name).map(|mount| mount.point.as_str()).take(3).collect();
+    let files = match mounted.as_slice() {
+        [] => String::new(),
+        points => format!(", and with it every file below {}", points.join(", ")),
+    };
+    Some(Finding {
+        kind: FindingKind::QueueRefuses,
+        cost: Cost::Routes,
+        object: name.clone(),
+        what: format!("{name} is {what} ({kind}), which takes no peer-to-peer pages{files}"),
+        evidence: vec![saw(
+            format!("/sys/class/block/{name}/slaves"),
+            stacked.below.join(", "),
+        )],
+        fix: Some(Fix {
+            what: "keep what is to go peer to peer on a namespace or partition of a drive itself".to_owned(),
+            commands: Vec::new(),
+            weakens: None,
+            needs: Needs::Nothing,
+        }),
+    })
+}
