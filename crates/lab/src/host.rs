@@ -42,7 +42,8 @@ pub struct Options {
     /// Modules of the guest's kernel that are loaded before the command, besides those it cannot do
     /// without; their dependencies come along.
     pub modules: Vec<String>,
-    /// Programs of this machine that the guest has in `/bin`, with their shared libraries.
+    /// Programs of this machine, by path or by name, that the guest has in `/bin` with their shared
+    /// libraries.
     pub programs: Vec<PathBuf>,
     /// Program and arguments; arguments of the program itself when its first word is no program of
     /// the guest. Ignored for a shell.

@@ -140,6 +140,7 @@ pub(crate) fn write(content: &Content<'_>, target: &Path) -> Result<(), LabError
     let mut libraries = loaded_libraries()?;
     libraries.extend(elf::interpreter(&program).map(PathBuf::from));
     for path in content.programs {
+        let path = &tools::program(path)?;
         let image = read(path)?;
         if let Some(loader) = elf::interpreter(&image) {
             libraries.extend(tools::shared_libraries(&loader, path)?);

@@ -159,8 +159,11 @@ mod tests {
             &[("nvme", "nvme-core"), ("nvme-core", "nvme-auth"), ("nvme-auth", "")],
             "kernel/drivers/virtio/virtio_pci.ko\nkernel/drivers/char/virtio_console.ko\n",
         );
-        let order: Vec<_> =
-            needed(&kernel, &[]).expect("modules").into_iter().map(|module| module.file_name).collect();
+        let order: Vec<_> = needed(&kernel, &[])
+            .expect("modules")
+            .into_iter()
+            .map(|module| module.file_name)
+            .collect();
         assert_eq!(order, ["nvme_auth.ko", "nvme_core.ko", "nvme.ko"]);
     }
 

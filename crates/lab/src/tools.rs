@@ -48,6 +48,19 @@ pub fn find_busybox() -> Result<PathBuf, LabError> {
     Ok(path)
 }
 
+/// Where a program lies: a name without a folder is looked for in `PATH`.
+pub(crate) fn program(named: &Path) -> Result<PathBuf, LabError> {
+    let name = named.to_str().filter(|name| !name.contains('/'));
+    match name.map(in_path) {
+        None => Ok(named.to_owned()),
+        Some(Some(path)) => Ok(path),
+        Some(None) => Err(LabError::Usage(format!(
+            "cannot add `{}` to the guest: it is in no folder of PATH",
+            named.display()
+        ))),
+    }
+}
+
 /// The shared libraries of `program`, as its dynamic loader finds them here.
 pub(crate) fn shared_libraries(loader: &str, program: &Path) -> Result<Vec<PathBuf>, LabError> {
     let failed = LabError::io("find the shared libraries of", program);
