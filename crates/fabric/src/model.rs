@@ -297,6 +297,9 @@ pub struct LabDrive {
     pub throttle: Option<ByteRate>,
     /// NVMe MDTS as a power of two of 4 KiB pages.
     pub mdts: Option<u8>,
+    /// Type of protection information, 1 to 3, kept in 8 bytes beside each block (NVM Command Set,
+    /// "End-to-end Data Protection"); `None` for none.
+    pub protection: Option<u8>,
 }
 
 impl Fabric {

@@ -39,6 +39,12 @@ pub struct Options {
     pub dma: Option<PathBuf>,
     /// Folder that receives what the command leaves in `$OUT`.
     pub out: Option<PathBuf>,
+    /// Modules of the guest's kernel that are loaded before the command, besides those it cannot do
+    /// without; their dependencies come along.
+    pub modules: Vec<String>,
+    /// Programs of this machine, by path or by name, that the guest has in `/bin` with their shared
+    /// libraries.
+    pub programs: Vec<PathBuf>,
     /// Program and arguments; arguments of the program itself when its first word is no program of
     /// the guest. Ignored for a shell.
     pub command: Vec<OsString>,
@@ -126,7 +132,7 @@ fn prepare(options: &Options, drives: &[Drive], folder: &Path) -> Result<Vec<Str
     const LONGEST_DRIVE_WAIT: u64 = 120;
     let features = QemuFeatures::ask(&options.qemu)?;
     let virtual_machine = machine::build(&options.machine, drives, &options.kernel, features)?;
-    let modules = modules::needed(&options.kernel)?;
+    let modules = modules::needed(&options.kernel, &options.modules)?;
     let job = Job {
         machine: options.machine.name.clone(),
         command: options.command.clone(),
@@ -144,6 +150,7 @@ fn prepare(options: &Options, drives: &[Drive], folder: &Path) -> Result<Vec<Str
     let content = initramfs::Content {
         program: &options.program,
         busybox: &tools::find_busybox()?,
+        programs: &options.programs,
         modules: &modules,
         job: &job,
     };

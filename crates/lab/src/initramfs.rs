@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::protocol::{JOB_PATH, Job, MODULES_DIR, PROGRAM_PATH};
-use crate::{LabError, elf, modules};
+use crate::{LabError, elf, modules, tools};
 
 /// Writes a cpio archive; parent folders are added as needed.
 pub(crate) struct Cpio<W> {
@@ -116,6 +116,8 @@ pub(crate) struct Content<'a> {
     pub(crate) program: &'a Path,
     /// Static busybox.
     pub(crate) busybox: &'a Path,
+    /// Further programs, by their path here; each becomes `/bin/NAME`.
+    pub(crate) programs: &'a [PathBuf],
     /// Modules to load.
     pub(crate) modules: &'a [modules::Module],
     /// What to do.
@@ -137,6 +139,16 @@ pub(crate) fn write(content: &Content<'_>, target: &Path) -> Result<(), LabError
     ];
     let mut libraries = loaded_libraries()?;
     libraries.extend(elf::interpreter(&program).map(PathBuf::from));
+    for path in content.programs {
+        let path = &tools::program(path)?;
+        let image = read(path)?;
+        if let Some(loader) = elf::interpreter(&image) {
+            libraries.extend(tools::shared_libraries(&loader, path)?);
+            libraries.insert(PathBuf::from(loader));
+        }
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        files.push((Path::new("/bin").join(name), 0o755, elf::loadable_part(image)));
+    }
     for library in libraries {
         files.push((library.clone(), 0o755, elf::loadable_part(read(&library)?)));
     }

@@ -245,14 +245,22 @@ fn namespace(
         text.push_str(&format!(",throttling.bps-total={}", rate.0));
     }
     arguments.extend(["-drive".to_owned(), text]);
+    if function.lab.protection.is_some_and(|kind| !(1..=3).contains(&kind)) {
+        return Err(LabError::Usage(format!(
+            "cannot emulate {}: protection information is of type 1, 2 or 3",
+            function.name
+        )));
+    }
+    let protection = function.lab.protection.map(|kind| format!(",ms=8,pi={kind}"));
     device(
         arguments,
         format!(
-            "nvme-ns,drive={id},bus={},nsid={},logical_block_size={},physical_block_size={}",
+            "nvme-ns,drive={id},bus={},nsid={},logical_block_size={},physical_block_size={}{}",
             place.id(),
             backing.nsid,
             backing.logical_block.0,
             backing.physical_block.0.max(backing.logical_block.0),
+            protection.unwrap_or_default(),
         ),
     );
     Ok(())

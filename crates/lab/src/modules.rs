@@ -1,4 +1,5 @@
-//! Kernel modules that the guest must load before it sees its drives and ports.
+//! Kernel modules that the guest loads before the command: those that show it its drives and ports,
+//! and those that were asked for.
 //!
 //! Dependencies come from the modules' own `.modinfo`, which needs no `modules.dep`: unpacked packages
 //! lack it. Modules are decompressed on the host, so that the guest needs no tool for it.
@@ -19,17 +20,24 @@ pub(crate) struct Module {
     pub(crate) image: Vec<u8>,
 }
 
-/// The modules to load, dependencies first; empty when all is built in.
-pub(crate) fn needed(kernel: &KernelImage) -> Result<Vec<Module>, LabError> {
+/// The modules to load, those in `further` last, dependencies before what needs them; empty when all
+/// is built in.
+pub(crate) fn needed(kernel: &KernelImage, further: &[String]) -> Result<Vec<Module>, LabError> {
     let Some(folder) = &kernel.modules else {
         // Without a module folder nothing can be loaded; a kernel with everything built in still works.
-        return Ok(Vec::new());
+        return match further.first() {
+            None => Ok(Vec::new()),
+            Some(name) => Err(LabError::MissingModule {
+                module: name.clone(),
+                reason: "the kernel has no module folder beside it".to_owned(),
+            }),
+        };
     };
     let builtin = names_in(&folder.join("modules.builtin"))?;
     let files = module_files(folder)?;
     let mut order = Vec::new();
-    for name in NEEDED {
-        add(name, &builtin, &files, &mut order, 0)?;
+    for name in NEEDED.into_iter().chain(further.iter().map(String::as_str)) {
+        add(&name.replace('-', "_"), &builtin, &files, &mut order, 0)?;
     }
     Ok(order)
 }
@@ -151,22 +159,39 @@ mod tests {
             &[("nvme", "nvme-core"), ("nvme-core", "nvme-auth"), ("nvme-auth", "")],
             "kernel/drivers/virtio/virtio_pci.ko\nkernel/drivers/char/virtio_console.ko\n",
         );
-        let order: Vec<_> =
-            needed(&kernel).expect("modules").into_iter().map(|module| module.file_name).collect();
+        let order: Vec<_> = needed(&kernel, &[])
+            .expect("modules")
+            .into_iter()
+            .map(|module| module.file_name)
+            .collect();
         assert_eq!(order, ["nvme_auth.ko", "nvme_core.ko", "nvme.ko"]);
+    }
+
+    #[test]
+    fn a_module_that_is_asked_for_comes_last_with_what_it_needs() {
+        let (_folder, kernel) = kernel_with(
+            &[("nvme", ""), ("dm-mod", ""), ("dm-crypt", "dm-mod,nvme")],
+            "kernel/drivers/virtio/virtio_pci.ko\nkernel/drivers/char/virtio_console.ko\n",
+        );
+        let modules = needed(&kernel, &["dm-crypt".to_owned()]).expect("modules");
+        let order: Vec<_> = modules.into_iter().map(|module| module.file_name).collect();
+        assert_eq!(order, ["nvme.ko", "dm_mod.ko", "dm_crypt.ko"]);
+        let bare = KernelImage { modules: None, ..kernel };
+        let error = needed(&bare, &["xfs".to_owned()]).err().expect("no folder");
+        assert!(error.to_string().contains("`xfs`"), "{error}");
     }
 
     #[test]
     fn a_module_that_is_nowhere_is_named() {
         let (_folder, kernel) = kernel_with(&[("nvme", "")], "kernel/virtio_pci.ko\n");
-        let error = needed(&kernel).err().expect("missing module");
+        let error = needed(&kernel, &[]).err().expect("missing module");
         assert!(error.to_string().contains("`virtio_console`"), "{error}");
     }
 
     #[test]
     fn a_circle_ends_in_an_error() {
         let (_folder, kernel) = kernel_with(&[("nvme", "b"), ("b", "nvme")], "");
-        let error = needed(&kernel).err().expect("circle");
+        let error = needed(&kernel, &[]).err().expect("circle");
         assert!(error.to_string().contains("circle"), "{error}");
     }
 }

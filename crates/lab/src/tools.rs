@@ -48,6 +48,44 @@ pub fn find_busybox() -> Result<PathBuf, LabError> {
     Ok(path)
 }
 
+/// Where a program lies: a name without a folder is looked for in `PATH`.
+pub(crate) fn program(named: &Path) -> Result<PathBuf, LabError> {
+    let name = named.to_str().filter(|name| !name.contains('/'));
+    match name.map(in_path) {
+        None => Ok(named.to_owned()),
+        Some(Some(path)) => Ok(path),
+        Some(None) => Err(LabError::Usage(format!(
+            "cannot add `{}` to the guest: it is in no folder of PATH",
+            named.display()
+        ))),
+    }
+}
+
+/// The shared libraries of `program`, as its dynamic loader finds them here.
+pub(crate) fn shared_libraries(loader: &str, program: &Path) -> Result<Vec<PathBuf>, LabError> {
+    let failed = LabError::io("find the shared libraries of", program);
+    let output = Command::new(loader).arg("--list").arg(program).stdin(Stdio::null()).output();
+    match output {
+        Ok(output) if output.status.success() => {
+            Ok(listed_libraries(&String::from_utf8_lossy(&output.stdout)))
+        }
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(failed(std::io::Error::other(said)))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Paths in lines such as `libc.so.6 => /lib/libc.so.6 (0x7f...)`; what the kernel brings has none.
+fn listed_libraries(list: &str) -> Vec<PathBuf> {
+    list.lines()
+        .filter_map(|line| line.split_once(" => ")?.1.rsplit_once(" (").map(|(path, _)| path))
+        .filter(|path| path.starts_with('/'))
+        .map(PathBuf::from)
+        .collect()
+}
+
 /// Runs a decompressor over `file` and returns what it writes.
 pub(crate) fn decompress(
     program: &'static str,
@@ -113,5 +151,19 @@ impl QemuFeatures {
             nvme_bounce_buffer: properties("nvme")?.contains("x-max-bounce-buffer-size="),
             root_port_disable_acs: properties("pcie-root-port")?.contains("disable-acs="),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_read_from_what_the_loader_lists() {
+        let list = "\tlinux-vdso.so.1 (0x00007ffd)\n\
+                    \tlibfoo.so.2 => /usr/lib/libfoo.so.2 (0x00007f01)\n\
+                    \tlibgone.so.1 => not found\n\
+                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f02)\n";
+        assert_eq!(listed_libraries(list), [Path::new("/usr/lib/libfoo.so.2")]);
     }
 }

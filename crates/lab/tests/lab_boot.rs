@@ -79,6 +79,8 @@ fn options(command: &[&str]) -> Result<Options, LabError> {
         drives: Vec::new(),
         dma: None,
         out: None,
+        modules: Vec::new(),
+        programs: Vec::new(),
         command: command.iter().map(OsString::from).collect(),
         shell: false,
         kernel: find_kernel(None)?,

@@ -137,6 +137,9 @@ pub struct EndpointFacts {
     pub file_system: Option<String>,
     /// Why peer-to-peer requests cannot work on this endpoint, whatever the memory.
     pub refusal: Option<String>,
+    /// What would make them possible; `None` where there is no such thing.
+    #[serde(default)]
+    pub way_out: Option<String>,
 }
 
 /// What kind of memory lies between read and write.

@@ -42,6 +42,12 @@ pub(crate) struct MachineArgs {
     /// Kernel to boot, built with CONFIG_PCI_P2PDMA; $PEERLANE_KERNEL or one that is found if not given
     #[arg(long, value_name = "FILE")]
     pub(crate) kernel: Option<PathBuf>,
+    /// Module of that kernel to load before the command, with those it needs
+    #[arg(long = "module", value_name = "NAME")]
+    pub(crate) modules: Vec<String>,
+    /// Program of this machine to have in the guest, with its shared libraries
+    #[arg(long = "add", value_name = "PROGRAM")]
+    pub(crate) programs: Vec<PathBuf>,
 }
 
 /// Arguments of `peerlane lab run`.

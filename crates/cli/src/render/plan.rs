@@ -40,6 +40,9 @@ fn endpoints(sheet: &mut Sheet, plan: &Plan) {
         sheet.row(label, super::endpoint(facts));
         if let Some(refusal) = &facts.refusal {
             sheet.more(format_args!("no peer-to-peer: {refusal}"));
+            if let Some(way_out) = &facts.way_out {
+                sheet.more(format_args!("hint: {way_out}"));
+            }
         }
     }
 }

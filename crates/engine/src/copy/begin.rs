@@ -213,7 +213,7 @@ impl Beginning<'_> {
         if !self.held.is_empty() {
             return Err(CopyError::Refused(self.held));
         }
-        let target = Target::reopen(self.target_live, &self.source.file, &partial)?;
+        let mut target = Target::reopen(self.target_live, &self.source.file, &partial)?;
         let identity = Identity::File(identity_of_file(self.root, &partial, target.file())?);
         self.compare(&store, &journal, &source, &identity)?;
         let holes = Holes::at(self.options.sparse, false);
@@ -237,7 +237,7 @@ impl Beginning<'_> {
         if !self.held.is_empty() {
             return Err(CopyError::Refused(self.held.clone()));
         }
-        let target = Target::beside(self.target_live, &self.source.file, self.seed)?;
+        let mut target = Target::beside(self.target_live, &self.source.file, self.seed)?;
         let holes = Holes::at(self.options.sparse, true);
         target.reserve(self.layout, holes, &self.source.file)?;
         Ok(target)

@@ -205,6 +205,11 @@ pub(super) fn set_direct(file: &File) -> io::Result<bool> {
     }
 }
 
+/// Switches direct I/O off.
+pub(super) fn set_buffered(file: &File) -> io::Result<()> {
+    Ok(fcntl_setfl(file, fcntl_getfl(file)? - OFlags::DIRECT)?)
+}
+
 /// The permissions of a copy of this source: those of the source without execution, less the umask;
 /// for the owner only where the source is a device, as images of drives are private.
 fn mode_of_new(source: &Metadata) -> u32 {

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 
 use peerlane_results::Refusal;
 use peerlane_units::Bytes;
-use rustix::fs::{FallocateFlags, OFlags};
+use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
 use super::CopyError;
-use super::beside::{Beside, set_direct};
+use super::beside::{Beside, set_buffered, set_direct};
 use super::pieces::{Holes, Layout};
 use super::preserve::Preserved;
 use crate::endpoint::{Live, Node};
@@ -115,8 +115,11 @@ impl Target {
 
     /// Gives a file its length and, where the source has data, its space, so that a full file system
     /// shows before anything moves; not every file system can. Holes stay holes.
+    ///
+    /// With its space a file is what it is going to be: whether direct I/O reaches the drive can only be
+    /// told now, since a file system may keep a small or encrypted file otherwise.
     pub(super) fn reserve(
-        &self,
+        &mut self,
         layout: Layout,
         holes: Holes,
         source: &File,
@@ -126,7 +129,16 @@ impl Target {
             action: "reserve space for",
             path: beside.final_path(),
             source,
-        })
+        })?;
+        if self.opened.is_direct && !is_direct_in_truth(&self.opened.file) {
+            self.opened.is_direct = false;
+            set_buffered(&self.opened.file).map_err(|source| CopyError::File {
+                action: "switch direct I/O off for",
+                path: beside.final_path(),
+                source,
+            })?;
+        }
+        Ok(())
     }
 
     pub(super) fn file(&self) -> &File {
@@ -181,6 +193,16 @@ fn open(options: &OpenOptions, live: &Live, more: OFlags) -> io::Result<Opened> 
         }
     }
     Ok(Opened { file: with(more)?, is_direct: false })
+}
+
+/// False where the file system says that it would take direct I/O through the page cache, or encrypt.
+fn is_direct_in_truth(file: &File) -> bool {
+    let flags = StatxFlags::BASIC_STATS | StatxFlags::DIOALIGN;
+    rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, flags).is_ok_and(|found| {
+        let tells = found.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
+        let is_encrypted = found.stx_attributes.contains(StatxAttributes::ENCRYPTED);
+        !is_encrypted && !(tells && found.stx_dio_offset_align == 0)
+    })
 }
 
 fn reserve(file: &File, layout: Layout, holes: Holes, source: &File) -> io::Result<()> {

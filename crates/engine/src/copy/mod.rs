@@ -161,7 +161,10 @@ fn ready_to_start(
         return Err(CopyError::Refused(plan.refusals.clone()));
     }
     if plan.route.is_none() {
-        let hint = Some("`--route auto` copies through host memory".to_owned());
+        let by_host = "`--route auto` copies through host memory";
+        let way_out = [&plan.source, &plan.target].into_iter().find_map(|end| end.way_out.as_ref());
+        let hint = way_out.map_or_else(|| by_host.to_owned(), |way| format!("{way}; or {by_host}"));
+        let hint = Some(hint);
         return Err(CopyError::NotPossible { reason: plan.reason.clone(), hint });
     }
     // The plan holds absolute paths; the working directory may have changed since.

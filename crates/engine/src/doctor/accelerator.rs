@@ -36,7 +36,8 @@ fn small_window(function: &Function) -> Option<Finding> {
     if !matches!(function.vendor, Some(VENDOR_NVIDIA | VENDOR_AMD)) {
         return None;
     }
-    let window = function.bars.iter().filter(|bar| bar.is_prefetchable).max_by_key(|bar| bar.size)?;
+    let window =
+        function.bars.iter().filter(|bar| bar.is_prefetchable).max_by_key(|bar| bar.size)?;
     let Bar { size, largest: Some(largest), index, .. } = *window else { return None };
     (size <= SMALL_WINDOW && largest > size).then(|| Finding {
         kind: FindingKind::SmallWindow,
@@ -45,10 +46,14 @@ fn small_window(function: &Function) -> Option<Finding> {
         what: format!(
             "its window (BAR {index}) shows {size} of its memory to peers, and could show {largest}"
         ),
-        evidence: vec![saw(format!("{}/resource{index}_resize", at(function)), largest.to_string())],
+        evidence: vec![saw(
+            format!("{}/resource{index}_resize", at(function)),
+            largest.to_string(),
+        )],
         fix: Some(Fix {
-            what: "switch on \"Above 4G decoding\" and \"Resizable BAR\" in the firmware's settings"
-                .to_owned(),
+            what:
+                "switch on \"Above 4G decoding\" and \"Resizable BAR\" in the firmware's settings"
+                    .to_owned(),
             commands: Vec::new(),
             weakens: None,
             needs: Needs::Reboot,
@@ -79,7 +84,7 @@ fn window_off(function: &Function) -> Option<Finding> {
 /// GPUDirect Storage needs the driver, and either nvidia-fs or, from open driver 565 and Linux 6.2 on,
 /// memory that the driver lends by P2PDMA (NVIDIA's GPUDirect Storage documentation).
 fn gpudirect(fabric: &Fabric, gpus: &[&Function], chart: &mut Chart) {
-    let Some(modules) = &fabric.modules else {
+    let Some(modules) = &fabric.kernel.modules else {
         chart.unknown(
             "whether the modules nvidia and nvidia_fs are loaded",
             "the list of modules: `cat /proc/modules`",
@@ -105,7 +110,12 @@ fn gpudirect(fabric: &Fabric, gpus: &[&Function], chart: &mut Chart) {
         )
     };
     let evidence: Vec<Evidence> = ["nvidia", "nvidia_fs"]
-        .map(|name| saw("/proc/modules", format!("{name} {}", if has(name) { "is there" } else { "is not" })))
+        .map(|name| {
+            saw(
+                "/proc/modules",
+                format!("{name} {}", if has(name) { "is there" } else { "is not" }),
+            )
+        })
         .into();
     chart.findings.push(Finding {
         kind: FindingKind::GpuStackMissing,

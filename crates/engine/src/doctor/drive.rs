@@ -129,12 +129,10 @@ fn refuses(fabric: &Fabric, stacked: &StackedDevice) -> Option<Finding> {
         cost: Cost::Routes,
         object: name.clone(),
         what: format!("{name} is {what} ({kind}), which takes no peer-to-peer pages{files}"),
-        evidence: vec![saw(
-            format!("/sys/class/block/{name}/slaves"),
-            stacked.below.join(", "),
-        )],
+        evidence: vec![saw(format!("/sys/class/block/{name}/slaves"), stacked.below.join(", "))],
         fix: Some(Fix {
-            what: "keep what is to go peer to peer on a namespace or partition of a drive itself".to_owned(),
+            what: "keep what is to go peer to peer on a namespace or partition of a drive itself"
+                .to_owned(),
             commands: Vec::new(),
             weakens: None,
             needs: Needs::Nothing,

@@ -19,9 +19,9 @@ pub(super) fn examine(fabric: &Fabric, of_interest: &[FunctionId], chart: &mut C
 /// The functions whose links carry payload, or could.
 pub(super) fn of_the_machine(fabric: &Fabric) -> Vec<FunctionId> {
     let kinds = [Kind::Nvme, Kind::Gpu, Kind::Fpga, Kind::Nic];
-    let all = fabric.iter().filter(|(_, function)| {
-        kinds.contains(&function.kind) || function.p2pmem.is_some()
-    });
+    let all = fabric
+        .iter()
+        .filter(|(_, function)| kinds.contains(&function.kind) || function.p2pmem.is_some());
     all.map(|(id, _)| id).collect()
 }
 

@@ -21,6 +21,7 @@ pub(super) fn inspect(fabric: &Fabric, path: &Path) -> Result<Endpoint, Endpoint
     Ok(Endpoint {
         facts: facts(fabric, id, name, namespace, size),
         initiator: Some(id),
+        further: Vec::new(),
         live: None,
     })
 }
@@ -85,5 +86,6 @@ fn facts(
         drive: drive_name(fabric, id),
         file_system: None,
         refusal,
+        way_out: None,
     }
 }

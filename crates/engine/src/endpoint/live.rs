@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use peerlane_fabric::{Bdf, BlockDevice, Fabric, FunctionId, Kind};
 use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
-use rustix::fs::{AtFlags, CWD, Statx, StatxAttributes, StatxFlags};
+use rustix::fs::{AtFlags, CWD, IFlags, Statx, StatxAttributes, StatxFlags};
 
-use super::peer::{self, FileTraits};
+use super::layer::Layer;
+use super::peer::{self, FileTraits, Obstacle};
 use super::{Endpoint, EndpointError, Live, Node, drive_name, request_host, request_p2p};
 use crate::failure::Role;
 use crate::guard::{Mount, System};
@@ -26,7 +27,9 @@ const WITHOUT_DIRECT: &[&str] =
 const MADE_BY_KERNEL: &[&str] =
     &["proc", "sysfs", "debugfs", "tracefs", "securityfs", "configfs", "cgroup", "cgroup2", "bpf"];
 /// `FS_NOCOW_FL` of `include/uapi/linux/fs.h`: on btrfs, data without checksums.
-const NOCOW: rustix::fs::IFlags = rustix::fs::IFlags::NOCOW;
+const NOCOW: IFlags = IFlags::NOCOW;
+/// `FS_JOURNAL_DATA_FL`: on ext4, data that goes through the journal.
+const JOURNALED: IFlags = IFlags::JOURNALING;
 
 pub(super) fn inspect(
     system: &System,
@@ -103,24 +106,27 @@ fn block_device(
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let device = BlockDevice::read(system.root(), major, minor)
         .map_err(|source| EndpointError::Device { path: path.clone(), source })?;
-    let initiator = initiator(fabric, &device);
-    let refusal = peer::kernel_refusal(&fabric.kernel)
-        .or_else(|| peer::device_refusal(&device, &fabric.kernel, role, None));
+    let layer = Layer::of(system, &device);
+    let (initiator, further) = initiators(fabric, &device, &layer);
+    let obstacle = peer::kernel_refusal(&fabric.kernel)
+        .map(Obstacle::new)
+        .or_else(|| peer::device_refusal(&device, &layer, &fabric.kernel, role, None));
     let facts = EndpointFacts {
         path: path.display().to_string(),
         kind: EndpointKind::BlockDevice,
         size: device.size,
         block: device.limits.logical_block,
         request_host: request_host(device.limits.max_request),
-        request_p2p: refusal.is_none().then(|| request_p2p(device.limits)),
+        request_p2p: obstacle.is_none().then(|| request_p2p(device.limits)),
         device: Some(device.name.clone()),
         address: device.function.map(|address| address.to_string()),
         drive: initiator.and_then(|id| drive_name(fabric, id)),
         file_system: None,
-        refusal,
+        refusal: obstacle.as_ref().map(|obstacle| obstacle.reason.clone()),
+        way_out: obstacle.and_then(|obstacle| obstacle.way_out),
     };
     let live = Live { path, node: Node::Block, device: Some(device), is_direct: true };
-    Ok(Endpoint { facts, initiator, live: Some(live) })
+    Ok(Endpoint { facts, initiator, further, live: Some(live) })
 }
 
 fn file(
@@ -139,15 +145,20 @@ fn file(
         return Err(EndpointError::MadeByKernel { path, kind, size });
     }
     let alignment = direct_alignment(&statx);
-    let is_direct = alignment.map_or_else(|| ground.may_be_direct(), |alignment| alignment > 0);
-    let traits = FileTraits {
-        is_direct,
-        is_encrypted: statx.stx_attributes.contains(StatxAttributes::ENCRYPTED),
-        is_verity: statx.stx_attributes.contains(StatxAttributes::VERITY),
-        is_compressed: statx.stx_attributes.contains(StatxAttributes::COMPRESSED),
-        is_nodatacow: ground.kind == "btrfs" && is_nocow(&path),
+    // What replaces a file is made beside it: the directory decides what that is going to be.
+    let traits = match (role, path.parent()) {
+        (Role::Target, Some(directory)) => ground.traits_of_new(directory),
+        _ => FileTraits {
+            is_direct: alignment.map_or_else(|| ground.may_be_direct(), |alignment| alignment > 0),
+            is_encrypted: statx.stx_attributes.contains(StatxAttributes::ENCRYPTED),
+            is_verity: statx.stx_attributes.contains(StatxAttributes::VERITY),
+            is_compressed: statx.stx_attributes.contains(StatxAttributes::COMPRESSED),
+            is_nodatacow: ground.kind == "btrfs" && has_flag(&path, NOCOW),
+            is_journaled: ground.is_journaled(&path),
+        },
     };
-    let block = alignment.map(|alignment| Bytes(u64::from(alignment)));
+    let block = alignment.filter(|&alignment| alignment > 0);
+    let block = block.map(|alignment| Bytes(u64::from(alignment)));
     let node = Node::File { device, inode: statx.stx_ino };
     Ok(ground.endpoint(
         fabric,
@@ -185,13 +196,7 @@ fn missing(
     }
     let number = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
     let ground = Ground::of(system, &directory, number);
-    let traits = FileTraits {
-        is_direct: ground.may_be_direct(),
-        is_encrypted: false,
-        is_verity: false,
-        is_compressed: false,
-        is_nodatacow: ground.kind == "btrfs" && is_nocow(&directory),
-    };
+    let traits = ground.traits_of_new(&directory);
     let file = File { size: Bytes::ZERO, block: None, traits, node: Node::NewFile };
     Ok(ground.endpoint(fabric, directory.join(name), role, file))
 }
@@ -211,6 +216,9 @@ struct Ground {
     /// Block size of the file system: what direct I/O to a file that is yet to be made may need.
     block: Bytes,
     device: Option<BlockDevice>,
+    layer: Option<Layer>,
+    /// ext4 mounted with `data=journal`.
+    is_journaled: bool,
 }
 
 impl Ground {
@@ -219,7 +227,7 @@ impl Ground {
         let mount = mount_of(&mounts, path);
         // Major 0 is a number without a device behind it: btrfs, overlay, tmpfs, network.
         let number = if number.0 == 0 {
-            mount.and_then(|mount| system.number(mount.source_name()?))
+            mount.and_then(|mount| system.number_of_source(mount))
         } else {
             Some(number)
         };
@@ -232,8 +240,31 @@ impl Ground {
         Self {
             kind: mount.map_or_else(|| "unknown".to_owned(), |mount| mount.kind.clone()),
             block: block.unwrap_or(BLOCK_DEFAULT),
+            layer: device.as_ref().map(|device| Layer::of(system, device)),
             device,
+            is_journaled: mount.is_some_and(|mount| mount.has_option("data=journal")),
         }
+    }
+
+    /// What a file is going to be that is made in `directory`.
+    fn traits_of_new(&self, directory: &Path) -> FileTraits {
+        let statx =
+            rustix::fs::statx(CWD, directory, AtFlags::empty(), StatxFlags::BASIC_STATS).ok();
+        let has = |attribute| statx.is_some_and(|statx| statx.stx_attributes.contains(attribute));
+        let is_encrypted = has(StatxAttributes::ENCRYPTED);
+        let is_journaled = self.is_journaled(directory);
+        FileTraits {
+            is_direct: self.may_be_direct() && !is_encrypted && !is_journaled,
+            is_encrypted,
+            is_verity: false,
+            is_compressed: has(StatxAttributes::COMPRESSED),
+            is_nodatacow: self.kind == "btrfs" && has_flag(directory, NOCOW),
+            is_journaled,
+        }
+    }
+
+    fn is_journaled(&self, path: &Path) -> bool {
+        self.is_journaled || self.kind == "ext4" && has_flag(path, JOURNALED)
     }
 
     fn may_be_direct(&self) -> bool {
@@ -242,8 +273,11 @@ impl Ground {
 
     fn endpoint(self, fabric: &Fabric, path: PathBuf, role: Role, file: File) -> Endpoint {
         let limits = self.device.as_ref().map(|device| device.limits);
-        let initiator = self.device.as_ref().and_then(|device| initiator(fabric, device));
-        let refusal = self.refusal(fabric, role, file.traits);
+        let (initiator, further) = match (&self.device, &self.layer) {
+            (Some(device), Some(layer)) => initiators(fabric, device, layer),
+            _ => (None, Vec::new()),
+        };
+        let obstacle = self.obstacle(fabric, role, file.traits);
         // Without direct I/O the page cache takes any length and offset.
         let block = match file.block {
             _ if !file.traits.is_direct => Bytes(1),
@@ -256,29 +290,34 @@ impl Ground {
             size: file.size,
             block,
             request_host: request_host(limits.and_then(|limits| limits.max_request)),
-            request_p2p: limits.filter(|_| refusal.is_none()).map(request_p2p),
+            request_p2p: limits.filter(|_| obstacle.is_none()).map(request_p2p),
             device: self.device.as_ref().map(|device| device.name.clone()),
             address: self.device.as_ref().and_then(|device| Some(device.function?.to_string())),
             drive: initiator.and_then(|id| drive_name(fabric, id)),
             file_system: Some(self.kind),
-            refusal,
+            refusal: obstacle.as_ref().map(|obstacle| obstacle.reason.clone()),
+            way_out: obstacle.and_then(|obstacle| obstacle.way_out),
         };
         let is_direct = file.traits.is_direct;
         Endpoint {
             facts,
             initiator,
+            further,
             live: Some(Live { path, node: file.node, device: self.device, is_direct }),
         }
     }
 
-    fn refusal(&self, fabric: &Fabric, role: Role, traits: FileTraits) -> Option<String> {
+    fn obstacle(&self, fabric: &Fabric, role: Role, traits: FileTraits) -> Option<Obstacle> {
         peer::kernel_refusal(&fabric.kernel)
+            .map(Obstacle::new)
             .or_else(|| peer::file_refusal(&self.kind, traits))
-            .or_else(|| match &self.device {
-                Some(device) => {
-                    peer::device_refusal(device, &fabric.kernel, role, Some(&self.kind))
+            .or_else(|| match (&self.device, &self.layer) {
+                (Some(device), Some(layer)) => {
+                    peer::device_refusal(device, layer, &fabric.kernel, role, Some(&self.kind))
                 }
-                None => Some(format!("{}: there is no block device below it", self.kind)),
+                _ => {
+                    Some(Obstacle::new(format!("{}: there is no block device below it", self.kind)))
+                }
             })
     }
 }
@@ -289,6 +328,17 @@ fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
         .iter()
         .filter(|mount| path.starts_with(&mount.point))
         .max_by_key(|mount| mount.point.components().count())
+}
+
+/// The controllers of the fabric that serve a device: its own, or those of an array's members.
+fn initiators(
+    fabric: &Fabric,
+    device: &BlockDevice,
+    layer: &Layer,
+) -> (Option<FunctionId>, Vec<FunctionId>) {
+    let Layer::Md { members, .. } = layer else { return (initiator(fabric, device), Vec::new()) };
+    let mut found = members.iter().filter_map(|member| initiator(fabric, member));
+    (found.next(), found.collect())
 }
 
 /// The controller of the fabric that serves a device.
@@ -304,10 +354,10 @@ fn direct_alignment(statx: &Statx) -> Option<u32> {
     (statx.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(statx.stx_dio_offset_align)
 }
 
-/// Whether data is written in place and without checksums; unknown counts as not.
-fn is_nocow(path: &Path) -> bool {
+/// Whether a file or directory has a flag of `chattr`; unknown counts as not.
+fn has_flag(path: &Path, flag: IFlags) -> bool {
     fs::File::open(path)
         .ok()
         .and_then(|file| rustix::fs::ioctl_getflags(file).ok())
-        .is_some_and(|flags| flags.contains(NOCOW))
+        .is_some_and(|flags| flags.contains(flag))
 }

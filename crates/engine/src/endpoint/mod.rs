@@ -7,6 +7,7 @@
 
 mod described;
 mod error;
+mod layer;
 mod live;
 mod notation;
 mod peer;
@@ -20,7 +21,7 @@ use peerlane_units::Bytes;
 pub(crate) use described::strip_device_directory;
 pub use error::EndpointError;
 pub use notation::{Notation, NotationError};
-pub(crate) use peer::kernel_refusal;
+pub(crate) use peer::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, kernel_refusal};
 
 use crate::failure::Role;
 use crate::guard::System;
@@ -43,6 +44,8 @@ pub struct Endpoint {
     pub facts: EndpointFacts,
     /// The controller whose DMA engine moves its payload; `None` where there is none to be judged.
     pub initiator: Option<FunctionId>,
+    /// Further controllers that serve its payload, where it is spread over several drives.
+    pub(crate) further: Vec<FunctionId>,
     /// What it is on this machine; `None` on a described one.
     pub(crate) live: Option<Live>,
 }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A place from which `sys/` and `proc/` are read.
@@ -25,6 +26,8 @@ pub(crate) struct Mount {
     pub(crate) kind: String,
     /// What was mounted: a device path for most file systems on a device.
     pub(crate) source: String,
+    /// Options of the file system.
+    pub(crate) options: String,
     /// Whether this mount takes no writes.
     pub(crate) is_read_only: bool,
 }
@@ -49,6 +52,22 @@ impl System {
         parse_number(&self.line(&format!("sys/class/block/{name}/dev"))?)
     }
 
+    /// Major and minor number of the device that was mounted; its path may be a link, such as those in
+    /// `/dev/mapper` and `/dev/disk`.
+    pub(crate) fn number_of_source(&self, mount: &Mount) -> Option<(u32, u32)> {
+        let by_name = mount.source_name().and_then(|name| self.number(name));
+        by_name.or_else(|| {
+            let path = self.root.join(mount.source.strip_prefix('/')?);
+            let node = fs::metadata(path).ok().filter(|node| node.file_type().is_block_device())?;
+            Some((rustix::fs::major(node.rdev()), rustix::fs::minor(node.rdev())))
+        })
+    }
+
+    /// Devices that `name` is stacked on directly.
+    pub(crate) fn lower(&self, name: &str) -> BTreeSet<String> {
+        self.names(&format!("sys/class/block/{name}/slaves"))
+    }
+
     /// Devices stacked directly on `name`.
     pub(crate) fn holders(&self, name: &str) -> BTreeSet<String> {
         self.names(&format!("sys/class/block/{name}/holders"))
@@ -56,7 +75,7 @@ impl System {
 
     /// `name`, what it is stacked on, and so on to the bottom.
     pub(crate) fn down(&self, name: &str) -> BTreeSet<String> {
-        self.closure(name, |name| self.names(&format!("sys/class/block/{name}/slaves")))
+        self.closure(name, |name| self.lower(name))
     }
 
     /// `name`, what is stacked on it, and so on to the top.
@@ -150,11 +169,17 @@ impl Mount {
             point: PathBuf::from(unescape(point)),
             kind: after.next()?.to_owned(),
             source: unescape(after.next()?),
+            options: after.next().unwrap_or_default().to_owned(),
             is_read_only: options.split(',').any(|option| option == "ro"),
         })
     }
 
     /// Name of the block device that was mounted, by the path given to mount.
+    /// Whether the file system was mounted with an option.
+    pub(crate) fn has_option(&self, option: &str) -> bool {
+        self.options.split(',').any(|one| one == option)
+    }
+
     pub(crate) fn source_name(&self) -> Option<&str> {
         self.source.strip_prefix("/dev/")
     }
@@ -194,6 +219,7 @@ mod tests {
         assert_eq!(mount.point, Path::new("/mnt/my disk"));
         assert_eq!((mount.kind.as_str(), mount.source_name()), ("ext4", Some("dm-0")));
         assert!(!mount.is_read_only);
+        assert!(mount.has_option("rw") && !mount.has_option("data=journal"));
         let line = "36 35 98:0 / /x ro - ext4 /dev/sda rw";
         assert!(Mount::parse(line).is_some_and(|mount| mount.is_read_only));
     }

@@ -16,13 +16,13 @@ use crate::endpoint::{Endpoint, Live, Node};
 const DISK: Bytes = Bytes::mib(64);
 
 /// A tree with devices, what is stacked on them, mounts and swap.
-struct Tree {
+pub(crate) struct Tree {
     root: tempfile::TempDir,
     devices: u32,
 }
 
 impl Tree {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         for folder in ["sys/class/block", "sys/devices", "proc/self"] {
             fs::create_dir_all(root.path().join(folder)).unwrap();
@@ -35,7 +35,7 @@ impl Tree {
     }
 
     /// Adds a disk, or a partition `disk/name`, and returns its device number.
-    fn device(&mut self, place: &str) -> String {
+    pub(crate) fn device(&mut self, place: &str) -> String {
         self.devices += 1;
         let number = format!("259:{}", self.devices);
         let folder = self.path("sys/devices").join(place);
@@ -64,12 +64,19 @@ impl Tree {
         fs::write(self.path("proc/self/mountinfo"), line).unwrap();
     }
 
-    fn system(&self) -> System {
+    /// Writes a file below the root.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn system(&self) -> System {
         System::at(self.root.path())
     }
 }
 
-fn block_device(name: &str) -> BlockDevice {
+pub(crate) fn block_device(name: &str) -> BlockDevice {
     BlockDevice {
         name: name.to_owned(),
         size: DISK,
@@ -100,9 +107,10 @@ fn end(path: &Path, kind: EndpointKind, node: Node, device: BlockDevice) -> Endp
         drive: None,
         file_system: None,
         refusal: None,
+        way_out: None,
     };
     let live = Live { path: path.to_owned(), node, device: Some(device), is_direct: true };
-    Endpoint { facts, initiator: None, live: Some(live) }
+    Endpoint { facts, initiator: None, further: Vec::new(), live: Some(live) }
 }
 
 /// A disk whose content is a file of zeros in `tree`.

@@ -147,7 +147,7 @@ fn candidate(
     Some(Candidate { memory, source, target, distance, refusals, facts })
 }
 
-/// The kernel's decision for one end; its reasons go to `refusals` and `facts`.
+/// The kernel's decision for one end, the worst of its drives; reasons go to `refusals` and `facts`.
 fn leg(
     fabric: &Fabric,
     memory: FunctionId,
@@ -155,7 +155,32 @@ fn leg(
     refusals: &mut Vec<String>,
     facts: &mut Vec<String>,
 ) -> (Verdict, Option<u32>) {
-    let Some(initiator) = end.initiator else { return (Verdict::Unknown, None) };
+    let drives = end.initiator.iter().chain(&end.further);
+    drives
+        .map(|&drive| one_leg(fabric, memory, drive, refusals, facts))
+        .reduce(|one, other| {
+            let verdict = if severity(other.0) > severity(one.0) { other.0 } else { one.0 };
+            (verdict, one.1.zip(other.1).map(|(one, other)| one.max(other)))
+        })
+        .unwrap_or((Verdict::Unknown, None))
+}
+
+fn severity(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::BusAddress => 0,
+        Verdict::ThroughHostBridge => 1,
+        Verdict::Unknown => 2,
+        Verdict::NotSupported => 3,
+    }
+}
+
+fn one_leg(
+    fabric: &Fabric,
+    memory: FunctionId,
+    initiator: FunctionId,
+    refusals: &mut Vec<String>,
+    facts: &mut Vec<String>,
+) -> (Verdict, Option<u32>) {
     let reach = reach::decide(fabric, memory, initiator);
     for fact in &reach.facts {
         let fact = fact.to_string();

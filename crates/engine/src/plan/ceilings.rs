@@ -20,7 +20,7 @@ pub(super) fn on_the_way(
     let memory = memory.and_then(|memory| memory_function(fabric, memory));
     let crossed: BTreeSet<FunctionId> = [ends.source, ends.target]
         .into_iter()
-        .filter_map(|end| end.initiator)
+        .flat_map(|end| end.initiator.iter().chain(&end.further).copied())
         .flat_map(|end| links_between(fabric, end, memory))
         .collect();
     let mut limits: Vec<Limit> = crossed

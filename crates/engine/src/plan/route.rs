@@ -116,7 +116,8 @@ fn odd_tail(target: &Endpoint, length: Bytes) -> String {
 fn praise(question: Question<'_>, best: &Candidate) -> String {
     let Question { fabric, ends, .. } = question;
     let name = |end: &Endpoint| {
-        end.initiator.map_or_else(|| end.facts.path.clone(), |id| fabric.function(id).name.clone())
+        let only = end.initiator.filter(|_| end.further.is_empty());
+        only.map_or_else(|| end.facts.path.clone(), |id| fabric.function(id).name.clone())
     };
     let (source, target) = (name(ends.source), name(ends.target));
     let memory = &best.memory.name;

@@ -186,7 +186,11 @@ impl<'a> Reader<'a> {
             fpga_p2p: function.fpga_p2p,
             p2pmem,
             nvme,
-            lab: LabDrive { throttle: function.throttle.map(|rate| rate.0), mdts: function.mdts },
+            lab: LabDrive {
+                throttle: function.throttle.map(|rate| rate.0),
+                mdts: function.mdts,
+                protection: function.protection,
+            },
         })
     }
 

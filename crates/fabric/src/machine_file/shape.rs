@@ -159,6 +159,8 @@ pub(super) struct Function {
     pub(super) throttle: Option<Rate>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mdts: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) protection: Option<u8>,
     /// Short for one namespace.
     #[serde(skip_serializing)]
     pub(super) size: Option<Size>,

@@ -115,6 +115,7 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
         state,
         throttle: function.lab.throttle.filter(|_| is_drive).map(Rate),
         mdts: function.lab.mdts.filter(|_| is_drive),
+        protection: function.lab.protection.filter(|_| is_drive),
         size: None,
         block_size: None,
         cmb: None,

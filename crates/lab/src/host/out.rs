@@ -119,6 +119,8 @@ mod tests {
             drives: Vec::new(),
             dma: None,
             out: None,
+            modules: Vec::new(),
+            programs: Vec::new(),
             command: vec!["true".into()],
             shell: false,
             // There is nothing to boot, so a run that gets that far fails in another way.

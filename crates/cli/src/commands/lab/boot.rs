@@ -25,6 +25,8 @@ pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Opti
         drives: args.drives.iter().map(|drive| (drive.name.clone(), drive.image.clone())).collect(),
         dma: None,
         out: None,
+        modules: args.modules.clone(),
+        programs: args.programs.clone(),
         command,
         shell: false,
         kernel: find_kernel(args.kernel.as_deref()).map_err(failure)?,

@@ -29,6 +29,7 @@ pub(super) fn nvme(function: &shape::Function) -> Result<Option<NvmeController>,
         ("cmb", function.cmb.is_some()),
         ("throttle", function.throttle.is_some()),
         ("mdts", function.mdts.is_some()),
+        ("protection", function.protection.is_some()),
     ];
     let of_a_controller = [
         ("controller", function.controller.is_some()),

@@ -78,6 +78,8 @@ fn copy(
         machine: MACHINE.into(),
         drives: vec![drive("a", &source), drive("b", &target)],
         kernel: args.kernel.clone(),
+        modules: Vec::new(),
+        programs: Vec::new(),
     };
     let script = format!(
         "peerlane copy /dev/lab/a /dev/lab/b --route {route} --json --quiet > $OUT/record.json"

@@ -1,0 +1,147 @@
+//! What kind of block device it is: what decides whether its queue takes peer-to-peer pages, and what
+//! a message calls it.
+//!
+//! The kernel shows in no file whether a queue takes such pages (`BLK_FEAT_PCI_P2PDMA`), so the kinds
+//! that never set it are known by name here. What is not known is not refused: the probe before a copy
+//! decides.
+
+use peerlane_fabric::BlockDevice;
+
+use crate::guard::System;
+
+/// What a block device is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Layer {
+    /// An NVMe namespace, by the transport of its controller where that can be told.
+    Nvme { transport: Option<String> },
+    /// A device-mapper device, with its name and what made it.
+    DeviceMapper { name: Option<String>, maker: Option<String> },
+    /// A loop device, with what it shows.
+    Loop { shows: Option<String> },
+    /// An md array.
+    Md { level: String, members: Vec<BlockDevice> },
+    /// Any other.
+    Other(&'static str),
+}
+
+impl Layer {
+    /// Looks at the disk that `device` is, or is a partition of.
+    pub(super) fn of(system: &System, device: &BlockDevice) -> Self {
+        let disk = device.partition.as_ref().map_or(&device.name, |partition| &partition.disk);
+        let line = |file: &str| system.line(&format!("sys/class/block/{disk}/{file}"));
+        if disk.starts_with("nvme") {
+            let controller = device.controller.as_deref();
+            let transport = controller
+                .and_then(|name| system.line(&format!("sys/class/nvme/{name}/transport")));
+            return Self::Nvme { transport };
+        }
+        if disk.starts_with("dm-") {
+            return Self::DeviceMapper { name: line("dm/name"), maker: maker(line("dm/uuid")) };
+        }
+        if disk.starts_with("loop") {
+            return Self::Loop { shows: line("loop/backing_file") };
+        }
+        if let Some(level) = line("md/level").or_else(|| disk.starts_with("md").then(String::new)) {
+            return Self::Md { level, members: members(system, disk) };
+        }
+        Self::Other(other(disk))
+    }
+
+    /// The device in words, to follow "NAME is ".
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Nvme { transport: Some(transport) } if transport != "pcie" => {
+                format!("an NVMe namespace over {transport}")
+            }
+            Self::Nvme { .. } => "an NVMe namespace".to_owned(),
+            Self::DeviceMapper { name, maker } => {
+                let known: Vec<&str> =
+                    [name, maker].into_iter().flatten().map(String::as_str).collect();
+                match known.join(", ") {
+                    known if known.is_empty() => "a device-mapper device".to_owned(),
+                    known => format!("a device-mapper device ({known})"),
+                }
+            }
+            Self::Loop { shows: None } => "a loop device".to_owned(),
+            Self::Loop { shows: Some(file) } => format!("a loop device on {file}"),
+            Self::Md { level, .. } if level.is_empty() => "an md array".to_owned(),
+            Self::Md { level, .. } => format!("an md array ({level})"),
+            Self::Other(what) => (*what).to_owned(),
+        }
+    }
+}
+
+/// What made a device-mapper device, by the prefix that each maker puts before its identifier. Target
+/// types themselves are told only by an ioctl to root, which is not asked here.
+fn maker(uuid: Option<String>) -> Option<String> {
+    let uuid = uuid?;
+    let (prefix, rest) = uuid.split_once('-')?;
+    let maker = match prefix {
+        "LVM" => "LVM",
+        "mpath" => "multipath",
+        "CRYPT" => return Some(format!("crypt, {}", rest.split('-').next().unwrap_or_default())),
+        prefix if prefix.starts_with("part") => "kpartx",
+        prefix => prefix,
+    };
+    (!maker.is_empty()).then(|| maker.to_owned())
+}
+
+fn members(system: &System, disk: &str) -> Vec<BlockDevice> {
+    let below = system.lower(disk);
+    let numbers = below.iter().filter_map(|name| system.number(name));
+    numbers
+        .filter_map(|(major, minor)| BlockDevice::read(system.root(), major, minor).ok())
+        .collect()
+}
+
+fn other(name: &str) -> &'static str {
+    const KINDS: &[(&str, &str)] = &[
+        ("vd", "a virtio disk"),
+        ("xvd", "a Xen disk"),
+        ("sd", "a SCSI or SATA disk"),
+        ("sr", "an optical drive"),
+        ("nbd", "a network block device"),
+        ("rbd", "a network block device"),
+        ("ublk", "a user-space block device"),
+        ("nullb", "a null block device"),
+        ("zram", "compressed memory"),
+        ("ram", "a RAM disk"),
+        ("pmem", "persistent memory"),
+        ("mmcblk", "a memory card"),
+        ("bcache", "a bcache device"),
+    ];
+    let known = KINDS.iter().find(|(prefix, _)| name.starts_with(prefix));
+    known.map_or("not an NVMe drive", |&(_, what)| what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guard::tests::{Tree, block_device};
+
+    #[test]
+    fn a_disk_is_told_by_name_and_by_what_sysfs_says_of_it() {
+        let mut tree = Tree::new();
+        for name in ["nvme0n1", "nvme1n1", "dm-0", "loop3", "home"] {
+            tree.device(name);
+        }
+        tree.write("sys/class/nvme/nvme1/transport", "tcp\n");
+        tree.write("sys/class/block/dm-0/dm/name", "vg-home\n");
+        tree.write("sys/class/block/dm-0/dm/uuid", "CRYPT-LUKS2-0d0f-home\n");
+        tree.write("sys/class/block/loop3/loop/backing_file", "/images/a.img\n");
+        tree.write("sys/class/block/home/md/level", "raid1\n");
+        let described = |name: &str, controller: Option<&str>| {
+            let controller = controller.map(str::to_owned);
+            let device = BlockDevice { controller, ..block_device(name) };
+            Layer::of(&tree.system(), &device).describe()
+        };
+        assert_eq!(described("nvme0n1", Some("nvme0")), "an NVMe namespace");
+        assert_eq!(described("nvme1n1", Some("nvme1")), "an NVMe namespace over tcp");
+        assert_eq!(described("dm-0", None), "a device-mapper device (vg-home, crypt, LUKS2)");
+        assert_eq!(described("loop3", None), "a loop device on /images/a.img");
+        assert_eq!(described("home", None), "an md array (raid1)");
+        assert_eq!(described("md127", None), "an md array");
+        assert_eq!(described("vda", None), "a virtio disk");
+        assert_eq!(described("strange", None), "not an NVMe drive");
+    }
+}
