@@ -24,6 +24,7 @@ fn a_group_with_the_memory_and_the_drives_copies_without_root() {
              chgrp peerlane $node && chmod 660 $node
          done
          user no_memory 'plan /dev/lab/a /dev/lab/b --route p2p --json'
+         user doctor 'doctor --json'
          user by_host 'copy /dev/lab/a /dev/lab/b --length 1M --json'
          chgrp peerlane $memory && chmod 660 $memory
          user copied 'copy /dev/lab/a /dev/lab/b --route p2p --json'",
@@ -36,6 +37,9 @@ fn a_group_with_the_memory_and_the_drives_copies_without_root() {
     let reason = lab.object("no_memory")["reason"].to_string();
     assert!(reason.contains("no permission to read and write"), "{reason}");
     assert!(reason.contains(lab.text("memory").trim()), "{reason}");
+    let findings = lab.object("doctor")["findings"].clone();
+    assert_eq!(findings[0]["kind"], "memory-not-permitted", "{findings}");
+    assert_eq!(lab.status("doctor"), 1);
     assert_eq!(lab.record("by_host").route, Route::Host);
     let record = lab.record("copied");
     assert_eq!((record.route, record.scrubbed.bytes), (Route::P2p, record.shape.memory));

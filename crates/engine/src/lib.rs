@@ -30,7 +30,7 @@ mod watch;
 
 pub use clock::{Clock, MonotonicClock};
 pub use copy::{CopyError, CopyOptions, Metadatum, Scrub, Sparse, Start, Tools, copy};
-pub use doctor::examine;
+pub use doctor::{examine, examine_pair};
 pub use guard::signature;
 pub use plan::{PlanError, explain, plan, probe};
 pub use watch::{Phase, Watch};

@@ -94,8 +94,6 @@ pub enum FindingKind {
     MemoryInUse,
     /// Whoever runs this may not take the memory.
     MemoryNotPermitted,
-    /// Whoever runs this may not read or write the device.
-    DeviceNotPermitted,
     /// Ports redirect peer traffic up to the root complex.
     AcsRedirect,
     /// A host bridge is not one that the kernel trusts to forward.
@@ -120,6 +118,8 @@ pub enum FindingKind {
     FpgaWindowOff,
     /// A drive is too hot, or has slowed itself down.
     DriveHot,
+    /// The copy would be refused, whatever the route.
+    CopyRefused,
     /// The kernel still holds a decision that the machine has outgrown.
     StaleDecision,
 }

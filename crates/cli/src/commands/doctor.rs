@@ -1,5 +1,9 @@
 //! `peerlane doctor`: what stands in the way of peer-to-peer copies, and what to do about it.
 
+use peerlane_results::{Asked, RouteChoice, VerifyMode};
+use peerlane_units::Bytes;
+
+use super::plan;
 use crate::args::DoctorArgs;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -12,11 +16,35 @@ use crate::{machines, render};
 /// When the machine cannot be read.
 pub(crate) fn run(args: &DoctorArgs, printer: Printer) -> Result<Exit, Failure> {
     let fabric = machines::fabric(&args.fabric)?;
-    let record = peerlane_engine::examine(&fabric);
+    let record = match (&args.source, &args.target) {
+        (Some(source), Some(target)) => {
+            let plan = plan::make(&fabric, &asked(source, target))?;
+            let probes = if args.probe { plan::probe(&fabric, &plan)? } else { Vec::new() };
+            peerlane_engine::examine_pair(&fabric, &plan, &probes)
+        }
+        _ => peerlane_engine::examine(&fabric),
+    };
     if printer.is_json() {
         printer.object(&record)?;
     } else {
         printer.data(&render::doctor(&record))?;
     }
     Ok(if record.is_healthy() { Exit::Done } else { Exit::Negative })
+}
+
+/// A copy as `peerlane copy` would make it; that the target holds something is no fault of the machine.
+fn asked(source: &str, target: &str) -> Asked {
+    Asked {
+        source: source.to_owned(),
+        target: target.to_owned(),
+        route: RouteChoice::Auto,
+        via: None,
+        block: Bytes::mib(1),
+        depth: 16,
+        offset: Bytes::ZERO,
+        length: None,
+        target_offset: Bytes::ZERO,
+        verify: VerifyMode::Sample,
+        force: true,
+    }
 }

@@ -48,7 +48,11 @@ struct More<'a> {
     probes: Option<Vec<Probe>>,
 }
 
-fn probe(fabric: &Fabric, plan: &Plan) -> Result<Vec<Probe>, Failure> {
+/// Asks the kernel about a plan.
+///
+/// # Errors
+/// On a machine that is not this one, and as [`run`].
+pub(super) fn probe(fabric: &Fabric, plan: &Plan) -> Result<Vec<Probe>, Failure> {
     if !fabric.is_this_machine() {
         let error = format!("cannot probe machine {}: it is not this one", fabric.name);
         return Err(Failure::new(error).hint("leave --probe out".to_owned()));

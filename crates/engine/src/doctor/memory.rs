@@ -1,19 +1,31 @@
 //! The memories that devices lend, and why one does not serve.
 
-use peerlane_fabric::{Fabric, Function};
+use std::path::Path;
+
+use peerlane_fabric::{Fabric, Function, P2pMem};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
-use super::{Chart, at, drives, lenders, saw};
+use super::{Chart, at, drives, kernel_parameters, lenders, saw};
+use crate::endpoint::kernel_refusal;
+use crate::guard::System;
+use crate::plan::no_permission;
 
 /// Less than this leaves no room for two requests in flight.
 const LITTLE: Bytes = Bytes::mib(2);
+/// Memory is registered in sections of this size (`memremap_compat_align` of x86 and arm64).
+const SECTION: Bytes = Bytes::mib(2);
+/// Queues that take less than this part of a memory are no matter.
+const MUCH: u64 = 16;
+const FIRMWARE: &str = "newer firmware of the drive may place it otherwise";
 
 pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
     let lenders = lenders(fabric);
+    let has_cmb =
+        |function: &Function| function.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some());
     if drives(fabric).is_empty() {
         chart.findings.push(no_drive(fabric));
-    } else if lenders.is_empty() {
+    } else if lenders.is_empty() && !fabric.functions.iter().any(has_cmb) {
         chart.findings.push(no_memory(fabric));
     }
     let useful =
@@ -26,7 +38,104 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
         } else if memory.available < LITTLE {
             chart.findings.push(in_use(function, memory.available, memory.size));
         }
+        chart.findings.extend(queues(fabric, function, memory));
+        if fabric.is_this_machine() {
+            chart.findings.extend(not_permitted(function, cost));
+        }
     }
+    for (_, function) in fabric.iter().filter(|(_, function)| function.p2pmem.is_none()) {
+        chart.findings.extend(not_registered(fabric, function, cost));
+    }
+}
+
+fn not_permitted(function: &Function, cost: Cost) -> Option<Finding> {
+    let address = function.address?.to_string();
+    let reason = no_permission(&System::at(Path::new("/")), &address)?;
+    Some(Finding {
+        kind: FindingKind::MemoryNotPermitted,
+        cost,
+        object: format!("cmb:{}", function.name),
+        what: reason,
+        evidence: vec![pool(function, "allocate", "permission denied")],
+        fix: Some(Fix {
+            what: "run as root, or give a group the memory, now or by the udev rule that comes with \
+                   Peerlane (packaging/60-peerlane.rules)"
+                .to_owned(),
+            commands: vec![format!(
+                "sudo chgrp \"$(id -gn)\" {file} && sudo chmod 660 {file}",
+                file = format_args!("{}/p2pmem/allocate", at(function))
+            )],
+            weakens: Some(
+                "whoever has the memory can read what its last user left there, unless that cleared it"
+                    .to_owned(),
+            ),
+            needs: Needs::Nothing,
+        }),
+    })
+}
+
+/// A drive whose registers show a CMB that is not among the memories.
+fn not_registered(fabric: &Fabric, function: &Function, cost: Cost) -> Option<Finding> {
+    let cmb = function.nvme.as_ref()?.cmb?;
+    let window = function.bars.iter().find(|bar| bar.index == cmb.bar()).map(|bar| bar.size);
+    let (why, what_to_do, needs) = if kernel_refusal(&fabric.kernel).is_some() {
+        ("the kernel does not take it".to_owned(), "first the kernel", Needs::Reboot)
+    } else if window.is_some_and(|window| cmb.offset() >= window) {
+        (format!("it begins beyond its window, BAR {}", cmb.bar()), FIRMWARE, Needs::Hardware)
+    } else if !cmb.size().is_multiple_of(SECTION) {
+        (format!("its size, {}, is no multiple of 2 MiB", cmb.size()), FIRMWARE, Needs::Hardware)
+    } else {
+        (
+            "its window may begin at no multiple of 2 MiB, or may be out of reach of the kernel's map \
+             of memory"
+                .to_owned(),
+            "the kernel's log may say which: `sudo dmesg | grep -i cmb`",
+            Needs::Hardware,
+        )
+    };
+    Some(Finding {
+        kind: FindingKind::MemoryNotRegistered,
+        cost,
+        object: format!("cmb:{}", function.name),
+        what: format!(
+            "{} has a memory buffer of {}, which the kernel does not lend: {why}",
+            function.name,
+            cmb.size()
+        ),
+        evidence: vec![
+            saw(format!("/sys/class/nvme/{}/cmbsz", function.name), format!("{:#x}", cmb.size)),
+            saw(
+                format!("/sys/class/nvme/{}/cmbloc", function.name),
+                format!("{:#x}", cmb.location),
+            ),
+        ],
+        fix: Some(Fix { what: what_to_do.to_owned(), commands: Vec::new(), weakens: None, needs }),
+    })
+}
+
+/// Submission queues that take a good part of a memory.
+fn queues(fabric: &Fabric, function: &Function, memory: P2pMem) -> Option<Finding> {
+    let cmb = function.nvme.as_ref()?.cmb?;
+    let taken = Bytes(memory.size.0.saturating_sub(memory.available.0));
+    let are_there = fabric.kernel.use_cmb_sqes == Some(true) && cmb.takes_submission_queues();
+    (are_there && taken.0 > memory.size.0 / MUCH).then(|| Finding {
+        kind: FindingKind::QueuesInMemory,
+        cost: Cost::Speed,
+        object: format!("cmb:{}", function.name),
+        what: format!(
+            "{taken} of {} are taken, by the submission queues of {} at least in part",
+            memory.size, function.name
+        ),
+        evidence: vec![
+            saw("/sys/module/nvme/parameters/use_cmb_sqes", "Y"),
+            pool(function, "available", memory.available.0),
+        ],
+        fix: Some(kernel_parameters(
+            "leave the queues in host memory",
+            "nvme.use_cmb_sqes=0",
+            Some("the drive fetches its commands from host memory: 64 bytes a command"),
+        )),
+    })
 }
 
 fn pool(function: &Function, file: &str, showed: impl ToString) -> Evidence {

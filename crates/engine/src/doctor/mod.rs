@@ -11,10 +11,13 @@ mod iommu;
 mod kernel;
 mod link;
 mod memory;
+mod pair;
 mod route;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
 use peerlane_results::{Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, Fix, Unknown};
+
+pub use pair::examine_pair;
 
 use crate::copy::machine_of;
 
@@ -37,13 +40,17 @@ impl Chart {
 /// Examines a whole machine.
 pub fn examine(fabric: &Fabric) -> DoctorRecord {
     let mut chart = Chart::default();
-    kernel::examine(fabric, &mut chart);
     memory::examine(fabric, &mut chart);
+    kernel::examine(fabric, &mut chart);
     iommu::examine(fabric, &mut chart);
     route::examine(fabric, &drives(fabric), &mut chart);
     drive::examine(fabric, &mut chart);
     link::examine(fabric, &link::of_the_machine(fabric), &mut chart);
     accelerator::examine(fabric, &mut chart);
+    finished(fabric, chart)
+}
+
+fn finished(fabric: &Fabric, chart: Chart) -> DoctorRecord {
     let Chart { mut findings, unknown } = chart;
     findings.sort_by_key(|finding| finding.cost);
     DoctorRecord {

@@ -149,3 +149,224 @@ fn a_machine_without_drives_is_told_what_is_possible_there() {
     assert_eq!(record.findings[0].kind, FindingKind::NoDrive);
     assert_eq!(record.unknown, vec![]);
 }
+
+/// Puts keys into drive `a`, and what follows at the end of the file.
+fn with_drive(keys: &str, rest: &str) -> DoctorRecord {
+    const DRIVE: &str = "under = 'down-a'\nacs = 'absent'\n";
+    const END: &str = "published = true }\n";
+    examined(&[(DRIVE, &format!("{DRIVE}{keys}")), (END, &format!("{END}{rest}"))])
+}
+
+fn kinds(record: &DoctorRecord) -> Vec<FindingKind> {
+    record.findings.iter().map(|finding| finding.kind).collect()
+}
+
+#[test]
+fn a_link_below_what_both_ends_support_is_found_and_one_below_its_slot_is_not() {
+    const SLOT: &str = "name = 'down-a'\nkind = 'downstream-port'\n";
+    let link = |below: &str, current: &str| {
+        let slot = format!("{SLOT}link_below = '{below}'\n");
+        let drive = format!(
+            "under = 'down-a'\nlink = {{ current = '{current}', maximum = '16GT/s x4' }}\n"
+        );
+        examined(&[(SLOT, &slot), ("under = 'down-a'\n", &drive)])
+    };
+    let low = link("16GT/s x4", "8GT/s x4");
+    assert_eq!(kinds(&low), [FindingKind::LinkTrainedLow]);
+    assert!(low.findings[0].what.contains("8GT/s x4"), "{:?}", low.findings);
+    assert!(link("8GT/s x4", "8GT/s x4").is_healthy(), "the slot supports no more");
+}
+
+#[test]
+fn a_drive_at_its_warning_temperature_is_hot() {
+    let at = |current: u32| {
+        with_drive(&format!("temperature = {{ current = {current}, warning = 74000 }}\n"), "")
+    };
+    assert_eq!(kinds(&at(75_000)), [FindingKind::DriveHot]);
+    assert!(at(40_000).is_healthy());
+}
+
+#[test]
+fn requests_below_what_the_drive_takes_are_found_with_the_command() {
+    let limits = |set: &str, hardware: &str| {
+        let keys = format!(
+            "namespaces = [{{ name = 'nvme0n1', size = '1G', max_request = '{set}', \
+             max_hw_request = '{hardware}' }}]\n"
+        );
+        with_drive(&keys, "")
+    };
+    let small = limits("128K", "2M");
+    assert_eq!(kinds(&small), [FindingKind::SmallRequests]);
+    let fix = small.findings[0].fix.as_ref().expect("a fix");
+    assert_eq!(fix.commands, ["echo 1024 | sudo tee /sys/block/nvme0n1/queue/max_sectors_kb"]);
+    assert!(limits("128K", "128K").is_healthy(), "the drive takes no more");
+    assert!(limits("1280K", "2M").is_healthy(), "no peer-to-peer request is longer than 1 MiB");
+}
+
+#[test]
+fn multipath_heads_are_found_before_7_2_with_both_ways_round() {
+    const HEAD: &str = "namespaces = [{ name = 'nvme0n1', size = '1G', multipath_head = true }]\n";
+    assert!(with_drive(HEAD, "").is_healthy());
+    const DRIVE: &str = "under = 'down-a'\nacs = 'absent'\n";
+    let found = only(&[(DRIVE, &format!("{DRIVE}{HEAD}")), ("'7.2.13'", "'6.18.15'")]);
+    assert_eq!(found.kind, FindingKind::MultipathHead);
+    let fix = found.fix.expect("a fix");
+    assert!(fix.what.contains("/dev/ng0n1") && fix.what.contains("nvme_core.multipath=N"));
+}
+
+#[test]
+fn what_is_stacked_on_a_drive_is_found_unless_it_passes_pages_on() {
+    const SPACE: &str = "namespaces = [{ name = 'nvme0n1', size = '1G' }]\n";
+    let stacked = |name: &str, kind: &str| {
+        with_drive(
+            SPACE,
+            &format!(
+                "[[stacked]]\nname = '{name}'\nkind = '{kind}'\nbelow = ['nvme0n1']\n\
+                 [[mount]]\ndevice = '{name}'\npoint = '/data'\nfile_system = 'ext4'\n"
+            ),
+        )
+    };
+    let record = stacked("dm-0", "crypt");
+    assert_eq!(kinds(&record), [FindingKind::QueueRefuses]);
+    assert!(record.findings[0].what.ends_with("every file below /data"), "{record:?}");
+    assert_eq!(kinds(&stacked("md0", "raid5")), [FindingKind::QueueRefuses]);
+    assert!(stacked("md0", "raid1").is_healthy());
+}
+
+#[test]
+fn a_buffer_that_the_kernel_did_not_take_is_found_with_the_reason() {
+    // Reads and writes of data, units of 1 MiB: 3 units, and 4.
+    let cmb = |size: &str| {
+        with_drive(&format!("cmb_registers = {{ location = '0x2', size = '{size}' }}\n"), "")
+    };
+    let odd = cmb("0x3218");
+    assert_eq!(kinds(&odd), [FindingKind::MemoryNotRegistered]);
+    assert!(odd.findings[0].what.contains("no multiple of 2 MiB"), "{odd:?}");
+    assert!(cmb("0x4218").findings[0].what.contains("may begin"), "the size is no reason");
+}
+
+#[test]
+fn queues_are_found_only_where_they_take_much() {
+    const MEMORY: &str = "available = '64M', published = true }\n";
+    let queues = |available: &str, are_used: bool| {
+        let memory = format!(
+            "available = '{available}', published = true }}\n\
+             cmb_registers = {{ location = '0x2', size = '0x40219' }}\n"
+        );
+        examined(&[
+            (MEMORY, &memory),
+            ("p2pdma = true", &format!("p2pdma = true\nuse_cmb_sqes = {are_used}")),
+        ])
+    };
+    assert_eq!(kinds(&queues("32M", true)), [FindingKind::QueuesInMemory]);
+    assert!(queues("63M", true).is_healthy());
+    assert!(queues("32M", false).is_healthy(), "somebody else holds it");
+}
+
+#[test]
+fn accelerators_that_storage_does_not_reach_are_found() {
+    let gpu = |modules: &str, largest: &str| {
+        examined(&[
+            ("p2pdma = true", &format!("p2pdma = true\nmodules = [{modules}]")),
+            (
+                "published = true }\n",
+                &format!(
+                    "published = true }}\n[[function]]\nname = 'gpu'\nkind = 'gpu'\n\
+                     vendor = '0x10de'\nunder = 'down-a'\nacs = 'absent'\n\
+                     bars = [{{ index = 1, size = '256M', prefetchable = true{largest} }}]\n"
+                ),
+            ),
+        ])
+    };
+    const LOADED: &str = "{ name = 'nvidia' }, { name = 'nvidia_fs' }";
+    assert_eq!(kinds(&gpu("", "")), [FindingKind::GpuStackMissing]);
+    let compatibility = gpu("{ name = 'nvidia' }", "");
+    assert!(compatibility.findings[0].what.contains("compatibility mode"), "{compatibility:?}");
+    assert_eq!(kinds(&gpu(LOADED, ", largest = '32G'")), [FindingKind::SmallWindow]);
+    assert!(gpu(LOADED, "").is_healthy());
+    let card = |is_on: bool| {
+        with_drive(
+            "",
+            &format!(
+                "[[function]]\nname = 'card'\nkind = 'fpga'\nunder = 'down-a'\nacs = 'absent'\n\
+                 fpga_p2p = {is_on}\n"
+            ),
+        )
+    };
+    assert_eq!(kinds(&card(false)), [FindingKind::FpgaWindowOff]);
+    assert!(card(true).is_healthy());
+}
+
+mod pair {
+    use peerlane_results::{Asked, Plan, Probe, ProbeAnswer, RouteChoice, Verdict, VerifyMode};
+    use peerlane_units::Bytes;
+
+    use super::*;
+
+    fn planned(fabric: &Fabric, source: &str, target: &str) -> Plan {
+        let asked = Asked {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            route: RouteChoice::Auto,
+            via: None,
+            block: Bytes::mib(1),
+            depth: 4,
+            offset: Bytes::ZERO,
+            length: None,
+            target_offset: Bytes::ZERO,
+            verify: VerifyMode::Sample,
+            force: true,
+        };
+        crate::plan(fabric, &asked).expect("a plan")
+    }
+
+    fn fabric() -> Fabric {
+        let sized = SOUND.replace("kind = 'nvme'\n", "kind = 'nvme'\nsize = '1G'\n");
+        Fabric::from_toml(&sized).expect("a machine")
+    }
+
+    #[test]
+    fn a_pair_with_a_route_is_told_which() {
+        let fabric = fabric();
+        let record = examine_pair(&fabric, &planned(&fabric, "a", "b"), &[]);
+        assert!(record.is_healthy(), "{record:?}");
+        assert!(record.verdict.contains("cmb:b"), "{}", record.verdict);
+    }
+
+    #[test]
+    fn an_endpoint_that_refuses_and_a_copy_that_would_are_found() {
+        let fabric = fabric();
+        let mut plan = planned(&fabric, "a", "b");
+        plan.source.refusal = Some("dm-0 is a device-mapper device".to_owned());
+        plan.refusals.push(peerlane_results::Refusal {
+            reason: "b is mounted".to_owned(),
+            hint: Some("umount /data".to_owned()),
+            forceable: false,
+        });
+        let record = examine_pair(&fabric, &plan, &[]);
+        assert_eq!(kinds(&record), [FindingKind::QueueRefuses, FindingKind::CopyRefused]);
+        plan.source.refusal = Some("vfat: its direct I/O takes no such pages".to_owned());
+        plan.source.file_system = Some("vfat".to_owned());
+        plan.source.kind = peerlane_results::EndpointKind::File;
+        let record = examine_pair(&fabric, &plan, &[]);
+        assert_eq!(record.findings[0].kind, FindingKind::FileRefuses);
+    }
+
+    #[test]
+    fn an_answer_that_contradicts_the_plan_is_stale_and_fixed_by_a_rebind() {
+        let fabric = fabric();
+        let probe = |agrees| Probe {
+            memory: "cmb:b".to_owned(),
+            endpoint: "a".to_owned(),
+            predicted: Verdict::BusAddress,
+            answer: ProbeAnswer::Refused { reason: "no route".to_owned() },
+            agrees: Some(agrees),
+        };
+        let plan = planned(&fabric, "a", "b");
+        let record = examine_pair(&fabric, &plan, &[probe(false)]);
+        assert_eq!(kinds(&record), [FindingKind::StaleDecision]);
+        let commands = &record.findings[0].fix.as_ref().expect("a fix").commands;
+        assert!(commands[0].contains("0000:04:00.0") && commands[0].ends_with("/unbind"));
+        assert!(examine_pair(&fabric, &plan, &[probe(true)]).is_healthy());
+    }
+}

@@ -87,7 +87,10 @@ pub(super) fn judge(
         .filter_map(|(id, function)| candidate(fabric, ends, id, function, slot))
         .map(|mut candidate| {
             if fabric.is_this_machine() {
-                candidate.refusals.extend(no_permission(system, &candidate.memory));
+                let address = candidate.memory.address.as_deref();
+                candidate
+                    .refusals
+                    .extend(address.and_then(|address| no_permission(system, address)));
             }
             candidate
         })
@@ -104,8 +107,7 @@ pub(super) fn judge(
 
 /// Why the memory may not be taken by whoever runs this; what else may be wrong with it shows when it
 /// is taken.
-fn no_permission(system: &System, memory: &MemoryFacts) -> Option<String> {
-    let address = memory.address.as_ref()?;
+pub(crate) fn no_permission(system: &System, address: &str) -> Option<String> {
     let file = format!("sys/bus/pci/devices/{address}/p2pmem/allocate");
     match access(system.root().join(&file), Access::READ_OK | Access::WRITE_OK) {
         Err(Errno::ACCESS | Errno::PERM) => Some(format!(

@@ -18,6 +18,7 @@ use std::path::Path;
 use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, MemoryFacts, PLAN_SCHEMA, Plan, Route, Shape, Tail, Warning};
 
+pub(crate) use candidates::no_permission;
 pub use error::PlanError;
 pub use explain::explain;
 pub use probe::probe;
