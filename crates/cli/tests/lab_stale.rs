@@ -8,33 +8,13 @@
 mod lab;
 
 use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
-use std::process::Command;
 
-use lab::{Lab, skip};
+use lab::{Lab, tool};
 
 const SIZE: usize = 24 << 20;
 const DRIVE: usize = 64 << 20;
 const BLOCK: usize = 4096;
 const MARKER: &[u8; 16] = b"stale, not yours";
-
-/// Runs a program of e2fsprogs; `None`, with the reason in the skip log, where it is not there.
-fn e2fs(program: &str, arguments: &[&str], image: &Path) -> Option<String> {
-    match Command::new(program).args(arguments).arg(image).output() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            skip("e2fsprogs", &format!("no {program} here"));
-            None
-        }
-        Err(error) => panic!("{program}: {error}"),
-        Ok(output) => {
-            // 1: e2fsck has put something right, such as the journal of a file system that was cut off.
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(matches!(output.status.code(), Some(0 | 1)), "{program}: {said}");
-            Some(String::from_utf8_lossy(&output.stdout).into_owned())
-        }
-    }
-}
 
 /// Blocks with a marker in them.
 fn marked(bytes: &[u8]) -> usize {
@@ -50,7 +30,7 @@ fn check_cut_after(sectors: u32) {
     let image = lab.image("b");
     fs::write(&image, MARKER.repeat(DRIVE / MARKER.len())).expect("an image");
     let make = ["-q", "-F", "-E", "nodiscard,lazy_itable_init=0"];
-    if e2fs("mkfs.ext4", &make, &image).is_none() {
+    if tool("mkfs.ext4", &make, &image).is_none() {
         return;
     }
     // After `sync` the file system knows the file and its blocks, of which most were not written.
@@ -67,8 +47,8 @@ fn check_cut_after(sectors: u32) {
          sleep 60"
     ));
     assert!(marked(&lab.content("b")) > DRIVE / BLOCK / 4, "the markers are gone");
-    e2fs("e2fsck", &["-fy"], &image).expect("e2fsprogs");
-    let names = e2fs("debugfs", &["-R", "ls -p /"], &image).expect("e2fsprogs");
+    tool("e2fsck", &["-fy"], &image).expect("e2fsprogs");
+    let names = tool("debugfs", &["-R", "ls -p /"], &image).expect("e2fsprogs");
     let names: Vec<&str> = names
         .lines()
         .filter_map(|line| line.split('/').nth(5))
@@ -77,7 +57,7 @@ fn check_cut_after(sectors: u32) {
     let [name] = names[..] else { panic!("not one unfinished file: {names:?}") };
     let dumped = image.with_extension("dumped");
     let dump = format!("dump /{name} {}", dumped.display());
-    e2fs("debugfs", &["-R", &dump], &image).expect("e2fsprogs");
+    tool("debugfs", &["-R", &dump], &image).expect("e2fsprogs");
     let file = fs::read(&dumped).expect("what was in the file");
     assert_eq!(file.len(), SIZE);
     assert_eq!(marked(&file), 0, "blocks of the file show what was there before");
