@@ -12,6 +12,8 @@ use lab::Lab;
 use peerlane_results::{CopyRecord, Route, Warning};
 
 const MIB: u64 = 1 << 20;
+/// The tables in which every case here has its line.
+const TABLES: &str = include_str!("../../../docs/files.md");
 /// What XFS and btrfs need at least.
 const DRIVE: u64 = 320 * MIB;
 
@@ -37,6 +39,16 @@ end_array() { echo clear >/sys/block/$1/md/array_state; }
 /// What is between copies counts as a check for the DMA recorder, which takes odd offsets of the LPC
 /// bridge for marks.
 const NOT_PAYLOAD: &str = "dd if=/sys/bus/pci/devices/0000:00:1f.0/config of=/dev/null bs=1 skip=21 count=1 2>/dev/null\n";
+
+/// Checks that the tables say of a case what the suite found.
+fn check_tables(name: &str, verdict: &str) {
+    let line = TABLES.lines().find(|line| line.contains(&format!("`{name}`")));
+    let line = line.unwrap_or_else(|| panic!("{name} is not in docs/files.md"));
+    assert!(
+        line.contains(&format!("| {verdict} |")),
+        "docs/files.md says otherwise of {name}: {line}"
+    );
+}
 
 /// A copy that is peer to peer, and the comparison of its ends by the page cache after it.
 struct Copied {
@@ -73,6 +85,7 @@ impl Copied {
     /// Checks plan, record and comparison; returns the bytes that were moved.
     fn check(&self, lab: &Lab) -> u64 {
         let name = self.name;
+        check_tables(name, "works");
         let plan = lab.object(&format!("{name}_plan"));
         assert_eq!(plan["route"], "p2p", "{name}: {}", plan["reason"]);
         let record: CopyRecord = lab.record(name);
@@ -172,6 +185,7 @@ impl Refused {
 
     fn check(&self, lab: &Lab) {
         let Self { name, reason, way_out, .. } = self;
+        check_tables(name, "refused");
         let plan = lab.object(&format!("{name}_plan"));
         let said = plan["reason"].as_str().expect("a reason").to_owned();
         assert!(plan["route"].is_null(), "{name}: {plan}");
