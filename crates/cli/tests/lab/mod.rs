@@ -152,7 +152,8 @@ impl Lab {
 
     /// The object that a command printed.
     pub(crate) fn object(&self, name: &str) -> serde_json::Value {
-        serde_json::from_str(&self.text(&format!("{name}.json"))).expect("an object")
+        serde_json::from_str(&self.text(&format!("{name}.json")))
+            .unwrap_or_else(|error| panic!("{name}: {error}: {}", self.stderr(name)))
     }
 
     /// A count of the DMA recorder.
