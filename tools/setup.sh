@@ -160,7 +160,16 @@ missing_packages() {
     has xz || echo xz-utils
     has zstd || echo zstd
     [[ -s /etc/ssl/certs/ca-certificates.crt ]] || echo ca-certificates
-    if [[ $1 == test ]] && ! has shellcheck; then echo shellcheck; fi
+    if [[ $1 == test ]]; then
+        has shellcheck || echo shellcheck
+        # What the lab's suites make file systems with; without them those cases are skipped.
+        has mkfs.ext4 || [[ -x /sbin/mkfs.ext4 ]] || echo e2fsprogs
+        has mkfs.xfs || [[ -x /sbin/mkfs.xfs ]] || echo xfsprogs
+        has mkfs.btrfs || [[ -x /sbin/mkfs.btrfs ]] || echo btrfs-progs
+        has mkfs.vfat || [[ -x /sbin/mkfs.vfat ]] || echo dosfstools
+        has dmsetup || [[ -x /sbin/dmsetup ]] || echo dmsetup
+        has fsverity || echo fsverity
+    fi
 }
 
 # Installs packages, or says what to type. Refuses when apt would remove something, because the

@@ -2,39 +2,21 @@
 //!
 //! The question is Donard's: device memory is written into a file whose blocks were allocated before.
 //! The drive is full of a marker below its file system; the machine goes away while the file is
-//! written, and every block of it holds the source's data or zeroes afterwards.
+//! written, on ext4 and on XFS, and every block of it holds the source's data or zeroes afterwards.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
 
 use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
-use std::process::Command;
 
-use lab::{Lab, skip};
+use lab::{Lab, tool};
 
 const SIZE: usize = 24 << 20;
 const DRIVE: usize = 64 << 20;
+/// What mkfs.xfs takes at least.
+const XFS_DRIVE: usize = 320 << 20;
 const BLOCK: usize = 4096;
 const MARKER: &[u8; 16] = b"stale, not yours";
-
-/// Runs a program of e2fsprogs; `None`, with the reason in the skip log, where it is not there.
-fn e2fs(program: &str, arguments: &[&str], image: &Path) -> Option<String> {
-    match Command::new(program).args(arguments).arg(image).output() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            skip("e2fsprogs", &format!("no {program} here"));
-            None
-        }
-        Err(error) => panic!("{program}: {error}"),
-        Ok(output) => {
-            // 1: e2fsck has put something right, such as the journal of a file system that was cut off.
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(matches!(output.status.code(), Some(0 | 1)), "{program}: {said}");
-            Some(String::from_utf8_lossy(&output.stdout).into_owned())
-        }
-    }
-}
 
 /// Blocks with a marker in them.
 fn marked(bytes: &[u8]) -> usize {
@@ -42,20 +24,22 @@ fn marked(bytes: &[u8]) -> usize {
     bytes.chunks(BLOCK).filter(is_marked).count()
 }
 
-/// Copies onto a file system over markers until `sectors` are written, and looks what is in the file.
-fn check_cut_after(sectors: u32) {
-    let Some(mut lab) = Lab::open("throttled") else { return };
+/// A lab whose drive b has a file system over markers, and what its drive a holds.
+fn over_markers(size: usize, make: &str, arguments: &[&str]) -> Option<(Lab, Vec<u8>)> {
+    let mut lab = Lab::open("throttled")?;
     let source = lab.fill("a", SIZE);
-    lab.fill("b", DRIVE);
+    lab.fill("b", 0);
     let image = lab.image("b");
-    fs::write(&image, MARKER.repeat(DRIVE / MARKER.len())).expect("an image");
-    let make = ["-q", "-F", "-E", "nodiscard,lazy_itable_init=0"];
-    if e2fs("mkfs.ext4", &make, &image).is_none() {
-        return;
-    }
+    fs::write(&image, MARKER.repeat(size / MARKER.len())).expect("an image");
+    tool(make, arguments, &image)?;
+    Some((lab, source))
+}
+
+/// Copies to a new file on drive b and takes the machine away when `sectors` are written.
+fn cut_after(lab: &Lab, sectors: u32, kind: &str) {
     // After `sync` the file system knows the file and its blocks, of which most were not written.
     lab.run_until_cut(&format!(
-        "mkdir /b && mount -t ext4 /dev/lab/b /b
+        "mkdir /b && mount -t {kind} /dev/lab/b /b
          stat=/sys/class/block/$(basename $(readlink -f /dev/lab/b))/stat
          written() {{ set -- $(cat $stat); echo $7; }}
          start=$(written)
@@ -66,21 +50,14 @@ fn check_cut_after(sectors: u32) {
          echo b >/proc/sysrq-trigger
          sleep 60"
     ));
-    assert!(marked(&lab.content("b")) > DRIVE / BLOCK / 4, "the markers are gone");
-    e2fs("e2fsck", &["-fy"], &image).expect("e2fsprogs");
-    let names = e2fs("debugfs", &["-R", "ls -p /"], &image).expect("e2fsprogs");
-    let names: Vec<&str> = names
-        .lines()
-        .filter_map(|line| line.split('/').nth(5))
-        .filter(|name| !name.contains("journal") && name.contains(".set."))
-        .collect();
-    let [name] = names[..] else { panic!("not one unfinished file: {names:?}") };
-    let dumped = image.with_extension("dumped");
-    let dump = format!("dump /{name} {}", dumped.display());
-    e2fs("debugfs", &["-R", &dump], &image).expect("e2fsprogs");
-    let file = fs::read(&dumped).expect("what was in the file");
+    let image = lab.content("b");
+    assert!(marked(&image) > image.len() / BLOCK / 4, "the markers are gone");
+}
+
+/// Checks that each block of an unfinished file is the source's or zero, and that some are of each.
+fn check_unfinished(file: &[u8], source: &[u8]) {
     assert_eq!(file.len(), SIZE);
-    assert_eq!(marked(&file), 0, "blocks of the file show what was there before");
+    assert_eq!(marked(file), 0, "blocks of the file show what was there before");
     let mut written = 0;
     for (index, (found, expected)) in file.chunks(BLOCK).zip(source.chunks(BLOCK)).enumerate() {
         let is_zero = found.iter().all(|&byte| byte == 0);
@@ -91,6 +68,26 @@ fn check_cut_after(sectors: u32) {
     assert!((1..all).contains(&written), "{written} of {all} blocks: not in the middle");
 }
 
+/// As the module says, on ext4: looked at from outside.
+fn check_cut_after(sectors: u32) {
+    let make = ["-q", "-F", "-E", "nodiscard,lazy_itable_init=0"];
+    let Some((lab, source)) = over_markers(DRIVE, "mkfs.ext4", &make) else { return };
+    cut_after(&lab, sectors, "ext4");
+    let image = lab.image("b");
+    tool("e2fsck", &["-fy"], &image).expect("e2fsprogs");
+    let names = tool("debugfs", &["-R", "ls -p /"], &image).expect("e2fsprogs");
+    let names: Vec<&str> = names
+        .lines()
+        .filter_map(|line| line.split('/').nth(5))
+        .filter(|name| !name.contains("journal") && name.contains(".set."))
+        .collect();
+    let [name] = names[..] else { panic!("not one unfinished file: {names:?}") };
+    let dumped = image.with_extension("dumped");
+    let dump = format!("dump /{name} {}", dumped.display());
+    tool("debugfs", &["-R", &dump], &image).expect("e2fsprogs");
+    check_unfinished(&fs::read(&dumped).expect("what was in the file"), &source);
+}
+
 #[test]
 fn a_file_that_was_just_begun_shows_no_stale_blocks() {
     check_cut_after(2048);
@@ -99,4 +96,23 @@ fn a_file_that_was_just_begun_shows_no_stale_blocks() {
 #[test]
 fn a_file_that_is_half_written_shows_no_stale_blocks() {
     check_cut_after(24576);
+}
+
+#[test]
+fn a_file_on_xfs_that_is_half_written_shows_no_stale_blocks() {
+    let Some((mut lab, source)) = over_markers(XFS_DRIVE, "mkfs.xfs", &["-q", "-f", "-K"]) else {
+        return;
+    };
+    lab.load(&["xfs"]);
+    cut_after(&lab, 24576, "xfs");
+    // XFS puts itself right when it is mounted; the file goes to drive a, which is read from outside.
+    lab.run(
+        "mkdir /b && mount -t xfs /dev/lab/b /b || exit 9
+         ls -A /b | grep '[.]set[.]' | grep -v journal >$OUT/names
+         dd if=/b/$(cat $OUT/names) of=/dev/lab/a bs=1M
+         sync",
+    );
+    let names = lab.text("names");
+    assert_eq!(names.lines().count(), 1, "not one unfinished file: {names:?}");
+    check_unfinished(&lab.content("a"), &source);
 }

@@ -1,8 +1,8 @@
 //! A machine of `machines/` booted by the built program, for one script of several commands.
 
 use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use peerlane_results::CopyRecord;
@@ -20,6 +20,8 @@ pub(crate) struct Lab {
     machine: &'static str,
     folder: TempDir,
     drives: Vec<&'static str>,
+    modules: Vec<&'static str>,
+    programs: Vec<&'static str>,
 }
 
 impl Lab {
@@ -33,7 +35,13 @@ impl Lab {
             return None;
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
-        Some(Self { machine, folder, drives: Vec::new() })
+        Some(Self {
+            machine,
+            folder,
+            drives: Vec::new(),
+            modules: Vec::new(),
+            programs: Vec::new(),
+        })
     }
 
     /// Gives a drive `size` bytes of which no two drives' are alike.
@@ -50,6 +58,38 @@ impl Lab {
         fs::write(self.image(drive), &content).expect("an image");
         self.drives.push(drive);
         content
+    }
+
+    /// Gives a drive `size` bytes with a file system, made by `program`; false, with the reason in the
+    /// skip log, where that is not there.
+    pub(crate) fn format(
+        &mut self,
+        drive: &'static str,
+        size: u64,
+        program: &str,
+        arguments: &[&str],
+    ) -> bool {
+        let image = self.image(drive);
+        fs::File::create(&image).and_then(|file| file.set_len(size)).expect("an image");
+        self.drives.push(drive);
+        tool(program, arguments, &image).is_some()
+    }
+
+    /// Has the guest load a module of its kernel.
+    pub(crate) fn load(&mut self, modules: &[&'static str]) {
+        self.modules.extend(modules);
+    }
+
+    /// Puts a program of this machine into the guest; false, with the reason in the skip log, where it
+    /// is not there.
+    pub(crate) fn bring(&mut self, program: &'static str) -> bool {
+        let found = Command::new(program).arg("--version").output();
+        if found.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            skip("files", &format!("no {program} here"));
+            return false;
+        }
+        self.programs.push(program);
+        true
     }
 
     /// Boots and runs the script.
@@ -77,6 +117,12 @@ impl Lab {
         command.arg(format!("{machines}/{}.toml", self.machine));
         for drive in &self.drives {
             command.arg("--drive").arg(format!("{drive}={}", self.image(drive).display()));
+        }
+        for module in &self.modules {
+            command.args(["--module", module]);
+        }
+        for program in &self.programs {
+            command.args(["--add", program]);
         }
         command.arg("--dma").arg(self.path("dma.json")).arg("--out").arg(self.path("out"));
         command.args(["--", "sh", "-c", &format!("{PRELUDE}\n{script}\nexit 0")]);
@@ -106,7 +152,8 @@ impl Lab {
 
     /// The object that a command printed.
     pub(crate) fn object(&self, name: &str) -> serde_json::Value {
-        serde_json::from_str(&self.text(&format!("{name}.json"))).expect("an object")
+        serde_json::from_str(&self.text(&format!("{name}.json")))
+            .unwrap_or_else(|error| panic!("{name}: {error}: {}", self.stderr(name)))
     }
 
     /// A count of the DMA recorder.
@@ -145,6 +192,24 @@ pub(crate) fn skip(thing: &str, reason: &str) {
         let mut log =
             fs::File::options().create(true).append(true).open(log).expect("PEERLANE_SKIP_LOG");
         log.write_all(line.as_bytes()).expect("PEERLANE_SKIP_LOG");
+    }
+}
+
+/// Runs a program of this machine on an image and returns what it prints; `None`, with the reason in the
+/// skip log, where it is not there.
+pub(crate) fn tool(program: &str, arguments: &[&str], image: &Path) -> Option<String> {
+    match Command::new(program).args(arguments).arg(image).output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            skip("files", &format!("no {program} here"));
+            None
+        }
+        Err(error) => panic!("{program}: {error}"),
+        Ok(output) => {
+            // 1: e2fsck has put something right, such as the journal of a file system that was cut off.
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{program}: {said}");
+            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
     }
 }
 
