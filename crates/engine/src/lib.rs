@@ -29,6 +29,6 @@ mod watch;
 
 pub use clock::{Clock, MonotonicClock};
 pub use copy::{CopyError, CopyOptions, Metadatum, Scrub, Sparse, Start, Tools, copy};
-pub use guard::signature;
+pub use guard::{signature, stake};
 pub use plan::{PlanError, plan};
 pub use watch::{Phase, Watch};

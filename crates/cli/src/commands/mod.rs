@@ -2,6 +2,7 @@
 
 mod copy;
 mod lab;
+mod overwrite;
 mod plan;
 mod reference;
 mod reporter;
