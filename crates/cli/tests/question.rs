@@ -2,6 +2,7 @@
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
+mod loop_device;
 
 use std::fs::{self, File, FileTimes};
 use std::io::{ErrorKind, Read, Write};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use lab::skip;
+use loop_device::Loop;
 
 /// Longest wait for the program to say or do something.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -201,33 +202,6 @@ fn without_a_terminal_nothing_is_asked() {
     assert!(said.contains("hint: `--force` replaces it"), "{said}");
 }
 
-/// A loop device over a file, given back at the end.
-struct Loop(String);
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
-    }
-}
-
-fn loop_device(file: &Path) -> Option<Loop> {
-    let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output();
-    match output {
-        Ok(output) if output.status.success() => {
-            Some(Loop(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
-        }
-        Ok(output) => {
-            let reason = String::from_utf8_lossy(&output.stderr);
-            skip("a question about a device", &format!("no loop device: {}", reason.trim()));
-            None
-        }
-        Err(error) => {
-            skip("a question about a device", &format!("no losetup: {error}"));
-            None
-        }
-    }
-}
-
 #[test]
 fn a_device_is_shown_with_what_it_carries_and_overwritten_after_a_yes_only() {
     let folder = folder();
@@ -238,7 +212,7 @@ fn a_device_is_shown_with_what_it_carries_and_overwritten_after_a_yes_only() {
         file.write_all_at(bytes, offset).expect("room");
     }
     file.sync_all().expect("a disk");
-    let Some(device) = loop_device(&image) else { return };
+    let Some(device) = Loop::over(&image) else { return };
     let words = ["copy", "source", device.0.as_str()];
     let before = fs::read(&image).expect("an image");
     let (shown, status) = Terminal::start(folder.path(), &words, "").answer("no\n");
