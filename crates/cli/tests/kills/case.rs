@@ -203,8 +203,8 @@ impl<'a> Copy<'a> {
             }
             let ended = strike(&mut command, folder, self.draw_moment(random), signals);
             self.check_after(&ended)?;
-            if ended.status.success() {
-                return self.check_end(outcome);
+            if ended.status.success() || self.is_there(&ended) {
+                return self.check_end(&ended, outcome);
             }
             if !ended.is_struck {
                 return Err(format!("{}: {}", ended.status, ended.said));
@@ -239,12 +239,15 @@ impl<'a> Copy<'a> {
             Moment::Time(Duration::from_secs(100)),
             &[Signal::KILL],
         );
-        // A replaced target is complete, or a journal says what is missing; a new one may be complete.
-        let is_there = ended.said.contains("exists") && self.is_complete();
-        if !ended.status.success() && !is_there {
+        if !ended.status.success() && !self.is_there(&ended) {
             return Err(format!("does not go on: {}: {}", ended.status, ended.said));
         }
-        self.check_end(outcome)
+        self.check_end(&ended, outcome)
+    }
+
+    /// Whether there was nothing to do: the one before was ended when the target had its name.
+    fn is_there(&self, ended: &Ended) -> bool {
+        ended.said.contains("the target exists") && self.is_complete()
     }
 
     fn journal(&self) -> PathBuf {
@@ -310,8 +313,12 @@ impl<'a> Copy<'a> {
         Ok(command.map(str::to_owned))
     }
 
-    fn check_end(&self, outcome: Outcome) -> Result<Outcome, String> {
-        let names = names(self.folder.path());
+    fn check_end(&self, ended: &Ended, outcome: Outcome) -> Result<Outcome, String> {
+        let mut names = names(self.folder.path());
+        if self.is_there(ended) {
+            // A copy that finds nothing to do takes no lock, and so removes none.
+            names.retain(|name| *name != format!(".{TARGET}.peerlane-journal.lock"));
+        }
         if !self.is_complete() {
             return Err("the target is not equal to the source".into());
         }
