@@ -231,4 +231,6 @@ Overwrite it? `yes` goes on, anything else stops: no
     let (shown, status) = Terminal::start(folder.path(), &words, "").answer("yes\n");
     assert_eq!(status, Some(0), "{shown}");
     assert_eq!(&fs::read(&image).expect("an image")[..NEW.len()], NEW);
+    let warning = "warning: the copy cannot be resumed if it is interrupted: ";
+    assert!(shown.contains(warning), "{shown}");
 }
