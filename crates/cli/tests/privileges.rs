@@ -62,19 +62,42 @@ fn what_a_user_may_not_do_is_said_before_the_copy_and_by_name() {
     assert_eq!(none.status.code(), Some(0), "{}", String::from_utf8_lossy(&none.stderr));
 }
 
-#[test]
-fn the_udev_rule_is_one_that_udev_reads() {
-    match Command::new("udevadm").args(["verify", "--no-summary", RULES]).output() {
-        Err(error) if error.kind() == ErrorKind::NotFound => skip("udevadm", "no udevadm here"),
+/// What `udevadm verify` says against a file of rules; `None`, with the reason in the skip log, where there
+/// is no such command.
+fn against(rules: &Path) -> Option<String> {
+    let program = std::env::var_os("PEERLANE_UDEVADM").unwrap_or("udevadm".into());
+    // Groups are those of the machine that the rules are for.
+    let words = ["verify", "--no-summary", "--resolve-names=never"];
+    match Command::new(program).args(words).arg(rules).output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            skip("udevadm", "no udevadm here");
+            None
+        }
         Err(error) => panic!("{error}"),
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
             // systemd before 254 has no such command.
             if said.contains("Unknown command") {
                 skip("udevadm", "this udevadm has no `verify`");
-                return;
+                return None;
             }
-            assert!(output.status.success(), "{said}");
+            assert_eq!(output.status.success(), said.is_empty(), "{}: {said}", output.status);
+            Some(said)
         }
     }
+}
+
+#[test]
+fn the_udev_rule_and_the_examples_in_it_are_what_udev_reads() {
+    let Some(said) = against(Path::new(RULES)) else { return };
+    assert_eq!(said, "");
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules = folder.path().join("60-peerlane.rules");
+    let text = fs::read_to_string(RULES).expect("the rules");
+    let examples = text.replace("\n#ACTION", "\nACTION");
+    assert_ne!(examples, text, "there are examples");
+    fs::write(&rules, &examples).expect("room");
+    assert_eq!(against(&rules).as_deref(), Some(""));
+    fs::write(&rules, examples.replace("TEST==", "TSET==")).expect("room");
+    assert!(against(&rules).is_some_and(|said| said.contains("TSET")), "a mistake is found");
 }

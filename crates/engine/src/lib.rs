@@ -31,6 +31,6 @@ mod watch;
 pub use clock::{Clock, MonotonicClock};
 pub use copy::{CopyError, CopyOptions, Metadatum, Scrub, Sparse, Start, Tools, copy};
 pub use doctor::{examine, examine_pair};
-pub use guard::signature;
+pub use guard::{signature, stake};
 pub use plan::{PlanError, explain, plan, probe};
 pub use watch::{Phase, Watch};

@@ -16,6 +16,7 @@ use peerlane_engine::verify::{Comparison, Coverage, Digests, verify};
 use peerlane_memory::{Region, host};
 use peerlane_results::{MemoryKind, Tail};
 use peerlane_units::{Bytes, Nanos};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 const BLOCK: u64 = 4096;
@@ -335,4 +336,19 @@ fn a_stuck_request_is_reported_at_its_deadline() {
     assert!(stuck.age >= deadline && stuck.age < Nanos::seconds(30));
     assert_eq!(moved.contiguous(), 0);
     assert!(bench.ring.in_flight() > 0);
+}
+
+#[test]
+fn a_ring_that_is_gone_holds_no_file() {
+    for _ in 0..50 {
+        let Some(mut ring) = ring("a_ring_that_is_gone_holds_no_file", 4) else { return };
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        ring.attach_file(File::from(writer)).unwrap();
+        drop(ring);
+        // A pipe hangs up when the last of its writers is let go of.
+        let mut ends = [PollFd::new(&reader, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut ends, Some(&at_once)).unwrap();
+        assert!(ends[0].revents().contains(PollFlags::HUP));
+    }
 }

@@ -39,7 +39,7 @@ pub(crate) struct TransferArgs {
     /// Check of the content at the target: a sample with first and last block, all, or nothing
     #[arg(long, value_name = "MODE", value_enum, default_value = "sample")]
     verify: VerifyArg,
-    /// Overwrite a target that holds something
+    /// Overwrite a target that holds something; without it a person at a terminal is asked
     #[arg(long)]
     force: bool,
 }

@@ -10,7 +10,7 @@ use peerlane_fabric::Fabric;
 use peerlane_units::Nanos;
 
 use super::reporter::Reporter;
-use super::{plan, resume};
+use super::{overwrite, plan, resume};
 use crate::args::CopyArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -30,6 +30,8 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     if args.dry_run {
         return plan::show(&plan, printer);
     }
+    let options = options(args);
+    let plan = overwrite::settle(&fabric, plan, &options, printer, || reporter.stop_requested())?;
     if let Some(route) = plan.route {
         reporter.show(Some(route), args.progress.readers());
     }
@@ -38,7 +40,7 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
         watch: &mut reporter,
         seed: RandomState::new().build_hasher().finish(),
         deadline: Nanos::seconds(args.timeout),
-        options: options(args),
+        options,
     };
     let result = peerlane_engine::copy(&fabric, &plan, &mut tools);
     reporter.finish();

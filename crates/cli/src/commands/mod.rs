@@ -3,6 +3,7 @@
 mod copy;
 mod doctor;
 mod lab;
+mod overwrite;
 mod plan;
 mod reference;
 mod reporter;

@@ -6,6 +6,7 @@
 mod latest;
 mod meter;
 mod progress;
+mod question;
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -19,6 +20,7 @@ use crate::args::{ColorChoice, GlobalArgs};
 use crate::error::{Failure, Tried};
 
 pub(crate) use progress::{Progress, ProgressFor};
+pub(crate) use question::Answer;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();

@@ -5,6 +5,7 @@ mod doctor;
 mod explanation;
 mod plan;
 mod probes;
+mod stake;
 mod topo;
 mod verify;
 
@@ -17,6 +18,7 @@ pub(crate) use doctor::doctor;
 pub(crate) use explanation::explanation;
 pub(crate) use plan::plan;
 pub(crate) use probes::probes;
+pub(crate) use stake::question;
 pub(crate) use topo::topo;
 pub(crate) use verify::verify;
 

@@ -11,7 +11,7 @@ use peerlane_results::{Asked, Refusal, Route, Warning};
 use peerlane_units::Bytes;
 
 use super::CopyError;
-use super::beside::is_partial_of;
+use super::beside::{first_name, is_partial_of, remove_left};
 use super::files::{Opened, Target};
 use super::ledger::Keeper;
 use super::options::{CopyOptions, Start};
@@ -105,6 +105,9 @@ impl Beginning<'_> {
         };
         let store = Store::open(&path)?;
         let found = self.found(&store)?;
+        if found.is_none() {
+            self.sweep(&store);
+        }
         if self.options.start == Start::Resume {
             let journal = found.ok_or(CopyError::NothingToResume { journal: path })?;
             return self.go_on_with_file(store, journal, source);
@@ -112,6 +115,8 @@ impl Beginning<'_> {
         if let Some(journal) = found {
             self.forget(&store, &journal)?;
         }
+        // Before it is made, so that no moment is left in which nobody knows of it.
+        store.note(&first_name(&self.target_live.path, self.seed))?;
         let target = self.new_file()?;
         self.with_journal(target, store, source)
     }
@@ -184,6 +189,17 @@ impl Beginning<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Removes the unfinished file of a copy that was killed before it had a journal: nobody can go on
+    /// with it, and as this copy holds the place of its journal, nobody is at it.
+    fn sweep(&self, store: &Store) {
+        let target = &self.target_live.path;
+        let Some(name) = store.left().filter(|name| is_partial_of(target, name)) else { return };
+        if let Err(error) = remove_left(target, name) {
+            let path = target.with_file_name(name);
+            tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished file");
+        }
     }
 
     fn partial(&self, journal: &Journal) -> Option<PathBuf> {
@@ -262,6 +278,11 @@ impl Beginning<'_> {
             File::open(directory).and_then(|opened| opened.sync_all()).map_err(|source| {
                 CopyError::File { action: "make durable", path: path.to_owned(), source }
             })?;
+        }
+        if let Some(name) = target.partial().as_deref().and_then(Path::file_name) {
+            if name != first_name(&self.target_live.path, self.seed) {
+                store.note(name)?;
+            }
         }
         let now = (self.options.time_of_day)();
         let journal = Journal {

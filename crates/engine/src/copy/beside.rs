@@ -81,10 +81,7 @@ impl Beside {
         made.clone_into(&mut beside.made);
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(&beside.directory, made, flags, Mode::empty())?);
-        let found = file.metadata()?;
-        if !found.is_file() || found.nlink() != 1 || found.uid() != geteuid().as_raw() {
-            return Err(io::Error::other("it is not a file of this user under one name"));
-        }
+        check_ours(&file)?;
         Ok((beside, file))
     }
 
@@ -221,6 +218,31 @@ fn mode_of_new(source: &Metadata) -> u32 {
         .lines()
         .find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
     source.permissions().mode() & 0o666 & !umask.unwrap_or(0o022)
+}
+
+/// The name that is tried first for the file beside `target`.
+pub(super) fn first_name(target: &Path, seed: u64) -> OsString {
+    name_beside(target.file_name().unwrap_or(OsStr::new("")), seed)
+}
+
+/// Removes the unfinished file `made` beside `target`, if it is a file of this user and no more.
+pub(super) fn remove_left(target: &Path, made: &OsStr) -> io::Result<()> {
+    let directory = File::open(target.parent().unwrap_or(Path::new("/")))?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match openat(&directory, made, flags, Mode::empty()) {
+        Ok(file) => check_ours(&file.into())?,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(errno) => return Err(errno.into()),
+    }
+    Ok(unlinkat(&directory, made, AtFlags::empty())?)
+}
+
+fn check_ours(file: &File) -> io::Result<()> {
+    let found = file.metadata()?;
+    if found.is_file() && found.nlink() == 1 && found.uid() == geteuid().as_raw() {
+        return Ok(());
+    }
+    Err(io::Error::other("it is not a file of this user under one name"))
 }
 
 fn name_beside(name: &OsStr, seed: u64) -> OsString {

@@ -135,7 +135,11 @@ fn copy_on(
         evidence: Vec::new(),
         warnings: plan.warnings.clone(),
     };
-    job.warnings.extend(begun.warning);
+    if let Some(warning) = begun.warning {
+        // At the end, in the record, it would be too late.
+        job.tools.watch.caution(&format!("{warning}; {}", warning.advice()));
+        job.warnings.push(warning);
+    }
     job.note_page_cache();
     job.run()
 }

@@ -1,7 +1,7 @@
 //! Copies of real files that stop and go on, and copies of files with holes.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use peerlane_results::{Asked, CopyRecord};
@@ -82,6 +82,61 @@ fn an_interrupted_copy_goes_on_and_has_every_byte() {
     assert_eq!(record.content.before.0 + record.content.data.0, LENGTH);
     assert_eq!(record.bytes_by_route.host, record.content.data);
     assert_eq!(record.verification.bytes, Bytes(LENGTH), "all of it is verified");
+    bench.assert_copied();
+}
+
+/// Leaves what a copy that was killed before its first journal leaves: `made`, and the lock that names it.
+fn leave(bench: &Bench, made: &str) -> PathBuf {
+    let folder = bench.folder.path();
+    fs::write(folder.join(made), "part of it").unwrap();
+    let lock = folder.join(".target.peerlane-journal.lock");
+    fs::write(&lock, format!("4194304\n{made}")).unwrap();
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o600)).unwrap();
+    folder.join(made)
+}
+
+#[test]
+fn what_a_copy_that_was_killed_before_its_first_journal_left_is_removed() {
+    let mut bench = bench();
+    leave(&bench, ".target.peerlane-0123abcd");
+    bench.run(&bench.asked(), &mut ()).unwrap();
+    bench.assert_copied();
+    fs::remove_file(&bench.target).unwrap();
+    let left = leave(&bench, ".target.peerlane-0123abcd");
+    let asked = bench.asked();
+    assert!(matches!(bench.resume(&asked), Err(CopyError::NothingToResume { .. })));
+    assert!(!left.exists());
+}
+
+#[test]
+fn a_lock_that_names_another_file_or_a_kept_one_removes_nothing() {
+    let bench = bench();
+    fs::write(bench.folder.path().join("mine"), "mine").unwrap();
+    for other in [".other.peerlane-0123abcd", ".target.peerlane-0123abcde", "target.txt"] {
+        let left = leave(&bench, other);
+        bench.run(&bench.asked(), &mut ()).unwrap();
+        assert!(left.exists(), "{other}");
+        fs::remove_file(left).unwrap();
+        fs::remove_file(&bench.target).unwrap();
+    }
+    let link = leave(&bench, ".target.peerlane-0123abcd");
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink("mine", &link).unwrap();
+    bench.run(&bench.asked(), &mut ()).unwrap();
+    assert!(fs::symlink_metadata(&link).is_ok(), "a link is nobody's unfinished file");
+    fs::remove_file(&link).unwrap();
+    fs::remove_file(&bench.target).unwrap();
+    fs::remove_file(bench.folder.path().join("mine")).unwrap();
+
+    let mut bench = bench;
+    bench.interrupt();
+    let partial = unfinished(bench.folder.path());
+    let name = partial.file_name().unwrap().to_str().unwrap().to_owned();
+    let content = fs::read(&partial).unwrap();
+    leave(&bench, &name);
+    fs::write(&partial, content).unwrap();
+    let record = bench.resume(&bench.asked()).unwrap();
+    assert!(record.content.before > Bytes::ZERO, "a journal names it");
     bench.assert_copied();
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -182,6 +183,11 @@ fn missing(
     let Some(name) = name else {
         return Err(EndpointError::Missing { path: typed.to_owned() });
     };
+    if typed.as_os_str().as_bytes().ends_with(b"/") {
+        // Who writes a slash means a directory; a file of that name would surprise.
+        let (path, directory) = (typed.to_owned(), typed.to_owned());
+        return Err(EndpointError::NoDirectory { path, directory });
+    }
     let parent = match typed.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

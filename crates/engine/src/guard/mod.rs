@@ -10,6 +10,7 @@ mod in_use;
 mod overlap;
 mod ranges;
 pub mod signature;
+pub mod stake;
 mod system;
 
 use peerlane_results::{Asked, Refusal, Warning};

@@ -73,6 +73,34 @@ const HEAD: &[Magic] = &[
     magic("a ReiserFS file system", 0x10000 + 52, b"ReIsEr"),
 ];
 
+/// Where a label is, in bytes from the start of the device: a magic number, then place and length.
+struct Labelled {
+    name: &'static str,
+    offset: usize,
+    bytes: &'static [u8],
+    label: (usize, usize),
+}
+
+const fn labelled(magic: Magic, place: usize, length: usize) -> Labelled {
+    Labelled { name: magic.name, offset: magic.offset, bytes: magic.bytes, label: (place, length) }
+}
+
+/// Labels of fixed place. Sources: `fs/xfs/libxfs/xfs_format.h` (`sb_fname`), `fs/ext4/ext4.h`
+/// (`s_volume_name`), `include/uapi/linux/btrfs_tree.h` (`label`), `include/linux/swap.h`
+/// (`volume_name`), cryptsetup `lib/luks2/luks2.h` (`label`), the FAT boot sector (`BS_VolLab`), ECMA-119
+/// section 8.4.7.
+const LABELS: &[Labelled] = &[
+    labelled(magic("an XFS file system", 0, b"XFSB"), 108, 12),
+    labelled(magic("an ext2, ext3 or ext4 file system", 1024 + 0x38, b"\x53\xef"), 1024 + 0x78, 16),
+    labelled(magic("a btrfs file system", 0x10000 + 64, b"_BHRfS_M"), 0x10000 + 0x12b, 256),
+    labelled(magic("a LUKS container", 0, b"LUKS\xba\xbe\0\x02"), 24, 48),
+    labelled(magic("a FAT file system", 54, b"FAT12   "), 43, 11),
+    labelled(magic("a FAT file system", 54, b"FAT16   "), 43, 11),
+    labelled(magic("a FAT file system", 82, b"FAT32   "), 71, 11),
+    labelled(magic("an ISO 9660 file system", 0x8001, b"CD001"), 0x8028, 32),
+    labelled(magic(SWAP, 4096 - 10, b"SWAPSPACE2"), 1024 + 28, 16),
+];
+
 /// Offset of the MBR's partition entries and of its closing mark.
 const MBR_ENTRIES: usize = 446;
 const MBR_MARK: usize = 510;
@@ -111,6 +139,26 @@ pub fn identify(ends: Ends<'_>) -> Vec<&'static str> {
         add("an MBR partition table");
     }
     found
+}
+
+/// Says what the device carries as [`identify`] does, each with the label that a person gave it.
+pub fn describe(ends: Ends<'_>) -> Vec<String> {
+    let describe = |what: &'static str| match label(what, ends.head) {
+        Some(label) => format!("{what} labelled {label}"),
+        None => what.to_owned(),
+    };
+    identify(ends).into_iter().map(describe).collect()
+}
+
+/// The label of `what`, where its place is known and holds one.
+fn label(what: &str, head: &[u8]) -> Option<String> {
+    let of_this_kind = LABELS.iter().filter(|entry| entry.name == what);
+    of_this_kind.filter(|entry| holds(head, entry.offset, entry.bytes)).find_map(|entry| {
+        let field = head.get(entry.label.0..entry.label.0 + entry.label.1)?;
+        let end = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
+        let text = String::from_utf8_lossy(&field[..end]).trim().to_owned();
+        (!text.is_empty() && text != "NO NAME").then_some(text)
+    })
 }
 
 fn holds(bytes: &[u8], offset: usize, magic: &[u8]) -> bool {
@@ -281,6 +329,23 @@ mod tests {
         assert_eq!(identify_all(&device), Vec::<&str>::new(), "no such boot flag");
     }
 
+    #[test]
+    fn every_label_of_the_table_is_read_and_an_empty_one_left_out() {
+        for entry in LABELS {
+            let mut device = with(entry.offset, entry.bytes);
+            let described = |device: &[u8]| {
+                let (head, tail) = (&device[..HEAD_BYTES], &device[SIZE - TAIL_BYTES..]);
+                describe(Ends { head, tail, size: device.len() as u64 })
+            };
+            assert_eq!(described(&device), [entry.name]);
+            let (place, length) = entry.label;
+            device[place..place + length].fill(b' ');
+            assert_eq!(described(&device), [entry.name]);
+            device[place..place + 4].copy_from_slice(b"root");
+            assert_eq!(described(&device), [format!("{} labelled root", entry.name)]);
+        }
+    }
+
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(
@@ -288,7 +353,7 @@ mod tests {
             tail in proptest::collection::vec(any::<u8>(), 0..6000),
             size: u64,
         ) {
-            identify(Ends { head: &head, tail: &tail, size });
+            describe(Ends { head: &head, tail: &tail, size });
         }
     }
 }

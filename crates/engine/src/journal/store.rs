@@ -8,6 +8,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
@@ -19,6 +21,9 @@ use super::{JOURNAL_BYTES_MAX, Journal, JournalError, decode, encode};
 /// Tries to lock a file that another process may remove at its end.
 const LOCK_ATTEMPTS: u32 = 16;
 
+/// Most bytes of a lock that are read: a process number, a line end, a file name of 255 bytes.
+const LOCK_BYTES_MAX: u64 = 512;
+
 /// Only the owner reads and writes a journal: it decides which bytes are not written again.
 const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 
@@ -29,6 +34,7 @@ pub struct Store {
     name: OsString,
     directory: OwnedFd,
     lock: File,
+    left: Option<OsString>,
 }
 
 impl Store {
@@ -52,8 +58,24 @@ impl Store {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(parent, flags, Mode::empty())
             .map_err(|errno| failed("open the directory of the journal", parent, errno.into()))?;
-        let lock = take_lock(&directory, path, &with_ending(&name, ".lock"))?;
-        Ok(Self { path: path.to_owned(), name, directory, lock })
+        let (lock, left) = take_lock(&directory, path, &with_ending(&name, ".lock"))?;
+        Ok(Self { path: path.to_owned(), name, directory, lock, left })
+    }
+
+    /// Notes in the lock the name of a file that this copy makes: a copy that is killed before it has a
+    /// journal leaves it behind.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`] when there is no room for it.
+    pub fn note(&self, name: &OsStr) -> Result<(), JournalError> {
+        write_lock(&self.lock, Some(name))
+            .map_err(|source| self.failed("note the unfinished file beside", source))
+    }
+
+    /// Returns the name that the last holder of this place noted, if it was killed. Anybody who may write
+    /// to the directory may have written it.
+    pub fn left(&self) -> Option<&OsStr> {
+        self.left.as_deref()
     }
 
     /// Returns where the journal is.
@@ -196,7 +218,12 @@ fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-fn take_lock(directory: &OwnedFd, path: &Path, name: &OsStr) -> Result<File, JournalError> {
+/// The lock, and what its last holder noted in it.
+fn take_lock(
+    directory: &OwnedFd,
+    path: &Path,
+    name: &OsStr,
+) -> Result<(File, Option<OsString>), JournalError> {
     let path = path.with_file_name(name);
     let fail = |errno: Errno| failed("lock the journal", &path, errno.into());
     for _ in 0..LOCK_ATTEMPTS {
@@ -205,22 +232,21 @@ fn take_lock(directory: &OwnedFd, path: &Path, name: &OsStr) -> Result<File, Jou
         let lock = rustix::fs::openat(directory, name, flags, PRIVATE_FILE).map_err(fail)?;
         let held = rustix::fs::fstat(&lock).map_err(fail)?;
         check_ours(&held).map_err(|reason| JournalError::Foreign { path: path.clone(), reason })?;
-        let mut lock = File::from(lock);
+        let lock = File::from(lock);
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                return Err(JournalError::InUse { path, process: read_process(&lock) });
+                return Err(JournalError::InUse { path, process: read_lock(&lock).0 });
             }
             Err(errno) => return Err(fail(errno)),
         }
         // The one who held it may have removed the name between opening and locking.
         if is_named(directory, name, &held) {
-            let note = |lock: &mut File| {
-                lock.set_len(0)?;
-                writeln!(lock, "{}", std::process::id())
-            };
-            note(&mut lock).map_err(|source| failed("lock the journal", &path, source))?;
-            return Ok(lock);
+            let (_, left) = read_lock(&lock);
+            // The note stays until this holder makes one: it may be killed, too.
+            write_lock(&lock, left.as_deref())
+                .map_err(|source| failed("lock the journal", &path, source))?;
+            return Ok((lock, left));
         }
     }
     Err(JournalError::InUse { path, process: None })
@@ -232,10 +258,24 @@ fn is_named(directory: &OwnedFd, name: &OsStr, file: &Stat) -> bool {
     named.is_ok_and(|named| (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino))
 }
 
-fn read_process(lock: &File) -> Option<u32> {
-    let mut text = String::new();
-    lock.take(16).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+/// Writes this process and a file name into a lock.
+fn write_lock(lock: &File, name: Option<&OsStr>) -> io::Result<()> {
+    let mut text = format!("{}\n", std::process::id()).into_bytes();
+    text.extend(name.unwrap_or_default().as_bytes());
+    lock.write_all_at(&text, 0)?;
+    lock.set_len(text.len() as u64)
+}
+
+/// The process that a lock names in its first line, and the file name after it.
+fn read_lock(lock: &File) -> (Option<u32>, Option<OsString>) {
+    let mut bytes = Vec::new();
+    if lock.take(LOCK_BYTES_MAX).read_to_end(&mut bytes).is_err() {
+        return (None, None);
+    }
+    let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
+    let process = std::str::from_utf8(&bytes[..end]).ok().and_then(|text| text.parse().ok());
+    let name = bytes.get(end + 1..).filter(|name| !name.is_empty());
+    (process, name.map(|name| OsStr::from_bytes(name).to_owned()))
 }
 
 fn open_journal(directory: impl std::os::fd::AsFd, name: &OsStr) -> Result<File, Errno> {

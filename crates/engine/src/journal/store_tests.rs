@@ -1,3 +1,4 @@
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -69,6 +70,28 @@ fn a_lock_that_a_crash_left_behind_is_taken_over() {
     fs::set_permissions(&left, fs::Permissions::from_mode(0o600)).unwrap();
     let _store = Store::open(&path).unwrap();
     assert_eq!(fs::read_to_string(&left).unwrap(), format!("{}\n", std::process::id()));
+}
+
+#[test]
+fn what_was_noted_in_a_lock_is_known_to_the_next_holder_and_to_no_later_one() {
+    let (directory, path) = place();
+    let lock = directory.path().join(".set.bin.peerlane-journal.lock");
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.left(), None);
+    store.note(OsStr::new("a\nname")).unwrap();
+    let left = fs::read(&lock).unwrap();
+    drop(store);
+    // A process that is killed leaves the lock as it was.
+    fs::write(&lock, left).unwrap();
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o600)).unwrap();
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.left(), Some(OsStr::new("a\nname")));
+    let kept = format!("{}\na\nname", std::process::id());
+    assert_eq!(fs::read_to_string(&lock).unwrap(), kept, "this holder may be killed, too");
+    store.note(OsStr::new("b")).unwrap();
+    assert_eq!(fs::read_to_string(&lock).unwrap(), format!("{}\nb", std::process::id()));
+    drop(store);
+    assert_eq!(Store::open(&path).unwrap().left(), None);
 }
 
 #[test]

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""What verification costs: a copy with `--verify none`, `sample` and `full`, and `peerlane verify`, on one large file.
+
+    benchmarks/verification.py [--dir DIR] [--size 4G] [--repeats 5] [--seed N] [--json FILE]
+
+Every repeat runs all variants once, in an order drawn from the seed, with a fresh target and the page cache dropped before
+each (needs root; said when it could not be). A ratio is that of two runs of the same repeat: the median of the repeats, with
+the lowest and the highest. Bytes read are what the process itself caused to be read from the disk (`ru_inblock` of wait4),
+so that other programs do not count; CPU is its user and system time.
+
+Comparison and digests (xxh3-64 of both sides) are timed by `peerlane verify` itself on two equal files in memory (--memory DIR,
+/dev/shm): bytes of one side over the time in which they were compared and hashed, reading left out.
+"""
+import argparse, json, os, platform, random, statistics, subprocess, sys, tempfile, time
+from pathlib import Path
+
+from copy_files import HERE, drop_caches, fill, size_of
+
+
+def run(command):
+    """Runs a command and returns nanoseconds, bytes read from disk, seconds of CPU, and what it wrote."""
+    begin = time.monotonic_ns()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    text = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    elapsed = time.monotonic_ns() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: status {process.returncode}")
+    return {"ns": elapsed, "read": usage.ru_inblock * 512, "cpu": usage.ru_utime + usage.ru_stime,
+            "text": text.decode()}
+
+
+def measure(arguments, folder):
+    source, target = folder / "source.bin", folder / "target.bin"
+    fill(source, arguments.bytes, arguments.seed)
+    copies = {f"copy --verify {mode}": mode for mode in ("none", "sample", "full")}
+    order, dropped = random.Random(arguments.seed), True
+    runs = {name: [] for name in copies}
+    for repeat in range(arguments.repeats + 1):
+        for name in order.sample(list(copies), len(copies)):
+            target.unlink(missing_ok=True)
+            dropped &= drop_caches()
+            one = run([arguments.peerlane, "copy", source, target, "--route", "host", "--verify", copies[name], "-q"])
+            if repeat:  # the first round warms the disk up and is not counted
+                runs[name].append(one)
+            print(f"  {'warm-up' if not repeat else repeat:>7}  {name:<22}{one['ns'] / 1e9:8.3f} s"
+                  f"{one['read'] / (1 << 30):8.3f} GiB read  {one['cpu']:6.2f} s CPU", file=sys.stderr)
+    return runs, dropped
+
+
+def compare_in_memory(arguments):
+    """Nanoseconds that comparing and hashing took in each `verify` of two files in memory, by its own record."""
+    times = []
+    with tempfile.TemporaryDirectory(dir=arguments.memory, prefix="peerlane-bench-") as folder:
+        source, target = Path(folder) / "source.bin", Path(folder) / "target.bin"
+        fill(source, arguments.memory_bytes, arguments.seed)
+        target.write_bytes(source.read_bytes())
+        for _ in range(arguments.repeats + 1):
+            record = json.loads(run([arguments.peerlane, "verify", source, target, "--json"])["text"])
+            times.append(record["comparing_ns"])
+    return times[1:]
+
+
+def spread(values):
+    return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dir", type=Path, default=HERE.parent / "target", help="a folder on the disk to measure")
+    parser.add_argument("--memory", type=Path, default=Path("/dev/shm"), help="a folder in memory")
+    parser.add_argument("--size", default="4G")
+    parser.add_argument("--memory-size", default="1G")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--peerlane", type=Path, default=HERE.parent / "target/release/peerlane")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    arguments.bytes, arguments.memory_bytes = size_of(arguments.size), size_of(arguments.memory_size)
+    if not arguments.peerlane.exists():
+        sys.exit(f"{arguments.peerlane} is missing: build with `cargo build --release -p peerlane-cli`")
+    in_memory = compare_in_memory(arguments)
+    with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="peerlane-bench-") as folder:
+        runs, dropped = measure(arguments, Path(folder))
+    load = os.getloadavg()[0]
+    print(f"{arguments.size} file, {arguments.repeats} repeats, seed {arguments.seed}, {platform.release()}, "
+          f"{os.cpu_count()} cores, load {load:.1f}, page cache {'dropped' if dropped else 'NOT dropped (needs root)'}")
+    base = runs["copy --verify none"]
+    print(f"{'variant':<24}{'median':>10}   time relative to none (lowest to highest)   read from disk, copies of the file")
+    for name, ones in runs.items():
+        ratios = [one["ns"] / other["ns"] for one, other in zip(ones, base)]
+        reads = statistics.median(one["read"] for one in ones) / arguments.bytes
+        cpu = statistics.median(one["cpu"] for one in ones)
+        print(f"{name:<24}{statistics.median(one['ns'] for one in ones) / 1e9:8.3f} s   {spread(ratios):<42}"
+              f" {reads:.3f}   {cpu:.2f} s CPU")
+    rates = [arguments.memory_bytes / time_ns for time_ns in in_memory]
+    print(f"comparing and hashing: {spread(rates)} GB/s of each side")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"bytes": arguments.bytes, "seed": arguments.seed, "load": load, "runs": runs,
+                                              "comparing_ns": in_memory}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

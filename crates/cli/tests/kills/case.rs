@@ -1,0 +1,335 @@
+//! One copy that is ended, perhaps several times, and goes on.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::random::Random;
+use crate::strike::{Ended, Moment, strike};
+
+/// Longest source; what is copied of it is drawn.
+const LENGTH: u64 = 24 << 20;
+const TARGET: &str = "the target";
+/// What stands under the target's name before.
+const BEFORE: &[u8] = b"what was there before";
+/// Attempts until a signal finds the program running.
+const TRIES: u32 = 20;
+
+/// What is copied, and what is there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    New,
+    Replaced,
+    Holes,
+    Repeated,
+    Stopped,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::New, Self::Replaced, Self::Holes, Self::Repeated, Self::Stopped];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::New => "SIGKILL, a new file",
+            Self::Replaced => "SIGKILL, a file that replaces another",
+            Self::Holes => "SIGKILL, a file with holes",
+            Self::Repeated => "SIGKILL, two to four times in one copy",
+            Self::Stopped => "SIGINT, SIGTERM or SIGHUP, once or twice at a time",
+        }
+    }
+}
+
+/// Sources and their content.
+pub(crate) struct Sources {
+    folder: tempfile::TempDir,
+    full: Vec<u8>,
+    sparse: Vec<u8>,
+}
+
+impl Sources {
+    pub(crate) fn make() -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let mut random = Random(7);
+        let mut full = Vec::new();
+        while (full.len() as u64) < LENGTH {
+            full.extend(random.next().to_le_bytes());
+        }
+        let mut sparse = vec![0; full.len()];
+        let file = File::create_new(folder.path().join("sparse")).expect("a source");
+        file.set_len(LENGTH).expect("room");
+        // Data and holes of 512 KiB each.
+        for start in (0..full.len()).step_by(1 << 20) {
+            let range = start..start + (512 << 10);
+            sparse[range.clone()].copy_from_slice(&full[range.clone()]);
+            file.write_all_at(&full[range], start as u64).expect("room");
+        }
+        fs::write(folder.path().join("full"), &full).expect("room");
+        Self { folder, full, sparse }
+    }
+
+    fn of(&self, kind: Kind) -> (PathBuf, &[u8]) {
+        let (name, content) = match kind {
+            Kind::Holes => ("sparse", &self.sparse),
+            _ => ("full", &self.full),
+        };
+        (self.folder.path().join(name), content)
+    }
+}
+
+/// How a case came out, where no promise was broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Whether the copy went on by a journal.
+    pub(crate) resumed: bool,
+    /// Signals that found the program running.
+    pub(crate) strikes: u64,
+}
+
+/// A drawn case.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) seed: u64,
+    pub(crate) kind: Kind,
+}
+
+impl Case {
+    pub(crate) fn draw(seed: u64) -> Self {
+        let kinds = Kind::ALL;
+        Self { seed, kind: kinds[usize::try_from(seed).expect("an index") % kinds.len()] }
+    }
+
+    /// Runs copies until the signals of the case have found one running.
+    ///
+    /// # Errors
+    /// The promise that was broken.
+    pub(crate) fn run(&self, sources: &Sources) -> Result<Outcome, String> {
+        let mut random = Random(self.seed);
+        for _ in 0..TRIES {
+            let copy = Copy::draw(self.kind, sources, &mut random);
+            let signals = copy.draw_signals(&mut random);
+            let wanted = match self.kind {
+                Kind::Repeated => random.within(2, 5),
+                _ => 1,
+            };
+            let outcome = copy.run(&signals, wanted, &mut random)?;
+            if outcome.strikes == wanted {
+                return Ok(outcome);
+            }
+        }
+        Err(format!("in {TRIES} copies no signal came in between"))
+    }
+}
+
+/// A copy in a folder of its own.
+struct Copy<'a> {
+    folder: tempfile::TempDir,
+    kind: Kind,
+    source: PathBuf,
+    content: &'a [u8],
+    words: Vec<String>,
+    /// Seconds that it takes by its limit.
+    seconds: u64,
+    limit: u64,
+}
+
+impl<'a> Copy<'a> {
+    fn draw(kind: Kind, sources: &'a Sources, random: &mut Random) -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let (source, content) = sources.of(kind);
+        let length = random.within(LENGTH / 2, LENGTH);
+        let content = &content[..usize::try_from(length).expect("an index")];
+        let mut words: Vec<String> = ["--length", &length.to_string()].map(Into::into).into();
+        for (option, values) in [
+            ("--block", &["64K", "256K", "1M"][..]),
+            ("--depth", &["2", "16"]),
+            ("--verify", &["none", "sample", "full"]),
+        ] {
+            words.extend([option, random.one_of(values)].map(Into::into));
+        }
+        let is_replaced = kind == Kind::Replaced || (kind != Kind::New && random.within(0, 2) == 0);
+        if is_replaced {
+            fs::write(folder.path().join(TARGET), BEFORE).expect("a target");
+            words.push("--force".into());
+        }
+        // A copy saves its first journal after 2 s: about half are ended before that.
+        let seconds = random.within(2, 6);
+        Self { folder, kind, source, content, words, seconds, limit: length / seconds }
+    }
+
+    fn draw_signals(&self, random: &mut Random) -> Vec<Signal> {
+        if self.kind != Kind::Stopped {
+            return vec![Signal::KILL];
+        }
+        let signal = random.one_of(&[Signal::INT, Signal::TERM, Signal::HUP]);
+        vec![signal; if random.within(0, 4) == 0 { 2 } else { 1 }]
+    }
+
+    fn draw_moment(&self, random: &mut Random) -> Moment {
+        let length = self.content.len() as u64;
+        let milliseconds = self.seconds * 1000;
+        match random.within(0, 4) {
+            0 => Moment::Time(Duration::from_millis(random.within(0, milliseconds + 300))),
+            1 => Moment::Names(u32::try_from(random.within(1, 14)).expect("a small number")),
+            _ => Moment::Moved {
+                bytes: random.within(0, length),
+                then: Duration::from_millis(random.within(0, 500)),
+            },
+        }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+        command.arg("copy").arg(&self.source).arg(TARGET).args(&self.words).env("NO_COLOR", "1");
+        command
+    }
+
+    /// Ends the copy `wanted` times, and lets it go on to its end then.
+    fn run(&self, signals: &[Signal], wanted: u64, random: &mut Random) -> Result<Outcome, String> {
+        let folder = self.folder.path();
+        let mut outcome = Outcome { resumed: false, strikes: 0 };
+        // What the program said is to be typed next, where it said that.
+        let mut printed: Option<String> = None;
+        while outcome.strikes < wanted {
+            let mut command = self.next_command(printed.as_deref(), &mut outcome);
+            let limit = self.limit.to_string();
+            if printed.is_none() {
+                command.args(["--json-progress", "--limit", &limit]);
+            }
+            let ended = strike(&mut command, folder, self.draw_moment(random), signals);
+            self.check_after(&ended)?;
+            if ended.status.success() || self.is_there(&ended) {
+                return self.check_end(&ended, outcome);
+            }
+            if !ended.is_struck {
+                return Err(format!("{}: {}", ended.status, ended.said));
+            }
+            outcome.strikes += 1;
+            printed = self.check_advice(&ended, signals)?;
+        }
+        self.finish(printed.as_deref(), outcome)
+    }
+
+    /// The copy as it was begun, or as the program advised to go on.
+    fn next_command(&self, printed: Option<&str>, outcome: &mut Outcome) -> Command {
+        if let Some(printed) = printed {
+            outcome.resumed = true;
+            let mut shell = Command::new("sh");
+            shell.args(["-c", printed]);
+            return shell;
+        }
+        let mut command = self.command();
+        if self.journal().exists() {
+            outcome.resumed = true;
+            command.arg("--resume");
+        }
+        command
+    }
+
+    fn finish(&self, printed: Option<&str>, mut outcome: Outcome) -> Result<Outcome, String> {
+        let mut command = self.next_command(printed, &mut outcome);
+        let ended = strike(
+            &mut command,
+            self.folder.path(),
+            Moment::Time(Duration::from_secs(100)),
+            &[Signal::KILL],
+        );
+        if !ended.status.success() && !self.is_there(&ended) {
+            return Err(format!("does not go on: {}: {}", ended.status, ended.said));
+        }
+        self.check_end(&ended, outcome)
+    }
+
+    /// Whether there was nothing to do: the one before was ended when the target had its name.
+    fn is_there(&self, ended: &Ended) -> bool {
+        ended.said.contains("the target exists") && self.is_complete()
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.folder.path().join(format!(".{TARGET}.peerlane-journal"))
+    }
+
+    fn target(&self) -> Option<Vec<u8>> {
+        fs::read(self.folder.path().join(TARGET)).ok()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.target().is_some_and(|target| target == self.content)
+    }
+
+    fn is_replaced(&self) -> bool {
+        self.words.iter().any(|word| word == "--force")
+    }
+
+    /// What must hold whatever ended the program.
+    fn check_after(&self, ended: &Ended) -> Result<(), String> {
+        let target = self.target();
+        let is_before = target.as_deref() == self.is_replaced().then_some(BEFORE);
+        if !is_before && !self.is_complete() {
+            let length = target.map(|target| target.len());
+            return Err(format!("the target is neither old nor new: {length:?} bytes"));
+        }
+        if ended.status.success() && !self.is_complete() {
+            return Err("reported complete and is not".into());
+        }
+        let mut unfinished = 0;
+        for name in names(self.folder.path()) {
+            let journal = format!(".{TARGET}.peerlane-journal");
+            let rest = name.strip_prefix(&format!(".{TARGET}.peerlane-"));
+            match rest {
+                None if name == TARGET => {}
+                Some("journal" | "journal.lock" | "journal.new") => {}
+                Some(digits) if digits.len() == 8 => unfinished += 1,
+                _ => return Err(format!("{name} beside the target, not {journal}")),
+            }
+        }
+        if unfinished > 1 {
+            return Err(format!("{unfinished} unfinished files"));
+        }
+        Ok(())
+    }
+
+    /// What the program said at its end, and the command that it advised.
+    fn check_advice(&self, ended: &Ended, signals: &[Signal]) -> Result<Option<String>, String> {
+        let is_killed = ended.status.signal() == Some(Signal::KILL.as_raw());
+        match (signals, ended.status.code()) {
+            ([Signal::KILL], None) if is_killed => return Ok(None),
+            // Before it listens for signals, one ends it as it ends any program.
+            (_, None) if !is_killed && ended.said.is_empty() => return Ok(None),
+            // The second ends it at once.
+            ([_, _], Some(130)) => {}
+            ([_], Some(130)) if ended.said.contains("interrupted") => {}
+            _ => return Err(format!("{}: {}", ended.status, ended.said)),
+        }
+        let command = ended.said.split('`').find(|part| part.contains("--resume"));
+        if command.is_none() && signals.len() == 1 && self.journal().exists() {
+            return Err(format!("does not say how to go on: {}", ended.said));
+        }
+        Ok(command.map(str::to_owned))
+    }
+
+    fn check_end(&self, ended: &Ended, outcome: Outcome) -> Result<Outcome, String> {
+        let mut names = names(self.folder.path());
+        if self.is_there(ended) {
+            // A copy that finds nothing to do takes no lock, and so removes none.
+            names.retain(|name| *name != format!(".{TARGET}.peerlane-journal.lock"));
+        }
+        if !self.is_complete() {
+            return Err("the target is not equal to the source".into());
+        }
+        if names != [TARGET] {
+            return Err(format!("left behind: {names:?}"));
+        }
+        Ok(outcome)
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into()).collect()
+}

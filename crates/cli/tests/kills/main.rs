@@ -1,0 +1,60 @@
+//! Copies of real files by the real program, ended by a signal at a random moment.
+//!
+//! After each: what stood under the target's name is there whole or the copy is; beside it lies only what
+//! is documented; and the copy goes on as the program itself advises until every byte is equal and nothing
+//! is left beside it. A seed draws case and moment; the system's own timing cannot be replayed.
+//!
+//! `./test` runs the short form. The long form, which writes what it counted:
+//!
+//!     PEERLANE_KILLS=250 PEERLANE_KILLS_REPORT=docs/reliability/process-kills.json \
+//!         cargo test -p peerlane-cli --test kills
+
+mod case;
+mod random;
+mod report;
+mod strike;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use case::{Case, Sources};
+
+/// Cases of the short form.
+const SHORT: u64 = 20;
+/// Cases at a time; they mostly wait for their own rate limit.
+const AT_A_TIME: usize = 8;
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    let value = std::env::var(variable).ok();
+    value.map_or(otherwise, |value| value.parse().expect("a number"))
+}
+
+#[test]
+fn a_copy_that_is_ended_at_any_moment_goes_on_to_equal_bytes_and_loses_nothing() {
+    let first = number("PEERLANE_KILLS_SEED", 0);
+    let end = first + number("PEERLANE_KILLS", SHORT);
+    let sources = Sources::make();
+    let next = AtomicU64::new(first);
+    let tally = Mutex::new(report::Tally::default());
+    thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end {
+                        break;
+                    }
+                    let case = Case::draw(seed);
+                    let outcome = case.run(&sources);
+                    tally.lock().expect("the tally").add(&case, outcome);
+                }
+            });
+        }
+    });
+    let tally = tally.into_inner().expect("the tally");
+    if let Some(path) = std::env::var_os("PEERLANE_KILLS_REPORT") {
+        tally.write(path.as_ref(), end - first);
+    }
+    tally.check(end - first);
+}

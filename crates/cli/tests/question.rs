@@ -1,0 +1,236 @@
+//! The question before something is overwritten, at a terminal.
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod lab;
+mod loop_device;
+
+use std::fs::{self, File, FileTimes};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use loop_device::Loop;
+
+/// Longest wait for the program to say or do something.
+const DEADLINE: Duration = Duration::from_secs(60);
+const NEW: &[u8] = &[b'n'; 5000];
+const OLD: &[u8] = b"old";
+
+/// A program whose standard input and standard error are a terminal of its own.
+struct Terminal {
+    keys: File,
+    child: Child,
+    shown: String,
+}
+
+impl Terminal {
+    /// Starts `peerlane` with `typed` typed already.
+    fn start(folder: &Path, words: &[&str], typed: &str) -> Self {
+        let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&main).expect("leave to use it");
+        unlockpt(&main).expect("leave to open it");
+        let name = ptsname(&main, Vec::new()).expect("its name");
+        let name = name.to_str().expect("a plain name");
+        let open = || File::options().read(true).write(true).open(name).expect("the other side");
+        let side = open();
+        let mut keys = File::from(main);
+        keys.write_all(typed.as_bytes()).expect("room for keys");
+        let child = Command::new("setsid")
+            .args(["--ctty", env!("CARGO_BIN_EXE_peerlane")])
+            .args(words)
+            .current_dir(folder)
+            .env("NO_COLOR", "1")
+            .stdin(OwnedFd::from(open()))
+            .stderr(OwnedFd::from(open()))
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        drop(side);
+        Self { keys, child, shown: String::new() }
+    }
+
+    /// Reads until `end` was shown, or until the program lets go of the terminal.
+    fn read_until(&mut self, end: &str) -> bool {
+        let start = Instant::now();
+        while !self.shown.contains(end) {
+            let left = DEADLINE.checked_sub(start.elapsed()).expect("an answer in time");
+            let left = Timespec::try_from(left).expect("a short time");
+            let mut events = [PollFd::new(&self.keys, PollFlags::IN)];
+            poll(&mut events, Some(&left)).expect("a terminal");
+            let mut bytes = [0; 4096];
+            match self.keys.read(&mut bytes) {
+                // Linux answers so where nobody has the other side open.
+                Err(error) if error.raw_os_error() == Some(5) => return false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                length => {
+                    let text = &bytes[..length.expect("text")];
+                    self.shown.push_str(&String::from_utf8_lossy(text).replace('\r', ""));
+                }
+            }
+        }
+        true
+    }
+
+    /// Waits for the question, answers it, and returns all that was shown and the exit status.
+    fn answer(mut self, keys: &str) -> (String, Option<i32>) {
+        assert!(self.read_until("stops: "), "{}", self.shown);
+        self.keys.write_all(keys.as_bytes()).expect("room for keys");
+        self.end()
+    }
+
+    fn end(mut self) -> (String, Option<i32>) {
+        assert!(!self.read_until("\0"));
+        let status = self.child.wait().expect("an end");
+        (self.shown, status.code())
+    }
+}
+
+/// A folder with a source and a target, the target of a known date.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    fs::write(folder.path().join("source"), NEW).expect("a source");
+    let mut target = File::create(folder.path().join("target")).expect("a target");
+    target.write_all(OLD).expect("room");
+    let date = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    target.set_times(FileTimes::new().set_modified(date)).expect("a date");
+    folder
+}
+
+const COPY: [&str; 3] = ["copy", "source", "target"];
+
+fn content(folder: &tempfile::TempDir) -> Vec<u8> {
+    fs::read(folder.path().join("target")).expect("a target")
+}
+
+fn count(folder: &tempfile::TempDir) -> usize {
+    fs::read_dir(folder.path()).expect("a folder").count()
+}
+
+#[test]
+fn a_yes_in_full_replaces_the_file_that_was_shown() {
+    let folder = folder();
+    let (shown, status) = Terminal::start(folder.path(), &COPY, "").answer("yes\n");
+    assert_eq!(status, Some(0), "{shown}");
+    assert_eq!(content(&folder), NEW);
+    let place = folder.path().canonicalize().expect("a path").display().to_string();
+    let question = "\
+FOLDER/target would be replaced:
+  size      3 B (3 bytes)
+  changed   2001-09-09 01:46:40 UTC
+Replace it? `yes` goes on, anything else stops: yes
+";
+    let shown = shown.replace(&place, "FOLDER");
+    assert!(shown.starts_with(question), "{shown}");
+}
+
+#[test]
+fn anything_else_leaves_the_target_as_it_is() {
+    let folder = folder();
+    // The last is an end of input in the middle of a line, and the one before at its start.
+    for keys in ["no\n", "y\n", "\n", "YES\n", "yes please\n", "\u{4}", "yes\u{4}"] {
+        let (shown, status) = Terminal::start(folder.path(), &COPY, "").answer(keys);
+        assert_eq!((status, content(&folder).as_slice()), (Some(2), OLD), "{keys:?}: {shown}");
+        assert!(shown.contains("target is left as it is: that was no yes"), "{shown}");
+        assert!(shown.contains("hint: nothing was changed; `--force` overwrites"), "{shown}");
+        assert_eq!(count(&folder), 2);
+    }
+}
+
+#[test]
+fn what_was_typed_before_the_question_is_no_answer() {
+    let folder = folder();
+    let (shown, status) = Terminal::start(folder.path(), &COPY, "yes\n").answer("no\n");
+    assert_eq!((status, content(&folder).as_slice()), (Some(2), OLD), "{shown}");
+}
+
+#[test]
+fn an_interrupt_at_the_question_ends_the_program_and_changes_nothing() {
+    let folder = folder();
+    let (shown, status) = Terminal::start(folder.path(), &COPY, "").answer("\u{3}");
+    assert_eq!((status, content(&folder).as_slice()), (Some(130), OLD), "{shown}");
+    assert!(shown.contains("error: interrupted: "), "{shown}");
+}
+
+#[test]
+fn a_target_that_changes_during_the_question_is_left_alone() {
+    let folder = folder();
+    let mut terminal = Terminal::start(folder.path(), &COPY, "");
+    assert!(terminal.read_until("stops: "));
+    fs::write(folder.path().join("target"), "newer").expect("room");
+    let (shown, status) = terminal.answer("yes\n");
+    assert_eq!((status, content(&folder).as_slice()), (Some(2), &b"newer"[..]), "{shown}");
+    assert!(shown.contains("is not what it was when the question was put"), "{shown}");
+}
+
+#[test]
+fn nothing_is_asked_where_a_yes_would_not_help_or_is_not_needed() {
+    let folder = folder();
+    let end = |words: &[&str]| Terminal::start(folder.path(), words, "").end();
+    let (shown, status) = end(&["copy", "target", "target"]);
+    assert_eq!(status, Some(2));
+    assert!(shown.contains("are one file") && !shown.contains("yes"), "{shown}");
+    let (shown, status) = end(&["copy", "source", "target", "--dry-run"]);
+    assert!(status == Some(1) && !shown.contains("yes"), "{shown}");
+    assert_eq!(content(&folder), OLD);
+    let (shown, status) = end(&["copy", "source", "target", "--force"]);
+    assert!(status == Some(0) && !shown.contains("yes"), "{shown}");
+    let (shown, status) = end(&["copy", "source", "another"]);
+    assert!(status == Some(0) && !shown.contains("yes"), "{shown}");
+}
+
+#[test]
+fn without_a_terminal_nothing_is_asked() {
+    let folder = folder();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(COPY)
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    // It may have ended before it could be told.
+    let _ = child.stdin.take().expect("its input").write_all(b"yes\n");
+    let output = child.wait_with_output().expect("an end");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), content(&folder).as_slice()), (Some(2), OLD), "{said}");
+    assert!(said.contains("hint: `--force` replaces it"), "{said}");
+}
+
+#[test]
+fn a_device_is_shown_with_what_it_carries_and_overwritten_after_a_yes_only() {
+    let folder = folder();
+    let image = folder.path().join("image");
+    let file = File::create_new(&image).expect("an image");
+    file.set_len(16 << 20).expect("room");
+    for (offset, bytes) in [(1024 + 0x38, &b"\x53\xef"[..]), (1024 + 0x78, b"archive\x1b[2J")] {
+        file.write_all_at(bytes, offset).expect("room");
+    }
+    file.sync_all().expect("a disk");
+    let Some(device) = Loop::over(&image) else { return };
+    let words = ["copy", "source", device.0.as_str()];
+    let before = fs::read(&image).expect("an image");
+    let (shown, status) = Terminal::start(folder.path(), &words, "").answer("no\n");
+    assert_eq!(status, Some(2), "{shown}");
+    let question = "\
+DEVICE would be overwritten:
+  drive     of no known model, without a serial number
+  size      16 MiB (16777216 bytes)
+  carries   an ext2, ext3 or ext4 file system labelled archive\\u{1b}[2J
+  written   4.88 KiB, from offset 0 on
+Overwrite it? `yes` goes on, anything else stops: no
+";
+    let shown = shown.replace(&device.0, "DEVICE");
+    assert!(shown.starts_with(question), "{shown}");
+    assert!(fs::read(&image).expect("an image") == before);
+    let (shown, status) = Terminal::start(folder.path(), &words, "").answer("yes\n");
+    assert_eq!(status, Some(0), "{shown}");
+    assert_eq!(&fs::read(&image).expect("an image")[..NEW.len()], NEW);
+    let warning = "warning: the copy cannot be resumed if it is interrupted: ";
+    assert!(shown.contains(warning), "{shown}");
+}

@@ -1,0 +1,98 @@
+//! What a copy held is free the moment the program has ended, so that a device can be unplugged or
+//! unmounted by the next line of a script.
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod lab;
+mod loop_device;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::fs::OFlags;
+use rustix::process::{Pid, Signal, kill_process};
+
+use lab::skip;
+use loop_device::Loop;
+
+const LENGTH: usize = 8 << 20;
+/// Copies of each kind; what is let go of late is not always late enough to show.
+const ROUNDS: usize = 5;
+
+/// How a copy ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Complete,
+    By(Signal),
+}
+
+const ENDS: [End; 4] =
+    [End::Complete, End::By(Signal::INT), End::By(Signal::TERM), End::By(Signal::HUP)];
+
+fn copy(folder: &Path, target: &Path, end: End) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+    command.args(["copy", "source", "--force", "--json-progress", "--block", "64K"]);
+    command.arg(target).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::piped());
+    if !matches!(end, End::Complete) {
+        // Longer than a test may take: only the signal ends it.
+        command.args(["--limit", "64K"]);
+    }
+    let mut child = command.spawn().expect("the program starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let mut said = String::new();
+    if let End::By(signal) = end {
+        let is_moving = |line: &String| line.contains("\"phase\":\"move\"");
+        let first = lines.by_ref().map(|line| line.expect("text")).find(is_moving);
+        said.push_str(&first.expect("a copy under way"));
+        kill_process(Pid::from_child(&child), signal).expect("a signal");
+    }
+    let status = child.wait().expect("an end");
+    said.extend(lines.map(|line| line.expect("text")));
+    let expected = if matches!(end, End::Complete) { 0 } else { 130 };
+    assert_eq!(status.code(), Some(expected), "{said}");
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    fs::write(folder.path().join("source"), vec![7; LENGTH]).expect("a source");
+    folder
+}
+
+#[test]
+fn a_device_can_be_opened_by_itself_when_the_program_has_ended() {
+    let folder = folder();
+    let image = folder.path().join("image");
+    File::create(&image).expect("an image").set_len(LENGTH as u64).expect("room");
+    let Some(device) = Loop::over(&image) else { return };
+    let exclusive = i32::try_from(OFlags::EXCL.bits()).expect("a flag");
+    for end in ENDS.iter().cycle().take(ENDS.len() * ROUNDS) {
+        copy(folder.path(), Path::new(&device.0), *end);
+        let opened = OpenOptions::new().write(true).custom_flags(exclusive).open(&device.0);
+        assert!(opened.is_ok(), "{end:?}: {opened:?}");
+    }
+}
+
+#[test]
+fn a_file_system_can_be_unmounted_when_the_program_has_ended() {
+    let folder = folder();
+    let place = folder.path().join("mounted");
+    fs::create_dir(&place).expect("a folder");
+    let run = |program: &str, words: &[&str]| {
+        let output = Command::new(program).args(words).arg(&place).output().expect("a program");
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        output.status.success().then_some(()).ok_or(said)
+    };
+    for end in ENDS.iter().cycle().take(ENDS.len() * ROUNDS) {
+        if let Err(reason) = run("mount", &["-t", "tmpfs", "-o", "size=32m", "none"]) {
+            return skip("mount", &format!("cannot mount a file system: {reason}"));
+        }
+        copy(folder.path(), &place.join("target"), *end);
+        let unmounted = run("umount", &[]);
+        if unmounted.is_err() {
+            let _ = run("umount", &["--lazy"]);
+        }
+        assert_eq!(unmounted, Ok(()), "{end:?}");
+    }
+}
