@@ -24,4 +24,7 @@ pub use model::{
     QueueLimits,
 };
 pub use reach::{MapType, Reach};
-pub use sysfs::{BlockDevice, DiscoverError, Integrity, ParentDisk};
+pub use sysfs::{
+    BlockDevice, DiscoverError, Integrity, ParentDisk, PassthroughNode, block_name,
+    passthrough_name,
+};

@@ -341,7 +341,8 @@ impl Fabric {
     }
 
     /// Finds a function by what a person types: name, PCI address, NVMe controller name or serial,
-    /// or the name of one of its namespaces or partitions (`nvme2n1p1`).
+    /// or the name of one of its namespaces or partitions (`nvme2n1p1`), or of the passthrough node of
+    /// a namespace (`ng2n1`).
     pub fn find(&self, text: &str) -> Option<FunctionId> {
         let address = text.parse::<Bdf>().ok();
         let is_it = |function: &Function| {
@@ -360,8 +361,10 @@ impl Fabric {
 
 impl NvmeController {
     fn is_called(&self, text: &str) -> bool {
+        let of_node = crate::block_name(text);
         let of_namespace = |namespace: &Namespace| {
             namespace.name.as_deref() == Some(text)
+                || (of_node.is_some() && namespace.name == of_node)
                 || namespace.partitions.iter().any(|partition| partition.name == text)
         };
         self.name.as_deref() == Some(text)

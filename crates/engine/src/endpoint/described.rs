@@ -46,6 +46,8 @@ fn space_called<'a>(
     name: &str,
 ) -> Result<(&'a Namespace, Bytes), EndpointError> {
     let namespaces = function.nvme.as_ref().map_or(&[][..], |nvme| &nvme.namespaces);
+    let of_node = peerlane_fabric::block_name(name);
+    let name = of_node.as_deref().unwrap_or(name);
     for namespace in namespaces {
         if namespace.name.as_deref() == Some(name) {
             return Ok((namespace, namespace.size));
@@ -75,7 +77,10 @@ fn facts(
     let refusal = peer::kernel_refusal(&fabric.kernel);
     EndpointFacts {
         path: namespace.name.as_ref().map_or_else(|| name.to_owned(), |_| format!("/dev/{name}")),
-        kind: EndpointKind::BlockDevice,
+        kind: match peerlane_fabric::block_name(name) {
+            Some(_) => EndpointKind::Passthrough,
+            None => EndpointKind::BlockDevice,
+        },
         size,
         block: limits.logical_block,
         request_host: request_host(limits.max_request),

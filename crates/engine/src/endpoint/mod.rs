@@ -9,9 +9,10 @@ mod described;
 mod error;
 mod live;
 mod notation;
+mod passthrough;
 mod peer;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use peerlane_fabric::{BlockDevice, Fabric, FunctionId};
 use peerlane_results::EndpointFacts;
@@ -20,6 +21,7 @@ use peerlane_units::Bytes;
 pub(crate) use described::strip_device_directory;
 pub use error::EndpointError;
 pub use notation::{Notation, NotationError};
+pub(crate) use passthrough::Passthrough;
 pub(crate) use peer::kernel_refusal;
 
 use crate::failure::Role;
@@ -57,6 +59,17 @@ pub(crate) struct Live {
     pub(crate) device: Option<BlockDevice>,
     /// Whether it can be opened with `O_DIRECT`, as far as can be told without opening it.
     pub(crate) is_direct: bool,
+    /// Set for a passthrough node: it is a device like its block device, which everything but moving
+    /// payload goes by.
+    pub(crate) passthrough: Option<Passthrough>,
+}
+
+impl Live {
+    /// The node that shows the same bytes to everybody else, and by which they are guarded: the block
+    /// device of a passthrough node, else the path itself.
+    pub(crate) fn guarded_path(&self) -> &Path {
+        self.passthrough.as_ref().map_or(&self.path, |passthrough| &passthrough.block)
+    }
 }
 
 /// What lies at a path.

@@ -4,7 +4,7 @@
 //! is not named stays possible, and the probe before a copy decides. Order: the kernel, then the
 //! file system, then the device.
 
-use peerlane_fabric::{BlockDevice, Kernel};
+use peerlane_fabric::{BlockDevice, Kernel, passthrough_name};
 
 use crate::failure::Role;
 
@@ -69,7 +69,8 @@ pub(super) fn device_refusal(
         let release = kernel.release.as_deref().unwrap_or_default();
         return Some(format!(
             "{name} is an NVMe multipath head, which takes no peer-to-peer pages before Linux 7.2 \
-             (this is {release}): boot with nvme_core.multipath=N"
+             (this is {release}): boot with nvme_core.multipath=N on the kernel's command line{}",
+            way_by_node(device, file_system)
         ));
     }
     if device.function.is_none() {
@@ -91,6 +92,26 @@ pub(super) fn device_refusal(
     (device.stable_writes && file_system == Some("xfs")).then(|| {
         format!("XFS bounces direct I/O through host memory on {name}, which has stable writes")
     })
+}
+
+/// The other way round a multipath head: commands pick a path themselves, and go by its queue.
+fn way_by_node(device: &BlockDevice, file_system: Option<&str>) -> String {
+    match passthrough_name(&device.name).filter(|_| file_system.is_none()) {
+        Some(node) => format!(", or name its passthrough node /dev/{node} in its place"),
+        None => String::new(),
+    }
+}
+
+/// Why commands of a passthrough node do not take peer-to-peer pages.
+///
+/// Multipath heads do on every kernel: a command goes by the queue of a path, not by that of the head
+/// (`nvme_ns_head_chr_uring_cmd` in drivers/nvme/host/ioctl.c).
+pub(super) fn passthrough_refusal(device: &BlockDevice) -> Option<String> {
+    let name = &device.name;
+    device
+        .function
+        .is_none()
+        .then(|| format!("{name} is served by no PCI function of this machine, or by several"))
 }
 
 /// What a block device is that is not NVMe, by its kernel name.
@@ -188,7 +209,14 @@ mod tests {
     #[test]
     fn multipath_heads_are_refused_before_7_2_only() {
         let head = BlockDevice { is_multipath_head: true, ..drive("nvme0n1") };
-        assert!(device_refusal(&head, &kernel("6.18.15"), Role::Target, None).is_some());
+        let refusal = |file_system| {
+            device_refusal(&head, &kernel("6.18.15"), Role::Target, file_system).expect("a reason")
+        };
+        for words in ["multipath head", "6.18.15", "nvme_core.multipath=N", "/dev/ng0n1"] {
+            assert!(refusal(None).contains(words), "{words}: {}", refusal(None));
+        }
+        assert!(!refusal(Some("ext4")).contains("/dev/ng"), "a file has no passthrough node");
+        assert_eq!(passthrough_refusal(&head), None);
         assert_eq!(device_refusal(&head, &kernel("7.2.13"), Role::Target, None), None);
     }
 

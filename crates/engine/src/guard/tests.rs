@@ -101,7 +101,13 @@ fn end(path: &Path, kind: EndpointKind, node: Node, device: BlockDevice) -> Endp
         file_system: None,
         refusal: None,
     };
-    let live = Live { path: path.to_owned(), node, device: Some(device), is_direct: true };
+    let live = Live {
+        path: path.to_owned(),
+        node,
+        device: Some(device),
+        is_direct: true,
+        passthrough: None,
+    };
     Endpoint { facts, initiator: None, live: Some(live) }
 }
 

@@ -4,6 +4,8 @@
 //! a seeded simulation another. A ring owns the files and regions given to it, so that neither can go
 //! away while the kernel works on them.
 
+#[allow(unsafe_code)]
+mod identify;
 mod passthrough;
 mod queue;
 #[allow(unsafe_code)]
@@ -129,7 +131,9 @@ pub enum PushError {
         offset: u64,
     },
     /// A command that nobody splits is longer than the drive takes.
-    #[error("cannot queue a command of {length} bytes: the drive takes {most}, and nobody splits it")]
+    #[error(
+        "cannot queue a command of {length} bytes: the drive takes {most}, and nobody splits it"
+    )]
     TooLong {
         /// Bytes asked for.
         length: u32,

@@ -57,7 +57,8 @@ impl Namespace {
     /// Refuses a read or write that the kernel would copy, or fail.
     pub(super) fn check(&self, operation: &Operation, address: u64) -> Result<(), PushError> {
         let (offset, length) = (operation.file_offset, u64::from(operation.length));
-        if offset % self.block != 0 || (operation.action != Action::Flush && length % self.block != 0)
+        if offset % self.block != 0
+            || (operation.action != Action::Flush && length % self.block != 0)
         {
             return Err(PushError::NotInBlocks { offset, length: operation.length });
         }
@@ -100,7 +101,8 @@ impl Namespace {
             Action::Zero => WRITE_ZEROES,
         };
         let mut command = [0; 80];
-        let mut put = |at: usize, bytes: &[u8]| command[at..at + bytes.len()].copy_from_slice(bytes);
+        let mut put =
+            |at: usize, bytes: &[u8]| command[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &[opcode]);
         put(4, &self.nsid.to_le_bytes());
         if operation.action.has_memory() {

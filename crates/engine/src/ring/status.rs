@@ -110,6 +110,12 @@ impl NvmeStatus {
         matches!(self.0, 0x280 | 0x281 | 0x287)
     }
 
+    /// Whether the memory of the command may be at fault: its data could not be transferred, or it is
+    /// controller memory that is not to be used so.
+    pub(crate) fn is_of_memory(self) -> bool {
+        matches!(self.0, 0x004 | 0x012 | 0x013)
+    }
+
     /// Whether the drive or the way to it is gone, or was for a while.
     pub fn is_of_the_way(self) -> bool {
         matches!(self.0, 0x008 | 0x00b | 0x022 | 0x300..=0x303 | 0x370 | 0x371)

@@ -7,12 +7,14 @@ mod config_space;
 mod disk;
 mod functions;
 mod nvme;
+mod passthrough;
 mod system;
 mod tree;
 
 use std::path::{Path, PathBuf};
 
 pub use block::{BlockDevice, Integrity, ParentDisk};
+pub use passthrough::{PassthroughNode, block_name, passthrough_name};
 
 use crate::{Fabric, Origin};
 use tree::Tree;
