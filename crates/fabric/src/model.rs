@@ -304,6 +304,9 @@ pub struct LabDrive {
     pub throttle: Option<ByteRate>,
     /// NVMe MDTS as a power of two of 4 KiB pages.
     pub mdts: Option<u8>,
+    /// Whether the drive's subsystem says that it may have several controllers, so that the kernel
+    /// makes a multipath head of its namespace.
+    pub multipath: bool,
 }
 
 impl Fabric {

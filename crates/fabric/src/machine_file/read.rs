@@ -165,7 +165,11 @@ impl<'a> Reader<'a> {
             driver: function.driver.clone(),
             p2pmem,
             nvme,
-            lab: LabDrive { throttle: function.throttle.map(|rate| rate.0), mdts: function.mdts },
+            lab: LabDrive {
+                throttle: function.throttle.map(|rate| rate.0),
+                mdts: function.mdts,
+                multipath: function.multipath,
+            },
         })
     }
 
@@ -215,6 +219,7 @@ fn nvme(function: &shape::Function) -> Result<Option<NvmeController>, Fault> {
         ("cmb", function.cmb.is_some()),
         ("throttle", function.throttle.is_some()),
         ("mdts", function.mdts.is_some()),
+        ("multipath", function.multipath),
     ];
     let of_a_controller = [
         ("controller", function.controller.is_some()),

@@ -28,6 +28,7 @@ fn short_forms_stand_for_the_long_ones() {
         cmb = "32M"
         throttle = "20M"
         mdts = 7
+        multipath = true
         vendor = 0x144d
         "#,
     )
@@ -53,7 +54,7 @@ fn short_forms_stand_for_the_long_ones() {
     assert_eq!((namespace.nsid, namespace.size), (Some(1), Bytes::mib(64)));
     assert_eq!(namespace.limits.logical_block, Bytes(4096));
     assert_eq!(drive.lab.throttle, Some(ByteRate(20_000_000)));
-    assert_eq!(drive.lab.mdts, Some(7));
+    assert_eq!((drive.lab.mdts, drive.lab.multipath), (Some(7), true));
 }
 
 #[test]

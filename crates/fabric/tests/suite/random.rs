@@ -162,8 +162,8 @@ fn p2pmem() -> impl Strategy<Value = P2pMem> {
 }
 
 fn drive() -> impl Strategy<Value = LabDrive> {
-    (of(any::<u64>().prop_map(ByteRate)), of(any::<u8>()))
-        .prop_map(|(throttle, mdts)| LabDrive { throttle, mdts })
+    (of(any::<u64>().prop_map(ByteRate)), of(any::<u8>()), any::<bool>())
+        .prop_map(|(throttle, mdts, multipath)| LabDrive { throttle, mdts, multipath })
 }
 
 fn nvme() -> impl Strategy<Value = NvmeController> {
