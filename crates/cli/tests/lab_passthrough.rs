@@ -24,12 +24,10 @@ fn commands_move_payload_peer_to_peer_and_leave_guest_memory_alone() {
     let mut expected = lab.fill("b", SIZE);
     run(
         &lab,
-        "plan planned $(node a) $(node b) --route p2p
-         copy both $(node a) $(node b) --route p2p --offset 512 --target-offset 1M --length 8389120
+        "copy both $(node a) $(node b) --route p2p --offset 512 --target-offset 1M --length 8389120
          copy from $(node a) /dev/lab/b --route p2p --offset 1M --target-offset 12M --length 3M
          copy onto /dev/lab/a $(node b) --route p2p --offset 2M --target-offset 16M --length 3M",
     );
-    assert_eq!(lab.status("planned"), 0);
     let mut moved = 0;
     for (name, from, to, length) in [
         ("both", 512, MIB, 8 * MIB + 512),
@@ -53,4 +51,164 @@ fn commands_move_payload_peer_to_peer_and_leave_guest_memory_alone() {
     assert_same("source", &lab.content("a"), &source);
     assert_eq!(lab.dma("payload_bytes_unclassified"), 0);
     assert_eq!((lab.dma("payload_bytes_guest_memory"), lab.dma("payload_bytes_p2p")), (0, moved));
+}
+
+#[test]
+fn files_are_ends_beside_nodes_and_what_guards_a_block_device_guards_its_node() {
+    const LENGTH: usize = 3_000_832;
+    let Some(mut lab) = Lab::open("pair") else { return };
+    let source = lab.fill("a", 8 * MIB);
+    run(
+        &lab,
+        &format!(
+            "mke2fs /dev/lab/b >/dev/null && mkdir /b && mount -t ext4 /dev/lab/b /b
+             leave planned peerlane plan $(node a) /b/image --route p2p --length {LENGTH}
+             copy file $(node a) /b/image --route p2p --length {LENGTH}
+             copy odd $(node a) /b/odd --route p2p --length 1000001
+             leave same peerlane verify $(node a) /b/image --full
+             leave equal cmp -n {LENGTH} /dev/lab/a /b/image
+             copy offset $(node a) $(node c) --offset 100
+             copy target_offset $(node a) $(node c) --target-offset 511
+             copy length $(node a) $(node c) --length 1000 --route p2p
+             copy mounted $(node a) $(node b) --force
+             copy lies_on /b/image $(node b) --force
+             umount /b
+             copy carries $(node a) $(node b)
+             copy itself $(node a) /dev/lab/a --target-offset 1M --length 4M
+             copy itself_again /dev/lab/a $(node a) --target-offset 1M --length 4M
+             copy partition $(node a)p1 /dev/lab/c
+             copy other_node /dev/null $(node c)
+             node a"
+        ),
+    );
+    assert_eq!(lab.status("planned"), 0, "{}", lab.stderr("planned"));
+    for (name, length) in [("file", LENGTH), ("odd", 1_000_001)] {
+        let record = lab.record(name);
+        assert_eq!((record.route, record.bytes.0), (Route::P2p, length as u64), "{name}");
+    }
+    assert_eq!(lab.status("equal"), 0, "{}", lab.text("equal.json"));
+    assert_eq!(lab.status("same"), 1, "the drive is longer than its image");
+    for (name, words) in [
+        ("offset", "`--offset 100` is no multiple of the block size of /dev/ng"),
+        ("target_offset", "`--target-offset 511` is no multiple"),
+        ("mounted", "is mounted at /b"),
+        ("lies_on", "lies on /dev/ng"),
+        ("carries", "carries"),
+        ("itself", "source and target overlap"),
+        ("itself_again", "source and target overlap"),
+        ("partition", "never of a partition"),
+        ("other_node", "is a character device"),
+    ] {
+        assert_eq!(lab.status(name), 2, "{name}: {}", lab.stderr(name));
+        assert!(lab.stderr(name).contains(words), "{name}: {}", lab.stderr(name));
+    }
+    assert!(lab.stderr("partition").contains("--offset"), "{}", lab.stderr("partition"));
+    // 488 bytes into a block: no device moves those without the rest of it.
+    assert_eq!(lab.status("length"), 77, "{}", lab.stderr("length"));
+    assert_same("source", &lab.content("a"), &source);
+}
+
+#[test]
+fn what_the_page_cache_of_the_block_device_held_neither_gets_lost_nor_stays() {
+    let Some(mut lab) = Lab::open("pair") else { return };
+    let mut source = lab.fill("a", 8 * MIB);
+    lab.fill("b", 8 * MIB);
+    // A descriptor that stays open keeps the kernel from writing back what was written by it.
+    run(
+        &lab,
+        "exec 3<>/dev/lab/a 4<>/dev/lab/b
+         echo 'new words of the source' >&3
+         echo 'old words of the target' >&4
+         head -c 1M /dev/lab/b >/dev/null
+         copy done $(node a) $(node b) --route p2p --length 4M --verify full --force
+         head -c 24 /dev/lab/b >$OUT/read
+         head -c 4M /dev/lab/b | md5sum >$OUT/cached
+         head -c 4M /dev/lab/a | md5sum >$OUT/source
+         exec 3>&- 4>&-
+         sync",
+    );
+    assert_eq!(lab.record("done").route, Route::P2p);
+    let words = "new words of the source\n";
+    source[..words.len()].copy_from_slice(words.as_bytes());
+    assert_eq!(lab.text("read"), words);
+    assert_eq!(lab.text("cached"), lab.text("source"));
+    assert_same("target", &lab.content("b")[..4 * MIB], &source[..4 * MIB]);
+}
+
+#[test]
+fn a_copy_goes_on_under_the_other_name_and_a_drive_that_goes_is_named() {
+    const SIZE: usize = 24 * MIB;
+    let Some(mut lab) = Lab::open("throttled") else { return };
+    let source = lab.fill("a", SIZE);
+    lab.fill("b", SIZE);
+    run(
+        &lab,
+        "queue() { echo /sys/class/block/$(basename $(readlink -f /dev/lab/$1)); }
+         echo 1 >$(queue b)/queue/iostats_passthrough
+         written() { set -- $(cat $(queue b)/stat); echo $7; }
+         begun() { start=$(written); until [ $(($(written) - start)) -gt 8192 ]; do :; done; }
+         copy stopped $(node a) $(node b) --route p2p &
+         begun; killall -INT peerlane; wait
+         copy resumed /dev/lab/a /dev/lab/b --route p2p --resume --verify full
+         drive=$(readlink -f $(queue a)/device/device)
+         copy gone $(node a) $(node b) --route p2p --force &
+         begun; echo 1 >$drive/remove; wait",
+    );
+    assert_eq!(lab.status("stopped"), 130, "{}", lab.stderr("stopped"));
+    let record = lab.record("resumed");
+    assert!(record.content.before.0 > 1 << 20, "{:?}", record.content);
+    assert_eq!(lab.status("gone"), 2, "{}", lab.stderr("gone"));
+    let gone = lab.stderr("gone");
+    assert!(gone.contains("of the source") && gone.contains("gone"), "{gone}");
+    assert_same("target", &lab.content("b"), &source);
+}
+
+#[test]
+fn multipath_heads_take_part_by_either_name_where_the_kernel_lets_them() {
+    const SIZE: usize = 4 * MIB;
+    let Some(mut lab) = Lab::open("heads") else { return };
+    let source = lab.fill("a", SIZE);
+    lab.fill("b", SIZE);
+    run(
+        &lab,
+        "readlink -f /sys/class/block/$(basename $(readlink -f /dev/lab/a)) >$OUT/head
+         copy heads /dev/lab/a /dev/lab/b --route p2p --length 2M
+         copy nodes $(node a) $(node b) --route p2p --offset 2M --target-offset 2M",
+    );
+    assert!(lab.text("head").contains("nvme-subsys"), "no multipath head: {}", lab.text("head"));
+    for name in ["heads", "nodes"] {
+        assert_eq!(lab.record(name).route, Route::P2p, "{name}");
+    }
+    assert_same("target", &lab.content("b"), &source);
+    assert_eq!(lab.dma("payload_bytes_guest_memory"), 0);
+}
+
+#[test]
+fn older_kernels_refuse_multipath_heads_with_both_ways_round_and_the_printed_command_works() {
+    const SIZE: usize = 4 * MIB;
+    let Some(mut lab) = Lab::open_older("heads") else { return };
+    let source = lab.fill("a", SIZE);
+    let mut expected = lab.fill("b", SIZE);
+    run(
+        &lab,
+        "readlink -f /sys/class/block/$(basename $(readlink -f /dev/lab/a)) >$OUT/head
+         plan planned /dev/lab/a /dev/lab/b --route p2p
+         copy required /dev/lab/a /dev/lab/b --route p2p --length 3M
+         printed=$(sed -n 's/.*`peerlane copy \\([^`]*\\)`.*/\\1/p' $OUT/required.err | head -n 1)
+         echo \"$printed\" >$OUT/printed
+         copy by_node $printed",
+    );
+    assert!(lab.text("head").contains("nvme-subsys"), "no multipath head: {}", lab.text("head"));
+    assert_eq!(lab.status("planned"), 1);
+    let planned = lab.object("planned")["reason"].to_string();
+    assert_eq!(lab.status("required"), 77, "{}", lab.stderr("required"));
+    for why in [planned, lab.stderr("required")] {
+        for words in ["multipath head", "nvme_core.multipath=N", "peerlane copy /dev/ng"] {
+            assert!(why.contains(words), "{words}: {why}");
+        }
+    }
+    let record = lab.record("by_node");
+    assert_eq!((record.route, record.bytes.0), (Route::P2p, 3 * MIB as u64));
+    expected[..3 * MIB].copy_from_slice(&source[..3 * MIB]);
+    assert_same("target", &lab.content("b"), &expected);
 }

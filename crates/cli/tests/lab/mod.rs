@@ -18,6 +18,8 @@ plan() { name=$1; shift; leave $name peerlane plan \"$@\" --json; }
 /// A machine, the images of its drives, and what came back.
 pub(crate) struct Lab {
     machine: &'static str,
+    /// What is booted in place of the usual kernel.
+    kernel: Option<PathBuf>,
     folder: TempDir,
     drives: Vec<&'static str>,
 }
@@ -33,7 +35,18 @@ impl Lab {
             return None;
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
-        Some(Self { machine, folder, drives: Vec::new() })
+        Some(Self { machine, kernel: None, folder, drives: Vec::new() })
+    }
+
+    /// As [`Lab::open`], on a kernel before 7.2.
+    pub(crate) fn open_older(machine: &'static str) -> Option<Self> {
+        match peerlane_lab::find_older_kernel() {
+            Ok(kernel) => Some(Self { kernel: Some(kernel.image), ..Self::open(machine)? }),
+            Err(reason) => {
+                skip("older-kernel", &reason.to_string());
+                None
+            }
+        }
     }
 
     /// Gives a drive `size` bytes of which no two drives' are alike.
@@ -75,6 +88,9 @@ impl Lab {
         let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
         command.args(["lab", "run", "--timeout", "240", "--machine"]);
         command.arg(format!("{machines}/{}.toml", self.machine));
+        if let Some(kernel) = &self.kernel {
+            command.arg("--kernel").arg(kernel);
+        }
         for drive in &self.drives {
             command.arg("--drive").arg(format!("{drive}={}", self.image(drive).display()));
         }

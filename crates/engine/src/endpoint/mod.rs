@@ -103,6 +103,12 @@ pub(crate) fn inspect(
     }
 }
 
+/// Whether an end is a multipath head, on a kernel whose heads take no peer-to-peer pages.
+pub(crate) fn is_old_head(fabric: &Fabric, end: &Endpoint) -> bool {
+    let device = end.live.as_ref().and_then(|live| live.device.as_ref());
+    device.is_some_and(|device| peer::is_old_head(device, &fabric.kernel))
+}
+
 /// Most bytes of a request through host memory.
 fn request_host(max_request: Option<Bytes>) -> Bytes {
     max_request.unwrap_or(HOST_REQUEST_DEFAULT).min(HOST_REQUEST_MAX)

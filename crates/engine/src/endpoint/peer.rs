@@ -65,7 +65,7 @@ pub(super) fn device_refusal(
     if let Some(what) = not_nvme(name) {
         return Some(format!("{name} is {what}: its queue takes no peer-to-peer pages"));
     }
-    if device.is_multipath_head && kernel.version().is_some_and(|v| v < MULTIPATH_SINCE) {
+    if is_old_head(device, kernel) {
         let release = kernel.release.as_deref().unwrap_or_default();
         return Some(format!(
             "{name} is an NVMe multipath head, which takes no peer-to-peer pages before Linux 7.2 \
@@ -92,6 +92,11 @@ pub(super) fn device_refusal(
     (device.stable_writes && file_system == Some("xfs")).then(|| {
         format!("XFS bounces direct I/O through host memory on {name}, which has stable writes")
     })
+}
+
+/// Whether a device is a multipath head on a kernel whose heads take no peer-to-peer pages.
+pub(super) fn is_old_head(device: &BlockDevice, kernel: &Kernel) -> bool {
+    device.is_multipath_head && kernel.version().is_some_and(|version| version < MULTIPATH_SINCE)
 }
 
 /// The other way round a multipath head: commands pick a path themselves, and go by its queue.
