@@ -20,6 +20,8 @@ pub(crate) struct Lab {
     machine: &'static str,
     /// What is booted in place of the usual kernel.
     kernel: Option<PathBuf>,
+    /// The most bytes that a file of the run may have.
+    file_limit: Option<u64>,
     folder: TempDir,
     drives: Vec<&'static str>,
 }
@@ -35,7 +37,7 @@ impl Lab {
             return None;
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
-        Some(Self { machine, kernel: None, folder, drives: Vec::new() })
+        Some(Self { machine, kernel: None, file_limit: None, folder, drives: Vec::new() })
     }
 
     /// As [`Lab::open`], on a kernel before 7.2.
@@ -65,6 +67,16 @@ impl Lab {
         content
     }
 
+    /// Gives a drive `size` bytes of zeroes of which those behind `limit` cannot be written: the file
+    /// behind it may not grow beyond, which the drive reports as a write fault. Every file of the run
+    /// is bounded so.
+    pub(crate) fn bound(&mut self, drive: &'static str, size: u64, limit: u64) {
+        let image = fs::File::create(self.image(drive)).expect("an image");
+        image.set_len(size).expect("a sparse image");
+        self.drives.push(drive);
+        self.file_limit = Some(limit);
+    }
+
     /// Boots and runs the script.
     pub(crate) fn run(&self, script: &str) {
         let Output { status, stdout, stderr } = self.boot(script);
@@ -84,7 +96,14 @@ impl Lab {
     }
 
     fn boot(&self, script: &str) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+        let program = env!("CARGO_BIN_EXE_peerlane");
+        let mut command = Command::new(program);
+        if let Some(limit) = self.file_limit {
+            // A signal that is ignored stays so in what is started, and writing beyond fails.
+            let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", limit / 512);
+            command = Command::new("sh");
+            command.args(["-c", &script, "sh", program]);
+        }
         let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
         command.args(["lab", "run", "--timeout", "240", "--machine"]);
         command.arg(format!("{machines}/{}.toml", self.machine));

@@ -170,4 +170,35 @@ mod tests {
         assert_eq!(in_flight.remove(99), None);
         assert_eq!((in_flight.count(), in_flight.space()), (1, 1));
     }
+
+    #[test]
+    fn what_is_held_waits_for_the_one_before_it() {
+        let held = |number| Held {
+            number,
+            operation: Operation {
+                action: crate::ring::Action::Write,
+                file: crate::ring::FileId(0),
+                file_offset: 0,
+                region: RegionId(0),
+                region_offset: 0,
+                length: 512,
+                linked: false,
+                tag: number,
+            },
+        };
+        let mut chains = Chains::default();
+        assert!(!chains.is_open());
+        chains.set_open(Some(1));
+        assert!(chains.is_open());
+        chains.hold(held(2));
+        chains.set_open(Some(2));
+        chains.hold(held(3));
+        chains.set_open(None);
+        assert_eq!((chains.held(), chains.is_open()), (2, false));
+        assert_eq!(chains.after(3), None);
+        assert_eq!(chains.after(1), Some(held(2)));
+        assert_eq!(chains.after(1), None);
+        assert_eq!(chains.after(2), Some(held(3)));
+        assert_eq!(chains.held(), 0);
+    }
 }
