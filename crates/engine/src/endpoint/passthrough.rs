@@ -133,4 +133,78 @@ mod tests {
             assert_eq!(disk(name), None, "{name}");
         }
     }
+
+    fn node() -> PassthroughNode {
+        let block = peerlane_fabric::BlockDevice {
+            name: "nvme0n1".to_owned(),
+            size: Bytes::mib(64),
+            limits: peerlane_fabric::QueueLimits {
+                max_request: Some(Bytes::kib(512)),
+                max_segments: Some(65),
+                ..peerlane_fabric::QueueLimits::default()
+            },
+            read_only: false,
+            partition: None,
+            partitions: Vec::new(),
+            holders: Vec::new(),
+            slaves: Vec::new(),
+            function: None,
+            controller: None,
+            integrity: None,
+            stable_writes: false,
+            is_multipath_head: false,
+        };
+        PassthroughNode {
+            name: "ng0n1".to_owned(),
+            nsid: Some(3),
+            metadata: Some(0),
+            command_set: Some(0),
+            zeroes_max: 1 << 20,
+            block,
+        }
+    }
+
+    fn found(node: &PassthroughNode) -> Result<Namespace, EndpointError> {
+        namespace(node, Path::new("/dev/ng0n1"))
+    }
+
+    #[test]
+    fn a_command_is_bounded_by_bytes_and_by_segments() {
+        let segments = found(&node()).unwrap();
+        assert_eq!((segments.nsid, segments.block), (3, 512));
+        assert_eq!((segments.request_max, segments.pages_max), (65 * 4096, 65));
+        let mut roomy = node();
+        roomy.block.limits.max_segments = Some(256);
+        assert_eq!(found(&roomy).unwrap().request_max, 512 << 10);
+        roomy.block.limits.max_request = None;
+        assert_eq!(found(&roomy).unwrap().request_max, 128 << 10, "a drive that does not say");
+    }
+
+    #[test]
+    fn namespaces_that_commands_do_not_serve_are_refused_by_name() {
+        let refusal = |change: &dyn Fn(&mut PassthroughNode)| {
+            let mut node = node();
+            change(&mut node);
+            let error = found(&node).expect_err("refused");
+            assert_eq!(error.hint().as_deref(), Some("copy /dev/nvme0n1 instead"));
+            error.to_string()
+        };
+        let integrity =
+            Some(peerlane_fabric::Integrity { write_generate: true, read_verify: true });
+        for (words, error) in [
+            ("8 bytes of metadata", refusal(&|node| node.metadata = Some(8))),
+            ("command set 2", refusal(&|node| node.command_set = Some(2))),
+            ("does not tell its number", refusal(&|node| node.nsid = None)),
+            ("format that the kernel does not use", refusal(&|node| node.block.size = Bytes::ZERO)),
+            (
+                "metadata beside its blocks",
+                refusal(&|node| {
+                    node.metadata = None;
+                    node.block.integrity = integrity;
+                }),
+            ),
+        ] {
+            assert!(error.contains(words), "{error}");
+        }
+    }
 }
