@@ -8,9 +8,10 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use peerlane_fabric::PassthroughNode;
 use peerlane_results::{Evidence, Refusal};
 use peerlane_units::Bytes;
 use rustix::fs::{FallocateFlags, OFlags};
@@ -23,6 +24,7 @@ use super::preserve::Preserved;
 use crate::endpoint::{Live, Node, Passthrough};
 use crate::extents::Extent;
 use crate::failure::Role;
+use crate::journal::device_name;
 use crate::ring::{FileId, PassthroughFile, Ring, Uring};
 
 /// An open file, and whether it goes round the page cache.
@@ -74,9 +76,26 @@ fn open_node(
     block.sync_data()?;
     drop_page_cache(block);
     let file = options.clone().open(&live.path)?;
+    if !are_one(&file, block)? {
+        return Err(io::Error::other("it is not of the block device that was opened with it"));
+    }
     let namespace = passthrough.namespace;
     namespace.confirm(&file, live.device.as_ref().map_or(0, |device| device.size.0))?;
     Ok(PassthroughFile { file, namespace })
+}
+
+/// Whether an open node and an open block device are of one namespace: names may have changed hands
+/// since the plan was made, open files not.
+fn are_one(node: &File, block: &File) -> io::Result<bool> {
+    let number = |file: &File| {
+        let number = file.metadata()?.rdev();
+        io::Result::Ok((rustix::fs::major(number), rustix::fs::minor(number)))
+    };
+    let (major, minor) = number(node)?;
+    let node = PassthroughNode::read(Path::new("/"), major, minor).map_err(io::Error::other)?;
+    let (major, minor) = number(block)?;
+    let name = device_name(Path::new("/"), major, minor);
+    Ok(node.is_some_and(|node| name == Some(node.block.name)))
 }
 
 /// What is done for the block device of a passthrough node, which the kernel does not tie to it.
