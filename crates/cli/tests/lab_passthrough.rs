@@ -239,3 +239,63 @@ fn older_kernels_refuse_multipath_heads_with_both_ways_round_and_the_printed_com
     expected[..3 * MIB].copy_from_slice(&source[..3 * MIB]);
     assert_same("target", &lab.content("b"), &expected);
 }
+
+#[test]
+fn blocks_of_two_sizes_and_holes_go_by_commands_too() {
+    const SIZE: usize = 8 * MIB;
+    let Some(mut lab) = Lab::open("blocks") else { return };
+    let small = lab.fill("a", SIZE);
+    let mut large = lab.fill("b", SIZE);
+    // 4 MiB of holes and 64 KiB of data, onto blocks that hold something else.
+    run(
+        &lab,
+        "copy odd $(node a) $(node b) --route p2p --offset 1M --target-offset 4M --length 1049088
+         copy host $(node a) $(node b) --route host --offset 512 --target-offset 6M --length 1M
+         mke2fs /dev/lab/c >/dev/null && mkdir /c && mount -t ext4 /dev/lab/c /c
+         truncate -s 4M /c/sparse
+         dd if=/dev/lab/a of=/c/sparse bs=64K count=1 seek=32 conv=notrunc 2>/dev/null
+         sync
+         copy holes /c/sparse $(node b) --route p2p --force",
+    );
+    for name in ["odd", "holes"] {
+        assert_eq!(lab.record(name).route, Route::P2p, "{name}");
+    }
+    let content = lab.record("holes").content;
+    assert_eq!(
+        (content.data.0, content.holes.0),
+        (64 << 10, (4 << 20) - (64 << 10)),
+        "{content:?}"
+    );
+    let odd = MIB + 512;
+    large[4 * MIB..4 * MIB + odd].copy_from_slice(&small[MIB..MIB + odd]);
+    large[6 * MIB..7 * MIB].copy_from_slice(&small[512..MIB + 512]);
+    large[..4 * MIB].fill(0);
+    large[2 * MIB..2 * MIB + (64 << 10)].copy_from_slice(&small[..64 << 10]);
+    assert_same("target", &lab.content("b"), &large);
+}
+
+#[test]
+fn a_group_copies_by_nodes_without_root_where_it_has_the_block_devices_too() {
+    let Some(mut lab) = Lab::open("pair") else { return };
+    let source = lab.fill("a", 4 * MIB);
+    lab.fill("b", 4 * MIB);
+    run(
+        &lab,
+        "printf 'root:x:0:0::/root:/bin/sh\\nuser:x:1000:1000::/:/bin/sh\\n' >/etc/passwd
+         printf 'root:x:0:\\nuser:x:1000:\\npeerlane:x:900:user\\n' >/etc/group
+         chmod 1777 $OUT /tmp
+         user() { leave $1 su -s /bin/sh user -c \"XDG_STATE_HOME=/tmp peerlane $2\"; }
+         give() { chgrp peerlane $1 && chmod 660 $1; }
+         give $(ls /sys/bus/pci/devices/*/p2pmem/allocate)
+         give $(node a); give $(node b)
+         user nodes_only \"copy $(node a) $(node b) --route p2p --json\"
+         give $(readlink -f /dev/lab/a); give $(readlink -f /dev/lab/b)
+         user both \"copy $(node a) $(node b) --route p2p --json\"",
+    );
+    assert_eq!(lab.status("nodes_only"), 2, "{}", lab.stderr("nodes_only"));
+    for words in ["cannot read /dev/nvme", "cannot open /dev/nvme"] {
+        assert!(lab.stderr("nodes_only").contains(words), "{}", lab.stderr("nodes_only"));
+    }
+    assert_eq!(lab.record("both").route, Route::P2p);
+    assert_same("target", &lab.content("b"), &source);
+}

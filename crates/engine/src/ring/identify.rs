@@ -16,6 +16,7 @@ use super::status::NvmeStatus;
 
 /// Bytes of the answer (NVMe Base Specification 2.0, section 5.17).
 const ANSWER: usize = 4096;
+const ANSWER_LENGTH: u32 = 4096;
 /// Identify (NVMe Base Specification 2.0, figure 138).
 const IDENTIFY: u8 = 0x06;
 
@@ -129,7 +130,7 @@ fn identify(node: &File, nsid: u32) -> Result<Box<[u8; ANSWER]>, Errno> {
         opcode: IDENTIFY,
         nsid,
         address: ptr::from_mut(answer.as_mut()) as u64,
-        length: ANSWER as u32,
+        length: ANSWER_LENGTH,
         ..AdminCommand::default()
     };
     // SAFETY: the command asks for as many bytes as `answer` has, which outlives the call and is not
