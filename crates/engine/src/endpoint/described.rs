@@ -75,15 +75,16 @@ fn facts(
     let function = fabric.function(id);
     let limits: QueueLimits = namespace.limits;
     let refusal = peer::kernel_refusal(&fabric.kernel);
+    let is_node = peerlane_fabric::block_name(name).is_some();
     EndpointFacts {
         path: namespace.name.as_ref().map_or_else(|| name.to_owned(), |_| format!("/dev/{name}")),
-        kind: match peerlane_fabric::block_name(name) {
-            Some(_) => EndpointKind::Passthrough,
-            None => EndpointKind::BlockDevice,
-        },
+        kind: if is_node { EndpointKind::Passthrough } else { EndpointKind::BlockDevice },
         size,
         block: limits.logical_block,
-        request_host: request_host(limits.max_request),
+        request_host: match is_node {
+            true => request_p2p(limits),
+            false => request_host(limits.max_request),
+        },
         request_p2p: refusal.is_none().then(|| request_p2p(limits)),
         device: namespace.name.clone().or_else(|| Some(function.name.clone())),
         address: function.address.map(|address| address.to_string()),

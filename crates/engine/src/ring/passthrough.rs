@@ -54,7 +54,8 @@ const WRITE_ZEROES: u8 = 0x08;
 const BLOCKS_MAX: u64 = 1 << 16;
 
 impl Namespace {
-    /// Refuses a read or write that the kernel would copy, or fail.
+    /// Refuses a read or write that the kernel would copy, or fail. Memory is one run of addresses, which
+    /// has no gap at a virtual boundary of pages, wherever in a page it begins and ends.
     pub(super) fn check(&self, operation: &Operation, address: u64) -> Result<(), PushError> {
         let (offset, length) = (operation.file_offset, u64::from(operation.length));
         if offset % self.block != 0

@@ -21,6 +21,11 @@ const CODE: u16 = 0x7ff;
 /// Where statuses begin among errnos.
 const FIRST_ERRNO: i32 = 0x800;
 
+/// `EINTR`.
+const INTERRUPTED: i32 = 4;
+/// `NVME_SC_HOST_ABORTED_CMD` of include/linux/nvme.h.
+const HOST_ABORTED: u16 = 0x371;
+
 /// Statuses that are met with, in words (NVMe Base Specification 2.0, figures 94 to 98; the last are
 /// the kernel's own for a path, include/linux/nvme.h).
 const NAMES: &[(u16, &str)] = &[
@@ -74,6 +79,9 @@ impl NvmeStatus {
                 let status = Self(status & CODE);
                 Err(if status.is_transient() { Errno::AGAIN } else { status.errno() })
             }
+            // The kernel gave it up at a reset (`nvme_uring_cmd_end_io` in drivers/nvme/host/ioctl.c). To
+            // ask again at once would be to wait for the drive's timeout again and again.
+            Err(_) if result == -INTERRUPTED => Err(Self(HOST_ABORTED).errno()),
             Err(_) if result < 0 => {
                 Err(Errno::from_raw_os_error(result.checked_neg().unwrap_or(i32::MAX).min(4095)))
             }
@@ -142,6 +150,7 @@ mod tests {
             (0x4280, "write fault (NVMe status 0x280)"),
             (0x4080, "LBA out of range (NVMe status 0x080)"),
             (0x400b, "invalid namespace, or gone (NVMe status 0x00b)"),
+            (-4, "given up, since the drive is being reset or gone (NVMe status 0x371)"),
             (0x7c0, "the drive refused it (NVMe status 0x7c0)"),
         ] {
             let errno = NvmeStatus::check(result).expect_err("a failure");
