@@ -241,8 +241,19 @@ prepare_kernel() {
     fi
 }
 
+# Gives the lab a second kernel, for the tests of what older ones do differently; without one those
+# are skipped.
+prepare_older_kernel() {
+    if [[ -n ${PEERLANE_KERNEL_OLDER:-} ]]; then
+        say "older kernel: $PEERLANE_KERNEL_OLDER, as PEERLANE_KERNEL_OLDER says"
+    elif ! tools/fetch-kernel --older >/dev/null; then
+        say 'warning: there is no older kernel for the lab'
+    fi
+}
+
 prepare() {
     [[ $(uname -m) == x86_64 ]] || say "warning: the lab boots x86-64 machines, this one is $(uname -m)"
     prepare_programs "$1"
+    if [[ $1 == test ]]; then prepare_older_kernel; fi
     prepare_kernel
 }

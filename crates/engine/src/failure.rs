@@ -12,7 +12,7 @@ use peerlane_units::Nanos;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::ring::{Action, PushError};
+use crate::ring::{Action, NvmeStatus, PushError};
 
 /// Which end of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -138,6 +138,12 @@ pub enum Cause {
         /// What it said.
         moved: u32,
     },
+    /// The drive's own answer to a command through a passthrough node.
+    #[error("{status}")]
+    Nvme {
+        /// What the drive says.
+        status: NvmeStatus,
+    },
     /// Any other answer.
     #[error("{errno}")]
     Other {
@@ -150,6 +156,9 @@ impl Cause {
     /// What an errno means for a request of this kind between a drive and this memory.
     pub fn of(errno: Errno, action: Action, memory: MemoryKind) -> Self {
         let is_p2p = memory == MemoryKind::P2pmem;
+        if let Some(status) = NvmeStatus::of(errno) {
+            return Self::Nvme { status };
+        }
         match errno {
             Errno::INVAL if is_p2p => Self::RouteRefused,
             Errno::INVAL => Self::NotAligned,
@@ -177,7 +186,14 @@ impl Cause {
             Self::BadSector { .. } => {
                 Some("`nvme smart-log` of the drive, then --resume or --offset")
             }
-            Self::EndedEarly | Self::DriveGone { .. } | Self::TargetFullOrGone => {
+            Self::Nvme { status } if status.is_medium() => {
+                Some("`nvme smart-log` of the drive, then --resume or --offset")
+            }
+            Self::Nvme { status } if !status.is_of_the_way() => None,
+            Self::Nvme { .. }
+            | Self::EndedEarly
+            | Self::DriveGone { .. }
+            | Self::TargetFullOrGone => {
                 Some("`dmesg | tail` says whether a drive went away; --resume goes on afterwards")
             }
             Self::ProtectionInformation => Some(

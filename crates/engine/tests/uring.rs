@@ -11,7 +11,9 @@ use peerlane_engine::MonotonicClock;
 use peerlane_engine::failure::{Cause, RequestError, Role};
 use peerlane_engine::prove::{ProofSetup, prove_route};
 use peerlane_engine::relay::{DEADLINE, RelayError, Transfer, merge_in_host, relay};
-use peerlane_engine::ring::{Action, FileId, Operation, PushError, RegionId, Ring, Uring};
+use peerlane_engine::ring::{
+    Action, FileId, Namespace, Operation, PassthroughFile, PushError, RegionId, Ring, Uring,
+};
 use peerlane_engine::verify::{Comparison, Coverage, Digests, verify};
 use peerlane_memory::{Region, host};
 use peerlane_results::{MemoryKind, Tail};
@@ -288,6 +290,81 @@ fn a_full_ring_refuses_and_takes_more_after_submission() {
     let mut tags: Vec<u64> = std::iter::from_fn(|| bench.ring.pop()).map(|end| end.tag).collect();
     tags.sort_unstable();
     assert!(tags.into_iter().eq(0..u64::from(space)));
+}
+
+#[test]
+fn what_follows_a_command_that_failed_is_cancelled_and_what_leads_to_one_is_waited_for() {
+    let test =
+        "what_follows_a_command_that_failed_is_cancelled_and_what_leads_to_one_is_waited_for";
+    let Some(_) = ring(test, 8) else { return };
+    let mut ring = match Uring::for_passthrough(16) {
+        Ok(ring) => ring,
+        Err(error) => return common::skip(test, &format!("entries of 128 bytes: {error:?}")),
+    };
+    let folder = folder();
+    let path = folder.path().join("file");
+    std::fs::write(&path, noise(4096, 3)).unwrap();
+    let open = || File::options().read(true).write(true).open(&path).unwrap();
+    let plain = ring.attach_file(open()).unwrap();
+    let namespace =
+        Namespace { nsid: 1, block: 512, request_max: 8192, pages_max: 2, zeroes_max: 0 };
+    // A regular file takes no commands, so each of them fails.
+    let node = ring.attach_passthrough(PassthroughFile { file: open(), namespace }).unwrap();
+    let region = ring.attach_region(host::allocate(Bytes::kib(16)).unwrap());
+    let operation = |tag, action, file, linked| Operation {
+        action,
+        file,
+        file_offset: 0,
+        region,
+        region_offset: 0,
+        length: 4096,
+        linked,
+        tag,
+    };
+    use Action::{Flush, Read, Write, Zero};
+    let chain = [
+        operation(1, Read, node, true),
+        operation(2, Write, plain, true),
+        operation(3, Flush, plain, false),
+        operation(4, Read, plain, true),
+        operation(5, Write, node, true),
+        operation(6, Write, plain, false),
+        operation(7, Zero, node, false),
+        operation(8, Read, plain, false),
+    ];
+    for operation in chain {
+        ring.push(operation).unwrap();
+    }
+    let mut ends = Vec::new();
+    while ring.in_flight() > 0 {
+        ring.submit(1, Nanos::seconds(10)).unwrap();
+        ends.extend(std::iter::from_fn(|| ring.pop()));
+    }
+    ends.sort_by_key(|end| end.tag);
+    let results: Vec<_> = ends.iter().map(|end| (end.tag, end.result)).collect();
+    let failed = results[0].1;
+    assert!(failed.is_err_and(|errno| errno != Errno::CANCELED), "{failed:?}");
+    let cancelled = Err(Errno::CANCELED);
+    assert_eq!(
+        results,
+        [
+            (1, failed),
+            (2, cancelled),
+            (3, cancelled),
+            (4, Ok(4096)),
+            (5, failed),
+            (6, cancelled),
+            (7, Err(Errno::OPNOTSUPP)),
+            (8, Ok(4096))
+        ]
+    );
+    assert!(std::fs::read(&path).unwrap() == noise(4096, 3), "nothing was written");
+    let misaligned = Operation { region_offset: 128, ..operation(9, Read, node, false) };
+    assert_eq!(ring.push(misaligned), Err(PushError::Misaligned { offset: 128 }));
+    let long = Operation { length: 12288, ..operation(9, Read, node, false) };
+    assert_eq!(ring.push(long), Err(PushError::TooLong { length: 12288, most: 8192 }));
+    let mut narrow = Uring::new(8).unwrap();
+    assert!(narrow.attach_passthrough(PassthroughFile { file: open(), namespace }).is_err());
 }
 
 /// A read of an empty pipe never ends, like a request to a drive that hangs.

@@ -28,4 +28,6 @@ pub use model::{
 };
 pub use reach::{MapType, Reach};
 pub use sysfs::snapshot::{Entry, NoPlace, Snapshot};
-pub use sysfs::{BlockDevice, DiscoverError, ParentDisk};
+pub use sysfs::{
+    BlockDevice, DiscoverError, ParentDisk, PassthroughNode, block_name, passthrough_name,
+};

@@ -300,6 +300,9 @@ pub struct LabDrive {
     /// Type of protection information, 1 to 3, kept in 8 bytes beside each block (NVM Command Set,
     /// "End-to-end Data Protection"); `None` for none.
     pub protection: Option<u8>,
+    /// Whether the drive's subsystem says that it may have several controllers, so that the kernel
+    /// makes a multipath head of its namespace.
+    pub multipath: bool,
 }
 
 impl Fabric {
@@ -350,7 +353,8 @@ impl Fabric {
     }
 
     /// Finds a function by what a person types: name, PCI address, NVMe controller name or serial,
-    /// or the name of one of its namespaces or partitions (`nvme2n1p1`).
+    /// or the name of one of its namespaces or partitions (`nvme2n1p1`), or of the passthrough node of
+    /// a namespace (`ng2n1`).
     pub fn find(&self, text: &str) -> Option<FunctionId> {
         let address = text.parse::<Bdf>().ok();
         let is_it = |function: &Function| {

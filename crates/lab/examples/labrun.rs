@@ -48,6 +48,8 @@ fn options() -> Result<Options, LabError> {
             .filter_map(|text| text.split_once('='))
             .map(|(name, image)| (name.to_owned(), image.into()))
             .collect(),
+        modules: Vec::new(),
+        programs: Vec::new(),
         dma: std::env::var_os("DMA").map(Into::into),
         out: std::env::var_os("OUT_DIR").map(Into::into),
         shell: command.is_empty(),

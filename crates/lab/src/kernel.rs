@@ -9,6 +9,8 @@ use crate::LabError;
 
 /// Environment variable that names a kernel image.
 const KERNEL_VARIABLE: &str = "PEERLANE_KERNEL";
+/// Environment variable that names an image of a kernel before 7.2.
+const OLDER_VARIABLE: &str = "PEERLANE_KERNEL_OLDER";
 /// Environment variable that names the folder of fetched things.
 const CACHE_VARIABLE: &str = "PEERLANE_CACHE";
 
@@ -83,6 +85,31 @@ pub fn find_kernel(explicit: Option<&Path>) -> Result<KernelImage, LabError> {
         }
     }
     Err(LabError::MissingKernel { searched: searched.join("; ") })
+}
+
+/// Finds a kernel whose multipath heads take no peer-to-peer pages, for what is different there:
+/// `PEERLANE_KERNEL_OLDER`, else one below `kernel-older/root` of the cache.
+///
+/// # Errors
+/// As [`find_kernel`]; a kernel of 7.2 or later is none.
+pub fn find_older_kernel() -> Result<KernelImage, LabError> {
+    let missing = |searched: String| LabError::MissingKernel { searched };
+    let kernel = match std::env::var_os(OLDER_VARIABLE).filter(|path| !path.is_empty()) {
+        Some(path) => KernelImage::open(Path::new(&path))?,
+        None => {
+            let root = cache_folder().map(|cache| cache.join("kernel-older/root"));
+            let root = root.ok_or_else(|| missing("there is no cache folder".to_owned()))?;
+            let none = format!(
+                "no older kernel was fetched to {}: tools/fetch-kernel --older",
+                root.display()
+            );
+            fetched_kernel(&root).ok_or_else(|| missing(none))?
+        }
+    };
+    match kernel.is_at_least(7, 2) {
+        true => Err(missing(format!("{} is not older than 7.2", kernel.release))),
+        false => Ok(kernel),
+    }
 }
 
 /// The running kernel's image below `root`, or why it does not do.

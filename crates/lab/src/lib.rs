@@ -26,7 +26,7 @@ mod tools;
 pub use error::LabError;
 pub use guest::{guest_main, is_guest};
 pub use host::{Options, Outcome, run, unpack_archive};
-pub use kernel::{KernelImage, find_kernel};
+pub use kernel::{KernelImage, find_kernel, find_older_kernel};
 pub use machine::can_boot;
 pub use mark::{LAB_VARIABLE, Phase, mark};
 pub use recorder::{DmaReport, Operation, TargetKind, Transfer};

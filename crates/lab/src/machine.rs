@@ -203,6 +203,11 @@ fn nvme(
 ) -> Result<(), LabError> {
     let mut text =
         format!("nvme,id={},{},serial={}", place.id(), place.options(), escape(&function.name));
+    if function.lab.multipath {
+        let subsystem = format!("subsystem-{}", place.id());
+        device(arguments, format!("nvme-subsys,id={subsystem},nqn={}", escape(&function.name)));
+        text.push_str(&format!(",subsys={subsystem}"));
+    }
     if let Some(memory) = function.p2pmem {
         if !memory.size.0.is_power_of_two() || memory.size.0 < 1 << 20 {
             return Err(refuse(machine, function, "a CMB is a power of two, at least 1 MiB"));
@@ -286,7 +291,8 @@ fn kernel_parameters(
     const LONGEST: usize = 2048;
     let mut parameters: Vec<String> =
         ["console=ttyS0", "quiet", "panic=-1", "rdinit=/init"].map(str::to_owned).to_vec();
-    if !kernel.is_at_least(7, 2) {
+    let wants_heads = machine.functions.iter().any(|function| function.lab.multipath);
+    if !kernel.is_at_least(7, 2) && !wants_heads {
         // Multipath heads of older kernels do not pass peer-to-peer pages.
         parameters.push("nvme_core.multipath=N".to_owned());
     }

@@ -108,6 +108,9 @@ pub struct Asked {
 pub enum EndpointKind {
     /// A block device.
     BlockDevice,
+    /// The passthrough node of an NVMe namespace (`/dev/ng0n1`): the bytes of its block device by
+    /// commands that no block layer looks at.
+    Passthrough,
     /// A regular file, there or to be made.
     File,
 }

@@ -9,7 +9,7 @@ use super::size;
 /// Two endpoints and how data gets from one to the other.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TransferArgs {
-    /// Where data comes from: a file, a block device, or the PCI address of a drive
+    /// Where data comes from: a file, a block device or passthrough node, or a drive's PCI address
     #[arg(value_name = "SOURCE")]
     source: String,
     /// Where data goes to, written in the same way

@@ -65,6 +65,7 @@ impl Sheet {
 fn endpoint(facts: &EndpointFacts) -> String {
     let kind = match facts.kind {
         EndpointKind::BlockDevice => "block device".to_owned(),
+        EndpointKind::Passthrough => "passthrough node".to_owned(),
         EndpointKind::File => match &facts.file_system {
             Some(file_system) => format!("file on {file_system}"),
             None => "file".to_owned(),

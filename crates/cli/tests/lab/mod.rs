@@ -18,6 +18,10 @@ plan() { name=$1; shift; leave $name peerlane plan \"$@\" --json; }
 /// A machine, the images of its drives, and what came back.
 pub(crate) struct Lab {
     machine: &'static str,
+    /// What is booted in place of the usual kernel.
+    kernel: Option<PathBuf>,
+    /// The most bytes that a file of the run may have.
+    file_limit: Option<u64>,
     folder: TempDir,
     drives: Vec<&'static str>,
     modules: Vec<&'static str>,
@@ -37,11 +41,24 @@ impl Lab {
         let folder = tempfile::tempdir().expect("a temporary folder");
         Some(Self {
             machine,
+            kernel: None,
+            file_limit: None,
             folder,
             drives: Vec::new(),
             modules: Vec::new(),
             programs: Vec::new(),
         })
+    }
+
+    /// As [`Lab::open`], on a kernel before 7.2.
+    pub(crate) fn open_older(machine: &'static str) -> Option<Self> {
+        match peerlane_lab::find_older_kernel() {
+            Ok(kernel) => Some(Self { kernel: Some(kernel.image), ..Self::open(machine)? }),
+            Err(reason) => {
+                skip("older-kernel", &reason.to_string());
+                None
+            }
+        }
     }
 
     /// Gives a drive `size` bytes of which no two drives' are alike.
@@ -92,6 +109,16 @@ impl Lab {
         true
     }
 
+    /// Gives a drive `size` bytes of zeroes of which those behind `limit` cannot be written: the file
+    /// behind it may not grow beyond, which the drive reports as a write fault. Every file of the run
+    /// is bounded so.
+    pub(crate) fn bound(&mut self, drive: &'static str, size: u64, limit: u64) {
+        let image = fs::File::create(self.image(drive)).expect("an image");
+        image.set_len(size).expect("a sparse image");
+        self.drives.push(drive);
+        self.file_limit = Some(limit);
+    }
+
     /// Boots and runs the script.
     pub(crate) fn run(&self, script: &str) {
         let Output { status, stdout, stderr } = self.boot(script);
@@ -111,10 +138,20 @@ impl Lab {
     }
 
     fn boot(&self, script: &str) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+        let program = env!("CARGO_BIN_EXE_peerlane");
+        let mut command = Command::new(program);
+        if let Some(limit) = self.file_limit {
+            // A signal that is ignored stays so in what is started, and writing beyond fails.
+            let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", limit / 512);
+            command = Command::new("sh");
+            command.args(["-c", &script, "sh", program]);
+        }
         let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
         command.args(["lab", "run", "--timeout", "240", "--machine"]);
         command.arg(format!("{machines}/{}.toml", self.machine));
+        if let Some(kernel) = &self.kernel {
+            command.arg("--kernel").arg(kernel);
+        }
         for drive in &self.drives {
             command.arg("--drive").arg(format!("{drive}={}", self.image(drive).display()));
         }

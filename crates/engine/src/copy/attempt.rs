@@ -14,7 +14,7 @@ use super::pieces::Holes;
 use super::{CopyError, Tools};
 use crate::plan::{Prepared, SLOT_ALIGNMENT, fitted};
 use crate::relay::Transfer;
-use crate::ring::{RegionId, Ring, Uring};
+use crate::ring::{FileId, RegionId, Ring, Uring};
 
 /// Host memory beside the route, for proof, tail and a sample; and for comparing everything at full
 /// speed.
@@ -41,6 +41,8 @@ pub(super) struct Attempt<'a> {
 pub(super) struct Ready {
     pub(super) ring: Uring,
     pub(super) transfer: Transfer,
+    /// Source and target as they are compared: another way than that of payload where there is one.
+    pub(super) compared: [FileId; 2],
     /// Host memory for checks.
     pub(super) host: RegionId,
     /// Host memory full of zeroes, where holes are to be made at the target.
@@ -157,14 +159,22 @@ impl Attempt<'_> {
     }
 
     fn attach(&self, region: Region, shape: Shape, deadline: Nanos) -> Result<Ready, CopyError> {
-        let mut ring = Uring::new(shape.slots.saturating_mul(4).clamp(16, 4096))?;
-        let mut attach = |file: &std::fs::File, end: &EndpointFacts| {
-            file.try_clone().and_then(|file| ring.attach_file(file)).map_err(|source| {
-                CopyError::File { action: "attach", path: end.path.clone().into(), source }
+        let entries = shape.slots.saturating_mul(4).clamp(16, 4096);
+        let ends = [self.source, self.target.opened()];
+        let mut ring = match ends.iter().any(|end| end.passthrough.is_some()) {
+            true => Uring::for_passthrough(entries)?,
+            false => Uring::new(entries)?,
+        };
+        let mut attach = |opened: &Opened, end: &EndpointFacts| {
+            opened.attach(&mut ring).map_err(|source| CopyError::File {
+                action: "attach",
+                path: end.path.clone().into(),
+                source,
             })
         };
-        let source = attach(&self.source.file, &self.plan.source)?;
-        let target = attach(self.target.file(), &self.plan.target)?;
+        let source = attach(ends[0], &self.plan.source)?;
+        let target = attach(ends[1], &self.plan.target)?;
+        let compared = [source.compared, target.compared];
         let region = ring.attach_region(region);
         let room = check_room(self.plan, &shape);
         let host = ring.attach_region(host::allocate(room)?);
@@ -174,8 +184,8 @@ impl Attempt<'_> {
         };
         let asked = &self.plan.asked;
         let transfer = Transfer {
-            source,
-            target,
+            source: source.payload,
+            target: target.payload,
             region,
             memory: self.memory.kind,
             source_offset: asked.offset.0,
@@ -193,7 +203,7 @@ impl Attempt<'_> {
             },
             deadline,
         };
-        Ok(Ready { ring, transfer, host, zeroes, shape, memory: self.memory.clone() })
+        Ok(Ready { ring, transfer, compared, host, zeroes, shape, memory: self.memory.clone() })
     }
 }
 

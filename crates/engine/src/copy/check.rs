@@ -112,14 +112,15 @@ fn judge(proved: Result<Proof, ProofFailure>) -> Result<Vec<Evidence>, NotProved
 /// Whether a drive itself failed, whatever the memory.
 fn is_of_an_end(failure: &ProofFailure) -> bool {
     match &failure.cause {
-        ProofCause::Request(RequestError::Failed(failure)) => !matches!(
-            failure.cause,
+        ProofCause::Request(RequestError::Failed(failure)) => match failure.cause {
             Cause::RouteRefused
-                | Cause::MemoryNotAccepted
-                | Cause::ProviderGone
-                | Cause::NoProgress { .. }
-                | Cause::Other { .. }
-        ),
+            | Cause::MemoryNotAccepted
+            | Cause::ProviderGone
+            | Cause::NoProgress { .. }
+            | Cause::Other { .. } => false,
+            Cause::Nvme { status } => !status.is_of_memory(),
+            _ => true,
+        },
         ProofCause::Request(RequestError::Stuck(_)) | ProofCause::Differs { .. } => false,
         _ => true,
     }
@@ -183,8 +184,8 @@ pub(super) fn verify(
     let room = Bytes(ready.ring.region_length(ready.host).unwrap_or(0));
     let second = ready.ring.attach_region(host::allocate(room)?);
     let comparison = Comparison {
-        source: transfer.source,
-        target: transfer.target,
+        source: ready.compared[0],
+        target: ready.compared[1],
         source_offset: transfer.source_offset,
         target_offset: transfer.target_offset,
         length: transfer.length,

@@ -58,6 +58,8 @@ pub(super) struct BlockCounter {
 
 impl BlockCounter {
     pub(super) fn now(system: &System, live: Option<&Live>) -> Option<Self> {
+        // The block layer does not count commands of a passthrough node.
+        let live = live.filter(|live| live.passthrough.is_none());
         let name = live?.device.as_ref()?.name.clone();
         let line = system.line(&format!("sys/class/block/{name}/stat"))?;
         // Sectors of 512 bytes whatever the device (`Documentation/block/stat.rst`).

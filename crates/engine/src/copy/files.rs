@@ -8,10 +8,11 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use peerlane_results::Refusal;
+use peerlane_fabric::PassthroughNode;
+use peerlane_results::{Evidence, Refusal};
 use peerlane_units::Bytes;
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
@@ -20,14 +21,40 @@ use super::CopyError;
 use super::beside::{Beside, set_buffered, set_direct};
 use super::pieces::{Holes, Layout};
 use super::preserve::Preserved;
-use crate::endpoint::{Live, Node};
+use crate::endpoint::{Live, Node, Passthrough};
 use crate::extents::Extent;
+use crate::failure::Role;
+use crate::journal::device_name;
+use crate::ring::{FileId, PassthroughFile, Ring, Uring};
 
 /// An open file, and whether it goes round the page cache.
 #[derive(Debug)]
 pub(crate) struct Opened {
+    /// The file or device; of a passthrough node its block device, by which it is known and compared.
     pub(crate) file: File,
     pub(crate) is_direct: bool,
+    /// The passthrough node that payload goes by.
+    pub(crate) passthrough: Option<PassthroughFile>,
+}
+
+/// An open file as a ring knows it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attached {
+    /// What payload goes by.
+    pub(super) payload: FileId,
+    /// What it is compared by.
+    pub(super) compared: FileId,
+}
+
+impl Opened {
+    pub(super) fn attach(&self, ring: &mut Uring) -> io::Result<Attached> {
+        let compared = ring.attach_file(self.file.try_clone()?)?;
+        let Some(PassthroughFile { file, namespace }) = &self.passthrough else {
+            return Ok(Attached { payload: compared, compared });
+        };
+        let node = PassthroughFile { file: file.try_clone()?, namespace: *namespace };
+        Ok(Attached { payload: ring.attach_passthrough(node)?, compared })
+    }
 }
 
 /// Opens the source for reading.
@@ -35,6 +62,64 @@ pub(crate) fn open_source(live: &Live) -> io::Result<Opened> {
     let mut options = OpenOptions::new();
     options.read(true);
     open(&options, live, OFlags::empty())
+}
+
+/// Opens the passthrough node of an open block device. What programs wrote to that and the kernel has
+/// not written yet goes to the drive first: a command would read what was there before, or be
+/// overwritten later.
+fn open_node(
+    options: &OpenOptions,
+    live: &Live,
+    passthrough: &Passthrough,
+    block: &File,
+) -> io::Result<PassthroughFile> {
+    block.sync_data()?;
+    drop_page_cache(block);
+    let file = options.clone().open(&live.path)?;
+    if !are_one(&file, block)? {
+        return Err(io::Error::other("it is not of the block device that was opened with it"));
+    }
+    let namespace = passthrough.namespace;
+    namespace.confirm(&file, live.device.as_ref().map_or(0, |device| device.size.0))?;
+    Ok(PassthroughFile { file, namespace })
+}
+
+/// Whether an open node and an open block device are of one namespace: names may have changed hands
+/// since the plan was made, open files not.
+fn are_one(node: &File, block: &File) -> io::Result<bool> {
+    let number = |file: &File| {
+        let number = file.metadata()?.rdev();
+        io::Result::Ok((rustix::fs::major(number), rustix::fs::minor(number)))
+    };
+    let (major, minor) = number(node)?;
+    let node = PassthroughNode::read(Path::new("/"), major, minor).map_err(io::Error::other)?;
+    let (major, minor) = number(block)?;
+    let name = device_name(Path::new("/"), major, minor);
+    Ok(node.is_some_and(|node| name == Some(node.block.name)))
+}
+
+/// What is done for the block device of a passthrough node, which the kernel does not tie to it.
+pub(super) fn evidence_of_node(live: &Live, role: Role) -> Option<Evidence> {
+    let passthrough = live.passthrough.as_ref()?;
+    let (block, node) = (passthrough.block.display(), live.path.display());
+    Some(Evidence {
+        looked_at: format!("{block}, the block device of {node}"),
+        showed: match role {
+            Role::Source => "its page cache was written back before the first read",
+            Role::Target => {
+                "it is held open exclusively, its page cache was written back before the first \
+                 write and is dropped in the end"
+            }
+        }
+        .to_owned(),
+    })
+}
+
+/// Makes readers of a block device read the drive again.
+fn drop_page_cache(block: &File) {
+    if let Err(error) = rustix::fs::fadvise(block, 0, None, rustix::fs::Advice::DontNeed) {
+        tracing::warn!(%error, "cannot drop the page cache of a block device");
+    }
 }
 
 /// The target of a copy.
@@ -51,6 +136,15 @@ enum Place {
     Finished,
     /// A file that is to take its name.
     Beside(Beside),
+}
+
+impl Drop for Target {
+    /// What the page cache holds of a block device is not what commands wrote beside it.
+    fn drop(&mut self) {
+        if self.opened.passthrough.is_some() {
+            drop_page_cache(&self.opened.file);
+        }
+    }
 }
 
 impl Target {
@@ -90,7 +184,10 @@ impl Target {
 
     fn of_file(live: &Live, beside: Beside, file: File) -> io::Result<Self> {
         let is_direct = live.is_direct && set_direct(&file)?;
-        Ok(Self { opened: Opened { file, is_direct }, place: Place::Beside(beside) })
+        Ok(Self {
+            opened: Opened { file, is_direct, passthrough: None },
+            place: Place::Beside(beside),
+        })
     }
 
     /// The file beside the target's name; `None` where there is none.
@@ -149,6 +246,10 @@ impl Target {
         self.opened.is_direct
     }
 
+    pub(super) fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
     /// Cuts a file to its length, gives it its metadata, makes it durable and gives it its name; a
     /// device is complete already.
     pub(super) fn finish(mut self, length: Bytes, preserved: &Preserved) -> Result<(), CopyError> {
@@ -166,9 +267,9 @@ fn open_device(live: &Live) -> Result<Target, CopyError> {
             Err(CopyError::Refused(vec![Refusal {
                 reason: format!(
                     "{} is in use: the kernel refuses to open it exclusively",
-                    live.path.display()
+                    live.guarded_path().display()
                 ),
-                hint: Some(format!("lsblk {0}; fuser -v {0}", live.path.display())),
+                hint: Some(format!("lsblk {0}; fuser -v {0}", live.guarded_path().display())),
                 forceable: false,
             }]))
         }
@@ -181,18 +282,23 @@ fn open_device(live: &Live) -> Result<Target, CopyError> {
 fn open(options: &OpenOptions, live: &Live, more: OFlags) -> io::Result<Opened> {
     let with = |flags: OFlags| {
         let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-        options.clone().custom_flags(flags).open(&live.path)
+        options.clone().custom_flags(flags).open(live.guarded_path())
     };
     if live.is_direct {
         match with(more | OFlags::DIRECT) {
-            Ok(file) => return Ok(Opened { file, is_direct: true }),
+            Ok(file) => {
+                let passthrough = live.passthrough.as_ref();
+                let passthrough =
+                    passthrough.map(|node| open_node(options, live, node, &file)).transpose()?;
+                return Ok(Opened { file, is_direct: true, passthrough });
+            }
             Err(error)
                 if live.node != Node::Block
                     && Errno::from_io_error(&error) == Some(Errno::INVAL) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(Opened { file: with(more)?, is_direct: false })
+    Ok(Opened { file: with(more)?, is_direct: false, passthrough: None })
 }
 
 /// False where the file system says that it would take direct I/O through the page cache, or encrypt.

@@ -38,6 +38,7 @@ pub use preserve::Metadatum;
 pub(crate) use record::{machine as machine_of, of_the_machine as warnings_of_machine};
 
 use crate::endpoint::{Live, Node};
+use crate::failure::Role;
 use crate::guard::System;
 use crate::journal::{Identity, Recorder};
 use crate::plan::{self, Prepared, host_memory};
@@ -141,6 +142,8 @@ fn copy_on(
         job.warnings.push(warning);
     }
     job.note_page_cache();
+    job.evidence.extend(files::evidence_of_node(source_live, Role::Source));
+    job.evidence.extend(files::evidence_of_node(target_live, Role::Target));
     job.run()
 }
 

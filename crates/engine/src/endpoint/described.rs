@@ -47,6 +47,8 @@ fn space_called<'a>(
     name: &str,
 ) -> Result<(&'a Namespace, Bytes), EndpointError> {
     let namespaces = function.nvme.as_ref().map_or(&[][..], |nvme| &nvme.namespaces);
+    let of_node = peerlane_fabric::block_name(name);
+    let name = of_node.as_deref().unwrap_or(name);
     for namespace in namespaces {
         if namespace.name.as_deref() == Some(name) {
             return Ok((namespace, namespace.size));
@@ -74,12 +76,16 @@ fn facts(
     let function = fabric.function(id);
     let limits: QueueLimits = namespace.limits;
     let refusal = peer::kernel_refusal(&fabric.kernel);
+    let is_node = peerlane_fabric::block_name(name).is_some();
     EndpointFacts {
         path: namespace.name.as_ref().map_or_else(|| name.to_owned(), |_| format!("/dev/{name}")),
-        kind: EndpointKind::BlockDevice,
+        kind: if is_node { EndpointKind::Passthrough } else { EndpointKind::BlockDevice },
         size,
         block: limits.logical_block,
-        request_host: request_host(limits.max_request),
+        request_host: match is_node {
+            true => request_p2p(limits),
+            false => request_host(limits.max_request),
+        },
         request_p2p: refusal.is_none().then(|| request_p2p(limits)),
         device: namespace.name.clone().or_else(|| Some(function.name.clone())),
         address: function.address.map(|address| address.to_string()),

@@ -74,6 +74,26 @@ pub enum EndpointError {
         /// Its namespaces.
         namespaces: Vec<String>,
     },
+    /// A partition among passthrough nodes, which are of whole namespaces.
+    #[error(
+        "{path} does not exist: a passthrough node is of a whole namespace, never of a partition"
+    )]
+    NoPartition {
+        /// What was typed.
+        path: PathBuf,
+        /// The disk that has the partition.
+        disk: String,
+    },
+    /// A namespace that commands of a passthrough node do not serve.
+    #[error("{path} cannot be an end of a copy: its namespace {what}")]
+    Namespace {
+        /// The node.
+        path: PathBuf,
+        /// Its block device.
+        block: String,
+        /// Why.
+        what: String,
+    },
     /// The system refused to say what is there.
     #[error("cannot look at {path}")]
     Inspect {
@@ -115,6 +135,15 @@ impl EndpointError {
             Self::UnknownDrive { drives, .. } if !drives.is_empty() => {
                 Some(format!("its drives are {}", drives.join(", ")))
             }
+            Self::NoPartition { path, disk } => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let (node, number) = name.rsplit_once('p').unwrap_or((&name, ""));
+                Some(format!(
+                    "name /dev/{disk}p{number}, or /dev/{node} with the partition's place as \
+                     --offset, --target-offset and --length"
+                ))
+            }
+            Self::Namespace { block, .. } => Some(format!("copy /dev/{block} instead")),
             Self::NotOneNamespace { namespaces, .. } if !namespaces.is_empty() => {
                 Some(format!("name one of {}", namespaces.join(", ")))
             }

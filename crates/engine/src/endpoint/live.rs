@@ -12,6 +12,7 @@ use peerlane_units::Bytes;
 use rustix::fs::{AtFlags, CWD, IFlags, Statx, StatxAttributes, StatxFlags};
 
 use super::layer::Layer;
+use super::passthrough;
 use super::peer::{self, FileTraits, Obstacle};
 use super::{Endpoint, EndpointError, Live, Node, drive_name, request_host, request_p2p};
 use crate::failure::Role;
@@ -87,6 +88,11 @@ fn existing(
     if kind.is_file() {
         return file(system, fabric, path, role);
     }
+    if kind.is_char_device() {
+        if let Some(found) = passthrough::inspect(system, fabric, &path, metadata.rdev())? {
+            return Ok(found);
+        }
+    }
     let what = match kind {
         _ if kind.is_dir() => "directory",
         _ if kind.is_char_device() => "character device",
@@ -126,7 +132,8 @@ fn block_device(
         refusal: obstacle.as_ref().map(|obstacle| obstacle.reason.clone()),
         way_out: obstacle.and_then(|obstacle| obstacle.way_out),
     };
-    let live = Live { path, node: Node::Block, device: Some(device), is_direct: true };
+    let live =
+        Live { path, node: Node::Block, device: Some(device), is_direct: true, passthrough: None };
     Ok(Endpoint { facts, initiator, further, live: Some(live) })
 }
 
@@ -178,6 +185,9 @@ fn missing(
 ) -> Result<Endpoint, EndpointError> {
     if fs::symlink_metadata(typed).is_ok() {
         return Err(EndpointError::DanglingLink { path: typed.to_owned() });
+    }
+    if let Some(disk) = passthrough::of_a_partition(typed) {
+        return Err(EndpointError::NoPartition { path: typed.to_owned(), disk });
     }
     let name = typed.file_name().filter(|_| role == Role::Target);
     let Some(name) = name else {
@@ -309,7 +319,13 @@ impl Ground {
             facts,
             initiator,
             further,
-            live: Some(Live { path, node: file.node, device: self.device, is_direct }),
+            live: Some(Live {
+                path,
+                node: file.node,
+                device: self.device,
+                is_direct,
+                passthrough: None,
+            }),
         }
     }
 
@@ -348,7 +364,7 @@ fn initiators(
 }
 
 /// The controller of the fabric that serves a device.
-fn initiator(fabric: &Fabric, device: &BlockDevice) -> Option<FunctionId> {
+pub(super) fn initiator(fabric: &Fabric, device: &BlockDevice) -> Option<FunctionId> {
     fabric
         .iter()
         .find(|(_, function)| device.function.is_some() && function.address == device.function)

@@ -10,9 +10,10 @@ mod error;
 mod layer;
 mod live;
 mod notation;
+mod passthrough;
 mod peer;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use peerlane_fabric::{BlockDevice, Fabric, FunctionId};
 use peerlane_results::EndpointFacts;
@@ -21,6 +22,7 @@ use peerlane_units::Bytes;
 pub(crate) use described::strip_device_directory;
 pub use error::EndpointError;
 pub use notation::{Notation, NotationError};
+pub(crate) use passthrough::Passthrough;
 pub(crate) use peer::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, kernel_refusal};
 
 use crate::failure::Role;
@@ -60,6 +62,17 @@ pub(crate) struct Live {
     pub(crate) device: Option<BlockDevice>,
     /// Whether it can be opened with `O_DIRECT`, as far as can be told without opening it.
     pub(crate) is_direct: bool,
+    /// Set for a passthrough node: it is a device like its block device, which everything but moving
+    /// payload goes by.
+    pub(crate) passthrough: Option<Passthrough>,
+}
+
+impl Live {
+    /// The node that shows the same bytes to everybody else, and by which they are guarded: the block
+    /// device of a passthrough node, else the path itself.
+    pub(crate) fn guarded_path(&self) -> &Path {
+        self.passthrough.as_ref().map_or(&self.path, |passthrough| &passthrough.block)
+    }
 }
 
 /// What lies at a path.
@@ -91,6 +104,12 @@ pub(crate) fn inspect(
     } else {
         described::inspect(fabric, path)
     }
+}
+
+/// Whether an end is a multipath head, on a kernel whose heads take no peer-to-peer pages.
+pub(crate) fn is_old_head(fabric: &Fabric, end: &Endpoint) -> bool {
+    let device = end.live.as_ref().and_then(|live| live.device.as_ref());
+    device.is_some_and(|device| peer::is_old_head(device, &fabric.kernel))
 }
 
 /// Most bytes of a request through host memory.

@@ -4,7 +4,7 @@
 //! lab); what is not named stays possible, and the probe before a copy decides. Order: the kernel, then
 //! the file system, then the device.
 
-use peerlane_fabric::{BlockDevice, Kernel};
+use peerlane_fabric::{BlockDevice, Kernel, passthrough_name};
 
 use super::layer::Layer;
 use crate::failure::Role;
@@ -130,14 +130,17 @@ pub(super) fn device_refusal(
     if matches!(layer, Layer::Md { .. }) {
         return stable_writes(device, file_system);
     }
-    if device.is_multipath_head && kernel.version().is_some_and(|v| v < MULTIPATH_SINCE) {
+    if is_old_head(device, kernel) {
         let release = kernel.release.as_deref().unwrap_or_default();
         return Some(
             Obstacle::new(format!(
                 "{name} is an NVMe multipath head, which takes no peer-to-peer pages before Linux 7.2 \
                  (this is {release})"
             ))
-            .way_out("boot with nvme_core.multipath=N"),
+            .way_out(format!(
+                "boot with nvme_core.multipath=N on the kernel's command line{}",
+                way_by_node(device, file_system)
+            )),
         );
     }
     if device.function.is_none() {
@@ -202,6 +205,31 @@ fn array(
         let below = device_refusal(member, &layer, kernel, role, None)?;
         Some(Obstacle { reason: format!("{what} of which {}", below.reason), ..below })
     })
+}
+
+/// Whether a device is a multipath head on a kernel whose heads take no peer-to-peer pages.
+pub(super) fn is_old_head(device: &BlockDevice, kernel: &Kernel) -> bool {
+    device.is_multipath_head && kernel.version().is_some_and(|version| version < MULTIPATH_SINCE)
+}
+
+/// The other way round a multipath head: commands pick a path themselves, and go by its queue.
+fn way_by_node(device: &BlockDevice, file_system: Option<&str>) -> String {
+    match passthrough_name(&device.name).filter(|_| file_system.is_none()) {
+        Some(node) => format!(", or name its passthrough node /dev/{node} in its place"),
+        None => String::new(),
+    }
+}
+
+/// Why commands of a passthrough node do not take peer-to-peer pages.
+///
+/// Multipath heads do on every kernel: a command goes by the queue of a path, not by that of the head
+/// (`nvme_ns_head_chr_uring_cmd` in drivers/nvme/host/ioctl.c).
+pub(super) fn passthrough_refusal(device: &BlockDevice) -> Option<String> {
+    let name = &device.name;
+    device
+        .function
+        .is_none()
+        .then(|| format!("{name} is served by no PCI function of this machine, or by several"))
 }
 
 /// Where the CPU makes or checks protection information it reads the payload.
@@ -369,7 +397,17 @@ mod tests {
     #[test]
     fn multipath_heads_are_refused_before_7_2_only() {
         let head = BlockDevice { is_multipath_head: true, ..drive("nvme0n1") };
-        assert!(refused(&head, &NVME, "6.18.15", Role::Target).is_some());
+        let refusal = |file_system| {
+            let refused =
+                device_refusal(&head, &NVME, &kernel("6.18.15"), Role::Target, file_system);
+            let Obstacle { reason, way_out } = refused.expect("a reason");
+            format!("{reason}: {}", way_out.expect("a way out"))
+        };
+        for words in ["multipath head", "6.18.15", "nvme_core.multipath=N", "/dev/ng0n1"] {
+            assert!(refusal(None).contains(words), "{words}: {}", refusal(None));
+        }
+        assert!(!refusal(Some("ext4")).contains("/dev/ng"), "a file has no passthrough node");
+        assert_eq!(passthrough_refusal(&head), None);
         assert_eq!(refused(&head, &NVME, "7.2.13", Role::Target), None);
     }
 

@@ -16,14 +16,20 @@ use crate::endpoint::{Endpoint, Live, Node};
 /// Refuses a source that may not be read.
 pub(super) fn check_source(source: &Endpoint) -> Option<Refusal> {
     let live = source.live.as_ref()?;
-    let errno = match rustix::fs::access(&live.path, Access::READ_OK) {
-        Err(errno @ (Errno::ACCESS | Errno::PERM)) => errno,
-        _ => return None,
-    };
-    let reason = format!("cannot read {}: {}", source.facts.path, io::Error::from(errno));
-    let hint =
-        format!("get permission to read it: `ls -l {}` shows who has it", live.path.display());
+    let (errno, path) =
+        nodes(live).find_map(|path| match rustix::fs::access(path, Access::READ_OK) {
+            Err(errno @ (Errno::ACCESS | Errno::PERM)) => Some((errno, path)),
+            _ => None,
+        })?;
+    let reason = format!("cannot read {}: {}", path.display(), io::Error::from(errno));
+    let hint = format!("get permission to read it: `ls -l {}` shows who has it", path.display());
     Some(refuse(reason, Some(hint)))
+}
+
+/// The nodes of an end that are opened: a passthrough node needs its block device, too.
+fn nodes(live: &Live) -> impl Iterator<Item = &Path> {
+    let block = live.passthrough.as_ref().map(|passthrough| passthrough.block.as_path());
+    std::iter::once(live.path.as_path()).chain(block)
 }
 
 /// Refuses a target that is not to be written, and one with content unless forced.
@@ -54,28 +60,31 @@ fn in_directory(live: &Live) -> Option<Refusal> {
 
 fn on_device(target: &Endpoint, live: &Live) -> Vec<Refusal> {
     let path = &target.facts.path;
-    let access = rustix::fs::access(&live.path, Access::READ_OK | Access::WRITE_OK);
-    if let Err(errno) = access {
-        let reason = format!("cannot open {path} for writing: {}", io::Error::from(errno));
+    let refused = nodes(live).find_map(|path| {
+        let errno = rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK).err()?;
+        Some((errno, path.display()))
+    });
+    if let Some((errno, node)) = refused {
+        let reason = format!("cannot open {node} for writing: {}", io::Error::from(errno));
         let hint = format!(
-            "get permission to read and write it: `ls -l {}` shows who has it, docs/privileges.md how a \
-             group gets it",
-            live.path.display()
+            "get permission to read and write it: `ls -l {node}` shows who has it, \
+             docs/privileges.md how a group gets it"
         );
         return vec![refuse(reason, Some(hint))];
     }
     let size = target.facts.size.0;
-    let signatures = match read_ends(&live.path, size) {
+    let signatures = match read_ends(live.guarded_path(), size) {
         Ok((head, tail)) => signature::identify(Ends { head: &head, tail: &tail, size }),
         Err(error) => {
             let reason = format!("cannot see what {path} carries: {error}");
             return vec![refuse_unless_forced(reason, "`--force` does not look".to_owned())];
         }
     };
+    let block = live.guarded_path();
     let carried = signatures.into_iter().map(|what| {
         refuse_unless_forced(
             format!("{path} carries {what}"),
-            format!("`--force` overwrites it; `wipefs {path}` shows what is there"),
+            format!("`--force` overwrites it; `wipefs {}` shows what is there", block.display()),
         )
     });
     carried.chain(live.device.as_ref().and_then(|device| partitions(path, device))).collect()

@@ -1,6 +1,7 @@
 //! Who uses a device: mounts, swap, and whatever is stacked on it.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use peerlane_fabric::BlockDevice;
 use peerlane_results::{Refusal, Warning};
@@ -15,7 +16,8 @@ pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
     let relatives = Relatives::of(system, device);
     let mut refusals = Vec::new();
     if device.read_only {
-        let hint = format!("blockdev --setrw {path}");
+        let node = target.live.as_ref().map_or(Path::new(path), |live| live.guarded_path());
+        let hint = format!("blockdev --setrw {}", node.display());
         refusals.push(refuse(format!("{path} takes no writes"), Some(hint)));
     }
     let mounts = relatives.mounts(system);

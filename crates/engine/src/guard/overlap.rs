@@ -37,10 +37,14 @@ pub(super) fn check(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {
 /// On a machine that is only described, one name is one drive.
 fn described(wanted: Wanted<'_>) -> Option<Refusal> {
     let path = &wanted.source.facts.path;
+    // A passthrough node and its block device are two names of one namespace.
+    let is_one = *path == wanted.target.facts.path
+        || (wanted.source.facts.kind != wanted.target.facts.kind
+            && wanted.source.facts.device.is_some()
+            && wanted.source.facts.device == wanted.target.facts.device);
     let (source, target) = (wanted.asked.offset.0, wanted.asked.target_offset.0);
     let overlap = source.abs_diff(target) < wanted.length.0;
-    (*path == wanted.target.facts.path && overlap)
-        .then(|| refuse(format!("source and target overlap on {path}"), None))
+    (is_one && overlap).then(|| refuse(format!("source and target overlap on {path}"), None))
 }
 
 /// Whether both ends are the same disk or parts of it, whose ranges say it all.

@@ -23,7 +23,7 @@ pub(super) fn check(wanted: Wanted<'_>) -> Vec<Refusal> {
     refusals.extend(aligned("--offset", asked.offset, &source.facts));
     refusals.extend(inside_source(asked, &source.facts, length));
     match target.facts.kind {
-        EndpointKind::BlockDevice => {
+        EndpointKind::BlockDevice | EndpointKind::Passthrough => {
             refusals.extend(aligned("--target-offset", asked.target_offset, &target.facts));
             refusals.extend(fits_device(asked, &target.facts, length));
         }

@@ -109,7 +109,13 @@ fn end(path: &Path, kind: EndpointKind, node: Node, device: BlockDevice) -> Endp
         refusal: None,
         way_out: None,
     };
-    let live = Live { path: path.to_owned(), node, device: Some(device), is_direct: true };
+    let live = Live {
+        path: path.to_owned(),
+        node,
+        device: Some(device),
+        is_direct: true,
+        passthrough: None,
+    };
     Endpoint { facts, initiator: None, further: Vec::new(), live: Some(live) }
 }
 

@@ -5,6 +5,7 @@
 //! plan, not an error. What the kernel decides is read off tables here; whether it really does, and
 //! whether data arrives, is the business of the proof at the start of a copy.
 
+mod by_node;
 mod candidates;
 mod ceilings;
 mod error;

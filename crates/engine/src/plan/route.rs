@@ -6,9 +6,10 @@ use peerlane_results::{
 };
 use peerlane_units::Bytes;
 
+use super::by_node;
 use super::candidates::Via;
 use super::shape::Ends;
-use crate::endpoint::{Endpoint, kernel_refusal};
+use crate::endpoint::{Endpoint, is_old_head, kernel_refusal};
 
 /// What the choice depends on, besides the candidates.
 #[derive(Debug, Clone, Copy)]
@@ -82,7 +83,11 @@ fn obstacle<'a>(
     }
     for end in [ends.source, ends.target] {
         if let Some(reason) = &end.facts.refusal {
-            return Err(format!("{} cannot take part: {reason}", end.facts.path));
+            let way_out = match by_node::command(asked, ends) {
+                Some(command) if is_old_head(fabric, end) => format!(": `{command}`"),
+                _ => String::new(),
+            };
+            return Err(format!("{} cannot take part: {reason}{way_out}", end.facts.path));
         }
     }
     let best = candidates

@@ -26,8 +26,8 @@ pub(super) fn tail(ends: Ends<'_>, length: Bytes) -> Tail {
     match target.kind {
         _ if rest == Bytes::ZERO => Tail::None,
         EndpointKind::File => Tail::RoundUpAndCut,
-        EndpointKind::BlockDevice if rest.is_multiple_of(source.block) => Tail::MergeInSlot,
-        EndpointKind::BlockDevice => Tail::MergeInHost,
+        _ if rest.is_multiple_of(source.block) => Tail::MergeInSlot,
+        EndpointKind::BlockDevice | EndpointKind::Passthrough => Tail::MergeInHost,
     }
 }
 

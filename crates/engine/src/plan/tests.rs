@@ -1,7 +1,9 @@
 //! Plans for the machines of `machines/`, and for made-up variants of them.
 
 use peerlane_fabric::{Fabric, FunctionId, Kernel};
-use peerlane_results::{Asked, Plan, Route, RouteChoice, Tail, Verdict, VerifyMode, Warning};
+use peerlane_results::{
+    Asked, EndpointKind, Plan, Route, RouteChoice, Tail, Verdict, VerifyMode, Warning,
+};
 use peerlane_units::Bytes;
 
 use super::{PlanError, plan};
@@ -290,5 +292,30 @@ fn ranges_that_do_not_fit_are_refused_with_the_nearest_that_do() {
 fn nothing_at_a_time_moves_nothing() {
     for asked in [Asked { block: Bytes::ZERO, ..asked() }, Asked { depth: 0, ..asked() }] {
         assert!(matches!(plan(&machine("pair"), &asked), Err(PlanError::Zero { .. })));
+    }
+}
+
+#[test]
+fn a_passthrough_node_of_a_described_machine_is_its_namespace_by_another_name() {
+    let mut fabric = machine("pair");
+    for (drive, name) in [("a", "nvme0n1"), ("b", "nvme1n1")] {
+        let id = function(&mut fabric, drive);
+        let nvme = fabric.functions[id.0].nvme.as_mut().expect("a drive");
+        nvme.namespaces[0].name = Some(name.to_owned());
+        nvme.namespaces[0].limits.max_request = Some(Bytes::kib(512));
+    }
+    let of = |source: &str, target: &str| {
+        let asked = Asked { source: source.into(), target: target.into(), ..asked() };
+        plan(&fabric, &asked).expect("a plan")
+    };
+    let plan = of("/dev/ng0n1", "ng1n1");
+    assert_eq!((plan.route, plan.refusals.as_slice()), (Some(Route::P2p), &[][..]));
+    assert_eq!(plan.source.kind, EndpointKind::Passthrough);
+    assert_eq!(plan.source.device.as_deref(), Some("nvme0n1"));
+    assert_eq!(plan.source.request_host, Bytes::kib(512), "nobody splits a command");
+    assert_eq!(of("/dev/nvme0n1", "/dev/nvme1n1").source.kind, EndpointKind::BlockDevice);
+    for (source, target) in [("/dev/ng0n1", "/dev/nvme0n1"), ("/dev/nvme0n1", "/dev/ng0n1")] {
+        let refusals = of(source, target).refusals;
+        assert!(refusals.iter().any(|one| one.reason.contains("overlap")), "{refusals:?}");
     }
 }

@@ -4,9 +4,15 @@
 //! a seeded simulation another. A ring owns the files and regions given to it, so that neither can go
 //! away while the kernel works on them.
 
+#[allow(unsafe_code)]
+mod identify;
+mod passthrough;
 mod queue;
+#[allow(unsafe_code)]
+mod queues;
 #[cfg(any(test, feature = "simulation"))]
 pub mod sim;
+mod status;
 #[allow(unsafe_code)]
 mod uring;
 
@@ -15,6 +21,8 @@ use std::io;
 use peerlane_units::Nanos;
 use rustix::io::Errno;
 
+pub use passthrough::{ADDRESS_ALIGNMENT, Namespace, PassthroughFile};
+pub use status::NvmeStatus;
 pub use uring::{Uring, UringError};
 
 /// A file that a ring owns.
@@ -107,6 +115,30 @@ pub enum PushError {
         length: u32,
         /// Length of the region, in bytes.
         region_length: u64,
+    },
+    /// A passthrough node takes whole blocks only.
+    #[error("cannot queue a command of {length} bytes at {offset}: those are no whole blocks")]
+    NotInBlocks {
+        /// Offset in the namespace asked for, in bytes.
+        offset: u64,
+        /// Bytes asked for.
+        length: u32,
+    },
+    /// Memory of a command that the kernel would copy instead of using it.
+    #[error("cannot queue a command: the kernel would copy memory at {offset} of its region")]
+    Misaligned {
+        /// Offset in the region asked for, in bytes.
+        offset: u64,
+    },
+    /// A command that nobody splits is longer than the drive takes.
+    #[error(
+        "cannot queue a command of {length} bytes: the drive takes {most}, and nobody splits it"
+    )]
+    TooLong {
+        /// Bytes asked for.
+        length: u32,
+        /// Most bytes of a command on whole pages.
+        most: u64,
     },
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::RegionId;
+use super::{Operation, RegionId};
 
 /// Operations that are queued or submitted, by the number that travels with them through the kernel.
 #[derive(Debug)]
@@ -18,6 +18,17 @@ pub(super) struct Entry {
     pub(super) tag: u64,
     /// `None` for an operation that touches no memory.
     pub(super) region: Option<RegionId>,
+    /// Bytes of a full completion; `None` where any success is full.
+    pub(super) length: Option<u32>,
+    /// Set for a command of NVMe, whose result is a status: what is left to do after it.
+    pub(super) command: Option<Command>,
+}
+
+/// What is known of a command through a passthrough node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Command {
+    /// What one command could not cover.
+    pub(super) rest: Option<Operation>,
 }
 
 impl InFlight {
@@ -37,6 +48,11 @@ impl InFlight {
         let index = self.free.pop()?;
         self.entries[index] = Some(entry);
         Some(index as u64)
+    }
+
+    /// The entry with a number, to be changed.
+    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Entry> {
+        self.entries.get_mut(usize::try_from(number).ok()?)?.as_mut()
     }
 
     pub(super) fn remove(&mut self, number: u64) -> Option<Entry> {
@@ -77,6 +93,53 @@ impl Waiting {
     }
 }
 
+/// Chains that the kernel cannot keep: to it a command that the drive refused has not failed
+/// (`io_uring_cmd_done` in io_uring/uring_cmd.c fails a request only by a negative result), so it would
+/// start what is linked to it. The ring hands the next operation over when the one before it was full.
+#[derive(Debug, Default)]
+pub(super) struct Chains {
+    /// The number of an operation that has a successor, and what that is.
+    held: Vec<(u64, Held)>,
+    /// The operation that the next one pushed is linked to.
+    open: Option<u64>,
+}
+
+/// An operation that waits for the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) number: u64,
+    pub(super) operation: Operation,
+}
+
+impl Chains {
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether the next operation pushed is one to be held.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Says that the next operation pushed is linked to this one, or that it is linked to none.
+    pub(super) fn set_open(&mut self, number: Option<u64>) {
+        self.open = number;
+    }
+
+    /// Holds an operation back until the one that is open was full.
+    pub(super) fn hold(&mut self, held: Held) {
+        if let Some(before) = self.open {
+            self.held.push((before, held));
+        }
+    }
+
+    /// What was held for this operation.
+    pub(super) fn after(&mut self, number: u64) -> Option<Held> {
+        let at = self.held.iter().position(|(before, _)| *before == number)?;
+        Some(self.held.swap_remove(at).1)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +159,8 @@ mod tests {
     #[test]
     fn numbers_are_reused_only_after_their_end() {
         let mut in_flight = InFlight::new(2);
-        let entry = |tag| Entry { tag, region: Some(RegionId(3)) };
+        let entry =
+            |tag| Entry { tag, region: Some(RegionId(3)), length: Some(512), command: None };
         let first = in_flight.insert(entry(7)).unwrap();
         assert!(in_flight.insert(entry(8)).is_some());
         assert_eq!(in_flight.insert(entry(9)), None);
@@ -105,5 +169,36 @@ mod tests {
         assert_eq!(in_flight.remove(first), None);
         assert_eq!(in_flight.remove(99), None);
         assert_eq!((in_flight.count(), in_flight.space()), (1, 1));
+    }
+
+    #[test]
+    fn what_is_held_waits_for_the_one_before_it() {
+        let held = |number| Held {
+            number,
+            operation: Operation {
+                action: crate::ring::Action::Write,
+                file: crate::ring::FileId(0),
+                file_offset: 0,
+                region: RegionId(0),
+                region_offset: 0,
+                length: 512,
+                linked: false,
+                tag: number,
+            },
+        };
+        let mut chains = Chains::default();
+        assert!(!chains.is_open());
+        chains.set_open(Some(1));
+        assert!(chains.is_open());
+        chains.hold(held(2));
+        chains.set_open(Some(2));
+        chains.hold(held(3));
+        chains.set_open(None);
+        assert_eq!((chains.held(), chains.is_open()), (2, false));
+        assert_eq!(chains.after(3), None);
+        assert_eq!(chains.after(1), Some(held(2)));
+        assert_eq!(chains.after(1), None);
+        assert_eq!(chains.after(2), Some(held(3)));
+        assert_eq!(chains.held(), 0);
     }
 }

@@ -8,6 +8,7 @@
 //! against its region before it is queued, and a ring that is dropped while the kernel still works on
 //! its memory leaks that memory instead of freeing it.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -17,12 +18,15 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
-use io_uring::{EnterFlags, IoUring, opcode, squeue};
+use io_uring::{EnterFlags, opcode};
 use peerlane_memory::Region;
 use peerlane_units::Nanos;
 use rustix::io::Errno;
 
-use super::queue::{Entry, InFlight, Waiting};
+use super::passthrough::{Namespace, PassthroughFile, URING_CMD_IO};
+use super::queue::{Chains, Command, Entry, Held, InFlight, Waiting};
+use super::queues::{Queues, Request, Width};
+use super::status::NvmeStatus;
 use super::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
 
 /// Files that a ring can hold: source, target and spares.
@@ -82,14 +86,27 @@ impl UringError {
     }
 }
 
+/// A file of a ring.
+#[derive(Debug)]
+struct Attached {
+    file: File,
+    /// Set for a passthrough node.
+    namespace: Option<Namespace>,
+}
+
 /// The io_uring of the running kernel. Not `Send`: the kernel ties it to the thread that made it.
 pub struct Uring {
-    ring: IoUring,
-    files: Vec<File>,
+    queues: Queues,
+    files: Vec<Attached>,
     files_registered: bool,
     regions: Vec<Region>,
     in_flight: InFlight,
     waiting: Waiting,
+    chains: Chains,
+    /// Operations that are to be handed over by the next submission.
+    ready: VecDeque<Held>,
+    /// Ends that the kernel has no part in.
+    ended: VecDeque<Completion>,
     broken: bool,
     thread_bound: PhantomData<*const ()>,
 }
@@ -111,77 +128,208 @@ impl Uring {
     /// # Errors
     /// [`UringError`], by what the system answered.
     pub fn new(entries: u32) -> Result<Self, UringError> {
-        let ring = set_up(entries)?;
-        if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
+        Self::of_width(entries, Width::Narrow)
+    }
+
+    /// Sets up a ring that takes passthrough nodes, too; its entries are twice as long.
+    ///
+    /// # Errors
+    /// [`UringError`], by what the system answered: such entries came with Linux 5.19.
+    pub fn for_passthrough(entries: u32) -> Result<Self, UringError> {
+        Self::of_width(entries, Width::Wide)
+    }
+
+    fn of_width(entries: u32, width: Width) -> Result<Self, UringError> {
+        let queues = Queues::new(entries, width)?;
+        if !queues.params().is_feature_ext_arg() || !queues.params().is_feature_nodrop() {
             return Err(UringError::TooOld);
         }
-        let files_registered = ring.submitter().register_files_sparse(FILES).is_ok();
-        let capacity = usize::try_from(ring.params().cq_entries()).unwrap_or(usize::MAX);
+        let files_registered = queues.submitter().register_files_sparse(FILES).is_ok();
+        let capacity = usize::try_from(queues.params().cq_entries()).unwrap_or(usize::MAX);
         Ok(Self {
-            ring,
+            queues,
             files: Vec::new(),
             files_registered,
             regions: Vec::new(),
             in_flight: InFlight::new(capacity),
             waiting: Waiting::default(),
+            chains: Chains::default(),
+            ready: VecDeque::new(),
+            ended: VecDeque::new(),
             broken: false,
             thread_bound: PhantomData,
         })
     }
 
+    /// Takes a passthrough node; it is closed when the ring is dropped.
+    ///
+    /// # Errors
+    /// As [`Ring::attach_file`]; `EINVAL` for a ring that was not set up for it.
+    pub fn attach_passthrough(&mut self, node: PassthroughFile) -> io::Result<FileId> {
+        if !self.queues.is_wide() || !node.namespace.block.is_power_of_two() {
+            return Err(Errno::INVAL.into());
+        }
+        self.attach(Attached { file: node.file, namespace: Some(node.namespace) })
+    }
+
+    fn attach(&mut self, attached: Attached) -> io::Result<FileId> {
+        let index = u32::try_from(self.files.len()).unwrap_or(FILES);
+        if index >= FILES {
+            return Err(Errno::NFILE.into());
+        }
+        if self.files_registered {
+            let descriptor = attached.file.as_raw_fd();
+            self.queues.submitter().register_files_update(index, &[descriptor])?;
+        }
+        self.files.push(attached);
+        Ok(FileId(index))
+    }
+
+    fn file(&self, file: FileId) -> Option<&Attached> {
+        usize::try_from(file.0).ok().and_then(|index| self.files.get(index))
+    }
+
+    fn namespace(&self, file: FileId) -> Option<Namespace> {
+        self.file(file)?.namespace
+    }
+
     fn check(&self, operation: &Operation) -> Result<(), PushError> {
-        if usize::try_from(operation.file.0).map_or(true, |index| index >= self.files.len()) {
-            return Err(PushError::UnknownFile { file: operation.file });
+        let file = operation.file;
+        let attached = self.file(file).ok_or(PushError::UnknownFile { file })?;
+        if operation.action.has_memory() {
+            let region = operation.region;
+            let region_length =
+                self.region_length(region).ok_or(PushError::UnknownRegion { region })?;
+            let (offset, length) = (operation.region_offset, operation.length);
+            match offset.checked_add(u64::from(length)) {
+                Some(end) if end <= region_length => {}
+                _ => return Err(PushError::OutOfRegion { offset, length, region_length }),
+            }
         }
-        if !operation.action.has_memory() {
-            return Ok(());
-        }
-        let region = operation.region;
-        let region_length =
-            self.region_length(region).ok_or(PushError::UnknownRegion { region })?;
-        let (offset, length) = (operation.region_offset, operation.length);
-        match offset.checked_add(u64::from(length)) {
-            Some(end) if end <= region_length => Ok(()),
-            _ => Err(PushError::OutOfRegion { offset, length, region_length }),
+        match &attached.namespace {
+            Some(namespace) => namespace.check(operation, self.address(operation) as u64),
+            None => Ok(()),
         }
     }
 
-    /// The entry of an operation that [`Uring::check`] accepted.
-    fn entry(&self, operation: &Operation) -> squeue::Entry {
+    /// Where in memory an operation's bytes lie.
+    fn address(&self, operation: &Operation) -> *mut u8 {
         let region = usize::try_from(operation.region.0).ok().and_then(|i| self.regions.get(i));
         let offset = usize::try_from(operation.region_offset).unwrap_or(usize::MAX);
-        let address = region.map_or(std::ptr::null_mut(), |region| {
+        region.map_or(std::ptr::null_mut(), |region| {
             region.address().as_ptr().cast::<u8>().wrapping_add(offset)
-        });
+        })
+    }
+
+    /// The request of an operation that [`Uring::check`] accepted.
+    fn request(&self, operation: &Operation) -> Request {
+        let address = self.address(operation);
+        let namespace = self.namespace(operation.file);
         macro_rules! for_file {
             ($file:expr) => {
-                match operation.action {
-                    Action::Read => opcode::Read::new($file, address, operation.length)
-                        .offset(operation.file_offset)
-                        .build(),
-                    Action::Write => opcode::Write::new($file, address, operation.length)
-                        .offset(operation.file_offset)
-                        .build(),
-                    Action::Flush => opcode::Fsync::new($file).flags(FsyncFlags::DATASYNC).build(),
-                    Action::Zero => opcode::Fallocate::new($file, operation.length.into())
-                        .offset(operation.file_offset)
-                        .mode(ZERO_MODE)
-                        .build(),
+                match (operation.action, namespace) {
+                    (_, Some(namespace)) => Request::command(
+                        opcode::UringCmd80::new($file, URING_CMD_IO),
+                        namespace.command(operation, address as u64),
+                    ),
+                    (Action::Read, None) => Request::Plain(
+                        opcode::Read::new($file, address, operation.length)
+                            .offset(operation.file_offset)
+                            .build(),
+                    ),
+                    (Action::Write, None) => Request::Plain(
+                        opcode::Write::new($file, address, operation.length)
+                            .offset(operation.file_offset)
+                            .build(),
+                    ),
+                    (Action::Flush, None) => Request::Plain(
+                        opcode::Fsync::new($file).flags(FsyncFlags::DATASYNC).build(),
+                    ),
+                    (Action::Zero, None) => Request::Plain(
+                        opcode::Fallocate::new($file, operation.length.into())
+                            .offset(operation.file_offset)
+                            .mode(ZERO_MODE)
+                            .build(),
+                    ),
                 }
             };
         }
-        let entry = if self.files_registered {
-            for_file!(Fixed(operation.file.0))
-        } else {
-            let file = usize::try_from(operation.file.0).ok().and_then(|i| self.files.get(i));
-            for_file!(Fd(file.map_or(-1, AsRawFd::as_raw_fd)))
+        if self.files_registered {
+            return for_file!(Fixed(operation.file.0));
+        }
+        let descriptor = self.file(operation.file).map_or(-1, |attached| attached.file.as_raw_fd());
+        for_file!(Fd(descriptor))
+    }
+
+    /// Queues an operation that was checked under its number; false where there is no room.
+    fn hand_over(&mut self, number: u64, operation: &Operation, is_linked: bool) -> bool {
+        let (part, rest) = match self.namespace(operation.file) {
+            Some(namespace) => namespace.first_part(operation),
+            None => (*operation, None),
         };
-        if operation.linked { entry.flags(squeue::Flags::IO_LINK) } else { entry }
+        let request = self.request(&part);
+        // SAFETY: the request's address range lies within a region that was checked when it was pushed
+        // and that the ring owns until the operation's completion was popped, or for ever (see `Drop`);
+        // so does the file. No reference to the bytes is given out meanwhile (`host_bytes`).
+        let pushed = unsafe { self.queues.push(request, number, is_linked) };
+        if pushed {
+            if let Some(command) =
+                self.in_flight.get_mut(number).and_then(|entry| entry.command.as_mut())
+            {
+                command.rest = rest;
+            }
+            self.waiting.push(is_linked);
+        }
+        pushed
+    }
+
+    /// Hands over what became ready, as far as there is room.
+    fn hand_over_ready(&mut self) {
+        while let Some(held) = self.ready.front().copied() {
+            if !self.hand_over(held.number, &held.operation, false) {
+                return;
+            }
+            self.ready.pop_front();
+        }
+    }
+
+    /// Takes a result of the kernel; `None` where the operation goes on, or is none of ours.
+    fn settle(&mut self, number: u64, result: i32) -> Option<Completion> {
+        let entry = *self.in_flight.get_mut(number)?;
+        let result = match entry.command {
+            Some(command) => match (NvmeStatus::check(result), command.rest) {
+                (Ok(()), Some(operation)) => {
+                    self.ready.push_back(Held { number, operation });
+                    return None;
+                }
+                (Ok(()), None) => Ok(entry.length.unwrap_or(0)),
+                (Err(errno), _) => Err(errno),
+            },
+            None => u32::try_from(result)
+                .map_err(|_| Errno::from_raw_os_error(result.checked_neg().unwrap_or(i32::MAX))),
+        };
+        self.in_flight.remove(number);
+        let is_full = match (result, entry.length) {
+            (Ok(moved), Some(length)) => moved == length,
+            (result, _) => result.is_ok(),
+        };
+        let mut next = self.chains.after(number);
+        if let Some(held) = next.filter(|_| is_full) {
+            self.ready.push_back(held);
+            next = None;
+        }
+        while let Some(held) = next {
+            if let Some(entry) = self.in_flight.remove(held.number) {
+                self.ended.push_back(Completion { tag: entry.tag, result: Err(Errno::CANCELED) });
+            }
+            next = self.chains.after(held.number);
+        }
+        Some(Completion { tag: entry.tag, result })
     }
 
     /// Operations that the kernel has and has not finished, or whose end was not popped.
     fn with_kernel(&self) -> usize {
-        self.in_flight.count() - self.waiting.count()
+        self.in_flight.count() - self.waiting.count() - self.chains.held() - self.ready.len()
     }
 
     /// Waits for one completion without handing over what is queued.
@@ -191,43 +339,9 @@ impl Uring {
         let flags = (EnterFlags::GETEVENTS | EnterFlags::EXT_ARG).bits();
         // SAFETY: the flags say that the argument is an extended one, which `SubmitArgs` is, and it
         // outlives the call. Nothing is submitted.
-        let entered = unsafe { self.ring.submitter().enter(0, 1, flags, Some(&arguments)) };
+        let entered = unsafe { self.queues.submitter().enter(0, 1, flags, Some(&arguments)) };
         entered.map(drop)
     }
-}
-
-/// Sets a ring up with the flags that serve one thread best, and with fewer on kernels that do not
-/// know them: deferred task work came with Linux 6.1, cooperative with 5.19, submit-all with 5.18.
-fn set_up(entries: u32) -> Result<IoUring, UringError> {
-    let mut last = Errno::INVAL;
-    for level in 0..4 {
-        let mut builder = IoUring::builder();
-        builder.setup_clamp();
-        if level <= 2 {
-            builder.setup_submit_all();
-        }
-        match level {
-            0 => {
-                builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
-            }
-            1 => {
-                builder.setup_coop_taskrun().setup_taskrun_flag();
-            }
-            _ => {}
-        }
-        last = match builder.build(entries) {
-            Ok(ring) => return Ok(ring),
-            Err(error) => Errno::from_io_error(&error).unwrap_or(Errno::IO),
-        };
-        if last != Errno::INVAL {
-            break;
-        }
-    }
-    Err(match last {
-        errno @ (Errno::PERM | Errno::ACCESS) => UringError::NotPermitted { errno },
-        Errno::NOSYS => UringError::Absent,
-        errno => UringError::Other { entries, errno },
-    })
 }
 
 impl Ring for Uring {
@@ -235,15 +349,7 @@ impl Ring for Uring {
     type Region = Region;
 
     fn attach_file(&mut self, file: File) -> io::Result<FileId> {
-        let index = u32::try_from(self.files.len()).unwrap_or(FILES);
-        if index >= FILES {
-            return Err(Errno::NFILE.into());
-        }
-        if self.files_registered {
-            self.ring.submitter().register_files_update(index, &[file.as_raw_fd()])?;
-        }
-        self.files.push(file);
-        Ok(FileId(index))
+        self.attach(Attached { file, namespace: None })
     }
 
     fn attach_region(&mut self, region: Region) -> RegionId {
@@ -257,26 +363,38 @@ impl Ring for Uring {
     }
 
     fn space(&self) -> u32 {
-        let entries = usize::try_from(self.ring.params().sq_entries()).unwrap_or(usize::MAX);
-        let free = entries.saturating_sub(self.waiting.count()).min(self.in_flight.space());
+        let entries = usize::try_from(self.queues.params().sq_entries()).unwrap_or(usize::MAX);
+        let queued = self.waiting.count() + self.ready.len();
+        let free = entries.saturating_sub(queued).min(self.in_flight.space());
         u32::try_from(free).unwrap_or(u32::MAX)
     }
 
     fn push(&mut self, operation: Operation) -> Result<(), PushError> {
         self.check(&operation)?;
         let full = PushError::Full { space: self.space() };
-        let region = operation.action.has_memory().then_some(operation.region);
-        let entry = self.entry(&operation);
-        let number = self.in_flight.insert(Entry { tag: operation.tag, region }).ok_or(full)?;
-        // SAFETY: the entry's address range lies within a region that was checked just now and that the
-        // ring owns until the operation's completion was popped, or for ever (see `Drop`); so does the
-        // file. No reference to the bytes is given out meanwhile (`host_bytes`).
-        let pushed = unsafe { self.ring.submission().push(&entry.user_data(number)) };
-        if pushed.is_err() {
+        let namespace = self.namespace(operation.file);
+        if operation.action == Action::Zero && namespace.is_some_and(|one| one.zeroes_max == 0) {
+            let (tag, result) = (operation.tag, Err(Errno::OPNOTSUPP));
+            self.ended.push_back(Completion { tag, result });
+            return Ok(());
+        }
+        let has_memory = operation.action.has_memory();
+        let entry = Entry {
+            tag: operation.tag,
+            region: has_memory.then_some(operation.region),
+            length: has_memory.then_some(operation.length),
+            command: namespace.map(|_| Command { rest: None }),
+        };
+        let number = self.in_flight.insert(entry).ok_or(full)?;
+        // The kernel keeps a chain only as far as it has no command in it that has a successor.
+        let is_kept_here = operation.linked && (self.chains.is_open() || namespace.is_some());
+        if self.chains.is_open() {
+            self.chains.hold(Held { number, operation });
+        } else if !self.hand_over(number, &operation, operation.linked && !is_kept_here) {
             self.in_flight.remove(number);
             return Err(full);
         }
-        self.waiting.push(operation.linked);
+        self.chains.set_open(is_kept_here.then_some(number));
         Ok(())
     }
 
@@ -284,11 +402,13 @@ impl Ring for Uring {
         if self.broken {
             return Err(Errno::IO.into());
         }
+        self.hand_over_ready();
+        let wait = if self.ended.is_empty() { wait } else { 0 };
         let wait = usize::try_from(wait).unwrap_or(usize::MAX).min(self.in_flight.count().max(1));
         let timeout = Timespec::from(Duration::from(timeout));
         let arguments = SubmitArgs::new().timespec(&timeout);
-        let entered = self.ring.submitter().submit_with_args(wait, &arguments);
-        let left = self.ring.submission().len();
+        let entered = self.queues.submitter().submit_with_args(wait, &arguments);
+        let left = self.queues.waiting();
         if !self.waiting.keep_newest(left) {
             self.broken = true;
             return Err(io::Error::other("io_uring took a chain of requests in parts"));
@@ -304,18 +424,19 @@ impl Ring for Uring {
     }
 
     fn pop(&mut self) -> Option<Completion> {
-        let (number, result) = {
-            let entry = self.ring.completion().next()?;
-            (entry.user_data(), entry.result())
-        };
-        let entry = self.in_flight.remove(number)?;
-        let result = u32::try_from(result)
-            .map_err(|_| Errno::from_raw_os_error(result.checked_neg().unwrap_or(i32::MAX)));
-        Some(Completion { tag: entry.tag, result })
+        loop {
+            if let Some(completion) = self.ended.pop_front() {
+                return Some(completion);
+            }
+            let (number, result) = self.queues.pop()?;
+            if let Some(completion) = self.settle(number, result) {
+                return Some(completion);
+            }
+        }
     }
 
     fn in_flight(&self) -> u32 {
-        u32::try_from(self.in_flight.count()).unwrap_or(u32::MAX)
+        u32::try_from(self.in_flight.count() + self.ended.len()).unwrap_or(u32::MAX)
     }
 
     fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
@@ -353,7 +474,7 @@ impl Drop for Uring {
         } else if self.files_registered {
             // Without this the kernel lets go of them some time after the ring was closed, and a target
             // that the copy is done with cannot be unmounted or opened exclusively.
-            let _ = self.ring.submitter().unregister_files();
+            let _ = self.queues.submitter().unregister_files();
         }
     }
 }

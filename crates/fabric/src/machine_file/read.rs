@@ -190,6 +190,7 @@ impl<'a> Reader<'a> {
                 throttle: function.throttle.map(|rate| rate.0),
                 mdts: function.mdts,
                 protection: function.protection,
+                multipath: function.multipath,
             },
         })
     }

@@ -161,6 +161,8 @@ pub(super) struct Function {
     pub(super) mdts: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) protection: Option<u8>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) multipath: bool,
     /// Short for one namespace.
     #[serde(skip_serializing)]
     pub(super) size: Option<Size>,

@@ -116,6 +116,7 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
         throttle: function.lab.throttle.filter(|_| is_drive).map(Rate),
         mdts: function.lab.mdts.filter(|_| is_drive),
         protection: function.lab.protection.filter(|_| is_drive),
+        multipath: function.lab.multipath && is_drive,
         size: None,
         block_size: None,
         cmb: None,

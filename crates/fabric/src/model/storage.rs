@@ -177,8 +177,10 @@ pub struct Mount {
 impl NvmeController {
     /// Whether a person means this drive by `text`.
     pub(super) fn is_called(&self, text: &str) -> bool {
+        let of_node = crate::block_name(text);
         let of_namespace = |namespace: &Namespace| {
             namespace.name.as_deref() == Some(text)
+                || (of_node.is_some() && namespace.name == of_node)
                 || namespace.partitions.iter().any(|partition| partition.name == text)
         };
         self.name.as_deref() == Some(text)

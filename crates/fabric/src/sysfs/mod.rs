@@ -7,6 +7,7 @@ mod config_space;
 mod disk;
 mod functions;
 mod nvme;
+mod passthrough;
 mod resources;
 pub(crate) mod snapshot;
 mod stacked;
@@ -16,6 +17,7 @@ pub(crate) mod tree;
 use std::path::{Path, PathBuf};
 
 pub use block::{BlockDevice, ParentDisk};
+pub use passthrough::{PassthroughNode, block_name, passthrough_name};
 
 use crate::{Fabric, Origin};
 use snapshot::Snapshot;

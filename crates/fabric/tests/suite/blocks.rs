@@ -1,6 +1,6 @@
 //! Block devices as sysfs shows them.
 
-use peerlane_fabric::{DiscoverError, Integrity, ParentDisk};
+use peerlane_fabric::{DiscoverError, Fabric, Integrity, ParentDisk, PassthroughNode};
 use peerlane_units::Bytes;
 
 use crate::synthetic::{ENDPOINT, NVME, ONE_NAMESPACE, Sysfs, config, one_drive};
@@ -129,4 +129,34 @@ fn a_size_that_is_no_number_is_an_error_and_no_panic() {
         tree.file(&format!("{ONE_NAMESPACE}/size"), text);
         assert!(matches!(tree.block(259, 0), Err(DiscoverError::Malformed { .. })), "{text}");
     }
+}
+
+#[test]
+fn a_passthrough_node_leads_to_the_block_device_beside_it() {
+    let tree = one_drive();
+    let controller = ONE_NAMESPACE.strip_suffix("/nvme0n1").unwrap();
+    let link = |minor: u32, name: &str| {
+        let below = controller.strip_prefix("sys/").unwrap();
+        tree.link(&format!("sys/dev/char/250:{minor}"), &format!("../../{below}/{name}"));
+    };
+    link(0, "ng0n1");
+    link(1, "ng0n2");
+    link(2, "hwmon1");
+    tree.files(
+        ONE_NAMESPACE,
+        &[("dev", "259:0"), ("nsid", "5"), ("metadata_bytes", "8"), ("csi", "0")],
+    )
+    .file(&format!("{ONE_NAMESPACE}/queue/write_zeroes_max_bytes"), "131072\n");
+    let read = |minor| PassthroughNode::read(tree.root(), 250, minor);
+    let node = read(0).unwrap().expect("a passthrough node");
+    assert_eq!((node.name.as_str(), node.block.name.as_str()), ("ng0n1", "nvme0n1"));
+    assert_eq!((node.nsid, node.metadata, node.command_set), (Some(5), Some(8), Some(0)));
+    assert_eq!((node.zeroes_max, node.block.size), (131_072, Bytes::mib(64)));
+    assert!(matches!(read(1), Err(DiscoverError::NoSuchBlockDevice { .. })), "no block device");
+    assert_eq!(read(2).unwrap(), None, "another character device");
+    assert_eq!(read(9).unwrap(), None, "nothing");
+    let fabric = Fabric::discover(tree.root()).unwrap();
+    assert!(fabric.find("ng0n1").is_some());
+    assert_eq!(fabric.find("ng0n1"), fabric.find("nvme0n1"));
+    assert_eq!(fabric.find("ng0n9"), None);
 }

@@ -29,6 +29,7 @@ fn short_forms_stand_for_the_long_ones() {
         throttle = "20M"
         mdts = 7
         protection = 1
+        multipath = true
         vendor = 0x144d
         "#,
     )
@@ -55,6 +56,7 @@ fn short_forms_stand_for_the_long_ones() {
     assert_eq!(namespace.limits.logical_block, Bytes(4096));
     assert_eq!(drive.lab.throttle, Some(ByteRate(20_000_000)));
     assert_eq!((drive.lab.mdts, drive.lab.protection), (Some(7), Some(1)));
+    assert!(drive.lab.multipath);
 }
 
 #[test]

@@ -60,9 +60,18 @@ fn every_machine_for_the_lab_keeps_the_promise_in_its_comment() {
         assert!(providers > 0 && drives.len() > 2, "{stem} has drives, and memory in some");
         checked.push(stem.to_owned());
     }
-    for name in
-        ["acs", "blocks", "epyc", "files", "pair", "split", "ten", "throttled", "translating"]
-    {
+    for name in [
+        "acs",
+        "blocks",
+        "epyc",
+        "files",
+        "heads",
+        "pair",
+        "split",
+        "ten",
+        "throttled",
+        "translating",
+    ] {
         assert!(checked.iter().any(|found| found == name), "{name} was checked");
     }
 }

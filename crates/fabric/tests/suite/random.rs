@@ -205,8 +205,14 @@ fn p2pmem() -> impl Strategy<Value = P2pMem> {
 }
 
 fn drive() -> impl Strategy<Value = LabDrive> {
-    (of(any::<u64>().prop_map(ByteRate)), of(any::<u8>()), of(any::<u8>()))
-        .prop_map(|(throttle, mdts, protection)| LabDrive { throttle, mdts, protection })
+    (of(any::<u64>().prop_map(ByteRate)), of(any::<u8>()), of(any::<u8>()), any::<bool>()).prop_map(
+        |(throttle, mdts, protection, multipath)| LabDrive {
+            throttle,
+            mdts,
+            protection,
+            multipath,
+        },
+    )
 }
 
 fn nvme() -> impl Strategy<Value = NvmeController> {

@@ -103,6 +103,16 @@ fn newer_qemu_gets_larger_bounce_buffers_and_older_kernels_no_multipath() {
 }
 
 #[test]
+fn a_drive_with_several_controllers_gets_a_subsystem_and_keeps_its_head() {
+    let text = PAIR.replacen("kind = \"nvme\"\n", "kind = \"nvme\"\nmultipath = true\n", 1);
+    let machine = build_on(&text, "6.8.0", QemuFeatures::default()).expect("virtual machine");
+    let devices = values(&machine, "-device");
+    assert_eq!(devices[4], "nvme-subsys,id=subsystem-fn4,nqn=a");
+    assert_eq!(devices[5], "nvme,id=fn4,bus=fn2,addr=00.0,serial=a,subsys=subsystem-fn4");
+    assert!(!machine.kernel_parameters.iter().any(|word| word.contains("multipath")));
+}
+
+#[test]
 fn acs_is_asked_for_by_path_and_changes_the_port_model() {
     let text =
         PAIR.replacen("under = \"switch\"\n", "under = \"switch\"\nacs = { control = 0x1d }\n", 1);

@@ -30,6 +30,7 @@ pub(super) fn nvme(function: &shape::Function) -> Result<Option<NvmeController>,
         ("throttle", function.throttle.is_some()),
         ("mdts", function.mdts.is_some()),
         ("protection", function.protection.is_some()),
+        ("multipath", function.multipath),
     ];
     let of_a_controller = [
         ("controller", function.controller.is_some()),

@@ -1,0 +1,146 @@
+//! The same copy by passthrough nodes, as a command line: one way round multipath heads that take no
+//! peer-to-peer pages.
+
+use peerlane_fabric::passthrough_name;
+use peerlane_results::{Asked, EndpointKind, RouteChoice, VerifyMode};
+use peerlane_units::Bytes;
+
+use super::shape::Ends;
+use crate::endpoint::Endpoint;
+
+/// What the program takes where nothing is said (`--block`, `--depth`).
+const BLOCK: Bytes = Bytes::mib(1);
+const DEPTH: u32 = 16;
+
+/// The command; `None` where no end is a whole multipath head.
+pub(super) fn command(asked: &Asked, ends: Ends<'_>) -> Option<String> {
+    let (source, target) = (node_of(ends.source), node_of(ends.target));
+    if source.is_none() && target.is_none() {
+        return None;
+    }
+    let source = source.unwrap_or_else(|| ends.source.facts.path.clone());
+    let target = target.unwrap_or_else(|| ends.target.facts.path.clone());
+    let mut words = vec![format!("peerlane copy {} {}", word(&source), word(&target))];
+    let mut option = |is_said: bool, text: String| words.extend(is_said.then_some(text));
+    option(asked.route != RouteChoice::Auto, format!("--route {}", asked.route));
+    if let Some(via) = &asked.via {
+        option(true, format!("--via {}", word(via)));
+    }
+    option(asked.block != BLOCK, format!("--block {}", asked.block.0));
+    option(asked.depth != DEPTH, format!("--depth {}", asked.depth));
+    option(asked.offset != Bytes::ZERO, format!("--offset {}", asked.offset.0));
+    option(asked.length.is_some(), format!("--length {}", asked.length.unwrap_or_default().0));
+    option(
+        asked.target_offset != Bytes::ZERO,
+        format!("--target-offset {}", asked.target_offset.0),
+    );
+    let verify = match asked.verify {
+        VerifyMode::Sample => None,
+        VerifyMode::Full => Some("full"),
+        VerifyMode::None => Some("none"),
+    };
+    option(verify.is_some(), format!("--verify {}", verify.unwrap_or_default()));
+    option(asked.force, "--force".to_owned());
+    Some(words.join(" "))
+}
+
+/// The passthrough node of an end that is a multipath head and not one of its partitions.
+fn node_of(end: &Endpoint) -> Option<String> {
+    let device = end.live.as_ref()?.device.as_ref()?;
+    let is_head = device.is_multipath_head && end.facts.kind == EndpointKind::BlockDevice;
+    let name = passthrough_name(&device.name).filter(|_| is_head)?;
+    Some(format!("/dev/{name}"))
+}
+
+/// One word of a shell.
+fn word(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peerlane_fabric::{BlockDevice, QueueLimits};
+    use peerlane_results::EndpointFacts;
+
+    use super::*;
+    use crate::endpoint::{Live, Node};
+
+    fn end(path: &str, kind: EndpointKind, device: &str, is_multipath_head: bool) -> Endpoint {
+        let device = BlockDevice {
+            name: device.to_owned(),
+            size: Bytes::mib(64),
+            limits: QueueLimits::default(),
+            read_only: false,
+            partition: None,
+            partitions: Vec::new(),
+            holders: Vec::new(),
+            slaves: Vec::new(),
+            function: None,
+            controller: None,
+            integrity: None,
+            stable_writes: false,
+            is_multipath_head,
+        };
+        let facts = EndpointFacts {
+            path: path.to_owned(),
+            kind,
+            size: device.size,
+            block: Bytes(512),
+            request_host: Bytes::mib(1),
+            request_p2p: None,
+            device: Some(device.name.clone()),
+            address: None,
+            drive: None,
+            file_system: None,
+            refusal: None,
+        };
+        let live = Live {
+            path: path.into(),
+            node: Node::Block,
+            device: Some(device),
+            is_direct: true,
+            passthrough: None,
+        };
+        Endpoint { facts, initiator: None, live: Some(live) }
+    }
+
+    fn asked() -> Asked {
+        Asked {
+            source: String::new(),
+            target: String::new(),
+            route: RouteChoice::P2p,
+            via: None,
+            block: BLOCK,
+            depth: DEPTH,
+            offset: Bytes(512),
+            length: Some(Bytes::mib(1)),
+            target_offset: Bytes::ZERO,
+            verify: VerifyMode::Full,
+            force: true,
+        }
+    }
+
+    #[test]
+    fn heads_give_way_to_their_nodes_and_other_ends_stay() {
+        let head = end("/dev/nvme0n1", EndpointKind::BlockDevice, "nvme0n1", true);
+        let plain = end("/dev/nvme1n1", EndpointKind::BlockDevice, "nvme1n1", false);
+        let file = end("/data/it's a set", EndpointKind::File, "nvme2n1", true);
+        let part = end("/dev/nvme2n1p1", EndpointKind::BlockDevice, "nvme2n1p1", true);
+        let of = |source, target| command(&asked(), Ends { source, target });
+        let options = "--route p2p --offset 512 --length 1048576 --verify full --force";
+        assert_eq!(
+            of(&head, &plain),
+            Some(format!("peerlane copy /dev/ng0n1 /dev/nvme1n1 {options}"))
+        );
+        assert_eq!(
+            of(&file, &head),
+            Some(format!("peerlane copy '/data/it'\\''s a set' /dev/ng0n1 {options}"))
+        );
+        assert_eq!(of(&file, &plain), None);
+        assert_eq!(of(&part, &plain), None, "a partition has no node");
+    }
+}
