@@ -19,9 +19,9 @@ pub use fact::Fact;
 pub use link::LinkSpeedError;
 pub use machine_file::{MachineFileError, Problem};
 pub use model::{
-    Acs, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, IommuMode, Kernel, Kind, LabBoot,
-    LabDrive, Link, LinkSpeed, Namespace, NvmeController, Origin, P2pMem, Parent, Partition,
-    QueueLimits,
+    Acs, BridgeId, Cpu, Fabric, FailingRequest, FailureCount, Function, FunctionId, HostBridge,
+    InjectedError, IommuMode, Kernel, Kind, LabBoot, LabDrive, Link, LinkSpeed, Namespace,
+    NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits,
 };
 pub use reach::{MapType, Reach};
 pub use sysfs::{BlockDevice, DiscoverError, Integrity, ParentDisk};

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let result = options()
         .and_then(|options| peerlane_lab::run(&options, &mut io::stdout(), &mut io::stderr()));
     match result {
-        Ok(Outcome { status, dma }) => {
+        Ok(Outcome { status, dma, .. }) => {
             if let Some(dma) = dma.filter(|dma| !dma.is_complete()) {
                 say(&format!("warning: {} bytes are unaccounted for", dma.unaccounted_bytes));
             }
@@ -55,6 +55,7 @@ fn options() -> Result<Options, LabError> {
         kernel: find_kernel(None)?,
         qemu: find_qemu()?,
         program: std::env::current_exe().map_err(|error| LabError::Usage(error.to_string()))?,
+        events: Vec::new(),
         timeout: Options::DEFAULT_TIMEOUT,
         console: std::env::var_os("CONSOLE").map(Into::into),
         output: None,

@@ -17,14 +17,29 @@ plan() { name=$1; shift; leave $name peerlane plan \"$@\" --json; }
 
 /// A machine, the images of its drives, and what came back.
 pub(crate) struct Lab {
-    machine: &'static str,
+    machine: PathBuf,
     folder: TempDir,
     drives: Vec<&'static str>,
+    events: Vec<String>,
 }
 
 impl Lab {
     /// A lab with this machine; `None`, with the reason in the skip log, where nothing can be booted.
     pub(crate) fn open(machine: &'static str) -> Option<Self> {
+        let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
+        Self::empty()
+            .map(|lab| Self { machine: format!("{machines}/{machine}.toml").into(), ..lab })
+    }
+
+    /// A lab with the machine of this text.
+    pub(crate) fn open_described(machine: &str) -> Option<Self> {
+        let lab = Self::empty()?;
+        let path = lab.path("machine.toml");
+        fs::write(&path, machine).expect("a machine file");
+        Some(Self { machine: path, ..lab })
+    }
+
+    fn empty() -> Option<Self> {
         let missing = peerlane_lab::find_qemu()
             .map(|_| ())
             .and_then(|()| peerlane_lab::find_kernel(None).map(|_| ()));
@@ -33,7 +48,7 @@ impl Lab {
             return None;
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
-        Some(Self { machine, folder, drives: Vec::new() })
+        Some(Self { machine: PathBuf::new(), folder, drives: Vec::new(), events: Vec::new() })
     }
 
     /// Gives a drive `size` bytes of which no two drives' are alike.
@@ -50,6 +65,20 @@ impl Lab {
         fs::write(self.image(drive), &content).expect("an image");
         self.drives.push(drive);
         content
+    }
+
+    /// Has something happen at a moment that the scripts announce: `MOMENT=unplug:DRIVE` or
+    /// `MOMENT=power-cut`.
+    pub(crate) fn at(&mut self, event: &str) {
+        self.events.push(event.to_owned());
+    }
+
+    /// Boots and runs a script until it announces the moment of a power cut.
+    pub(crate) fn run_to_power_cut(&self, script: &str) {
+        let Output { status, stderr, .. } = self.boot(script);
+        let said = String::from_utf8_lossy(&stderr);
+        assert_eq!(status.code(), Some(3), "{said}");
+        assert!(said.contains("power was cut"), "{said}");
     }
 
     /// Boots and runs the script.
@@ -72,9 +101,10 @@ impl Lab {
 
     fn boot(&self, script: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
-        let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
-        command.args(["lab", "run", "--timeout", "240", "--machine"]);
-        command.arg(format!("{machines}/{}.toml", self.machine));
+        command.args(["lab", "run", "--timeout", "240", "--machine"]).arg(&self.machine);
+        for event in &self.events {
+            command.arg("--at").arg(event);
+        }
         for drive in &self.drives {
             command.arg("--drive").arg(format!("{drive}={}", self.image(drive).display()));
         }

@@ -9,8 +9,8 @@ use super::shape;
 use super::values::Size;
 use super::{MachineFileError, Problem};
 use crate::{
-    Acs, Bdf, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, Kernel, Kind, LabBoot,
-    LabDrive, Namespace, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits,
+    Acs, Bdf, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, InjectedError, Kernel, Kind,
+    LabBoot, LabDrive, Namespace, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits,
 };
 
 /// Name of the host bridge of a file that lists none.
@@ -52,6 +52,19 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         functions: reader.functions,
         lab: machine.lab.map(lab),
     })
+}
+
+fn lab_drive(function: &shape::Function) -> LabDrive {
+    let errors = function.errors.iter().flatten().map(|error| InjectedError {
+        on: error.on,
+        sector: error.sector,
+        times: error.times,
+    });
+    LabDrive {
+        throttle: function.throttle.map(|rate| rate.0),
+        mdts: function.mdts,
+        errors: errors.collect(),
+    }
 }
 
 fn lab(lab: shape::Lab) -> LabBoot {
@@ -165,7 +178,7 @@ impl<'a> Reader<'a> {
             driver: function.driver.clone(),
             p2pmem,
             nvme,
-            lab: LabDrive { throttle: function.throttle.map(|rate| rate.0), mdts: function.mdts },
+            lab: lab_drive(function),
         })
     }
 
@@ -215,6 +228,7 @@ fn nvme(function: &shape::Function) -> Result<Option<NvmeController>, Fault> {
         ("cmb", function.cmb.is_some()),
         ("throttle", function.throttle.is_some()),
         ("mdts", function.mdts.is_some()),
+        ("errors", function.errors.is_some()),
     ];
     let of_a_controller = [
         ("controller", function.controller.is_some()),

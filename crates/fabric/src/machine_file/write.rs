@@ -4,7 +4,9 @@ use toml::Spanned;
 
 use super::shape;
 use super::values::{AcsValue, Hex, LinkValue, Rate, Size, Text};
-use crate::{Acs, Fabric, Function, Kind, LabBoot, Namespace, NvmeController, Parent};
+use crate::{
+    Acs, Fabric, Function, InjectedError, Kind, LabBoot, Namespace, NvmeController, Parent,
+};
 
 /// The text of a machine file.
 pub(super) fn text(fabric: &Fabric) -> String {
@@ -90,7 +92,13 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
             published: memory.published,
         }),
         namespaces: (!namespaces.is_empty()).then(|| namespaces.iter().map(namespace).collect()),
+        errors: (is_drive && !function.lab.errors.is_empty())
+            .then(|| function.lab.errors.iter().map(injected_error).collect()),
     }
+}
+
+fn injected_error(error: &InjectedError) -> shape::InjectedError {
+    shape::InjectedError { on: error.on, sector: error.sector, times: error.times }
 }
 
 fn namespace(namespace: &Namespace) -> shape::Namespace {

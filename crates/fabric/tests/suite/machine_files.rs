@@ -1,6 +1,8 @@
 //! Machine files are read as written, refused with a reason, and lose nothing.
 
-use peerlane_fabric::{Acs, Fabric, IommuMode, Kind, LinkSpeed, Parent};
+use peerlane_fabric::{
+    Acs, Fabric, FailingRequest, FailureCount, InjectedError, IommuMode, Kind, LinkSpeed, Parent,
+};
 use peerlane_units::{ByteRate, Bytes};
 use proptest::prelude::*;
 
@@ -28,6 +30,7 @@ fn short_forms_stand_for_the_long_ones() {
         cmb = "32M"
         throttle = "20M"
         mdts = 7
+        errors = [{ on = "read", sector = 2048, times = "once" }, { on = "write", sector = 7 }]
         vendor = 0x144d
         "#,
     )
@@ -54,6 +57,10 @@ fn short_forms_stand_for_the_long_ones() {
     assert_eq!(namespace.limits.logical_block, Bytes(4096));
     assert_eq!(drive.lab.throttle, Some(ByteRate(20_000_000)));
     assert_eq!(drive.lab.mdts, Some(7));
+    let (on, times) = (FailingRequest::Read, FailureCount::Once);
+    let transient = InjectedError { on, sector: 2048, times };
+    let (on, times) = (FailingRequest::Write, FailureCount::Always);
+    assert_eq!(drive.lab.errors, [transient, InjectedError { on, sector: 7, times }]);
 }
 
 #[test]
@@ -63,6 +70,9 @@ fn a_wrong_file_is_refused_with_line_key_and_reason() {
         (format!("{drive}colour = 'red'"), vec!["line 5", "unknown field `colour`"]),
         (format!("{drive}size = '64 furlongs'"), vec!["line 5", "64 furlongs", "unknown unit"]),
         (format!("{drive}address = '0:0'"), vec!["line 5", "not a PCI address"]),
+        (format!("{drive}errors = [{{ on = 'read' }}]"), vec!["line 5", "sector"]),
+        (format!("{drive}errors = [{{ on = 'trim', sector = 1 }}]"), vec!["line 5", "trim"]),
+        (format!("{drive}errors = [{{ on = 'read', sector = -1 }}]"), vec!["line 5", "-1"]),
         (format!("{drive}vendor = '8086'"), vec!["line 5", "hexadecimal number"]),
         (format!("{drive}vendor = 0x18086"), vec!["line 5", "too large"]),
         (format!("{drive}link = 'fast'"), vec!["line 5", "not a link speed"]),

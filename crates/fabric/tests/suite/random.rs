@@ -1,9 +1,9 @@
 //! Random fabrics, possible ones: parents are ports, names and addresses are unique.
 
 use peerlane_fabric::{
-    Acs, Bdf, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, IommuMode, Kernel, Kind,
-    LabBoot, LabDrive, Link, LinkSpeed, Namespace, NvmeController, Origin, P2pMem, Parent,
-    Partition, QueueLimits,
+    Acs, Bdf, BridgeId, Cpu, Fabric, FailingRequest, FailureCount, Function, FunctionId,
+    HostBridge, InjectedError, IommuMode, Kernel, Kind, LabBoot, LabDrive, Link, LinkSpeed,
+    Namespace, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits,
 };
 use peerlane_units::{ByteRate, Bytes};
 use proptest::collection::vec;
@@ -162,8 +162,14 @@ fn p2pmem() -> impl Strategy<Value = P2pMem> {
 }
 
 fn drive() -> impl Strategy<Value = LabDrive> {
-    (of(any::<u64>().prop_map(ByteRate)), of(any::<u8>()))
-        .prop_map(|(throttle, mdts)| LabDrive { throttle, mdts })
+    (of(any::<u64>().prop_map(ByteRate)), of(any::<u8>()), vec(injected_error(), 0..3))
+        .prop_map(|(throttle, mdts, errors)| LabDrive { throttle, mdts, errors })
+}
+
+fn injected_error() -> impl Strategy<Value = InjectedError> {
+    let on = select(vec![FailingRequest::Read, FailingRequest::Write]);
+    let times = select(vec![FailureCount::Once, FailureCount::Always]);
+    (on, any::<u32>(), times).prop_map(|(on, sector, times)| InjectedError { on, sector, times })
 }
 
 fn nvme() -> impl Strategy<Value = NvmeController> {

@@ -4,6 +4,7 @@ mod boot;
 mod demo;
 mod leftovers;
 mod machines;
+mod moment;
 mod run;
 mod shell;
 
@@ -22,6 +23,7 @@ pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Exit, Failure> {
         LabCommand::Shell(args) => shell::run(args, printer),
         LabCommand::Demo(args) => demo::run(args, printer),
         LabCommand::Machines(args) => machines::run(args, printer),
+        LabCommand::Moment(args) => moment::run(args),
         LabCommand::Leftovers(args) => leftovers::run(args),
     }
 }
