@@ -67,6 +67,27 @@ impl Lab {
         content
     }
 
+    /// Makes a journaled ext4 of `size` bytes on a drive; `None`, with the reason in the skip log, where
+    /// the host has no e2fsprogs.
+    pub(crate) fn format(&mut self, drive: &'static str, size: u64) -> Option<()> {
+        let image = self.image(drive);
+        let file = fs::File::create(&image).expect("an image");
+        file.set_len(size).expect("an image");
+        let made = Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]).arg(&image).output();
+        match made {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                skip("e2fsprogs", "no mkfs.ext4 here");
+                return None;
+            }
+            made => {
+                let made = made.expect("mkfs.ext4 starts");
+                assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+            }
+        }
+        self.drives.push(drive);
+        Some(())
+    }
+
     /// Has something happen at a moment that the scripts announce: `MOMENT=unplug:DRIVE` or
     /// `MOMENT=power-cut`.
     pub(crate) fn at(&mut self, event: &str) {
@@ -152,6 +173,12 @@ impl Lab {
     pub(crate) fn text(&self, name: &str) -> String {
         let path = self.path("out").join(name);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// A file that the script left in `$OUT`, of any content.
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+        let path = self.path("out").join(name);
+        fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
     /// The file that holds what the drive holds.
