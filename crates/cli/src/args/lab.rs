@@ -6,6 +6,9 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use peerlane_lab::Event;
+use peerlane_units::Bytes;
+
+use super::size;
 
 /// Arguments of `peerlane lab`.
 #[derive(Debug, Clone, Args)]
@@ -28,6 +31,9 @@ pub(crate) enum LabCommand {
     Machines(MachinesArgs),
     /// In the guest: say that a moment has come, and wait until what belongs to it has happened
     Moment(MomentArgs),
+    /// Hold memory that a drive lends until standard input ends
+    #[command(hide = true)]
+    Hold(HoldArgs),
     /// Write what is left in the memory that a drive lends to a drive
     #[command(hide = true)]
     Leftovers(LeftoversArgs),
@@ -117,6 +123,20 @@ pub(crate) struct MomentArgs {
     /// Name of the moment, as `peerlane lab run --at` has it
     #[arg(value_name = "MOMENT")]
     pub(crate) name: String,
+}
+
+/// Arguments of `peerlane lab hold`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct HoldArgs {
+    /// PCI address of the drive that lends the memory
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: String,
+    /// Sizes of the pieces, in order
+    #[arg(value_name = "SIZE", required = true, value_parser = size::length)]
+    pub(crate) sizes: Vec<Bytes>,
+    /// Give every other piece back at once
+    #[arg(long)]
+    pub(crate) fragment: bool,
 }
 
 /// Arguments of `peerlane lab leftovers`.

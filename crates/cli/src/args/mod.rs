@@ -17,8 +17,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use copy::CopyArgs;
 pub(crate) use lab::{
-    DemoArgs, DriveArg, LabArgs, LabCommand, LeftoversArgs, MachineArgs, MachinesArgs, MomentArgs,
-    RunArgs, ShellArgs,
+    DemoArgs, DriveArg, HoldArgs, LabArgs, LabCommand, LeftoversArgs, MachineArgs, MachinesArgs,
+    MomentArgs, RunArgs, ShellArgs,
 };
 pub(crate) use machine::FabricArgs;
 pub(crate) use plan::PlanArgs;

@@ -95,11 +95,14 @@ impl Lab {
     }
 
     /// Boots and runs a script until it announces the moment of a power cut.
-    pub(crate) fn run_to_power_cut(&self, script: &str) {
+    ///
+    /// Returns what it wrote to standard error.
+    pub(crate) fn run_to_power_cut(&self, script: &str) -> String {
         let Output { status, stderr, .. } = self.boot(script);
         let said = String::from_utf8_lossy(&stderr);
         assert_eq!(status.code(), Some(3), "{said}");
         assert!(said.contains("power was cut"), "{said}");
+        said.into_owned()
     }
 
     /// Boots and runs the script.

@@ -2,6 +2,7 @@
 
 mod boot;
 mod demo;
+mod hold;
 mod leftovers;
 mod machines;
 mod moment;
@@ -24,6 +25,7 @@ pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Exit, Failure> {
         LabCommand::Demo(args) => demo::run(args, printer),
         LabCommand::Machines(args) => machines::run(args, printer),
         LabCommand::Moment(args) => moment::run(args),
+        LabCommand::Hold(args) => hold::run(args, printer),
         LabCommand::Leftovers(args) => leftovers::run(args),
     }
 }
