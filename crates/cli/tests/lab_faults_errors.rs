@@ -88,19 +88,27 @@ fn copies(cases: &[Case]) -> String {
     copies.collect()
 }
 
-fn boot(seed: u64, kernel_args: &str) -> Option<(Lab, Vec<Case>, Vec<u8>, Vec<u8>)> {
+/// A machine after all cases, and what its drives a and b held before.
+struct Booted {
+    lab: Lab,
+    cases: Vec<Case>,
+    source: Vec<u8>,
+    before: Vec<u8>,
+}
+
+fn boot(seed: u64, kernel_args: &str) -> Option<Booted> {
     let cases = cases(seed);
     let [a, b] = keys(&cases);
     let machine = faults::machine(&[("a", &a), ("b", &b)], kernel_args);
     let mut lab = Lab::open_described(&machine)?;
     let size = usize::try_from(cases.len() as u64 * AREA).expect("small");
     let source = lab.fill("a", size);
-    let target = lab.fill("b", size + usize::try_from(2 * SHIFT).expect("small"));
+    let before = lab.fill("b", size + usize::try_from(2 * SHIFT).expect("small"));
     lab.run(&format!(
         "for drive in a b; do readlink -f /dev/lab/$drive >$OUT/$drive.device; done\n{}",
         copies(&cases)
     ));
-    Some((lab, cases, source, target))
+    Some(Booted { lab, cases, source, before })
 }
 
 /// The error names the drive, the place and what the kernel said of it.
@@ -154,11 +162,10 @@ fn check_one(lab: &Lab, case: &Case, area: [&[u8]; 2], before: &[u8]) -> Count {
 fn a_failing_sector_is_named_and_a_transient_one_is_got_over() {
     let order = [READ_ONCE, READ_ALWAYS, WRITE_ONCE, WRITE_ALWAYS];
     let mut counts = order.map(|case| (case, Count::default()));
-    for seed in faults::seeds(1) {
+    for seed in faults::seeds(1, faults::OTHERS) {
         // Without the kernel's own retries, so that transient errors reach the program.
-        let Some((lab, cases, source, before)) = boot(seed, "\"nvme_core.max_retries=0\"") else {
-            return;
-        };
+        let Some(booted) = boot(seed, "\"nvme_core.max_retries=0\"") else { return };
+        let Booted { lab, cases, source, before } = booted;
         let target = lab.content("b");
         let [area, shift] = [AREA, SHIFT].map(|size| usize::try_from(size).expect("small"));
         for (index, case) in cases.iter().enumerate() {
@@ -182,8 +189,9 @@ fn a_failing_sector_is_named_and_a_transient_one_is_got_over() {
 #[test]
 fn what_the_kernel_retries_disturbs_no_copy() {
     let mut count = Count::default();
-    for seed in faults::seeds(1) {
-        let Some((lab, cases, source, _)) = boot(seed ^ 0xe7, "") else { return };
+    for seed in faults::seeds(1, faults::OTHERS) {
+        let Some(booted) = boot(seed ^ 0xe7, "") else { return };
+        let Booted { lab, cases, source, .. } = booted;
         let target = lab.content("b");
         for (index, case) in cases.iter().enumerate().filter(|(_, case)| case.is_once()) {
             let record = lab.record(&case.name());

@@ -112,7 +112,7 @@ fn cut_a_drive(seed: u64) -> Option<Count> {
 
 fn run(case: &str, short: u64, one: fn(u64) -> Option<Count>) {
     let mut count = Count::default();
-    for seed in faults::seeds(short) {
+    for seed in faults::seeds(short, 2) {
         let Some(end) = one(seed) else { return };
         count.add(&end);
     }

@@ -37,7 +37,7 @@ let_go() {
 #[test]
 fn memory_that_somebody_else_holds_is_done_without_or_refused() {
     let mut count = Count::default();
-    for seed in faults::seeds(1) {
+    for seed in faults::seeds(1, faults::OTHERS) {
         let Some(end) = share_memory(seed) else { return };
         count.add(&end);
     }
@@ -96,7 +96,7 @@ fn share_memory(seed: u64) -> Option<Count> {
 #[test]
 fn a_full_target_and_a_place_without_room_for_the_journal_are_named() {
     let (mut full, mut journal) = (Count::default(), Count::default());
-    for seed in faults::seeds(1) {
+    for seed in faults::seeds(1, faults::OTHERS) {
         let Some([of_target, of_journal]) = fill_up(seed) else { return };
         full.add(&of_target);
         journal.add(&of_journal);
@@ -181,7 +181,7 @@ fn fill_up(seed: u64) -> Option<[Count; 2]> {
 #[test]
 fn a_clock_that_jumps_changes_nothing() {
     let mut count = Count::default();
-    for seed in faults::seeds(1) {
+    for seed in faults::seeds(1, faults::OTHERS) {
         let Some(end) = jump(seed) else { return };
         count.add(&end);
     }

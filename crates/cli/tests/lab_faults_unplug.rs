@@ -89,7 +89,7 @@ impl Pulled {
 
 fn run(case: &str, mut one: impl FnMut(u64) -> Option<Count>) {
     let mut count = Count::default();
-    for seed in faults::seeds(1) {
+    for seed in faults::seeds(1, faults::OTHERS) {
         let Some(end) = one(seed) else { return };
         count.add(&end);
     }

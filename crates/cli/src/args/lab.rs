@@ -58,8 +58,7 @@ pub(crate) struct MachineArgs {
 #[command(after_help = "\
 In the guest the command runs as root; drives are /dev/lab/NAME, and what the command leaves in $OUT comes back with --out.
 
-After a power cut the exit status is 3, nothing of $OUT comes back, and the images hold what their drives had been given: an
-emulated drive has no cache of its own to lose.
+After a power cut the exit status is 3, nothing of $OUT comes back, and the images hold what their drives had been given: an emulated drive has no cache of its own to lose.
 
 Examples:
   peerlane lab run --machine pair -- peerlane topo

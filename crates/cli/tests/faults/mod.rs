@@ -1,7 +1,7 @@
 //! What the fault suites have in common: machines with faults, moments of a copy, the count of ends.
 //!
-//! Short form: a few seeds, in `./test`. Long form, with as many seeds as asked, which also writes the
-//! results of the repository:
+//! Short form: a few seeds, in `./test`. Long form, with as many power cuts as asked and a tenth as
+//! many seeds of every other case, which also writes the results of the repository:
 //!
 //!     PEERLANE_FAULTS=20 cargo test --release -p peerlane-cli --test 'lab_faults_*'
 
@@ -67,14 +67,22 @@ after() {
 }
 ";
 
-/// Seeds of the form that was asked for: as many as the short form takes, or as the long one was told.
-pub(crate) fn seeds(short: u64) -> std::ops::Range<u64> {
-    0..long_form().unwrap_or(short)
+/// Seeds of a case: as many as the short form takes, or one for `every` power cuts of the long one.
+pub(crate) fn seeds(short: u64, every: u64) -> impl Iterator<Item = u64> {
+    (0..long_form().map_or(short, |cuts| cuts.div_ceil(every))).inspect(|&seed| {
+        #[allow(clippy::print_stderr, reason = "a failing test shows which seed it was")]
+        {
+            eprintln!("seed {seed}");
+        }
+    })
 }
+
+/// Power cuts for each seed of a case that is not one.
+pub(crate) const OTHERS: u64 = 10;
 
 fn long_form() -> Option<u64> {
     let text = std::env::var("PEERLANE_FAULTS").ok()?;
-    Some(text.parse().expect("PEERLANE_FAULTS is a number of seeds"))
+    Some(text.parse().expect("PEERLANE_FAULTS is a number of power cuts"))
 }
 
 /// Ends of the runs of one case.
@@ -104,7 +112,7 @@ impl Count {
     pub(crate) fn keep(&self, case: &str) {
         static RESULTS: Mutex<()> = Mutex::new(());
         assert!(CASES.contains(&case), "{case}");
-        let Some(seeds) = long_form() else { return };
+        let Some(cuts) = long_form() else { return };
         let guard = RESULTS.lock().expect("no test has failed in here");
         let path: PathBuf =
             concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reliability/booted-machines.json")
@@ -130,7 +138,7 @@ impl Count {
             "suite": "booted machines",
             "what": WHAT,
             "command": format!(
-                "PEERLANE_FAULTS={seeds} cargo test --release -p peerlane-cli --test 'lab_faults_*'"
+                "PEERLANE_FAULTS={cuts} cargo test --release -p peerlane-cli --test 'lab_faults_*'"
             ),
             "on": environment(),
             "cases": cases,
