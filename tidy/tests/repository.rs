@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use peerlane_tidy::{Finding, dependencies, edges, fence, files, glossary, links, markdown, text};
+use peerlane_tidy::{
+    Finding, dependencies, edges, fence, files, glossary, links, markdown, reliability, text,
+};
 
 fn root() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -94,4 +96,13 @@ fn the_changelog_has_a_place_for_what_comes_next() {
     let changelog = page("CHANGELOG.md");
     let text = markdown::section(&changelog, "[Unreleased]").unwrap_or_default();
     assert!(!text.trim().is_empty(), "CHANGELOG.md has no [Unreleased] section");
+}
+
+#[test]
+fn the_page_on_reliability_is_that_of_the_results() {
+    let assembled = reliability::assemble(&root()).unwrap_or_else(|fault| panic!("{fault}"));
+    assert!(
+        page(reliability::PAGE) == assembled,
+        "write it anew: cargo run -p peerlane-tidy --example reliability"
+    );
 }

@@ -11,6 +11,8 @@ pub(crate) enum Exit {
     Negative,
     /// Bad usage, or failure.
     Failed,
+    /// The power of a machine of the lab was cut, as asked.
+    PowerCut,
     /// Not possible on this machine; nothing was changed.
     NotPossible,
     /// Interrupted.
@@ -26,6 +28,7 @@ impl Exit {
             Self::Done => 0,
             Self::Negative => 1,
             Self::Failed => 2,
+            Self::PowerCut => 3,
             Self::NotPossible => 77,
             Self::Interrupted => 130,
             Self::Command(status) => status,

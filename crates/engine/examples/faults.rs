@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use peerlane_engine::faults::{Kind, Tally, page, run};
+use peerlane_engine::faults::{Kind, Tally, results, run};
 
 const COMMAND: &str =
     "cargo run --release -p peerlane-engine --features simulation --example faults --";
@@ -18,11 +18,11 @@ struct Wanted {
     runs: u64,
     seed: u64,
     kinds: Vec<Kind>,
-    page: Option<PathBuf>,
+    results: Option<PathBuf>,
 }
 
 fn wanted() -> Result<Wanted, String> {
-    let mut wanted = Wanted { runs: 100_000, seed: 0, kinds: Kind::ALL.to_vec(), page: None };
+    let mut wanted = Wanted { runs: 100_000, seed: 0, kinds: Kind::ALL.to_vec(), results: None };
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{flag} wants a value"))?;
@@ -30,7 +30,7 @@ fn wanted() -> Result<Wanted, String> {
         match flag.as_str() {
             "--runs" => wanted.runs = number()?,
             "--seed" => wanted.seed = number()?,
-            "--write" => wanted.page = Some(PathBuf::from(&value)),
+            "--write" => wanted.results = Some(PathBuf::from(&value)),
             "--fault" => {
                 wanted.kinds.retain(|kind| kind.name() == value);
                 if wanted.kinds.is_empty() {
@@ -66,8 +66,15 @@ fn main() -> ExitCode {
         }
     }
     eprintln!("{} copies in {:.1} s", tally.cases(), start.elapsed().as_secs_f64());
-    let text = page(&tally, &format!("{COMMAND} --runs {} --seed {}", wanted.runs, wanted.seed));
-    match &wanted.page {
+    let write = wanted.results.as_ref().map(|path| format!(" --write {}", path.display()));
+    let command = format!(
+        "{COMMAND} --runs {} --seed {}{}",
+        wanted.runs,
+        wanted.seed,
+        write.unwrap_or_default()
+    );
+    let text = results(&tally, &command);
+    match &wanted.results {
         None => print!("{text}"),
         Some(path) => {
             if let Err(error) = std::fs::write(path, text) {

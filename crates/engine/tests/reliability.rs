@@ -1,43 +1,44 @@
-//! The page of what was counted has the form that the example `faults` writes, and says what it must.
+//! The results of the copies on simulated drives count enough of them, and say what they must.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is a panic")]
 
-/// Copies that the page must count.
+use serde_json::Value;
+
+/// Copies that the results must count.
 const COPIES_MIN: u64 = 100_000;
 
-fn page() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reliability.md");
-    std::fs::read_to_string(path).unwrap()
+fn results() -> Value {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reliability/simulated-drives.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The cells of the table's rows, head and rule left out.
-fn rows(page: &str) -> Vec<Vec<&str>> {
-    let lines = page.lines().filter(|line| line.starts_with('|'));
-    lines.skip(2).map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
+fn count(case: &Value, column: usize) -> u64 {
+    case["counts"][column][1].as_u64().unwrap()
 }
 
 #[test]
-fn the_page_counts_enough_copies_and_no_broken_promise() {
-    let page = page();
-    let rows = rows(&page);
-    assert_eq!(rows.len(), 26, "one row for each fault");
+fn the_results_count_enough_copies_and_no_broken_promise() {
+    let results = results();
+    let cases = results["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 26, "one for each fault");
     let mut copies = 0;
-    for row in &rows {
-        let counts: Vec<u64> = row[1..].iter().map(|cell| cell.parse().unwrap()).collect();
-        assert_eq!(counts.len(), 12, "{row:?}");
-        let endings: u64 = counts[1..8].iter().sum();
-        assert_eq!(counts[0], endings, "every copy ends in one way: {row:?}");
-        assert!(counts[8] >= counts[0], "every copy takes a run at least: {row:?}");
-        assert_eq!(counts[11], 0, "{row:?}");
-        copies += counts[0];
+    for case in cases {
+        let runs = case["runs"].as_u64().unwrap();
+        let endings: u64 = (0..7).map(|column| count(case, column)).sum();
+        assert_eq!(runs, endings, "every copy ends in one way: {case}");
+        assert!(count(case, 7) >= runs, "every copy takes a run at least: {case}");
+        assert_eq!(case["completed"], runs, "{case}");
+        copies += runs;
     }
     assert!(copies >= COPIES_MIN, "{copies} copies");
-    assert!(page.contains(&format!("\n{copies} copies, ")), "the sum is that of the rows");
 }
 
 #[test]
-fn the_page_names_the_command_that_wrote_it() {
-    let command = "    cargo run --release -p peerlane-engine --features simulation --example faults -- \
-                   --runs ";
-    assert!(page().contains(command));
+fn the_results_name_the_command_that_wrote_them() {
+    let command =
+        "cargo run --release -p peerlane-engine --features simulation --example faults -- --runs ";
+    let results = results();
+    let named = results["command"].as_str().unwrap();
+    assert!(named.starts_with(command), "{named}");
+    assert!(named.ends_with(" --write docs/reliability/simulated-drives.json"), "{named}");
 }

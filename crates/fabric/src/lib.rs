@@ -22,9 +22,10 @@ pub use link::LinkSpeedError;
 pub use machine_file::{MachineFileError, Problem};
 pub use matrix::{Cell, Detail, Matrix, Memory, MemoryKind, Peers};
 pub use model::{
-    Acs, Bar, BridgeId, CmbRegisters, Cpu, Fabric, Function, FunctionId, HostBridge, Integrity,
-    IommuMode, Kernel, Kind, LabBoot, LabDrive, Link, LinkSpeed, Module, Mount, Namespace,
-    NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, StackedDevice, Temperature,
+    Acs, Bar, BridgeId, CmbRegisters, Cpu, Fabric, FailingRequest, FailureCount, Function,
+    FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel, Kind, LabBoot, LabDrive,
+    Link, LinkSpeed, Module, Mount, Namespace, NvmeController, Origin, P2pMem, Parent, Partition,
+    QueueLimits, StackedDevice, Temperature,
 };
 pub use reach::{MapType, Reach};
 pub use sysfs::snapshot::{Entry, NoPlace, Snapshot};

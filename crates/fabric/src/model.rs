@@ -291,7 +291,7 @@ impl Default for LabBoot {
 }
 
 /// How the lab emulates a drive; empty for what is not one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabDrive {
     /// Rate limit, reads and writes together.
     pub throttle: Option<ByteRate>,
@@ -303,6 +303,38 @@ pub struct LabDrive {
     /// Whether the drive's subsystem says that it may have several controllers, so that the kernel
     /// makes a multipath head of its namespace.
     pub multipath: bool,
+    /// Requests that fail.
+    pub errors: Vec<InjectedError>,
+}
+
+/// Requests of an emulated drive that fail with an error of the medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InjectedError {
+    /// Which kind of request.
+    pub on: FailingRequest,
+    /// The sector of 512 bytes whose touch fails, whatever the drive's block size is.
+    pub sector: u32,
+    /// How often.
+    pub times: FailureCount,
+}
+
+/// A kind of request that can be made to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailingRequest {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+}
+
+/// How often a request fails.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FailureCount {
+    /// The first one only: a transient error.
+    Once,
+    /// Every one: a permanent error.
+    #[default]
+    Always,
 }
 
 impl Fabric {

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let result = options()
         .and_then(|options| peerlane_lab::run(&options, &mut io::stdout(), &mut io::stderr()));
     match result {
-        Ok(Outcome { status, dma }) => {
+        Ok(Outcome { status, dma, .. }) => {
             if let Some(dma) = dma.filter(|dma| !dma.is_complete()) {
                 say(&format!("warning: {} bytes are unaccounted for", dma.unaccounted_bytes));
             }
@@ -48,6 +48,7 @@ fn options() -> Result<Options, LabError> {
             .filter_map(|text| text.split_once('='))
             .map(|(name, image)| (name.to_owned(), image.into()))
             .collect(),
+        events: Vec::new(),
         modules: Vec::new(),
         programs: Vec::new(),
         dma: std::env::var_os("DMA").map(Into::into),

@@ -109,6 +109,14 @@ pub enum LabError {
     /// The caller asked to stop.
     #[error("lab run was interrupted")]
     Interrupted,
+    /// The machine lost its power, as an event asked for.
+    #[error(
+        "power was cut at `{moment}`, as asked; images given with --drive keep what their drives had"
+    )]
+    PowerCut {
+        /// The moment.
+        moment: String,
+    },
     /// Nobody reads the command's output any more.
     #[error("lab run was ended: nobody reads its output")]
     ReaderGone,

@@ -6,6 +6,7 @@
 
 mod command;
 mod drives;
+mod moment;
 mod ports;
 mod system;
 
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 
 use crate::mark::Mark;
 use crate::protocol::{DRIVES_DIR, JOB_PATH, Job, Message, OUT_DIR, Port};
+
+pub use moment::moment;
 
 /// Whether this process is the first process of a lab's guest.
 pub fn is_guest() -> bool {

@@ -3,6 +3,8 @@
 //! Everything the run makes lies in one temporary folder that goes away with it. QEMU never outlives
 //! the run: it is killed on every way out, and by the kernel when this process dies.
 
+mod moments;
+mod monitor;
 mod out;
 mod process;
 mod session;
@@ -20,10 +22,12 @@ use peerlane_fabric::{Fabric, IommuMode};
 use peerlane_units::Nanos;
 
 use crate::drives::{self, Drive};
+use crate::event::{self, Event};
 use crate::protocol::{ExpectedDrive, Job, Port};
 use crate::recorder::{self, DmaReport};
 use crate::tools::{self, QemuFeatures};
 use crate::{KernelImage, LabError, initramfs, machine, modules};
+use moments::Moments;
 pub use out::unpack_archive;
 use process::Qemu;
 use session::{Ended, Session};
@@ -56,6 +60,8 @@ pub struct Options {
     pub qemu: PathBuf,
     /// The running program, which is also what runs in the guest.
     pub program: PathBuf,
+    /// What happens to the machine while the command runs.
+    pub events: Vec<Event>,
     /// Deadline of the whole run.
     pub timeout: Nanos,
     /// Where to keep the guest's console.
@@ -78,6 +84,8 @@ pub struct Outcome {
     pub status: i32,
     /// Where payload went, when [`Options::dma`] asked for it.
     pub dma: Option<DmaReport>,
+    /// Moments of [`Options::events`] that never came.
+    pub missed: Vec<String>,
 }
 
 /// File names in the run's folder.
@@ -108,10 +116,11 @@ pub fn run(
         .map_err(LabError::io("create a folder in", std::env::temp_dir()))?;
     let folder = folder.path();
     let drives = drives::prepare(&options.machine, &options.drives, folder)?;
-    let arguments = prepare(options, &drives, folder)?;
+    let (arguments, devices) = prepare(options, &drives, folder)?;
     tracing::debug!(qemu = %options.qemu.display(), ?arguments, "boot");
 
-    let mut session = Session::listen(folder, options.output.clone())?;
+    let moments = Moments::new(&options.events, devices, folder);
+    let mut session = Session::listen(folder, options.output.clone(), moments)?;
     let mut qemu = Qemu::start(&options.qemu, &arguments, folder, options.shell)?;
     let ended = session.serve(&mut qemu, deadline, &options.interrupt, stdout, stderr);
     drop(qemu);
@@ -124,14 +133,22 @@ pub fn run(
         Some(target) => Some(report(options, &drives, &session, folder, target)?),
         None => None,
     };
-    Ok(Outcome { status, dma })
+    Ok(Outcome { status, dma, missed: session.moments.missed() })
 }
 
+/// Names of drives, with what QEMU calls them.
+type Devices = Vec<(String, String)>;
+
 /// Writes what QEMU boots from and returns its arguments.
-fn prepare(options: &Options, drives: &[Drive], folder: &Path) -> Result<Vec<String>, LabError> {
+fn prepare(
+    options: &Options,
+    drives: &[Drive],
+    folder: &Path,
+) -> Result<(Vec<String>, Devices), LabError> {
     const LONGEST_DRIVE_WAIT: u64 = 120;
     let features = QemuFeatures::ask(&options.qemu)?;
     let virtual_machine = machine::build(&options.machine, drives, &options.kernel, features)?;
+    event::check(&options.events, &virtual_machine.devices)?;
     let modules = modules::needed(&options.kernel, &options.modules)?;
     let job = Job {
         machine: options.machine.name.clone(),
@@ -179,7 +196,10 @@ fn prepare(options: &Options, drives: &[Drive], folder: &Path) -> Result<Vec<Str
         add(["-D", TRACE]);
         add(["-trace", &format!("events={EVENTS}")]);
     }
-    Ok(arguments)
+    if !options.events.is_empty() {
+        arguments.extend(monitor::arguments());
+    }
+    Ok((arguments, virtual_machine.devices))
 }
 
 fn keep_console(options: &Options, folder: &Path) -> Result<(), LabError> {
@@ -197,6 +217,7 @@ fn status_of(ended: Ended, options: &Options, folder: &Path) -> Result<i32, LabE
         Ended::Died(reason) => Err(LabError::GuestDied { reason, console: console() }),
         Ended::TimedOut => Err(LabError::TimedOut { limit: options.timeout, console: console() }),
         Ended::Interrupted => Err(LabError::Interrupted),
+        Ended::PowerCut(moment) => Err(LabError::PowerCut { moment }),
     }
 }
 

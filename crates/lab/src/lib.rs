@@ -12,6 +12,7 @@
 mod drives;
 mod elf;
 mod error;
+mod event;
 mod guest;
 mod host;
 mod initramfs;
@@ -24,7 +25,8 @@ pub mod recorder;
 mod tools;
 
 pub use error::LabError;
-pub use guest::{guest_main, is_guest};
+pub use event::{Action, Event, NotAnEvent};
+pub use guest::{guest_main, is_guest, moment};
 pub use host::{Options, Outcome, run, unpack_archive};
 pub use kernel::{KernelImage, find_kernel, find_older_kernel};
 pub use machine::can_boot;

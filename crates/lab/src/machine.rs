@@ -8,7 +8,10 @@
 mod acs;
 mod place;
 
-use peerlane_fabric::{Acs, Fabric, Function, FunctionId, IommuMode, Kind, LabBoot, Parent};
+use peerlane_fabric::{
+    Acs, Fabric, FailingRequest, FailureCount, Function, FunctionId, InjectedError, IommuMode,
+    Kind, LabBoot, Parent,
+};
 
 use crate::drives::{Backing, Drive};
 use crate::protocol::Port;
@@ -21,6 +24,8 @@ use place::Place;
 pub(crate) struct VirtualMachine {
     /// Arguments of QEMU, without kernel, console and sockets' folder.
     pub(crate) arguments: Vec<String>,
+    /// What QEMU calls each drive, by the drive's name.
+    pub(crate) devices: Vec<(String, String)>,
     /// Parameters of the guest's kernel.
     pub(crate) kernel_parameters: Vec<String>,
 }
@@ -51,6 +56,7 @@ pub(crate) fn build(
     let boot = machine.lab.clone().unwrap_or_default();
     let places = place::all(machine)?;
     let mut arguments = base(machine, &boot)?;
+    let mut devices = Vec::new();
     for index in 1..machine.bridges.len() {
         let bus = place::bridge_bus_number(index, machine)?;
         device(
@@ -72,6 +78,7 @@ pub(crate) fn build(
             Kind::Nvme => {
                 let drive = drives.iter().find(|drive| drive.function == id);
                 nvme(machine, function, &places[id.0], drive, features, &mut arguments)?;
+                devices.push((function.name.clone(), places[id.0].id().to_owned()));
             }
             Kind::OtherBridge | Kind::Gpu | Kind::Fpga | Kind::Nic => {
                 return Err(refuse(
@@ -84,7 +91,7 @@ pub(crate) fn build(
     }
     ports(&mut arguments);
     let kernel_parameters = kernel_parameters(machine, &boot, &places, kernel)?;
-    Ok(VirtualMachine { arguments, kernel_parameters })
+    Ok(VirtualMachine { arguments, devices, kernel_parameters })
 }
 
 fn base(machine: &Fabric, boot: &LabBoot) -> Result<Vec<String>, LabError> {
@@ -241,8 +248,11 @@ fn namespace(
     })?;
     let id = format!("drive{}", backing.nsid);
     // The driver for files takes nothing else, whatever has come to lie at the path since.
-    let mut text =
-        format!("file.driver=file,file.filename={},format=raw,if=none,id={id}", escape(image));
+    let mut text = match function.lab.errors.as_slice() {
+        [] => format!("file.driver=file,file.filename={}", escape(image)),
+        errors => failing_file(function, backing, errors, image)?,
+    };
+    text.push_str(&format!(",format=raw,if=none,id={id}"));
     if backing.is_scratch {
         text.push_str(",cache=unsafe");
     }
@@ -269,6 +279,48 @@ fn namespace(
         ),
     );
     Ok(())
+}
+
+/// A file behind QEMU's `blkdebug`, which fails requests that touch a given byte.
+fn failing_file(
+    function: &Function,
+    backing: &Backing,
+    errors: &[InjectedError],
+    image: &str,
+) -> Result<String, LabError> {
+    /// What `sector` counts, in a machine file and in QEMU alike.
+    const SECTOR: u64 = 512;
+    /// EIO: the drive then reports an unrecovered read, or a write fault.
+    const ERRNO: i32 = 5;
+    let bad = |reason| LabError::BadDrive {
+        drive: function.name.clone(),
+        image: backing.image.clone(),
+        reason,
+    };
+    let size = backing.image.metadata().map_err(|error| bad(error.to_string()))?.len();
+    let mut text = format!(
+        "file.driver=blkdebug,file.image.driver=file,file.image.filename={}",
+        escape(image)
+    );
+    for (index, InjectedError { on, sector, times }) in errors.iter().enumerate() {
+        if u64::from(*sector) >= size / SECTOR {
+            return Err(bad(format!("it has no sector {sector}, which is to fail")));
+        }
+        let on = match on {
+            FailingRequest::Read => "read",
+            FailingRequest::Write => "write",
+        };
+        let once = match times {
+            FailureCount::Once => "on",
+            FailureCount::Always => "off",
+        };
+        let rule = format!("file.inject-error.{index}");
+        text.push_str(&format!(
+            ",{rule}.event=none,{rule}.iotype={on},{rule}.sector={sector},{rule}.once={once},\
+             {rule}.errno={ERRNO}"
+        ));
+    }
+    Ok(text)
 }
 
 /// The streams from guest to host; sockets lie in QEMU's working folder.

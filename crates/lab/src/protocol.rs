@@ -29,10 +29,17 @@ pub(crate) enum Port {
     Control,
     /// A tar archive of [`OUT_DIR`].
     Out,
+    /// Names of moments, one a line, from `peerlane lab mark`; each is answered by a line, which is
+    /// [`DONE`] or says what is wrong.
+    Moments,
 }
 
+/// The host's answer to the name of a moment once everything that was to happen then has happened.
+pub(crate) const DONE: &str = "done";
+
 impl Port {
-    pub(crate) const ALL: [Self; 4] = [Self::Stdout, Self::Stderr, Self::Control, Self::Out];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Stdout, Self::Stderr, Self::Control, Self::Out, Self::Moments];
 
     /// Name as virtio-serial port, and of the host's socket.
     pub(crate) fn name(self) -> &'static str {
@@ -41,6 +48,7 @@ impl Port {
             Self::Stderr => "lab.stderr",
             Self::Control => "lab.control",
             Self::Out => "lab.out",
+            Self::Moments => "lab.moments",
         }
     }
 }

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
+use peerlane_lab::Event;
+use peerlane_units::Bytes;
+
+use super::size;
 
 /// Arguments of `peerlane lab`.
 #[derive(Debug, Clone, Args)]
@@ -25,6 +29,11 @@ pub(crate) enum LabCommand {
     Demo(DemoArgs),
     /// List the machine descriptions that can be booted
     Machines(MachinesArgs),
+    /// In the guest: say that a moment has come, and wait until what belongs to it has happened
+    Moment(MomentArgs),
+    /// Hold memory that a drive lends until standard input ends
+    #[command(hide = true)]
+    Hold(HoldArgs),
     /// Write what is left in the memory that a drive lends to a drive
     #[command(hide = true)]
     Leftovers(LeftoversArgs),
@@ -55,10 +64,14 @@ pub(crate) struct MachineArgs {
 #[command(after_help = "\
 In the guest the command runs as root; drives are /dev/lab/NAME, and what the command leaves in $OUT comes back with --out.
 
+After a power cut the exit status is 3, nothing of $OUT comes back, and the images hold what their drives had been given: an emulated drive has no cache of its own to lose.
+
 Examples:
   peerlane lab run --machine pair -- peerlane topo
   peerlane lab run --drive a=source.img --drive b=target.img --dma dma.json -- \\
-      peerlane copy /dev/lab/a /dev/lab/b --route p2p --force")]
+      peerlane copy /dev/lab/a /dev/lab/b --route p2p --force
+  peerlane lab run --machine throttled --at later=unplug:a -- sh -c \\
+      'peerlane copy /dev/lab/a /dev/lab/b & sleep 1; peerlane lab moment later; wait $!'")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
@@ -71,6 +84,10 @@ pub(crate) struct RunArgs {
     /// Keep what the guest's kernel printed in this file
     #[arg(long, value_name = "FILE")]
     pub(crate) console: Option<PathBuf>,
+    /// Pull out a drive (unplug:DRIVE) or cut the power (power-cut) when the command says
+    /// `peerlane lab moment MOMENT`
+    #[arg(long = "at", value_name = "MOMENT=EVENT")]
+    pub(crate) events: Vec<Event>,
     /// Seconds after which the machine is stopped
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
@@ -103,6 +120,28 @@ pub(crate) struct MachinesArgs {
     /// List this directory in place of ./machines and the built-in descriptions
     #[arg(long, value_name = "DIR")]
     pub(crate) machines_dir: Option<PathBuf>,
+}
+
+/// Arguments of `peerlane lab moment`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MomentArgs {
+    /// Name of the moment, as `peerlane lab run --at` has it
+    #[arg(value_name = "MOMENT")]
+    pub(crate) name: String,
+}
+
+/// Arguments of `peerlane lab hold`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct HoldArgs {
+    /// PCI address of the drive that lends the memory
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: String,
+    /// Sizes of the pieces, in order
+    #[arg(value_name = "SIZE", required = true, value_parser = size::length)]
+    pub(crate) sizes: Vec<Bytes>,
+    /// Give every other piece back at once
+    #[arg(long)]
+    pub(crate) fragment: bool,
 }
 
 /// Arguments of `peerlane lab leftovers`.

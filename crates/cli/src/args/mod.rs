@@ -19,8 +19,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use copy::CopyArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use lab::{
-    DemoArgs, DriveArg, LabArgs, LabCommand, LeftoversArgs, MachineArgs, MachinesArgs, RunArgs,
-    ShellArgs,
+    DemoArgs, DriveArg, HoldArgs, LabArgs, LabCommand, LeftoversArgs, MachineArgs, MachinesArgs,
+    MomentArgs, RunArgs, ShellArgs,
 };
 pub(crate) use machine::FabricArgs;
 pub(crate) use plan::PlanArgs;
@@ -48,6 +48,7 @@ Exit status:
   0    done
   1    the answer is negative: data differ, the route is not possible (plan), something was found (doctor)
   2    bad usage, or failure
+  3    the power of a machine was cut, as asked (lab run --at)
   77   not possible on this machine; nothing was changed
   130  interrupted";
 

@@ -17,7 +17,7 @@ plan() { name=$1; shift; leave $name peerlane plan \"$@\" --json; }
 
 /// A machine, the images of its drives, and what came back.
 pub(crate) struct Lab {
-    machine: &'static str,
+    machine: PathBuf,
     /// What is booted in place of the usual kernel.
     kernel: Option<PathBuf>,
     /// The most bytes that a file of the run may have.
@@ -26,11 +26,26 @@ pub(crate) struct Lab {
     drives: Vec<&'static str>,
     modules: Vec<&'static str>,
     programs: Vec<&'static str>,
+    events: Vec<String>,
 }
 
 impl Lab {
     /// A lab with this machine; `None`, with the reason in the skip log, where nothing can be booted.
     pub(crate) fn open(machine: &'static str) -> Option<Self> {
+        let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
+        Self::empty()
+            .map(|lab| Self { machine: format!("{machines}/{machine}.toml").into(), ..lab })
+    }
+
+    /// A lab with the machine of this text.
+    pub(crate) fn open_described(machine: &str) -> Option<Self> {
+        let lab = Self::empty()?;
+        let path = lab.path("machine.toml");
+        fs::write(&path, machine).expect("a machine file");
+        Some(Self { machine: path, ..lab })
+    }
+
+    fn empty() -> Option<Self> {
         let missing = peerlane_lab::find_qemu()
             .map(|_| ())
             .and_then(|()| peerlane_lab::find_kernel(None).map(|_| ()));
@@ -40,13 +55,14 @@ impl Lab {
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
         Some(Self {
-            machine,
+            machine: PathBuf::new(),
             kernel: None,
             file_limit: None,
             folder,
             drives: Vec::new(),
             modules: Vec::new(),
             programs: Vec::new(),
+            events: Vec::new(),
         })
     }
 
@@ -119,6 +135,29 @@ impl Lab {
         self.file_limit = Some(limit);
     }
 
+    /// Makes a journaled ext4 of `size` bytes on a drive; `None`, with the reason in the skip log, where
+    /// the host has no e2fsprogs.
+    pub(crate) fn format_ext4(&mut self, drive: &'static str, size: u64) -> Option<()> {
+        self.format(drive, size, "mkfs.ext4", &["-q", "-F", "-m", "0"]).then_some(())
+    }
+
+    /// Has something happen at a moment that the scripts announce: `MOMENT=unplug:DRIVE` or
+    /// `MOMENT=power-cut`.
+    pub(crate) fn at(&mut self, event: &str) {
+        self.events.push(event.to_owned());
+    }
+
+    /// Boots and runs a script until it announces the moment of a power cut.
+    ///
+    /// Returns what it wrote to standard error.
+    pub(crate) fn run_to_power_cut(&self, script: &str) -> String {
+        let Output { status, stderr, .. } = self.boot(script);
+        let said = String::from_utf8_lossy(&stderr);
+        assert_eq!(status.code(), Some(3), "{said}");
+        assert!(said.contains("power was cut"), "{said}");
+        said.into_owned()
+    }
+
     /// Boots and runs the script.
     pub(crate) fn run(&self, script: &str) {
         let Output { status, stdout, stderr } = self.boot(script);
@@ -146,9 +185,10 @@ impl Lab {
             command = Command::new("sh");
             command.args(["-c", &script, "sh", program]);
         }
-        let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
-        command.args(["lab", "run", "--timeout", "240", "--machine"]);
-        command.arg(format!("{machines}/{}.toml", self.machine));
+        command.args(["lab", "run", "--timeout", "240", "--machine"]).arg(&self.machine);
+        for event in &self.events {
+            command.arg("--at").arg(event);
+        }
         if let Some(kernel) = &self.kernel {
             command.arg("--kernel").arg(kernel);
         }
@@ -206,6 +246,12 @@ impl Lab {
     pub(crate) fn text(&self, name: &str) -> String {
         let path = self.path("out").join(name);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// A file that the script left in `$OUT`, of any content.
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+        let path = self.path("out").join(name);
+        fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
     /// The file that holds what the drive holds.

@@ -6,6 +6,7 @@ use peerlane_results::{Route, Tail, Warning};
 use peerlane_units::Bytes;
 
 use super::attempt::{self, Ready};
+use super::gone::drive_of;
 use super::ledger::Ledger;
 use super::pieces::Pieces;
 use super::{CopyError, Done, Job, begin, check, cost};
@@ -56,7 +57,8 @@ impl Job<'_, '_> {
         ready: &mut Ready,
         route: Route,
     ) -> Result<(Moved, Bytes, u64), CopyError> {
-        let path: PathBuf = self.plan.target.path.clone().into();
+        let [from, path] = [&self.plan.source, &self.plan.target]
+            .map(|end| -> PathBuf { end.path.clone().into() });
         let source = self.source.file.try_clone().map_err(|source| CopyError::File {
             action: "attach",
             path: self.plan.source.path.clone().into(),
@@ -82,7 +84,7 @@ impl Job<'_, '_> {
             unsaved
                 .map(|error| Warning::JournalNotSaved { reason: attempt::error_in_words(&error) }),
         );
-        let stopped = |source| CopyError::Move { path: path.clone(), source };
+        let stopped = |source| CopyError::Move { from: from.clone(), path: path.clone(), source };
         let mut outcome = moved.map_err(stopped).and_then(|moved| {
             if moved.interrupted {
                 let (done, total) = (Bytes(moved.contiguous()), Bytes(self.layout.length));
@@ -143,14 +145,7 @@ impl Job<'_, '_> {
             Role::Source => &self.plan.source,
             Role::Target => &self.plan.target,
         };
-        let drive = match (&end.drive, &end.device) {
-            (Some(drive), _) => format!("{drive} ({})", end.path),
-            (None, Some(device)) if !end.path.ends_with(device) => {
-                format!("{device} ({})", end.path)
-            }
-            _ => end.path.clone(),
-        };
-        CopyError::Stuck { drive, route, source: stuck }
+        CopyError::Stuck { drive: drive_of(end), route, source: stuck }
     }
 
     /// Whether the content of a source file was changed since the copy began; a device does not tell.

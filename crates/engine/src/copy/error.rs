@@ -115,6 +115,14 @@ pub enum CopyError {
         /// Which request, where, and for how long.
         source: Stuck,
     },
+    /// A device went away under the copy.
+    #[error("{what} is gone: it was unplugged, or its driver unbound")]
+    Gone {
+        /// The device and what it was for: `source QEMU NVMe Ctrl a (/dev/nvme0n1)`.
+        what: String,
+        /// The request that showed it.
+        source: Box<CopyError>,
+    },
     /// A file or device could not be opened, made or finished.
     #[error("cannot {action} {path}")]
     File {
@@ -132,8 +140,10 @@ pub enum CopyError {
     #[error("cannot set up a bounce buffer")]
     Memory(#[from] MemoryError),
     /// Moving stopped.
-    #[error("cannot copy {path}")]
+    #[error("cannot copy {} to {}", from.display(), path.display())]
     Move {
+        /// The source.
+        from: PathBuf,
         /// The target.
         path: PathBuf,
         /// Why.
@@ -201,6 +211,10 @@ impl CopyError {
             ),
             Self::Interrupted { .. } => None,
             Self::Kept { source, .. } => source.hint(),
+            Self::Gone { source, .. } if super::gone::is_memory_gone(source) => source.hint(),
+            Self::Gone { .. } => {
+                Some("`dmesg | tail` says why; put it back, then --resume".to_owned())
+            }
             Self::NothingToResume { .. } => Some("leave out `--resume` to begin".to_owned()),
             Self::Changed { journal, .. } => Some(format!(
                 "leave out `--resume` and use `--force` to begin anew; {} is replaced then",

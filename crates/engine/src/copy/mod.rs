@@ -14,6 +14,7 @@ pub(crate) mod check;
 mod cost;
 mod error;
 mod files;
+mod gone;
 mod ledger;
 mod options;
 mod pieces;
@@ -135,6 +136,7 @@ fn copy_on(
         tools,
         evidence: Vec::new(),
         warnings: plan.warnings.clone(),
+        memory: None,
     };
     if let Some(warning) = begun.warning {
         // At the end, in the record, it would be too late.
@@ -213,6 +215,8 @@ struct Job<'a, 't> {
     tools: &'a mut Tools<'t>,
     evidence: Vec<Evidence>,
     warnings: Vec<Warning>,
+    /// Name of the device memory in use.
+    memory: Option<String>,
 }
 
 /// What moving and checking showed.
@@ -233,7 +237,10 @@ impl Job<'_, '_> {
     fn run(mut self) -> Result<CopyRecord, CopyError> {
         match self.copy() {
             Ok((settled, done)) => self.complete(settled, done),
-            Err(error) => Err(self.conclude(error)),
+            Err(error) => {
+                let error = self.name_the_gone(error);
+                Err(self.conclude(error))
+            }
         }
     }
 
@@ -242,12 +249,24 @@ impl Job<'_, '_> {
         let start = self.tools.clock.now();
         self.tools.watch.phase(Phase::Check);
         self.make_room_for_proof()?;
-        let (mut ready, route, reason) = self.settle_route()?;
+        let (mut ready, mut route, mut reason) = self.settle_route()?;
         if let Some(keeper) = &mut self.keeper {
             keeper.set_route(route);
         }
         let proving = self.tools.clock.now().since(start);
-        let mut done = self.carry(&mut ready, route)?;
+        let mut carried = self.carry(&mut ready, route);
+        let is_lost = |error: &CopyError| gone::is_memory_gone(error);
+        if self.plan.asked.route == RouteChoice::Auto && carried.as_ref().is_err_and(is_lost) {
+            let lost = self.memory.take().unwrap_or_default();
+            let done = Bytes(self.recorder.done().total());
+            // What it holds of the kernel's and the drives goes first.
+            drop(ready);
+            reason =
+                format!("{lost} is gone: it was unplugged after {done}, or its driver unbound");
+            (ready, route) = (self.fall_back(&reason)?, Route::Host);
+            carried = self.carry(&mut ready, route);
+        }
+        let mut done = carried?;
         done.check = done.check.after(proving);
         if self.source_has_changed() {
             return Err(CopyError::SourceChanged { path: self.plan.source.path.clone().into() });
@@ -302,6 +321,7 @@ impl Job<'_, '_> {
                             showed: candidate.facts.join("; "),
                         });
                         let reason = self.reason_for(&candidate.memory);
+                        self.memory = Some(candidate.memory.name.clone());
                         return Ok((ready, Route::P2p, reason));
                     }
                     Err(rejection) => {
@@ -327,18 +347,30 @@ impl Job<'_, '_> {
                 let hint = rejections.into_iter().find_map(|one| one.hint);
                 return Err(CopyError::NotPossible { reason, hint });
             }
-            self.warnings.retain(|warning| !matches!(warning, Warning::TailByHost { .. }));
-            self.warnings.push(Warning::FellBack { reason: reason.clone() });
+            return Ok((self.fall_back(&reason)?, Route::Host, reason));
         }
         if self.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. })) {
             self.tools.watch.notice(&format!("copying through host memory: {reason}"));
         }
-        match self.attempt(Route::Host, &host_memory(), 0)? {
-            Ok(ready) => Ok((ready, Route::Host, reason)),
-            Err(rejection) => {
-                Err(CopyError::NotPossible { reason: rejection.reason, hint: rejection.hint })
-            }
+        Ok((self.through_host_memory()?, Route::Host, reason))
+    }
+
+    /// Goes over to host memory from the route that was planned, loudly.
+    fn fall_back(&mut self, reason: &str) -> Result<Ready, CopyError> {
+        self.warnings.retain(|warning| !matches!(warning, Warning::TailByHost { .. }));
+        self.warnings.push(Warning::FellBack { reason: reason.to_owned() });
+        self.tools.watch.notice(&format!("copying through host memory: {reason}"));
+        if let Some(keeper) = &mut self.keeper {
+            keeper.set_route(Route::Host);
         }
+        self.through_host_memory()
+    }
+
+    fn through_host_memory(&mut self) -> Result<Ready, CopyError> {
+        self.attempt(Route::Host, &host_memory(), 0)?.map_err(|rejection| CopyError::NotPossible {
+            reason: rejection.reason,
+            hint: rejection.hint,
+        })
     }
 
     fn reason_for(&self, memory: &MemoryFacts) -> String {

@@ -17,7 +17,7 @@ mod world;
 
 pub use kind::Kind;
 pub use life::{Ending, Outcome, Untrue, run};
-pub use tally::{Tally, page};
+pub use tally::{Tally, results};
 
 #[cfg(test)]
 mod tests;

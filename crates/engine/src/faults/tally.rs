@@ -1,7 +1,8 @@
-//! The count of what became of many copies, and the page that shows it.
+//! The count of what became of many copies, and the results that hold it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+
+use serde_json::{Value, json};
 
 use super::{Ending, Kind, Outcome};
 
@@ -46,55 +47,55 @@ impl Tally {
         self.rows.values().map(|row| row.resumed).sum()
     }
 
-    fn table(&self) -> String {
-        let mut text = String::from(
-            "| Fault | Copies | Complete by P2P | Complete by host memory | Error names the cause | \
-             Reported stuck | Reported different | Stopped | Power lost | Runs | Runs that went on by a \
-             journal | Requests | Untrue |\n\
-             | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
-        );
-        for (kind, row) in &self.rows {
+    fn cases_as_json(&self) -> Vec<Value> {
+        let rows = self.rows.iter().map(|(kind, row)| {
             let count = |ending| row.endings.get(&ending).copied().unwrap_or(0);
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | 0 |",
-                kind.words(),
-                row.cases,
-                count(Ending::Peer),
-                count(Ending::FellBack),
-                count(Ending::Failed),
-                count(Ending::Stuck),
-                count(Ending::Differs),
-                count(Ending::Stopped),
-                count(Ending::PowerLost),
-                row.runs,
-                row.resumed,
-                row.operations,
-            );
-        }
-        text
+            let counts: [(&str, u64); 10] = [
+                ("first run: complete by P2P", count(Ending::Peer)),
+                ("by host memory", count(Ending::FellBack)),
+                ("error names the cause", count(Ending::Failed)),
+                ("reported stuck", count(Ending::Stuck)),
+                ("reported different", count(Ending::Differs)),
+                ("stopped", count(Ending::Stopped)),
+                ("power lost", count(Ending::PowerLost)),
+                ("all runs", row.runs),
+                ("of them by a journal", row.resumed),
+                ("requests", row.operations),
+            ];
+            json!({
+                "name": kind.words(),
+                "runs": row.cases,
+                "completed": row.cases,
+                "refused_clearly": 0,
+                "wrong": 0,
+                "counts": counts,
+            })
+        });
+        rows.collect()
     }
 }
 
-/// The page of the repository that shows a tally, with the command that made it.
-pub fn page(tally: &Tally, command: &str) -> String {
-    format!(
-        "# Reliability\n\n\
-         What becomes of a copy when something goes wrong. This page is written by the command below; \
-         its test is in `crates/engine/tests/reliability.rs`.\n\n\
-         ## On simulated drives\n\n    {command}\n\n\
-         Each copy has sizes, blocks, depth, holes and content of its own, drawn from a seed, on drives \
-         that end requests in any order and keep over a loss of power only what a flush vouched for. The \
-         fault strikes at any operation. The columns count how the **first** run ended; then what was \
-         broken is repaired, the copy goes on by its journal, and in the end every byte is equal. After \
-         every run these are asked: nothing beside the copy changed; the journal claims only what is on \
-         stable storage; what is counted is written, once; what is reported complete is complete and on \
-         stable storage; a route that loses data is not taken; the error names the cause; nothing is left \
-         in flight. An answer of no ends the command with the seed that replays it, so that the last \
-         column can only hold zero.\n\n{}\n\
-         {} copies, {} of their runs went on by a journal, no promise broken.\n",
-        tally.table(),
-        tally.cases(),
-        tally.resumed(),
-    )
+const WHAT: &str = "Each copy has sizes, blocks, depth, holes and content of its own, drawn from a seed, on drives \
+    that end requests in any order and keep over a loss of power only what a flush vouched for. The fault \
+    strikes at any operation. The further columns count how the **first** run ended; then what was broken \
+    is repaired, the copy goes on by its journal, and in the end every byte is equal. After every run \
+    these are asked: nothing beside the copy changed; the journal claims only what is on stable storage; \
+    what is counted is written, once; what is reported complete is complete and on stable storage; a \
+    route that loses data is not taken; the error names the cause; nothing is left in flight. An answer of \
+    no ends the command with the seed that replays it.";
+
+/// The results of the repository that hold a tally (form: `docs/reliability/README.md`), with the
+/// command that made it.
+///
+/// [`super::run`] returns no outcome for a copy that did not end with every byte equal, so that all
+/// that was counted is complete.
+pub fn results(tally: &Tally, command: &str) -> String {
+    let results = json!({
+        "suite": "simulated drives",
+        "what": WHAT,
+        "command": command,
+        "on": "drives and memory simulated in one process, without a kernel's part",
+        "cases": tally.cases_as_json(),
+    });
+    format!("{results:#}\n")
 }

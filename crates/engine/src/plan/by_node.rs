@@ -97,6 +97,7 @@ mod tests {
             drive: None,
             file_system: None,
             refusal: None,
+            way_out: None,
         };
         let live = Live {
             path: path.into(),
@@ -105,7 +106,7 @@ mod tests {
             is_direct: true,
             passthrough: None,
         };
-        Endpoint { facts, initiator: None, live: Some(live) }
+        Endpoint { facts, initiator: None, further: Vec::new(), live: Some(live) }
     }
 
     fn asked() -> Asked {

@@ -10,8 +10,8 @@ use super::shape;
 use super::values::Size;
 use super::{MachineFileError, Problem};
 use crate::{
-    Acs, Bar, Bdf, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, Kernel, Kind, LabBoot,
-    LabDrive, Module, Origin, P2pMem, Parent,
+    Acs, Bar, Bdf, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, InjectedError, Kernel,
+    Kind, LabBoot, LabDrive, Module, Origin, P2pMem, Parent,
 };
 
 /// Name of the host bridge of a file that lists none.
@@ -67,6 +67,21 @@ fn kernel(kernel: shape::Kernel) -> Kernel {
         use_cmb_sqes: kernel.use_cmb_sqes,
         nvme_multipath: kernel.nvme_multipath,
         modules: kernel.modules.map(|list| list.into_iter().map(module).collect()),
+    }
+}
+
+fn lab_drive(function: &shape::Function) -> LabDrive {
+    let errors = function.errors.iter().flatten().map(|error| InjectedError {
+        on: error.on,
+        sector: error.sector,
+        times: error.times,
+    });
+    LabDrive {
+        throttle: function.throttle.map(|rate| rate.0),
+        mdts: function.mdts,
+        protection: function.protection,
+        multipath: function.multipath,
+        errors: errors.collect(),
     }
 }
 
@@ -186,12 +201,7 @@ impl<'a> Reader<'a> {
             fpga_p2p: function.fpga_p2p,
             p2pmem,
             nvme,
-            lab: LabDrive {
-                throttle: function.throttle.map(|rate| rate.0),
-                mdts: function.mdts,
-                protection: function.protection,
-                multipath: function.multipath,
-            },
+            lab: lab_drive(function),
         })
     }
 

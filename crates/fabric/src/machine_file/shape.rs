@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::values::{AcsValue, Hex, LinkValue, Mode, Rate, Size, Text};
-use crate::{Bdf, IommuMode, Kind, LinkSpeed};
+use crate::{Bdf, FailingRequest, FailureCount, IommuMode, Kind, LinkSpeed};
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -190,6 +190,42 @@ pub(super) struct Function {
     pub(super) p2pmem: Option<P2pMem>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) namespaces: Option<Vec<Namespace>>,
+    /// Requests that the lab makes fail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) errors: Option<Vec<InjectedError>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InjectedError {
+    #[serde(with = "FailingRequestName")]
+    pub(super) on: FailingRequest,
+    pub(super) sector: u32,
+    /// Always when left out.
+    #[serde(default, with = "FailureCountName", skip_serializing_if = "is_always")]
+    pub(super) times: FailureCount,
+}
+
+// The shape of a serde predicate.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_always(times: &FailureCount) -> bool {
+    *times == FailureCount::Always
+}
+
+/// The names of [`FailingRequest`] in a machine file.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "FailingRequest", rename_all = "kebab-case")]
+enum FailingRequestName {
+    Read,
+    Write,
+}
+
+/// The names of [`FailureCount`] in a machine file.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "FailureCount", rename_all = "kebab-case")]
+enum FailureCountName {
+    Once,
+    Always,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

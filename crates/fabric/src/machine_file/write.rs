@@ -5,8 +5,8 @@ use toml::Spanned;
 use super::shape;
 use super::values::{AcsValue, Hex, LinkValue, Mode, Rate, Size, Text};
 use crate::{
-    Acs, Bar, Fabric, Function, Kind, LabBoot, Module, Mount, Namespace, NvmeController, Parent,
-    StackedDevice,
+    Acs, Bar, Fabric, Function, InjectedError, Kind, LabBoot, Module, Mount, Namespace,
+    NvmeController, Parent, StackedDevice,
 };
 
 /// The text of a machine file.
@@ -140,6 +140,8 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
             allocate: memory.allocate.map(Mode),
         }),
         namespaces: (!namespaces.is_empty()).then(|| namespaces.iter().map(namespace).collect()),
+        errors: (is_drive && !function.lab.errors.is_empty())
+            .then(|| function.lab.errors.iter().map(injected_error).collect()),
     }
 }
 
@@ -150,6 +152,10 @@ fn bar(bar: &Bar) -> shape::Bar {
         prefetchable: bar.is_prefetchable,
         largest: bar.largest.map(Size),
     }
+}
+
+fn injected_error(error: &InjectedError) -> shape::InjectedError {
+    shape::InjectedError { on: error.on, sector: error.sector, times: error.times }
 }
 
 fn namespace(namespace: &Namespace) -> shape::Namespace {

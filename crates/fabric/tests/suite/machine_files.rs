@@ -1,6 +1,8 @@
 //! Machine files are read as written, refused with a reason, and lose nothing.
 
-use peerlane_fabric::{Acs, Fabric, IommuMode, Kind, LinkSpeed, Parent};
+use peerlane_fabric::{
+    Acs, Fabric, FailingRequest, FailureCount, InjectedError, IommuMode, Kind, LinkSpeed, Parent,
+};
 use peerlane_units::{ByteRate, Bytes};
 use proptest::prelude::*;
 
@@ -30,6 +32,7 @@ fn short_forms_stand_for_the_long_ones() {
         mdts = 7
         protection = 1
         multipath = true
+        errors = [{ on = "read", sector = 2048, times = "once" }, { on = "write", sector = 7 }]
         vendor = 0x144d
         "#,
     )
@@ -57,6 +60,10 @@ fn short_forms_stand_for_the_long_ones() {
     assert_eq!(drive.lab.throttle, Some(ByteRate(20_000_000)));
     assert_eq!((drive.lab.mdts, drive.lab.protection), (Some(7), Some(1)));
     assert!(drive.lab.multipath);
+    let (on, times) = (FailingRequest::Read, FailureCount::Once);
+    let transient = InjectedError { on, sector: 2048, times };
+    let (on, times) = (FailingRequest::Write, FailureCount::Always);
+    assert_eq!(drive.lab.errors, [transient, InjectedError { on, sector: 7, times }]);
 }
 
 #[test]
@@ -66,6 +73,9 @@ fn a_wrong_file_is_refused_with_line_key_and_reason() {
         (format!("{drive}colour = 'red'"), vec!["line 5", "unknown field `colour`"]),
         (format!("{drive}size = '64 furlongs'"), vec!["line 5", "64 furlongs", "unknown unit"]),
         (format!("{drive}address = '0:0'"), vec!["line 5", "not a PCI address"]),
+        (format!("{drive}errors = [{{ on = 'read' }}]"), vec!["line 5", "sector"]),
+        (format!("{drive}errors = [{{ on = 'trim', sector = 1 }}]"), vec!["line 5", "trim"]),
+        (format!("{drive}errors = [{{ on = 'read', sector = -1 }}]"), vec!["line 5", "-1"]),
         (format!("{drive}vendor = '8086'"), vec!["line 5", "hexadecimal number"]),
         (format!("{drive}vendor = 0x18086"), vec!["line 5", "too large"]),
         (format!("{drive}link = 'fast'"), vec!["line 5", "not a link speed"]),

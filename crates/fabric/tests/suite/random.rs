@@ -1,10 +1,10 @@
 //! Random fabrics, possible ones: parents are ports, names and addresses are unique.
 
 use peerlane_fabric::{
-    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, Fabric, Function, FunctionId, HostBridge,
-    Integrity, IommuMode, Kernel, Kind, LabBoot, LabDrive, Link, LinkSpeed, Module, Mount,
-    Namespace, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, StackedDevice,
-    Temperature,
+    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, Fabric, FailingRequest, FailureCount, Function,
+    FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel, Kind, LabBoot, LabDrive,
+    Link, LinkSpeed, Module, Mount, Namespace, NvmeController, Origin, P2pMem, Parent, Partition,
+    QueueLimits, StackedDevice, Temperature,
 };
 use peerlane_units::{ByteRate, Bytes};
 use proptest::collection::vec;
@@ -205,14 +205,22 @@ fn p2pmem() -> impl Strategy<Value = P2pMem> {
 }
 
 fn drive() -> impl Strategy<Value = LabDrive> {
-    (of(any::<u64>().prop_map(ByteRate)), of(any::<u8>()), of(any::<u8>()), any::<bool>()).prop_map(
-        |(throttle, mdts, protection, multipath)| LabDrive {
+    let limits = (of(any::<u64>().prop_map(ByteRate)), of(any::<u8>()), of(any::<u8>()));
+    (limits, any::<bool>(), vec(injected_error(), 0..3)).prop_map(
+        |((throttle, mdts, protection), multipath, errors)| LabDrive {
             throttle,
             mdts,
             protection,
             multipath,
+            errors,
         },
     )
+}
+
+fn injected_error() -> impl Strategy<Value = InjectedError> {
+    let on = select(vec![FailingRequest::Read, FailingRequest::Write]);
+    let times = select(vec![FailureCount::Once, FailureCount::Always]);
+    (on, any::<u32>(), times).prop_map(|(on, sector, times)| InjectedError { on, sector, times })
 }
 
 fn nvme() -> impl Strategy<Value = NvmeController> {

@@ -14,10 +14,19 @@ use crate::protocol::Port;
 
 /// Opens a port for writing, once the kernel has made it.
 pub(super) fn open(port: Port, deadline: Instant) -> io::Result<File> {
+    open_as(port, File::options().write(true), deadline)
+}
+
+/// Opens a port for writing and reading, once the kernel has made it.
+pub(super) fn open_both_ways(port: Port, deadline: Instant) -> io::Result<File> {
+    open_as(port, File::options().read(true).write(true), deadline)
+}
+
+fn open_as(port: Port, options: &fs::OpenOptions, deadline: Instant) -> io::Result<File> {
     let mut changes = Changes::of_devices()?;
     loop {
         if let Some(path) = find(port) {
-            return File::options().write(true).open(path);
+            return options.open(path);
         }
         if !changes.wait(deadline)? {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the port did not appear"));

@@ -127,6 +127,7 @@ mod tests {
             kernel: crate::KernelImage { image: nowhere(), release: "x".into(), modules: None },
             qemu: nowhere(),
             program: nowhere(),
+            events: Vec::new(),
             timeout: Options::DEFAULT_TIMEOUT,
             console: None,
             output: None,

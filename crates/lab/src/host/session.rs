@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::moments::Moments;
 use super::process::Qemu;
 use super::socket;
 use crate::LabError;
@@ -27,6 +28,8 @@ pub(super) enum Ended {
     Died(String),
     TimedOut,
     Interrupted,
+    /// The power was cut at this moment.
+    PowerCut(String),
 }
 
 /// A controller as the guest reported it.
@@ -48,6 +51,8 @@ pub(super) struct Session {
     pub(super) results: PathBuf,
     /// Controllers as the guest reported them.
     pub(super) controllers: Vec<Controller>,
+    /// What happens while the command runs.
+    pub(super) moments: Moments,
 }
 
 enum Stream {
@@ -73,7 +78,11 @@ const POWER_OFF: Duration = Duration::from_secs(30);
 
 impl Session {
     /// Makes the sockets that QEMU connects to.
-    pub(super) fn listen(folder: &Path, output: Option<Arc<OwnedFd>>) -> Result<Self, LabError> {
+    pub(super) fn listen(
+        folder: &Path,
+        output: Option<Arc<OwnedFd>>,
+        moments: Moments,
+    ) -> Result<Self, LabError> {
         // The address of a socket has room for 107 bytes (unix(7)), which a path may exceed.
         let place = File::open(folder).map_err(LabError::io("open", folder))?;
         let short = PathBuf::from(format!("/proc/self/fd/{}", place.as_raw_fd()));
@@ -89,7 +98,7 @@ impl Session {
         let results = folder.join("out.tar");
         let archive = File::create(&results).map_err(LabError::io("create", &results))?;
         let (control, controllers) = (Control::default(), Vec::new());
-        Ok(Self { streams, control, archive, output, results, controllers })
+        Ok(Self { streams, control, archive, output, results, controllers, moments })
     }
 
     /// Passes streams on until QEMU has ended, time is up or somebody interrupts.
@@ -126,6 +135,11 @@ impl Session {
                 if end.is_some() {
                     limit = deadline.min(Instant::now() + POWER_OFF);
                 }
+            }
+            if let Some(moment) = self.moments.take_power_cut() {
+                qemu.kill();
+                self.drain(stdout, stderr)?;
+                return Ok(Ended::PowerCut(moment));
             }
             if has_ended {
                 break;
@@ -218,6 +232,11 @@ impl Session {
             Port::Stdout => pass(stdout, bytes),
             Port::Stderr => pass(stderr, bytes),
             Port::Control => self.control.add(bytes),
+            Port::Moments => {
+                let Stream::Connected(_, stream) = &self.streams[index] else { return Ok(()) };
+                let answers = stream.try_clone().map_err(LabError::os("answer the guest"))?;
+                self.moments.add(bytes, &answers)
+            }
             Port::Out => {
                 self.archive.write_all(bytes).map_err(LabError::io("write", &self.results))
             }
@@ -313,7 +332,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let (reader, writer) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("pipe");
-        let mut session = Session::listen(folder.path(), Some(Arc::new(writer))).expect("session");
+        let mut session =
+            Session::listen(folder.path(), Some(Arc::new(writer)), Moments::default())
+                .expect("session");
         let sleep = crate::tools::in_path("sleep").expect("sleep");
         let mut guest =
             Qemu::start(&sleep, &["100".to_owned()], folder.path(), false).expect("run");
@@ -332,7 +353,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let long = folder.path().join("x".repeat(120));
         std::fs::create_dir(&long).expect("a folder");
-        let session = Session::listen(&long, None).expect("sockets");
+        let session = Session::listen(&long, None, Moments::default()).expect("sockets");
         assert_eq!(session.streams.len(), Port::ALL.len());
         for port in Port::ALL {
             assert!(socket(&long, port).exists());

@@ -32,6 +32,7 @@ pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Opti
         kernel: find_kernel(args.kernel.as_deref()).map_err(failure)?,
         qemu: find_qemu().map_err(failure)?,
         program: std::env::current_exe().map_err(Tried::to("find the running program"))?,
+        events: Vec::new(),
         timeout: Options::DEFAULT_TIMEOUT,
         console: None,
         output: None,
@@ -46,7 +47,9 @@ pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Opti
 pub(super) fn run(options: &Options, printer: Printer) -> Result<Outcome, Failure> {
     let (mut stdout, mut stderr) = (printer.pass_on_stdout(), printer.pass_on_stderr());
     match peerlane_lab::run(options, &mut stdout, &mut stderr) {
-        Err(LabError::ReaderGone) => Ok(Outcome { status: BROKEN_PIPE, dma: None }),
+        Err(LabError::ReaderGone) => {
+            Ok(Outcome { status: BROKEN_PIPE, dma: None, missed: Vec::new() })
+        }
         result => result.map_err(failure),
     }
 }
@@ -68,6 +71,7 @@ pub(super) fn exit(status: i32) -> Exit {
 fn failure(error: LabError) -> Failure {
     let exit = match &error {
         LabError::Interrupted => Exit::Interrupted,
+        LabError::PowerCut { .. } => Exit::PowerCut,
         LabError::MissingTool { .. } | LabError::MissingKernel { .. } => Exit::NotPossible,
         _ => Exit::Failed,
     };

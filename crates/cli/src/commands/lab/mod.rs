@@ -2,8 +2,10 @@
 
 mod boot;
 mod demo;
+mod hold;
 mod leftovers;
 mod machines;
+mod moment;
 mod run;
 mod shell;
 
@@ -22,6 +24,8 @@ pub(crate) fn run(args: &LabArgs, printer: Printer) -> Result<Exit, Failure> {
         LabCommand::Shell(args) => shell::run(args, printer),
         LabCommand::Demo(args) => demo::run(args, printer),
         LabCommand::Machines(args) => machines::run(args, printer),
+        LabCommand::Moment(args) => moment::run(args),
+        LabCommand::Hold(args) => hold::run(args, printer),
         LabCommand::Leftovers(args) => leftovers::run(args),
     }
 }

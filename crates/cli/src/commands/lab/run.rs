@@ -22,9 +22,16 @@ pub(super) fn run(args: &RunArgs, printer: Printer) -> Result<Exit, Failure> {
         dma: args.dma.clone(),
         out: args.out.clone(),
         console: args.console.clone(),
+        events: args.events.clone(),
         timeout: boot::deadline(args.timeout),
         output: Some(Arc::new(output)),
         ..boot::options(&args.machine, args.command.clone())?
     };
-    Ok(boot::exit(boot::run(&options, printer)?.status))
+    let outcome = boot::run(&options, printer)?;
+    for moment in &outcome.missed {
+        printer.warning(&format!(
+            "nothing of --at {moment}=… happened: the command did not announce it"
+        ));
+    }
+    Ok(boot::exit(outcome.status))
 }

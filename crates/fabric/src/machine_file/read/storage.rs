@@ -31,6 +31,7 @@ pub(super) fn nvme(function: &shape::Function) -> Result<Option<NvmeController>,
         ("mdts", function.mdts.is_some()),
         ("protection", function.protection.is_some()),
         ("multipath", function.multipath),
+        ("errors", function.errors.is_some()),
     ];
     let of_a_controller = [
         ("controller", function.controller.is_some()),

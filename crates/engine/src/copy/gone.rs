@@ -1,0 +1,107 @@
+//! Which device is gone, when that is why a copy stopped.
+//!
+//! The kernel does not say it in one way: a source that was unplugged answers reads with nothing, a
+//! target says that it has no room, memory is a bad address. So it is looked up: a drive that went has
+//! no directory in sysfs any more, or a controller that is on its way out.
+
+use std::path::Path;
+
+use peerlane_results::EndpointFacts;
+
+use super::{CopyError, Job};
+use crate::failure::{Cause, Failure, RequestError, Role};
+use crate::prove::ProofCause;
+use crate::relay::RelayError;
+use crate::scrub::ScrubCause;
+use crate::verify::VerifyError;
+
+/// The request whose failure ended a copy.
+fn failure(error: &CopyError) -> Option<&Failure> {
+    let request = match error {
+        CopyError::Move { source: RelayError::Stopped { source, .. }, .. }
+        | CopyError::Check { source: VerifyError::Request(source), .. } => source,
+        CopyError::Proof { source, .. } => match &source.cause {
+            ProofCause::Request(request) => request,
+            _ => return None,
+        },
+        CopyError::Scrub { source, .. } => match &source.cause {
+            ScrubCause::Request(request) => request,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    match request {
+        RequestError::Failed(failure) => Some(failure),
+        _ => None,
+    }
+}
+
+/// Whether the copy stopped because its device memory went away, while both drives may be there.
+pub(super) fn is_memory_gone(error: &CopyError) -> bool {
+    failure(error).is_some_and(|failure| failure.cause == Cause::ProviderGone)
+}
+
+/// Whether a block device went away, or is about to.
+fn is_drive_gone(root: &Path, device: &str) -> bool {
+    let folder = root.join("sys/class/block").join(device);
+    let reads = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap_or_default();
+    let state = reads("device/state");
+    !folder.exists()
+        || reads("size").trim() == "0"
+        || state.contains("dele")
+        || state.contains("dead")
+}
+
+/// An end in words: the drive with its path, as far as both are known.
+pub(super) fn drive_of(end: &EndpointFacts) -> String {
+    match (&end.drive, &end.device) {
+        (Some(drive), _) => format!("{drive} ({})", end.path),
+        (None, Some(device)) if !end.path.ends_with(device) => format!("{device} ({})", end.path),
+        _ => end.path.clone(),
+    }
+}
+
+impl Job<'_, '_> {
+    /// Says which device is gone, where that is why the copy ended.
+    pub(super) fn name_the_gone(&self, error: CopyError) -> CopyError {
+        let Some(failure) = failure(&error) else { return error };
+        let (role, end) = match failure.role {
+            Role::Source => ("source", &self.plan.source),
+            Role::Target => ("target", &self.plan.target),
+        };
+        let is_gone = |device: &String| is_drive_gone(self.system.root(), device);
+        let what = if failure.cause == Cause::ProviderGone {
+            let name = self.memory.as_deref().unwrap_or("device memory");
+            format!("memory {name}")
+        } else if end.device.as_ref().is_some_and(is_gone) {
+            format!("{role} {}", drive_of(end))
+        } else {
+            return error;
+        };
+        CopyError::Gone { what, source: Box::new(error) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_is_gone_without_its_directory_or_with_a_controller_on_its_way_out() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("sys/class/block/nvme0n1");
+        assert!(is_drive_gone(root.path(), "nvme0n1"));
+        std::fs::create_dir_all(folder.join("device")).unwrap();
+        for (size, state, gone) in [
+            ("131072\n", "live\n", false),
+            ("131072\n", "resetting\n", false),
+            ("131072\n", "deleting (no IO)\n", true),
+            ("131072\n", "dead\n", true),
+            ("0\n", "live\n", true),
+        ] {
+            std::fs::write(folder.join("size"), size).unwrap();
+            std::fs::write(folder.join("device/state"), state).unwrap();
+            assert_eq!(is_drive_gone(root.path(), "nvme0n1"), gone, "{size:?} {state:?}");
+        }
+    }
+}
