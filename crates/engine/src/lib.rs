@@ -28,7 +28,9 @@ pub mod verify;
 mod watch;
 
 pub use clock::{Clock, MonotonicClock};
-pub use copy::{CopyError, CopyOptions, Metadatum, Scrub, Sparse, Start, Tools, copy};
+pub use copy::{
+    CopyError, CopyOptions, FanOut, Metadatum, Scrub, Sparse, Start, Tools, copy, copy_fan_out,
+};
 pub use guard::signature;
-pub use plan::{PlanError, plan};
+pub use plan::{PlanError, plan, plan_fan_out, plan_jobs};
 pub use watch::{Phase, Watch};

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod copy;
+mod fan_out;
 mod plan;
 mod verify;
 mod warning;
@@ -12,6 +13,10 @@ mod warning;
 pub use copy::{
     BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, HostMemoryTraffic, Latency,
     Machine, Percentiles, Scrubbed, Verification,
+};
+pub use fan_out::{
+    BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyFailure, FAN_OUT_PLAN_SCHEMA,
+    FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, JobOutcome, TargetOutcome,
 };
 pub use plan::{
     Asked, Candidate, EndpointFacts, EndpointKind, Limit, MemoryFacts, MemoryKind, PLAN_SCHEMA,

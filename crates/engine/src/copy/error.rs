@@ -115,6 +115,12 @@ pub enum CopyError {
         /// Which request, where, and for how long.
         source: Stuck,
     },
+    /// Nothing is wrong with this target, but all of them stopped.
+    #[error("the copy to all targets stopped: {reason}")]
+    WithOthers {
+        /// Why, with its causes.
+        reason: String,
+    },
     /// A file or device could not be opened, made or finished.
     #[error("cannot {action} {path}")]
     File {
@@ -199,7 +205,7 @@ impl CopyError {
                  `--route host` takes another way"
                     .to_owned(),
             ),
-            Self::Interrupted { .. } => None,
+            Self::Interrupted { .. } | Self::WithOthers { .. } => None,
             Self::Kept { source, .. } => source.hint(),
             Self::NothingToResume { .. } => Some("leave out `--resume` to begin".to_owned()),
             Self::Changed { journal, .. } => Some(format!(

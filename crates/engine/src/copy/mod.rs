@@ -13,6 +13,7 @@ mod carry;
 pub(crate) mod check;
 mod cost;
 mod error;
+mod fan_out;
 mod files;
 mod ledger;
 mod options;
@@ -27,10 +28,11 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{
     Asked, CopyRecord, Evidence, MemoryFacts, Plan, Refusal, Route, RouteChoice, Warning,
 };
-use peerlane_units::{Bytes, Nanos};
+use peerlane_units::{ByteRate, Bytes, Nanos};
 
 pub(crate) use beside::is_partial_of;
 pub use error::CopyError;
+pub use fan_out::{FanOut, copy_fan_out};
 pub(crate) use files::{Opened, open_source};
 pub use options::{CopyOptions, Scrub, Sparse, Start};
 pub use preserve::Metadatum;
@@ -78,6 +80,17 @@ fn copy_on(
     tools: &mut Tools<'_>,
 ) -> Result<CopyRecord, CopyError> {
     let (now, held) = ready_to_start(system, fabric, plan, tools.options.start)?;
+    begin_job(system, fabric, plan, (&now, held), tools)?.run(tools)
+}
+
+/// Begins a copy: opens its ends and its journal. `held` is what only a journal that is found overrides.
+fn begin_job<'a>(
+    system: &'a System,
+    fabric: &'a Fabric,
+    plan: &'a Plan,
+    (now, held): (&'a Prepared, Vec<Refusal>),
+    tools: &Tools<'_>,
+) -> Result<Job<'a>, CopyError> {
     let not_planned = || CopyError::NotPossible { reason: plan.reason.clone(), hint: None };
     let shape = plan.shape.as_ref().ok_or_else(not_planned)?;
     let (Some(source_live), Some(target_live)) = (&now.source.live, &now.target.live) else {
@@ -120,7 +133,7 @@ fn copy_on(
         system,
         fabric,
         plan,
-        ends: &now,
+        ends: now,
         source,
         source_live,
         source_identity: begun.source,
@@ -130,13 +143,12 @@ fn copy_on(
         keeper: begun.keeper,
         recorder,
         holes: begun.holes,
-        tools,
         evidence: Vec::new(),
         warnings: plan.warnings.clone(),
     };
     job.warnings.extend(begun.warning);
     job.note_page_cache();
-    job.run()
+    Ok(job)
 }
 
 /// Looks again at everything the plan was made from: minutes may have passed since. Returns also what
@@ -184,7 +196,7 @@ fn ready_to_start(
 }
 
 /// A copy under way.
-struct Job<'a, 't> {
+struct Job<'a> {
     system: &'a System,
     fabric: &'a Fabric,
     plan: &'a Plan,
@@ -199,7 +211,6 @@ struct Job<'a, 't> {
     keeper: Option<Keeper>,
     recorder: Recorder,
     holes: Holes,
-    tools: &'a mut Tools<'t>,
     evidence: Vec<Evidence>,
     warnings: Vec<Warning>,
 }
@@ -218,25 +229,25 @@ struct Done {
     verification: peerlane_results::Verification,
 }
 
-impl Job<'_, '_> {
-    fn run(mut self) -> Result<CopyRecord, CopyError> {
-        match self.copy() {
-            Ok((settled, done)) => self.complete(settled, done),
+impl Job<'_> {
+    fn run(mut self, tools: &mut Tools<'_>) -> Result<CopyRecord, CopyError> {
+        match self.copy(tools) {
+            Ok((settled, done)) => self.complete(settled, done, tools.options.limit),
             Err(error) => Err(self.conclude(error)),
         }
     }
 
     /// Everything up to the name of the target; the ring, which holds files, is gone after it.
-    fn copy(&mut self) -> Result<(record::Settled, Done), CopyError> {
-        let start = self.tools.clock.now();
-        self.tools.watch.phase(Phase::Check);
-        self.make_room_for_proof()?;
-        let (mut ready, route, reason) = self.settle_route()?;
+    fn copy(&mut self, tools: &mut Tools<'_>) -> Result<(record::Settled, Done), CopyError> {
+        let start = tools.clock.now();
+        tools.watch.phase(Phase::Check);
+        self.make_room_for_proof(tools)?;
+        let (mut ready, route, reason) = self.settle_route(tools)?;
         if let Some(keeper) = &mut self.keeper {
             keeper.set_route(route);
         }
-        let proving = self.tools.clock.now().since(start);
-        let mut done = self.carry(&mut ready, route)?;
+        let proving = tools.clock.now().since(start);
+        let mut done = self.carry(&mut ready, route, tools)?;
         done.check = done.check.after(proving);
         if self.source_has_changed() {
             return Err(CopyError::SourceChanged { path: self.plan.source.path.clone().into() });
@@ -247,10 +258,15 @@ impl Job<'_, '_> {
 
     /// Gives the target its name and takes the journal away, in this order: a crash in between leaves
     /// the journal of a complete copy.
-    fn complete(self, settled: record::Settled, done: Done) -> Result<CopyRecord, CopyError> {
+    fn complete(
+        self,
+        settled: record::Settled,
+        done: Done,
+        limit: Option<ByteRate>,
+    ) -> Result<CopyRecord, CopyError> {
         let record =
             record::write(self.fabric, self.plan, settled, done, self.evidence, self.warnings)
-                .limited(self.tools.options.limit);
+                .limited(limit);
         self.target.finish(record.bytes, &self.preserved)?;
         if let Some(keeper) = self.keeper {
             keeper.end()?;
@@ -260,7 +276,7 @@ impl Job<'_, '_> {
 
     /// A proof writes patterns to the first bytes of the target: what a journal says must not include
     /// them while it does.
-    fn make_room_for_proof(&mut self) -> Result<(), CopyError> {
+    fn make_room_for_proof(&mut self, tools: &Tools<'_>) -> Result<(), CopyError> {
         if self.plan.route != Some(Route::P2p) || self.target.is_finished() {
             return Ok(());
         }
@@ -269,14 +285,14 @@ impl Job<'_, '_> {
         done.subtract(proof);
         if let (Some(keeper), true) = (&mut self.keeper, &done != self.recorder.done()) {
             keeper.save(&done)?;
-            let now = self.tools.clock.now();
-            self.recorder = Recorder::new(self.tools.options.cadence, done, now);
+            let now = tools.clock.now();
+            self.recorder = Recorder::new(tools.options.cadence, done, now);
         }
         Ok(())
     }
 
     /// Tries candidates until one works; the last is host memory, where that is allowed.
-    fn settle_route(&mut self) -> Result<(Ready, Route, String), CopyError> {
+    fn settle_route(&mut self, tools: &mut Tools<'_>) -> Result<(Ready, Route, String), CopyError> {
         let mut rejections: Vec<Rejection> = Vec::new();
         // A target that has its name already is only looked at, and not by a proof that writes.
         let wants_p2p = self.plan.route == Some(Route::P2p) && !self.target.is_finished();
@@ -284,7 +300,7 @@ impl Job<'_, '_> {
             let usable = self.plan.candidates.iter().filter(|one| one.refusals.is_empty());
             for candidate in usable {
                 let number = rejections.len() as u64;
-                match self.attempt(Route::P2p, &candidate.memory, number)? {
+                match self.attempt(Route::P2p, &candidate.memory, number, tools)? {
                     Ok(ready) => {
                         self.evidence.push(Evidence {
                             looked_at: format!("the kernel's rules for {}", candidate.memory.name),
@@ -320,9 +336,9 @@ impl Job<'_, '_> {
             self.warnings.push(Warning::FellBack { reason: reason.clone() });
         }
         if self.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. })) {
-            self.tools.watch.notice(&format!("copying through host memory: {reason}"));
+            tools.watch.notice(&format!("copying through host memory: {reason}"));
         }
-        match self.attempt(Route::Host, &host_memory(), 0)? {
+        match self.attempt(Route::Host, &host_memory(), 0, tools)? {
             Ok(ready) => Ok((ready, Route::Host, reason)),
             Err(rejection) => {
                 Err(CopyError::NotPossible { reason: rejection.reason, hint: rejection.hint })
@@ -342,6 +358,7 @@ impl Job<'_, '_> {
         route: Route,
         memory: &MemoryFacts,
         number: u64,
+        tools: &mut Tools<'_>,
     ) -> Result<Result<Ready, Rejection>, CopyError> {
         let attempt = Attempt {
             plan: self.plan,
@@ -352,8 +369,9 @@ impl Job<'_, '_> {
             holes: self.holes,
             memory,
             number,
+            targets: 1,
         };
-        attempt.make_ready(self.tools, &mut self.evidence, &mut self.warnings)
+        attempt.make_ready(tools, &mut self.evidence, &mut self.warnings)
     }
 
     /// A file system that refused direct I/O after all.

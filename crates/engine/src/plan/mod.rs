@@ -8,6 +8,7 @@
 mod candidates;
 mod ceilings;
 mod error;
+mod fan_out;
 mod route;
 mod shape;
 
@@ -17,6 +18,8 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, MemoryFacts, PLAN_SCHEMA, Plan, Route, Shape, Tail, Warning};
 
 pub use error::PlanError;
+pub(crate) use fan_out::{memories_for_all, shapes_for};
+pub use fan_out::{plan_fan_out, plan_jobs};
 pub(crate) use route::host_memory;
 pub(crate) use shape::{SLOT_ALIGNMENT, fitted};
 
