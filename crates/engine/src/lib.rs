@@ -24,6 +24,7 @@ pub mod relay;
 mod request;
 pub mod ring;
 pub mod scrub;
+pub mod shares;
 pub mod verify;
 mod watch;
 

@@ -10,7 +10,7 @@ use peerlane_fabric::Fabric;
 use peerlane_units::Nanos;
 
 use super::reporter::Reporter;
-use super::{plan, resume};
+use super::{fan_out, plan, resume};
 use crate::args::CopyArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -26,7 +26,11 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     // Planning reads both ends to see what they carry; that is no payload.
     reporter.phase(Phase::Check);
     let fabric = Fabric::discover(Path::new("/")).map_err(Tried::to("read this machine"))?;
-    let plan = plan::make(&fabric, &args.transfer.asked())?;
+    let asked = args.transfer.asked();
+    let [asked] = asked.as_slice() else {
+        return fan_out::run(args, &fabric, &asked, reporter, printer);
+    };
+    let plan = plan::make(&fabric, asked)?;
     if args.dry_run {
         return plan::show(&plan, printer);
     }
@@ -36,7 +40,7 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     let mut tools = Tools {
         clock: &MonotonicClock::start(),
         watch: &mut reporter,
-        seed: RandomState::new().build_hasher().finish(),
+        seed: seed(),
         deadline: Nanos::seconds(args.timeout),
         options: options(args),
     };
@@ -51,7 +55,12 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn options(args: &CopyArgs) -> CopyOptions {
+/// A number that nobody foresees.
+pub(super) fn seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+pub(super) fn options(args: &CopyArgs) -> CopyOptions {
     CopyOptions {
         start: if args.resume { Start::Resume } else { Start::Anew },
         journal: args.journal.clone(),
@@ -67,13 +76,18 @@ fn options(args: &CopyArgs) -> CopyOptions {
     }
 }
 
-fn failure(error: CopyError) -> Failure {
-    let exit = match error.cause() {
+/// The exit status of a copy that ended so.
+pub(super) fn exit_of(error: &CopyError) -> Exit {
+    match error.cause() {
         CopyError::NotPossible { .. } => Exit::NotPossible,
         CopyError::Differs { .. } => Exit::Negative,
         CopyError::Interrupted { .. } => Exit::Interrupted,
         _ => Exit::Failed,
-    };
+    }
+}
+
+pub(super) fn failure(error: CopyError) -> Failure {
+    let exit = exit_of(&error);
     let hint = match error.journal() {
         None => error.hint(),
         Some(_) => {

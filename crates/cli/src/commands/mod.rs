@@ -1,7 +1,9 @@
 //! What each command does: calls the library, hands the result to the printer.
 
 mod copy;
+mod fan_out;
 mod lab;
+mod outcome;
 mod plan;
 mod reference;
 mod reporter;

@@ -1,8 +1,8 @@
 //! `peerlane plan`: what a copy would do, without doing it.
 
-use peerlane_engine::PlanError;
+use peerlane_engine::{PlanError, plan_fan_out};
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, Plan};
+use peerlane_results::{Asked, FanOutPlan, Plan};
 
 use crate::args::PlanArgs;
 use crate::error::Failure;
@@ -16,8 +16,10 @@ use crate::{machines, render};
 /// When an endpoint or the memory is not there, or cannot be looked at.
 pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
     let fabric = machines::fabric(&args.fabric)?;
-    let plan = make(&fabric, &args.transfer.asked())?;
-    show(&plan, printer)
+    match args.transfer.asked().as_slice() {
+        [asked] => show(&make(&fabric, asked)?, printer),
+        several => show_fan_out(&make_fan_out(&fabric, several)?, printer),
+    }
 }
 
 /// The plan for what was asked.
@@ -25,10 +27,20 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
 /// # Errors
 /// As [`run`].
 pub(super) fn make(fabric: &Fabric, asked: &Asked) -> Result<Plan, Failure> {
-    peerlane_engine::plan(fabric, asked).map_err(|error: PlanError| {
-        let hint = error.hint();
-        Failure::new(error).hint(hint)
-    })
+    peerlane_engine::plan(fabric, asked).map_err(failure)
+}
+
+/// The plan for several targets.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn make_fan_out(fabric: &Fabric, asked: &[Asked]) -> Result<FanOutPlan, Failure> {
+    plan_fan_out(fabric, asked).map_err(failure)
+}
+
+pub(super) fn failure(error: PlanError) -> Failure {
+    let hint = error.hint();
+    Failure::new(error).hint(hint)
 }
 
 /// Prints the plan and says whether a copy would start.
@@ -42,6 +54,19 @@ pub(super) fn show(plan: &Plan, printer: Printer) -> Result<Exit, Failure> {
         printer.data(&render::plan(plan))?;
     }
     Ok(if would_start(plan) { Exit::Done } else { Exit::Negative })
+}
+
+/// As [`show`].
+///
+/// # Errors
+/// When standard output does not take it.
+pub(super) fn show_fan_out(plan: &FanOutPlan, printer: Printer) -> Result<Exit, Failure> {
+    if printer.is_json() {
+        printer.object(plan)?;
+    } else {
+        printer.data(&render::fan_out_plan(plan))?;
+    }
+    Ok(if plan.targets.iter().all(would_start) { Exit::Done } else { Exit::Negative })
 }
 
 /// Whether a copy by this plan would start.

@@ -1,6 +1,7 @@
 //! Results in words: pure functions from a result to text, one file a result.
 
 mod copy;
+mod fan_out;
 mod plan;
 mod topo;
 mod verify;
@@ -10,6 +11,7 @@ use std::fmt::Write as _;
 use peerlane_results::{EndpointFacts, EndpointKind, Limit, MemoryFacts, Shape, Tail, Warning};
 
 pub(crate) use copy::copy;
+pub(crate) use fan_out::{batch, batch_plan, fan_out, fan_out_plan};
 pub(crate) use plan::plan;
 pub(crate) use topo::topo;
 pub(crate) use verify::verify;

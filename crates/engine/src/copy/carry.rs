@@ -6,14 +6,14 @@ use peerlane_results::{Route, Tail, Warning};
 use peerlane_units::Bytes;
 
 use super::attempt::{self, Ready};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Turn};
 use super::pieces::Pieces;
 use super::{CopyError, Done, Job, Tools, begin, check, cost};
 use crate::Phase;
 use crate::failure::{RequestError, Role};
 use crate::journal::{Identity, Recorder};
 use crate::ranges::RangeSet;
-use crate::relay::{Moved, Pace, RelayError, merge_in_host, relay_work};
+use crate::relay::{Moved, RelayError, merge_in_host, relay_work};
 use crate::ring::Ring;
 use crate::verify::VerifyError;
 
@@ -75,7 +75,7 @@ impl Job<'_> {
             pieces,
             recorder: &mut self.recorder,
             keeper: self.keeper.as_mut(),
-            pace: tools.options.limit.map(Pace::new),
+            turn: Turn::of(&tools.options),
             clock: tools.clock,
             unsaved: None,
             flush_failed: false,

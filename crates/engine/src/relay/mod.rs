@@ -438,6 +438,9 @@ impl Relay<'_> {
                 if self.moved.first_done == Nanos(0) {
                     self.moved.first_done = self.moved.last_done;
                 }
+                if part.kind != Kind::Zero {
+                    self.work.ends(part.length);
+                }
                 match part.kind {
                     Kind::Move | Kind::Merge => self.moved.bytes += part.length,
                     Kind::Zero => self.moved.zeroed += part.length,

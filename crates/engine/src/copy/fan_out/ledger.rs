@@ -7,9 +7,9 @@ use peerlane_units::Nanos;
 
 use super::pieces::SharedPieces;
 use crate::Clock;
-use crate::copy::ledger::Keeper;
+use crate::copy::ledger::{Keeper, Turn};
 use crate::journal::{JournalError, Recorder};
-use crate::relay::{FlushOutcome, Pace, SharedPiece, SharedWork};
+use crate::relay::{FlushOutcome, SharedPiece, SharedWork};
 
 /// The account of one target.
 pub(super) struct Account<'a> {
@@ -24,7 +24,7 @@ pub(super) struct Account<'a> {
 pub(super) struct SharedLedger<'a> {
     pub(super) pieces: SharedPieces,
     pub(super) accounts: Vec<Account<'a>>,
-    pub(super) pace: Option<Pace>,
+    pub(super) turn: Turn,
     pub(super) clock: &'a dyn Clock,
 }
 
@@ -42,13 +42,15 @@ impl SharedWork for SharedLedger<'_> {
     }
 
     fn pause(&self, now: Nanos) -> Nanos {
-        self.pace.as_ref().map_or(Nanos(0), |pace| pace.wait(now))
+        self.turn.wait(now)
     }
 
     fn begins(&mut self, bytes: u64, now: Nanos) {
-        if let Some(pace) = &mut self.pace {
-            pace.begin(bytes, now);
-        }
+        self.turn.begin(bytes, now);
+    }
+
+    fn ends(&mut self, bytes: u64) {
+        self.turn.end(bytes);
     }
 
     fn flush_is_due(&self, target: usize, now: Nanos) -> bool {

@@ -15,13 +15,14 @@ use peerlane_results::{CopyRecord, FanOutPlan, Refusal, Route, Shape, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 use super::attempt::{Ready, error_in_words};
+use super::ledger::Turn;
 use super::pieces::Layout;
 use super::record::Settled;
 use super::{CopyError, Done, Job, Tools, begin_job, check, cost, ready_to_start};
 use crate::Phase;
 use crate::guard::{self, Span, System};
 use crate::plan::Prepared;
-use crate::relay::{FannedOut, Moved, Pace, RelayError, Transfer, fan_out, shared_length};
+use crate::relay::{FannedOut, Moved, RelayError, Transfer, fan_out, shared_length};
 use ledger::{Account, SharedLedger};
 use pieces::{Lack, SharedPieces};
 use settle::Agreed;
@@ -271,7 +272,7 @@ impl Copy<'_> {
         let mut ledger = SharedLedger {
             pieces,
             accounts: accounts.collect(),
-            pace: tools.options.limit.map(Pace::new),
+            turn: Turn::of(&tools.options),
             clock: tools.clock,
         };
         let (ring, zeroes) = (&mut agreed.ready.ring, agreed.ready.zeroes);
