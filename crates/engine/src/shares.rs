@@ -68,7 +68,7 @@ impl Demand {
 #[derive(Debug)]
 pub struct Queue {
     pace: Option<Pace>,
-    /// Start tag of the last part that began under the rate.
+    /// The furthest start tag of a part that began.
     virtual_time: u64,
     flows: BTreeMap<u64, Flow>,
     next: u64,
@@ -87,6 +87,11 @@ struct Flow {
 }
 
 impl Flow {
+    /// The start tag of its next part: what it did not ask for is not owed to it beyond a window.
+    fn fresh_start(&self, virtual_time: u64) -> u64 {
+        self.finish.max(virtual_time.saturating_sub(self.demand.window))
+    }
+
     fn is_waiting(&self, now: Nanos) -> bool {
         self.refused.is_some_and(|at| now.since(at) < FORGOTTEN)
     }
@@ -117,7 +122,8 @@ impl Queue {
     pub fn may_begin(&mut self, number: u64, now: Nanos) -> bool {
         let virtual_time = self.virtual_time;
         let Some(flow) = self.flows.get_mut(&number) else { return true };
-        let start = *flow.start.get_or_insert(flow.finish.max(virtual_time));
+        let fresh = flow.fresh_start(virtual_time);
+        let start = *flow.start.get_or_insert(fresh);
         let may = self.has_room(number, now) && self.is_in_time(number, start, now);
         if let Some(flow) = self.flows.get_mut(&number) {
             flow.refused = (!may).then_some(now);
@@ -166,7 +172,8 @@ impl Queue {
         }
         let virtual_time = self.virtual_time;
         let Some(flow) = self.flows.get_mut(&number) else { return };
-        let start = flow.start.take().unwrap_or(flow.finish.max(virtual_time));
+        let fresh = flow.fresh_start(virtual_time);
+        let start = flow.start.take().unwrap_or(fresh);
         flow.finish = start.saturating_add(bytes);
         flow.in_flight = flow.in_flight.saturating_add(bytes);
         flow.refused = None;

@@ -7,10 +7,11 @@ use std::path::Path;
 use peerlane_engine::journal::Environment;
 use peerlane_engine::{CopyError, CopyOptions, MonotonicClock, Phase, Start, Tools, Watch};
 use peerlane_fabric::Fabric;
+use peerlane_results::CopyRecord;
 use peerlane_units::Nanos;
 
 use super::reporter::Reporter;
-use super::{fan_out, plan, resume};
+use super::{batch, fan_out, plan, resume};
 use crate::args::CopyArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -22,6 +23,9 @@ use crate::render;
 /// # Errors
 /// When the copy is refused, is not possible here, fails, or left other bytes at the target.
 pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
+    if let Some(file) = &args.transfer.batch {
+        return batch::run(file, args, printer);
+    }
     let mut reporter = Reporter::new(printer)?;
     // Planning reads both ends to see what they carry; that is no payload.
     reporter.phase(Phase::Check);
@@ -74,6 +78,14 @@ pub(super) fn options(args: &CopyArgs) -> CopyOptions {
         preserve: args.preserve(),
         ..CopyOptions::default()
     }
+}
+
+/// One failure as that of several targets: the first has it, the others its words.
+pub(super) fn for_each(error: CopyError, count: usize) -> Vec<Result<CopyRecord, CopyError>> {
+    let reason = error.to_string();
+    let others = (1..count).map(|_| CopyError::WithOthers { reason: reason.clone() });
+    let others: Vec<CopyError> = others.collect();
+    std::iter::once(error).chain(others).map(Err).collect()
 }
 
 /// The exit status of a copy that ended so.

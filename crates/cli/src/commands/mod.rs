@@ -1,5 +1,6 @@
 //! What each command does: calls the library, hands the result to the printer.
 
+mod batch;
 mod copy;
 mod fan_out;
 mod lab;

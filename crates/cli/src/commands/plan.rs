@@ -15,6 +15,10 @@ use crate::{machines, render};
 /// # Errors
 /// When an endpoint or the memory is not there, or cannot be looked at.
 pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
+    if args.transfer.batch.is_some() {
+        let hint = "`peerlane copy --batch FILE --dry-run` does".to_owned();
+        return Err(Failure::new("`plan` does not plan a batch").hint(hint));
+    }
     let fabric = machines::fabric(&args.fabric)?;
     match args.transfer.asked().as_slice() {
         [asked] => show(&make(&fabric, asked)?, printer),
