@@ -22,6 +22,19 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// The status of several things that were done: that of the worst. What was not possible changed
+    /// nothing, and says so only where nothing else was done.
+    pub(crate) fn worst(all: &[Self]) -> Self {
+        let is_there = |one: Self| all.contains(&one);
+        match all {
+            [first, rest @ ..] if rest.iter().all(|one| one == first) => *first,
+            _ if is_there(Self::Interrupted) => Self::Interrupted,
+            _ if is_there(Self::Failed) || is_there(Self::NotPossible) => Self::Failed,
+            _ if is_there(Self::Negative) => Self::Negative,
+            _ => Self::Done,
+        }
+    }
+
     /// The number that the shell sees.
     pub(crate) fn number(self) -> u8 {
         match self {
@@ -39,5 +52,26 @@ impl Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         exit.number().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Exit::{Done, Failed, Interrupted, Negative, NotPossible};
+    use super::*;
+
+    #[test]
+    fn the_worst_status_counts_and_77_only_where_nothing_was_done() {
+        for (all, worst) in [
+            (&[][..], Done),
+            (&[Done, Done], Done),
+            (&[Done, Negative], Negative),
+            (&[Negative, Failed, Done], Failed),
+            (&[Failed, Interrupted], Interrupted),
+            (&[NotPossible, NotPossible], NotPossible),
+            (&[NotPossible, Done], Failed),
+        ] {
+            assert_eq!(Exit::worst(all), worst, "{all:?}");
+        }
     }
 }

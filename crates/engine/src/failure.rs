@@ -248,6 +248,18 @@ pub enum RequestError {
 }
 
 impl RequestError {
+    /// The same for another target that it ends as well.
+    pub(crate) fn again(&self) -> Self {
+        let same = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
+        match self {
+            Self::Failed(failure) => Self::Failed(*failure),
+            Self::Stuck(stuck) => Self::Stuck(*stuck),
+            Self::Push(error) => Self::Push(*error),
+            Self::Ring(error) => Self::Ring(same(error)),
+            Self::Holes(error) => Self::Holes(same(error)),
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {

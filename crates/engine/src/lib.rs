@@ -25,12 +25,15 @@ pub mod relay;
 mod request;
 pub mod ring;
 pub mod scrub;
+pub mod shares;
 pub mod verify;
 mod watch;
 
 pub use clock::{Clock, MonotonicClock};
-pub use copy::{CopyError, CopyOptions, Metadatum, Scrub, Sparse, Start, Tools, copy};
+pub use copy::{
+    CopyError, CopyOptions, FanOut, Metadatum, Scrub, Sparse, Start, Tools, copy, copy_fan_out,
+};
 pub use doctor::{examine, examine_pair};
 pub use guard::{signature, stake};
-pub use plan::{PlanError, explain, plan, probe};
+pub use plan::{PlanError, explain, plan, plan_fan_out, plan_jobs, probe};
 pub use watch::{Phase, Watch};

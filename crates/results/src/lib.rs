@@ -6,6 +6,7 @@
 
 mod copy;
 mod doctor;
+mod fan_out;
 mod plan;
 mod verify;
 mod warning;
@@ -15,6 +16,10 @@ pub use copy::{
     Machine, Percentiles, Scrubbed, Verification,
 };
 pub use doctor::{Cost, DOCTOR_SCHEMA, DoctorRecord, Finding, FindingKind, Fix, Needs, Unknown};
+pub use fan_out::{
+    BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyFailure, FAN_OUT_PLAN_SCHEMA,
+    FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, JobOutcome, TargetOutcome,
+};
 pub use plan::{
     Asked, Candidate, EndpointFacts, EndpointKind, Explanation, ExplanationStep, Limit,
     MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal, Route, RouteChoice,

@@ -16,6 +16,13 @@ Examples:
   peerlane copy /data/set.bin /dev/nvme1n1 --route p2p --via cmb:nvme2 --verify full
   peerlane copy 0000:41:00.0 0000:42:00.0 --length 1G --dry-run
   peerlane copy /dev/nvme0n1 /dev/nvme1n1 --force --resume
+  peerlane copy golden.img /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 --force
+  peerlane copy --batch jobs.toml --jobs 2 --limit 2G
+
+With several targets a target that fails is left behind with its journal and the others are completed;
+the exit status is then that of the failure, and each is named. Copies of a batch that share a drive or
+a link get equal shares of it. The exit status of several is that of the worst: interrupted, failure,
+difference, in this order; 77 only where nothing at all was changed.
 
 An interrupted copy (Ctrl-C, a failed drive, a loss of power) leaves a journal of what is at the
 target and flushed, and says the command that goes on with it.")]
@@ -26,11 +33,11 @@ pub(crate) struct CopyArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Go on with a copy that was interrupted, by its journal
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, conflicts_with_all = ["dry_run", "batch"])]
     pub(crate) resume: bool,
     /// Keep the journal in FILE; by default beside a target file, or below $XDG_STATE_HOME/peerlane
     /// for a device
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "batch")]
     pub(crate) journal: Option<PathBuf>,
     /// Holes of a source file: auto leaves them out and makes them zero at a target that holds
     /// something, never moves them like data
@@ -44,10 +51,13 @@ pub(crate) struct CopyArgs {
     /// ownership, xattr; several with commas between them
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     preserve: Vec<PreserveArg>,
-    /// Move no more than RATE of payload in a second, such as 200M (decimal); proof and verification do
-    /// not count
+    /// Move no more than RATE of payload in a second, such as 200M (decimal), all copies of a batch
+    /// together; proof and verification do not count
     #[arg(long, value_name = "RATE", value_parser = size::rate)]
     pub(crate) limit: Option<ByteRate>,
+    /// Copies of a batch that are carried out at a time
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "batch", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) jobs: u16,
     /// Seconds to wait for a device before a request counts as stuck and the copy ends
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,

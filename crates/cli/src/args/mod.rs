@@ -9,7 +9,7 @@ mod machine;
 mod plan;
 mod progress;
 mod reference;
-mod size;
+pub(crate) mod size;
 mod topo;
 mod transfer;
 mod verify;

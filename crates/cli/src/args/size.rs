@@ -6,7 +6,7 @@ use peerlane_units::{ByteRate, Bytes};
 const BLOCK_MAX: Bytes = Bytes::mib(1024);
 
 /// Reads a block size: at least one byte, at most 1 GiB.
-pub(super) fn block(text: &str) -> Result<Bytes, String> {
+pub(crate) fn block(text: &str) -> Result<Bytes, String> {
     let size = text.parse::<Bytes>().map_err(|error| error.to_string())?;
     match size {
         Bytes(0) => Err("a block holds at least one byte".to_owned()),
@@ -16,7 +16,7 @@ pub(super) fn block(text: &str) -> Result<Bytes, String> {
 }
 
 /// Reads a rate: at least one byte a second.
-pub(super) fn rate(text: &str) -> Result<ByteRate, String> {
+pub(crate) fn rate(text: &str) -> Result<ByteRate, String> {
     match text.parse::<ByteRate>() {
         Ok(ByteRate(0)) => Err("nothing would ever move".to_owned()),
         Ok(rate) => Ok(rate),
@@ -25,7 +25,7 @@ pub(super) fn rate(text: &str) -> Result<ByteRate, String> {
 }
 
 /// Reads a length: at least one byte.
-pub(super) fn length(text: &str) -> Result<Bytes, String> {
+pub(crate) fn length(text: &str) -> Result<Bytes, String> {
     match text.parse::<Bytes>() {
         Ok(Bytes(0)) => Err("there is nothing to copy".to_owned()),
         Ok(size) => Ok(size),

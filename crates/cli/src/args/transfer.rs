@@ -1,4 +1,6 @@
-//! What `copy` and `plan` have in common: two endpoints and how data gets from one to the other.
+//! What `copy` and `plan` have in common: endpoints and how data gets from one to the others.
+
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use peerlane_results::{Asked, RouteChoice, VerifyMode};
@@ -6,15 +8,21 @@ use peerlane_units::Bytes;
 
 use super::size;
 
-/// Two endpoints and how data gets from one to the other.
+/// Endpoints and how data gets from one to the others.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TransferArgs {
     /// Where data comes from: a file, a block device or passthrough node, or a drive's PCI address
-    #[arg(value_name = "SOURCE")]
-    source: String,
-    /// Where data goes to, written in the same way
-    #[arg(value_name = "TARGET")]
-    target: String,
+    #[arg(value_name = "SOURCE", required_unless_present = "batch")]
+    source: Option<String>,
+    /// Where data goes to, written in the same way; several, 16 at most, are written from one read
+    #[arg(value_name = "TARGET", required_unless_present = "batch")]
+    targets: Vec<String>,
+    /// Carry out the copies that FILE lists (TOML: `[[copy]]` with source, target or targets, and any of
+    /// route, via, block, depth, offset, length, target-offset, verify, force, sparse, scrub, preserve,
+    /// limit, timeout; what it leaves out is as on the command line); relative paths begin at the current
+    /// directory, as on the command line
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "targets"])]
+    pub(crate) batch: Option<PathBuf>,
     /// Route: auto falls back to host memory and says so, p2p refuses instead
     #[arg(long, value_name = "ROUTE", value_enum, default_value = "auto")]
     route: RouteArg,
@@ -45,11 +53,19 @@ pub(crate) struct TransferArgs {
 }
 
 impl TransferArgs {
-    /// The same as the record keeps it.
-    pub(crate) fn asked(&self) -> Asked {
+    /// The same as the record keeps it, once for each target.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.targets
+            .iter()
+            .map(|target| Asked { target: target.clone(), ..self.defaults() })
+            .collect()
+    }
+
+    /// The same without a target.
+    pub(crate) fn defaults(&self) -> Asked {
         Asked {
-            source: self.source.clone(),
-            target: self.target.clone(),
+            source: self.source.clone().unwrap_or_default(),
+            target: String::new(),
             route: self.route.into(),
             via: self.via.clone(),
             block: self.block,

@@ -7,10 +7,11 @@ use std::path::Path;
 use peerlane_engine::journal::Environment;
 use peerlane_engine::{CopyError, CopyOptions, MonotonicClock, Phase, Start, Tools, Watch};
 use peerlane_fabric::Fabric;
+use peerlane_results::CopyRecord;
 use peerlane_units::Nanos;
 
 use super::reporter::Reporter;
-use super::{overwrite, plan, resume};
+use super::{batch, fan_out, overwrite, plan, resume};
 use crate::args::CopyArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -22,11 +23,18 @@ use crate::render;
 /// # Errors
 /// When the copy is refused, is not possible here, fails, or left other bytes at the target.
 pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
+    if let Some(file) = &args.transfer.batch {
+        return batch::run(file, args, printer);
+    }
     let mut reporter = Reporter::new(printer)?;
     // Planning reads both ends to see what they carry; that is no payload.
     reporter.phase(Phase::Check);
     let fabric = Fabric::discover(Path::new("/")).map_err(Tried::to("read this machine"))?;
-    let plan = plan::make(&fabric, &args.transfer.asked())?;
+    let asked = args.transfer.asked();
+    let [asked] = asked.as_slice() else {
+        return fan_out::run(args, &fabric, &asked, reporter, printer);
+    };
+    let plan = plan::make(&fabric, asked)?;
     if args.dry_run {
         return plan::show(&plan, printer);
     }
@@ -38,7 +46,7 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     let mut tools = Tools {
         clock: &MonotonicClock::start(),
         watch: &mut reporter,
-        seed: RandomState::new().build_hasher().finish(),
+        seed: seed(),
         deadline: Nanos::seconds(args.timeout),
         options,
     };
@@ -53,7 +61,12 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn options(args: &CopyArgs) -> CopyOptions {
+/// A number that nobody foresees.
+pub(super) fn seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+pub(super) fn options(args: &CopyArgs) -> CopyOptions {
     CopyOptions {
         start: if args.resume { Start::Resume } else { Start::Anew },
         journal: args.journal.clone(),
@@ -69,13 +82,26 @@ fn options(args: &CopyArgs) -> CopyOptions {
     }
 }
 
-fn failure(error: CopyError) -> Failure {
-    let exit = match error.cause() {
+/// One failure as that of several targets: the first has it, the others its words.
+pub(super) fn for_each(error: CopyError, count: usize) -> Vec<Result<CopyRecord, CopyError>> {
+    let reason = error.to_string();
+    let others = (1..count).map(|_| CopyError::WithOthers { reason: reason.clone() });
+    let others: Vec<CopyError> = others.collect();
+    std::iter::once(error).chain(others).map(Err).collect()
+}
+
+/// The exit status of a copy that ended so.
+pub(super) fn exit_of(error: &CopyError) -> Exit {
+    match error.cause() {
         CopyError::NotPossible { .. } => Exit::NotPossible,
         CopyError::Differs { .. } => Exit::Negative,
         CopyError::Interrupted { .. } => Exit::Interrupted,
         _ => Exit::Failed,
-    };
+    }
+}
+
+pub(super) fn failure(error: CopyError) -> Failure {
+    let exit = exit_of(&error);
     let hint = match error.journal() {
         None => error.hint(),
         Some(_) => {

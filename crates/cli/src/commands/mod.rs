@@ -1,8 +1,11 @@
 //! What each command does: calls the library, hands the result to the printer.
 
+mod batch;
 mod copy;
 mod doctor;
+mod fan_out;
 mod lab;
+mod outcome;
 mod overwrite;
 mod plan;
 mod reference;

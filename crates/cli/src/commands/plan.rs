@@ -1,8 +1,8 @@
 //! `peerlane plan`: what a copy would do, without doing it.
 
-use peerlane_engine::{MonotonicClock, PlanError};
+use peerlane_engine::{MonotonicClock, PlanError, plan_fan_out};
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, Explanation, Plan, Probe};
+use peerlane_results::{Asked, Explanation, FanOutPlan, Plan, Probe};
 use peerlane_units::Nanos;
 use serde::Serialize;
 
@@ -20,21 +20,41 @@ const PROBE_DEADLINE: Nanos = Nanos::seconds(10);
 /// # Errors
 /// When an endpoint or the memory is not there, or cannot be looked at.
 pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
+    if args.transfer.batch.is_some() {
+        let hint = "`peerlane copy --batch FILE --dry-run` does".to_owned();
+        return Err(Failure::new("`plan` does not plan a batch").hint(hint));
+    }
     let fabric = machines::fabric(&args.fabric)?;
-    let plan = make(&fabric, &args.transfer.asked())?;
+    match args.transfer.asked().as_slice() {
+        [asked] => explained(args, &fabric, &make(&fabric, asked)?, printer),
+        _ if args.explain || args.probe => {
+            let hint = "name one target at a time".to_owned();
+            Err(Failure::new("`--explain` and `--probe` are for one target").hint(hint))
+        }
+        several => show_fan_out(&make_fan_out(&fabric, several)?, printer),
+    }
+}
+
+/// A plan, and before and after it what else was asked for.
+fn explained(
+    args: &PlanArgs,
+    fabric: &Fabric,
+    plan: &Plan,
+    printer: Printer,
+) -> Result<Exit, Failure> {
     let more = More {
-        plan: &plan,
-        explanation: args.explain.then(|| peerlane_engine::explain(&fabric, &plan)),
-        probes: args.probe.then(|| probe(&fabric, &plan)).transpose()?,
+        plan,
+        explanation: args.explain.then(|| peerlane_engine::explain(fabric, plan)),
+        probes: args.probe.then(|| probe(fabric, plan)).transpose()?,
     };
     if printer.is_json() {
         printer.object(&more)?;
     } else {
         printer.data(&render::explanation(more.explanation.as_deref().unwrap_or_default()))?;
-        printer.data(&render::plan(&plan))?;
+        printer.data(&render::plan(plan))?;
         printer.data(&render::probes(more.probes.as_deref().unwrap_or_default()))?;
     }
-    Ok(exit(&plan))
+    Ok(exit(plan))
 }
 
 /// A plan with what else was asked for.
@@ -69,10 +89,20 @@ pub(super) fn probe(fabric: &Fabric, plan: &Plan) -> Result<Vec<Probe>, Failure>
 /// # Errors
 /// As [`run`].
 pub(super) fn make(fabric: &Fabric, asked: &Asked) -> Result<Plan, Failure> {
-    peerlane_engine::plan(fabric, asked).map_err(|error: PlanError| {
-        let hint = error.hint();
-        Failure::new(error).hint(hint)
-    })
+    peerlane_engine::plan(fabric, asked).map_err(failure)
+}
+
+/// The plan for several targets.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn make_fan_out(fabric: &Fabric, asked: &[Asked]) -> Result<FanOutPlan, Failure> {
+    plan_fan_out(fabric, asked).map_err(failure)
+}
+
+pub(super) fn failure(error: PlanError) -> Failure {
+    let hint = error.hint();
+    Failure::new(error).hint(hint)
 }
 
 /// Prints the plan and says whether a copy would start.
@@ -90,6 +120,19 @@ pub(super) fn show(plan: &Plan, printer: Printer) -> Result<Exit, Failure> {
 
 fn exit(plan: &Plan) -> Exit {
     if would_start(plan) { Exit::Done } else { Exit::Negative }
+}
+
+/// As [`show`].
+///
+/// # Errors
+/// When standard output does not take it.
+pub(super) fn show_fan_out(plan: &FanOutPlan, printer: Printer) -> Result<Exit, Failure> {
+    if printer.is_json() {
+        printer.object(plan)?;
+    } else {
+        printer.data(&render::fan_out_plan(plan))?;
+    }
+    Ok(if plan.targets.iter().all(would_start) { Exit::Done } else { Exit::Negative })
 }
 
 /// Whether a copy by this plan would start.

@@ -15,6 +15,20 @@ pub(crate) fn command(words: &[OsString]) -> String {
     all.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
+/// The same without some of the targets, which are positional words.
+pub(crate) fn command_without(words: &[OsString], targets: &[&str]) -> String {
+    let mut left = targets.to_vec();
+    let mut kept = words.to_vec();
+    // From the end: targets are behind the source, which may be called like an option's value.
+    for at in (0..kept.len()).rev() {
+        if let Some(found) = left.iter().position(|target| kept[at] == *target) {
+            left.remove(found);
+            kept.remove(at);
+        }
+    }
+    command(&kept)
+}
+
 /// One word for any POSIX shell; bytes that are no UTF-8 only a shell with `$'...'` can take.
 fn quoted(word: &OsStr) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(byte);
@@ -46,6 +60,14 @@ mod tests {
         assert_eq!(command_of(&["peerlane", "copy", "a", "b"]), "peerlane copy a b --resume");
         assert_eq!(command_of(&["p", "copy", "--", "-a", "b"]), "p copy --resume -- -a b");
         assert_eq!(command_of(&["p", "copy", "a", "--resume", "b"]), "p copy a --resume b");
+    }
+
+    #[test]
+    fn targets_that_are_complete_are_left_out() {
+        let words: Vec<OsString> =
+            ["p", "copy", "s", "a", "b", "--force"].map(OsString::from).into();
+        assert_eq!(command_without(&words, &["a"]), "p copy s b --force --resume");
+        assert_eq!(command_without(&words, &[]), "p copy s a b --force --resume");
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn verified(verification: &Verification) -> String {
     }
 }
 
-fn short(record: &CopyRecord) -> String {
+pub(super) fn short(record: &CopyRecord) -> String {
     let emulated =
         record.warnings.iter().any(|warning| matches!(warning, Warning::Emulated { .. }));
     let sign = if emulated { " (emulated)" } else { "" };

@@ -3,6 +3,7 @@
 mod copy;
 mod doctor;
 mod explanation;
+mod fan_out;
 mod plan;
 mod probes;
 mod stake;
@@ -16,6 +17,7 @@ use peerlane_results::{EndpointFacts, EndpointKind, Limit, MemoryFacts, Shape, T
 pub(crate) use copy::copy;
 pub(crate) use doctor::doctor;
 pub(crate) use explanation::explanation;
+pub(crate) use fan_out::{batch, batch_plan, fan_out, fan_out_plan};
 pub(crate) use plan::plan;
 pub(crate) use probes::probes;
 pub(crate) use stake::question;

@@ -233,13 +233,19 @@ impl Lab {
             .unwrap_or_else(|error| panic!("{name}: {error}: {}", self.stderr(name)))
     }
 
-    /// A count of the DMA recorder.
-    pub(crate) fn dma(&self, field: &str) -> u64 {
+    /// What the DMA recorder saw.
+    pub(crate) fn report(&self) -> serde_json::Value {
         let text = fs::read_to_string(self.path("dma.json")).expect("the recorder's report");
         let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(report["unaccounted_bytes"], 0, "the recorder lost count: {text}");
         assert_eq!(report["damaged_lines"], 0, "the recorder could not read: {text}");
-        report[field].as_u64().unwrap_or_else(|| panic!("no {field} in {text}"))
+        report
+    }
+
+    /// A count of the DMA recorder.
+    pub(crate) fn dma(&self, field: &str) -> u64 {
+        let report = self.report();
+        report[field].as_u64().unwrap_or_else(|| panic!("no {field} in {report}"))
     }
 
     /// A file that the script left in `$OUT`.

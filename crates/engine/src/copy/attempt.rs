@@ -34,6 +34,10 @@ pub(super) struct Attempt<'a> {
     pub(super) memory: &'a MemoryFacts,
     /// Memories tried before; each proof has a pattern of its own.
     pub(super) number: u64,
+    /// Targets that the ring is to have room for.
+    pub(super) targets: u32,
+    /// Whether any end is a passthrough node.
+    pub(super) has_nodes: bool,
 }
 
 /// A route that is proved, ready to move payload.
@@ -67,19 +71,10 @@ impl Attempt<'_> {
         evidence: &mut Vec<Evidence>,
         warnings: &mut Vec<Warning>,
     ) -> Result<Result<Ready, Rejection>, CopyError> {
-        let planned = match self.shape() {
-            Ok(shape) => shape,
-            Err(reason) => return Ok(Err(self.rejection(reason, None))),
+        let (mut ready, reduced) = match self.open(tools.deadline, evidence)? {
+            Ok(opened) => opened,
+            Err(rejection) => return Ok(Err(rejection)),
         };
-        let (region, shape) = match self.allocate(&planned)? {
-            Ok(found) => found,
-            Err(refusal) => {
-                let reason = error_in_words(&refusal);
-                return Ok(Err(self.rejection(reason, refusal.hint())));
-            }
-        };
-        evidence.extend(self.pool());
-        let mut ready = self.attach(region, shape, tools.deadline)?;
         match check::prove(&mut ready, tools.seed.wrapping_add(self.number), tools) {
             Ok(found) => evidence.extend(found),
             Err(NotProved::Rejected { reason, hint }) => {
@@ -92,14 +87,36 @@ impl Attempt<'_> {
                 });
             }
         }
-        if ready.shape.slots < planned.slots {
-            let (asked, slots) = (planned.slots, ready.shape.slots);
-            warnings.push(Warning::DepthReduced { asked, slots });
-        }
+        warnings.extend(reduced);
         Ok(Ok(ready))
     }
 
-    fn rejection(&self, reason: String, hint: Option<String>) -> Rejection {
+    /// Takes the memory and attaches it with both ends to a ring, without proof. Warns where the memory
+    /// had less room than was planned for.
+    pub(super) fn open(
+        &self,
+        deadline: Nanos,
+        evidence: &mut Vec<Evidence>,
+    ) -> Result<Result<(Ready, Option<Warning>), Rejection>, CopyError> {
+        let planned = match self.shape() {
+            Ok(shape) => shape,
+            Err(reason) => return Ok(Err(self.rejection(reason, None))),
+        };
+        let (region, shape) = match self.allocate(&planned)? {
+            Ok(found) => found,
+            Err(refusal) => {
+                let reason = error_in_words(&refusal);
+                return Ok(Err(self.rejection(reason, refusal.hint())));
+            }
+        };
+        evidence.extend(self.pool());
+        let (asked, slots) = (planned.slots, shape.slots);
+        let ready = self.attach(region, shape, deadline)?;
+        let reduced = (slots < asked).then_some(Warning::DepthReduced { asked, slots });
+        Ok(Ok((ready, reduced)))
+    }
+
+    pub(super) fn rejection(&self, reason: String, hint: Option<String>) -> Rejection {
         Rejection { memory: self.memory.name.clone(), reason, hint }
     }
 
@@ -159,9 +176,9 @@ impl Attempt<'_> {
     }
 
     fn attach(&self, region: Region, shape: Shape, deadline: Nanos) -> Result<Ready, CopyError> {
-        let entries = shape.slots.saturating_mul(4).clamp(16, 4096);
+        let entries = entries(shape.slots, self.targets);
         let ends = [self.source, self.target.opened()];
-        let mut ring = match ends.iter().any(|end| end.passthrough.is_some()) {
+        let mut ring = match self.has_nodes {
             true => Uring::for_passthrough(entries)?,
             false => Uring::new(entries)?,
         };
@@ -196,19 +213,28 @@ impl Attempt<'_> {
             slot_stride: shape.memory.0 / u64::from(shape.slots.max(1)),
             source_block: block(self.source.is_direct, &self.plan.source),
             target_block: block(self.target.is_direct(), &self.plan.target),
-            // Through host memory a merge is one wherever it happens.
-            tail: match (shape.tail, self.target.is_direct()) {
-                (Tail::RoundUpAndCut, false) => Tail::None,
-                (tail, _) => tail,
-            },
+            tail: tail(shape.tail, self.target),
             deadline,
         };
         Ok(Ready { ring, transfer, compared, host, zeroes, shape, memory: self.memory.clone() })
     }
 }
 
+/// Room for each slot's requests twice, for flushes and checks.
+fn entries(slots: u32, targets: u32) -> u32 {
+    slots.saturating_mul(2).saturating_mul(targets.saturating_add(1)).clamp(16, 4096)
+}
+
+/// How the end is written; through host memory a merge is one wherever it happens.
+pub(super) fn tail(planned: Tail, target: &Target) -> Tail {
+    match (planned, target.is_direct()) {
+        (Tail::RoundUpAndCut, false) => Tail::None,
+        (tail, _) => tail,
+    }
+}
+
 /// Block size of an open file; the page cache takes any length.
-fn block(is_direct: bool, end: &EndpointFacts) -> u64 {
+pub(super) fn block(is_direct: bool, end: &EndpointFacts) -> u64 {
     if is_direct { end.block.0 } else { 1 }
 }
 

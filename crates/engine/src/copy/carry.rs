@@ -7,55 +7,61 @@ use peerlane_units::Bytes;
 
 use super::attempt::{self, Ready};
 use super::gone::drive_of;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Turn};
 use super::pieces::Pieces;
-use super::{CopyError, Done, Job, begin, check, cost};
+use super::{CopyError, Done, Job, Tools, begin, check, cost};
 use crate::Phase;
 use crate::failure::{RequestError, Role};
 use crate::journal::{Identity, Recorder};
 use crate::ranges::RangeSet;
-use crate::relay::{Moved, Pace, RelayError, merge_in_host, relay_work};
+use crate::relay::{Moved, RelayError, merge_in_host, relay_work};
 use crate::ring::Ring;
 use crate::verify::VerifyError;
 
-impl Job<'_, '_> {
+impl Job<'_> {
     /// Moves, flushes and verifies.
-    pub(super) fn carry(&mut self, ready: &mut Ready, route: Route) -> Result<Done, CopyError> {
+    pub(super) fn carry(
+        &mut self,
+        ready: &mut Ready,
+        route: Route,
+        tools: &mut Tools<'_>,
+    ) -> Result<Done, CopyError> {
         let before = self.counters();
-        self.tools.watch.phase(Phase::Move);
-        let (start, cpu) = (self.tools.clock.now(), cost::CpuMark::now());
-        let moved = self.move_payload(ready, route);
-        let end = self.tools.clock.now();
+        tools.watch.phase(Phase::Move);
+        let (start, cpu) = (tools.clock.now(), cost::CpuMark::now());
+        let moved = self.move_payload(ready, route, tools);
+        let end = tools.clock.now();
         let cpu = cost::CpuMark::now().since(cpu);
         let after = self.counters();
-        self.tools.watch.phase(Phase::Check);
+        tools.watch.phase(Phase::Check);
         // Also after a failure; the reason for that counts for more than a second one.
-        let scrubbed = self.scrub(ready);
+        let scrubbed = self.scrub(ready, tools);
         let (moved, tail, done_before) = moved?;
         let scrubbed = scrubbed.map_err(|error| self.name_the_stuck(error, route))?;
-        self.tools.watch.phase(Phase::Verify);
-        let verification = check::verify(ready, self.plan, self.tools)
+        tools.watch.phase(Phase::Verify);
+        let verification = check::verify(ready, self.plan, tools)
             .map_err(|error| self.name_the_stuck(error, route))?;
         for (before, after) in before.into_iter().zip(after) {
             let shown = before.and_then(|before| before.evidence(after));
             // Both ends on one device have one counter.
             self.evidence.extend(shown.filter(|shown| !self.evidence.contains(shown)));
         }
-        let check = self.tools.clock.now().since(end);
+        let check = tools.clock.now().since(end);
         let (elapsed, before) = (end.since(start), Bytes(done_before));
         Ok(Done { moved, tail, before, elapsed, check, cpu, scrubbed, verification })
     }
 
-    fn counters(&self) -> [Option<cost::BlockCounter>; 2] {
+    pub(super) fn counters(&self) -> [Option<cost::BlockCounter>; 2] {
         [&self.ends.source, &self.ends.target]
             .map(|end| cost::BlockCounter::now(self.system, end.live.as_ref()))
     }
 
     /// Moves what is missing and flushes it; says how much went another way, and how much was there.
-    fn move_payload(
+    pub(super) fn move_payload(
         &mut self,
         ready: &mut Ready,
         route: Route,
+        tools: &mut Tools<'_>,
     ) -> Result<(Moved, Bytes, u64), CopyError> {
         let [from, path] = [&self.plan.source, &self.plan.target]
             .map(|end| -> PathBuf { end.path.clone().into() });
@@ -66,19 +72,25 @@ impl Job<'_, '_> {
         })?;
         let pieces = Pieces::new(source, self.layout, self.holes, self.recorder.done());
         let done_before = pieces.done_before;
-        self.tools.watch.begin(Bytes(done_before), Bytes(self.layout.length));
+        tools.watch.begin(Bytes(done_before), Bytes(self.layout.length));
         let mut ledger = Ledger {
             pieces,
             recorder: &mut self.recorder,
             keeper: self.keeper.as_mut(),
-            pace: self.tools.options.limit.map(Pace::new),
-            clock: self.tools.clock,
+            turn: Turn::of(&tools.options),
+            clock: tools.clock,
             unsaved: None,
             flush_failed: false,
         };
         let (ring, transfer) = (&mut ready.ring, &ready.transfer);
-        let (clock, watch) = (self.tools.clock, &mut *self.tools.watch);
-        let moved = relay_work(ring, transfer, &mut ledger, ready.zeroes, clock, watch);
+        let (clock, watch) = (tools.clock, &mut *tools.watch);
+        // Requests that were given up before are nobody's any more.
+        let idle = ring.in_flight();
+        let moved = if done_before == self.layout.length {
+            Ok(Moved::nothing())
+        } else {
+            relay_work(ring, transfer, &mut ledger, ready.zeroes, clock, watch)
+        };
         let Ledger { unsaved, flush_failed, .. } = ledger;
         self.warnings.extend(
             unsaved
@@ -90,14 +102,14 @@ impl Job<'_, '_> {
                 let (done, total) = (Bytes(moved.contiguous()), Bytes(self.layout.length));
                 return Err(CopyError::Interrupted { done, total, journal: None });
             }
-            let tail = self.merge_tail(ready).map_err(stopped)?;
+            let tail = self.merge_tail(ready, tools).map_err(stopped)?;
             Ok((moved, tail, done_before))
         });
-        if flush_failed || ready.ring.in_flight() > 0 {
+        if flush_failed || ready.ring.in_flight() > idle {
             return outcome.map_err(|error| self.name_the_stuck(error, route));
         }
         self.recorder.flush_begins();
-        let flushed = check::flush(ready, self.tools.clock);
+        let flushed = check::flush(ready, tools.clock);
         self.recorder.flush_ended(flushed.is_ok());
         outcome = match (outcome, flushed) {
             (Ok((moved, ..)), Err(source)) => {
@@ -112,25 +124,25 @@ impl Job<'_, '_> {
             if keeper.is_on_disk() {
                 keeper.save(&all)?;
             }
-            self.recorder = Recorder::new(self.tools.options.cadence, all, self.tools.clock.now());
+            self.recorder = Recorder::new(tools.options.cadence, all, tools.clock.now());
         }
         outcome.map_err(|error| self.name_the_stuck(error, route))
     }
 
-    fn merge_tail(&mut self, ready: &mut Ready) -> Result<Bytes, RelayError> {
+    fn merge_tail(&mut self, ready: &mut Ready, tools: &Tools<'_>) -> Result<Bytes, RelayError> {
         let transfer = &ready.transfer;
         let rest = transfer.length / transfer.target_block * transfer.target_block..transfer.length;
         let is_there = self.recorder.done().contains_range(rest.clone());
         if transfer.tail != Tail::MergeInHost || is_there {
             return Ok(Bytes::ZERO);
         }
-        let bytes = merge_in_host(&mut ready.ring, transfer, ready.host, self.tools.clock)?;
+        let bytes = merge_in_host(&mut ready.ring, transfer, ready.host, tools.clock)?;
         self.recorder.wrote(rest);
         Ok(Bytes(bytes))
     }
 
     /// Says which drive does not answer, where that is why the copy ended.
-    fn name_the_stuck(&self, error: CopyError, route: Route) -> CopyError {
+    pub(super) fn name_the_stuck(&self, error: CopyError, route: Route) -> CopyError {
         let stuck = match &error {
             CopyError::Move {
                 source: RelayError::Stopped { source: RequestError::Stuck(stuck), .. },
@@ -161,6 +173,7 @@ impl Job<'_, '_> {
 
     /// Keeps what is done of a copy that did not come to its end, where that is worth anything.
     pub(super) fn conclude(&mut self, error: CopyError) -> CopyError {
+        let error = self.name_the_gone(error);
         let is_worthless = matches!(error, CopyError::Differs { .. })
             || self.recorder.done().is_empty()
             || self.source_has_changed();

@@ -131,6 +131,9 @@ pub(super) fn flush(ready: &mut Ready, clock: &dyn Clock) -> Result<(), RequestE
     flush_on(&mut ready.ring, &ready.transfer, clock)
 }
 
+/// Marks the completion of a flush.
+const FLUSH: u64 = u64::MAX;
+
 /// The same on any ring.
 pub(crate) fn flush_on<R: Ring>(
     ring: &mut R,
@@ -145,14 +148,16 @@ pub(crate) fn flush_on<R: Ring>(
         region_offset: 0,
         length: 0,
         linked: false,
-        tag: 0,
+        tag: FLUSH,
     };
     ring.push(operation)?;
     let (role, action) = (Role::Target, Action::Flush);
     let start = clock.now();
     loop {
         ring.submit(1, LONGEST_SLEEP)?;
-        if let Some(completion) = ring.pop() {
+        // Late answers to requests that were given up are passed over.
+        let answers = std::iter::from_fn(|| ring.pop());
+        if let Some(completion) = answers.into_iter().find(|answer| answer.tag == FLUSH) {
             return completion.result.map(drop).map_err(|errno| {
                 let cause = Cause::of(errno, action, MemoryKind::Host);
                 Failure { role, action, offset: 0, length: 0, cause }.into()

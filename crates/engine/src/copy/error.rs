@@ -123,6 +123,12 @@ pub enum CopyError {
         /// The request that showed it.
         source: Box<CopyError>,
     },
+    /// Nothing is wrong with this target, but all of them stopped.
+    #[error("the copy to all targets stopped: {reason}")]
+    WithOthers {
+        /// Why, with its causes.
+        reason: String,
+    },
     /// A file or device could not be opened, made or finished.
     #[error("cannot {action} {path}")]
     File {
@@ -209,7 +215,7 @@ impl CopyError {
                  `--route host` takes another way"
                     .to_owned(),
             ),
-            Self::Interrupted { .. } => None,
+            Self::Interrupted { .. } | Self::WithOthers { .. } => None,
             Self::Kept { source, .. } => source.hint(),
             Self::Gone { source, .. } if super::gone::is_memory_gone(source) => source.hint(),
             Self::Gone { .. } => {

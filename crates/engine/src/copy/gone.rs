@@ -61,7 +61,7 @@ pub(super) fn drive_of(end: &EndpointFacts) -> String {
     }
 }
 
-impl Job<'_, '_> {
+impl Job<'_> {
     /// Says which device is gone, where that is why the copy ended.
     pub(super) fn name_the_gone(&self, error: CopyError) -> CopyError {
         let Some(failure) = failure(&error) else { return error };

@@ -14,7 +14,8 @@ use peerlane_results::{MemoryKind, Route, Tail};
 use peerlane_units::{Bytes, Nanos};
 use rustix::io::Errno;
 
-use super::ledger::{Keeper, Ledger};
+use super::CopyOptions;
+use super::ledger::{Keeper, Ledger, Turn};
 use super::pieces::{Holes, Layout, Pieces};
 use crate::Clock;
 use crate::failure::RequestError;
@@ -232,7 +233,7 @@ impl Case {
             pieces,
             recorder: &mut recorder,
             keeper: Some(&mut keeper),
-            pace: None,
+            turn: Turn::of(&CopyOptions::default()),
             clock: &clock as &SimClock,
             unsaved: None,
             flush_failed: false,

@@ -3,15 +3,18 @@
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use peerlane_results::Route;
 use peerlane_units::Nanos;
 
+use super::options::CopyOptions;
 use super::pieces::Pieces;
 use crate::Clock;
 use crate::journal::{Journal, JournalError, Recorder, Store};
 use crate::ranges::RangeSet;
 use crate::relay::{FlushOutcome, Pace, Piece, Work};
+use crate::shares::Share;
 
 /// The journal of a copy, in its place.
 #[derive(Debug)]
@@ -84,13 +87,60 @@ impl Keeper {
     }
 }
 
+/// When the next part may begin: by the copy's own rate, and by what it shares with others.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pace: Option<Pace>,
+    share: Option<Arc<Share>>,
+    /// Bytes begun that are not over.
+    open: u64,
+}
+
+impl Turn {
+    pub(super) fn of(options: &CopyOptions) -> Self {
+        Self { pace: options.limit.map(Pace::new), share: options.share.clone(), open: 0 }
+    }
+
+    pub(super) fn wait(&self, now: Nanos) -> Nanos {
+        match self.pace.as_ref().map_or(Nanos(0), |pace| pace.wait(now)) {
+            Nanos(0) => self.share.as_ref().map_or(Nanos(0), |share| share.wait(now)),
+            pause => pause,
+        }
+    }
+
+    pub(super) fn begin(&mut self, bytes: u64, now: Nanos) {
+        self.open += bytes;
+        if let Some(pace) = &mut self.pace {
+            pace.begin(bytes, now);
+        }
+        if let Some(share) = &self.share {
+            share.begin(bytes, now);
+        }
+    }
+
+    pub(super) fn end(&mut self, bytes: u64) {
+        self.open = self.open.saturating_sub(bytes);
+        if let Some(share) = &self.share {
+            share.end(bytes);
+        }
+    }
+}
+
+impl Drop for Turn {
+    /// Parts of a copy that stopped are over as well.
+    fn drop(&mut self) {
+        if let Some(share) = &self.share {
+            share.end(self.open);
+        }
+    }
+}
+
 /// What a relay moves and keeps account of.
 pub(super) struct Ledger<'a> {
     pub(super) pieces: Pieces,
     pub(super) recorder: &'a mut Recorder,
     pub(super) keeper: Option<&'a mut Keeper>,
-    /// Keeps to a rate; `None` for as fast as it goes.
-    pub(super) pace: Option<Pace>,
+    pub(super) turn: Turn,
     pub(super) clock: &'a dyn Clock,
     /// The last failure to save; the copy goes on, and its journal knows less than it could.
     pub(super) unsaved: Option<JournalError>,
@@ -111,13 +161,15 @@ impl Work for Ledger<'_> {
     }
 
     fn pause(&self, now: Nanos) -> Nanos {
-        self.pace.as_ref().map_or(Nanos(0), |pace| pace.wait(now))
+        self.turn.wait(now)
     }
 
     fn begins(&mut self, bytes: u64, now: Nanos) {
-        if let Some(pace) = &mut self.pace {
-            pace.begin(bytes, now);
-        }
+        self.turn.begin(bytes, now);
+    }
+
+    fn ends(&mut self, bytes: u64) {
+        self.turn.end(bytes);
     }
 
     fn flush_is_due(&self, now: Nanos) -> bool {

@@ -13,6 +13,7 @@ mod carry;
 pub(crate) mod check;
 mod cost;
 mod error;
+mod fan_out;
 mod files;
 mod gone;
 mod ledger;
@@ -28,11 +29,12 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{
     Asked, CopyRecord, Evidence, MemoryFacts, Plan, Refusal, Route, RouteChoice, Warning,
 };
-use peerlane_units::{Bytes, Nanos};
+use peerlane_units::{ByteRate, Bytes, Nanos};
 
 pub(crate) use attempt::error_in_words;
 pub(crate) use beside::is_partial_of;
 pub use error::CopyError;
+pub use fan_out::{FanOut, copy_fan_out};
 pub(crate) use files::{Opened, open_source};
 pub use options::{CopyOptions, Scrub, Sparse, Start};
 pub use preserve::Metadatum;
@@ -81,6 +83,17 @@ fn copy_on(
     tools: &mut Tools<'_>,
 ) -> Result<CopyRecord, CopyError> {
     let (now, held) = ready_to_start(system, fabric, plan, tools.options.start)?;
+    begin_job(system, fabric, plan, (&now, held), tools)?.run(tools)
+}
+
+/// Begins a copy: opens its ends and its journal. `held` is what only a journal that is found overrides.
+fn begin_job<'a>(
+    system: &'a System,
+    fabric: &'a Fabric,
+    plan: &'a Plan,
+    (now, held): (&'a Prepared, Vec<Refusal>),
+    tools: &mut Tools<'_>,
+) -> Result<Job<'a>, CopyError> {
     let not_planned = || CopyError::NotPossible { reason: plan.reason.clone(), hint: None };
     let shape = plan.shape.as_ref().ok_or_else(not_planned)?;
     let (Some(source_live), Some(target_live)) = (&now.source.live, &now.target.live) else {
@@ -123,7 +136,7 @@ fn copy_on(
         system,
         fabric,
         plan,
-        ends: &now,
+        ends: now,
         source,
         source_live,
         source_identity: begun.source,
@@ -133,20 +146,19 @@ fn copy_on(
         keeper: begun.keeper,
         recorder,
         holes: begun.holes,
-        tools,
         evidence: Vec::new(),
         warnings: plan.warnings.clone(),
         memory: None,
     };
     if let Some(warning) = begun.warning {
         // At the end, in the record, it would be too late.
-        job.tools.watch.caution(&format!("{warning}; {}", warning.advice()));
+        tools.watch.caution(&format!("{warning}; {}", warning.advice()));
         job.warnings.push(warning);
     }
     job.note_page_cache();
     job.evidence.extend(files::evidence_of_node(source_live, Role::Source));
     job.evidence.extend(files::evidence_of_node(target_live, Role::Target));
-    job.run()
+    Ok(job)
 }
 
 /// Looks again at everything the plan was made from: minutes may have passed since. Returns also what
@@ -197,7 +209,7 @@ fn ready_to_start(
 }
 
 /// A copy under way.
-struct Job<'a, 't> {
+struct Job<'a> {
     system: &'a System,
     fabric: &'a Fabric,
     plan: &'a Plan,
@@ -212,7 +224,6 @@ struct Job<'a, 't> {
     keeper: Option<Keeper>,
     recorder: Recorder,
     holes: Holes,
-    tools: &'a mut Tools<'t>,
     evidence: Vec<Evidence>,
     warnings: Vec<Warning>,
     /// Name of the device memory in use.
@@ -233,28 +244,30 @@ struct Done {
     verification: peerlane_results::Verification,
 }
 
-impl Job<'_, '_> {
-    fn run(mut self) -> Result<CopyRecord, CopyError> {
-        match self.copy() {
-            Ok((settled, done)) => self.complete(settled, done),
-            Err(error) => {
-                let error = self.name_the_gone(error);
-                Err(self.conclude(error))
-            }
+impl Job<'_> {
+    fn run(mut self, tools: &mut Tools<'_>) -> Result<CopyRecord, CopyError> {
+        match self.copy(tools) {
+            Ok((settled, done)) => self.complete(settled, done, tools.options.limit),
+            Err(error) => Err(self.conclude(error)),
         }
     }
 
+    /// Whether an end is a passthrough node.
+    fn has_nodes(&self) -> bool {
+        self.source.passthrough.is_some() || self.target.opened().passthrough.is_some()
+    }
+
     /// Everything up to the name of the target; the ring, which holds files, is gone after it.
-    fn copy(&mut self) -> Result<(record::Settled, Done), CopyError> {
-        let start = self.tools.clock.now();
-        self.tools.watch.phase(Phase::Check);
-        self.make_room_for_proof()?;
-        let (mut ready, mut route, mut reason) = self.settle_route()?;
+    fn copy(&mut self, tools: &mut Tools<'_>) -> Result<(record::Settled, Done), CopyError> {
+        let start = tools.clock.now();
+        tools.watch.phase(Phase::Check);
+        self.make_room_for_proof(tools)?;
+        let (mut ready, mut route, mut reason) = self.settle_route(tools)?;
         if let Some(keeper) = &mut self.keeper {
             keeper.set_route(route);
         }
-        let proving = self.tools.clock.now().since(start);
-        let mut carried = self.carry(&mut ready, route);
+        let proving = tools.clock.now().since(start);
+        let mut carried = self.carry(&mut ready, route, tools);
         let is_lost = |error: &CopyError| gone::is_memory_gone(error);
         if self.plan.asked.route == RouteChoice::Auto && carried.as_ref().is_err_and(is_lost) {
             let lost = self.memory.take().unwrap_or_default();
@@ -263,8 +276,8 @@ impl Job<'_, '_> {
             drop(ready);
             reason =
                 format!("{lost} is gone: it was unplugged after {done}, or its driver unbound");
-            (ready, route) = (self.fall_back(&reason)?, Route::Host);
-            carried = self.carry(&mut ready, route);
+            (ready, route) = (self.fall_back(&reason, tools)?, Route::Host);
+            carried = self.carry(&mut ready, route, tools);
         }
         let mut done = carried?;
         done.check = done.check.after(proving);
@@ -277,10 +290,15 @@ impl Job<'_, '_> {
 
     /// Gives the target its name and takes the journal away, in this order: a crash in between leaves
     /// the journal of a complete copy.
-    fn complete(self, settled: record::Settled, done: Done) -> Result<CopyRecord, CopyError> {
+    fn complete(
+        self,
+        settled: record::Settled,
+        done: Done,
+        limit: Option<ByteRate>,
+    ) -> Result<CopyRecord, CopyError> {
         let record =
             record::write(self.fabric, self.plan, settled, done, self.evidence, self.warnings)
-                .limited(self.tools.options.limit);
+                .limited(limit);
         self.target.finish(record.bytes, &self.preserved)?;
         if let Some(keeper) = self.keeper {
             keeper.end()?;
@@ -290,7 +308,7 @@ impl Job<'_, '_> {
 
     /// A proof writes patterns to the first bytes of the target: what a journal says must not include
     /// them while it does.
-    fn make_room_for_proof(&mut self) -> Result<(), CopyError> {
+    fn make_room_for_proof(&mut self, tools: &Tools<'_>) -> Result<(), CopyError> {
         if self.plan.route != Some(Route::P2p) || self.target.is_finished() {
             return Ok(());
         }
@@ -299,14 +317,14 @@ impl Job<'_, '_> {
         done.subtract(proof);
         if let (Some(keeper), true) = (&mut self.keeper, &done != self.recorder.done()) {
             keeper.save(&done)?;
-            let now = self.tools.clock.now();
-            self.recorder = Recorder::new(self.tools.options.cadence, done, now);
+            let now = tools.clock.now();
+            self.recorder = Recorder::new(tools.options.cadence, done, now);
         }
         Ok(())
     }
 
     /// Tries candidates until one works; the last is host memory, where that is allowed.
-    fn settle_route(&mut self) -> Result<(Ready, Route, String), CopyError> {
+    fn settle_route(&mut self, tools: &mut Tools<'_>) -> Result<(Ready, Route, String), CopyError> {
         let mut rejections: Vec<Rejection> = Vec::new();
         // A target that has its name already is only looked at, and not by a proof that writes.
         let wants_p2p = self.plan.route == Some(Route::P2p) && !self.target.is_finished();
@@ -314,7 +332,7 @@ impl Job<'_, '_> {
             let usable = self.plan.candidates.iter().filter(|one| one.refusals.is_empty());
             for candidate in usable {
                 let number = rejections.len() as u64;
-                match self.attempt(Route::P2p, &candidate.memory, number)? {
+                match self.attempt(Route::P2p, &candidate.memory, number, tools)? {
                     Ok(ready) => {
                         self.evidence.push(Evidence {
                             looked_at: format!("the kernel's rules for {}", candidate.memory.name),
@@ -347,27 +365,28 @@ impl Job<'_, '_> {
                 let hint = rejections.into_iter().find_map(|one| one.hint);
                 return Err(CopyError::NotPossible { reason, hint });
             }
-            return Ok((self.fall_back(&reason)?, Route::Host, reason));
+            return Ok((self.fall_back(&reason, tools)?, Route::Host, reason));
         }
         if self.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. })) {
-            self.tools.watch.notice(&format!("copying through host memory: {reason}"));
+            tools.watch.notice(&format!("copying through host memory: {reason}"));
         }
-        Ok((self.through_host_memory()?, Route::Host, reason))
+        Ok((self.through_host_memory(tools)?, Route::Host, reason))
     }
 
     /// Goes over to host memory from the route that was planned, loudly.
-    fn fall_back(&mut self, reason: &str) -> Result<Ready, CopyError> {
+    fn fall_back(&mut self, reason: &str, tools: &mut Tools<'_>) -> Result<Ready, CopyError> {
         self.warnings.retain(|warning| !matches!(warning, Warning::TailByHost { .. }));
         self.warnings.push(Warning::FellBack { reason: reason.to_owned() });
-        self.tools.watch.notice(&format!("copying through host memory: {reason}"));
+        tools.watch.notice(&format!("copying through host memory: {reason}"));
         if let Some(keeper) = &mut self.keeper {
             keeper.set_route(Route::Host);
         }
-        self.through_host_memory()
+        self.through_host_memory(tools)
     }
 
-    fn through_host_memory(&mut self) -> Result<Ready, CopyError> {
-        self.attempt(Route::Host, &host_memory(), 0)?.map_err(|rejection| CopyError::NotPossible {
+    fn through_host_memory(&mut self, tools: &mut Tools<'_>) -> Result<Ready, CopyError> {
+        let attempt = self.attempt(Route::Host, &host_memory(), 0, tools)?;
+        attempt.map_err(|rejection| CopyError::NotPossible {
             reason: rejection.reason,
             hint: rejection.hint,
         })
@@ -385,6 +404,7 @@ impl Job<'_, '_> {
         route: Route,
         memory: &MemoryFacts,
         number: u64,
+        tools: &mut Tools<'_>,
     ) -> Result<Result<Ready, Rejection>, CopyError> {
         let attempt = Attempt {
             plan: self.plan,
@@ -395,8 +415,10 @@ impl Job<'_, '_> {
             holes: self.holes,
             memory,
             number,
+            targets: 1,
+            has_nodes: self.has_nodes(),
         };
-        attempt.make_ready(self.tools, &mut self.evidence, &mut self.warnings)
+        attempt.make_ready(tools, &mut self.evidence, &mut self.warnings)
     }
 
     /// A file system that refused direct I/O after all.

@@ -1,12 +1,14 @@
 //! What a copy is told about resuming, holes and the memory it used.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use peerlane_units::ByteRate;
 
 use super::preserve::Metadatum;
 use crate::journal::{Cadence, Environment};
+use crate::shares::Share;
 
 /// How a copy goes about its journal, about holes, and about the memory it used.
 #[derive(Debug, Clone)]
@@ -26,6 +28,8 @@ pub struct CopyOptions {
     /// The most payload that is moved in a second; `None` for as fast as it goes. Proof and verification
     /// do not count.
     pub limit: Option<ByteRate>,
+    /// The copy's place among others that run at the same time; `None` for a copy by itself.
+    pub share: Option<Arc<Share>>,
     /// What a target file is to have of its source file besides content.
     pub preserve: Vec<Metadatum>,
     /// Tells the time of day, for the journal: seconds since 1970, UTC.
@@ -43,6 +47,7 @@ impl Default for CopyOptions {
             sparse: Sparse::Auto,
             scrub: Scrub::Auto,
             limit: None,
+            share: None,
             preserve: Vec::new(),
             time_of_day,
         }

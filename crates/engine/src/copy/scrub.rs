@@ -9,17 +9,22 @@ use peerlane_units::Bytes;
 use super::attempt::{Ready, error_in_words};
 use super::options::Scrub;
 use super::{CopyError, Job, Tools, check};
+use crate::Clock;
 use crate::journal::{JournalError, Recorder};
 use crate::prove::{self, ProofFailure, ProofSetup, TargetState};
 use crate::ranges::RangeSet;
 use crate::scrub::{BORROWED_MAX, ScrubCause, ScrubFailure, ScrubSetup, Step, scrub};
 
-impl Job<'_, '_> {
+impl Job<'_> {
     /// Clears the memory, if it is a device's. Memory that could not be cleared is a warning.
     ///
     /// # Errors
     /// When the target is not as it was.
-    pub(super) fn scrub(&mut self, ready: &mut Ready) -> Result<Scrubbed, CopyError> {
+    pub(super) fn scrub(
+        &mut self,
+        ready: &mut Ready,
+        tools: &mut Tools<'_>,
+    ) -> Result<Scrubbed, CopyError> {
         let not = |reason: &str| Scrubbed { bytes: Bytes::ZERO, reason: reason.to_owned() };
         if ready.transfer.memory == MemoryKind::Host {
             return Ok(not("host memory, which the kernel clears"));
@@ -27,7 +32,7 @@ impl Job<'_, '_> {
         if ready.transfer.length == 0 {
             return Ok(not("nothing was copied"));
         }
-        if self.tools.options.scrub == Scrub::Never {
+        if tools.options.scrub == Scrub::Never {
             return Ok(not("`--scrub never`"));
         }
         let setup = setup(ready);
@@ -35,41 +40,26 @@ impl Job<'_, '_> {
         let mut unclaimed = done.clone();
         unclaimed.subtract(0..setup.length);
         if let Err(error) = self.claim(&unclaimed) {
-            return Ok(self.not_scrubbed(&error));
+            return Ok(self.not_scrubbed(&error, tools));
         }
-        let cleared = self.clear_durably(ready, &setup);
+        let cleared = clear_durably(ready, &setup, tools.clock);
         match &cleared {
             Err(failure) if !failure.is_restored => {
-                let now = self.tools.clock.now();
-                self.recorder = Recorder::new(self.tools.options.cadence, unclaimed, now);
+                let now = tools.clock.now();
+                self.recorder = Recorder::new(tools.options.cadence, unclaimed, now);
             }
             _ => self.claim(&done)?,
         }
         match cleared {
             Ok(bytes) => Ok(Scrubbed { bytes, reason: how(&setup) }),
-            Err(failure) if failure.is_restored => Ok(self.not_scrubbed(&failure)),
+            Err(failure) if failure.is_restored => Ok(self.not_scrubbed(&failure, tools)),
             Err(source) => {
                 let path = &self.plan.target.path;
                 let words = error_in_words(&source);
-                self.tools.watch.caution(&format!("{path} may hold zeroes at its start: {words}"));
+                tools.watch.caution(&format!("{path} may hold zeroes at its start: {words}"));
                 Err(CopyError::Scrub { path: path.into(), source })
             }
         }
-    }
-
-    /// Clears the memory; what was written back to the target for it is flushed.
-    fn clear_durably(&self, ready: &mut Ready, setup: &ScrubSetup) -> Result<Bytes, ScrubFailure> {
-        let cleared = scrub(&mut ready.ring, setup, self.tools.clock);
-        match &cleared {
-            Err(failure) if !failure.is_restored || failure.step == Step::Keep => return cleared,
-            _ => {}
-        }
-        check::flush(ready, self.tools.clock).map_err(|error| ScrubFailure {
-            step: Step::PutBack,
-            cause: ScrubCause::Request(error),
-            is_restored: false,
-        })?;
-        cleared
     }
 
     /// Saves what a journal that is on disk may say, if that is something else.
@@ -82,13 +72,32 @@ impl Job<'_, '_> {
         }
     }
 
-    fn not_scrubbed(&mut self, error: &dyn std::error::Error) -> Scrubbed {
+    fn not_scrubbed(&mut self, error: &dyn std::error::Error, tools: &mut Tools<'_>) -> Scrubbed {
         let reason = error_in_words(error);
         let warning = Warning::NotScrubbed { reason: reason.clone() };
-        self.tools.watch.caution(&warning.to_string());
+        tools.watch.caution(&warning.to_string());
         self.warnings.push(warning);
         Scrubbed { bytes: Bytes::ZERO, reason }
     }
+}
+
+/// Clears the memory; what was written back to the target for it is flushed.
+fn clear_durably(
+    ready: &mut Ready,
+    setup: &ScrubSetup,
+    clock: &dyn Clock,
+) -> Result<Bytes, ScrubFailure> {
+    let cleared = scrub(&mut ready.ring, setup, clock);
+    match &cleared {
+        Err(failure) if !failure.is_restored || failure.step == Step::Keep => return cleared,
+        _ => {}
+    }
+    check::flush(ready, clock).map_err(|error| ScrubFailure {
+        step: Step::PutBack,
+        cause: ScrubCause::Request(error),
+        is_restored: false,
+    })?;
+    cleared
 }
 
 /// Clears what a proof that failed left in the memory, out of the same block of the target, which no

@@ -1,6 +1,6 @@
 //! Source and target that are the same bytes, or that lie on one another.
 
-use peerlane_results::Refusal;
+use peerlane_results::{Asked, EndpointKind, Refusal};
 use peerlane_units::Bytes;
 
 use super::backing::{Owner, Seen};
@@ -9,8 +9,49 @@ use crate::endpoint::{Endpoint, Node};
 
 /// Refuses a copy onto its own source.
 pub(super) fn check(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {
+    same_bytes(system, wanted, "source and target")
+}
+
+/// A place that is read or written: an end, the offset in it and the length, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span<'a> {
+    pub(crate) end: &'a Endpoint,
+    pub(crate) offset: Bytes,
+    pub(crate) length: Bytes,
+}
+
+/// Refuses two places that are the same bytes, or lie on one another; `words` say what they are.
+pub(crate) fn between(
+    system: &System,
+    asked: &Asked,
+    one: Span<'_>,
+    other: Span<'_>,
+    words: &str,
+) -> Option<Refusal> {
+    let (path, live) = (&one.end.facts.path, one.end.live.is_some());
+    let is_file = |span: Span<'_>| span.end.facts.kind == EndpointKind::File;
+    if live && is_file(one) && is_file(other) && *path == other.end.facts.path {
+        return Some(refuse(format!("{words} are one file: {path}"), None));
+    }
+    let asked = Asked { offset: one.offset, target_offset: other.offset, ..asked.clone() };
+    // What begins first decides by its length whether the other lies within it.
+    let start = |span: Span<'_>| {
+        let extent = Extent::of(span.end, span.offset, span.length);
+        extent.map_or(span.offset.0, |extent| extent.start)
+    };
+    let length = if start(one) <= start(other) { one.length } else { other.length };
+    let wanted = Wanted { asked: &asked, source: one.end, target: other.end, length };
+    let wanted = if is_one_disk(wanted) || !live {
+        wanted
+    } else {
+        Wanted { length: one.length.max(other.length), ..wanted }
+    };
+    same_bytes(system, wanted, words)
+}
+
+fn same_bytes(system: &System, wanted: Wanted<'_>, words: &str) -> Option<Refusal> {
     let (Some(source), Some(target)) = (&wanted.source.live, &wanted.target.live) else {
-        return described(wanted);
+        return described(wanted, words);
     };
     if !is_one_disk(wanted) {
         if let Some(reason) = loops(system, wanted) {
@@ -20,22 +61,21 @@ pub(super) fn check(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {
     }
     let reason = match (source.node, target.node) {
         (Node::Block, Node::Block) => match (Extent::source(wanted)?, Extent::target(wanted)?) {
-            (source, target) if source.disk == target.disk => source.overlap(&target)?,
+            (source, target) if source.disk == target.disk => source.overlap(&target, words)?,
             _ => stacked(system, wanted)?,
         },
         (Node::File { .. }, Node::File { .. }) if source.node == target.node => {
             format!("{} and {} are one file", wanted.source.facts.path, wanted.target.facts.path)
         }
-        (Node::File { .. }, Node::Block) | (Node::Block, Node::File { .. } | Node::NewFile) => {
-            stacked(system, wanted)?
-        }
+        (Node::File { .. } | Node::NewFile, Node::Block)
+        | (Node::Block, Node::File { .. } | Node::NewFile) => stacked(system, wanted)?,
         _ => return None,
     };
     Some(refuse(reason, None))
 }
 
 /// On a machine that is only described, one name is one drive.
-fn described(wanted: Wanted<'_>) -> Option<Refusal> {
+fn described(wanted: Wanted<'_>, words: &str) -> Option<Refusal> {
     let path = &wanted.source.facts.path;
     // A passthrough node and its block device are two names of one namespace.
     let is_one = *path == wanted.target.facts.path
@@ -44,7 +84,7 @@ fn described(wanted: Wanted<'_>) -> Option<Refusal> {
             && wanted.source.facts.device == wanted.target.facts.device);
     let (source, target) = (wanted.asked.offset.0, wanted.asked.target_offset.0);
     let overlap = source.abs_diff(target) < wanted.length.0;
-    (is_one && overlap).then(|| refuse(format!("source and target overlap on {path}"), None))
+    (is_one && overlap).then(|| refuse(format!("{words} overlap on {path}"), None))
 }
 
 /// Whether both ends are the same disk or parts of it, whose ranges say it all.
@@ -82,10 +122,10 @@ impl<'a> Extent<'a> {
         Some(Self { disk, start, end: start.saturating_add(length.0) })
     }
 
-    fn overlap(&self, other: &Self) -> Option<String> {
+    fn overlap(&self, other: &Self, words: &str) -> Option<String> {
         (self.start < other.end && other.start < self.end).then(|| {
             format!(
-                "source and target overlap on {} from byte {} to {}",
+                "{words} overlap on {} from byte {} to {}",
                 self.disk,
                 self.start.max(other.start),
                 self.end.min(other.end)

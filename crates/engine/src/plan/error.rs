@@ -52,6 +52,14 @@ pub enum PlanError {
         /// The memory.
         via: String,
     },
+    /// No target, or too many.
+    #[error("cannot copy to {count} targets at once: there may be 1 to {most}")]
+    Targets {
+        /// How many.
+        count: usize,
+        /// The most there may be.
+        most: usize,
+    },
     /// A count or size of zero.
     #[error("`{option} 0` moves nothing")]
     Zero {

@@ -10,6 +10,7 @@ mod candidates;
 mod ceilings;
 mod error;
 mod explain;
+mod fan_out;
 mod probe;
 mod route;
 mod shape;
@@ -22,6 +23,8 @@ use peerlane_results::{Asked, MemoryFacts, PLAN_SCHEMA, Plan, Route, Shape, Tail
 pub(crate) use candidates::no_permission;
 pub use error::PlanError;
 pub use explain::explain;
+pub(crate) use fan_out::{memories_for_all, shapes_for};
+pub use fan_out::{plan_fan_out, plan_jobs};
 pub use probe::probe;
 pub(crate) use route::host_memory;
 pub(crate) use shape::{SLOT_ALIGNMENT, fitted};

@@ -9,6 +9,7 @@
 //! What a reader must know: parts begin in order and end in any order, so after a failure only what
 //! [`Moved::written`] holds is certain. Memory in use does not grow with the length of the copy.
 
+mod fan_out;
 mod moved;
 mod pace;
 mod shape;
@@ -27,6 +28,9 @@ use crate::failure::{Cause, Failure, RequestError, Role, Stuck};
 use crate::request::LONGEST_SLEEP;
 use crate::ring::{Action, Completion, FileId, Operation, RegionId, Ring};
 use crate::{Clock, Watch};
+pub use fan_out::{
+    FannedOut, SharedPiece, SharedWork, TARGETS_MAX, Targets, fan_out, shared_length,
+};
 pub use moved::Moved;
 pub use pace::Pace;
 pub use shape::ShapeFault;
@@ -433,6 +437,9 @@ impl Relay<'_> {
                 self.moved.last_done = now.since(self.start);
                 if self.moved.first_done == Nanos(0) {
                     self.moved.first_done = self.moved.last_done;
+                }
+                if part.kind != Kind::Zero {
+                    self.work.ends(part.length);
                 }
                 match part.kind {
                     Kind::Move | Kind::Merge => self.moved.bytes += part.length,

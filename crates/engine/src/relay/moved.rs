@@ -66,7 +66,18 @@ impl Moved {
         self.written.iter().next().filter(|first| first.start == 0).map_or(0, |first| first.end)
     }
 
-    pub(super) fn nothing() -> Self {
+    /// Counts what was moved afterwards, too.
+    pub(crate) fn add(&mut self, later: &Self) {
+        self.bytes += later.bytes;
+        self.zeroed += later.zeroed;
+        self.zeroes_written += later.zeroes_written;
+        self.skipped += later.skipped;
+        self.written.union(&later.written);
+        self.unsplit += later.unsplit;
+        self.repeats += later.repeats;
+    }
+
+    pub(crate) fn nothing() -> Self {
         let latency =
             || Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("constant bounds are in order");
         Self {

@@ -57,6 +57,12 @@ pub enum ShapeFault {
         /// The tail.
         tail: Tail,
     },
+    /// The transfers of a fan-out are none, too many, or differ in more than their targets.
+    #[error("{count} transfers are no fan-out: they differ in their targets only, 16 at most")]
+    Targets {
+        /// How many.
+        count: usize,
+    },
     /// The copy reaches beyond the largest offset of a file.
     #[error("{length} bytes from offset {offset} reach beyond the largest offset of a file")]
     TooLong {

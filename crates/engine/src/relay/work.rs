@@ -51,6 +51,11 @@ pub trait Work {
         let _ = (bytes, now);
     }
 
+    /// Is told when a part that began is written, or given up.
+    fn ends(&mut self, bytes: u64) {
+        let _ = bytes;
+    }
+
     /// Whether the target is to be flushed now.
     fn flush_is_due(&self, now: Nanos) -> bool {
         let _ = now;

@@ -1,0 +1,215 @@
+//! The list of copies of a batch: what a line of it means, given what the command line says.
+
+use std::fs;
+use std::path::Path;
+
+use peerlane_engine::{Metadatum, Scrub, Sparse};
+use peerlane_results::{Asked, RouteChoice, VerifyMode};
+use peerlane_units::{ByteRate, Bytes};
+use serde::{Deserialize, Deserializer};
+
+use crate::args::{CopyArgs, size};
+use crate::error::{Failure, Tried};
+
+/// The longest list: each copy is planned and remembered before the first begins.
+const JOBS_MAX: usize = 1000;
+/// The longest file that is read.
+const FILE_MAX: u64 = 4 << 20;
+
+/// One copy of a batch.
+#[derive(Debug, Clone)]
+pub(super) struct Job {
+    /// Once for each target.
+    pub(super) asked: Vec<Asked>,
+    pub(super) sparse: Sparse,
+    pub(super) scrub: Scrub,
+    pub(super) preserve: Vec<Metadatum>,
+    /// Its own rate; that of the command line is for all together.
+    pub(super) limit: Option<ByteRate>,
+    /// Seconds.
+    pub(super) timeout: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    copy: Vec<Entry>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Entry {
+    source: String,
+    target: Option<String>,
+    #[serde(default)]
+    targets: Vec<String>,
+    route: Option<RouteChoice>,
+    via: Option<String>,
+    #[serde(default, deserialize_with = "block")]
+    block: Option<Bytes>,
+    #[serde(default, deserialize_with = "depth")]
+    depth: Option<u32>,
+    offset: Option<Bytes>,
+    #[serde(default, deserialize_with = "length")]
+    length: Option<Bytes>,
+    target_offset: Option<Bytes>,
+    verify: Option<VerifyMode>,
+    force: Option<bool>,
+    sparse: Option<When>,
+    scrub: Option<When>,
+    preserve: Option<Vec<Kept>>,
+    #[serde(default, deserialize_with = "rate")]
+    limit: Option<ByteRate>,
+    #[serde(default, deserialize_with = "timeout")]
+    timeout: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum When {
+    Auto,
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kept {
+    Mode,
+    Timestamps,
+    Ownership,
+    Xattr,
+}
+
+/// Reads the list.
+///
+/// # Errors
+/// When it cannot be read, or a line says something that is not known; the message has its number.
+pub(super) fn read(path: &Path, args: &CopyArgs) -> Result<Vec<Job>, Failure> {
+    let tried = || format!("read the jobs file {}", path.display());
+    let length = fs::metadata(path).map_err(Tried::to(tried()))?.len();
+    if length > FILE_MAX {
+        return Err(Tried::to(tried())(format!("it is larger than {}", Bytes(FILE_MAX))));
+    }
+    let text = fs::read_to_string(path).map_err(Tried::to(tried()))?;
+    let file: File = toml::from_str(&text).map_err(|error| {
+        // The message of a parser ends with a line end.
+        Tried::to(tried())(error.to_string().trim_end().to_owned())
+    })?;
+    match file.copy.len() {
+        0 => return Err(Tried::to(tried())("it has no `[[copy]]`")),
+        count if count > JOBS_MAX => {
+            return Err(Tried::to(tried())(format!("{count} copies are more than {JOBS_MAX}")));
+        }
+        _ => {}
+    }
+    let jobs = file.copy.into_iter().enumerate().map(|(number, entry)| {
+        entry.job(args).map_err(|what| Tried::to(tried())(format!("copy {}: {what}", number + 1)))
+    });
+    jobs.collect()
+}
+
+impl Entry {
+    fn job(self, args: &CopyArgs) -> Result<Job, String> {
+        let targets = match (self.target, self.targets) {
+            (Some(target), targets) if targets.is_empty() => vec![target],
+            (None, targets) if !targets.is_empty() => targets,
+            (None, _) => return Err("it has no `target`".to_owned()),
+            (Some(_), _) => return Err("it has `target` and `targets`".to_owned()),
+        };
+        let defaults = args.transfer.defaults();
+        let asked = Asked {
+            source: self.source,
+            target: String::new(),
+            route: self.route.unwrap_or(defaults.route),
+            via: self.via.or(defaults.via),
+            block: self.block.unwrap_or(defaults.block),
+            depth: self.depth.unwrap_or(defaults.depth),
+            offset: self.offset.unwrap_or(defaults.offset),
+            length: self.length.or(defaults.length),
+            target_offset: self.target_offset.unwrap_or(defaults.target_offset),
+            verify: self.verify.unwrap_or(defaults.verify),
+            force: self.force.unwrap_or(defaults.force),
+        };
+        let sparse = self.sparse.map_or(args.sparse(), |when| match when {
+            When::Auto => Sparse::Auto,
+            When::Never => Sparse::Never,
+        });
+        let scrub = self.scrub.map_or(args.scrub(), |when| match when {
+            When::Auto => Scrub::Auto,
+            When::Never => Scrub::Never,
+        });
+        Ok(Job {
+            asked: (targets.into_iter()).map(|target| Asked { target, ..asked.clone() }).collect(),
+            sparse,
+            scrub,
+            preserve: self.preserve.map_or_else(
+                || args.preserve(),
+                |kept| kept.into_iter().map(Kept::metadatum).collect(),
+            ),
+            limit: self.limit,
+            timeout: self.timeout.unwrap_or(args.timeout),
+        })
+    }
+}
+
+impl Kept {
+    fn metadatum(self) -> Metadatum {
+        match self {
+            Self::Mode => Metadatum::Mode,
+            Self::Timestamps => Metadatum::Timestamps,
+            Self::Ownership => Metadatum::Ownership,
+            Self::Xattr => Metadatum::Xattr,
+        }
+    }
+}
+
+/// A number or a text, as on the command line.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Word {
+    Number(u64),
+    Text(String),
+}
+
+fn word<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    read: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Option<T>, D::Error> {
+    let text = match Word::deserialize(deserializer)? {
+        Word::Number(number) => number.to_string(),
+        Word::Text(text) => text,
+    };
+    read(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn block<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
+    word(deserializer, size::block)
+}
+
+fn length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
+    word(deserializer, size::length)
+}
+
+fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ByteRate>, D::Error> {
+    word(deserializer, size::rate)
+}
+
+fn within<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
+    text: &str,
+    least: T,
+    most: T,
+) -> Result<T, String> {
+    match text.parse() {
+        Ok(number) if number >= least && number <= most => Ok(number),
+        _ => Err(format!("`{text}` is no number from {least} to {most}")),
+    }
+}
+
+fn depth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    word(deserializer, |text| within(text, 1, 1024))
+}
+
+fn timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    word(deserializer, |text| within(text, 1, 86_400))
+}

@@ -1,0 +1,296 @@
+//! `peerlane copy --batch`: several copies, so many at a time.
+//!
+//! All are planned before the first byte moves, and none begins unless all could. One that fails later
+//! does not stop the others.
+
+mod jobs_file;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use peerlane_engine::shares::{Arbiter, Demand};
+use peerlane_engine::{
+    CopyError, CopyOptions, MonotonicClock, Phase, Scrub, Sparse, Tools, Watch, copy_fan_out,
+    plan_jobs,
+};
+use peerlane_fabric::Fabric;
+use peerlane_results::{
+    Asked, BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyRecord, FanOutPlan,
+    JobOutcome, RouteChoice,
+};
+use peerlane_units::{Bytes, Nanos};
+
+use super::outcome::{self, Ended};
+use super::{copy, plan, resume};
+use crate::args::CopyArgs;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::{Printer, ProgressFor};
+use crate::{render, signals};
+use jobs_file::Job;
+
+/// Carries the copies out, or prints their plans with `--dry-run`.
+///
+/// # Errors
+/// When nothing was begun, or a target is not complete.
+pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
+    if args.progress.readers() == ProgressFor::Programs {
+        let words = "`--batch` has no `--json-progress`: it says one line a copy";
+        return Err(Failure::new(words).hint("leave one of them out".to_owned()));
+    }
+    let jobs = jobs_file::read(file, args)?;
+    let stop = signals::stop_flag()?;
+    let fabric = Fabric::discover(Path::new("/")).map_err(Tried::to("read this machine"))?;
+    let asked: Vec<Vec<Asked>> = jobs.iter().map(|job| job.asked.clone()).collect();
+    let plans = plan_jobs(&fabric, &asked).map_err(|(number, error)| {
+        let hint = error.hint();
+        Tried::to(format!("plan copy {}", number + 1))(error).hint(hint)
+    })?;
+    if args.dry_run {
+        return show(plans, printer);
+    }
+    refuse(&plans)?;
+    let batch = Batch {
+        fabric: &fabric,
+        jobs: &jobs,
+        plans: &plans,
+        args,
+        printer,
+        stop,
+        next: AtomicUsize::new(0),
+        arbiter: Arbiter::new(args.limit),
+        clock: MonotonicClock::start(),
+    };
+    batch.finish(batch.carry_out())
+}
+
+fn show(jobs: Vec<FanOutPlan>, printer: Printer) -> Result<Exit, Failure> {
+    let would_start = jobs.iter().flat_map(|job| &job.targets).all(plan::would_start);
+    let batch = BatchPlan { schema: BATCH_PLAN_SCHEMA.to_owned(), jobs };
+    if printer.is_json() {
+        printer.object(&batch)?;
+    } else {
+        printer.data(&render::batch_plan(&batch))?;
+    }
+    Ok(if would_start { Exit::Done } else { Exit::Negative })
+}
+
+/// Nothing begins while something stands against one of them.
+fn refuse(plans: &[FanOutPlan]) -> Result<(), Failure> {
+    let mut reasons = Vec::new();
+    let mut hint = None;
+    let mut exit = Exit::NotPossible;
+    for (number, job) in plans.iter().enumerate() {
+        for one in &job.targets {
+            for refusal in &one.refusals {
+                exit = Exit::Failed;
+                hint = hint.or_else(|| refusal.hint.clone());
+                reasons.push(format!("copy {}: {}", number + 1, refusal.reason));
+            }
+        }
+        if job.route.is_none() {
+            reasons.push(format!("copy {}: {}", number + 1, job.reason));
+        }
+    }
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    Err(Tried::to("begin the batch")(reasons.join("; ")).hint(hint).exit(exit))
+}
+
+struct Batch<'a> {
+    fabric: &'a Fabric,
+    jobs: &'a [Job],
+    plans: &'a [FanOutPlan],
+    args: &'a CopyArgs,
+    printer: Printer,
+    stop: Arc<AtomicBool>,
+    /// The next that nobody has taken yet.
+    next: AtomicUsize,
+    arbiter: Arc<Arbiter>,
+    clock: MonotonicClock,
+}
+
+impl Batch<'_> {
+    /// Carries all of them out; what became of each target of each, in their order.
+    fn carry_out(&self) -> Vec<Vec<Ended>> {
+        let ended: Mutex<Vec<Option<Vec<Ended>>>> =
+            Mutex::new(self.jobs.iter().map(|_| None).collect());
+        let work = || {
+            loop {
+                let number = self.next.fetch_add(1, Ordering::Relaxed);
+                if number >= self.jobs.len() {
+                    return;
+                }
+                let outcomes = self.one(number);
+                let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+                ended[number] = Some(outcomes);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..usize::from(self.args.jobs).min(self.jobs.len()) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        ended.into_iter().map(Option::unwrap_or_default).collect()
+    }
+
+    fn one(&self, number: usize) -> Vec<Ended> {
+        let (job, plan) = (&self.jobs[number], &self.plans[number]);
+        let results = if self.stop.load(Ordering::Relaxed) {
+            job.asked.iter().map(|_| Err(not_begun(plan))).collect()
+        } else {
+            self.copy(number)
+        };
+        let ended: Vec<Ended> = (job.asked.iter().zip(results))
+            .map(|(asked, result)| Ended::of(&asked.target, result))
+            .collect();
+        let is_done = ended.iter().all(|one| one.exit == Exit::Done);
+        let word = if is_done { "done" } else { "not complete" };
+        self.printer.note(&format!("copy {} of {}: {word}", number + 1, self.jobs.len()));
+        ended
+    }
+
+    fn copy(&self, number: usize) -> Vec<Result<CopyRecord, CopyError>> {
+        let (job, plan) = (&self.jobs[number], &self.plans[number]);
+        let mut watch = JobWatch {
+            number,
+            printer: self.printer,
+            stop: &self.stop,
+            marks: self.args.jobs == 1,
+        };
+        let share = self.arbiter.join(Demand::of_all(&plan.targets));
+        let options = CopyOptions {
+            sparse: job.sparse,
+            scrub: job.scrub,
+            preserve: job.preserve.clone(),
+            limit: job.limit,
+            share: Some(Arc::new(share)),
+            ..copy::options(self.args)
+        };
+        let mut tools = Tools {
+            clock: &self.clock,
+            watch: &mut watch,
+            seed: copy::seed(),
+            deadline: Nanos::seconds(job.timeout),
+            options,
+        };
+        match plan.targets.as_slice() {
+            [one] => vec![peerlane_engine::copy(self.fabric, one, &mut tools)],
+            several => match copy_fan_out(self.fabric, plan, &mut tools) {
+                Ok(done) => done.targets,
+                Err(error) => copy::for_each(error, several.len()),
+            },
+        }
+    }
+
+    /// Prints what became of them.
+    fn finish(&self, ended: Vec<Vec<Ended>>) -> Result<Exit, Failure> {
+        let jobs = self.jobs.iter().zip(&ended).map(|(job, ended)| JobOutcome {
+            source: job.asked.first().map(|asked| asked.source.clone()).unwrap_or_default(),
+            targets: ended.iter().map(|one| one.outcome.clone()).collect(),
+        });
+        let record = BatchRecord { schema: BATCH_SCHEMA.to_owned(), jobs: jobs.collect() };
+        if self.printer.is_json() {
+            self.printer.object(&record)?;
+        } else {
+            self.printer.data(&render::batch(&record))?;
+        }
+        let all: Vec<&Ended> = ended.iter().flatten().collect();
+        all.iter().for_each(|one| one.report(self.printer));
+        let commands: Vec<String> = (self.jobs.iter().zip(&ended))
+            .filter_map(|(job, ended)| resume_command(job, ended))
+            .collect();
+        let hint = (!commands.is_empty()).then(|| format!("{} goes on", commands.join("; ")));
+        outcome::end(&all, hint)
+    }
+}
+
+fn not_begun(plan: &FanOutPlan) -> CopyError {
+    let shape = plan.targets.first().and_then(|one| one.shape.as_ref());
+    let total = shape.map_or(Bytes::ZERO, |shape| shape.length);
+    CopyError::Interrupted { done: Bytes::ZERO, total, journal: None }
+}
+
+/// What goes on with the targets of a job that have a journal.
+fn resume_command(job: &Job, ended: &[Ended]) -> Option<String> {
+    let left: Vec<&Asked> = (job.asked.iter().zip(ended))
+        .filter(|(_, ended)| ended.has_journal())
+        .map(|(asked, _)| asked)
+        .collect();
+    let asked = left.first()?;
+    let mut words: Vec<String> = vec!["peerlane".into(), "copy".into(), asked.source.clone()];
+    words.extend(left.iter().map(|asked| asked.target.clone()));
+    let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    if asked.route != RouteChoice::Auto {
+        option("--route", asked.route.to_string());
+    }
+    if let Some(via) = &asked.via {
+        option("--via", via.clone());
+    }
+    option("--block", asked.block.0.to_string());
+    option("--depth", asked.depth.to_string());
+    for (name, value) in [("--offset", asked.offset), ("--target-offset", asked.target_offset)] {
+        if value != Bytes::ZERO {
+            option(name, value.0.to_string());
+        }
+    }
+    if let Some(length) = asked.length {
+        option("--length", length.0.to_string());
+    }
+    option("--verify", asked.verify.to_string());
+    if job.sparse == Sparse::Never {
+        option("--sparse", "never".to_owned());
+    }
+    if job.scrub == Scrub::Never {
+        option("--scrub", "never".to_owned());
+    }
+    if !job.preserve.is_empty() {
+        let names = job.preserve.iter().map(|one| format!("{one:?}").to_lowercase());
+        option("--preserve", names.collect::<Vec<_>>().join(","));
+    }
+    if asked.force {
+        words.push("--force".to_owned());
+    }
+    let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+    Some(format!("`{}`", resume::command(&words)))
+}
+
+/// Hears what one copy of several tells.
+struct JobWatch<'a> {
+    number: usize,
+    printer: Printer,
+    stop: &'a AtomicBool,
+    /// Whether phases are marked for the lab's recorder: several copies at a time have no common one.
+    marks: bool,
+}
+
+impl Watch for JobWatch<'_> {
+    fn phase(&mut self, phase: Phase) {
+        let phase = match phase {
+            Phase::Check | Phase::Verify => peerlane_lab::Phase::Check,
+            Phase::Move => peerlane_lab::Phase::Move,
+        };
+        if let (true, Err(error)) = (self.marks, peerlane_lab::mark(phase)) {
+            self.marks = false;
+            self.printer.warning(&format!("cannot mark phases for the DMA recorder: {error}"));
+        }
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.printer.warning(&format!("copy {}: {text}", self.number + 1));
+    }
+
+    fn caution(&mut self, text: &str) {
+        self.notice(text);
+    }
+
+    fn stop_requested(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,93 @@
+//! `peerlane copy SOURCE TARGET...`: one read, several writes.
+
+use std::ffi::OsString;
+
+use peerlane_engine::{CopyOptions, MonotonicClock, Tools, copy_fan_out};
+use peerlane_fabric::Fabric;
+use peerlane_results::{Asked, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord};
+use peerlane_units::Nanos;
+
+use super::outcome::{self, Ended};
+use super::reporter::Reporter;
+use super::{copy, overwrite, plan, resume};
+use crate::args::CopyArgs;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::printer::Printer;
+use crate::render;
+
+/// Copies to several targets, or prints the plan with `--dry-run`.
+///
+/// # Errors
+/// When nothing was begun, or a target is not complete.
+pub(super) fn run(
+    args: &CopyArgs,
+    fabric: &Fabric,
+    asked: &[Asked],
+    mut reporter: Reporter,
+    printer: Printer,
+) -> Result<Exit, Failure> {
+    let plan = plan::make_fan_out(fabric, asked)?;
+    if args.dry_run {
+        return plan::show_fan_out(&plan, printer);
+    }
+    let plan = settle(fabric, plan, &copy::options(args), &reporter, printer)?;
+    if let Some(route) = plan.route {
+        reporter.show(Some(route), args.progress.readers());
+    }
+    let mut tools = Tools {
+        clock: &MonotonicClock::start(),
+        watch: &mut reporter,
+        seed: copy::seed(),
+        deadline: Nanos::seconds(args.timeout),
+        options: copy::options(args),
+    };
+    let result = copy_fan_out(fabric, &plan, &mut tools);
+    reporter.finish();
+    let done = result.map_err(copy::failure)?;
+    let ended: Vec<Ended> = (asked.iter().zip(done.targets))
+        .map(|(asked, result)| Ended::of(&asked.target, result))
+        .collect();
+    let record = FanOutRecord {
+        schema: FAN_OUT_SCHEMA.to_owned(),
+        read: done.read,
+        targets: ended.iter().map(|one| one.outcome.clone()).collect(),
+    };
+    if printer.is_json() {
+        printer.object(&record)?;
+    } else {
+        printer.data(&render::fan_out(&record))?;
+    }
+    ended.iter().for_each(|one| one.report(printer));
+    outcome::end(&ended.iter().collect::<Vec<_>>(), hint(&ended))
+}
+
+/// The plan with leave to overwrite what its targets hold, where that was needed and given.
+fn settle(
+    fabric: &Fabric,
+    plan: FanOutPlan,
+    options: &CopyOptions,
+    reporter: &Reporter,
+    printer: Printer,
+) -> Result<FanOutPlan, Failure> {
+    let mut asked = Vec::with_capacity(plan.targets.len());
+    for one in &plan.targets {
+        let is_stopped = || reporter.stop_requested();
+        let settled = overwrite::settle(fabric, one.clone(), options, printer, is_stopped)?;
+        asked.push(settled.asked);
+    }
+    let is_new = asked.iter().zip(&plan.targets).any(|(asked, one)| *asked != one.asked);
+    if is_new { plan::make_fan_out(fabric, &asked) } else { Ok(plan) }
+}
+
+/// The command that goes on with those that can.
+fn hint(ended: &[Ended]) -> Option<String> {
+    let is_there = ended.iter().any(Ended::has_journal);
+    let others: Vec<&str> = ended
+        .iter()
+        .filter(|one| !one.has_journal())
+        .map(|one| one.outcome.target.as_str())
+        .collect();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    is_there.then(|| format!("`{}` goes on", resume::command_without(&words, &others)))
+}

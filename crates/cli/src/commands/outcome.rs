@@ -1,0 +1,69 @@
+//! What became of each target, where there are several: for the record, the terminal and the status.
+
+use peerlane_engine::CopyError;
+use peerlane_results::{CopyFailure, CopyRecord, TargetOutcome};
+
+use super::copy::exit_of;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::Printer;
+
+/// One target's outcome, and its exit status.
+pub(super) struct Ended {
+    pub(super) outcome: TargetOutcome,
+    pub(super) exit: Exit,
+    failure: Option<Failure>,
+}
+
+impl Ended {
+    /// What became of a target; `copied` names it in words where there are more jobs than one.
+    pub(super) fn of(target: &str, result: Result<CopyRecord, CopyError>) -> Self {
+        let outcome =
+            |record, failure| TargetOutcome { target: target.to_owned(), record, failure };
+        let error = match result {
+            Ok(record) => {
+                let outcome = outcome(Some(record), None);
+                return Self { outcome, exit: Exit::Done, failure: None };
+            }
+            Err(error) => error,
+        };
+        let (exit, hint) = (exit_of(&error), error.hint());
+        let journal = error.journal().map(|path| path.display().to_string());
+        let failure = Tried::to(format!("copy to {target}"))(error).hint(hint.clone());
+        let errors = failure.chain().collect();
+        let failed = CopyFailure { errors, hint, journal, exit: exit.number() };
+        Self { outcome: outcome(None, Some(failed)), exit, failure: Some(failure) }
+    }
+
+    /// Writes why it is not complete.
+    pub(super) fn report(&self, printer: Printer) {
+        if let Some(failure) = &self.failure {
+            printer.failure(failure);
+        }
+    }
+
+    /// Whether the copy to it can go on.
+    pub(super) fn has_journal(&self) -> bool {
+        self.outcome.failure.as_ref().is_some_and(|failure| failure.journal.is_some())
+    }
+}
+
+/// The end of a command with several targets: names those that are not complete.
+pub(super) fn end(ended: &[&Ended], hint: Option<String>) -> Result<Exit, Failure> {
+    let exits: Vec<Exit> = ended.iter().map(|one| one.exit).collect();
+    let missing: Vec<&str> = ended
+        .iter()
+        .filter(|one| one.exit != Exit::Done)
+        .map(|one| one.outcome.target.as_str())
+        .collect();
+    if missing.is_empty() {
+        return Ok(Exit::Done);
+    }
+    let words = format!(
+        "{} of {} targets are not complete: {}",
+        missing.len(),
+        ended.len(),
+        missing.join(", ")
+    );
+    Err(Failure::new(words).hint(hint).exit(Exit::worst(&exits)))
+}

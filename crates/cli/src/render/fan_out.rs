@@ -1,0 +1,91 @@
+//! Several targets, and several copies, in words.
+
+use peerlane_results::{
+    BatchPlan, BatchRecord, CopyRecord, FanOutPlan, FanOutRecord, JobOutcome, TargetOutcome,
+    Warning,
+};
+
+use super::Sheet;
+
+/// What was copied to which target, and what of it is common to all.
+pub(crate) fn fan_out(record: &FanOutRecord) -> String {
+    let mut sheet = Sheet::default();
+    let complete: Vec<&CopyRecord> =
+        record.targets.iter().filter_map(|target| target.record.as_ref()).collect();
+    for one in &complete {
+        sheet.line(super::copy(one).trim_end());
+        sheet.line("");
+    }
+    sheet.line(format_args!(
+        "{} of {} targets complete, {} bytes of payload read once",
+        complete.len(),
+        record.targets.len(),
+        record.read.0
+    ));
+    for target in &record.targets {
+        sheet.line(format_args!("  {}: {}", target.target, short(target)));
+    }
+    sheet.0
+}
+
+/// The plan for each target, and what is common to all.
+pub(crate) fn fan_out_plan(plan: &FanOutPlan) -> String {
+    let mut sheet = Sheet::default();
+    for one in &plan.targets {
+        sheet.line(super::plan(one).trim_end());
+        sheet.line("");
+    }
+    let count = plan.targets.len();
+    sheet.line(match plan.route {
+        None => format!("{count} targets: not possible: {}", plan.reason),
+        Some(route) => {
+            let memory = plan.memory.as_ref().map_or("host", |memory| memory.name.as_str());
+            format!("{count} targets: route {route} through {memory} for all, read once")
+        }
+    });
+    sheet.0
+}
+
+/// The plans of several copies, one after the other.
+pub(crate) fn batch_plan(batch: &BatchPlan) -> String {
+    let mut sheet = Sheet::default();
+    for (number, plan) in batch.jobs.iter().enumerate() {
+        sheet.line(format_args!("copy {}", number + 1));
+        let text = match plan.targets.as_slice() {
+            [one] => super::plan(one),
+            _ => fan_out_plan(plan),
+        };
+        sheet.line(text.trim_end());
+        sheet.line("");
+    }
+    sheet.line(format_args!("{} copies planned", batch.jobs.len()));
+    sheet.0
+}
+
+/// One line a copy.
+pub(crate) fn batch(record: &BatchRecord) -> String {
+    let mut sheet = Sheet::default();
+    for (number, job) in record.jobs.iter().enumerate() {
+        sheet.line(format_args!("{}: {}", number + 1, line(job)));
+    }
+    sheet.0
+}
+
+fn line(job: &JobOutcome) -> String {
+    let targets: Vec<String> =
+        job.targets.iter().map(|one| format!("{}: {}", one.target, short(one))).collect();
+    format!("{} to {}", job.source, targets.join("; "))
+}
+
+fn short(target: &TargetOutcome) -> String {
+    let Some(record) = &target.record else {
+        let errors = target.failure.as_ref().map(|failure| failure.errors.as_slice());
+        // The first says that this target was not copied to, which the line says already.
+        let why = errors.unwrap_or_default().iter().skip(1).cloned().collect::<Vec<_>>().join(": ");
+        return format!("not complete: {why}");
+    };
+    let falls_back =
+        record.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. }));
+    let sign = if falls_back { " (fell back)" } else { "" };
+    format!("{}{sign}", super::copy::short(record))
+}

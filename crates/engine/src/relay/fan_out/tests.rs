@@ -1,0 +1,280 @@
+//! Fan-outs on simulated drives.
+
+use super::*;
+use crate::random::Random;
+use crate::ring::FileId;
+use crate::ring::sim::{Mood, SimFault, SimFile, SimRegion, SimRing};
+use std::collections::VecDeque;
+use std::io;
+
+const KIB: u64 = 1 << 10;
+const LENGTH: u64 = 256 * KIB + 512;
+
+/// All of a copy for every target, and what each was told.
+struct Everything {
+    pieces: VecDeque<SharedPiece>,
+    wrote: Vec<u64>,
+    flushes: Vec<u64>,
+    flush_every: u64,
+    open: i64,
+}
+
+impl Everything {
+    fn new(pieces: impl IntoIterator<Item = SharedPiece>, targets: usize) -> Self {
+        let pieces = pieces.into_iter().collect();
+        let (wrote, flushes) = (vec![0; targets], vec![0; targets]);
+        Self { pieces, wrote, flushes, flush_every: u64::MAX, open: 0 }
+    }
+}
+
+impl SharedWork for Everything {
+    fn next_piece(&mut self) -> Option<io::Result<SharedPiece>> {
+        self.pieces.pop_front().map(Ok)
+    }
+
+    fn done_before(&self, _target: usize) -> u64 {
+        0
+    }
+
+    fn wrote(&mut self, target: usize, range: Range<u64>) {
+        self.wrote[target] += range.end - range.start;
+    }
+
+    fn begins(&mut self, bytes: u64, _now: Nanos) {
+        self.open += i64::try_from(bytes).unwrap();
+    }
+
+    fn ends(&mut self, bytes: u64) {
+        self.open -= i64::try_from(bytes).unwrap();
+    }
+
+    fn flush_is_due(&self, target: usize, _now: Nanos) -> bool {
+        self.wrote[target] >= (self.flushes[target] + 1).saturating_mul(self.flush_every)
+    }
+
+    fn flush_begins(&mut self, target: usize) {
+        self.flushes[target] += 1;
+    }
+
+    fn flush_ended(&mut self, _target: usize, _outcome: FlushOutcome) {}
+}
+
+fn all(count: usize) -> Targets {
+    Targets::of(count, |_| true)
+}
+
+fn data(range: Range<u64>, payload: Targets) -> SharedPiece {
+    SharedPiece { range, payload, zeroes: Targets::default(), nothing: Targets::default() }
+}
+
+struct Bench {
+    ring: SimRing,
+    transfers: Vec<Transfer>,
+    zeroes: RegionId,
+    source: Vec<u8>,
+    work: Everything,
+}
+
+impl Bench {
+    fn new(targets: usize, seed: u64, mood: Mood) -> Self {
+        let mut random = Random::new(seed);
+        let mut source = vec![0; usize::try_from(LENGTH).unwrap()];
+        random.fill(&mut source);
+        let mut ring = SimRing::new(7, seed, mood);
+        let file = |bytes: Vec<u8>| SimFile {
+            bytes,
+            block: 512,
+            page_time: Nanos(1000),
+            latency: Nanos(20_000),
+            ..SimFile::default()
+        };
+        let from = ring.attach_file(file(source.clone())).unwrap();
+        let files: Vec<FileId> = (0..targets)
+            .map(|_| ring.attach_file(file(vec![9; source.len() + 4096])).unwrap())
+            .collect();
+        let region = |length: u64, is_device| SimRegion {
+            bytes: vec![0; usize::try_from(length).unwrap()],
+            is_device,
+        };
+        let slots = ring.attach_region(region(4 * 16 * KIB, true));
+        let zeroes = ring.attach_region(region(8 * KIB, false));
+        let transfer = |target| Transfer {
+            source: from,
+            target,
+            region: slots,
+            memory: MemoryKind::P2pmem,
+            source_offset: 0,
+            target_offset: 4096,
+            length: LENGTH,
+            request: 16 * KIB,
+            slots: 4,
+            slot_stride: 16 * KIB,
+            source_block: 512,
+            target_block: 512,
+            tail: Tail::None,
+            deadline: Nanos::seconds(1),
+        };
+        let transfers = files.into_iter().map(transfer).collect();
+        let work = Everything::new([data(0..LENGTH, all(targets))], targets);
+        Self { ring, transfers, zeroes, source, work }
+    }
+
+    fn run(&mut self) -> FannedOut {
+        let clock = self.ring.clock();
+        let zeroes = Some(self.zeroes);
+        fan_out(&mut self.ring, &self.transfers, &mut self.work, zeroes, &clock, &mut ()).unwrap()
+    }
+
+    fn target(&mut self, target: usize) -> &mut SimFile {
+        self.ring.file(self.transfers[target].target).unwrap()
+    }
+
+    fn is_equal(&mut self, target: usize) -> bool {
+        let source = self.source.clone();
+        self.target(target).bytes[4096..] == source
+    }
+}
+
+const DIFFICULT: Mood = Mood { short: 200, again: 100, early: 100 };
+
+#[test]
+fn every_target_gets_every_byte_of_one_read() {
+    for seed in 0..25 {
+        for targets in [1, 2, 3, 5] {
+            let mut bench = Bench::new(targets, seed, DIFFICULT);
+            bench.work.flush_every = 50 * KIB;
+            let done = bench.run();
+            assert_eq!(done.read, Bytes(LENGTH), "each byte is read once");
+            assert!(done.stopped.is_none() && !done.interrupted);
+            assert_eq!((bench.ring.in_flight(), bench.work.open), (0, 0));
+            for target in 0..targets {
+                let (moved, failed) = &done.targets[target];
+                assert!(failed.is_none());
+                assert_eq!((moved.bytes, moved.contiguous()), (LENGTH, LENGTH));
+                assert!(bench.work.flushes[target] >= 4);
+                assert!(bench.is_equal(target), "seed {seed}, target {target} of {targets}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_target_that_fails_is_named_and_the_others_go_on() {
+    for seed in 0..25 {
+        for (action, errno) in [
+            (Action::Write, Some(rustix::io::Errno::NOSPC)),
+            (Action::Write, None),
+            (Action::Flush, Some(rustix::io::Errno::IO)),
+            (Action::Flush, None),
+        ] {
+            let mut bench = Bench::new(3, seed, Mood { short: 40, again: 20, early: 100 });
+            bench.work.flush_every = 50 * KIB;
+            bench.target(1).faults.push(SimFault { action, offset: 4096 + 128 * KIB, errno });
+            let done = bench.run();
+            assert_eq!(done.read, Bytes(LENGTH));
+            assert!(done.stopped.is_none());
+            let failed = done.targets[1].1.as_ref().expect("a failure");
+            assert_eq!(matches!(failed, RequestError::Stuck(_)), errno.is_none(), "{failed:?}");
+            assert!(done.targets[0].1.is_none() && done.targets[2].1.is_none());
+            assert!(bench.is_equal(0) && bench.is_equal(2), "seed {seed} {action:?} {errno:?}");
+            assert_eq!(bench.work.open, 0);
+            let written: Vec<Range<u64>> = done.targets[1].0.written.iter().collect();
+            let source = bench.source.clone();
+            for range in written {
+                let at = |offset: u64| usize::try_from(offset).unwrap();
+                let found = &bench.target(1).bytes[4096 + at(range.start)..4096 + at(range.end)];
+                assert_eq!(found, &source[at(range.start)..at(range.end)], "seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_source_that_fails_stops_all_of_it() {
+    for errno in [Some(rustix::io::Errno::NODATA), None] {
+        let mut bench = Bench::new(2, 3, Mood::default());
+        let source = bench.transfers[0].source;
+        let fault = SimFault { action: Action::Read, offset: 100 * KIB, errno };
+        bench.ring.file(source).unwrap().faults.push(fault);
+        let done = bench.run();
+        assert!(done.stopped.is_some());
+        for (moved, failed) in &done.targets {
+            assert!(failed.is_none() && moved.contiguous() <= 100 * KIB);
+        }
+        assert_eq!(bench.work.open, 0);
+    }
+}
+
+#[test]
+fn all_targets_lost_is_an_end() {
+    let mut bench = Bench::new(2, 3, Mood::default());
+    for target in 0..2 {
+        bench.target(target).is_gone = true;
+    }
+    let done = bench.run();
+    assert!(done.targets.iter().all(|(_, failed)| failed.is_some()));
+    assert!(done.read < Bytes(LENGTH));
+    assert_eq!(bench.ring.in_flight(), 0);
+}
+
+#[test]
+fn a_target_gets_only_what_it_lacks() {
+    let mut bench = Bench::new(2, 5, DIFFICULT);
+    let middle = 64 * KIB..128 * KIB;
+    let only = |target| Targets::of(2, |one| one == target);
+    bench.work.pieces = [
+        data(0..middle.start, all(2)),
+        data(middle.clone(), only(1)),
+        data(middle.end..LENGTH, all(2)),
+    ]
+    .into();
+    let done = bench.run();
+    assert_eq!(done.read, Bytes(LENGTH));
+    assert_eq!(done.targets[0].0.bytes, LENGTH - (middle.end - middle.start));
+    assert!(bench.is_equal(1) && !bench.is_equal(0));
+    let skipped = &bench.target(0).bytes[4096 + 64 * 1024..4096 + 128 * 1024];
+    assert!(skipped.iter().all(|&byte| byte == 9));
+}
+
+#[test]
+fn holes_are_made_zero_where_a_target_may_hold_something() {
+    for refuses in [false, true] {
+        let mut bench = Bench::new(2, 11, DIFFICULT);
+        let hole = 64 * KIB..128 * KIB;
+        bench.source[64 * 1024..128 * 1024].fill(0);
+        let only = |target| Targets::of(2, |one| one == target);
+        bench.work.pieces = [
+            data(0..hole.start, all(2)),
+            SharedPiece {
+                range: hole.clone(),
+                payload: Targets::default(),
+                zeroes: only(0),
+                nothing: only(1),
+            },
+            data(hole.end..LENGTH, all(2)),
+        ]
+        .into();
+        let from = bench.transfers[0].source;
+        bench.ring.file(from).unwrap().bytes = bench.source.clone();
+        if refuses {
+            bench.target(0).zero_refusal = Some(rustix::io::Errno::OPNOTSUPP);
+        }
+        let done = bench.run();
+        let (first, second) = (&done.targets[0].0, &done.targets[1].0);
+        let zeroes = if refuses { (0, 64 * KIB) } else { (64 * KIB, 0) };
+        assert_eq!((first.zeroed, first.zeroes_written), zeroes);
+        assert_eq!(second.skipped, 64 * KIB);
+        assert_eq!(done.read, Bytes(LENGTH - 64 * KIB));
+        assert!(bench.is_equal(0) && !bench.is_equal(1));
+    }
+}
+
+#[test]
+fn transfers_that_read_different_things_are_no_fan_out() {
+    let mut bench = Bench::new(2, 1, Mood::default());
+    bench.transfers[1].source_offset = 512;
+    let clock = bench.ring.clock();
+    let refused =
+        fan_out(&mut bench.ring, &bench.transfers, &mut bench.work, None, &clock, &mut ());
+    assert!(matches!(refused, Err(RelayError::Shape(ShapeFault::Targets { count: 2 }))));
+}
