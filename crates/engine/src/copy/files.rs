@@ -307,7 +307,7 @@ fn is_direct_in_truth(file: &File) -> bool {
     rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, flags).is_ok_and(|found| {
         let tells = found.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
         let is_encrypted = found.stx_attributes.contains(StatxAttributes::ENCRYPTED);
-        !is_encrypted && !(tells && found.stx_dio_offset_align == 0)
+        !(is_encrypted || tells && found.stx_dio_offset_align == 0)
     })
 }
 

@@ -162,6 +162,7 @@ fn file(
             is_verity: statx.stx_attributes.contains(StatxAttributes::VERITY),
             is_compressed: statx.stx_attributes.contains(StatxAttributes::COMPRESSED),
             is_nodatacow: ground.kind == "btrfs" && has_flag(&path, NOCOW),
+            is_spread: ground.is_spread,
             is_journaled: ground.is_journaled(&path),
         },
     };
@@ -233,6 +234,8 @@ struct Ground {
     block: Bytes,
     device: Option<BlockDevice>,
     layer: Option<Layer>,
+    /// btrfs on more than one device.
+    is_spread: bool,
     /// ext4 mounted with `data=journal`.
     is_journaled: bool,
 }
@@ -257,6 +260,7 @@ impl Ground {
             kind: mount.map_or_else(|| "unknown".to_owned(), |mount| mount.kind.clone()),
             block: block.unwrap_or(BLOCK_DEFAULT),
             layer: device.as_ref().map(|device| Layer::of(system, device)),
+            is_spread: device.as_ref().is_some_and(|device| system.btrfs_width(&device.name) > 1),
             device,
             is_journaled: mount.is_some_and(|mount| mount.has_option("data=journal")),
         }
@@ -275,6 +279,7 @@ impl Ground {
             is_verity: false,
             is_compressed: has(StatxAttributes::COMPRESSED),
             is_nodatacow: self.kind == "btrfs" && has_flag(directory, NOCOW),
+            is_spread: self.is_spread,
             is_journaled,
         }
     }

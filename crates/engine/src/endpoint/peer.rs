@@ -27,6 +27,8 @@ pub(super) struct FileTraits {
     pub(super) is_compressed: bool,
     /// btrfs: data without checksums.
     pub(super) is_nodatacow: bool,
+    /// btrfs: on more than one device.
+    pub(super) is_spread: bool,
     /// ext4: data goes through the journal, and so through the page cache.
     pub(super) is_journaled: bool,
 }
@@ -93,6 +95,10 @@ pub(super) fn file_refusal(kind: &str, file: FileTraits) -> Option<Obstacle> {
         "btrfs" if !file.is_nodatacow => (
             "the CPU computes checksums of the data",
             "use a file that was made in a directory with `chattr +C`",
+        ),
+        "btrfs" if file.is_spread => (
+            "it has several devices, of which the kernel asks only one whether it takes such pages",
+            "use a file system on one drive",
         ),
         "overlay" => (
             "the file system does not pass peer-to-peer pages on",
@@ -274,6 +280,7 @@ mod tests {
         is_verity: false,
         is_compressed: false,
         is_nodatacow: false,
+        is_spread: false,
         is_journaled: false,
     };
 
@@ -310,7 +317,10 @@ mod tests {
         for kind in ["ext4", "xfs", "ext2", "f2fs", "exfat", "never-heard-of"] {
             assert_eq!(file_refusal(kind, PLAIN), None, "{kind}");
         }
-        assert_eq!(file_refusal("btrfs", FileTraits { is_nodatacow: true, ..PLAIN }), None);
+        let nodatacow = FileTraits { is_nodatacow: true, ..PLAIN };
+        assert_eq!(file_refusal("btrfs", nodatacow), None);
+        let spread = file_refusal("btrfs", FileTraits { is_spread: true, ..nodatacow });
+        assert!(spread.is_some_and(|found| found.reason.contains("several devices")));
     }
 
     #[test]

@@ -133,6 +133,14 @@ impl System {
             .collect()
     }
 
+    /// How many devices the mounted btrfs has that `name` is one of; none where it is part of none.
+    pub(crate) fn btrfs_width(&self, name: &str) -> usize {
+        let ids = self.names("sys/fs/btrfs").into_iter();
+        ids.map(|id| self.names(&format!("sys/fs/btrfs/{id}/devices")))
+            .find(|devices| devices.contains(name))
+            .map_or(0, |devices| devices.len())
+    }
+
     fn names(&self, path: &str) -> BTreeSet<String> {
         fs::read_dir(self.root.join(path))
             .into_iter()

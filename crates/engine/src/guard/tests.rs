@@ -245,6 +245,7 @@ fn swap_and_btrfs_membership_are_seen() {
     fs::remove_file(tree.path("proc/swaps")).unwrap();
     fs::create_dir_all(tree.path("sys/fs/btrfs/0d-af/devices/target")).unwrap();
     assert!(only(&tree, &target).reason.ends_with("is part of a mounted btrfs file system"));
+    assert_eq!((tree.system().btrfs_width("target"), tree.system().btrfs_width("other")), (1, 0));
 }
 
 #[test]
