@@ -169,6 +169,29 @@ fn a_target_that_changes_during_the_question_is_left_alone() {
 }
 
 #[test]
+fn an_interrupted_copy_goes_on_after_another_yes_and_the_question_says_what_is_there() {
+    let folder = folder();
+    let source: Vec<u8> = (0..4 << 20).map(|index: u32| index.to_le_bytes()[1]).collect();
+    fs::write(folder.path().join("source"), &source).expect("a source");
+    let words = ["copy", "source", "target", "--block", "64K", "--json-progress"];
+    let slowly = [&words[..], &["--limit", "256K"]].concat();
+    let mut terminal = Terminal::start(folder.path(), &slowly, "");
+    assert!(terminal.read_until("stops: "));
+    terminal.keys.write_all(b"yes\n").expect("room for keys");
+    // Known once something is moved: some ten seconds.
+    assert!(terminal.read_until("\"remaining_s\":1"), "{}", terminal.shown);
+    terminal.keys.write_all(b"\x03").expect("room for keys");
+    let (shown, status) = terminal.end();
+    assert!(status == Some(130) && shown.contains("--resume` goes on with it"), "{shown}");
+    assert_eq!(content(&folder), OLD);
+    let resume = [&words[..], &["--resume"]].concat();
+    let (shown, status) = Terminal::start(folder.path(), &resume, "").answer("yes\n");
+    assert!(shown.contains("begun     a copy onto it, with "), "{shown}");
+    assert_eq!(status, Some(0), "{shown}");
+    assert!(content(&folder) == source && count(&folder) == 2);
+}
+
+#[test]
 fn nothing_is_asked_where_a_yes_would_not_help_or_is_not_needed() {
     let folder = folder();
     let end = |words: &[&str]| Terminal::start(folder.path(), words, "").end();

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use peerlane_engine::{CopyOptions, MonotonicClock, Tools, copy_fan_out};
+use peerlane_engine::{CopyOptions, MonotonicClock, Tools, Watch, copy_fan_out};
 use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord};
 use peerlane_units::Nanos;
