@@ -19,10 +19,15 @@ pub(super) fn check_source(source: &Endpoint) -> Option<Refusal> {
     let (errno, path) =
         nodes(live).find_map(|path| match rustix::fs::access(path, Access::READ_OK) {
             Err(errno @ (Errno::ACCESS | Errno::PERM)) => Some((errno, path)),
+            // A passthrough node that was given to a container without its block device.
+            Err(errno @ Errno::NOENT) if path != live.path => Some((errno, path)),
             _ => None,
         })?;
     let reason = format!("cannot read {}: {}", path.display(), io::Error::from(errno));
-    let hint = format!("get permission to read it: `ls -l {}` shows who has it", path.display());
+    let hint = match errno {
+        Errno::NOENT => format!("{} is needed beside {}", path.display(), source.facts.path),
+        _ => format!("get permission to read it: `ls -l {}` shows who has it", path.display()),
+    };
     Some(refuse(reason, Some(hint)))
 }
 
