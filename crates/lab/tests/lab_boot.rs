@@ -84,6 +84,7 @@ fn options(command: &[&str]) -> Result<Options, LabError> {
         kernel: find_kernel(None)?,
         qemu: find_qemu()?,
         program: std::env::current_exe().expect("own path"),
+        events: Vec::new(),
         timeout: Nanos::seconds(120),
         console: None,
         output: None,
@@ -123,7 +124,7 @@ fn status_output_files_and_drives() {
     options.drives = vec![("a".to_owned(), image), ("b".to_owned(), target.clone())];
     options.out = Some(folder.path().join("out"));
     let (result, stdout, stderr) = capture(&options);
-    assert_eq!(result.expect("outcome"), Outcome { status: 7, dma: None });
+    assert_eq!(result.expect("outcome"), Outcome { status: 7, dma: None, missed: Vec::new() });
     assert!(stdout == content, "{} bytes came", stdout.len());
     assert_eq!(stderr, b"apart\n");
     let kept = std::fs::read_to_string(folder.path().join("out/sub/file")).expect("file");
