@@ -87,6 +87,7 @@ fn options(command: &[&str]) -> Result<Options, LabError> {
         kernel: find_kernel(None)?,
         qemu: find_qemu()?,
         program: std::env::current_exe().expect("own path"),
+        events: Vec::new(),
         timeout: Nanos::seconds(120),
         console: None,
         output: None,
