@@ -42,8 +42,6 @@ fn options() -> Result<Options, LabError> {
     let command: Vec<OsString> = words.collect();
     let drive = std::env::var("DRIVE").ok();
     Ok(Options {
-        modules: Vec::new(),
-        programs: Vec::new(),
         machine,
         drives: drive
             .iter()

@@ -131,8 +131,10 @@ pub(super) fn flush(ready: &mut Ready, clock: &dyn Clock) -> Result<(), RequestE
     flush_on(&mut ready.ring, &ready.transfer, clock)
 }
 
-/// Marks the completion of a flush.
-const FLUSH: u64 = u64::MAX;
+/// Marks the completion of a flush: another for each file, since one that was given up may still end.
+fn flush_tag(transfer: &Transfer) -> u64 {
+    u64::MAX - 1 - u64::from(transfer.target.0)
+}
 
 /// The same on any ring.
 pub(crate) fn flush_on<R: Ring>(
@@ -148,7 +150,7 @@ pub(crate) fn flush_on<R: Ring>(
         region_offset: 0,
         length: 0,
         linked: false,
-        tag: FLUSH,
+        tag: flush_tag(transfer),
     };
     ring.push(operation)?;
     let (role, action) = (Role::Target, Action::Flush);
@@ -157,7 +159,9 @@ pub(crate) fn flush_on<R: Ring>(
         ring.submit(1, LONGEST_SLEEP)?;
         // Late answers to requests that were given up are passed over.
         let answers = std::iter::from_fn(|| ring.pop());
-        if let Some(completion) = answers.into_iter().find(|answer| answer.tag == FLUSH) {
+        if let Some(completion) =
+            answers.into_iter().find(|answer| answer.tag == flush_tag(transfer))
+        {
             return completion.result.map(drop).map_err(|errno| {
                 let cause = Cause::of(errno, action, MemoryKind::Host);
                 Failure { role, action, offset: 0, length: 0, cause }.into()

@@ -23,8 +23,8 @@ use crate::verify::{self, Comparison, Coverage, VerifyError};
 use crate::{Clock, Watch};
 
 /// Host memory for checks and tails: the proof's three parts, and two pages of the largest block.
-const HOST_BYTES: usize = 3 * (16 << 10);
-const ZERO_BYTES: usize = 8 << 10;
+pub(super) const HOST_BYTES: usize = 3 * (16 << 10);
+pub(super) const ZERO_BYTES: usize = 8 << 10;
 
 /// How a run of the program ended.
 #[derive(Debug)]
@@ -459,9 +459,9 @@ impl Work for Ledger<'_> {
 }
 
 /// Hears progress, and stops when it is told to.
-struct Listener {
-    is_stopped: Rc<Cell<bool>>,
-    progress: Vec<u64>,
+pub(super) struct Listener {
+    pub(super) is_stopped: Rc<Cell<bool>>,
+    pub(super) progress: Vec<u64>,
 }
 
 impl Watch for Listener {

@@ -26,7 +26,7 @@ pub(super) fn after(world: &mut World, end: &End, seen: &Seen) -> Check {
     the_cause_is_named(world.kind, end)
 }
 
-fn nothing_beside_the_copy_changed(world: &World, target: &[u8]) -> Check {
+pub(super) fn nothing_beside_the_copy_changed(world: &World, target: &[u8]) -> Check {
     let mut range = world.shape.target_range();
     if world.kind == Kind::LostLater {
         // The last block is written whole, out of memory whose content was lost.
@@ -44,7 +44,7 @@ fn nothing_beside_the_copy_changed(world: &World, target: &[u8]) -> Check {
 }
 
 /// On stable storage, whatever a loss of power takes away.
-fn the_journal_claims_what_is_there(world: &World, target: &[u8]) -> Check {
+pub(super) fn the_journal_claims_what_is_there(world: &World, target: &[u8]) -> Check {
     // Data that are lost while every request succeeds are found by verification, not before.
     let Some(text) = world.journal.as_ref().filter(|_| world.kind != Kind::LostLater) else {
         return Ok(());
@@ -111,7 +111,7 @@ fn complete_is_complete(world: &World, end: &End, seen: &Seen, after_loss: &[u8]
     Ok(())
 }
 
-fn a_bad_route_is_not_taken(kind: Kind, end: &End) -> Check {
+pub(super) fn a_bad_route_is_not_taken(kind: Kind, end: &End) -> Check {
     let is_bad = matches!(
         kind,
         Kind::ReadsLost | Kind::WritesLost | Kind::WholeWritesLost | Kind::RouteRefused
@@ -133,7 +133,7 @@ fn nothing_is_left_in_flight(end: &End, seen: &Seen) -> Check {
     Err(format!("{} requests are left in flight after {end:?}", seen.in_flight))
 }
 
-fn the_cause_is_named(kind: Kind, end: &End) -> Check {
+pub(super) fn the_cause_is_named(kind: Kind, end: &End) -> Check {
     let is_named = match end {
         End::Complete { .. } => true,
         End::Stopped => matches!(kind, Kind::Stopped | Kind::JournalDamaged | Kind::JournalFull),
@@ -181,7 +181,7 @@ fn names(kind: Kind, failure: &Failure) -> bool {
 }
 
 /// Whether a range of the copy reads at the target as it does at the source.
-fn holds(world: &World, target: &[u8], range: std::ops::Range<u64>) -> bool {
+pub(super) fn holds(world: &World, target: &[u8], range: std::ops::Range<u64>) -> bool {
     let start = index(world.shape.target_offset);
     let at = start + index(range.start)..start + index(range.end);
     target.get(at) == world.payload.get(index(range.start)..index(range.end))

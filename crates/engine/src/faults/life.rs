@@ -8,7 +8,7 @@ use crate::journal;
 use crate::verify::Coverage;
 
 /// Runs after which a copy whose faults were repaired must be complete.
-const RUNS_MAX: u32 = 12;
+pub(super) const RUNS_MAX: u32 = 12;
 
 /// How the first run of a copy ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,11 +56,14 @@ pub struct Untrue {
     pub what: String,
 }
 
-/// Copies with one kind of fault, all of it drawn from the seed.
+/// Copies with one kind of fault, all of it drawn from the seed: one in four has several targets.
 ///
 /// # Errors
 /// [`Untrue`] when a promise was broken.
 pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
+    if seed % 4 == 3 {
+        return super::fan_out::run(kind, seed);
+    }
     let mut world = World::draw(kind, seed);
     let mut outcome = Outcome { first: Ending::Stopped, runs: 0, resumed: 0, operations: 0 };
     world.break_things();
@@ -94,7 +97,7 @@ pub fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
     }
 }
 
-fn ending(end: &End) -> Ending {
+pub(super) fn ending(end: &End) -> Ending {
     match end {
         End::Complete { route: peerlane_results::Route::P2p } => Ending::Peer,
         End::Complete { .. } => Ending::FellBack,
@@ -107,7 +110,7 @@ fn ending(end: &End) -> Ending {
 }
 
 /// Runs in which the fault is there.
-fn breaks(world: &mut World) -> u32 {
+pub(super) fn breaks(world: &mut World) -> u32 {
     let more = u32::try_from(world.random.below(3)).unwrap_or(0);
     match world.kind {
         Kind::ReadErrorStays | Kind::WriteErrorStays => 2 + more,
@@ -117,7 +120,7 @@ fn breaks(world: &mut World) -> u32 {
     }
 }
 
-fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
+pub(super) fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
     let parts = world.shape.length.div_ceil(world.shape.request);
     let random = &mut world.random;
     let seed = random.next();
@@ -155,13 +158,13 @@ fn draw_plan(world: &mut World, is_faulty: bool) -> Plan {
 }
 
 /// Bytes that the journal claims.
-fn done(world: &World) -> u64 {
+pub(super) fn done(world: &World) -> u64 {
     let journal = world.journal.as_deref().and_then(|text| journal::decode(text).ok());
     journal.map_or(0, |journal| journal.done.total())
 }
 
 /// Tears or changes the journal's text; whatever is then accepted must say what it said.
-fn damage_journal(world: &mut World) -> Result<(), String> {
+pub(super) fn damage_journal(world: &mut World) -> Result<(), String> {
     if world.kind != Kind::JournalDamaged {
         return Ok(());
     }

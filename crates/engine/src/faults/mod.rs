@@ -10,6 +10,7 @@
 
 mod attempt;
 mod check;
+mod fan_out;
 mod kind;
 mod life;
 mod tally;

@@ -23,6 +23,7 @@ use crate::Phase;
 use crate::guard::{self, Span, System};
 use crate::plan::Prepared;
 use crate::relay::{FannedOut, Moved, RelayError, Transfer, fan_out, shared_length};
+use crate::ring::Ring as _;
 use ledger::{Account, SharedLedger};
 use pieces::{Lack, SharedPieces};
 use settle::Agreed;
@@ -179,8 +180,11 @@ impl Copy<'_> {
         tools.watch.phase(Phase::Move);
         let (start, cpu) = (tools.clock.now(), cost::CpuMark::now());
         let fanned = self.move_together(&mut agreed, tools);
+        // Only tags that nobody uses again are in flight now, if any.
+        let given_up = agreed.ready.ring.in_flight();
         let mut moved: Vec<Option<(Moved, Bytes, u64)>> = Vec::new();
         for (seat, (&lane, fanned)) in seats.iter().zip(fanned).enumerate() {
+            self.refuse_busy(lane, &agreed.ready, given_up);
             agreed.take(seat);
             moved.push(self.move_rest(lane, fanned, &mut agreed.ready, route, tools));
         }
@@ -192,6 +196,7 @@ impl Copy<'_> {
         let mut finished = Vec::new();
         for (seat, (lane, moved)) in seats.into_iter().zip(moved).enumerate() {
             let Some((moved, tail, done_before)) = moved else { continue };
+            self.refuse_busy(lane, &agreed.ready, given_up);
             if self.lanes[lane].failed.is_some() {
                 continue;
             }
@@ -220,6 +225,15 @@ impl Copy<'_> {
             finished.push(Finished { lane, settled, done });
         }
         finished
+    }
+
+    /// A request of another target's tail or check that is not answered could be taken for one of this
+    /// target: it goes no further on this ring.
+    fn refuse_busy(&mut self, lane: usize, ready: &Ready, given_up: u32) {
+        if ready.ring.in_flight() > given_up {
+            let reason = "a request to another target is not answered".to_owned();
+            self.lanes[lane].failed.get_or_insert(CopyError::WithOthers { reason });
+        }
     }
 
     fn shape_of(&self, lane: usize, agreed: &Agreed) -> Shape {

@@ -1,0 +1,619 @@
+//! A copy to several targets, one of which has what is wrong, over as many runs as it takes.
+//!
+//! Each target is a [`World`] of the same source. What must hold besides: the targets that nothing is
+//! wrong with are complete after the first run, whatever becomes of the one that has the fault.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::rc::Rc;
+
+use peerlane_results::{MemoryKind, Route, Tail};
+use peerlane_units::{Bytes, Nanos};
+
+use super::attempt::{Blame, End, HOST_BYTES, Listener, Plan, ZERO_BYTES};
+use super::life::{RUNS_MAX, breaks, damage_journal, done, draw_plan, ending};
+use super::world::{FaultRing, Power, World, index};
+use super::{Kind, Outcome, Untrue, check};
+use crate::Clock;
+use crate::copy::check::{NotProved, flush_on, prove_on};
+use crate::failure::RequestError;
+use crate::journal::{self, Cadence, Journal, Recorder};
+use crate::prove::{self, ProofCause};
+use crate::ranges::RangeSet;
+use crate::relay::{
+    FlushOutcome, Piece, RelayError, SharedPiece, SharedWork, Targets, Transfer, Work, fan_out,
+    merge_in_host, relay_work, shared_length,
+};
+use crate::ring::sim::{SimClock, SimRegion, SimRing};
+use crate::ring::{FileId, RegionId, Ring};
+use crate::verify::{self, Comparison};
+
+/// What a target says that stopped since another one does not answer.
+const WITH_ANOTHER: &str = "another does not answer";
+
+/// As [`run`](super::run), with several targets.
+pub(super) fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
+    let mut worlds: Vec<World> = Vec::new();
+    let mut first = World::draw(kind, seed);
+    let count = 2 + index(first.random.below(3));
+    let broken = index(first.random.below(count as u64));
+    let mut random = first.random.clone();
+    for number in 0..count {
+        let mut world = World::draw(kind, seed);
+        if number != broken {
+            random.fill(&mut world.before);
+            if world.is_new {
+                let range = world.shape.target_range();
+                world.before[range].fill(0);
+            }
+            world.target.bytes.clone_from(&world.before);
+            world.target.cache = Some(crate::ring::sim::Cache::over(&world.before));
+        }
+        worlds.push(world);
+    }
+    worlds[broken].break_things();
+    let breaks = breaks(&mut worlds[broken]);
+    let mut outcome = Outcome { first: super::Ending::Stopped, runs: 0, resumed: 0, operations: 0 };
+    let mut is_complete = vec![false; count];
+    loop {
+        let is_faulty = outcome.runs < breaks;
+        if !is_faulty {
+            worlds.iter_mut().for_each(World::repair);
+        }
+        let plan = draw_plan(&mut worlds[broken], is_faulty);
+        // A target that is complete has its name: only the others go on.
+        let lanes: Vec<usize> = (0..count).filter(|&lane| !is_complete[lane]).collect();
+        outcome.resumed += u32::from(lanes.iter().any(|&lane| done(&worlds[lane]) > 0));
+        outcome.runs += 1;
+        let untrue = |what| Untrue { seed, kind, run: outcome.runs, what };
+        let is_first = outcome.runs == 1;
+        let (ends, operations) = attempt(&mut worlds, (&lanes, broken), plan, is_first);
+        outcome.operations += operations;
+        for (&lane, end) in lanes.iter().zip(&ends) {
+            let what = after(&mut worlds[lane], end, lane == broken, is_faulty);
+            what.map_err(|what| untrue(format!("target {lane} of {count}: {what}")))?;
+            if lane == broken && is_first {
+                outcome.first = ending(end);
+            }
+            is_complete[lane] = matches!(end, End::Complete { .. });
+        }
+        if is_complete.iter().all(|complete| *complete) {
+            return Ok(outcome);
+        }
+        if outcome.runs >= RUNS_MAX {
+            return Err(untrue("the copy never ends".to_owned()));
+        }
+        for &lane in &lanes {
+            damage_journal(&mut worlds[lane]).map_err(untrue)?;
+        }
+    }
+}
+
+/// What must hold of each target after every run.
+fn after(world: &mut World, end: &End, is_broken: bool, is_faulty: bool) -> Result<(), String> {
+    let after_loss = world.target_after_loss();
+    check::nothing_beside_the_copy_changed(world, &world.target.bytes)?;
+    check::nothing_beside_the_copy_changed(world, &after_loss)?;
+    check::the_journal_claims_what_is_there(world, &after_loss)?;
+    let all = 0..world.shape.length;
+    if let End::Complete { .. } = end {
+        if !check::holds(world, &world.target.bytes, all.clone()) {
+            return Err("it is reported complete, and its content differs".to_owned());
+        }
+        if !check::holds(world, &after_loss, all) {
+            return Err("it is reported complete, and is not on stable storage".to_owned());
+        }
+        return check::a_bad_route_is_not_taken(world.kind, end);
+    }
+    let is_its_own = matches!(
+        world.kind,
+        Kind::WriteErrorOnce
+            | Kind::WriteErrorStays
+            | Kind::FlushError
+            | Kind::TargetGone
+            | Kind::WriteStuck
+            | Kind::FlushStuck
+            | Kind::TargetFull
+    );
+    if !is_faulty {
+        return Err(format!("nothing is broken any more, and yet: {end:?}"));
+    }
+    // A tail or a check that is never answered ends the others with their journals: its tags are used
+    // by theirs.
+    let is_with_another = matches!(end, End::Failed(Blame::Shape(what)) if what == WITH_ANOTHER);
+    if is_with_another
+        && matches!(world.kind, Kind::WriteStuck | Kind::ReadStuck | Kind::FlushStuck)
+    {
+        return Ok(());
+    }
+    if is_its_own && !is_broken {
+        return Err(format!("another target failed, and this one with it: {end:?}"));
+    }
+    check::the_cause_is_named(world.kind, end)
+}
+
+/// One target in a run.
+struct Lane {
+    transfer: Transfer,
+    recorder: Recorder,
+    journal: Journal,
+    is_on_disk: bool,
+    flush_failed: bool,
+    end: Option<End>,
+}
+
+struct Run<'a> {
+    worlds: Vec<&'a mut World>,
+    ring: FaultRing,
+    lanes: Vec<Lane>,
+    host: RegionId,
+    zeroes: RegionId,
+    clock: SimClock,
+    plan: Plan,
+    is_first: bool,
+    saves: u64,
+}
+
+/// Runs the program once. One end for each of the `lanes`.
+fn attempt(
+    worlds: &mut [World],
+    (lanes, broken): (&[usize], usize),
+    plan: Plan,
+    is_first: bool,
+) -> (Vec<End>, u64) {
+    let shape = worlds[broken].shape;
+    let power = Rc::clone(&worlds[broken].power);
+    power.set(Power::On);
+    let (seed, mood) = (worlds[broken].random.next(), worlds[broken].mood());
+    // As many as the product has: requests that are given up hold entries.
+    let entries = (shape.slots * 2 * (u32::try_from(lanes.len()).unwrap_or(1) + 1)).max(16);
+    let source = std::mem::take(&mut worlds[broken].source);
+    let mut chosen: Vec<&mut World> = Vec::new();
+    let mut at_broken = None;
+    for (number, world) in worlds.iter_mut().enumerate() {
+        if lanes.contains(&number) {
+            if number == broken {
+                at_broken = Some(chosen.len());
+            }
+            chosen.push(world);
+        }
+    }
+    let mut ring = FaultRing {
+        ring: SimRing::new(entries, seed, mood),
+        source: FileId(0),
+        target: FileId(u32::try_from(at_broken.unwrap_or(0)).unwrap_or(0) + 1),
+        operations: 0,
+        event: plan.event,
+        power,
+        is_stopped: Rc::default(),
+    };
+    let clock = ring.ring.clock();
+    let attached = ring.attach_file(source).ok();
+    let (region, host, zeroes) = regions(&mut ring, &shape, true);
+    let mut all = Vec::new();
+    for world in &mut chosen {
+        let target = ring.attach_file(std::mem::take(&mut world.target)).ok();
+        let transfer = Transfer {
+            source: attached.unwrap_or(FileId(u32::MAX)),
+            target: target.unwrap_or(FileId(u32::MAX)),
+            region,
+            memory: MemoryKind::P2pmem,
+            source_offset: shape.source_offset,
+            target_offset: shape.target_offset,
+            length: shape.length,
+            request: shape.request,
+            slots: shape.slots,
+            slot_stride: shape.request,
+            source_block: shape.source_block,
+            target_block: shape.target_block,
+            tail: shape.tail,
+            deadline: Nanos::seconds(1),
+        };
+        let found = world.journal.as_deref().and_then(|text| journal::decode(text).ok());
+        let is_on_disk = found.is_some();
+        let journal = found.unwrap_or_else(|| world.new_journal());
+        let recorder = Recorder::new(cadence(world), journal.done.clone(), clock.now());
+        let (flush_failed, end) = (false, None);
+        all.push(Lane { transfer, recorder, journal, is_on_disk, flush_failed, end });
+    }
+    let worlds_of_run = chosen;
+    let mut run = Run {
+        worlds: worlds_of_run,
+        ring,
+        lanes: all,
+        host,
+        zeroes,
+        clock,
+        plan,
+        is_first,
+        saves: 0,
+    };
+    let route = run.copy();
+    let (ends, source, operations) = run.conclude(route);
+    worlds[broken].source = source;
+    (ends, operations)
+}
+
+fn cadence(world: &World) -> Cadence {
+    Cadence { every: Nanos(100_000), bytes: Bytes(3 * world.shape.request) }
+}
+
+/// Slots, host memory for checks, zeroes.
+fn regions(
+    ring: &mut FaultRing,
+    shape: &super::world::Shape,
+    is_device: bool,
+) -> (RegionId, RegionId, RegionId) {
+    let filled = |length, is_device, byte| SimRegion { bytes: vec![byte; length], is_device };
+    let slots = index(shape.request * u64::from(shape.slots));
+    (
+        ring.attach_region(filled(slots, is_device, 0x5a)),
+        ring.attach_region(filled(HOST_BYTES, false, 0)),
+        ring.attach_region(filled(ZERO_BYTES, false, 0)),
+    )
+}
+
+impl Run<'_> {
+    fn live(&self) -> Vec<usize> {
+        (0..self.lanes.len()).filter(|&lane| self.lanes[lane].end.is_none()).collect()
+    }
+
+    fn failed(&self, error: RequestError) -> End {
+        match self.ring.power.get() {
+            Power::Lost => End::PowerLost,
+            Power::On => End::Failed(Blame::Request(error)),
+        }
+    }
+
+    fn copy(&mut self) -> Route {
+        let route = self.settle_route();
+        self.move_together();
+        let given_up = self.ring.in_flight();
+        for lane in self.live() {
+            let outcome = if self.ring.in_flight() > given_up {
+                Err(End::Failed(Blame::Shape(WITH_ANOTHER.to_owned())))
+            } else {
+                self.finish(lane).and_then(|()| self.verify(lane))
+            };
+            self.lanes[lane].end = outcome.err();
+        }
+        route
+    }
+
+    fn settle_route(&mut self) -> Route {
+        if !self.plan.only_host {
+            for lane in self.live() {
+                let mut done = self.lanes[lane].recorder.done().clone();
+                done.subtract(0..prove::LENGTH_MAX.max(self.worlds[lane].shape.block()));
+                if self.lanes[lane].is_on_disk && &done != self.lanes[lane].recorder.done() {
+                    if self.save(lane, &done).is_err() {
+                        self.lanes[lane].end = Some(End::Failed(Blame::JournalNotSaved));
+                        continue;
+                    }
+                    let cadence = cadence(self.worlds[lane]);
+                    self.lanes[lane].recorder = Recorder::new(cadence, done, self.clock.now());
+                }
+            }
+            if self.prove_all() {
+                return Route::P2p;
+            }
+        }
+        self.renew(MemoryKind::Host);
+        Route::Host
+    }
+
+    /// False when the memory does not serve one of the targets.
+    fn prove_all(&mut self) -> bool {
+        let mut unproved: VecDeque<usize> = self.live().into();
+        while let Some(lane) = unproved.pop_front() {
+            let (transfer, seed) = (self.lanes[lane].transfer, self.worlds[lane].random.next());
+            match prove_on(&mut self.ring, &transfer, self.host, seed, &self.clock) {
+                Ok(_) => {}
+                Err(NotProved::Ended(failure)) => {
+                    let end = match failure.cause {
+                        ProofCause::Request(error) => self.failed(error),
+                        other => End::Failed(Blame::Proof(other.to_string())),
+                    };
+                    self.lanes[lane].end = Some(end);
+                    self.renew(MemoryKind::P2pmem);
+                    unproved = self.live().into();
+                }
+                Err(NotProved::Rejected { .. }) => return false,
+            }
+        }
+        true
+    }
+
+    /// Another memory, or what is left of the targets, is tried on a ring of its own.
+    fn renew(&mut self, memory: MemoryKind) {
+        let shape = self.worlds[0].shape;
+        let entries =
+            (shape.slots * 2 * (u32::try_from(self.lanes.len()).unwrap_or(1) + 1)).max(16);
+        let fresh = SimRing::new(entries, self.worlds[0].random.next(), self.worlds[0].mood());
+        let mut old = std::mem::replace(&mut self.ring.ring, fresh);
+        old.abandon();
+        let files = 1 + u32::try_from(self.lanes.len()).unwrap_or(0);
+        for file in (0..files).map(FileId) {
+            let taken = old.file(file).map(std::mem::take).unwrap_or_default();
+            debug_assert_eq!(self.ring.attach_file(taken).ok(), Some(file));
+        }
+        self.clock = self.ring.ring.clock();
+        let (region, host, zeroes) = regions(&mut self.ring, &shape, memory == MemoryKind::P2pmem);
+        (self.host, self.zeroes) = (host, zeroes);
+        for (lane, world) in self.lanes.iter_mut().zip(&self.worlds) {
+            (lane.transfer.region, lane.transfer.memory) = (region, memory);
+            let done = lane.recorder.done().clone();
+            lane.recorder = Recorder::new(cadence(world), done, self.clock.now());
+        }
+    }
+
+    /// What all of them take out of the same slots, and a flush for each.
+    fn move_together(&mut self) {
+        let seats = self.live();
+        if seats.is_empty() {
+            return;
+        }
+        let transfers: Vec<Transfer> =
+            seats.iter().map(|&lane| self.lanes[lane].transfer).collect();
+        let (pieces, before) = self.pieces(&seats, shared_length(&transfers));
+        let is_stopped = Rc::clone(&self.ring.is_stopped);
+        let mut watch = Listener { is_stopped, progress: Vec::new() };
+        let mut ledger = Ledger {
+            pieces,
+            before,
+            lanes: self.lanes.iter_mut().filter(|lane| lane.end.is_none()).collect(),
+            disks: (self.worlds.iter_mut().enumerate())
+                .filter(|(lane, _)| seats.contains(lane))
+                .map(|(_, world)| &mut **world)
+                .collect(),
+            plan: self.plan,
+            power: Rc::clone(&self.ring.power),
+            saves: &mut self.saves,
+            clock: self.clock.clone(),
+        };
+        let (ring, zeroes) = (&mut self.ring, Some(self.zeroes));
+        let fanned = fan_out(ring, &transfers, &mut ledger, zeroes, &self.clock, &mut watch);
+        drop(ledger);
+        let fanned = match fanned {
+            Ok(fanned) => fanned,
+            Err(error) => {
+                for lane in seats {
+                    self.lanes[lane].end = Some(End::Failed(Blame::Shape(error.to_string())));
+                }
+                return;
+            }
+        };
+        for (&lane, (_, failed)) in seats.iter().zip(fanned.targets) {
+            let is_stuck = matches!(failed, Some(RequestError::Stuck(_)));
+            let error = failed.or(fanned.stopped.as_ref().map(RequestError::again));
+            let mut end = error.map(|error| self.failed(error));
+            if !self.lanes[lane].flush_failed && !is_stuck {
+                self.lanes[lane].recorder.flush_begins();
+                let transfer = self.lanes[lane].transfer;
+                let flushed = flush_on(&mut self.ring, &transfer, &self.clock);
+                self.lanes[lane].recorder.flush_ended(flushed.is_ok());
+                end = end.or(flushed.err().map(|error| self.failed(error)));
+            }
+            if fanned.interrupted {
+                end = end.or(Some(End::Stopped));
+            }
+            self.lanes[lane].end = end;
+        }
+    }
+
+    /// Pieces of one block each, as the targets lack them, and what each has already.
+    fn pieces(&self, seats: &[usize], length: u64) -> (VecDeque<SharedPiece>, Vec<u64>) {
+        let world = &self.worlds[0];
+        let block = world.shape.block();
+        let is_new = |seat: usize| self.worlds[seats[seat]].is_new && self.is_first;
+        let mut lacks = vec![0; seats.len()];
+        let mut pieces = VecDeque::new();
+        let mut start = 0;
+        while start < length {
+            let end = (start + block).min(length);
+            let wanted = Targets::of(seats.len(), |seat| {
+                !self.lanes[seats[seat]].recorder.done().contains_range(start..end)
+            });
+            wanted.iter().for_each(|seat| lacks[seat] += end - start);
+            let is_hole = world.holes.contains_range(start..end);
+            let of = |holds: &dyn Fn(usize) -> bool| {
+                Targets::of(seats.len(), |seat| wanted.contains(seat) && holds(seat))
+            };
+            pieces.push_back(SharedPiece {
+                range: start..end,
+                payload: of(&|_| !is_hole),
+                zeroes: of(&|seat| is_hole && !is_new(seat)),
+                nothing: of(&|seat| is_hole && is_new(seat)),
+            });
+            start = end;
+        }
+        (pieces, lacks.into_iter().map(|lack| length - lack).collect())
+    }
+
+    /// The tail of one target, flush, and the journal of a copy that is complete.
+    fn finish(&mut self, number: usize) -> Result<(), End> {
+        let transfer = self.lanes[number].transfer;
+        let block = self.worlds[number].shape.block();
+        let done = self.lanes[number].recorder.done().clone();
+        let rest = done.missing_in_blocks(0..transfer.length, block);
+        let rest: VecDeque<Piece> = rest.map(Piece::Data).collect();
+        if !rest.is_empty() {
+            let mut work = Rest { pieces: rest, recorder: &mut self.lanes[number].recorder };
+            let outcome =
+                relay_work(&mut self.ring, &transfer, &mut work, None, &self.clock, &mut ());
+            outcome.map(drop).map_err(|error| self.ended(error))?;
+        }
+        let tail = transfer.length / transfer.target_block * transfer.target_block..transfer.length;
+        if transfer.tail == Tail::MergeInHost && !done.contains_range(tail.clone()) {
+            merge_in_host(&mut self.ring, &transfer, self.host, &self.clock)
+                .map_err(|error| self.ended(error))?;
+            self.lanes[number].recorder.wrote(tail);
+        }
+        self.lanes[number].recorder.flush_begins();
+        let flushed = flush_on(&mut self.ring, &transfer, &self.clock);
+        self.lanes[number].recorder.flush_ended(flushed.is_ok());
+        flushed.map_err(|error| self.failed(error))?;
+        let mut all = RangeSet::new();
+        all.insert(0..transfer.length);
+        if self.lanes[number].is_on_disk {
+            self.save(number, &all)?;
+        }
+        let cadence = cadence(self.worlds[number]);
+        self.lanes[number].recorder = Recorder::new(cadence, all, self.clock.now());
+        Ok(())
+    }
+
+    fn ended(&self, error: RelayError) -> End {
+        match error {
+            RelayError::Stopped { source, .. } => self.failed(source),
+            RelayError::Busy { .. } => End::Failed(Blame::Shape(WITH_ANOTHER.to_owned())),
+            other => End::Failed(Blame::Shape(other.to_string())),
+        }
+    }
+
+    fn verify(&mut self, number: usize) -> Result<(), End> {
+        let Some(coverage) = self.plan.coverage else { return Ok(()) };
+        let spare = SimRegion { bytes: vec![0; HOST_BYTES], is_device: false };
+        let spare = self.ring.attach_region(spare);
+        let transfer = self.lanes[number].transfer;
+        let comparison = Comparison {
+            source: transfer.source,
+            target: transfer.target,
+            source_offset: transfer.source_offset,
+            target_offset: transfer.target_offset,
+            length: transfer.length,
+            source_block: transfer.source_block,
+            target_block: transfer.target_block,
+            coverage,
+            hosts: [self.host, spare],
+            digests: verify::Digests::Left,
+            deadline: transfer.deadline,
+        };
+        match verify::verify(&mut self.ring, &comparison, &self.clock, &mut ()) {
+            Ok(verified) if verified.first.is_some() => Err(End::Differs),
+            Ok(_) => Ok(()),
+            Err(verify::VerifyError::Request(error)) => Err(self.failed(error)),
+            Err(other) => Err(End::Failed(Blame::Shape(other.to_string()))),
+        }
+    }
+
+    fn save(&mut self, number: usize, done: &RangeSet) -> Result<(), End> {
+        if self.plan.journal_is_full {
+            return Err(End::Failed(Blame::JournalNotSaved));
+        }
+        let lane = &mut self.lanes[number];
+        lane.journal.done = done.clone();
+        lane.is_on_disk = true;
+        self.worlds[number].journal = journal::encode(&lane.journal).ok();
+        Ok(())
+    }
+
+    /// Keeps what is done, gives the drives back, and says how it ended.
+    fn conclude(mut self, route: Route) -> (Vec<End>, crate::ring::sim::SimFile, u64) {
+        let mut ends = Vec::new();
+        for number in 0..self.lanes.len() {
+            let end = match self.lanes[number].end.take() {
+                None => End::Complete { route },
+                // Whatever a program without power says.
+                Some(_) if self.ring.power.get() == Power::Lost => End::PowerLost,
+                Some(end) => end,
+            };
+            let done = self.lanes[number].recorder.done().clone();
+            match &end {
+                End::PowerLost => {}
+                End::Complete { .. } | End::Differs => self.worlds[number].journal = None,
+                _ if done.is_empty() => self.worlds[number].journal = None,
+                _ => drop(self.save(number, &done)),
+            }
+            ends.push(end);
+        }
+        let ring = &mut self.ring.ring;
+        if self.ring.power.get() == Power::Lost {
+            ring.cut_power();
+        } else {
+            ring.abandon();
+        }
+        for (lane, world) in self.lanes.iter().zip(&mut self.worlds) {
+            world.target = ring.file(lane.transfer.target).map(std::mem::take).unwrap_or_default();
+        }
+        let source = ring.file(FileId(0)).map(std::mem::take).unwrap_or_default();
+        (ends, source, self.ring.operations)
+    }
+}
+
+/// What one target lacks behind what all have.
+struct Rest<'a> {
+    pieces: VecDeque<Piece>,
+    recorder: &'a mut Recorder,
+}
+
+impl Work for Rest<'_> {
+    fn next_piece(&mut self) -> Option<io::Result<Piece>> {
+        self.pieces.pop_front().map(Ok)
+    }
+
+    fn wrote(&mut self, range: Range<u64>) {
+        self.recorder.wrote(range);
+    }
+}
+
+/// The accounts of a run: as in `copy`, on disks of memory.
+struct Ledger<'a, 'w> {
+    pieces: VecDeque<SharedPiece>,
+    before: Vec<u64>,
+    lanes: Vec<&'a mut Lane>,
+    disks: Vec<&'a mut World>,
+    plan: Plan,
+    power: Rc<std::cell::Cell<Power>>,
+    saves: &'w mut u64,
+    clock: SimClock,
+}
+
+impl SharedWork for Ledger<'_, '_> {
+    fn next_piece(&mut self) -> Option<io::Result<SharedPiece>> {
+        self.pieces.pop_front().map(Ok)
+    }
+
+    fn done_before(&self, target: usize) -> u64 {
+        self.before[target]
+    }
+
+    fn wrote(&mut self, target: usize, range: Range<u64>) {
+        self.lanes[target].recorder.wrote(range);
+    }
+
+    fn flush_is_due(&self, target: usize, now: Nanos) -> bool {
+        self.lanes[target].recorder.is_due(now)
+    }
+
+    fn flush_begins(&mut self, target: usize) {
+        self.lanes[target].recorder.flush_begins();
+    }
+
+    fn flush_ended(&mut self, target: usize, outcome: FlushOutcome) {
+        let lane = &mut self.lanes[target];
+        lane.recorder.flush_ended(outcome == FlushOutcome::Flushed);
+        if outcome == FlushOutcome::Failed {
+            lane.flush_failed = true;
+            return;
+        }
+        lane.recorder.saved(self.clock.now());
+        if self.power.get() == Power::Lost || self.plan.journal_is_full {
+            return;
+        }
+        lane.journal.done = lane.recorder.done().clone();
+        let text = journal::encode(&lane.journal).ok();
+        *self.saves += 1;
+        let is_cut = self.plan.cut_at_save.is_some_and(|at| at <= *self.saves);
+        let disk = &mut self.disks[target];
+        // A rename leaves the old journal or the new one.
+        if !is_cut || disk.random.below(2) == 0 {
+            disk.journal = text;
+            lane.is_on_disk = true;
+        }
+        if is_cut {
+            self.power.set(Power::Lost);
+        }
+    }
+}
