@@ -1,5 +1,6 @@
 //! What each command does: calls the library, hands the result to the printer.
 
+mod capture;
 mod copy;
 mod lab;
 mod plan;
@@ -21,6 +22,7 @@ use crate::printer::Printer;
 pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> {
     match command {
         Command::Topo(args) => topo::run(args, printer),
+        Command::Capture(args) => capture::run(args, printer),
         Command::Plan(args) => plan::run(args, printer),
         Command::Copy(args) => copy::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),

@@ -2,6 +2,7 @@
 
 mod copy;
 mod plan;
+mod svg;
 mod topo;
 mod verify;
 
@@ -11,6 +12,7 @@ use peerlane_results::{EndpointFacts, EndpointKind, Limit, MemoryFacts, Shape, T
 
 pub(crate) use copy::copy;
 pub(crate) use plan::plan;
+pub(crate) use svg::svg;
 pub(crate) use topo::topo;
 pub(crate) use verify::verify;
 

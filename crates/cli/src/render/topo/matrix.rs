@@ -47,7 +47,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
 }
 
 /// Why a pair is refused or not to be told, one sentence for each of the two.
-fn reasons(fabric: &Fabric, matrix: &Matrix) -> String {
+pub(crate) fn reasons(fabric: &Fabric, matrix: &Matrix) -> String {
     let mut text = String::new();
     for (map, code) in [(MapType::NotSupported, '-'), (MapType::Unknown, '?')] {
         let found = matrix.cells.iter().zip(&matrix.memories).find_map(|(row, memory)| {
