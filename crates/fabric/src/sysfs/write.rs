@@ -32,12 +32,14 @@ impl Fabric {
         };
         writer.folder("sys/devices")?;
         writer.system()?;
+        let mut below: HashMap<Parent, Vec<FunctionId>> = HashMap::new();
+        for (id, function) in self.iter() {
+            below.entry(function.parent).or_default().push(id);
+        }
         for (index, bridge) in self.bridges.iter().enumerate() {
             writer.folder(&format!("sys/devices/{}", bridge.name))?;
-            writer.children(
-                Parent::Bridge(crate::BridgeId(index)),
-                &format!("sys/devices/{}", bridge.name),
-            )?;
+            let at = format!("sys/devices/{}", bridge.name);
+            writer.children(Parent::Bridge(crate::BridgeId(index)), at, &below)?;
         }
         writer.stacked()?;
         writer.mounts()?;
@@ -48,32 +50,50 @@ impl Fabric {
 /// The address of each function: its own, or the next one free on its bus.
 fn addresses(fabric: &Fabric) -> Vec<Bdf> {
     let mut taken: BTreeSet<Bdf> = fabric.functions.iter().filter_map(|one| one.address).collect();
-    let mut buses: HashMap<Parent, u8> = HashMap::new();
-    let mut next_bus = taken.iter().map(|address| address.bus()).max().unwrap_or(0);
-    let mut addresses = Vec::new();
+    let mut last_bus: HashMap<u32, u8> = HashMap::new();
+    for address in &taken {
+        let last = last_bus.entry(address.domain()).or_insert(0);
+        *last = (*last).max(address.bus());
+    }
+    let mut buses: HashMap<Parent, (u32, u8)> = HashMap::new();
+    for (index, bridge) in fabric.bridges.iter().enumerate() {
+        let place = place(&bridge.name);
+        let last = last_bus.entry(place.0).or_insert(0);
+        *last = (*last).max(place.1);
+        buses.insert(Parent::Bridge(crate::BridgeId(index)), place);
+    }
+    let mut addresses: Vec<Bdf> = Vec::new();
     for function in &fabric.functions {
         let own = function.address.unwrap_or_else(|| {
-            let bus = *buses.entry(function.parent).or_insert_with(|| match function.parent {
-                Parent::Bridge(bridge) => {
-                    let name = &fabric.bridges[bridge.0].name;
-                    let bus = name.rsplit(':').next().and_then(|b| u8::from_str_radix(b, 16).ok());
-                    bus.unwrap_or(0)
-                }
-                Parent::Function(_) => {
-                    next_bus = next_bus.saturating_add(1);
-                    next_bus
-                }
+            let (domain, bus) = *buses.entry(function.parent).or_insert_with(|| {
+                let domain = match function.parent {
+                    Parent::Function(above) => addresses[above.0].domain(),
+                    Parent::Bridge(_) => 0,
+                };
+                let last = last_bus.entry(domain).or_insert(0);
+                *last = last.saturating_add(1);
+                (domain, *last)
             });
-            let free = (0..32).filter_map(|device| Bdf::new(0, bus, device, 0));
-            let mut free = free.filter(|address| !taken.contains(address));
-            free.next()
-                .or_else(|| Bdf::new(0, bus, 31, 7))
-                .unwrap_or_else(|| unreachable!("device 31 and function 7 are those of an address"))
+            let free = (0..=u8::MAX)
+                .filter_map(|number| Bdf::new(domain, bus, number % 32, number / 32))
+                .find(|address| !taken.contains(address));
+            // A full bus ends in two entries of one name, which the tree refuses.
+            free.or_else(|| Bdf::new(domain, bus, 0, 0))
+                .unwrap_or_else(|| unreachable!("device 0 and function 0 are those of an address"))
         });
         taken.insert(own);
         addresses.push(own);
     }
     addresses
+}
+
+/// Domain and bus in the name of a host bridge, `pci0000:40`.
+fn place(name: &str) -> (u32, u8) {
+    let parts = name.strip_prefix("pci").and_then(|rest| rest.split_once(':'));
+    let read = |(domain, bus): (&str, &str)| {
+        Some((u32::from_str_radix(domain, 16).ok()?, u8::from_str_radix(bus, 16).ok()?))
+    };
+    parts.and_then(read).unwrap_or((0, 0))
 }
 
 struct Writer<'a> {
@@ -157,12 +177,13 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn children(&mut self, parent: Parent, at: &str) -> Written {
-        let mut waiting = vec![(parent, at.to_owned())];
-        let mut below: HashMap<Parent, Vec<FunctionId>> = HashMap::new();
-        for (id, function) in self.fabric.iter() {
-            below.entry(function.parent).or_default().push(id);
-        }
+    fn children(
+        &mut self,
+        parent: Parent,
+        at: String,
+        below: &HashMap<Parent, Vec<FunctionId>>,
+    ) -> Written {
+        let mut waiting = vec![(parent, at)];
         while let Some((parent, at)) = waiting.pop() {
             for &id in below.get(&parent).into_iter().flatten() {
                 let path = format!("{at}/{}", self.addresses[id.0]);

@@ -7,7 +7,7 @@ use peerlane_fabric::{Fabric, FunctionId, Kind, Link, LinkSpeed, names};
 use super::layout::{
     BRIDGE_WIDTH, LABEL_WIDTH, Layout, MARGIN, Node, SWITCH_WIDTH, What, is_switch,
 };
-use crate::render::topo::{heading, label, port_kind, speed};
+use crate::render::topo::{heading, label, port_kind, redirects, speed};
 
 /// Widest line of a link, and most width for a GB/s.
 const WIDEST: f64 = 14.0;
@@ -19,12 +19,12 @@ const STYLE: &str = "\
 text{font:11px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}\
 .n{font-weight:600}.h{font-size:17px;font-weight:600}.s{font-size:9.5px}\
 .e{fill:none;stroke:#8c959f}.u{stroke-dasharray:2 3}.d{fill:none;stroke:#d1242f}.g{fill:none;stroke:#f3c6c8}\
-.b{fill:#eaeef2;stroke:#8c959f}.p{fill:#57606a}\
+.b{fill:#eaeef2;stroke:#8c959f}.p{fill:#57606a}.a{fill:#d1242f}\
 .nvme{fill:#0969da}.gpu{fill:#1a7f37}.fpga{fill:#8250df}.nic{fill:#9a6700}.other{fill:#57606a}\
 .m{fill:#0969da;fill-opacity:.14;stroke:#0969da}.r{stroke:#d0d7de}\
 .B{fill:#1a7f37}.H{fill:none;stroke:#9a6700;stroke-width:2.5}.N{stroke:#d1242f;stroke-width:2.2}\
 @media(prefers-color-scheme:dark){.bg{fill:#0d1117}.t{fill:#e6edf3}.q{fill:#9198a1}.w{fill:#ff7b72}\
-.e{stroke:#6e7681}.d{stroke:#ff7b72}.g{stroke:#5a2a2e}.b{fill:#21262d;stroke:#6e7681}.p{fill:#9198a1}\
+.e{stroke:#6e7681}.d{stroke:#ff7b72}.g{stroke:#5a2a2e}.b{fill:#21262d;stroke:#6e7681}.p{fill:#9198a1}.a{fill:#ff7b72}\
 .nvme{fill:#58a6ff}.gpu{fill:#3fb950}.fpga{fill:#bc8cff}.nic{fill:#d29922}.other{fill:#9198a1}\
 .m{fill:#58a6ff;stroke:#58a6ff}.r{stroke:#30363d}.B{fill:#3fb950}.H{stroke:#d29922}.N{stroke:#ff7b72}}";
 
@@ -36,6 +36,8 @@ pub(super) struct Sheet {
     legend: Vec<(&'static str, &'static str)>,
     /// Width of a line for a GB/s.
     per_gb: f64,
+    /// Whether a port sends traffic between peers up.
+    has_redirect: bool,
     /// Whether a link trained to less than it could.
     is_downgraded: bool,
     /// A link of the drawing, to show the scale by.
@@ -129,6 +131,15 @@ impl Sheet {
             ));
             self.words(end + 32.0, y, "q", text);
             end += 32.0 + wide(text) + 24.0;
+        }
+        if self.has_redirect {
+            let text = "port that redirects peers (ACS)";
+            self.add(format_args!(
+                r#"<rect class="a" x="{end:.1}" y="{:.1}" width="8" height="8"/>"#,
+                middle - 4.0
+            ));
+            self.words(end + 14.0, y, "q", text);
+            end += 14.0 + wide(text) + 24.0;
         }
         end
     }
@@ -252,8 +263,14 @@ fn boxes(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
         }
         What::Port(id) => {
             let title = title(fabric, *id);
+            let class = if redirects(fabric.function(*id)) {
+                sheet.has_redirect = true;
+                "a"
+            } else {
+                "p"
+            };
             sheet.add(format_args!(
-                r#"<g><title>{title}</title><rect class="p" x="{x:.1}" y="{:.1}" width="8" height="8"/></g>"#,
+                r#"<g><title>{title}</title><rect class="{class}" x="{x:.1}" y="{:.1}" width="8" height="8"/></g>"#,
                 y - 4.0
             ));
         }
@@ -302,7 +319,7 @@ fn leaves(
     let model =
         function.nvme.as_ref().and_then(|nvme| nvme.model.clone()).or_else(|| names::of(function));
     let model = model.unwrap_or_default();
-    let memory = fabric.memories().into_iter().find(|memory| memory.function == id);
+    let memory = fabric.memory(id);
     let badge =
         memory.map(|memory| memory.size.map_or("memory".to_owned(), |size| size.to_string()));
     let badge_width = badge.as_ref().map_or(0.0, |text| wide(text) + 12.0);

@@ -10,6 +10,8 @@ use crate::render::topo::{label, memory_label, reasons};
 
 /// Width of a column.
 const COLUMN: f64 = 24.0;
+/// Beyond so many memories there are no columns.
+const MOST_COLUMNS: usize = 80;
 /// Names on end take this much to the right.
 const SLANT: f64 = 70.0;
 
@@ -38,6 +40,7 @@ impl Table {
                 }
             })
             .collect();
+        let names = if names.len() > MOST_COLUMNS { Vec::new() } else { names };
         let left = layout.leaf_x + LABEL_WIDTH + 10.0;
         let right = if names.is_empty() {
             0.0
@@ -57,7 +60,9 @@ pub(super) fn draw(
     sheet: &mut Sheet,
 ) {
     if table.names.is_empty() {
-        if !layout.rows.is_empty() {
+        if !matrix.memories.is_empty() {
+            sheet.note("Too many memories for columns; `peerlane topo` says who reaches them.");
+        } else if !layout.rows.is_empty() {
             sheet.note("No device here has memory that others could read or write.");
         }
         return;

@@ -8,7 +8,7 @@ mod tree;
 use peerlane_fabric::Fabric;
 
 pub(crate) use label::{label, memory_label, port_kind};
-pub(crate) use lines::{heading, speed};
+pub(crate) use lines::{heading, redirects, speed};
 pub(crate) use matrix::reasons;
 pub(crate) use tree::Tree;
 
