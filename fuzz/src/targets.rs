@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use peerlane_engine::endpoint::Notation;
 use peerlane_engine::journal::{self, Journal};
 use peerlane_engine::signature::{self, Ends};
-use peerlane_fabric::{BlockDevice, Fabric, Origin, reach};
+use peerlane_fabric::{BlockDevice, Fabric, Origin, capture, reach};
 use peerlane_lab::recorder;
 use peerlane_results::{CopyRecord, Plan};
 use peerlane_units::{ByteRate, Bytes, Nanos};
@@ -21,8 +21,9 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 8] = [
+pub const ALL: [Target; 9] = [
     ("archive", archive),
+    ("capture", captured),
     ("journal", journal),
     ("machine", machine),
     ("notation", notation),
@@ -129,6 +130,25 @@ pub fn archive(bytes: &[u8]) {
     let _ = peerlane_lab::unpack_archive(bytes, &inner);
     let names: Vec<_> = fs::read_dir(folder.path()).into_iter().flatten().flatten().collect();
     assert_eq!(names.len(), 1, "{names:?}");
+}
+
+/// The archive of a capture: what is read from it is discovered, and packed again is the same.
+pub fn captured(bytes: &[u8]) {
+    let content = match capture::unpack(bytes) {
+        Ok(content) => content,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    if let Ok(archive) = capture::pack(&content) {
+        let again = capture::unpack(archive.as_slice()).expect("what was packed here");
+        assert!(again == content, "packed and unpacked");
+    }
+    let name = Path::new("fuzz");
+    if let Ok(fabric) = Fabric::discover_snapshot(name, content.clone()) {
+        examine(&fabric);
+        let kept = capture::take_snapshot(name, content).expect("it was discovered");
+        let again = Fabric::discover_snapshot(name, kept.content).expect("and its capture is");
+        assert_eq!(again.functions.len(), fabric.functions.len());
+    }
 }
 
 /// What holds of every fabric, wherever it comes from.

@@ -130,6 +130,11 @@ fn damaged_archives_make_nothing_outside_their_folder() {
 }
 
 #[test]
+fn damaged_captures_are_refused_or_read_back_the_same() {
+    survives("capture", INPUTS_WITH_FILES);
+}
+
+#[test]
 fn damaged_journals_are_refused_or_read_back_the_same() {
     survives("journal", INPUTS);
 }

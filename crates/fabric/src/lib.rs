@@ -7,6 +7,7 @@
 
 mod allow_list;
 mod bdf;
+pub mod capture;
 mod fact;
 mod link;
 mod machine_file;

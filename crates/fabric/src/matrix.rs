@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use peerlane_units::Bytes;
 
 use crate::reach::{self, MapType};
-use crate::{Acs, Fabric, Function, FunctionId, Kind, Parent};
+use crate::{Acs, BridgeId, Fabric, FunctionId, Kind, Parent};
 
 const VENDOR_INTEL: u16 = 0x8086;
 const VENDOR_AMD: u16 = 0x1002;
@@ -106,10 +106,12 @@ impl Fabric {
 
     /// Memory of devices that others could read and write, in the order of the functions.
     pub fn memories(&self) -> Vec<Memory> {
-        self.iter().filter_map(|(id, function)| self.memory_of(id, function)).collect()
+        self.iter().filter_map(|(id, _)| self.memory(id)).collect()
     }
 
-    fn memory_of(&self, id: FunctionId, function: &Function) -> Option<Memory> {
+    /// The memory of a function that others could read and write.
+    pub fn memory(&self, id: FunctionId) -> Option<Memory> {
+        let function = self.function(id);
         if let Some(pool) = function.p2pmem {
             return Some(Memory {
                 function: id,
@@ -144,21 +146,25 @@ impl Matrix {
             Detail::Grouped => ways.groups(ids),
         };
         let (memories, initiators) = (put_together(&memories), put_together(&initiators));
+        let tested: Vec<Option<FunctionId>> = (0..fabric.bridges.len())
+            .map(|bridge| reach::test_device(fabric, BridgeId(bridge)))
+            .collect();
+        let cell = |row, column| cell(fabric, &tested, row, column);
         let cells = memories
             .iter()
-            .map(|row| initiators.iter().map(|column| cell(fabric, row, column)).collect())
+            .map(|row| initiators.iter().map(|column| cell(row, column)).collect())
             .collect();
         Self { memories, initiators, cells }
     }
 }
 
-fn cell(fabric: &Fabric, row: &Peers, column: &Peers) -> Cell {
+fn cell(fabric: &Fabric, tested: &[Option<FunctionId>], row: &Peers, column: &Peers) -> Cell {
     let pairs = row.members.iter().take(2).flat_map(|&memory| {
         column.members.iter().take(2).map(move |&initiator| (memory, initiator))
     });
     let alone = (row.members[0], column.members[0]);
     let (memory, initiator) = pairs.clone().find(|(one, other)| one != other).unwrap_or(alone);
-    let found = reach::decide(fabric, memory, initiator);
+    let found = reach::decide_by(fabric, memory, initiator, &|bridge| tested[bridge.0]);
     Cell { map: found.map, distance: found.distance }
 }
 

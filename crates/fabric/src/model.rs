@@ -134,7 +134,7 @@ pub struct HostBridge {
 }
 
 /// What a function hangs from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Parent {
     /// The root bus of a host bridge.
     Bridge(BridgeId),

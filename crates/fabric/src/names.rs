@@ -37,9 +37,11 @@ pub fn of(function: &Function) -> Option<String> {
 
 /// A maker's name without its legal form: `Intel Corporation` is Intel.
 fn short(name: &str) -> &str {
-    const FORMS: [&str; 11] = [
+    const FORMS: [&str; 13] = [
         "Corporation",
         "Corp.",
+        "Corp",
+        "LLC",
         "Co",
         "Ltd",
         "Ltd.",
@@ -79,6 +81,6 @@ mod tests {
         ] {
             assert_eq!(vendor(id).map(short), Some(expected));
         }
-        assert_eq!(vendor(0xfffe), None);
+        assert_eq!(vendor(0x0002), None);
     }
 }

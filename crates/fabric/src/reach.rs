@@ -80,6 +80,19 @@ impl Reach {
 /// # Panics
 /// When an identifier comes from another fabric.
 pub fn decide(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> Reach {
+    decide_by(fabric, provider, initiator, &|bridge| test_device(fabric, bridge))
+}
+
+/// The function by which the kernel knows a host bridge.
+type TestDevice<'a> = dyn Fn(BridgeId) -> Option<FunctionId> + 'a;
+
+/// As [`decide`], with the test devices of host bridges from somebody who looks them up once.
+pub(crate) fn decide_by(
+    fabric: &Fabric,
+    provider: FunctionId,
+    initiator: FunctionId,
+    test_device: &TestDevice<'_>,
+) -> Reach {
     let walk = Walk::new(fabric, provider, initiator);
     let mut facts = vec![walk.shape_fact(fabric)];
     let redirect =
@@ -87,7 +100,10 @@ pub fn decide(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> R
     let map = match redirect {
         Tri::No => MapType::BusAddress,
         Tri::Unknown => MapType::Unknown,
-        Tri::Yes => through_host_bridge(fabric, provider, initiator, &mut facts),
+        Tri::Yes => {
+            let ends = (provider, initiator);
+            through_host_bridge(fabric, ends, test_device, &mut facts)
+        }
     };
     let distance = (map != MapType::NotSupported).then_some(walk.distance);
     Reach { map, distance, facts, path: walk.path() }
@@ -191,8 +207,8 @@ impl Walk {
 /// `map_through_host_bridge` in the kernel: the CPU, then the list of host bridges.
 fn through_host_bridge(
     fabric: &Fabric,
-    provider: FunctionId,
-    initiator: FunctionId,
+    (provider, initiator): (FunctionId, FunctionId),
+    test_device: &TestDevice<'_>,
     facts: &mut Vec<Fact>,
 ) -> MapType {
     let cpu = cpu_forwards(fabric, facts);
@@ -200,13 +216,13 @@ fn through_host_bridge(
         return MapType::ThroughHostBridge;
     }
     let (one, other) = (fabric.bridge_of(provider), fabric.bridge_of(initiator));
+    let mut forwards = |bridge: BridgeId| {
+        bridge_forwards(fabric, (bridge, test_device(bridge)), one == other, facts)
+    };
     let listed = if one == other {
-        bridge_forwards(fabric, one, true, facts)
+        forwards(one)
     } else {
-        match (
-            bridge_forwards(fabric, one, false, facts),
-            bridge_forwards(fabric, other, false, facts),
-        ) {
+        match (forwards(one), forwards(other)) {
             (Tri::No, _) | (_, Tri::No) => Tri::No,
             (Tri::Yes, Tri::Yes) => Tri::Yes,
             _ => Tri::Unknown,
@@ -235,12 +251,12 @@ fn cpu_forwards(fabric: &Fabric, facts: &mut Vec<Fact>) -> Tri {
 
 fn bridge_forwards(
     fabric: &Fabric,
-    bridge: BridgeId,
+    (bridge, test_device): (BridgeId, Option<FunctionId>),
     same_bridge: bool,
     facts: &mut Vec<Fact>,
 ) -> Tri {
     let name = fabric.bridges[bridge.0].name.clone();
-    let Some(id) = test_device(fabric, bridge) else {
+    let Some(id) = test_device else {
         facts.push(Fact::HostBridgeWithoutTestDevice { bridge: name });
         return Tri::No;
     };
@@ -274,7 +290,7 @@ fn bridge_forwards(
 /// wherever enumeration went in order. It counts only at 00.0 or when it is a root port. Functions
 /// without an address come after those with one, in the order of the description; whether such a
 /// one is at 00.0 is for the caller to doubt.
-fn test_device(fabric: &Fabric, bridge: BridgeId) -> Option<FunctionId> {
+pub(crate) fn test_device(fabric: &Fabric, bridge: BridgeId) -> Option<FunctionId> {
     let on_root_bus =
         fabric.iter().filter(|(_, function)| function.parent == crate::Parent::Bridge(bridge));
     let (id, first) = on_root_bus

@@ -79,7 +79,6 @@ fn options(command: &[&str]) -> Result<Options, LabError> {
         drives: Vec::new(),
         dma: None,
         out: None,
-        events: Vec::new(),
         modules: Vec::new(),
         programs: Vec::new(),
         command: command.iter().map(OsString::from).collect(),

@@ -2,6 +2,7 @@
 //!
 //! The doc comment of a field is its help, on the terminal and in `docs/reference/cli.md`.
 
+mod capture;
 mod copy;
 mod doctor;
 mod lab;
@@ -16,6 +17,7 @@ mod verify;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use capture::CaptureArgs;
 pub(crate) use copy::CopyArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use lab::{
@@ -82,7 +84,7 @@ pub(crate) enum ColorChoice {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show the machine as PCIe sees it: ports, links, drives, memories offered to peers
+    /// Show the machine as PCIe sees it: ports, links, drives, memories, and who reaches them
     Topo(TopoArgs),
     /// Say what stands in the way of peer-to-peer copies, and what to do about it
     Doctor(DoctorArgs),
@@ -92,6 +94,8 @@ pub(crate) enum Command {
     Copy(CopyArgs),
     /// Compare source and target, both read by host memory, without changing anything
     Verify(VerifyArgs),
+    /// Keep what topo and plan read of this machine in one file, without what identifies it
+    Capture(CaptureArgs),
     /// Boot a machine description under QEMU, with a recorder of every DMA
     Lab(LabArgs),
     /// Write the reference pages

@@ -10,9 +10,11 @@ use super::FabricArgs;
 Examples:
   peerlane topo
   peerlane topo --format toml > machine.toml
+  peerlane topo --format svg > machine.svg
+  peerlane topo --root machine.tar.zst
   peerlane topo --machine pair")]
 pub(crate) struct TopoArgs {
-    /// Form of the output: a tree, one object (as --json), or a machine file
+    /// Form of the output: a tree, one object (as --json), a machine file, or a drawing
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub(crate) format: TopoFormat,
     #[command(flatten)]
@@ -25,4 +27,5 @@ pub(crate) enum TopoFormat {
     Text,
     Json,
     Toml,
+    Svg,
 }

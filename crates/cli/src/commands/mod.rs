@@ -1,6 +1,7 @@
 //! What each command does: calls the library, hands the result to the printer.
 
 mod batch;
+mod capture;
 mod copy;
 mod doctor;
 mod fan_out;
@@ -27,6 +28,7 @@ pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> 
     match command {
         Command::Topo(args) => topo::run(args, printer),
         Command::Doctor(args) => doctor::run(args, printer),
+        Command::Capture(args) => capture::run(args, printer),
         Command::Plan(args) => plan::run(args, printer),
         Command::Copy(args) => copy::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),

@@ -13,7 +13,7 @@ use crate::printer::Printer;
 
 /// File name and text of every page.
 fn pages() -> Vec<(&'static str, String)> {
-    vec![("cli.md", command_line())]
+    vec![("cli.md", command_line()), ("capture.md", captured())]
 }
 
 /// Writes the pages, or compares them with what is there.
@@ -76,4 +76,21 @@ fn section(command: &mut clap::Command, text: &mut String) {
 
 fn trimmed(help: &str) -> String {
     help.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}
+
+/// What a capture keeps, from the list that it is made by.
+fn captured() -> String {
+    let mut text = String::from(
+        "# What a capture holds\n\n\
+         Written by `peerlane reference --write docs/reference` from the list that `peerlane capture` goes by. \
+         Nothing else of a\nmachine is in a capture, and discovery (`topo`, `plan`) reads nothing else of `/sys`, \
+         `/proc` and `/boot`.\n\n\
+         FUNCTION is a PCI function below `sys/devices`, CONTROLLER its NVMe controller, DISK a namespace, PARTITION a \
+         part of it,\nSTACK a device-mapper or md device. `*` stands for any characters within one name.\n\n\
+         | Path | Read for | Kept |\n| --- | --- | --- |\n",
+    );
+    for item in peerlane_fabric::capture::ITEMS {
+        let _ = writeln!(text, "| `{}` | {} | {} |", item.path, item.purpose, item.kept.describe());
+    }
+    text
 }

@@ -1,6 +1,6 @@
 //! `peerlane topo`: the machine as PCIe sees it.
 
-use peerlane_fabric::Fabric;
+use peerlane_fabric::{Detail, Fabric, MapType, Matrix, Peers};
 
 use crate::args::{TopoArgs, TopoFormat};
 use crate::error::{Failure, Tried};
@@ -21,6 +21,7 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
     match format {
         TopoFormat::Text => printer.data(&render::topo(&fabric))?,
         TopoFormat::Toml => printer.data(&fabric.to_toml())?,
+        TopoFormat::Svg => printer.data(&render::svg(&fabric))?,
         TopoFormat::Json => printer.object(&object(&fabric)?)?,
     }
     Ok(Exit::Done)
@@ -35,5 +36,32 @@ fn object(fabric: &Fabric) -> Result<serde_json::Value, Failure> {
     for (key, value) in table {
         object.insert(key, serde_json::to_value(value).map_err(Tried::to(WHAT))?);
     }
+    object.insert("reach".to_owned(), reach(fabric));
     Ok(object.into())
+}
+
+/// Which initiators reach which memories, those together between which the kernel cannot tell; of two
+/// lists that hold the same function, the decision is for the others.
+fn reach(fabric: &Fabric) -> serde_json::Value {
+    let matrix = Matrix::new(fabric, Detail::Grouped);
+    let names = |peers: &Peers| -> Vec<&str> {
+        peers.members.iter().map(|&id| fabric.function(id).name.as_str()).collect()
+    };
+    let mut rows = Vec::new();
+    for (memories, cells) in matrix.memories.iter().zip(&matrix.cells) {
+        for (initiators, cell) in matrix.initiators.iter().zip(cells) {
+            rows.push(serde_json::json!({
+                "memories": names(memories),
+                "initiators": names(initiators),
+                "verdict": match cell.map {
+                    MapType::BusAddress => "bus-address",
+                    MapType::ThroughHostBridge => "through-host-bridge",
+                    MapType::NotSupported => "refused",
+                    MapType::Unknown => "unknown",
+                },
+                "distance": cell.distance,
+            }));
+        }
+    }
+    rows.into()
 }

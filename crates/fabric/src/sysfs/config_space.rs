@@ -124,6 +124,47 @@ impl ConfigSpace<'_> {
     }
 }
 
+/// What of a configuration space says what a function is and can do: identity, status, class, and the
+/// capabilities, of these PCIe and ACS whole and of others their place. Addresses and serial numbers
+/// are zero; the length stays.
+pub(crate) fn without_addresses(bytes: &[u8]) -> Vec<u8> {
+    /// Length of the PCIe capability in its second version (PCIe 6.0 7.5.3).
+    const PCIE_LENGTH: usize = 0x3c;
+    /// Length of ACS without the egress vector (PCIe 6.0 7.7.11).
+    const ACS_LENGTH: usize = 8;
+    let mut kept = vec![0; bytes.len()];
+    let mut keep = |from: usize, length: usize| {
+        let end = (from + length).min(bytes.len());
+        if let (Some(to), Some(from)) = (kept.get_mut(from..end), bytes.get(from..end)) {
+            to.copy_from_slice(from);
+        }
+    };
+    keep(0, 4);
+    keep(STATUS, 6);
+    // Header type.
+    keep(0x0e, 1);
+    keep(FIRST_CAPABILITY, 1);
+    let config = ConfigSpace(bytes);
+    let mut at = config.byte(FIRST_CAPABILITY).map_or(0, |at| usize::from(at & 0xfc));
+    for _ in 0..MOST_CAPABILITIES {
+        if at < 0x40 {
+            break;
+        }
+        keep(at, if config.byte(at) == Some(CAPABILITY_PCIE) { PCIE_LENGTH } else { 2 });
+        at = config.byte(at + 1).map_or(0, |at| usize::from(at & 0xfc));
+    }
+    let mut at = EXTENDED;
+    for _ in 0..MOST_EXTENDED {
+        let (Some(id), Some(rest)) = (config.word(at), config.word(at + 2)) else { break };
+        keep(at, if id == EXTENDED_ACS { ACS_LENGTH } else { 4 });
+        at = usize::from(rest >> 4 & 0xffc);
+        if at < EXTENDED {
+            break;
+        }
+    }
+    kept
+}
+
 enum Search {
     Found(usize),
     Absent,
@@ -193,7 +234,29 @@ mod tests {
         assert_eq!(ConfigSpace(&bytes).acs(), Acs::Absent);
     }
 
+    #[test]
+    fn what_is_kept_without_addresses_says_the_same() {
+        let mut bytes = sample(6, 0x1d);
+        bytes[0x10..0x18].fill(0xaa);
+        bytes[0x104..0x10c].fill(0xbb);
+        let kept = without_addresses(&bytes);
+        assert_eq!(kept.len(), bytes.len());
+        assert!(!kept.contains(&0xaa) && !kept.contains(&0xbb));
+        assert_eq!(ConfigSpace(&kept).port_type(), PortType::DownstreamPort);
+        assert_eq!(ConfigSpace(&kept).acs(), Acs::Present { control: 0x1d });
+    }
+
     proptest! {
+        #[test]
+        fn any_bytes_are_kept_so_that_they_say_the_same(
+            bytes in proptest::collection::vec(any::<u8>(), 0..5000)
+        ) {
+            let kept = without_addresses(&bytes);
+            let (before, after) = (ConfigSpace(&bytes), ConfigSpace(&kept));
+            prop_assert_eq!(before.port_type(), after.port_type());
+            prop_assert_eq!(before.acs(), after.acs());
+        }
+
         #[test]
         fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..5000)) {
             let config = ConfigSpace(&bytes);

@@ -63,7 +63,7 @@ pub(super) fn walk(tree: &Tree) -> Found {
 }
 
 /// Whether a directory name is that of a host bridge: `pci`, a domain, a bus.
-fn is_host_bridge(name: &str) -> bool {
+pub(crate) fn is_host_bridge(name: &str) -> bool {
     let parts = name.strip_prefix("pci").and_then(|rest| rest.split_once(':'));
     parts.is_some_and(|(domain, bus)| {
         let hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());

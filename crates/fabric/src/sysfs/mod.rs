@@ -3,23 +3,25 @@
 //! Nothing outside the root is opened. What the reader may not see becomes a value that says so.
 
 mod block;
-mod config_space;
+pub(crate) mod config_space;
 mod disk;
-mod functions;
+pub(crate) mod functions;
+pub(crate) mod list;
 mod nvme;
 mod passthrough;
 mod resources;
 pub(crate) mod snapshot;
 mod stacked;
-mod system;
+pub(crate) mod system;
 pub(crate) mod tree;
+mod write;
 
 use std::path::{Path, PathBuf};
 
 pub use block::{BlockDevice, ParentDisk};
 pub use passthrough::{PassthroughNode, block_name, passthrough_name};
 
-use crate::{Fabric, Origin};
+use crate::{Fabric, Origin, capture};
 use snapshot::Snapshot;
 use tree::Tree;
 
@@ -33,6 +35,14 @@ pub enum DiscoverError {
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,
+    },
+    /// A file is no archive of a capture.
+    #[error("cannot read {path} as the archive of a capture")]
+    Archive {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: capture::ArchiveError,
     },
     /// A file holds something else than it should.
     #[error("cannot understand {path}: `{text}` is not {expected}")]
@@ -57,13 +67,14 @@ pub enum DiscoverError {
 }
 
 impl Fabric {
-    /// Reads the machine described by `sys/` and `proc/` below `root`; `/` is this machine.
+    /// Reads the machine described by `sys/` and `proc/` below `root`; `/` is this machine, and a file
+    /// is the archive of a capture.
     ///
     /// # Errors
-    /// When there is no readable `sys/` below `root`. Single files that cannot be read are
+    /// When the archive cannot be used, or there is no readable `sys/` below `root`. Single files that cannot be read are
     /// `None` or unknown in the result.
     pub fn discover(root: &Path) -> Result<Self, DiscoverError> {
-        from_tree(&Tree::new(root), origin(root))
+        from_tree(&open(root)?, origin(root))
     }
 
     /// Reads the machine described by a tree in memory; `name` stands for its root in messages.
@@ -73,6 +84,18 @@ impl Fabric {
     pub fn discover_snapshot(name: &Path, content: Snapshot) -> Result<Self, DiscoverError> {
         from_tree(&Tree::of_snapshot(name, content), Origin::Tree(name.to_owned()))
     }
+}
+
+/// The tree at `root`: a directory, or the archive of a capture.
+pub(crate) fn open(root: &Path) -> Result<Tree, DiscoverError> {
+    if !root.is_file() {
+        return Ok(Tree::new(root));
+    }
+    let file = std::fs::File::open(root)
+        .map_err(|source| DiscoverError::Read { path: root.to_owned(), source })?;
+    let content = capture::unpack(std::io::BufReader::new(file))
+        .map_err(|source| DiscoverError::Archive { path: root.to_owned(), source })?;
+    Ok(Tree::of_snapshot(root, content))
 }
 
 /// What moving data depends on: only `/` is the running machine.

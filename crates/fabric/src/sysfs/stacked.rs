@@ -46,12 +46,19 @@ pub(super) fn devices(tree: &Tree) -> Vec<Found> {
                 partitions,
                 device: StackedDevice {
                     kind: kind.filter(|kind| !kind.is_empty()),
-                    below: tree.names(&at.join("slaves")).unwrap_or_default(),
+                    below: below(tree, &at.join("slaves")),
                     name,
                 },
             }
         })
         .collect()
+}
+
+/// Names of the devices in a folder of links.
+fn below(tree: &Tree, slaves: &Path) -> Vec<String> {
+    let mut names = tree.names(slaves).unwrap_or_default();
+    names.retain(|name| tree.link(&slaves.join(name)).is_ok());
+    names
 }
 
 /// What is mounted from the devices of `numbers` and from those that are stacked.

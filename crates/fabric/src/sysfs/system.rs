@@ -84,7 +84,7 @@ fn has_p2pdma(tree: &Tree, release: Option<&str>) -> Option<bool> {
 }
 
 /// The text in a gzip file that has no optional fields (RFC 1952), as `/proc/config.gz` has none.
-fn gunzip(bytes: &[u8]) -> Option<String> {
+pub(crate) fn gunzip(bytes: &[u8]) -> Option<String> {
     const HEADER: usize = 10;
     const TRAILER: usize = 8;
     const LONGEST_TEXT: usize = 4 << 20;

@@ -89,7 +89,11 @@ impl Tree {
                 found => return Err(found.map_or(absent(), |_| is_no("a regular file"))),
             },
         };
-        self.saw(path, || Entry::File { bytes: bytes.clone(), mode });
+        if let Some(seen) = &self.seen {
+            // Over what may be there of the permissions alone.
+            let entry = Entry::File { bytes: bytes.clone(), mode };
+            seen.borrow_mut().insert(path.to_owned(), entry);
+        }
         Ok(bytes)
     }
 

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 mod blocks;
+mod captures;
 mod decision;
 mod discovery;
+mod handmade;
 mod kernel_oracle;
 mod machine_files;
 mod machines;

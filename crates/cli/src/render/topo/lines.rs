@@ -61,7 +61,8 @@ pub(super) fn line(fabric: &Fabric, id: FunctionId) -> String {
     text
 }
 
-fn redirects(function: &Function) -> bool {
+/// Whether a port sends traffic between peers up to the root complex.
+pub(crate) fn redirects(function: &Function) -> bool {
     // Request redirect, completion redirect, egress control (PCIe 6.0 section 7.7.11.3).
     matches!(function.acs, Acs::Present { control } if control & 0x2c != 0)
 }
@@ -139,7 +140,7 @@ fn memory(fabric: &Fabric, id: FunctionId) -> Option<String> {
     if let Some(cmb) = function.nvme.as_ref().and_then(|nvme| nvme.cmb) {
         return Some(format!("CMB of {}, NOT LENT by the kernel", cmb.size()));
     }
-    let memory = fabric.memories().into_iter().find(|memory| memory.function == id)?;
+    let memory = fabric.memory(id)?;
     let size = memory.size?;
     let largest = function.bars.iter().filter(|bar| bar.size == size).find_map(|bar| bar.largest);
     let more = match largest.filter(|&largest| largest > size) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use peerlane_fabric::{Cell, Detail, Fabric, MapType, Matrix, Peers, reach};
+use peerlane_fabric::{Cell, Detail, Fabric, MapType, Matrix, MemoryKind, Peers, reach};
 
 use super::{label, memory_label};
 
@@ -46,9 +46,18 @@ pub(super) fn text(fabric: &Fabric) -> String {
     text + &reasons(fabric, &matrix)
 }
 
-/// Why a pair is refused or not to be told, one sentence for each of the two.
-fn reasons(fabric: &Fabric, matrix: &Matrix) -> String {
+/// What must be known beside the table: what it does not hold for, and why a pair is refused or not to be
+/// told, one sentence for each of the two.
+pub(crate) fn reasons(fabric: &Fabric, matrix: &Matrix) -> String {
     let mut text = String::new();
+    if fabric.kernel.has_p2pdma == Some(false) {
+        text += "This kernel is built without P2PDMA and permits none of it; the table says what one \
+                 with it would decide.\n";
+    }
+    if fabric.memories().iter().any(|memory| memory.kind != MemoryKind::P2pMem) {
+        text += "Rows of gpu and fpga are for memory that the maker's driver hands to the kernel; \
+                 what such a driver maps by itself the kernel does not decide.\n";
+    }
     for (map, code) in [(MapType::NotSupported, '-'), (MapType::Unknown, '?')] {
         let found = matrix.cells.iter().zip(&matrix.memories).find_map(|(row, memory)| {
             let column = row.iter().position(|cell| cell.map == map)?;

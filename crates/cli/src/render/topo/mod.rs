@@ -7,9 +7,10 @@ mod tree;
 
 use peerlane_fabric::Fabric;
 
-use label::{label, memory_label, port_kind};
-use lines::heading;
-use tree::Tree;
+pub(crate) use label::{label, memory_label, port_kind};
+pub(crate) use lines::{heading, redirects, speed};
+pub(crate) use matrix::reasons;
+pub(crate) use tree::Tree;
 
 /// The machine as a tree, then the matrix of memories and initiators.
 pub(crate) fn topo(fabric: &Fabric) -> String {

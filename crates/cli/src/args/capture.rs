@@ -1,0 +1,24 @@
+//! `peerlane capture`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Arguments of `peerlane capture`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+What is kept and what is replaced is listed in docs/reference/capture.md: no serial numbers, addresses,
+host names or paths of yours. As root a capture says more (ACS); without, it says what you may see.
+
+Examples:
+  sudo peerlane capture -o machine.tar.zst
+  peerlane topo --root machine.tar.zst
+  peerlane capture --root /mnt/other -o other.tar.zst")]
+pub(crate) struct CaptureArgs {
+    /// Write an archive when FILE ends in .tar.zst, else a folder; neither may be there
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Capture what sys/ and proc/ below this directory say, or an archive, in place of this machine
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+}

@@ -1,0 +1,95 @@
+//! `peerlane capture`: what discovery reads, without what identifies the machine, in one file.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use peerlane_fabric::{Acs, Fabric, capture};
+use serde::Serialize;
+
+use crate::args::CaptureArgs;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::Printer;
+
+/// What was written; the object of `--json`.
+#[derive(Debug, Serialize)]
+struct Written {
+    schema: &'static str,
+    file: String,
+    files: usize,
+    functions: usize,
+    replaced: Vec<Replaced>,
+    /// Whether the configuration space of every function could be read.
+    is_complete: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Replaced {
+    what: &'static str,
+    count: usize,
+}
+
+/// Writes a capture.
+///
+/// # Errors
+/// When the machine cannot be read, or the file is there or cannot be written.
+pub(crate) fn run(args: &CaptureArgs, printer: Printer) -> Result<Exit, Failure> {
+    let root = args.root.as_deref().unwrap_or(Path::new("/"));
+    let captured = capture::take(root)
+        .map_err(Tried::to(format!("read the machine below {}", root.display())))?;
+    let content = captured.content;
+    // What is written is read once more, so that a capture that cannot be used is never handed on.
+    let fabric = Fabric::discover_snapshot(&args.output, content.clone())
+        .map_err(Tried::to("read the capture again"))?;
+    write(&content, &args.output)?;
+    let written = Written {
+        schema: "peerlane.capture/1",
+        file: args.output.display().to_string(),
+        files: content.iter().filter(|(_, entry)| is_file(entry)).count(),
+        functions: fabric.functions.len(),
+        replaced: captured
+            .replaced
+            .into_iter()
+            .map(|(what, count)| Replaced { what, count })
+            .collect(),
+        is_complete: fabric.functions.iter().all(|function| function.acs != Acs::Unknown),
+    };
+    if printer.is_json() {
+        printer.object(&written)?;
+    } else {
+        printer.data(&text(&written))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn is_file(entry: &peerlane_fabric::Entry) -> bool {
+    matches!(entry, peerlane_fabric::Entry::File { .. })
+}
+
+fn write(content: &peerlane_fabric::Snapshot, output: &Path) -> Result<(), Failure> {
+    let tried = || format!("write {}", output.display());
+    let is_archive = output.to_str().is_some_and(|name| name.ends_with(".tar.zst"));
+    if !is_archive {
+        return capture::write_folder(content, output).map_err(Tried::to(tried()));
+    }
+    let bytes = capture::pack(content).map_err(Tried::to(tried()))?;
+    let mut file = std::fs::File::create_new(output).map_err(Tried::to(tried()))?;
+    file.write_all(&bytes).map_err(Tried::to(tried()))
+}
+
+fn text(written: &Written) -> String {
+    let replaced: Vec<String> = written
+        .replaced
+        .iter()
+        .map(|one| format!("{} {}{}", one.count, one.what, if one.count == 1 { "" } else { "s" }))
+        .collect();
+    let replaced = if replaced.is_empty() { "nothing".to_owned() } else { replaced.join(", ") };
+    let mut text = format!(
+        "{}: {} functions, {} files; replaced: {replaced}\n",
+        written.file, written.functions, written.files
+    );
+    if !written.is_complete {
+        text += "Not all of it could be read: ACS needs root (run this with sudo to have it).\n";
+    }
+    text
+}

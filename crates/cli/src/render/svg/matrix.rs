@@ -1,0 +1,139 @@
+//! Which memories each function reaches: a column for each memory, beside the lines of the tree.
+
+use std::collections::HashMap;
+
+use peerlane_fabric::{Fabric, FunctionId, MapType, Matrix, MemoryKind};
+
+use super::draw::{Sheet, cut, escape};
+use super::layout::{LABEL_WIDTH, Layout, MARGIN};
+use crate::render::topo::{label, memory_label, reasons};
+
+/// Width of a column.
+const COLUMN: f64 = 24.0;
+/// Beyond so many memories there are no columns.
+const MOST_COLUMNS: usize = 80;
+/// Names on end take this much to the right.
+const SLANT: f64 = 70.0;
+
+/// Where the columns are.
+#[derive(Debug)]
+pub(super) struct Table {
+    left: f64,
+    pub(super) right: f64,
+    names: Vec<String>,
+}
+
+impl Table {
+    pub(super) fn new(fabric: &Fabric, matrix: &Matrix, layout: &Layout) -> Self {
+        let kinds: HashMap<FunctionId, MemoryKind> =
+            fabric.memories().into_iter().map(|memory| (memory.function, memory.kind)).collect();
+        let names: Vec<String> = matrix
+            .memories
+            .iter()
+            .map(|peers| {
+                let first = peers.members[0];
+                let name = memory_label(fabric, first, kinds[&first]);
+                match peers.members.as_slice() {
+                    [_] => name,
+                    [.., last] => format!("{name} .. {}", label(fabric, *last)),
+                    [] => name,
+                }
+            })
+            .collect();
+        let names = if names.len() > MOST_COLUMNS { Vec::new() } else { names };
+        let left = layout.leaf_x + LABEL_WIDTH + 10.0;
+        let right = if names.is_empty() {
+            0.0
+        } else {
+            left + COLUMN * names.len() as f64 + SLANT + MARGIN
+        };
+        Self { left, right, names }
+    }
+}
+
+/// Draws the columns.
+pub(super) fn draw(
+    fabric: &Fabric,
+    matrix: &Matrix,
+    layout: &Layout,
+    table: &Table,
+    sheet: &mut Sheet,
+) {
+    if table.names.is_empty() {
+        if !matrix.memories.is_empty() {
+            sheet.note("Too many memories for columns; `peerlane topo` says who reaches them.");
+        } else if !layout.rows.is_empty() {
+            sheet.note("No device here has memory that others could read or write.");
+        }
+        return;
+    }
+    for (index, name) in table.names.iter().enumerate() {
+        let x = table.left + COLUMN * (index as f64 + 0.5);
+        let y = layout.top - 8.0;
+        sheet.add(format_args!(
+            r#"<text class="t" transform="translate({:.1} {y:.1})rotate(-55)">{}</text>"#,
+            x + 3.0,
+            escape(&cut(name, 100.0))
+        ));
+        sheet.add(format_args!(
+            r#"<path class="r" d="M{x:.1} {:.1}V{:.1}"/>"#,
+            layout.top, layout.bottom
+        ));
+    }
+    let columns: HashMap<FunctionId, usize> = matrix
+        .initiators
+        .iter()
+        .enumerate()
+        .flat_map(|(column, peers)| peers.members.iter().map(move |&id| (id, column)))
+        .collect();
+    for (row, members) in layout.rows.iter().enumerate() {
+        let Some(&column) = members.first().and_then(|id| columns.get(id)) else { continue };
+        let y = layout.line(row);
+        let end = table.left + COLUMN * table.names.len() as f64;
+        sheet.add(format_args!(r#"<path class="r" d="M{:.1} {y:.1}H{end:.1}"/>"#, table.left));
+        for (index, cells) in matrix.cells.iter().enumerate() {
+            let Some(cell) = cells.get(column) else { continue };
+            let x = table.left + COLUMN * (index as f64 + 0.5);
+            let sign = sign(cell.map);
+            let hops = cell.distance.map(|hops| format!(", {hops} hops")).unwrap_or_default();
+            sheet.add(format_args!(
+                r##"<g><title>{}</title><use href="#{sign}" x="{x:.1}" y="{y:.1}"/></g>"##,
+                escape(&format!(
+                    "{} and {}: {}{hops}",
+                    label(fabric, members[0]),
+                    table.names[index],
+                    words(cell.map)
+                ))
+            ));
+        }
+    }
+    for map in
+        [MapType::BusAddress, MapType::ThroughHostBridge, MapType::NotSupported, MapType::Unknown]
+    {
+        if matrix.cells.iter().flatten().any(|cell| cell.map == map) {
+            sheet.explain(sign(map), words(map));
+        }
+    }
+    for reason in reasons(fabric, matrix).lines() {
+        sheet.note(reason);
+    }
+}
+
+/// The shape that stands for a decision.
+fn sign(map: MapType) -> &'static str {
+    match map {
+        MapType::BusAddress => "B",
+        MapType::ThroughHostBridge => "H",
+        MapType::NotSupported => "N",
+        MapType::Unknown => "Q",
+    }
+}
+
+fn words(map: MapType) -> &'static str {
+    match map {
+        MapType::BusAddress => "below the host bridge",
+        MapType::ThroughHostBridge => "through the host bridge",
+        MapType::NotSupported => "refused by the kernel",
+        MapType::Unknown => "not to be told from here",
+    }
+}

@@ -1,0 +1,167 @@
+//! Machines in words and as drawings: fixtures with what is expected of them, and very large ones.
+//!
+//! `UPDATE=1 cargo test -p peerlane-cli --test topo` writes what the program says now.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use peerlane_fabric::{Fabric, capture};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn peerlane(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .current_dir(repository())
+        .args(words)
+        .output()
+        .expect("the program starts")
+}
+
+/// What the program prints when all is well.
+fn said(words: &[&str]) -> String {
+    let output = peerlane(words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn every_fixture_is_shown_as_the_text_beside_it() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(repository().join("fixtures/sysfs")).expect("fixtures") {
+        let folder = entry.expect("an entry").path();
+        if !folder.is_dir() {
+            continue;
+        }
+        let name = folder.file_name().and_then(|name| name.to_str()).expect("a name");
+        let archive = format!("fixtures/sysfs/{name}/tree.tar.zst");
+        let text = said(&["topo", "--root", &archive]);
+        let expected = folder.join("topo.txt");
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&expected, &text).expect("a text that can be written");
+        }
+        assert_eq!(text, std::fs::read_to_string(&expected).expect("topo.txt"), "{name}");
+        let svg = said(&["topo", "--root", &archive, "--format", "svg"]);
+        well_formed(&svg);
+        seen += 1;
+    }
+    assert!(seen >= 16, "{seen} fixtures");
+}
+
+/// Checks what a browser insists on, as far as it can be told without one: every element is closed in
+/// order, and nothing is fetched or run.
+fn well_formed(svg: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = svg;
+    while let Some((_, tag)) = rest.split_once('<') {
+        let (tag, after) = tag.split_once('>').expect("a tag that ends");
+        let name = tag.trim_start_matches('/').split([' ', '/', '\n']).next().unwrap_or_default();
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "closed in order");
+        } else if !tag.ends_with('/') {
+            open.push(name);
+        }
+        rest = after;
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+    for banned in ["<script", "onload", "url(", "@import", "<image", "href=\"http"] {
+        assert!(!svg.contains(banned), "{banned}");
+    }
+    let addresses: Vec<&str> = svg.matches("http").collect();
+    assert_eq!(addresses.len(), 1, "the name space and nothing else");
+}
+
+/// A machine of `domains` host bridges with seven switches of 31 drives each, 449 functions a domain.
+fn large(domains: usize) -> String {
+    let mut text = String::from("name = \"large\"\n[cpu]\nvendor = \"GenuineIntel\"\nfamily = 6\n");
+    for domain in 0..domains {
+        let _ = writeln!(text, "[[host_bridge]]\nname = \"pci{domain:04x}:00\"");
+    }
+    let mut function = |name: &str, kind: &str, under: &str, more: &str| {
+        let _ = writeln!(
+            text,
+            "[[function]]\nname = \"{name}\"\nkind = \"{kind}\"\nunder = \"{under}\"\n{more}"
+        );
+    };
+    for domain in 0..domains {
+        let bridge = format!("pci{domain:04x}:00");
+        function(&format!("h{domain}"), "other", &bridge, "vendor = 0x8086\ndevice = 0x29c0");
+        for switch in 0..7 {
+            let (root, up) = (format!("r{domain}-{switch}"), format!("u{domain}-{switch}"));
+            function(&root, "root-port", &bridge, "link_below = \"16GT/s x16\"");
+            function(&up, "upstream-port", &root, "link = \"16GT/s x16\"");
+            for slot in 0..31 {
+                let name = format!("{domain}-{switch}-{slot}");
+                function(&format!("d{name}"), "downstream-port", &up, "link_below = \"16GT/s x4\"");
+                let memory = if slot == 0 { "cmb = \"64M\"\n" } else { "" };
+                function(
+                    &format!("n{name}"),
+                    "nvme",
+                    &format!("d{name}"),
+                    &format!(
+                        "{memory}size = \"1G\"\nlink = \"16GT/s x4\"\ncontroller = \"nvme{}\"",
+                        domain * 217 + switch * 31 + slot
+                    ),
+                );
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn ten_thousand_functions_are_found_shown_and_drawn() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let machine = Fabric::from_toml(&large(23)).expect("a machine");
+    assert_eq!(machine.functions.len(), 10_327);
+    let content = machine.to_snapshot().expect("a tree");
+    let archive = folder.path().join("large.tar.zst");
+    std::fs::write(&archive, capture::pack(&content).expect("an archive")).expect("a file");
+    let root = archive.to_str().expect("a path");
+    let text = said(&["topo", "--root", root]);
+    assert_eq!(text.matches("(NVMe)").count(), 23 * 217);
+    // A drive reaches the memory below its own switch, and no Intel bridge that is not listed.
+    let row = "cmb:nvme0: 31 by bus address, 4960 refused";
+    assert!(
+        text.contains(row),
+        "{}",
+        text.lines()
+            .skip_while(|line| !line.starts_with("Who"))
+            .take(5)
+            .collect::<Vec<_>>()
+            .join("\n")
+    );
+    let svg = said(&["topo", "--root", root, "--format", "svg"]);
+    well_formed(&svg);
+    assert!(svg.len() < 4 << 20, "{} bytes", svg.len());
+    let object: serde_json::Value =
+        serde_json::from_str(&said(&["topo", "--root", root, "--json"])).expect("an object");
+    assert_eq!(object["function"].as_array().map(Vec::len), Some(10_327));
+    if let Some(keep) = std::env::var_os("PEERLANE_KEEP_LARGE") {
+        let keep = Path::new(&keep);
+        capture::write_folder(&content, &keep.join("tree")).expect("a folder");
+        std::fs::copy(&archive, keep.join("large.tar.zst")).expect("a copy");
+        std::fs::write(keep.join("large.toml"), large(23)).expect("a file");
+        std::fs::write(keep.join("large.svg"), svg).expect("a file");
+    }
+}
+
+#[test]
+fn a_capture_of_this_machine_is_shown_like_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("this.tar.zst");
+    let path = archive.to_str().expect("a path");
+    let written = said(&["capture", "-o", path]);
+    assert!(written.contains("functions") && written.contains("1 host name"), "{written}");
+    let again = peerlane(&["capture", "-o", path]);
+    assert_eq!(again.status.code(), Some(2), "a file that is there is not written over");
+    let tree = folder.path().join("tree");
+    said(&["capture", "--root", path, "-o", tree.to_str().expect("a path")]);
+    let shown = |root: &str| {
+        let text = said(&["topo", "--root", root]);
+        text.split_once("): ").expect("a heading").1.to_owned()
+    };
+    assert_eq!(shown(path), shown(tree.to_str().expect("a path")));
+}

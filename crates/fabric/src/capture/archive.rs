@@ -1,0 +1,174 @@
+//! A tree as a tar archive compressed with Zstandard, and back.
+//!
+//! What is written is the same for the same tree, byte for byte: names in order, no times, no owners.
+//! What is read may come from anybody: everything that grows is bounded, only files, folders and
+//! links are taken, and nothing is written to disk.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use tar::EntryType;
+
+use crate::sysfs::snapshot::MOST_BYTES;
+use crate::{Entry, NoPlace, Snapshot};
+
+/// Of a file no more is read; no attribute of sysfs and no kernel configuration is larger.
+const LONGEST_FILE: u64 = 4 << 20;
+/// Most bytes of the tar archive itself: its files, and two blocks of head for each of a machine.
+const MOST_UNPACKED: u64 = MOST_BYTES as u64 * 2;
+/// The first bytes of a Zstandard frame (RFC 8878 section 3.1.1).
+const ZSTANDARD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Why something is no archive of a capture.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// It could not be read, or is not a tar archive.
+    #[error("cannot read the archive")]
+    Read(#[source] io::Error),
+    /// It is not compressed as it should be.
+    #[error("cannot uncompress the archive: {0}")]
+    Compression(String),
+    /// Something in it has no place in a tree.
+    #[error("cannot use the archive")]
+    Place(#[source] NoPlace),
+    /// Something in it is neither a file nor a folder nor a symbolic link.
+    #[error("cannot use the archive: `{}` is a {kind}", path.display())]
+    Kind {
+        /// Its path.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// A file in it is larger than any that a capture has.
+    #[error("cannot use the archive: `{}` has {bytes} bytes, at most {LONGEST_FILE} are read", path.display())]
+    TooLong {
+        /// Its path.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+    },
+}
+
+/// Writes a tree as an archive.
+///
+/// # Errors
+/// When a path has no place in a tar archive.
+pub fn pack(content: &Snapshot) -> io::Result<Vec<u8>> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (path, entry) in content.iter() {
+        let mut header = tar::Header::new_gnu();
+        header.set_mtime(0);
+        header.set_uid(0);
+        header.set_gid(0);
+        match entry {
+            Entry::Folder(_) => {
+                header.set_entry_type(EntryType::Directory);
+                header.set_mode(0o755);
+                header.set_size(0);
+                builder.append_data(&mut header, &path, io::empty())?;
+            }
+            Entry::Link(target) => {
+                header.set_entry_type(EntryType::Symlink);
+                header.set_mode(0o777);
+                header.set_size(0);
+                builder.append_link(&mut header, &path, target)?;
+            }
+            Entry::File { bytes, mode } => {
+                header.set_entry_type(EntryType::Regular);
+                header.set_mode(*mode);
+                header.set_size(bytes.len() as u64);
+                builder.append_data(&mut header, &path, bytes.as_slice())?;
+            }
+        }
+    }
+    Ok(compress_to_vec(builder.into_inner()?.as_slice(), CompressionLevel::Fastest))
+}
+
+/// Reads a tree from an archive, compressed or not.
+///
+/// # Errors
+/// When it is no archive, holds what a tree does not, or grows beyond its bounds.
+pub fn unpack(mut bytes: impl Read) -> Result<Snapshot, ArchiveError> {
+    let mut head = Vec::new();
+    bytes.by_ref().take(4).read_to_end(&mut head).map_err(ArchiveError::Read)?;
+    let is_compressed = head == ZSTANDARD;
+    let whole = io::Cursor::new(head).chain(bytes);
+    if is_compressed {
+        let frame = StreamingDecoder::new(whole)
+            .map_err(|error| ArchiveError::Compression(error.to_string()))?;
+        entries(frame.take(MOST_UNPACKED))
+    } else {
+        entries(whole.take(MOST_UNPACKED))
+    }
+}
+
+fn entries(archive: impl Read) -> Result<Snapshot, ArchiveError> {
+    let mut archive = tar::Archive::new(archive);
+    let mut content = Snapshot::default();
+    for entry in archive.entries().map_err(ArchiveError::Read)? {
+        let mut entry = entry.map_err(ArchiveError::Read)?;
+        let path = entry.path().map_err(ArchiveError::Read)?.into_owned();
+        let found = match entry.header().entry_type() {
+            EntryType::Directory => Entry::Folder(std::collections::BTreeMap::new()),
+            EntryType::Symlink => {
+                let target = entry.link_name().map_err(ArchiveError::Read)?;
+                Entry::Link(target.map(std::borrow::Cow::into_owned).unwrap_or_default())
+            }
+            EntryType::Regular | EntryType::Continuous => {
+                if entry.size() > LONGEST_FILE {
+                    return Err(ArchiveError::TooLong { path, bytes: entry.size() });
+                }
+                let mode = entry.header().mode().map_err(ArchiveError::Read)? & 0o777;
+                let mut bytes = Vec::new();
+                entry
+                    .by_ref()
+                    .take(LONGEST_FILE)
+                    .read_to_end(&mut bytes)
+                    .map_err(ArchiveError::Read)?;
+                Entry::File { bytes, mode }
+            }
+            EntryType::XGlobalHeader => continue,
+            kind => return Err(ArchiveError::Kind { path, kind: kind_name(kind) }),
+        };
+        content.insert(&path, found).map_err(ArchiveError::Place)?;
+    }
+    Ok(content)
+}
+
+fn kind_name(kind: EntryType) -> &'static str {
+    match kind {
+        EntryType::Link => "hard link",
+        EntryType::Char => "character device",
+        EntryType::Block => "block device",
+        EntryType::Fifo => "pipe",
+        EntryType::GNUSparse => "file with holes",
+        _ => "thing that no capture has",
+    }
+}
+
+/// Writes a tree into a folder, which is made and must not be there.
+///
+/// # Errors
+/// When it is there, or a file cannot be written.
+pub fn write_folder(content: &Snapshot, folder: &Path) -> io::Result<()> {
+    fs::create_dir(folder)?;
+    for (path, entry) in content.iter() {
+        let path = folder.join(path);
+        match entry {
+            Entry::Folder(_) => fs::create_dir(&path)?,
+            Entry::Link(target) => symlink(target, &path)?,
+            Entry::File { bytes, mode } => {
+                let mut options = fs::OpenOptions::new();
+                // One who captures must be able to look at it and to delete it.
+                let mut file =
+                    options.write(true).create_new(true).mode(mode | 0o600).open(&path)?;
+                io::Write::write_all(&mut file, bytes)?;
+            }
+        }
+    }
+    Ok(())
+}

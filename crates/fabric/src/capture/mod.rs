@@ -1,0 +1,89 @@
+//! Captures: what discovery reads of a machine, without what identifies it, as a tree or an archive.
+//!
+//! A capture is made by discovering the machine and keeping what was read, each file as the list in
+//! [`ITEMS`] says; whatever is not on that list is not in it. Reading an archive trusts nothing in it:
+//! sizes are bounded, links stay texts, and nothing is written anywhere.
+
+mod archive;
+mod scrub;
+
+use std::path::Path;
+
+pub use crate::sysfs::list::{ITEMS, Item, Kept};
+pub use archive::{ArchiveError, pack, unpack, write_folder};
+
+use crate::sysfs::tree::Tree;
+use crate::sysfs::{self, list};
+use crate::{DiscoverError, Entry, Origin, Snapshot};
+
+/// What was kept of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capture {
+    /// The files.
+    pub content: Snapshot,
+    /// What was replaced, in words, with how often.
+    pub replaced: Vec<(&'static str, usize)>,
+}
+
+/// Reads what discovery reads below `root`, and keeps it without what identifies the machine.
+///
+/// # Errors
+/// As [`crate::Fabric::discover`].
+pub fn take(root: &Path) -> Result<Capture, DiscoverError> {
+    let mut tree = sysfs::open(root)?;
+    tree.watch();
+    sysfs::from_tree(&tree, sysfs::origin(root))?;
+    Ok(keep(&tree))
+}
+
+fn keep(tree: &Tree) -> Capture {
+    let seen = tree.seen();
+    let mut scrub = scrub::Scrub::new(&seen);
+    let mut content = Snapshot::default();
+    for (path, entry) in &seen {
+        let Some(item) = list::item_of(path) else { continue };
+        if let Some((path, entry)) = scrub.entry(item, path, entry) {
+            // What has no place was read twice under two names; the first is kept.
+            let _ = content.insert(&path, entry);
+        }
+    }
+    Capture { content, replaced: scrub.replaced() }
+}
+
+/// Keeps what discovery reads of a tree in memory; `name` stands for its root in messages.
+///
+/// # Errors
+/// As [`crate::Fabric::discover_snapshot`].
+pub fn take_snapshot(name: &Path, content: Snapshot) -> Result<Capture, DiscoverError> {
+    let mut tree = Tree::of_snapshot(name, content);
+    tree.watch();
+    sysfs::from_tree(&tree, Origin::Tree(name.to_owned()))?;
+    Ok(keep(&tree))
+}
+
+/// The items of the list that discovery reads below `root`.
+///
+/// # Errors
+/// As [`take`].
+#[doc(hidden)]
+pub fn items_read(root: &Path) -> Result<Vec<&'static str>, DiscoverError> {
+    let mut tree = sysfs::open(root)?;
+    tree.watch();
+    sysfs::from_tree(&tree, sysfs::origin(root))?;
+    Ok(tree.seen().keys().filter_map(|path| Some(list::item_of(path)?.path)).collect())
+}
+
+/// Paths that discovery reads below `root` and that are not on the list; a test wants none.
+///
+/// # Errors
+/// As [`take`].
+#[doc(hidden)]
+pub fn unlisted(root: &Path) -> Result<Vec<std::path::PathBuf>, DiscoverError> {
+    let mut tree = sysfs::open(root)?;
+    tree.watch();
+    sysfs::from_tree(&tree, sysfs::origin(root))?;
+    let is_unlisted = |(path, entry): &(std::path::PathBuf, Entry)| {
+        !matches!(entry, Entry::Folder(_)) && list::item_of(path).is_none()
+    };
+    Ok(tree.seen().into_iter().filter(is_unlisted).map(|(path, _)| path).collect())
+}

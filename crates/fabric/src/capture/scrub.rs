@@ -1,0 +1,240 @@
+//! Taking out of a capture what identifies the machine, its owner, or where its memory lies.
+//!
+//! Things that are the same stay the same: two controllers of one drive keep one serial number.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::list::{Item, Kept};
+use crate::Entry;
+use crate::sysfs::config_space;
+use crate::sysfs::functions::is_host_bridge;
+use crate::sysfs::system::bears_on_devices;
+
+/// Places that most machines have, which say nothing of this one.
+const WELL_KNOWN: [&str; 14] = [
+    "/",
+    "/boot",
+    "/boot/efi",
+    "/data",
+    "/efi",
+    "/home",
+    "/mnt",
+    "/opt",
+    "/root",
+    "/scratch",
+    "/srv",
+    "/tmp",
+    "/usr",
+    "/var",
+];
+
+/// Beginnings of names that the kernel and systemd give to interfaces and nodes.
+const KERNEL_NAMES: [&str; 14] = [
+    "bnxt_re", "card", "en", "eth", "hfi", "ib", "irdma", "mlx", "renderD", "roce", "usb", "wl",
+    "wwan", "controlD",
+];
+
+/// What has been replaced so far.
+#[derive(Debug, Default)]
+pub(super) struct Scrub {
+    serials: HashMap<String, usize>,
+    places: HashMap<String, usize>,
+    interfaces: HashMap<String, usize>,
+    host_names: usize,
+    /// Numbers of the drives' block devices, and their names.
+    numbers: BTreeSet<String>,
+    names: BTreeSet<String>,
+    release: Option<String>,
+}
+
+impl Scrub {
+    pub(super) fn new(seen: &BTreeMap<PathBuf, Entry>) -> Self {
+        let mut scrub = Self::default();
+        for (path, entry) in seen {
+            let Entry::File { bytes, .. } = entry else { continue };
+            if path.file_name() == Some(OsStr::new("dev")) {
+                scrub.numbers.insert(String::from_utf8_lossy(bytes).trim().to_owned());
+                let device = path.parent().and_then(Path::file_name).and_then(OsStr::to_str);
+                scrub.names.extend(device.map(str::to_owned));
+            }
+            if path == Path::new("proc/sys/kernel/osrelease") {
+                scrub.release = Some(String::from_utf8_lossy(bytes).trim().to_owned());
+            }
+        }
+        scrub
+    }
+
+    /// What was replaced, with how often.
+    pub(super) fn replaced(&self) -> Vec<(&'static str, usize)> {
+        [
+            ("host name", self.host_names),
+            ("serial number", self.serials.len()),
+            ("mount path", self.places.len()),
+            ("interface name", self.interfaces.len()),
+        ]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .collect()
+    }
+
+    /// Path and entry as they are kept; `None` for what is not.
+    pub(super) fn entry(
+        &mut self,
+        item: &Item,
+        path: &Path,
+        entry: &Entry,
+    ) -> Option<(PathBuf, Entry)> {
+        let mut path = from_bridge(path);
+        let (bytes, mode) = match (entry, item.kept) {
+            (Entry::Folder(_), Kept::NamedFolder) => {
+                let name = path.file_name()?.to_str()?.to_owned();
+                path.set_file_name(self.interface(&name));
+                return Some((path, entry.clone()));
+            }
+            (Entry::Folder(_), _) => return Some((path, entry.clone())),
+            (Entry::Link(target), Kept::LinkName) => {
+                return Some((path, Entry::Link(PathBuf::from(target.file_name()?))));
+            }
+            (Entry::Link(_), _) => return None,
+            (Entry::File { bytes, mode }, _) => (bytes, *mode),
+        };
+        let text = String::from_utf8_lossy(bytes);
+        let text = text.trim();
+        let line = |text: &str| format!("{text}\n").into_bytes();
+        let bytes = match item.kept {
+            Kept::Folder | Kept::NamedFolder | Kept::LinkName => return None,
+            Kept::Whole => bytes.clone(),
+            Kept::Permissions => Vec::new(),
+            Kept::Serial => line(&self.serial(text)),
+            Kept::HostName => {
+                self.host_names += 1;
+                line("machine")
+            }
+            Kept::Processor => line(&processor(text)),
+            Kept::Parameters => line(&parameters(text)),
+            Kept::Configuration => {
+                if path.extension() == Some(OsStr::new("gz")) {
+                    path = Path::new("boot").join(format!("config-{}", self.release.as_ref()?));
+                    let text = crate::sysfs::system::gunzip(bytes)?;
+                    line(&configuration(&text))
+                } else {
+                    line(&configuration(text))
+                }
+            }
+            Kept::Mounts => self.mounts(text),
+            Kept::Registers => config_space::without_addresses(bytes),
+            Kept::Windows => line(&windows(text)),
+            Kept::Prefix => line(&format!("{}-", text.split('-').next().unwrap_or_default())),
+        };
+        Some((path, Entry::File { bytes, mode }))
+    }
+
+    fn serial(&mut self, serial: &str) -> String {
+        if serial.is_empty() {
+            return String::new();
+        }
+        format!("serial-{}", numbered(&mut self.serials, serial))
+    }
+
+    fn interface(&mut self, name: &str) -> String {
+        let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        let is_of_the_kernel = KERNEL_NAMES.iter().any(|front| {
+            let rest = name.strip_prefix(front);
+            rest.is_some_and(|rest| rest.bytes().any(|b| b.is_ascii_digit()))
+        });
+        if is_plain && is_of_the_kernel {
+            return name.to_owned();
+        }
+        format!("renamed{}", numbered(&mut self.interfaces, name))
+    }
+
+    /// Lines of `/proc/self/mountinfo` for the devices at hand, with nothing else in them.
+    fn mounts(&mut self, text: &str) -> Vec<u8> {
+        let mut kept = String::new();
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let (Some(number), Some(point), Some(options)) =
+                (words.get(2), words.get(4), words.get(5))
+            else {
+                continue;
+            };
+            let Some(dash) = words.iter().position(|word| *word == "-") else { continue };
+            let (Some(file_system), Some(source)) = (words.get(dash + 1), words.get(dash + 2))
+            else {
+                continue;
+            };
+            let device = source.rsplit('/').next().filter(|name| self.names.contains(*name));
+            if device.is_none() && !self.numbers.contains(*number) {
+                continue;
+            }
+            let point = self.place(point);
+            let access = if options.split(',').any(|word| word == "ro") { "ro" } else { "rw" };
+            let device = device.map_or("none".to_owned(), |name| format!("/dev/{name}"));
+            kept += &format!("0 0 {number} / {point} {access} - {file_system} {device} {access}\n");
+        }
+        kept.into_bytes()
+    }
+
+    fn place(&mut self, point: &str) -> String {
+        if WELL_KNOWN.contains(&point) {
+            return point.to_owned();
+        }
+        format!("/mount-{}", numbered(&mut self.places, point))
+    }
+}
+
+/// The number of a text, the same for the same, from 1 in the order of first use.
+fn numbered(known: &mut HashMap<String, usize>, text: &str) -> usize {
+    let next = known.len() + 1;
+    *known.entry(text.to_owned()).or_insert(next)
+}
+
+/// Where a host bridge lies says how the machine is virtualised, in identifiers of its own.
+fn from_bridge(path: &Path) -> PathBuf {
+    let names: Vec<&OsStr> = path.iter().collect();
+    let is_bridge = |name: &&OsStr| name.to_str().is_some_and(is_host_bridge);
+    match names.iter().position(is_bridge) {
+        Some(bridge) => ["sys", "devices"]
+            .iter()
+            .map(OsStr::new)
+            .chain(names[bridge..].iter().copied())
+            .collect(),
+        None => path.to_owned(),
+    }
+}
+
+fn processor(text: &str) -> String {
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let is_kept = |line: &&str| {
+        let key = line.split(':').next().unwrap_or_default().trim();
+        matches!(key, "vendor_id" | "cpu family" | "model name" | "CPU implementer")
+    };
+    first.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
+}
+
+fn parameters(text: &str) -> String {
+    text.split_whitespace().filter(|word| bears_on_devices(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn configuration(text: &str) -> String {
+    text.lines().filter(|line| line.contains("CONFIG_PCI_P2PDMA")).collect::<Vec<_>>().join("\n")
+}
+
+/// Lines `start end flags` that begin at 0; a window that is not there stays so.
+fn windows(text: &str) -> String {
+    let line = |line: &str| {
+        let mut numbers = line
+            .split_whitespace()
+            .map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+        match (numbers.next().flatten(), numbers.next().flatten(), numbers.next().flatten()) {
+            (Some(start), Some(end), Some(flags)) => {
+                let end = end.saturating_sub(start);
+                format!("0x{:016x} 0x{end:016x} 0x{flags:016x}", 0)
+            }
+            _ => String::new(),
+        }
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,269 @@
+//! The list of everything that discovery reads, and what a capture replaces in it.
+//!
+//! The list is the one place that says so: a capture keeps what is on it and nothing else, the
+//! reference page of captures is made from it, and a test fails where discovery reads something that
+//! it does not have. Paths of functions, controllers, disks, partitions and stacked devices begin
+//! with a word in capitals; `*` stands for any characters within one component.
+
+use std::path::Path;
+
+use super::functions::{address, is_host_bridge};
+use super::nvme::NvmeName;
+
+/// Something that discovery reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item {
+    /// Where it is; see the head of this module.
+    pub path: &'static str,
+    /// What a capture makes of it.
+    pub kept: Kept,
+    /// What it is read for.
+    pub purpose: &'static str,
+}
+
+/// What a capture makes of something that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// That the folder is there.
+    Folder,
+    /// The folder, whose name is replaced unless it is of a form that the kernel gives.
+    NamedFolder,
+    /// The last part of where the link points.
+    LinkName,
+    /// All of it.
+    Whole,
+    /// Its permission bits; it is not read.
+    Permissions,
+    /// Another word, the same for the same.
+    Serial,
+    /// The word `machine`.
+    HostName,
+    /// The first processor's vendor, family and model.
+    Processor,
+    /// Kernel parameters that bear on devices.
+    Parameters,
+    /// Whether peer-to-peer is built in.
+    Configuration,
+    /// Devices of this list, file systems, and well-known places; other paths are replaced.
+    Mounts,
+    /// Identity, class and the lists of capabilities; of these PCIe and ACS whole. No addresses and
+    /// no serial numbers.
+    Registers,
+    /// Sizes and flags without addresses.
+    Windows,
+    /// What comes before the first `-`.
+    Prefix,
+}
+
+impl Kept {
+    /// What it is in words, for the reference page.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Folder => "that it is there",
+            Self::NamedFolder => "its name, replaced unless the kernel gives such names",
+            Self::LinkName => "the last part of where it points",
+            Self::Whole => "whole",
+            Self::Permissions => "permission bits; it is never opened",
+            Self::Serial => "replaced, the same for the same",
+            Self::HostName => "replaced",
+            Self::Processor => "vendor, family and model of the first processor",
+            Self::Parameters => "parameters that bear on devices",
+            Self::Configuration => "the line of CONFIG_PCI_P2PDMA",
+            Self::Mounts => "drives, file systems, well-known places; other paths replaced",
+            Self::Registers => "identity and capabilities; no addresses, no serial numbers",
+            Self::Windows => "sizes and flags; no addresses",
+            Self::Prefix => "what comes before the first `-`",
+        }
+    }
+}
+
+const fn item(path: &'static str, kept: Kept, purpose: &'static str) -> Item {
+    Item { path, kept, purpose }
+}
+
+/// Everything that discovery reads.
+#[rustfmt::skip]
+pub const ITEMS: &[Item] = {
+    use Kept::{
+        Configuration, Folder, HostName, LinkName, Mounts, NamedFolder, Parameters, Permissions,
+        Prefix, Processor, Registers, Serial, Whole, Windows,
+    };
+    &[
+    item("proc/sys/kernel/hostname", HostName, "what the machine is called"),
+    item("proc/sys/kernel/osrelease", Whole, "what the kernel can do"),
+    item("proc/cpuinfo", Processor, "whether the processor forwards peer traffic"),
+    item("proc/cmdline", Parameters, "ACS, IOMMU and NVMe settings"),
+    item("proc/config.gz", Configuration, "whether peer-to-peer is built in"),
+    item("boot/config-*", Configuration, "whether peer-to-peer is built in"),
+    item("usr/lib/modules/*/config", Configuration, "whether peer-to-peer is built in"),
+    item("proc/self/mountinfo", Mounts, "what is mounted from a drive"),
+    item("sys/devices", Folder, "the devices"),
+    item("sys/devices/virtual/dmi/id/sys_vendor", Whole, "who made the machine"),
+    item("sys/devices/virtual/dmi/id/product_name", Whole, "which model the machine is"),
+    item("sys/kernel/iommu_groups", Folder, "whether an IOMMU is in use"),
+    item("sys/kernel/iommu_groups/*/type", Whole, "whether it translates"),
+    item("sys/module", Folder, "which modules are loaded"),
+    item("sys/module/*", Folder, "whether a module is loaded"),
+    item("sys/module/*/version", Whole, "versions of the makers' drivers"),
+    item("sys/module/nvme/parameters/use_cmb_sqes", Whole, "whether queues take the CMB"),
+    item("sys/module/nvme_core/parameters/multipath", Whole, "whether namespaces have heads"),
+    item("BRIDGE", Folder, "a host bridge"),
+    item("FUNCTION", Folder, "a PCI function"),
+    item("FUNCTION/vendor", Whole, "names, the kernel's list of host bridges"),
+    item("FUNCTION/device", Whole, "names, the kernel's list of host bridges"),
+    item("FUNCTION/class", Whole, "what it is"),
+    item("FUNCTION/config", Registers, "port type and ACS"),
+    item("FUNCTION/numa_node", Whole, "memory node"),
+    item("FUNCTION/resource", Windows, "sizes of memory windows"),
+    item("FUNCTION/resource*_resize", Whole, "sizes that a window can be given"),
+    item("FUNCTION/current_link_speed", Whole, "what the link trained to"),
+    item("FUNCTION/current_link_width", Whole, "what the link trained to"),
+    item("FUNCTION/max_link_speed", Whole, "what the link could be"),
+    item("FUNCTION/max_link_width", Whole, "what the link could be"),
+    item("FUNCTION/driver", LinkName, "which driver is bound"),
+    item("FUNCTION/iommu_group", LinkName, "IOMMU group"),
+    item("FUNCTION/p2pmem/size", Whole, "memory for peers"),
+    item("FUNCTION/p2pmem/available", Whole, "how much of it is free"),
+    item("FUNCTION/p2pmem/published", Whole, "whether it is offered"),
+    item("FUNCTION/p2pmem/allocate", Permissions, "who may get it"),
+    item("FUNCTION/p2p.*/p2p_enable", Whole, "whether an FPGA card lends its memory"),
+    item("FUNCTION/net/*", NamedFolder, "network interfaces"),
+    item("FUNCTION/infiniband/*", NamedFolder, "RDMA devices"),
+    item("FUNCTION/drm/*", NamedFolder, "nodes of a GPU"),
+    item("CONTROLLER", Folder, "an NVMe controller"),
+    item("CONTROLLER/serial", Serial, "which drive it is"),
+    item("CONTROLLER/model", Whole, "which drive it is"),
+    item("CONTROLLER/firmware_rev", Whole, "which firmware it runs"),
+    item("CONTROLLER/state", Whole, "whether it works"),
+    item("CONTROLLER/cmb", Whole, "registers of its CMB"),
+    item("CONTROLLER/hwmon*/temp1_*", Whole, "how warm it is"),
+    item("CONTROLLER/hwmon/hwmon*/temp1_*", Whole, "how warm it is"),
+    item("DISK", Folder, "a namespace as a block device"),
+    item("DISK/dev", Whole, "what is mounted from it"),
+    item("DISK/nsid", Whole, "which namespace it is"),
+    item("DISK/size", Whole, "capacity"),
+    item("DISK/queue/logical_block_size", Whole, "what a request may carry"),
+    item("DISK/queue/physical_block_size", Whole, "what a request may carry"),
+    item("DISK/queue/max_sectors_kb", Whole, "what a request may carry"),
+    item("DISK/queue/max_hw_sectors_kb", Whole, "what a request may carry"),
+    item("DISK/queue/max_segments", Whole, "what a request may carry"),
+    item("DISK/queue/stable_writes", Whole, "whether writes need stable pages"),
+    item("DISK/integrity/format", Whole, "protection information"),
+    item("DISK/integrity/write_generate", Whole, "protection information"),
+    item("DISK/integrity/read_verify", Whole, "protection information"),
+    item("PARTITION/partition", Whole, "partitions"),
+    item("PARTITION/dev", Whole, "what is mounted from it"),
+    item("PARTITION/start", Whole, "where it lies"),
+    item("PARTITION/size", Whole, "capacity"),
+    item("STACK", Folder, "a block device made of others"),
+    item("STACK/dev", Whole, "what is mounted from it"),
+    item("STACK/dm/uuid", Prefix, "what makes it"),
+    item("STACK/md/level", Whole, "what makes it"),
+    item("STACK/slaves/*", LinkName, "what it lies on"),
+    ]
+};
+
+/// The item that a path belongs to.
+pub(crate) fn item_of(path: &Path) -> Option<&'static Item> {
+    let normal = normal(path);
+    ITEMS.iter().find(|item| {
+        let mut pattern = item.path.split('/');
+        normal.iter().all(|name| pattern.next().is_some_and(|glob| matches(glob, name)))
+            && pattern.next().is_none()
+    })
+}
+
+/// Whether a name is of a pattern with at most one `*`.
+fn matches(glob: &str, name: &str) -> bool {
+    match glob.split_once('*') {
+        None => glob == name,
+        Some((front, back)) => {
+            name.len() >= front.len() + back.len()
+                && name.starts_with(front)
+                && name.ends_with(back)
+        }
+    }
+}
+
+/// The components of a path, with one word in place of those that lead to a device.
+fn normal(path: &Path) -> Vec<&str> {
+    let names: Vec<&str> = path.iter().filter_map(|name| name.to_str()).collect();
+    match names.as_slice() {
+        ["sys", "devices", "virtual", "nvme-subsystem", _, rest @ ..] => below_controller(rest),
+        ["sys", "devices", "virtual", "block", disk, rest @ ..] => below_disk("STACK", disk, rest),
+        ["sys", "devices", below @ ..] => {
+            let Some(bridge) = below.iter().position(|name| is_host_bridge(name)) else {
+                return names;
+            };
+            let on_the_way = |name: &&&str| is_host_bridge(name) || address(name).is_some();
+            let end = bridge + below[bridge..].iter().take_while(on_the_way).count();
+            let rest = &below[end..];
+            if is_host_bridge(below[end - 1]) {
+                return std::iter::once("BRIDGE").chain(rest.iter().copied()).collect();
+            }
+            match rest {
+                ["nvme", controller, rest @ ..]
+                    if NvmeName::parse(controller) == Some(NvmeName::Controller) =>
+                {
+                    below_controller(rest)
+                }
+                _ => std::iter::once("FUNCTION").chain(rest.iter().copied()).collect(),
+            }
+        }
+        _ => names,
+    }
+}
+
+fn below_controller<'a>(rest: &[&'a str]) -> Vec<&'a str> {
+    match rest {
+        [disk, rest @ ..]
+            if matches!(
+                NvmeName::parse(disk),
+                Some(NvmeName::Namespace | NvmeName::Path { .. })
+            ) =>
+        {
+            below_disk("DISK", disk, rest)
+        }
+        _ => std::iter::once("CONTROLLER").chain(rest.iter().copied()).collect(),
+    }
+}
+
+fn below_disk<'a>(word: &'static str, disk: &str, rest: &[&'a str]) -> Vec<&'a str> {
+    let (word, rest) = match rest {
+        [partition, rest @ ..] if partition.starts_with(disk) => ("PARTITION", rest),
+        _ => (word, rest),
+    };
+    std::iter::once(word).chain(rest.iter().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_known_by_what_they_belong_to() {
+        let function = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
+        let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
+        for (path, expected) in [
+            ("proc/cmdline".to_owned(), Some("proc/cmdline")),
+            ("proc/1/environ".to_owned(), None),
+            ("sys/devices/pci0000:00".to_owned(), Some("BRIDGE")),
+            (function.to_owned(), Some("FUNCTION")),
+            (format!("{function}/config"), Some("FUNCTION/config")),
+            (format!("{function}/resource2_resize"), Some("FUNCTION/resource*_resize")),
+            (format!("{function}/resource2"), None),
+            (format!("{function}/nvme/nvme0/serial"), Some("CONTROLLER/serial")),
+            (format!("{function}/nvme/nvme0/nvme0n1/size"), Some("DISK/size")),
+            (format!("{function}/nvme/nvme0/nvme0n1/wwid"), None),
+            (format!("{function}/nvme/nvme0/nvme0n1/nvme0n1p2/size"), Some("PARTITION/size")),
+            (format!("{function}/net/eth0"), Some("FUNCTION/net/*")),
+            (format!("{function}/net/eth0/address"), None),
+            (format!("{subsystem}/nvme0n1/queue/max_segments"), Some("DISK/queue/max_segments")),
+            (format!("{subsystem}/subsysnqn"), None),
+            ("sys/devices/virtual/block/dm-0/dm/uuid".to_owned(), Some("STACK/dm/uuid")),
+            ("sys/devices/virtual/block/dm-0/dm/name".to_owned(), None),
+        ] {
+            assert_eq!(item_of(Path::new(&path)).map(|item| item.path), expected, "{path}");
+        }
+    }
+}

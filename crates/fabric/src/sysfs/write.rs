@@ -1,0 +1,422 @@
+//! From a fabric to a tree in which discovery finds it: for fixtures and for tests of discovery.
+//!
+//! It writes what discovery reads and nothing more; numbers that no fabric has, such as those of block
+//! devices, are made up. A function without an address gets one, as firmware numbers buses.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use crate::{
+    Acs, Bar, Bdf, Fabric, Function, FunctionId, IommuMode, Kind, LinkSpeed, Namespace, NoPlace,
+    NvmeController, Parent, Snapshot,
+};
+
+/// Unit of `size` and `start` in sysfs (`SECTOR_SHIFT`).
+const SECTOR: u64 = 512;
+/// `BLOCK_EXT_MAJOR`, which namespaces have.
+const MAJOR_EXTENDED: u32 = 259;
+/// The major number that device mapper usually gets.
+const MAJOR_MAPPER: u32 = 253;
+
+impl Fabric {
+    /// The tree in which [`Fabric::discover_snapshot`] finds this machine.
+    ///
+    /// # Errors
+    /// When a name cannot be that of a file, two are the same, or there are too many.
+    pub fn to_snapshot(&self) -> Result<Snapshot, NoPlace> {
+        let mut writer = Writer {
+            fabric: self,
+            tree: Snapshot::default(),
+            addresses: addresses(self),
+            numbers: HashMap::new(),
+        };
+        writer.folder("sys/devices")?;
+        writer.system()?;
+        let mut below: HashMap<Parent, Vec<FunctionId>> = HashMap::new();
+        for (id, function) in self.iter() {
+            below.entry(function.parent).or_default().push(id);
+        }
+        for (index, bridge) in self.bridges.iter().enumerate() {
+            writer.folder(&format!("sys/devices/{}", bridge.name))?;
+            let at = format!("sys/devices/{}", bridge.name);
+            writer.children(Parent::Bridge(crate::BridgeId(index)), at, &below)?;
+        }
+        writer.stacked()?;
+        writer.mounts()?;
+        Ok(writer.tree)
+    }
+}
+
+/// The address of each function: its own, or the next one free on its bus.
+fn addresses(fabric: &Fabric) -> Vec<Bdf> {
+    let mut taken: BTreeSet<Bdf> = fabric.functions.iter().filter_map(|one| one.address).collect();
+    let mut last_bus: HashMap<u32, u8> = HashMap::new();
+    for address in &taken {
+        let last = last_bus.entry(address.domain()).or_insert(0);
+        *last = (*last).max(address.bus());
+    }
+    let mut buses: HashMap<Parent, (u32, u8)> = HashMap::new();
+    for (index, bridge) in fabric.bridges.iter().enumerate() {
+        let place = place(&bridge.name);
+        let last = last_bus.entry(place.0).or_insert(0);
+        *last = (*last).max(place.1);
+        buses.insert(Parent::Bridge(crate::BridgeId(index)), place);
+    }
+    let mut addresses: Vec<Bdf> = Vec::new();
+    for function in &fabric.functions {
+        let own = function.address.unwrap_or_else(|| {
+            let (domain, bus) = *buses.entry(function.parent).or_insert_with(|| {
+                let domain = match function.parent {
+                    Parent::Function(above) => addresses[above.0].domain(),
+                    Parent::Bridge(_) => 0,
+                };
+                let last = last_bus.entry(domain).or_insert(0);
+                *last = last.saturating_add(1);
+                (domain, *last)
+            });
+            let free = (0..=u8::MAX)
+                .filter_map(|number| Bdf::new(domain, bus, number % 32, number / 32))
+                .find(|address| !taken.contains(address));
+            // A full bus ends in two entries of one name, which the tree refuses.
+            free.or_else(|| Bdf::new(domain, bus, 0, 0))
+                .unwrap_or_else(|| unreachable!("device 0 and function 0 are those of an address"))
+        });
+        taken.insert(own);
+        addresses.push(own);
+    }
+    addresses
+}
+
+/// Domain and bus in the name of a host bridge, `pci0000:40`.
+fn place(name: &str) -> (u32, u8) {
+    let parts = name.strip_prefix("pci").and_then(|rest| rest.split_once(':'));
+    let read = |(domain, bus): (&str, &str)| {
+        Some((u32::from_str_radix(domain, 16).ok()?, u8::from_str_radix(bus, 16).ok()?))
+    };
+    parts.and_then(read).unwrap_or((0, 0))
+}
+
+struct Writer<'a> {
+    fabric: &'a Fabric,
+    tree: Snapshot,
+    addresses: Vec<Bdf>,
+    /// Major and minor number of the block devices, by name.
+    numbers: HashMap<String, String>,
+}
+
+type Written = Result<(), NoPlace>;
+
+impl Writer<'_> {
+    fn folder(&mut self, path: &str) -> Written {
+        self.tree.insert(Path::new(path), crate::Entry::Folder(BTreeMap::new()))
+    }
+
+    fn file(&mut self, folder: &str, name: &str, text: impl std::fmt::Display) -> Written {
+        self.tree.text(format!("{folder}/{name}"), &text.to_string())
+    }
+
+    fn some<T: std::fmt::Display>(
+        &mut self,
+        folder: &str,
+        name: &str,
+        value: Option<T>,
+    ) -> Written {
+        value.map_or(Ok(()), |value| self.file(folder, name, value))
+    }
+
+    fn link(&mut self, path: &str, target: String) -> Written {
+        self.tree.insert(Path::new(path), crate::Entry::Link(PathBuf::from(target)))
+    }
+
+    fn system(&mut self) -> Written {
+        let Fabric { name, kernel, cpu, product, iommu, .. } = self.fabric;
+        self.file("proc/sys/kernel", "hostname", name)?;
+        self.some("proc/sys/kernel", "osrelease", kernel.release.as_ref())?;
+        if let (Some(release), Some(has_p2pdma)) = (&kernel.release, kernel.has_p2pdma) {
+            let line =
+                if has_p2pdma { "CONFIG_PCI_P2PDMA=y" } else { "# CONFIG_PCI_P2PDMA is not set" };
+            self.file("boot", &format!("config-{release}"), line)?;
+        }
+        self.some("proc", "cmdline", kernel.parameters.as_ref().map(|list| list.join(" ")))?;
+        let mut lines = String::new();
+        match cpu
+            .vendor
+            .as_ref()
+            .map(|vendor| vendor.strip_prefix("CPU implementer ").ok_or(vendor))
+        {
+            Some(Ok(implementer)) => lines += &format!("CPU implementer\t: {implementer}\n"),
+            Some(Err(vendor)) => lines += &format!("vendor_id\t: {vendor}\n"),
+            None => {}
+        }
+        lines += &cpu.family.map(|family| format!("cpu family\t: {family}\n")).unwrap_or_default();
+        lines +=
+            &cpu.model.as_ref().map(|name| format!("model name\t: {name}\n")).unwrap_or_default();
+        self.file("proc", "cpuinfo", lines)?;
+        self.some("sys/devices/virtual/dmi/id", "product_name", product.as_ref())?;
+        if *iommu != IommuMode::Unknown {
+            self.folder("sys/kernel/iommu_groups")?;
+        }
+        self.modules()
+    }
+
+    fn modules(&mut self) -> Written {
+        let kernel = &self.fabric.kernel;
+        let letter = |value: bool| if value { "Y" } else { "N" };
+        let cmb = kernel.use_cmb_sqes.map(letter);
+        self.some("sys/module/nvme/parameters", "use_cmb_sqes", cmb)?;
+        let multipath = kernel.nvme_multipath.map(letter);
+        self.some("sys/module/nvme_core/parameters", "multipath", multipath)?;
+        if let Some(modules) = &kernel.modules {
+            self.folder("sys/module")?;
+            for module in modules {
+                let folder = format!("sys/module/{}", module.name);
+                self.folder(&folder)?;
+                self.some(&folder, "version", module.version.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn children(
+        &mut self,
+        parent: Parent,
+        at: String,
+        below: &HashMap<Parent, Vec<FunctionId>>,
+    ) -> Written {
+        let mut waiting = vec![(parent, at)];
+        while let Some((parent, at)) = waiting.pop() {
+            for &id in below.get(&parent).into_iter().flatten() {
+                let path = format!("{at}/{}", self.addresses[id.0]);
+                self.function(id, &path, below.get(&Parent::Function(id)))?;
+                waiting.push((Parent::Function(id), path));
+            }
+        }
+        Ok(())
+    }
+
+    fn function(&mut self, id: FunctionId, at: &str, below: Option<&Vec<FunctionId>>) -> Written {
+        let fabric = self.fabric;
+        let function = fabric.function(id);
+        self.folder(at)?;
+        self.some(at, "vendor", function.vendor.map(|id| format!("{id:#06x}")))?;
+        self.some(at, "device", function.device.map(|id| format!("{id:#06x}")))?;
+        self.some(at, "class", function.class.map(|class| format!("{class:#08x}")))?;
+        self.file(at, "numa_node", function.numa_node.map_or(-1, i64::from))?;
+        let config = crate::Entry::File { bytes: config(function), mode: 0o644 };
+        self.tree.insert(Path::new(&format!("{at}/config")), config)?;
+        let under = below.and_then(|below| below.first()).map(|&id| fabric.function(id));
+        let current = function.link.and_then(|link| link.current);
+        let maximum = function.link.and_then(|link| link.maximum);
+        if let Some(most) = function.link_below {
+            self.speed(at, "max", Some(most))?;
+            self.speed(at, "current", under.and_then(|below| below.link?.current))?;
+        } else {
+            self.speed(at, "max", maximum)?;
+            self.speed(at, "current", current)?;
+        }
+        if let Some(driver) = &function.driver {
+            self.link(&format!("{at}/driver"), format!("../drivers/{driver}"))?;
+        }
+        if let Some(group) = function.iommu_group {
+            self.link(&format!("{at}/iommu_group"), format!("../iommu_groups/{group}"))?;
+            let folder = format!("sys/kernel/iommu_groups/{group}");
+            if self.tree.get(Path::new(&format!("{folder}/type"))).is_none() {
+                self.some(&folder, "type", function.iommu_type.as_ref())?;
+            }
+        }
+        self.resources(function, at)?;
+        match &function.nvme {
+            Some(nvme) => self.controller(nvme, at),
+            None => Ok(()),
+        }
+    }
+
+    fn speed(&mut self, at: &str, which: &str, speed: Option<LinkSpeed>) -> Written {
+        let Some(speed) = speed else { return Ok(()) };
+        let (whole, tenths) = (speed.megatransfers / 1000, speed.megatransfers % 1000 / 100);
+        self.file(at, &format!("{which}_link_speed"), format!("{whole}.{tenths} GT/s PCIe"))?;
+        self.file(at, &format!("{which}_link_width"), speed.width)
+    }
+
+    fn resources(&mut self, function: &Function, at: &str) -> Written {
+        if !function.bars.is_empty() {
+            let mut lines = [[0u64; 3]; 6];
+            for bar in &function.bars {
+                let Some(line) = lines.get_mut(usize::from(bar.index)) else { continue };
+                let prefetch = if bar.is_prefetchable { 0x2000 } else { 0 };
+                *line = [0, bar.size.0.saturating_sub(1), 0x200 | 0x40000 | prefetch];
+                let mask = resize_mask(bar).map(|mask| format!("{mask:016x}"));
+                self.some(at, &format!("resource{}_resize", bar.index), mask)?;
+            }
+            let lines: Vec<String> = lines
+                .iter()
+                .map(|[start, end, flags]| format!("0x{start:016x} 0x{end:016x} 0x{flags:016x}"))
+                .collect();
+            self.file(at, "resource", lines.join("\n"))?;
+        }
+        if let Some(pool) = function.p2pmem {
+            self.file(&format!("{at}/p2pmem"), "size", pool.size.0)?;
+            self.file(&format!("{at}/p2pmem"), "available", pool.available.0)?;
+            self.file(&format!("{at}/p2pmem"), "published", u8::from(pool.published))?;
+            if let Some(mode) = pool.allocate {
+                let path = format!("{at}/p2pmem/allocate");
+                self.tree
+                    .insert(Path::new(&path), crate::Entry::File { bytes: Vec::new(), mode })?;
+            }
+        }
+        self.some(&format!("{at}/p2p.u.0"), "p2p_enable", function.fpga_p2p.map(u8::from))?;
+        for name in &function.kernel_names {
+            let rdma = ["mlx", "bnxt_re", "irdma", "roce", "hfi"];
+            let folder = match function.kind {
+                Kind::Gpu => "drm",
+                _ if rdma.iter().any(|front| name.starts_with(front)) => "infiniband",
+                _ => "net",
+            };
+            self.folder(&format!("{at}/{folder}/{name}"))?;
+        }
+        Ok(())
+    }
+
+    fn controller(&mut self, nvme: &NvmeController, at: &str) -> Written {
+        let name = nvme.name.clone().unwrap_or_else(|| format!("nvme{}", self.numbers.len()));
+        let at = format!("{at}/nvme/{name}");
+        self.folder(&at)?;
+        self.some(&at, "serial", nvme.serial.as_ref())?;
+        self.some(&at, "model", nvme.model.as_ref())?;
+        self.some(&at, "firmware_rev", nvme.firmware.as_ref())?;
+        self.some(&at, "state", nvme.state.as_ref())?;
+        if let Some(cmb) = nvme.cmb {
+            let text = format!("cmbloc : x{:08x}\ncmbsz  : x{:08x}", cmb.location, cmb.size);
+            self.file(&at, "cmb", text)?;
+        }
+        if let Some(found) = nvme.temperature {
+            let sensor = format!("{at}/hwmon0");
+            self.file(&sensor, "temp1_input", found.current)?;
+            self.some(&sensor, "temp1_max", found.warning)?;
+            self.some(&sensor, "temp1_crit", found.critical)?;
+        }
+        for (index, namespace) in nvme.namespaces.iter().enumerate() {
+            let usual = format!("{name}n{}", index + 1);
+            self.namespace(namespace, namespace.name.as_ref().unwrap_or(&usual), &at, &name)?;
+        }
+        Ok(())
+    }
+
+    fn namespace(
+        &mut self,
+        namespace: &Namespace,
+        name: &str,
+        controller: &str,
+        controller_name: &str,
+    ) -> Written {
+        let mut at = format!("{controller}/{name}");
+        if namespace.is_multipath_head {
+            let (front, number) = name.rsplit_once('n').unwrap_or((name, "1"));
+            let path = controller_name.strip_prefix("nvme").unwrap_or("0");
+            self.folder(&format!("{controller}/{front}c{path}n{number}"))?;
+            let subsystem = front.strip_prefix("nvme").unwrap_or("0");
+            at = format!("sys/devices/virtual/nvme-subsystem/nvme-subsys{subsystem}/{name}");
+            if self.tree.get(Path::new(&at)).is_some() {
+                return Ok(());
+            }
+        }
+        self.folder(&at)?;
+        self.some(&at, "nsid", namespace.nsid)?;
+        self.file(&at, "size", namespace.size.0 / SECTOR)?;
+        self.number(name, &at, MAJOR_EXTENDED)?;
+        let queue = format!("{at}/queue");
+        let limits = namespace.limits;
+        let kib = |size: peerlane_units::Bytes| size.0 >> 10;
+        self.file(&queue, "logical_block_size", limits.logical_block.0)?;
+        self.file(&queue, "physical_block_size", limits.physical_block.0)?;
+        self.some(&queue, "max_sectors_kb", limits.max_request.map(kib))?;
+        self.some(&queue, "max_hw_sectors_kb", limits.max_hw_request.map(kib))?;
+        self.some(&queue, "max_segments", limits.max_segments)?;
+        self.some(&queue, "stable_writes", namespace.stable_writes.map(u8::from))?;
+        if let Some(integrity) = namespace.integrity {
+            let folder = format!("{at}/integrity");
+            self.file(&folder, "format", "T10-DIF-TYPE1-CRC")?;
+            self.file(&folder, "write_generate", u8::from(integrity.write_generate))?;
+            self.file(&folder, "read_verify", u8::from(integrity.read_verify))?;
+        }
+        for (index, partition) in namespace.partitions.iter().enumerate() {
+            let at = format!("{at}/{}", partition.name);
+            self.file(&at, "partition", index + 1)?;
+            self.file(&at, "start", partition.start.0 / SECTOR)?;
+            self.file(&at, "size", partition.size.0 / SECTOR)?;
+            self.number(&partition.name, &at, MAJOR_EXTENDED)?;
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, name: &str, at: &str, major: u32) -> Written {
+        let number = format!("{major}:{}", self.numbers.len());
+        self.numbers.insert(name.to_owned(), number.clone());
+        self.file(at, "dev", number)
+    }
+
+    fn stacked(&mut self) -> Written {
+        for device in &self.fabric.stacked {
+            let at = format!("sys/devices/virtual/block/{}", device.name);
+            self.folder(&at)?;
+            self.number(&device.name, &at, MAJOR_MAPPER)?;
+            if let Some(kind) = &device.kind {
+                if device.name.starts_with("dm-") {
+                    self.file(&format!("{at}/dm"), "uuid", format!("{}-", kind.to_uppercase()))?;
+                } else {
+                    self.file(&format!("{at}/md"), "level", kind)?;
+                }
+            }
+            for below in &device.below {
+                self.link(&format!("{at}/slaves/{below}"), below.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mounts(&mut self) -> Written {
+        let Some(mounts) = &self.fabric.mounts else { return Ok(()) };
+        let lines = mounts.iter().filter_map(|mount| {
+            let number = self.numbers.get(&mount.device)?;
+            let access = if mount.is_read_only { "ro" } else { "rw" };
+            let point = mount.point.replace(' ', "\\040");
+            let (device, system) = (&mount.device, &mount.file_system);
+            Some(format!("0 0 {number} / {point} {access} - {system} /dev/{device} {access}"))
+        });
+        let lines: Vec<String> = lines.collect();
+        self.file("proc/self", "mountinfo", lines.join("\n"))
+    }
+}
+
+/// Bit n stands for 2^n MiB; the size that it has and the largest that it can have.
+fn resize_mask(bar: &Bar) -> Option<u64> {
+    let bit = |size: u64| (size >> 20).checked_ilog2().map_or(0, |bit| 1u64 << bit);
+    bar.largest.map(|largest| bit(largest.0) | bit(bar.size.0))
+}
+
+/// A configuration space with the PCIe capability of the function's kind, and ACS where it has it; 64
+/// bytes of it where it could not be read.
+fn config(function: &Function) -> Vec<u8> {
+    let port_type: u8 = match function.kind {
+        Kind::RootPort => 4,
+        Kind::UpstreamPort => 5,
+        Kind::DownstreamPort => 6,
+        Kind::OtherBridge => 7,
+        Kind::Nvme | Kind::Gpu | Kind::Fpga | Kind::Nic | Kind::Other => 0,
+    };
+    let mut bytes = vec![0; 4096];
+    bytes[0x00..0x02].copy_from_slice(&function.vendor.unwrap_or_default().to_le_bytes());
+    bytes[0x02..0x04].copy_from_slice(&function.device.unwrap_or_default().to_le_bytes());
+    bytes[0x06] = 0x10;
+    bytes[0x34] = 0x40;
+    bytes[0x40..0x44].copy_from_slice(&[0x10, 0, port_type << 4 | 2, 0]);
+    match function.acs {
+        Acs::Unknown => bytes.truncate(64),
+        Acs::Absent => {}
+        Acs::Present { control } => {
+            bytes[0x100..0x104].copy_from_slice(&0x0001_000d_u32.to_le_bytes());
+            bytes[0x106..0x108].copy_from_slice(&control.to_le_bytes());
+        }
+    }
+    bytes
+}

@@ -1,0 +1,217 @@
+//! Captures keep what discovery needs and nothing that identifies a machine; fixtures are current.
+
+use std::path::{Path, PathBuf};
+
+use peerlane_fabric::capture::{self, Kept};
+use peerlane_fabric::{Entry, Fabric, Origin, Snapshot};
+
+use crate::handmade;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs")
+}
+
+fn described(fabric: Fabric) -> Fabric {
+    Fabric { origin: Origin::Description, ..fabric }
+}
+
+/// The archives of the fixtures, in order of name.
+fn fixtures() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .map(|path| path.join("tree.tar.zst"))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn hand_made_trees_are_those_of_the_program_that_makes_them() {
+    let is_update = std::env::var_os("PEERLANE_UPDATE_FIXTURES").is_some();
+    for (machine, about) in handmade::all() {
+        let at = folder().join(&machine.name);
+        let content = machine.to_snapshot().unwrap();
+        let about = format!(
+            "Made by hand, no capture. {}\n",
+            about.split_whitespace().collect::<Vec<_>>().join(" ")
+        );
+        if is_update {
+            std::fs::create_dir_all(&at).unwrap();
+            std::fs::write(at.join("tree.tar.zst"), capture::pack(&content).unwrap()).unwrap();
+            std::fs::write(at.join("ABOUT.md"), &about).unwrap();
+        }
+        let archive = std::fs::File::open(at.join("tree.tar.zst")).unwrap();
+        assert!(capture::unpack(archive).unwrap() == content, "{}", at.display());
+        assert_eq!(std::fs::read_to_string(at.join("ABOUT.md")).unwrap(), about);
+    }
+}
+
+#[test]
+fn a_tree_made_from_a_machine_is_discovered_as_that_machine() {
+    let captured = fixtures().into_iter().map(|path| Fabric::discover(&path).unwrap());
+    for machine in handmade::all().into_iter().map(|(machine, _)| machine).chain(captured) {
+        let content = machine.to_snapshot().unwrap();
+        let found = Fabric::discover_snapshot(Path::new("made"), content).unwrap();
+        assert_eq!(found.origin, Origin::Tree("made".into()));
+        pretty(&described(found), &described(machine));
+    }
+}
+
+/// Compares texts first, since a difference of lines can be read.
+fn pretty(found: &Fabric, expected: &Fabric) {
+    let (one, other) = (found.to_toml(), expected.to_toml());
+    for (number, (one, other)) in one.lines().zip(other.lines()).enumerate() {
+        assert_eq!(one, other, "{} line {number}", expected.name);
+    }
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn every_fixture_survives_a_machine_file() {
+    for path in fixtures() {
+        let fabric = described(Fabric::discover(&path).unwrap());
+        assert_eq!(Fabric::from_toml(&fabric.to_toml()).unwrap(), fabric, "{}", path.display());
+    }
+}
+
+#[test]
+fn a_capture_is_discovered_as_the_machine_without_its_names() {
+    for path in fixtures() {
+        let captured = capture::take(&path).unwrap();
+        let archive = capture::pack(&captured.content).unwrap();
+        assert_eq!(capture::unpack(archive.as_slice()).unwrap(), captured.content);
+        let found = Fabric::discover_snapshot(&path, captured.content).unwrap();
+        let mut expected = Fabric::discover(&path).unwrap();
+        expected.name = "machine".to_owned();
+        let mut serials = Vec::new();
+        for nvme in expected.functions.iter_mut().filter_map(|one| one.nvme.as_mut()) {
+            if let Some(serial) = &mut nvme.serial {
+                let known = serials.iter().position(|known| known == serial).unwrap_or_else(|| {
+                    serials.push(serial.clone());
+                    serials.len() - 1
+                });
+                *serial = format!("serial-{}", known + 1);
+            }
+        }
+        pretty(&found, &expected);
+    }
+}
+
+#[test]
+fn nothing_is_read_that_the_list_does_not_have() {
+    for path in fixtures().into_iter().chain([PathBuf::from("/")]) {
+        assert_eq!(capture::unlisted(&path).unwrap(), Vec::<PathBuf>::new(), "{}", path.display());
+    }
+}
+
+#[test]
+fn every_item_of_the_list_is_read_of_some_fixture_or_named_here() {
+    // Of kernels and machines that no fixture has.
+    const ELSEWHERE: [&str; 4] = [
+        "proc/config.gz",
+        "usr/lib/modules/*/config",
+        "CONTROLLER/hwmon/hwmon*/temp1_*",
+        "FUNCTION/resource*_resize",
+    ];
+    let read: std::collections::BTreeSet<&str> =
+        fixtures().iter().flat_map(|path| capture::items_read(path).unwrap()).collect();
+    for item in capture::ITEMS {
+        let is_read = read.contains(item.path);
+        assert_ne!(is_read, ELSEWHERE.contains(&item.path), "{} is read: {is_read}", item.path);
+        assert!(!item.purpose.is_empty() && !item.kept.describe().is_empty());
+    }
+    assert!(capture::ITEMS.iter().any(|item| item.kept == Kept::Serial));
+}
+
+#[test]
+fn what_identifies_a_machine_is_not_in_its_capture() {
+    let mut content = handmade::all().swap_remove(4).0.to_snapshot().unwrap();
+    let drive = "sys/devices/pci0000:30/0000:30:01.0/0000:31:00.0";
+    for (path, text) in [
+        ("proc/1/environ", "SECRET-1"),
+        ("etc/hostname", "SECRET-2"),
+        (&format!("{drive}/nvme/nvme0/nvme0n1/wwid"), "SECRET-3"),
+        (&format!("{drive}/nvme/nvme0/address"), "SECRET-4"),
+        ("sys/devices/virtual/block/dm-0/dm/name", "SECRET-5"),
+        ("sys/devices/virtual/dmi/id/product_serial", "SECRET-6"),
+        ("sys/devices/pci0000:30/0000:30:02.0/0000:32:00.0/net/SECRET-7/address", "SECRET-8"),
+    ] {
+        content.text(path, text).unwrap();
+    }
+    let kept = capture::take_snapshot(Path::new("two-sockets"), content).unwrap();
+    assert!(kept.replaced.contains(&("host name", 1)), "{:?}", kept.replaced);
+    assert!(kept.replaced.contains(&("serial number", 8)), "{:?}", kept.replaced);
+    for (path, entry) in kept.content.iter() {
+        let text = match entry {
+            Entry::File { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
+            Entry::Link(target) => target.display().to_string(),
+            Entry::Folder(_) => String::new(),
+        };
+        for secret in ["SECRET", "S4711", "two-sockets"] {
+            assert!(!text.contains(secret), "{}: {text}", path.display());
+            assert!(!path.display().to_string().contains(secret), "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn archives_that_no_capture_is_are_refused() {
+    let archive = |make: &dyn Fn(&mut tar::Builder<Vec<u8>>)| {
+        let mut builder = tar::Builder::new(Vec::new());
+        make(&mut builder);
+        builder.into_inner().unwrap()
+    };
+    let file = |name: &str, kind: tar::EntryType, size: u64| {
+        let name = name.to_owned();
+        archive(&move |builder| {
+            let mut header = tar::Header::new_gnu();
+            header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_entry_type(kind);
+            header.set_mode(0o644);
+            header.set_size(size);
+            header.set_cksum();
+            builder.append(&header, std::io::repeat(0).take(size)).unwrap();
+        })
+    };
+    use std::io::Read as _;
+    for (bytes, expected) in [
+        (b"no archive at all".to_vec(), "cannot read the archive"),
+        (vec![0x28, 0xb5, 0x2f, 0xfd, 1, 2, 3], "cannot uncompress the archive"),
+        (file("../outside", tar::EntryType::Regular, 1), "leads out of the tree"),
+        (file("/etc/passwd", tar::EntryType::Regular, 1), "leads out of the tree"),
+        (file("a", tar::EntryType::Link, 0), "`a` is a hard link"),
+        (file("a", tar::EntryType::Block, 0), "`a` is a block device"),
+        (file("a", tar::EntryType::Regular, 5 << 20), "at most 4194304 are read"),
+    ] {
+        let error = capture::unpack(bytes.as_slice()).expect_err(expected);
+        let source = std::error::Error::source(&error);
+        let said = format!("{error}: {}", source.map(ToString::to_string).unwrap_or_default());
+        assert!(said.contains(expected), "{said}");
+    }
+    assert!(capture::unpack(&[][..]).is_ok_and(|content| content == Snapshot::default()));
+}
+
+#[test]
+fn a_tree_grows_to_its_bounds_and_no_further() {
+    let mut content = Snapshot::default();
+    let zeroes = || Entry::File { bytes: vec![0; 4 << 20], mode: 0o444 };
+    for number in 0..64 {
+        content.insert(Path::new(&format!("zero-{number}")), zeroes()).unwrap();
+    }
+    let error = content.insert(Path::new("zero-64"), zeroes()).expect_err("more than 256 MiB");
+    assert_eq!(error.to_string(), "there are more than 256 MiB in files");
+    let mut content = Snapshot::default();
+    content.text("file", "").unwrap();
+    let deep: PathBuf = std::iter::repeat_n("a", 301).collect();
+    for (path, expected) in [
+        (deep.as_path(), "more than 300 folders deep"),
+        (Path::new("file"), "something else"),
+        (Path::new("file/a"), "something else"),
+        (Path::new("../a"), "leads out"),
+    ] {
+        let error = content.text(path, "").expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -1,0 +1,6 @@
+//! Trees made by hand: machines put together in a program, and the tree in which each is found.
+
+mod builder;
+mod machines;
+
+pub(crate) use machines::all;
