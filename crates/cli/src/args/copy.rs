@@ -19,10 +19,9 @@ Examples:
   peerlane copy golden.img /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 --force
   peerlane copy --batch jobs.toml --jobs 2 --limit 2G
 
-With several targets a target that fails is left behind with its journal and the others are completed;
-the exit status is then that of the failure, and each is named. Copies of a batch that share a drive or
-a link get equal shares of it. The exit status of several is that of the worst: interrupted, failure,
-difference, in this order; 77 only where nothing at all was changed.
+With several targets, one that fails is left behind with its journal and the others are completed.
+Copies of a batch that share a drive or a link get equal room on it. The exit status of several is
+that of the worst (interrupted, failure, difference); 77 only where nothing at all was changed.
 
 An interrupted copy (Ctrl-C, a failed drive, a loss of power) leaves a journal of what is at the
 target and flushed, and says the command that goes on with it.")]

@@ -6,6 +6,7 @@ use super::{FabricArgs, TransferArgs};
 
 /// Arguments of `peerlane plan`.
 #[derive(Debug, Clone, Args)]
+#[command(mut_arg("batch", |batch| batch.hide(true)))]
 #[command(after_help = "\
 The exit status is 0 when a copy would start, 1 when it would be refused. On a described machine,
 source and target are names of its drives.

@@ -336,7 +336,8 @@ impl Run<'_> {
         let files = 1 + u32::try_from(self.lanes.len()).unwrap_or(0);
         for file in (0..files).map(FileId) {
             let taken = old.file(file).map(std::mem::take).unwrap_or_default();
-            debug_assert_eq!(self.ring.attach_file(taken).ok(), Some(file));
+            let attached = self.ring.attach_file(taken);
+            debug_assert_eq!(attached.ok(), Some(file));
         }
         self.clock = self.ring.ring.clock();
         let (region, host, zeroes) = regions(&mut self.ring, &shape, memory == MemoryKind::P2pmem);

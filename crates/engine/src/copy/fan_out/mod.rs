@@ -20,6 +20,7 @@ use super::pieces::Layout;
 use super::record::Settled;
 use super::{CopyError, Done, Job, Tools, begin_job, check, cost, ready_to_start};
 use crate::Phase;
+use crate::failure::RequestError;
 use crate::guard::{self, Span, System};
 use crate::plan::Prepared;
 use crate::relay::{FannedOut, Moved, RelayError, Transfer, fan_out, shared_length};
@@ -336,8 +337,8 @@ impl Copy<'_> {
                 path: path(),
                 source: RelayError::Stopped { source, moved: Box::new(moved.clone()) },
             };
-            let is_stuck = matches!(failed, Some(crate::failure::RequestError::Stuck(_)));
-            let mut ended = failed.or(stopped.as_ref().map(|error| error.again())).map(stop);
+            let is_stuck = matches!(failed, Some(RequestError::Stuck(_)));
+            let mut ended = failed.or(stopped.as_ref().map(RequestError::again)).map(stop);
             if !flush_failed[seat] && !is_stuck {
                 lane.job.recorder.flush_begins();
                 let flushed = check::flush(&mut agreed.ready, tools.clock);

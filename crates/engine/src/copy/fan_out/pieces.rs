@@ -128,12 +128,13 @@ mod tests {
     #[test]
     fn what_some_lack_is_cut_where_another_begins_to_lack() {
         let of = |targets: &[usize]| Targets::of(3, |one| targets.contains(&one));
-        let lists = [vec![0..4, 8..12], vec![2..10], vec![]];
+        let lists = [vec![0..4, 8..12], vec![2..6, 6..10], vec![]];
         let found: Vec<_> = sweep(&lists).into();
         let expected = [
             (0..2, of(&[0])),
             (2..4, of(&[0, 1])),
-            (4..8, of(&[1])),
+            (4..6, of(&[1])),
+            (6..8, of(&[1])),
             (8..10, of(&[0, 1])),
             (10..12, of(&[0])),
         ];

@@ -1,0 +1,170 @@
+//! Copies of real files to several targets, and lists of copies.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use peerlane_results::{BatchRecord, FanOutPlan, FanOutRecord};
+
+const LENGTH: usize = (5 << 20) + 77;
+
+/// A folder with a source, on the file system of the build.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let content: Vec<u8> = (0..LENGTH)
+        .map(|index| u8::try_from((index / 7 + index / 4096) % 251).expect("a byte"))
+        .collect();
+    fs::write(folder.path().join("source"), content).expect("room");
+    folder
+}
+
+fn peerlane(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(words)
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("the program starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn is_copy(folder: &Path, name: &str) -> bool {
+    let read = |name: &str| fs::read(folder.join(name)).expect("a file");
+    read(name) == read("source")
+}
+
+#[test]
+fn one_source_becomes_several_targets() {
+    let folder = folder();
+    let words = ["copy", "source", "a", "b", "c", "--route", "host", "--json", "--verify", "full"];
+    let output = peerlane(folder.path(), &words);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let record: FanOutRecord = serde_json::from_slice(&output.stdout).expect("a record");
+    assert_eq!((record.schema.as_str(), record.read.0), ("peerlane.fan-out/1", LENGTH as u64));
+    assert_eq!(record.targets.len(), 3);
+    assert!(["a", "b", "c"].iter().all(|name| is_copy(folder.path(), name)));
+    let output = peerlane(folder.path(), &["plan", "source", "d", "e", "--json"]);
+    let plan: FanOutPlan = serde_json::from_slice(&output.stdout).expect("a plan");
+    assert_eq!((plan.schema.as_str(), plan.targets.len()), ("peerlane.fan-out-plan/1", 2));
+    let dry = peerlane(folder.path(), &["copy", "source", "d", "e", "--dry-run"]);
+    assert!(String::from_utf8_lossy(&dry.stdout).contains("2 targets: route host"));
+    assert!(!folder.path().join("d").exists(), "a dry run changes nothing");
+}
+
+#[test]
+fn one_target_has_the_record_it_always_had() {
+    let folder = folder();
+    let output = peerlane(folder.path(), &["copy", "source", "a", "--route", "host", "--json"]);
+    let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a record");
+    assert_eq!(record["schema"], "peerlane.copy/1");
+    assert!(record.get("targets").is_none());
+}
+
+#[test]
+fn what_stands_against_one_target_keeps_all_of_them_as_they_are() {
+    let folder = folder();
+    fs::write(folder.path().join("b"), "precious").expect("room");
+    let output = peerlane(folder.path(), &["copy", "source", "a", "b", "--route", "host"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("b exists"), "{}", said(&output));
+    assert!(!folder.path().join("a").exists());
+    assert_eq!(fs::read(folder.path().join("b")).expect("b"), b"precious");
+    let output = peerlane(folder.path(), &["copy", "source", "a", "./a", "--route", "host"]);
+    assert!(said(&output).contains("two targets are one file"), "{}", said(&output));
+}
+
+const JOBS: &str = "
+[[copy]]
+source = 'source'
+target = 'a'
+verify = 'full'
+
+[[copy]]
+source = 'source'
+targets = ['b', 'c']
+block = '64K'
+length = 1000000
+limit = '100M'
+";
+
+#[test]
+fn a_list_of_copies_is_carried_out_and_told_in_one_object() {
+    let folder = folder();
+    fs::write(folder.path().join("jobs.toml"), JOBS).expect("room");
+    let words = ["copy", "--batch", "jobs.toml", "--jobs", "2", "--route", "host", "--json"];
+    let output = peerlane(folder.path(), &words);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let record: BatchRecord = serde_json::from_slice(&output.stdout).expect("a record");
+    assert_eq!((record.schema.as_str(), record.jobs.len()), ("peerlane.batch/1", 2));
+    let lengths: Vec<u64> = (record.jobs.iter().flat_map(|job| &job.targets))
+        .map(|target| target.record.as_ref().expect("a complete target").bytes.0)
+        .collect();
+    assert_eq!(lengths, [LENGTH as u64, 1_000_000, 1_000_000]);
+    assert!(is_copy(folder.path(), "a"));
+    // Nothing begins again over what is there, and nothing of the list begins at all.
+    fs::remove_file(folder.path().join("a")).expect("a");
+    let output = peerlane(folder.path(), &["copy", "--batch", "jobs.toml", "--route", "host"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("copy 2: "), "{}", said(&output));
+    assert!(!folder.path().join("a").exists());
+}
+
+#[test]
+fn a_limit_holds_for_the_sum_of_a_list() {
+    let folder = folder();
+    let jobs = "[[copy]]\nsource='source'\ntarget='a'\n[[copy]]\nsource='source'\ntarget='b'\n";
+    fs::write(folder.path().join("jobs.toml"), jobs).expect("room");
+    let start = std::time::Instant::now();
+    let words =
+        ["copy", "--batch", "jobs.toml", "--jobs", "2", "--route", "host", "--limit", "10M"];
+    let output = peerlane(folder.path(), &[&words[..], &["--block", "64K"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    // Twice 5 MiB by 10 MB a second, less the burst of a tenth of a second and what is in flight.
+    assert!(start.elapsed().as_secs_f64() > 0.9, "{:?}", start.elapsed());
+}
+
+#[test]
+fn copies_of_a_list_that_overlap_are_refused_before_any_begins() {
+    let folder = folder();
+    let jobs = "[[copy]]\nsource='source'\ntarget='a'\n[[copy]]\nsource='source'\ntarget='./a'\n";
+    fs::write(folder.path().join("jobs.toml"), jobs).expect("room");
+    let output = peerlane(folder.path(), &["copy", "--batch", "jobs.toml", "--route", "host"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        said(&output).contains("copies 1 and 2: two targets are one file"),
+        "{}",
+        said(&output)
+    );
+    assert!(!folder.path().join("a").exists());
+}
+
+#[test]
+fn a_list_that_says_something_unknown_is_refused_with_the_line() {
+    let folder = folder();
+    for (jobs, words) in [
+        ("[[copy]]\nsource='source'\ntarget='a'\nblok='1M'\n", &["line 4", "`blok`"][..]),
+        ("[[copy]]\nsource='source'\ntarget='a'\nblock='0'\n", &["line 4", "at least one byte"]),
+        ("[[copy]]\nsource='source'\ntarget='a'\ndepth=5000\n", &["line 4", "from 1 to 1024"]),
+        ("[[copy]]\nsource='source'\n", &["copy 1", "no `target`"]),
+        ("[[copy]]\nsource='source'\ntarget='a'\ntargets=['b']\n", &["`target` and `targets`"]),
+        ("", &["no `[[copy]]`"]),
+        ("jobs = 1\n", &["line 1", "unknown field"]),
+    ] {
+        fs::write(folder.path().join("jobs.toml"), jobs).expect("room");
+        let output = peerlane(folder.path(), &["copy", "--batch", "jobs.toml"]);
+        assert_eq!(output.status.code(), Some(2), "{jobs}");
+        let said = said(&output);
+        assert!(words.iter().all(|word| said.contains(word)), "{jobs}: {said}");
+    }
+}
+
+#[test]
+fn a_list_is_not_resumed_as_one() {
+    let folder = folder();
+    let output = peerlane(folder.path(), &["copy", "--batch", "jobs.toml", "--resume"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("cannot be used with"), "{}", said(&output));
+}
