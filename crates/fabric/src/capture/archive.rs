@@ -22,13 +22,25 @@ const LONGEST_FILE: u64 = 4 << 20;
 const MOST_UNPACKED: u64 = MOST_BYTES as u64 * 2;
 /// The first bytes of a Zstandard frame (RFC 8878 section 3.1.1).
 const ZSTANDARD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// What stands in the first block of a tar archive (POSIX.1-2024, pax, ustar interchange format), and
+/// where.
+const TAR: &[u8] = b"ustar";
+const TAR_AT: usize = 257;
+/// Length of a block.
+const BLOCK: u64 = 512;
 
 /// Why something is no archive of a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// It could not be read, or is not a tar archive.
+    /// It could not be read.
     #[error("cannot read the archive")]
     Read(#[source] io::Error),
+    /// It is neither compressed nor a tar archive.
+    #[error("it is neither a tar archive nor one that is compressed with Zstandard")]
+    NoArchive,
+    /// It is damaged.
+    #[error("the archive is damaged: {0}")]
+    Damaged(String),
     /// It is not compressed as it should be.
     #[error("cannot uncompress the archive: {0}")]
     Compression(String),
@@ -94,8 +106,12 @@ pub fn pack(content: &Snapshot) -> io::Result<Vec<u8>> {
 /// When it is no archive, holds what a tree does not, or grows beyond its bounds.
 pub fn unpack(mut bytes: impl Read) -> Result<Snapshot, ArchiveError> {
     let mut head = Vec::new();
-    bytes.by_ref().take(4).read_to_end(&mut head).map_err(ArchiveError::Read)?;
-    let is_compressed = head == ZSTANDARD;
+    bytes.by_ref().take(BLOCK).read_to_end(&mut head).map_err(ArchiveError::Read)?;
+    let is_compressed = head.starts_with(&ZSTANDARD);
+    let is_tar = head.get(TAR_AT..).is_some_and(|rest| rest.starts_with(TAR));
+    if !is_compressed && !is_tar && !head.is_empty() {
+        return Err(ArchiveError::NoArchive);
+    }
     let whole = io::Cursor::new(head).chain(bytes);
     if is_compressed {
         let frame = StreamingDecoder::new(whole)
@@ -109,26 +125,22 @@ pub fn unpack(mut bytes: impl Read) -> Result<Snapshot, ArchiveError> {
 fn entries(archive: impl Read) -> Result<Snapshot, ArchiveError> {
     let mut archive = tar::Archive::new(archive);
     let mut content = Snapshot::default();
-    for entry in archive.entries().map_err(ArchiveError::Read)? {
-        let mut entry = entry.map_err(ArchiveError::Read)?;
-        let path = entry.path().map_err(ArchiveError::Read)?.into_owned();
+    for entry in archive.entries().map_err(damage)? {
+        let mut entry = entry.map_err(damage)?;
+        let path = entry.path().map_err(damage)?.into_owned();
         let found = match entry.header().entry_type() {
             EntryType::Directory => Entry::Folder(std::collections::BTreeMap::new()),
             EntryType::Symlink => {
-                let target = entry.link_name().map_err(ArchiveError::Read)?;
+                let target = entry.link_name().map_err(damage)?;
                 Entry::Link(target.map(std::borrow::Cow::into_owned).unwrap_or_default())
             }
             EntryType::Regular | EntryType::Continuous => {
                 if entry.size() > LONGEST_FILE {
                     return Err(ArchiveError::TooLong { path, bytes: entry.size() });
                 }
-                let mode = entry.header().mode().map_err(ArchiveError::Read)? & 0o777;
+                let mode = entry.header().mode().map_err(damage)? & 0o777;
                 let mut bytes = Vec::new();
-                entry
-                    .by_ref()
-                    .take(LONGEST_FILE)
-                    .read_to_end(&mut bytes)
-                    .map_err(ArchiveError::Read)?;
+                entry.by_ref().take(LONGEST_FILE).read_to_end(&mut bytes).map_err(damage)?;
                 Entry::File { bytes, mode }
             }
             EntryType::XGlobalHeader => continue,
@@ -137,6 +149,18 @@ fn entries(archive: impl Read) -> Result<Snapshot, ArchiveError> {
         content.insert(&path, found).map_err(ArchiveError::Place)?;
     }
     Ok(content)
+}
+
+/// What the system says of a file stands for itself; what the archive makes the reader say holds pieces
+/// of it, and is cut to a line.
+fn damage(error: io::Error) -> ArchiveError {
+    const LONGEST: usize = 80;
+    if error.raw_os_error().is_some() {
+        return ArchiveError::Read(error);
+    }
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    ArchiveError::Damaged(line.chars().take(LONGEST).collect())
 }
 
 fn kind_name(kind: EntryType) -> &'static str {

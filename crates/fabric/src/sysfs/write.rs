@@ -13,6 +13,8 @@ use crate::{
 
 /// Unit of `size` and `start` in sysfs (`SECTOR_SHIFT`).
 const SECTOR: u64 = 512;
+/// Start of extended configuration space (PCIe 6.0 section 7.6).
+const EXTENDED: usize = 0x100;
 /// `BLOCK_EXT_MAJOR`, which namespaces have.
 const MAJOR_EXTENDED: u32 = 259;
 /// The major number that device mapper usually gets.
@@ -404,7 +406,8 @@ fn config(function: &Function) -> Vec<u8> {
         Kind::OtherBridge => 7,
         Kind::Nvme | Kind::Gpu | Kind::Fpga | Kind::Nic | Kind::Other => 0,
     };
-    let mut bytes = vec![0; 4096];
+    // As much as discovery looks at; beyond it real ones have 4096 bytes.
+    let mut bytes = vec![0; EXTENDED + 8];
     bytes[0x00..0x02].copy_from_slice(&function.vendor.unwrap_or_default().to_le_bytes());
     bytes[0x02..0x04].copy_from_slice(&function.device.unwrap_or_default().to_le_bytes());
     bytes[0x06] = 0x10;

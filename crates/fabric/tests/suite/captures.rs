@@ -177,7 +177,8 @@ fn archives_that_no_capture_is_are_refused() {
     };
     use std::io::Read as _;
     for (bytes, expected) in [
-        (b"no archive at all".to_vec(), "cannot read the archive"),
+        (b"no archive at all".to_vec(), "neither a tar archive"),
+        (file("a", tar::EntryType::Regular, 700)[..600].to_vec(), "the archive is damaged"),
         (vec![0x28, 0xb5, 0x2f, 0xfd, 1, 2, 3], "cannot uncompress the archive"),
         (file("../outside", tar::EntryType::Regular, 1), "leads out of the tree"),
         (file("/etc/passwd", tar::EntryType::Regular, 1), "leads out of the tree"),

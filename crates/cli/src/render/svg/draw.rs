@@ -61,7 +61,7 @@ impl Sheet {
 
     /// Adds a sentence below the drawing.
     pub(super) fn note(&mut self, text: &str) {
-        self.notes.extend(wrapped(text, 660.0));
+        self.notes.push(text.to_owned());
     }
 
     /// Adds a sign and what it means below the drawing.
@@ -94,9 +94,12 @@ impl Sheet {
             self.words(x + 12.0, y, "q", text);
             x += length;
         }
+        y += 8.0;
         for note in std::mem::take(&mut self.notes) {
-            y += 17.0;
-            self.words(MARGIN, y, "q", &note);
+            for line in wrapped(&note, width - 2.0 * MARGIN) {
+                y += 17.0;
+                self.words(MARGIN, y, "q", &line);
+            }
         }
         let height = y + 24.0;
         format!(
@@ -322,7 +325,7 @@ fn leaves(
     let memory = fabric.memory(id);
     let badge =
         memory.map(|memory| memory.size.map_or("memory".to_owned(), |size| size.to_string()));
-    let badge_width = badge.as_ref().map_or(0.0, |text| wide(text) + 12.0);
+    let badge_width = badge.as_ref().map_or(0.0, |text| wide(text) * 1.1 + 12.0);
     let room = LABEL_WIDTH - badge_width - 24.0;
     if layout.is_roomy() {
         sheet.words(x + 12.0, y - 2.0, "t n", &cut(&what, room));

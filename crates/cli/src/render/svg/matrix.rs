@@ -115,7 +115,11 @@ pub(super) fn draw(
         }
     }
     for reason in reasons(fabric, matrix).lines() {
-        sheet.note(reason);
+        // The sign of the drawing in place of that of the table.
+        match reason.strip_prefix("- ") {
+            Some(rest) => sheet.note(&format!("\u{d7} {rest}")),
+            None => sheet.note(reason),
+        }
     }
 }
 

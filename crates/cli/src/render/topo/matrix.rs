@@ -164,7 +164,7 @@ fn groups(fabric: &Fabric, matrix: &Matrix) -> String {
             .collect(),
     };
     text += &table.text();
-    text += "\n  Those in one group have the same way up:\n";
+    text += "\n  Those in one group have the same way up; what is said of them is said of two different ones:\n";
     for (number, name) in (1..).zip(&memories) {
         let number: usize = number;
         let _ = writeln!(text, "  {number:>3}  {name}");
