@@ -1,4 +1,5 @@
-//! Machines in words and as drawings: fixtures with what is expected of them, and very large ones.
+//! Machines in words and as drawings, examined and planned on: fixtures with what is expected of them,
+//! and very large ones.
 //!
 //! `UPDATE=1 cargo test -p peerlane-cli --test topo` writes what the program says now.
 
@@ -6,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use peerlane_fabric::{Fabric, capture};
+use peerlane_fabric::{Fabric, Function, capture};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -28,7 +29,7 @@ fn said(words: &[&str]) -> String {
 }
 
 #[test]
-fn every_fixture_is_shown_as_the_text_beside_it() {
+fn every_fixture_is_shown_examined_and_planned_on_as_the_texts_beside_it_say() {
     let mut seen = 0;
     for entry in std::fs::read_dir(repository().join("fixtures/sysfs")).expect("fixtures") {
         let folder = entry.expect("an entry").path();
@@ -37,17 +38,45 @@ fn every_fixture_is_shown_as_the_text_beside_it() {
         }
         let name = folder.file_name().and_then(|name| name.to_str()).expect("a name");
         let archive = format!("fixtures/sysfs/{name}/tree.tar.zst");
-        let text = said(&["topo", "--root", &archive]);
-        let expected = folder.join("topo.txt");
-        if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(&expected, &text).expect("a text that can be written");
-        }
-        assert_eq!(text, std::fs::read_to_string(&expected).expect("topo.txt"), "{name}");
         let svg = said(&["topo", "--root", &archive, "--format", "svg"]);
         well_formed(&svg);
         seen += 1;
+        is_as_expected(&folder.join("topo.txt"), &said(&["topo", "--root", &archive]));
+        is_as_expected(&folder.join("doctor.txt"), &answered(&["doctor", "--root", &archive]));
+        let [source, target] = &drives(&archive)[..] else { continue };
+        let plan = answered(&["plan", source, target, "--explain", "--root", &archive]);
+        is_as_expected(&folder.join("plan.txt"), &plan);
     }
     assert!(seen >= 16, "{seen} fixtures");
+}
+
+/// What the program prints when it has an answer, be it a negative one.
+fn answered(words: &[&str]) -> String {
+    let output = peerlane(words);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{words:?}: {said}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn is_as_expected(file: &Path, text: &str) {
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(file, text).expect("a text that can be written");
+    }
+    let expected = std::fs::read_to_string(file);
+    assert_eq!(text, expected.expect("what is expected"), "{}", file.display());
+}
+
+/// The first and the last drive with a namespace of a machine; fewer where it has fewer.
+fn drives(archive: &str) -> Vec<String> {
+    let machine = Fabric::discover(&repository().join(archive)).expect("a machine");
+    let has_namespace =
+        |one: &&Function| one.nvme.as_ref().is_some_and(|nvme| !nvme.namespaces.is_empty());
+    let drives = machine.functions.iter().filter(has_namespace);
+    let names: Vec<String> = drives.map(|one| one.name.clone()).collect();
+    match (names.first(), names.last()) {
+        (Some(first), Some(last)) if first != last => vec![first.clone(), last.clone()],
+        _ => Vec::new(),
+    }
 }
 
 /// Checks what a browser insists on, as far as it can be told without one: every element is closed in

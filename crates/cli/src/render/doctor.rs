@@ -1,6 +1,6 @@
 //! The findings of the doctor in words, the most costly first.
 
-use peerlane_results::{DoctorRecord, Finding, Fix, Needs};
+use peerlane_results::{Cost, DoctorRecord, Finding, Fix, Needs};
 
 use super::Sheet;
 
@@ -8,9 +8,20 @@ use super::Sheet;
 pub(crate) fn doctor(record: &DoctorRecord) -> String {
     let mut sheet = Sheet::default();
     sheet.line(format_args!("{}: {}", record.machine.name, record.verdict));
-    for (index, found) in record.findings.iter().enumerate() {
+    // What a machine needs before anything is possible comes in full; the rest would matter afterwards.
+    let is_impossible = record.findings.first().is_some_and(|worst| worst.cost == Cost::Everything);
+    let (now, later): (Vec<&Finding>, Vec<&Finding>) =
+        record.findings.iter().partition(|found| !is_impossible || found.cost == Cost::Everything);
+    for (index, found) in now.into_iter().enumerate() {
         sheet.line("");
         finding(&mut sheet, index + 1, found);
+    }
+    if !later.is_empty() {
+        sheet.line("");
+        sheet.line("once that is mended, too (--json has these in full):");
+        for found in later {
+            sheet.line(format_args!("  {}: {}: {}", found.cost, found.object, found.what));
+        }
     }
     if !record.unknown.is_empty() {
         sheet.line("");

@@ -66,7 +66,7 @@ impl Tally {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let report = json!({
-            "suite": "process-kills",
+            "suite": "killed processes",
             "what": format!(
                 "The program is ended by a signal at a random moment of a copy of a real file, and goes \
                  on as it advises itself: the target's name shows the old content or all of the new, \

@@ -37,7 +37,7 @@ struct Pairs {
     /// Sent up to the host bridge, since these functions redirect: one setting for all of them.
     redirected: BTreeMap<Upward, (BTreeSet<FunctionId>, Vec<Pair>)>,
     /// Refused since the host bridge of the root bus above does not forward.
-    apart: BTreeMap<Vec<String>, Vec<Pair>>,
+    apart: (BTreeSet<String>, Vec<Pair>),
     unknown: Vec<Pair>,
 }
 
@@ -66,7 +66,8 @@ impl Pairs {
             functions.extend(redirecting);
             pairs.push(pair);
         } else if upward == Upward::Refused {
-            self.apart.entry(bridge_facts(&reach)).or_default().push(pair);
+            self.apart.0.extend(bridge_facts(&reach));
+            self.apart.1.push(pair);
         }
     }
 
@@ -83,8 +84,9 @@ impl Pairs {
             };
             chart.findings.push(acs(fabric, upward, &functions, &pairs, self.all, cost));
         }
-        for (facts, pairs) in self.apart {
-            chart.findings.push(not_listed(fabric, facts, &pairs, self.all, refused_cost));
+        let (facts, apart) = self.apart;
+        if !apart.is_empty() {
+            chart.findings.push(not_listed(fabric, facts, &apart, self.all, refused_cost));
         }
         if !self.unknown.is_empty() {
             chart.unknown(
@@ -104,7 +106,7 @@ fn redirecting(fabric: &Fabric, reach: &Reach) -> BTreeSet<FunctionId> {
     reach.facts.iter().filter_map(name).collect()
 }
 
-fn bridge_facts(reach: &Reach) -> Vec<String> {
+fn bridge_facts(reach: &Reach) -> impl Iterator<Item = String> + '_ {
     let is_of_bridge = |fact: &&Fact| {
         matches!(
             fact,
@@ -113,7 +115,7 @@ fn bridge_facts(reach: &Reach) -> Vec<String> {
                 | Fact::HostBridgeWithoutTestDevice { .. }
         )
     };
-    reach.facts.iter().filter(is_of_bridge).map(Fact::to_string).collect()
+    reach.facts.iter().filter(is_of_bridge).map(Fact::to_string)
 }
 
 fn acs(
@@ -168,7 +170,7 @@ fn acs_fix(fabric: &Fabric, functions: &BTreeSet<FunctionId>) -> Fix {
 
 fn not_listed(
     fabric: &Fabric,
-    facts: Vec<String>,
+    facts: BTreeSet<String>,
     pairs: &[Pair],
     all: usize,
     cost: Cost,
