@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use ruzstd::decoding::StreamingDecoder;
@@ -186,10 +186,9 @@ pub fn write_folder(content: &Snapshot, folder: &Path) -> io::Result<()> {
             Entry::Folder(_) => fs::create_dir(&path)?,
             Entry::Link(target) => symlink(target, &path)?,
             Entry::File { bytes, mode } => {
-                let mut options = fs::OpenOptions::new();
+                let mut file = fs::File::create_new(&path)?;
                 // One who captures must be able to look at it and to delete it.
-                let mut file =
-                    options.write(true).create_new(true).mode(mode | 0o600).open(&path)?;
+                file.set_permissions(fs::Permissions::from_mode(mode | 0o600))?;
                 io::Write::write_all(&mut file, bytes)?;
             }
         }

@@ -123,7 +123,10 @@ impl Scrub {
                     line(&configuration(text))
                 }
             }
-            Kept::Mounts => self.mounts(text),
+            Kept::Mounts => {
+                path = PathBuf::from(item.path);
+                self.mounts(text)
+            }
             Kept::Registers => config_space::without_addresses(bytes),
             Kept::Windows => line(&windows(text)),
             Kept::Prefix => line(&format!("{}-", text.split('-').next().unwrap_or_default())),

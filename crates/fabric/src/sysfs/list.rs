@@ -189,6 +189,9 @@ fn matches(glob: &str, name: &str) -> bool {
 fn normal(path: &Path) -> Vec<&str> {
     let names: Vec<&str> = path.iter().filter_map(|name| name.to_str()).collect();
     match names.as_slice() {
+        ["proc", process, "mountinfo"] if process.bytes().all(|b| b.is_ascii_digit()) => {
+            vec!["proc", "self", "mountinfo"]
+        }
         ["sys", "devices", "virtual", "nvme-subsystem", _, rest @ ..] => below_controller(rest),
         ["sys", "devices", "virtual", "block", disk, rest @ ..] => below_disk("STACK", disk, rest),
         ["sys", "devices", below @ ..] => {
@@ -247,6 +250,7 @@ mod tests {
         for (path, expected) in [
             ("proc/cmdline".to_owned(), Some("proc/cmdline")),
             ("proc/1/environ".to_owned(), None),
+            ("proc/42/mountinfo".to_owned(), Some("proc/self/mountinfo")),
             ("sys/devices/pci0000:00".to_owned(), Some("BRIDGE")),
             (function.to_owned(), Some("FUNCTION")),
             (format!("{function}/config"), Some("FUNCTION/config")),

@@ -76,11 +76,12 @@ pub(super) fn controller(
     })
 }
 
-/// The two registers as `cmb_show` in drivers/nvme/host/pci.c prints them: `cmbloc : x00000000`.
+/// The two registers as `cmb_show` in drivers/nvme/host/pci.c prints them: `cmbloc : 0x00000000`, and
+/// without the first zero in kernels that are older.
 fn cmb(text: &str) -> Option<CmbRegisters> {
     let register = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(name))?;
-        let digits = line.split_once(':')?.1.trim().strip_prefix('x')?;
+        let digits = line.split_once(':')?.1.trim().trim_start_matches('0').strip_prefix('x')?;
         u32::from_str_radix(digits, 16).ok()
     };
     Some(CmbRegisters { location: register("cmbloc")?, size: register("cmbsz")? })
@@ -134,7 +135,20 @@ pub(super) fn controllers_of_head(tree: &Tree, head: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use peerlane_units::Bytes;
+
     use super::*;
+
+    #[test]
+    fn registers_of_a_cmb_are_read_in_both_forms() {
+        let expected = Some(CmbRegisters { location: 2, size: 0x4_0219 });
+        assert_eq!(cmb("cmbloc : 0x00000002\ncmbsz  : 0x00040219\n"), expected);
+        assert_eq!(cmb("cmbloc : x00000002\ncmbsz  : x00040219\n"), expected);
+        assert_eq!(cmb("cmbloc : 0x00000002\n"), None);
+        let cmb = expected.unwrap();
+        assert_eq!((cmb.bar(), cmb.size(), cmb.offset()), (2, Bytes::mib(64), Bytes(0)));
+        assert!(cmb.takes_read_data() && cmb.takes_write_data() && cmb.takes_submission_queues());
+    }
 
     #[test]
     fn names_are_told_apart() {

@@ -66,7 +66,7 @@ fn below(tree: &Tree, slaves: &Path) -> Vec<String> {
 /// File systems of several devices, btrfs among them, have numbers of their own; there the name in
 /// the column of the source counts.
 pub(super) fn mounts(tree: &Tree, numbers: &Numbers, stacked: &[Found]) -> Option<Vec<Mount>> {
-    let text = tree.text(Path::new("proc/self/mountinfo")).ok()?;
+    let text = tree.text(&tree.own_process().join("mountinfo")).ok()?;
     let mut names: HashMap<&str, &str> =
         numbers.iter().map(|(name, number)| (number.as_str(), name.as_str())).collect();
     for found in stacked {

@@ -74,13 +74,13 @@ impl Tree {
     pub(crate) fn bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
         let (bytes, mode) = match &self.source {
             Source::Directory { .. } => {
-                let full = self.without_links(path)?;
-                let found = fs::symlink_metadata(&full)?;
+                let (full, found) = self.found(path)?;
                 // Opening a pipe or a device could wait for ever, or do something.
                 if !found.is_file() {
                     return Err(is_no("a regular file"));
                 }
-                let mut bytes = Vec::new();
+                // Most attributes have a few bytes, and a page takes them in one read.
+                let mut bytes = Vec::with_capacity(4096);
                 fs::File::open(full)?.take(LONGEST_FILE).read_to_end(&mut bytes)?;
                 (bytes, found.permissions().mode() & 0o777)
             }
@@ -101,7 +101,7 @@ impl Tree {
     pub(crate) fn mode(&self, path: &Path) -> Option<u32> {
         let mode = match &self.source {
             Source::Directory { .. } => {
-                let found = fs::symlink_metadata(self.without_links(path).ok()?).ok()?;
+                let (_, found) = self.found(path).ok()?;
                 found.is_file().then(|| found.permissions().mode() & 0o777)?
             }
             Source::Snapshot { content, .. } => match content.get(path)? {
@@ -202,10 +202,7 @@ impl Tree {
     /// Whether a real directory is there.
     pub(crate) fn is_directory(&self, path: &Path) -> bool {
         match &self.source {
-            Source::Directory { .. } => self
-                .without_links(path)
-                .and_then(fs::symlink_metadata)
-                .is_ok_and(|found| found.is_dir()),
+            Source::Directory { .. } => self.found(path).is_ok_and(|(_, found)| found.is_dir()),
             Source::Snapshot { content, .. } => {
                 matches!(content.get(path), Some(Entry::Folder(_)))
             }
@@ -239,34 +236,62 @@ impl Tree {
         self.link(path).ok()??.file_name()?.to_str().map(str::to_owned)
     }
 
+    /// The folder of the reading process in `/proc`, where `self` is a link to it; a tree that was
+    /// captured has a folder of that name.
+    pub(crate) fn own_process(&self) -> PathBuf {
+        let of_its_own = match &self.source {
+            Source::Directory { root, .. } => fs::read_link(root.join("proc/self")).ok(),
+            Source::Snapshot { .. } => None,
+        };
+        let is_number = |name: &&str| name.bytes().all(|b| b.is_ascii_digit());
+        let number = of_its_own.as_deref().and_then(Path::to_str).filter(is_number);
+        Path::new("proc").join(number.unwrap_or("self"))
+    }
+
     /// The full path, or an error when a component of it is a link or leads upwards.
     fn without_links(&self, path: &Path) -> io::Result<PathBuf> {
+        self.found(path).map(|(full, _)| full)
+    }
+
+    /// Keeps a folder that has no link above it and is none.
+    fn remember(&self, folder: Option<&Path>) {
+        let (Source::Directory { real, .. }, Some(folder)) = (&self.source, folder) else { return };
+        if *real.borrow() != folder {
+            folder.clone_into(&mut real.borrow_mut());
+        }
+    }
+
+    /// The full path and what is there; an error when a component is a link or leads upwards.
+    fn found(&self, path: &Path) -> io::Result<(PathBuf, fs::Metadata)> {
         let Source::Directory { root, real } = &self.source else { return Err(absent()) };
         let mut full = root.clone();
-        let mut components = path.components();
-        {
-            // Attributes of one function come in a row, and their folder need be looked at once.
-            let real = real.borrow();
-            if let Ok(rest) = path.strip_prefix(&*real) {
-                full.push(&*real);
-                components = rest.components();
-            }
-        }
-        for component in components {
+        // Attributes of one function come in a row, and the way to them need be looked at once.
+        let known = real.borrow().clone();
+        let mut known = known.components();
+        let mut is_known = true;
+        let mut found = None;
+        let mut rest = path.components();
+        while let Some(component) = rest.next() {
             let Component::Normal(name) = component else {
                 return Err(io::ErrorKind::InvalidInput.into());
             };
             full.push(name);
-            if fs::symlink_metadata(&full)?.is_symlink() {
+            let is_last = rest.as_path().as_os_str().is_empty();
+            is_known &= known.next() == Some(component);
+            if is_known && !is_last {
+                continue;
+            }
+            if is_last {
+                self.remember(path.parent());
+            }
+            let here = fs::symlink_metadata(&full)?;
+            if here.is_symlink() {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, "is a symbolic link"));
             }
+            found = Some(here);
         }
-        if let Some(parent) = path.parent() {
-            if *real.borrow() != parent {
-                parent.clone_into(&mut real.borrow_mut());
-            }
-        }
-        Ok(full)
+        let found = found.map_or_else(|| fs::symlink_metadata(&full), Ok)?;
+        Ok((full, found))
     }
 }
 

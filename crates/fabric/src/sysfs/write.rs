@@ -288,7 +288,7 @@ impl Writer<'_> {
         self.some(&at, "firmware_rev", nvme.firmware.as_ref())?;
         self.some(&at, "state", nvme.state.as_ref())?;
         if let Some(cmb) = nvme.cmb {
-            let text = format!("cmbloc : x{:08x}\ncmbsz  : x{:08x}", cmb.location, cmb.size);
+            let text = format!("cmbloc : 0x{:08x}\ncmbsz  : 0x{:08x}", cmb.location, cmb.size);
             self.file(&at, "cmb", text)?;
         }
         if let Some(found) = nvme.temperature {

@@ -126,6 +126,12 @@ fn every_item_of_the_list_is_read_of_some_fixture_or_named_here() {
 }
 
 #[test]
+fn what_is_mounted_on_this_machine_is_known() {
+    let fabric = Fabric::discover(Path::new("/")).unwrap();
+    assert!(fabric.mounts.is_some(), "/proc/self/mountinfo is there for everybody");
+}
+
+#[test]
 fn what_identifies_a_machine_is_not_in_its_capture() {
     let mut content = handmade::all().swap_remove(4).0.to_snapshot().unwrap();
     let drive = "sys/devices/pci0000:30/0000:30:01.0/0000:31:00.0";
