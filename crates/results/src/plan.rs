@@ -288,6 +288,10 @@ pub struct Plan {
     pub candidates: Vec<Candidate>,
     /// Sizes and counts for the chosen route.
     pub shape: Option<Shape>,
+    /// What payload crosses from source to target by way of the memory, by name; empty where that is
+    /// not known.
+    #[serde(default)]
+    pub way: Vec<String>,
     /// Ceilings on the way, lowest first.
     pub limits: Vec<Limit>,
     /// What stands against the copy altogether; it does not start while one remains.

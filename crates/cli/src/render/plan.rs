@@ -24,6 +24,9 @@ pub(crate) fn plan(plan: &Plan) -> String {
         }
     }
     sheet.row("verify", plan.asked.verify);
+    if !plan.way.is_empty() {
+        sheet.row("way", plan.way.join(" -> "));
+    }
     sheet.limits(&plan.limits);
     candidates(&mut sheet, &plan.candidates);
     refusals(&mut sheet, &plan.refusals);

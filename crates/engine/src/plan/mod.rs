@@ -14,6 +14,7 @@ mod fan_out;
 mod probe;
 mod route;
 mod shape;
+mod way;
 
 use std::path::Path;
 
@@ -91,6 +92,7 @@ pub(crate) fn prepare(
         shape::shape(ends, asked, length, route, room, &mut warnings)
     });
     warnings.extend(warnings_of(asked, &choice, ends, shape.as_ref()));
+    let way = way::of_payload(fabric, ends, choice.memory.as_ref());
     let limits = ceilings::on_the_way(fabric, ends, choice.memory.as_ref());
     let plan = Plan {
         schema: PLAN_SCHEMA.to_owned(),
@@ -102,6 +104,7 @@ pub(crate) fn prepare(
         reason: choice.reason,
         candidates,
         shape,
+        way,
         limits,
         refusals: findings.refusals,
         warnings,

@@ -14,7 +14,7 @@ fn machine(name: &str) -> Fabric {
     Fabric::read_machine_file(format!("{folder}/{name}.toml").as_ref()).expect("a machine file")
 }
 
-fn asked() -> Asked {
+pub(super) fn asked() -> Asked {
     Asked {
         source: "a".into(),
         target: "b".into(),
