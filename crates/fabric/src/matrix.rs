@@ -183,6 +183,7 @@ struct Way {
 enum Joint {
     Bridge(usize),
     Function(usize),
+    Itself(usize),
 }
 
 /// What of ACS bears on a decision.
@@ -232,6 +233,8 @@ impl<'a> Ways<'a> {
         let function = self.fabric.function(id);
         let own = redirects(function.acs);
         let (joins, port) = match function.parent {
+            // Others of the functions in question hang from it.
+            _ if self.below[id.0] > 1 => (Joint::Itself(id.0), None),
             Parent::Bridge(bridge) => (Joint::Bridge(bridge.0), None),
             Parent::Function(port) if self.below[port.0] > 1 => (Joint::Function(port.0), None),
             Parent::Function(port) => {

@@ -426,6 +426,15 @@ impl Fabric {
         }
     }
 
+    /// Whether a link that trained to less may be so on purpose: GPUs slow their links while idle, and
+    /// keep the width.
+    pub fn may_save_power(&self, id: FunctionId) -> bool {
+        let function = self.function(id);
+        let width = |speed: Option<LinkSpeed>| speed.map(|speed| speed.width);
+        let current = function.link.and_then(|link| link.current);
+        function.kind == Kind::Gpu && width(current) == width(self.trainable(id))
+    }
+
     /// The devices that are stacked on the block device `name`, directly.
     pub fn holders<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a StackedDevice> {
         self.stacked.iter().filter(move |device| device.below.iter().any(|below| below == name))

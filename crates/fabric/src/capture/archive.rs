@@ -4,8 +4,10 @@
 //! What is read may come from anybody: everything that grows is bounded, only files, folders and
 //! links are taken, and nothing is written to disk.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +30,10 @@ const TAR: &[u8] = b"ustar";
 const TAR_AT: usize = 257;
 /// Length of a block.
 const BLOCK: u64 = 512;
+/// Longest name that the kernel takes (`PATH_MAX`).
+const LONGEST_NAME: u64 = 4096;
+/// The name that GNU tar gives to an entry that holds a long name or link.
+const LONG_LINK: &str = "././@LongLink";
 
 /// Why something is no archive of a capture.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +62,7 @@ pub enum ArchiveError {
         kind: &'static str,
     },
     /// A file in it is larger than any that a capture has.
-    #[error("cannot use the archive: `{}` has {bytes} bytes, at most {LONGEST_FILE} are read", path.display())]
+    #[error("cannot use the archive: `{}` has {bytes} bytes, which is more than a capture has there", path.display())]
     TooLong {
         /// Its path.
         path: PathBuf,
@@ -122,33 +128,67 @@ pub fn unpack(mut bytes: impl Read) -> Result<Snapshot, ArchiveError> {
     }
 }
 
+/// Reads the entries one by one, long names among them, since a reader that puts these together by
+/// itself does so without a bound.
 fn entries(archive: impl Read) -> Result<Snapshot, ArchiveError> {
     let mut archive = tar::Archive::new(archive);
     let mut content = Snapshot::default();
-    for entry in archive.entries().map_err(damage)? {
+    let (mut long_name, mut long_link) = (None, None);
+    for entry in archive.entries().map_err(damage)?.raw(true) {
         let mut entry = entry.map_err(damage)?;
-        let path = entry.path().map_err(damage)?.into_owned();
-        let found = match entry.header().entry_type() {
+        let path = match long_name.take() {
+            Some(path) => path,
+            None => entry.path().map_err(damage)?.into_owned(),
+        };
+        let kind = entry.header().entry_type();
+        let found = match kind {
+            EntryType::GNULongName => {
+                long_name = Some(PathBuf::from(OsString::from_vec(name_in(&mut entry, &path)?)));
+                continue;
+            }
+            EntryType::GNULongLink => {
+                long_link = Some(PathBuf::from(OsString::from_vec(name_in(&mut entry, &path)?)));
+                long_name = Some(path).filter(|path| path != Path::new(LONG_LINK));
+                continue;
+            }
             EntryType::Directory => Entry::Folder(std::collections::BTreeMap::new()),
             EntryType::Symlink => {
                 let target = entry.link_name().map_err(damage)?;
-                Entry::Link(target.map(std::borrow::Cow::into_owned).unwrap_or_default())
+                let target = target.map(std::borrow::Cow::into_owned).unwrap_or_default();
+                Entry::Link(long_link.take().unwrap_or(target))
             }
-            EntryType::Regular | EntryType::Continuous => {
-                if entry.size() > LONGEST_FILE {
-                    return Err(ArchiveError::TooLong { path, bytes: entry.size() });
-                }
-                let mode = entry.header().mode().map_err(damage)? & 0o777;
-                let mut bytes = Vec::new();
-                entry.by_ref().take(LONGEST_FILE).read_to_end(&mut bytes).map_err(damage)?;
-                Entry::File { bytes, mode }
-            }
+            EntryType::Regular | EntryType::Continuous => file(&mut entry, &path)?,
             EntryType::XGlobalHeader => continue,
             kind => return Err(ArchiveError::Kind { path, kind: kind_name(kind) }),
         };
         content.insert(&path, found).map_err(ArchiveError::Place)?;
+        long_link = None;
     }
     Ok(content)
+}
+
+fn file(entry: &mut tar::Entry<'_, impl Read>, path: &Path) -> Result<Entry, ArchiveError> {
+    let length = entry.size();
+    if length > LONGEST_FILE {
+        return Err(ArchiveError::TooLong { path: path.to_owned(), bytes: length });
+    }
+    let mode = entry.header().mode().map_err(damage)? & 0o777;
+    let mut bytes = Vec::new();
+    entry.read_to_end(&mut bytes).map_err(damage)?;
+    Ok(Entry::File { bytes, mode })
+}
+
+/// The name or link that stands in the content of an entry, ended by a zero.
+fn name_in(entry: &mut tar::Entry<'_, impl Read>, path: &Path) -> Result<Vec<u8>, ArchiveError> {
+    let length = entry.size();
+    if length > LONGEST_NAME {
+        return Err(ArchiveError::TooLong { path: path.to_owned(), bytes: length });
+    }
+    let mut name = Vec::new();
+    entry.read_to_end(&mut name).map_err(damage)?;
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+    name.truncate(end);
+    Ok(name)
 }
 
 /// What the system says of a file stands for itself; what the archive makes the reader say holds pieces
@@ -170,6 +210,7 @@ fn kind_name(kind: EntryType) -> &'static str {
         EntryType::Block => "block device",
         EntryType::Fifo => "pipe",
         EntryType::GNUSparse => "file with holes",
+        EntryType::XHeader => "head of the pax format; `tar --format=gnu` writes none",
         _ => "thing that no capture has",
     }
 }

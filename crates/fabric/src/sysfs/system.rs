@@ -28,7 +28,7 @@ pub(crate) const MODULES: [&str; 18] = [
 ];
 
 /// Beginnings of kernel parameters that bear on devices; others may name disks and hosts.
-pub(crate) const PARAMETERS: [&str; 13] = [
+pub(crate) const PARAMETERS: [&str; 11] = [
     "amd_iommu=",
     "arm-smmu",
     "intel_iommu=",
@@ -40,8 +40,6 @@ pub(crate) const PARAMETERS: [&str; 13] = [
     "pcie_",
     "swiotlb=",
     "vfio",
-    "memmap=",
-    "nokaslr",
 ];
 
 /// Whether a kernel parameter bears on devices.

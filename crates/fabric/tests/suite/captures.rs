@@ -190,7 +190,9 @@ fn archives_that_no_capture_is_are_refused() {
         (file("/etc/passwd", tar::EntryType::Regular, 1), "leads out of the tree"),
         (file("a", tar::EntryType::Link, 0), "`a` is a hard link"),
         (file("a", tar::EntryType::Block, 0), "`a` is a block device"),
-        (file("a", tar::EntryType::Regular, 5 << 20), "at most 4194304 are read"),
+        (file("a", tar::EntryType::Regular, 5 << 20), "`a` has 5242880 bytes, which is more"),
+        (file("././@LongLink", tar::EntryType::GNULongName, 5000), "has 5000 bytes, which is more"),
+        (file("a", tar::EntryType::XHeader, 10), "head of the pax format"),
     ] {
         let error = capture::unpack(bytes.as_slice()).expect_err(expected);
         let source = std::error::Error::source(&error);
@@ -198,6 +200,21 @@ fn archives_that_no_capture_is_are_refused() {
         assert!(said.contains(expected), "{said}");
     }
     assert!(capture::unpack(&[][..]).is_ok_and(|content| content == Snapshot::default()));
+}
+
+#[test]
+fn long_names_and_links_survive_an_archive() {
+    let mut content = Snapshot::default();
+    let long: PathBuf = std::iter::repeat_n("folder", 40).collect();
+    content.text(long.join("file"), "text").unwrap();
+    for target in [long.as_path(), Path::new("short")] {
+        let link = Entry::Link(target.to_owned());
+        let name = format!("link-{}", target.as_os_str().len());
+        content.insert(Path::new(&name), link.clone()).unwrap();
+        content.insert(&long.join(&name), link).unwrap();
+    }
+    let archive = capture::pack(&content).unwrap();
+    assert_eq!(capture::unpack(archive.as_slice()).unwrap(), content);
 }
 
 #[test]

@@ -262,6 +262,91 @@ fn a_multipath_namespace_is_the_head_and_not_the_path() {
 }
 
 #[test]
+fn a_configuration_is_also_read_from_where_the_kernel_keeps_it_itself() {
+    let text = "CONFIG_PCI=y\nCONFIG_PCI_P2PDMA=y\n";
+    let mut gzip = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
+    gzip.extend(miniz_oxide::deflate::compress_to_vec(text.as_bytes(), 6));
+    gzip.extend([0; 8]);
+    let tree = Sysfs::new();
+    tree.file("proc/sys/kernel/osrelease", "7.2.13\n").file("proc/config.gz", &gzip);
+    assert_eq!(tree.discover().kernel.has_p2pdma, Some(true));
+    let kept = peerlane_fabric::capture::take(tree.root()).unwrap().content;
+    let again = Fabric::discover_snapshot(Path::new("kept"), kept).unwrap();
+    assert_eq!(again.kernel.has_p2pdma, Some(true), "a capture keeps the answer");
+    for damaged in [&gzip[..17], &gzip[..3], b"no gzip at all, though long enough"] {
+        let tree = Sysfs::new();
+        tree.file("proc/config.gz", damaged);
+        assert_eq!(tree.discover().kernel.has_p2pdma, None);
+    }
+}
+
+#[test]
+fn what_lies_on_a_drive_is_found_through_partitions_and_stacked_devices() {
+    let tree = one_drive();
+    let stack = "sys/devices/virtual/block";
+    tree.files(ONE_NAMESPACE, &[("dev", "259:0")])
+        .files(
+            &format!("{ONE_NAMESPACE}/nvme0n1p1"),
+            &[("partition", "1"), ("start", "2048"), ("size", "4096"), ("dev", "259:1")],
+        )
+        .files(&format!("{stack}/dm-0"), &[("dev", "253:0"), ("dm/uuid", "CRYPT-LUKS2-abc-home")])
+        .link(&format!("{stack}/dm-0/slaves/nvme0n1p1"), "../../../nvme0n1p1")
+        .files(&format!("{stack}/md127"), &[("dev", "9:127"), ("md/level", "raid1")])
+        .files(&format!("{stack}/loop0"), &[("dev", "7:0")])
+        .file(
+            "proc/self/mountinfo",
+            "22 1 253:0 / /home\\040of\\040mine rw,relatime shared:1 - ext4 /dev/mapper/home rw\n\
+             23 1 0:44 / /pool ro - btrfs /dev/nvme0n1 rw\n\
+             24 1 7:0 / /snap ro - squashfs /dev/loop0 ro\n\
+             25 1 0:5 / /proc rw - proc proc rw\nno mount\n",
+        );
+    let fabric = tree.discover();
+    let names: Vec<_> =
+        fabric.stacked.iter().map(|one| (one.name.as_str(), one.kind.as_deref())).collect();
+    assert_eq!(names, [("dm-0", Some("crypt")), ("md127", Some("raid1"))]);
+    assert_eq!(
+        fabric.holders("nvme0n1p1").map(|one| one.name.as_str()).collect::<Vec<_>>(),
+        ["dm-0"]
+    );
+    let mounts: Vec<_> = fabric
+        .mounts
+        .iter()
+        .flatten()
+        .map(|one| (one.device.as_str(), one.point.as_str(), one.is_read_only))
+        .collect();
+    assert_eq!(mounts, [("dm-0", "/home of mine", false), ("nvme0n1", "/pool", true)]);
+    assert_eq!(one_drive().discover().mounts, None, "nothing says what is mounted");
+}
+
+#[test]
+fn windows_say_how_large_they_are_and_could_be() {
+    let tree = Sysfs::new();
+    let gpu = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
+    tree.function("sys/devices/pci0000:00/0000:00:01.0", PORT, &config(ROOT_PORT, None))
+        .function(gpu, ["0x10de", "0x2330", "0x030200"], &config(ENDPOINT, None))
+        .file(
+            &format!("{gpu}/resource"),
+            "0x00000000f0000000 0x00000000f0ffffff 0x0000000000040200\n\
+             0x0000380000000000 0x000038000fffffff 0x000000000014220c\n\
+             0x0000000000000000 0x0000000000000000 0x0000000000000000\n\
+             0x000000000000e000 0x000000000000e07f 0x0000000000040101\nodd\n",
+        )
+        .file(&format!("{gpu}/resource1_resize"), "0000000000003fc0\n")
+        .folder(&format!("{gpu}/drm/card0"))
+        .folder(&format!("{gpu}/drm/card0-DP-1"));
+    let fabric = tree.discover();
+    let function = &fabric.functions[1];
+    let windows: Vec<_> = function
+        .bars
+        .iter()
+        .map(|bar| (bar.index, bar.size, bar.is_prefetchable, bar.largest))
+        .collect();
+    let largest = Some(Bytes::mib(8192));
+    assert_eq!(windows, [(0, Bytes::mib(16), false, None), (1, Bytes::mib(256), true, largest)]);
+    assert_eq!(function.kernel_names, ["card0"]);
+}
+
+#[test]
 fn what_cannot_be_read_leaves_a_smaller_truth() {
     let tree = Sysfs::new();
     tree.folder("sys/devices/pci0000:00/0000:00:01.0").folder("sys/devices/pci0000:00/power");

@@ -9,5 +9,6 @@ mod handmade;
 mod kernel_oracle;
 mod machine_files;
 mod machines;
+mod matrix;
 mod random;
 mod synthetic;

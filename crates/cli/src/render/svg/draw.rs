@@ -187,11 +187,7 @@ fn lines(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
             What::Port(id) => Some(*id),
             What::Leaves(members, row) => {
                 let members = layout.rows.get(*row).unwrap_or(members);
-                members
-                    .iter()
-                    .copied()
-                    .find(|&id| fabric.is_downgraded(id))
-                    .or(members.first().copied())
+                members.iter().copied().find(|&id| is_slow(fabric, id)).or(members.first().copied())
             }
             What::Bridge(_) => None,
         };
@@ -200,7 +196,7 @@ fn lines(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
         let speed_now = link.and_then(|link| link.speed());
         let bend = from + 16.0;
         let path = format!("M{from:.1} {:.1}H{bend:.1}V{:.1}H{:.1}", node.y, child.y, child.x);
-        let is_downgraded = id.is_some_and(|id| fabric.is_downgraded(id));
+        let is_downgraded = id.is_some_and(|id| is_slow(fabric, id));
         let stroke = sheet.stroke(speed_now);
         if let Some(id) = id.filter(|_| is_downgraded) {
             sheet.is_downgraded = true;
@@ -220,6 +216,11 @@ fn lines(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
     }
 }
 
+/// Whether a link is slower than it could be, and not to save power.
+fn is_slow(fabric: &Fabric, id: FunctionId) -> bool {
+    fabric.is_downgraded(id) && !fabric.may_save_power(id)
+}
+
 /// Words above a link; where lines are close together, only where it could be faster.
 fn rate(
     fabric: &Fabric,
@@ -234,7 +235,7 @@ fn rate(
         format!("{whole}G x{}", speed.width)
     };
     let Some(now) = link.speed().map(short) else { return };
-    if fabric.is_downgraded(id) {
+    if is_slow(fabric, id) {
         let most = fabric.trainable(id).map(short).unwrap_or_default();
         sheet.words(x, y - half - 3.0, "w s", &now);
         sheet.words(x, y + half.max(2.0) + 9.0, "w s", &format!("not {most}"));

@@ -192,6 +192,10 @@ fn used(fabric: &Fabric, name: &str) -> String {
 fn trained(fabric: &Fabric, id: FunctionId, link: &Link) -> String {
     let most = fabric.trainable(id);
     match (link.current, link.maximum) {
+        (Some(current), _) if fabric.is_downgraded(id) && fabric.may_save_power(id) => {
+            let most = most.map(speed).unwrap_or_default();
+            format!("{} while idle, of {most}", speed(current))
+        }
         (Some(current), _) if fabric.is_downgraded(id) => {
             let most = most.map(speed).unwrap_or_default();
             format!("{} DOWNGRADED, both ends support {most}", speed(current))

@@ -1,0 +1,101 @@
+//! The matrix of memories and initiators says for every pair what the decision says for it.
+
+use peerlane_fabric::reach::decide;
+use peerlane_fabric::{Detail, Fabric, Kind, Matrix, MemoryKind};
+use peerlane_units::Bytes;
+use proptest::prelude::*;
+
+use crate::random;
+
+fn agrees(fabric: &Fabric, detail: Detail) -> Result<usize, TestCaseError> {
+    let matrix = Matrix::new(fabric, detail);
+    let mut pairs = 0;
+    for (row, cells) in matrix.memories.iter().zip(&matrix.cells) {
+        prop_assert_eq!(cells.len(), matrix.initiators.len());
+        for (column, cell) in matrix.initiators.iter().zip(cells) {
+            for &memory in &row.members {
+                for &initiator in &column.members {
+                    let are_alone = row.members.len() == 1 && column.members.len() == 1;
+                    if memory == initiator && !are_alone {
+                        continue;
+                    }
+                    let reach = decide(fabric, memory, initiator);
+                    prop_assert_eq!((cell.map, cell.distance), (reach.map, reach.distance));
+                    pairs += 1;
+                }
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+proptest! {
+    #[test]
+    fn a_cell_holds_for_every_pair_of_its_row_and_column(fabric in random::fabric()) {
+        agrees(&fabric, Detail::Each)?;
+        agrees(&fabric, Detail::Grouped)?;
+        let members = |matrix: &Matrix| {
+            let count = |peers: &[peerlane_fabric::Peers]| {
+                peers.iter().map(|peers| peers.members.len()).sum::<usize>()
+            };
+            (count(&matrix.memories), count(&matrix.initiators))
+        };
+        let (each, grouped) = (Matrix::new(&fabric, Detail::Each), Matrix::new(&fabric, Detail::Grouped));
+        prop_assert_eq!(members(&each), members(&grouped));
+        prop_assert_eq!(members(&each).0, fabric.memories().len());
+    }
+}
+
+#[test]
+fn drives_below_one_switch_share_a_row_and_a_column() {
+    for (machine, _) in crate::handmade::all() {
+        let pairs = agrees(&machine, Detail::Grouped).unwrap();
+        let grouped = Matrix::new(&machine, Detail::Grouped);
+        match machine.name.as_str() {
+            // Drive and FPGA of each SmartSSD.
+            "r7515" => assert_eq!((grouped.memories.len(), grouped.initiators.len()), (10, 10)),
+            "arm-server" => assert_eq!((grouped.memories.len(), grouped.initiators.len()), (2, 3)),
+            "laptop" | "cloud-vm" => assert_eq!(pairs, 0, "{}", machine.name),
+            _ => assert!(pairs > 0, "{}", machine.name),
+        }
+    }
+}
+
+#[test]
+fn what_is_memory_and_who_moves_payload_is_told_by_kind_driver_and_windows() {
+    let machines = crate::handmade::all();
+    let machine = |name: &str| {
+        machines.iter().map(|(machine, _)| machine).find(|one| one.name == name).unwrap()
+    };
+    let server = machine("r7515");
+    let fpgas = server.iter().filter(|(_, one)| one.kind == Kind::Fpga);
+    assert_eq!(fpgas.filter(|(id, _)| server.moves_payload(*id)).count(), 10, "not the managers");
+    let memories = server.memories();
+    assert_eq!(memories.len(), 10);
+    assert!(memories.iter().all(|one| one.kind == MemoryKind::Fpga));
+    assert!(memories.iter().all(|one| one.size == Some(Bytes(8 << 30))));
+    assert!(machine("laptop").memories().is_empty(), "the graphics of the processor");
+    let noload = machine("sr635").memories();
+    assert_eq!(noload.iter().map(|one| one.kind).collect::<Vec<_>>(), [MemoryKind::P2pMem]);
+}
+
+#[test]
+fn a_link_is_downgraded_only_below_what_both_ends_support() {
+    let link = |current: &str, maximum: &str, port: &str, kind: &str| {
+        let text = format!(
+            "name = 'x'\n[[function]]\nname = 'root'\nkind = 'root-port'\nlink_below = '{port}'\n\
+             [[function]]\nname = 'a'\nkind = '{kind}'\nunder = 'root'\n\
+             link = {{ current = '{current}', maximum = '{maximum}' }}"
+        );
+        let fabric = Fabric::from_toml(&text).unwrap();
+        let id = fabric.find("a").unwrap();
+        (fabric.is_downgraded(id), fabric.may_save_power(id))
+    };
+    let (gen4, gen3) = ("16GT/s x4", "8GT/s x4");
+    assert_eq!(link(gen4, gen4, gen4, "nvme"), (false, false));
+    assert_eq!(link(gen3, gen4, gen3, "nvme"), (false, false), "the port can do no more");
+    assert_eq!(link("8GT/s x4", gen4, "16GT/s x16", "nvme"), (true, false));
+    assert_eq!(link("16GT/s x2", gen4, "16GT/s x16", "nvme"), (true, false));
+    assert_eq!(link("2.5GT/s x16", "16GT/s x16", "16GT/s x16", "gpu"), (true, true), "idle");
+    assert_eq!(link("16GT/s x8", "16GT/s x16", "16GT/s x16", "gpu"), (true, false), "narrow");
+}
