@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::Fabric;
+use peerlane_fabric::{DiscoverError, Fabric};
 
 use crate::args::FabricArgs;
 use crate::error::{Failure, Tried};
@@ -62,11 +62,26 @@ impl Description {
 /// # Errors
 /// When it cannot be read.
 pub(crate) fn fabric(args: &FabricArgs) -> Result<Fabric, Failure> {
+    read(args, Fabric::discover)
+}
+
+/// The same, without a command to any drive: what a plan rests on.
+///
+/// # Errors
+/// As [`fabric`].
+pub(crate) fn fabric_for_a_plan(args: &FabricArgs) -> Result<Fabric, Failure> {
+    read(args, Fabric::discover_quietly)
+}
+
+fn read(
+    args: &FabricArgs,
+    discover: fn(&Path) -> Result<Fabric, DiscoverError>,
+) -> Result<Fabric, Failure> {
     if let Some(machine) = &args.machine {
         return find(machine)?.fabric();
     }
     let root = args.root.as_deref().unwrap_or(Path::new("/"));
-    Fabric::discover(root).map_err(Tried::to(format!("read the machine below {}", root.display())))
+    discover(root).map_err(Tried::to(format!("read the machine below {}", root.display())))
 }
 
 /// The description that a person means by a path or a name.

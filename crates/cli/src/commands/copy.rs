@@ -29,7 +29,8 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     let mut reporter = Reporter::new(printer)?;
     // Planning reads both ends to see what they carry; that is no payload.
     reporter.phase(Phase::Check);
-    let fabric = Fabric::discover(Path::new("/")).map_err(Tried::to("read this machine"))?;
+    let fabric =
+        Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
     let asked = args.transfer.asked();
     let [asked] = asked.as_slice() else {
         return fan_out::run(args, &fabric, &asked, reporter, printer);

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
         let hint = "`peerlane copy --batch FILE --dry-run` does".to_owned();
         return Err(Failure::new("`plan` does not plan a batch").hint(hint));
     }
-    let fabric = machines::fabric(&args.fabric)?;
+    let fabric = machines::fabric_for_a_plan(&args.fabric)?;
     match args.transfer.asked().as_slice() {
         [asked] => explained(args, &fabric, &make(&fabric, asked)?, printer),
         _ if args.explain || args.probe => {

@@ -20,7 +20,8 @@ use crate::render;
 /// When an end cannot be read to its end; a difference is an exit status and a record.
 pub(crate) fn run(args: &VerifyArgs, printer: Printer) -> Result<Exit, Failure> {
     let mut reporter = Reporter::new(printer)?;
-    let fabric = Fabric::discover(Path::new("/")).map_err(Tried::to("read this machine"))?;
+    let fabric =
+        Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
     let asked = args.asked(RandomState::new().build_hasher().finish());
     reporter.show(None, args.progress.readers());
     let result = verify_ends(&fabric, &asked, &MonotonicClock::start(), &mut reporter);

@@ -77,6 +77,17 @@ impl Fabric {
         from_tree(&open(root)?, origin(root))
     }
 
+    /// As [`Fabric::discover`], without what takes a command to a drive: temperatures are `None`, and
+    /// no drive that does not answer holds anybody up.
+    ///
+    /// # Errors
+    /// As [`Fabric::discover`].
+    pub fn discover_quietly(root: &Path) -> Result<Self, DiscoverError> {
+        let mut tree = open(root)?;
+        tree.leave_drives_alone();
+        from_tree(&tree, origin(root))
+    }
+
     /// Reads the machine described by a tree in memory; `name` stands for its root in messages.
     ///
     /// # Errors

@@ -87,8 +87,12 @@ fn cmb(text: &str) -> Option<CmbRegisters> {
     Some(CmbRegisters { location: register("cmbloc")?, size: register("cmbsz")? })
 }
 
-/// The composite temperature, which is the first sensor.
+/// The composite temperature, which is the first sensor; each look is a command to the drive
+/// (`drivers/nvme/host/hwmon.c`).
 fn temperature(tree: &Tree, controller: &Path) -> Option<Temperature> {
+    if tree.leaves_drives_alone() {
+        return None;
+    }
     // Until Linux 5.15 or so the folder was one deeper.
     let folders = [controller.to_owned(), controller.join("hwmon")];
     let at = folders.iter().find_map(|folder| {

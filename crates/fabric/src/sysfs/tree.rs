@@ -21,6 +21,8 @@ pub(crate) struct Tree {
     source: Source,
     /// What was read, when somebody wants to know.
     seen: Option<RefCell<BTreeMap<PathBuf, Entry>>>,
+    /// Whether files are left alone that the kernel answers by a command to a drive.
+    leaves_drives_alone: bool,
 }
 
 #[derive(Debug)]
@@ -34,11 +36,22 @@ enum Source {
 impl Tree {
     pub(crate) fn new(root: &Path) -> Self {
         let source = Source::Directory { root: root.to_owned(), real: RefCell::default() };
-        Self { source, seen: None }
+        Self { source, seen: None, leaves_drives_alone: false }
     }
 
     pub(crate) fn of_snapshot(name: &Path, content: Snapshot) -> Self {
-        Self { source: Source::Snapshot { name: name.to_owned(), content }, seen: None }
+        let source = Source::Snapshot { name: name.to_owned(), content };
+        Self { source, seen: None, leaves_drives_alone: false }
+    }
+
+    /// Reads nothing from now on that the kernel answers by a command to a drive.
+    pub(crate) fn leave_drives_alone(&mut self) {
+        self.leaves_drives_alone = true;
+    }
+
+    /// Whether files are left alone that the kernel answers by a command to a drive.
+    pub(crate) fn leaves_drives_alone(&self) -> bool {
+        self.leaves_drives_alone
     }
 
     /// Keeps what is read from now on.

@@ -239,3 +239,19 @@ fn a_tree_grows_to_its_bounds_and_no_further() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+#[test]
+fn a_quiet_look_asks_no_drive_how_warm_it_is() {
+    let archive = folder().join("two-sockets/tree.tar.zst");
+    let loud = Fabric::discover(&archive).expect("a machine");
+    let mut quiet = Fabric::discover_quietly(&archive).expect("a machine");
+    let mut warm = 0;
+    for (one, other) in loud.functions.iter().zip(&mut quiet.functions) {
+        let (Some(one), Some(other)) = (&one.nvme, &mut other.nvme) else { continue };
+        assert_eq!(other.temperature, None);
+        other.temperature = one.temperature;
+        warm += usize::from(one.temperature.is_some());
+    }
+    assert!(warm > 0, "the fixture has a drive with a thermometer");
+    assert_eq!(quiet, loud, "all else is the same");
+}

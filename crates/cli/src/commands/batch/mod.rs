@@ -43,7 +43,8 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
     }
     let jobs = jobs_file::read(file, args)?;
     let stop = signals::stop_flag()?;
-    let fabric = Fabric::discover(Path::new("/")).map_err(Tried::to("read this machine"))?;
+    let fabric =
+        Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
     let asked: Vec<Vec<Asked>> = jobs.iter().map(|job| job.asked.clone()).collect();
     let plans = plan_jobs(&fabric, &asked).map_err(|(number, error)| {
         let hint = error.hint();
