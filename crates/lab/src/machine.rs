@@ -354,7 +354,10 @@ fn kernel_parameters(
     if machine.iommu == IommuMode::Passthrough {
         parameters.push("iommu=pt".to_owned());
     }
-    if !boot.kernel_args.iter().any(|argument| argument.contains("config_acs=")) {
+    let sets_acs = |argument: &String| {
+        ["config_acs=", "disable_acs_redir="].iter().any(|name| argument.contains(name))
+    };
+    if !boot.kernel_args.iter().any(sets_acs) {
         parameters.extend(acs::parameter(machine, places, kernel, has_iommu(machine))?);
     }
     parameters.extend(boot.kernel_args.iter().cloned());
