@@ -21,7 +21,7 @@ use lab::Lab;
 use peerlane_fabric::Fabric;
 
 /// Machines booted at a time.
-const AT_A_TIME: usize = 2;
+const AT_A_TIME: usize = 3;
 
 /// Which kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +76,8 @@ fn ask_all(asked: Vec<(&'static Machine, Kernel)>) -> (Vec<Boot>, Vec<String>) {
             { next.lock().expect("no panic while it is held").next() }
         {
             if let Some(answer) = ask(machine, kernel) {
+                let (boot, problems) = &answer;
+                eprintln!("{} on {}: {problems:#?}", machine.name, boot.release);
                 answers.lock().expect("no panic while it is held").push((index, answer));
             }
         }

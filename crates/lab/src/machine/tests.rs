@@ -89,7 +89,8 @@ fn a_switch_becomes_these_devices() {
         ]
     );
     assert_eq!(values(&machine, "-m"), ["1024M"]);
-    assert_eq!(machine.kernel_parameters, ["console=ttyS0", "quiet", "panic=-1", "rdinit=/init"]);
+    let base = ["console=ttyS0", "quiet", "panic=-1", "no_timer_check", "rdinit=/init"];
+    assert_eq!(machine.kernel_parameters, base);
 }
 
 #[test]
@@ -124,6 +125,24 @@ fn acs_is_asked_for_by_path_and_changes_the_port_model() {
 
     let error = build_on(&text, "6.8.0", QemuFeatures::default()).expect_err("too old");
     assert!(error.to_string().contains("kernel 6.8.0 cannot set ACS"), "{error}");
+}
+
+#[test]
+fn acs_is_asked_for_only_where_the_kernel_would_set_something_else() {
+    let sets_acs = |machine: &VirtualMachine| {
+        machine.kernel_parameters.iter().any(|word| word.contains("config_acs="))
+    };
+    for (control, is_asked) in [("0x1d", false), ("0x00", true)] {
+        let port = format!("under = \"switch\"\nacs = {{ control = {control} }}\n");
+        let text = PAIR
+            .replacen("under = \"switch\"\n", &port, 1)
+            .replace("\"off\"", "\"passthrough\"");
+        assert_eq!(sets_acs(&built(&text)), is_asked, "{control}");
+        let own = "[lab]\nkernel_args = [\"pci=disable_acs_redir=pci:1b36:000c\"]\n[[function]]\n";
+        let text = text.replacen("[[function]]\n", own, 1);
+        assert!(text.contains("disable_acs_redir"), "{text}");
+        assert!(!sets_acs(&built(&text)), "{control}: the machine's own parameter is what counts");
+    }
 }
 
 #[test]
