@@ -9,6 +9,7 @@ mod agreement;
 mod lab;
 
 use std::fs;
+use std::io::Write;
 use std::process::Command;
 use std::sync::Mutex;
 
@@ -77,7 +78,8 @@ fn ask_all(asked: Vec<(&'static Machine, Kernel)>) -> (Vec<Boot>, Vec<String>) {
         {
             if let Some(answer) = ask(machine, kernel) {
                 let (boot, problems) = &answer;
-                eprintln!("{} on {}: {problems:#?}", machine.name, boot.release);
+                writeln!(std::io::stderr(), "{} on {}: {problems:#?}", machine.name, boot.release)
+                    .expect("standard error");
                 answers.lock().expect("no panic while it is held").push((index, answer));
             }
         }
@@ -126,8 +128,9 @@ fn plan_probe_log_and_nvmet_agree_on_every_machine_and_the_page_says_so() {
     if !is_everything_asked() {
         return;
     }
-    let both = |kernel| MACHINES.iter().map(move |machine| (machine, kernel));
-    let (boots, problems) = ask_all(both(Kernel::Usual).chain(both(Kernel::Older)).collect());
+    let both =
+        MACHINES.iter().flat_map(|machine| [(machine, Kernel::Usual), (machine, Kernel::Older)]);
+    let (boots, problems) = ask_all(both.collect());
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     assert_eq!(boots.len(), 2 * MACHINES.len(), "both kernels answer for every machine");
     let qemu = peerlane_lab::find_qemu().expect("QEMU");

@@ -75,6 +75,10 @@ pub(crate) fn build(
                 let port = port(machine, id, &places, features)?;
                 device(&mut arguments, port);
             }
+            Kind::Nvme if matches!(function.parent, Parent::Bridge(bridge) if bridge.0 > 0) => {
+                let reason = "QEMU's further host bridges take ports alone";
+                return Err(refuse(machine, function, reason));
+            }
             Kind::Nvme => {
                 let drive = drives.iter().find(|drive| drive.function == id);
                 nvme(machine, function, &places[id.0], drive, features, &mut arguments)?;

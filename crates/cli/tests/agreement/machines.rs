@@ -31,7 +31,7 @@ pub(crate) struct Cpu {
 
 const MAX: Cpu = Cpu { model: "max", vendor: "AuthenticAMD", family: 15 };
 const ZEN: Cpu = Cpu { model: "EPYC", vendor: "AuthenticAMD", family: 23 };
-const BEFORE_ZEN: Cpu = Cpu { model: "Opteron_G5", vendor: "AuthenticAMD", family: 21 };
+const BEFORE_ZEN: Cpu = Cpu { model: "max,family=22", vendor: "AuthenticAMD", family: 22 };
 const HYGON: Cpu = Cpu { model: "Dhyana", vendor: "HygonGenuine", family: 24 };
 const INTEL: Cpu = Cpu { model: "Skylake-Server", vendor: "GenuineIntel", family: 6 };
 
@@ -102,7 +102,8 @@ pub(crate) const MACHINES: &[Machine] = &[
     machine("roots", "R(a) R(b m+)", "different root ports"),
     machine("roots-zen", "R(a) R(b m+)", "different root ports, AMD Zen").cpu(ZEN),
     machine("roots-intel", "R(a) R(b m+)", "different root ports, Intel CPU").cpu(INTEL),
-    machine("roots-before-zen", "R(a) R(m+)", "AMD of family 15h").cpu(BEFORE_ZEN),
+    machine("roots-before-zen", "R(a) R(m+)", "AMD of family 16h, the last before Zen")
+        .cpu(BEFORE_ZEN),
     machine("roots-hygon", "R(a) R(m+)", "Hygon: a Zen by another vendor's name").cpu(HYGON),
     machine(
         "root-functions",
@@ -119,9 +120,9 @@ pub(crate) const MACHINES: &[Machine] = &[
         "a switch and a memory below each of two host bridges",
     ),
     machine(
-        "bridges-unknown",
-        "R(a) | b@1.0 m+@2.0",
-        "a host bridge that shows no device to know it by",
+        "bridges-redirect",
+        "R(a) | R@3.0!(b m+)",
+        "redirect below a host bridge that is known by a root port at 03.0",
     ),
     machine("passthrough", "R!(U(D(a) D(m+)))", "IOMMU that passes through, ports without ACS")
         .iommu("passthrough"),

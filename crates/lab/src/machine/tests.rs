@@ -134,9 +134,8 @@ fn acs_is_asked_for_only_where_the_kernel_would_set_something_else() {
     };
     for (control, is_asked) in [("0x1d", false), ("0x00", true)] {
         let port = format!("under = \"switch\"\nacs = {{ control = {control} }}\n");
-        let text = PAIR
-            .replacen("under = \"switch\"\n", &port, 1)
-            .replace("\"off\"", "\"passthrough\"");
+        let text =
+            PAIR.replacen("under = \"switch\"\n", &port, 1).replace("\"off\"", "\"passthrough\"");
         assert_eq!(sets_acs(&built(&text)), is_asked, "{control}");
         let own = "[lab]\nkernel_args = [\"pci=disable_acs_redir=pci:1b36:000c\"]\n[[function]]\n";
         let text = text.replacen("[[function]]\n", own, 1);
@@ -182,6 +181,15 @@ fn what_cannot_be_emulated_is_refused_by_name() {
     assert!(refusal(&PAIR.replace("cmb = \"64M\"", "cmb = \"48M\"")).contains("power of two"));
     let loose = PAIR.replacen("under = \"switch\"", "under = \"root\"", 1);
     assert!(refusal(&loose).contains("cannot hang there"));
+    let further = PAIR
+        .replacen(
+            "[[function]]",
+            "[[host_bridge]]\nname = \"one\"\n[[host_bridge]]\nname = \"two\"\n[[function]]",
+            1,
+        )
+        .replacen("kind = \"root-port\"", "kind = \"root-port\"\nunder = \"one\"", 1)
+        .replacen("under = \"down-a\"", "under = \"two\"", 1);
+    assert!(refusal(&further).contains("take ports alone"));
     let long = PAIR.replace("name = \"a\"", "name = \"a-name-of-more-than-20-letters\"");
     assert!(refusal(&long).contains("becomes its serial"));
 }
