@@ -84,9 +84,22 @@ pub(crate) struct Answers<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NoMemory {
     pub(crate) drive: String,
+    /// Memories in the plans.
     pub(crate) candidates: usize,
+    pub(crate) probes: usize,
+    /// The kernel's line about it.
+    pub(crate) log: Option<String>,
+    /// What nvmet, told to choose a memory, said.
     pub(crate) is_refused: bool,
-    pub(crate) log: String,
+    /// Calls of the traced functions.
+    pub(crate) calls: usize,
+}
+
+impl NoMemory {
+    pub(crate) fn is_in_agreement(&self) -> bool {
+        let nothing = (self.candidates, self.probes, self.calls) == (0, 0, 0);
+        nothing && self.is_refused && self.log.is_some()
+    }
 }
 
 impl Answers<'_> {
@@ -112,21 +125,19 @@ impl Answers<'_> {
     /// The drives of a machine without memory.
     pub(crate) fn without_memory(&self) -> Vec<NoMemory> {
         let (plans, probes) = self.plans();
-        let candidates = plans.iter().map(|plan| plan.candidates.len()).sum::<usize>();
-        let said = |line: &str| line.split_once("no peer-to-peer").map(|said| said.1.to_owned());
-        self.description
-            .drives
-            .iter()
-            .map(|drive| NoMemory {
+        let is_said = |line: &&str| line.contains("no peer-to-peer memory is available");
+        let told = |drive: &String| {
+            let text = |kind: &str| (self.text)(&format!("none-{drive}.{kind}"));
+            NoMemory {
                 drive: drive.clone(),
-                candidates: candidates + probes.len(),
-                is_refused: (self.text)(&format!("none-{drive}.nvmet")).trim() == "refused",
-                log: (self.text)(&format!("none-{drive}.log"))
-                    .lines()
-                    .find_map(said)
-                    .unwrap_or_default(),
-            })
-            .collect()
+                candidates: plans.iter().map(|plan| plan.candidates.len()).sum(),
+                probes: probes.len(),
+                log: text("log").lines().find(is_said).map(str::to_owned),
+                is_refused: text("nvmet").trim() == "refused",
+                calls: text("trace").lines().count(),
+            }
+        };
+        self.description.drives.iter().map(told).collect()
     }
 
     fn plans(&self) -> (Vec<Plan>, Vec<Probe>) {
