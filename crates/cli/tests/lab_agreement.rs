@@ -1,38 +1,139 @@
-//! What the plan says of a machine and what the kernel answers there, for machines that span the
-//! kernel's decision table.
+//! What the plan says of machines that span the kernel's decision table, and what kernels answer there.
+//!
+//! Every run boots a few of them; with `PEERLANE_AGREEMENT=all` every machine is booted on both kernels
+//! and `docs/agreement.md` is written.
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod agreement;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
 
-use lab::Lab;
-use peerlane_results::{Probe, ProbeAnswer, Verdict};
+use std::fs;
+use std::io::Write;
+use std::process::Command;
+use std::sync::Mutex;
 
-/// What the plan says of the only memory and both drives, and what a probe says.
-fn probes(machine: &'static str) -> Option<Vec<Probe>> {
-    let mut lab = Lab::open(machine)?;
-    lab.fill("a", 1 << 20);
-    lab.fill("b", 1 << 20);
-    lab.run("plan probe /dev/lab/a /dev/lab/b --probe");
-    let plan: serde_json::Value = serde_json::from_str(&lab.text("probe.json")).expect("JSON");
-    Some(serde_json::from_value(plan["probes"].clone()).expect("probes"))
+use agreement::guest;
+use agreement::machines::{MACHINES, Machine};
+use agreement::notation::{AcsBy, describe};
+use agreement::page::{self, Boot};
+use agreement::voices::Answers;
+use lab::Lab;
+use peerlane_fabric::Fabric;
+
+/// Machines booted at a time.
+const AT_A_TIME: usize = 2;
+
+/// Which kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kernel {
+    Usual,
+    Older,
 }
 
-fn agree(machine: &'static str, verdict: Verdict) {
-    let Some(probes) = probes(machine) else { return };
-    assert_eq!(probes.len(), 2, "{probes:?}");
-    for probe in probes {
-        assert_eq!((probe.predicted, probe.agrees), (verdict, Some(true)), "{probe:?}");
-        let is_permitted = probe.answer == ProbeAnswer::Permitted;
-        assert_eq!(is_permitted, verdict != Verdict::NotSupported, "{probe:?}");
+/// Boots a machine and asks; `None`, with the reason in the skip log, where there is no such kernel. The
+/// second part is what does not agree.
+fn ask(machine: &'static Machine, kernel: Kernel) -> Option<(Boot, Vec<String>)> {
+    let (mut lab, description) = match kernel {
+        Kernel::Usual => {
+            let description = describe(machine, AcsBy::Parameter);
+            (Lab::open_described(&description.toml)?, description)
+        }
+        Kernel::Older => {
+            let description = describe(machine, AcsBy::Hand);
+            (Lab::open_described_older(&description.toml)?, description)
+        }
+    };
+    lab.load(&["nvmet"]);
+    lab.run(&guest::script(&description));
+    let read = |name: &str| lab.text(name);
+    let answers = Answers { description: &description, text: &read };
+    // The description with ACS as it is once root has written it.
+    let described =
+        Fabric::from_toml(&describe(machine, AcsBy::Parameter).toml).expect("a machine");
+    let (pairs, mut problems) = answers.pairs(&described);
+    problems.extend(pairs.iter().flat_map(agreement::voices::Pair::disagreements));
+    let without_memory = match description.memories.is_empty() {
+        true => answers.without_memory(),
+        false => Vec::new(),
+    };
+    for told in &without_memory {
+        if !told.is_in_agreement() {
+            problems.push(format!("{told:?}"));
+        }
+    }
+    let release = answers.live().kernel.release.expect("a release");
+    let named = |problem| format!("{} on {release}: {problem}", machine.name);
+    let problems = problems.into_iter().map(named).collect();
+    Some((Boot { machine, release, pairs, without_memory }, problems))
+}
+
+/// Asks machines, some at a time; the answers come back in the order of the machines.
+fn ask_all(asked: Vec<(&'static Machine, Kernel)>) -> (Vec<Boot>, Vec<String>) {
+    let next = Mutex::new(asked.into_iter().enumerate());
+    let answers = Mutex::new(Vec::new());
+    let work = || {
+        while let Some((index, (machine, kernel))) =
+            { next.lock().expect("no panic while it is held").next() }
+        {
+            if let Some(answer) = ask(machine, kernel) {
+                let (boot, problems) = &answer;
+                writeln!(std::io::stderr(), "{} on {}: {problems:#?}", machine.name, boot.release)
+                    .expect("standard error");
+                answers.lock().expect("no panic while it is held").push((index, answer));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        // Skips are noted by the name of the thread, which is that of the test.
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        for _ in 0..AT_A_TIME {
+            let thread = std::thread::Builder::new().name(name.clone());
+            thread.spawn_scoped(scope, work).expect("a thread");
+        }
+    });
+    let mut answers = answers.into_inner().expect("no panic while it is held");
+    answers.sort_by_key(|(index, _)| *index);
+    let (mut boots, mut problems) = (Vec::new(), Vec::new());
+    for (_, (boot, found)) in answers {
+        boots.push(boot);
+        problems.extend(found);
+    }
+    (boots, problems)
+}
+
+/// The machines that every run boots.
+fn quick() -> impl Iterator<Item = &'static Machine> {
+    MACHINES.iter().filter(|machine| machine.is_quick)
+}
+
+fn write_page(boots: &[Boot]) {
+    assert_eq!(boots.len(), 2 * MACHINES.len(), "both kernels answer for every machine");
+    let qemu = peerlane_lab::find_qemu().expect("QEMU");
+    let version = Command::new(qemu).arg("--version").output().expect("QEMU starts").stdout;
+    let version = String::from_utf8_lossy(&version).lines().next().unwrap_or_default().to_owned();
+    fs::write(page::PATH, page::render(boots, &version)).expect("the page");
+}
+
+#[test]
+fn plan_probe_log_and_nvmet_agree() {
+    let is_all = std::env::var("PEERLANE_AGREEMENT").is_ok_and(|value| value == "all");
+    let asked: Vec<(&'static Machine, Kernel)> = if is_all {
+        let both = |machine| [(machine, Kernel::Usual), (machine, Kernel::Older)];
+        MACHINES.iter().flat_map(both).collect()
+    } else {
+        quick().map(|machine| (machine, Kernel::Usual)).collect()
+    };
+    let (boots, problems) = ask_all(asked);
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    if is_all {
+        write_page(&boots);
     }
 }
 
 #[test]
-fn the_kernel_turns_traffic_round_below_a_common_switch() {
-    agree("pair", Verdict::BusAddress);
-}
-
-#[test]
-fn the_kernel_refuses_redirected_traffic() {
-    agree("acs", Verdict::NotSupported);
+fn plan_probe_log_and_nvmet_agree_on_an_older_kernel() {
+    let asked = quick().take(2).map(|machine| (machine, Kernel::Older));
+    let (_, problems) = ask_all(asked.collect());
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }

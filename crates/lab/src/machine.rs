@@ -75,6 +75,10 @@ pub(crate) fn build(
                 let port = port(machine, id, &places, features)?;
                 device(&mut arguments, port);
             }
+            Kind::Nvme if matches!(function.parent, Parent::Bridge(bridge) if bridge.0 > 0) => {
+                let reason = "QEMU's further host bridges take ports alone";
+                return Err(refuse(machine, function, reason));
+            }
             Kind::Nvme => {
                 let drive = drives.iter().find(|drive| drive.function == id);
                 nvme(machine, function, &places[id.0], drive, features, &mut arguments)?;
@@ -341,8 +345,12 @@ fn kernel_parameters(
 ) -> Result<Vec<String>, LabError> {
     /// COMMAND_LINE_SIZE of arch/x86/include/asm/setup.h.
     const LONGEST: usize = 2048;
+    // Where the host is busy, the emulated timer may miss the few ticks in which the kernel wants to
+    // see it work; without no_timer_check that is a panic.
     let mut parameters: Vec<String> =
-        ["console=ttyS0", "quiet", "panic=-1", "rdinit=/init"].map(str::to_owned).to_vec();
+        ["console=ttyS0", "quiet", "panic=-1", "no_timer_check", "rdinit=/init"]
+            .map(str::to_owned)
+            .to_vec();
     let wants_heads = machine.functions.iter().any(|function| function.lab.multipath);
     if !kernel.is_at_least(7, 2) && !wants_heads {
         // Multipath heads of older kernels do not pass peer-to-peer pages.
@@ -354,7 +362,10 @@ fn kernel_parameters(
     if machine.iommu == IommuMode::Passthrough {
         parameters.push("iommu=pt".to_owned());
     }
-    if !boot.kernel_args.iter().any(|argument| argument.contains("config_acs=")) {
+    let sets_acs = |argument: &String| {
+        ["config_acs=", "disable_acs_redir="].iter().any(|name| argument.contains(name))
+    };
+    if !boot.kernel_args.iter().any(sets_acs) {
         parameters.extend(acs::parameter(machine, places, kernel, has_iommu(machine))?);
     }
     parameters.extend(boot.kernel_args.iter().cloned());

@@ -68,8 +68,17 @@ impl Lab {
 
     /// As [`Lab::open`], on a kernel before 7.2.
     pub(crate) fn open_older(machine: &'static str) -> Option<Self> {
+        Self::open(machine)?.with_older_kernel()
+    }
+
+    /// As [`Lab::open_described`], on a kernel before 7.2.
+    pub(crate) fn open_described_older(machine: &str) -> Option<Self> {
+        Self::open_described(machine)?.with_older_kernel()
+    }
+
+    fn with_older_kernel(self) -> Option<Self> {
         match peerlane_lab::find_older_kernel() {
-            Ok(kernel) => Some(Self { kernel: Some(kernel.image), ..Self::open(machine)? }),
+            Ok(kernel) => Some(Self { kernel: Some(kernel.image), ..self }),
             Err(reason) => {
                 skip("older-kernel", &reason.to_string());
                 None

@@ -13,6 +13,8 @@ use crate::{KernelImage, LabError};
 const SETTABLE: u16 = 0x7f;
 /// Request redirect, completion redirect, egress control.
 const REDIRECT: u16 = 0x2c;
+/// Source validation, request and completion redirect, upstream forwarding (`pci_std_enable_acs`).
+const AS_THE_KERNEL_SETS_IT: u16 = 0x1d;
 
 /// The parameter, or none when reset values are what was asked for.
 pub(super) fn parameter(
@@ -37,8 +39,8 @@ pub(super) fn parameter(
                 "the kernel can set ACS control bits 0 to 6 only",
             ));
         }
-        // With an IOMMU the kernel turns ACS on by itself, so zero must be asked for, too.
-        if control != 0 || has_iommu {
+        // With an IOMMU the kernel sets ACS by itself, so that only another value must be asked for.
+        if control != if has_iommu { AS_THE_KERNEL_SETS_IT } else { 0 } {
             settings.push((function, format!("{control:07b}@{}", places[id.0].path)));
         }
     }

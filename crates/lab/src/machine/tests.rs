@@ -89,7 +89,8 @@ fn a_switch_becomes_these_devices() {
         ]
     );
     assert_eq!(values(&machine, "-m"), ["1024M"]);
-    assert_eq!(machine.kernel_parameters, ["console=ttyS0", "quiet", "panic=-1", "rdinit=/init"]);
+    let base = ["console=ttyS0", "quiet", "panic=-1", "no_timer_check", "rdinit=/init"];
+    assert_eq!(machine.kernel_parameters, base);
 }
 
 #[test]
@@ -124,6 +125,23 @@ fn acs_is_asked_for_by_path_and_changes_the_port_model() {
 
     let error = build_on(&text, "6.8.0", QemuFeatures::default()).expect_err("too old");
     assert!(error.to_string().contains("kernel 6.8.0 cannot set ACS"), "{error}");
+}
+
+#[test]
+fn acs_is_asked_for_only_where_the_kernel_would_set_something_else() {
+    let sets_acs = |machine: &VirtualMachine| {
+        machine.kernel_parameters.iter().any(|word| word.contains("config_acs="))
+    };
+    for (control, is_asked) in [("0x1d", false), ("0x00", true)] {
+        let port = format!("under = \"switch\"\nacs = {{ control = {control} }}\n");
+        let text =
+            PAIR.replacen("under = \"switch\"\n", &port, 1).replace("\"off\"", "\"passthrough\"");
+        assert_eq!(sets_acs(&built(&text)), is_asked, "{control}");
+        let own = "[lab]\nkernel_args = [\"pci=disable_acs_redir=pci:1b36:000c\"]\n[[function]]\n";
+        let text = text.replacen("[[function]]\n", own, 1);
+        assert!(text.contains("disable_acs_redir"), "{text}");
+        assert!(!sets_acs(&built(&text)), "{control}: the machine's own parameter is what counts");
+    }
 }
 
 #[test]
@@ -163,6 +181,15 @@ fn what_cannot_be_emulated_is_refused_by_name() {
     assert!(refusal(&PAIR.replace("cmb = \"64M\"", "cmb = \"48M\"")).contains("power of two"));
     let loose = PAIR.replacen("under = \"switch\"", "under = \"root\"", 1);
     assert!(refusal(&loose).contains("cannot hang there"));
+    let further = PAIR
+        .replacen(
+            "[[function]]",
+            "[[host_bridge]]\nname = \"one\"\n[[host_bridge]]\nname = \"two\"\n[[function]]",
+            1,
+        )
+        .replacen("kind = \"root-port\"", "kind = \"root-port\"\nunder = \"one\"", 1)
+        .replacen("under = \"down-a\"", "under = \"two\"", 1);
+    assert!(refusal(&further).contains("take ports alone"));
     let long = PAIR.replace("name = \"a\"", "name = \"a-name-of-more-than-20-letters\"");
     assert!(refusal(&long).contains("becomes its serial"));
 }
