@@ -39,7 +39,7 @@ impl Job<'_> {
         let (moved, tail, done_before) = moved?;
         let scrubbed = scrubbed.map_err(|error| self.name_the_stuck(error, route))?;
         tools.watch.phase(Phase::Verify);
-        let verification = check::verify(ready, self.plan, tools)
+        let verification = check::verify(ready, self.plan, &self.before, tools)
             .map_err(|error| self.name_the_stuck(error, route))?;
         for (before, after) in before.into_iter().zip(after) {
             let shown = before.and_then(|before| before.evidence(after));

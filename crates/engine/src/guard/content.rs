@@ -107,7 +107,7 @@ fn partitions(path: &str, device: &BlockDevice) -> Option<Refusal> {
 }
 
 /// Reads the start and the end of a device, as far as it has them.
-fn read_ends(path: &Path, size: u64) -> io::Result<(Vec<u8>, Vec<u8>)> {
+pub(crate) fn read_ends(path: &Path, size: u64) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut file = File::open(path)?;
     let mut head = Vec::new();
     file.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head)?;
