@@ -176,7 +176,8 @@ impl Job<'_> {
         let error = self.name_the_gone(error);
         let is_worthless = matches!(error, CopyError::Differs { .. })
             || self.recorder.done().is_empty()
-            || self.source_has_changed();
+            || self.source_has_changed()
+            || !self.target.is_there();
         let Some(keeper) = &mut self.keeper else { return error };
         if is_worthless {
             // The journal goes first: without it nobody trusts what is left if the rest fails.

@@ -234,6 +234,9 @@ impl CopyError {
             Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some("docs/privileges.md says what each command needs; root has it".to_owned())
             }
+            Self::File { source, path, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                Some(format!("move {} away; `--force` replaces it", path.display()))
+            }
             Self::File { .. } => None,
             Self::Ring(error) => error.hint().map(str::to_owned),
             Self::Memory(error) => error.hint().map(str::to_owned),

@@ -306,21 +306,21 @@ impl Job<'_> {
     }
 
     /// Gives the target its name and takes the journal away, in this order: a crash in between leaves
-    /// the journal of a complete copy.
+    /// the journal of a complete copy. One that cannot take its name is kept like any other that stopped.
     fn complete(
-        self,
+        mut self,
         settled: record::Settled,
         done: Done,
         limit: Option<ByteRate>,
     ) -> Result<CopyRecord, CopyError> {
-        let record =
-            record::write(self.fabric, self.plan, settled, done, self.evidence, self.warnings)
-                .limited(limit);
-        self.target.finish(record.bytes, &self.preserved)?;
+        if let Err(error) = self.target.finish(settled.shape.length, &self.preserved) {
+            return Err(self.conclude(error));
+        }
         if let Some(keeper) = self.keeper {
             keeper.end()?;
         }
-        Ok(record)
+        let (evidence, warnings) = (self.evidence, self.warnings);
+        Ok(record::write(self.fabric, self.plan, settled, done, evidence, warnings).limited(limit))
     }
 
     /// A proof writes patterns to the first bytes of the target: what a journal says must not include

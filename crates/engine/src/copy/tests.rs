@@ -75,8 +75,15 @@ pub(super) fn planned(asked: &Asked) -> Plan {
 }
 
 pub(super) fn copy_watched(plan: &Plan, watch: &mut dyn Watch) -> Result<CopyRecord, CopyError> {
+    copy_with(plan, CopyOptions::default(), watch)
+}
+
+pub(super) fn copy_with(
+    plan: &Plan,
+    options: CopyOptions,
+    watch: &mut dyn Watch,
+) -> Result<CopyRecord, CopyError> {
     let clock = MonotonicClock::start();
-    let options = CopyOptions::default();
     let mut tools = Tools { clock: &clock, watch, seed: 7, deadline: Nanos::seconds(60), options };
     copy(&bare_machine(), plan, &mut tools)
 }
