@@ -260,6 +260,8 @@ fn a_source_that_shrinks_under_way_fails_the_copy() {
     let mut watch = Saboteur { phases_before: 1, deed };
     let error = copy_watched(&planned(&asked(&source, &target)), &mut watch).unwrap_err();
     assert!(matches!(error, CopyError::Move { .. }), "{error:?}");
+    let hint = error.hint().unwrap_or_default();
+    assert!(error.journal().is_none() && !hint.contains("resume"), "nothing is kept: {hint}");
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
 
