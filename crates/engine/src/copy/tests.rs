@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use peerlane_fabric::{Cpu, Fabric, IommuMode, Kernel, Origin};
 use peerlane_results::{Asked, CopyRecord, Plan, Route, RouteChoice, VerifyMode, Warning};
 use peerlane_units::{Bytes, Nanos};
+use rustix::fs::IFlags;
 
+use super::skip::skip;
 use super::{CopyError, CopyOptions, Tools, copy};
 use crate::{MonotonicClock, Phase, Watch, plan};
 
@@ -162,6 +164,28 @@ fn an_existing_file_stops_a_copy_that_is_not_forced() {
     assert!(matches!(error, CopyError::Refused(_)), "{error:?}");
     assert!(error.hint().is_some_and(|hint| hint.contains("--force")));
     assert_eq!(fs::read(&target).unwrap(), b"precious");
+}
+
+#[test]
+fn a_file_that_cannot_be_replaced_is_refused_before_anything_moves() {
+    let folder = folder();
+    let source = source(folder.path(), 5000);
+    let target = folder.path().join("target");
+    fs::write(&target, "precious").unwrap();
+    let opened = File::open(&target).unwrap();
+    for (flag, word) in [(IFlags::IMMUTABLE, "immutable"), (IFlags::APPEND, "append only")] {
+        if let Err(errno) = rustix::fs::ioctl_setflags(&opened, flag) {
+            let test = "a_file_that_cannot_be_replaced_is_refused_before_anything_moves";
+            skip(test, &format!("cannot make a file {word}: {errno}"));
+            return;
+        }
+        let error = run(&Asked { force: true, ..asked(&source, &target) }).map(drop);
+        rustix::fs::ioctl_setflags(&opened, IFlags::empty()).unwrap();
+        let error = error.unwrap_err();
+        assert!(matches!(error, CopyError::Refused(_)), "{error:?}");
+        assert!(error.to_string().contains(word), "{error}");
+        assert_eq!(names(folder.path()), ["target"]);
+    }
 }
 
 #[test]
