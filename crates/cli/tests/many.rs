@@ -55,6 +55,23 @@ fn one_source_becomes_several_targets() {
 }
 
 #[test]
+fn sixteen_targets_are_not_too_many_and_one_more_is() {
+    let folder = folder();
+    let names: Vec<String> = (0..17).map(|number| format!("t{number}")).collect();
+    let words = |count: usize| {
+        let targets = names[..count].iter().map(String::as_str);
+        let more = ["--route", "host", "--block", "64K", "--depth", "1"];
+        ["copy", "source"].into_iter().chain(targets).chain(more).collect::<Vec<_>>()
+    };
+    let output = peerlane(folder.path(), &words(16));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(names[..16].iter().all(|name| is_copy(folder.path(), name)));
+    let output = peerlane(folder.path(), &words(17));
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(!folder.path().join("t16").exists());
+}
+
+#[test]
 fn one_target_has_the_record_it_always_had() {
     let folder = folder();
     let output = peerlane(folder.path(), &["copy", "source", "a", "--route", "host", "--json"]);

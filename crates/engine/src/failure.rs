@@ -175,27 +175,25 @@ impl Cause {
         }
     }
 
-    /// What to do about it.
+    /// What to do about it. Whether the copy can go on is not known here: only a journal says so.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::RouteRefused | Self::MemoryNotAccepted => Some(
                 "`peerlane plan SOURCE TARGET` says what stands in the way; --route host copies \
                  through host memory",
             ),
-            Self::ProviderGone => Some("take another memory with --via, then --resume"),
-            Self::BadSector { .. } => {
-                Some("`nvme smart-log` of the drive, then --resume or --offset")
-            }
-            Self::Nvme { status } if status.is_medium() => {
-                Some("`nvme smart-log` of the drive, then --resume or --offset")
-            }
+            Self::ProviderGone => Some("take another memory with --via"),
+            Self::BadSector { .. } => Some(
+                "`nvme smart-log` of the drive; --offset and --length copy what lies around it",
+            ),
+            Self::Nvme { status } if status.is_medium() => Some(
+                "`nvme smart-log` of the drive; --offset and --length copy what lies around it",
+            ),
             Self::Nvme { status } if !status.is_of_the_way() => None,
             Self::Nvme { .. }
             | Self::EndedEarly
             | Self::DriveGone { .. }
-            | Self::TargetFullOrGone => {
-                Some("`dmesg | tail` says whether a drive went away; --resume goes on afterwards")
-            }
+            | Self::TargetFullOrGone => Some("`dmesg | tail` says whether a drive went away"),
             Self::ProtectionInformation => Some(
                 "format the namespace without protection information, or write the area once before \
                  it is read",
@@ -296,6 +294,25 @@ mod tests {
             (Errno::IO, Read, P2pmem, Cause::Other { errno: Errno::IO }),
         ] {
             assert_eq!(Cause::of(errno, action, memory), cause, "{errno:?} {action:?} {memory:?}");
+        }
+    }
+
+    #[test]
+    fn no_hint_promises_that_a_copy_can_go_on() {
+        let errno = Errno::NODEV;
+        for cause in [
+            Cause::RouteRefused,
+            Cause::MemoryNotAccepted,
+            Cause::ProviderGone,
+            Cause::BadSector { action: Action::Read },
+            Cause::EndedEarly,
+            Cause::TargetFullOrGone,
+            Cause::DriveGone { errno },
+            Cause::ProtectionInformation,
+            Cause::ReadOnly { errno },
+        ] {
+            let hint = cause.hint().unwrap_or_default();
+            assert!(!hint.is_empty() && !hint.contains("resume"), "{cause:?}: {hint}");
         }
     }
 

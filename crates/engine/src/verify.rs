@@ -81,7 +81,7 @@ pub enum Digests {
 }
 
 /// What a comparison showed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Bytes compared, each counted once.
     pub bytes: u64,
@@ -177,6 +177,11 @@ pub fn verify<R: Ring>(
     Ok(tally.end())
 }
 
+/// Parts in a sample of this many bytes.
+pub(crate) fn sample_size(length: u64) -> u64 {
+    (SAMPLE_MIN + length / SAMPLE_STRETCH).min(SAMPLE_MAX)
+}
+
 /// How each host region is used: lanes of two parts each, for source and target.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
@@ -227,7 +232,7 @@ impl Stretches {
     fn of(comparison: &Comparison, layout: &Layout) -> Self {
         let (length, part) = (comparison.length, layout.part);
         let parts = length.div_ceil(part);
-        let sample = (SAMPLE_MIN + length / SAMPLE_STRETCH).min(SAMPLE_MAX);
+        let sample = sample_size(length);
         let (picks, random) = match comparison.coverage {
             Coverage::Full => (parts, None),
             Coverage::Sample { seed } => (sample.min(parts), Some(Random::new(seed))),

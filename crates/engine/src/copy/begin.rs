@@ -104,7 +104,7 @@ impl Beginning<'_> {
             None => beside_file(name)?,
         };
         let store = Store::open(&path)?;
-        let found = self.found(&store)?;
+        let found = self.found(&store, |journal| self.is_of_this_file(journal))?;
         if found.is_none() {
             self.sweep(&store);
         }
@@ -140,7 +140,10 @@ impl Beginning<'_> {
             Err(reason) => return self.without_journal(target, source, reason),
         };
         let store = Store::open(&path)?;
-        let found = self.found(&store)?;
+        let found = self.found(&store, |journal| match (&journal.target, &identity) {
+            (Identity::Device(then), Identity::Device(now)) => then.is_same_device(now),
+            _ => false,
+        })?;
         if self.options.start == Start::Resume {
             let Some(journal) = found else { return Err(self.other_device(&identity, path)) };
             self.compare(&store, &journal, &source, &identity)?;
@@ -152,10 +155,21 @@ impl Beginning<'_> {
         self.with_journal(target, store, source)
     }
 
-    /// The journal that is there; one that stands in the way of a new copy is refused.
-    fn found(&self, store: &Store) -> Result<Option<Journal>, CopyError> {
+    /// The journal that is there; one that stands in the way of a new copy is refused. That of another
+    /// target is all that tells of what lies there, so no force replaces it.
+    fn found(
+        &self,
+        store: &Store,
+        is_ours: impl FnOnce(&Journal) -> bool,
+    ) -> Result<Option<Journal>, CopyError> {
         let found = store.load()?;
         match &found {
+            Some(journal) if self.options.start == Start::Anew && !is_ours(journal) => {
+                let (place, other) = (store.path().display(), journal.target.name());
+                let reason = format!("{place} is the journal of an unfinished copy onto {other}");
+                let hint = Some("name another file with `--journal`".to_owned());
+                Err(CopyError::Refused(vec![Refusal { reason, hint, forceable: false }]))
+            }
             Some(journal) if self.options.start == Start::Anew && !self.asked.force => {
                 let reason = format!(
                     "a copy onto {} was begun before and is not finished: {} of {} are there",
@@ -200,6 +214,15 @@ impl Beginning<'_> {
             let path = target.with_file_name(name);
             tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished file");
         }
+    }
+
+    /// Whether a journal is of a copy onto this file; one beside it is, by its name.
+    fn is_of_this_file(&self, journal: &Journal) -> bool {
+        let Identity::File(then) = &journal.target else { return false };
+        let folder = |path: &Path| path.parent().map(Path::to_owned);
+        self.options.journal.is_none()
+            || self.partial(journal).is_some()
+                && folder(Path::new(&then.path)) == folder(&self.target_live.path)
     }
 
     fn partial(&self, journal: &Journal) -> Option<PathBuf> {

@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 
 use peerlane_units::Bytes;
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, fchown, fcntl_getfl, fcntl_setfl, linkat, openat,
-    renameat, renameat_with, statat, unlinkat,
+    AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, fcntl_getfl, fcntl_setfl, linkat,
+    openat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
-use rustix::process::geteuid;
+use rustix::process::{getegid, geteuid};
 
 use super::CopyError;
 use super::preserve::Preserved;
@@ -28,6 +28,8 @@ use crate::endpoint::{Live, Node};
 const NAMES: u64 = 16;
 /// Longest part of the final name that is kept; file names end at 255 bytes.
 const NAME_KEPT: usize = 200;
+/// Permissions of an unfinished file.
+const OWNERS: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// A file beside its final name; removed when dropped, unless it is to be kept.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub(super) struct Beside {
     fate: Fate,
     /// It has its name, or is to stay for a copy that goes on.
     is_kept: bool,
+    /// It has its final name.
+    is_named: bool,
 }
 
 /// Whose the file is going to be.
@@ -58,12 +62,7 @@ impl Beside {
         let mut beside = Self::of(live, source)?;
         for number in 0..NAMES {
             beside.made = name_beside(&beside.name, seed.wrapping_add(number));
-            match openat(
-                &beside.directory,
-                &beside.made,
-                flags | OFlags::CLOEXEC,
-                Mode::from(0o600),
-            ) {
+            match openat(&beside.directory, &beside.made, flags | OFlags::CLOEXEC, OWNERS) {
                 Ok(file) => {
                     beside.is_kept = false;
                     return Ok((beside, file.into()));
@@ -98,7 +97,8 @@ impl Beside {
             }
         };
         let directory = File::open(&folder)?;
-        Ok(Self { directory, folder, made: OsString::new(), name, fate, is_kept: true })
+        let made = OsString::new();
+        Ok(Self { directory, folder, made, name, fate, is_kept: true, is_named: false })
     }
 
     pub(super) fn path(&self) -> PathBuf {
@@ -114,8 +114,25 @@ impl Beside {
         self.is_kept = kept;
     }
 
-    /// Cuts the file to its length, gives it its metadata, makes it durable and gives it its name.
+    /// Cuts the file to its length, gives it its metadata, makes it durable and gives it its name. One
+    /// that does not get it is its owner's alone again, as an unfinished file is.
     pub(super) fn finish(
+        &mut self,
+        file: &File,
+        length: Bytes,
+        preserved: &Preserved,
+    ) -> Result<(), CopyError> {
+        let finished = self.give_name(file, length, preserved);
+        if finished.is_err() && !self.is_named {
+            let (user, group) = (Some(geteuid()), Some(getegid()));
+            if let Err(error) = fchown(file, user, group).and_then(|()| fchmod(file, OWNERS)) {
+                tracing::warn!(path = %self.path().display(), %error, "cannot take back");
+            }
+        }
+        finished
+    }
+
+    fn give_name(
         &mut self,
         file: &File,
         length: Bytes,
@@ -132,7 +149,7 @@ impl Beside {
         file.sync_all().map_err(failed("flush"))?;
         self.check(&self.made, file).map_err(failed("give its name to"))?;
         self.rename().map_err(failed("give its name to"))?;
-        self.is_kept = true;
+        (self.is_kept, self.is_named) = (true, true);
         self.check(&self.name, file).map_err(failed("give its name to"))?;
         self.directory.sync_all().map_err(failed("make durable"))
     }
@@ -168,6 +185,11 @@ impl Beside {
             )),
             other => Ok(other?),
         }
+    }
+
+    /// Whether the open file is what is under its name, before it is finished or after.
+    pub(super) fn is_there(&self, file: &File) -> bool {
+        self.check(if self.is_named { &self.name } else { &self.made }, file).is_ok()
     }
 
     /// That `name` in the directory is the open file and nothing else.

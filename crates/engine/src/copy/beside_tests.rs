@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use peerlane_results::Asked;
 use peerlane_units::Bytes;
 
-use super::CopyError;
 use super::skip::skip;
-use super::tests::{asked, content, copy_watched, folder, names, planned, run, source, unfinished};
+use super::tests::{
+    asked, content, copy_watched, copy_with, folder, names, planned, run, source, unfinished,
+};
+use super::{CopyError, CopyOptions, Start};
 use crate::Watch;
 
 /// Does something once, when the first payload is at the target.
@@ -84,8 +86,23 @@ fn a_file_that_appears_during_the_copy_is_left_alone() {
     let appeared = target.clone();
     let mut watch = Meanwhile(Some(move || fs::write(&appeared, "precious").unwrap()));
     let error = copy_watched(&plan, &mut watch).unwrap_err();
-    assert!(matches!(error, CopyError::File { .. }), "{error:?}");
+    assert!(matches!(error.cause(), CopyError::File { .. }), "{error:?}");
     assert_eq!(fs::read(&target).unwrap(), b"precious");
+    assert!(error.hint().unwrap().contains("away"), "{error:?}");
+    assert!(error.journal().is_some_and(Path::exists), "{error:?}");
+    assert_eq!(mode(&unfinished(folder.path())), 0o600);
+    // It is complete: what stood in its way may go, or be replaced.
+    let resumed = |force: bool| {
+        let plan = planned(&Asked { force, ..asked(&source, &target) });
+        let options = CopyOptions { start: Start::Resume, ..CopyOptions::default() };
+        copy_with(&plan, options, &mut ())
+    };
+    let error = resumed(false).unwrap_err();
+    assert!(matches!(error, CopyError::Refused(_)), "{error:?}");
+    let record = resumed(true).unwrap();
+    assert_eq!(record.content.data, Bytes::ZERO, "nothing is left to move");
+    assert!(fs::read(&target).unwrap() == fs::read(&source).unwrap());
+    assert_eq!(names(folder.path()), ["target"]);
 }
 
 /// Runs a copy during which the unfinished file is replaced by what `put` makes; returns the folder.

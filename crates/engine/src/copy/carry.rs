@@ -39,7 +39,7 @@ impl Job<'_> {
         let (moved, tail, done_before) = moved?;
         let scrubbed = scrubbed.map_err(|error| self.name_the_stuck(error, route))?;
         tools.watch.phase(Phase::Verify);
-        let verification = check::verify(ready, self.plan, tools)
+        let verification = check::verify(ready, self.plan, &self.before, tools)
             .map_err(|error| self.name_the_stuck(error, route))?;
         for (before, after) in before.into_iter().zip(after) {
             let shown = before.and_then(|before| before.evidence(after));
@@ -176,7 +176,8 @@ impl Job<'_> {
         let error = self.name_the_gone(error);
         let is_worthless = matches!(error, CopyError::Differs { .. })
             || self.recorder.done().is_empty()
-            || self.source_has_changed();
+            || self.source_has_changed()
+            || !self.target.is_there();
         let Some(keeper) = &mut self.keeper else { return error };
         if is_worthless {
             // The journal goes first: without it nobody trusts what is left if the rest fails.

@@ -1,20 +1,24 @@
 //! Proof, flush and verification, by the ring that moves the payload.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use peerlane_memory::host;
 use peerlane_results::{Evidence, MemoryKind, Plan, Tail, Verification, VerifyMode};
 use peerlane_units::Bytes;
 
 use super::attempt::{Ready, error_in_words};
-use super::{CopyError, Tools, scrub};
+use super::{CopyError, Tools, claims, scrub};
 use crate::Clock;
 use crate::failure::{Cause, Failure, RequestError, Role, Stuck};
 use crate::prove::{
     LENGTH_MAX, Proof, ProofCause, ProofFailure, ProofSetup, TargetState, prove_route,
 };
+use crate::ranges::RangeSet;
 use crate::relay::Transfer;
 use crate::request::LONGEST_SLEEP;
 use crate::ring::{Action, Operation, RegionId, Ring};
-use crate::verify::{self, Comparison, Coverage, Digests};
+use crate::verify::{self, Comparison, Coverage, Digests, Mismatch, Verified, VerifyError};
 
 /// Why a route is not proved.
 #[derive(Debug)]
@@ -174,10 +178,12 @@ pub(crate) fn flush_on<R: Ring>(
     }
 }
 
-/// Compares source and target by way of host memory.
+/// Compares source and target by way of host memory; a sample has as many blocks of what earlier runs
+/// moved as of the rest.
 pub(super) fn verify(
     ready: &mut Ready,
     plan: &Plan,
+    before: &RangeSet,
     tools: &mut Tools<'_>,
 ) -> Result<Verification, CopyError> {
     let mode = plan.asked.verify;
@@ -206,8 +212,14 @@ pub(super) fn verify(
         deadline: transfer.deadline,
     };
     let path = || plan.target.path.clone().into();
-    let verified = verify::verify(&mut ready.ring, &comparison, tools.clock, tools.watch)
-        .map_err(|source| CopyError::Check { path: path(), source })?;
+    let verified = match coverage {
+        Coverage::Sample { seed } if !before.is_empty() => {
+            let pieces = sample_of_both(before, &transfer, seed);
+            verify_pieces(ready, &comparison, &pieces, tools)
+        }
+        _ => verify::verify(&mut ready.ring, &comparison, tools.clock, tools.watch),
+    };
+    let verified = verified.map_err(|source| CopyError::Check { path: path(), source })?;
     if let Some(first) = verified.first {
         return Err(CopyError::Differs {
             path: path(),
@@ -223,6 +235,47 @@ pub(super) fn verify(
         return Err(CopyError::Interrupted { done: total, total, journal: None });
     }
     Ok(Verification { mode, bytes: Bytes(verified.bytes), mismatches: verified.mismatches })
+}
+
+/// First and last block, and samples of equal size of what earlier runs moved and of the rest.
+fn sample_of_both(before: &RangeSet, transfer: &Transfer, seed: u64) -> Vec<Range<u64>> {
+    let length = transfer.length;
+    let unit = transfer.source_block.max(transfer.target_block).max(claims::PAGE);
+    let mut rest = RangeSet::new();
+    before.missing(0..length).for_each(|range| rest.insert(range));
+    let mut chosen = BTreeSet::from([0, length.div_ceil(unit).saturating_sub(1)]);
+    for (ranges, seed) in [(before, seed), (&rest, !seed)] {
+        let whole = claims::whole_units(ranges, length, unit);
+        chosen.extend(claims::random_units(&whole, verify::sample_size(length), seed));
+    }
+    claims::pieces(&chosen, length, unit)
+}
+
+/// Compares pieces that do not touch, up to the first that differs.
+fn verify_pieces(
+    ready: &mut Ready,
+    whole: &Comparison,
+    pieces: &[Range<u64>],
+    tools: &mut Tools<'_>,
+) -> Result<Verified, VerifyError> {
+    let total = Bytes(pieces.iter().map(|piece| piece.end - piece.start).sum());
+    let mut sum = Verified::default();
+    tools.watch.begin(Bytes::ZERO, total);
+    for piece in pieces {
+        sum.interrupted = tools.watch.stop_requested();
+        if sum.interrupted || sum.first.is_some() {
+            break;
+        }
+        let part = claims::part_of(whole, piece);
+        let verified = verify::verify(&mut ready.ring, &part, tools.clock, &mut ())?;
+        sum.bytes += verified.bytes;
+        sum.mismatches += verified.mismatches;
+        sum.first =
+            verified.first.map(|first| Mismatch { offset: piece.start + first.offset, ..first });
+        sum.comparing = sum.comparing.after(verified.comparing);
+        tools.watch.compared(Bytes(sum.bytes), total);
+    }
+    Ok(sum)
 }
 
 #[cfg(test)]

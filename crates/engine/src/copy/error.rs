@@ -199,7 +199,8 @@ impl CopyError {
         }
     }
 
-    /// What to do about it.
+    /// What to do about it. That the copy can go on is for the caller to say, where
+    /// [`CopyError::journal`] is there.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotPossible { hint, .. } => hint.clone(),
@@ -218,9 +219,7 @@ impl CopyError {
             Self::Interrupted { .. } | Self::WithOthers { .. } => None,
             Self::Kept { source, .. } => source.hint(),
             Self::Gone { source, .. } if super::gone::is_memory_gone(source) => source.hint(),
-            Self::Gone { .. } => {
-                Some("`dmesg | tail` says why; put it back, then --resume".to_owned())
-            }
+            Self::Gone { .. } => Some("`dmesg | tail` says why; put it back".to_owned()),
             Self::NothingToResume { .. } => Some("leave out `--resume` to begin".to_owned()),
             Self::Changed { journal, .. } => Some(format!(
                 "leave out `--resume` and use `--force` to begin anew; {} is replaced then",
@@ -233,6 +232,9 @@ impl CopyError {
             Self::Stuck { source, .. } => RequestError::from(*source).hint().map(str::to_owned),
             Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some("docs/privileges.md says what each command needs; root has it".to_owned())
+            }
+            Self::File { source, path, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                Some(format!("move {} away; `--force` replaces it", path.display()))
             }
             Self::File { .. } => None,
             Self::Ring(error) => error.hint().map(str::to_owned),

@@ -203,6 +203,14 @@ impl Target {
         matches!(self.place, Place::Finished)
     }
 
+    /// Whether what was written can still be found by its name.
+    pub(super) fn is_there(&self) -> bool {
+        match &self.place {
+            Place::Beside(beside) => beside.is_there(&self.opened.file),
+            Place::Device | Place::Finished => true,
+        }
+    }
+
     /// Decides what becomes of an unfinished file when the copy ends.
     pub(super) fn set_kept(&mut self, kept: bool) {
         if let Place::Beside(beside) = &mut self.place {
@@ -252,7 +260,7 @@ impl Target {
 
     /// Cuts a file to its length, gives it its metadata, makes it durable and gives it its name; a
     /// device is complete already.
-    pub(super) fn finish(mut self, length: Bytes, preserved: &Preserved) -> Result<(), CopyError> {
+    pub(super) fn finish(&mut self, length: Bytes, preserved: &Preserved) -> Result<(), CopyError> {
         let Place::Beside(beside) = &mut self.place else { return Ok(()) };
         beside.finish(&self.opened.file, length, preserved)
     }

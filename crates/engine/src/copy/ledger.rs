@@ -60,12 +60,13 @@ impl Keeper {
         self.journal.route = route;
     }
 
-    /// Saves what is done, which was flushed before.
+    /// Saves what is done, which was flushed before; what cannot be saved is not claimed either.
     pub(super) fn save(&mut self, done: &RangeSet) -> Result<(), JournalError> {
-        self.journal.done = done.clone();
         // A clock that was set back must not make the journal contradict itself.
-        self.journal.updated = self.journal.updated.max((self.time_of_day)());
-        self.store.save(&self.journal)?;
+        let updated = self.journal.updated.max((self.time_of_day)());
+        let journal = Journal { done: done.clone(), updated, ..self.journal.clone() };
+        self.store.save(&journal)?;
+        self.journal = journal;
         self.is_on_disk = true;
         Ok(())
     }

@@ -11,6 +11,7 @@ mod begin;
 mod beside;
 mod carry;
 pub(crate) mod check;
+mod claims;
 mod cost;
 mod error;
 mod fan_out;
@@ -45,6 +46,7 @@ use crate::failure::Role;
 use crate::guard::System;
 use crate::journal::{Identity, Recorder};
 use crate::plan::{self, Prepared, host_memory};
+use crate::ranges::RangeSet;
 use crate::relay::Moved;
 use crate::{Clock, Phase, Watch, prove};
 use attempt::{Attempt, Ready, Rejection};
@@ -114,6 +116,7 @@ fn begin_job<'a>(
         length: shape.length.0,
         block: plan.source.block.max(plan.target.block).0,
     };
+    let stands = held.clone();
     let begun = Beginning {
         root: system.root(),
         asked: &plan.asked,
@@ -131,7 +134,7 @@ fn begin_job<'a>(
     if begun.target.partial().is_some() {
         preserved.try_on(begun.target.file(), &target_live.path)?;
     }
-    let recorder = Recorder::new(tools.options.cadence, begun.done, tools.clock.now());
+    let recorder = Recorder::new(tools.options.cadence, begun.done.clone(), tools.clock.now());
     let mut job = Job {
         system,
         fabric,
@@ -140,6 +143,7 @@ fn begin_job<'a>(
         source,
         source_live,
         source_identity: begun.source,
+        before: begun.done,
         layout,
         target: begun.target,
         preserved,
@@ -158,6 +162,17 @@ fn begin_job<'a>(
     job.note_page_cache();
     job.evidence.extend(files::evidence_of_node(source_live, Role::Source));
     job.evidence.extend(files::evidence_of_node(target_live, Role::Target));
+    if tools.options.start == Start::Resume {
+        match job.check_claims(stands, tools) {
+            Ok(()) => {}
+            // It says itself that nothing was changed and what to do.
+            Err(error @ CopyError::Refused(_)) => return Err(error),
+            Err(error) => {
+                let error = job.name_the_stuck(error, Route::Host);
+                return Err(job.conclude(error));
+            }
+        }
+    }
     Ok(job)
 }
 
@@ -218,6 +233,8 @@ struct Job<'a> {
     source_live: &'a Live,
     /// What the source was when the copy began.
     source_identity: Identity,
+    /// What earlier runs moved.
+    before: RangeSet,
     layout: Layout,
     target: Target,
     preserved: Preserved,
@@ -289,21 +306,21 @@ impl Job<'_> {
     }
 
     /// Gives the target its name and takes the journal away, in this order: a crash in between leaves
-    /// the journal of a complete copy.
+    /// the journal of a complete copy. One that cannot take its name is kept like any other that stopped.
     fn complete(
-        self,
+        mut self,
         settled: record::Settled,
         done: Done,
         limit: Option<ByteRate>,
     ) -> Result<CopyRecord, CopyError> {
-        let record =
-            record::write(self.fabric, self.plan, settled, done, self.evidence, self.warnings)
-                .limited(limit);
-        self.target.finish(record.bytes, &self.preserved)?;
+        if let Err(error) = self.target.finish(settled.shape.length, &self.preserved) {
+            return Err(self.conclude(error));
+        }
         if let Some(keeper) = self.keeper {
             keeper.end()?;
         }
-        Ok(record)
+        let (evidence, warnings) = (self.evidence, self.warnings);
+        Ok(record::write(self.fabric, self.plan, settled, done, evidence, warnings).limited(limit))
     }
 
     /// A proof writes patterns to the first bytes of the target: what a journal says must not include

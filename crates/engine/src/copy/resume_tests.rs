@@ -291,6 +291,22 @@ fn a_journal_elsewhere_is_used_and_removed() {
     assert!(!place.exists());
 }
 
+#[test]
+fn the_journal_of_another_target_is_not_replaced_even_by_force() {
+    let mut bench = bench();
+    let place = bench.folder.path().join("journal");
+    bench.options.journal = Some(place);
+    bench.interrupt();
+    let before = names(bench.folder.path());
+    let elsewhere = asked(&bench.source, &bench.folder.path().join("elsewhere"));
+    let error = bench.run(&Asked { force: true, ..elsewhere }, &mut ()).unwrap_err();
+    assert!(error.to_string().contains("is the journal of an unfinished copy onto"), "{error}");
+    assert!(error.hint().unwrap().contains("another file with `--journal`"));
+    assert_eq!(names(bench.folder.path()), before);
+    bench.run(&Asked { force: true, ..bench.asked() }, &mut ()).unwrap();
+    bench.assert_copied();
+}
+
 /// Stops at the start of a phase, counted from zero.
 struct StopAtPhase {
     phases_before: u32,

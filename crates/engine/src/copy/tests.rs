@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use peerlane_fabric::{Cpu, Fabric, IommuMode, Kernel, Origin};
 use peerlane_results::{Asked, CopyRecord, Plan, Route, RouteChoice, VerifyMode, Warning};
 use peerlane_units::{Bytes, Nanos};
+use rustix::fs::IFlags;
 
+use super::skip::skip;
 use super::{CopyError, CopyOptions, Tools, copy};
 use crate::{MonotonicClock, Phase, Watch, plan};
 
@@ -75,8 +77,15 @@ pub(super) fn planned(asked: &Asked) -> Plan {
 }
 
 pub(super) fn copy_watched(plan: &Plan, watch: &mut dyn Watch) -> Result<CopyRecord, CopyError> {
+    copy_with(plan, CopyOptions::default(), watch)
+}
+
+pub(super) fn copy_with(
+    plan: &Plan,
+    options: CopyOptions,
+    watch: &mut dyn Watch,
+) -> Result<CopyRecord, CopyError> {
     let clock = MonotonicClock::start();
-    let options = CopyOptions::default();
     let mut tools = Tools { clock: &clock, watch, seed: 7, deadline: Nanos::seconds(60), options };
     copy(&bare_machine(), plan, &mut tools)
 }
@@ -155,6 +164,28 @@ fn an_existing_file_stops_a_copy_that_is_not_forced() {
     assert!(matches!(error, CopyError::Refused(_)), "{error:?}");
     assert!(error.hint().is_some_and(|hint| hint.contains("--force")));
     assert_eq!(fs::read(&target).unwrap(), b"precious");
+}
+
+#[test]
+fn a_file_that_cannot_be_replaced_is_refused_before_anything_moves() {
+    let folder = folder();
+    let source = source(folder.path(), 5000);
+    let target = folder.path().join("target");
+    fs::write(&target, "precious").unwrap();
+    let opened = File::open(&target).unwrap();
+    for (flag, word) in [(IFlags::IMMUTABLE, "immutable"), (IFlags::APPEND, "append only")] {
+        if let Err(errno) = rustix::fs::ioctl_setflags(&opened, flag) {
+            let test = "a_file_that_cannot_be_replaced_is_refused_before_anything_moves";
+            skip(test, &format!("cannot make a file {word}: {errno}"));
+            return;
+        }
+        let error = run(&Asked { force: true, ..asked(&source, &target) }).map(drop);
+        rustix::fs::ioctl_setflags(&opened, IFlags::empty()).unwrap();
+        let error = error.unwrap_err();
+        assert!(matches!(error, CopyError::Refused(_)), "{error:?}");
+        assert!(error.to_string().contains(word), "{error}");
+        assert_eq!(names(folder.path()), ["target"]);
+    }
 }
 
 #[test]
@@ -253,6 +284,8 @@ fn a_source_that_shrinks_under_way_fails_the_copy() {
     let mut watch = Saboteur { phases_before: 1, deed };
     let error = copy_watched(&planned(&asked(&source, &target)), &mut watch).unwrap_err();
     assert!(matches!(error, CopyError::Move { .. }), "{error:?}");
+    let hint = error.hint().unwrap_or_default();
+    assert!(error.journal().is_none() && !hint.contains("resume"), "nothing is kept: {hint}");
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
 

@@ -382,7 +382,7 @@ fn direct_alignment(statx: &Statx) -> Option<u32> {
 }
 
 /// Whether a file or directory has a flag of `chattr`; unknown counts as not.
-fn has_flag(path: &Path, flag: IFlags) -> bool {
+pub(crate) fn has_flag(path: &Path, flag: IFlags) -> bool {
     fs::File::open(path)
         .ok()
         .and_then(|file| rustix::fs::ioctl_getflags(file).ok())

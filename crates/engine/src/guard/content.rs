@@ -6,12 +6,12 @@ use std::path::Path;
 
 use peerlane_fabric::BlockDevice;
 use peerlane_results::Refusal;
-use rustix::fs::Access;
+use rustix::fs::{Access, IFlags};
 use rustix::io::Errno;
 
 use super::signature::{self, Ends, HEAD_BYTES, TAIL_BYTES};
 use super::{refuse, refuse_unless_forced};
-use crate::endpoint::{Endpoint, Live, Node};
+use crate::endpoint::{Endpoint, Live, Node, has_flag};
 
 /// Refuses a source that may not be read.
 pub(super) fn check_source(source: &Endpoint) -> Option<Refusal> {
@@ -47,7 +47,7 @@ pub(super) fn check_target(target: &Endpoint) -> Vec<Refusal> {
                 format!("{} exists", target.facts.path),
                 "`--force` replaces it once the copy is complete".to_owned(),
             );
-            in_directory(live).into_iter().chain([exists]).collect()
+            in_directory(live).into_iter().chain(immutable(target, live)).chain([exists]).collect()
         }
         Node::Block => on_device(target, live),
     }
@@ -61,6 +61,15 @@ fn in_directory(live: &Live) -> Option<Refusal> {
         format!("cannot make files in {}: {}", directory.display(), io::Error::from(errno)),
         None,
     ))
+}
+
+/// A file that may not be unlinked cannot be replaced either, which would show only after the copy.
+fn immutable(target: &Endpoint, live: &Live) -> Option<Refusal> {
+    let flag = [(IFlags::IMMUTABLE, "immutable", 'i'), (IFlags::APPEND, "append only", 'a')];
+    let (_, what, letter) = flag.into_iter().find(|(flag, ..)| has_flag(&live.path, *flag))?;
+    let path = &target.facts.path;
+    let hint = format!("`chattr -{letter} {path}`, or name another target");
+    Some(refuse(format!("{path} is {what} and cannot be replaced"), Some(hint)))
 }
 
 fn on_device(target: &Endpoint, live: &Live) -> Vec<Refusal> {
@@ -107,7 +116,7 @@ fn partitions(path: &str, device: &BlockDevice) -> Option<Refusal> {
 }
 
 /// Reads the start and the end of a device, as far as it has them.
-fn read_ends(path: &Path, size: u64) -> io::Result<(Vec<u8>, Vec<u8>)> {
+pub(crate) fn read_ends(path: &Path, size: u64) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut file = File::open(path)?;
     let mut head = Vec::new();
     file.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head)?;

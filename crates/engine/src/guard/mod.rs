@@ -16,6 +16,7 @@ mod system;
 use peerlane_results::{Asked, Refusal, Warning};
 use peerlane_units::Bytes;
 
+pub(crate) use content::read_ends;
 pub(crate) use overlap::{Span, between};
 pub(crate) use ranges::length_of;
 pub(crate) use system::{Mount, System};

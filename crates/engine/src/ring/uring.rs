@@ -29,8 +29,9 @@ use super::queues::{Queues, Request, Width};
 use super::status::NvmeStatus;
 use super::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
 
-/// Files that a ring can hold: source, target and spares.
-const FILES: u32 = 16;
+/// Files that a ring can hold: a source and 16 targets (`TARGETS_MAX` of the relay), each of them two
+/// where it is a passthrough node, are 34. Unused places cost the kernel a pointer each.
+const FILES: u32 = 64;
 
 /// The mode of `fallocate` as io_uring takes it; its bits are few and positive.
 #[allow(clippy::cast_possible_wrap)]

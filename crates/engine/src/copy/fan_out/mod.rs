@@ -207,7 +207,7 @@ impl Copy<'_> {
                 job.evidence.extend(shown.filter(|shown| !job.evidence.contains(shown)));
             }
             agreed.take(seat);
-            let verified = check::verify(&mut agreed.ready, job.plan, tools)
+            let verified = check::verify(&mut agreed.ready, job.plan, &job.before, tools)
                 .map_err(|error| job.name_the_stuck(error, route));
             let verification = match verified {
                 Ok(verification) if !job.source_has_changed() => verification,
