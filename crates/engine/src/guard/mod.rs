@@ -9,6 +9,7 @@ mod content;
 mod in_use;
 mod overlap;
 mod ranges;
+mod siblings;
 pub mod signature;
 pub mod stake;
 mod system;
