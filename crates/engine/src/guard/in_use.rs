@@ -69,12 +69,12 @@ fn block_device(end: &Endpoint) -> Option<&BlockDevice> {
 
 /// A device, what it is part of, its parts, the same by way of another controller, and what is
 /// stacked on any of them.
-struct Relatives {
+pub(super) struct Relatives {
     /// Other disks that are the same namespace.
     siblings: BTreeSet<String>,
     names: BTreeSet<String>,
     /// Those of `names` that are stacked on the others.
-    stacked: BTreeSet<String>,
+    pub(super) stacked: BTreeSet<String>,
 }
 
 impl Relatives {
@@ -86,8 +86,18 @@ impl Relatives {
             .collect();
         let disk = device.partition.as_ref().map_or(&device.name, |partition| &partition.disk);
         let siblings = system.siblings(disk);
+        Self::of_all(system, &own, siblings)
+    }
+
+    /// Those of a disk that has no siblings, by its name.
+    pub(super) fn of_disk(system: &System, disk: &str) -> Self {
+        let own = system.parts_of(disk).into_iter().chain([disk.to_owned()]).collect();
+        Self::of_all(system, &own, BTreeSet::new())
+    }
+
+    fn of_all(system: &System, own: &BTreeSet<String>, siblings: BTreeSet<String>) -> Self {
         let names: BTreeSet<String> = own.iter().flat_map(|name| system.up(name)).collect();
-        let stacked = names.difference(&own).cloned().collect();
+        let stacked = names.difference(own).cloned().collect();
         Self { siblings, names, stacked }
     }
 
@@ -100,7 +110,7 @@ impl Relatives {
         format!(" (on the same namespace as {})", names.join(", "))
     }
 
-    fn mounts(&self, system: &System) -> Vec<Mount> {
+    pub(super) fn mounts(&self, system: &System) -> Vec<Mount> {
         let numbers: BTreeSet<_> =
             self.names.iter().filter_map(|name| system.number(name)).collect();
         let is_ours = |mount: &Mount| {
@@ -110,7 +120,7 @@ impl Relatives {
         system.mounts().into_iter().filter(is_ours).collect()
     }
 
-    fn swaps(&self, system: &System) -> Vec<String> {
+    pub(super) fn swaps(&self, system: &System) -> Vec<String> {
         let is_ours = |swap: &String| {
             swap.strip_prefix("/dev/").is_some_and(|name| self.names.contains(name))
         };
@@ -119,7 +129,7 @@ impl Relatives {
 }
 
 /// A command that takes a stacked device away.
-fn how_to_release(name: &str) -> String {
+pub(super) fn how_to_release(name: &str) -> String {
     match name {
         _ if name.starts_with("md") => format!("mdadm --stop /dev/{name}"),
         _ if name.starts_with("dm-") => format!("dmsetup remove /dev/{name}"),

@@ -6,6 +6,7 @@
 
 mod backing;
 mod content;
+mod file_in_use;
 mod in_use;
 mod overlap;
 mod ranges;
@@ -45,6 +46,7 @@ pub(crate) fn check(system: &System, wanted: Wanted<'_>) -> Findings {
     let mut refusals = ranges::check(wanted);
     refusals.extend(overlap::check(system, wanted));
     refusals.extend(in_use::check_target(system, wanted.target));
+    refusals.extend(file_in_use::check_target(system, wanted.target));
     refusals.extend(content::check_source(wanted.source));
     refusals.extend(content::check_target(wanted.target));
     if wanted.asked.force {

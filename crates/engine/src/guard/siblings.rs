@@ -76,7 +76,8 @@ impl System {
         shared
     }
 
-    fn parts_of(&self, disk: &str) -> BTreeSet<String> {
+    /// The partitions of a disk, by name.
+    pub(super) fn parts_of(&self, disk: &str) -> BTreeSet<String> {
         let folder = format!("sys/class/block/{disk}");
         let is_part = |name: &String| self.line(&format!("{folder}/{name}/partition")).is_some();
         self.names(&folder).into_iter().filter(is_part).collect()
