@@ -15,7 +15,7 @@ use super::{CopyError, CopyOptions, Tools, copy};
 use crate::{MonotonicClock, Phase, Watch, plan};
 
 /// This machine without any device: what remains is the host route.
-pub(super) fn bare_machine() -> Fabric {
+pub(crate) fn bare_machine() -> Fabric {
     Fabric {
         name: "bare".to_owned(),
         origin: Origin::ThisMachine,

@@ -22,6 +22,26 @@ pub enum EndpointError {
         /// The path.
         path: PathBuf,
     },
+    /// A target among the nodes of devices, where a new file would lie in memory and be lost.
+    #[error("there is no such device: {path}")]
+    NoDevice {
+        /// What was typed.
+        path: PathBuf,
+    },
+    /// A regular file among the nodes of devices, made there by mistake.
+    #[error("there is no such device: {path} is a file in memory that is lost at the next start")]
+    NotADevice {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file system of the kernel's own.
+    #[error("cannot make {path}: a {kind} file system keeps no files")]
+    NoFilesThere {
+        /// What was typed.
+        path: PathBuf,
+        /// The file system.
+        kind: String,
+    },
     /// A file whose content the kernel makes while it is read, so that its size says nothing.
     #[error(
         "the kernel makes {path} while it is read ({kind}): its size, {size}, is not its content"
@@ -125,6 +145,14 @@ impl EndpointError {
             Self::NotPayload { .. } => {
                 Some("GPU, FPGA and null ends are not supported yet".to_owned())
             }
+            Self::NoDevice { .. } => Some(
+                "`ls /dev/nvme*` and `peerlane topo` show the devices that are there".to_owned(),
+            ),
+            Self::NotADevice { path } => Some(format!(
+                "`ls /dev/nvme*` and `peerlane topo` show the devices that are there; to keep the \
+                 file, `mv {} DIRECTORY`",
+                path.display()
+            )),
             Self::MadeByKernel { .. } => Some("`cat` it into a file, and copy that".to_owned()),
             Self::NoDirectory { directory, .. } => {
                 Some(format!("mkdir -p {}", directory.display()))

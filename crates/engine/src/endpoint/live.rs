@@ -28,6 +28,21 @@ const WITHOUT_DIRECT: &[&str] =
 /// File systems whose files the kernel makes while they are read; sizes are zero, or a page.
 const MADE_BY_KERNEL: &[&str] =
     &["proc", "sysfs", "debugfs", "tracefs", "securityfs", "configfs", "cgroup", "cgroup2", "bpf"];
+/// Further file systems of the kernel's own, where a file that somebody makes is no file to keep.
+const OF_THE_KERNEL: &[&str] = &[
+    "devpts",
+    "mqueue",
+    "hugetlbfs",
+    "efivarfs",
+    "pstore",
+    "fusectl",
+    "binfmt_misc",
+    "selinuxfs",
+    "nsfs",
+    "rpc_pipefs",
+];
+/// Where the nodes of devices are.
+const DEVICES: &str = "/dev";
 /// `FS_NOCOW_FL` of `include/uapi/linux/fs.h`: on btrfs, data without checksums.
 const NOCOW: IFlags = IFlags::NOCOW;
 /// `FS_JOURNAL_DATA_FL`: on ext4, data that goes through the journal.
@@ -152,6 +167,9 @@ fn file(
         let (kind, size) = (ground.kind, Bytes(statx.stx_size));
         return Err(EndpointError::MadeByKernel { path, kind, size });
     }
+    if ground.is_among_devices {
+        return Err(EndpointError::NotADevice { path });
+    }
     let alignment = direct_alignment(&statx);
     // What replaces a file is made beside it: the directory decides what that is going to be.
     let traits = match (role, path.parent()) {
@@ -205,6 +223,9 @@ fn missing(
     };
     let no_directory =
         || EndpointError::NoDirectory { path: typed.to_owned(), directory: parent.to_owned() };
+    if !parent.exists() && typed.starts_with(DEVICES) {
+        return Err(EndpointError::NoDevice { path: typed.to_owned() });
+    }
     let directory = fs::canonicalize(parent).map_err(|_| no_directory())?;
     let metadata = fs::metadata(&directory)
         .map_err(|source| EndpointError::Inspect { path: directory.clone(), source })?;
@@ -213,6 +234,7 @@ fn missing(
     }
     let number = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
     let ground = Ground::of(system, &directory, number);
+    ground.takes_new_files(typed)?;
     let traits = ground.traits_of_new(&directory);
     let file = File { size: Bytes::ZERO, block: None, traits, node: Node::NewFile };
     Ok(ground.endpoint(fabric, directory.join(name), role, file))
@@ -238,6 +260,9 @@ struct Ground {
     is_spread: bool,
     /// ext4 mounted with `data=journal`.
     is_journaled: bool,
+    /// In memory, beside the nodes of devices: a file there is a device's name that was mistyped, or
+    /// that of one that is gone.
+    is_among_devices: bool,
 }
 
 impl Ground {
@@ -263,7 +288,22 @@ impl Ground {
             is_spread: device.as_ref().is_some_and(|device| system.btrfs_width(&device.name) > 1),
             device,
             is_journaled: mount.is_some_and(|mount| mount.has_option("data=journal")),
+            is_among_devices: mount
+                .map_or_else(|| path.starts_with(DEVICES), |mount| is_among_devices(mount, path)),
         }
+    }
+
+    /// Refuses a file that would not be one to keep.
+    fn takes_new_files(&self, typed: &Path) -> Result<(), EndpointError> {
+        if self.is_among_devices {
+            return Err(EndpointError::NoDevice { path: typed.to_owned() });
+        }
+        let kind = self.kind.as_str();
+        if MADE_BY_KERNEL.contains(&kind) || OF_THE_KERNEL.contains(&kind) {
+            let (path, kind) = (typed.to_owned(), self.kind.clone());
+            return Err(EndpointError::NoFilesThere { path, kind });
+        }
+        Ok(())
     }
 
     /// What a file is going to be that is made in `directory`.
@@ -357,6 +397,13 @@ fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
         .max_by_key(|mount| mount.point.components().count())
 }
 
+/// Whether `path` is among the nodes of devices; containers and small systems have a tmpfs there, or
+/// none of its own. What is mounted below, such as `/dev/shm`, is something else.
+fn is_among_devices(mount: &Mount, path: &Path) -> bool {
+    let is_below = mount.point != Path::new(DEVICES) && mount.point.starts_with(DEVICES);
+    mount.kind == "devtmpfs" || (path.starts_with(DEVICES) && !is_below)
+}
+
 /// The controllers of the fabric that serve a device: its own, or those of an array's members.
 fn initiators(
     fabric: &Fabric,
@@ -388,3 +435,6 @@ pub(crate) fn has_flag(path: &Path, flag: IFlags) -> bool {
         .and_then(|file| rustix::fs::ioctl_getflags(file).ok())
         .is_some_and(|flags| flags.contains(flag))
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,7 @@ use crate::endpoint::{Endpoint, Node};
 pub(super) enum Owner {
     /// A file, by device number of its file system and inode.
     File { device: (u32, u32), inode: u64 },
-    /// A disk, by name.
+    /// A disk, by name; of several names of one namespace, the first.
     Disk(String),
     /// Something behind a loop device that cannot be identified from here.
     Unknown,
@@ -60,6 +60,13 @@ impl Seen {
     }
 }
 
+/// The loop devices in use that show the file `device`, `inode`.
+pub(super) fn loops_over(system: &System, device: (u32, u32), inode: u64) -> Vec<String> {
+    let file = Owner::File { device, inode };
+    let shows = |name: &String| loop_device(system, name).is_some_and(|(owner, _)| owner == file);
+    system.names("sys/class/block").into_iter().filter(shows).collect()
+}
+
 /// Loop devices on loop devices that are followed; the kernel allows no circle.
 const DEPTH: usize = 16;
 
@@ -68,7 +75,7 @@ fn through(system: &System, disk: &str, mut start: u64) -> (Owner, u64) {
     let mut name = disk.to_owned();
     for _ in 0..DEPTH {
         let Some((owner, offset)) = loop_device(system, &name) else {
-            return (Owner::Disk(name), start);
+            return (Owner::Disk(system.first_name(&name)), start);
         };
         start = start.saturating_add(offset);
         match owner {

@@ -12,8 +12,9 @@ use crate::endpoint::{Endpoint, Node};
 /// Refuses a target device that anyone uses or that takes no writes.
 pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
     let Some(device) = block_device(target) else { return Vec::new() };
-    let path = &target.facts.path;
     let relatives = Relatives::of(system, device);
+    let path = &target.facts.path;
+    let also = relatives.also();
     let mut refusals = Vec::new();
     if device.read_only {
         let node = target.live.as_ref().map_or(Path::new(path), |live| live.guarded_path());
@@ -25,23 +26,23 @@ pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
         let points: Vec<String> =
             mounts.iter().map(|mount| mount.point.display().to_string()).collect();
         refusals.push(refuse(
-            format!("{path} is mounted at {}", points.join(", ")),
+            format!("{path}{also} is mounted at {}", points.join(", ")),
             Some(format!("umount {}", points.join(" "))),
         ));
     }
     if mounts.is_empty() && !relatives.names.is_disjoint(&system.btrfs_members()) {
         // One of several devices of a btrfs, mounted by the name of another.
-        let reason = format!("{path} is part of a mounted btrfs file system");
+        let reason = format!("{path}{also} is part of a mounted btrfs file system");
         refusals.push(refuse(reason, Some("btrfs filesystem show".to_owned())));
     }
     for swap in relatives.swaps(system) {
-        let reason = format!("{path} holds the swap space {swap}");
+        let reason = format!("{path}{also} holds the swap space {swap}");
         refusals.push(refuse(reason, Some(format!("swapoff {swap}"))));
     }
     if !relatives.stacked.is_empty() {
         let names: Vec<&str> = relatives.stacked.iter().map(String::as_str).collect();
         refusals.push(refuse(
-            format!("{path} lies below {}", names.join(", ")),
+            format!("{path}{also} lies below {}", names.join(", ")),
             relatives.stacked.iter().next().map(|name| how_to_release(name)),
         ));
     }
@@ -66,11 +67,14 @@ fn block_device(end: &Endpoint) -> Option<&BlockDevice> {
     live.device.as_ref()
 }
 
-/// A device, what it is part of, its parts, and what is stacked on any of them.
-struct Relatives {
+/// A device, what it is part of, its parts, the same by way of another controller, and what is
+/// stacked on any of them.
+pub(super) struct Relatives {
+    /// Other disks that are the same namespace.
+    siblings: BTreeSet<String>,
     names: BTreeSet<String>,
     /// Those of `names` that are stacked on the others.
-    stacked: BTreeSet<String>,
+    pub(super) stacked: BTreeSet<String>,
 }
 
 impl Relatives {
@@ -78,13 +82,35 @@ impl Relatives {
         let own: BTreeSet<String> = std::iter::once(device.name.clone())
             .chain(device.partition.iter().map(|partition| partition.disk.clone()))
             .chain(device.partitions.iter().map(|partition| partition.name.clone()))
+            .chain(system.shared_with(device))
             .collect();
-        let names: BTreeSet<String> = own.iter().flat_map(|name| system.up(name)).collect();
-        let stacked = names.difference(&own).cloned().collect();
-        Self { names, stacked }
+        let disk = device.partition.as_ref().map_or(&device.name, |partition| &partition.disk);
+        let siblings = system.siblings(disk);
+        Self::of_all(system, &own, siblings)
     }
 
-    fn mounts(&self, system: &System) -> Vec<Mount> {
+    /// Those of a disk that has no siblings, by its name.
+    pub(super) fn of_disk(system: &System, disk: &str) -> Self {
+        let own = system.parts_of(disk).into_iter().chain([disk.to_owned()]).collect();
+        Self::of_all(system, &own, BTreeSet::new())
+    }
+
+    fn of_all(system: &System, own: &BTreeSet<String>, siblings: BTreeSet<String>) -> Self {
+        let names: BTreeSet<String> = own.iter().flat_map(|name| system.up(name)).collect();
+        let stacked = names.difference(own).cloned().collect();
+        Self { siblings, names, stacked }
+    }
+
+    /// What to add to a device's name, so that a finding about its sibling is understood.
+    fn also(&self) -> String {
+        if self.siblings.is_empty() {
+            return String::new();
+        }
+        let names: Vec<&str> = self.siblings.iter().map(String::as_str).collect();
+        format!(" (on the same namespace as {})", names.join(", "))
+    }
+
+    pub(super) fn mounts(&self, system: &System) -> Vec<Mount> {
         let numbers: BTreeSet<_> =
             self.names.iter().filter_map(|name| system.number(name)).collect();
         let is_ours = |mount: &Mount| {
@@ -94,7 +120,7 @@ impl Relatives {
         system.mounts().into_iter().filter(is_ours).collect()
     }
 
-    fn swaps(&self, system: &System) -> Vec<String> {
+    pub(super) fn swaps(&self, system: &System) -> Vec<String> {
         let is_ours = |swap: &String| {
             swap.strip_prefix("/dev/").is_some_and(|name| self.names.contains(name))
         };
@@ -103,7 +129,7 @@ impl Relatives {
 }
 
 /// A command that takes a stacked device away.
-fn how_to_release(name: &str) -> String {
+pub(super) fn how_to_release(name: &str) -> String {
     match name {
         _ if name.starts_with("md") => format!("mdadm --stop /dev/{name}"),
         _ if name.starts_with("dm-") => format!("dmsetup remove /dev/{name}"),

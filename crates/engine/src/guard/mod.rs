@@ -6,9 +6,11 @@
 
 mod backing;
 mod content;
+mod file_in_use;
 mod in_use;
 mod overlap;
 mod ranges;
+mod siblings;
 pub mod signature;
 pub mod stake;
 mod system;
@@ -45,6 +47,7 @@ pub(crate) fn check(system: &System, wanted: Wanted<'_>) -> Findings {
     let mut refusals = ranges::check(wanted);
     refusals.extend(overlap::check(system, wanted));
     refusals.extend(in_use::check_target(system, wanted.target));
+    refusals.extend(file_in_use::check_target(system, wanted.target));
     refusals.extend(content::check_source(wanted.source));
     refusals.extend(content::check_target(wanted.target));
     if wanted.asked.force {

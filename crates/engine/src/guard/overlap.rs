@@ -41,7 +41,7 @@ pub(crate) fn between(
     };
     let length = if start(one) <= start(other) { one.length } else { other.length };
     let wanted = Wanted { asked: &asked, source: one.end, target: other.end, length };
-    let wanted = if is_one_disk(wanted) || !live {
+    let wanted = if is_one_disk(system, wanted) || !live {
         wanted
     } else {
         Wanted { length: one.length.max(other.length), ..wanted }
@@ -53,7 +53,7 @@ fn same_bytes(system: &System, wanted: Wanted<'_>, words: &str) -> Option<Refusa
     let (Some(source), Some(target)) = (&wanted.source.live, &wanted.target.live) else {
         return described(wanted, words);
     };
-    if !is_one_disk(wanted) {
+    if !is_one_disk(system, wanted) {
         if let Some(reason) = loops(system, wanted) {
             let hint = "detach the loop device, or copy another end".to_owned();
             return Some(refuse(reason, Some(hint)));
@@ -61,7 +61,9 @@ fn same_bytes(system: &System, wanted: Wanted<'_>, words: &str) -> Option<Refusa
     }
     let reason = match (source.node, target.node) {
         (Node::Block, Node::Block) => match (Extent::source(wanted)?, Extent::target(wanted)?) {
-            (source, target) if source.disk == target.disk => source.overlap(&target, words)?,
+            (source, target) if system.is_same_disk(source.disk, target.disk) => {
+                source.overlap(&target, words)?
+            }
             _ => stacked(system, wanted)?,
         },
         (Node::File { .. }, Node::File { .. }) if source.node == target.node => {
@@ -88,10 +90,14 @@ fn described(wanted: Wanted<'_>, words: &str) -> Option<Refusal> {
 }
 
 /// Whether both ends are the same disk or parts of it, whose ranges say it all.
-fn is_one_disk(wanted: Wanted<'_>) -> bool {
-    let disk = |end| Extent::of(end, Bytes::ZERO, Bytes::ZERO).map(|extent| extent.disk);
+fn is_one_disk(system: &System, wanted: Wanted<'_>) -> bool {
     let is_block = |end: &Endpoint| end.live.as_ref().is_some_and(|live| live.node == Node::Block);
-    is_block(wanted.source) && is_block(wanted.target) && disk(wanted.source) == disk(wanted.target)
+    is_block(wanted.source)
+        && is_block(wanted.target)
+        && match (Extent::source(wanted), Extent::target(wanted)) {
+            (Some(one), Some(other)) => system.is_same_disk(one.disk, other.disk),
+            (one, other) => one.is_none() && other.is_none(),
+        }
 }
 
 /// A range of a disk.
@@ -124,9 +130,12 @@ impl<'a> Extent<'a> {
 
     fn overlap(&self, other: &Self, words: &str) -> Option<String> {
         (self.start < other.end && other.start < self.end).then(|| {
+            let is_other = self.disk != other.disk;
+            let also = is_other.then(|| format!(", the same namespace as {},", other.disk));
             format!(
-                "{words} overlap on {} from byte {} to {}",
+                "{words} overlap on {}{} from byte {} to {}",
                 self.disk,
+                also.unwrap_or_default(),
                 self.start.max(other.start),
                 self.end.min(other.end)
             )

@@ -83,15 +83,19 @@ impl System {
         self.closure(name, |name| self.holders(name))
     }
 
-    /// `name`, everything it is stacked on, and the disks of the partitions among them.
+    /// `name`, everything it is stacked on, the disks of the partitions among them, and the other
+    /// names of the same namespaces.
     pub(crate) fn ground(&self, name: &str) -> BTreeSet<String> {
         let below = self.down(name);
         let disks: Vec<String> = below.iter().filter_map(|name| self.disk_of(name)).collect();
-        below.into_iter().chain(disks).collect()
+        let own: BTreeSet<String> = below.into_iter().chain(disks).collect();
+        let shared = self.down(name).into_iter().flat_map(|name| self.shared_with_name(&name));
+        let shared: Vec<String> = shared.collect();
+        own.into_iter().chain(shared).collect()
     }
 
     /// The disk that a partition is part of; `None` for what is no partition.
-    fn disk_of(&self, name: &str) -> Option<String> {
+    pub(super) fn disk_of(&self, name: &str) -> Option<String> {
         let link = self.root.join("sys/class/block").join(name);
         link.join("partition").exists().then_some(())?;
         let place = fs::read_link(link).ok()?;
@@ -141,7 +145,7 @@ impl System {
             .map_or(0, |devices| devices.len())
     }
 
-    fn names(&self, path: &str) -> BTreeSet<String> {
+    pub(super) fn names(&self, path: &str) -> BTreeSet<String> {
         fs::read_dir(self.root.join(path))
             .into_iter()
             .flatten()

@@ -367,3 +367,4 @@ fn a_source_that_may_change_is_a_warning() {
 }
 
 mod loops;
+mod siblings;

@@ -46,6 +46,7 @@ pub use identity::{DeviceIdentity, FileIdentity, IdKind, Identity, Partition, St
 pub use place::{Environment, beside_file, for_device, state_directory};
 pub use recorder::{Cadence, Recorder};
 pub use store::Store;
+pub(crate) use system::is_distinct;
 pub use system::{device_name, identity_of_device, identity_of_file};
 
 /// Schema of [`Journal`].

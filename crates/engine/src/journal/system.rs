@@ -127,7 +127,7 @@ fn read_device(root: &Path, name: &str) -> Option<DeviceIdentity> {
 
 /// Tells whether a name can tell devices apart. Drives without a serial report blanks or zeroes, from
 /// which the kernel still composes a WWID: `nvme.VENDOR-SERIAL-MODEL-NAMESPACE`, in hexadecimal.
-fn is_distinct(value: &str) -> bool {
+pub(crate) fn is_distinct(value: &str) -> bool {
     if let Some(composed) = value.strip_prefix("nvme.") {
         let Some(serial) = composed.split('-').nth(1) else { return false };
         let digits = serial.as_bytes();

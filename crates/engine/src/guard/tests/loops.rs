@@ -119,6 +119,42 @@ fn an_unknown_backing_file_is_refused_only_where_it_could_be_the_other_end() {
 }
 
 #[test]
+fn a_file_that_a_loop_device_shows_is_not_replaced() {
+    let mut tree = Tree::new();
+    let (path, file) = tree.backing_file("image");
+    let source = tree.backing_file("source").1;
+    assert_eq!(said(&tree, &source, &file, &asked()), [""; 0]);
+    tree.loop_device("loop7", &path, 0);
+    let found = said(&tree, &source, &file, &asked());
+    let words = "is what the loop device /dev/loop7 shows";
+    assert!(found.len() == 1 && found[0].ends_with(words), "{found:?}");
+
+    let number = tree.device("loop7/loop7p1");
+    tree.mount(&number, "ro");
+    tree.stack("dm-0", "loop7p1");
+    fs::hard_link(&path, tree.path("other name")).unwrap();
+    let link = as_end(&tree.path("other name"));
+    let found = refusals(&tree, &source, &link, &Asked { force: true, ..asked() });
+    let words = "shows, which is mounted at /mnt/data, which lies below dm-0";
+    assert!(found.len() == 1 && found[0].reason.ends_with(words), "{found:?}");
+    let way =
+        "umount /mnt/data && dmsetup remove /dev/dm-0 && losetup --detach /dev/loop7".to_owned();
+    assert_eq!(found[0].hint, Some(way));
+    assert_eq!(said(&tree, &link, &source, &asked()), [""; 0], "it may be read");
+}
+
+#[test]
+fn a_swap_file_in_use_is_not_replaced() {
+    let tree = Tree::new();
+    let (path, file) = tree.backing_file("swap");
+    let source = tree.backing_file("source").1;
+    tree.write("proc/swaps", &format!("Filename\tType\n{path} file 4096 0 -2\n"));
+    let found = refusals(&tree, &source, &file, &Asked { force: true, ..asked() });
+    assert!(found.len() == 1 && found[0].reason.ends_with("is swap space in use"), "{found:?}");
+    assert_eq!(found[0].hint, Some(format!("swapoff {path}")));
+}
+
+#[test]
 fn two_real_loop_devices_over_one_file_are_refused() {
     const TEST: &str = "two_real_loop_devices_over_one_file_are_refused";
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,81 @@
+//! Where a file may be an end, by the mounts of a made-up procfs.
+
+use super::*;
+use crate::copy::tests::bare_machine;
+use crate::guard::tests::Tree;
+
+fn said(tree: &Tree, path: &Path, role: Role) -> Result<Node, EndpointError> {
+    let end = inspect(&tree.system(), &bare_machine(), path, role)?;
+    Ok(end.live.expect("live").node)
+}
+
+/// A folder that the tree says to be a file system of `kind`.
+fn folder(kind: &str) -> (Tree, tempfile::TempDir) {
+    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+    let at = fs::canonicalize(folder.path()).unwrap();
+    let line = format!("36 35 0:6 / {} rw - {kind} none rw\n", at.display());
+    tree.write("proc/self/mountinfo", &line);
+    (tree, folder)
+}
+
+#[test]
+fn a_file_is_not_made_where_a_device_was_meant() {
+    let (tree, folder) = folder("devtmpfs");
+    let error = said(&tree, &folder.path().join("nvme9n1"), Role::Target).unwrap_err();
+    assert!(error.to_string().starts_with("there is no such device: /"), "{error}");
+    assert!(error.hint().unwrap().contains("`peerlane topo`"));
+}
+
+#[test]
+fn a_file_that_lies_among_devices_is_no_end() {
+    let (tree, folder) = folder("devtmpfs");
+    let path = folder.path().join("ng9n1");
+    fs::write(&path, [1; 512]).unwrap();
+    for role in [Role::Source, Role::Target] {
+        let error = said(&tree, &path, role).unwrap_err();
+        assert!(matches!(error, EndpointError::NotADevice { .. }), "{error}");
+    }
+}
+
+#[test]
+fn the_kernels_own_file_systems_take_no_new_file_and_a_tmpfs_does() {
+    for kind in ["proc", "sysfs", "debugfs", "hugetlbfs"] {
+        let (tree, folder) = folder(kind);
+        let error = said(&tree, &folder.path().join("new"), Role::Target).unwrap_err();
+        assert!(error.to_string().contains(kind), "{error}");
+    }
+    for kind in ["tmpfs", "ramfs", "rootfs", "ext4"] {
+        let (tree, folder) = folder(kind);
+        let node = said(&tree, &folder.path().join("new"), Role::Target).unwrap();
+        assert_eq!(node, Node::NewFile);
+    }
+}
+
+#[test]
+fn only_what_is_mounted_below_dev_is_apart_from_devices() {
+    let is_among = |point: &str, kind: &str, path: &str| {
+        let mount = Mount {
+            device: (0, 6),
+            point: PathBuf::from(point),
+            kind: kind.to_owned(),
+            source: "none".to_owned(),
+            options: String::new(),
+            is_read_only: false,
+        };
+        is_among_devices(&mount, Path::new(path))
+    };
+    assert!(is_among("/dev", "tmpfs", "/dev"), "as in a container");
+    assert!(is_among("/", "overlay", "/dev/mapper"));
+    assert!(is_among("/mnt/dev", "devtmpfs", "/mnt/dev"));
+    assert!(!is_among("/dev/shm", "tmpfs", "/dev/shm"));
+    assert!(!is_among("/tmp", "tmpfs", "/tmp/dev"));
+    assert!(!is_among("/", "ext4", "/devices"));
+}
+
+#[test]
+fn a_device_in_a_folder_of_devices_that_is_gone_is_missed_as_a_device() {
+    let tree = Tree::new();
+    let path = Path::new("/dev/no such folder/disk");
+    let error = said(&tree, path, Role::Target).unwrap_err();
+    assert!(matches!(error, EndpointError::NoDevice { .. }), "{error}");
+}

@@ -1,0 +1,59 @@
+//! Who uses a regular file as if it were a disk: loop devices and swap.
+//!
+//! A copy gives the file's name to another file, and who uses the old one goes on with bytes that no
+//! name leads to, lost when the last user lets go.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use peerlane_results::Refusal;
+use rustix::fs::{major, minor};
+
+use super::backing::loops_over;
+use super::in_use::{Relatives, how_to_release};
+use super::{System, refuse};
+use crate::endpoint::{Endpoint, Node};
+
+/// Refuses to replace a file that is in use as a disk.
+pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
+    let node = target.live.as_ref().map(|live| live.node);
+    let Some(Node::File { device, inode }) = node else { return Vec::new() };
+    let path = &target.facts.path;
+    let swap = system.swaps().into_iter().find(|swap| {
+        fs::metadata(swap).is_ok_and(|file| {
+            (major(file.dev()), minor(file.dev())) == device && file.ino() == inode
+        })
+    });
+    let swap = swap.map(|swap| {
+        refuse(format!("{path} is swap space in use"), Some(format!("swapoff {swap}")))
+    });
+    let loops = loops_over(system, device, inode);
+    loops.iter().map(|name| shown_by(system, path, name)).chain(swap).collect()
+}
+
+fn shown_by(system: &System, path: &str, name: &str) -> Refusal {
+    let relatives = Relatives::of_disk(system, name);
+    let mounts = relatives.mounts(system);
+    let points: Vec<String> =
+        mounts.iter().map(|mount| mount.point.display().to_string()).collect();
+    let (mut uses, mut ways) = (Vec::new(), Vec::new());
+    if !points.is_empty() {
+        uses.push(format!("which is mounted at {}", points.join(", ")));
+        ways.push(format!("umount {}", points.join(" ")));
+    }
+    for swap in relatives.swaps(system) {
+        uses.push(format!("which holds the swap space {swap}"));
+        ways.push(format!("swapoff {swap}"));
+    }
+    if !relatives.stacked.is_empty() {
+        let names: Vec<&str> = relatives.stacked.iter().map(String::as_str).collect();
+        uses.push(format!("which lies below {}", names.join(", ")));
+        ways.extend(relatives.stacked.iter().next().map(|name| how_to_release(name)));
+    }
+    ways.push(format!("losetup --detach /dev/{name}"));
+    let uses: String = uses.iter().map(|one| format!(", {one}")).collect();
+    refuse(
+        format!("{path} is what the loop device /dev/{name} shows{uses}"),
+        Some(ways.join(" && ")),
+    )
+}
