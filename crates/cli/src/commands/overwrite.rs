@@ -48,7 +48,7 @@ pub(super) fn settle(
 /// Whether a yes would let the copy start that cannot start without.
 fn is_open(plan: &Plan, start: Start) -> bool {
     // What an interrupted copy wrote to a device is no content that somebody would miss.
-    let is_held = start == Start::Resume && plan.target.kind == EndpointKind::BlockDevice;
+    let is_held = start == Start::Resume && plan.target.kind != EndpointKind::File;
     let is_open = !plan.refusals.is_empty() && plan.refusals.iter().all(|one| one.forceable);
     is_open && plan.route.is_some() && !is_held
 }
