@@ -66,12 +66,7 @@ pub(super) fn run(
 
 /// The command that goes on with those that can.
 fn hint(ended: &[Ended]) -> Option<String> {
-    let is_there = ended.iter().any(Ended::has_journal);
-    let others: Vec<&str> = ended
-        .iter()
-        .filter(|one| !one.has_journal())
-        .map(|one| one.outcome.target.as_str())
-        .collect();
+    let is_kept: Vec<bool> = ended.iter().map(Ended::has_journal).collect();
     let words: Vec<OsString> = std::env::args_os().collect();
-    is_there.then(|| format!("`{}` goes on", resume::command_without(&words, &others)))
+    is_kept.contains(&true).then(|| format!("`{}` goes on", resume::command_with(&words, &is_kept)))
 }
