@@ -162,6 +162,22 @@ fn a_list_that_says_something_unknown_is_refused_with_the_line() {
 }
 
 #[test]
+fn a_list_that_is_no_regular_file_is_refused_at_once() {
+    let folder = folder();
+    let pipe = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::from_bits_truncate(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("room");
+    for list in ["pipe", "/dev/zero", "."] {
+        let output = peerlane(folder.path(), &["copy", "--batch", list]);
+        assert_eq!(output.status.code(), Some(2), "{list}");
+        assert!(said(&output).contains("it is not a regular file"), "{}", said(&output));
+    }
+    fs::write(folder.path().join("long"), vec![b'#'; (4 << 20) + 1]).expect("room");
+    let output = peerlane(folder.path(), &["copy", "--batch", "long"]);
+    assert!(said(&output).contains("it is larger than 4 MiB"), "{}", said(&output));
+}
+
+#[test]
 fn a_list_is_not_resumed_as_one() {
     let folder = folder();
     let output = peerlane(folder.path(), &["copy", "--batch", "jobs.toml", "--resume"]);
