@@ -10,12 +10,15 @@ use peerlane_fabric::{DiscoverError, Fabric};
 
 use crate::args::FabricArgs;
 use crate::error::{Failure, Tried};
+use crate::small_file;
 
 mod built_in {
     include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 }
 
 const FOLDER: &str = "machines";
+/// The longest description that is read: captures of large machines have some hundred KiB.
+const FILE_MAX: u64 = 16 << 20;
 
 /// A machine description that can be named.
 #[derive(Debug)]
@@ -152,7 +155,7 @@ fn in_folder(folder: &Path) -> Result<Vec<Description>, Failure> {
 }
 
 fn from_file(path: &Path) -> Result<Description, Failure> {
-    let text = fs::read_to_string(path)
+    let text = small_file::read(path, FILE_MAX)
         .map_err(Tried::to(format!("read machine file {}", path.display())))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     Ok(Description { name, file: Some(path.to_owned()), text })

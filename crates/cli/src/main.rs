@@ -13,6 +13,7 @@ mod machines;
 mod printer;
 mod render;
 mod signals;
+mod small_file;
 
 use std::ffi::OsString;
 use std::panic;

@@ -1,9 +1,14 @@
 //! Copies of real files to several targets, and lists of copies.
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod lab;
+mod loop_device;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use loop_device::Loop;
 use peerlane_results::{BatchRecord, FanOutPlan, FanOutRecord};
 
 const LENGTH: usize = (5 << 20) + 77;
@@ -176,6 +181,45 @@ fn a_list_that_says_something_unknown_is_refused_with_the_line() {
         let said = said(&output);
         assert!(words.iter().all(|word| said.contains(word)), "{jobs}: {said}");
     }
+}
+
+#[test]
+fn copies_of_a_list_to_ranges_of_one_drive_are_carried_out_in_turn() {
+    let folder = folder();
+    let image = folder.path().join("image");
+    fs::File::create_new(&image).expect("an image").set_len(32 << 20).expect("room");
+    let Some(device) = Loop::over(&image) else { return };
+    let job = |offset: u32| {
+        let (target, offset) = (&device.0, format!("target-offset={offset}"));
+        format!("[[copy]]\nsource='source'\ntarget='{target}'\n{offset}\n")
+    };
+    let starts = [0, 8 << 20, 16 << 20, 24 << 20];
+    fs::write(folder.path().join("jobs.toml"), starts.map(job).concat()).expect("room");
+    let words = ["copy", "--batch", "jobs.toml", "--jobs", "4", "--force"];
+    let output = peerlane(folder.path(), &words);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let (found, source) = (fs::read(&image), fs::read(folder.path().join("source")));
+    let (found, source) = (found.expect("an image"), source.expect("a source"));
+    for start in starts {
+        let start = usize::try_from(start).expect("a place");
+        assert!(found[start..].starts_with(&source), "at {start}");
+    }
+}
+
+#[test]
+fn a_list_that_is_no_regular_file_is_refused_at_once() {
+    let folder = folder();
+    let pipe = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::from_bits_truncate(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("room");
+    for list in ["pipe", "/dev/zero", "."] {
+        let output = peerlane(folder.path(), &["copy", "--batch", list]);
+        assert_eq!(output.status.code(), Some(2), "{list}");
+        assert!(said(&output).contains("it is not a regular file"), "{}", said(&output));
+    }
+    fs::write(folder.path().join("long"), vec![b'#'; (4 << 20) + 1]).expect("room");
+    let output = peerlane(folder.path(), &["copy", "--batch", "long"]);
+    assert!(said(&output).contains("it is larger than 4 MiB"), "{}", said(&output));
 }
 
 #[test]

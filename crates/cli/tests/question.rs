@@ -169,6 +169,51 @@ fn a_target_that_changes_during_the_question_is_left_alone() {
 }
 
 #[test]
+fn a_target_that_changes_while_another_is_asked_for_keeps_all_as_they_are() {
+    for changed in ["target", "other", "new"] {
+        let folder = folder();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("other"), OLD).expect("room");
+        let words = ["copy", "source", "target", "other", "new"];
+        let mut terminal = Terminal::start(folder.path(), &words, "");
+        assert!(terminal.read_until("stops: "));
+        terminal.keys.write_all(b"yes\n").expect("room for keys");
+        assert!(terminal.read_until("other would be replaced"), "{}", terminal.shown);
+        let second = terminal.shown.find("other would be").expect("the second question");
+        terminal.shown.drain(..second);
+        assert!(terminal.read_until("stops: "), "{}", terminal.shown);
+        fs::write(at(changed), "newer").expect("room");
+        let (shown, status) = terminal.answer("yes\n");
+        assert_eq!(status, Some(2), "{changed}: {shown}");
+        let words = format!("{changed} is not what it was when the question was put");
+        assert!(shown.contains(&words), "{shown}");
+        for name in ["target", "other"] {
+            let content = if name == changed { &b"newer"[..] } else { OLD };
+            assert_eq!(fs::read(at(name)).expect("a target"), content, "{name} of {changed}");
+        }
+        assert_eq!(at("new").exists(), changed == "new");
+    }
+}
+
+#[test]
+fn several_targets_are_replaced_after_a_yes_for_each() {
+    let folder = folder();
+    fs::write(folder.path().join("other"), OLD).expect("room");
+    let words = ["copy", "source", "target", "other"];
+    // What is typed ahead is no answer: each follows its own question.
+    let mut terminal = Terminal::start(folder.path(), &words, "");
+    assert!(terminal.read_until("target would be replaced") && terminal.read_until("stops: "));
+    terminal.keys.write_all(b"yes\n").expect("room for keys");
+    assert!(terminal.read_until("other would be replaced"), "{}", terminal.shown);
+    let at = terminal.shown.find("other would be").expect("the second question");
+    terminal.shown.drain(..at);
+    let (shown, status) = terminal.answer("yes\n");
+    assert_eq!(status, Some(0), "{shown}");
+    assert_eq!(content(&folder), NEW);
+    assert_eq!(fs::read(folder.path().join("other")).expect("a target"), NEW);
+}
+
+#[test]
 fn an_interrupted_copy_goes_on_after_another_yes_and_the_question_says_what_is_there() {
     let folder = folder();
     let source: Vec<u8> = (0..4 << 20).map(|index: u32| index.to_le_bytes()[1]).collect();

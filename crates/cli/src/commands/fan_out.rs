@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 
-use peerlane_engine::{CopyOptions, MonotonicClock, Tools, Watch, copy_fan_out};
+use peerlane_engine::{MonotonicClock, Tools, Watch, copy_fan_out};
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord};
+use peerlane_results::{Asked, FAN_OUT_SCHEMA, FanOutRecord};
 use peerlane_units::Nanos;
 
 use super::outcome::{self, Ended};
@@ -31,7 +31,9 @@ pub(super) fn run(
     if args.dry_run {
         return plan::show_fan_out(&plan, printer);
     }
-    let plan = settle(fabric, plan, &copy::options(args), &reporter, printer)?;
+    let options = copy::options(args);
+    let plan =
+        overwrite::settle_all(fabric, plan, &options, printer, || reporter.stop_requested())?;
     if let Some(route) = plan.route {
         reporter.show(Some(route), args.progress.readers());
     }
@@ -40,7 +42,7 @@ pub(super) fn run(
         watch: &mut reporter,
         seed: copy::seed(),
         deadline: Nanos::seconds(args.timeout),
-        options: copy::options(args),
+        options,
     };
     let result = copy_fan_out(fabric, &plan, &mut tools);
     reporter.finish();
@@ -62,32 +64,9 @@ pub(super) fn run(
     outcome::end(&ended.iter().collect::<Vec<_>>(), hint(&ended))
 }
 
-/// The plan with leave to overwrite what its targets hold, where that was needed and given.
-fn settle(
-    fabric: &Fabric,
-    plan: FanOutPlan,
-    options: &CopyOptions,
-    reporter: &Reporter,
-    printer: Printer,
-) -> Result<FanOutPlan, Failure> {
-    let mut asked = Vec::with_capacity(plan.targets.len());
-    for one in &plan.targets {
-        let is_stopped = || reporter.stop_requested();
-        let settled = overwrite::settle(fabric, one.clone(), options, printer, is_stopped)?;
-        asked.push(settled.asked);
-    }
-    let is_new = asked.iter().zip(&plan.targets).any(|(asked, one)| *asked != one.asked);
-    if is_new { plan::make_fan_out(fabric, &asked) } else { Ok(plan) }
-}
-
 /// The command that goes on with those that can.
 fn hint(ended: &[Ended]) -> Option<String> {
-    let is_there = ended.iter().any(Ended::has_journal);
-    let others: Vec<&str> = ended
-        .iter()
-        .filter(|one| !one.has_journal())
-        .map(|one| one.outcome.target.as_str())
-        .collect();
+    let is_kept: Vec<bool> = ended.iter().map(Ended::has_journal).collect();
     let words: Vec<OsString> = std::env::args_os().collect();
-    is_there.then(|| format!("`{}` goes on", resume::command_without(&words, &others)))
+    is_kept.contains(&true).then(|| format!("`{}` goes on", resume::command_with(&words, &is_kept)))
 }

@@ -4,12 +4,13 @@
 //! refused anyway; without a terminal the refusal stays. What was shown is compared with what is there
 //! after the answer.
 
+use std::io;
 use std::path::Path;
 
 use peerlane_engine::stake::{self, Stake};
 use peerlane_engine::{CopyOptions, Start};
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, EndpointKind, Plan};
+use peerlane_results::{Asked, EndpointKind, FanOutPlan, Plan};
 
 use super::plan;
 use crate::error::{Failure, Tried};
@@ -28,18 +29,79 @@ pub(super) fn settle(
     printer: Printer,
     is_stopped: impl FnOnce() -> bool,
 ) -> Result<Plan, Failure> {
-    if !is_open(&plan, options.start) || !Printer::can_ask() {
+    let Some(shown) = ask_for(&plan, options, printer, is_stopped)? else { return Ok(plan) };
+    let forced = plan::make(fabric, &forced(&plan))?;
+    compare(&plan, Some(&shown), &forced, options)?;
+    Ok(forced)
+}
+
+/// The same for several targets: all are asked for before any is looked at again, since each answer
+/// may take any time.
+///
+/// # Errors
+/// As [`settle`].
+pub(super) fn settle_all(
+    fabric: &Fabric,
+    plan: FanOutPlan,
+    options: &CopyOptions,
+    printer: Printer,
+    is_stopped: impl Fn() -> bool,
+) -> Result<FanOutPlan, Failure> {
+    let stands = |one: &Plan| one.refusals.iter().any(|refusal| !refusal.forceable);
+    if plan.route.is_none() || plan.targets.iter().any(stands) {
         return Ok(plan);
     }
-    let path = Path::new(&plan.target.path);
-    let look = || stake::look_at(path, options);
+    let mut shown = Vec::with_capacity(plan.targets.len());
+    for one in &plan.targets {
+        shown.push(ask_for(one, options, printer, &is_stopped)?);
+    }
+    if shown.iter().all(Option::is_none) {
+        return Ok(plan);
+    }
+    let asked: Vec<Asked> = (plan.targets.iter().zip(&shown))
+        .map(|(one, shown)| shown.as_ref().map_or_else(|| one.asked.clone(), |_| forced(one)))
+        .collect();
+    let settled = plan::make_fan_out(fabric, &asked)?;
+    for ((one, shown), now) in plan.targets.iter().zip(&shown).zip(&settled.targets) {
+        compare(one, shown.as_ref(), now, options)?;
+    }
+    Ok(settled)
+}
+
+/// Asks where that is needed and helps; what was shown to the person who said yes.
+fn ask_for(
+    plan: &Plan,
+    options: &CopyOptions,
+    printer: Printer,
+    is_stopped: impl FnOnce() -> bool,
+) -> Result<Option<Stake>, Failure> {
+    if !is_open(plan, options.start) || !Printer::can_ask() {
+        return Ok(None);
+    }
     // What cannot be shown is not asked for.
-    let Ok(shown) = look() else { return Ok(plan) };
-    ask(&plan, &shown, printer, is_stopped)?;
-    let forced = plan::make(fabric, &Asked { force: true, ..plan.asked.clone() })?;
-    let is_as_shown = look().is_ok_and(|now| now == shown) && forced.target == plan.target;
-    if is_as_shown {
-        return Ok(forced);
+    let Ok(shown) = look(plan, options) else { return Ok(None) };
+    ask(plan, &shown, printer, is_stopped)?;
+    Ok(Some(shown))
+}
+
+fn look(plan: &Plan, options: &CopyOptions) -> io::Result<Stake> {
+    stake::look_at(Path::new(&plan.target.path), options)
+}
+
+fn forced(plan: &Plan) -> Asked {
+    Asked { force: true, ..plan.asked.clone() }
+}
+
+/// Whether a target is still what it was before the questions.
+fn compare(
+    plan: &Plan,
+    shown: Option<&Stake>,
+    settled: &Plan,
+    options: &CopyOptions,
+) -> Result<(), Failure> {
+    let is_content = shown.is_none_or(|shown| look(plan, options).is_ok_and(|now| now == *shown));
+    if is_content && settled.target == plan.target {
+        return Ok(());
     }
     let changed = format!("{} is not what it was when the question was put", plan.target.path);
     Err(Failure::new(changed).hint("nothing was changed; run the command again".to_owned()))
@@ -48,7 +110,7 @@ pub(super) fn settle(
 /// Whether a yes would let the copy start that cannot start without.
 fn is_open(plan: &Plan, start: Start) -> bool {
     // What an interrupted copy wrote to a device is no content that somebody would miss.
-    let is_held = start == Start::Resume && plan.target.kind == EndpointKind::BlockDevice;
+    let is_held = start == Start::Resume && plan.target.kind != EndpointKind::File;
     let is_open = !plan.refusals.is_empty() && plan.refusals.iter().all(|one| one.forceable);
     is_open && plan.route.is_some() && !is_held
 }
@@ -72,6 +134,46 @@ fn ask(
         Answer::Stopped => {
             let failure = Failure::new(format!("interrupted: {path} is left as it is"));
             Err(failure.exit(Exit::Interrupted))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peerlane_results::{Refusal, RouteChoice, VerifyMode};
+    use peerlane_units::Bytes;
+
+    use super::*;
+
+    const MACHINE: &str = include_str!("../../../../machines/pair.toml");
+
+    #[test]
+    fn what_an_interrupted_copy_left_on_a_device_is_not_asked_for_by_whatever_node() {
+        let fabric = Fabric::from_toml(MACHINE).unwrap();
+        let asked = Asked {
+            source: "a".into(),
+            target: "b".into(),
+            route: RouteChoice::Auto,
+            via: None,
+            block: Bytes::mib(1),
+            depth: 4,
+            offset: Bytes::ZERO,
+            length: Some(Bytes::mib(16)),
+            target_offset: Bytes::ZERO,
+            verify: VerifyMode::Sample,
+            force: false,
+        };
+        let mut plan = peerlane_engine::plan(&fabric, &asked).unwrap();
+        assert!(plan.route.is_some(), "{plan:?}");
+        plan.refusals = vec![Refusal { reason: "full".into(), hint: None, forceable: true }];
+        for (kind, when_resumed) in [
+            (EndpointKind::BlockDevice, false),
+            (EndpointKind::Passthrough, false),
+            (EndpointKind::File, true),
+        ] {
+            plan.target.kind = kind;
+            assert!(is_open(&plan, Start::Anew), "{kind:?}");
+            assert_eq!(is_open(&plan, Start::Resume), when_resumed, "{kind:?}");
         }
     }
 }

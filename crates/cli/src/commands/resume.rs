@@ -3,6 +3,10 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use clap::{Arg, CommandFactory};
+
+use crate::args::Cli;
+
 /// The words of this command as a shell takes them, with `--resume` among the options.
 pub(crate) fn command(words: &[OsString]) -> String {
     let resume = OsString::from("--resume");
@@ -15,18 +19,54 @@ pub(crate) fn command(words: &[OsString]) -> String {
     all.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// The same without some of the targets, which are positional words.
-pub(crate) fn command_without(words: &[OsString], targets: &[&str]) -> String {
-    let mut left = targets.to_vec();
-    let mut kept = words.to_vec();
-    // From the end: targets are behind the source, which may be called like an option's value.
-    for at in (0..kept.len()).rev() {
-        if let Some(found) = left.iter().position(|target| kept[at] == *target) {
-            left.remove(found);
-            kept.remove(at);
-        }
+/// The same with those targets only for which `is_kept` says so, in the order in which they were typed.
+pub(crate) fn command_with(words: &[OsString], is_kept: &[bool]) -> String {
+    let places = positionals(words);
+    // The command itself and the source are in front of the targets.
+    let targets = places.get(2..).unwrap_or_default();
+    if targets.len() != is_kept.len() {
+        return command(words);
     }
-    command(&kept)
+    let is_left_out = |at: usize| {
+        let target = targets.iter().position(|place| *place == at);
+        target.is_some_and(|target| !is_kept[target])
+    };
+    let kept = words.iter().enumerate().filter(|(at, _)| !is_left_out(*at));
+    command(&kept.map(|(_, word)| word.clone()).collect::<Vec<_>>())
+}
+
+/// Where the words of `peerlane copy` are that are neither options nor values of options.
+fn positionals(words: &[OsString]) -> Vec<usize> {
+    let program = Cli::command();
+    let copy = program.find_subcommand("copy");
+    let options =
+        || program.get_arguments().chain(copy.iter().flat_map(|copy| copy.get_arguments()));
+    let has_value =
+        |option: Option<&Arg>| option.is_some_and(|one| one.get_action().takes_values());
+    let mut found = Vec::new();
+    let (mut at, mut is_ended) = (1, false);
+    while let Some(word) = words.get(at) {
+        let bytes = word.as_bytes();
+        if is_ended || bytes == b"-" || !bytes.starts_with(b"-") {
+            found.push(at);
+        } else if bytes == b"--" {
+            is_ended = true;
+        } else if let Some(name) = bytes.strip_prefix(b"--") {
+            // With a `=` the value is in the same word, and no option is called so.
+            let is_named = |one: &&Arg| one.get_long().is_some_and(|long| long.as_bytes() == name);
+            at += usize::from(has_value(options().find(is_named)));
+        } else {
+            // Of short options in one word, the first with a value takes the rest, or the next word.
+            let takes = |letter: &u8| {
+                let letter = char::from(*letter);
+                has_value(options().find(|one| one.get_short() == Some(letter)))
+            };
+            let first = bytes[1..].iter().position(takes);
+            at += usize::from(first == Some(bytes.len() - 2));
+        }
+        at += 1;
+    }
+    found
 }
 
 /// One word for any POSIX shell; bytes that are no UTF-8 only a shell with `$'...'` can take.
@@ -63,11 +103,41 @@ mod tests {
     }
 
     #[test]
-    fn targets_that_are_complete_are_left_out() {
-        let words: Vec<OsString> =
-            ["p", "copy", "s", "a", "b", "--force"].map(OsString::from).into();
-        assert_eq!(command_without(&words, &["a"]), "p copy s b --force --resume");
-        assert_eq!(command_without(&words, &[]), "p copy s a b --force --resume");
+    fn targets_that_are_complete_are_left_out_and_no_other_word() {
+        for (words, is_kept, expected) in [
+            ("p copy s a b --force", &[false, true][..], "p copy s b --force --resume"),
+            ("p copy s a b --force", &[true, true], "p copy s a b --force --resume"),
+            (
+                "p copy s out mode --preserve mode --limit 1M",
+                &[true, false],
+                "p copy s out --preserve mode --limit 1M --resume",
+            ),
+            (
+                "p copy --preserve mode --block=1M s mode out",
+                &[false, true],
+                "p copy --preserve mode --block=1M s out --resume",
+            ),
+            ("p copy copy copy b", &[false, true], "p copy copy b --resume"),
+            (
+                "p --color never -vv copy never never b",
+                &[false, true],
+                "p --color never -vv copy never b --resume",
+            ),
+            ("p copy s a ./a b", &[true, false, true], "p copy s a b --resume"),
+            (
+                "p copy --force -- s -a --limit b",
+                &[true, false, true],
+                "p copy --force --resume -- s -a b",
+            ),
+            // What is not understood is given back as it was.
+            ("p copy s a", &[true, false], "p copy s a --resume"),
+        ] {
+            let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+            let found = command_with(&words, is_kept);
+            assert_eq!(found, expected);
+            let again = Cli::command().try_get_matches_from(found.split(' '));
+            assert!(again.is_ok(), "{found}: {again:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use peerlane_fabric::BlockDevice;
+use peerlane_fabric::{BlockDevice, PassthroughNode};
 use peerlane_units::Bytes;
 
 use super::signature::{self, Ends, HEAD_BYTES, TAIL_BYTES};
@@ -76,15 +76,23 @@ pub struct PartitionHolding {
     pub carries: Option<Vec<String>>,
 }
 
-/// Looks at what the file or device at `path` holds, on this machine.
+/// Looks at what the file or device at `path` holds, on this machine; of a passthrough node, at the
+/// block device of its namespace.
 ///
 /// # Errors
-/// When it is not there, is neither, or does not tell about itself.
+/// When it is not there, is none of them, or does not tell about itself.
 pub fn look_at(path: &Path, options: &CopyOptions) -> io::Result<Stake> {
     let facts = fs::metadata(path)?;
-    if facts.file_type().is_block_device() {
-        let number = (rustix::fs::major(facts.rdev()), rustix::fs::minor(facts.rdev()));
-        return on_device(Path::new("/"), number, path, options);
+    let (root, kind) = (Path::new("/"), facts.file_type());
+    let number = (rustix::fs::major(facts.rdev()), rustix::fs::minor(facts.rdev()));
+    if kind.is_block_device() {
+        return on_device(root, read_device(root, number)?, path, options);
+    }
+    if kind.is_char_device() {
+        return on_passthrough(root, number, path, options);
+    }
+    if !kind.is_file() {
+        return Err(io::ErrorKind::Unsupported.into());
     }
     let journal = options.journal.clone().or_else(|| beside_file(path).ok());
     Ok(Stake {
@@ -97,13 +105,29 @@ pub fn look_at(path: &Path, options: &CopyOptions) -> io::Result<Stake> {
     })
 }
 
-fn on_device(
+fn read_device(root: &Path, (major, minor): (u32, u32)) -> io::Result<BlockDevice> {
+    BlockDevice::read(root, major, minor).map_err(io::Error::other)
+}
+
+/// The node itself cannot be read like a file, and shows the bytes of the block device beside it.
+fn on_passthrough(
     root: &Path,
     (major, minor): (u32, u32),
     path: &Path,
     options: &CopyOptions,
 ) -> io::Result<Stake> {
-    let device = BlockDevice::read(root, major, minor).map_err(io::Error::other)?;
+    let node = PassthroughNode::read(root, major, minor).map_err(io::Error::other)?;
+    let block = node.ok_or(io::ErrorKind::Unsupported)?.block;
+    let sibling = path.with_file_name(&block.name);
+    on_device(root, block, &sibling, options)
+}
+
+fn on_device(
+    root: &Path,
+    device: BlockDevice,
+    path: &Path,
+    options: &CopyOptions,
+) -> io::Result<Stake> {
     let identity = identity_of_device(root, &device.name).map_err(io::Error::other)?;
     let mut file = File::open(path).ok();
     let mut carried = |start: u64, size: u64| carries(file.as_mut()?, start, size).ok();
@@ -163,6 +187,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let at = |path: &str| root.path().join(path);
         for (path, text) in [
+            ("dev", "259:9"),
             ("size", "16384"),
             ("ro", "0"),
             ("queue/logical_block_size", "512"),
@@ -189,10 +214,41 @@ mod tests {
 
     fn look(root: &tempfile::TempDir) -> DeviceHolding {
         let (root, options) = (root.path(), CopyOptions::default());
-        let stake = on_device(root, (259, 9), &root.join("content"), &options).unwrap();
+        let device = read_device(root, (259, 9)).unwrap();
+        device_of(on_device(root, device, &root.join("content"), &options).unwrap())
+    }
+
+    fn device_of(stake: Stake) -> DeviceHolding {
         assert_eq!(stake.unfinished, None);
         let Holding::Device(device) = stake.holding else { panic!("a device") };
         *device
+    }
+
+    #[test]
+    fn a_passthrough_node_is_shown_as_the_block_device_beside_it() {
+        let (root, content) = disk();
+        let node = root.path().join("sys/devices/ng9n1");
+        fs::create_dir_all(&node).unwrap();
+        fs::create_dir_all(root.path().join("sys/dev/char")).unwrap();
+        symlink("../../devices/ng9n1", root.path().join("sys/dev/char/241:3")).unwrap();
+        symlink("content", root.path().join("nvme9n1")).unwrap();
+        let shown = || {
+            let (path, options) = (root.path().join("ng9n1"), CopyOptions::default());
+            device_of(on_passthrough(root.path(), (241, 3), &path, &options).unwrap())
+        };
+        content.write_all_at(b"EFI PART", 512).unwrap();
+        let found = shown();
+        assert_eq!(found, look(&root));
+        assert_eq!(found.serial(), Some("S1"));
+        assert_eq!((found.size, found.carries.as_ref().map(Vec::len)), (Bytes(DISK), Some(1)));
+        content.write_all_at(b"\x53\xef", PART + 1024 + 0x38).unwrap();
+        assert_ne!(shown(), found, "a second look sees what came meanwhile");
+    }
+
+    #[test]
+    fn a_character_device_that_is_no_passthrough_node_is_not_shown() {
+        let found = look_at(Path::new("/dev/null"), &CopyOptions::default());
+        assert_eq!(found.unwrap_err().kind(), io::ErrorKind::Unsupported);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The list of copies of a batch: what a line of it means, given what the command line says.
 
-use std::fs;
 use std::path::Path;
 
 use peerlane_engine::{Metadatum, Scrub, Sparse};
@@ -10,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::args::{CopyArgs, size};
 use crate::error::{Failure, Tried};
+use crate::small_file;
 
 /// The longest list: each copy is planned and remembered before the first begins.
 const JOBS_MAX: usize = 1000;
@@ -87,11 +87,7 @@ enum Kept {
 /// When it cannot be read, or a line says something that is not known; the message has its number.
 pub(super) fn read(path: &Path, args: &CopyArgs) -> Result<Vec<Job>, Failure> {
     let tried = || format!("read the jobs file {}", path.display());
-    let length = fs::metadata(path).map_err(Tried::to(tried()))?.len();
-    if length > FILE_MAX {
-        return Err(Tried::to(tried())(format!("it is larger than {}", Bytes(FILE_MAX))));
-    }
-    let text = fs::read_to_string(path).map_err(Tried::to(tried()))?;
+    let text = small_file::read(path, FILE_MAX).map_err(Tried::to(tried()))?;
     let file: File = toml::from_str(&text).map_err(|error| {
         // The message of a parser ends with a line end.
         Tried::to(tried())(error.to_string().trim_end().to_owned())

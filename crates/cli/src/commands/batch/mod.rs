@@ -3,6 +3,7 @@
 //! All are planned before the first byte moves, and none begins unless all could. One that fails later
 //! does not stop the others.
 
+mod disks;
 mod jobs_file;
 
 use std::ffi::OsString;
@@ -30,6 +31,7 @@ use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::{Printer, ProgressFor};
 use crate::{render, signals};
+use disks::Disks;
 use jobs_file::Job;
 
 /// Carries the copies out, or prints their plans with `--dry-run`.
@@ -64,6 +66,7 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
         next: AtomicUsize::new(0),
         arbiter: Arbiter::new(args.limit),
         clock: MonotonicClock::start(),
+        disks: Disks::of(&plans),
     };
     batch.finish(batch.carry_out())
 }
@@ -113,6 +116,7 @@ struct Batch<'a> {
     next: AtomicUsize,
     arbiter: Arc<Arbiter>,
     clock: MonotonicClock,
+    disks: Disks,
 }
 
 impl Batch<'_> {
@@ -143,6 +147,7 @@ impl Batch<'_> {
 
     fn one(&self, number: usize) -> Vec<Ended> {
         let (job, plan) = (&self.jobs[number], &self.plans[number]);
+        let _turn = self.disks.wait_for(number);
         let results = if self.stop.load(Ordering::Relaxed) {
             job.asked.iter().map(|_| Err(not_begun(plan))).collect()
         } else {

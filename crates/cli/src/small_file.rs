@@ -1,0 +1,60 @@
+//! Reads files that a person names and that are small when they are what they should be.
+//!
+//! A name may lead anywhere: a pipe would make the program wait for ever, a device has no end.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use peerlane_units::Bytes;
+use rustix::fs::OFlags;
+
+/// Reads all of the regular file at `path`, if that is no more than `most` bytes.
+///
+/// # Errors
+/// When it cannot be read, is not regular, is longer, or is no UTF-8.
+pub(crate) fn read(path: &Path, most: u64) -> io::Result<String> {
+    // A pipe is opened without waiting for its other side.
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    // It may grow meanwhile.
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("it is larger than {}", Bytes(most))));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is no UTF-8 text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn only_a_regular_file_is_read_and_only_up_to_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let pipe = at("pipe");
+        let mode = rustix::fs::Mode::from_bits_truncate(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        fs::write(at("text"), "12345").unwrap();
+        fs::write(at("bytes"), [0xff]).unwrap();
+        assert_eq!(read(&at("text"), 5).unwrap(), "12345");
+        for (path, words) in [
+            (at("text"), "larger than 4 B"),
+            (at("bytes"), "no UTF-8"),
+            (pipe, "not a regular file"),
+            ("/dev/zero".into(), "not a regular file"),
+            (folder.path().to_owned(), "not a regular file"),
+        ] {
+            let error = read(&path, 4).unwrap_err().to_string();
+            assert!(error.contains(words), "{}: {error}", path.display());
+        }
+    }
+}
