@@ -13,7 +13,9 @@ mod verify;
 
 use std::fmt::Write as _;
 
-use peerlane_results::{EndpointFacts, EndpointKind, Limit, MemoryFacts, Shape, Tail, Warning};
+use peerlane_results::{
+    EndpointFacts, EndpointKind, Limit, MemoryFacts, Route, Shape, Tail, Warning,
+};
 
 pub(crate) use copy::copy;
 pub(crate) use doctor::doctor;
@@ -109,11 +111,33 @@ fn shape(shape: &Shape) -> String {
     )
 }
 
-fn tail(tail: Tail) -> Option<&'static str> {
+/// The slot of a request is in the memory of the route.
+fn tail(tail: Tail, route: Option<Route>) -> Option<&'static str> {
+    let is_in_device = tail == Tail::MergeInSlot && route != Some(Route::Host);
     match tail {
         Tail::None => None,
         Tail::RoundUpAndCut => Some("written up to the next block, then the file is cut to length"),
-        Tail::MergeInSlot => Some("merged with the target's last block in device memory"),
-        Tail::MergeInHost => Some("merged with the target's last block in host memory"),
+        _ if is_in_device => Some("merged with the target's last block in device memory"),
+        Tail::MergeInSlot | Tail::MergeInHost => {
+            Some("merged with the target's last block in host memory")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_is_merged_in_the_memory_of_the_route() {
+        for (kind, route, expected) in [
+            (Tail::MergeInSlot, Route::P2p, Some("device memory")),
+            (Tail::MergeInSlot, Route::Host, Some("host memory")),
+            (Tail::MergeInHost, Route::P2p, Some("host memory")),
+            (Tail::None, Route::Host, None),
+        ] {
+            let found = tail(kind, Some(route));
+            assert_eq!(found.map(|words| words.rsplit_once(" in ").unwrap().1), expected);
+        }
     }
 }
