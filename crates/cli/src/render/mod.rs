@@ -39,6 +39,7 @@ impl Sheet {
     /// A line with a label.
     fn row(&mut self, label: &str, value: impl std::fmt::Display) {
         // Writing to a String cannot fail.
+        let value = one_line(&value.to_string());
         let _ = writeln!(self.0, "  {label:width$} {value}", width = Self::LABEL);
     }
 
@@ -49,7 +50,7 @@ impl Sheet {
 
     /// A line of its own.
     fn line(&mut self, text: impl std::fmt::Display) {
-        let _ = writeln!(self.0, "{text}");
+        let _ = writeln!(self.0, "{}", one_line(&text.to_string()));
     }
 
     /// The warnings, each with its advice.
@@ -66,6 +67,11 @@ impl Sheet {
             self.row(label, format_args!("{}: {}", limit.object, limit.bytes_per_second));
         }
     }
+}
+
+/// Names may have line ends in them, and could forge lines with those.
+fn one_line(text: &str) -> String {
+    text.replace('\n', "\\n")
 }
 
 fn endpoint(facts: &EndpointFacts) -> String {
@@ -127,6 +133,14 @@ fn tail(tail: Tail, route: Option<Route>) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_with_a_line_end_forges_no_line() {
+        let mut sheet = Sheet::default();
+        sheet.line("a\nb would be replaced:");
+        sheet.row("source", "c\n  route     p2p");
+        assert_eq!(sheet.0, "a\\nb would be replaced:\n  source    c\\n  route     p2p\n");
+    }
 
     #[test]
     fn a_tail_is_merged_in_the_memory_of_the_route() {
