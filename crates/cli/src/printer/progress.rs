@@ -33,6 +33,8 @@ pub(crate) enum ProgressFor {
 pub(crate) struct Progress {
     form: Form,
     meter: Meter,
+    /// Of the last phase that moved or compared something; the present one may end before it does.
+    before: Option<Meter>,
     /// `None` where nothing is moved.
     route: Option<Route>,
     start: Instant,
@@ -60,12 +62,15 @@ impl Progress {
         };
         let start = Instant::now();
         let shown = matches!(form, Form::Lines(_)).then_some(start);
-        Self { form, meter: Meter::new(Phase::Check), route, start, shown }
+        Self { form, meter: Meter::new(Phase::Check), before: None, route, start, shown }
     }
 
     /// Begins another phase: rates are counted anew.
     pub(crate) fn begin(&mut self, phase: Phase) {
-        self.meter = Meter::new(phase);
+        let before = std::mem::replace(&mut self.meter, Meter::new(phase));
+        if before.total() > Bytes::ZERO {
+            self.before = Some(before);
+        }
     }
 
     /// Shows that `done` of `total` are moved or compared.
@@ -97,7 +102,7 @@ impl Progress {
                 let (done, total) = (meter.done(), meter.total());
                 printer.note(&format!("{done} of {total} {}, {}", self.what(), meter.speed()));
             }
-            Form::Json(latest) => latest.set(self.json()),
+            Form::Json(latest) => latest.set(self.json(meter)),
         }
     }
 
@@ -109,9 +114,15 @@ impl Progress {
         }
     }
 
-    fn json(&self) -> String {
+    /// What the last line tells of: an end in the middle of a check is not one where nothing is done.
+    fn last(&self) -> &Meter {
+        let is_told = self.meter.total() > Bytes::ZERO;
+        self.before.as_ref().filter(|_| !is_told).unwrap_or(&self.meter)
+    }
+
+    fn json(&self, meter: &Meter) -> String {
         // Numbers and fixed words always have a form.
-        serde_json::to_string(&self.meter.line(self.route)).unwrap_or_default()
+        serde_json::to_string(&meter.line(self.route)).unwrap_or_default()
     }
 
     /// Shows another route from now on.
@@ -131,7 +142,7 @@ impl Progress {
     pub(crate) fn finish(&self) {
         match &self.form {
             Form::Bar(bar) => bar.finish_and_clear(),
-            Form::Json(latest) => latest.close(self.json()),
+            Form::Json(latest) => latest.close(self.json(self.last())),
             Form::Nothing | Form::Lines(_) => {}
         }
     }
@@ -143,4 +154,30 @@ fn bar() -> ProgressBar {
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("=> ");
     ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_in_a_phase_that_moved_nothing_tells_of_the_one_before() {
+        let start = Instant::now();
+        let (form, meter) = (
+            Form::Lines(Printer::plain(crate::args::ColorChoice::Never)),
+            Meter::new(Phase::Check),
+        );
+        let mut progress =
+            Progress { form, meter, before: None, route: None, start, shown: Some(start) };
+        let told = |progress: &Progress| (progress.last().done().0, progress.last().total().0);
+        assert_eq!(told(&progress), (0, 0));
+        progress.begin(Phase::Move);
+        progress.set(Bytes(5), Bytes(9));
+        progress.begin(Phase::Check);
+        progress.begin(Phase::Check);
+        assert_eq!(told(&progress), (5, 9));
+        progress.begin(Phase::Verify);
+        progress.set(Bytes(2), Bytes(3));
+        assert_eq!(told(&progress), (2, 3));
+    }
 }

@@ -16,7 +16,7 @@ pub(crate) fn copy(record: &CopyRecord) -> String {
     sheet.row("target", super::endpoint(&record.target));
     sheet.row("memory", super::memory(&record.memory));
     sheet.row("requests", super::shape(&record.shape));
-    if let Some(tail) = super::tail(record.shape.tail) {
+    if let Some(tail) = super::tail(record.shape.tail, Some(record.route)) {
         sheet.row("tail", tail);
     }
     if let Some(content) = content(record) {

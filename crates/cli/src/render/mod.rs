@@ -13,7 +13,9 @@ mod verify;
 
 use std::fmt::Write as _;
 
-use peerlane_results::{EndpointFacts, EndpointKind, Limit, MemoryFacts, Shape, Tail, Warning};
+use peerlane_results::{
+    EndpointFacts, EndpointKind, Limit, MemoryFacts, Route, Shape, Tail, Warning,
+};
 
 pub(crate) use copy::copy;
 pub(crate) use doctor::doctor;
@@ -37,6 +39,7 @@ impl Sheet {
     /// A line with a label.
     fn row(&mut self, label: &str, value: impl std::fmt::Display) {
         // Writing to a String cannot fail.
+        let value = one_line(&value.to_string());
         let _ = writeln!(self.0, "  {label:width$} {value}", width = Self::LABEL);
     }
 
@@ -47,7 +50,7 @@ impl Sheet {
 
     /// A line of its own.
     fn line(&mut self, text: impl std::fmt::Display) {
-        let _ = writeln!(self.0, "{text}");
+        let _ = writeln!(self.0, "{}", one_line(&text.to_string()));
     }
 
     /// The warnings, each with its advice.
@@ -64,6 +67,11 @@ impl Sheet {
             self.row(label, format_args!("{}: {}", limit.object, limit.bytes_per_second));
         }
     }
+}
+
+/// Names may have line ends in them, and could forge lines with those.
+fn one_line(text: &str) -> String {
+    text.replace('\n', "\\n")
 }
 
 fn endpoint(facts: &EndpointFacts) -> String {
@@ -109,11 +117,41 @@ fn shape(shape: &Shape) -> String {
     )
 }
 
-fn tail(tail: Tail) -> Option<&'static str> {
+/// The slot of a request is in the memory of the route.
+fn tail(tail: Tail, route: Option<Route>) -> Option<&'static str> {
+    let is_in_device = tail == Tail::MergeInSlot && route != Some(Route::Host);
     match tail {
         Tail::None => None,
         Tail::RoundUpAndCut => Some("written up to the next block, then the file is cut to length"),
-        Tail::MergeInSlot => Some("merged with the target's last block in device memory"),
-        Tail::MergeInHost => Some("merged with the target's last block in host memory"),
+        _ if is_in_device => Some("merged with the target's last block in device memory"),
+        Tail::MergeInSlot | Tail::MergeInHost => {
+            Some("merged with the target's last block in host memory")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_line_end_forges_no_line() {
+        let mut sheet = Sheet::default();
+        sheet.line("a\nb would be replaced:");
+        sheet.row("source", "c\n  route     p2p");
+        assert_eq!(sheet.0, "a\\nb would be replaced:\n  source    c\\n  route     p2p\n");
+    }
+
+    #[test]
+    fn a_tail_is_merged_in_the_memory_of_the_route() {
+        for (kind, route, expected) in [
+            (Tail::MergeInSlot, Route::P2p, Some("device memory")),
+            (Tail::MergeInSlot, Route::Host, Some("host memory")),
+            (Tail::MergeInHost, Route::P2p, Some("host memory")),
+            (Tail::None, Route::Host, None),
+        ] {
+            let found = tail(kind, Some(route));
+            assert_eq!(found.map(|words| words.rsplit_once(" in ").unwrap().1), expected);
+        }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn plan(plan: &Plan) -> String {
     sheet.row("asked", asked(plan));
     if let Some(shape) = &plan.shape {
         sheet.row("requests", super::shape(shape));
-        if let Some(tail) = super::tail(shape.tail) {
+        if let Some(tail) = super::tail(shape.tail, plan.route) {
             sheet.row("tail", tail);
         }
     }

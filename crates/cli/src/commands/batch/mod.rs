@@ -22,7 +22,7 @@ use peerlane_results::{
     Asked, BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyRecord, FanOutPlan,
     JobOutcome, RouteChoice,
 };
-use peerlane_units::{Bytes, Nanos};
+use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::outcome::{self, Ended};
 use super::{copy, plan, resume};
@@ -210,7 +210,7 @@ impl Batch<'_> {
         let all: Vec<&Ended> = ended.iter().flatten().collect();
         all.iter().for_each(|one| one.report(self.printer));
         let commands: Vec<String> = (self.jobs.iter().zip(&ended))
-            .filter_map(|(job, ended)| resume_command(job, ended))
+            .filter_map(|(job, ended)| resume_command(job, self.args.limit, ended))
             .collect();
         let hint = (!commands.is_empty()).then(|| format!("{} goes on", commands.join("; ")));
         outcome::end(&all, hint)
@@ -223,8 +223,8 @@ fn not_begun(plan: &FanOutPlan) -> CopyError {
     CopyError::Interrupted { done: Bytes::ZERO, total, journal: None }
 }
 
-/// What goes on with the targets of a job that have a journal.
-fn resume_command(job: &Job, ended: &[Ended]) -> Option<String> {
+/// What goes on with the targets of a job that have a journal; `limit` is that of the whole batch.
+fn resume_command(job: &Job, limit: Option<ByteRate>, ended: &[Ended]) -> Option<String> {
     let left: Vec<&Asked> = (job.asked.iter().zip(ended))
         .filter(|(_, ended)| ended.has_journal())
         .map(|(asked, _)| asked)
@@ -260,6 +260,10 @@ fn resume_command(job: &Job, ended: &[Ended]) -> Option<String> {
         let names = job.preserve.iter().map(|one| format!("{one:?}").to_lowercase());
         option("--preserve", names.collect::<Vec<_>>().join(","));
     }
+    if let Some(limit) = job.limit.or(limit) {
+        option("--limit", limit.0.to_string());
+    }
+    option("--timeout", job.timeout.to_string());
     if asked.force {
         words.push("--force".to_owned());
     }
@@ -298,5 +302,51 @@ impl Watch for JobWatch<'_> {
 
     fn stop_requested(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peerlane_results::VerifyMode;
+
+    use super::*;
+
+    #[test]
+    fn the_command_that_goes_on_keeps_rate_and_patience() {
+        let asked = Asked {
+            source: "a".into(),
+            target: "b".into(),
+            route: RouteChoice::Host,
+            via: None,
+            block: Bytes::kib(64),
+            depth: 4,
+            offset: Bytes::ZERO,
+            length: None,
+            target_offset: Bytes::ZERO,
+            verify: VerifyMode::Sample,
+            force: true,
+        };
+        let mut job = Job {
+            asked: vec![asked],
+            sparse: Sparse::Auto,
+            scrub: Scrub::Auto,
+            preserve: Vec::new(),
+            limit: None,
+            timeout: 90,
+        };
+        let error = CopyError::Interrupted {
+            done: Bytes::ZERO,
+            total: Bytes::mib(1),
+            journal: Some("journal".into()),
+        };
+        let ended = [Ended::of("b", Err(error))];
+        let front = "`peerlane copy a b --route host --block 65536 --depth 4 --verify sample";
+        let command = |job: &Job, limit| resume_command(job, limit, &ended).unwrap();
+        let all = command(&job, Some(ByteRate(5_000_000)));
+        assert_eq!(all, format!("{front} --limit 5000000 --timeout 90 --force --resume`"));
+        assert_eq!(command(&job, None), format!("{front} --timeout 90 --force --resume`"));
+        job.limit = Some(ByteRate(1000));
+        let own = command(&job, Some(ByteRate(5_000_000)));
+        assert_eq!(own, format!("{front} --limit 1000 --timeout 90 --force --resume`"));
     }
 }
