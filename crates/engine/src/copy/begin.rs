@@ -145,7 +145,7 @@ impl Beginning<'_> {
             _ => false,
         })?;
         if self.options.start == Start::Resume {
-            let Some(journal) = found else { return Err(self.other_device(&identity, path)) };
+            let Some(journal) = found else { return Err(other_device(&identity, path)) };
             self.compare(&store, &journal, &source, &identity)?;
             return Ok(self.go_on(target, store, journal, source));
         }
@@ -363,31 +363,35 @@ impl Beginning<'_> {
         Err(CopyError::Changed { journal: store.path().into(), differences })
     }
 
-    /// Why there is no journal for this device: another one was behind its name, or there is none.
-    fn other_device(&self, now: &Identity, path: PathBuf) -> CopyError {
-        let beside = path.parent().and_then(|directory| fs::read_dir(directory).ok());
-        let journals = beside.into_iter().flatten().flatten().take(JOURNALS_LOOKED_AT);
-        for entry in journals {
-            let journal = Store::read(&entry.path());
-            let Ok(Journal { target: Identity::Device(then), .. }) = journal else { continue };
-            if let (true, Identity::Device(now)) = (then.name == now.name(), now) {
-                return CopyError::Changed {
-                    journal: entry.path(),
-                    differences: vec![Difference::OtherDevice {
-                        role: Role::Target,
-                        name: now.name.clone(),
-                        then: then.to_string(),
-                        now: now.to_string(),
-                    }],
-                };
-            }
-        }
-        CopyError::NothingToResume { journal: path }
-    }
-
     fn identity(&self, live: &Live, file: &File) -> Result<Identity, CopyError> {
         identify(self.root, live, file)
     }
+}
+
+/// Why there is no journal for this device: another one was behind its name, or there is none.
+fn other_device(now: &Identity, path: PathBuf) -> CopyError {
+    let beside = path.parent().and_then(|directory| fs::read_dir(directory).ok());
+    let journals = beside.into_iter().flatten().flatten().take(JOURNALS_LOOKED_AT);
+    for entry in journals {
+        let journal = Store::read(&entry.path());
+        let Ok(Journal { target: Identity::Device(then), .. }) = journal else { continue };
+        if let (true, Identity::Device(now)) = (then.name == now.name(), now) {
+            // What a loss of power left of a journal that was being written is of the same device.
+            if then.is_same_device(now) {
+                continue;
+            }
+            return CopyError::Changed {
+                journal: entry.path(),
+                differences: vec![Difference::OtherDevice {
+                    role: Role::Target,
+                    name: now.name.clone(),
+                    then: then.to_string(),
+                    now: now.to_string(),
+                }],
+            };
+        }
+    }
+    CopyError::NothingToResume { journal: path }
 }
 
 /// What an end is known by; a device by the number of the open descriptor, which is that device for
@@ -414,5 +418,28 @@ fn not_resumable(identity: &Identity) -> Option<JournalError> {
             Some(JournalError::NoStableId { name: device.name.clone() })
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::tests::sample;
+
+    #[test]
+    fn what_a_loss_of_power_left_of_a_journal_is_no_other_device() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = sample();
+        journal.target = journal.source.clone();
+        let left = directory.path().join("journal.new");
+        Store::open(&left).unwrap().save(&journal).unwrap();
+        let path = directory.path().join("journal");
+        let found = other_device(&journal.target, path.clone());
+        assert!(matches!(found, CopyError::NothingToResume { .. }), "{found:?}");
+        let mut other = journal.target.clone();
+        let Identity::Device(device) = &mut other else { panic!("a device") };
+        device.ids.iter_mut().for_each(|id| id.value.push('x'));
+        let found = other_device(&other, path);
+        assert!(matches!(found, CopyError::Changed { .. }), "{found:?}");
     }
 }

@@ -129,4 +129,4 @@ fn is_file_name(name: &str) -> bool {
 
 #[cfg(test)]
 #[allow(clippy::single_range_in_vec_init, reason = "a list of one range is what is meant")]
-mod tests;
+pub(crate) mod tests;

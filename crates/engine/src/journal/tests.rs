@@ -27,7 +27,7 @@ fn file(path: &str, inode: u64) -> FileIdentity {
 }
 
 /// A journal that a copy of a drive's first 64 MiB into a file might leave.
-pub(super) fn sample() -> Journal {
+pub(crate) fn sample() -> Journal {
     Journal {
         program: "peerlane 0.1.0".to_owned(),
         source: Identity::Device(nvme("nvme0n1", "A1")),
