@@ -7,7 +7,7 @@ use peerlane_units::Bytes;
 
 use super::attempt::{self, Ready};
 use super::gone::drive_of;
-use super::ledger::{Ledger, Turn};
+use super::ledger::{Account, Ledger, Turn};
 use super::pieces::Pieces;
 use super::{CopyError, Done, Job, Tools, begin, check, cost};
 use crate::Phase;
@@ -75,12 +75,9 @@ impl Job<'_> {
         tools.watch.begin(Bytes(done_before), Bytes(self.layout.length));
         let mut ledger = Ledger {
             pieces,
-            recorder: &mut self.recorder,
-            keeper: self.keeper.as_mut(),
+            account: Account::of(&mut self.recorder, self.keeper.as_mut()),
             turn: Turn::of(&tools.options),
             clock: tools.clock,
-            unsaved: None,
-            flush_failed: false,
         };
         let (ring, transfer) = (&mut ready.ring, &ready.transfer);
         let (clock, watch) = (tools.clock, &mut *tools.watch);
@@ -91,7 +88,7 @@ impl Job<'_> {
         } else {
             relay_work(ring, transfer, &mut ledger, ready.zeroes, clock, watch)
         };
-        let Ledger { unsaved, flush_failed, .. } = ledger;
+        let Account { unsaved, flush_failed, .. } = ledger.account;
         self.warnings.extend(
             unsaved
                 .map(|error| Warning::JournalNotSaved { reason: attempt::error_in_words(&error) }),

@@ -15,7 +15,7 @@ use peerlane_units::{Bytes, Nanos};
 use rustix::io::Errno;
 
 use super::CopyOptions;
-use super::ledger::{Keeper, Ledger, Turn};
+use super::ledger::{Account, Keeper, Ledger, Turn};
 use super::pieces::{Holes, Layout, Pieces};
 use crate::Clock;
 use crate::failure::RequestError;
@@ -231,15 +231,12 @@ impl Case {
         let mut recorder = Recorder::new(cadence, done, clock.now());
         let mut ledger = Ledger {
             pieces,
-            recorder: &mut recorder,
-            keeper: Some(&mut keeper),
+            account: Account::of(&mut recorder, Some(&mut keeper)),
             turn: Turn::of(&CopyOptions::default()),
             clock: &clock as &SimClock,
-            unsaved: None,
-            flush_failed: false,
         };
         let outcome = relay_work(&mut ring, &transfer, &mut ledger, Some(zeroes), &clock, &mut ());
-        assert!(ledger.unsaved.is_none());
+        assert!(ledger.account.unsaved.is_none());
         self.target = match outcome {
             Ok(_) => ring.ring.file(transfer.target).unwrap().bytes.clone(),
             Err(_) => ring.stable,

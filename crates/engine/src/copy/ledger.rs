@@ -136,16 +136,49 @@ impl Drop for Turn {
     }
 }
 
-/// What a relay moves and keeps account of.
-pub(super) struct Ledger<'a> {
-    pub(super) pieces: Pieces,
+/// The account of one target: what is written, and the journal that is to know of it.
+pub(super) struct Account<'a> {
     pub(super) recorder: &'a mut Recorder,
     pub(super) keeper: Option<&'a mut Keeper>,
-    pub(super) turn: Turn,
-    pub(super) clock: &'a dyn Clock,
     /// The last failure to save; the copy goes on, and its journal knows less than it could.
     pub(super) unsaved: Option<JournalError>,
     pub(super) flush_failed: bool,
+}
+
+impl<'a> Account<'a> {
+    pub(super) fn of(recorder: &'a mut Recorder, keeper: Option<&'a mut Keeper>) -> Self {
+        Self { recorder, keeper, unsaved: None, flush_failed: false }
+    }
+
+    pub(super) fn flush_is_due(&self, now: Nanos) -> bool {
+        self.keeper.is_some() && self.recorder.is_due(now)
+    }
+
+    pub(super) fn flush_ended(&mut self, outcome: FlushOutcome, clock: &dyn Clock) {
+        self.recorder.flush_ended(outcome == FlushOutcome::Flushed);
+        if outcome == FlushOutcome::Failed {
+            self.flush_failed = true;
+            return;
+        }
+        let Some(keeper) = &mut self.keeper else { return };
+        match keeper.save(self.recorder.done()) {
+            Ok(()) => self.unsaved = None,
+            Err(error) => {
+                tracing::warn!(%error, "cannot save the journal");
+                self.unsaved = Some(error);
+            }
+        }
+        // Also after a failure: the next attempt is due when the next save would be.
+        self.recorder.saved(clock.now());
+    }
+}
+
+/// What a relay moves and keeps account of.
+pub(super) struct Ledger<'a> {
+    pub(super) pieces: Pieces,
+    pub(super) account: Account<'a>,
+    pub(super) turn: Turn,
+    pub(super) clock: &'a dyn Clock,
 }
 
 impl Work for Ledger<'_> {
@@ -158,7 +191,7 @@ impl Work for Ledger<'_> {
     }
 
     fn wrote(&mut self, range: Range<u64>) {
-        self.recorder.wrote(range);
+        self.account.recorder.wrote(range);
     }
 
     fn pause(&self, now: Nanos) -> Nanos {
@@ -174,28 +207,14 @@ impl Work for Ledger<'_> {
     }
 
     fn flush_is_due(&self, now: Nanos) -> bool {
-        self.keeper.is_some() && self.recorder.is_due(now)
+        self.account.flush_is_due(now)
     }
 
     fn flush_begins(&mut self) {
-        self.recorder.flush_begins();
+        self.account.recorder.flush_begins();
     }
 
     fn flush_ended(&mut self, outcome: FlushOutcome) {
-        self.recorder.flush_ended(outcome == FlushOutcome::Flushed);
-        if outcome == FlushOutcome::Failed {
-            self.flush_failed = true;
-            return;
-        }
-        let Some(keeper) = &mut self.keeper else { return };
-        match keeper.save(self.recorder.done()) {
-            Ok(()) => self.unsaved = None,
-            Err(error) => {
-                tracing::warn!(%error, "cannot save the journal");
-                self.unsaved = Some(error);
-            }
-        }
-        // Also after a failure: the next attempt is due when the next save would be.
-        self.recorder.saved(self.clock.now());
+        self.account.flush_ended(outcome, self.clock);
     }
 }

@@ -8,6 +8,7 @@ use peerlane_results::{
 
 use super::{Chart, at, finished, iommu, kernel, link, memory, route, saw};
 use crate::endpoint::kernel_refusal;
+use crate::plan::initiator;
 
 /// Examines what lies between the ends of a plan; `probes` may be empty.
 pub fn examine_pair(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRecord {
@@ -51,13 +52,6 @@ fn verdict(plan: &Plan) -> String {
         }
         _ => "a copy is possible only through host memory".to_owned(),
     }
-}
-
-fn initiator(fabric: &Fabric, end: &EndpointFacts) -> Option<FunctionId> {
-    [end.address.as_deref(), end.device.as_deref(), Some(end.path.as_str())]
-        .into_iter()
-        .flatten()
-        .find_map(|name| fabric.find(name))
 }
 
 /// What the endpoint itself has against peer-to-peer requests; the kernel's own is said elsewhere.

@@ -63,28 +63,15 @@ fn word(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use peerlane_fabric::{BlockDevice, QueueLimits};
+    use peerlane_fabric::BlockDevice;
     use peerlane_results::EndpointFacts;
 
     use super::*;
     use crate::endpoint::{Live, Node};
+    use crate::guard::tests::block_device;
 
     fn end(path: &str, kind: EndpointKind, device: &str, is_multipath_head: bool) -> Endpoint {
-        let device = BlockDevice {
-            name: device.to_owned(),
-            size: Bytes::mib(64),
-            limits: QueueLimits::default(),
-            read_only: false,
-            partition: None,
-            partitions: Vec::new(),
-            holders: Vec::new(),
-            slaves: Vec::new(),
-            function: None,
-            controller: None,
-            integrity: None,
-            stable_writes: false,
-            is_multipath_head,
-        };
+        let device = BlockDevice { is_multipath_head, ..block_device(device) };
         let facts = EndpointFacts {
             path: path.to_owned(),
             kind,

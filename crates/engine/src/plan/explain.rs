@@ -27,7 +27,8 @@ pub fn explain(fabric: &Fabric, plan: &Plan) -> Vec<Explanation> {
     all
 }
 
-fn initiator(fabric: &Fabric, end: &EndpointFacts) -> Option<FunctionId> {
+/// The function that serves an end, by what a plan knows of it.
+pub(crate) fn initiator(fabric: &Fabric, end: &EndpointFacts) -> Option<FunctionId> {
     [end.address.as_deref(), end.device.as_deref(), Some(end.path.as_str())]
         .into_iter()
         .flatten()

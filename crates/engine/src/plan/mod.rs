@@ -24,6 +24,7 @@ use peerlane_results::{Asked, MemoryFacts, PLAN_SCHEMA, Plan, Route, Shape, Tail
 pub(crate) use candidates::no_permission;
 pub use error::PlanError;
 pub use explain::explain;
+pub(crate) use explain::initiator;
 pub(crate) use fan_out::{memories_for_all, shapes_for};
 pub use fan_out::{plan_fan_out, plan_jobs};
 pub use probe::probe;

@@ -7,18 +7,8 @@ use peerlane_units::Nanos;
 
 use super::pieces::SharedPieces;
 use crate::Clock;
-use crate::copy::ledger::{Keeper, Turn};
-use crate::journal::{JournalError, Recorder};
+use crate::copy::ledger::{Account, Turn};
 use crate::relay::{FlushOutcome, SharedPiece, SharedWork};
-
-/// The account of one target.
-pub(super) struct Account<'a> {
-    pub(super) recorder: &'a mut Recorder,
-    pub(super) keeper: Option<&'a mut Keeper>,
-    /// The last failure to save; the copy goes on, and its journal knows less than it could.
-    pub(super) unsaved: Option<JournalError>,
-    pub(super) flush_failed: bool,
-}
 
 /// What a fan-out moves and keeps account of.
 pub(super) struct SharedLedger<'a> {
@@ -54,8 +44,7 @@ impl SharedWork for SharedLedger<'_> {
     }
 
     fn flush_is_due(&self, target: usize, now: Nanos) -> bool {
-        let account = &self.accounts[target];
-        account.keeper.is_some() && account.recorder.is_due(now)
+        self.accounts[target].flush_is_due(now)
     }
 
     fn flush_begins(&mut self, target: usize) {
@@ -63,20 +52,6 @@ impl SharedWork for SharedLedger<'_> {
     }
 
     fn flush_ended(&mut self, target: usize, outcome: FlushOutcome) {
-        let account = &mut self.accounts[target];
-        account.recorder.flush_ended(outcome == FlushOutcome::Flushed);
-        if outcome == FlushOutcome::Failed {
-            account.flush_failed = true;
-            return;
-        }
-        let Some(keeper) = &mut account.keeper else { return };
-        match keeper.save(account.recorder.done()) {
-            Ok(()) => account.unsaved = None,
-            Err(error) => {
-                tracing::warn!(%error, "cannot save the journal");
-                account.unsaved = Some(error);
-            }
-        }
-        account.recorder.saved(self.clock.now());
+        self.accounts[target].flush_ended(outcome, self.clock);
     }
 }

@@ -15,7 +15,7 @@ use peerlane_results::{CopyRecord, FanOutPlan, Refusal, Route, Shape, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 use super::attempt::{Ready, error_in_words};
-use super::ledger::Turn;
+use super::ledger::{Account, Turn};
 use super::pieces::Layout;
 use super::record::Settled;
 use super::{CopyError, Done, Job, Tools, begin_job, check, cost, ready_to_start};
@@ -25,7 +25,7 @@ use crate::guard::{self, Span, System};
 use crate::plan::Prepared;
 use crate::relay::{FannedOut, Moved, RelayError, Transfer, fan_out, shared_length};
 use crate::ring::Ring as _;
-use ledger::{Account, SharedLedger};
+use ledger::SharedLedger;
 use pieces::{Lack, SharedPieces};
 use settle::Agreed;
 
@@ -278,12 +278,8 @@ impl Copy<'_> {
         let pieces = SharedPieces::new(source, layout, &lacks);
         let done_before = pieces.done_before.iter().min().copied().unwrap_or(0);
         tools.watch.begin(Bytes(done_before), Bytes(total));
-        let accounts = in_it.iter_mut().map(|job| Account {
-            recorder: &mut job.recorder,
-            keeper: job.keeper.as_mut(),
-            unsaved: None,
-            flush_failed: false,
-        });
+        let accounts =
+            in_it.iter_mut().map(|job| Account::of(&mut job.recorder, job.keeper.as_mut()));
         let mut ledger = SharedLedger {
             pieces,
             accounts: accounts.collect(),
