@@ -4,13 +4,19 @@
 //! derived by the reader. Each top-level object carries its schema name and version.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod copy;
 mod doctor;
 mod fan_out;
 mod plan;
 mod verify;
 mod warning;
+mod workload;
 
+pub use bench::{
+    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CpuCost, Direction, FlowRecord, Gain, LinkLoad,
+    Prediction, RouteEvidence, RouteVerdict, Spread, Summary,
+};
 pub use copy::{
     BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, HostMemoryTraffic, Latency,
     Machine, Percentiles, Scrubbed, Verification,
@@ -27,3 +33,4 @@ pub use plan::{
 };
 pub use verify::{Difference, Digest, VERIFY_SCHEMA, VerifyRecord};
 pub use warning::Warning;
+pub use workload::{CaseSpec, Flow, Order, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind};

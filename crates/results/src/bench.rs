@@ -1,0 +1,224 @@
+//! What a workload did: measured on a machine, or predicted by the model.
+
+use peerlane_units::{ByteRate, Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    BytesByRoute, CaseSpec, Evidence, HostMemoryTraffic, Latency, Limit, Machine, Percentiles,
+    Verification, Warning, Workload,
+};
+
+/// Schema of [`BenchRecord`].
+pub const BENCH_SCHEMA: &str = "peerlane.bench/1";
+
+/// What a workload did. Saved after every case; one that was interrupted lacks cases.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchRecord {
+    /// [`BENCH_SCHEMA`].
+    pub schema: String,
+    /// What was asked for.
+    pub asked: Workload,
+    /// Where it ran, or what was modelled.
+    pub machine: Machine,
+    /// Whether these are measurements.
+    pub basis: Basis,
+    /// Start, in seconds since 1970-01-01 UTC; `None` for a prediction, which has no date.
+    pub started_s: Option<u64>,
+    /// Every run of every case, in the order in which they ran.
+    pub cases: Vec<CaseRecord>,
+    /// One for each case that ran, in the order of the workload.
+    pub summaries: Vec<Summary>,
+    /// What a reader should know of all of it.
+    pub warnings: Vec<Warning>,
+}
+
+/// Where the figures come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// Measured on a machine.
+    Measured,
+    /// Measured on an emulated machine: semantics, not speed.
+    Emulated,
+    /// Predicted by the model.
+    Predicted,
+}
+
+/// One run of one case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CaseRecord {
+    /// What was asked for.
+    pub asked: CaseSpec,
+    /// Which counted run of this case, from 0.
+    pub repeat: u32,
+    /// Payload moved by all flows together.
+    pub bytes: Bytes,
+    /// From the first request of any flow to the last completion, the closing flush included.
+    pub elapsed_ns: Nanos,
+    /// Payload by the route it took.
+    pub bytes_by_route: BytesByRoute,
+    /// Latency of all flows.
+    pub latency: Latency,
+    /// CPU time, by who spent it.
+    pub cpu: CpuCost,
+    /// Host-memory traffic while it ran.
+    pub host_memory: HostMemoryTraffic,
+    /// One for each flow, in the order of the case.
+    pub flows: Vec<FlowRecord>,
+    /// Check of the content at the targets; `None` where nothing was stored or it was not asked for.
+    pub verification: Option<Verification>,
+    /// What was looked at to know the route, and why the rest could not be.
+    pub evidence: Vec<RouteEvidence>,
+    /// What the evidence says of the route.
+    pub verdict: RouteVerdict,
+    /// Ceilings, lowest first.
+    pub limits: Vec<Limit>,
+    /// Load of each link that payload crossed, where it is known.
+    pub links: Vec<LinkLoad>,
+    /// What a prediction adds; `None` for a measurement.
+    pub prediction: Option<Prediction>,
+    /// What a reader should know of this run.
+    pub warnings: Vec<Warning>,
+}
+
+impl CaseRecord {
+    /// Payload over elapsed time.
+    pub fn rate(&self) -> Option<ByteRate> {
+        ByteRate::mean(self.bytes, self.elapsed_ns)
+    }
+}
+
+/// What one flow of a case did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowRecord {
+    /// Payload moved.
+    pub bytes: Bytes,
+    /// From its first request to its last completion.
+    pub elapsed_ns: Nanos,
+    /// From the start of the case to its first completion.
+    pub first_done_ns: Nanos,
+    /// The memory between its ends, as typed.
+    pub memory: String,
+    /// Payload by the route it took.
+    pub bytes_by_route: BytesByRoute,
+    /// Latency of a block from the submission of its read to the completion of its write.
+    pub block: Percentiles,
+    /// What limited it, where that is known.
+    pub limited_by: Option<String>,
+}
+
+/// CPU time while a case ran.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuCost {
+    /// The process in user mode.
+    pub user_ns: Nanos,
+    /// The process in the kernel, without its io_uring workers.
+    pub system_ns: Nanos,
+    /// Its io_uring workers; `None` where they cannot be told apart, and are in `system_ns`.
+    pub workers_ns: Option<Nanos>,
+    /// Kernel threads of the whole machine, an upper bound; `None` where they cannot be read.
+    pub kernel_threads_ns: Option<Nanos>,
+}
+
+/// One source of evidence on the route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteEvidence {
+    /// What was looked at and what it showed, or why it could not be looked at.
+    #[serde(flatten)]
+    pub evidence: Evidence,
+    /// What that says of the route.
+    pub says: RouteVerdict,
+}
+
+/// What evidence says of the route that bytes took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RouteVerdict {
+    /// Nothing: it could not be looked at, or it says nothing of routes.
+    Silent,
+    /// What was seen fits the route, and would fit another.
+    Consistent,
+    /// What was seen fits this route only.
+    Shown,
+    /// What was seen does not fit the route: the result is an error.
+    Contradicted,
+}
+
+/// Load of one direction of a link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkLoad {
+    /// PCI address of the function below the link, or its name in the machine file.
+    pub below: String,
+    /// Which way.
+    pub direction: Direction,
+    /// Payload a second.
+    pub payload: ByteRate,
+    /// Most payload a second that the link carries.
+    pub ceiling: ByteRate,
+}
+
+/// Direction on a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Towards the root complex.
+    Up,
+    /// Away from it.
+    Down,
+}
+
+/// What a prediction says beside its figures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// `closed`, `flow` or `tlp`, and why that one.
+    pub engine: String,
+    /// Lowest and highest rate over the ranges of the parameters; 80 % of draws lie between.
+    pub interval: Option<(ByteRate, ByteRate)>,
+    /// What a tenth more of each resource would gain, most first.
+    pub gains: Vec<Gain>,
+}
+
+/// What more of a resource would gain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gain {
+    /// The resource: a link, a drive, a memory, the root complex, the processor.
+    pub resource: String,
+    /// The rate with a tenth more of it, over the rate as it is.
+    pub ratio: f64,
+}
+
+/// All counted runs of one case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Name of the case.
+    pub case: String,
+    /// Rates of its runs, in bytes a second.
+    pub rate: Spread,
+    /// Block latency, over all runs.
+    pub block: Percentiles,
+    /// Bytes in host memory for each byte of payload; `None` without a counter.
+    pub host_bytes_per_byte: Option<f64>,
+    /// CPU seconds of process and workers for each GiB of payload.
+    pub cpu_s_per_gib: f64,
+    /// The verdict of its least certain run.
+    pub verdict: RouteVerdict,
+}
+
+/// A figure that was taken several times.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// How often.
+    pub count: u32,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub median: f64,
+    /// Lowest.
+    pub min: f64,
+    /// Highest.
+    pub max: f64,
+    /// Standard deviation of the sample; zero for one.
+    pub deviation: f64,
+    /// 95 % confidence interval of the mean, lowest and highest; `None` for one.
+    pub confidence: Option<(f64, f64)>,
+}

@@ -1,0 +1,166 @@
+//! A workload: who moves how much to whom, as data.
+//!
+//! The same value runs on this machine, in the lab and on the model. It names endpoints as a person
+//! types them; what they are is found out by what carries the workload out.
+
+use std::fmt;
+
+use peerlane_units::{ByteRate, Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::Route;
+
+/// Schema of [`Workload`] where it stands alone.
+pub const WORKLOAD_SCHEMA: &str = "peerlane.workload/1";
+
+/// Cases that belong together, and how often each is run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workload {
+    /// [`WORKLOAD_SCHEMA`].
+    pub schema: String,
+    /// A name for people: `sweep nvme0n1 nvme1n1`.
+    pub name: String,
+    /// What the cases show together, which decides how they are summed up and drawn.
+    pub kind: WorkloadKind,
+    /// The cases, in the order in which a reader expects them; they run in random order.
+    pub cases: Vec<CaseSpec>,
+    /// How often and until when each is run.
+    pub repeats: Repeats,
+    /// Seed of the order of cases, of patterns and of random offsets.
+    pub seed: u64,
+}
+
+/// What the cases of a workload show together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkloadKind {
+    /// Block sizes by routes.
+    Sweep,
+    /// Every ordered pair of drives, one at a time.
+    Matrix,
+    /// Many transfers at once.
+    Crowd,
+    /// Drives against one memory.
+    Stream,
+    /// Host memory, device memory, drive and back.
+    Roundtrip,
+    /// What the model needs to know of a machine.
+    Calibrate,
+}
+
+impl fmt::Display for WorkloadKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Sweep => "sweep",
+            Self::Matrix => "matrix",
+            Self::Crowd => "crowd",
+            Self::Stream => "stream",
+            Self::Roundtrip => "roundtrip",
+            Self::Calibrate => "calibrate",
+        })
+    }
+}
+
+/// How often a case is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeats {
+    /// Runs that are not counted.
+    pub warm_up: u32,
+    /// Counted runs at least.
+    pub least: u32,
+    /// Counted runs at most.
+    pub most: u32,
+    /// Half-width of the 95 % confidence interval of the mean rate, in thousandths of the mean, at which
+    /// a case has been run often enough; `None` for `most` runs of each.
+    pub until_per_mille: Option<u32>,
+}
+
+/// Transfers that run at the same time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaseSpec {
+    /// Unique in its workload: `64K p2p`.
+    pub name: String,
+    /// What runs at once.
+    pub flows: Vec<Flow>,
+    /// Stops all flows after this time; `None` when each ends by its bytes.
+    pub time_ns: Option<Nanos>,
+}
+
+/// One transfer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Source endpoint as typed: a path, `host`, `cmb:nvme2`.
+    pub source: String,
+    /// Target endpoint as typed: a path, `host`, `null`, `cmb:nvme2`.
+    pub target: String,
+    /// Memory between them, as typed; `None` where it is chosen.
+    pub via: Option<String>,
+    /// How the bytes travel.
+    pub path: Path,
+    /// Bytes of one block.
+    pub block: Bytes,
+    /// Blocks in flight.
+    pub depth: u32,
+    /// Which blocks follow which.
+    pub order: Order,
+    /// First byte in the source.
+    pub offset: Bytes,
+    /// First byte in the target.
+    pub target_offset: Bytes,
+    /// Bytes to move, which are also the range that random blocks are taken from. A flow with a time
+    /// begins again at its end.
+    pub bytes: Bytes,
+    /// Most bytes a second; `None` for as fast as it goes.
+    pub limit: Option<ByteRate>,
+    /// Begins this long after the case.
+    pub start_ns: Nanos,
+}
+
+/// How the bytes of a flow travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Path {
+    /// Between devices.
+    P2p,
+    /// Through several buffers in host memory, reads and writes at the same time.
+    HostPipelined,
+    /// Through one buffer in host memory with direct I/O: read, then write. What papers call classical.
+    HostSerial,
+    /// Through one buffer in host memory and the page cache: read, then write.
+    HostPageCache,
+    /// A mapped source, written from the map.
+    HostMapped,
+}
+
+impl Path {
+    /// The route that bytes take on it.
+    pub fn route(self) -> Route {
+        match self {
+            Self::P2p => Route::P2p,
+            _ => Route::Host,
+        }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::P2p => "p2p",
+            Self::HostPipelined => "host",
+            Self::HostSerial => "host-serial",
+            Self::HostPageCache => "host-page-cache",
+            Self::HostMapped => "host-mapped",
+        })
+    }
+}
+
+/// Which blocks follow which.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// One after the other.
+    #[default]
+    Sequential,
+    /// Drawn from the range by seed.
+    Random,
+}
