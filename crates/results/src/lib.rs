@@ -9,6 +9,7 @@ mod copy;
 mod doctor;
 mod fan_out;
 mod plan;
+mod trace;
 mod verify;
 mod warning;
 mod workload;
@@ -30,6 +31,10 @@ pub use plan::{
     Asked, Candidate, EndpointFacts, EndpointKind, Explanation, ExplanationStep, Limit,
     MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal, Route, RouteChoice,
     Shape, Tail, Verdict, VerifyMode,
+};
+pub use trace::{
+    KnownEnds, PhaseKind, Span, Trace, TraceAction, TraceMemory, TraceOutcome, TracePhase,
+    TraceRequest,
 };
 pub use verify::{Difference, Digest, VERIFY_SCHEMA, VerifyRecord};
 pub use warning::Warning;
