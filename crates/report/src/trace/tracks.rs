@@ -106,15 +106,12 @@ impl Tracks {
 
     fn memory(&mut self, memory: &str, traces: &[Trace]) {
         let root = self.track(0, memory, description(memory, traces), TrackKind::Slices);
-        let count = self.track(root, "slots in use", String::new(), TrackKind::Counter);
-        let mut steps: Vec<(Nanos, i64)> = Vec::new();
         let (mut payload, mut checks) = (Vec::new(), Vec::new());
         for trace in traces {
             for one in occupied(trace) {
                 if trace.memories.get(one.memory).is_none_or(|found| found.name != memory) {
                     continue;
                 }
-                steps.extend([(one.span.begin, 1), (one.span.end, -1)]);
                 let slot = one.slot.map(|slot| ("slot", Value::Number(slot)));
                 let mut notes = vec![("offset", Value::Number(one.offset))];
                 notes.extend(slot);
@@ -127,17 +124,21 @@ impl Tracks {
         let begin =
             traces.iter().filter_map(|trace| trace.phases.first()).map(|one| one.span.begin);
         let end = traces.iter().filter_map(|trace| trace.phases.last()).map(|one| one.span.end);
-        steps.extend(begin.min().into_iter().chain(end.max()).map(|at| (at, 0)));
-        self.count(count, steps);
+        let ends = [begin.min(), end.max()];
+        self.count(root, "slots in use", &payload, ends);
         self.in_lanes(root, "payload", payload);
+        self.count(root, "requests of proof and checks", &checks, ends);
         self.in_lanes(root, "proof, checks, tails and zeroes", checks);
     }
 
-    /// One value for each time at which something changes.
-    fn count(&mut self, track: u64, steps: Vec<(Nanos, i64)>) {
-        let mut changes: BTreeMap<Nanos, i64> = BTreeMap::new();
-        for (at, step) in steps {
-            *changes.entry(at).or_default() += step;
+    /// How many slices there are at a time: one value for each time at which that changes.
+    fn count(&mut self, root: u64, name: &str, slices: &[Slice], ends: [Option<Nanos>; 2]) {
+        let track = self.track(root, name, String::new(), TrackKind::Counter);
+        let mut changes: BTreeMap<Nanos, i64> =
+            ends.into_iter().flatten().map(|at| (at, 0)).collect();
+        for slice in slices {
+            *changes.entry(slice.span.begin).or_default() += 1;
+            *changes.entry(slice.span.end).or_default() -= 1;
         }
         let mut in_use = 0_i64;
         for (at, change) in changes {
