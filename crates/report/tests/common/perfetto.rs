@@ -31,7 +31,7 @@ fn fields<'a>(mut bytes: &'a [u8], known: &[u64]) -> Vec<(u64, Field<'a>)> {
         let field = match key & 7 {
             0 => Field::Number(varint(&mut bytes)),
             2 => {
-                let length = usize::try_from(varint(&mut bytes)).unwrap();
+                let length = usize::try_from(varint(&mut bytes)).expect("a length");
                 let (inner, rest) = bytes.split_at(length);
                 bytes = rest;
                 Field::Bytes(inner)
@@ -81,7 +81,7 @@ fn number(field: &Field<'_>) -> u64 {
 
 fn text(field: &Field<'_>) -> String {
     let Field::Bytes(bytes) = field else { panic!("{field:?}") };
-    String::from_utf8(bytes.to_vec()).unwrap()
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
 /// Reads a trace; panics where it is none.
@@ -105,11 +105,11 @@ pub(crate) fn decode(bytes: &[u8]) -> Decoded {
         let Some(Field::Bytes(event)) = get(11) else { panic!("neither track nor event") };
         let all = fields(event, &[4, 9, 11, 23, 30]);
         let get = |wanted| all.iter().find(|(number, _)| *number == wanted).map(|(_, field)| field);
-        let track = get(11).map(number).unwrap();
+        let track = get(11).map(number).expect("a number");
         assert!(decoded.tracks.contains_key(&track), "a track is described before its events");
-        match get(9).map(number).unwrap() {
+        match get(9).map(number).expect("a number") {
             1 => {
-                let before = open.insert(track, (get(23).map(text).unwrap(), at));
+                let before = open.insert(track, (get(23).map(text).expect("a name"), at));
                 assert_eq!(before, None, "slices of one track do not overlap");
             }
             2 => {
@@ -117,10 +117,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Decoded {
                 assert!(begin <= at, "{name} ends before it begins");
                 decoded.slices.push((track, name));
             }
-            3 => decoded.instants.push(get(23).map(text).unwrap()),
+            3 => decoded.instants.push(get(23).map(text).expect("a name")),
             4 => {
                 assert!(decoded.counters.contains(&track));
-                decoded.counts.push((track, get(30).map(number).unwrap()));
+                decoded.counts.push((track, get(30).map(number).expect("a number")));
             }
             other => panic!("event type {other}"),
         }
@@ -132,7 +132,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Decoded {
 fn track(descriptor: &[u8], decoded: &mut Decoded) {
     let all = fields(descriptor, &[1, 2, 5, 8, 11, 12, 14]);
     let get = |wanted| all.iter().find(|(number, _)| *number == wanted).map(|(_, field)| field);
-    let (id, name) = (get(1).map(number).unwrap(), get(2).map(text).unwrap());
+    let (id, name) = (get(1).map(number).expect("a number"), get(2).map(text).expect("a name"));
     let parent = get(5).map_or(0, number);
     assert!(parent == 0 || decoded.tracks.contains_key(&parent), "parents come first");
     if get(8).is_some() {
