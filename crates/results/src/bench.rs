@@ -1,6 +1,7 @@
 //! What a workload did: measured on a machine, or predicted by the model.
 
 use peerlane_units::{ByteRate, Bytes, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
 pub const BENCH_SCHEMA: &str = "peerlane.bench/1";
 
 /// What a workload did. Saved after every case; one that was interrupted lacks cases.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchRecord {
     /// [`BENCH_SCHEMA`].
     pub schema: String,
@@ -33,7 +34,7 @@ pub struct BenchRecord {
 }
 
 /// Where the figures come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
     /// Measured on a machine.
@@ -45,7 +46,7 @@ pub enum Basis {
 }
 
 /// One run of one case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseRecord {
     /// What was asked for.
     pub asked: CaseSpec,
@@ -89,7 +90,7 @@ impl CaseRecord {
 }
 
 /// What one flow of a case did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRecord {
     /// Payload moved.
     pub bytes: Bytes,
@@ -108,7 +109,7 @@ pub struct FlowRecord {
 }
 
 /// CPU time while a case ran.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuCost {
     /// The process in user mode.
     pub user_ns: Nanos,
@@ -121,7 +122,7 @@ pub struct CpuCost {
 }
 
 /// One source of evidence on the route.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteEvidence {
     /// What was looked at and what it showed, or why it could not be looked at.
     #[serde(flatten)]
@@ -131,7 +132,9 @@ pub struct RouteEvidence {
 }
 
 /// What evidence says of the route that bytes took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum RouteVerdict {
     /// Nothing: it could not be looked at, or it says nothing of routes.
@@ -145,7 +148,7 @@ pub enum RouteVerdict {
 }
 
 /// Load of one direction of a link.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkLoad {
     /// PCI address of the function below the link, or its name in the machine file.
     pub below: String,
@@ -158,7 +161,7 @@ pub struct LinkLoad {
 }
 
 /// Direction on a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// Towards the root complex.
@@ -168,7 +171,7 @@ pub enum Direction {
 }
 
 /// What a prediction says beside its figures.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
     /// `closed`, `flow` or `tlp`, and why that one.
     pub engine: String,
@@ -179,7 +182,7 @@ pub struct Prediction {
 }
 
 /// What more of a resource would gain.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gain {
     /// The resource: a link, a drive, a memory, the root complex, the processor.
     pub resource: String,
@@ -188,7 +191,7 @@ pub struct Gain {
 }
 
 /// All counted runs of one case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Name of the case.
     pub case: String,
@@ -205,7 +208,7 @@ pub struct Summary {
 }
 
 /// A figure that was taken several times.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// How often.
     pub count: u32,
