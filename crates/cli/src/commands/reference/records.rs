@@ -162,5 +162,6 @@ fn list(schema: &Value) -> String {
 fn words(schema: &Value) -> String {
     let text = schema["description"].as_str().unwrap_or_default();
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.replace("[`", "`").replace("`]", "`").replace('|', "\\|")
+    let line = line.replace("[`", "`").replace("`]", "`").replace("`None`", "null");
+    line.replace('|', "\\|")
 }
