@@ -9,6 +9,7 @@ use peerlane_results as results;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
 mod schema;
 
 fn repository() -> PathBuf {

@@ -11,6 +11,9 @@ use perfetto::{Decoded, decode};
 #[path = "../../report/tests/common/perfetto.rs"]
 mod perfetto;
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod schema;
+
 const LENGTH: usize = (6 << 20) + 77;
 const BLOCK: u64 = 128 << 10;
 
@@ -52,7 +55,7 @@ fn a_trace_has_the_requests_that_the_record_counts() {
     let more = ["--json", "--verify", "none", "--trace", "trace"];
     let output = peerlane(folder.path(), &[&words[..], &more].concat());
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let record: CopyRecord = serde_json::from_slice(&output.stdout).expect("a record");
+    let record: CopyRecord = schema::read(&output.stdout);
     let trace = trace(folder.path());
     assert_eq!(record.shape.request.0, BLOCK);
     let blocks = usize::try_from(record.bytes.0.div_ceil(BLOCK)).expect("a count");
@@ -75,7 +78,7 @@ fn a_trace_of_several_targets_has_one_read_and_a_write_for_each() {
     let more = ["--verify", "none", "--trace", "trace"];
     let output = peerlane(folder.path(), &[&words[..], &more].concat());
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let record: FanOutRecord = serde_json::from_slice(&output.stdout).expect("a record");
+    let record: FanOutRecord = schema::read(&output.stdout);
     let trace = trace(folder.path());
     let blocks = usize::try_from(record.read.0.div_ceil(BLOCK)).expect("a count");
     assert_eq!(on_drive(&trace, "source", "reads"), blocks);
@@ -92,7 +95,7 @@ fn the_copies_of_a_batch_are_in_one_trace() {
     let words = ["copy", "--batch", "jobs.toml", "--jobs", "2", "--route", "host", "--json"];
     let output = peerlane(folder.path(), &[&words[..], &["--trace", "trace"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let record: BatchRecord = serde_json::from_slice(&output.stdout).expect("a record");
+    let record: BatchRecord = schema::read(&output.stdout);
     assert_eq!(record.jobs.len(), 2);
     let trace = trace(folder.path());
     let processors = trace.tracks.values().filter(|(name, _)| name.starts_with("processor: "));

@@ -3,7 +3,7 @@
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use peerlane_engine::trace::{ROOM, Recorder};
+use peerlane_engine::trace::{ROOM, Tracer};
 use peerlane_engine::{CopyOptions, MonotonicClock};
 use tempfile::NamedTempFile;
 
@@ -13,7 +13,7 @@ use crate::printer::Printer;
 
 /// A trace under way. A copy that fails leaves one, too: it shows what came before.
 pub(super) struct TraceFile {
-    recorder: Recorder,
+    tracer: Tracer,
     file: NamedTempFile,
     path: PathBuf,
 }
@@ -34,13 +34,13 @@ impl TraceFile {
             _ => Path::new("."),
         };
         let file = NamedTempFile::new_in(folder).map_err(Tried::to(tried()))?;
-        let recorder = Recorder::new(clock, ROOM, usize::from(at_once));
-        Ok(Self { recorder, file, path: path.to_owned() })
+        let tracer = Tracer::new(clock, ROOM, usize::from(at_once));
+        Ok(Self { tracer, file, path: path.to_owned() })
     }
 
     /// What the copies are given.
-    pub(super) fn recorder(&self) -> Recorder {
-        self.recorder.clone()
+    pub(super) fn tracer(&self) -> Tracer {
+        self.tracer.clone()
     }
 
     /// Writes the trace, and warns where it is not whole.
@@ -49,7 +49,7 @@ impl TraceFile {
     /// When it cannot be written, or a file of that name has come meanwhile.
     pub(super) fn finish(self, printer: Printer) -> Result<(), Failure> {
         let tried = || format!("write the trace {}", self.path.display());
-        let traces = self.recorder.finish();
+        let traces = self.tracer.finish();
         let mut out = BufWriter::new(&self.file);
         peerlane_report::trace::write(&traces, &mut out).map_err(Tried::to(tried()))?;
         drop(out);
@@ -79,7 +79,7 @@ pub(super) fn begin(args: &CopyArgs, clock: MonotonicClock) -> Result<Option<Tra
 
 /// The options with where the copy is written down.
 pub(super) fn for_copy(options: CopyOptions, trace: Option<&TraceFile>) -> CopyOptions {
-    CopyOptions { trace: trace.map(TraceFile::recorder), ..options }
+    CopyOptions { trace: trace.map(TraceFile::tracer), ..options }
 }
 
 /// Writes the trace that was asked for, if one was. Where the copy failed, that counts for more.

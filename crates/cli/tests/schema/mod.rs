@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// Keywords that say something to people only.
@@ -20,6 +21,13 @@ pub(crate) fn committed(id: &str) -> Value {
     let text =
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).expect("a schema")
+}
+
+/// Reads what the program printed, which is as its schema says.
+pub(crate) fn read<T: DeserializeOwned>(printed: &[u8]) -> T {
+    let record: Value = serde_json::from_slice(printed).expect("one object");
+    check(&record);
+    serde_json::from_value(record).expect("a record")
 }
 
 /// Asserts that a record is as the schema that it names says.

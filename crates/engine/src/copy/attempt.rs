@@ -185,7 +185,7 @@ impl Attempt<'_> {
             false => Uring::new(entries)?,
         };
         let name = || format!("{} to {}", self.plan.source.path, self.plan.target.path);
-        let log = tools.options.trace.as_ref().map(|recorder| recorder.log(name()));
+        let log = tools.options.trace.as_ref().map(|tracer| tracer.log(name()));
         let mut ring = Traced::new(ring, log);
         let mut attach = |opened: &Opened, end: &EndpointFacts| {
             opened.attach(&mut ring, &drive_of(end)).map_err(|source| CopyError::File {

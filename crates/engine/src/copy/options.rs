@@ -9,7 +9,7 @@ use peerlane_units::ByteRate;
 use super::preserve::Metadatum;
 use crate::journal::{Cadence, Environment};
 use crate::shares::Share;
-use crate::trace::Recorder;
+use crate::trace::Tracer;
 
 /// How a copy goes about its journal, about holes, and about the memory it used.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub struct CopyOptions {
     /// The copy's place among others that run at the same time; `None` for a copy by itself.
     pub share: Option<Arc<Share>>,
     /// Where the requests of the copy are written down; `None` for nowhere.
-    pub trace: Option<Recorder>,
+    pub trace: Option<Tracer>,
     /// What a target file is to have of its source file besides content.
     pub preserve: Vec<Metadatum>,
     /// Tells the time of day, for the journal: seconds since 1970, UTC.

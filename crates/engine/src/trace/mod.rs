@@ -1,9 +1,9 @@
 //! Writes down what a ring was asked for and when it answered, without slowing it.
 //!
-//! A [`Recorder`] is passed in; each ring that works for it keeps a [`Log`] of its own in memory taken
+//! A [`Tracer`] is passed in; each ring that works for it keeps a [`Log`] of its own in memory taken
 //! beforehand, so that a request costs two notes of 48 bytes, no allocation, no lock and no system call.
 //! A log that is full counts what it leaves out. What belongs together is found out afterwards, by
-//! [`Recorder::finish`]. Without a recorder, [`Traced`] is a branch that is never taken.
+//! [`Tracer::finish`]. Without a tracer, [`Traced`] is a branch that is never taken.
 //!
 //! What a reader must know: a request is timed from the moment at which it is handed to the kernel to the
 //! moment at which the engine sees its end. Requests that were cancelled unbegun are not in a trace.
@@ -21,13 +21,13 @@ use crate::Clock;
 pub use log::Log;
 pub use traced::Traced;
 
-/// Notes for which a recorder has room unless its maker says otherwise: 48 MiB, which is enough for
+/// Notes for which a tracer has room unless its maker says otherwise: 48 MiB, which is enough for
 /// about 200 000 blocks that are read and written.
 pub const ROOM: usize = 1 << 20;
 
-/// Collects the logs of all rings that work for it. Clones are the same recorder.
+/// Collects the logs of all rings that work for it. Clones are the same tracer.
 #[derive(Clone)]
-pub struct Recorder(Arc<Shared>);
+pub struct Tracer(Arc<Shared>);
 
 pub(super) struct Shared {
     clock: Arc<dyn Clock + Send + Sync>,
@@ -43,8 +43,8 @@ struct Books {
     ended: Vec<log::Notes>,
 }
 
-impl Recorder {
-    /// A recorder with room for `room` notes, for so many copies at a time. The clock is the one that
+impl Tracer {
+    /// A tracer with room for `room` notes, for so many copies at a time. The clock is the one that
     /// the copies are given.
     pub fn new(clock: impl Clock + Send + Sync + 'static, room: usize, at_once: usize) -> Self {
         let books = Mutex::new(Books { room, ended: Vec::new() });
@@ -80,9 +80,9 @@ impl Shared {
     }
 }
 
-impl fmt::Debug for Recorder {
+impl fmt::Debug for Tracer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").finish_non_exhaustive()
+        f.debug_struct("Tracer").finish_non_exhaustive()
     }
 }
 

@@ -167,12 +167,12 @@ impl Clock for Still {
 
 #[test]
 fn logs_share_the_room_and_give_back_what_they_did_not_use() {
-    let recorder = Recorder::new(Still, 1000, 2);
-    let (first, second) = (recorder.log("first".to_owned()), recorder.log("second".to_owned()));
+    let tracer = Tracer::new(Still, 1000, 2);
+    let (first, second) = (tracer.log("first".to_owned()), tracer.log("second".to_owned()));
     assert_eq!((first.room(), second.room()), (500, 250));
     drop(first);
-    assert_eq!(recorder.log("third".to_owned()).room(), 375, "half of what is free");
+    assert_eq!(tracer.log("third".to_owned()).room(), 375, "half of what is free");
     drop(second);
-    let names: Vec<String> = recorder.finish().into_iter().map(|trace| trace.name).collect();
+    let names: Vec<String> = tracer.finish().into_iter().map(|trace| trace.name).collect();
     assert_eq!(names, ["first", "third", "second"]);
 }

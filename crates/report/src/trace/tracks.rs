@@ -17,13 +17,13 @@ const HOST: &str = "host memory";
 
 /// Tracks and events of a file.
 #[derive(Debug, Default)]
-pub(super) struct Tracks {
+pub(super) struct Tracks<'a> {
     pub(super) described: Vec<Track>,
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<Event<'a>>,
 }
 
-impl Tracks {
-    pub(super) fn of(traces: &[Trace]) -> Self {
+impl<'a> Tracks<'a> {
+    pub(super) fn of(traces: &'a [Trace]) -> Self {
         let mut tracks = Self::default();
         tracks.drives(traces);
         tracks.memories(traces);
@@ -47,14 +47,14 @@ impl Tracks {
         track: u64,
         span: Span,
         name: &'static str,
-        notes: Vec<(&'static str, Value)>,
+        notes: Vec<(&'static str, Value<'a>)>,
     ) {
         self.events.push(Event { at: span.begin.0, track, what: What::Begin { name, notes } });
         self.events.push(Event { at: span.end.0, track, what: What::End });
     }
 
     /// Slices that may overlap, in lanes of one name below `parent`.
-    fn in_lanes(&mut self, parent: u64, name: &str, mut all: Vec<Slice>) {
+    fn in_lanes(&mut self, parent: u64, name: &str, mut all: Vec<Slice<'a>>) {
         all.sort_by_key(|slice| slice.span.begin);
         let mut lanes = Lanes::default();
         let mut ids: Vec<u64> = Vec::new();
@@ -68,7 +68,7 @@ impl Tracks {
     }
 
     /// A track for each drive of any trace, and below it one for each kind of request.
-    fn drives(&mut self, traces: &[Trace]) {
+    fn drives(&mut self, traces: &'a [Trace]) {
         for drive in names(traces.iter().flat_map(|trace| &trace.drives)) {
             let root = self.slices(0, drive);
             for (action, name) in [
@@ -91,7 +91,7 @@ impl Tracks {
 
     /// A track for each memory with how much of it is in use and what is in which slot; host memory last
     /// and always.
-    fn memories(&mut self, traces: &[Trace]) {
+    fn memories(&mut self, traces: &'a [Trace]) {
         let of_devices = traces
             .iter()
             .flat_map(|trace| &trace.memories)
@@ -104,7 +104,7 @@ impl Tracks {
         }
     }
 
-    fn memory(&mut self, memory: &str, traces: &[Trace]) {
+    fn memory(&mut self, memory: &str, traces: &'a [Trace]) {
         let root = self.track(0, memory, description(memory, traces), TrackKind::Slices);
         let (mut payload, mut checks) = (Vec::new(), Vec::new());
         for trace in traces {
@@ -132,7 +132,7 @@ impl Tracks {
     }
 
     /// How many slices there are at a time: one value for each time at which that changes.
-    fn count(&mut self, root: u64, name: &str, slices: &[Slice], ends: [Option<Nanos>; 2]) {
+    fn count(&mut self, root: u64, name: &str, slices: &[Slice<'_>], ends: [Option<Nanos>; 2]) {
         let track = self.track(root, name, String::new(), TrackKind::Counter);
         let mut changes: BTreeMap<Nanos, i64> =
             ends.into_iter().flatten().map(|at| (at, 0)).collect();
@@ -149,7 +149,7 @@ impl Tracks {
     }
 
     /// A track for each copy with what the engine was about and when its thread slept.
-    fn engines(&mut self, traces: &[Trace]) {
+    fn engines(&mut self, traces: &'a [Trace]) {
         for copy in names(traces.iter().map(|trace| &trace.name)) {
             let root = self.slices(0, &format!("processor: {copy}"));
             let own = || traces.iter().filter(|trace| trace.name == copy);
@@ -174,13 +174,13 @@ impl Tracks {
 }
 
 /// Something on a track that has lanes.
-struct Slice {
+struct Slice<'a> {
     span: Span,
     name: &'static str,
-    notes: Vec<(&'static str, Value)>,
+    notes: Vec<(&'static str, Value<'a>)>,
 }
 
-fn slice(trace: &Trace, request: &TraceRequest) -> Slice {
+fn slice<'a>(trace: &'a Trace, request: &TraceRequest) -> Slice<'a> {
     let name = match (request.action, request.known) {
         (TraceAction::Read, KnownEnds::Begin) => "read (end not seen)",
         (TraceAction::Write, KnownEnds::End) => "write (begin not seen)",
@@ -196,7 +196,7 @@ fn slice(trace: &Trace, request: &TraceRequest) -> Slice {
     }
     notes.extend(request.slot.map(|slot| ("slot", Value::Number(slot))));
     let memory = request.memory.and_then(|memory| trace.memories.get(memory));
-    notes.extend(memory.map(|one| ("memory", Value::Text(Cow::Owned(one.name.clone())))));
+    notes.extend(memory.map(|one| ("memory", Value::Text(Cow::Borrowed(one.name.as_str())))));
     notes.extend(match request.outcome {
         TraceOutcome::Full => None,
         TraceOutcome::Short(bytes) => Some(("moved", Value::Number(bytes))),

@@ -37,16 +37,16 @@ pub(super) enum TrackKind {
 
 /// Something at a time on a track.
 #[derive(Debug, Clone)]
-pub(super) struct Event {
+pub(super) struct Event<'a> {
     /// Nanoseconds.
     pub(super) at: u64,
     pub(super) track: u64,
-    pub(super) what: What,
+    pub(super) what: What<'a>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum What {
-    Begin { name: &'static str, notes: Vec<(&'static str, Value)> },
+pub(super) enum What<'a> {
+    Begin { name: &'static str, notes: Vec<(&'static str, Value<'a>)> },
     End,
     Instant { name: String },
     Count(u64),
@@ -54,21 +54,25 @@ pub(super) enum What {
 
 /// The value of an annotation.
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub(super) enum Value<'a> {
     Number(u64),
-    Text(Cow<'static, str>),
+    Text(Cow<'a, str>),
 }
 
-/// Packets on their way out.
+/// Packets on their way out. Messages within others are made in memory that is used again.
 pub(super) struct Packets<'a> {
     out: &'a mut dyn Write,
+    whole: Message,
     packet: Message,
+    inner: Message,
+    note: Message,
     is_first: bool,
 }
 
 impl<'a> Packets<'a> {
     pub(super) fn new(out: &'a mut dyn Write) -> Self {
-        Self { out, packet: Message::default(), is_first: true }
+        let [whole, packet, inner, note] = std::array::from_fn(|_| Message::default());
+        Self { out, whole, packet, inner, note, is_first: true }
     }
 
     pub(super) fn describe(&mut self, track: &Track) -> io::Result<()> {
@@ -94,8 +98,9 @@ impl<'a> Packets<'a> {
         self.end()
     }
 
-    pub(super) fn event(&mut self, event: &Event) -> io::Result<()> {
-        let mut inner = Message::default();
+    pub(super) fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+        let inner = &mut self.inner;
+        inner.0.clear();
         let kind = match &event.what {
             What::Begin { .. } => 1,
             What::End => 2,
@@ -107,14 +112,17 @@ impl<'a> Packets<'a> {
         match &event.what {
             What::Begin { name, notes } => {
                 inner.text(23, name);
-                notes.iter().for_each(|(name, value)| inner.bytes(4, &note(name, value).0));
+                for (name, value) in notes {
+                    self.note.annotate(name, value);
+                    inner.bytes(4, &self.note.0);
+                }
             }
             What::Instant { name } => inner.text(23, name),
             What::Count(count) => inner.number(30, *count),
             What::End => {}
         }
         self.packet.number(8, event.at);
-        self.packet.bytes(11, &inner.0);
+        self.packet.bytes(11, &self.inner.0);
         self.end()
     }
 
@@ -123,10 +131,10 @@ impl<'a> Packets<'a> {
         if std::mem::take(&mut self.is_first) {
             self.packet.number(13, CLEARED);
         }
-        let mut whole = Message::default();
-        whole.bytes(1, &self.packet.0);
+        self.whole.0.clear();
+        self.whole.bytes(1, &self.packet.0);
         self.packet.0.clear();
-        self.out.write_all(&whole.0)
+        self.out.write_all(&self.whole.0)
     }
 
     pub(super) fn finish(self) -> io::Result<()> {
@@ -134,21 +142,21 @@ impl<'a> Packets<'a> {
     }
 }
 
-fn note(name: &str, value: &Value) -> Message {
-    let mut message = Message::default();
-    message.text(10, name);
-    match value {
-        Value::Number(number) => message.number(3, *number),
-        Value::Text(text) => message.text(6, text),
-    }
-    message
-}
-
 /// A message under way.
 #[derive(Debug, Default)]
 struct Message(Vec<u8>);
 
 impl Message {
+    /// Makes it an annotation.
+    fn annotate(&mut self, name: &str, value: &Value<'_>) {
+        self.0.clear();
+        self.text(10, name);
+        match value {
+            Value::Number(number) => self.number(3, *number),
+            Value::Text(text) => self.text(6, text),
+        }
+    }
+
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(u8::try_from(value & 0x7f).unwrap_or(0) | 0x80);

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use peerlane_engine::shares::{Arbiter, Demand};
-use peerlane_engine::trace::Recorder;
+use peerlane_engine::trace::Tracer;
 use peerlane_engine::{
     CopyError, CopyOptions, MonotonicClock, Phase, Scrub, Sparse, Tools, Watch, copy_fan_out,
     plan_jobs,
@@ -70,7 +70,7 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
         next: AtomicUsize::new(0),
         arbiter: Arbiter::new(args.limit),
         clock,
-        trace: trace.as_ref().map(TraceFile::recorder),
+        trace: trace.as_ref().map(TraceFile::tracer),
         disks: Disks::of(&plans),
     };
     let ended = batch.finish(batch.carry_out());
@@ -122,7 +122,7 @@ struct Batch<'a> {
     next: AtomicUsize,
     arbiter: Arc<Arbiter>,
     clock: MonotonicClock,
-    trace: Option<Recorder>,
+    trace: Option<Tracer>,
     disks: Disks,
 }
 
