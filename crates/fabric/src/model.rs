@@ -36,6 +36,9 @@ pub struct Fabric {
     pub functions: Vec<Function>,
     /// What maker and model the machine says it is (`sys/devices/virtual/dmi/id`).
     pub product: Option<String>,
+    /// Libraries by which programs reach GPUs and FPGA cards, those of a short list that are in the usual
+    /// folders: `libcufile.so.0`; `None` where that cannot be seen.
+    pub libraries: Option<Vec<String>>,
     /// Block devices that are stacked on others: device mapper, md; in order of name.
     pub stacked: Vec<StackedDevice>,
     /// What is mounted from the block devices of this fabric; `None` where that cannot be seen.

@@ -114,6 +114,8 @@ pub enum FindingKind {
     SmallWindow,
     /// The software of a GPU that storage reaches directly is not there.
     GpuStackMissing,
+    /// The software of an FPGA card that lends its memory is not there.
+    FpgaStackMissing,
     /// The peer-to-peer window of an FPGA card is off.
     FpgaWindowOff,
     /// A drive is too hot, or has slowed itself down.

@@ -13,6 +13,7 @@ mod link;
 mod memory;
 mod pair;
 mod route;
+mod stack;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
 use peerlane_results::{Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, Fix, Unknown};
@@ -47,6 +48,7 @@ pub fn examine(fabric: &Fabric) -> DoctorRecord {
     drive::examine(fabric, &mut chart);
     link::examine(fabric, &link::of_the_machine(fabric), &mut chart);
     accelerator::examine(fabric, &mut chart);
+    stack::examine(fabric, &mut chart);
     finished(fabric, chart)
 }
 

@@ -280,6 +280,8 @@ fn accelerators_that_storage_does_not_reach_are_found() {
     };
     const LOADED: &str = "{ name = 'nvidia' }, { name = 'nvidia_fs' }";
     assert_eq!(kinds(&gpu("", "")), [FindingKind::GpuStackMissing]);
+    let unknown = gpu(LOADED, "").unknown;
+    assert!(unknown[0].what.contains("libcufile.so.0"), "{unknown:?}");
     let compatibility = gpu("{ name = 'nvidia' }", "");
     assert!(compatibility.findings[0].what.contains("compatibility mode"), "{compatibility:?}");
     assert_eq!(kinds(&gpu(LOADED, ", largest = '32G'")), [FindingKind::SmallWindow]);
@@ -295,6 +297,68 @@ fn accelerators_that_storage_does_not_reach_are_found() {
     };
     assert_eq!(kinds(&card(false)), [FindingKind::FpgaWindowOff]);
     assert!(card(true).is_healthy());
+}
+
+/// A sound machine with a card, and what is installed and loaded for it.
+fn with_card(card: &str, modules: &str, libraries: &str) -> DoctorRecord {
+    examined(&[
+        ("iommu = 'passthrough'", &format!("iommu = 'passthrough'\nlibraries = [{libraries}]")),
+        ("p2pdma = true", &format!("p2pdma = true\nmodules = [{modules}]")),
+        (
+            "published = true }\n",
+            &format!(
+                "published = true }}\n[[function]]\nname = 'card'\nunder = 'down-a'\n\
+                 acs = 'absent'\n{card}\n"
+            ),
+        ),
+    ])
+}
+
+#[test]
+fn the_mode_that_is_left_to_cufile_is_named_with_what_the_others_lack() {
+    const GPU: &str = "kind = 'gpu'\nvendor = '0x10de'";
+    const DRIVER: &str = "{ name = 'nvidia', version = '570.133.20' }";
+    let loaded = format!("{DRIVER}, {{ name = 'nvidia_fs' }}");
+    let said = |record: DoctorRecord| {
+        assert_eq!(kinds(&record), [FindingKind::GpuStackMissing]);
+        assert_eq!(record.unknown, []);
+        record.findings[0].what.clone()
+    };
+    let what = said(with_card(GPU, DRIVER, "'libcufile.so.0'"));
+    assert!(what.contains("compatibility mode") && what.contains("lends no memory"), "{what}");
+    let old = "{ name = 'nvidia', version = '535.1' }";
+    let what = said(with_card(GPU, old, "'libcufile.so.0'"));
+    assert!(what.contains("535.1 is older than 565"), "{what}");
+    let what = said(with_card(GPU, &loaded, "'libcuda.so.1'"));
+    assert!(what.contains("libcufile.so.0") && what.contains("direct by nvidia_fs"), "{what}");
+    let lends = format!("{GPU}\np2pmem = {{ size = '1G' }}");
+    let what = said(with_card(&lends, DRIVER, ""));
+    assert!(what.contains("direct by P2PDMA"), "{what}");
+    assert!(with_card(GPU, &loaded, "'libcufile.so.0'").is_healthy());
+    assert!(with_card(&lends, DRIVER, "'libcufile.so.0'").is_healthy());
+}
+
+#[test]
+fn cards_of_xrt_need_its_driver_and_its_library() {
+    const CARD: &str = "kind = 'fpga'\nvendor = '0x10ee'";
+    const XRT: &str = "'libxrt_coreutil.so.2'";
+    let found = with_card(CARD, "", "");
+    assert_eq!(kinds(&found), [FindingKind::FpgaStackMissing]);
+    assert!(found.findings[0].what.contains("xocl and libxrt_coreutil"), "{found:?}");
+    let found = with_card(CARD, "{ name = 'xocl' }", "");
+    assert!(found.findings[0].what.ends_with("without libxrt_coreutil.so.2 (XRT)"), "{found:?}");
+    assert!(with_card(CARD, "{ name = 'xocl' }", XRT).is_healthy());
+    assert!(with_card("kind = 'fpga'\nvendor = '0x1172'", "", "").is_healthy(), "another maker's");
+}
+
+#[test]
+fn what_reaches_a_compute_card_of_amd_is_unknown_with_the_reason() {
+    let card = |class: &str| {
+        with_card(&format!("kind = 'gpu'\nvendor = '0x1002'\nclass = '{class}'"), "", "")
+    };
+    let unknown = card("0x120000").unknown;
+    assert!(unknown[0].needs.contains("ais-check"), "{unknown:?}");
+    assert_eq!(card("0x030000").unknown, [], "a display");
 }
 
 mod pair {

@@ -52,6 +52,7 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         bridges: reader.bridges,
         functions: reader.functions,
         product: machine.product,
+        libraries: machine.libraries,
         stacked: machine.stacked.into_iter().map(storage::stacked).collect(),
         mounts: machine.mount.map(|list| list.into_iter().map(storage::mount).collect()),
         lab: machine.lab.map(lab),

@@ -15,6 +15,8 @@ pub(super) struct Machine {
     pub(super) iommu: IommuMode,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) product: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) libraries: Option<Vec<String>>,
     #[serde(default)]
     pub(super) kernel: Kernel,
     #[serde(default)]

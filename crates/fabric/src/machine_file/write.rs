@@ -15,6 +15,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
         name: fabric.name.clone(),
         iommu: fabric.iommu,
         product: fabric.product.clone(),
+        libraries: fabric.libraries.clone(),
         kernel: shape::Kernel {
             release: fabric.kernel.release.clone(),
             p2pdma: fabric.kernel.has_p2pdma,

@@ -22,11 +22,12 @@ const ENDPOINTS: [Kind; 5] = [Kind::Nvme, Kind::Gpu, Kind::Fpga, Kind::Nic, Kind
 
 /// Any fabric with at least one function.
 pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
-    let system = (kernel(), of(".*"), vec(stacked(), 0..3), of(vec(mount(), 0..3)));
+    let system =
+        (kernel(), of(".*"), vec(stacked(), 0..3), of(vec(mount(), 0..3)), of(vec(".*", 0..3)));
     let whole = (".*", system, cpu(), iommu(), vec((of(any::<u32>()), rates()), 1..3), of(lab()));
     (whole, vec((any::<Index>(), function()), 1..12)).prop_map(
         |((name, system, cpu, iommu, bridges, lab), functions)| {
-            let (kernel, product, stacked, mounts) = system;
+            let (kernel, product, stacked, mounts, libraries) = system;
             let bridge = |(index, (numa_node, peer))| HostBridge {
                 name: format!("pci0000:{index:02x}"),
                 numa_node,
@@ -41,6 +42,7 @@ pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
                 bridges: bridges.into_iter().enumerate().map(bridge).collect(),
                 functions: Vec::new(),
                 product,
+                libraries,
                 stacked,
                 mounts,
                 lab,

@@ -43,6 +43,7 @@ impl Machine {
             bridges: Vec::new(),
             functions: Vec::new(),
             product: Some(product.to_owned()),
+            libraries: Some(Vec::new()),
             stacked: Vec::new(),
             mounts: Some(Vec::new()),
             lab: None,
