@@ -110,6 +110,8 @@ pub enum FindingKind {
     FileRefuses,
     /// Requests are smaller than they could be.
     SmallRequests,
+    /// A drive itself takes only small requests.
+    DriveTakesLittle,
     /// A window onto device memory is smaller than the memory.
     SmallWindow,
     /// The software of a GPU that storage reaches directly is not there.

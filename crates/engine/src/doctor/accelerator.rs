@@ -15,7 +15,10 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
     for (_, function) in fabric.iter() {
         match function.kind {
             Kind::Gpu => chart.findings.extend(small_window(function)),
-            Kind::Fpga => chart.findings.extend(window_off(function)),
+            Kind::Fpga => {
+                chart.findings.extend(window_off(function));
+                chart.findings.extend(no_window(function));
+            }
             _ => {}
         }
     }
@@ -46,6 +49,34 @@ fn small_window(function: &Function) -> Option<Finding> {
             commands: Vec::new(),
             weakens: None,
             needs: Needs::Reboot,
+        }),
+    })
+}
+
+/// XRT lends memory through the first window of at least 256 MiB, and none where there is no such
+/// (`xocl_p2p` of the driver xocl 2.25); function 0 of a card is for its management and has none.
+fn no_window(function: &Function) -> Option<Finding> {
+    if function.driver.as_deref() != Some("xocl") || function.bars.is_empty() {
+        return None;
+    }
+    let largest = function.bars.iter().max_by_key(|bar| bar.size)?;
+    (largest.size < SMALL_WINDOW).then(|| Finding {
+        kind: FindingKind::SmallWindow,
+        cost: Cost::Routes,
+        object: function.name.clone(),
+        what: format!(
+            "its largest window (BAR {}) shows {} to peers, and XRT lends memory through one of \
+             {SMALL_WINDOW} at least",
+            largest.index, largest.size
+        ),
+        evidence: vec![saw(format!("{}/resource", at(function)), largest.size.to_string())],
+        fix: Some(Fix {
+            what: "switch on \"Above 4G decoding\" in the firmware's settings; a platform (shell) without \
+                   peer-to-peer must be exchanged for one that has it"
+                .to_owned(),
+            commands: Vec::new(),
+            weakens: None,
+            needs: Needs::Hardware,
         }),
     })
 }

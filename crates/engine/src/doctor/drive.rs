@@ -7,6 +7,9 @@ use peerlane_units::Bytes;
 use super::{Chart, drives, saw};
 use crate::endpoint::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, PEER_REQUEST_MAX};
 
+/// A drive that takes no more at once needs eight commands or more for a block of 1 MiB.
+const LITTLE: Bytes = Bytes::kib(128);
+
 pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
     for function in drives(fabric).into_iter().map(|id| fabric.function(id)) {
         let Some(nvme) = &function.nvme else { continue };
@@ -17,6 +20,7 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
             chart.findings.extend(small_requests(fabric, namespace, name));
         }
     }
+    chart.findings.extend(take_little(fabric));
     for stacked in &fabric.stacked {
         chart.findings.extend(refuses(fabric, stacked));
     }
@@ -95,6 +99,44 @@ fn small_requests(fabric: &Fabric, namespace: &Namespace, name: &str) -> Option<
                 "echo {} | sudo tee /sys/block/{name}/queue/max_sectors_kb",
                 kib(possible)
             )],
+            weakens: None,
+            needs: Needs::Nothing,
+        }),
+    })
+}
+
+/// Drives whose own limit is so low that a block takes many commands; those with one limit together.
+///
+/// A translating IOMMU keeps requests to 128 KiB, too, which is a finding of its own.
+fn take_little(fabric: &Fabric) -> Option<Finding> {
+    if fabric.iommu == IommuMode::Translating {
+        return None;
+    }
+    let all = fabric.functions.iter().filter_map(|one| one.nvme.as_ref());
+    let limited: Vec<(&str, Bytes)> = all
+        .flat_map(|nvme| &nvme.namespaces)
+        .filter_map(|space| Some((space.name.as_deref()?, space.limits.max_hw_request?)))
+        .filter(|(_, most)| *most <= LITTLE)
+        .collect();
+    let (first, most) = *limited.iter().min_by_key(|(_, most)| *most)?;
+    let others = match limited.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(Finding {
+        kind: FindingKind::DriveTakesLittle,
+        cost: Cost::Speed,
+        object: format!("{first}{others}"),
+        what: format!(
+            "a request carries {most} at most, which is a limit of the drive itself (MDTS): a block of \
+             1 MiB takes {} commands to read and as many to write",
+            Bytes::mib(1).0.div_ceil(most.0.max(1))
+        ),
+        evidence: vec![saw(format!("/sys/block/{first}/queue/max_hw_sectors_kb"), kib(most))],
+        fix: Some(Fix {
+            what: "no setting raises it; a deeper queue (`--depth`) keeps such a drive busy"
+                .to_owned(),
+            commands: Vec::new(),
             weakens: None,
             needs: Needs::Nothing,
         }),

@@ -6,7 +6,7 @@ use peerlane_results::{
     ProbeAnswer, Route,
 };
 
-use super::{Chart, at, finished, iommu, kernel, link, memory, route, saw};
+use super::{Chart, asked_here, at, finished, iommu, kernel, link, memory, route, saw};
 use crate::endpoint::kernel_refusal;
 use crate::plan::initiator;
 
@@ -16,7 +16,7 @@ pub fn examine_pair(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRec
     let initiators: Vec<FunctionId> =
         ends.iter().filter_map(|end| initiator(fabric, end)).collect();
     let mut chart = Chart::default();
-    memory::examine(fabric, &mut chart);
+    memory::examine(fabric, &asked_here(fabric), &mut chart);
     kernel::examine(fabric, &mut chart);
     iommu::examine(fabric, &mut chart);
     for end in ends {

@@ -192,7 +192,7 @@ fn xrt(fabric: &Fabric, cards: &[&Function], chart: &mut Chart) {
             Some(true) => {}
             Some(false) => missing.push(name),
             None => {
-                chart.unknown(format!("whether {name} is there"), format!("a look: `{command}`"))
+                chart.unknown(format!("whether {name} is there"), format!("a look: `{command}`"));
             }
         }
     }

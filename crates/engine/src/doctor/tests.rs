@@ -199,8 +199,32 @@ fn requests_below_what_the_drive_takes_are_found_with_the_command() {
     assert_eq!(kinds(&small), [FindingKind::SmallRequests]);
     let fix = small.findings[0].fix.as_ref().expect("a fix");
     assert_eq!(fix.commands, ["echo 1024 | sudo tee /sys/block/nvme0n1/queue/max_sectors_kb"]);
-    assert!(limits("128K", "128K").is_healthy(), "the drive takes no more");
+    assert!(limits("512K", "512K").is_healthy(), "the drive takes no more");
     assert!(limits("1280K", "2M").is_healthy(), "no peer-to-peer request is longer than 1 MiB");
+}
+
+#[test]
+fn a_limit_of_the_drive_itself_is_found_where_it_costs_many_commands() {
+    const SPACE: &str = "namespaces = [{ name = 'nvme0n1', size = '1G', max_request = '128K', \
+                         max_hw_request = '128K' }]\n";
+    let found = with_drive(SPACE, "");
+    assert_eq!(kinds(&found), [FindingKind::DriveTakesLittle]);
+    let what = &found.findings[0].what;
+    assert!(what.contains("(MDTS)") && what.contains("takes 8 commands"), "{what}");
+    const DRIVE: &str = "under = 'down-a'\nacs = 'absent'\n";
+    let both = [(DRIVE, &*format!("{DRIVE}{SPACE}")), ("'passthrough'", "'translating'")];
+    assert_eq!(only(&both).kind, FindingKind::IommuTranslates, "whose limit it is then");
+}
+
+#[test]
+fn why_a_memory_is_withheld_is_said_as_far_as_registers_are_seen() {
+    const MEMORY: &str = "published = true }\n";
+    let what =
+        |registers: &str| only(&[(MEMORY, &format!("published = false }}\n{registers}"))]).what;
+    assert!(what("").contains("cannot be seen"));
+    let cmb = |size: &str| format!("cmb_registers = {{ location = '0x2', size = '{size}' }}\n");
+    assert!(what(&cmb("0x4208")).contains("of read commands there and not of writes"));
+    assert!(what(&cmb("0x4210")).contains("of write commands there and not of reads"));
 }
 
 #[test]
@@ -296,6 +320,18 @@ fn accelerators_that_storage_does_not_reach_are_found() {
         )
     };
     assert_eq!(kinds(&card(false)), [FindingKind::FpgaWindowOff]);
+    let window = |size: &str| {
+        with_card(
+            &format!(
+                "kind = 'fpga'\nvendor = '0x10ee'\ndriver = 'xocl'\n\
+                 bars = [{{ index = 4, size = '{size}', prefetchable = true }}]"
+            ),
+            "{ name = 'xocl' }",
+            "'libxrt_coreutil.so.2'",
+        )
+    };
+    assert_eq!(kinds(&window("32M")), [FindingKind::SmallWindow]);
+    assert!(window("8G").is_healthy());
     assert!(card(true).is_healthy());
 }
 
@@ -361,76 +397,5 @@ fn what_reaches_a_compute_card_of_amd_is_unknown_with_the_reason() {
     assert_eq!(card("0x030000").unknown, [], "a display");
 }
 
-mod pair {
-    use peerlane_results::{Asked, Plan, Probe, ProbeAnswer, RouteChoice, Verdict, VerifyMode};
-    use peerlane_units::Bytes;
-
-    use super::*;
-
-    fn planned(fabric: &Fabric, source: &str, target: &str) -> Plan {
-        let asked = Asked {
-            source: source.to_owned(),
-            target: target.to_owned(),
-            route: RouteChoice::Auto,
-            via: None,
-            block: Bytes::mib(1),
-            depth: 4,
-            offset: Bytes::ZERO,
-            length: None,
-            target_offset: Bytes::ZERO,
-            verify: VerifyMode::Sample,
-            force: true,
-        };
-        crate::plan(fabric, &asked).expect("a plan")
-    }
-
-    fn fabric() -> Fabric {
-        let sized = SOUND.replace("kind = 'nvme'\n", "kind = 'nvme'\nsize = '1G'\n");
-        Fabric::from_toml(&sized).expect("a machine")
-    }
-
-    #[test]
-    fn a_pair_with_a_route_is_told_which() {
-        let fabric = fabric();
-        let record = examine_pair(&fabric, &planned(&fabric, "a", "b"), &[]);
-        assert!(record.is_healthy(), "{record:?}");
-        assert!(record.verdict.contains("cmb:b"), "{}", record.verdict);
-    }
-
-    #[test]
-    fn an_endpoint_that_refuses_and_a_copy_that_would_are_found() {
-        let fabric = fabric();
-        let mut plan = planned(&fabric, "a", "b");
-        plan.source.refusal = Some("dm-0 is a device-mapper device".to_owned());
-        plan.refusals.push(peerlane_results::Refusal {
-            reason: "b is mounted".to_owned(),
-            hint: Some("umount /data".to_owned()),
-            forceable: false,
-        });
-        let record = examine_pair(&fabric, &plan, &[]);
-        assert_eq!(kinds(&record), [FindingKind::QueueRefuses, FindingKind::CopyRefused]);
-        plan.source.refusal = Some("vfat: its direct I/O takes no such pages".to_owned());
-        plan.source.file_system = Some("vfat".to_owned());
-        plan.source.kind = peerlane_results::EndpointKind::File;
-        let record = examine_pair(&fabric, &plan, &[]);
-        assert_eq!(record.findings[0].kind, FindingKind::FileRefuses);
-    }
-
-    #[test]
-    fn an_answer_that_contradicts_the_plan_is_stale_and_fixed_by_a_rebind() {
-        let fabric = fabric();
-        let probe = |agrees| Probe {
-            memory: "cmb:b".to_owned(),
-            endpoint: "a".to_owned(),
-            predicted: Verdict::BusAddress,
-            answer: ProbeAnswer::Refused { reason: "no route".to_owned() },
-            agrees: Some(agrees),
-        };
-        let plan = planned(&fabric, "a", "b");
-        let record = examine_pair(&fabric, &plan, &[probe(false)]);
-        assert_eq!(kinds(&record), [FindingKind::StaleDecision]);
-        let commands = &record.findings[0].fix.as_ref().expect("a fix").commands;
-        assert!(commands[0].contains("0000:04:00.0") && commands[0].ends_with("/unbind"));
-        assert!(examine_pair(&fabric, &plan, &[probe(true)]).is_healthy());
-    }
-}
+mod kinds;
+mod pair;
