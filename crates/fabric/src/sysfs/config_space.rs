@@ -235,6 +235,30 @@ mod tests {
     }
 
     #[test]
+    fn serial_numbers_of_a_function_are_not_kept() {
+        const SECRET: u8 = 0xc7;
+        let mut bytes = sample(0, 0);
+        // Vital product data: address, flag, and the last four bytes that were read (PCI 3.0 appendix I).
+        bytes[0x50..0x58]
+            .copy_from_slice(&[0x03, 0x60, SECRET, SECRET, SECRET, SECRET, SECRET, SECRET]);
+        // Of a maker's own capability, what makers put there.
+        bytes[0x60..0x64].copy_from_slice(&[0x09, 0x40, 0x10, SECRET]);
+        bytes[0x64..0x70].fill(SECRET);
+        // Device Serial Number (PCIe 6.0 7.9.3), then a maker's own extended capability.
+        bytes[0x104..0x10c].fill(SECRET);
+        bytes[0x140..0x144].copy_from_slice(&0x1801_000b_u32.to_le_bytes());
+        bytes[0x144..0x180].fill(SECRET);
+        bytes[0x180..0x184].copy_from_slice(&0x0001_000d_u32.to_le_bytes());
+        // Subsystem identity, which some makers count up, and the address of the ROM.
+        bytes[0x2c..0x34].fill(SECRET);
+        let kept = without_addresses(&bytes);
+        assert!(!kept.contains(&SECRET), "{:x?}", kept.iter().position(|&byte| byte == SECRET));
+        assert_eq!(ConfigSpace(&kept).acs(), Acs::Present { control: 0 });
+        assert_eq!(ConfigSpace(&kept).port_type(), PortType::OtherPcie);
+        assert_eq!(kept[0x100..0x104], bytes[0x100..0x104], "that it has one is kept");
+    }
+
+    #[test]
     fn what_is_kept_without_addresses_says_the_same() {
         let mut bytes = sample(6, 0x1d);
         bytes[0x10..0x18].fill(0xaa);
