@@ -1,6 +1,6 @@
 //! Drives themselves: heat, request limits, multipath heads, and what is stacked on them.
 
-use peerlane_fabric::{Fabric, Function, IommuMode, Namespace, StackedDevice};
+use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Namespace, StackedDevice};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
@@ -11,19 +11,33 @@ use crate::endpoint::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, PEER_REQUEST_MAX};
 const LITTLE: Bytes = Bytes::kib(128);
 
 pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
-    for function in drives(fabric).into_iter().map(|id| fabric.function(id)) {
-        let Some(nvme) = &function.nvme else { continue };
-        chart.findings.extend(hot(function));
-        for namespace in &nvme.namespaces {
-            let Some(name) = &namespace.name else { continue };
-            chart.findings.extend(multipath_head(fabric, namespace, name));
-            chart.findings.extend(small_requests(fabric, namespace, name));
-        }
+    let drives = drives(fabric);
+    for (namespace, name) in namespaces(fabric, &drives) {
+        chart.findings.extend(multipath_head(fabric, namespace, name));
     }
-    chart.findings.extend(take_little(fabric));
+    speed(fabric, &drives, chart);
     for stacked in &fabric.stacked {
         chart.findings.extend(refuses(fabric, stacked));
     }
+}
+
+/// What slows these drives down.
+pub(super) fn speed(fabric: &Fabric, drives: &[FunctionId], chart: &mut Chart) {
+    chart.findings.extend(drives.iter().filter_map(|&id| hot(fabric.function(id))));
+    for (namespace, name) in namespaces(fabric, drives) {
+        chart.findings.extend(small_requests(fabric, namespace, name));
+    }
+    chart.findings.extend(take_little(fabric, drives));
+}
+
+/// Namespaces that the kernel has a name for, with it.
+fn namespaces<'a>(
+    fabric: &'a Fabric,
+    drives: &'a [FunctionId],
+) -> impl Iterator<Item = (&'a Namespace, &'a str)> {
+    let controllers = drives.iter().filter_map(|&id| fabric.function(id).nvme.as_ref());
+    let all = controllers.flat_map(|nvme| &nvme.namespaces);
+    all.filter_map(|namespace| Some((namespace, namespace.name.as_deref()?)))
 }
 
 fn hot(function: &Function) -> Option<Finding> {
@@ -108,14 +122,12 @@ fn small_requests(fabric: &Fabric, namespace: &Namespace, name: &str) -> Option<
 /// Drives whose own limit is so low that a block takes many commands; those with one limit together.
 ///
 /// A translating IOMMU keeps requests to 128 KiB, too, which is a finding of its own.
-fn take_little(fabric: &Fabric) -> Option<Finding> {
+fn take_little(fabric: &Fabric, drives: &[FunctionId]) -> Option<Finding> {
     if fabric.iommu == IommuMode::Translating {
         return None;
     }
-    let all = fabric.functions.iter().filter_map(|one| one.nvme.as_ref());
-    let limited: Vec<(&str, Bytes)> = all
-        .flat_map(|nvme| &nvme.namespaces)
-        .filter_map(|space| Some((space.name.as_deref()?, space.limits.max_hw_request?)))
+    let limited: Vec<(&str, Bytes)> = namespaces(fabric, drives)
+        .filter_map(|(namespace, name)| Some((name, namespace.limits.max_hw_request?)))
         .filter(|(_, most)| *most <= LITTLE)
         .collect();
     let (first, most) = *limited.iter().min_by_key(|(_, most)| *most)?;

@@ -152,8 +152,8 @@ fn no_drive(fabric: &Fabric) -> Finding {
         )],
         fix: Some(Fix {
             what:
-                "`peerlane copy` moves files through host memory here; an emulated machine shows \
-                   the rest"
+                "an NVMe drive; until then `peerlane copy` moves files through host memory, and an \
+                 emulated machine shows the rest"
                     .to_owned(),
             commands: vec!["peerlane lab demo".to_owned()],
             weakens: None,
@@ -162,12 +162,26 @@ fn no_drive(fabric: &Fabric) -> Finding {
     }
 }
 
+/// Cards whose memory others reach by the driver of the maker alone.
+fn by_its_driver(fabric: &Fabric) -> Vec<&Function> {
+    let cards = fabric.memories().into_iter().map(|memory| fabric.function(memory.function));
+    cards.filter(|card| card.p2pmem.is_none() && card.fpga_p2p != Some(false)).collect()
+}
+
 fn no_memory(fabric: &Fabric) -> Finding {
     Finding {
         kind: FindingKind::NoMemory,
         cost: Cost::Everything,
         object: format!("machine {}", fabric.name),
-        what: "no device here lends memory to its peers".to_owned(),
+        what: match by_its_driver(fabric).as_slice() {
+            [] => "no device here lends memory to its peers".to_owned(),
+            [first, rest @ ..] => format!(
+                "no device here lends memory through the kernel (p2pmem); that of {}{} is only to be \
+                 had from its maker's driver, and `peerlane copy` does not take it",
+                first.name,
+                if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) }
+            ),
+        },
         evidence: vec![saw("/sys/bus/pci/devices/*/p2pmem", "there is none")],
         fix: Some(Fix {
             what: "a drive with a controller memory buffer (CMB) that takes reads and writes of data, \

@@ -6,7 +6,7 @@ use peerlane_results::{
     ProbeAnswer, Route,
 };
 
-use super::{Chart, asked_here, at, finished, iommu, kernel, link, memory, route, saw};
+use super::{Chart, asked_here, at, drive, finished, iommu, kernel, link, memory, route, saw};
 use crate::endpoint::kernel_refusal;
 use crate::plan::initiator;
 
@@ -23,6 +23,10 @@ pub fn examine_pair(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRec
         chart.findings.extend(refuses(fabric, end));
     }
     route::examine(fabric, &initiators, &mut chart);
+    let mut distinct = initiators.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    drive::speed(fabric, &distinct, &mut chart);
     let lenders = super::lenders(fabric);
     let ways: Vec<FunctionId> = initiators.iter().chain(&lenders).copied().collect();
     link::examine(fabric, &ways, &mut chart);

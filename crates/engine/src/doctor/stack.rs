@@ -51,12 +51,12 @@ fn is_installed(fabric: &Fabric, library: &str) -> Option<bool> {
     Some(fabric.libraries.as_ref()?.iter().any(|name| name == library))
 }
 
-/// The first by name, and how many more there are.
-fn names(functions: &[&Function]) -> String {
+/// What they are, the first by name, and how many more there are.
+fn names(word: &str, functions: &[&Function]) -> String {
     match functions {
         [] => String::new(),
-        [one] => one.name.clone(),
-        [first, rest @ ..] => format!("{} and {} more", first.name, rest.len()),
+        [one] => format!("{word} {}", one.name),
+        [first, rest @ ..] => format!("{word} {} and {} more", first.name, rest.len()),
     }
 }
 
@@ -99,7 +99,7 @@ fn cufile(fabric: &Fabric, gpus: &[&Function], chart: &mut Chart) {
     chart.findings.push(Finding {
         kind: FindingKind::GpuStackMissing,
         cost: Cost::Routes,
-        object: names(gpus),
+        object: names("GPU", gpus),
         what,
         evidence,
         fix: Some(fix),
@@ -209,7 +209,7 @@ fn xrt(fabric: &Fabric, cards: &[&Function], chart: &mut Chart) {
     chart.findings.push(Finding {
         kind: FindingKind::FpgaStackMissing,
         cost: Cost::Routes,
-        object: names(cards),
+        object: names("FPGA card", cards),
         what: format!("no program gets its memory without {}", missing.join(" and ")),
         evidence,
         fix: Some(Fix {

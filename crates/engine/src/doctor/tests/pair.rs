@@ -63,6 +63,20 @@ pub(super) fn stale() -> DoctorRecord {
 }
 
 #[test]
+fn a_drive_that_is_slowed_down_is_found_where_it_is_an_end() {
+    const DRIVE: &str = "name = 'a'\nkind = 'nvme'\n";
+    let hot = format!("{DRIVE}temperature = {{ current = 80000, warning = 74000 }}\n");
+    let sized =
+        SOUND.replace(DRIVE, &hot).replace("kind = 'nvme'\n", "kind = 'nvme'\nsize = '1G'\n");
+    let fabric = Fabric::from_toml(&sized).expect("a machine");
+    let found = |source: &str, target: &str| {
+        kinds(&examine_pair(&fabric, &planned(&fabric, source, target), &[]))
+    };
+    assert_eq!(found("a", "b"), [FindingKind::DriveHot]);
+    assert!(!found("b", "b").contains(&FindingKind::DriveHot));
+}
+
+#[test]
 fn an_endpoint_that_refuses_and_a_copy_that_would_are_found() {
     let both = [FindingKind::QueueRefuses, FindingKind::CopyRefused];
     assert_eq!(kinds(&copy_refused()), both);
