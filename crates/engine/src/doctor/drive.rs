@@ -121,9 +121,10 @@ fn small_requests(fabric: &Fabric, namespace: &Namespace, name: &str) -> Option<
 
 /// Drives whose own limit is so low that a block takes many commands; those with one limit together.
 ///
-/// A translating IOMMU keeps requests to 128 KiB, too, which is a finding of its own.
+/// A translating IOMMU keeps requests to 128 KiB, too, which is a finding of its own; where it is not
+/// known whether there is one, neither is whose limit this is.
 fn take_little(fabric: &Fabric, drives: &[FunctionId]) -> Option<Finding> {
-    if fabric.iommu == IommuMode::Translating {
+    if !matches!(fabric.iommu, IommuMode::Off | IommuMode::Passthrough) {
         return None;
     }
     let limited: Vec<(&str, Bytes)> = namespaces(fabric, drives)

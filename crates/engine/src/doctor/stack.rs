@@ -154,7 +154,10 @@ fn library_missing(fabric: &Fabric, gpus: &[&Function], has_nvidia_fs: bool) -> 
     );
     let fix = Fix {
         what: "install cuFile, which comes with nvidia_fs from NVIDIA's package source".to_owned(),
-        commands: vec!["sudo apt install nvidia-gds".to_owned(), "gdscheck -p".to_owned()],
+        commands: vec![
+            "sudo apt install nvidia-gds".to_owned(),
+            "/usr/local/cuda/gds/tools/gdscheck -p".to_owned(),
+        ],
         weakens: None,
         needs: Needs::Nothing,
     };
@@ -215,7 +218,10 @@ fn xrt(fabric: &Fabric, cards: &[&Function], chart: &mut Chart) {
         fix: Some(Fix {
             what: "install XRT; on Debian the driver is built for the kernel by xrt-xocl-dkms"
                 .to_owned(),
-            commands: vec!["sudo apt install libxrt2 libxrt-utils xrt-xocl-dkms".to_owned()],
+            commands: vec![
+                "sudo apt install -t trixie-backports libxrt2 libxrt-alveo2 xrt-xocl-dkms   # Debian 13"
+                    .to_owned(),
+            ],
             weakens: None,
             needs: Needs::Rebind,
         }),
