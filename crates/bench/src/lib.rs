@@ -8,3 +8,6 @@ pub mod compare;
 pub mod evidence;
 pub mod guards;
 pub mod statistics;
+
+#[cfg(test)]
+mod testing;
