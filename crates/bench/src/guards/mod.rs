@@ -6,6 +6,8 @@
 mod ceilings;
 mod clock;
 mod drive;
+#[cfg(test)]
+mod lies;
 mod machine;
 mod nonsense;
 mod runs;
