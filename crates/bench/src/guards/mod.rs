@@ -12,6 +12,8 @@ mod machine;
 mod nonsense;
 mod runs;
 mod surroundings;
+#[cfg(test)]
+mod tests;
 
 use peerlane_results::{CaseRecord, Warning};
 
