@@ -41,6 +41,11 @@ impl Root {
         Self(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
     }
 
+    /// Whether it is that of the running machine, whose counters may be opened.
+    pub fn is_this_machine(&self) -> bool {
+        self.0 == Path::new("/")
+    }
+
     /// The text of a file, its ends trimmed; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
