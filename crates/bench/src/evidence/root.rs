@@ -88,6 +88,15 @@ impl Root {
         Ok(names)
     }
 
+    /// The kernel's name of the disk that a partition is part of, or of the disk itself.
+    pub fn disk_of(&self, name: &str) -> String {
+        let own = format!("sys/class/block/{name}");
+        let is_partition = self.text(&format!("{own}/partition")).is_ok();
+        let place = is_partition.then(|| self.within(&own).ok()).flatten();
+        let disk = place.as_deref().and_then(|place| place.parent()?.file_name()?.to_str());
+        disk.unwrap_or(name).to_owned()
+    }
+
     /// The full path of a regular file below the root.
     fn inside(&self, path: &str) -> Result<PathBuf, Unread> {
         let full = self.within(path)?;

@@ -107,6 +107,11 @@ impl Surroundings {
         }
     }
 
+    /// Whether the machine is emulated: what it shows holds for semantics, not for speed.
+    pub(super) fn is_emulated(&self) -> bool {
+        self.machine.iter().any(|one| matches!(one, Warning::Emulated { .. }))
+    }
+
     /// Takes in what the drives were said to do, and what was counted.
     pub fn saw(&mut self, seen: &Seen, observed: &Observed) {
         for (position, drive) in self.drives.iter_mut().enumerate() {

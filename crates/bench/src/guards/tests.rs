@@ -74,6 +74,13 @@ fn a_flow_faster_than_its_case_is_held_to_its_own_time() {
 }
 
 #[test]
+fn the_links_of_an_emulated_machine_limit_nothing() {
+    let mut around = ceiling(1, &[0], Firmness::Physical);
+    around.machine = vec![Warning::Emulated { sign: "QEMU NVMe Ctrl".to_owned() }];
+    assert!(judge(&gigabyte(), &around).is_ok());
+}
+
+#[test]
 fn parts_that_are_not_the_whole_are_an_error() {
     let mut case = gigabyte();
     case.flows[0].bytes = Bytes(1);
