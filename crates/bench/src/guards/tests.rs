@@ -231,6 +231,23 @@ fn what_a_machine_is_set_to_is_named() {
 }
 
 #[test]
+fn a_drive_far_from_the_processor_is_named_where_host_memory_is_used() {
+    let fabric = machine();
+    let tree = Planted::new();
+    let fields = ["0"; 35].join(" ");
+    tree.plant("proc/self/stat", &format!("42 (a) b) R {fields} 7 0 0\n"));
+    tree.plant("sys/devices/system/cpu/cpu7/node1/x", "");
+    let peers = by_way_of_c(&fabric);
+    let host = Way { memory: None, ..peers.clone() };
+    let far = |way| {
+        let found = Surroundings::read(&fabric, &tree.root(), &[way], &[]).machine;
+        let far = |one: &&Warning| matches!(one, Warning::RemoteNumaNode { used_from: 1, .. });
+        found.iter().filter(far).count()
+    };
+    assert_eq!((far(host), far(peers)), (2, 0));
+}
+
+#[test]
 fn a_steady_governor_is_no_news_and_rubbish_is_none() {
     let fabric = machine();
     for text in ["performance", "", "a\u{7}b", &"x".repeat(4000)] {
