@@ -41,12 +41,12 @@ def run(command, statuses=(0,)):
 
 
 def bench(arguments, source, record, seed):
-    run([arguments.peerlane, "bench", "stream", "--source", source, "--target", "host", "--route", "host",
+    run([arguments.peerlane, "bench", "stream", "--source", source, "--target", "host", "--length", arguments.size,
                "--repeats", arguments.repeats, "--seed", seed, "-o", record, "-q"])
 
 
 def compare(arguments, before, after):
-    answer = run([arguments.peerlane, "bench", "compare", before, after, "--threshold", "0", "--json"], statuses=(0, 1))
+    answer = run([arguments.peerlane, "bench", "compare", before, after, "--threshold", "0.1%", "--json"], statuses=(0, 1))
     return json.loads(answer)
 
 
