@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Count the false alarms and the found slowdowns of `peerlane bench compare` on real files of this machine.
 
-    benchmarks/compare.py [--dir DIR] [--size 256M] [--pairs 20] [--repeats 20] [--slowdown 5] [--seed N] [--json FILE]
+    benchmarks/compare.py [--dir DIR] [--size 1G] [--pairs 20] [--repeats 20] [--slowdown 5] [--seed N] [--json FILE]
                           [--peerlane PROGRAM]
 
 Runs the same `bench stream` of one file twice, as many times as asked, and compares each pair: the share of pairs in which a
@@ -45,8 +45,8 @@ def bench(arguments, source, record, seed):
                "--repeats", arguments.repeats, "--seed", seed, "-o", record, "-q"])
 
 
-def compare(arguments, before, after):
-    answer = run([arguments.peerlane, "bench", "compare", before, after, "--threshold", "0.1%", "--json"], statuses=(0, 1))
+def compare(arguments, before, after, threshold="0.1%"):
+    answer = run([arguments.peerlane, "bench", "compare", before, after, "--threshold", threshold, "--json"], statuses=(0, 1))
     return json.loads(answer)
 
 
@@ -65,7 +65,7 @@ def verdicts(answer):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dir", default=".")
-    parser.add_argument("--size", default="256M")
+    parser.add_argument("--size", default="1G")
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--slowdown", type=float, default=5.0, help="in percent")
@@ -74,7 +74,7 @@ def main():
     parser.add_argument("--peerlane", default="target/release/peerlane")
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
-    alarms, found, ratios = 0, 0, []
+    alarms, regressions, found, ratios = 0, 0, 0, []
     with tempfile.TemporaryDirectory(dir=arguments.dir) as folder:
         folder = Path(folder)
         source, before, after = folder / "source", folder / "before.json", folder / "after.json"
@@ -85,12 +85,14 @@ def main():
             bench(arguments, source, after, seed + 1)
             same = compare(arguments, before, after)
             alarms += any(verdict in ("faster", "slower") for verdict in verdicts(same))
+            regressions += compare(arguments, before, after, threshold="5%")["has_regressed"]
             ratios += [case["ratio"] for case in same["cases"] if case["ratio"] is not None]
             slow_down(after, arguments.slowdown)
             found += "slower" in verdicts(compare(arguments, before, after))
-    result = {"pairs": arguments.pairs, "false_alarms": alarms, "slowdowns_found": found, "slowdown_percent": arguments.slowdown,
-              "ratios_of_equal_runs": ratios, "seed": arguments.seed}
-    print(f"equal runs: {alarms} of {arguments.pairs} called different; ratios {min(ratios):.3f} to {max(ratios):.3f}")
+    result = {"pairs": arguments.pairs, "false_alarms": alarms, "false_regressions_past_5_percent": regressions,
+              "slowdowns_found": found, "slowdown_percent": arguments.slowdown, "ratios_of_equal_runs": ratios, "seed": arguments.seed}
+    print(f"equal runs: {alarms} of {arguments.pairs} called different, {regressions} a regression past 5 %; "
+          f"ratios {min(ratios):.3f} to {max(ratios):.3f}")
     print(f"{arguments.slowdown:g} % slower: {found} of {arguments.pairs} found")
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(result, indent=2) + "\n")
