@@ -2,7 +2,7 @@
 
 use peerlane_fabric::{Fabric, FunctionId, Temperature};
 use peerlane_results::{Limit, Warning};
-use peerlane_units::{ByteRate, Bytes};
+use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::{ClockReading, ceilings, machine};
 use crate::evidence::{Drive, DriveBytes, Observed, Root, Seen};
@@ -82,6 +82,22 @@ pub struct Pace {
     pub first: ByteRate,
     /// Mean of the last third.
     pub last: ByteRate,
+}
+
+impl Pace {
+    /// The pace of a run whose payload so far was seen at these times, in order of time; `None` for
+    /// fewer than six looks, of which thirds say little.
+    pub fn of(looks: &[(Nanos, Bytes)]) -> Option<Self> {
+        let third = looks.len() / 3;
+        if third < 2 {
+            return None;
+        }
+        let mean = |looks: &[(Nanos, Bytes)]| {
+            let (&(begin, before), &(end, after)) = (looks.first()?, looks.last()?);
+            ByteRate::mean(Bytes(after.0.checked_sub(before.0)?), end.since(begin))
+        };
+        Some(Self { first: mean(&looks[..third])?, last: mean(&looks[looks.len() - third..])? })
+    }
 }
 
 /// What the source held.

@@ -149,6 +149,22 @@ fn a_rate_that_falls_and_a_source_of_zeros_are_named() {
     assert!(matches!(found[..], [Warning::NeverWritten { .. }]), "{found:?}");
 }
 
+#[test]
+fn the_pace_of_a_run_is_that_of_its_first_and_last_third() {
+    let mut bytes = 0;
+    let mut looks = Vec::new();
+    for second in 0..9 {
+        looks.push((Nanos::seconds(second), Bytes(bytes)));
+        bytes += if second < 4 { 3_000_000_000 } else { 1_000_000_000 };
+    }
+    let expected = Pace { first: ByteRate(3_000_000_000), last: ByteRate(1_000_000_000) };
+    assert_eq!(Pace::of(&looks), Some(expected));
+    assert_eq!(Pace::of(&looks[..5]), None, "too few looks");
+    assert_eq!(Pace::of(&[(Nanos(5), Bytes(1)); 9]), None, "no time passed");
+    looks.reverse();
+    assert_eq!(Pace::of(&looks), None, "time runs forwards");
+}
+
 fn at(fabric: &Fabric, name: &str) -> FunctionId {
     fabric.find(name).unwrap()
 }
