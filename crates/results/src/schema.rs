@@ -7,9 +7,9 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use crate::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
-    COPY_SCHEMA, CopyRecord, DOCTOR_SCHEMA, DoctorRecord, ExplainedPlan, FAN_OUT_PLAN_SCHEMA,
-    FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, PLAN_SCHEMA, VERIFY_SCHEMA, VerifyRecord,
-    WORKLOAD_SCHEMA, Workload,
+    COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA, DoctorRecord,
+    ExplainedPlan, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, PLAN_SCHEMA,
+    VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
 };
 
 /// A record, its version, and its schema.
@@ -47,5 +47,6 @@ pub fn schemas() -> Vec<RecordSchema> {
         RecordSchema::of::<DoctorRecord>(DOCTOR_SCHEMA),
         RecordSchema::of::<Workload>(WORKLOAD_SCHEMA),
         RecordSchema::of::<BenchRecord>(BENCH_SCHEMA),
+        RecordSchema::of::<Comparison>(COMPARE_SCHEMA),
     ]
 }
