@@ -1,12 +1,13 @@
 //! `peerlane topo`: the machine as PCIe sees it.
 
 use peerlane_fabric::{Detail, Fabric, MapType, Matrix, Peers};
+use peerlane_report::machine;
 
 use crate::args::{TopoArgs, TopoFormat};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
-use crate::{machines, render};
+use crate::machines;
 
 /// Schema of the object that `--format json` prints.
 const SCHEMA: &str = "peerlane.topo/1";
@@ -19,9 +20,9 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
     let fabric = machines::fabric(&args.fabric)?;
     let format = if printer.is_json() { TopoFormat::Json } else { args.format };
     match format {
-        TopoFormat::Text => printer.data(&render::topo(&fabric))?,
+        TopoFormat::Text => printer.data(&machine::topo(&fabric))?,
         TopoFormat::Toml => printer.data(&fabric.to_toml())?,
-        TopoFormat::Svg => printer.data(&render::svg(&fabric))?,
+        TopoFormat::Svg => printer.data(&machine::svg(&fabric))?,
         TopoFormat::Json => printer.object(&object(&fabric)?)?,
     }
     Ok(Exit::Done)

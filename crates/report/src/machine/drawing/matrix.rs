@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use peerlane_fabric::{Fabric, FunctionId, MapType, Matrix, MemoryKind};
 
-use super::draw::{Sheet, cut, escape};
+use super::draw::{Sheet, cut};
 use super::layout::{LABEL_WIDTH, Layout, MARGIN};
-use crate::render::topo::{label, memory_label, reasons};
+use crate::machine::text::{label, memory_label, reasons};
+use crate::plain::escape;
 
 /// Width of a column.
 const COLUMN: f64 = 24.0;
