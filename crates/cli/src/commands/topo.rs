@@ -6,8 +6,8 @@ use peerlane_report::machine;
 use crate::args::{TopoArgs, TopoFormat};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::printer::Printer;
 use crate::machines;
+use crate::printer::Printer;
 
 /// Schema of the object that `--format json` prints.
 const SCHEMA: &str = "peerlane.topo/1";

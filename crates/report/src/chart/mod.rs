@@ -9,8 +9,8 @@ mod heat;
 mod lines;
 mod scale;
 
-pub(crate) use bars::{Bar, Bars};
-pub(crate) use heat::Heat;
+pub(crate) use bars::{Bar, Bars, ROWS_MAX};
+pub(crate) use heat::{Heat, SIDE_MAX};
 pub(crate) use lines::{LimitLine, Lines, Look, Point, Series};
 pub(crate) use scale::{Kind, Values};
 

@@ -98,11 +98,6 @@ impl Scale {
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Whether a value lies within.
-    pub(super) fn holds(&self, value: f64) -> bool {
-        (self.low..=self.high).contains(&value)
-    }
-
     /// Values to write at the axis, at least `room` apart, with their words.
     pub(super) fn ticks(&self, room: f64) -> Vec<(f64, String)> {
         let most = ((self.to - self.from).abs() / room).clamp(1.0, 20.0);

@@ -3,5 +3,6 @@
 mod drawing;
 mod text;
 
+pub(crate) use drawing::style;
 pub use drawing::{Drawing, svg};
 pub use text::topo;
