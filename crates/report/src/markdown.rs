@@ -43,7 +43,7 @@ fn write_block(text: &mut String, block: &Block) {
         }
         Block::Warnings(warnings) => {
             for (warning, advice) in warnings {
-                let _ = writeln!(text, "> warning: {}; {}\n>", escape(warning), escape(advice));
+                let _ = writeln!(text, "- **warning:** {}; {}", escape(warning), escape(advice));
             }
         }
         // What a figure shows is in the tables; that there is one is said.

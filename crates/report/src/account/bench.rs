@@ -32,7 +32,8 @@ pub(super) fn section(
     blocks.push(Block::Table(tables::cases(&cases, bench.basis)));
     blocks.extend(tables::gains(&cases).map(Block::Table));
     blocks.extend(tables::evidence(&cases).map(Block::Table));
-    let heading = format!("{}: {}", bench.asked.kind, plain(&bench.asked.name));
+    let (kind, title) = (bench.asked.kind.to_string(), plain(&bench.asked.name));
+    let heading = if title.starts_with(&kind) { title } else { format!("{kind}: {title}") };
     (headline::verdict(bench, &cases), Section { heading, blocks })
 }
 
@@ -94,7 +95,11 @@ fn facts(name: &str, bench: &BenchRecord, cases: &[Case<'_>]) -> Vec<(&'static s
     facts.extend(machine_facts(&bench.machine));
     facts.extend(bench.started_s.map(|seconds| ("started", date(seconds))));
     facts.push(("cases", ran));
-    facts.push(("runs", format!("{}: {often}, {warm_up}{until}", count(bench.cases.len(), "run"))));
+    if bench.basis != Basis::Predicted {
+        let runs = count(bench.cases.len(), "run");
+        facts.push(("runs", format!("{runs}: {often}, {warm_up}{until}")));
+    }
+    facts.extend(tables::host_memory(cases).map(|reason| ("host memory", reason)));
     facts.push(("seed", asked.seed.to_string()));
     facts
 }

@@ -151,7 +151,13 @@ pub(super) fn groups<'a>(cases: &[Case<'a>], has_ends: bool) -> Vec<Group<'a>> {
     }
     let keys: Vec<Key> = found.iter().map(|(key, _)| key.clone()).collect();
     let differ = |of: &dyn Fn(&Key) -> String| keys.iter().any(|key| of(key) != of(&keys[0]));
-    let (ends, via) = (differ(&|key| key.1.clone()), differ(&|key| key.2.clone()));
+    let ends = differ(&|key| key.1.clone());
+    // That there is none on the host path goes without saying.
+    let mut memories: Vec<&String> =
+        keys.iter().map(|key| &key.2).filter(|via| !via.is_empty()).collect();
+    memories.sort();
+    memories.dedup();
+    let via = memories.len() > 1;
     let (depth, order) = (differ(&|key| key.3.to_string()), differ(&|key| key.4.to_string()));
     let is_by_path = !(ends || via || depth || order);
     found

@@ -3,7 +3,7 @@
 use peerlane_results::CaseRecord;
 use peerlane_units::ByteRate;
 
-use super::case::{Case, groups, short};
+use super::case::{Case, Group, groups, short};
 use crate::chart::{Bar, Bars, Kind, Lines, Look, Point, Series, Values};
 use crate::document::{Art, Figure};
 
@@ -39,7 +39,28 @@ fn total(cases: &[Case<'_>]) -> Figure {
             points,
         });
     }
-    for group in &groups {
+    series.extend(limits(&groups));
+    let lines = Lines {
+        about: "Total bandwidth against the number of transfers at once, with the lowest limit of each case.".to_owned(),
+        x: ("transfers at once", Kind::Span, Values::Count),
+        y: ("total bandwidth", Kind::Linear, Values::Rate),
+        names: Vec::new(),
+        series,
+        limits: Vec::new(),
+    };
+    Figure {
+        title: "Total against the number of transfers".to_owned(),
+        caption:
+            "Mean of the runs of each case; the shade reaches from the lowest to the highest run. \
+                  Broken: the lowest limit that the record names for the case."
+                .to_owned(),
+        art: Art::Chart(lines.picture()),
+    }
+}
+
+/// The lowest limit of each case; one line where all groups have the same.
+fn limits(groups: &[Group<'_>]) -> Vec<Series> {
+    let of = |group: &Group<'_>| -> Vec<Point> {
         let mut points: Vec<Point> = group
             .cases
             .iter()
@@ -54,26 +75,27 @@ fn total(cases: &[Case<'_>]) -> Figure {
             })
             .collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        if !points.is_empty() {
-            let name = format!("{} limit", group.name);
-            series.push(Series { name, colour: group.colour, look: Look::Dashed, points });
-        }
-    }
-    let lines = Lines {
-        about: "Total bandwidth against the number of transfers at once, with the lowest limit of each case.".to_owned(),
-        x: ("transfers at once", Kind::Linear, Values::Count),
-        y: ("total bandwidth", Kind::Linear, Values::Rate),
-        names: Vec::new(),
-        series,
-        limits: Vec::new(),
+        points
     };
-    Figure {
-        title: "Total against the number of transfers".to_owned(),
-        caption:
-            "Mean of the runs of each case; the shade reaches from the lowest to the highest run. \
-                  Broken: the lowest limit that the record names for the case."
-                .to_owned(),
-        art: Art::Chart(lines.picture()),
+    let places =
+        |points: &[Point]| points.iter().map(|point| (point.x, point.y)).collect::<Vec<_>>();
+    let all: Vec<_> = groups
+        .iter()
+        .map(|group| (group, of(group)))
+        .filter(|(_, points)| !points.is_empty())
+        .collect();
+    let line = |name: String, colour, points| Series { name, colour, look: Look::Dashed, points };
+    match all.as_slice() {
+        [] => Vec::new(),
+        [(_, first), others @ ..]
+            if others.iter().all(|(_, points)| places(points) == places(first)) =>
+        {
+            vec![line("lowest limit".to_owned(), 5, first.clone())]
+        }
+        _ => all
+            .into_iter()
+            .map(|(group, points)| line(format!("{} limit", group.name), group.colour, points))
+            .collect(),
     }
 }
 

@@ -75,13 +75,14 @@ fn machine(bench: &BenchRecord) -> String {
 
 /// The figures in a sentence.
 fn figures(bench: &BenchRecord, cases: &[Case<'_>]) -> String {
+    let moved = if bench.basis == Basis::Predicted { "would move" } else { "moved" };
     let said = match bench.asked.kind {
-        WorkloadKind::Sweep => sweep(cases),
-        WorkloadKind::Matrix => matrix(cases),
-        WorkloadKind::Crowd => crowd(cases),
+        WorkloadKind::Sweep => sweep(cases, moved),
+        WorkloadKind::Matrix => matrix(cases, moved),
+        WorkloadKind::Crowd => crowd(cases, moved),
         _ => None,
     };
-    said.unwrap_or_else(|| fastest(cases))
+    said.unwrap_or_else(|| fastest(cases, moved))
 }
 
 /// The block size that sentences speak of: 1 MiB where there is one, else the largest of most paths.
@@ -95,13 +96,13 @@ pub(super) fn reference(cases: &[Case<'_>]) -> Option<Bytes> {
     blocks.iter().copied().find(|&block| block == Bytes::mib(1)).or(blocks.last().copied())
 }
 
-fn sweep(cases: &[Case<'_>]) -> Option<String> {
+fn sweep(cases: &[Case<'_>], moved: &str) -> Option<String> {
     let pairs = pairs(cases);
     let blocks: Vec<Bytes> = pairs.iter().map(|pair| pair.block).collect();
     let block =
         blocks.iter().copied().find(|&block| block == Bytes::mib(1)).or(blocks.last().copied())?;
     let chosen = pairs.iter().find(|pair| pair.block == block)?;
-    let mut text = against(chosen, &format!(" at {block}"))?;
+    let mut text = against(chosen, &format!(" at {block}"), moved)?;
     let ratios: Vec<(Bytes, f64)> =
         pairs.iter().filter_map(|pair| Some((pair.block, pair.ratio()?.0))).collect();
     let least = ratios.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -116,26 +117,32 @@ fn sweep(cases: &[Case<'_>]) -> Option<String> {
 }
 
 /// p2p against the host path, in a sentence that says where the runs show no difference.
-fn against(pair: &Pair<'_>, place: &str) -> Option<String> {
+fn against(pair: &Pair<'_>, place: &str, moved: &str) -> Option<String> {
     let (ratio, around) = pair.ratio()?;
     let (p2p, host) = (pair.p2p.summary.rate, pair.host.summary.rate);
-    let rates = format!(
-        "{} against {}, means of {} and {} runs",
-        rate(p2p.mean),
-        rate(host.mean),
-        p2p.count,
-        host.count
-    );
+    let runs = |count: u32| {
+        if count == 1 { "one run".to_owned() } else { format!("mean of {count} runs") }
+    };
+    let rates = match moved {
+        "moved" => format!(
+            "{} ({}) against {} ({})",
+            rate(p2p.mean),
+            runs(p2p.count),
+            rate(host.mean),
+            runs(host.count)
+        ),
+        _ => format!("{} against {}", rate(p2p.mean), rate(host.mean)),
+    };
+    let times = times(ratio);
     Some(match around {
         Some((low, high)) if low <= 1.0 && high >= 1.0 => format!(
-            "p2p and the host path moved as much as each other{place}, as far as these runs can tell ({rates}; their \
-             95 % intervals overlap)."
+            "p2p and the host path {moved} as much as each other{place}, as far as these runs can tell: {rates}; \
+             their 95 % intervals overlap."
         ),
-        Some(_) => format!("p2p moved {} as the host path{place} ({rates}).", times(ratio)),
-        None => format!(
-            "p2p moved {} as the host path{place} ({rates}; without intervals, so whether that is chance is not known).",
-            times(ratio)
+        None if moved == "moved" => format!(
+            "p2p {moved} {times} as the host path{place}: {rates}. Too few runs to know whether that is chance."
         ),
+        _ => format!("p2p {moved} {times} as the host path{place}: {rates}."),
     })
 }
 
@@ -150,7 +157,7 @@ fn times(ratio: f64) -> String {
     format!("{ratio:.places$} times as much")
 }
 
-fn matrix(cases: &[Case<'_>]) -> Option<String> {
+fn matrix(cases: &[Case<'_>], moved: &str) -> Option<String> {
     let by_path = |path| cases.iter().filter(move |case| case.path() == Some(path));
     let path = [Path::P2p, Path::HostPipelined]
         .into_iter()
@@ -164,7 +171,7 @@ fn matrix(cases: &[Case<'_>]) -> Option<String> {
         })
     };
     let mut text = format!(
-        "{} of drives moved between {} ({}) and {} ({}) by {}, one pair at a time.",
+        "{} of drives {moved} between {} ({}) and {} ({}) by {}, one pair at a time.",
         count(by_path(path).count(), "ordered pair"),
         rate(least.summary.rate.mean),
         pair(least),
@@ -185,25 +192,25 @@ fn matrix(cases: &[Case<'_>]) -> Option<String> {
     if !ratios.is_empty() {
         let low = ratios.iter().copied().fold(f64::INFINITY, f64::min);
         let high = ratios.iter().copied().fold(0.0, f64::max);
-        text += &format!(" p2p moved {low:.2} to {high:.2} times as much as the host path.");
+        text += &format!(" p2p {moved} {low:.2} to {high:.2} times as much as the host path.");
     }
     Some(text)
 }
 
-fn crowd(cases: &[Case<'_>]) -> Option<String> {
+fn crowd(cases: &[Case<'_>], moved: &str) -> Option<String> {
     let group = groups(cases, false).into_iter().next()?;
     let by = |case: &&Case<'_>| case.spec.flows.len();
     let (alone, most) = (group.cases.iter().min_by_key(by)?, group.cases.iter().max_by_key(by)?);
     let run = crowd::middle(most)?;
     let total = most.summary.rate.mean;
     let mut text = format!(
-        "{} at once moved {} together by {}",
+        "{} at once {moved} {} together by {}",
         count(most.spec.flows.len(), "transfer"),
         rate(total),
         group.name
     );
     if alone.spec.flows.len() == 1 && most.spec.flows.len() > 1 && alone.summary.rate.mean > 0.0 {
-        text += &format!(", {:.2} times what one alone moved", total / alone.summary.rate.mean);
+        text += &format!(", {:.2} times what one alone does", total / alone.summary.rate.mean);
     }
     if let Some(limit) = most.limit().filter(|limit| limit.bytes_per_second.0 > 0) {
         let share = total / limit.bytes_per_second.0 as f64 * 100.0;
@@ -217,7 +224,7 @@ fn crowd(cases: &[Case<'_>]) -> Option<String> {
             rates.iter().copied().fold(0.0, f64::max),
         );
         text += &format!(
-            " Single transfers got {} to {} (Jain's index {index:.2}).",
+            " Single transfers got {} to {} (Jain's fairness index {index:.3}).",
             rate(low),
             rate(high)
         );
@@ -225,13 +232,17 @@ fn crowd(cases: &[Case<'_>]) -> Option<String> {
     Some(text)
 }
 
-fn fastest(cases: &[Case<'_>]) -> String {
+fn fastest(cases: &[Case<'_>], moved: &str) -> String {
     let by_rate =
         |a: &&Case<'_>, b: &&Case<'_>| a.summary.rate.mean.total_cmp(&b.summary.rate.mean);
     let Some(case) = cases.iter().max_by(by_rate) else { return String::new() };
     let runs = case.summary.rate.count;
-    let runs = if runs == 1 { "one run".to_owned() } else { format!("mean of {runs} runs") };
-    let mut text = format!("{} moved {} ({runs})", case.name(), rate(case.summary.rate.mean));
+    let runs = match (moved, runs) {
+        ("moved", 1) => " (one run)".to_owned(),
+        ("moved", _) => format!(" (mean of {runs} runs)"),
+        _ => String::new(),
+    };
+    let mut text = format!("{} {moved} {}{runs}", case.name(), rate(case.summary.rate.mean));
     if cases.len() > 1 {
         text += &format!(", the most of {} cases", cases.len());
     }

@@ -11,7 +11,7 @@ use crate::document::{Art, Figure};
 const LINES_MAX: usize = 6;
 
 /// Percentiles of the cases that say most: of a sweep those at one block size, of a crowd the smallest
-/// and the largest, else the first.
+/// and the largest, of a matrix the slowest and the fastest, else the first.
 pub(super) fn figure(kind: WorkloadKind, cases: &[Case<'_>]) -> Option<Figure> {
     let counted: Vec<Case<'_>> =
         cases.iter().filter(|case| case.summary.block.count > 0).cloned().collect();
@@ -27,6 +27,16 @@ pub(super) fn figure(kind: WorkloadKind, cases: &[Case<'_>]) -> Option<Figure> {
                 let least = group.cases.iter().min_by_key(by).cloned();
                 let most = group.cases.iter().max_by_key(by).cloned();
                 least.into_iter().chain(most)
+            })
+            .collect(),
+        WorkloadKind::Matrix => groups(&counted, false)
+            .into_iter()
+            .flat_map(|group| {
+                let by = |a: &&Case<'_>, b: &&Case<'_>| {
+                    a.summary.rate.mean.total_cmp(&b.summary.rate.mean)
+                };
+                let slowest = group.cases.iter().min_by(by).cloned();
+                slowest.into_iter().chain(group.cases.iter().max_by(by).cloned())
             })
             .collect(),
         _ => counted,
@@ -50,7 +60,7 @@ pub(super) fn figure(kind: WorkloadKind, cases: &[Case<'_>]) -> Option<Figure> {
         })
         .collect();
     let names: Vec<_> = series.iter().map(|series| series.name.as_str()).collect();
-    let rest = chosen.len().saturating_sub(LINES_MAX);
+    let rest = cases.len().saturating_sub(series.len());
     let more =
         if rest == 0 { String::new() } else { format!(" {rest} more cases are in the table.") };
     let about = format!("Percentiles of the latency of a block for {}.", names.join(", "));

@@ -1,6 +1,6 @@
 //! The machine with what its links carried.
 
-use peerlane_results::{BenchRecord, CaseRecord};
+use peerlane_results::{BenchRecord, CaseRecord, Path};
 
 use super::case::{Case, path_words};
 use super::{Drawn, crowd, rate};
@@ -9,17 +9,15 @@ use crate::ink::Paper;
 use crate::machine::Drawing;
 use crate::plain::plain;
 
-/// A drawing for each path: the fastest case whose link loads are known.
+/// A drawing for each route: the fastest case whose link loads are known.
 pub(super) fn figures(bench: &BenchRecord, cases: &[Case<'_>], drawn: Drawn<'_>) -> Vec<Figure> {
     let is_same = bench.machine.fabric == drawn.digest;
     if !is_same && !drawn.is_named {
         return Vec::new();
     }
     let mut figures = Vec::new();
-    let mut paths: Vec<_> = cases.iter().map(Case::path).collect();
-    paths.sort();
-    paths.dedup();
-    for path in paths {
+    // The two routes; slower ways through host memory load the same links.
+    for path in [Some(Path::P2p), Some(Path::HostPipelined)] {
         let fastest = cases
             .iter()
             .filter(|case| case.path() == path)

@@ -20,7 +20,7 @@ pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
         figures.extend(heat(cells.collect(), Values::Rate, about).map(|art| Figure {
             title: format!("Bandwidth of each pair, {}", path_words(path)),
             caption: "Mean of the runs of each pair, one pair at a time, in GB/s or the unit of the scale. \
-                      Colours run from the lowest to the highest pair and not from zero."
+                      Colours end at the highest pair and span a fifth of it, or down to the lowest."
                 .to_owned(),
             art,
         }));
@@ -35,7 +35,7 @@ pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
     let about = "Bandwidth by p2p over bandwidth by the host path, for each pair.".to_owned();
     figures.extend(heat(ratios, Values::Times, about).map(|art| Figure {
         title: "p2p against the host path, for each pair".to_owned(),
-        caption: "Ratio of the means; above 1 p2p is faster.".to_owned(),
+        caption: "Ratio of the means; above 1 p2p is faster. Colours span a fifth of the highest, or down to the lowest.".to_owned(),
         art,
     }));
     figures

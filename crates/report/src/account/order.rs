@@ -61,7 +61,7 @@ pub(super) fn figure(bench: &BenchRecord, cases: &[Case<'_>]) -> Option<Figure> 
     let lines = Lines {
         about: "Rate of each run against the mean of its case, in the order in which they ran."
             .to_owned(),
-        x: ("run, in the order in which they ran", Kind::Linear, Values::Count),
+        x: ("run, in the order in which they ran", Kind::Span, Values::Count),
         y: ("against the mean of its case", Kind::Free, Values::Percent),
         names: Vec::new(),
         series,

@@ -79,7 +79,7 @@ fn row(case: &Case<'_>, is_predicted: bool) -> Vec<Cell> {
         time(summary.block.p50_ns),
         time(summary.block.p99_ns),
         summary.host_bytes_per_byte.map_or_else(
-            || Cell::text(no_counter(case)),
+            || Cell::text("not counted"),
             |ratio| Cell::number(ratio, format!("{ratio:.3}")),
         ),
         Cell::number(summary.cpu_s_per_gib, format!("{:.4}", summary.cpu_s_per_gib)),
@@ -99,12 +99,14 @@ fn row(case: &Case<'_>, is_predicted: bool) -> Vec<Cell> {
     cells
 }
 
-/// Why host memory was not counted.
-fn no_counter(case: &Case<'_>) -> String {
-    case.runs.iter().find(|run| run.host_memory.bytes.is_none()).map_or_else(
-        || "not counted".to_owned(),
-        |run| format!("not counted: {}", run.host_memory.reason),
-    )
+/// Why host memory was not counted, or by what it was; the first of several reasons.
+pub(super) fn host_memory(cases: &[Case<'_>]) -> Option<String> {
+    let mut runs = cases.iter().flat_map(|case| &case.runs);
+    let first = &runs.next()?.host_memory;
+    let others = runs.filter(|run| run.host_memory.reason != first.reason).count();
+    let more = if others == 0 { String::new() } else { format!(" (otherwise in {others} runs)") };
+    let not = if first.bytes.is_none() { "not counted: " } else { "" };
+    Some(format!("{not}{}{more}", plain(&first.reason)))
 }
 
 /// What is said of a route.

@@ -2,7 +2,7 @@
 
 use super::frame::{Area, names};
 use super::scale::{Kind, Scale, Values};
-use super::{Anchor, Picture, Sheet, WIDTH, fit, wide};
+use super::{Anchor, Picture, REGULAR, Sheet, WIDTH, fit, wide};
 use crate::ink::SERIES;
 use crate::plain::escape;
 
@@ -42,7 +42,7 @@ impl Bars {
     pub(crate) fn picture(&self) -> Picture {
         let mut sheet = Sheet::default();
         let rows = &self.rows[..self.rows.len().min(ROWS_MAX)];
-        let longest = rows.iter().map(|row| wide(&row.name)).fold(40.0, f64::max).min(170.0);
+        let longest = rows.iter().map(|row| wide(&row.name)).fold(40.0, f64::max).min(196.0);
         let has = |what: fn(&Bar) -> bool| rows.iter().any(what);
         let (limits, predicted) =
             (has(|row| row.limit.is_some()), has(|row| row.predicted.is_some()));
@@ -80,7 +80,7 @@ impl Bars {
             (area.left - 8.0, y + 4.0),
             Anchor::End,
             "t",
-            &fit(&row.name, area.left - 12.0, 6.7),
+            &fit(&row.name, area.left - 10.0, REGULAR),
         );
         let end = x.at(row.value);
         let limit = row.limit.map(|limit| format!(", limit {}", self.values.long(limit)));

@@ -1,7 +1,7 @@
 //! A matrix whose cells are the darker the more there is.
 
 use super::scale::Values;
-use super::{Anchor, Picture, Sheet, WIDTH, fit};
+use super::{Anchor, Picture, SMALL, Sheet, WIDTH, fit};
 use crate::ink::HEATS;
 use crate::plain::escape;
 
@@ -26,7 +26,11 @@ pub(crate) const SIDE_MAX: usize = 64;
 /// Beyond so many columns cells hold no figures.
 const FIGURES_MAX: usize = 12;
 const LEFT: f64 = 84.0;
-const TOP: f64 = 66.0;
+/// Room for the name of the last column.
+const RIGHT: f64 = 34.0;
+const TOP: f64 = 70.0;
+/// The scale spans at least this share of the highest value, so that noise does not look like an effect.
+const SPAN: f64 = 0.2;
 
 impl Heat {
     /// The matrix as a picture.
@@ -34,11 +38,11 @@ impl Heat {
         let mut sheet = Sheet::default();
         let rows = &self.rows[..self.rows.len().min(SIDE_MAX)];
         let columns = &self.columns[..self.columns.len().min(SIDE_MAX)];
-        let cell = ((WIDTH - LEFT - 10.0) / columns.len().max(1) as f64).min(64.0);
-        let high = cell.min(42.0).max((WIDTH - LEFT - 10.0) / SIDE_MAX as f64);
+        let cell = ((WIDTH - LEFT - RIGHT) / columns.len().max(1) as f64).min(64.0);
+        let high = cell.min(42.0).max((WIDTH - LEFT - RIGHT) / SIDE_MAX as f64);
         let values = || self.cells.iter().flatten().flatten().copied().filter(|v| v.is_finite());
         let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
-        let least = least.min(most);
+        let least = least.min(most * (1.0 - SPAN));
         sheet.words(
             (2.0, 18.0),
             Anchor::Start,
@@ -52,7 +56,7 @@ impl Heat {
                     r#"<text class="z" transform="translate({:.1} {:.1})rotate(-40)">{}</text>"#,
                     x - 2.0,
                     TOP - 6.0,
-                    escape(&fit(name, 56.0, 5.6))
+                    escape(&fit(name, 62.0, SMALL))
                 ));
             }
         }
@@ -63,7 +67,7 @@ impl Heat {
                     (LEFT - 6.0, y + high / 2.0 + 4.0),
                     Anchor::End,
                     "z",
-                    &fit(name, LEFT - 8.0, 5.8),
+                    &fit(name, LEFT - 8.0, SMALL),
                 );
             }
             for (column, other) in columns.iter().enumerate() {

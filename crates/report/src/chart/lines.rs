@@ -2,7 +2,7 @@
 
 use super::frame::{Area, apart, axes};
 use super::scale::{Kind, Scale, Values};
-use super::{Anchor, Picture, Sheet, WIDTH, fit, wide};
+use super::{Anchor, BOLD, Picture, REGULAR, SMALL, Sheet, WIDTH, fit, wide};
 use crate::ink::SERIES;
 use crate::plain::escape;
 
@@ -66,22 +66,20 @@ pub(crate) struct LimitLine {
 }
 
 const HEIGHT: f64 = 320.0;
-/// Most width of names at the ends of lines.
-const NAMES: f64 = 128.0;
+/// Longest name that stands at the end of its line.
+const NAME_MAX: usize = 17;
 
 impl Lines {
     /// The chart as a picture.
     pub(crate) fn picture(&self) -> Picture {
         let mut sheet = Sheet::default();
-        let named = self
-            .series
-            .iter()
-            .filter(|series| series.look != Look::Dots && !series.points.is_empty());
-        let names = named.map(|series| wide(&series.name) * 1.07).fold(0.0, f64::max).min(NAMES);
-        let legend =
-            self.series.iter().any(|series| series.look == Look::Dots && !series.name.is_empty());
-        let top = if legend { 58.0 } else { 38.0 };
-        let area = Area { left: 50.0, right: WIDTH - 14.0 - names, top, bottom: HEIGHT - 48.0 };
+        let is_listed = self.is_listed();
+        let longest = self.series.iter().map(|series| series.name.chars().count()).max();
+        let names = if is_listed { 0.0 } else { longest.unwrap_or(0) as f64 * BOLD };
+        let rows = if is_listed { self.legend(None) } else { 0.0 };
+        let top = 38.0 + 20.0 * rows;
+        let height = HEIGHT + 20.0 * (rows - 1.0).max(0.0);
+        let area = Area { left: 50.0, right: WIDTH - 14.0 - names, top, bottom: height - 48.0 };
         let points = || self.series.iter().flat_map(|series| &series.points);
         let x = Scale::new(
             self.x.1,
@@ -109,10 +107,10 @@ impl Lines {
         }
         self.draw_limits(&mut sheet, area, &y);
         self.draw_series(&mut sheet, area, (&x, &y));
-        if legend {
-            self.draw_legend(&mut sheet);
+        if is_listed {
+            self.legend(Some(&mut sheet));
         }
-        Picture::new(&self.about, HEIGHT, sheet)
+        Picture::new(&self.about, height, sheet)
     }
 
     fn draw_limits(&self, sheet: &mut Sheet, area: Area, y: &Scale) {
@@ -121,8 +119,8 @@ impl Lines {
         for (limit, place) in self.limits.iter().zip(places) {
             let line = y.at(limit.y);
             sheet.path("k", &format!("M{:.1} {line:.1}H{:.1}", area.left, area.right));
-            let text = fit(&limit.name, area.right - area.left - 8.0, 5.9);
-            sheet.words((area.left + 4.0, place), Anchor::Start, "z", &text);
+            let text = fit(&limit.name, area.right - area.left - 8.0, SMALL);
+            sheet.words((area.right, place), Anchor::End, "z", &text);
         }
     }
 
@@ -146,7 +144,7 @@ impl Lines {
                 mark(sheet, index, series.look, (x.at(point.x), y.at(point.y), size), &point.note);
             }
             sheet.add(format_args!("</g>"));
-            if let (Some(last), false) = (series.points.last(), series.look == Look::Dots) {
+            if let (Some(last), false) = (series.points.last(), self.is_listed()) {
                 ends.push((index, x.at(last.x), y.at(last.y)));
             }
         }
@@ -154,34 +152,48 @@ impl Lines {
         apart(&mut places, 15.0, (area.top, area.bottom));
         for ((index, left, _), place) in ends.into_iter().zip(places) {
             let series = &self.series[index];
-            let text = fit(&series.name, NAMES, 7.1);
+            let text = series.name.as_str();
             let left = left.max(area.right - 10.0) + 9.0;
             sheet.words(
                 (left, place),
                 Anchor::Start,
                 &format!("n f s{}", series.colour % SERIES),
-                &text,
+                text,
             );
         }
     }
 
-    /// Names of what has no end: above the chart.
-    fn draw_legend(&self, sheet: &mut Sheet) {
-        let mut left = 2.0;
-        for (index, series) in
-            self.series.iter().enumerate().filter(|(_, series)| series.look == Look::Dots)
-        {
-            let room = WIDTH - left - 24.0;
-            if room < 30.0 || series.name.is_empty() {
-                continue;
+    /// Whether names stand above the chart: those of points, and long ones.
+    fn is_listed(&self) -> bool {
+        let has_names = self.series.iter().any(|series| !series.name.is_empty());
+        let is_long = |series: &Series| series.name.chars().count() > NAME_MAX;
+        let has_no_end = |series: &Series| series.look == Look::Dots;
+        has_names && self.series.iter().any(|series| has_no_end(series) || is_long(series))
+    }
+
+    /// Writes names above the chart, and says how many rows they take.
+    fn legend(&self, mut sheet: Option<&mut Sheet>) -> f64 {
+        let (mut left, mut row) = (2.0, 0.0);
+        for (index, series) in self.series.iter().enumerate() {
+            let text = fit(&series.name, WIDTH - 40.0, REGULAR);
+            let width = 30.0 + wide(&text) + 16.0;
+            if left > 2.0 && left + width > WIDTH {
+                (left, row) = (2.0, row + 1.0);
             }
-            let text = fit(&series.name, room, 7.1);
-            sheet.add(format_args!(r#"<g class="s{}">"#, series.colour % SERIES));
-            mark(sheet, index, Look::Dots, (left + 5.0, 14.0, 4.0), "");
-            sheet.add(format_args!("</g>"));
-            sheet.words((left + 14.0, 18.0), Anchor::Start, "t", &text);
-            left += 14.0 + wide(&text) + 22.0;
+            if let Some(sheet) = sheet.as_deref_mut() {
+                let middle = 13.0 + 20.0 * row;
+                sheet.add(format_args!(r#"<g class="s{}">"#, series.colour % SERIES));
+                if series.look != Look::Dots {
+                    let dash = if series.look == Look::Dashed { " da" } else { "" };
+                    sheet.path(&format!("v l{dash}"), &format!("M{left:.1} {middle:.1}h24"));
+                }
+                mark(sheet, index, series.look, (left + 12.0, middle, 3.6), "");
+                sheet.add(format_args!("</g>"));
+                sheet.words((left + 30.0, middle + 4.0), Anchor::Start, "t", &text);
+            }
+            left += width;
         }
+        row + 1.0
     }
 }
 

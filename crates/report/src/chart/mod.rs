@@ -19,6 +19,10 @@ use crate::plain::{escape, plain};
 
 /// Rules are within this.
 pub(crate) const SCOPE: &str = ".chart ";
+/// About how wide a character is at 12 px, of the widest of the usual fonts: regular, bold, and small.
+const REGULAR: f64 = 7.3;
+const BOLD: f64 = 8.3;
+const SMALL: f64 = 6.4;
 /// Width of every chart.
 pub(crate) const WIDTH: f64 = 520.0;
 
@@ -159,7 +163,7 @@ pub(crate) fn style(paper: Paper) -> String {
 
 /// About how wide a text is at 12 px.
 fn wide(text: &str) -> f64 {
-    text.chars().count() as f64 * 6.7
+    text.chars().count() as f64 * REGULAR
 }
 
 /// A text cut to a width, of characters so wide.

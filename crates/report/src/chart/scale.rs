@@ -9,6 +9,8 @@ pub(crate) enum Kind {
     Linear,
     /// Evenly, around the values.
     Free,
+    /// Evenly, from the lowest value to the highest.
+    Span,
     /// By powers of two.
     Log2,
     /// By powers of ten.
@@ -76,12 +78,13 @@ impl Scale {
                 let room = ((high - low) * 0.06).max(high.abs().max(1e-9) * 1e-3);
                 (low, high) = (low - room, high + room);
             }
+            Kind::Span if low >= high => (low, high) = (low - 1.0, high + 1.0),
             Kind::Log2 if low >= high => (low, high) = (low / 2.0, high * 2.0),
             Kind::Log10 => {
                 low = 10f64.powf(low.log10().floor());
                 high = 10f64.powf(high.log10().ceil()).max(low * 10.0);
             }
-            Kind::Log2 => {}
+            Kind::Log2 | Kind::Span => {}
         }
         Self { kind, values, low, high, from, to }
     }
@@ -90,7 +93,7 @@ impl Scale {
     pub(super) fn at(&self, value: f64) -> f64 {
         let value = if value.is_nan() { self.low } else { value.clamp(self.low, self.high) };
         let share = match self.kind {
-            Kind::Linear | Kind::Free => (value - self.low) / (self.high - self.low),
+            Kind::Linear | Kind::Free | Kind::Span => (value - self.low) / (self.high - self.low),
             Kind::Log2 | Kind::Log10 => {
                 (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
             }
@@ -102,7 +105,7 @@ impl Scale {
     pub(super) fn ticks(&self, room: f64) -> Vec<(f64, String)> {
         let most = ((self.to - self.from).abs() / room).clamp(1.0, 20.0);
         let values = match self.kind {
-            Kind::Linear | Kind::Free => {
+            Kind::Linear | Kind::Free | Kind::Span => {
                 let step = step_of((self.high - self.low) / most);
                 let first = (self.low / step).ceil();
                 (0..40)
@@ -129,7 +132,10 @@ impl Scale {
             (self.low.ln() / base.ln() - 1e-9).ceil(),
             (self.high.ln() / base.ln() + 1e-9).floor(),
         );
-        let step = ((last - first + 1.0) / most).ceil().max(1.0);
+        // Steps at which a reader can count on: 4K, 16K, 64K and not 4K, 32K, 256K.
+        let least = (last - first + 1.0) / most;
+        let step =
+            [1.0, 2.0, 4.0, 10.0].into_iter().find(|step| *step >= least).unwrap_or(least.ceil());
         let mut values = Vec::new();
         let mut power = first;
         while power <= last && values.len() < 64 {
@@ -187,13 +193,10 @@ fn whole(value: f64) -> u64 {
 }
 
 fn time(nanos: f64) -> String {
-    [("s", 1e9), ("ms", 1e6), ("\u{b5}s", 1e3)]
-        .into_iter()
-        .find(|(_, unit)| nanos >= *unit)
-        .map_or_else(
-            || format!("{} ns", trimmed(nanos)),
-            |(name, unit)| format!("{} {name}", trimmed(nanos / unit)),
-        )
+    [("s", 1e9), ("ms", 1e6), ("us", 1e3)].into_iter().find(|(_, unit)| nanos >= *unit).map_or_else(
+        || format!("{} ns", trimmed(nanos)),
+        |(name, unit)| format!("{} {name}", trimmed(nanos / unit)),
+    )
 }
 
 fn rate_unit(largest: f64) -> (f64, &'static str) {
@@ -252,15 +255,15 @@ mod tests {
         );
         assert_eq!(
             words(Kind::Log10, Values::Time, &[2e3, 3e5], 60.0),
-            ["1 \u{b5}s", "10 \u{b5}s", "100 \u{b5}s", "1 ms"]
+            ["1 us", "10 us", "100 us", "1 ms"]
         );
         assert_eq!(words(Kind::Linear, Values::Count, &[1.0, 2.0], 20.0), ["0", "1", "2"]);
     }
 
     proptest! {
         #[test]
-        fn any_value_has_a_place_on_the_axis(values: Vec<f64>, probe: f64, which in 0usize..4) {
-            let kind = [Kind::Linear, Kind::Free, Kind::Log2, Kind::Log10][which];
+        fn any_value_has_a_place_on_the_axis(values: Vec<f64>, probe: f64, which in 0usize..5) {
+            let kind = [Kind::Linear, Kind::Free, Kind::Log2, Kind::Log10, Kind::Span][which];
             let scale = Scale::new(kind, Values::Rate, values, (10.0, 400.0));
             let place = scale.at(probe);
             prop_assert!((10.0..=400.0).contains(&place), "{place}");

@@ -42,6 +42,7 @@ pub(super) const RULES: Rules = &[
     (".B", "fill:$good"),
     (".H", "fill:none;stroke:$caution;stroke-width:2.5"),
     (".N", "stroke:$alarm;stroke-width:2.2"),
+    (".Q", "fill:$quiet;font:600 11px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif"),
     (".l0", "fill:none;stroke:$low"),
     (".l1", "fill:none;stroke:$middle"),
     (".l2", "fill:none;stroke:$high"),
@@ -122,7 +123,10 @@ impl Sheet {
             if x + length > width {
                 (x, y) = (MARGIN, y + 20.0);
             }
-            self.add(format_args!(r##"<use href="#{sign}" x="{x:.1}" y="{:.1}"/>"##, y - 4.0));
+            self.add(format_args!(
+                r##"<use href="#{sign}" class="{sign}" x="{x:.1}" y="{:.1}"/>"##,
+                y - 4.0
+            ));
             self.words(x + 12.0, y, "q", text);
             x += length;
         }
@@ -145,7 +149,7 @@ impl Sheet {
         format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" role="img" class="machine">
 <title>{}</title>
-{style}<defs><circle id="B" r="5" class="B"/><circle id="H" r="4.5" class="H"/><path id="N" d="M-4-4L4 4M-4 4L4-4" class="N"/><text id="Q" y="4" text-anchor="middle" class="q n">?</text></defs>
+{style}<defs><circle id="B" r="5"/><circle id="H" r="4.5"/><path id="N" d="M-4-4L4 4M-4 4L4-4"/><text id="Q" y="4" text-anchor="middle">?</text></defs>
 <rect width="100%" height="100%" class="bg"/>
 {}{}</svg>
 "##,

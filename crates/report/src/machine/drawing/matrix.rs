@@ -98,7 +98,7 @@ pub(super) fn draw(
             let sign = sign(cell.map);
             let hops = cell.distance.map(|hops| format!(", {hops} hops")).unwrap_or_default();
             sheet.add(format_args!(
-                r##"<g><title>{}</title><use href="#{sign}" x="{x:.1}" y="{y:.1}"/></g>"##,
+                r##"<g><title>{}</title><use href="#{sign}" class="{sign}" x="{x:.1}" y="{y:.1}"/></g>"##,
                 escape(&format!(
                     "{} and {}: {}{hops}",
                     label(fabric, members[0]),
