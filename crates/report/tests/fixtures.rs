@@ -1,4 +1,4 @@
-//! Samples of every kind as files: in `fixtures/results`, small, and larger ones where they are asked for.
+//! Samples of every kind as files: in `fixtures/results/samples`, small, and larger ones where they are asked for.
 //!
 //! `UPDATE=1 cargo test -p peerlane-report --test fixtures` writes the small ones anew;
 //! `PEERLANE_SAMPLES=FOLDER` writes ones of the size of real records, to be looked at.
@@ -22,7 +22,7 @@ use serde::Serialize;
 const ALL: [Way; 4] = [Way::P2p, Way::HostPipelined, Way::HostSerial, Way::HostPageCache];
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/results")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/results/samples")
 }
 
 fn text(record: &impl Serialize) -> String {

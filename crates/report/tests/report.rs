@@ -7,8 +7,8 @@ use std::path::Path;
 use peerlane_report::{Named, Paper, PngError, Record, Report, is_report};
 
 fn sample(name: &str) -> Named {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../fixtures/results/{name}.json"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("../../fixtures/results/samples/{name}.json"));
     let text = std::fs::read_to_string(&path).unwrap();
     Named { name: format!("{name}.json"), record: Record::from_json(text.as_bytes()).unwrap() }
 }
@@ -112,8 +112,8 @@ const HOSTILE: [&str; 7] = [
 
 /// A record with every text in it replaced.
 fn spoiled(name: &str, with: &str) -> Named {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../fixtures/results/{name}.json"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("../../fixtures/results/samples/{name}.json"));
     let mut value: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     spoil(&mut value, "", with);

@@ -136,6 +136,8 @@ impl Picture {
     /// The chart as a file of its own, with its title above and a sentence below it.
     pub(crate) fn alone(&self, title: &str, note: &str, paper: Paper) -> String {
         const HEAD: f64 = 34.0;
+        const SIDE: f64 = 10.0;
+        let width = WIDTH + 2.0 * SIDE;
         let notes = lines_of(note, WIDTH - 24.0, 5.6);
         let height = HEAD + self.height + 15.0 * notes.len() as f64 + 12.0;
         let mut frame = Sheet::default();
@@ -145,9 +147,9 @@ impl Picture {
             frame.words((12.0, y), Anchor::Start, "z", line);
         }
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH:.0}\" height=\"{height:.0}\" \
-             viewBox=\"0 0 {WIDTH:.0} {height:.0}\" class=\"chart\"><title>{}</title><style>{}</style>\
-             <rect width=\"100%\" height=\"100%\" class=\"bg\"/>\n{}<g transform=\"translate(0 {HEAD})\">\n{}</g></svg>\n",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+             viewBox=\"0 0 {width:.0} {height:.0}\" class=\"chart\"><title>{}</title><style>{}</style>\
+             <rect width=\"100%\" height=\"100%\" class=\"bg\"/>\n{}<g transform=\"translate({SIDE} {HEAD})\">\n{}</g></svg>\n",
             escape(&plain(title)),
             style(paper),
             frame.0,
