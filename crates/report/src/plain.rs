@@ -3,7 +3,7 @@
 //! Each format escapes what it has a meaning for on top of this.
 
 /// Longest text that is shown of one name, in characters.
-const LONGEST: usize = 240;
+const LONGEST: usize = 600;
 
 /// A text in one line, without what a terminal, a browser or an editor would obey.
 ///

@@ -3,12 +3,7 @@
 //! `UPDATE=1 cargo test -p peerlane-report --test fixtures` writes the small ones anew;
 //! `PEERLANE_SAMPLES=FOLDER` writes ones of the size of real records, to be looked at.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a test"
-)]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 mod samples;
 

@@ -144,11 +144,11 @@ const WORDS: [&str; 16] = [
 fn spoil(value: &mut serde_json::Value, key: &str, with: &str) {
     match value {
         serde_json::Value::String(text) if !WORDS.contains(&key) || text.starts_with("/dev/") => {
-            *text = with.to_owned()
+            *text = with.to_owned();
         }
         serde_json::Value::Array(all) => all.iter_mut().for_each(|one| spoil(one, key, with)),
         serde_json::Value::Object(all) => {
-            all.iter_mut().for_each(|(key, one)| spoil(one, key, with))
+            all.iter_mut().for_each(|(key, one)| spoil(one, key, with));
         }
         _ => {}
     }
@@ -167,7 +167,7 @@ fn hostile_text_is_text_in_every_form() {
             assert_eq!(page.matches(tag).count(), page.matches(end).count(), "{tag} {with}");
         }
         assert!(!page.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{with}");
-        assert!(page.len() < 4 * clean.len(), "{} bytes of {with:.20}", page.len());
+        assert!(page.len() < 12 * clean.len(), "{} bytes of {with:.20}", page.len());
         let markdown = report.markdown();
         let unescaped = markdown.replace("\\]", "");
         assert!(!unescaped.contains("<script") && !unescaped.contains("](javascript"), "{with}");

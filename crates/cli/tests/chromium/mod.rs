@@ -11,7 +11,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
 /// A browser, or the reason in the skip log.
-pub fn browser() -> Option<PathBuf> {
+pub(crate) fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let found = NAMES
@@ -36,7 +36,7 @@ pub fn browser() -> Option<PathBuf> {
 
 /// Runs the browser on a page; fails when the page has anything to say on the console, and returns
 /// what the browser prints.
-pub fn run(browser: &Path, folder: &Path, page: &Path, words: &[&str]) -> String {
+pub(crate) fn run(browser: &Path, folder: &Path, page: &Path, words: &[&str]) -> String {
     let child = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
         .arg("--enable-logging=stderr")
@@ -69,7 +69,7 @@ pub fn run(browser: &Path, folder: &Path, page: &Path, words: &[&str]) -> String
 }
 
 /// The size of a picture, from its head (PNG, section 11.2.2).
-pub fn size_of(png: &[u8]) -> (u32, u32) {
+pub(crate) fn size_of(png: &[u8]) -> (u32, u32) {
     let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"));
     (number(16), number(20))
 }

@@ -59,11 +59,18 @@ fn copy_verdict(record: &CopyRecord) -> Verdict {
             record.bytes_by_route.p2p, record.bytes_by_route.host
         ));
     }
+    let fell_back = record.warnings.iter().find_map(|warning| match warning {
+        Warning::FellBack { reason } => Some(plain(reason)),
+        _ => None,
+    });
+    if let Some(reason) = &fell_back {
+        more.push(format!("A p2p route was looked for and not taken: {reason}."));
+    }
     more.push(verification_words(record));
     more.push(format!("Machine: {}.", plain(&record.machine.name)));
     let tone = if wrong {
         Tone::Bad
-    } else if emulated || is_mixed {
+    } else if emulated || is_mixed || fell_back.is_some() {
         Tone::Limited
     } else {
         Tone::Firm
