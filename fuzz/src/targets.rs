@@ -14,6 +14,7 @@ use peerlane_engine::journal::{self, Journal};
 use peerlane_engine::signature::{self, Ends};
 use peerlane_fabric::{BlockDevice, Fabric, Origin, capture, reach};
 use peerlane_lab::recorder;
+use peerlane_report::{Named, Record, Report};
 use peerlane_results::{BenchRecord, BytesByRoute, Comparison, CopyRecord, Plan};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 use serde::Serialize;
@@ -32,6 +33,7 @@ pub const ALL: [Target; 10] = [
     ("notation", notation),
     ("record", record),
     ("recorder", recorder),
+    ("report", report),
     ("signature", signature),
     ("sysfs", sysfs),
 ];
@@ -118,6 +120,23 @@ pub fn record(bytes: &[u8]) {
     returns::<Plan>(bytes);
     returns::<BenchRecord>(bytes);
     returns::<Comparison>(bytes);
+}
+
+/// A record of any kind as a report in every form: what is accepted is shown, and nothing in it is obeyed.
+pub fn report(bytes: &[u8]) {
+    let record = match Record::from_json(bytes) {
+        Ok(record) => record,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    let records = [Named { name: "fuzz".to_owned(), record }];
+    let report = Report::new(&records, None, None);
+    let page = report.html().expect("every record is shown");
+    assert_eq!(page.matches("<script").count(), 1, "the page's own");
+    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    let (table, _) = report.csv();
+    for text in [&page, &report.markdown(), &table] {
+        assert!(!text.chars().any(|character| character.is_control() && character != '\n'));
+    }
 }
 
 /// What a person types for an endpoint or a quantity: it prints as something that means the same.

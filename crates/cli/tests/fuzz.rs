@@ -165,6 +165,11 @@ fn damaged_traces_are_read_without_a_crash() {
 }
 
 #[test]
+fn damaged_records_are_refused_or_shown_in_every_form() {
+    survives("report", INPUTS / 20);
+}
+
+#[test]
 fn any_device_content_is_looked_at_without_a_crash() {
     survives("signature", INPUTS);
 }

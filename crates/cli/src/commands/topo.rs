@@ -1,6 +1,7 @@
 //! `peerlane topo`: the machine as PCIe sees it.
 
 use peerlane_fabric::{Detail, Fabric, MapType, Matrix, Peers};
+use peerlane_report::machine;
 use peerlane_results::RecordSchema;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,8 +9,8 @@ use serde::Serialize;
 use crate::args::{TopoArgs, TopoFormat};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
+use crate::machines;
 use crate::printer::Printer;
-use crate::{machines, render};
 
 /// Schema of the object that `--format json` prints.
 const SCHEMA: &str = "peerlane.topo/1";
@@ -22,9 +23,9 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
     let fabric = machines::fabric(&args.fabric)?;
     let format = if printer.is_json() { TopoFormat::Json } else { args.format };
     match format {
-        TopoFormat::Text => printer.data(&render::topo(&fabric))?,
+        TopoFormat::Text => printer.data(&machine::topo(&fabric))?,
         TopoFormat::Toml => printer.data(&fabric.to_toml())?,
-        TopoFormat::Svg => printer.data(&render::svg(&fabric))?,
+        TopoFormat::Svg => printer.data(&machine::svg(&fabric))?,
         TopoFormat::Json => printer.object(&object(&fabric)?)?,
     }
     Ok(Exit::Done)

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use peerlane_fabric::{Fabric, FunctionId, MapType, Matrix, MemoryKind};
 
-use super::draw::{Sheet, cut, escape};
+use super::draw::{Sheet, cut};
 use super::layout::{LABEL_WIDTH, Layout, MARGIN};
-use crate::render::topo::{label, memory_label, reasons};
+use crate::machine::text::{label, memory_label, reasons};
+use crate::plain::escape;
 
 /// Width of a column, and where there are many.
 const COLUMN: f64 = 24.0;
@@ -111,13 +112,15 @@ pub(super) fn draw(
             let sign = sign(cell.map);
             if table.is_narrow() {
                 if cell.map != MapType::NotSupported {
-                    sheet.add(format_args!(r##"<use href="#{sign}" x="{x:.1}" y="{y:.1}"/>"##));
+                    sheet.add(format_args!(
+                        r##"<use href="#{sign}" class="{sign}" x="{x:.1}" y="{y:.1}"/>"##
+                    ));
                 }
                 continue;
             }
             let hops = cell.distance.map(|hops| format!(", {hops} hops")).unwrap_or_default();
             sheet.add(format_args!(
-                r##"<g><title>{}</title><use href="#{sign}" x="{x:.1}" y="{y:.1}"/></g>"##,
+                r##"<g><title>{}</title><use href="#{sign}" class="{sign}" x="{x:.1}" y="{y:.1}"/></g>"##,
                 escape(&format!(
                     "{} and {}: {}{hops}",
                     label(fabric, members[0]),

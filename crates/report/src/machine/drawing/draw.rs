@@ -7,30 +7,53 @@ use peerlane_fabric::{Fabric, FunctionId, Kind, Link, LinkSpeed, names};
 use super::layout::{
     BRIDGE_WIDTH, LABEL_WIDTH, Layout, MARGIN, Node, SWITCH_WIDTH, What, is_switch,
 };
-use crate::render::topo::{heading, label, port_kind, redirects, speed};
+use super::load::{Load, Loads};
+use crate::ink::{Paper, Rules};
+use crate::machine::text::{heading, label, port_kind, redirects, speed};
+use crate::plain::escape;
 
 /// Widest line of a link, and most width for a GB/s.
 const WIDEST: f64 = 14.0;
 const PER_GB: f64 = 0.8;
 
-/// Colours by what a function is; each is told by words too.
-const STYLE: &str = "\
-.bg{fill:#fff}.t{fill:#1b1f24}.q{fill:#57606a}.w{fill:#b42318;font-weight:600}\
-text{font:11px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}\
-.n{font-weight:600}.h{font-size:17px;font-weight:600}.s{font-size:9.5px}\
-.e{fill:none;stroke:#8c959f}.u{stroke-dasharray:2 3}.d{fill:none;stroke:#d1242f}.g{fill:none;stroke:#f3c6c8}\
-.b{fill:#eaeef2;stroke:#8c959f}.p{fill:#57606a}.a{fill:#d1242f}\
-.nvme{fill:#0969da}.gpu{fill:#1a7f37}.fpga{fill:#8250df}.nic{fill:#9a6700}.other{fill:#57606a}\
-.m{fill:#0969da;fill-opacity:.14;stroke:#0969da}.r{stroke:#d0d7de}\
-.B{fill:#1a7f37}.H{fill:none;stroke:#9a6700;stroke-width:2.5}.N{stroke:#d1242f;stroke-width:2.2}\
-@media(prefers-color-scheme:dark){.bg{fill:#0d1117}.t{fill:#e6edf3}.q{fill:#9198a1}.w{fill:#ff7b72}\
-.e{stroke:#6e7681}.d{stroke:#ff7b72}.g{stroke:#5a2a2e}.b{fill:#21262d;stroke:#6e7681}.p{fill:#9198a1}.a{fill:#ff7b72}\
-.nvme{fill:#58a6ff}.gpu{fill:#3fb950}.fpga{fill:#bc8cff}.nic{fill:#d29922}.other{fill:#9198a1}\
-.m{fill:#58a6ff;stroke:#58a6ff}.r{stroke:#30363d}.B{fill:#3fb950}.H{stroke:#d29922}.N{stroke:#ff7b72}}";
+/// Looks by what a function is; each is told by words too.
+pub(super) const RULES: Rules = &[
+    (".bg", "fill:$paper"),
+    (".t", "fill:$ink"),
+    (".q", "fill:$quiet"),
+    (".w", "fill:$bad;font-weight:600"),
+    ("text", "font:11px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif"),
+    (".n", "font-weight:600"),
+    (".h", "font-size:17px;font-weight:600"),
+    (".s", "font-size:9.5px"),
+    (".e", "fill:none;stroke:$edge"),
+    (".u", "stroke-dasharray:2 3"),
+    (".d", "fill:none;stroke:$alarm"),
+    (".g", "fill:none;stroke:$pale"),
+    (".b", "fill:$box;stroke:$edge"),
+    (".p,.other", "fill:$quiet"),
+    (".a", "fill:$alarm"),
+    (".nvme", "fill:$nvme"),
+    (".gpu", "fill:$good"),
+    (".fpga", "fill:$fpga"),
+    (".nic", "fill:$caution"),
+    (".m", "fill:$nvme;fill-opacity:.14;stroke:$nvme"),
+    (".r", "stroke:$rule"),
+    (".B", "fill:$good"),
+    (".H", "fill:none;stroke:$caution;stroke-width:2.5"),
+    (".N", "stroke:$alarm;stroke-width:2.2"),
+    (".Q", "fill:$quiet;font:600 11px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif"),
+    (".l0", "fill:none;stroke:$low"),
+    (".l1", "fill:none;stroke:$middle"),
+    (".l2", "fill:none;stroke:$high"),
+    (".l3", "fill:none;stroke:$full"),
+];
 
 /// A drawing in the making.
 #[derive(Debug, Default)]
 pub(super) struct Sheet {
+    /// What links carry.
+    loads: Loads,
     body: String,
     notes: Vec<String>,
     legend: Vec<(&'static str, &'static str)>,
@@ -45,6 +68,10 @@ pub(super) struct Sheet {
 }
 
 impl Sheet {
+    pub(super) fn new(loads: Loads) -> Self {
+        Self { loads, ..Self::default() }
+    }
+
     /// Adds an element.
     pub(super) fn add(&mut self, element: std::fmt::Arguments<'_>) {
         // Writing to a String cannot fail.
@@ -70,7 +97,13 @@ impl Sheet {
     }
 
     /// The whole drawing.
-    pub(super) fn finish(mut self, fabric: &Fabric, width: f64, bottom: f64) -> String {
+    pub(super) fn finish(
+        mut self,
+        fabric: &Fabric,
+        width: f64,
+        bottom: f64,
+        paper: Paper,
+    ) -> String {
         let mut head = Self::default();
         let title = heading(fabric);
         let (name, rest) = title.split_once("): ").map_or((title.as_str(), ""), |(name, rest)| {
@@ -90,9 +123,16 @@ impl Sheet {
             if x + length > width {
                 (x, y) = (MARGIN, y + 20.0);
             }
-            self.add(format_args!(r##"<use href="#{sign}" x="{x:.1}" y="{:.1}"/>"##, y - 4.0));
+            self.add(format_args!(
+                r##"<use href="#{sign}" class="{sign}" x="{x:.1}" y="{:.1}"/>"##,
+                y - 4.0
+            ));
             self.words(x + 12.0, y, "q", text);
             x += length;
+        }
+        if !self.loads.is_empty() {
+            y += 20.0;
+            self.load_scale(y);
         }
         y += 8.0;
         for note in std::mem::take(&mut self.notes) {
@@ -102,11 +142,14 @@ impl Sheet {
             }
         }
         let height = y + 24.0;
+        let style = match paper {
+            Paper::Page => String::new(),
+            _ => format!("<style>{}</style>\n", super::style(paper)),
+        };
         format!(
-            r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" role="img">
+            r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" role="img" class="machine">
 <title>{}</title>
-<style>{STYLE}</style>
-<defs><circle id="B" r="5" class="B"/><circle id="H" r="4.5" class="H"/><path id="N" d="M-4-4L4 4M-4 4L4-4" class="N"/><text id="Q" y="4" text-anchor="middle" class="q n">?</text></defs>
+{style}<defs><circle id="B" r="5"/><circle id="H" r="4.5"/><path id="N" d="M-4-4L4 4M-4 4L4-4"/><text id="Q" y="4" text-anchor="middle">?</text></defs>
 <rect width="100%" height="100%" class="bg"/>
 {}{}</svg>
 "##,
@@ -145,6 +188,36 @@ impl Sheet {
             end += 14.0 + wide(text) + 24.0;
         }
         end
+    }
+
+    /// What the colours of loads say.
+    fn load_scale(&mut self, y: f64) {
+        let mut x = MARGIN;
+        for (class, text) in [
+            ("l0", "below a quarter of the link"),
+            ("l1", "below half"),
+            ("l2", "below nine tenths"),
+            ("l3", "nine tenths and more"),
+        ] {
+            let middle = y - 4.0;
+            self.add(format_args!(
+                r#"<path class="{class}" stroke-width="4" d="M{x:.1} {middle:.1}h24"/>"#
+            ));
+            self.words(x + 32.0, y, "q", text);
+            x += 32.0 + wide(text) + 20.0;
+        }
+        let most = self.loads.most() * 100.0;
+        self.note(&format!(
+            "Payload in GB/s beside each link: \u{2191} towards the root complex, \u{2193} away from it. The \
+             busiest link carries {most:.0} % of what it can."
+        ));
+        match self.loads.strange {
+            0 => {}
+            1 => self.note("One load is of a link that this machine does not have."),
+            count => {
+                self.note(&format!("{count} loads are of links that this machine does not have."));
+            }
+        }
     }
 
     fn stroke(&self, speed: Option<LinkSpeed>) -> f64 {
@@ -209,11 +282,24 @@ fn lines(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
             (None, _) => "e u",
         };
         sheet.add(format_args!(r#"<path class="{class}" stroke-width="{stroke:.1}" d="{path}"/>"#));
-        if let (Some(id), Some(link)) = (id, link) {
+        if let Some(load) = id.and_then(|id| sheet.loads.get(id)) {
+            carried(load, (&path, stroke), (bend + 4.0, child.y), sheet);
+        } else if let (Some(id), Some(link)) = (id, link) {
             rate(fabric, layout, id, &link, (bend + 4.0, child.y, stroke / 2.0), sheet);
         }
         lines(fabric, layout, child, sheet);
     }
+}
+
+/// What a link carries, over the link, and words above it.
+fn carried(load: Load, (path, stroke): (&str, f64), (x, y): (f64, f64), sheet: &mut Sheet) {
+    let wide = (load.gigabytes() * sheet.per_gb).clamp(1.5, stroke.max(1.5));
+    sheet.add(format_args!(
+        r#"<g><title>{}</title><path class="{}" stroke-width="{wide:.1}" d="{path}"/></g>"#,
+        escape(&load.title()),
+        load.class()
+    ));
+    sheet.words(x, y - stroke / 2.0 - 3.0, "t s", &load.words());
 }
 
 /// Whether a link is slower than it could be, and not to save power.
@@ -358,23 +444,6 @@ fn title(fabric: &Fabric, id: FunctionId) -> String {
     let link =
         function.link_below.map(|most| format!(", up to {}", speed(most))).unwrap_or_default();
     escape(&format!("{}{name}{address}{link}{model}", port_kind(function.kind)))
-}
-
-/// Text in the form that XML takes; what XML has no place for is left out.
-pub(super) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\u{fffe}' | '\u{ffff}' => {}
-            character if character.is_control() => {}
-            character => escaped.push(character),
-        }
-    }
-    escaped
 }
 
 /// About how wide a text is, in the font of the drawing.

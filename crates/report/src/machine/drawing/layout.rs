@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use peerlane_fabric::{BridgeId, Detail, Fabric, FunctionId, Kind, Parent};
 
-use crate::render::topo::Tree;
+use crate::machine::text::Tree;
 
 /// Left and right margin.
 pub(super) const MARGIN: f64 = 24.0;

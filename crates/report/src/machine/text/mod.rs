@@ -13,6 +13,6 @@ pub(crate) use matrix::reasons;
 pub(crate) use tree::Tree;
 
 /// The machine as a tree, then the matrix of memories and initiators.
-pub(crate) fn topo(fabric: &Fabric) -> String {
+pub fn topo(fabric: &Fabric) -> String {
     format!("{}\n{}\n{}", heading(fabric), Tree::new(fabric).text(), matrix::text(fabric))
 }
