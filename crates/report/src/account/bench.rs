@@ -50,15 +50,19 @@ fn figures(bench: &BenchRecord, cases: &[Case<'_>]) -> Vec<Figure> {
     if bench.basis != Basis::Predicted {
         figures.extend(order::figure(bench, cases));
     }
-    let mark = match bench.basis {
-        Basis::Measured => return figures,
-        Basis::Emulated => "Emulated: semantics, not speed. ",
-        Basis::Predicted => "Predicted, not measured. ",
-    };
     for figure in &mut figures {
-        figure.caption.insert_str(0, mark);
+        figure.caption.insert_str(0, mark(bench.basis));
     }
     figures
+}
+
+/// What the caption of every figure begins with.
+pub(super) fn mark(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Measured => "",
+        Basis::Emulated => "Emulated: semantics, not speed. ",
+        Basis::Predicted => "Predicted, not measured. ",
+    }
 }
 
 /// What is measured, in a word or two.

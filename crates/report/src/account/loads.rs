@@ -2,6 +2,7 @@
 
 use peerlane_results::{BenchRecord, CaseRecord, Path};
 
+use super::bench::mark;
 use super::case::{Case, path_words};
 use super::{Drawn, crowd, rate};
 use crate::document::{Art, Figure};
@@ -26,7 +27,7 @@ pub(super) fn figures(bench: &BenchRecord, cases: &[Case<'_>], drawn: Drawn<'_>)
             })
             .max_by(|a, b| a.0.summary.rate.mean.total_cmp(&b.0.summary.rate.mean));
         if let Some((case, run)) = fastest {
-            figures.push(figure(case, run, path_words(path), is_same, drawn));
+            figures.push(figure(case, run, (path_words(path), mark(bench.basis)), is_same, drawn));
         }
     }
     figures
@@ -35,11 +36,10 @@ pub(super) fn figures(bench: &BenchRecord, cases: &[Case<'_>], drawn: Drawn<'_>)
 fn figure(
     case: &Case<'_>,
     run: &CaseRecord,
-    path: &str,
+    (path, mark): (&str, &str),
     is_same: bool,
     drawn: Drawn<'_>,
 ) -> Figure {
-    let draw = |paper| Drawing { fabric: drawn.fabric, loads: &run.links, paper }.svg();
     let other = if is_same {
         String::new()
     } else {
@@ -48,14 +48,13 @@ fn figure(
             plain(&drawn.fabric.name)
         )
     };
-    Figure {
-        title: format!("Load of the links, {path}"),
-        caption: format!(
-            "Payload on each link in {}, the fastest case of this path that names it: the run with the median \
+    let caption = format!(
+        "{mark}Payload on each link in {}, the fastest case of this path that names it: the run with the median \
              total, {}.{other}",
-            case.name(),
-            run.rate().map_or_else(|| "of unknown rate".to_owned(), |found| rate(found.0 as f64))
-        ),
-        art: Art::Machine { page: draw(Paper::Page), alone: draw(Paper::Light) },
-    }
+        case.name(),
+        run.rate().map_or_else(|| "of unknown rate".to_owned(), |found| rate(found.0 as f64))
+    );
+    let draw = |note, paper| Drawing { fabric: drawn.fabric, loads: &run.links, note, paper }.svg();
+    let art = Art::Machine { page: draw("", Paper::Page), alone: draw(&caption, Paper::Light) };
+    Figure { title: format!("Load of the links, {path}"), caption, art }
 }

@@ -100,6 +100,9 @@ fn plan_blocks(plan: &Plan) -> Vec<Block> {
     if !plan.way.is_empty() {
         facts.push(("way", plain(&plan.way.join(", "))));
     }
+    if !plan.unmeasured.is_empty() {
+        facts.push(("not known", format!("own rate of {}", plain(&plan.unmeasured.join(", ")))));
+    }
     let mut blocks = vec![Block::Facts(facts)];
     blocks.extend(warnings(&plan.warnings));
     let rows: Vec<_> = plan

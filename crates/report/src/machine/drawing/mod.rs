@@ -26,7 +26,7 @@ pub(crate) const SCOPE: &str = ".machine ";
 
 /// The machine as SVG, a file of its own.
 pub fn svg(fabric: &Fabric) -> String {
-    Drawing { fabric, loads: &[], paper: Paper::Alone }.svg()
+    Drawing { fabric, loads: &[], note: "", paper: Paper::Alone }.svg()
 }
 
 /// A drawing of a machine.
@@ -36,6 +36,8 @@ pub struct Drawing<'a> {
     pub fabric: &'a Fabric,
     /// What its links carry, where that is to be shown.
     pub loads: &'a [LinkLoad],
+    /// A sentence below it; empty for none.
+    pub note: &'a str,
     /// Where it is shown.
     pub paper: Paper,
 }
@@ -58,6 +60,9 @@ impl Drawing<'_> {
         let table = matrix::Table::new(fabric, &reach, &layout);
         draw::tree(fabric, &layout, &mut sheet);
         matrix::draw(fabric, &reach, &layout, &table, &mut sheet);
+        if !self.note.is_empty() {
+            sheet.note(self.note);
+        }
         sheet.finish(fabric, layout.width.max(table.right), layout.bottom, self.paper)
     }
 }
