@@ -15,6 +15,7 @@ mod markdown;
 mod plain;
 mod png;
 mod record;
+pub mod trace;
 
 pub use account::{Drawn, Named};
 pub use ink::Paper;

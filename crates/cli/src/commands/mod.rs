@@ -14,6 +14,7 @@ mod report;
 mod reporter;
 mod resume;
 mod topo;
+mod trace_file;
 mod verify;
 
 use crate::args::Command;

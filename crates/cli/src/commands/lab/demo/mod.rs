@@ -10,8 +10,9 @@ use std::fs;
 use std::path::Path;
 
 use peerlane_lab::Options;
-use peerlane_results::{CopyRecord, Route};
+use peerlane_results::{CopyRecord, RecordSchema, Route};
 use peerlane_units::Bytes;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::boot;
@@ -30,11 +31,16 @@ const TARGET_SEED: u64 = 2;
 const DEADLINE_SECONDS: u64 = 180;
 const SCHEMA: &str = "peerlane.demo/1";
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Shown {
     schema: &'static str,
     copies: Vec<Findings>,
     problems: Vec<String>,
+}
+
+/// The schema of the object that `--json` prints.
+pub(super) fn schema() -> RecordSchema {
+    RecordSchema::of::<Shown>(SCHEMA)
 }
 
 /// Copies by both routes and shows what was found.

@@ -1,4 +1,6 @@
-//! `peerlane reference`: the reference pages, written from the argument parser.
+//! `peerlane reference`: the reference pages, written from the argument parser and the types of records.
+
+mod records;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,9 +13,12 @@ use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
 
-/// File name and text of every page.
-fn pages() -> Vec<(&'static str, String)> {
-    vec![("cli.md", command_line()), ("capture.md", captured())]
+/// File name and text of every page, and of every schema.
+fn pages() -> Vec<(String, String)> {
+    let mut pages =
+        vec![("cli.md".to_owned(), command_line()), ("capture.md".to_owned(), captured())];
+    pages.extend(records::pages());
+    pages
 }
 
 /// Writes the pages, or compares them with what is there.
@@ -29,9 +34,10 @@ pub(crate) fn run(args: &ReferenceArgs, printer: Printer) -> Result<Exit, Failur
 }
 
 fn write(folder: &Path, printer: Printer) -> Result<Exit, Failure> {
-    fs::create_dir_all(folder).map_err(Tried::to(format!("make {}", folder.display())))?;
     for (name, text) in pages() {
         let path = folder.join(name);
+        let parent = path.parent().unwrap_or(folder);
+        fs::create_dir_all(parent).map_err(Tried::to(format!("make {}", parent.display())))?;
         fs::write(&path, text).map_err(Tried::to(format!("write {}", path.display())))?;
         printer.note(&format!("wrote {}", path.display()));
     }
