@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 10] = [
+pub const ALL: [Target; 11] = [
     ("archive", archive),
     ("capture", captured),
     ("evidence", evidence),
