@@ -110,11 +110,7 @@ pub(crate) fn plan() -> Plan {
         shape: Some(copy.shape),
         way: vec!["link above 0000:03:00.0".to_owned()],
         limits: copy.limits,
-<<<<<<< HEAD
-        unmeasured: Vec::new(),
-=======
         unmeasured: vec!["nvme1".to_owned()],
->>>>>>> w-report
         refusals: vec![Refusal {
             reason: "/dev/nvme1n1p1 is mounted on /data".to_owned(),
             hint: Some("unmount it".to_owned()),
