@@ -3,3 +3,5 @@
 //! Leaves out how figures are shown. The one thing to know: a result whose evidence contradicts its
 //! route is an error here, never a figure.
 #![forbid(unsafe_code)]
+
+pub mod workload;
