@@ -4,4 +4,9 @@
 //! route is an error here, never a figure.
 #![forbid(unsafe_code)]
 
+pub mod compare;
+pub mod evidence;
+pub mod guards;
+pub mod run;
+pub mod statistics;
 pub mod workload;

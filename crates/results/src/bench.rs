@@ -1,5 +1,7 @@
 //! What a workload did: measured on a machine, or predicted by the model.
 
+use std::fmt;
+
 use peerlane_units::{ByteRate, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +44,16 @@ pub enum Basis {
     Emulated,
     /// Predicted by the model.
     Predicted,
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Measured => "measured",
+            Self::Emulated => "emulated",
+            Self::Predicted => "predicted",
+        })
+    }
 }
 
 /// One run of one case.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod compare;
 mod copy;
 mod doctor;
 mod fan_out;
@@ -16,6 +17,9 @@ mod workload;
 pub use bench::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CpuCost, Direction, FlowRecord, Gain, LinkLoad,
     Prediction, RouteEvidence, RouteVerdict, Spread, Summary,
+};
+pub use compare::{
+    COMPARE_SCHEMA, CaseComparison, Change, ComparedRun, Comparison, Incomparable, WhichRun,
 };
 pub use copy::{
     BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, HostMemoryTraffic, Latency,

@@ -14,8 +14,9 @@ use peerlane_results::{
 use peerlane_units::{Bytes, Nanos};
 
 use super::gate::Meeting;
-use super::observe::Observer;
+use super::observe::{Observation, Observer};
 use super::{Conditions, Progress};
+use crate::guards::Surroundings;
 use crate::statistics::percentiles;
 
 /// How often what is only there while payload moves is looked at.
@@ -31,6 +32,8 @@ pub(super) struct PlannedCase<'a> {
 /// A run with the latencies of its blocks.
 pub(super) struct Ran {
     pub(super) record: CaseRecord,
+    /// What was around it, by which it is judged.
+    pub(super) around: Surroundings,
     pub(super) block: Vec<Histogram<u64>>,
 }
 
@@ -56,7 +59,7 @@ pub(super) fn run(
 ) -> Result<Ran, MeasureError> {
     let meeting = Meeting::of(case.flows.len());
     let clock: MonotonicClock = conditions.clock;
-    let mut observer = None;
+    let mut seen = None;
     let outcomes: Vec<Result<FlowOutcome, MeasureError>> = thread::scope(|scope| {
         let handles: Vec<_> = case
             .flows
@@ -65,7 +68,7 @@ pub(super) fn run(
             .map(|(index, flow)| {
                 let meeting = &meeting;
                 scope.spawn(move || {
-                    let place = meeting.place(flow.flow().start_ns);
+                    let place = meeting.place(index, flow.flow().start_ns);
                     let mut tools = FlowTools {
                         clock: &clock,
                         watch: &mut Stop(conditions.stop),
@@ -80,23 +83,23 @@ pub(super) fn run(
             .collect();
         if meeting.all_ready() {
             progress.phase(Phase::Move);
-            let mut watch = Observer::begin(&case.flows);
+            let mut watch = Observer::begin(conditions.fabric, &case.flows, &clock);
             meeting.begin();
             watch.look();
             while !meeting.all_ended(LOOK) {
                 watch.look();
             }
-            watch.stop();
+            // Before anything is checked, which reads the drives again.
+            seen = Some(watch.end(&case.flows, &meeting.moved(), &clock));
             progress.phase(Phase::Check);
-            observer = Some(watch);
         }
         meeting.release();
         let panicked = || Err(MeasureError::WithOthers);
         handles.into_iter().map(|handle| handle.join().unwrap_or_else(|_| panicked())).collect()
     });
     let outcomes = first_failure(outcomes)?;
-    let observer = observer.ok_or(MeasureError::WithOthers)?;
-    Ok(record(case, repeat, outcomes, observer, conditions))
+    let seen = seen.ok_or(MeasureError::WithOthers)?;
+    Ok(record(case, repeat, outcomes, seen, conditions))
 }
 
 /// The reason of the transfer that failed itself, not of one that gave up because of it.
@@ -119,7 +122,7 @@ fn record(
     case: &PlannedCase<'_>,
     repeat: u32,
     outcomes: Vec<FlowOutcome>,
-    observer: Observer,
+    seen: Observation,
     conditions: &Conditions<'_>,
 ) -> Ran {
     let start = outcomes.iter().map(|one| one.start).min().unwrap_or_default();
@@ -130,7 +133,7 @@ fn record(
         p2p: sum(|one| one.bytes_by_route.p2p),
         host: sum(|one| one.bytes_by_route.host),
     };
-    let observed = observer.end(&case.flows, &outcomes);
+    let Observation { observed, around } = seen;
     let mut evidence: Vec<RouteEvidence> = Vec::new();
     for outcome in &outcomes {
         for item in &outcome.evidence {
@@ -176,7 +179,7 @@ fn record(
         prediction: None,
         warnings: warnings(&case.flows, &outcomes, conditions),
     };
-    Ran { record, block: outcomes.into_iter().map(|one| one.block).collect() }
+    Ran { record, around, block: outcomes.into_iter().map(|one| one.block).collect() }
 }
 
 /// All checks together; `None` where nothing was stored.
@@ -192,8 +195,7 @@ fn verification(outcomes: &[FlowOutcome]) -> Option<Verification> {
 /// What bounds the total: for several transfers, only what all of them cross.
 fn limits(flows: &[PlannedFlow]) -> Vec<Limit> {
     let Some((first, others)) = flows.split_first() else { return Vec::new() };
-    let is_everywhere =
-        |limit: &&Limit| others.iter().all(|flow| flow.limits().contains(limit));
+    let is_everywhere = |limit: &&Limit| others.iter().all(|flow| flow.limits().contains(limit));
     first.limits().iter().filter(is_everywhere).cloned().collect()
 }
 

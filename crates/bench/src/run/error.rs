@@ -1,5 +1,6 @@
 //! Why a workload did not come to its end.
 
+use crate::guards::Nonsense;
 use peerlane_engine::measure::MeasureError;
 use peerlane_results::{BenchRecord, CaseRecord};
 
@@ -24,13 +25,14 @@ pub enum RunError {
         /// Why.
         reason: String,
     },
-    /// What was seen does not fit the route that was asked for.
-    #[error("{} did not go the way it was asked to: {showed}", case.asked.name)]
-    Contradicted {
-        /// The run; its figures are no result.
+    /// A run that cannot be what it says; its figures are no result.
+    #[error("this is no result")]
+    Nonsense {
+        /// The run.
         case: Box<CaseRecord>,
-        /// What was looked at, and what it showed.
-        showed: String,
+        /// Why.
+        #[source]
+        source: Nonsense,
     },
     /// An earlier record is of another workload or machine.
     #[error("cannot go on with this record: {what}")]
@@ -51,7 +53,7 @@ impl RunError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Flow { source, .. } => source.hint(),
-            Self::Contradicted { .. } => {
+            Self::Nonsense { .. } => {
                 Some("`peerlane doctor` looks at the way; `-v` shows what was done".to_owned())
             }
             _ => None,

@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use peerlane_engine::measure::Gate;
-use peerlane_units::Nanos;
+use peerlane_units::{Bytes, Nanos};
 
 /// The meeting point of one case.
 #[derive(Debug)]
@@ -17,7 +17,8 @@ pub(super) struct Meeting {
 #[derive(Debug, Default)]
 struct State {
     ready: usize,
-    ended: usize,
+    /// Position and payload of those that have moved.
+    ended: Vec<(usize, Bytes)>,
     /// Transfers that are over, well or not.
     left: usize,
     phase: Phase,
@@ -70,9 +71,16 @@ impl Meeting {
     /// Waits this long for the end of all; true when all have ended.
     pub(super) fn all_ended(&self, at_most: Duration) -> bool {
         let state = self.state();
-        let is_pending = |state: &mut State| state.ended + state.left < self.count;
+        let is_pending = |state: &mut State| state.ended.len() + state.left < self.count;
         let waited = self.changed.wait_timeout_while(state, at_most, is_pending);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// Payload of each, in order; nothing for one that failed.
+    pub(super) fn moved(&self) -> Vec<Bytes> {
+        let state = self.state();
+        let of = |index| state.ended.iter().find(|one| one.0 == index).map(|one| one.1);
+        (0..self.count).map(|index| of(index).unwrap_or_default()).collect()
     }
 
     /// Lets all check what they wrote.
@@ -82,8 +90,8 @@ impl Meeting {
     }
 
     /// A place at the meeting; leaves when dropped.
-    pub(super) fn place(&self, start: Nanos) -> Place<'_> {
-        Place { meeting: self, start }
+    pub(super) fn place(&self, index: usize, start: Nanos) -> Place<'_> {
+        Place { meeting: self, index, start }
     }
 }
 
@@ -91,6 +99,7 @@ impl Meeting {
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     meeting: &'a Meeting,
+    index: usize,
     /// It begins this long after the others.
     start: Nanos,
 }
@@ -106,17 +115,16 @@ impl Gate for Place<'_> {
         }
         if state.phase == Phase::Moving && self.start > Nanos(0) {
             let is_moving = |state: &mut State| state.phase == Phase::Moving;
-            let waited =
-                meeting.changed.wait_timeout_while(state, self.start.into(), is_moving);
+            let waited = meeting.changed.wait_timeout_while(state, self.start.into(), is_moving);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.phase == Phase::Moving
     }
 
-    fn end(&self) {
+    fn end(&self, moved: Bytes) {
         let meeting = self.meeting;
         let mut state = meeting.state();
-        state.ended += 1;
+        state.ended.push((self.index, moved));
         meeting.changed.notify_all();
         while state.phase == Phase::Moving {
             state = meeting.wait(state);
@@ -147,11 +155,12 @@ mod tests {
         let meeting = Meeting::of(3);
         thread::scope(|scope| {
             let flows: Vec<_> = (0..3)
-                .map(|_| {
-                    scope.spawn(|| {
-                        let place = meeting.place(Nanos(0));
+                .map(|index| {
+                    let meeting = &meeting;
+                    scope.spawn(move || {
+                        let place = meeting.place(index, Nanos(0));
                         let begun = place.begin();
-                        place.end();
+                        place.end(Bytes(index as u64));
                         begun
                     })
                 })
@@ -160,6 +169,7 @@ mod tests {
             assert!(!meeting.all_ended(Duration::from_millis(1)), "nobody has begun");
             meeting.begin();
             while !meeting.all_ended(Duration::from_millis(1)) {}
+            assert_eq!(meeting.moved(), [0, 1, 2].map(Bytes));
             meeting.release();
             assert!(flows.into_iter().all(|flow| flow.join().unwrap()));
         });
@@ -169,8 +179,8 @@ mod tests {
     fn one_that_leaves_early_keeps_the_others_from_beginning() {
         let meeting = Meeting::of(2);
         thread::scope(|scope| {
-            let stays = scope.spawn(|| meeting.place(Nanos(0)).begin());
-            scope.spawn(|| drop(meeting.place(Nanos(0))));
+            let stays = scope.spawn(|| meeting.place(0, Nanos(0)).begin());
+            scope.spawn(|| drop(meeting.place(1, Nanos(0))));
             assert!(!meeting.all_ready());
             assert!(!stays.join().unwrap());
         });

@@ -14,11 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use peerlane_engine::measure::{Consent, FlowTools, PlannedFlow, machine, warnings_of_machine};
 use peerlane_engine::{MonotonicClock, Phase};
 use peerlane_fabric::Fabric;
-use peerlane_results::{
-    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, RouteVerdict, Warning, Workload,
-};
+use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, Warning, Workload};
 use peerlane_units::{Bytes, Nanos};
 
+use crate::guards;
 use crate::statistics::{Enough, enough, order};
 pub use case::DEADLINE;
 use case::PlannedCase;
@@ -108,8 +107,10 @@ fn same(earlier: BenchRecord, fresh: &BenchRecord) -> Result<BenchRecord, RunErr
     } else if earlier.asked != fresh.asked {
         "it is of another workload".to_owned()
     } else if earlier.machine != fresh.machine {
-        format!("it is of {}, and this is {}, or a device, the kernel or this program changed since",
-            earlier.machine.name, fresh.machine.name)
+        format!(
+            "it is of {}, and this is {}, or a device, the kernel or this program changed since",
+            earlier.machine.name, fresh.machine.name
+        )
     } else if earlier.basis != fresh.basis {
         "its figures have another basis".to_owned()
     } else {
@@ -146,11 +147,7 @@ fn look<'a>(
 }
 
 /// Gives every source that may be written a pattern, once each.
-fn fill(
-    cases: &[PlannedCase<'_>],
-    seed: u64,
-    conditions: &Conditions<'_>,
-) -> Result<(), RunError> {
+fn fill(cases: &[PlannedCase<'_>], seed: u64, conditions: &Conditions<'_>) -> Result<(), RunError> {
     let mut filled: Vec<(String, Bytes, Bytes)> = Vec::new();
     let flows = cases.iter().flat_map(|case| case.flows.iter().map(move |flow| (case, flow)));
     let mut flows: Vec<_> = flows.collect();
@@ -226,7 +223,17 @@ impl Runner<'_> {
                 return Err(RunError::Interrupted(Box::new(self.record)));
             }
         }
+        self.judge_runs();
+        progress.keep(&self.record).map_err(RunError::Save)?;
         Ok(self.record)
+    }
+
+    /// What all runs of a case together tell of it.
+    fn judge_runs(&mut self) {
+        self.record.warnings = self.conditions.warnings.to_vec();
+        for (case, rates) in self.cases.iter().zip(&self.rates) {
+            self.record.warnings.extend(guards::judge_runs(&case.spec.name, rates));
+        }
     }
 
     fn once(
@@ -245,15 +252,12 @@ impl Runner<'_> {
             // Whatever it moved, it was not all.
             return Err(RunError::Interrupted(Box::new(self.record.clone())));
         }
-        let ran = ran?;
-        if ran.record.verdict == RouteVerdict::Contradicted {
-            let against = |says| says == RouteVerdict::Contradicted;
-            let showed = ran.record.evidence.iter().filter(|item| against(item.says));
-            let showed: Vec<String> = showed
-                .map(|item| format!("{}: {}", item.evidence.looked_at, item.evidence.showed))
-                .collect();
-            let (case, showed) = (Box::new(ran.record), showed.join("; "));
-            return Err(RunError::Contradicted { case, showed });
+        let mut ran = ran?;
+        match guards::judge(&ran.record, &ran.around) {
+            Ok(warnings) => ran.record.warnings.extend(warnings),
+            Err(source) => {
+                return Err(RunError::Nonsense { case: Box::new(ran.record), source });
+            }
         }
         Ok(ran)
     }

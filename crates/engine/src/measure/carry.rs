@@ -49,7 +49,7 @@ impl PlannedFlow {
         ready.prove(&transfer, tools)?;
         self.wait(tools)?;
         let moved = self.relay(&mut ready, &transfer, tools);
-        tools.gate.end();
+        tools.gate.end(Bytes(moved.as_ref().map_or(0, |(run, _)| run.bytes)));
         let (run, written) = moved?;
         let mut warnings = Vec::new();
         let verification = ready.compare(self, &written, tools)?;
@@ -90,7 +90,7 @@ impl PlannedFlow {
         let mut slots = filled.as_ref().map(|_| Slots::new(self));
         self.wait(tools)?;
         let moved = self.stream(&mut ready, slots.as_mut(), tools);
-        tools.gate.end();
+        tools.gate.end(Bytes(moved.as_ref().map_or(0, |run| run.bytes)));
         let run = moved?;
         let mut warnings = Vec::new();
         let verification = match (filled, slots) {

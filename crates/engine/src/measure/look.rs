@@ -109,6 +109,12 @@ impl PlannedFlow {
         &self.memory
     }
 
+    /// Bytes of memory that it takes, unless there is no free run of that length.
+    pub fn memory_taken(&self) -> Bytes {
+        let stride = Bytes(self.request).round_up(SLOT_ALIGNMENT).unwrap_or(Bytes(self.request));
+        Bytes(stride.0.saturating_mul(u64::from(self.slots)))
+    }
+
     /// The route that its bytes take.
     pub fn route(&self) -> Route {
         if self.memory.kind == MemoryKind::Host { Route::Host } else { Route::P2p }

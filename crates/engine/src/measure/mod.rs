@@ -43,8 +43,8 @@ pub trait Gate {
     /// Called when a flow is ready to move; returns when all are, false where one of them failed.
     fn begin(&self) -> bool;
 
-    /// Called when a flow has moved and flushed; returns when all have.
-    fn end(&self);
+    /// Called when a flow has moved and flushed, with its payload; returns when all have.
+    fn end(&self, moved: Bytes);
 }
 
 /// A flow by itself waits for nobody.
@@ -53,7 +53,7 @@ impl Gate for () {
         true
     }
 
-    fn end(&self) {}
+    fn end(&self, _: Bytes) {}
 }
 
 /// What a flow is given from outside.

@@ -42,7 +42,7 @@ pub(super) fn carry(
     }
     planned.wait(tools)?;
     let moved = copy(planned, [&source, &target], tools);
-    tools.gate.end();
+    tools.gate.end(Bytes(moved.as_ref().map_or(0, |(run, _)| run.bytes)));
     let (run, written) = moved?;
     drop((source, target));
     let mut ready = planned.open()?;
