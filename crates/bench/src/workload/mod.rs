@@ -18,6 +18,7 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 pub use build::BriefError;
+pub use stream::is_memory;
 pub use text::{TextError, parse, print};
 
 /// What a person says of a workload; what is left out has a default that depends on the kind.

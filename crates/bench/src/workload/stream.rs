@@ -51,8 +51,8 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
     Ok((format!("{} -> {}", sources.join(" "), targets.join(" ")), cases))
 }
 
-/// Whether a text names a memory and no drive.
-pub(super) fn is_memory(typed: &str) -> bool {
+/// Says whether a text names a memory and no drive.
+pub fn is_memory(typed: &str) -> bool {
     matches!(typed, "host" | "null")
         || ["cmb:", "gpu:", "fpga:"].iter().any(|prefix| typed.starts_with(prefix))
 }

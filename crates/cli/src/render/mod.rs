@@ -1,5 +1,6 @@
 //! Results in words: pure functions from a result to text, one file a result.
 
+mod bench;
 mod copy;
 mod doctor;
 mod explanation;
@@ -17,6 +18,7 @@ use peerlane_results::{
     EndpointFacts, EndpointKind, Limit, MemoryFacts, Route, Shape, Tail, Warning,
 };
 
+pub(crate) use bench::bench;
 pub(crate) use copy::copy;
 pub(crate) use doctor::doctor;
 pub(crate) use explanation::explanation;
