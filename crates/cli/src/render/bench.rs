@@ -1,8 +1,10 @@
 //! The record of a benchmark in words: a table with a row for each case, and what the cases say together.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use peerlane_bench::statistics::jain;
+use peerlane_bench::workload::is_memory;
 use peerlane_results::{
     Basis, BenchRecord, CaseRecord, CaseSpec, Path, RouteVerdict, Summary, Warning, WorkloadKind,
 };
@@ -33,6 +35,7 @@ pub(crate) fn bench(record: &BenchRecord) -> String {
         _ => {}
     }
     verification(&mut sheet, record);
+    written(&mut sheet, record);
     sheet.warnings(all_warnings(record));
     sheet.0
 }
@@ -192,6 +195,22 @@ fn verification(sheet: &mut Sheet, record: &BenchRecord) {
         "content: {bytes} bytes of {} runs were read back, {mismatches} blocks differ",
         checked.len()
     ));
+}
+
+/// What now holds test data: nothing is put back.
+fn written(sheet: &mut Sheet, record: &BenchRecord) {
+    let mut spans: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for flow in record.asked.cases.iter().flat_map(|case| &case.flows) {
+        if is_memory(&flow.target) {
+            continue;
+        }
+        let (start, end) = (flow.target_offset.0, flow.target_offset.0 + flow.bytes.0);
+        let span = spans.entry(&flow.target).or_insert((start, end));
+        *span = (span.0.min(start), span.1.max(end));
+    }
+    for (target, (start, end)) in spans {
+        sheet.line(format_args!("overwritten: {target} from byte {start} to {end}"));
+    }
 }
 
 /// Each warning once.

@@ -277,24 +277,32 @@ impl Look<'_> {
             }
             warnings.clear();
         }
-        // The way from a drive to a memory is that of a copy of the drive to itself.
-        let (route, via) = match (memory, role) {
-            (Notation::Host, _) | (Notation::Null, Role::Source) => (RouteChoice::Host, None),
-            (Notation::Cmb(_), _) => (RouteChoice::P2p, Some(memory.to_string())),
+        let via = match (memory, role) {
+            (Notation::Host, _) | (Notation::Null, Role::Source) => None,
+            (Notation::Cmb(_), _) => Some(memory.to_string()),
             (Notation::Null, _) => return Err(self.no_pair("`null` has nothing to write")),
             _ => return Err(self.no_pair("only `cmb:NAME` is device memory here")),
         };
+        let route = if via.is_some() { RouteChoice::P2p } else { RouteChoice::Host };
+        let is_new = drive.live.as_ref().is_some_and(|live| live.node == Node::NewFile);
+        // The way from a drive to a memory is that of a copy of the drive to itself.
         let itself = Flow { source: typed.clone(), target: typed.clone(), ..flow.clone() };
         let asked = Self::asked_of(&itself, route, via, true);
-        let plan = plan::prepare(self.system, self.fabric, &asked)?.plan;
-        let memory = match route {
-            RouteChoice::Host => host_memory(),
-            _ => match (plan.route, plan.memory) {
-                (Some(Route::P2p), Some(memory)) => memory,
-                _ => return Err(MeasureError::NotPossible { reason: plan.reason }),
+        let plan = match route {
+            // There is nothing yet that a copy could come from, and host memory needs no plan.
+            RouteChoice::Host if is_new => None,
+            _ => Some(plan::prepare(self.system, self.fabric, &asked)?.plan),
+        };
+        let memory = match (&plan, route) {
+            (_, RouteChoice::Host) | (None, _) => host_memory(),
+            (Some(plan), _) => match (plan.route, &plan.memory) {
+                (Some(Route::P2p), Some(memory)) => memory.clone(),
+                _ => return Err(MeasureError::NotPossible { reason: plan.reason.clone() }),
             },
         };
-        let candidate = plan.candidates.into_iter().find(|one| one.memory.name == memory.name);
+        let (limits, candidates) =
+            plan.map(|plan| (plan.limits, plan.candidates)).unwrap_or_default();
+        let candidate = candidates.into_iter().find(|one| one.memory.name == memory.name);
         let is_node = drive.live.as_ref().is_some_and(|live| live.passthrough.is_some());
         let most = match route {
             RouteChoice::P2p => drive.facts.request_p2p.unwrap_or(PEER_REQUEST_MAX).0,
@@ -313,7 +321,7 @@ impl Look<'_> {
             most,
             unit,
             is_source_scratch: false,
-            limits: plan.limits,
+            limits,
             facts: candidate.map(|one| one.facts).unwrap_or_default(),
             warnings,
         })

@@ -1,12 +1,13 @@
 //! Records of benchmarks as files: written whole, or not at all.
 
 use std::error::Error;
+use std::fs::Permissions;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use peerlane_results::BenchRecord;
-use tempfile::NamedTempFile;
 
 use crate::error::{Failure, Tried};
 use crate::small_file;
@@ -23,7 +24,9 @@ pub(super) fn write(file: &Path, record: &BenchRecord) -> Result<(), Box<dyn Err
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let mut beside = NamedTempFile::new_in(folder)?;
+    // As any file of the user: what umask leaves.
+    let mode = Permissions::from_mode(0o666);
+    let mut beside = tempfile::Builder::new().permissions(mode).tempfile_in(folder)?;
     serde_json::to_writer_pretty(&mut beside, record)?;
     beside.write_all(b"\n")?;
     beside.as_file().sync_data()?;
