@@ -10,3 +10,6 @@ pub mod guards;
 pub mod run;
 pub mod statistics;
 pub mod workload;
+
+#[cfg(test)]
+mod testing;

@@ -127,36 +127,8 @@ fn unseen(looked_at: impl Into<String>, why: impl std::fmt::Display) -> RouteEvi
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
-
-    /// A tree that stands for `/`.
-    pub(crate) struct Planted(tempfile::TempDir);
-
-    impl Planted {
-        pub(crate) fn new() -> Self {
-            Self(tempfile::tempdir().unwrap())
-        }
-
-        pub(crate) fn plant(&self, path: &str, text: &str) {
-            let full = self.0.path().join(path);
-            fs::create_dir_all(full.parent().unwrap()).unwrap();
-            fs::write(full, text).unwrap();
-        }
-
-        pub(crate) fn remove(&self, path: &str) {
-            fs::remove_file(self.0.path().join(path)).unwrap();
-        }
-
-        pub(crate) fn path(&self) -> PathBuf {
-            self.0.path().to_owned()
-        }
-
-        pub(crate) fn root(&self) -> Root {
-            Root::at(self.0.path())
-        }
-    }
+    pub(crate) use crate::testing::Planted;
 
     pub(crate) fn p2p(bytes: u64) -> BytesByRoute {
         BytesByRoute { p2p: Bytes(bytes), host: Bytes(0) }

@@ -1,8 +1,10 @@
 //! What the requests of the program itself named.
 //!
-//! A request on a buffer in device memory either moves its bytes by peer-to-peer DMA or fails: the
-//! kernel has no way to bounce one (`block/blk-map.c` and `drivers/nvme/host/pci.c`, Linux 6.2 and
-//! later). It does not tell whether the bytes arrived; content does.
+//! A request on a buffer in device memory usually moves its bytes by peer-to-peer DMA or fails. The kernel
+//! can still copy them through host memory without a word: a file system that falls back to buffered
+//! writes, one that bounces where pages must be stable (`IOMAP_DIO_BOUNCE` in `fs/iomap/direct-io.c`),
+//! passthrough of a buffer that is not aligned (`bio_copy_user_iov` in `block/blk-map.c`). So this fits
+//! a route, and never shows one.
 
 use peerlane_results::{BytesByRoute, RouteEvidence, RouteVerdict};
 

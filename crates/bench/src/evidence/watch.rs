@@ -1,11 +1,12 @@
 //! All sources together, around one run of one case.
 
+use super::counters::Counters;
 use super::cpu::CpuWatch;
 use super::kernel_log::Log;
 use super::page_faults::{self, PageFaults};
 use super::pool::PoolWatch;
 use super::sectors::SectorWatch;
-use super::{DriveBytes, Observed, Root, Scene, Seen, Unread, cache, counters, dma, requests};
+use super::{DriveBytes, Observed, Root, Scene, Seen, Unread, cache, dma, requests};
 
 /// What is observed while a case runs: begun before its first request, looked at while payload moves,
 /// ended after its last.
@@ -18,6 +19,7 @@ pub struct Watch {
     faults: Result<PageFaults, Unread>,
     cache: Result<cache::PageCache, Unread>,
     log: Log,
+    counters: Counters,
     cpu: CpuWatch,
 }
 
@@ -38,6 +40,7 @@ impl Watch {
             faults: page_faults::count(&root),
             cache: cache::read(&root),
             log: Log::at_end(&root),
+            counters: Counters::begin(&root),
             // Last, so that it does not count what the others take.
             cpu: CpuWatch::begin(&root),
             root,
@@ -72,7 +75,7 @@ impl Watch {
         let (page_faults, of_faults) = page_faults::end(self.faults, root);
         evidence.push(of_faults);
         evidence.push(cache::end(self.cache, root, seen.asked));
-        let (of_counters, host_memory) = counters::end(root);
+        let (of_counters, host_memory) = self.counters.end(seen.asked);
         evidence.extend(of_counters);
         let host_memory = seen.dma.as_ref().map_or(host_memory, dma::DmaTally::host_memory);
         evidence.push(self.log.end(&self.addresses));

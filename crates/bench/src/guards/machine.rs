@@ -38,7 +38,8 @@ impl Way {
 
 fn governor(root: &Root) -> Option<Warning> {
     let governor = root.text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok()?;
-    let is_word = governor.len() < 32 && governor.bytes().all(|one| one.is_ascii_graphic());
+    let is_word =
+        (1..32).contains(&governor.len()) && governor.bytes().all(|one| one.is_ascii_graphic());
     (is_word && !STEADY.contains(&governor.as_str()))
         .then_some(Warning::FrequencyScaling { governor })
 }

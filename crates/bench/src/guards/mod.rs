@@ -6,10 +6,14 @@
 mod ceilings;
 mod clock;
 mod drive;
+#[cfg(test)]
+mod lies;
 mod machine;
 mod nonsense;
 mod runs;
 mod surroundings;
+#[cfg(test)]
+mod tests;
 
 use peerlane_results::{CaseRecord, Warning};
 

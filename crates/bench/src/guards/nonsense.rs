@@ -29,7 +29,7 @@ pub enum Nonsense {
         limit: ByteRate,
     },
     /// More bytes than a drive was asked for.
-    #[error("{case}: {claimed} were {direction} {drive}, which was asked for {counted} only")]
+    #[error("{case}: {} bytes were {direction} {drive}, which was asked for {} only", claimed.0, counted.0)]
     AboveCompleted {
         /// The case.
         case: String,
@@ -43,7 +43,7 @@ pub enum Nonsense {
         counted: Bytes,
     },
     /// The parts are not the whole.
-    #[error("{case}: {whole} in all, and {parts} by {of}")]
+    #[error("{case}: {} bytes in all, and {} by {of}", whole.0, parts.0)]
     SumDiffers {
         /// The case.
         case: String,
@@ -102,6 +102,29 @@ pub enum Nonsense {
         /// Time between its begin and its end.
         window: Nanos,
     },
+}
+
+impl Nonsense {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NoTime { .. } => "move more bytes, or for longer",
+            Self::AboveLimit { .. } => "look whether a cache answered in place of the device",
+            Self::AboveCompleted { .. } => "use direct I/O; a cache answered in place of the drive",
+            Self::SumDiffers { .. } => "this is a fault of the program: report it with the record",
+            Self::RouteContradicted { .. } => {
+                "`peerlane doctor SOURCE TARGET` shows what stands in the way"
+            }
+            Self::ContentDiffers { .. } => {
+                "`peerlane verify SOURCE TARGET` shows where; trust nothing that took this route"
+            }
+            Self::ClockWrong { .. } => {
+                "wait until the clock is set right: `chronyc tracking`, `timedatectl timesync-status`"
+            }
+            Self::Suspended { .. } => "measure again without suspending: `systemd-inhibit COMMAND`",
+            Self::TimeOutside { .. } => "this is a fault of the program: report it with the record",
+        }
+    }
 }
 
 /// Direction of a request to a drive.

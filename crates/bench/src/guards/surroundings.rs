@@ -5,7 +5,7 @@ use peerlane_results::{Limit, Warning};
 use peerlane_units::{ByteRate, Bytes};
 
 use super::{ClockReading, ceilings, machine};
-use crate::evidence::{Drive, DriveBytes, Root};
+use crate::evidence::{Drive, DriveBytes, Observed, Root, Seen};
 
 /// What is around a case, read before it runs and completed by whoever ran it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -14,7 +14,7 @@ pub struct Surroundings {
     pub ceilings: Vec<Ceiling>,
     /// What the clocks showed; filled in after the run, `None` where they were not read.
     pub clock: Option<ClockReading>,
-    /// The drives; what they did is filled in after the run.
+    /// The drives, in the order of the scene; what they did comes by [`Surroundings::saw`].
     pub drives: Vec<DriveSurroundings>,
     /// How the rate went on during the run; filled in after it, `None` where it was not watched.
     pub pace: Option<Pace>,
@@ -104,6 +104,14 @@ impl Surroundings {
             drives: drives.iter().map(|one| DriveSurroundings::read(fabric, root, one)).collect(),
             machine: machine::warnings(fabric, root, ways),
             ..Self::default()
+        }
+    }
+
+    /// Takes in what the drives were said to do, and what was counted.
+    pub fn saw(&mut self, seen: &Seen, observed: &Observed) {
+        for (position, drive) in self.drives.iter_mut().enumerate() {
+            drive.claimed = seen.drives.get(position).copied().unwrap_or_default();
+            drive.counted = observed.drives.get(position).copied().flatten();
         }
     }
 }

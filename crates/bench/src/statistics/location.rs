@@ -3,7 +3,7 @@
 use super::{Random, median};
 
 /// How many divisions of the pairs are tried; the smallest chance that can be stated is one of these.
-const SHUFFLES: usize = 9_999;
+const SHUFFLES: usize = 1_999;
 
 /// What a test of location found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,12 +14,13 @@ pub struct Effect {
     pub chance: f64,
 }
 
-/// Tests whether pairs that are near each other (below the same switch, on the same node) differ from
-/// others: `rates` holds one figure a pair of drives, `is_near` says which are near.
+/// Tests whether pairs of drives that are in the same place (below one switch, on one node) differ from
+/// others.
 ///
-/// A permutation test: drives keep their pairs, and places are dealt to them anew, so that a drive that
-/// is slow by itself does not pass for a slow place. `place` is the position of each drive's place,
-/// and pairs are near when their places are equal. `None` where all pairs are near, or none.
+/// `pairs` has source, target and rate of each; `place` the place of each drive by its position. A
+/// permutation test: drives keep their rates, and places are dealt to them anew, after what each drive
+/// does by itself is taken out, so that a slow drive does not pass for a slow place. `None` where all
+/// pairs are near, or none.
 ///
 /// Source: Good, "Permutation, Parametric and Bootstrap Tests of Hypotheses", 2005, chapter 3.
 pub fn effect_of_location(
@@ -82,9 +83,9 @@ mod tests {
     fn matrix(seed: u64, far: f64, slow: &[usize]) -> Vec<(usize, usize, f64)> {
         let mut random = Random::new(seed);
         let mut pairs = Vec::new();
-        for source in 0..10 {
-            for target in (0..10).filter(|&target| target != source) {
-                let place = if PLACE[source] == PLACE[target] { 1.0 } else { far };
+        for (source, from) in PLACE.iter().enumerate() {
+            for (target, to) in PLACE.iter().enumerate().filter(|&(target, _)| target != source) {
+                let place = if from == to { 1.0 } else { far };
                 let own = if slow.contains(&target) { 0.6 } else { 1.0 };
                 pairs.push((source, target, 3e9 * place * own * (1.0 + 0.02 * random.normal())));
             }

@@ -19,7 +19,7 @@ pub(crate) fn quantile(share: f64, freedom: f64) -> f64 {
     while two_sided(high, freedom) > share && high < 1e9 {
         high *= 2.0;
     }
-    for _ in 0..80 {
+    while high - low > high * 1e-9 && high > 1e-12 {
         let middle = f64::midpoint(low, high);
         if two_sided(middle, freedom) > share { low = middle } else { high = middle }
     }
