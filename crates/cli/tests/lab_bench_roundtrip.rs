@@ -1,11 +1,11 @@
 //! A drive against the memory of another in a booted machine, out and back, beside the drive alone.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
-mod bench;
+mod bench_records;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
 
-use bench::record;
+use bench_records::record;
 use lab::Lab;
 
 const MIB: usize = 1 << 20;

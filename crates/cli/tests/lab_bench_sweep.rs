@@ -2,11 +2,11 @@
 //! twice.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
-mod bench;
+mod bench_records;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
 
-use bench::{payload, record};
+use bench_records::{payload, record};
 use lab::Lab;
 use peerlane_results::Path;
 

@@ -1,11 +1,11 @@
 //! Ten drives in a booted machine: every ordered pair, crowds, and four drives against one memory.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
-mod bench;
+mod bench_records;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
 
-use bench::{payload, record};
+use bench_records::{payload, record};
 use lab::Lab;
 
 const KIB: u64 = 1 << 10;

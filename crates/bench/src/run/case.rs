@@ -19,8 +19,9 @@ use super::{Conditions, Progress};
 use crate::guards::Surroundings;
 use crate::statistics::percentiles;
 
-/// How often what is only there while payload moves is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often what is only there while payload moves is looked at; each time costs a few milliseconds of a
+/// processor, which count as the case's.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A case that was looked at.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 mod case;
 mod error;
 mod gate;
+mod location;
 mod observe;
 mod summary;
 
@@ -86,6 +87,7 @@ pub fn run(
         started_s: Some(conditions.started_s),
         cases: Vec::new(),
         summaries: Vec::new(),
+        effects: Vec::new(),
         warnings: Vec::new(),
     };
     let record = match earlier {
@@ -224,6 +226,9 @@ impl Runner<'_> {
             }
         }
         self.judge_runs();
+        let fabric = conditions.fabric;
+        self.record.effects =
+            location::effects(fabric, workload, &self.cases, &self.record.summaries);
         progress.keep(&self.record).map_err(RunError::Save)?;
         Ok(self.record)
     }

@@ -72,7 +72,7 @@ fn row(record: &BenchRecord, summary: &Summary) -> Vec<String> {
     ]
 }
 
-fn in_words(rate: f64) -> String {
+pub(super) fn in_words(rate: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -121,8 +121,12 @@ fn is_same_but_for_path(one: &CaseSpec, other: &CaseSpec) -> bool {
     key(one) == key(other)
 }
 
+/// What one more transfer must add to the total, at least, for it to grow: less is within what runs differ.
+const GROWTH: f64 = 1.05;
+
 /// Rates of single transfers, fairness, and from where on the total grows no more.
 fn crowd(sheet: &mut Sheet, record: &BenchRecord) {
+    saturation(sheet, record);
     for summary in &record.summaries {
         let runs: Vec<&CaseRecord> =
             record.cases.iter().filter(|run| run.asked.name == summary.case).collect();
@@ -141,6 +145,21 @@ fn crowd(sheet: &mut Sheet, record: &BenchRecord) {
             in_words(low),
             in_words(high)
         ));
+    }
+}
+
+/// The smallest number of transfers whose total the larger ones do not exceed by much, by route.
+fn saturation(sheet: &mut Sheet, record: &BenchRecord) {
+    for path in [Path::P2p, Path::HostPipelined] {
+        let of_path = |summary: &&Summary| {
+            record.asked.cases.iter().any(|one| one.name == summary.case && is_by(one, path))
+        };
+        let all: Vec<&Summary> = record.summaries.iter().filter(of_path).collect();
+        let most = all.iter().map(|one| one.rate.median).fold(0.0, f64::max);
+        let Some(first) = all.iter().find(|one| one.rate.median * GROWTH >= most) else { continue };
+        if all.len() > 1 && all.last().is_some_and(|last| last.case != first.case) {
+            sheet.line(format_args!("{path}: the total grows no more from {} on", first.case));
+        }
     }
 }
 
@@ -181,6 +200,16 @@ fn matrix(sheet: &mut Sheet, record: &BenchRecord) {
         for line in aligned(&rows) {
             sheet.line(line);
         }
+    }
+    for effect in &record.effects {
+        sheet.line(format_args!(
+            "{}: pairs below one {} have {:.3} of the rate of others; such a difference has a chance \
+             of {:.2} % where location does not matter",
+            effect.cases,
+            effect.place,
+            effect.near_over_far,
+            effect.chance * 100.0
+        ));
     }
 }
 
@@ -226,7 +255,7 @@ fn all_warnings(record: &BenchRecord) -> Vec<&Warning> {
 }
 
 /// Rows with their columns aligned: the first to the left, the others to the right.
-fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+pub(super) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()

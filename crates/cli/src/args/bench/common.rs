@@ -129,7 +129,7 @@ impl From<RouteArg> for Path {
 }
 
 /// Reads a share in percent as thousandths: `2%`, `0.5`.
-fn percent(text: &str) -> Result<u32, String> {
+pub(super) fn percent(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
     match number.parse::<f64>() {
         Ok(percent) if (0.1..=50.0).contains(&percent) => {

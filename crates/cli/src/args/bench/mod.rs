@@ -1,13 +1,15 @@
 //! `peerlane bench`.
 
 mod common;
+mod compare;
 mod kinds;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-pub(crate) use common::{BenchArgs, On};
+pub(crate) use common::{BenchArgs, HowArgs, On};
+pub(crate) use compare::CompareArgs;
 pub(crate) use kinds::{CrowdArgs, MatrixArgs, RoundtripArgs, StreamArgs, SweepArgs};
 
 /// Arguments of `peerlane bench`.
@@ -42,6 +44,8 @@ pub(crate) enum BenchCommand {
     Roundtrip(RoundtripArgs),
     /// Run a workload that a TOML file describes
     Run(WorkloadArgs),
+    /// Say whether the later of two runs is faster or slower, by how much, and how sure that is
+    Compare(CompareArgs),
 }
 
 /// Arguments of `peerlane bench run`.
@@ -52,7 +56,5 @@ pub(crate) struct WorkloadArgs {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     #[command(flatten)]
-    pub(crate) how: common::HowArgs,
+    pub(crate) how: HowArgs,
 }
-
-pub(crate) use common::HowArgs;

@@ -1,5 +1,6 @@
 //! `peerlane bench`: a workload out of words, carried out, its record kept and shown.
 
+mod compare;
 mod fio;
 mod keep;
 mod reach;
@@ -38,6 +39,7 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         BenchCommand::Stream(args) => &args.bench.how,
         BenchCommand::Roundtrip(args) => &args.bench.how,
         BenchCommand::Run(args) => &args.how,
+        BenchCommand::Compare(args) => return compare::run(args, printer),
     };
     if how.on == On::Model {
         let error = "this program cannot run a workload on the model";
@@ -109,7 +111,7 @@ fn brief(command: &BenchCommand, seed: u64) -> Brief {
             via: Some(args.via.clone()),
             ..of(&args.bench, WorkloadKind::Roundtrip)
         },
-        BenchCommand::Run(_) => Brief::of(WorkloadKind::Calibrate),
+        BenchCommand::Run(_) | BenchCommand::Compare(_) => Brief::of(WorkloadKind::Calibrate),
     }
 }
 
