@@ -56,7 +56,7 @@ fn only_what_scratch_names_is_written_and_only_its_range() {
     let folder = folder();
     let old = vec![0x5a; 2 * LENGTH];
     fs::write(folder.path().join("target"), &old).expect("room");
-    let words = "sweep source target --routes host,host-serial,host-page-cache --block 16K,256K \
+    let words = "sweep source target --routes host,host-serial,host-page-cache,host-mapped --block 16K,256K \
                  --length 512K --target-offset 256K --repeats 1 --json";
     let output = bench(folder.path(), words);
     assert_eq!(output.status.code(), Some(2));
@@ -70,8 +70,8 @@ fn only_what_scratch_names_is_written_and_only_its_range() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let found = record(&output);
     let paths = |way| found.cases.iter().filter(|run| run.asked.flows[0].path == way).count();
-    let ways = [Way::HostPipelined, Way::HostSerial, Way::HostPageCache];
-    assert_eq!(ways.map(paths), [2, 2, 2]);
+    let ways = [Way::HostPipelined, Way::HostSerial, Way::HostPageCache, Way::HostMapped];
+    assert_eq!(ways.map(paths), [2, 2, 2, 2]);
     let checked = |run: &CaseRecord| run.verification.is_some_and(|one| one.bytes == run.bytes);
     assert!(found.cases.iter().all(checked));
     let source = fs::read(folder.path().join("source")).expect("it");

@@ -110,7 +110,7 @@ fn way(fabric: &Fabric, flow: &PlannedFlow) -> guards::Way {
 
 /// The drives of source and target.
 fn drives_of(flow: &PlannedFlow) -> [Option<Drive>; 2] {
-    let is_cached = flow.flow().path == Way::HostPageCache;
+    let is_cached = matches!(flow.flow().path, Way::HostPageCache | Way::HostMapped);
     [flow.source(), flow.target()].map(|facts| {
         let facts = facts?;
         let requests = match facts.kind {

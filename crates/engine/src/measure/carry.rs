@@ -8,8 +8,8 @@ use super::blocks::{Blocks, Cut};
 use super::content::{Filled, Slots};
 use super::look::PlannedFlow;
 use super::ready::Ready;
-use super::stream::{Log, OneWay, stream};
-use super::{FlowOutcome, FlowTools, MeasureError, serial};
+use super::stream::{Log, OneWay, Place, stream};
+use super::{FlowOutcome, FlowTools, MeasureError, mapped, serial};
 use crate::ranges::RangeSet;
 use crate::relay::{Pace, Transfer, latencies, relay_work};
 use crate::ring::Action;
@@ -35,9 +35,8 @@ impl PlannedFlow {
     pub fn carry(&self, tools: &mut FlowTools<'_>) -> Result<FlowOutcome, MeasureError> {
         let is_copy = self.source.storage().is_some() && self.target.storage().is_some();
         match self.flow.path {
-            Way::HostSerial | Way::HostPageCache | Way::HostMapped if is_copy => {
-                serial::carry(self, tools)
-            }
+            Way::HostSerial | Way::HostPageCache if is_copy => serial::carry(self, tools),
+            Way::HostMapped if is_copy => mapped::carry(self, tools),
             _ if is_copy => self.carry_copy(tools),
             _ => self.carry_one_way(tools),
         }
@@ -123,7 +122,7 @@ impl PlannedFlow {
             region: ready.region,
             memory: ready.kind,
             slots: ready.slots,
-            stride: ready.stride,
+            place: Place::Slot(ready.stride),
             deadline: tools.deadline,
         };
         let start = clock.now();
@@ -145,7 +144,7 @@ impl PlannedFlow {
         Ok(Run { bytes, start, first_done, end, read, write, block, interrupted })
     }
 
-    fn blocks<'a>(&self, start: Nanos, tools: &FlowTools<'a>) -> Blocks<'a> {
+    pub(super) fn blocks<'a>(&self, start: Nanos, tools: &FlowTools<'a>) -> Blocks<'a> {
         let flow = &self.flow;
         let cut = Cut {
             length: flow.bytes.0,

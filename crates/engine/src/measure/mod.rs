@@ -13,6 +13,7 @@ mod carry;
 mod content;
 mod error;
 mod look;
+mod mapped;
 mod ready;
 mod serial;
 mod stream;

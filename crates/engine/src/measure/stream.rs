@@ -25,9 +25,17 @@ pub(super) struct OneWay {
     pub(super) region: RegionId,
     pub(super) memory: MemoryKind,
     pub(super) slots: u32,
-    /// From the start of a slot to the start of the next.
-    pub(super) stride: u64,
+    pub(super) place: Place,
     pub(super) deadline: Nanos,
+}
+
+/// Where in the region the bytes of a request lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In a slot of its own; the bytes from the start of one to the start of the next.
+    Slot(u64),
+    /// Where they lie in the range, which begins here.
+    Range(u64),
 }
 
 /// What was moved.
@@ -147,7 +155,10 @@ impl Stream<'_, '_> {
             file: way.file,
             file_offset: way.offset + range.start,
             region: way.region,
-            region_offset: slot as u64 * way.stride,
+            region_offset: match way.place {
+                Place::Slot(stride) => slot as u64 * stride,
+                Place::Range(start) => start + range.start,
+            },
             memory: way.memory,
             need,
             ask: need.next_multiple_of(way.file_block),
