@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use peerlane_engine::measure::{FlowOutcome, FlowTools, MeasureError, PlannedFlow};
+use peerlane_engine::measure::{FlowOutcome, FlowTools, Hold, MeasureError, PlannedFlow};
 use peerlane_engine::{MonotonicClock, Phase, Watch};
 use peerlane_results::{
     BytesByRoute, CaseRecord, CaseSpec, FlowRecord, Latency, Limit, RouteEvidence, RouteVerdict,
@@ -58,6 +58,7 @@ pub(super) fn run(
     conditions: &Conditions<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Ran, MeasureError> {
+    let hold = Hold::of(&case.flows)?;
     let meeting = Meeting::of(case.flows.len());
     let clock: MonotonicClock = conditions.clock;
     let mut seen = None;
@@ -67,13 +68,14 @@ pub(super) fn run(
             .iter()
             .enumerate()
             .map(|(index, flow)| {
-                let meeting = &meeting;
+                let (meeting, hold) = (&meeting, &hold);
                 scope.spawn(move || {
                     let place = meeting.place(index, flow.flow().start_ns);
                     let mut tools = FlowTools {
                         clock: &clock,
                         watch: &mut Stop(conditions.stop),
                         gate: &place,
+                        hold,
                         seed: seed.wrapping_add(index as u64),
                         time: case.spec.time_ns,
                         deadline: conditions.deadline,
@@ -134,7 +136,11 @@ fn record(
         p2p: sum(|one| one.bytes_by_route.p2p),
         host: sum(|one| one.bytes_by_route.host),
     };
-    let Observation { observed, around } = seen;
+    let Observation { observed, mut around } = seen;
+    if conditions.is_emulated() {
+        // Emulated links carry whatever their host manages, so that no rate is above what they can.
+        around.ceilings.clear();
+    }
     let mut evidence: Vec<RouteEvidence> = Vec::new();
     for outcome in &outcomes {
         for item in &outcome.evidence {
@@ -175,7 +181,7 @@ fn record(
         verification: verification(&outcomes),
         verdict: crate::evidence::verdict(&evidence),
         evidence,
-        limits: limits(&case.flows),
+        limits: if conditions.is_emulated() { Vec::new() } else { limits(&case.flows) },
         links: Vec::new(),
         prediction: None,
         warnings: warnings(&case.flows, &outcomes, conditions),

@@ -12,7 +12,9 @@ mod summary;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use peerlane_engine::measure::{Consent, FlowTools, PlannedFlow, machine, warnings_of_machine};
+use peerlane_engine::measure::{
+    Consent, FlowTools, Hold, PlannedFlow, machine, warnings_of_machine,
+};
 use peerlane_engine::{MonotonicClock, Phase};
 use peerlane_fabric::Fabric;
 use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, Warning, Workload};
@@ -41,6 +43,13 @@ pub struct Conditions<'a> {
     pub started_s: u64,
     /// What a reader must know of the machine.
     pub warnings: &'a [Warning],
+}
+
+impl Conditions<'_> {
+    /// Whether figures are those of an emulated machine.
+    fn is_emulated(&self) -> bool {
+        self.warnings.iter().any(|one| matches!(one, Warning::Emulated { .. }))
+    }
 }
 
 /// Is told how far a workload is.
@@ -168,6 +177,7 @@ fn fill(cases: &[PlannedCase<'_>], seed: u64, conditions: &Conditions<'_>) -> Re
             clock: &conditions.clock,
             watch: &mut (),
             gate: &(),
+            hold: &Hold::default(),
             seed,
             time: None,
             deadline: conditions.deadline,

@@ -64,15 +64,23 @@ pub(crate) fn open_source(live: &Live) -> io::Result<Opened> {
     open(&options, live, OFlags::empty())
 }
 
-/// Opens a target that is written where it is: a device exclusively, a file with room up to `end`.
-pub(crate) fn open_in_place(live: &Live, end: u64) -> Result<Opened, CopyError> {
+/// Whether an open of a device is the one that keeps others away, or one of several below such a one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    Exclusive,
+    Shared,
+}
+
+/// Opens a target that is written where it is: a device as claimed, a file with room up to `end`.
+pub(crate) fn open_in_place(live: &Live, end: u64, claim: Claim) -> Result<Opened, CopyError> {
     let failed = |action| {
         let path = live.path.clone();
         move |source| CopyError::File { action, path, source }
     };
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(live.node == Node::NewFile);
-    let more = if live.node == Node::Block { OFlags::EXCL } else { OFlags::empty() };
+    let is_exclusive = live.node == Node::Block && claim == Claim::Exclusive;
+    let more = if is_exclusive { OFlags::EXCL } else { OFlags::empty() };
     let opened = match open(&options, live, more) {
         Ok(opened) => opened,
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return Err(in_use(live)),

@@ -25,7 +25,17 @@ pub(super) struct Blocks<'a> {
     /// Until when blocks begin; `None` for one pass over the range, or as many random blocks.
     pub(super) until: Option<Nanos>,
     pub(super) pace: Option<Pace>,
+    account: Account,
     state: State,
+}
+
+/// Who keeps account of how long blocks take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Account {
+    /// Nobody here: a block is one request, whose latency is kept by who makes it.
+    OfRequests,
+    /// The blocks, by their number.
+    OfBlocks,
 }
 
 struct State {
@@ -59,6 +69,7 @@ impl<'a> Blocks<'a> {
     pub(super) fn new(
         clock: &'a dyn Clock,
         cut: &Cut,
+        account: Account,
         until: Option<Nanos>,
         pace: Option<Pace>,
     ) -> Self {
@@ -71,7 +82,8 @@ impl<'a> Blocks<'a> {
             first_done: None,
         };
         let Cut { length, block, request, order, seed } = *cut;
-        Self { clock, length, block, request, order, random: Random::new(seed), until, pace, state }
+        let random = Random::new(seed);
+        Self { clock, length, block, request, order, random, until, pace, account, state }
     }
 
     /// The next request's range, or `None` at the end.
@@ -80,13 +92,17 @@ impl<'a> Blocks<'a> {
             self.state.rest = self.next_block()?;
             let key = self.state.rest.start / self.block;
             let parts = (self.state.rest.end - self.state.rest.start).div_ceil(self.request);
-            // A range shorter than what is in flight meets a block again before it is done.
-            self.state.open.entry(key).or_insert(Open { since: None, left: 0 }).left += parts;
+            if self.account == Account::OfBlocks {
+                // A range shorter than what is in flight meets a block again before it is done.
+                self.state.open.entry(key).or_insert(Open { since: None, left: 0 }).left += parts;
+            }
         }
         let start = self.state.rest.start;
         let end = self.state.rest.end.min(start + self.request);
         self.state.rest.start = end;
-        self.state.waiting.push_back(start / self.block);
+        if self.account == Account::OfBlocks {
+            self.state.waiting.push_back(start / self.block);
+        }
         Some(start..end)
     }
 
@@ -105,6 +121,16 @@ impl<'a> Blocks<'a> {
         let end = (start + self.block).min(self.length);
         self.state.begun += end - start;
         Some(start..end)
+    }
+
+    /// Is told that a request that is a whole block was done.
+    pub(super) fn done(&mut self, range: Range<u64>, now: Nanos) {
+        match self.account {
+            Account::OfBlocks => self.wrote(range),
+            Account::OfRequests => {
+                self.state.first_done.get_or_insert(now);
+            }
+        }
     }
 
     /// Latencies of whole blocks, and when the first was done.

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use peerlane_results::{BytesByRoute, Evidence, Path as Way, Route, Verification, Warning};
 use peerlane_units::{Bytes, Nanos};
 
-use super::blocks::{Blocks, Cut};
+use super::blocks::{Account, Blocks, Cut};
 use super::content::{Filled, Slots};
 use super::look::PlannedFlow;
 use super::ready::Ready;
@@ -43,7 +43,7 @@ impl PlannedFlow {
     }
 
     fn carry_copy(&self, tools: &mut FlowTools<'_>) -> Result<FlowOutcome, MeasureError> {
-        let mut ready = self.open()?;
+        let mut ready = self.open(tools.hold)?;
         let transfer = ready.transfer(self, tools.deadline).ok_or(MeasureError::WithOthers)?;
         ready.prove(&transfer, tools)?;
         self.wait(tools)?;
@@ -64,7 +64,7 @@ impl PlannedFlow {
     ) -> Result<(Run, RangeSet), MeasureError> {
         let clock = tools.clock;
         let start = clock.now();
-        let mut blocks = self.blocks(start, tools);
+        let mut blocks = self.blocks(start, Account::OfBlocks, tools);
         let ring = &mut ready.ring;
         let moved = relay_work(ring, transfer, &mut blocks, None, clock, tools.watch)?;
         ready.flush(tools)?;
@@ -84,7 +84,7 @@ impl PlannedFlow {
     }
 
     fn carry_one_way(&self, tools: &mut FlowTools<'_>) -> Result<FlowOutcome, MeasureError> {
-        let mut ready = self.open()?;
+        let mut ready = self.open(tools.hold)?;
         let filled = ready.fill_slots(self, tools)?;
         let mut slots = filled.as_ref().map(|_| Slots::new(self));
         self.wait(tools)?;
@@ -126,7 +126,8 @@ impl PlannedFlow {
             deadline: tools.deadline,
         };
         let start = clock.now();
-        let mut blocks = self.blocks(start, tools);
+        let account = self.account();
+        let mut blocks = self.blocks(start, account, tools);
         let mut nobody = ();
         let log: &mut dyn Log = match slots {
             Some(slots) => slots,
@@ -136,6 +137,7 @@ impl PlannedFlow {
         ready.flush(tools)?;
         let end = clock.now();
         let (block, first_done) = blocks.end();
+        let block = if account == Account::OfRequests { moved.latency.clone() } else { block };
         let (read, write) = match action {
             Action::Read => (moved.latency, latencies()),
             _ => (latencies(), moved.latency),
@@ -144,7 +146,17 @@ impl PlannedFlow {
         Ok(Run { bytes, start, first_done, end, read, write, block, interrupted })
     }
 
-    pub(super) fn blocks<'a>(&self, start: Nanos, tools: &FlowTools<'a>) -> Blocks<'a> {
+    /// A request that is a whole block needs no account of blocks, whose cost shows at small ones.
+    pub(super) fn account(&self) -> Account {
+        if self.flow.block.0 <= self.request { Account::OfRequests } else { Account::OfBlocks }
+    }
+
+    pub(super) fn blocks<'a>(
+        &self,
+        start: Nanos,
+        account: Account,
+        tools: &FlowTools<'a>,
+    ) -> Blocks<'a> {
         let flow = &self.flow;
         let cut = Cut {
             length: flow.bytes.0,
@@ -154,7 +166,7 @@ impl PlannedFlow {
             seed: tools.seed,
         };
         let until = tools.time.map(|time| start.after(time));
-        Blocks::new(tools.clock, &cut, until, flow.limit.map(Pace::new))
+        Blocks::new(tools.clock, &cut, account, until, flow.limit.map(Pace::new))
     }
 
     pub(super) fn wait(&self, tools: &FlowTools<'_>) -> Result<(), MeasureError> {

@@ -14,6 +14,7 @@ use super::look::PlannedFlow;
 use super::ready::Ready;
 use super::stream::Log;
 use super::{FlowTools, MeasureError};
+use crate::copy::Claim;
 use crate::failure::Role;
 use crate::random::Random;
 use crate::ranges::RangeSet;
@@ -262,7 +263,7 @@ impl PlannedFlow {
         let Some(end) = self.source.storage() else { return Ok(false) };
         let Some(live) = end.live.as_ref() else { return Ok(false) };
         let (offset, length) = (self.flow.offset.0, self.flow.bytes.0);
-        let opened = crate::copy::open_in_place(live, offset + length)
+        let opened = crate::copy::open_in_place(live, offset + length, Claim::Exclusive)
             .map_err(|error| MeasureError::Open(Box::new(error)))?;
         let mut ring = if opened.passthrough.is_some() {
             crate::ring::Uring::for_passthrough(16)?

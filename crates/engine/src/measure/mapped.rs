@@ -7,6 +7,7 @@ use peerlane_memory::mapped;
 use peerlane_results::MemoryKind;
 use peerlane_units::Bytes;
 
+use super::blocks::Account;
 use super::carry::Run;
 use super::look::PlannedFlow;
 use super::ready::{Cache, Ready};
@@ -29,10 +30,10 @@ pub(super) fn carry(
     tools: &mut FlowTools<'_>,
 ) -> Result<FlowOutcome, MeasureError> {
     let flow = &planned.flow;
-    let [source, _] = planned.open_ends(Cache::Through)?;
+    let [source, _] = planned.open_ends(Cache::Through, tools.hold)?;
     let Some(source) = source else { return Err(MeasureError::WithOthers) };
     forget(&source.file, flow.offset.0, flow.bytes);
-    let mut ready = planned.open()?;
+    let mut ready = planned.open(tools.hold)?;
     let end = Bytes(flow.offset.0.saturating_add(flow.bytes.0));
     let region = mapped::map(&source.file, end).map_err(|errno| MeasureError::File {
         action: "map",
@@ -68,7 +69,8 @@ fn write(
         deadline: tools.deadline,
     };
     let start = clock.now();
-    let (mut blocks, mut written) = (planned.blocks(start, tools), RangeSet::new());
+    let (mut blocks, mut written) =
+        (planned.blocks(start, Account::OfBlocks, tools), RangeSet::new());
     let moved = stream(&mut ready.ring, &way, &mut blocks, &mut written, clock, tools.watch)?;
     ready.flush(tools)?;
     let end = clock.now();

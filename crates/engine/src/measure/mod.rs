@@ -12,6 +12,7 @@ mod blocks;
 mod carry;
 mod content;
 mod error;
+mod hold;
 mod look;
 mod mapped;
 mod ready;
@@ -26,6 +27,7 @@ use peerlane_results::{BytesByRoute, Evidence, Machine, Verification, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 pub use error::MeasureError;
+pub use hold::Hold;
 pub use look::{PlannedFlow, size_of};
 
 use crate::{Clock, Watch};
@@ -65,6 +67,8 @@ pub struct FlowTools<'a> {
     pub watch: &'a mut dyn Watch,
     /// Where it waits for others.
     pub gate: &'a dyn Gate,
+    /// Keeps others away from the targets of the case.
+    pub hold: &'a Hold,
     /// Of patterns and random offsets.
     pub seed: u64,
     /// Ends the flow at this time after its start; `None` where it ends by its bytes.

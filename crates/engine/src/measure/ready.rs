@@ -7,7 +7,7 @@ use peerlane_results::{Evidence, MemoryKind, Tail};
 use peerlane_units::{Bytes, Nanos};
 
 use super::look::{End, PlannedFlow};
-use super::{FlowTools, MeasureError};
+use super::{FlowTools, Hold, MeasureError};
 use crate::copy::check::{self, NotProved};
 use crate::copy::{Attached, Opened, open_in_place, open_source};
 use crate::endpoint::Live;
@@ -56,7 +56,11 @@ fn block(end: &End, opened: Option<&Opened>) -> Option<u64> {
 
 impl PlannedFlow {
     /// Opens both ends as they are.
-    pub(super) fn open_ends(&self, cache: Cache) -> Result<[Option<Opened>; 2], MeasureError> {
+    pub(super) fn open_ends(
+        &self,
+        cache: Cache,
+        hold: &Hold,
+    ) -> Result<[Option<Opened>; 2], MeasureError> {
         let [source, target] = [&self.source, &self.target].map(|end| {
             let live = live(end)?;
             Some(Live { is_direct: live.is_direct && cache == Cache::Around, ..live.clone() })
@@ -70,14 +74,15 @@ impl PlannedFlow {
         });
         let end = self.flow.target_offset.0.saturating_add(self.flow.bytes.0);
         let target = target.as_ref().map(|live| {
-            open_in_place(live, end).map_err(|error| MeasureError::Open(Box::new(error)))
+            open_in_place(live, end, hold.claim(live))
+                .map_err(|error| MeasureError::Open(Box::new(error)))
         });
         Ok([source.transpose()?, target.transpose()?])
     }
 
     /// Opens the ends, takes the memory and attaches all to a ring.
-    pub(super) fn open(&self) -> Result<Ready, MeasureError> {
-        let [source, target] = self.open_ends(Cache::Around)?;
+    pub(super) fn open(&self, hold: &Hold) -> Result<Ready, MeasureError> {
+        let [source, target] = self.open_ends(Cache::Around, hold)?;
         let opened = [source.as_ref(), target.as_ref()];
         for (end, opened) in [&self.source, &self.target].into_iter().zip(opened) {
             let is_direct = opened.is_none_or(|opened| opened.is_direct);

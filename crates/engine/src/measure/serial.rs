@@ -28,7 +28,7 @@ pub(super) fn carry(
         Way::HostPageCache => Cache::Through,
         _ => Cache::Around,
     };
-    let [source, target] = planned.open_ends(cache)?;
+    let [source, target] = planned.open_ends(cache, tools.hold)?;
     let (Some(source), Some(target)) = (source, target) else {
         return Err(MeasureError::WithOthers);
     };
@@ -40,7 +40,7 @@ pub(super) fn carry(
     tools.gate.end(Bytes(moved.as_ref().map_or(0, |(run, _)| run.bytes)));
     let (run, written) = moved?;
     drop((source, target));
-    let mut ready = planned.open()?;
+    let mut ready = planned.open(tools.hold)?;
     let verification = ready.compare(planned, &written, tools)?;
     Ok(planned.outcome(run, Some(verification), ready.evidence, Vec::new()))
 }

@@ -195,7 +195,7 @@ impl Stream<'_, '_> {
                 self.out.latency.saturating_record(now.since(since).0);
                 self.out.bytes += range.end - range.start;
                 self.log.done(u32::try_from(slot).unwrap_or(u32::MAX), range.clone());
-                self.blocks.wrote(range);
+                self.blocks.done(range, now);
             }
         }
         Ok(())
