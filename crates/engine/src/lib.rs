@@ -27,6 +27,7 @@ mod request;
 pub mod ring;
 pub mod scrub;
 pub mod shares;
+pub mod trace;
 pub mod verify;
 mod watch;
 

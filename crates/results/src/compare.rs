@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Basis, Machine, Spread};
@@ -10,7 +11,7 @@ use crate::{Basis, Machine, Spread};
 pub const COMPARE_SCHEMA: &str = "peerlane.compare/1";
 
 /// Whether the later of two runs is faster or slower than the earlier, case by case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// [`COMPARE_SCHEMA`].
     pub schema: String,
@@ -33,7 +34,7 @@ pub struct Comparison {
 }
 
 /// One of the two runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ComparedRun {
     /// Name of the workload.
     pub name: String,
@@ -46,7 +47,7 @@ pub struct ComparedRun {
 }
 
 /// One case in both runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseComparison {
     /// Name of the case.
     pub case: String,
@@ -69,7 +70,7 @@ pub struct CaseComparison {
 }
 
 /// What a comparison says of a case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
     /// It is certainly faster.
@@ -94,7 +95,7 @@ impl fmt::Display for Change {
 }
 
 /// Why two cases cannot be compared.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Incomparable {
     /// The runs were on different machines.
@@ -144,7 +145,7 @@ pub enum Incomparable {
 }
 
 /// One of two runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhichRun {
     /// The run that is compared with.

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use peerlane_results::{
-    BenchRecord, CaseRecord, CaseSpec, Flow, Incomparable, RouteVerdict, WhichRun,
+    BenchRecord, CaseRecord, CaseSpec, Flow, Incomparable, RouteVerdict, Warning, WhichRun,
 };
 
 /// What stands against comparing any case of two records.
@@ -30,7 +30,14 @@ pub(super) fn notes(before: &BenchRecord, after: &BenchRecord) -> Vec<String> {
         ("fabric (devices, firmware, links)", old.fabric.clone(), new.fabric.clone()),
     ];
     let differ = pairs.into_iter().filter(|(_, before, after)| before != after);
-    differ.map(|(what, before, after)| format!("another {what}: {before}, {after}")).collect()
+    let mut notes: Vec<String> =
+        differ.map(|(what, before, after)| format!("another {what}: {before}, {after}")).collect();
+    // What made the runs of one record differ so may make the records differ.
+    for (run, record) in [(WhichRun::Before, before), (WhichRun::After, after)] {
+        let wide = record.warnings.iter().filter(|one| matches!(one, Warning::Variance { .. }));
+        notes.extend(wide.map(|warning| format!("the run {run}: {warning}")));
+    }
+    notes
 }
 
 /// What two cases ask for differently.

@@ -23,7 +23,8 @@ pub const CONFIDENCE: f64 = 0.95;
 /// Compares `after` with `before`, case by case by name; `threshold` is by how much a case may be
 /// slower, as a share of the rate before: 0.05. What is no share counts as none.
 ///
-/// Rates are compared as logarithms, by Welch's t test. Chances are corrected for the number of cases
+/// Rates are compared as logarithms, by Welch's t test, with the number of runs reduced where neighbours
+/// are slow together. Chances are corrected for the number of cases
 /// by Holm's method, intervals by Bonferroni's, so that all verdicts hold together with
 /// [`CONFIDENCE`]. A case has regressed when it is certain, in the same sense, that its rate is below that
 /// before less the threshold. Predicted rates have no spread, and are compared as they are.
@@ -45,8 +46,8 @@ pub fn compare(before: &BenchRecord, after: &BenchRecord, threshold: f64) -> Com
         threshold,
         confidence: CONFIDENCE,
         method:
-            "Welch's t test of the logarithms of rates; chances corrected by Holm, intervals by \
-                 Bonferroni"
+            "Welch's t test of the logarithms of rates, fewer runs counted where neighbours are \
+                 alike; chances corrected by Holm, intervals by Bonferroni"
                 .to_owned(),
         has_regressed: cases.iter().any(|case| case.has_regressed),
         cases,

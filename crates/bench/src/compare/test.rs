@@ -9,20 +9,39 @@ pub(super) const NEEDED: u32 = 3;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
     count: f64,
+    /// How many runs that know nothing of each other would tell as much of the mean.
+    effective: f64,
     mean: f64,
     variance: f64,
 }
 
 impl Sample {
-    /// `None` for no rates, and where one is not above zero.
+    /// `None` for no rates, and where one is not above zero. The rates are in the order in which they
+    /// were taken.
+    ///
+    /// A run that is slow because something is slow for a while has slow neighbours: such runs tell less
+    /// of the mean than their number says. Their number is reduced by the correlation of neighbours, as
+    /// for an autoregressive process of first order (Zieba, "Effective number of observations and
+    /// unbiased estimators of variance for autocorrelated data", Metrology and Measurement Systems 17,
+    /// 2010), where it is above one standard error, so that chance does not reduce it.
     pub(super) fn of(rates: &[f64]) -> Option<Self> {
         if rates.is_empty() || rates.iter().any(|rate| !(rate.is_finite() && *rate > 0.0)) {
             return None;
         }
         let count = rates.len() as f64;
-        let mean = rates.iter().map(|rate| rate.ln()).sum::<f64>() / count;
-        let squares: f64 = rates.iter().map(|rate| (rate.ln() - mean).powi(2)).sum();
-        Some(Self { count, mean, variance: squares / (count - 1.0).max(1.0) })
+        let logarithms: Vec<f64> = rates.iter().map(|rate| rate.ln()).collect();
+        let mean = logarithms.iter().sum::<f64>() / count;
+        let squares: f64 = logarithms.iter().map(|one| (one - mean).powi(2)).sum();
+        let neighbours: f64 =
+            logarithms.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
+        let correlation = if squares > 0.0 { neighbours / squares } else { 0.0 };
+        let is_chance = correlation < 1.0 / count.sqrt();
+        // Of few runs it comes out too small (Kendall, "Note on bias in the estimation of
+        // autocorrelation", Biometrika 41, 1954).
+        let correlation = ((correlation + 1.0 / count) / (1.0 - 4.0 / count).max(0.2)).min(0.9);
+        let share = if is_chance { 1.0 } else { (1.0 - correlation) / (1.0 + correlation) };
+        let effective = (count * share).max(count.min(2.0));
+        Some(Self { count, effective, mean, variance: squares / (count - 1.0).max(1.0) })
     }
 }
 
@@ -54,9 +73,10 @@ pub(super) fn test(before: &Sample, after: &Sample, threshold: f64, needed: u32)
     if before.count.min(after.count) < f64::from(needed) {
         return None;
     }
-    let parts = [before, after].map(|sample| sample.variance / sample.count);
+    let parts = [before, after].map(|sample| sample.variance / sample.effective);
     let error = (parts[0] + parts[1]).sqrt();
-    let weights = parts[0].powi(2) / (before.count - 1.0) + parts[1].powi(2) / (after.count - 1.0);
+    let weights =
+        parts[0].powi(2) / (before.effective - 1.0) + parts[1].powi(2) / (after.effective - 1.0);
     let freedom = if weights > 0.0 { (parts[0] + parts[1]).powi(2) / weights } else { 1.0 };
     let difference = after.mean - before.mean;
     // Logarithms of equal rates differ in their last digits.

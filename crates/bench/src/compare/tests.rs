@@ -45,7 +45,7 @@ fn a_planted_slowdown_of_five_percent_is_found() {
         let others = comparison.cases.iter().filter(|case| case.case != "1M");
         elsewhere += others.filter(|case| case.verdict != Change::Same).count();
     }
-    assert!(found >= 85, "{found} of 100");
+    assert!(found >= 80, "{found} of 100");
     assert!(elsewhere <= 12, "{elsewhere} alarms in 100 comparisons");
 }
 
@@ -83,6 +83,30 @@ fn two_thousand_comparisons_of_the_same_thing_are_as_quiet_as_stated() {
     // 5 % of 2000, and three standard errors of that.
     let alarms = alarms(2000);
     assert!(alarms <= 130, "{alarms} of 2000");
+}
+
+/// Rates of which each is slow where the one before it was, as on a disk that others use, too.
+fn drifting(random: &mut Random, correlation: f64) -> Vec<f64> {
+    let mut off = random.normal();
+    let rest = (1.0 - correlation * correlation).sqrt();
+    let mut one = || {
+        off = correlation * off + rest * random.normal();
+        1e9 * (0.03 * off).exp()
+    };
+    (0..RUNS).map(|_| one()).collect()
+}
+
+#[test]
+fn neighbours_that_are_slow_together_count_for_less() {
+    let is_loud = |seed: &u64| {
+        let mut random = Random::new(9_000_000 + seed);
+        let mut run = || record(&[("1M", drifting(&mut random, 0.5))]);
+        let (before, after) = (run(), run());
+        compare(&before, &after, 0.0).cases[0].verdict != Change::Same
+    };
+    let alarms = (0..1000).filter(is_loud).count();
+    // 5 % of 1000, and three standard errors of that.
+    assert!(alarms <= 71, "{alarms} of 1000");
 }
 
 #[test]
@@ -156,6 +180,16 @@ fn another_kernel_is_a_note_and_no_reason() {
     let comparison = compare(&before, &after, 0.05);
     assert_eq!(comparison.notes, ["another kernel: 7.2.0, 7.3.0"]);
     assert_eq!(comparison.cases[0].verdict, Change::Same);
+}
+
+#[test]
+fn runs_that_differ_a_lot_are_noted() {
+    let before = record(&[("1M", vec![1e9, 1.01e9, 0.99e9])]);
+    let mut after = before.clone();
+    let case = "1M".to_owned();
+    after.warnings.push(peerlane_results::Warning::Variance { case, per_mille: 253 });
+    let notes = compare(&before, &after, 0.05).notes;
+    assert_eq!(notes, ["the run after: the runs of 1M differ by 25.3 % of their mean"]);
 }
 
 #[test]

@@ -32,19 +32,19 @@ impl DmaTally {
     /// What the tally says of the routes that were asked for.
     ///
     /// Payload crosses the memory between two drives twice, or once where one end is in that memory
-    /// itself: so many bytes, and not one through host memory for what must not go there.
+    /// itself: so many bytes, and not one through host memory for what must not go there. Less than the
+    /// payload through host memory is no contradiction, since a page cache may have answered.
     pub fn evidence(&self, asked: BytesByRoute) -> RouteEvidence {
         let Self { guest_memory_bytes: host, peer_bytes: peer, unknown_bytes: unknown } = *self;
         let showed = format!(
             "{} bytes through host memory, {} between devices, {} not to be told",
             host.0, peer.0, unknown.0
         );
-        let too_much = host.0 > asked.host.0.saturating_mul(2);
-        let too_little = peer.0.saturating_add(unknown.0) < asked.p2p.0
-            || host.0.saturating_add(unknown.0) < asked.host.0;
-        let verdict = if too_much || too_little {
+        let most = |asked: Bytes| asked.0.saturating_mul(2);
+        let is_elsewhere = host.0 > most(asked.host) || (asked.p2p == Bytes(0) && peer.0 > 0);
+        let verdict = if is_elsewhere || peer.0.saturating_add(unknown.0) < asked.p2p.0 {
             RouteVerdict::Contradicted
-        } else if unknown.0 > 0 || asked == BytesByRoute::default() {
+        } else if unknown.0 > 0 || host < asked.host || asked == BytesByRoute::default() {
             RouteVerdict::Silent
         } else {
             RouteVerdict::Shown
@@ -84,12 +84,14 @@ mod tests {
         assert_eq!(tell(0, 900, 0, (1000, 0)), Contradicted, "payload that nobody moved");
         assert_eq!(tell(2000, 0, 0, (0, 1000)), Shown);
         assert_eq!(tell(2000, 2000, 0, (1000, 1000)), Shown, "flows of both routes");
+        assert_eq!(tell(2000, 4, 0, (0, 1000)), Contradicted, "payload between devices");
     }
 
     #[test]
     fn what_it_could_not_tell_shows_nothing() {
         assert_eq!(tell(0, 0, 2000, (1000, 0)), Silent);
         assert_eq!(tell(0, 0, 0, (0, 0)), Silent);
+        assert_eq!(tell(900, 0, 0, (0, 1000)), Silent, "a page cache answered");
         assert_eq!(look(None, BytesByRoute::default()).says, Silent);
     }
 }

@@ -154,4 +154,23 @@ mod tests {
         let unseen = |item: &&RouteEvidence| item.evidence.showed.starts_with("not to be seen: ");
         assert_eq!(found.evidence.iter().filter(unseen).count(), found.evidence.len() - 2);
     }
+
+    #[test]
+    fn this_machine_can_be_watched() {
+        let disks =
+            Root::at(std::path::Path::new("/")).names("sys/class/block").unwrap_or_default();
+        let drive = |name: String| Drive { name, address: None, requests: Requests::PageCache };
+        let drives: Vec<Drive> = disks.into_iter().take(2).map(drive).collect();
+        let claimed = vec![DriveBytes::default(); drives.len()];
+        let mut watch = Watch::begin(&Scene { root: "/".into(), drives, pools: vec![] });
+        watch.look();
+        let seen = Seen { asked: p2p(0), moved: p2p(0), drives: claimed, dma: None };
+        let found = watch.end(&seen);
+        for RouteEvidence { evidence, says } in &found.evidence {
+            println!("{says:?}: {}: {}", evidence.looked_at, evidence.showed);
+            assert!(!evidence.showed.is_empty(), "{}", evidence.looked_at);
+        }
+        assert_ne!(found.verdict(), RouteVerdict::Shown, "nothing ran");
+        assert!(found.page_faults.is_some());
+    }
 }

@@ -41,6 +41,11 @@ impl Root {
         Self(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
     }
 
+    /// Whether it is that of the running machine, whose counters may be opened.
+    pub fn is_this_machine(&self) -> bool {
+        self.0 == Path::new("/")
+    }
+
     /// The text of a file, its ends trimmed; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
@@ -81,6 +86,15 @@ impl Root {
             names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort();
         Ok(names)
+    }
+
+    /// The kernel's name of the disk that a partition is part of, or of the disk itself.
+    pub fn disk_of(&self, name: &str) -> String {
+        let own = format!("sys/class/block/{name}");
+        let is_partition = self.text(&format!("{own}/partition")).is_ok();
+        let place = is_partition.then(|| self.within(&own).ok()).flatten();
+        let disk = place.as_deref().and_then(|place| place.parent()?.file_name()?.to_str());
+        disk.unwrap_or(name).to_owned()
     }
 
     /// The full path of a regular file below the root.

@@ -65,6 +65,10 @@ fn count(root: &Root, drive: &Drive) -> Result<DriveBytes, Unread> {
     if drive.requests == Requests::Passthrough {
         return Err(Unread::new(&path, "the block layer does not count passthrough commands"));
     }
+    let switch = format!("sys/class/block/{}/queue/iostats", root.disk_of(&drive.name));
+    if root.text(&switch).is_ok_and(|text| text == "0") {
+        return Err(Unread::new(&path, "the drive is set to count nothing (`queue/iostats`)"));
+    }
     parse(&root.text(&path)?).ok_or_else(|| Unread::new(&path, "it has not the known form"))
 }
 
@@ -113,6 +117,31 @@ mod tests {
         let (counted, found) = watched(BEFORE, Requests::Passthrough);
         assert_eq!((counted, found.says), (None, RouteVerdict::Silent));
         assert!(found.evidence.showed.contains("passthrough"), "{found:?}");
+    }
+
+    #[test]
+    fn a_drive_that_is_set_to_count_nothing_contradicts_nothing() {
+        let tree = Planted::new();
+        tree.plant("sys/class/block/nvme0n1/stat", BEFORE);
+        tree.plant("sys/class/block/nvme0n1/queue/iostats", "0\n");
+        let name = "nvme0n1".to_owned();
+        let drive = Drive { name, address: None, requests: Requests::Direct };
+        let claimed = DriveBytes { read: Bytes(4096), written: Bytes(0) };
+        let (counted, found) = SectorWatch::begin(&tree.root(), drive).end(&tree.root(), claimed);
+        assert_eq!((counted, found.says), (None, RouteVerdict::Silent));
+        assert!(found.evidence.showed.contains("queue/iostats"), "{found:?}");
+    }
+
+    #[test]
+    fn a_partition_is_switched_by_its_disk() {
+        let tree = Planted::new();
+        tree.plant("sys/devices/nvme0n1/nvme0n1p1/partition", "1\n");
+        tree.plant("sys/devices/nvme0n1/nvme0n1p1/stat", BEFORE);
+        tree.plant("sys/class/block/other", "");
+        let link = tree.path().join("sys/class/block/nvme0n1p1");
+        std::os::unix::fs::symlink("../../devices/nvme0n1/nvme0n1p1", link).unwrap();
+        assert_eq!(tree.root().disk_of("nvme0n1p1"), "nvme0n1");
+        assert_eq!(tree.root().disk_of("nvme0n1"), "nvme0n1");
     }
 
     #[test]

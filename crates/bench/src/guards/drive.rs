@@ -10,7 +10,7 @@ use crate::evidence::{Drive, DriveBytes, Requests, Root};
 impl DriveSurroundings {
     /// Reads what sysfs says of a drive, and what the fabric does.
     pub(super) fn read(fabric: &Fabric, root: &Root, drive: &Drive) -> Self {
-        let disk = disk_of(root, &drive.name);
+        let disk = root.disk_of(&drive.name);
         let at = |file: &str| format!("sys/class/block/{disk}/{file}");
         let cache = root.text(&at("queue/write_cache")).ok();
         // Blocks as the namespace counts them (NVM Command Set, "Namespace Utilization").
@@ -31,15 +31,6 @@ impl DriveSurroundings {
             size: sectors.and_then(|sectors| sectors.checked_mul(512)).map(Bytes),
         }
     }
-}
-
-/// The disk that a partition is part of, or the disk itself.
-fn disk_of(root: &Root, name: &str) -> String {
-    let own = format!("sys/class/block/{name}");
-    let is_partition = root.text(&format!("{own}/partition")).is_ok();
-    let place = is_partition.then(|| root.within(&own).ok()).flatten();
-    let disk = place.as_deref().and_then(|place| place.parent()?.file_name()?.to_str());
-    disk.unwrap_or(name).to_owned()
 }
 
 fn temperature(fabric: &Fabric, drive: &Drive) -> Option<Temperature> {

@@ -298,18 +298,17 @@ fn a_route_that_falls_back_under_load_is_an_error() {
 
 #[test]
 fn a_fall_back_that_the_program_itself_counts_is_an_error_without_a_recorder() {
-    let case = |moved| {
-        let asked = BytesByRoute { p2p: Bytes(LENGTH), host: Bytes(0) };
-        let scene = Scene { root: Planted::new().path(), drives: vec![], pools: vec![] };
-        let seen = Seen { asked, moved, drives: vec![], dma: None };
+    let case = |moved: BytesByRoute| {
         let mut case = run("1M p2p", Path::P2p, Bytes(LENGTH), Nanos(4_000_000));
-        case.evidence = Watch::begin(&scene).end(&seen).evidence;
+        case.bytes_by_route = moved;
+        case.flows[0].bytes_by_route = moved;
         judge(&case, &Surroundings::default())
     };
     let all = BytesByRoute { p2p: Bytes(LENGTH), host: Bytes(0) };
     assert_eq!(case(all), Ok(vec![]));
     let some = BytesByRoute { p2p: Bytes(LENGTH - REQUEST), host: Bytes(REQUEST) };
-    assert!(matches!(case(some), Err(Nonsense::RouteContradicted { .. })));
+    let Err(Nonsense::RouteContradicted { showed, .. }) = case(some) else { panic!("it passed") };
+    assert_eq!(showed, "65536 bytes of a flow by p2p took the other route");
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub(super) fn warnings(fabric: &Fabric, root: &Root, ways: &[Way]) -> Vec<Warnin
     warnings.extend(crossed.iter().filter_map(|&id| trained_low(fabric, id)));
     warnings.extend(redirecting(fabric, ways));
     warnings.extend(remote(fabric, ways));
+    warnings.extend(far_from_processor(fabric, root, ways));
     warnings
 }
 
@@ -86,4 +87,28 @@ fn remote(fabric: &Fabric, ways: &[Way]) -> Vec<Warning> {
     }
     found.dedup();
     found
+}
+
+/// Ends of flows through host memory on another node than the processor that runs this.
+fn far_from_processor(fabric: &Fabric, root: &Root, ways: &[Way]) -> Vec<Warning> {
+    let Some(used_from) = own_node(root) else { return Vec::new() };
+    let by_host = ways.iter().filter(|way| way.memory.is_none());
+    let ends: BTreeSet<FunctionId> = by_host.flat_map(Way::ends).collect();
+    let far = ends.into_iter().filter_map(|id| {
+        let function = fabric.function(id);
+        let node = function.numa_node.filter(|&node| node != used_from)?;
+        let by = "the processor that ran the program".to_owned();
+        Some(Warning::RemoteNumaNode { device: function.name.clone(), node, used_from, by })
+    });
+    far.collect()
+}
+
+/// The memory node of the processor that this process ran on last: field 39 of its `stat`
+/// (`Documentation/filesystems/proc.rst`), behind a name that may hold anything.
+fn own_node(root: &Root) -> Option<u32> {
+    let stat = root.text("proc/self/stat").ok()?;
+    let (_, after) = stat.rsplit_once(')')?;
+    let processor: u32 = after.split_ascii_whitespace().nth(36)?.parse().ok()?;
+    let names = root.names(&format!("sys/devices/system/cpu/cpu{processor}")).ok()?;
+    names.iter().find_map(|name| name.strip_prefix("node")?.parse().ok())
 }

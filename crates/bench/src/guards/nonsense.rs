@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use peerlane_results::{CaseRecord, RouteVerdict};
+use peerlane_results::{CaseRecord, Route, RouteVerdict};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
 /// Why a run is no result.
@@ -110,7 +110,9 @@ impl Nonsense {
         match self {
             Self::NoTime { .. } => "move more bytes, or for longer",
             Self::AboveLimit { .. } => "look whether a cache answered in place of the device",
-            Self::AboveCompleted { .. } => "use direct I/O; a cache answered in place of the drive",
+            Self::AboveCompleted { .. } => {
+                "read what was written, with direct I/O: a hole or a cache answered in place of the drive"
+            }
             Self::SumDiffers { .. } => "this is a fault of the program: report it with the record",
             Self::RouteContradicted { .. } => {
                 "`peerlane doctor SOURCE TARGET` shows what stands in the way"
@@ -157,6 +159,7 @@ pub(super) fn content(case: &CaseRecord) -> Result<(), Nonsense> {
 }
 
 pub(super) fn route(case: &CaseRecord) -> Result<(), Nonsense> {
+    fell_back(case)?;
     let against = case.evidence.iter().find(|item| item.says == RouteVerdict::Contradicted);
     if against.is_none() && case.verdict != RouteVerdict::Contradicted {
         return Ok(());
@@ -166,6 +169,29 @@ pub(super) fn route(case: &CaseRecord) -> Result<(), Nonsense> {
         None => ("its verdict".to_owned(), "no evidence with it".to_owned()),
     };
     Err(Nonsense::RouteContradicted { case: case.asked.name.clone(), looked_at, showed })
+}
+
+/// A flow between devices whose requests named host memory, or the other way round. What begins or ends
+/// in host memory may count as either.
+fn fell_back(case: &CaseRecord) -> Result<(), Nonsense> {
+    for (asked, did) in case.asked.flows.iter().zip(&case.flows) {
+        let is_between_devices = [&asked.source, &asked.target].iter().all(|end| *end != "host");
+        let other = match asked.path.route() {
+            Route::P2p => did.bytes_by_route.host,
+            Route::Host => did.bytes_by_route.p2p,
+        };
+        if is_between_devices && other > Bytes::ZERO {
+            return Err(Nonsense::RouteContradicted {
+                case: case.asked.name.clone(),
+                looked_at: "the memory that each request named".to_owned(),
+                showed: format!(
+                    "{} bytes of a flow by {} took the other route",
+                    other.0, asked.path
+                ),
+            });
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn sums(case: &CaseRecord) -> Result<(), Nonsense> {

@@ -2,7 +2,7 @@
 
 use peerlane_fabric::{Fabric, FunctionId, Temperature};
 use peerlane_results::{Limit, Warning};
-use peerlane_units::{ByteRate, Bytes};
+use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::{ClockReading, ceilings, machine};
 use crate::evidence::{Drive, DriveBytes, Observed, Root, Seen};
@@ -84,6 +84,22 @@ pub struct Pace {
     pub last: ByteRate,
 }
 
+impl Pace {
+    /// The pace of a run whose payload so far was seen at these times, in order of time; `None` for
+    /// fewer than six looks, of which thirds say little.
+    pub fn of(looks: &[(Nanos, Bytes)]) -> Option<Self> {
+        let third = looks.len() / 3;
+        if third < 2 {
+            return None;
+        }
+        let mean = |looks: &[(Nanos, Bytes)]| {
+            let (&(begin, before), &(end, after)) = (looks.first()?, looks.last()?);
+            ByteRate::mean(Bytes(after.0.checked_sub(before.0)?), end.since(begin))
+        };
+        Some(Self { first: mean(&looks[..third])?, last: mean(&looks[looks.len() - third..])? })
+    }
+}
+
 /// What the source held.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SourceContent {
@@ -105,6 +121,11 @@ impl Surroundings {
             machine: machine::warnings(fabric, root, ways),
             ..Self::default()
         }
+    }
+
+    /// Whether the machine is emulated: what it shows holds for semantics, not for speed.
+    pub(super) fn is_emulated(&self) -> bool {
+        self.machine.iter().any(|one| matches!(one, Warning::Emulated { .. }))
     }
 
     /// Takes in what the drives were said to do, and what was counted.

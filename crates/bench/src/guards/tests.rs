@@ -74,6 +74,13 @@ fn a_flow_faster_than_its_case_is_held_to_its_own_time() {
 }
 
 #[test]
+fn the_links_of_an_emulated_machine_limit_nothing() {
+    let mut around = ceiling(1, &[0], Firmness::Physical);
+    around.machine = vec![Warning::Emulated { sign: "QEMU NVMe Ctrl".to_owned() }];
+    assert!(judge(&gigabyte(), &around).is_ok());
+}
+
+#[test]
 fn parts_that_are_not_the_whole_are_an_error() {
     let mut case = gigabyte();
     case.flows[0].bytes = Bytes(1);
@@ -140,6 +147,22 @@ fn a_rate_that_falls_and_a_source_of_zeros_are_named() {
     let around = Surroundings { content, ..with(drive(Requests::Direct)) };
     let found = judge(&gigabyte(), &around).unwrap();
     assert!(matches!(found[..], [Warning::NeverWritten { .. }]), "{found:?}");
+}
+
+#[test]
+fn the_pace_of_a_run_is_that_of_its_first_and_last_third() {
+    let mut bytes = 0;
+    let mut looks = Vec::new();
+    for second in 0..9 {
+        looks.push((Nanos::seconds(second), Bytes(bytes)));
+        bytes += if second < 4 { 3_000_000_000 } else { 1_000_000_000 };
+    }
+    let expected = Pace { first: ByteRate(3_000_000_000), last: ByteRate(1_000_000_000) };
+    assert_eq!(Pace::of(&looks), Some(expected));
+    assert_eq!(Pace::of(&looks[..5]), None, "too few looks");
+    assert_eq!(Pace::of(&[(Nanos(5), Bytes(1)); 9]), None, "no time passed");
+    looks.reverse();
+    assert_eq!(Pace::of(&looks), None, "time runs forwards");
 }
 
 fn at(fabric: &Fabric, name: &str) -> FunctionId {
@@ -221,6 +244,23 @@ fn what_a_machine_is_set_to_is_named() {
         ]
     );
     assert!(found.iter().all(|one| !one.advice().is_empty()));
+}
+
+#[test]
+fn a_drive_far_from_the_processor_is_named_where_host_memory_is_used() {
+    let fabric = machine();
+    let tree = Planted::new();
+    let fields = ["0"; 35].join(" ");
+    tree.plant("proc/self/stat", &format!("42 (a) b) R {fields} 7 0 0\n"));
+    tree.plant("sys/devices/system/cpu/cpu7/node1/x", "");
+    let peers = by_way_of_c(&fabric);
+    let host = Way { memory: None, ..peers.clone() };
+    let far = |way| {
+        let found = Surroundings::read(&fabric, &tree.root(), &[way], &[]).machine;
+        let far = |one: &&Warning| matches!(one, Warning::RemoteNumaNode { used_from: 1, .. });
+        found.iter().filter(far).count()
+    };
+    assert_eq!((far(host), far(peers)), (2, 0));
 }
 
 #[test]

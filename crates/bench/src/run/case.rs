@@ -76,6 +76,7 @@ pub(super) fn run(
                         watch: &mut Stop(conditions.stop),
                         gate: &place,
                         hold,
+                        trace: conditions.trace,
                         seed: seed.wrapping_add(index as u64),
                         time: case.spec.time_ns,
                         deadline: conditions.deadline,

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use peerlane_engine::measure::{
     Consent, FlowTools, Hold, PlannedFlow, machine, warnings_of_machine,
 };
+use peerlane_engine::trace::Tracer;
 use peerlane_engine::{MonotonicClock, Phase};
 use peerlane_fabric::Fabric;
 use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, Warning, Workload};
@@ -37,6 +38,8 @@ pub struct Conditions<'a> {
     pub clock: MonotonicClock,
     /// Asks for the end when set.
     pub stop: &'a AtomicBool,
+    /// Writes down what every transfer asks for, if anybody wants that.
+    pub trace: Option<&'a Tracer>,
     /// The longest wait for a single request.
     pub deadline: Nanos,
     /// Seconds since 1970 at the start.
@@ -178,6 +181,7 @@ fn fill(cases: &[PlannedCase<'_>], seed: u64, conditions: &Conditions<'_>) -> Re
             watch: &mut (),
             gate: &(),
             hold: &Hold::default(),
+            trace: None,
             seed,
             time: None,
             deadline: conditions.deadline,

@@ -15,15 +15,31 @@ pub(crate) fn two_sided(t: f64, freedom: f64) -> f64 {
 /// The t beyond which, on either side, `share` of the distribution lies: 12.7 for 0.05 and one degree
 /// of freedom.
 pub(crate) fn quantile(share: f64, freedom: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1.0);
-    while two_sided(high, freedom) > share && high < 1e9 {
-        high *= 2.0;
+    let above = |t: f64| two_sided(t, freedom).max(f64::MIN_POSITIVE).ln() - share.ln();
+    let (mut low, mut high) = ((0.0, above(0.0)), (1.0, above(1.0)));
+    while high.1 > 0.0 && high.0 < 1e9 {
+        low = high;
+        high = (high.0 * 2.0, above(high.0 * 2.0));
     }
-    while high - low > high * 1e-9 && high > 1e-12 {
-        let middle = f64::midpoint(low, high);
-        if two_sided(middle, freedom) > share { low = middle } else { high = middle }
+    // The Illinois form of false position: an end that stays counts half the next time.
+    let mut was_low = None;
+    for _ in 0..60 {
+        let t = (low.0 * high.1 - high.0 * low.1) / (high.1 - low.1);
+        if !t.is_finite() || high.0 - low.0 <= high.0 * 1e-10 {
+            break;
+        }
+        let found = (t, above(t));
+        if found.1.abs() < 1e-11 {
+            return t;
+        }
+        let is_low = found.1 > 0.0;
+        let stays = was_low == Some(is_low);
+        let (end, other) = if is_low { (&mut low, &mut high) } else { (&mut high, &mut low) };
+        *end = found;
+        other.1 /= if stays { 2.0 } else { 1.0 };
+        was_low = Some(is_low);
     }
-    high
+    high.0
 }
 
 /// The regularised incomplete beta function.

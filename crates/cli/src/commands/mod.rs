@@ -14,6 +14,7 @@ mod reference;
 mod reporter;
 mod resume;
 mod topo;
+mod trace_file;
 mod verify;
 
 use crate::args::Command;

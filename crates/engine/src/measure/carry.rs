@@ -43,7 +43,7 @@ impl PlannedFlow {
     }
 
     fn carry_copy(&self, tools: &mut FlowTools<'_>) -> Result<FlowOutcome, MeasureError> {
-        let mut ready = self.open(tools.hold)?;
+        let mut ready = self.open(tools)?;
         let transfer = ready.transfer(self, tools.deadline).ok_or(MeasureError::WithOthers)?;
         ready.prove(&transfer, tools)?;
         self.wait(tools)?;
@@ -84,7 +84,7 @@ impl PlannedFlow {
     }
 
     fn carry_one_way(&self, tools: &mut FlowTools<'_>) -> Result<FlowOutcome, MeasureError> {
-        let mut ready = self.open(tools.hold)?;
+        let mut ready = self.open(tools)?;
         let filled = ready.fill_slots(self, tools)?;
         let mut slots = filled.as_ref().map(|_| Slots::new(self));
         self.wait(tools)?;

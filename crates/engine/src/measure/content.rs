@@ -19,8 +19,9 @@ use crate::failure::Role;
 use crate::random::Random;
 use crate::ranges::RangeSet;
 use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, RegionId, Ring};
+use crate::ring::{Action, RegionId, Ring, Uring};
 use crate::scrub::{BORROWED_MAX, HOST_PARTS, ScrubSetup, scrub};
+use crate::trace::Traced;
 use crate::verify::{Comparison, Coverage, Digests, verify};
 
 /// Nobody wrote there, or two slots at a time.
@@ -265,15 +266,14 @@ impl PlannedFlow {
         let (offset, length) = (self.flow.offset.0, self.flow.bytes.0);
         let opened = crate::copy::open_in_place(live, offset + length, Claim::Exclusive)
             .map_err(|error| MeasureError::Open(Box::new(error)))?;
-        let mut ring = if opened.passthrough.is_some() {
-            crate::ring::Uring::for_passthrough(16)?
+        let ring = if opened.passthrough.is_some() {
+            Uring::for_passthrough(16)?
         } else {
-            crate::ring::Uring::new(16)?
+            Uring::new(16)?
         };
-        let file = opened.attach(&mut ring).map_err(|source| MeasureError::File {
-            action: "attach",
-            path: live.path.clone(),
-            source,
+        let mut ring = Traced::new(ring, None);
+        let file = opened.attach(&mut ring, &end.facts.path).map_err(|source| {
+            MeasureError::File { action: "attach", path: live.path.clone(), source }
         })?;
         let block = if opened.is_direct { end.facts.block.0 } else { 1 };
         let part = (1u64 << 20).next_multiple_of(block);

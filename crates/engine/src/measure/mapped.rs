@@ -33,7 +33,7 @@ pub(super) fn carry(
     let [source, _] = planned.open_ends(Cache::Through, tools.hold)?;
     let Some(source) = source else { return Err(MeasureError::WithOthers) };
     forget(&source.file, flow.offset.0, flow.bytes);
-    let mut ready = planned.open(tools.hold)?;
+    let mut ready = planned.open(tools)?;
     let end = Bytes(flow.offset.0.saturating_add(flow.bytes.0));
     let region = mapped::map(&source.file, end).map_err(|errno| MeasureError::File {
         action: "map",

@@ -30,6 +30,7 @@ pub use error::MeasureError;
 pub use hold::Hold;
 pub use look::{PlannedFlow, size_of};
 
+use crate::trace::Tracer;
 use crate::{Clock, Watch};
 
 /// What may be written, and over what.
@@ -69,6 +70,8 @@ pub struct FlowTools<'a> {
     pub gate: &'a dyn Gate,
     /// Keeps others away from the targets of the case.
     pub hold: &'a Hold,
+    /// Writes down what its ring is asked for, if anybody wants that.
+    pub trace: Option<&'a Tracer>,
     /// Of patterns and random offsets.
     pub seed: u64,
     /// Ends the flow at this time after its start; `None` where it ends by its bytes.

@@ -15,6 +15,7 @@ use crate::plan::SLOT_ALIGNMENT;
 use crate::prove::prove_route;
 use crate::relay::Transfer;
 use crate::ring::{FileId, RegionId, Ring, Uring};
+use crate::trace::Traced;
 
 /// Host memory for proof and check: as much as [`crate::verify`] reads at full speed, twice.
 const CHECK_ROOM: Bytes = Bytes::mib(16);
@@ -30,7 +31,7 @@ pub(super) enum Cache {
 
 /// A flow that can move.
 pub(super) struct Ready {
-    pub(super) ring: Uring,
+    pub(super) ring: Traced<Uring>,
     pub(super) source: Option<Attached>,
     pub(super) target: Option<Attached>,
     /// Where payload rests.
@@ -81,8 +82,8 @@ impl PlannedFlow {
     }
 
     /// Opens the ends, takes the memory and attaches all to a ring.
-    pub(super) fn open(&self, hold: &Hold) -> Result<Ready, MeasureError> {
-        let [source, target] = self.open_ends(Cache::Around, hold)?;
+    pub(super) fn open(&self, tools: &FlowTools<'_>) -> Result<Ready, MeasureError> {
+        let [source, target] = self.open_ends(Cache::Around, tools.hold)?;
         let opened = [source.as_ref(), target.as_ref()];
         for (end, opened) in [&self.source, &self.target].into_iter().zip(opened) {
             let is_direct = opened.is_none_or(|opened| opened.is_direct);
@@ -97,9 +98,15 @@ impl PlannedFlow {
         let has_nodes = opened.iter().flatten().any(|opened| opened.passthrough.is_some());
         let mut ring =
             if has_nodes { Uring::for_passthrough(entries)? } else { Uring::new(entries)? };
+        let log = tools
+            .trace
+            .map(|tracer| tracer.log(format!("{} to {}", self.flow.source, self.flow.target)));
+        let mut ring = Traced::new(ring, log);
         let mut attach = |end: &End, opened: Option<&Opened>| {
             let Some((live, opened)) = live(end).zip(opened) else { return Ok(None) };
-            opened.attach(&mut ring).map(Some).map_err(|source| MeasureError::File {
+            let device = live.device.as_ref().map(|device| device.name.clone());
+            let drive = device.unwrap_or_else(|| live.path.display().to_string());
+            opened.attach(&mut ring, &drive).map(Some).map_err(|source| MeasureError::File {
                 action: "attach",
                 path: live.path.clone(),
                 source,
@@ -107,6 +114,8 @@ impl PlannedFlow {
         };
         let attached = [attach(&self.source, opened[0])?, attach(&self.target, opened[1])?];
         let region = ring.attach_region(region);
+        ring.name_region(region, &self.memory.name, self.memory.kind);
+        ring.slots(region, stride, slots);
         let host = ring.attach_region(host::allocate(CHECK_ROOM)?);
         let own = [block(&self.source, opened[0]), block(&self.target, opened[1])];
         let either = own.into_iter().flatten().max().unwrap_or(1);

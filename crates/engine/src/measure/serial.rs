@@ -40,7 +40,7 @@ pub(super) fn carry(
     tools.gate.end(Bytes(moved.as_ref().map_or(0, |(run, _)| run.bytes)));
     let (run, written) = moved?;
     drop((source, target));
-    let mut ready = planned.open(tools.hold)?;
+    let mut ready = planned.open(tools)?;
     let verification = ready.compare(planned, &written, tools)?;
     Ok(planned.outcome(run, Some(verification), ready.evidence, Vec::new()))
 }

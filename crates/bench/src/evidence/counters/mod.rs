@@ -82,7 +82,11 @@ impl Counters {
         };
         let is_here = |(unit, _): &(&str, &str)| names.iter().any(|name| is_of(name, unit));
         let others = INPUT_OUTPUT.into_iter().filter(is_here).map(|(_, what)| what).collect();
-        Self { memory: open_all(root, &names), others }
+        let memory = match root.is_this_machine() {
+            true => open_all(root, &names),
+            false => Err("the tree is not that of this machine".to_owned()),
+        };
+        Self { memory, others }
     }
 
     pub(super) fn end(self, asked: BytesByRoute) -> (Vec<RouteEvidence>, HostMemoryTraffic) {
@@ -111,7 +115,8 @@ fn of_memory(
     let (number, bytes) = match read {
         Ok(read) => read,
         Err(why) => {
-            return (unseen(looked_at, &why), HostMemoryTraffic { bytes: None, reason: why });
+            let reason = format!("no counter of memory controllers: {why}");
+            return (unseen(looked_at, why), HostMemoryTraffic { bytes: None, reason });
         }
     };
     let is_little = asked.host == Bytes::ZERO && bytes < asked.p2p.0;
@@ -206,6 +211,20 @@ mod tests {
         }
     }
 
+    /// Counters as if the tree were this machine's.
+    fn opened(tree: &Planted) -> Counters {
+        let names = tree.root().names(UNITS).unwrap();
+        Counters { memory: open_all(&tree.root(), &names), others: Vec::new() }
+    }
+
+    #[test]
+    fn no_counter_is_opened_for_a_tree_that_is_not_this_machine() {
+        let tree = Planted::new();
+        plant(&tree, "uncore_imc_0");
+        let (_, traffic) = Counters::begin(&tree.root()).end(p2p(1));
+        assert!(traffic.reason.ends_with("the tree is not that of this machine"), "{traffic:?}");
+    }
+
     fn every_cpu() -> String {
         format!("0-{}", std::thread::available_parallelism().unwrap().get() - 1)
     }
@@ -214,9 +233,9 @@ mod tests {
     fn a_machine_without_units_says_so() {
         let tree = Planted::new();
         tree.plant(&format!("{UNITS}/software/type"), "1");
-        let (evidence, traffic) = Counters::begin(&tree.root()).end(p2p(1));
+        let (evidence, traffic) = opened(&tree).end(p2p(1));
         assert_eq!(traffic.bytes, None);
-        assert_eq!(traffic.reason, "this machine offers none");
+        assert_eq!(traffic.reason, "no counter of memory controllers: this machine offers none");
         assert!(evidence.iter().all(|item| item.says == RouteVerdict::Silent));
         let (_, traffic) = Counters::begin(&Planted::new().root()).end(p2p(1));
         assert!(traffic.reason.contains("cannot read /sys/bus/event_source"), "{traffic:?}");
@@ -227,7 +246,7 @@ mod tests {
         let tree = Planted::new();
         plant(&tree, "uncore_imc_0");
         plant(&tree, "uncore_imc_1");
-        let counters = Counters::begin(&tree.root());
+        let counters = opened(&tree);
         // Memory that nobody used yet makes page faults.
         std::hint::black_box(vec![1u8; 16 << 20]);
         let (evidence, traffic) = counters.end(p2p(1 << 60));
@@ -238,7 +257,7 @@ mod tests {
                 assert_eq!(evidence[0].says, RouteVerdict::Consistent);
             }
             None => {
-                assert!(traffic.reason.starts_with("cannot open a counter: "), "{traffic:?}");
+                assert!(traffic.reason.contains("cannot open a counter: "), "{traffic:?}");
                 assert_eq!(evidence[0].says, RouteVerdict::Silent);
             }
         }
@@ -249,7 +268,7 @@ mod tests {
         let tree = Planted::new();
         plant(&tree, "uncore_imc_0");
         tree.plant(&format!("{UNITS}/uncore_imc_0/format/event"), "config9:5-2\n");
-        let (_, traffic) = Counters::begin(&tree.root()).end(p2p(1));
+        let (_, traffic) = opened(&tree).end(p2p(1));
         assert!(traffic.reason.contains("format/event"), "{traffic:?}");
     }
 

@@ -17,6 +17,7 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{BenchRecord, Order, Workload, WorkloadKind};
 use peerlane_units::Nanos;
 
+use super::trace_file::TraceFile;
 use crate::args::{BenchArgs, BenchCommand, BenchCommandArgs, HowArgs, On};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -125,12 +126,17 @@ fn carry_out(
     let stop = signals::stop_flag()?;
     let flag: &AtomicBool = &stop;
     let (_, warnings) = run::of_machine(fabric);
+    let clock = MonotonicClock::start();
+    let trace = how.trace.as_deref();
+    let trace = trace.map(|file| TraceFile::begin(file, clock, at_once(workload))).transpose()?;
+    let tracer = trace.as_ref().map(TraceFile::tracer);
     let consent = Consent { scratch: how.scratch.clone(), force: how.force };
     let conditions = Conditions {
         fabric,
         consent: &consent,
-        clock: MonotonicClock::start(),
+        clock,
         stop: flag,
+        trace: tracer.as_ref(),
         deadline: Nanos::seconds(how.timeout),
         started_s: keep::time_of_day(),
         warnings: &warnings,
@@ -140,7 +146,15 @@ fn carry_out(
     let mut watcher = Watcher::new(printer, output);
     let result = run::run(workload, earlier, &conditions, &mut watcher);
     watcher.finish();
+    // A run that failed leaves one, too: it shows what came before.
+    trace.map_or(Ok(()), |trace| trace.finish(printer))?;
     result.map_err(|error| failure(error, output))
+}
+
+/// Most transfers at a time.
+fn at_once(workload: &Workload) -> u16 {
+    let most = workload.cases.iter().map(|case| case.flows.len()).max().unwrap_or(1);
+    u16::try_from(most).unwrap_or(u16::MAX)
 }
 
 fn failure(error: RunError, output: Option<&Path>) -> Failure {
