@@ -96,8 +96,7 @@ impl PlannedFlow {
         let (region, slots, stride) = self.allocate()?;
         let entries = slots.saturating_mul(2).clamp(16, 4096);
         let has_nodes = opened.iter().flatten().any(|opened| opened.passthrough.is_some());
-        let mut ring =
-            if has_nodes { Uring::for_passthrough(entries)? } else { Uring::new(entries)? };
+        let ring = if has_nodes { Uring::for_passthrough(entries)? } else { Uring::new(entries)? };
         let log = tools
             .trace
             .map(|tracer| tracer.log(format!("{} to {}", self.flow.source, self.flow.target)));

@@ -12,6 +12,10 @@ use peerlane_units::ByteRate;
 use crate::error::{Failure, Tried};
 use crate::printer::Printer;
 
+/// What all transfers have in common, and one of them; in files, since fio's words are not ours.
+const GLOBAL: &str = include_str!("fio_global.job");
+const FLOW: &str = include_str!("fio_flow.job");
+
 /// Writes the job file of the first case, runs fio where it is installed, and prints both rates.
 pub(super) fn beside(
     fabric: &Fabric,
@@ -51,19 +55,20 @@ pub(super) fn beside(
 
 /// A job of fio that moves what the case moves.
 fn job(fabric: &Fabric, case: &CaseSpec) -> String {
-    let mut text =
-        "[global]\nioengine=io_uring\ndirect=1\ngroup_reporting=1\nthread=1\n".to_owned();
+    // As our ring does it, what is ready is handed over and taken together.
+    let depth = case.flows.iter().map(|flow| flow.depth).max().unwrap_or(1);
+    let mut text = GLOBAL.replace("{depth}", &depth.to_string());
     if let Some(time) = case.time_ns {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "time_based=1\nruntime={}ms", time.0 / 1_000_000);
     }
     for (index, flow) in case.flows.iter().enumerate() {
-        let _ = write!(text, "\n[flow{index}]\n{}", section(fabric, flow));
+        text += &section(fabric, index, flow);
     }
     text
 }
 
-fn section(fabric: &Fabric, flow: &Flow) -> String {
+fn section(fabric: &Fabric, index: usize, flow: &Flow) -> String {
     let is_read = peerlane_bench::workload::is_memory(&flow.target);
     let (drive, memory, offset) = match is_read {
         true => (&flow.source, &flow.target, flow.offset),
@@ -75,10 +80,17 @@ fn section(fabric: &Fabric, flow: &Flow) -> String {
         (false, Order::Sequential) => "write\nend_fsync=1",
         (false, Order::Random) => "randwrite\nend_fsync=1",
     };
-    let mut text = format!(
-        "filename={drive}\nrw={direction}\nbs={}\niodepth={}\noffset={}\nsize={}\n",
-        flow.block.0, flow.depth, offset.0, flow.bytes.0
-    );
+    let words = [
+        ("{index}", index.to_string()),
+        ("{drive}", drive.clone()),
+        ("{direction}", direction.to_owned()),
+        ("{block}", flow.block.0.to_string()),
+        ("{depth}", flow.depth.to_string()),
+        ("{offset}", offset.0.to_string()),
+        ("{bytes}", flow.bytes.0.to_string()),
+    ];
+    let mut text =
+        words.iter().fold(FLOW.to_owned(), |text, (name, word)| text.replace(name, word));
     let owner = memory.strip_prefix("cmb:").and_then(|name| fabric.find(name));
     if let Some(address) = owner.and_then(|id| fabric.function(id).address) {
         let _ = writeln!(text, "iomem=mmapshared:/sys/bus/pci/devices/{address}/p2pmem/allocate");
