@@ -13,7 +13,7 @@ const LENGTH: usize = 1024 * KIB;
 /// A folder with a source on the file system of the build.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    let content: Vec<u8> = (0..LENGTH).map(|at| (at / 3 + at / 4096) as u8).collect();
+    let content: Vec<u8> = (0..LENGTH).map(|at| (at / 3 + at / 4096).to_le_bytes()[0]).collect();
     fs::write(folder.path().join("source"), &content).expect("room");
     folder
 }
