@@ -7,7 +7,9 @@
 pub mod compare;
 pub mod evidence;
 pub mod guards;
+pub mod run;
 pub mod statistics;
+pub mod workload;
 
 #[cfg(test)]
 mod testing;

@@ -99,6 +99,7 @@ pub(crate) fn record(cases: &[(&str, Vec<f64>)]) -> BenchRecord {
         started_s: Some(1),
         cases: cases.iter().flat_map(each).collect(),
         summaries: Vec::new(),
+        effects: Vec::new(),
         warnings: Vec::new(),
     }
 }

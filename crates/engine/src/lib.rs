@@ -15,6 +15,7 @@ pub mod failure;
 pub mod faults;
 mod guard;
 pub mod journal;
+pub mod measure;
 mod plan;
 #[cfg(test)]
 mod privileged;

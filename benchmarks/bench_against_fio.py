@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Does `peerlane bench` agree with fio? Alternating runs on one file, at the same block size, depth and direction.
+
+    benchmarks/bench_against_fio.py [--repeats 7] [--seconds 1] [--folder DIR] [--peerlane FILE]
+
+fio is told to do what our ring does: to hand over what is ready and take what has ended together (its default is one request a
+system call), and our process gets no huge pages, since fio asks for none: a request on a huge page is one segment, on small pages
+256 a MiB, which a virtual disk feels. `--as-it-is` leaves fio's defaults and our huge pages instead.
+"""
+import argparse, ctypes, json, os, random, statistics, subprocess, sys, tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+GIB = 1 << 30
+CASES = [("4K", 1), ("4K", 32), ("64K", 8), ("1M", 4)]
+PR_SET_THP_DISABLE = 41
+
+
+def without_huge_pages():
+    ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+
+
+def peerlane(options, file, direction, block, depth):
+    """Rate in bytes a second and CPU seconds a GiB."""
+    ends = ["--source", file, "--target", "host"] if direction == "read" else ["--source", "host", "--target", file]
+    scratch = [] if direction == "read" else ["--scratch", file, "--force"]
+    command = [options.peerlane, "bench", "stream", *ends, *scratch, "--block", block, "--depth", str(depth), "--length", options.size,
+               "--time", str(options.seconds), "--warm-up", "0", "--repeats", "1", "--json", "-q"]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=None if options.as_it_is else without_huge_pages)
+    if done.returncode:
+        sys.exit(done.stderr)
+    run = json.loads(done.stdout)["cases"][0]
+    cpu = run["cpu"]["user_ns"] + run["cpu"]["system_ns"] + (run["cpu"]["workers_ns"] or 0)
+    return run["bytes"] / run["elapsed_ns"] * 1e9, cpu / 1e9 / (run["bytes"] / GIB)
+
+
+def fio(options, file, direction, block, depth):
+    batch = [] if options.as_it_is else [f"--iodepth_batch_submit={depth}", "--iodepth_batch_complete_min=1", f"--iodepth_batch_complete_max={depth}"]
+    command = ["fio", "--name=x", f"--filename={file}", f"--rw={direction}", f"--bs={block.lower()}", f"--iodepth={depth}", *batch,
+               "--ioengine=io_uring", "--direct=1", f"--size={options.size}", "--time_based=1", f"--runtime={int(options.seconds * 1000)}ms",
+               "--thread=1", "--output-format=json"] + (["--end_fsync=1"] if direction == "write" else [])
+    done = subprocess.run(command, capture_output=True, text=True)
+    job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
+    cpu = (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1000
+    return job[direction]["bw_bytes"], cpu / (job[direction]["io_bytes"] / GIB)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--size", default="256M")
+    parser.add_argument("--folder", default=tempfile.gettempdir())
+    parser.add_argument("--peerlane", default=str(HERE.parent / "target/release/peerlane"))
+    parser.add_argument("--as-it-is", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        file = str(Path(folder) / "file")
+        subprocess.run(["fio", "--name=fill", f"--filename={file}", "--rw=write", "--bs=1m", "--direct=1", f"--size={options.size}"],
+                       stdout=subprocess.DEVNULL, check=True)
+        print(f"load {os.getloadavg()[0]:.1f}; medians of {options.repeats} alternating runs of {options.seconds} s; lowest and highest ratio of a pair")
+        print("| direction | block | depth | peerlane | fio | rate, peerlane over fio | CPU a GiB, peerlane over fio |\n|---|---|---|---|---|---|---|")
+        for direction in ("read", "write"):
+            for block, depth in CASES:
+                pairs = []
+                for _ in range(options.repeats):
+                    both = {}
+                    for tool in random.sample([peerlane, fio], 2):
+                        both[tool] = tool(options, file, direction, block, depth)
+                    pairs.append((both[peerlane], both[fio]))
+                ours, theirs = ([statistics.median(pair[who][what] for pair in pairs) for what in (0, 1)] for who in (0, 1))
+                rates = sorted(pair[0][0] / pair[1][0] for pair in pairs)
+                print(f"| {direction} | {block} | {depth} | {ours[0] / 1e6:.0f} MB/s | {theirs[0] / 1e6:.0f} MB/s "
+                      f"| {ours[0] / theirs[0]:.3f} ({rates[0]:.2f} to {rates[-1]:.2f}) | {ours[1] / theirs[1]:.3f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

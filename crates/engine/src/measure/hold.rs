@@ -1,0 +1,42 @@
+//! Target devices of a case, held exclusively while its transfers, of which several may write to one
+//! device, open them beside it.
+
+use std::path::PathBuf;
+
+use super::MeasureError;
+use super::look::PlannedFlow;
+use crate::copy::{Claim, Opened, open_in_place};
+use crate::endpoint::{Live, Node};
+
+/// Keeps everybody else from opening the target devices exclusively, and from mounting them, until it
+/// is dropped.
+#[derive(Debug, Default)]
+pub struct Hold(Vec<(PathBuf, Opened)>);
+
+impl Hold {
+    /// Takes the target devices of these flows, each once.
+    ///
+    /// # Errors
+    /// When one is in use or may not be opened.
+    pub fn of(flows: &[PlannedFlow]) -> Result<Self, MeasureError> {
+        let mut held: Vec<(PathBuf, Opened)> = Vec::new();
+        for flow in flows {
+            let live = flow.target.storage().and_then(|end| end.live.as_ref());
+            let Some(live) = live.filter(|live| live.node == Node::Block) else { continue };
+            let path = live.guarded_path().to_owned();
+            if held.iter().any(|(one, _)| *one == path) {
+                continue;
+            }
+            let opened = open_in_place(live, 0, Claim::Exclusive)
+                .map_err(|error| MeasureError::Open(Box::new(error)))?;
+            held.push((path, opened));
+        }
+        Ok(Self(held))
+    }
+
+    /// How a flow opens its target beside it.
+    pub(super) fn claim(&self, live: &Live) -> Claim {
+        let is_held = self.0.iter().any(|(path, _)| path == live.guarded_path());
+        if is_held { Claim::Shared } else { Claim::Exclusive }
+    }
+}
