@@ -307,6 +307,7 @@ fn bench(kind: WorkloadKind, name: &str, specs: Vec<CaseSpec>, wish: &Wish) -> B
         started_s: (wish.basis != Basis::Predicted).then_some(1_795_240_000),
         cases,
         summaries,
+        effects: Vec::new(),
         warnings,
     }
 }
