@@ -5,7 +5,7 @@ mod bench_records;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
 
-use bench_records::record;
+use bench_records::{keep_shown, record};
 use lab::Lab;
 
 const MIB: usize = 1 << 20;
@@ -33,6 +33,7 @@ fn a_roundtrip_crosses_device_memory_once_each_way() {
     assert_eq!(lab.dma("payload_bytes_p2p"), of(true, true) + of(true, false), "{}", lab.report());
     assert_eq!(lab.dma("payload_bytes_guest_memory"), of(false, true) + of(false, false));
     assert_eq!(lab.dma("payload_bytes_unclassified"), 0);
+    keep_shown(&lab, "roundtrip", &found);
     let after = lab.content("a");
     lab::assert_same("before the range", &after[..8 * MIB], &before[..8 * MIB]);
     lab::assert_same("behind the range", &after[12 * MIB..], &before[12 * MIB..]);

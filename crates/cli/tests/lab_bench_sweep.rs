@@ -6,7 +6,7 @@ mod bench_records;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
 
-use bench_records::{payload, record};
+use bench_records::{keep_shown, payload, record};
 use lab::Lab;
 use peerlane_results::Path;
 
@@ -33,6 +33,7 @@ fn a_sweep_by_peer_to_peer_leaves_guest_memory_alone() {
     assert_eq!(lab.dma("payload_bytes_guest_memory"), 0, "{}", lab.report());
     assert_eq!(lab.dma("payload_bytes_unclassified"), 0);
     assert_eq!(lab.dma("payload_bytes_p2p"), 2 * payload(&found));
+    keep_shown(&lab, "sweep", &found);
     lab::assert_same("source", &lab.content("a"), &source);
     let range = 8 * MIB..12 * MIB;
     lab::assert_same("target", &lab.content("b")[range], &source[..4 * MIB]);
@@ -56,5 +57,6 @@ fn a_sweep_by_host_memory_passes_it_twice_and_names_its_baselines() {
     assert_eq!(found.cases.iter().filter(serial).count(), 4);
     assert_eq!(lab.dma("payload_bytes_p2p"), 0);
     assert_eq!(lab.dma("payload_bytes_guest_memory"), 2 * payload(&found), "{}", lab.report());
+    keep_shown(&lab, "sweep-host", &found);
     lab::assert_same("target", &lab.content("b")[..4 * MIB], &source[..4 * MIB]);
 }

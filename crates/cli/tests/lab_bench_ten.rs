@@ -5,7 +5,7 @@ mod bench_records;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
 
-use bench_records::{payload, record};
+use bench_records::{keep_shown, payload, record};
 use lab::Lab;
 use peerlane_results::CaseRecord;
 
@@ -31,6 +31,7 @@ fn every_ordered_pair_of_ten_drives_passes_guest_memory_by() {
     assert_eq!(lab.dma("payload_bytes_guest_memory"), 0, "{}", lab.report());
     assert_eq!(lab.dma("payload_bytes_unclassified"), 0);
     assert_eq!(lab.dma("payload_bytes_p2p"), 2 * payload(&matrix));
+    keep_shown(&lab, "matrix", &matrix);
 }
 
 #[test]
@@ -70,4 +71,9 @@ fn a_crowd_and_four_drives_against_one_memory_pass_guest_memory_by() {
     assert_eq!(lab.dma("payload_bytes_guest_memory"), 0, "{}", lab.report());
     assert_eq!(lab.dma("payload_bytes_unclassified"), 0);
     assert_eq!(lab.dma("payload_bytes_p2p"), expected);
+    for (name, one) in
+        [("crowd", &crowd), ("incast", &incast), ("stream", &stream), ("back", &back)]
+    {
+        keep_shown(&lab, name, one);
+    }
 }

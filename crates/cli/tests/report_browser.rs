@@ -37,6 +37,7 @@ fn records(folder: &Path) -> Vec<PathBuf> {
         keep("crowd", &samples::crowd(&five, 10)),
         keep("stream", &samples::rows(&MEASURED, WorkloadKind::Stream)),
         keep("roundtrip", &samples::rows(&MEASURED, WorkloadKind::Roundtrip)),
+        keep("compare", &samples::compare()),
         keep("copy", &samples::copy()),
         keep("fan-out", &samples::fan_out()),
         keep("batch", &samples::batch()),

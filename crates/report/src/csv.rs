@@ -1,15 +1,15 @@
-//! Records as comma-separated values: a line for each run, in bytes and nanoseconds.
+//! Records as comma-separated values: a line for each run, or case of a comparison, in bytes and nanoseconds.
 //!
 //! Leaves out what is no run: plans and examinations. A text that a spreadsheet would take for a formula
 //! gets an apostrophe in front.
 
-use peerlane_results::{CopyRecord, Evidence, RouteEvidence, VerifyRecord};
+use peerlane_results::{Comparison, CopyRecord, Evidence, RouteEvidence, VerifyRecord};
 
 use crate::account::Named;
 use crate::record::Record;
 
 /// The columns.
-const COLUMNS: [&str; 34] = [
+const COLUMNS: [&str; 39] = [
     "record",
     "kind",
     "basis",
@@ -44,6 +44,11 @@ const COLUMNS: [&str; 34] = [
     "lowest_limit_bytes_per_second",
     "route_verdict",
     "evidence",
+    "before_bytes_per_second",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "change",
 ];
 
 /// The first line, by which a file is known to be of this form.
@@ -75,6 +80,11 @@ pub(crate) fn write(records: &[Named]) -> (String, Vec<String>) {
                     copy_line(&named.name, "batch", record).end(&mut text);
                 }
             }
+            Record::Compare(record) => {
+                for line in compare_lines(&named.name, record) {
+                    line.end(&mut text);
+                }
+            }
             Record::Verify(record) => verify_line(&named.name, record).end(&mut text),
             Record::Doctor(_) | Record::Plan(_) | Record::FanOutPlan(_) | Record::BatchPlan(_) => {}
         }
@@ -97,6 +107,12 @@ impl Line {
 
     fn number(&mut self, column: &'static str, value: impl Into<Option<u64>>) -> &mut Self {
         self.0.push((column, value.into().map_or(String::new(), |value| value.to_string())));
+        self
+    }
+
+    fn real(&mut self, column: &'static str, value: Option<f64>, places: usize) -> &mut Self {
+        let value = value.filter(|value| value.is_finite());
+        self.0.push((column, value.map_or(String::new(), |value| format!("{value:.places$}"))));
         self
     }
 
@@ -196,6 +212,27 @@ fn copy_line(name: &str, kind: &str, record: &CopyRecord) -> Line {
         )
         .text("evidence", &evidence(&record.evidence));
     line
+}
+
+fn compare_lines<'a>(name: &'a str, record: &'a Comparison) -> impl Iterator<Item = Line> + 'a {
+    record.cases.iter().map(move |case| {
+        let mut line = Line::default();
+        line.text("record", name)
+            .text("kind", "compare")
+            .text("basis", crate::account::basis_word(record.after.basis))
+            .text("machine", &record.after.machine.name)
+            .text("fabric", &record.after.machine.fabric)
+            .text("kernel", record.after.machine.kernel.as_deref().unwrap_or_default())
+            .text("workload", &record.after.name)
+            .text("case", &case.case)
+            .real("bytes_per_second", case.after.as_ref().map(|spread| spread.mean), 0)
+            .real("before_bytes_per_second", case.before.as_ref().map(|spread| spread.mean), 0)
+            .real("ratio", case.ratio, 6)
+            .real("ratio_low", case.interval.map(|interval| interval.0), 6)
+            .real("ratio_high", case.interval.map(|interval| interval.1), 6)
+            .text("change", &case.verdict.to_string());
+        line
+    })
 }
 
 fn verify_line(name: &str, record: &VerifyRecord) -> Line {

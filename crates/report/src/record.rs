@@ -5,8 +5,9 @@
 
 use peerlane_results::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
-    COPY_SCHEMA, CopyRecord, DOCTOR_SCHEMA, DoctorRecord, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA,
-    FanOutPlan, FanOutRecord, PLAN_SCHEMA, Plan, VERIFY_SCHEMA, VerifyRecord,
+    COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA, DoctorRecord,
+    FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, PLAN_SCHEMA, Plan,
+    VERIFY_SCHEMA, VerifyRecord,
 };
 use peerlane_units::Bytes;
 use serde::Deserialize;
@@ -22,8 +23,9 @@ const RUNS_MAX: usize = 200_000;
 const PARTS_MAX: usize = 4096;
 
 /// Every schema that can be shown.
-pub const SCHEMAS: [&str; 9] = [
+pub const SCHEMAS: [&str; 10] = [
     BENCH_SCHEMA,
+    COMPARE_SCHEMA,
     COPY_SCHEMA,
     FAN_OUT_SCHEMA,
     BATCH_SCHEMA,
@@ -39,6 +41,8 @@ pub const SCHEMAS: [&str; 9] = [
 pub enum Record {
     /// What a workload did.
     Bench(Box<BenchRecord>),
+    /// Two runs of a workload beside each other.
+    Compare(Box<Comparison>),
     /// What a copy did.
     Copy(Box<CopyRecord>),
     /// What a copy with several targets did.
@@ -125,6 +129,7 @@ impl Record {
         };
         let record = match schema {
             BENCH_SCHEMA => Self::Bench(parse(schema, bytes)?),
+            COMPARE_SCHEMA => Self::Compare(parse(schema, bytes)?),
             COPY_SCHEMA => Self::Copy(parse(schema, bytes)?),
             FAN_OUT_SCHEMA => Self::FanOut(parse(schema, bytes)?),
             BATCH_SCHEMA => Self::Batch(parse(schema, bytes)?),
@@ -149,6 +154,14 @@ impl Record {
                     at_most("limits", case.limits.len(), PARTS_MAX)?;
                     at_most("link loads", case.links.len(), PARTS_MAX)
                 })
+            }
+            Self::Compare(record) => {
+                at_most("cases", record.cases.len(), RUNS_MAX)?;
+                at_most("notes", record.notes.len(), PARTS_MAX)?;
+                record
+                    .cases
+                    .iter()
+                    .try_for_each(|case| at_most("reasons", case.reasons.len(), PARTS_MAX))
             }
             Self::FanOut(record) => at_most("targets", record.targets.len(), PARTS_MAX),
             Self::Batch(record) => at_most("jobs", record.jobs.len(), PARTS_MAX),

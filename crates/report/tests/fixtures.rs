@@ -46,6 +46,7 @@ fn small() -> Vec<(&'static str, String)> {
             "bench-roundtrip",
             text(&samples::rows(&Wish { repeats: 1, ..MEASURED }, WorkloadKind::Roundtrip)),
         ),
+        ("compare", text(&samples::compare())),
         ("copy", text(&samples::copy())),
         ("fan-out", text(&samples::fan_out())),
         ("batch", text(&samples::batch())),

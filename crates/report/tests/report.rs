@@ -14,7 +14,7 @@ fn sample(name: &str) -> Named {
     Named { name: format!("{name}.json"), record: Record::from_json(text.as_bytes()).unwrap() }
 }
 
-const KINDS: [&str; 13] = [
+const KINDS: [&str; 14] = [
     "bench-sweep",
     "bench-sweep-predicted",
     "bench-sweep-emulated",
@@ -22,6 +22,7 @@ const KINDS: [&str; 13] = [
     "bench-crowd",
     "bench-stream",
     "bench-roundtrip",
+    "compare",
     "copy",
     "fan-out",
     "batch",
@@ -135,7 +136,7 @@ fn spoiled(name: &str, with: &str) -> Named {
 }
 
 /// Texts that are one of a few words, and would make no record otherwise.
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 17] = [
     "schema",
     "kind",
     "path",
@@ -152,6 +153,7 @@ const WORDS: [&str; 16] = [
     "needs",
     "source",
     "target",
+    "run",
 ];
 
 fn spoil(value: &mut serde_json::Value, key: &str, with: &str) {

@@ -109,7 +109,7 @@ fn facts(name: &str, bench: &BenchRecord, cases: &[Case<'_>]) -> Vec<(&'static s
 }
 
 /// A date of the civil calendar, UTC (Hinnant, "chrono-compatible low-level date algorithms", 2013).
-fn date(seconds: u64) -> String {
+pub(super) fn date(seconds: u64) -> String {
     let days = seconds / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =

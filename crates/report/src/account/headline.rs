@@ -5,7 +5,7 @@ use peerlane_units::Bytes;
 
 use super::bench::basis_words;
 use super::case::{Case, groups, short};
-use super::sweep::{Pair, pairs};
+use super::sweep::{Pair, pairs, pairs_with_memory};
 use super::{crowd, limit_words, rate};
 use crate::document::{Tone, Verdict};
 use crate::plain::{count, plain};
@@ -80,6 +80,7 @@ fn figures(bench: &BenchRecord, cases: &[Case<'_>]) -> String {
         WorkloadKind::Sweep => sweep(cases, moved),
         WorkloadKind::Matrix => matrix(cases, moved),
         WorkloadKind::Crowd => crowd(cases, moved),
+        WorkloadKind::Stream | WorkloadKind::Roundtrip => with_memory(cases, moved),
         _ => None,
     };
     said.unwrap_or_else(|| fastest(cases, moved))
@@ -114,6 +115,22 @@ fn sweep(cases: &[Case<'_>], moved: &str) -> Option<String> {
         );
     }
     Some(text)
+}
+
+/// Drives against memory: p2p against the host path for each case that has both, at one block size.
+fn with_memory(cases: &[Case<'_>], moved: &str) -> Option<String> {
+    const MOST: usize = 4;
+    let pairs = pairs_with_memory(cases);
+    let with = |block: Bytes| pairs.iter().filter(|pair| pair.block == block).count();
+    let block = pairs
+        .iter()
+        .map(|pair| pair.block)
+        .max_by_key(|&block| (with(block), block == Bytes::mib(1), block))?;
+    let chosen = pairs.iter().filter(|pair| pair.block == block).take(MOST);
+    let said: Vec<String> = chosen
+        .filter_map(|pair| against(pair, &format!(" ({})", pair.p2p.name()), moved))
+        .collect();
+    (!said.is_empty()).then(|| said.join(" "))
 }
 
 /// p2p against the host path, in a sentence that says where the runs show no difference.

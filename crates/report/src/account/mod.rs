@@ -4,6 +4,7 @@
 
 mod bench;
 mod case;
+mod compare;
 mod copies;
 mod crowd;
 mod headline;
@@ -60,6 +61,7 @@ pub(crate) fn document(
             Record::FanOut(record) => copies::fan_out(&named.name, record),
             Record::Batch(record) => copies::batch(&named.name, record),
             Record::Verify(record) => copies::verify(&named.name, record),
+            Record::Compare(record) => compare::section(&named.name, record),
             Record::Doctor(record) => machines::doctor(&named.name, record),
             Record::Plan(plan) => machines::plan(&named.name, plan),
             Record::FanOutPlan(plan) => machines::fan_out_plan(&named.name, plan),

@@ -118,13 +118,23 @@ impl Pair<'_> {
 
 /// The pairs of p2p and the pipelined host path, by block size; none where something else differs too.
 pub(super) fn pairs<'a>(cases: &[Case<'a>]) -> Vec<Pair<'a>> {
+    pairs_by(cases, |end| end)
+}
+
+/// Those of drives against memory: what differs besides is in which memory the bytes end or begin, as it
+/// has to.
+pub(super) fn pairs_with_memory<'a>(cases: &[Case<'a>]) -> Vec<Pair<'a>> {
+    pairs_by(cases, |end| if end == "host" || end.starts_with("cmb:") { "memory" } else { end })
+}
+
+fn pairs_by<'a>(cases: &[Case<'a>], end: fn(&'a str) -> &'a str) -> Vec<Pair<'a>> {
     let of = |path| cases.iter().filter(move |case| case.path() == Some(path));
     let key = |case: &Case<'a>| -> Vec<_> {
         let flows = case.spec.flows.iter();
         flows
             .map(|flow| {
                 let is_random = flow.order == Order::Random;
-                (&flow.source, &flow.target, flow.block, flow.depth, is_random)
+                (end(&flow.source), end(&flow.target), flow.block, flow.depth, is_random)
             })
             .collect()
     };

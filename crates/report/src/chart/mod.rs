@@ -4,12 +4,14 @@
 //! its name at its end, so that no legend has to be matched by colour.
 
 mod bars;
+mod forest;
 mod frame;
 mod heat;
 mod lines;
 mod scale;
 
 pub(crate) use bars::{Bar, Bars, ROWS_MAX};
+pub(crate) use forest::{Forest, Ratio};
 pub(crate) use heat::{Heat, SIDE_MAX};
 pub(crate) use lines::{LimitLine, Lines, Look, Point, Series};
 pub(crate) use scale::{Kind, Values};

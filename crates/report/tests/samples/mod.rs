@@ -13,7 +13,7 @@
 mod others;
 
 #[allow(unused_imports, reason = "not every test shows all of them")]
-pub(crate) use others::{batch, copy, doctor, fan_out, plan, verify};
+pub(crate) use others::{batch, compare, copy, doctor, fan_out, plan, verify};
 use peerlane_results::*;
 use peerlane_units::{ByteRate, Bytes, Nanos};
 

@@ -211,3 +211,60 @@ pub(crate) fn batch() -> BatchRecord {
     let job = JobOutcome { source: "/dev/nvme0n1".to_owned(), targets: fan_out().targets };
     BatchRecord { schema: BATCH_SCHEMA.to_owned(), jobs: vec![job.clone(), job] }
 }
+
+/// Two runs of a sweep beside each other, one case of each verdict.
+pub(crate) fn compare() -> Comparison {
+    let run = |started| ComparedRun {
+        name: "sweep: nvme0n1 to nvme1n1".to_owned(),
+        machine: machine(Basis::Measured),
+        basis: Basis::Measured,
+        started_s: Some(started),
+    };
+    let rates = |mean: f64| Spread {
+        count: 10,
+        mean,
+        median: mean,
+        min: mean * 0.98,
+        max: mean * 1.02,
+        deviation: mean * 0.01,
+        confidence: Some((mean * 0.993, mean * 1.007)),
+    };
+    let case = |name: &str, before: f64, ratio: f64, verdict| CaseComparison {
+        case: name.to_owned(),
+        before: Some(rates(before)),
+        after: Some(rates(before * ratio)),
+        ratio: Some(ratio),
+        interval: Some((ratio - 0.013, ratio + 0.013)),
+        chance: Some(if verdict == Change::Same { 0.4 } else { 0.0004 }),
+        verdict,
+        has_regressed: ratio + 0.013 < 0.95,
+        reasons: Vec::new(),
+    };
+    Comparison {
+        schema: COMPARE_SCHEMA.to_owned(),
+        before: run(1_780_000_000),
+        after: run(1_780_090_000),
+        threshold: 0.05,
+        confidence: 0.95,
+        method: "a method made up for a sample".to_owned(),
+        cases: vec![
+            case("64K p2p", 1.9e9, 1.061, Change::Faster),
+            case("256K p2p", 2.8e9, 1.004, Change::Same),
+            case("1M p2p", 3.0e9, 0.972, Change::Slower),
+            case("1M host", 1.6e9, 0.914, Change::Slower),
+            CaseComparison {
+                case: "4M host".to_owned(),
+                before: Some(rates(1.7e9)),
+                after: None,
+                ratio: None,
+                interval: None,
+                chance: None,
+                verdict: Change::NotComparable,
+                has_regressed: false,
+                reasons: vec![Incomparable::Missing { run: WhichRun::After }],
+            },
+        ],
+        notes: vec!["another kernel: 7.2.0, 7.2.1".to_owned()],
+        has_regressed: true,
+    }
+}

@@ -1,0 +1,191 @@
+//! Two runs beside each other, as `bench compare` judged them.
+
+use peerlane_results::{
+    Basis, CaseComparison, Change, ComparedRun, Comparison, Incomparable, Spread,
+};
+
+use super::bench::{basis_words, date, mark};
+use super::rate;
+use crate::chart::{Forest, ROWS_MAX, Ratio};
+use crate::document::{Art, Block, Cell, Figure, Section, Table, Tone, Verdict};
+use crate::plain::{count, plain};
+
+/// The verdict on a comparison, and its section.
+pub(super) fn section(name: &str, record: &Comparison) -> (Verdict, Section) {
+    let mut blocks = vec![Block::Facts(facts(name, record))];
+    let basis = basis(record);
+    if basis == Basis::Emulated {
+        let text = "Emulated machine: semantics, not speed. What follows compares times of an emulator \
+                    and says nothing about hardware.";
+        blocks.push(Block::Text(text.to_owned()));
+    }
+    blocks.extend(figure(record, basis).map(Block::Figure));
+    blocks.push(Block::Table(cases(record)));
+    blocks.extend(record.notes.iter().map(|note| Block::Text(sentence(note))));
+    let heading = if record.after.name == record.before.name {
+        format!("compare: {}", plain(&record.after.name))
+    } else {
+        format!("compare: {} with {}", plain(&record.after.name), plain(&record.before.name))
+    };
+    (verdict(record, basis), Section { heading, blocks })
+}
+
+/// Where the figures come from; a run that was not measured decides.
+fn basis(record: &Comparison) -> Basis {
+    let both = [record.before.basis, record.after.basis];
+    [Basis::Emulated, Basis::Predicted]
+        .into_iter()
+        .find(|basis| both.contains(basis))
+        .unwrap_or(Basis::Measured)
+}
+
+fn verdict(record: &Comparison, basis: Basis) -> Verdict {
+    let of = |change| record.cases.iter().filter(move |case| case.verdict == change);
+    let regressed: Vec<&CaseComparison> =
+        record.cases.iter().filter(|case| case.has_regressed).collect();
+    let percent = record.threshold * 100.0;
+    let said = if let [first, ..] = regressed.as_slice() {
+        format!(
+            "{} certainly slower by more than {percent:.1} %, {} among them.",
+            count(regressed.len(), "case"),
+            plain(&first.case)
+        )
+    } else if of(Change::NotComparable).count() == record.cases.len() {
+        "No case can be compared.".to_owned()
+    } else {
+        format!("No case is certainly slower by more than {percent:.1} %.")
+    };
+    let text = format!("{}{said}", mark(basis));
+    let mut more = vec![format!(
+        "Faster: {}; slower: {}; no difference certain: {}; not comparable: {}; all of it holds together with {:.0} % \
+         confidence.",
+        of(Change::Faster).count(),
+        of(Change::Slower).count(),
+        of(Change::Same).count(),
+        of(Change::NotComparable).count(),
+        record.confidence * 100.0
+    )];
+    more.push(format!("Machine: {}.", plain(&record.after.machine.name)));
+    let tone = if record.has_regressed && basis == Basis::Measured {
+        Tone::Bad
+    } else if basis != Basis::Measured
+        || record.has_regressed
+        || of(Change::NotComparable).next().is_some()
+    {
+        Tone::Limited
+    } else {
+        Tone::Firm
+    };
+    Verdict { tone, basis: basis_words(basis), text, more }
+}
+
+fn facts(name: &str, record: &Comparison) -> Vec<(&'static str, String)> {
+    let run = |run: &ComparedRun| {
+        let started = run.started_s.map_or(String::new(), |seconds| format!(", {}", date(seconds)));
+        format!(
+            "{} on {}, {}{started}; peerlane {}",
+            plain(&run.name),
+            plain(&run.machine.name),
+            basis_words(run.basis),
+            plain(&run.machine.program)
+        )
+    };
+    vec![
+        ("record", plain(name)),
+        ("before", run(&record.before)),
+        ("after", run(&record.after)),
+        ("threshold", format!("{:.1} %", record.threshold * 100.0)),
+        ("method", plain(&record.method)),
+    ]
+}
+
+fn figure(record: &Comparison, basis: Basis) -> Option<Figure> {
+    let rows: Vec<Ratio> = record.cases.iter().filter_map(ratio).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let more = rows.len().saturating_sub(ROWS_MAX);
+    let rest =
+        if more == 0 { String::new() } else { format!(" {more} more cases are in the table.") };
+    let left_out = record.cases.len() - rows.len();
+    let left_out =
+        if left_out == 0 { String::new() } else { format!(" Cases without a ratio: {left_out}.") };
+    let chart = Forest {
+        about: format!("Ratio of rates, after to before, of each of {} cases.", rows.len()),
+        name: "rate after to before (below 1 is slower)",
+        least: 1.0 - record.threshold,
+        rows,
+    };
+    Some(Figure {
+        title: "Ratio of each case".to_owned(),
+        caption: format!(
+            "{}The bars hold together with {:.0} % confidence. One that crosses the line of 1 shows no \
+             difference; one wholly left of the broken line is a regression.{left_out}{rest}",
+            mark(basis),
+            record.confidence * 100.0
+        ),
+        art: Art::Chart(chart.picture()),
+    })
+}
+
+fn ratio(case: &CaseComparison) -> Option<Ratio> {
+    // The hues of the paths, in the order in which readers of the ratio meet them.
+    let colour = match case.verdict {
+        Change::Faster => 0,
+        Change::Slower => 1,
+        Change::Same | Change::NotComparable => 5,
+    };
+    Some(Ratio {
+        name: plain(&case.case),
+        value: case.ratio?,
+        interval: case.interval,
+        colour,
+        word: case.verdict.to_string(),
+    })
+}
+
+fn cases(record: &Comparison) -> Table {
+    let rates = |spread: Option<&Spread>| {
+        spread.map_or_else(Cell::none, |spread| {
+            let words = format!("{} ({})", rate(spread.mean), count(spread.count as usize, "run"));
+            Cell::number(spread.mean, words)
+        })
+    };
+    let rows = record
+        .cases
+        .iter()
+        .map(|case| {
+            let why: Vec<String> = case.reasons.iter().map(Incomparable::to_string).collect();
+            vec![
+                Cell::text(&case.case),
+                rates(case.before.as_ref()),
+                rates(case.after.as_ref()),
+                case.ratio.map_or_else(Cell::none, |one| Cell::number(one, format!("{one:.3}"))),
+                case.interval.map_or_else(Cell::none, |(low, high)| {
+                    Cell::text(format!("{low:.3} to {high:.3}"))
+                }),
+                case.chance.map_or_else(Cell::none, |one| Cell::number(one, chance(one))),
+                Cell::text(if case.has_regressed {
+                    format!("{}, by more than the threshold", case.verdict)
+                } else {
+                    case.verdict.to_string()
+                }),
+                if why.is_empty() { Cell::none() } else { Cell::text(why.join("; ")) },
+            ]
+        })
+        .collect();
+    Table::new(
+        "Each case, before and after",
+        vec!["case", "before", "after", "ratio", "interval", "chance", "verdict", "why not"],
+        rows,
+    )
+}
+
+fn chance(value: f64) -> String {
+    const LEAST: f64 = 0.001;
+    if value < LEAST { format!("below {LEAST}") } else { format!("{value:.3}") }
+}
+
+fn sentence(note: &str) -> String {
+    format!("Note: {}.", plain(note.trim_end_matches('.')))
+}
