@@ -9,8 +9,9 @@ use super::FabricArgs;
 /// Arguments of `peerlane report`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Any mix of records: of bench, copy (one target, several, a batch), verify, doctor and plan, as --json or -o wrote
-them. Figures of a prediction stand beside those of a measurement whose cases have the same names.
+Any mix of records: of bench, bench compare, copy (one target, several, a batch), verify, doctor and
+plan, as --json or -o wrote them. Figures of a prediction stand beside those of a measurement whose
+cases have the same names.
 
 Examples:
   peerlane report sweep.json -o sweep.html

@@ -19,7 +19,7 @@ pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
         let about = format!("Bandwidth of each ordered pair by {}.", path_words(path));
         figures.extend(heat(cells.collect(), Values::Rate, about).map(|art| Figure {
             title: format!("Bandwidth of each pair, {}", path_words(path)),
-            caption: "Mean of the runs of each pair, one pair at a time, in GB/s or the unit of the scale. \
+            caption: "Mean of the runs of each pair, one pair at a time, in the unit of the scale. \
                       Colours end at the highest pair and span a fifth of it, or down to the lowest."
                 .to_owned(),
             art,

@@ -109,7 +109,10 @@ fn machine_facts(machine: &Machine) -> Vec<(&'static str, String)> {
 /// Most different warnings that are shown.
 const WARNINGS_MAX: usize = 50;
 
-/// The warnings, each once, with how often it was given.
+/// Most warnings with one advice that are shown one by one.
+const ALIKE_MAX: usize = 3;
+
+/// The warnings, each once, with how often it was given; of many with one advice the first.
 fn warnings<'a>(all: impl IntoIterator<Item = &'a Warning>) -> Option<Block> {
     let mut found: Vec<(&Warning, usize)> = Vec::new();
     for warning in all {
@@ -126,7 +129,22 @@ fn warnings<'a>(all: impl IntoIterator<Item = &'a Warning>) -> Option<Block> {
             (plain(&warning.to_string()) + &often, warning.advice().to_owned())
         })
         .collect();
+    let lines = fold_alike(lines);
     (!lines.is_empty()).then_some(Block::Warnings(lines))
+}
+
+fn fold_alike(lines: Vec<(String, String)>) -> Vec<(String, String)> {
+    let alike = |advice: &str| lines.iter().filter(|line| line.1 == advice).count();
+    let mut folded: Vec<(String, String)> = Vec::new();
+    for (text, advice) in &lines {
+        let all = alike(advice);
+        if all <= ALIKE_MAX {
+            folded.push((text.clone(), advice.clone()));
+        } else if !folded.iter().any(|(_, known)| known == advice) {
+            folded.push((format!("{text}, and {} like it", all - 1), advice.clone()));
+        }
+    }
+    folded
 }
 
 fn limit_words(limit: &Limit) -> String {

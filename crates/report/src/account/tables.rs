@@ -8,6 +8,9 @@ use super::{limit_words, rate};
 use crate::document::{Cell, Table};
 use crate::plain::plain;
 
+/// Most rows of a table that is open at once; a longer one would hide what comes after it.
+const OPEN_MAX: usize = 40;
+
 /// A row for each case.
 pub(super) fn cases(cases: &[Case<'_>], basis: Basis) -> Table {
     let mut columns = vec![
@@ -35,13 +38,14 @@ pub(super) fn cases(cases: &[Case<'_>], basis: Basis) -> Table {
     if is_predicted {
         columns.extend(["80 % of draws", "limited by"]);
     }
-    let rows = cases.iter().map(|case| row(case, is_predicted)).collect();
+    let rows: Vec<_> = cases.iter().map(|case| row(case, is_predicted)).collect();
+    let is_detail = rows.len() > OPEN_MAX;
     let caption = match basis {
         Basis::Measured => "Every case",
         Basis::Emulated => "Every case (emulated: semantics, not speed)",
         Basis::Predicted => "Every case (predicted, not measured)",
     };
-    Table::new(caption, columns, rows)
+    Table { is_detail, ..Table::new(caption, columns, rows) }
 }
 
 fn row(case: &Case<'_>, is_predicted: bool) -> Vec<Cell> {

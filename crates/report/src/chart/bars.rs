@@ -53,7 +53,9 @@ impl Bars {
             let (low, high) = row.band.unwrap_or((row.value, row.value));
             let (middle, around) = row.predicted.unwrap_or((row.value, None));
             let (least, most) = around.unwrap_or((middle, middle));
+            // Below nothing there is no bandwidth, however wide an interval is.
             [row.value, low, high, middle, least, most, row.limit.unwrap_or(0.0)]
+                .map(|value| value.max(0.0))
         });
         let x = Scale::new(Kind::Linear, self.values, all, (area.left, area.right));
         for (value, text) in x.ticks(54.0) {

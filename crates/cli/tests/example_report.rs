@@ -1,0 +1,65 @@
+//! The example of a report is what the records beside it make.
+//!
+//! `UPDATE=1` with this test writes it anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use peerlane_results::{Basis, BenchRecord, RouteVerdict};
+
+/// In the order of the page.
+const RECORDS: [&str; 8] =
+    ["sweep", "sweep-host", "matrix", "crowd", "incast", "stream", "back", "roundtrip"];
+const TITLE: &str = "Benchmarks in the lab: emulated machine, semantics not speed";
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples")
+}
+
+fn record_path(name: &str) -> PathBuf {
+    examples().join(format!("records/{name}.json"))
+}
+
+#[test]
+fn the_example_is_what_its_records_make() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("emulated.html");
+    let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .arg("report")
+        .args(RECORDS.map(record_path))
+        .args(["--title", TITLE, "-o"])
+        .arg(&page)
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let verdicts = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(verdicts.lines().count(), RECORDS.len());
+    let is_marked = |line: &str| line.starts_with("Emulated machine: semantics, not speed.");
+    assert!(verdicts.lines().all(is_marked), "{verdicts}");
+    assert!(!verdicts.contains("B/s"), "no rate of an emulator is in a verdict: {verdicts}");
+    let made = fs::read_to_string(page).expect("a page");
+    let kept = examples().join("emulated.html");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&kept, &made).expect("the example");
+    }
+    assert!(
+        fs::read_to_string(kept).is_ok_and(|kept| kept == made),
+        "it differs: UPDATE=1 cargo test -p peerlane-cli --test example_report"
+    );
+}
+
+#[test]
+fn every_run_of_the_example_was_seen_by_the_recorder() {
+    for name in RECORDS {
+        let text = fs::read(record_path(name)).expect("a record");
+        let record: BenchRecord = serde_json::from_slice(&text).expect("a record");
+        assert_eq!(record.basis, Basis::Emulated, "{name}");
+        for run in &record.cases {
+            assert_eq!(run.verdict, RouteVerdict::Shown, "{name}: {}", run.asked.name);
+            let shown = run.evidence.iter().find(|one| one.says == RouteVerdict::Shown);
+            let by = &shown.expect("what shows it").evidence.looked_at;
+            assert_eq!(by, "every DMA of the drives, recorded outside the guest", "{name}");
+        }
+    }
+}
