@@ -125,6 +125,7 @@ fn records_of_version_1_are_still_read() {
             results::DOCTOR_SCHEMA => is_read::<results::DoctorRecord>,
             results::WORKLOAD_SCHEMA => is_read::<results::Workload>,
             results::BENCH_SCHEMA => is_read::<results::BenchRecord>,
+            results::COMPARE_SCHEMA => is_read::<results::Comparison>,
             // What people read once: no type of this workspace reads it back.
             _ => continue,
         };
