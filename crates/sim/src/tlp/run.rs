@@ -1,5 +1,7 @@
 //! A run from the first command to the last account: warm-up, window, draining.
 
+use std::collections::BTreeMap;
+
 use peerlane_units::{ByteRate, Bytes};
 
 use super::check::{self, Check};
@@ -26,10 +28,10 @@ pub(super) fn run(
 ) -> Result<TlpOutcome, TlpError> {
     let network = network::build(topology, flows)?;
     let packets = packets.clamp(1, network.longest_train);
-    let pending = network.hops.len() * 2;
+    let between = between_events(&network, packets);
     Ok(match settings.queue {
         Queue::Wheel => {
-            Run::new(topology, flows, settings, network, packets, Wheel::new(pending)).go()
+            Run::new(topology, flows, settings, network, packets, Wheel::new(between)).go()
         }
         Queue::Heap => Run::new(topology, flows, settings, network, packets, Heap::default()).go(),
     })
@@ -38,6 +40,20 @@ pub(super) fn run(
 /// The longest train that these flows allow.
 pub(super) fn longest_train(topology: &Topology, flows: &[FlowSpec]) -> Result<u32, TlpError> {
     Ok(network::build(topology, flows)?.longest_train)
+}
+
+/// Mean time between events when every port that is used sends full trains: three events for each.
+fn between_events(network: &Network, packets: u32) -> u64 {
+    let hops = network.hops.iter().map(|hop| (hop.port, hop.unit_shift));
+    let used: BTreeMap<u32, u32> = hops.collect();
+    let mut per_ms = 0;
+    for (port, unit) in used {
+        let bytes = (u64::from(packets) << unit) + 24;
+        let time = (bytes * network.ports[port as usize].picos_per_kib) >> 10;
+        // What is inside a chip is faster than anything that feeds it.
+        per_ms += 3_000_000_000 / time.max(10_000);
+    }
+    1_000_000_000 / per_ms.max(1)
 }
 
 struct Run<'a, Q> {
