@@ -22,6 +22,8 @@ pub(super) trait EventQueue {
     fn push(&mut self, event: Event);
     /// The earliest event, if it is not later than `until`.
     fn pop(&mut self, until: u64) -> Option<Event>;
+    /// Bytes that it takes.
+    fn footprint(&self) -> usize;
 }
 
 /// A binary heap.
@@ -44,6 +46,10 @@ impl EventQueue for Heap {
         }
         self.events.pop();
         Some(Event { time, key, data })
+    }
+
+    fn footprint(&self) -> usize {
+        self.events.capacity() * size_of::<Reverse<(u64, u64, u32, u32)>>()
     }
 }
 
@@ -217,6 +223,11 @@ impl EventQueue for Wheel {
             self.occupied[position / 64] &= !(1 << (position % 64));
         }
         Some(event)
+    }
+
+    fn footprint(&self) -> usize {
+        let slots = self.slots.len() * size_of::<Slot>() + self.occupied.len() * 8;
+        slots + self.entries.capacity() * size_of::<Entry>() + self.far.footprint()
     }
 }
 
