@@ -51,10 +51,11 @@ pub(super) struct LegState {
 impl LegState {
     pub(super) fn new(flow: u32, leg: &Leg, route: &Route, packets: u32) -> Self {
         let piece = route.unit * packets;
-        let request = 1 << route.request_shift;
+        // As many packets in each train, whatever they carry: a turn at a port then stands for as many
+        // turns of single packets.
         let train = match leg.op {
             Op::Write => piece,
-            Op::Read => piece.next_multiple_of(request),
+            Op::Read => packets << route.request_shift,
         };
         Self {
             flow,

@@ -20,7 +20,7 @@ const CREDIT: u32 = 2;
 const SERVED: u32 = 3;
 /// The last byte of a completion is at its initiator.
 const DELIVERED: u32 = 4;
-/// Read requests are answered, those of a train but the last.
+/// The first of the read requests of a train is answered.
 const TAGS: u32 = 5;
 /// The latency of a command is over.
 const READY: u32 = 6;
@@ -358,13 +358,15 @@ impl<Q: EventQueue> Engine<Q> {
         self.enqueue(hop.lane(draw).fifo, index);
     }
 
-    /// Gives a completion to its initiator, whose tags are free as each of its requests is answered.
+    /// Gives a completion to its initiator, whose tags are free as the first request is answered.
     fn hand_over(&mut self, index: u32, tail: u64, time: u64) {
-        let Train { tags, leg, .. } = self.slab[index];
-        if tags > 1 {
-            let rest = time - time / u64::from(tags);
+        let Train { tags, leg, bytes, .. } = self.slab[index];
+        let route = &self.net.routes[leg as usize];
+        let requests = u64::from(bytes >> route.request_shift);
+        if tags > 0 && requests > 1 {
+            let rest = time - time / requests;
+            let of = route.tags;
             self.slab[index].tags = 0;
-            let of = self.net.routes[leg as usize].tags;
             self.push(tail - rest, TAGS, of, tags);
         }
         self.push(tail, DELIVERED, index, 0);

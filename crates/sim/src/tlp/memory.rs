@@ -81,6 +81,8 @@ impl<Q: EventQueue> Engine<Q> {
         debug_assert_eq!(back.class, COMPLETION);
         let per_kib = self.net.ports[back.port as usize].picos_per_kib;
         let piece = self.legs[train.leg as usize].piece;
+        // All tags come back once the first request is answered, as they were taken with it.
+        let first_request = train.bytes.min(1 << self.net.routes[train.leg as usize].request_shift);
         let mut done = 0;
         while done < train.bytes {
             let bytes = piece.min(train.bytes - done);
@@ -91,7 +93,8 @@ impl<Q: EventQueue> Engine<Q> {
             let rest = out - out / u64::from(packets);
             let first = time * u64::from(done - bytes + bytes / packets) / u64::from(train.bytes);
             let at = start + first.max(read.saturating_sub(rest)) + latency;
-            let tags = if done == train.bytes { train.tags } else { 0 };
+            let answers_first = done - bytes < first_request && first_request <= done;
+            let tags = if answers_first { train.tags } else { 0 };
             let completion = Train { hop: train.hop + 1, bytes, held: NONE, tags, ..*train };
             let answer = self.slab.insert(completion);
             self.push_served(at, answer);

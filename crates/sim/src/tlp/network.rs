@@ -203,7 +203,7 @@ impl Build<'_> {
                 self.hops(&steps, COMPLETION, End::Initiator, number);
                 route.unit = 1 << shift;
                 route.answers = self.answers(flow.memory, leg.initiator);
-                self.limit_train((self.network.tags[tags as usize].full << request) >> shift);
+                self.limit_train(self.network.tags[tags as usize].full);
             }
         }
         self.network.routes.push(route);

@@ -1,4 +1,6 @@
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 
 use super::*;
 
@@ -81,6 +83,31 @@ fn legs_that_wait_for_tags_take_turns() {
     for rate in &found {
         assert_near(*rate, found[0], 1.0, "each of three");
     }
+}
+
+/// Trains stand for as many packets each, whatever they carry. While a train of requests stood for
+/// fewer than a train of writes, single flows were off by up to a factor of five.
+#[test]
+fn trains_and_single_packets_give_the_same_rates_on_any_tree() {
+    let mut runner = TestRunner::deterministic();
+    let mut errors = Vec::new();
+    for number in 0..12u8 {
+        let mut tree = tree().new_tree(&mut runner).unwrap().current();
+        // Chance has no part, and buffers have room for several trains.
+        tree.hol = number % 2 * 2;
+        tree.headers = 200;
+        tree.tags = 256;
+        let (t, flows) = build(&tree);
+        let [one, many] = [1, 16].map(|packets| {
+            let extent = Extent::Steady { window: Picos::millis(5), most: Picos::millis(10) };
+            let settings = Settings { extent, train: Train::Fixed(packets), ..Settings::default() };
+            rates(&simulate(&t, &flows, &settings).unwrap())
+        });
+        errors.extend(one.iter().zip(many).map(|(one, many)| (many / one - 1.0).abs()));
+    }
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    let worst = errors.iter().fold(0.0, |a: f64, &b| a.max(b));
+    assert!(mean < 0.005 && worst < 0.1, "mean {mean:.4}, worst {worst:.4}");
 }
 
 proptest! {
