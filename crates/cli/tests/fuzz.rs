@@ -135,6 +135,11 @@ fn damaged_captures_are_refused_or_read_back_the_same() {
 }
 
 #[test]
+fn damaged_counters_and_logs_are_looked_at_without_a_crash() {
+    survives("evidence", INPUTS_WITH_FILES);
+}
+
+#[test]
 fn damaged_journals_are_refused_or_read_back_the_same() {
     survives("journal", INPUTS);
 }
@@ -157,6 +162,11 @@ fn damaged_records_are_refused_or_read_back_the_same() {
 #[test]
 fn damaged_traces_are_read_without_a_crash() {
     survives("recorder", INPUTS / 2);
+}
+
+#[test]
+fn damaged_records_are_refused_or_shown_in_every_form() {
+    survives("report", INPUTS / 20);
 }
 
 #[test]

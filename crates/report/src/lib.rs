@@ -1,5 +1,97 @@
-//! Records for people: HTML, Markdown, CSV, traces. One file a format.
+//! Records for people: HTML, Markdown, CSV, pictures, traces. One file a format.
 //!
 //! Leaves out measuring and predicting. The one thing to know: it shows what records hold and never
 //! computes a figure that they do not support.
 #![forbid(unsafe_code)]
+
+mod account;
+mod chart;
+mod csv;
+mod document;
+mod html;
+mod ink;
+pub mod machine;
+mod markdown;
+mod plain;
+mod png;
+mod record;
+pub mod trace;
+
+pub use account::{Drawn, Named};
+pub use ink::Paper;
+pub use png::{Picture, PngError};
+pub use record::{RECORD_MAX, ReadError, Record, SCHEMAS};
+
+use document::{Art, Document};
+
+/// A report in the making.
+#[derive(Debug)]
+pub struct Report<'a> {
+    records: &'a [Named],
+    document: Document,
+}
+
+/// A page that could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("the page cannot be written")]
+pub struct PageError(#[source] minijinja::Error);
+
+impl<'a> Report<'a> {
+    /// The report of some records, under a title of its own where one is given, with the machine to draw
+    /// loads on where there is one.
+    pub fn new(records: &'a [Named], title: Option<&str>, drawn: Option<Drawn<'_>>) -> Self {
+        Self { records, document: account::document(records, title, drawn) }
+    }
+
+    /// As one HTML page that fetches nothing.
+    ///
+    /// # Errors
+    /// When the template fails, which no record should bring about.
+    pub fn html(&self) -> Result<String, PageError> {
+        html::write(&self.document).map_err(PageError)
+    }
+
+    /// As Markdown, without pictures.
+    pub fn markdown(&self) -> String {
+        markdown::write(&self.document)
+    }
+
+    /// As comma-separated values, a line for each run, and the names of records that have none.
+    pub fn csv(&self) -> (String, Vec<String>) {
+        csv::write(self.records)
+    }
+
+    /// Every figure as a picture.
+    ///
+    /// # Errors
+    /// When this machine has no font, or a figure cannot be drawn.
+    pub fn pictures(&self, paper: Paper) -> Result<Vec<Picture>, PngError> {
+        let painter = png::Painter::new()?;
+        document::figures(&self.document)
+            .enumerate()
+            .map(|(index, (section, figure))| {
+                let svg = match &figure.art {
+                    Art::Chart(picture) => {
+                        let note = format!("{} {section}.", figure.caption);
+                        picture.alone(&figure.title, &note, paper)
+                    }
+                    Art::Machine { alone, .. } => alone.clone(),
+                };
+                let bytes = painter.paint(&figure.title, &svg)?;
+                Ok(Picture { file: png::file_name(index + 1, &figure.title), bytes })
+            })
+            .collect()
+    }
+
+    /// The verdicts in words, one a line.
+    pub fn verdicts(&self) -> impl Iterator<Item = &str> {
+        self.document.verdicts.iter().map(|verdict| verdict.text.as_str())
+    }
+}
+
+/// Whether a file begins as reports of this program do, so that writing over it loses nothing else.
+pub fn is_report(beginning: &str) -> bool {
+    beginning.starts_with("<!doctype html>\n<!-- written by peerlane report -->")
+        || beginning.starts_with("<!-- written by peerlane report -->")
+        || beginning.starts_with(&csv::head())
+}

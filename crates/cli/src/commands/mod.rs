@@ -10,9 +10,11 @@ mod outcome;
 mod overwrite;
 mod plan;
 mod reference;
+mod report;
 mod reporter;
 mod resume;
 mod topo;
+mod trace_file;
 mod verify;
 
 use crate::args::Command;
@@ -32,6 +34,7 @@ pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> 
         Command::Plan(args) => plan::run(args, printer),
         Command::Copy(args) => copy::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),
+        Command::Report(args) => report::run(args, printer),
         Command::Lab(args) => lab::run(args, printer),
         Command::Reference(args) => reference::run(args, printer),
     }

@@ -7,8 +7,6 @@ mod fan_out;
 mod plan;
 mod probes;
 mod stake;
-mod svg;
-mod topo;
 mod verify;
 
 use std::fmt::Write as _;
@@ -24,8 +22,6 @@ pub(crate) use fan_out::{batch, batch_plan, fan_out, fan_out_plan};
 pub(crate) use plan::plan;
 pub(crate) use probes::probes;
 pub(crate) use stake::question;
-pub(crate) use svg::svg;
-pub(crate) use topo::topo;
 pub(crate) use verify::verify;
 
 /// Lines of `label  value`, aligned.

@@ -1,0 +1,48 @@
+//! `peerlane report`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::FabricArgs;
+
+/// Arguments of `peerlane report`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Any mix of records: of bench, copy (one target, several, a batch), verify, doctor and plan, as --json or -o wrote
+them. Figures of a prediction stand beside those of a measurement whose cases have the same names.
+
+Examples:
+  peerlane report sweep.json -o sweep.html
+  peerlane report predicted.json measured.json -o both.html --machine r7515
+  peerlane report *.json -o runs.csv
+  peerlane report sweep.json --format markdown
+  peerlane report sweep.json -o sweep.html --png figures")]
+pub(crate) struct ReportArgs {
+    /// Records to report on, one JSON object a file
+    #[arg(value_name = "RUN.json", required = true)]
+    pub(crate) records: Vec<PathBuf>,
+    /// Write to FILE in place of standard output; a file that is no report is left alone
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Form of the report; that of the name of FILE when not given (.html, .md, .csv), else Markdown
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) format: Option<ReportFormat>,
+    /// Write every figure as PNG into this folder, too; it is made where it is missing
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) png: Option<PathBuf>,
+    /// Title of the report; the name of the workload or of the records when not given
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+    /// The machine to draw loads on; this one when not given, for records of its own
+    #[command(flatten)]
+    pub(crate) fabric: FabricArgs,
+}
+
+/// Form of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    Html,
+    Markdown,
+    Csv,
+}

@@ -1,0 +1,106 @@
+//! `peerlane reference`: the reference pages, written from the argument parser and the types of records.
+
+mod records;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use clap::CommandFactory;
+
+use crate::args::{Cli, ReferenceArgs};
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::Printer;
+
+/// File name and text of every page, and of every schema.
+fn pages() -> Vec<(String, String)> {
+    let mut pages =
+        vec![("cli.md".to_owned(), command_line()), ("capture.md".to_owned(), captured())];
+    pages.extend(records::pages());
+    pages
+}
+
+/// Writes the pages, or compares them with what is there.
+///
+/// # Errors
+/// When a page cannot be read or written.
+pub(crate) fn run(args: &ReferenceArgs, printer: Printer) -> Result<Exit, Failure> {
+    match (&args.write, &args.check) {
+        (Some(folder), _) => write(folder, printer),
+        (None, Some(folder)) => check(folder),
+        (None, None) => Err(Failure::new("neither --write nor --check was given")),
+    }
+}
+
+fn write(folder: &Path, printer: Printer) -> Result<Exit, Failure> {
+    for (name, text) in pages() {
+        let path = folder.join(name);
+        let parent = path.parent().unwrap_or(folder);
+        fs::create_dir_all(parent).map_err(Tried::to(format!("make {}", parent.display())))?;
+        fs::write(&path, text).map_err(Tried::to(format!("write {}", path.display())))?;
+        printer.note(&format!("wrote {}", path.display()));
+    }
+    Ok(Exit::Done)
+}
+
+fn check(folder: &Path) -> Result<Exit, Failure> {
+    for (name, text) in pages() {
+        let path = folder.join(name);
+        let there =
+            fs::read_to_string(&path).map_err(Tried::to(format!("read {}", path.display())))?;
+        if there != text {
+            return Err(Failure::new(format!("{} is not what the program says", path.display()))
+                .hint(format!("peerlane reference --write {}", folder.display()))
+                .exit(Exit::Negative));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn command_line() -> String {
+    let mut text = String::from(
+        "# The command line\n\n\
+         Written by `peerlane reference --write docs/reference` from the program itself.\n",
+    );
+    // A fixed width, so that the page does not depend on the terminal it was written from.
+    let mut command = Cli::command().term_width(100);
+    command.build();
+    section(&mut command, &mut text);
+    text
+}
+
+fn section(command: &mut clap::Command, text: &mut String) {
+    let title = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let help = command.render_long_help().to_string();
+    // Writing to a String cannot fail.
+    let _ = write!(text, "\n## {title}\n\n```text\n{}\n```\n", trimmed(&help));
+    for below in command.get_subcommands_mut().filter(|below| !below.is_hide_set()) {
+        section(below, text);
+    }
+}
+
+fn trimmed(help: &str) -> String {
+    help.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}
+
+/// What a capture keeps, from the list that it is made by.
+fn captured() -> String {
+    let mut text = String::from(
+        "# What a capture holds\n\n\
+         Written by `peerlane reference --write docs/reference` from the list that `peerlane capture` goes by. \
+         Nothing else of a\nmachine is in a capture, and discovery (`topo`, `plan`) reads nothing else of `/sys`, \
+         `/proc`, `/boot` and `/usr`.\n\n\
+         FUNCTION is a PCI function below `sys/devices`, CONTROLLER its NVMe controller, DISK a namespace, PARTITION a \
+         part of it,\nSTACK a device-mapper or md device. `*` stands for any characters within one name. LIBRARY is \
+         any of\n",
+    );
+    let folders: Vec<String> =
+        peerlane_fabric::capture::LIBRARY_FOLDERS.map(|folder| format!("`{folder}`")).into();
+    let _ = writeln!(text, "{}.\n", folders.join(", "));
+    text.push_str("| Path | Read for | Kept |\n| --- | --- | --- |\n");
+    for item in peerlane_fabric::capture::ITEMS {
+        let _ = writeln!(text, "| `{}` | {} | {} |", item.path, item.purpose, item.kept.describe());
+    }
+    text
+}

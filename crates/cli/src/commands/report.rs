@@ -1,0 +1,198 @@
+//! `peerlane report`: records as a page, as Markdown, as comma-separated values, as pictures.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+use peerlane_fabric::Fabric;
+use peerlane_report::{Drawn, Named, Paper, RECORD_MAX, ReadError, Record, Report, is_report};
+use serde::Serialize;
+
+use crate::args::{FabricArgs, ReportArgs, ReportFormat};
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::Printer;
+use crate::{machines, small_file};
+
+/// Most records of one report.
+const RECORDS_MAX: usize = 64;
+
+/// What was written; the object of `--json`.
+#[derive(Debug, Serialize)]
+struct Written<'a> {
+    schema: &'static str,
+    verdicts: Vec<&'a str>,
+    files: Vec<String>,
+}
+
+/// Writes a report.
+///
+/// # Errors
+/// When a record cannot be read or shown, or the report cannot be written.
+pub(crate) fn run(args: &ReportArgs, printer: Printer) -> Result<Exit, Failure> {
+    let format = format(args)?;
+    let records = read(args)?;
+    let machine = machine(&args.fabric, &records)?;
+    let drawn = machine.as_ref().map(|machine| Drawn {
+        fabric: &machine.fabric,
+        digest: &machine.digest,
+        is_named: machine.is_named,
+    });
+    let report = Report::new(&records, args.title.as_deref(), drawn);
+    let text = match format {
+        ReportFormat::Html => report.html().map_err(Failure::new)?,
+        ReportFormat::Markdown => report.markdown(),
+        ReportFormat::Csv => {
+            let (text, left_out) = report.csv();
+            for name in left_out {
+                printer.warning(&format!("{name} holds no run, so that no line is of it"));
+            }
+            text
+        }
+    };
+    let mut files = Vec::new();
+    if let Some(output) = &args.output {
+        write(&text, output)?;
+        files.push(output.display().to_string());
+    }
+    if let Some(folder) = &args.png {
+        files.extend(pictures(&report, folder)?);
+    }
+    if printer.is_json() {
+        let written =
+            Written { schema: "peerlane.report/1", verdicts: report.verdicts().collect(), files };
+        printer.object(&written)?;
+    } else if args.output.is_none() {
+        printer.data(&text)?;
+    } else {
+        let verdicts: String = report.verdicts().map(|verdict| format!("{verdict}\n")).collect();
+        printer.data(&verdicts)?;
+        printer.note(&format!("written: {}", files.join(", ")));
+    }
+    Ok(Exit::Done)
+}
+
+/// The form that was asked for, by name or by the name of the file.
+fn format(args: &ReportArgs) -> Result<ReportFormat, Failure> {
+    if let Some(format) = args.format {
+        return Ok(format);
+    }
+    let Some(output) = &args.output else { return Ok(ReportFormat::Markdown) };
+    match output.extension().and_then(|extension| extension.to_str()) {
+        Some("html" | "htm") => Ok(ReportFormat::Html),
+        Some("md" | "markdown") => Ok(ReportFormat::Markdown),
+        Some("csv") => Ok(ReportFormat::Csv),
+        _ => {
+            let error = format!("the name {} tells no form of a report", output.display());
+            Err(Failure::new(error).hint("use .html, .md or .csv, or `--format`".to_owned()))
+        }
+    }
+}
+
+fn read(args: &ReportArgs) -> Result<Vec<Named>, Failure> {
+    if args.records.len() > RECORDS_MAX {
+        let error = format!("{} records are too many for one report", args.records.len());
+        return Err(Failure::new(error).hint(format!("{RECORDS_MAX} are the most")));
+    }
+    args.records.iter().map(|path| read_one(path)).collect()
+}
+
+fn read_one(path: &Path) -> Result<Named, Failure> {
+    let tried = || format!("read record {}", path.display());
+    let text = small_file::read(path, RECORD_MAX.0).map_err(Tried::to(tried()))?;
+    let record = Record::from_json(text.as_bytes()).map_err(|error: ReadError| {
+        let hint = error.hint();
+        Tried::to(tried())(error).hint(hint)
+    })?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    Ok(Named { name, record })
+}
+
+/// The machine to draw loads on.
+struct Machine {
+    fabric: Fabric,
+    digest: String,
+    is_named: bool,
+}
+
+/// The machine that was named, or this one where a record with loads may be of it.
+fn machine(args: &FabricArgs, records: &[Named]) -> Result<Option<Machine>, Failure> {
+    let is_named = args.machine.is_some() || args.root.is_some();
+    let with_loads = |named: &Named| match &named.record {
+        Record::Bench(bench) => bench.cases.iter().any(|case| !case.links.is_empty()),
+        _ => false,
+    };
+    if !is_named && !records.iter().any(with_loads) {
+        return Ok(None);
+    }
+    match machines::fabric_for_a_plan(args) {
+        Ok(fabric) => {
+            let digest = peerlane_engine::examine(&fabric).machine.fabric;
+            Ok(Some(Machine { fabric, digest, is_named }))
+        }
+        Err(failure) if is_named => Err(failure),
+        // A report needs nothing of the machine that it is made on.
+        Err(_) => Ok(None),
+    }
+}
+
+/// Writes a report by rename, over nothing but an earlier report.
+fn write(text: &str, output: &Path) -> Result<(), Failure> {
+    let tried = || format!("write {}", output.display());
+    may_replace(output)?;
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder)
+        .map_err(Tried::to(tried()))?;
+    file.write_all(text.as_bytes()).map_err(Tried::to(tried()))?;
+    file.as_file().sync_all().map_err(Tried::to(tried()))?;
+    file.persist(output).map_err(|error| Tried::to(tried())(error.error))?;
+    Ok(())
+}
+
+/// Refuses to write over what is no report.
+fn may_replace(output: &Path) -> Result<(), Failure> {
+    const BEGINNING: u64 = 1024;
+    let tried = || format!("write {}", output.display());
+    let found = match fs::symlink_metadata(output) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(Tried::to(tried()))?,
+    };
+    if !found.is_file() {
+        return Err(Tried::to(tried())("there is something that is no regular file"));
+    }
+    let mut beginning = Vec::new();
+    let file = fs::File::open(output).map_err(Tried::to(tried()))?;
+    file.take(BEGINNING).read_to_end(&mut beginning).map_err(Tried::to(tried()))?;
+    if beginning.is_empty() || is_report(&String::from_utf8_lossy(&beginning)) {
+        return Ok(());
+    }
+    let hint = "choose another name, or remove the file first".to_owned();
+    Err(Tried::to(tried())("it is there and is no report").hint(hint))
+}
+
+/// Writes every figure into a folder.
+fn pictures(report: &Report<'_>, folder: &Path) -> Result<Vec<String>, Failure> {
+    const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
+    let tried = || format!("write figures to {}", folder.display());
+    let pictures = report.pictures(Paper::Light).map_err(|error| {
+        let hint = error.hint();
+        Tried::to(tried())(error).hint(hint)
+    })?;
+    fs::create_dir_all(folder).map_err(Tried::to(tried()))?;
+    let mut files = Vec::new();
+    for picture in pictures {
+        let path = folder.join(&picture.file);
+        let is_other = fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file());
+        let old = fs::read(&path).unwrap_or_default();
+        if is_other || !(old.is_empty() || old.starts_with(&SIGNATURE)) {
+            let why = format!("{} is there and is no picture", path.display());
+            return Err(Tried::to(tried())(why));
+        }
+        fs::write(&path, &picture.bytes).map_err(Tried::to(tried()))?;
+        files.push(path.display().to_string());
+    }
+    Ok(files)
+}

@@ -1,0 +1,75 @@
+//! Headless Chromium, for pages and drawings.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Longest that a browser may take for one page on a machine that does much else.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+
+/// A browser, or the reason in the skip log.
+pub(crate) fn browser() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let found = NAMES
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
+        .find(|path| path.is_file());
+    if found.is_none() {
+        let required = std::env::var("PEERLANE_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|name| name == "chromium"), "there is no Chromium");
+        let name = std::thread::current().name().unwrap_or("browser").to_owned();
+        if let Some(log) = std::env::var_os("PEERLANE_SKIP_LOG") {
+            let mut log = std::fs::File::options()
+                .create(true)
+                .append(true)
+                .open(log)
+                .expect("PEERLANE_SKIP_LOG");
+            writeln!(log, "{name}: there is no Chromium").expect("PEERLANE_SKIP_LOG");
+        }
+    }
+    found
+}
+
+/// Runs the browser on a page; fails when the page has anything to say on the console, and returns
+/// what the browser prints.
+pub(crate) fn run(browser: &Path, folder: &Path, page: &Path, words: &[&str]) -> String {
+    let child = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
+        .arg("--enable-logging=stderr")
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .args(words)
+        .arg(format!("file://{}", page.display()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the browser starts");
+    let id = child.id();
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(child.wait_with_output()));
+    match ended.recv_timeout(DEADLINE) {
+        Ok(output) => {
+            let output = output.expect("the browser");
+            assert!(output.status.success(), "{}", output.status);
+            let log = String::from_utf8_lossy(&output.stderr);
+            let console: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+            assert!(console.is_empty(), "{}: {console:?}", page.display());
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        }
+        Err(_) => {
+            let id = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw);
+            let killed =
+                id.map(|id| rustix::process::kill_process(id, rustix::process::Signal::KILL));
+            panic!("the browser did not end within {DEADLINE:?}; killed: {killed:?}");
+        }
+    }
+}
+
+/// The size of a picture, from its head (PNG, section 11.2.2).
+pub(crate) fn size_of(png: &[u8]) -> (u32, u32) {
+    let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"));
+    (number(16), number(20))
+}

@@ -1,0 +1,149 @@
+//! Reports in a browser: at the widths of a phone, a laptop and a sheet of paper nothing is said on the
+//! console, nothing is wider than the page, and there is something to see, in light and dark.
+//!
+//! Skipped where there is no Chromium, as `browser.rs` says; `PEERLANE_SHOTS=FOLDER` keeps what it showed.
+
+mod chromium;
+#[path = "../../report/tests/samples/mod.rs"]
+mod samples;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use chromium::{browser, run};
+use peerlane_results::{Basis, Path as Way, RouteVerdict, WorkloadKind};
+use samples::{MEASURED, Wish};
+use serde::Serialize;
+
+/// Widths of a phone, a laptop, and a sheet of A4 between its margins, in CSS pixels.
+const WIDTHS: [u32; 3] = [390, 1440, 688];
+
+/// Records of the size of real ones, as files.
+fn records(folder: &Path) -> Vec<PathBuf> {
+    let keep = |name: &str, record: &dyn erased::Record| {
+        let path = folder.join(format!("{name}.json"));
+        std::fs::write(&path, record.text()).expect("a file");
+        path
+    };
+    let all = [Way::P2p, Way::HostPipelined, Way::HostSerial, Way::HostPageCache];
+    let predicted =
+        Wish { basis: Basis::Predicted, repeats: 1, scale: 0.97, verdict: RouteVerdict::Silent };
+    let five = Wish { repeats: 5, ..MEASURED };
+    vec![
+        keep("sweep", &samples::sweep(&MEASURED, 16, &all)),
+        keep("predicted", &samples::sweep(&predicted, 16, &all)),
+        keep("matrix", &samples::matrix(&five, 10)),
+        keep("crowd", &samples::crowd(&five, 10)),
+        keep("stream", &samples::rows(&MEASURED, WorkloadKind::Stream)),
+        keep("roundtrip", &samples::rows(&MEASURED, WorkloadKind::Roundtrip)),
+        keep("copy", &samples::copy()),
+        keep("fan-out", &samples::fan_out()),
+        keep("batch", &samples::batch()),
+        keep("verify", &samples::verify()),
+        keep("doctor", &samples::doctor()),
+        keep("plan", &samples::plan()),
+    ]
+}
+
+/// Records of any kind behind one face.
+mod erased {
+    pub(super) trait Record {
+        fn text(&self) -> String;
+    }
+    impl<T: super::Serialize> Record for T {
+        fn text(&self) -> String {
+            serde_json::to_string(self).expect("JSON")
+        }
+    }
+}
+
+fn report(folder: &Path) -> PathBuf {
+    let page = folder.join("report.html");
+    let machine =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs/r7515/topology.toml");
+    let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .arg("report")
+        .args(records(folder))
+        .arg("--machine")
+        .arg(machine)
+        .arg("-o")
+        .arg(&page)
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    page
+}
+
+/// A page that shows the report in frames of some widths and says how wide it came out in each.
+fn frames(report: &str) -> String {
+    let quoted = report.replace('&', "&amp;").replace('"', "&quot;");
+    let mut page = String::from("<!doctype html><body>");
+    for width in WIDTHS {
+        let _ = write!(
+            page,
+            "<iframe style=\"width:{width}px;height:900px;border:0\" srcdoc=\"{quoted}\"></iframe>"
+        );
+    }
+    page + "<script>onload = () => {
+        const wide = [...document.querySelectorAll('iframe')].map((frame) => {
+            const inner = frame.contentDocument;
+            const button = inner.querySelector('th button');
+            button.click();
+            const sorted = button.parentElement.getAttribute('aria-sort');
+            return inner.documentElement.clientWidth + ':' + inner.documentElement.scrollWidth + ':' + sorted;
+        });
+        document.body.textContent = 'widths ' + wide.join(' ') + ' end';
+    }</script>"
+}
+
+#[test]
+fn a_report_fits_a_phone_a_laptop_and_paper_and_its_tables_sort() {
+    let Some(browser) = browser() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = std::fs::read_to_string(report(folder.path())).expect("a report");
+    let page = folder.path().join("frames.html");
+    std::fs::write(&page, frames(&report)).expect("a file");
+    let dom = run(&browser, folder.path(), &page, &["--window-size=1600,1000", "--dump-dom"]);
+    let found = dom.split_once("widths ").and_then(|(_, rest)| rest.split_once(" end"));
+    let found = found.map(|(found, _)| found).unwrap_or_else(|| panic!("{dom:.2000}"));
+    let expected = WIDTHS.map(|width| format!("{width}:{width}:ascending")).join(" ");
+    assert_eq!(found, expected, "inner width, width of the content, and a sorted table");
+}
+
+#[test]
+fn a_report_is_seen_in_light_and_dark_and_is_printed() {
+    let Some(browser) = browser() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = report(folder.path());
+    let keep = std::env::var_os("PEERLANE_SHOTS").map(PathBuf::from);
+    for (width, height) in [(390, 6000), (1440, 4000)] {
+        let shots = [("light", "1"), ("dark", "0")].map(|(scheme, number)| {
+            let picture = folder.path().join(format!("report-{width}-{scheme}.png"));
+            let words = [
+                format!("--window-size={width},{height}"),
+                format!("--screenshot={}", picture.display()),
+                format!("--blink-settings=preferredColorScheme={number}"),
+            ];
+            run(&browser, folder.path(), &report, &words.each_ref().map(String::as_str));
+            let bytes = std::fs::read(&picture).expect("a picture");
+            assert_eq!(chromium::size_of(&bytes), (width, height));
+            if let Some(keep) = &keep {
+                std::fs::copy(&picture, keep.join(picture.file_name().expect("a name")))
+                    .expect("a copy");
+            }
+            bytes
+        });
+        assert_ne!(shots[0], shots[1], "it follows the reader's choice");
+        assert!(shots.iter().all(|shot| shot.len() > 100_000), "an empty page");
+    }
+    let paper = folder.path().join("report.pdf");
+    let words =
+        ["--no-pdf-header-footer".to_owned(), format!("--print-to-pdf={}", paper.display())];
+    run(&browser, folder.path(), &report, &words.each_ref().map(String::as_str));
+    let bytes = std::fs::read(&paper).expect("a file");
+    assert!(bytes.starts_with(b"%PDF-") && bytes.len() > 100_000, "{} bytes", bytes.len());
+    if let Some(keep) = &keep {
+        std::fs::copy(&paper, keep.join("report.pdf")).expect("a copy");
+    }
+}

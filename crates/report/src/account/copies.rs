@@ -1,0 +1,327 @@
+//! Copies, fan-outs, batches and comparisons.
+
+use peerlane_results::{
+    BatchRecord, CopyRecord, FanOutRecord, Percentiles, Route, TargetOutcome, VerifyMode,
+    VerifyRecord, Warning,
+};
+use peerlane_units::Bytes;
+
+use super::tables::evidence_of;
+use super::{machine_facts, rate, warnings};
+use crate::chart::{Bar, Bars, Values};
+use crate::document::{Art, Block, Cell, Figure, Section, Table, Tone, Verdict};
+use crate::plain::{count, plain};
+
+fn route_name(route: Route) -> &'static str {
+    match route {
+        Route::P2p => "p2p",
+        Route::Host => "the host path",
+    }
+}
+
+fn is_emulated(warnings: &[Warning]) -> bool {
+    warnings.iter().any(|warning| matches!(warning, Warning::Emulated { .. }))
+}
+
+/// One copy.
+pub(super) fn copy(name: &str, record: &CopyRecord) -> (Verdict, Section) {
+    let mut blocks = vec![Block::Facts(copy_facts(name, record))];
+    blocks.extend(warnings(&record.warnings));
+    blocks.extend(limits(record).map(Block::Figure));
+    blocks.push(Block::Table(latencies(record)));
+    blocks.extend(evidence_of(&record.evidence).map(Block::Table));
+    let heading =
+        format!("copy: {} to {}", plain(&record.asked.source), plain(&record.asked.target));
+    (copy_verdict(record), Section { heading, blocks })
+}
+
+fn copy_verdict(record: &CopyRecord) -> Verdict {
+    let emulated = is_emulated(&record.warnings);
+    let wrong = record.verification.mismatches > 0;
+    let speed = match record.rate() {
+        Some(rate) if !emulated => format!(" in {}, {rate}", record.elapsed_ns),
+        _ => String::new(),
+    };
+    let text = format!(
+        "{}{} went from {} to {} by {}{speed}.",
+        if emulated { "Emulated machine: semantics, not speed. " } else { "" },
+        record.content.data,
+        plain(&record.asked.source),
+        plain(&record.asked.target),
+        route_name(record.route)
+    );
+    let is_mixed =
+        record.bytes_by_route.p2p > Bytes::ZERO && record.bytes_by_route.host > Bytes::ZERO;
+    let mut more = Vec::new();
+    if is_mixed {
+        more.push(format!(
+            "By p2p: {}; by host memory: {}.",
+            record.bytes_by_route.p2p, record.bytes_by_route.host
+        ));
+    }
+    let fell_back = record.warnings.iter().find_map(|warning| match warning {
+        Warning::FellBack { reason } => Some(plain(reason)),
+        _ => None,
+    });
+    if let Some(reason) = &fell_back {
+        more.push(format!("A p2p route was looked for and not taken: {reason}."));
+    }
+    more.push(verification_words(record));
+    more.push(format!("Machine: {}.", plain(&record.machine.name)));
+    let tone = if wrong {
+        Tone::Bad
+    } else if emulated || is_mixed || fell_back.is_some() {
+        Tone::Limited
+    } else {
+        Tone::Firm
+    };
+    Verdict { tone, basis: if emulated { "emulated machine" } else { "measured" }, text, more }
+}
+
+fn verification_words(record: &CopyRecord) -> String {
+    let check = record.verification;
+    match (check.mode, check.mismatches) {
+        (VerifyMode::None, _) => "Content at the target was not checked.".to_owned(),
+        (mode, 0) => format!("Content was checked ({mode}, {}); no block differs.", check.bytes),
+        (mode, wrong) => {
+            format!("Content was checked ({mode}, {}); {wrong} blocks DIFFER.", check.bytes)
+        }
+    }
+}
+
+fn copy_facts(name: &str, record: &CopyRecord) -> Vec<(&'static str, String)> {
+    let host = record.host_memory.bytes.map_or_else(
+        || format!("not counted: {}", plain(&record.host_memory.reason)),
+        |bytes| {
+            let payload = record.content.data.0.max(1) as f64;
+            format!(
+                "{bytes}, {:.3} for each byte of payload ({})",
+                bytes.0 as f64 / payload,
+                plain(&record.host_memory.reason)
+            )
+        },
+    );
+    let cpu = record.cpu.user_ns.after(record.cpu.system_ns);
+    let gib = record.content.data.0 as f64 / f64::from(1u32 << 30);
+    let mut facts = vec![("record", plain(name))];
+    facts.extend(machine_facts(&record.machine));
+    facts.extend([
+        ("source", plain(&record.source.path)),
+        ("target", plain(&record.target.path)),
+        ("memory", plain(&record.memory.name)),
+        ("route", format!("{}: {}", record.route, plain(&record.reason))),
+        (
+            "bytes",
+            format!(
+                "{} by p2p, {} by host memory",
+                record.bytes_by_route.p2p, record.bytes_by_route.host
+            ),
+        ),
+        ("time", format!("{}; first write done after {}", record.elapsed_ns, record.first_done_ns)),
+        ("checked", verification_words(record)),
+        ("host memory", host),
+    ]);
+    if gib > 0.0 {
+        facts.push(("CPU", format!("{cpu}, {:.4} s for each GiB", cpu.0 as f64 / 1e9 / gib)));
+    }
+    facts
+}
+
+/// How close the copy came to its ceilings.
+fn limits(record: &CopyRecord) -> Option<Figure> {
+    const MOST: usize = 8;
+    let reached = record.rate()?;
+    if record.limits.is_empty() {
+        return None;
+    }
+    let mut rows =
+        vec![Bar { name: "this copy".to_owned(), value: reached.0 as f64, ..Bar::default() }];
+    rows.extend(record.limits.iter().take(MOST).map(|limit| Bar {
+        name: plain(&limit.object),
+        value: limit.bytes_per_second.0 as f64,
+        colour: 5,
+        ..Bar::default()
+    }));
+    let bars = Bars {
+        about: "Rate of the copy beside its ceilings.".to_owned(),
+        name: "bandwidth",
+        values: Values::Rate,
+        rows,
+    };
+    let emulated =
+        if is_emulated(&record.warnings) { "Emulated: semantics, not speed. " } else { "" };
+    Some(Figure {
+        title: "The copy and its ceilings".to_owned(),
+        caption: format!(
+            "{emulated}Payload over elapsed time, and the lowest ceilings on the way."
+        ),
+        art: Art::Chart(bars.picture()),
+    })
+}
+
+fn latencies(record: &CopyRecord) -> Table {
+    let row = |name: &str, found: &Percentiles| {
+        let times = [found.p50_ns, found.p90_ns, found.p99_ns, found.p999_ns, found.max_ns];
+        let mut cells =
+            vec![Cell::text(name), Cell::number(found.count as f64, found.count.to_string())];
+        cells.extend(times.map(|nanos| Cell::number(nanos.0 as f64, nanos.to_string())));
+        cells
+    };
+    let rows = vec![row("reads", &record.latency.read), row("writes", &record.latency.write)];
+    Table::new(
+        "Latency of requests",
+        vec!["request", "count", "50 %", "90 %", "99 %", "99.9 %", "longest"],
+        rows,
+    )
+}
+
+/// A copy with several targets.
+pub(super) fn fan_out(name: &str, record: &FanOutRecord) -> (Verdict, Section) {
+    let verdict = outcomes_verdict("The source was read once", record.targets.iter());
+    let mut blocks = vec![
+        Block::Facts(vec![
+            ("record", plain(name)),
+            ("read of the source", record.read.to_string()),
+        ]),
+        Block::Table(outcomes(record.targets.iter().map(|target| (None, target)))),
+    ];
+    blocks.extend(warnings(record.targets.iter().flat_map(copied_warnings)));
+    (
+        verdict,
+        Section { heading: format!("fan-out: {}", count(record.targets.len(), "target")), blocks },
+    )
+}
+
+/// Several copies.
+pub(super) fn batch(name: &str, record: &BatchRecord) -> (Verdict, Section) {
+    let all = || {
+        record.jobs.iter().flat_map(|job| {
+            job.targets.iter().map(move |target| (Some(job.source.as_str()), target))
+        })
+    };
+    let verdict = outcomes_verdict(
+        &format!("A batch of {}", count(record.jobs.len(), "copy").replace("copys", "copies")),
+        all().map(|(_, target)| target),
+    );
+    let mut blocks =
+        vec![Block::Facts(vec![("record", plain(name))]), Block::Table(outcomes(all()))];
+    blocks.extend(warnings(all().flat_map(|(_, target)| copied_warnings(target))));
+    (verdict, Section { heading: format!("batch: {}", plain(name)), blocks })
+}
+
+fn copied_warnings(target: &TargetOutcome) -> &[Warning] {
+    target.record.as_ref().map(|record| record.warnings.as_slice()).unwrap_or_default()
+}
+
+fn outcomes_verdict<'a>(what: &str, targets: impl Iterator<Item = &'a TargetOutcome>) -> Verdict {
+    let (mut done, mut failed, mut wrong, mut emulated) = (0, 0, 0, false);
+    for target in targets {
+        match &target.record {
+            Some(record) => {
+                done += 1;
+                wrong += usize::from(record.verification.mismatches > 0);
+                emulated |= is_emulated(&record.warnings);
+            }
+            None => failed += 1,
+        }
+    }
+    let tone = match (failed + wrong, emulated) {
+        (0, false) => Tone::Firm,
+        (0, true) => Tone::Limited,
+        _ => Tone::Bad,
+    };
+    let prefix = if emulated { "Emulated machine: semantics, not speed. " } else { "" };
+    let text = format!("{prefix}{what}; {} complete, {failed} not.", count(done, "target"));
+    Verdict {
+        tone,
+        basis: if emulated { "emulated machine" } else { "measured" },
+        text,
+        more: Vec::new(),
+    }
+}
+
+fn outcomes<'a>(all: impl Iterator<Item = (Option<&'a str>, &'a TargetOutcome)>) -> Table {
+    let rows = all
+        .map(|(source, target)| {
+            let record = target.record.as_ref();
+            let source = source.map(plain).or(record.map(|record| plain(&record.asked.source)));
+            let outcome = match (&target.record, &target.failure) {
+                (Some(_), _) => "complete".to_owned(),
+                (None, Some(failure)) => failure.errors.first().cloned().unwrap_or_default(),
+                (None, None) => "not complete".to_owned(),
+            };
+            vec![
+                source.map_or_else(Cell::none, Cell::text),
+                Cell::text(&target.target),
+                Cell::text(outcome),
+                record.map_or_else(Cell::none, |record| Cell::text(route_name(record.route))),
+                record.map_or_else(Cell::none, |record| {
+                    Cell::number(record.content.data.0 as f64, record.content.data.to_string())
+                }),
+                record.and_then(CopyRecord::rate).map_or_else(Cell::none, |found| {
+                    Cell::number(found.0 as f64, rate(found.0 as f64))
+                }),
+                record.map_or_else(Cell::none, |record| Cell::text(verification_words(record))),
+            ]
+        })
+        .collect();
+    Table::new(
+        "What became of each target",
+        vec!["source", "target", "outcome", "route", "bytes", "rate", "content"],
+        rows,
+    )
+}
+
+/// A comparison.
+pub(super) fn verify(name: &str, record: &VerifyRecord) -> (Verdict, Section) {
+    let (source, target) = (plain(&record.source.path), plain(&record.target.path));
+    let (tone, text) = if record.is_equal() {
+        let whole = if record.mode == VerifyMode::Full { "" } else { " of a sample" };
+        (
+            Tone::Firm,
+            format!(
+                "No difference{whole} between {source} and {target}: {} compared.",
+                record.bytes
+            ),
+        )
+    } else {
+        let mut parts = Vec::new();
+        if record.mismatches > 0 {
+            parts.push(count(usize::try_from(record.mismatches).unwrap_or(usize::MAX), "block"));
+        }
+        if record.missing > Bytes::ZERO {
+            parts.push(format!("{} missing at the end", record.missing));
+        }
+        if record.surplus > Bytes::ZERO {
+            parts.push(format!("{} too many", record.surplus));
+        }
+        (Tone::Bad, format!("{target} differs from {source}: {}.", parts.join(", ")))
+    };
+    let mut facts = vec![("record", plain(name))];
+    facts.extend(machine_facts(&record.machine));
+    facts.extend([
+        ("compared", format!("{} of {} ({})", record.bytes, record.length, record.mode)),
+        ("time", record.elapsed_ns.to_string()),
+        (
+            "digest",
+            format!(
+                "{}: source {}, target {}",
+                plain(&record.digest.algorithm),
+                plain(&record.digest.source),
+                plain(&record.digest.target)
+            ),
+        ),
+    ]);
+    if let Some(first) = &record.first {
+        let text = format!(
+            "at {} of the source, {} of the target, {} bytes",
+            first.source_offset.0, first.target_offset.0, first.length.0
+        );
+        facts.push(("first difference", text));
+    }
+    let mut blocks = vec![Block::Facts(facts)];
+    blocks.extend(warnings(&record.warnings));
+    let heading = format!("verify: {source} and {target}");
+    let more = vec![format!("Machine: {}.", plain(&record.machine.name))];
+    (Verdict { tone, basis: "compared", text, more }, Section { heading, blocks })
+}

@@ -1,0 +1,95 @@
+//! How long blocks took: percentiles of some cases side by side.
+
+use peerlane_results::{Percentiles, WorkloadKind};
+
+use super::case::{Case, groups, path_colour};
+use super::headline;
+use crate::chart::{Kind, Lines, Look, Point, Series, Values};
+use crate::document::{Art, Figure};
+
+/// Most lines of one chart.
+const LINES_MAX: usize = 6;
+
+/// Percentiles of the cases that say most: of a sweep those at one block size, of a crowd the smallest
+/// and the largest, of a matrix the slowest and the fastest, else the first.
+pub(super) fn figure(kind: WorkloadKind, cases: &[Case<'_>]) -> Option<Figure> {
+    let counted: Vec<Case<'_>> =
+        cases.iter().filter(|case| case.summary.block.count > 0).cloned().collect();
+    let chosen: Vec<Case<'_>> = match kind {
+        WorkloadKind::Sweep => {
+            let block = headline::reference(&counted)?;
+            counted.into_iter().filter(|case| case.block() == Some(block)).collect()
+        }
+        WorkloadKind::Crowd => groups(&counted, false)
+            .into_iter()
+            .flat_map(|group| {
+                let by = |case: &&Case<'_>| case.spec.flows.len();
+                let least = group.cases.iter().min_by_key(by).cloned();
+                let most = group.cases.iter().max_by_key(by).cloned();
+                least.into_iter().chain(most)
+            })
+            .collect(),
+        WorkloadKind::Matrix => groups(&counted, false)
+            .into_iter()
+            .flat_map(|group| {
+                let by = |a: &&Case<'_>, b: &&Case<'_>| {
+                    a.summary.rate.mean.total_cmp(&b.summary.rate.mean)
+                };
+                let slowest = group.cases.iter().min_by(by).cloned();
+                slowest.into_iter().chain(group.cases.iter().max_by(by).cloned())
+            })
+            .collect(),
+        _ => counted,
+    };
+    if chosen.is_empty() {
+        return None;
+    }
+    let is_by_path = chosen
+        .iter()
+        .enumerate()
+        .all(|(index, case)| chosen[..index].iter().all(|other| other.path() != case.path()));
+    let series: Vec<Series> = chosen
+        .iter()
+        .take(LINES_MAX)
+        .enumerate()
+        .map(|(index, case)| Series {
+            name: case.name(),
+            colour: if is_by_path { path_colour(case.path()) } else { index },
+            look: Look::Line,
+            points: points(&case.summary.block),
+        })
+        .collect();
+    let names: Vec<_> = series.iter().map(|series| series.name.as_str()).collect();
+    let rest = cases.len().saturating_sub(series.len());
+    let more =
+        if rest == 0 { String::new() } else { format!(" {rest} more cases are in the table.") };
+    let about = format!("Percentiles of the latency of a block for {}.", names.join(", "));
+    let lines = Lines {
+        about,
+        x: ("share of blocks that took no longer", Kind::Linear, Values::Count),
+        y: ("latency of a block", Kind::Log10, Values::Time),
+        names: ["50 %", "90 %", "99 %", "99.9 %", "all"].map(str::to_owned).to_vec(),
+        series,
+        limits: Vec::new(),
+    };
+    Some(Figure {
+        title: "Distribution of latency".to_owned(),
+        caption: format!(
+            "All counted runs of a case together; the left axis is logarithmic.{more}"
+        ),
+        art: Art::Chart(lines.picture()),
+    })
+}
+
+fn points(block: &Percentiles) -> Vec<Point> {
+    [block.p50_ns, block.p90_ns, block.p99_ns, block.p999_ns, block.max_ns]
+        .into_iter()
+        .enumerate()
+        .map(|(index, nanos)| Point {
+            x: index as f64,
+            y: nanos.0 as f64,
+            band: None,
+            note: nanos.to_string(),
+        })
+        .collect()
+}

@@ -1,0 +1,206 @@
+//! Machines examined, and plans.
+
+use peerlane_results::{BatchPlan, DoctorRecord, FanOutPlan, Limit, Plan};
+
+use super::tables::evidence_of;
+use super::{machine_facts, warnings};
+use crate::document::{Block, Cell, Section, Table, Tone, Verdict};
+use crate::plain::{count, plain};
+
+/// A machine examined.
+pub(super) fn doctor(name: &str, record: &DoctorRecord) -> (Verdict, Section) {
+    let mut facts = vec![("record", plain(name))];
+    facts.extend(machine_facts(&record.machine));
+    if let Some([source, target]) = &record.pair {
+        facts.push(("pair", format!("{} to {}", plain(source), plain(target))));
+    }
+    let mut blocks = vec![Block::Facts(facts)];
+    let rows: Vec<_> = record
+        .findings
+        .iter()
+        .map(|finding| {
+            let fix = finding.fix.as_ref();
+            let commands = fix.map(|fix| fix.commands.join("; ")).unwrap_or_default();
+            vec![
+                Cell::text(finding.cost.to_string()),
+                Cell::text(&finding.object),
+                Cell::text(&finding.what),
+                fix.map_or_else(Cell::none, |fix| Cell::text(&fix.what)),
+                if commands.is_empty() { Cell::none() } else { Cell::text(commands) },
+                fix.and_then(|fix| fix.weakens.as_ref()).map_or_else(Cell::none, Cell::text),
+                fix.map_or_else(Cell::none, |fix| Cell::text(fix.needs.to_string())),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        let columns = vec!["costs", "on", "what", "fix", "commands", "weakens", "in force"];
+        blocks.push(Block::Table(Table::new(
+            "What was found, the most costly first",
+            columns,
+            rows,
+        )));
+    }
+    let evidence = record.findings.iter().flat_map(|finding| &finding.evidence);
+    blocks.extend(evidence_of(evidence).map(|table| {
+        Block::Table(Table { caption: "What the findings rest on".to_owned(), ..table }.detail())
+    }));
+    let unknown: Vec<_> = record
+        .unknown
+        .iter()
+        .map(|one| vec![Cell::text(&one.what), Cell::text(&one.needs)])
+        .collect();
+    if !unknown.is_empty() {
+        blocks.push(Block::Table(Table::new(
+            "What could not be known",
+            vec!["what", "it would take"],
+            unknown,
+        )));
+    }
+    let tone = if record.is_healthy() { Tone::Firm } else { Tone::Limited };
+    let more = vec![format!("Machine: {}.", plain(&record.machine.name))];
+    let verdict = Verdict { tone, basis: "examined", text: plain(&record.verdict), more };
+    (verdict, Section { heading: format!("doctor: {}", plain(&record.machine.name)), blocks })
+}
+
+/// A plan.
+pub(super) fn plan(name: &str, plan: &Plan) -> (Verdict, Section) {
+    let mut blocks = vec![Block::Facts(vec![("record", plain(name))])];
+    blocks.extend(plan_blocks(plan));
+    let heading = format!("plan: {} to {}", plain(&plan.asked.source), plain(&plan.asked.target));
+    (plan_verdict(plan), Section { heading, blocks })
+}
+
+fn plan_verdict(plan: &Plan) -> Verdict {
+    let ends = format!("{} to {}", plain(&plan.asked.source), plain(&plan.asked.target));
+    let (tone, text) = match (&plan.route, plan.refusals.first()) {
+        (_, Some(refusal)) => {
+            (Tone::Bad, format!("A copy from {ends} would not start: {}.", plain(&refusal.reason)))
+        }
+        (None, None) => (
+            Tone::Bad,
+            format!("The route asked for from {ends} is not possible: {}.", plain(&plan.reason)),
+        ),
+        (Some(route), None) => (
+            Tone::Limited,
+            format!("A copy from {ends} would take the route {route}: {}.", plain(&plan.reason)),
+        ),
+    };
+    Verdict { tone, basis: "planned", text, more: vec!["Nothing was moved.".to_owned()] }
+}
+
+fn plan_blocks(plan: &Plan) -> Vec<Block> {
+    let route = plan.route.map_or_else(|| "none".to_owned(), |route| route.to_string());
+    let mut facts = vec![
+        ("source", plain(&plan.source.path)),
+        ("target", plain(&plan.target.path)),
+        ("route", route),
+        ("why", plain(&plan.reason)),
+    ];
+    facts.extend(plan.memory.as_ref().map(|memory| ("memory", plain(&memory.name))));
+    if !plan.way.is_empty() {
+        facts.push(("way", plain(&plan.way.join(", "))));
+    }
+    if !plan.unmeasured.is_empty() {
+        facts.push(("not known", format!("own rate of {}", plain(&plan.unmeasured.join(", ")))));
+    }
+    let mut blocks = vec![Block::Facts(facts)];
+    blocks.extend(warnings(&plan.warnings));
+    let rows: Vec<_> = plan
+        .candidates
+        .iter()
+        .map(|candidate| {
+            let refusals = candidate.refusals.join("; ");
+            vec![
+                Cell::text(&candidate.memory.name),
+                Cell::text(candidate.source.to_string()),
+                Cell::text(candidate.target.to_string()),
+                candidate.distance.map_or_else(Cell::none, |hops| {
+                    Cell::number(f64::from(hops), hops.to_string())
+                }),
+                Cell::text(if refusals.is_empty() { "can be used".to_owned() } else { refusals }),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        let columns =
+            vec!["memory", "source reaches it", "target reaches it", "distance", "verdict"];
+        blocks.push(Block::Table(Table::new(
+            "Memories that were considered, best first",
+            columns,
+            rows,
+        )));
+    }
+    blocks.extend(limits(&plan.limits).map(Block::Table));
+    let refusals: Vec<_> = plan
+        .refusals
+        .iter()
+        .map(|refusal| {
+            vec![
+                Cell::text(&refusal.reason),
+                refusal.hint.as_ref().map_or_else(Cell::none, Cell::text),
+            ]
+        })
+        .collect();
+    if !refusals.is_empty() {
+        blocks.push(Block::Table(Table::new(
+            "What stands against the copy",
+            vec!["what", "what to do"],
+            refusals,
+        )));
+    }
+    blocks
+}
+
+fn limits(limits: &[Limit]) -> Option<Table> {
+    let rows: Vec<_> = limits
+        .iter()
+        .map(|limit| {
+            let rate = limit.bytes_per_second;
+            vec![Cell::text(&limit.object), Cell::number(rate.0 as f64, rate.to_string())]
+        })
+        .collect();
+    (!rows.is_empty()).then(|| Table::new("Ceilings on the way", vec!["object", "ceiling"], rows))
+}
+
+/// The plan of a copy with several targets.
+pub(super) fn fan_out_plan(name: &str, plan: &FanOutPlan) -> (Verdict, Section) {
+    plans(name, "fan-out plan", &plain(&plan.reason), plan.targets.iter())
+}
+
+/// The plans of several copies.
+pub(super) fn batch_plan(name: &str, plan: &BatchPlan) -> (Verdict, Section) {
+    plans(name, "batch plan", "Nothing was moved.", plan.jobs.iter().flat_map(|job| &job.targets))
+}
+
+fn plans<'a>(
+    name: &str,
+    what: &str,
+    reason: &str,
+    all: impl Iterator<Item = &'a Plan>,
+) -> (Verdict, Section) {
+    let (mut would, mut would_not) = (0, 0);
+    let rows: Vec<_> = all
+        .map(|plan| {
+            let starts = plan.route.is_some() && plan.refusals.is_empty();
+            if starts {
+                would += 1;
+            } else {
+                would_not += 1;
+            }
+            let why = plan.refusals.first().map_or(&plan.reason, |refusal| &refusal.reason);
+            vec![
+                Cell::text(&plan.asked.source),
+                Cell::text(&plan.asked.target),
+                plan.route.map_or_else(Cell::none, |route| Cell::text(route.to_string())),
+                Cell::text(if starts { "would start" } else { "would NOT start" }),
+                Cell::text(why),
+            ]
+        })
+        .collect();
+    let table = Table::new("Each target", vec!["source", "target", "route", "copy", "why"], rows);
+    let tone = if would_not == 0 { Tone::Limited } else { Tone::Bad };
+    let text = format!("{} would start, {would_not} would not.", count(would, "target"));
+    let verdict = Verdict { tone, basis: "planned", text, more: vec![reason.to_owned()] };
+    let blocks = vec![Block::Facts(vec![("record", plain(name))]), Block::Table(table)];
+    (verdict, Section { heading: format!("{what}: {}", plain(name)), blocks })
+}

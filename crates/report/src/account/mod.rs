@@ -1,0 +1,151 @@
+//! What records come to: verdicts in words, figures, tables. The same for every form of a report.
+//!
+//! Nothing is computed that a record does not support: what is missing is said to be missing.
+
+mod bench;
+mod case;
+mod copies;
+mod crowd;
+mod headline;
+mod latency;
+mod loads;
+mod machines;
+mod matrix;
+mod order;
+mod predicted;
+mod rows;
+mod sweep;
+mod tables;
+
+use peerlane_fabric::Fabric;
+use peerlane_results::{Basis, Limit, Machine, RouteVerdict, Warning};
+
+use crate::chart::Values;
+use crate::document::{Block, Document};
+use crate::plain::{count, plain};
+use crate::record::Record;
+
+/// A record, and what a person calls it: the name of its file.
+#[derive(Debug, Clone)]
+pub struct Named {
+    /// Its name.
+    pub name: String,
+    /// The record.
+    pub record: Record,
+}
+
+/// The machine to draw loads on.
+#[derive(Debug, Clone, Copy)]
+pub struct Drawn<'a> {
+    /// The machine.
+    pub fabric: &'a Fabric,
+    /// Its digest, as records have it.
+    pub digest: &'a str,
+    /// Whether a person named it; else it is shown only for records of this digest.
+    pub is_named: bool,
+}
+
+/// The report of some records.
+pub(crate) fn document(
+    records: &[Named],
+    title: Option<&str>,
+    drawn: Option<Drawn<'_>>,
+) -> Document {
+    let mut verdicts = Vec::new();
+    let mut sections = Vec::new();
+    for named in records {
+        let section = match &named.record {
+            Record::Bench(record) => bench::section(&named.name, record, drawn),
+            Record::Copy(record) => copies::copy(&named.name, record),
+            Record::FanOut(record) => copies::fan_out(&named.name, record),
+            Record::Batch(record) => copies::batch(&named.name, record),
+            Record::Verify(record) => copies::verify(&named.name, record),
+            Record::Doctor(record) => machines::doctor(&named.name, record),
+            Record::Plan(plan) => machines::plan(&named.name, plan),
+            Record::FanOutPlan(plan) => machines::fan_out_plan(&named.name, plan),
+            Record::BatchPlan(plan) => machines::batch_plan(&named.name, plan),
+        };
+        verdicts.push(section.0);
+        sections.push(section.1);
+    }
+    let benches: Vec<_> = records
+        .iter()
+        .filter_map(|named| match &named.record {
+            Record::Bench(bench) => Some((named.name.as_str(), bench.as_ref())),
+            _ => None,
+        })
+        .collect();
+    sections.extend(predicted::sections(&benches));
+    let title = title.map_or_else(|| title_of(records), plain);
+    Document { title, verdicts, sections }
+}
+
+fn title_of(records: &[Named]) -> String {
+    match records {
+        [Named { record: Record::Bench(bench), .. }] => plain(&bench.asked.name),
+        [one] => plain(&one.name),
+        several => format!("Report of {}", count(several.len(), "record")),
+    }
+}
+
+/// A rate in words.
+fn rate(bytes_per_second: f64) -> String {
+    Values::Rate.long(bytes_per_second)
+}
+
+/// What is known of the machine.
+fn machine_facts(machine: &Machine) -> Vec<(&'static str, String)> {
+    let kernel = machine.kernel.as_deref().unwrap_or("not stated");
+    vec![
+        ("machine", plain(&machine.name)),
+        ("fabric", format!("digest {}", plain(&machine.fabric))),
+        ("kernel", plain(kernel)),
+        ("program", format!("peerlane {}", plain(&machine.program))),
+    ]
+}
+
+/// Most different warnings that are shown.
+const WARNINGS_MAX: usize = 50;
+
+/// The warnings, each once, with how often it was given.
+fn warnings<'a>(all: impl IntoIterator<Item = &'a Warning>) -> Option<Block> {
+    let mut found: Vec<(&Warning, usize)> = Vec::new();
+    for warning in all {
+        match found.iter().position(|(known, _)| *known == warning) {
+            Some(place) => found[place].1 += 1,
+            None if found.len() < WARNINGS_MAX => found.push((warning, 1)),
+            None => {}
+        }
+    }
+    let lines: Vec<_> = found
+        .into_iter()
+        .map(|(warning, times)| {
+            let often = if times > 1 { format!(" ({times} times)") } else { String::new() };
+            (plain(&warning.to_string()) + &often, warning.advice().to_owned())
+        })
+        .collect();
+    (!lines.is_empty()).then_some(Block::Warnings(lines))
+}
+
+fn limit_words(limit: &Limit) -> String {
+    format!("{}: {}", plain(&limit.object), limit.bytes_per_second)
+}
+
+/// Where figures come from, as a value.
+pub(crate) fn basis_word(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Measured => "measured",
+        Basis::Emulated => "emulated",
+        Basis::Predicted => "predicted",
+    }
+}
+
+/// What evidence says of a route, as a value.
+pub(crate) fn verdict_word(verdict: RouteVerdict) -> &'static str {
+    match verdict {
+        RouteVerdict::Silent => "silent",
+        RouteVerdict::Consistent => "consistent",
+        RouteVerdict::Shown => "shown",
+        RouteVerdict::Contradicted => "contradicted",
+    }
+}

@@ -1,0 +1,40 @@
+//! Cases that stand beside each other: streams, round trips, calibration.
+
+use super::case::{Case, path_colour};
+use crate::chart::{Bar, Bars, ROWS_MAX, Values};
+use crate::document::{Art, Figure};
+
+/// A bar for each case.
+pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
+    if cases.is_empty() {
+        return Vec::new();
+    }
+    let rows: Vec<Bar> = cases
+        .iter()
+        .map(|case| Bar {
+            name: case.name(),
+            value: case.summary.rate.mean,
+            colour: path_colour(case.path()),
+            band: case.summary.rate.confidence,
+            limit: case.limit().map(|limit| limit.bytes_per_second.0 as f64),
+            predicted: None,
+        })
+        .collect();
+    let more = rows.len().saturating_sub(ROWS_MAX);
+    let rest =
+        if more == 0 { String::new() } else { format!(" {more} more cases are in the table.") };
+    let bars = Bars {
+        about: format!("Bandwidth of each of {} cases, with its lowest limit.", rows.len()),
+        name: "bandwidth",
+        values: Values::Rate,
+        rows,
+    };
+    vec![Figure {
+        title: "Bandwidth of each case".to_owned(),
+        caption: format!(
+            "Mean of the runs with its 95 % confidence interval; the broken mark is the lowest limit that the \
+             record names.{rest}"
+        ),
+        art: Art::Chart(bars.picture()),
+    }]
+}

@@ -1,0 +1,239 @@
+//! Block sizes by routes: bandwidth with ceilings, ratio of the routes, latency, CPU.
+
+use std::collections::HashMap;
+
+use peerlane_results::{Order, Path};
+use peerlane_units::Bytes;
+
+use super::case::{Case, Group, groups};
+use super::limit_words;
+use crate::chart::{Kind, LimitLine, Lines, Look, Point, Series, Values};
+use crate::document::{Art, Figure};
+
+/// The figures of a sweep.
+pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
+    let groups = groups(cases, true);
+    let mut figures = vec![bandwidth(&groups)];
+    figures.extend(ratio(cases));
+    figures.push(latency(&groups));
+    figures.push(cpu(&groups));
+    figures
+}
+
+fn line(group: &Group<'_>, point: impl Fn(&Case<'_>) -> Option<Point>) -> Series {
+    let mut points: Vec<Point> = group.cases.iter().filter_map(point).collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    Series { name: group.name.clone(), colour: group.colour, look: Look::Line, points }
+}
+
+fn block_of(case: &Case<'_>) -> Option<f64> {
+    case.block().map(|block| block.0 as f64)
+}
+
+fn bandwidth(groups: &[Group<'_>]) -> Figure {
+    let series: Vec<Series> = groups
+        .iter()
+        .map(|group| {
+            line(group, |case| {
+                let y = case.summary.rate.mean;
+                Some(Point { x: block_of(case)?, y, band: case.range(), note: case.note() })
+            })
+        })
+        .collect();
+    let most =
+        series.iter().flat_map(|series| &series.points).map(|point| point.y).fold(0.0, f64::max);
+    let (limits, beyond) = limits(groups, most);
+    let mut caption =
+        "Mean of the runs of each case; the shade reaches from the lowest to the highest run."
+            .to_owned();
+    if !beyond.is_empty() {
+        caption += &format!(" Ceilings beyond the chart: {}.", beyond.join("; "));
+    } else if limits.is_empty() {
+        caption += " No ceiling is known.";
+    }
+    let about = format!("Bandwidth against block size for {}.", names(groups));
+    let lines = Lines {
+        about,
+        x: ("block size", Kind::Log2, Values::Size),
+        y: ("bandwidth", Kind::Linear, Values::Rate),
+        names: Vec::new(),
+        series,
+        limits,
+    };
+    Figure {
+        title: "Bandwidth against block size".to_owned(),
+        caption,
+        art: Art::Chart(lines.picture()),
+    }
+}
+
+/// Most ceilings in one chart.
+const LIMITS_MAX: usize = 3;
+
+/// The lowest ceilings: those that fit into the chart, and words for the others.
+fn limits(groups: &[Group<'_>], most: f64) -> (Vec<LimitLine>, Vec<String>) {
+    let mut all: Vec<_> = groups
+        .iter()
+        .flat_map(|group| &group.cases)
+        .flat_map(|case| case.runs.first().map(|run| run.limits.as_slice()).unwrap_or_default())
+        .collect();
+    all.sort_by(|a, b| (a.bytes_per_second, &a.object).cmp(&(b.bytes_per_second, &b.object)));
+    all.dedup();
+    let (mut drawn, mut beyond) = (Vec::new(), Vec::new());
+    for limit in all.into_iter().take(LIMITS_MAX) {
+        let y = limit.bytes_per_second.0 as f64;
+        if y <= 2.2 * most {
+            drawn.push(LimitLine { name: limit_words(limit), y });
+        } else {
+            beyond.push(limit_words(limit));
+        }
+    }
+    (drawn, beyond)
+}
+
+fn names(groups: &[Group<'_>]) -> String {
+    groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Two cases that differ in their path only.
+pub(super) struct Pair<'a> {
+    pub(super) block: Bytes,
+    pub(super) p2p: Case<'a>,
+    pub(super) host: Case<'a>,
+}
+
+impl Pair<'_> {
+    /// How many times as much went by p2p, and between what that lies: the ends of both 95 % intervals
+    /// against each other, which is wider than an interval of the ratio would be.
+    pub(super) fn ratio(&self) -> Option<(f64, Option<(f64, f64)>)> {
+        let (p2p, host) = (self.p2p.summary.rate, self.host.summary.rate);
+        if !(p2p.mean > 0.0 && host.mean > 0.0) {
+            return None;
+        }
+        let band = p2p.confidence.zip(host.confidence).filter(|(_, (low, _))| *low > 0.0);
+        let around = band.map(|((low, high), (least, most))| (low / most, high / least));
+        Some((p2p.mean / host.mean, around))
+    }
+}
+
+/// The pairs of p2p and the pipelined host path, by block size; none where something else differs too.
+pub(super) fn pairs<'a>(cases: &[Case<'a>]) -> Vec<Pair<'a>> {
+    let of = |path| cases.iter().filter(move |case| case.path() == Some(path));
+    let key = |case: &Case<'a>| -> Vec<_> {
+        let flows = case.spec.flows.iter();
+        flows
+            .map(|flow| {
+                let is_random = flow.order == Order::Random;
+                (&flow.source, &flow.target, flow.block, flow.depth, is_random)
+            })
+            .collect()
+    };
+    let hosts: HashMap<_, _> = of(Path::HostPipelined).map(|case| (key(case), case)).collect();
+    let mut pairs: Vec<Pair<'a>> = of(Path::P2p)
+        .filter_map(|p2p| {
+            let host = *hosts.get(&key(p2p))?;
+            Some(Pair { block: p2p.block()?, p2p: p2p.clone(), host: host.clone() })
+        })
+        .collect();
+    pairs.sort_by_key(|pair| pair.block);
+    pairs
+}
+
+fn ratio(cases: &[Case<'_>]) -> Option<Figure> {
+    let pairs = pairs(cases);
+    // Several pairs of drives at one block size are no line.
+    if pairs.len() < 2 || pairs.windows(2).any(|two| two[0].block == two[1].block) {
+        return None;
+    }
+    let points = pairs
+        .iter()
+        .filter_map(|pair| {
+            let (y, band) = pair.ratio()?;
+            let note = format!("{}: p2p moved {y:.2} times as much as host", pair.block);
+            Some(Point { x: pair.block.0 as f64, y, band, note })
+        })
+        .collect();
+    let series = Series { name: "p2p / host".to_owned(), colour: 0, look: Look::Line, points };
+    let lines = Lines {
+        about: "Bandwidth by p2p over bandwidth by the host path, against block size.".to_owned(),
+        x: ("block size", Kind::Log2, Values::Size),
+        y: ("times as much", Kind::Linear, Values::Times),
+        names: Vec::new(),
+        series: vec![series],
+        limits: vec![LimitLine { name: "equal".to_owned(), y: 1.0 }],
+    };
+    Some(Figure {
+        title: "p2p against the host path".to_owned(),
+        caption:
+            "Ratio of the means; the shade sets the ends of both 95 % confidence intervals against \
+                  each other. Above the line p2p is faster."
+                .to_owned(),
+        art: Art::Chart(lines.picture()),
+    })
+}
+
+fn latency(groups: &[Group<'_>]) -> Figure {
+    let series = groups
+        .iter()
+        .map(|group| {
+            line(group, |case| {
+                let block = &case.summary.block;
+                let (p50, p99) = (block.p50_ns.0 as f64, block.p99_ns.0 as f64);
+                let note = format!(
+                    "{}: median {}, 99 % below {}",
+                    case.name(),
+                    block.p50_ns,
+                    block.p99_ns
+                );
+                (block.count > 0).then_some(Point {
+                    x: block_of(case)?,
+                    y: p50,
+                    band: Some((p50, p99)),
+                    note,
+                })
+            })
+        })
+        .collect();
+    let lines = Lines {
+        about: format!("Latency of a block against block size for {}.", names(groups)),
+        x: ("block size", Kind::Log2, Values::Size),
+        y: ("latency of a block", Kind::Log10, Values::Time),
+        names: Vec::new(),
+        series,
+        limits: Vec::new(),
+    };
+    Figure {
+        title: "Latency against block size".to_owned(),
+        caption:
+            "From the submission of a block's read to the completion of its write: the median; the \
+                  shade reaches up to the 99th percentile. It grows with the queue depth."
+                .to_owned(),
+        art: Art::Chart(lines.picture()),
+    }
+}
+
+fn cpu(groups: &[Group<'_>]) -> Figure {
+    let series = groups
+        .iter()
+        .map(|group| {
+            line(group, |case| {
+                let y = case.summary.cpu_s_per_gib;
+                let note = format!("{}: {y:.4} s for each GiB", case.name());
+                Some(Point { x: block_of(case)?, y: y * 1e9, band: None, note })
+            })
+        })
+        .collect();
+    let lines = Lines {
+        about: format!("CPU time for each GiB against block size for {}.", names(groups)),
+        x: ("block size", Kind::Log2, Values::Size),
+        y: ("CPU time for each GiB", Kind::Log10, Values::Time),
+        names: Vec::new(),
+        series,
+        limits: Vec::new(),
+    };
+    Figure {
+        title: "CPU time against block size".to_owned(),
+        caption: "Process and its io_uring workers, for each GiB of payload.".to_owned(),
+        art: Art::Chart(lines.picture()),
+    }
+}

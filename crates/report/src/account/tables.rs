@@ -1,0 +1,196 @@
+//! The figures of every case, and what was looked at to know its route.
+
+use peerlane_results::{Basis, RouteVerdict};
+use peerlane_units::Nanos;
+
+use super::case::{Case, path_words};
+use super::{limit_words, rate};
+use crate::document::{Cell, Table};
+use crate::plain::plain;
+
+/// A row for each case.
+pub(super) fn cases(cases: &[Case<'_>], basis: Basis) -> Table {
+    let mut columns = vec![
+        "case",
+        "path",
+        "block",
+        "flows",
+        "depth",
+        "runs",
+        "mean",
+        "\u{b1} 95 %",
+        "median",
+        "lowest",
+        "highest",
+        "of limit",
+        "lowest limit",
+        "latency 50 %",
+        "latency 99 %",
+        "host bytes per byte",
+        "CPU s per GiB",
+        "route",
+        "content",
+    ];
+    let is_predicted = basis == Basis::Predicted;
+    if is_predicted {
+        columns.extend(["80 % of draws", "limited by"]);
+    }
+    let rows = cases.iter().map(|case| row(case, is_predicted)).collect();
+    let caption = match basis {
+        Basis::Measured => "Every case",
+        Basis::Emulated => "Every case (emulated: semantics, not speed)",
+        Basis::Predicted => "Every case (predicted, not measured)",
+    };
+    Table::new(caption, columns, rows)
+}
+
+fn row(case: &Case<'_>, is_predicted: bool) -> Vec<Cell> {
+    let summary = case.summary;
+    let spread = summary.rate;
+    let rates = |value: f64| Cell::number(value, rate(value));
+    let half = spread.confidence.map(|(low, high)| (high - low) / 2.0);
+    let limit = case.limit().filter(|limit| limit.bytes_per_second.0 > 0);
+    let time = |nanos: Nanos| {
+        if summary.block.count == 0 {
+            Cell::none()
+        } else {
+            Cell::number(nanos.0 as f64, nanos.to_string())
+        }
+    };
+    let mut cells = vec![
+        Cell::text(&case.spec.name),
+        Cell::text(path_words(case.path())),
+        case.block()
+            .map_or_else(Cell::none, |block| Cell::number(block.0 as f64, block.to_string())),
+        Cell::number(case.spec.flows.len() as f64, case.spec.flows.len().to_string()),
+        case.depth()
+            .map_or_else(Cell::none, |depth| Cell::number(f64::from(depth), depth.to_string())),
+        Cell::number(f64::from(spread.count), spread.count.to_string()),
+        rates(spread.mean),
+        half.map_or_else(Cell::none, rates),
+        rates(spread.median),
+        rates(spread.min),
+        rates(spread.max),
+        limit.map_or_else(Cell::none, |limit| {
+            let share = spread.mean / limit.bytes_per_second.0 as f64 * 100.0;
+            Cell::number(share, format!("{share:.0} %"))
+        }),
+        limit.map_or_else(Cell::none, |limit| Cell::text(limit_words(limit))),
+        time(summary.block.p50_ns),
+        time(summary.block.p99_ns),
+        summary.host_bytes_per_byte.map_or_else(
+            || Cell::text("not counted"),
+            |ratio| Cell::number(ratio, format!("{ratio:.3}")),
+        ),
+        Cell::number(summary.cpu_s_per_gib, format!("{:.4}", summary.cpu_s_per_gib)),
+        Cell::text(if is_predicted { "\u{2013}" } else { route_words(summary.verdict) }),
+        Cell::text(content(case)),
+    ];
+    if is_predicted {
+        let prediction = case.runs.iter().find_map(|run| run.prediction.as_ref());
+        let interval = prediction.and_then(|prediction| prediction.interval);
+        cells.push(interval.map_or_else(Cell::none, |(low, high)| {
+            Cell::number(low.0 as f64, format!("{low} to {high}"))
+        }));
+        let limited =
+            case.runs.iter().flat_map(|run| &run.flows).find_map(|flow| flow.limited_by.as_ref());
+        cells.push(limited.map_or_else(Cell::none, Cell::text));
+    }
+    cells
+}
+
+/// Why host memory was not counted, or by what it was; the first of several reasons.
+pub(super) fn host_memory(cases: &[Case<'_>]) -> Option<String> {
+    let mut runs = cases.iter().flat_map(|case| &case.runs);
+    let first = &runs.next()?.host_memory;
+    let others = runs.filter(|run| run.host_memory.reason != first.reason).count();
+    let more = if others == 0 { String::new() } else { format!(" (otherwise in {others} runs)") };
+    let not = if first.bytes.is_none() { "not counted: " } else { "" };
+    Some(format!("{not}{}{more}", plain(&first.reason)))
+}
+
+/// What is said of a route.
+pub(super) fn route_words(verdict: RouteVerdict) -> &'static str {
+    match verdict {
+        RouteVerdict::Silent => "no evidence",
+        RouteVerdict::Consistent => "consistent, not shown",
+        RouteVerdict::Shown => "shown",
+        RouteVerdict::Contradicted => "CONTRADICTED",
+    }
+}
+
+fn content(case: &Case<'_>) -> String {
+    let checks: Vec<_> = case.runs.iter().filter_map(|run| run.verification).collect();
+    let Some(first) = checks.first() else { return "not checked".to_owned() };
+    let wrong = checks.iter().fold(0u64, |sum, check| sum.saturating_add(check.mismatches));
+    if wrong > 0 {
+        return format!("{wrong} blocks DIFFER");
+    }
+    let some = if checks.len() < case.runs.len() {
+        format!(", in {} of {} runs", checks.len(), case.runs.len())
+    } else {
+        String::new()
+    };
+    format!("{}, {} a run, none differ{some}", first.mode, first.bytes)
+}
+
+/// What more of each resource would gain, of predictions.
+pub(super) fn gains(cases: &[Case<'_>]) -> Option<Table> {
+    let rows: Vec<_> = cases
+        .iter()
+        .filter_map(|case| Some((case, case.runs.iter().find_map(|run| run.prediction.as_ref())?)))
+        .flat_map(|(case, prediction)| {
+            prediction.gains.iter().map(|gain| {
+                let percent = (gain.ratio - 1.0) * 100.0;
+                vec![
+                    Cell::text(&case.spec.name),
+                    Cell::text(&gain.resource),
+                    Cell::number(percent, format!("{percent:+.1} %")),
+                ]
+            })
+        })
+        .collect();
+    let caption = "What a tenth more of a resource would gain (predicted)";
+    (!rows.is_empty()).then(|| Table::new(caption, vec!["case", "resource", "gain"], rows).detail())
+}
+
+/// Everything that was looked at, case by case.
+pub(super) fn evidence(cases: &[Case<'_>]) -> Option<Table> {
+    let mut rows = Vec::new();
+    for case in cases {
+        // What was looked at and what that says, with an example of what it showed and how often.
+        let mut found: Vec<(&str, RouteVerdict, &str, usize)> = Vec::new();
+        for one in case.runs.iter().flat_map(|run| &run.evidence) {
+            let (looked_at, showed) =
+                (one.evidence.looked_at.as_str(), one.evidence.showed.as_str());
+            match found.iter_mut().find(|known| known.0 == looked_at && known.1 == one.says) {
+                Some(known) => known.3 += 1,
+                None => found.push((looked_at, one.says, showed, 1)),
+            }
+        }
+        rows.extend(found.into_iter().map(|(looked_at, says, showed, times)| {
+            vec![
+                Cell::text(&case.spec.name),
+                Cell::text(looked_at),
+                Cell::text(showed),
+                Cell::text(route_words(says)),
+                Cell::number(times as f64, times.to_string()),
+            ]
+        }));
+    }
+    let columns = vec!["case", "looked at", "showed (in the first run)", "the route is", "runs"];
+    let caption = "Evidence of the route, case by case";
+    (!rows.is_empty()).then(|| Table::new(caption, columns, rows).detail())
+}
+
+/// A table of names and values from outside.
+pub(super) fn evidence_of<'a>(
+    all: impl IntoIterator<Item = &'a peerlane_results::Evidence>,
+) -> Option<Table> {
+    let rows: Vec<_> = all
+        .into_iter()
+        .map(|one| vec![Cell::text(plain(&one.looked_at)), Cell::text(plain(&one.showed))])
+        .collect();
+    (!rows.is_empty())
+        .then(|| Table::new("Evidence of the route", vec!["looked at", "showed"], rows))
+}

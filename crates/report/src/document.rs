@@ -1,0 +1,139 @@
+//! What a report says, before it has a form: sections of facts, figures, tables and notes.
+//!
+//! Built once from the records, written as HTML or Markdown. Text in it is plain and bounded; each form
+//! escapes what it has a meaning for.
+
+use crate::chart::Picture;
+use crate::plain::plain;
+
+/// A report.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) title: String,
+    pub(crate) verdicts: Vec<Verdict>,
+    pub(crate) sections: Vec<Section>,
+}
+
+/// What one record comes to, in words.
+#[derive(Debug, Clone)]
+pub(crate) struct Verdict {
+    pub(crate) tone: Tone,
+    /// Where its figures come from, in a word or two.
+    pub(crate) basis: &'static str,
+    pub(crate) text: String,
+    /// What stands behind it, and what it does not say.
+    pub(crate) more: Vec<String>,
+}
+
+/// How a verdict is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// It was measured, and what it says was shown.
+    Firm,
+    /// It holds with the restriction that it names.
+    Limited,
+    /// Something is wrong.
+    Bad,
+}
+
+/// What one record holds.
+#[derive(Debug)]
+pub(crate) struct Section {
+    pub(crate) heading: String,
+    pub(crate) blocks: Vec<Block>,
+}
+
+/// A part of a section.
+#[derive(Debug)]
+pub(crate) enum Block {
+    /// Names and values.
+    Facts(Vec<(&'static str, String)>),
+    /// A sentence or a few.
+    Text(String),
+    /// A picture.
+    Figure(Figure),
+    /// A table.
+    Table(Table),
+    /// What a reader should know, each with its advice.
+    Warnings(Vec<(String, String)>),
+}
+
+/// A picture with its title and what there is to say of it.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    pub(crate) title: String,
+    pub(crate) caption: String,
+    pub(crate) art: Art,
+}
+
+/// A picture.
+#[derive(Debug)]
+pub(crate) enum Art {
+    Chart(Picture),
+    /// A drawing of a machine: for a page, and as a file of its own.
+    Machine {
+        page: String,
+        alone: String,
+    },
+}
+
+/// A table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) caption: String,
+    pub(crate) columns: Vec<&'static str>,
+    pub(crate) rows: Vec<Vec<Cell>>,
+    /// Whether it is long and for those who look for something.
+    pub(crate) is_detail: bool,
+}
+
+/// A cell of a table.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    /// By what numbers are sorted.
+    pub(crate) sort: Option<f64>,
+}
+
+impl Cell {
+    pub(crate) fn text(text: impl AsRef<str>) -> Self {
+        Self { text: plain(text.as_ref()), sort: None }
+    }
+
+    pub(crate) fn number(value: f64, text: String) -> Self {
+        Self { text, sort: Some(value).filter(|value| value.is_finite()) }
+    }
+
+    pub(crate) fn none() -> Self {
+        Self { text: "\u{2013}".to_owned(), sort: None }
+    }
+}
+
+/// Most rows of a table.
+pub(crate) const ROWS_MAX: usize = 1000;
+
+impl Table {
+    /// A table of the first rows, whose caption says where there are more.
+    pub(crate) fn new(caption: &str, columns: Vec<&'static str>, mut rows: Vec<Vec<Cell>>) -> Self {
+        let mut caption = caption.to_owned();
+        if rows.len() > ROWS_MAX {
+            caption += &format!(" (the first {ROWS_MAX} of {} rows)", rows.len());
+            rows.truncate(ROWS_MAX);
+        }
+        Self { caption, columns, rows, is_detail: false }
+    }
+
+    pub(crate) fn detail(self) -> Self {
+        Self { is_detail: true, ..self }
+    }
+}
+
+/// Every figure with its section's heading, in order.
+pub(crate) fn figures(document: &Document) -> impl Iterator<Item = (&str, &Figure)> {
+    document.sections.iter().flat_map(|section| {
+        section.blocks.iter().filter_map(|block| match block {
+            Block::Figure(figure) => Some((section.heading.as_str(), figure)),
+            _ => None,
+        })
+    })
+}

@@ -1,0 +1,481 @@
+//! Shapes and words of the tree.
+
+use std::fmt::Write as _;
+
+use peerlane_fabric::{Fabric, FunctionId, Kind, Link, LinkSpeed, names};
+
+use super::layout::{
+    BRIDGE_WIDTH, LABEL_WIDTH, Layout, MARGIN, Node, SWITCH_WIDTH, What, is_switch,
+};
+use super::load::{Load, Loads};
+use crate::ink::{Paper, Rules};
+use crate::machine::text::{heading, label, port_kind, redirects, speed};
+use crate::plain::escape;
+
+/// Widest line of a link, and most width for a GB/s.
+const WIDEST: f64 = 14.0;
+const PER_GB: f64 = 0.8;
+
+/// Looks by what a function is; each is told by words too.
+pub(super) const RULES: Rules = &[
+    (".bg", "fill:$paper"),
+    (".t", "fill:$ink"),
+    (".q", "fill:$quiet"),
+    (".w", "fill:$bad;font-weight:600"),
+    ("text", "font:11px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif"),
+    (".n", "font-weight:600"),
+    (".h", "font-size:17px;font-weight:600"),
+    (".s", "font-size:9.5px"),
+    (".e", "fill:none;stroke:$edge"),
+    (".u", "stroke-dasharray:2 3"),
+    (".d", "fill:none;stroke:$alarm"),
+    (".g", "fill:none;stroke:$pale"),
+    (".b", "fill:$box;stroke:$edge"),
+    (".p,.other", "fill:$quiet"),
+    (".a", "fill:$alarm"),
+    (".nvme", "fill:$nvme"),
+    (".gpu", "fill:$good"),
+    (".fpga", "fill:$fpga"),
+    (".nic", "fill:$caution"),
+    (".m", "fill:$nvme;fill-opacity:.14;stroke:$nvme"),
+    (".r", "stroke:$rule"),
+    (".B", "fill:$good"),
+    (".H", "fill:none;stroke:$caution;stroke-width:2.5"),
+    (".N", "stroke:$alarm;stroke-width:2.2"),
+    (".Q", "fill:$quiet;font:600 11px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif"),
+    (".l0", "fill:none;stroke:$low"),
+    (".l1", "fill:none;stroke:$middle"),
+    (".l2", "fill:none;stroke:$high"),
+    (".l3", "fill:none;stroke:$full"),
+];
+
+/// A drawing in the making.
+#[derive(Debug, Default)]
+pub(super) struct Sheet {
+    /// What links carry.
+    loads: Loads,
+    body: String,
+    notes: Vec<String>,
+    legend: Vec<(&'static str, &'static str)>,
+    /// Width of a line for a GB/s.
+    per_gb: f64,
+    /// Whether a port sends traffic between peers up.
+    has_redirect: bool,
+    /// Whether a link trained to less than it could.
+    is_downgraded: bool,
+    /// A link of the drawing, to show the scale by.
+    sample: Option<LinkSpeed>,
+}
+
+impl Sheet {
+    pub(super) fn new(loads: Loads) -> Self {
+        Self { loads, ..Self::default() }
+    }
+
+    /// Adds an element.
+    pub(super) fn add(&mut self, element: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.body, "{element}");
+    }
+
+    /// Adds words; `class` says in which style.
+    pub(super) fn words(&mut self, x: f64, y: f64, class: &str, text: &str) {
+        self.add(format_args!(
+            r#"<text x="{x:.1}" y="{y:.1}" class="{class}">{}</text>"#,
+            escape(text)
+        ));
+    }
+
+    /// Adds a sentence below the drawing.
+    pub(super) fn note(&mut self, text: &str) {
+        self.notes.push(text.to_owned());
+    }
+
+    /// Adds a sign and what it means below the drawing.
+    pub(super) fn explain(&mut self, sign: &'static str, text: &'static str) {
+        self.legend.push((sign, text));
+    }
+
+    /// The whole drawing.
+    pub(super) fn finish(
+        mut self,
+        fabric: &Fabric,
+        width: f64,
+        bottom: f64,
+        paper: Paper,
+    ) -> String {
+        let mut head = Self::default();
+        let title = heading(fabric);
+        let (name, rest) = title.split_once("): ").map_or((title.as_str(), ""), |(name, rest)| {
+            (name.split(" (").next().unwrap_or(name), rest)
+        });
+        head.words(MARGIN, 36.0, "t h", name);
+        let width = width.max(720.0);
+        let lines = wrapped(rest, width - 2.0 * MARGIN);
+        for (line, y) in lines.iter().zip([58.0, 73.0]) {
+            head.words(MARGIN, y, "q", line);
+        }
+        let mut y = bottom + 30.0;
+        let mut x = self.scale(y);
+        let signs = std::mem::take(&mut self.legend);
+        for (sign, text) in signs {
+            let length = 24.0 + wide(text);
+            if x + length > width {
+                (x, y) = (MARGIN, y + 20.0);
+            }
+            self.add(format_args!(
+                r##"<use href="#{sign}" class="{sign}" x="{x:.1}" y="{:.1}"/>"##,
+                y - 4.0
+            ));
+            self.words(x + 12.0, y, "q", text);
+            x += length;
+        }
+        if !self.loads.is_empty() {
+            y += 20.0;
+            self.load_scale(y);
+        }
+        y += 8.0;
+        for note in std::mem::take(&mut self.notes) {
+            for line in wrapped(&note, width - 2.0 * MARGIN) {
+                y += 17.0;
+                self.words(MARGIN, y, "q", &line);
+            }
+        }
+        let height = y + 24.0;
+        let style = match paper {
+            Paper::Page => String::new(),
+            _ => format!("<style>{}</style>\n", super::style(paper)),
+        };
+        format!(
+            r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" role="img" class="machine">
+<title>{}</title>
+{style}<defs><circle id="B" r="5"/><circle id="H" r="4.5"/><path id="N" d="M-4-4L4 4M-4 4L4-4"/><text id="Q" y="4" text-anchor="middle">?</text></defs>
+<rect width="100%" height="100%" class="bg"/>
+{}{}</svg>
+"##,
+            escape(&title),
+            head.body,
+            self.body
+        )
+    }
+
+    /// The scale of the lines and what colours say; returns where it ends.
+    fn scale(&mut self, y: f64) -> f64 {
+        let Some(sample) = self.sample else { return MARGIN };
+        let stroke = self.stroke(Some(sample));
+        let middle = y - 4.0;
+        self.add(format_args!(
+            r#"<path class="e" stroke-width="{stroke:.1}" d="M{MARGIN} {middle:.1}h40"/>"#
+        ));
+        let text = format!("{}, {} each way; width as the rate", speed(sample), sample.raw_rate());
+        self.words(MARGIN + 48.0, y, "q", &text);
+        let mut end = MARGIN + 48.0 + wide(&text) + 24.0;
+        if self.is_downgraded {
+            let text = "slower than both ends support";
+            self.add(format_args!(
+                r#"<path class="d" stroke-width="2" d="M{end:.1} {middle:.1}h24"/>"#
+            ));
+            self.words(end + 32.0, y, "q", text);
+            end += 32.0 + wide(text) + 24.0;
+        }
+        if self.has_redirect {
+            let text = "port that redirects peers (ACS)";
+            self.add(format_args!(
+                r#"<rect class="a" x="{end:.1}" y="{:.1}" width="8" height="8"/>"#,
+                middle - 4.0
+            ));
+            self.words(end + 14.0, y, "q", text);
+            end += 14.0 + wide(text) + 24.0;
+        }
+        end
+    }
+
+    /// What the colours of loads say.
+    fn load_scale(&mut self, y: f64) {
+        let mut x = MARGIN;
+        for (class, text) in [
+            ("l0", "below a quarter of the link"),
+            ("l1", "below half"),
+            ("l2", "below nine tenths"),
+            ("l3", "nine tenths and more"),
+        ] {
+            let middle = y - 4.0;
+            self.add(format_args!(
+                r#"<path class="{class}" stroke-width="4" d="M{x:.1} {middle:.1}h24"/>"#
+            ));
+            self.words(x + 32.0, y, "q", text);
+            x += 32.0 + wide(text) + 20.0;
+        }
+        let most = self.loads.most() * 100.0;
+        self.note(&format!(
+            "Payload in GB/s beside each link: \u{2191} towards the root complex, \u{2193} away from it. The \
+             busiest link carries {most:.0} % of what it can."
+        ));
+        match self.loads.strange {
+            0 => {}
+            1 => self.note("One load is of a link that this machine does not have."),
+            count => {
+                self.note(&format!("{count} loads are of links that this machine does not have."));
+            }
+        }
+    }
+
+    fn stroke(&self, speed: Option<LinkSpeed>) -> f64 {
+        speed.map_or(1.2, |speed| (gigabytes(speed) * self.per_gb).max(1.0))
+    }
+}
+
+fn gigabytes(speed: LinkSpeed) -> f64 {
+    speed.raw_rate().0 as f64 / 1e9
+}
+
+/// Draws the tree, lines below boxes.
+pub(super) fn tree(fabric: &Fabric, layout: &Layout, sheet: &mut Sheet) {
+    let rates = fabric.functions.iter().filter_map(|function| function.link?.speed());
+    sheet.sample = rates.max_by_key(|speed| speed.raw_rate().0);
+    sheet.per_gb = sheet.sample.map_or(PER_GB, |most| (WIDEST / gigabytes(most)).min(PER_GB));
+    for root in &layout.roots {
+        lines(fabric, layout, root, sheet);
+    }
+    for root in &layout.roots {
+        boxes(fabric, layout, root, sheet);
+    }
+    if layout.roots.is_empty() {
+        sheet.words(MARGIN, layout.top + 14.0, "q", "Nothing here moves payload between devices.");
+    }
+}
+
+fn right_edge(fabric: &Fabric, node: &Node) -> f64 {
+    match node.what {
+        What::Bridge(_) => node.x + BRIDGE_WIDTH,
+        What::Port(id) if is_switch(fabric, id) => node.x + SWITCH_WIDTH,
+        _ => node.x + 8.0,
+    }
+}
+
+fn lines(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
+    let from = right_edge(fabric, node);
+    for child in &node.children {
+        let id = match &child.what {
+            What::Port(id) => Some(*id),
+            What::Leaves(members, row) => {
+                let members = layout.rows.get(*row).unwrap_or(members);
+                members.iter().copied().find(|&id| is_slow(fabric, id)).or(members.first().copied())
+            }
+            What::Bridge(_) => None,
+        };
+        // A port has no link above it inside a switch or processor.
+        let link = id.and_then(|id| fabric.function(id).link);
+        let speed_now = link.and_then(|link| link.speed());
+        let bend = from + 16.0;
+        let path = format!("M{from:.1} {:.1}H{bend:.1}V{:.1}H{:.1}", node.y, child.y, child.x);
+        let is_downgraded = id.is_some_and(|id| is_slow(fabric, id));
+        let stroke = sheet.stroke(speed_now);
+        if let Some(id) = id.filter(|_| is_downgraded) {
+            sheet.is_downgraded = true;
+            let most = sheet.stroke(fabric.trainable(id));
+            sheet.add(format_args!(r#"<path class="g" stroke-width="{most:.1}" d="{path}"/>"#));
+        }
+        let class = match (link, is_downgraded) {
+            (_, true) => "d",
+            (Some(_), _) => "e",
+            (None, _) => "e u",
+        };
+        sheet.add(format_args!(r#"<path class="{class}" stroke-width="{stroke:.1}" d="{path}"/>"#));
+        if let Some(load) = id.and_then(|id| sheet.loads.get(id)) {
+            carried(load, (&path, stroke), (bend + 4.0, child.y), sheet);
+        } else if let (Some(id), Some(link)) = (id, link) {
+            rate(fabric, layout, id, &link, (bend + 4.0, child.y, stroke / 2.0), sheet);
+        }
+        lines(fabric, layout, child, sheet);
+    }
+}
+
+/// What a link carries, over the link, and words above it.
+fn carried(load: Load, (path, stroke): (&str, f64), (x, y): (f64, f64), sheet: &mut Sheet) {
+    let wide = (load.gigabytes() * sheet.per_gb).clamp(1.5, stroke.max(1.5));
+    sheet.add(format_args!(
+        r#"<g><title>{}</title><path class="{}" stroke-width="{wide:.1}" d="{path}"/></g>"#,
+        escape(&load.title()),
+        load.class()
+    ));
+    sheet.words(x, y - stroke / 2.0 - 3.0, "t s", &load.words());
+}
+
+/// Whether a link is slower than it could be, and not to save power.
+fn is_slow(fabric: &Fabric, id: FunctionId) -> bool {
+    fabric.is_downgraded(id) && !fabric.may_save_power(id)
+}
+
+/// Words above a link; where lines are close together, only where it could be faster.
+fn rate(
+    fabric: &Fabric,
+    layout: &Layout,
+    id: FunctionId,
+    link: &Link,
+    (x, y, half): (f64, f64, f64),
+    sheet: &mut Sheet,
+) {
+    let short = |speed: LinkSpeed| {
+        let whole = f64::from(speed.megatransfers) / 1000.0;
+        format!("{whole}G x{}", speed.width)
+    };
+    let Some(now) = link.speed().map(short) else { return };
+    if is_slow(fabric, id) {
+        let most = fabric.trainable(id).map(short).unwrap_or_default();
+        sheet.words(x, y - half - 3.0, "w s", &now);
+        sheet.words(x, y + half.max(2.0) + 9.0, "w s", &format!("not {most}"));
+    } else if layout.is_roomy() {
+        sheet.words(x, y - half - 3.0, "q s", &now);
+    }
+}
+
+fn boxes(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
+    let (x, y) = (node.x, node.y);
+    match &node.what {
+        What::Bridge(bridge) => {
+            let bridge = &fabric.bridges[bridge.0];
+            sheet.add(format_args!(
+                r#"<rect class="b" x="{x:.1}" y="{:.1}" width="{BRIDGE_WIDTH}" height="34" rx="4"/>"#,
+                y - 17.0
+            ));
+            sheet.words(x + 8.0, y - 3.0, "t n", &cut(&bridge.name, BRIDGE_WIDTH - 12.0));
+            let node = bridge.numa_node.map(|node| format!(", node {node}")).unwrap_or_default();
+            sheet.words(x + 8.0, y + 10.0, "q s", &format!("host bridge{node}"));
+        }
+        What::Port(id) if is_switch(fabric, *id) => {
+            let title = title(fabric, *id);
+            sheet.add(format_args!(
+                r#"<g><title>{title}</title><rect class="b" x="{x:.1}" y="{:.1}" width="{SWITCH_WIDTH}" height="24" rx="4"/></g>"#,
+                y - 12.0
+            ));
+            sheet.words(x + 9.0, y + 4.0, "t", "switch");
+        }
+        What::Port(id) => {
+            let title = title(fabric, *id);
+            let class = if redirects(fabric.function(*id)) {
+                sheet.has_redirect = true;
+                "a"
+            } else {
+                "p"
+            };
+            sheet.add(format_args!(
+                r#"<g><title>{title}</title><rect class="{class}" x="{x:.1}" y="{:.1}" width="8" height="8"/></g>"#,
+                y - 4.0
+            ));
+        }
+        What::Leaves(members, row) => {
+            leaves(fabric, layout, layout.rows.get(*row).unwrap_or(members), x, y, sheet);
+        }
+    }
+    for child in &node.children {
+        boxes(fabric, layout, child, sheet);
+    }
+}
+
+/// Functions of one line: a mark of their kind, name, model, memory.
+fn leaves(
+    fabric: &Fabric,
+    layout: &Layout,
+    members: &[FunctionId],
+    x: f64,
+    y: f64,
+    sheet: &mut Sheet,
+) {
+    let Some(&id) = members.first() else { return };
+    let function = fabric.function(id);
+    let class = match function.kind {
+        Kind::Nvme => "nvme",
+        Kind::Gpu => "gpu",
+        Kind::Fpga => "fpga",
+        Kind::Nic => "nic",
+        _ => "other",
+    };
+    let half = if layout.is_roomy() { 14.0 } else { 8.0 };
+    sheet.add(format_args!(
+        r#"<g><title>{}</title><rect class="{class}" x="{x:.1}" y="{:.1}" width="6" height="{:.1}" rx="2"/></g>"#,
+        title(fabric, id),
+        y - half,
+        half * 2.0
+    ));
+    let name = match members {
+        [_] => label(fabric, id),
+        [.., last] => {
+            format!("{} .. {} ({})", label(fabric, id), label(fabric, *last), members.len())
+        }
+        [] => String::new(),
+    };
+    let what = format!("{} {name}", port_kind(function.kind));
+    let model =
+        function.nvme.as_ref().and_then(|nvme| nvme.model.clone()).or_else(|| names::of(function));
+    let model = model.unwrap_or_default();
+    let memory = fabric.memory(id);
+    let badge =
+        memory.map(|memory| memory.size.map_or("memory".to_owned(), |size| size.to_string()));
+    let badge_width = badge.as_ref().map_or(0.0, |text| wide(text) * 1.1 + 12.0);
+    let room = LABEL_WIDTH - badge_width - 24.0;
+    if layout.is_roomy() {
+        sheet.words(x + 12.0, y - 2.0, "t n", &cut(&what, room));
+        sheet.words(x + 12.0, y + 11.0, "q s", &cut(&model, room));
+    } else {
+        sheet.words(x + 12.0, y + 4.0, "t n", &cut(&what, room));
+        let used = wide(&what) * 1.08 + 20.0;
+        if used < room {
+            sheet.words(x + 12.0 + used, y + 4.0, "q s", &cut(&model, room - used));
+        }
+    }
+    if let Some(text) = badge {
+        let left = x + LABEL_WIDTH - badge_width - 6.0;
+        sheet.add(format_args!(
+            r#"<rect class="m" x="{left:.1}" y="{:.1}" width="{badge_width:.1}" height="16" rx="8"/>"#,
+            y - 8.0
+        ));
+        sheet.words(left + 6.0, y + 4.0, "t", &text);
+    }
+}
+
+/// What a pointer that rests on a function shows.
+fn title(fabric: &Fabric, id: FunctionId) -> String {
+    let function = fabric.function(id);
+    let address = function.address.map(|address| format!(" {address}")).unwrap_or_default();
+    let name =
+        if address.trim() == function.name { String::new() } else { format!(" {}", function.name) };
+    let model = names::of(function).map(|name| format!(", {name}")).unwrap_or_default();
+    let link =
+        function.link_below.map(|most| format!(", up to {}", speed(most))).unwrap_or_default();
+    escape(&format!("{}{name}{address}{link}{model}", port_kind(function.kind)))
+}
+
+/// About how wide a text is, in the font of the drawing.
+pub(super) fn wide(text: &str) -> f64 {
+    text.chars().count() as f64 * 6.4
+}
+
+/// A text cut to a width.
+pub(super) fn cut(text: &str, width: f64) -> String {
+    if wide(text) <= width {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    for character in text.chars() {
+        if wide(&kept) + 12.8 > width {
+            break;
+        }
+        kept.push(character);
+    }
+    kept.trim_end().to_owned() + "\u{2026}"
+}
+
+/// A text in lines of at most a width.
+fn wrapped(text: &str, width: f64) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let fits = |line: &String| line.is_empty() || wide(line) + wide(word) + 6.4 < width;
+        match lines.last_mut().filter(|line| fits(line)) {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => *line += &format!(" {word}"),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,184 @@
+//! Where everything lies: host bridges at the left, functions in lines at the right.
+
+use std::collections::BTreeMap;
+
+use peerlane_fabric::{BridgeId, Detail, Fabric, FunctionId, Kind, Parent};
+
+use crate::machine::text::Tree;
+
+/// Left and right margin.
+pub(super) const MARGIN: f64 = 24.0;
+/// Where the tree begins; above it stands what the machine is.
+const TOP: f64 = 96.0;
+/// Room for the names of memories, which stand on end.
+const HEAD: f64 = 96.0;
+/// Width of the box of a host bridge, and of a switch.
+pub(super) const BRIDGE_WIDTH: f64 = 116.0;
+pub(super) const SWITCH_WIDTH: f64 = 58.0;
+/// Width that names and models of functions take.
+pub(super) const LABEL_WIDTH: f64 = 290.0;
+/// Up to this many lines have room for two rows of text.
+const ROOMY: usize = 24;
+
+/// A port, a host bridge, or functions in one line.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) what: What,
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) children: Vec<Node>,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    Bridge(BridgeId),
+    Port(FunctionId),
+    /// Functions in one line, one of them unless they are put together, and the line's number.
+    Leaves(Vec<FunctionId>, usize),
+}
+
+/// Where everything lies.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) roots: Vec<Node>,
+    /// Functions by line.
+    pub(super) rows: Vec<Vec<FunctionId>>,
+    /// Height of a line.
+    pub(super) row_height: f64,
+    /// Where the names of functions begin.
+    pub(super) leaf_x: f64,
+    pub(super) top: f64,
+    pub(super) bottom: f64,
+    pub(super) width: f64,
+}
+
+impl Layout {
+    pub(super) fn new(fabric: &Fabric, detail: Detail) -> Self {
+        let tree = Tree::new(fabric);
+        let mut rows = Vec::new();
+        let mut roots = Vec::new();
+        for index in 0..fabric.bridges.len() {
+            let below = tree.below_bridge(BridgeId(index));
+            if below.is_empty() {
+                continue;
+            }
+            let children = nodes(&tree, &below, detail, &mut rows);
+            roots.push(Node { what: What::Bridge(BridgeId(index)), x: 0.0, y: 0.0, children });
+        }
+        let row_height = if rows.len() <= ROOMY { 40.0 } else { 22.0 };
+        let top = TOP + if fabric.memories().is_empty() { 0.0 } else { HEAD };
+        let mut leaf_x: f64 = MARGIN + BRIDGE_WIDTH + 120.0;
+        for root in &mut roots {
+            place(root, MARGIN, top, row_height, &mut leaf_x);
+        }
+        for root in &mut roots {
+            align(root, leaf_x);
+        }
+        let bottom = top + row_height * rows.len().max(1) as f64;
+        let width = leaf_x + LABEL_WIDTH + MARGIN;
+        Self { roots, rows, row_height, leaf_x, top, bottom, width }
+    }
+
+    pub(super) fn is_roomy(&self) -> bool {
+        self.row_height > 30.0
+    }
+
+    /// The middle of a line.
+    pub(super) fn line(&self, row: usize) -> f64 {
+        self.top + self.row_height * (row as f64 + 0.5)
+    }
+}
+
+/// The nodes of functions that hang from one place.
+fn nodes(
+    tree: &Tree<'_>,
+    below: &[FunctionId],
+    detail: Detail,
+    rows: &mut Vec<Vec<FunctionId>>,
+) -> Vec<Node> {
+    let mut found = Vec::new();
+    let mut alike: BTreeMap<String, usize> = BTreeMap::new();
+    for &id in below {
+        let deeper = tree.below(id);
+        let leaf = match (detail, deeper.as_slice()) {
+            (_, []) => Some(id),
+            // A port with one function: many such are one line.
+            (Detail::Grouped, [only]) if tree.below(*only).is_empty() => Some(*only),
+            _ => None,
+        };
+        let Some(leaf) = leaf else {
+            let children = nodes(tree, &deeper, detail, rows);
+            found.push(Node { what: What::Port(id), x: 0.0, y: 0.0, children });
+            continue;
+        };
+        if detail == Detail::Grouped {
+            let key = likeness(tree.fabric, leaf);
+            if let Some(&row) = alike.get(&key) {
+                rows[row].push(leaf);
+                continue;
+            }
+            alike.insert(key, rows.len());
+        }
+        let what = What::Leaves(vec![leaf], rows.len());
+        found.push(Node { what, x: 0.0, y: 0.0, children: Vec::new() });
+        rows.push(vec![leaf]);
+    }
+    found
+}
+
+/// What functions of one line have in common: kind, link, memory, and what redirects above them.
+fn likeness(fabric: &Fabric, id: FunctionId) -> String {
+    let function = fabric.function(id);
+    let above = match function.parent {
+        Parent::Function(port) => Some(fabric.function(port).acs),
+        Parent::Bridge(_) => None,
+    };
+    let memory = function.p2pmem.map(|pool| pool.size);
+    format!(
+        "{:?} {:?} {:?} {:?} {:?} {memory:?}",
+        function.kind,
+        function.link.map(|link| link.current),
+        fabric.is_downgraded(id),
+        function.acs,
+        above
+    )
+}
+
+/// Gives a node and what is below it their places, but for the left edge of leaves.
+fn place(node: &mut Node, x: f64, top: f64, row_height: f64, leaf_x: &mut f64) {
+    node.x = x;
+    if let What::Leaves(_, row) = node.what {
+        node.y = top + row_height * (row as f64 + 0.5);
+        *leaf_x = leaf_x.max(x);
+        return;
+    }
+    let right = match node.what {
+        What::Bridge(_) => x + BRIDGE_WIDTH,
+        _ => x + 8.0,
+    };
+    for child in &mut node.children {
+        // A function needs room for the words above its link.
+        let step = match child.what {
+            What::Leaves(..) => 110.0,
+            _ => 76.0,
+        };
+        place(child, right + step, top, row_height, leaf_x);
+    }
+    let first = node.children.first().map_or(top, |child| child.y);
+    let last = node.children.last().map_or(first, |child| child.y);
+    node.y = f64::midpoint(first, last);
+}
+
+fn align(node: &mut Node, leaf_x: f64) {
+    if matches!(node.what, What::Leaves(..)) {
+        node.x = leaf_x;
+    }
+    for child in &mut node.children {
+        align(child, leaf_x);
+    }
+}
+
+/// Whether a function is the upper end of a switch.
+pub(super) fn is_switch(fabric: &Fabric, id: FunctionId) -> bool {
+    fabric.function(id).kind == Kind::UpstreamPort
+}

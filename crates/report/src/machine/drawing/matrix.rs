@@ -1,0 +1,170 @@
+//! Which memories each function reaches: a column for each memory, beside the lines of the tree.
+
+use std::collections::HashMap;
+
+use peerlane_fabric::{Fabric, FunctionId, MapType, Matrix, MemoryKind};
+
+use super::draw::{Sheet, cut};
+use super::layout::{LABEL_WIDTH, Layout, MARGIN};
+use crate::machine::text::{label, memory_label, reasons};
+use crate::plain::escape;
+
+/// Width of a column, and where there are many.
+const COLUMN: f64 = 24.0;
+const NARROW: f64 = 13.0;
+/// Beyond so many memories columns are narrow, and what is refused has no sign.
+pub(super) const MOST_COLUMNS: usize = 80;
+/// Beyond so many, there are no columns.
+const MOST_NARROW_COLUMNS: usize = 240;
+/// Names on end take this much to the right.
+const SLANT: f64 = 70.0;
+
+/// Where the columns are.
+#[derive(Debug)]
+pub(super) struct Table {
+    left: f64,
+    column: f64,
+    pub(super) right: f64,
+    names: Vec<String>,
+}
+
+impl Table {
+    pub(super) fn new(fabric: &Fabric, matrix: &Matrix, layout: &Layout) -> Self {
+        let kinds: HashMap<FunctionId, MemoryKind> =
+            fabric.memories().into_iter().map(|memory| (memory.function, memory.kind)).collect();
+        let names: Vec<String> = matrix
+            .memories
+            .iter()
+            .map(|peers| {
+                let first = peers.members[0];
+                let name = memory_label(fabric, first, kinds[&first]);
+                match peers.members.as_slice() {
+                    [_] => name,
+                    [.., last] => format!("{name} .. {}", label(fabric, *last)),
+                    [] => name,
+                }
+            })
+            .collect();
+        let names = if names.len() > MOST_NARROW_COLUMNS { Vec::new() } else { names };
+        let column = if names.len() > MOST_COLUMNS { NARROW } else { COLUMN };
+        let left = layout.leaf_x + LABEL_WIDTH + 10.0;
+        let right = if names.is_empty() {
+            0.0
+        } else {
+            left + column * names.len() as f64 + SLANT + MARGIN
+        };
+        Self { left, column, right, names }
+    }
+
+    /// The middle of a column.
+    fn at(&self, index: usize) -> f64 {
+        self.left + self.column * (index as f64 + 0.5)
+    }
+
+    fn is_narrow(&self) -> bool {
+        self.names.len() > MOST_COLUMNS
+    }
+}
+
+/// Draws the columns.
+pub(super) fn draw(
+    fabric: &Fabric,
+    matrix: &Matrix,
+    layout: &Layout,
+    table: &Table,
+    sheet: &mut Sheet,
+) {
+    if table.names.is_empty() {
+        if !matrix.memories.is_empty() {
+            sheet.note("Too many memories for columns; `peerlane topo` says who reaches them.");
+        } else if !layout.rows.is_empty() {
+            sheet.note("No device here has memory that others could read or write.");
+        }
+        return;
+    }
+    for (index, name) in table.names.iter().enumerate() {
+        let x = table.at(index);
+        let y = layout.top - 8.0;
+        sheet.add(format_args!(
+            r#"<text class="t" transform="translate({:.1} {y:.1})rotate(-55)">{}</text>"#,
+            x + 3.0,
+            escape(&cut(name, 100.0))
+        ));
+        sheet.add(format_args!(
+            r#"<path class="r" d="M{x:.1} {:.1}V{:.1}"/>"#,
+            layout.top, layout.bottom
+        ));
+    }
+    let columns: HashMap<FunctionId, usize> = matrix
+        .initiators
+        .iter()
+        .enumerate()
+        .flat_map(|(column, peers)| peers.members.iter().map(move |&id| (id, column)))
+        .collect();
+    for (row, members) in layout.rows.iter().enumerate() {
+        let Some(&column) = members.first().and_then(|id| columns.get(id)) else { continue };
+        let y = layout.line(row);
+        let end = table.left + table.column * table.names.len() as f64;
+        sheet.add(format_args!(r#"<path class="r" d="M{:.1} {y:.1}H{end:.1}"/>"#, table.left));
+        for (index, cells) in matrix.cells.iter().enumerate() {
+            let Some(cell) = cells.get(column) else { continue };
+            let x = table.at(index);
+            let sign = sign(cell.map);
+            if table.is_narrow() {
+                if cell.map != MapType::NotSupported {
+                    sheet.add(format_args!(
+                        r##"<use href="#{sign}" class="{sign}" x="{x:.1}" y="{y:.1}"/>"##
+                    ));
+                }
+                continue;
+            }
+            let hops = cell.distance.map(|hops| format!(", {hops} hops")).unwrap_or_default();
+            sheet.add(format_args!(
+                r##"<g><title>{}</title><use href="#{sign}" class="{sign}" x="{x:.1}" y="{y:.1}"/></g>"##,
+                escape(&format!(
+                    "{} and {}: {}{hops}",
+                    label(fabric, members[0]),
+                    table.names[index],
+                    words(cell.map)
+                ))
+            ));
+        }
+    }
+    for map in
+        [MapType::BusAddress, MapType::ThroughHostBridge, MapType::NotSupported, MapType::Unknown]
+    {
+        let is_shown = !table.is_narrow() || map != MapType::NotSupported;
+        if is_shown && matrix.cells.iter().flatten().any(|cell| cell.map == map) {
+            sheet.explain(sign(map), words(map));
+        }
+    }
+    if table.is_narrow() {
+        sheet.note("Where there is no sign, the kernel refuses.");
+    }
+    for reason in reasons(fabric, matrix).lines() {
+        // The sign of the drawing in place of that of the table.
+        match reason.strip_prefix("- ") {
+            Some(rest) => sheet.note(&format!("\u{d7} {rest}")),
+            None => sheet.note(reason),
+        }
+    }
+}
+
+/// The shape that stands for a decision.
+fn sign(map: MapType) -> &'static str {
+    match map {
+        MapType::BusAddress => "B",
+        MapType::ThroughHostBridge => "H",
+        MapType::NotSupported => "N",
+        MapType::Unknown => "Q",
+    }
+}
+
+fn words(map: MapType) -> &'static str {
+    match map {
+        MapType::BusAddress => "below the host bridge",
+        MapType::ThroughHostBridge => "through the host bridge",
+        MapType::NotSupported => "refused by the kernel",
+        MapType::Unknown => "not to be told from here",
+    }
+}

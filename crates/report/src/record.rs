@@ -1,0 +1,189 @@
+//! Records as they come: JSON of any kind that this program writes, bounded, and told apart by schema.
+//!
+//! Leaves out reading files. The one thing to know: whoever wrote a record may have been anybody, so
+//! sizes are bounded here and text is made safe where it is shown.
+
+use peerlane_results::{
+    BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
+    COPY_SCHEMA, CopyRecord, DOCTOR_SCHEMA, DoctorRecord, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA,
+    FanOutPlan, FanOutRecord, PLAN_SCHEMA, Plan, VERIFY_SCHEMA, VerifyRecord,
+};
+use peerlane_units::Bytes;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::plain::plain;
+
+/// Most bytes of one record: a hundred thousand runs take less.
+pub const RECORD_MAX: Bytes = Bytes(256 << 20);
+/// Most runs of one record.
+const RUNS_MAX: usize = 200_000;
+/// Most flows, evidence, limits or loads of one run, and targets or jobs of one record.
+const PARTS_MAX: usize = 4096;
+
+/// Every schema that can be shown.
+pub const SCHEMAS: [&str; 9] = [
+    BENCH_SCHEMA,
+    COPY_SCHEMA,
+    FAN_OUT_SCHEMA,
+    BATCH_SCHEMA,
+    VERIFY_SCHEMA,
+    DOCTOR_SCHEMA,
+    PLAN_SCHEMA,
+    FAN_OUT_PLAN_SCHEMA,
+    BATCH_PLAN_SCHEMA,
+];
+
+/// A record of any kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Record {
+    /// What a workload did.
+    Bench(Box<BenchRecord>),
+    /// What a copy did.
+    Copy(Box<CopyRecord>),
+    /// What a copy with several targets did.
+    FanOut(FanOutRecord),
+    /// What several copies did.
+    Batch(BatchRecord),
+    /// What a comparison showed.
+    Verify(Box<VerifyRecord>),
+    /// A machine examined.
+    Doctor(Box<DoctorRecord>),
+    /// What would happen.
+    Plan(Box<Plan>),
+    /// What would happen to several targets.
+    FanOutPlan(FanOutPlan),
+    /// The plans of several copies.
+    BatchPlan(BatchPlan),
+}
+
+/// A text that is no record that can be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It is larger than any record should be.
+    #[error("it has {} and a record at most {RECORD_MAX}", Bytes(*.0))]
+    TooLarge(u64),
+    /// It is no JSON object with a schema.
+    #[error("it is no JSON object with a `schema`")]
+    NoSchema(#[source] serde_json::Error),
+    /// Its schema is not known.
+    #[error("its schema `{0}` is not one that can be shown")]
+    UnknownSchema(String),
+    /// It does not hold what its schema says.
+    #[error("it is not what its schema {schema} says")]
+    Malformed {
+        /// Which schema it names.
+        schema: &'static str,
+        /// What is wrong.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// It has more of something than any record should.
+    #[error("it has {count} {what} and at most {most} are shown")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many.
+        count: usize,
+        /// How many can be shown.
+        most: usize,
+    },
+}
+
+impl ReadError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        let known = || format!("schemas that can be shown: {}", SCHEMAS.join(", "));
+        match self {
+            Self::NoSchema(_) => Some(
+                "give what `peerlane bench -o FILE`, or any command with `--json`, wrote"
+                    .to_owned(),
+            ),
+            Self::UnknownSchema(_) => Some(known()),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Head {
+    schema: String,
+}
+
+impl Record {
+    /// Reads a record of any kind.
+    ///
+    /// # Errors
+    /// When it is too large, no JSON, of an unknown schema, or not what its schema says.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, ReadError> {
+        if bytes.len() as u64 > RECORD_MAX.0 {
+            return Err(ReadError::TooLarge(bytes.len() as u64));
+        }
+        let head: Head = serde_json::from_slice(bytes).map_err(ReadError::NoSchema)?;
+        let Some(schema) = SCHEMAS.into_iter().find(|known| *known == head.schema) else {
+            return Err(ReadError::UnknownSchema(plain(&head.schema)));
+        };
+        let record = match schema {
+            BENCH_SCHEMA => Self::Bench(parse(schema, bytes)?),
+            COPY_SCHEMA => Self::Copy(parse(schema, bytes)?),
+            FAN_OUT_SCHEMA => Self::FanOut(parse(schema, bytes)?),
+            BATCH_SCHEMA => Self::Batch(parse(schema, bytes)?),
+            VERIFY_SCHEMA => Self::Verify(parse(schema, bytes)?),
+            DOCTOR_SCHEMA => Self::Doctor(parse(schema, bytes)?),
+            PLAN_SCHEMA => Self::Plan(parse(schema, bytes)?),
+            FAN_OUT_PLAN_SCHEMA => Self::FanOutPlan(parse(schema, bytes)?),
+            _ => Self::BatchPlan(parse(schema, bytes)?),
+        };
+        record.bounded()?;
+        Ok(record)
+    }
+
+    fn bounded(&self) -> Result<(), ReadError> {
+        match self {
+            Self::Bench(bench) => {
+                at_most("runs", bench.cases.len(), RUNS_MAX)?;
+                at_most("cases", bench.summaries.len(), RUNS_MAX)?;
+                bench.cases.iter().try_for_each(|case| {
+                    at_most("flows", case.asked.flows.len().max(case.flows.len()), PARTS_MAX)?;
+                    at_most("pieces of evidence", case.evidence.len(), PARTS_MAX)?;
+                    at_most("limits", case.limits.len(), PARTS_MAX)?;
+                    at_most("link loads", case.links.len(), PARTS_MAX)
+                })
+            }
+            Self::FanOut(record) => at_most("targets", record.targets.len(), PARTS_MAX),
+            Self::Batch(record) => at_most("jobs", record.jobs.len(), PARTS_MAX),
+            Self::Doctor(record) => at_most("findings", record.findings.len(), PARTS_MAX),
+            Self::Plan(plan) => at_most("memories", plan.candidates.len(), PARTS_MAX),
+            Self::FanOutPlan(plan) => at_most("targets", plan.targets.len(), PARTS_MAX),
+            Self::BatchPlan(plan) => at_most("jobs", plan.jobs.len(), PARTS_MAX),
+            Self::Copy(_) | Self::Verify(_) => Ok(()),
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(schema: &'static str, bytes: &[u8]) -> Result<T, ReadError> {
+    serde_json::from_slice(bytes).map_err(|source| ReadError::Malformed { schema, source })
+}
+
+fn at_most(what: &'static str, count: usize, most: usize) -> Result<(), ReadError> {
+    if count > most { Err(ReadError::TooMany { what, count, most }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_record_is_refused_by_name() {
+        for (text, words) in [
+            ("", "no JSON object"),
+            ("{}", "no JSON object"),
+            ("[1]", "no JSON object"),
+            (r#"{"schema":"fio/3\u001b[2J"}"#, "`fio/3\\u{1b}[2J` is not one"),
+            (r#"{"schema":"peerlane.bench/1"}"#, "not what its schema peerlane.bench/1 says"),
+        ] {
+            let error = Record::from_json(text.as_bytes()).unwrap_err();
+            assert!(error.to_string().contains(words), "{text}: {error}");
+        }
+    }
+}

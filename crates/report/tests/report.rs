@@ -1,0 +1,190 @@
+//! Reports of samples in every form, and of records that somebody wrote to do harm.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::io::Write as _;
+use std::path::Path;
+
+use peerlane_report::{Named, Paper, PngError, Record, Report, is_report};
+
+fn sample(name: &str) -> Named {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("../../fixtures/results/samples/{name}.json"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    Named { name: format!("{name}.json"), record: Record::from_json(text.as_bytes()).unwrap() }
+}
+
+const KINDS: [&str; 13] = [
+    "bench-sweep",
+    "bench-sweep-predicted",
+    "bench-sweep-emulated",
+    "bench-matrix",
+    "bench-crowd",
+    "bench-stream",
+    "bench-roundtrip",
+    "copy",
+    "fan-out",
+    "batch",
+    "verify",
+    "doctor",
+    "plan",
+];
+
+#[test]
+fn every_kind_is_shown_in_markdown_as_the_text_beside_it_says() {
+    for name in KINDS {
+        let records = [sample(name)];
+        insta::assert_snapshot!(
+            format!("markdown-{name}"),
+            Report::new(&records, None, None).markdown()
+        );
+    }
+}
+
+#[test]
+fn runs_are_lines_and_what_is_no_run_is_named() {
+    let records = KINDS.map(sample);
+    let (text, left_out) = Report::new(&records, None, None).csv();
+    insta::assert_snapshot!("csv", text);
+    assert_eq!(left_out, ["doctor.json", "plan.json"]);
+}
+
+#[test]
+fn a_prediction_stands_beside_its_measurement_and_an_emulation_does_not() {
+    let records = [sample("bench-sweep"), sample("bench-sweep-predicted")];
+    let text = Report::new(&records, None, None).markdown();
+    assert!(text.contains("## Predicted against measured: "), "{text}");
+    assert!(text.contains("Predicted, not measured: p2p would move"), "{text}");
+    let records = [sample("bench-sweep-emulated"), sample("bench-sweep-predicted")];
+    let text = Report::new(&records, None, None).markdown();
+    assert!(!text.contains("## Predicted against measured"), "{text}");
+    assert!(text.contains("**Emulated machine: semantics, not speed."), "{text}");
+}
+
+#[test]
+fn a_page_fetches_nothing_and_describes_its_figures() {
+    let records = KINDS.map(sample);
+    let page = Report::new(&records, None, None).html().unwrap();
+    for what in
+        ["http://", "https://", "@import", "url(", "<img", "<iframe", "<link rel=\"stylesheet"]
+    {
+        assert!(!page.contains(what), "{what}");
+    }
+    assert_eq!(page.matches("<svg").count(), page.matches("role=\"img\"").count());
+    assert_eq!(page.matches("<svg").count(), page.matches("<desc>").count());
+    assert_eq!(page.matches("<table>").count(), page.matches("<caption").count());
+    assert!(page.matches("<svg").count() > 10);
+}
+
+#[test]
+fn what_a_report_writes_over_is_a_report() {
+    let records = [sample("bench-sweep")];
+    let report = Report::new(&records, None, None);
+    assert!(is_report(&report.html().unwrap()));
+    assert!(is_report(&report.markdown()));
+    assert!(is_report(&report.csv().0));
+    assert!(!is_report("# My notes\n"));
+}
+
+#[test]
+fn figures_are_pictures_where_there_is_a_font() {
+    let records = [sample("bench-sweep"), sample("bench-matrix"), sample("bench-crowd")];
+    match Report::new(&records, None, None).pictures(Paper::Light) {
+        Ok(pictures) => {
+            assert!(pictures.len() > 6, "{}", pictures.len());
+            for picture in pictures {
+                assert!(picture.bytes.starts_with(b"\x89PNG\r\n\x1a\n"), "{}", picture.file);
+                assert!(picture.bytes.len() > 10_000, "{} shows nothing", picture.file);
+            }
+        }
+        Err(PngError::NoFont) => skip("there is no font"),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// Says that a test could not run here, or fails where what is missing is required.
+fn skip(reason: &str) {
+    let required = std::env::var("PEERLANE_REQUIRE").unwrap_or_default();
+    assert!(!required.split(',').any(|name| name == "font"), "{reason}");
+    let Some(log) = std::env::var_os("PEERLANE_SKIP_LOG") else { return };
+    let mut log = std::fs::File::options().create(true).append(true).open(log).unwrap();
+    let name = std::thread::current().name().unwrap_or("report").to_owned();
+    writeln!(log, "{name}: {reason}").unwrap();
+}
+
+/// Texts that mean something to a browser, a terminal, an editor, a spreadsheet.
+const HOSTILE: [&str; 7] = [
+    "<script>alert(1)</script>",
+    "\"><img onerror=alert(1)>",
+    "</style></svg><b>",
+    "\u{1b}[2J\u{7}\u{0}",
+    "\u{202e}exe.elif",
+    "{{ 7 * 7 }}{% raw %}",
+    "](javascript:alert(1))|`x`",
+];
+
+/// A record with every text in it replaced.
+fn spoiled(name: &str, with: &str) -> Named {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("../../fixtures/results/samples/{name}.json"));
+    let mut value: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    spoil(&mut value, "", with);
+    let text = serde_json::to_vec(&value).unwrap();
+    Named { name: with.to_owned(), record: Record::from_json(&text).expect(name) }
+}
+
+/// Texts that are one of a few words, and would make no record otherwise.
+const WORDS: [&str; 16] = [
+    "schema",
+    "kind",
+    "path",
+    "order",
+    "basis",
+    "verdict",
+    "says",
+    "direction",
+    "route",
+    "mode",
+    "verify",
+    "tail",
+    "cost",
+    "needs",
+    "source",
+    "target",
+];
+
+fn spoil(value: &mut serde_json::Value, key: &str, with: &str) {
+    match value {
+        serde_json::Value::String(text) if !WORDS.contains(&key) || text.starts_with("/dev/") => {
+            *text = with.to_owned();
+        }
+        serde_json::Value::Array(all) => all.iter_mut().for_each(|one| spoil(one, key, with)),
+        serde_json::Value::Object(all) => {
+            all.iter_mut().for_each(|(key, one)| spoil(one, key, with));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn hostile_text_is_text_in_every_form() {
+    let clean = Report::new(&KINDS.map(sample), None, None).html().unwrap();
+    for with in HOSTILE.into_iter().chain([&*"long ".repeat(20_000)]) {
+        let records = KINDS.map(|name| spoiled(name, with));
+        let report = Report::new(&records, Some(with), None);
+        let page = report.html().unwrap();
+        assert_eq!(page.matches("<script").count(), 1, "{with}");
+        assert!(!page.contains("<img") && !page.contains("49{%"), "{with}");
+        for (tag, end) in [("<svg", "</svg>"), ("<style", "</style>"), ("<td", "</td>")] {
+            assert_eq!(page.matches(tag).count(), page.matches(end).count(), "{tag} {with}");
+        }
+        assert!(!page.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{with}");
+        assert!(page.len() < 12 * clean.len(), "{} bytes of {with:.20}", page.len());
+        let markdown = report.markdown();
+        let unescaped = markdown.replace("\\]", "");
+        assert!(!unescaped.contains("<script") && !unescaped.contains("](javascript"), "{with}");
+        let (csv, _) = report.csv();
+        assert!(!csv.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{with}");
+    }
+}
