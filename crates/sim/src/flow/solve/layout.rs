@@ -1,0 +1,111 @@
+//! A network laid out for sweeps: resources by rank, their inputs side by side, the legs of each input
+//! side by side.
+//!
+//! Leaves out every value that changes from round to round.
+
+use std::ops::Range;
+
+use crate::flow::network::{NONE, Network};
+
+/// A leg's visit to an input.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Visit {
+    /// Which leg.
+    pub leg: u32,
+    /// Units of the resource for each byte of payload.
+    pub cost: f64,
+}
+
+/// An input of a resource with the legs that come by it.
+#[derive(Debug, Clone)]
+pub(super) struct Arc {
+    /// The resource that is blocked when the input wants more than its turn, or [`NONE`].
+    pub blocks: u32,
+    /// Whether each flow of the class has an input to itself.
+    pub is_own: bool,
+    /// Positions in [`Layout::visits`].
+    pub visits: Range<usize>,
+}
+
+/// A resource that is visited.
+#[derive(Debug, Clone)]
+pub(super) struct Stop {
+    /// Which resource.
+    pub resource: usize,
+    /// Positions in [`Layout::arcs`].
+    pub arcs: Range<usize>,
+}
+
+/// Everything that a sweep walks over.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Layout {
+    /// Visited resources, lowest rank first.
+    pub stops: Vec<Stop>,
+    /// Their inputs.
+    pub arcs: Vec<Arc>,
+    /// The legs of those.
+    pub visits: Vec<Visit>,
+    /// The class of each leg.
+    pub class_of: Vec<u32>,
+    /// The legs of each class.
+    pub legs_of: Vec<Range<usize>>,
+}
+
+/// One hop with its leg, sorted as sweeps meet it.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+struct Key {
+    rank: u32,
+    resource: u32,
+    port: u32,
+    /// The leg where the port is its own, else 0, so that legs of one port stay together.
+    own: u32,
+    blocks: u32,
+    leg: u32,
+    cost: f64,
+}
+
+impl Layout {
+    /// Lays out a network.
+    pub(super) fn of(network: &Network) -> Self {
+        let mut layout = Self::default();
+        let mut keys = Vec::new();
+        for (class, index) in network.classes.iter().zip(0..) {
+            let first = layout.class_of.len();
+            for leg in &class.legs {
+                let number = u32::try_from(layout.class_of.len()).unwrap_or(u32::MAX);
+                layout.class_of.push(index);
+                keys.extend(leg.iter().map(|hop| Key {
+                    rank: network.resources[hop.resource as usize].rank,
+                    resource: hop.resource,
+                    port: hop.port,
+                    own: if hop.port == NONE { number } else { 0 },
+                    blocks: hop.blocks,
+                    leg: number,
+                    cost: hop.cost,
+                }));
+            }
+            layout.legs_of.push(first..layout.class_of.len());
+        }
+        keys.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+        layout.take(&keys);
+        layout
+    }
+
+    fn take(&mut self, keys: &[Key]) {
+        let arc_of = |key: &Key| (key.resource, key.port, key.own, key.blocks);
+        for stop in keys.chunk_by(|a, b| a.resource == b.resource) {
+            let first_arc = self.arcs.len();
+            for arc in stop.chunk_by(|a, b| arc_of(a) == arc_of(b)) {
+                let first_visit = self.visits.len();
+                self.visits.extend(arc.iter().map(|key| Visit { leg: key.leg, cost: key.cost }));
+                self.arcs.push(Arc {
+                    blocks: arc[0].blocks,
+                    is_own: arc[0].port == NONE,
+                    visits: first_visit..self.visits.len(),
+                });
+            }
+            let resource = stop[0].resource as usize;
+            self.stops.push(Stop { resource, arcs: first_arc..self.arcs.len() });
+        }
+    }
+}
