@@ -5,4 +5,7 @@
 //! credits, and `solve` finds where that settles.
 
 pub mod network;
+pub mod parts;
+pub mod run;
+pub mod settle;
 pub mod solve;

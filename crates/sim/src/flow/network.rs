@@ -24,11 +24,11 @@ pub struct Resource {
 pub struct Hop {
     /// Which resource.
     pub resource: u32,
-    /// The input of that resource by which the leg comes; ports get equal turns. [`NONE`] where every
-    /// flow has an input to itself.
+    /// The resource visited before by which the leg comes: inputs take equal turns. [`NONE`] where
+    /// every flow has an input to itself.
     pub port: u32,
-    /// The resource whose buffer fills up when that input wants more than its turn; [`NONE`] where
-    /// what waits blocks nobody else.
+    /// The resource visited before whose buffer fills up when that input wants more than its turn;
+    /// [`NONE`] where what waits blocks nobody else.
     pub blocks: u32,
     /// Units of the resource for each byte of payload.
     pub cost: f64,
@@ -77,7 +77,7 @@ pub enum NetworkError {
         /// How many there are.
         count: usize,
     },
-    /// A leg that does not visit resources by increasing rank.
+    /// A leg that does not visit resources by increasing rank, or comes by one that it did not visit.
     #[error("a leg of class {class} visits resource {resource} out of order")]
     OutOfOrder {
         /// The class.
@@ -107,17 +107,17 @@ impl Network {
 
     fn check_leg(&self, class: usize, leg: &[Hop]) -> Result<(), NetworkError> {
         let mut last = None;
-        for hop in leg {
+        for (position, hop) in leg.iter().enumerate() {
             positive("a hop of class", class, hop.cost)?;
-            let count = self.resources.len();
             let resource = hop.resource;
             let Some(found) = self.resources.get(resource as usize) else {
+                let count = self.resources.len();
                 return Err(NetworkError::NoSuchResource { class, resource, count });
             };
-            if hop.blocks != NONE && hop.blocks as usize >= count {
-                return Err(NetworkError::NoSuchResource { class, resource: hop.blocks, count });
-            }
-            if last.is_some_and(|rank| rank >= found.rank) {
+            let is_before = |named: u32| leg[..position].iter().any(|hop| hop.resource == named);
+            if last.is_some_and(|rank| rank >= found.rank)
+                || [hop.port, hop.blocks].iter().any(|&named| named != NONE && !is_before(named))
+            {
                 return Err(NetworkError::OutOfOrder { class, resource });
             }
             last = Some(found.rank);

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::flow::network::{NONE, Network};
+use crate::flow::network::{Hop, NONE, Network};
 
 /// A leg's visit to an input.
 #[derive(Debug, Clone, Copy)]
@@ -51,17 +51,33 @@ pub(super) struct Layout {
     pub legs_of: Vec<Range<usize>>,
 }
 
-/// One hop with its leg, sorted as sweeps meet it.
-#[derive(Clone, Copy, PartialEq, PartialOrd)]
+/// One hop with its leg.
+#[derive(Clone, Copy)]
 struct Key {
-    rank: u32,
-    resource: u32,
-    port: u32,
-    /// The leg where the port is its own, else 0, so that legs of one port stay together.
-    own: u32,
+    /// Rank, resource, port and, where the port is its own, leg: in this order sweeps meet them.
+    order: u128,
     blocks: u32,
     leg: u32,
     cost: f64,
+}
+
+impl Key {
+    fn of(network: &Network, leg: u32, hop: &Hop) -> Self {
+        let rank = network.resources[hop.resource as usize].rank;
+        let own = if hop.port == NONE { leg } else { 0 };
+        let order = [rank, hop.resource, hop.port, own]
+            .iter()
+            .fold(0, |order, &field| order << 32 | u128::from(field));
+        Self { order, blocks: hop.blocks, leg, cost: hop.cost }
+    }
+
+    fn resource(&self) -> u32 {
+        u32::try_from(self.order >> 64 & u128::from(u32::MAX)).unwrap_or(NONE)
+    }
+
+    fn port(&self) -> u32 {
+        u32::try_from(self.order >> 32 & u128::from(u32::MAX)).unwrap_or(NONE)
+    }
 }
 
 impl Layout {
@@ -74,37 +90,29 @@ impl Layout {
             for leg in &class.legs {
                 let number = u32::try_from(layout.class_of.len()).unwrap_or(u32::MAX);
                 layout.class_of.push(index);
-                keys.extend(leg.iter().map(|hop| Key {
-                    rank: network.resources[hop.resource as usize].rank,
-                    resource: hop.resource,
-                    port: hop.port,
-                    own: if hop.port == NONE { number } else { 0 },
-                    blocks: hop.blocks,
-                    leg: number,
-                    cost: hop.cost,
-                }));
+                keys.extend(leg.iter().map(|hop| Key::of(network, number, hop)));
             }
             layout.legs_of.push(first..layout.class_of.len());
         }
-        keys.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+        // Stable, so that legs of one input stay in their order.
+        keys.sort_by_key(|key| key.order);
         layout.take(&keys);
         layout
     }
 
     fn take(&mut self, keys: &[Key]) {
-        let arc_of = |key: &Key| (key.resource, key.port, key.own, key.blocks);
-        for stop in keys.chunk_by(|a, b| a.resource == b.resource) {
+        for stop in keys.chunk_by(|a, b| a.resource() == b.resource()) {
             let first_arc = self.arcs.len();
-            for arc in stop.chunk_by(|a, b| arc_of(a) == arc_of(b)) {
+            for arc in stop.chunk_by(|a, b| a.order == b.order && a.blocks == b.blocks) {
                 let first_visit = self.visits.len();
                 self.visits.extend(arc.iter().map(|key| Visit { leg: key.leg, cost: key.cost }));
                 self.arcs.push(Arc {
                     blocks: arc[0].blocks,
-                    is_own: arc[0].port == NONE,
+                    is_own: arc[0].port() == NONE,
                     visits: first_visit..self.visits.len(),
                 });
             }
-            let resource = stop[0].resource as usize;
+            let resource = stop[0].resource() as usize;
             self.stops.push(Stop { resource, arcs: first_arc..self.arcs.len() });
         }
     }

@@ -30,6 +30,9 @@ const SLACK: f64 = 1e-4;
 const DAMPING: f64 = 0.5;
 /// Least and most share of a change; see [`Solver::damped`].
 const DAMPING_RANGE: (f64, f64) = (0.02, 0.9);
+/// Rounds after which shares shrink in proportion to the round, so that what goes round in circles
+/// settles in the middle of them (Mann, "Mean value methods in iteration", 1953).
+const PATIENCE: f64 = 50.0;
 
 /// When to stop.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,9 +78,10 @@ pub struct Solver {
     layout: Layout,
     /// How many flows of each class there are now.
     counts: Vec<f64>,
-    /// What each leg asks for: less than its class when another leg is slower.
+    /// What each leg asks for, all flows of its class together: less than their demand when another
+    /// leg is slower.
     asked: Vec<f64>,
-    /// Rate of each leg so far in this sweep.
+    /// Rate of each leg so far in this sweep, all flows of its class together.
     rate: Vec<f64>,
     /// The factor of the strongest cut of each leg, and the resource that made it, or [`NONE`].
     cut: Vec<(f64, u32)>,
@@ -110,7 +114,7 @@ impl Solver {
         let legs = layout.class_of.len();
         Ok(Self {
             counts: network.classes.iter().map(|class| f64::from(class.count)).collect(),
-            asked: layout.class_of.iter().map(|&c| network.classes[c as usize].demand).collect(),
+            asked: layout.class_of.iter().map(|&class| demand(&network, class as usize)).collect(),
             rate: vec![0.0; legs],
             cut: vec![(1.0, NONE); legs],
             effective: network.resources.iter().map(|resource| resource.capacity).collect(),
@@ -132,11 +136,17 @@ impl Solver {
     pub fn set_count(&mut self, class: usize, count: u32) {
         self.network.classes[class].count = count;
         self.counts[class] = f64::from(count);
+        self.ask(class);
     }
 
     /// Says what each flow of a class asks for from now on.
     pub fn set_demand(&mut self, class: usize, demand: f64) {
         self.network.classes[class].demand = demand;
+        self.ask(class);
+    }
+
+    fn ask(&mut self, class: usize) {
+        self.asked[self.layout.legs_of[class].clone()].fill(demand(&self.network, class));
     }
 
     /// Finds where the flows settle, from where they stood.
@@ -146,8 +156,9 @@ impl Solver {
         let mut residual = f64::INFINITY;
         while rounds < settings.rounds && residual > settings.tolerance {
             self.sweep();
-            residual = self.balance_legs().max(self.balance_buffers());
             rounds += 1;
+            let most = (PATIENCE / f64::from(rounds)).min(DAMPING_RANGE.1);
+            residual = self.balance_legs().max(self.balance_buffers(most));
         }
         let rates: Vec<f64> = (0..self.counts.len()).map(|class| self.rate_of(class)).collect();
         let load = self.network.load(&rates);
@@ -175,12 +186,11 @@ impl Solver {
         for arc in &self.layout.arcs[stop.arcs.clone()] {
             let mut input = Input { demand: 0.0, weight: 1.0 };
             for visit in &self.layout.visits[arc.visits.clone()] {
-                let leg = visit.leg as usize;
-                let count = self.counts[self.layout.class_of[leg] as usize];
-                input.demand += self.rate[leg] * visit.cost * count;
-                if arc.is_own && count > 0.0 {
-                    input.weight = count;
-                }
+                input.demand += self.rate[visit.leg as usize] * visit.cost;
+            }
+            if arc.is_own {
+                let leg = self.layout.visits[arc.visits.start].leg as usize;
+                input.weight = self.counts[self.layout.class_of[leg] as usize].max(1.0);
             }
             blocks |= arc.blocks != NONE
                 && self.effective[arc.blocks as usize]
@@ -238,7 +248,7 @@ impl Solver {
                 continue;
             }
             // The slowest two of those that were cut, since a leg does not wait for itself.
-            let demand = self.network.classes[class].demand;
+            let demand = demand(&self.network, class);
             let (mut slowest, mut second, mut which) = (f64::INFINITY, f64::INFINITY, usize::MAX);
             for leg in legs.clone().filter(|&leg| self.is_cut(leg)) {
                 let rate = self.rate[leg];
@@ -263,7 +273,7 @@ impl Solver {
 
     /// Brings effective capacities nearer to what full buffers let through. Returns the largest
     /// relative change that is still to come.
-    fn balance_buffers(&mut self) -> f64 {
+    fn balance_buffers(&mut self, most: f64) -> f64 {
         let mut residual: f64 = 0.0;
         for stop in &self.layout.stops {
             let resource = stop.resource;
@@ -278,7 +288,7 @@ impl Solver {
             if change < 0.0 || self.passed[resource] >= now * (1.0 - EDGE) {
                 residual = residual.max(change.abs());
             }
-            let share = Self::damped(&mut self.damping[resource], change);
+            let share = Self::damped(&mut self.damping[resource], change, most);
             self.effective[resource] = if wanted == capacity && change * (1.0 - share) < EDGE {
                 capacity
             } else {
@@ -289,16 +299,16 @@ impl Solver {
     }
 
     /// The share of a change to make: less after every turn of direction, more while it goes on.
-    fn damped(state: &mut (f64, f64), change: f64) -> f64 {
+    fn damped(state: &mut (f64, f64), change: f64, most: f64) -> f64 {
         let (share, last) = *state;
         let share = if change * last < 0.0 { share * 0.6 } else { share * 1.1 };
-        *state = (share.clamp(DAMPING_RANGE.0, DAMPING_RANGE.1), change);
+        *state = (share.max(DAMPING_RANGE.0).min(most), change);
         state.0
     }
 
     fn rate_of(&self, class: usize) -> f64 {
-        let legs = self.layout.legs_of[class].clone();
-        legs.map(|leg| self.rate[leg]).fold(self.network.classes[class].demand, f64::min)
+        let rates = self.rate[self.layout.legs_of[class].clone()].iter().copied();
+        rates.fold(demand(&self.network, class), f64::min) / self.counts[class].max(1.0)
     }
 
     /// The resource that limits a class: the one that cut its slowest leg or, where that is only full
@@ -321,4 +331,10 @@ impl Solver {
         }
         Some(at)
     }
+}
+
+/// What all flows of a class ask for together.
+fn demand(network: &Network, class: usize) -> f64 {
+    let class = &network.classes[class];
+    class.demand * f64::from(class.count)
 }
