@@ -4,5 +4,8 @@
 //! parameter says where it comes from, and every prediction is labelled as one.
 #![forbid(unsafe_code)]
 
+pub mod closed;
 pub mod flow;
+pub mod generate;
 pub mod model;
+pub mod way;

@@ -4,8 +4,10 @@
 //! thing to know: rates are not max-min fair. PCIe takes turns among input ports and pushes back with
 //! credits, and `solve` finds where that settles.
 
+pub mod build;
 pub mod network;
 pub mod parts;
+pub mod rates;
 pub mod run;
 pub mod settle;
 pub mod solve;

@@ -24,12 +24,12 @@ pub struct Resource {
 pub struct Hop {
     /// Which resource.
     pub resource: u32,
-    /// The resource visited before by which the leg comes: inputs take equal turns. [`NONE`] where
-    /// every flow has an input to itself.
+    /// The resource visited before, by whose buffer the leg comes. The buffers in front of a resource
+    /// take turns, and one that wants more than its turns fills up. [`NONE`] where every flow has a
+    /// buffer to itself.
     pub port: u32,
-    /// The resource visited before whose buffer fills up when that input wants more than its turn;
-    /// [`NONE`] where what waits blocks nobody else.
-    pub blocks: u32,
+    /// Units of the resource that a turn is worth: arbiters count packets, not bytes.
+    pub turn: f64,
     /// Units of the resource for each byte of payload.
     pub cost: f64,
 }
@@ -43,6 +43,8 @@ pub struct Class {
     pub demand: f64,
     /// Chains of hops that share the flow's rate.
     pub legs: Vec<Vec<Hop>>,
+    /// What goes first and waits for nobody: resources, and units of them for each byte of payload.
+    pub ahead: Vec<(u32, f64)>,
 }
 
 /// Resources and the classes of flows on them.
@@ -101,6 +103,10 @@ impl Network {
             for leg in &class.legs {
                 self.check_leg(index, leg)?;
             }
+            for &(resource, cost) in &class.ahead {
+                positive("what goes ahead in class", index, cost)?;
+                self.check_resource(index, resource)?;
+            }
         }
         Ok(())
     }
@@ -109,20 +115,26 @@ impl Network {
         let mut last = None;
         for (position, hop) in leg.iter().enumerate() {
             positive("a hop of class", class, hop.cost)?;
+            positive("a turn of class", class, hop.turn)?;
             let resource = hop.resource;
-            let Some(found) = self.resources.get(resource as usize) else {
-                let count = self.resources.len();
-                return Err(NetworkError::NoSuchResource { class, resource, count });
-            };
+            self.check_resource(class, resource)?;
+            let rank = self.resources[resource as usize].rank;
             let is_before = |named: u32| leg[..position].iter().any(|hop| hop.resource == named);
-            if last.is_some_and(|rank| rank >= found.rank)
-                || [hop.port, hop.blocks].iter().any(|&named| named != NONE && !is_before(named))
-            {
+            if last.is_some_and(|last| last >= rank) || hop.port != NONE && !is_before(hop.port) {
                 return Err(NetworkError::OutOfOrder { class, resource });
             }
-            last = Some(found.rank);
+            last = Some(rank);
         }
         Ok(())
+    }
+
+    fn check_resource(&self, class: usize, resource: u32) -> Result<(), NetworkError> {
+        let count = self.resources.len();
+        if (resource as usize) < count {
+            Ok(())
+        } else {
+            Err(NetworkError::NoSuchResource { class, resource, count })
+        }
     }
 
     /// What all flows together put on each resource when each class has this rate a flow.
@@ -131,6 +143,9 @@ impl Network {
         for (class, rate) in self.classes.iter().zip(rates) {
             for hop in class.legs.iter().flatten() {
                 load[hop.resource as usize] += rate * hop.cost * f64::from(class.count);
+            }
+            for &(resource, cost) in &class.ahead {
+                load[resource as usize] += rate * cost * f64::from(class.count);
             }
         }
         load

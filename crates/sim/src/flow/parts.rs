@@ -22,7 +22,9 @@ pub struct Part {
 pub fn split(network: &Network) -> Vec<Part> {
     let mut sets = Sets::new(network.resources.len());
     for class in &network.classes {
-        let mut resources = class.legs.iter().flatten().map(|hop| hop.resource as usize);
+        let ahead = class.ahead.iter().map(|&(resource, _)| resource as usize);
+        let hops = class.legs.iter().flatten().map(|hop| hop.resource as usize);
+        let mut resources = hops.chain(ahead);
         let Some(first) = resources.next() else { continue };
         resources.for_each(|resource| sets.join(first, resource));
     }
@@ -58,9 +60,9 @@ impl Builder {
             if hop.port != NONE {
                 hop.port = self.resource(network, hop.port, number);
             }
-            if hop.blocks != NONE {
-                hop.blocks = self.resource(network, hop.blocks, number);
-            }
+        }
+        for (resource, _) in &mut class.ahead {
+            *resource = self.resource(network, *resource, number);
         }
         let classes = &mut self.part.network.classes;
         write_key(&class, &mut self.key);
@@ -96,9 +98,11 @@ fn write_key(class: &Class, key: &mut Vec<u64>) {
         key.push(u64::MAX);
         for hop in leg {
             key.push(u64::from(hop.resource) << 32 | u64::from(hop.port));
-            key.push(u64::from(hop.blocks));
-            key.push(hop.cost.to_bits());
+            key.extend([hop.turn.to_bits(), hop.cost.to_bits()]);
         }
+    }
+    for &(resource, cost) in &class.ahead {
+        key.extend([u64::from(resource), cost.to_bits()]);
     }
 }
 

@@ -370,10 +370,13 @@ mod tests {
 
     /// One link of 4 bytes a nanosecond, and transfers that ask for 3.
     fn link(classes: usize) -> Network {
-        let hop = Hop { resource: 0, port: NONE, blocks: NONE, cost: 1.0 };
+        let hop = Hop { resource: 0, port: NONE, turn: 1.0, cost: 1.0 };
         Network {
             resources: vec![Resource { capacity: 4.0, rank: 0 }],
-            classes: vec![Class { count: 1, demand: 3.0, legs: vec![vec![hop]] }; classes],
+            classes: vec![
+                Class { count: 1, demand: 3.0, legs: vec![vec![hop]], ahead: Vec::new() };
+                classes
+            ],
         }
     }
 
@@ -442,8 +445,13 @@ mod tests {
         let mut network = link(0);
         network.resources = vec![Resource { capacity: 4.0, rank: 0 }; 40];
         for resource in 0..40 {
-            let hop = Hop { resource, port: NONE, blocks: NONE, cost: 1.0 + f64::from(resource) };
-            network.classes.push(Class { count: 1, demand: 3.0, legs: vec![vec![hop]] });
+            let hop = Hop { resource, port: NONE, turn: 1.0, cost: 1.0 + f64::from(resource) };
+            network.classes.push(Class {
+                count: 1,
+                demand: 3.0,
+                legs: vec![vec![hop]],
+                ahead: Vec::new(),
+            });
         }
         let transfers: Vec<Transfer> = (0..400_u32)
             .map(|i| Transfer { class: (i % 40) as usize, start: f64::from(i % 7), bytes: 100.0 })

@@ -14,15 +14,15 @@ pub(super) struct Visit {
     pub leg: u32,
     /// Units of the resource for each byte of payload.
     pub cost: f64,
+    /// Turns for each unit of the resource.
+    pub turns: f64,
 }
 
 /// An input of a resource with the legs that come by it.
 #[derive(Debug, Clone)]
 pub(super) struct Arc {
-    /// The resource that is blocked when the input wants more than its turn, or [`NONE`].
-    pub blocks: u32,
-    /// Whether each flow of the class has an input to itself.
-    pub is_own: bool,
+    /// The resource whose buffer it is; [`NONE`] where each flow of the class has one to itself.
+    pub port: u32,
     /// Positions in [`Layout::visits`].
     pub visits: Range<usize>,
 }
@@ -56,9 +56,9 @@ pub(super) struct Layout {
 struct Key {
     /// Rank, resource, port and, where the port is its own, leg: in this order sweeps meet them.
     order: u128,
-    blocks: u32,
     leg: u32,
     cost: f64,
+    turn: f64,
 }
 
 impl Key {
@@ -68,7 +68,7 @@ impl Key {
         let order = [rank, hop.resource, hop.port, own]
             .iter()
             .fold(0, |order, &field| order << 32 | u128::from(field));
-        Self { order, blocks: hop.blocks, leg, cost: hop.cost }
+        Self { order, leg, cost: hop.cost, turn: hop.turn }
     }
 
     fn resource(&self) -> u32 {
@@ -103,14 +103,14 @@ impl Layout {
     fn take(&mut self, keys: &[Key]) {
         for stop in keys.chunk_by(|a, b| a.resource() == b.resource()) {
             let first_arc = self.arcs.len();
-            for arc in stop.chunk_by(|a, b| a.order == b.order && a.blocks == b.blocks) {
+            for arc in stop.chunk_by(|a, b| a.order == b.order) {
                 let first_visit = self.visits.len();
-                self.visits.extend(arc.iter().map(|key| Visit { leg: key.leg, cost: key.cost }));
-                self.arcs.push(Arc {
-                    blocks: arc[0].blocks,
-                    is_own: arc[0].port() == NONE,
-                    visits: first_visit..self.visits.len(),
-                });
+                self.visits.extend(arc.iter().map(|key| Visit {
+                    leg: key.leg,
+                    cost: key.cost,
+                    turns: key.turn.recip(),
+                }));
+                self.arcs.push(Arc { port: arc[0].port(), visits: first_visit..self.visits.len() });
             }
             let resource = stop[0].resource() as usize;
             self.stops.push(Stop { resource, arcs: first_arc..self.arcs.len() });

@@ -26,6 +26,8 @@ pub use maxmin::max_min;
 const EDGE: f64 = 1e-6;
 /// How much more a leg asks for than the slowest other leg of its flow gets.
 const SLACK: f64 = 1e-4;
+/// Share of a capacity that is left whatever goes ahead.
+const LEAST: f64 = 0.01;
 /// Share of a change that a round makes, in logarithms, before anything is known of the resource.
 const DAMPING: f64 = 0.5;
 /// Least and most share of a change; see [`Solver::damped`].
@@ -85,6 +87,10 @@ pub struct Solver {
     rate: Vec<f64>,
     /// The factor of the strongest cut of each leg, and the resource that made it, or [`NONE`].
     cut: Vec<(f64, u32)>,
+    /// What is left of each capacity by what goes ahead.
+    capacity: Vec<f64>,
+    /// What goes ahead on each resource.
+    ahead: Vec<f64>,
     /// Effective capacities.
     effective: Vec<f64>,
     /// What passed each resource in this sweep.
@@ -117,6 +123,8 @@ impl Solver {
             asked: layout.class_of.iter().map(|&class| demand(&network, class as usize)).collect(),
             rate: vec![0.0; legs],
             cut: vec![(1.0, NONE); legs],
+            capacity: network.resources.iter().map(|resource| resource.capacity).collect(),
+            ahead: vec![0.0; resources],
             effective: network.resources.iter().map(|resource| resource.capacity).collect(),
             passed: vec![0.0; resources],
             room: vec![(f64::INFINITY, NONE); resources],
@@ -158,7 +166,8 @@ impl Solver {
             self.sweep();
             rounds += 1;
             let most = (PATIENCE / f64::from(rounds)).min(DAMPING_RANGE.1);
-            residual = self.balance_legs().max(self.balance_buffers(most));
+            let changed = self.give_way();
+            residual = changed.max(self.balance_legs()).max(self.balance_buffers(most));
         }
         let rates: Vec<f64> = (0..self.counts.len()).map(|class| self.rate_of(class)).collect();
         let load = self.network.load(&rates);
@@ -182,25 +191,29 @@ impl Solver {
         let inputs = &mut self.scratch.inputs;
         inputs.clear();
         let mut total = 0.0;
-        let mut blocks = false;
+        let mut has_room = false;
         for arc in &self.layout.arcs[stop.arcs.clone()] {
-            let mut input = Input { demand: 0.0, weight: 1.0 };
+            let (mut demand, mut turns) = (0.0, 0.0);
             for visit in &self.layout.visits[arc.visits.clone()] {
-                input.demand += self.rate[visit.leg as usize] * visit.cost;
+                let asked = self.rate[visit.leg as usize] * visit.cost;
+                demand += asked;
+                turns += asked * visit.turns;
             }
-            if arc.is_own {
+            // An input that asks for nothing gets it, whatever its turns are.
+            let mut weight = if demand > 0.0 { demand / turns } else { 1.0 };
+            if arc.port == NONE {
                 let leg = self.layout.visits[arc.visits.start].leg as usize;
-                input.weight = self.counts[self.layout.class_of[leg] as usize].max(1.0);
+                weight *= self.counts[self.layout.class_of[leg] as usize].max(1.0);
+            } else {
+                has_room |= self.effective[arc.port as usize] < self.capacity[arc.port as usize];
             }
-            blocks |= arc.blocks != NONE
-                && self.effective[arc.blocks as usize]
-                    < self.network.resources[arc.blocks as usize].capacity;
+            let input = Input { demand, weight };
             total += input.demand;
             inputs.push(input);
         }
         self.passed[stop.resource] = total.min(capacity);
         let is_full = total > capacity * (1.0 - EDGE);
-        if is_full || blocks {
+        if is_full || has_room {
             self.take_turns(&stop.clone(), is_full);
         }
     }
@@ -228,15 +241,42 @@ impl Solver {
                     }
                 }
             }
-            if arc.blocks != NONE {
+            if arc.port != NONE {
                 let room =
                     if is_cut { turn } else { filling.share_if_greedy(index) } / input.demand;
-                let known = &mut self.room[arc.blocks as usize];
+                let known = &mut self.room[arc.port as usize];
                 if room < known.0 {
                     *known = (room, resource);
                 }
             }
         }
+    }
+
+    /// Takes off every capacity what goes ahead on it at the rates of this sweep. Returns the largest
+    /// relative change.
+    fn give_way(&mut self) -> f64 {
+        if self.network.classes.iter().all(|class| class.ahead.is_empty()) {
+            return 0.0;
+        }
+        let mut residual: f64 = 0.0;
+        self.ahead.fill(0.0);
+        for (index, class) in self.network.classes.iter().enumerate() {
+            let rate = self.rate_of(index) * self.counts[index];
+            for &(resource, cost) in &class.ahead {
+                self.ahead[resource as usize] += rate * cost;
+            }
+        }
+        for (index, resource) in self.network.resources.iter().enumerate() {
+            let is_whole = self.effective[index] >= self.capacity[index];
+            let least = resource.capacity * LEAST;
+            let left = (resource.capacity - self.ahead[index]).max(least);
+            residual = residual.max((left - self.capacity[index]).abs() / left);
+            self.capacity[index] = left;
+            if is_whole || self.effective[index] > self.capacity[index] {
+                self.effective[index] = self.capacity[index];
+            }
+        }
+        residual
     }
 
     /// Lets a leg ask for little more than the other legs of its flow get: enough to show whether it
@@ -278,7 +318,7 @@ impl Solver {
         for stop in &self.layout.stops {
             let resource = stop.resource;
             let now = self.effective[resource];
-            let capacity = self.network.resources[resource].capacity;
+            let capacity = self.capacity[resource];
             let wanted = (self.passed[resource] * self.room[resource].0).min(capacity);
             let wanted = if wanted > 0.0 { wanted } else { capacity };
             if wanted == now {
@@ -322,7 +362,7 @@ impl Solver {
         }
         for _ in 0..self.network.resources.len() {
             let resource = at as usize;
-            let is_own = self.effective[resource] >= self.network.resources[resource].capacity;
+            let is_own = self.effective[resource] >= self.capacity[resource];
             let next = self.room[resource].1;
             if is_own || next == NONE {
                 break;

@@ -38,19 +38,14 @@ impl Tree {
         let down = down[..down.len() - shared].iter().rev().map(|&node| number(node, 1));
         let mut port = NONE;
         up.chain(down)
-            .map(|resource| Hop {
-                resource,
-                port: std::mem::replace(&mut port, resource),
-                blocks: NONE,
-                cost,
-            })
-            .map(|hop| Hop { blocks: hop.port, ..hop })
+            .map(|resource| (resource, std::mem::replace(&mut port, resource)))
+            .map(|(resource, port)| Hop { resource, port, turn: 1.0, cost })
             .collect()
     }
 
     fn flow(&mut self, source: usize, target: usize, demand: f64) -> &mut Self {
         let legs = vec![self.leg(source, target, 1.0)];
-        self.network.classes.push(Class { count: 1, demand, legs });
+        self.network.classes.push(Class { count: 1, demand, legs, ahead: Vec::new() });
         self
     }
 
@@ -136,7 +131,7 @@ fn a_slow_leg_takes_nothing_from_others_on_the_fast_one() {
     // Flow 0 is a relay: 1 to 2, then 2 to 3 over a slow link. Flow 1 shares the first stage only.
     let mut tree = Tree::new(&[(0, 4.0), (0, 4.0), (0, 1.0)]);
     let legs = vec![tree.leg(1, 2, 1.0), tree.leg(2, 3, 1.0)];
-    tree.network.classes.push(Class { count: 1, demand: 10.0, legs });
+    tree.network.classes.push(Class { count: 1, demand: 10.0, legs, ahead: Vec::new() });
     tree.flow(1, 2, 10.0);
     let solution = tree.solve();
     expect_rates(&solution.rates, &[1.0, 3.0]);
@@ -149,7 +144,7 @@ fn a_read_loads_both_directions() {
     // way leaves room for the requests only as its link does.
     let mut tree = Tree::new(&[(0, 4.0), (0, 4.0)]);
     let legs = vec![tree.leg(2, 1, 0.05), tree.leg(1, 2, 1.1)];
-    tree.network.classes.push(Class { count: 1, demand: 10.0, legs });
+    tree.network.classes.push(Class { count: 1, demand: 10.0, legs, ahead: Vec::new() });
     let alone = tree.solve();
     expect_rates(&alone.rates, &[4.0 / 1.1]);
     tree.flow(2, 1, 10.0);
@@ -183,4 +178,15 @@ fn legs_out_of_order_and_values_that_are_none_are_refused() {
     assert!(matches!(tree.network.check(), Err(NetworkError::OutOfOrder { class: 0, .. })));
     tree.network.classes[0].legs[0][0].resource = 9;
     assert!(matches!(tree.network.check(), Err(NetworkError::NoSuchResource { .. })));
+}
+
+#[test]
+fn turns_count_packets_and_not_bytes() {
+    // Packets of 1 and of 0.25 units.
+    let mut tree = Tree::new(&[(0, 4.0), (0, 4.0), (0, 4.0)]);
+    tree.flow(1, 3, 10.0).flow(2, 3, 10.0);
+    for hop in &mut tree.network.classes[1].legs[0] {
+        hop.turn = 0.25;
+    }
+    expect_rates(&tree.solve().rates, &[3.2, 0.8]);
 }
