@@ -9,3 +9,4 @@ pub mod flow;
 pub mod generate;
 pub mod model;
 pub mod way;
+pub mod tlp;
