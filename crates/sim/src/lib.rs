@@ -8,5 +8,5 @@ pub mod closed;
 pub mod flow;
 pub mod generate;
 pub mod model;
-pub mod way;
 pub mod tlp;
+pub mod way;

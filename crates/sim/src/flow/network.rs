@@ -17,6 +17,9 @@ pub struct Resource {
     pub capacity: f64,
     /// Place in the order in which every leg visits resources, lowest first.
     pub rank: u32,
+    /// Whether a flow holds what it takes until all its legs have passed, so that one that waits
+    /// elsewhere keeps others from it: the tags of an initiator.
+    pub is_held: bool,
 }
 
 /// One visit of a leg to a resource.

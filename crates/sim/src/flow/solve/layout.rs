@@ -45,6 +45,8 @@ pub(super) struct Layout {
     pub arcs: Vec<Arc>,
     /// The legs of those.
     pub visits: Vec<Visit>,
+    /// What each leg holds until the others have passed.
+    pub held: Vec<Option<u32>>,
     /// The class of each leg.
     pub class_of: Vec<u32>,
     /// The legs of each class.
@@ -90,6 +92,8 @@ impl Layout {
             for leg in &class.legs {
                 let number = u32::try_from(layout.class_of.len()).unwrap_or(u32::MAX);
                 layout.class_of.push(index);
+                let first = leg.first().map(|hop| hop.resource);
+                layout.held.push(first.filter(|&first| network.resources[first as usize].is_held));
                 keys.extend(leg.iter().map(|hop| Key::of(network, number, hop)));
             }
             layout.legs_of.push(first..layout.class_of.len());

@@ -12,11 +12,13 @@
 mod fill;
 mod layout;
 mod maxmin;
+mod room;
 #[cfg(test)]
 mod tests;
 
-use fill::{Filling, Input};
+use fill::{Filling, Input, NEAR};
 use layout::Layout;
+use room::Room;
 
 use super::network::{NONE, Network, NetworkError};
 
@@ -95,8 +97,8 @@ pub struct Solver {
     effective: Vec<f64>,
     /// What passed each resource in this sweep.
     passed: Vec<f64>,
-    /// For each resource, how much more would be taken from it than it brings, and by whom.
-    room: Vec<(f64, u32)>,
+    /// For each resource, what those in front of it take of what it brings.
+    room: Vec<Room>,
     /// Share of a change that a round makes, and the direction of the last one.
     damping: Vec<(f64, f64)>,
     scratch: Scratch,
@@ -127,7 +129,7 @@ impl Solver {
             ahead: vec![0.0; resources],
             effective: network.resources.iter().map(|resource| resource.capacity).collect(),
             passed: vec![0.0; resources],
-            room: vec![(f64::INFINITY, NONE); resources],
+            room: vec![Room::default(); resources],
             damping: vec![(DAMPING, 0.0); resources],
             scratch: Scratch::default(),
             layout,
@@ -179,7 +181,7 @@ impl Solver {
     fn sweep(&mut self) {
         self.rate.copy_from_slice(&self.asked);
         self.cut.fill((1.0, NONE));
-        self.room.fill((f64::INFINITY, NONE));
+        self.room.fill(Room::default());
         for stop in 0..self.layout.stops.len() {
             self.visit(stop);
         }
@@ -200,21 +202,21 @@ impl Solver {
                 turns += asked * visit.turns;
             }
             // An input that asks for nothing gets it, whatever its turns are.
-            let mut weight = if demand > 0.0 { demand / turns } else { 1.0 };
+            let turn = if demand > 0.0 { demand / turns } else { 1.0 };
+            let mut weight = turn;
             if arc.port == NONE {
                 let leg = self.layout.visits[arc.visits.start].leg as usize;
                 weight *= self.counts[self.layout.class_of[leg] as usize].max(1.0);
             } else {
                 has_room |= self.effective[arc.port as usize] < self.capacity[arc.port as usize];
             }
-            let input = Input { demand, weight };
+            let input = Input { demand, weight, turn };
             total += input.demand;
             inputs.push(input);
         }
         self.passed[stop.resource] = total.min(capacity);
-        let is_full = total > capacity * (1.0 - EDGE);
-        if is_full || has_room {
-            self.take_turns(&stop.clone(), is_full);
+        if total > capacity * (1.0 - NEAR) || has_room {
+            self.take_turns(&stop.clone(), total > capacity * (1.0 - EDGE));
         }
     }
 
@@ -222,15 +224,16 @@ impl Solver {
     fn take_turns(&mut self, stop: &layout::Stop, is_full: bool) {
         let filling = &mut self.scratch.filling;
         filling.set(&self.scratch.inputs, self.effective[stop.resource]);
-        let level = if is_full { filling.level() } else { f64::INFINITY };
         let resource = u32::try_from(stop.resource).unwrap_or(NONE);
+        let level = filling.level();
+        let backlog = filling.backlog(level);
         for (index, arc) in self.layout.arcs[stop.arcs.clone()].iter().enumerate() {
             let input = self.scratch.inputs[index];
             if input.demand <= 0.0 {
                 continue;
             }
             let turn = level * input.weight;
-            let is_cut = input.demand >= turn * (1.0 - EDGE);
+            let is_cut = is_full && input.demand >= turn * (1.0 - EDGE);
             if is_cut {
                 let factor = (turn / input.demand).min(1.0);
                 for visit in &self.layout.visits[arc.visits.clone()] {
@@ -242,12 +245,10 @@ impl Solver {
                 }
             }
             if arc.port != NONE {
-                let room =
-                    if is_cut { turn } else { filling.share_if_greedy(index) } / input.demand;
-                let known = &mut self.room[arc.port as usize];
-                if room < known.0 {
-                    *known = (room, resource);
-                }
+                let share = if is_cut { turn } else { filling.share_if_greedy(index) };
+                let room = &mut self.room[arc.port as usize];
+                room.limit(share / input.demand, resource);
+                room.wait(input, backlog.without(input, level));
             }
         }
     }
@@ -300,6 +301,12 @@ impl Solver {
             }
             for leg in legs.clone() {
                 let others = if leg == which { second } else { slowest };
+                if let Some(pool) = self.layout.held[leg] {
+                    // What waits elsewhere keeps what it has: the pool is the queue in front of that.
+                    self.asked[leg] = demand;
+                    self.room[pool as usize].limit(others / self.rate[leg], NONE);
+                    continue;
+                }
                 self.asked[leg] = demand.min(others * (1.0 + SLACK));
                 residual = residual.max(self.rate[leg] / slowest.min(demand) - 1.0 - 2.0 * SLACK);
             }
@@ -319,7 +326,7 @@ impl Solver {
             let resource = stop.resource;
             let now = self.effective[resource];
             let capacity = self.capacity[resource];
-            let wanted = (self.passed[resource] * self.room[resource].0).min(capacity);
+            let wanted = (self.passed[resource] * self.room[resource].ratio()).min(capacity);
             let wanted = if wanted > 0.0 { wanted } else { capacity };
             if wanted == now {
                 continue;
@@ -363,7 +370,7 @@ impl Solver {
         for _ in 0..self.network.resources.len() {
             let resource = at as usize;
             let is_own = self.effective[resource] >= self.capacity[resource];
-            let next = self.room[resource].1;
+            let next = self.room[resource].by;
             if is_own || next == NONE {
                 break;
             }

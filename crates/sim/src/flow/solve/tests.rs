@@ -16,8 +16,16 @@ impl Tree {
         for &(parent, capacity) in nodes {
             tree.parent.push(parent);
             let depth = u32::try_from(tree.way_up(tree.parent.len() - 1).len()).expect("small");
-            tree.network.resources.push(Resource { capacity, rank: depths - depth });
-            tree.network.resources.push(Resource { capacity, rank: depths + depth });
+            tree.network.resources.push(Resource {
+                capacity,
+                rank: depths - depth,
+                is_held: false,
+            });
+            tree.network.resources.push(Resource {
+                capacity,
+                rank: depths + depth,
+                is_held: false,
+            });
         }
         tree
     }
