@@ -171,8 +171,9 @@ impl<'a> Build<'a> {
     }
 
     fn flow(&mut self, flow: &FlowSpec, legs: &[(Leg, Vec<Way>)], demand: f64) {
-        let mut class = Class { count: 1, demand, legs: Vec::new(), ahead: Vec::new() };
+        let mut class = Class { count: 1, demand, ..Class::default() };
         for (leg, ways) in legs {
+            class.second = class.legs.len();
             self.initiator(flow, leg, ways, &mut class);
             for way in ways {
                 self.way(flow, leg, way, &mut class);

@@ -374,7 +374,7 @@ mod tests {
         Network {
             resources: vec![Resource { capacity: 4.0, rank: 0, is_held: false }],
             classes: vec![
-                Class { count: 1, demand: 3.0, legs: vec![vec![hop]], ahead: Vec::new() };
+                Class { count: 1, demand: 3.0, legs: vec![vec![hop]], ..Class::default() };
                 classes
             ],
         }
@@ -450,7 +450,7 @@ mod tests {
                 count: 1,
                 demand: 3.0,
                 legs: vec![vec![hop]],
-                ahead: Vec::new(),
+                ..Class::default()
             });
         }
         let transfers: Vec<Transfer> = (0..400_u32)

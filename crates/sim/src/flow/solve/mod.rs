@@ -16,6 +16,8 @@ mod room;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use fill::{Filling, Input, NEAR};
 use layout::Layout;
 use room::Room;
@@ -93,6 +95,8 @@ pub struct Solver {
     capacity: Vec<f64>,
     /// What goes ahead on each resource.
     ahead: Vec<f64>,
+    /// Which legs got less than they asked for.
+    is_slow: Vec<bool>,
     /// Effective capacities.
     effective: Vec<f64>,
     /// What passed each resource in this sweep.
@@ -125,6 +129,7 @@ impl Solver {
             asked: layout.class_of.iter().map(|&class| demand(&network, class as usize)).collect(),
             rate: vec![0.0; legs],
             cut: vec![(1.0, NONE); legs],
+            is_slow: vec![false; legs],
             capacity: network.resources.iter().map(|resource| resource.capacity).collect(),
             ahead: vec![0.0; resources],
             effective: network.resources.iter().map(|resource| resource.capacity).collect(),
@@ -284,34 +289,48 @@ impl Solver {
     /// could have it. Returns the largest relative difference between legs of one flow.
     fn balance_legs(&mut self) -> f64 {
         let mut residual: f64 = 0.0;
-        for (class, legs) in self.layout.legs_of.iter().enumerate() {
+        for class in 0..self.counts.len() {
+            let legs = self.layout.legs_of[class].clone();
             if legs.len() < 2 || self.counts[class] == 0.0 {
                 continue;
             }
             // The slowest two of those that were cut, since a leg does not wait for itself.
             let demand = demand(&self.network, class);
             let (mut slowest, mut second, mut which) = (f64::INFINITY, f64::INFINITY, usize::MAX);
-            for leg in legs.clone().filter(|&leg| self.is_cut(leg)) {
+            for leg in legs.clone() {
+                self.is_slow[leg] = self.is_cut(leg);
                 let rate = self.rate[leg];
-                if rate < slowest {
+                if self.is_slow[leg] && rate < slowest {
                     (slowest, second, which) = (rate, slowest, leg);
-                } else {
+                } else if self.is_slow[leg] {
                     second = second.min(rate);
                 }
             }
             for leg in legs.clone() {
-                let others = if leg == which { second } else { slowest };
+                let mut others = if leg == which { second } else { slowest };
                 if let Some(pool) = self.layout.held[leg] {
-                    // What waits elsewhere keeps what it has: the pool is the queue in front of that.
-                    self.asked[leg] = demand;
-                    self.room[pool as usize].limit(others / self.rate[leg], NONE);
-                    continue;
+                    others = self.hold(leg, legs.clone(), pool);
+                } else {
+                    let excess = self.rate[leg] / slowest.min(demand) - 1.0;
+                    residual = residual.max(excess - 2.0 * SLACK);
                 }
                 self.asked[leg] = demand.min(others * (1.0 + SLACK));
-                residual = residual.max(self.rate[leg] / slowest.min(demand) - 1.0 - 2.0 * SLACK);
             }
         }
         residual
+    }
+
+    /// What waits in another leg of the same stage keeps what it holds: the pool is the queue in front
+    /// of it. Returns the rate of the slowest leg of the other stage.
+    fn hold(&mut self, leg: usize, legs: Range<usize>, pool: u32) -> f64 {
+        let (mut same, mut other) = (f64::INFINITY, f64::INFINITY);
+        for later in legs.filter(|&later| later != leg && self.is_slow[later]) {
+            let is_same = self.layout.is_second[later] == self.layout.is_second[leg];
+            let slowest = if is_same { &mut same } else { &mut other };
+            *slowest = slowest.min(self.rate[later]);
+        }
+        self.room[pool as usize].limit(same / self.rate[leg], NONE);
+        other
     }
 
     fn is_cut(&self, leg: usize) -> bool {
