@@ -3,3 +3,6 @@
 //! Leaves out what a machine really did, which is measured elsewhere. The one thing to know: every
 //! parameter says where it comes from, and every prediction is labelled as one.
 #![forbid(unsafe_code)]
+
+pub mod devices;
+pub mod parameters;
