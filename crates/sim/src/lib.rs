@@ -6,3 +6,4 @@
 
 pub mod devices;
 pub mod parameters;
+pub mod reproduce;

@@ -53,6 +53,34 @@ impl Table {
         Ok(Self { points })
     }
 
+    /// A table of measured times: where a larger block took less time, which noise does, neighbours share
+    /// their mean until times grow (isotonic regression by pooling adjacent violators; Barlow and others,
+    /// 1972).
+    ///
+    /// # Errors
+    /// As [`Table::new`], but for times that fall.
+    pub fn measured(points: impl IntoIterator<Item = (f64, f64)>) -> Result<Self, TableError> {
+        let mut points: Vec<(f64, f64)> = points.into_iter().collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        // Sums and counts of the pools, in order of size.
+        let mut pools: Vec<(f64, usize)> = Vec::new();
+        #[expect(clippy::cast_precision_loss, reason = "a table has few points")]
+        let mean = |pool: (f64, usize)| pool.0 / pool.1 as f64;
+        for &(_, time) in &points {
+            let mut pool = (time, 1);
+            while let Some(&last) = pools.last().filter(|&&last| mean(last) > mean(pool)) {
+                pools.pop();
+                pool = (pool.0 + last.0, pool.1 + last.1);
+            }
+            pools.push(pool);
+        }
+        let times = pools.into_iter().flat_map(|pool| std::iter::repeat_n(mean(pool), pool.1));
+        for (point, time) in points.iter_mut().zip(times) {
+            point.1 = time;
+        }
+        Self::new(points)
+    }
+
     /// A fixed time and a rate: `start + n / rate`, exact at every size.
     pub fn line(start: f64, rate: f64) -> Self {
         let at = |size: f64| (size, start + size / rate);

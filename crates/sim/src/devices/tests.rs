@@ -74,6 +74,13 @@ fn a_table_refuses_what_is_none() {
 }
 
 #[test]
+fn a_measured_table_takes_noise_to_its_mean() {
+    let table = Table::measured([(1.0, 3.0), (2.0, 1.0), (4.0, 5.0)]).expect("a table");
+    assert_eq!(table.points(), [(1.0, 2.0), (2.0, 2.0), (4.0, 5.0)]);
+    assert_eq!(Table::measured([(1.0, f64::NAN)]), Err(TableError::Number));
+}
+
+#[test]
 fn a_large_synchronous_request_is_many_commands() {
     assert_eq!(commands(2e9, 131_072.0), 15_259.0);
     assert_eq!(commands_in_flight(2e9, 131_072.0, 1.0, 1023.0), 1023.0);
