@@ -91,7 +91,7 @@ impl Study {
         figure.stated.unwrap_or(0.0) * figure.unit.map_or(1.0, crate::parameters::Unit::scale)
     }
 
-    /// Twice, since a fit may use what another one gave.
+    /// Twice when far, since a fit may use what another one gave.
     fn fit(
         &self,
         mut numbers: Vec<f64>,
@@ -99,7 +99,8 @@ impl Study {
         search: Search,
     ) -> Result<Vec<f64>, StudyError> {
         let groups = self.groups();
-        for _ in 0..2 {
+        let passes = if search == Search::Wide { 2 } else { 1 };
+        for _ in 0..passes {
             for group in &groups {
                 let start: Vec<f64> = group.parameters.iter().map(|&at| numbers[at]).collect();
                 let residuals = |values: &[f64]| self.residuals(group, &numbers, values, stated);
