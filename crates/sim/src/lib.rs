@@ -4,6 +4,11 @@
 //! parameter says where it comes from, and every prediction is labelled as one.
 #![forbid(unsafe_code)]
 
+pub mod closed;
 pub mod devices;
+pub mod flow;
+pub mod generate;
+pub mod model;
 pub mod parameters;
 pub mod reproduce;
+pub mod way;
