@@ -9,6 +9,7 @@ mod depends;
 mod fit;
 mod metric;
 mod numbers;
+mod predict;
 mod report;
 mod route;
 mod scenario;
@@ -21,9 +22,11 @@ use peerlane_fabric::{Fabric, MachineFileError};
 use crate::parameters::{ParameterError, Parameters};
 
 pub use curve::{CurveReport, Held};
+pub use predict::Prediction;
 pub use report::{Baseline, FitReport, Report, Row, SCHEMA, SourceReport};
 pub use shape::Role;
 
+use predict::PredictionsShape;
 use shape::{CurveShape, CurvesShape, FigureShape, ParametersShape, SourceShape};
 
 /// Why the documents cannot be reproduced: a mistake in a file, not a wrong prediction.
@@ -98,6 +101,9 @@ pub enum StudyError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// The flow engine cannot carry out a prediction.
+    #[error("cannot predict: {0}")]
+    Engine(String),
     /// A fit that has no start.
     #[error("cannot fit {0}: the model gives no number to begin with")]
     Fit(String),
@@ -115,6 +121,7 @@ const SOURCES: &[(&str, &str)] = &[
 ];
 const PARAMETERS: &str = include_str!("../../../../sources/parameters.toml");
 const CURVES: &str = include_str!("../../../../sources/holdout-curves.toml");
+const PREDICTIONS: &str = include_str!("../../../../sources/predictions.toml");
 const MACHINES: &[(&str, &str)] = &[
     ("r7515-10-smartssd", include_str!("../../../../machines/r7515-10-smartssd.toml")),
     ("direct-connect", include_str!("../../../../machines/direct-connect.toml")),
@@ -123,6 +130,8 @@ const MACHINES: &[(&str, &str)] = &[
     ("donard", include_str!("../../../../machines/donard.toml")),
     ("broadwell-3-p4600", include_str!("../../../../machines/broadwell-3-p4600.toml")),
     ("gen5-pair", include_str!("../../../../machines/gen5-pair.toml")),
+    ("victim", include_str!("../../../../machines/victim.toml")),
+    ("donard-gen5", include_str!("../../../../machines/donard-gen5.toml")),
 ];
 
 /// Figures, parameters and machines, read and checked.
@@ -134,6 +143,7 @@ pub struct Study {
     figures: Vec<(usize, FigureShape)>,
     parameters: Parameters,
     curves: Vec<CurveShape>,
+    predictions: PredictionsShape,
 }
 
 impl Study {
@@ -142,10 +152,10 @@ impl Study {
     /// # Errors
     /// When a file is at fault, which a test rules out.
     pub fn built_in() -> Result<Self, StudyError> {
-        Self::read(MACHINES, PARAMETERS, SOURCES, CURVES)
+        Self::read(MACHINES, PARAMETERS, SOURCES, CURVES, PREDICTIONS)
     }
 
-    /// A study of other texts: machines, shared parameters, sources, curves.
+    /// A study of other texts: machines, shared parameters, sources, curves, predictions.
     ///
     /// # Errors
     /// When a text is at fault.
@@ -154,6 +164,7 @@ impl Study {
         parameters: &str,
         sources: &[(&str, &str)],
         curves: &str,
+        predictions: &str,
     ) -> Result<Self, StudyError> {
         let mut fabrics = BTreeMap::new();
         for &(name, text) in machines {
@@ -177,6 +188,7 @@ impl Study {
             sources: read,
             parameters: Parameters::default(),
             curves: curves.curve,
+            predictions: parse("predictions.toml", predictions)?,
         };
         study.collect(shared)?;
         study.check()?;
@@ -186,6 +198,7 @@ impl Study {
     fn collect(&mut self, shared: ParametersShape) -> Result<(), StudyError> {
         let mut all: Vec<_> = shared.parameter.into_iter().collect();
         all.extend(self.sources.iter().flat_map(|source| source.parameter.clone()));
+        all.extend(self.predictions.parameter.clone());
         for (name, shape) in all {
             let stated = |row: &str| self.stated_range(row);
             let parameter = shape.parameter(&name, stated)?;

@@ -86,7 +86,11 @@ impl Evaluator<'_> {
         self.source.scenario.get(name).ok_or_else(missing)
     }
 
-    fn flows(&self, scenario: &ScenarioShape, flows: &[FlowShape]) -> Result<Outcome, StudyError> {
+    pub(super) fn flows(
+        &self,
+        scenario: &ScenarioShape,
+        flows: &[FlowShape],
+    ) -> Result<Outcome, StudyError> {
         let machine = scenario.machine.as_ref().unwrap_or(&self.source.machine);
         let fabric =
             self.machines.get(machine).ok_or_else(|| StudyError::NoSuchMachine(machine.clone()))?;

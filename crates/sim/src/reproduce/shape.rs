@@ -112,7 +112,7 @@ pub(super) struct WireShape {
 }
 
 /// What runs: flows, stages of a program, or scenarios one after the other.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScenarioShape {
     /// That of the file when left out.

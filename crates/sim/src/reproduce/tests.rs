@@ -23,7 +23,7 @@ fn changed(name: &str, change: impl Fn(&str) -> String) -> Result<Study, StudyEr
         .collect();
     let texts: Vec<(&str, &str)> =
         texts.iter().map(|(name, text)| (*name, text.as_str())).collect();
-    Study::read(MACHINES, PARAMETERS, &texts, CURVES)
+    Study::read(MACHINES, PARAMETERS, &texts, CURVES, PREDICTIONS)
 }
 
 fn row<'a>(report: &'a Report, name: &str) -> &'a Row {
@@ -214,4 +214,24 @@ fn mistakes_in_files_are_named() {
     assert!(say(wrong).contains("raeson"));
     let unknown = study().report(&["005".to_owned()]).map(|_| ());
     assert!(unknown.is_err_and(|error| error.to_string().contains("no source is called `005`")));
+}
+
+#[test]
+fn look_predictions() {
+    for p in study().predictions().unwrap_or_else(|e| panic!("{e}")) {
+        println!(
+            "{}: {} flows {:.2} GB/s ({:.2}..{:.2}) each {:.3}..{:.3} by {} closed {:.2} block {:.0} us host {:?}",
+            p.says,
+            p.flows,
+            p.rate / 1e9,
+            p.interval.0 / 1e9,
+            p.interval.1 / 1e9,
+            p.each.0 / 1e9,
+            p.each.1 / 1e9,
+            p.limited_by,
+            p.closed_form / 1e9,
+            p.block_time * 1e6,
+            p.host_memory
+        );
+    }
 }
