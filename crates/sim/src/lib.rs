@@ -12,3 +12,4 @@ pub mod model;
 pub mod parameters;
 pub mod reproduce;
 pub mod way;
+pub mod tlp;

@@ -166,7 +166,7 @@ impl<'a> Build<'a> {
         self.built.network.classes.push(class);
     }
 
-    /// What a leg takes of its initiator, and of a memory that it reads: nobody waits behind it.
+    /// What a leg takes of its initiator: nobody waits behind it.
     fn initiator(&mut self, flow: &FlowSpec, leg: &Leg, ways: &[Way], class: &mut Class) {
         let mut alone = |resource, cost| {
             class.legs.push(vec![Hop { resource, port: NONE, turn: 1.0, cost }]);
@@ -184,11 +184,6 @@ impl<'a> Build<'a> {
                 let in_flight = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
                 let tags = self.resource(What::Tags(leg.initiator), in_flight);
                 alone(tags, round_trip(self.topology, flow.memory, ways));
-            }
-        }
-        if leg.op == Op::Read {
-            if let Some((resource, cost)) = self.memory(flow.memory, Op::Read) {
-                alone(resource, cost);
             }
         }
     }
@@ -234,12 +229,28 @@ impl<'a> Build<'a> {
                 class.ahead.push((self.resource(What::Link(other.0, other.1), rate), step.back));
             }
         }
-        if way.kind == PacketKind::Posted {
-            if let Some((resource, cost)) = self.memory(flow.memory, Op::Write) {
-                chain.push(class, &self.built, (resource, cost, cost));
-            }
+        let op = match way.kind {
+            PacketKind::Posted => Some(Op::Write),
+            PacketKind::NonPosted => Some(Op::Read),
+            PacketKind::Completion => None,
+        };
+        if let Some((resource, cost)) = op.and_then(|op| self.memory(flow.memory, op)) {
+            // First come, first served: who has more room to wait in gets more.
+            let turn = cost * self.waiting_room(leg, way);
+            chain.push(class, &self.built, (resource, turn, cost));
         }
         class.legs.push(chain.hops);
+    }
+
+    /// Payload that can wait in front of a memory.
+    fn waiting_room(&self, leg: &Leg, way: &Way) -> f64 {
+        let room = way.steps.last().map_or(1.0, |step| room(self.topology, step, way));
+        match &self.topology.node(leg.initiator).kind {
+            NodeKind::Endpoint(endpoint) if leg.op == Op::Read => {
+                room.min(f64::from(endpoint.tags) * way.payload)
+            }
+            _ => room,
+        }
     }
 
     /// Turns in a row that the sender of a step gives to packets that come by the step before.
@@ -343,15 +354,11 @@ impl Chain {
 /// Payload a nanosecond that the credits of a receiver allow: what it can hold, each time that credits
 /// come back (PCIe base specification, "Flow control").
 fn credit_rate(topology: &Topology, step: &Step, way: &Way, next: Option<LinkIndex>) -> f64 {
+    if way.kind == PacketKind::Completion && next.is_none() {
+        return f64::INFINITY;
+    }
+    let room = room(topology, step, way);
     let wire = &topology.link(step.link).wire;
-    let credits = &wire.credits;
-    let (headers, units) = match way.kind {
-        PacketKind::Posted => (credits.posted_headers, credits.posted_data),
-        PacketKind::NonPosted => (credits.nonposted_headers, u32::MAX),
-        PacketKind::Completion if next.is_none() => return f64::INFINITY,
-        PacketKind::Completion => (credits.completion_headers, credits.completion_data),
-    };
-    let room = (f64::from(headers) * way.payload).min(16.0 * f64::from(units));
     let node = topology.node(topology.receiver(step.link, step.direction));
     let mut loop_time =
         2.0 * picos(wire.propagation.0) + step.packet / rate_of(topology, step.link);
@@ -359,6 +366,18 @@ fn credit_rate(topology: &Topology, step: &Step, way: &Way, next: Option<LinkInd
         loop_time += picos(node.kind.latency().0) + step.packet / rate_of(topology, next);
     }
     room / loop_time.max(1e-3)
+}
+
+/// Payload that the receiver of a step can hold.
+fn room(topology: &Topology, step: &Step, way: &Way) -> f64 {
+    let credits = &topology.link(step.link).wire.credits;
+    let (headers, units) = match way.kind {
+        PacketKind::Posted => (credits.posted_headers, credits.posted_data),
+        // Requests carry no payload.
+        PacketKind::NonPosted => (credits.nonposted_headers, u32::MAX),
+        PacketKind::Completion => (credits.completion_headers, credits.completion_data),
+    };
+    (f64::from(headers) * way.payload).min(16.0 * f64::from(units))
 }
 
 /// From a read request to the last byte of its answer on an idle machine, in nanoseconds.

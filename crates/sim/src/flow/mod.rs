@@ -5,6 +5,7 @@
 //! credits, and `solve` finds where that settles.
 
 pub mod build;
+pub mod compare;
 pub mod network;
 pub mod parts;
 pub mod rates;

@@ -1,0 +1,232 @@
+//! A run from the first command to the last account: warm-up, window, draining.
+
+use peerlane_units::{ByteRate, Bytes};
+
+use super::check::{self, Check};
+use super::commands::{FlowState, LegState};
+use super::engine::Engine;
+use super::network::{self, Network};
+use super::outcome::{FlowOutcome, LinkOutcome, MemoryOutcome, TlpError, TlpOutcome};
+use super::parts::{PortCount, Slab};
+use super::queue::{EventQueue, Heap, Wheel};
+use super::settings::{Extent, Queue, Settings};
+use crate::model::{FlowSpec, NodeIndex, Picos, Topology};
+
+/// First step of the warm-up: 20 us.
+const FIRST_STEP: u64 = 20_000_000;
+/// Rates of two steps in a row that differ by less are stable.
+const STABLE_PER_MILLE: u64 = 10;
+
+/// Runs once with trains of `packets` at most.
+pub(super) fn run(
+    topology: &Topology,
+    flows: &[FlowSpec],
+    settings: &Settings,
+    packets: u32,
+) -> Result<TlpOutcome, TlpError> {
+    let network = network::build(topology, flows)?;
+    let packets = packets.clamp(1, network.longest_train);
+    let pending = network.hops.len() * 2;
+    Ok(match settings.queue {
+        Queue::Wheel => {
+            Run::new(topology, flows, settings, network, packets, Wheel::new(pending)).go()
+        }
+        Queue::Heap => Run::new(topology, flows, settings, network, packets, Heap::default()).go(),
+    })
+}
+
+/// The longest train that these flows allow.
+pub(super) fn longest_train(topology: &Topology, flows: &[FlowSpec]) -> Result<u32, TlpError> {
+    Ok(network::build(topology, flows)?.longest_train)
+}
+
+struct Run<'a, Q> {
+    topology: &'a Topology,
+    settings: &'a Settings,
+    packets: u32,
+    engine: Engine<Q>,
+}
+
+/// Counts at the beginning of the window.
+struct Mark {
+    time: u64,
+    moved: Vec<u64>,
+    ports: Vec<PortCount>,
+    memories: Vec<(u64, u64)>,
+}
+
+impl<'a, Q: EventQueue> Run<'a, Q> {
+    fn new(
+        topology: &'a Topology,
+        specs: &[FlowSpec],
+        settings: &'a Settings,
+        net: Network,
+        packets: u32,
+        queue: Q,
+    ) -> Self {
+        let is_endless = matches!(settings.extent, Extent::Steady { .. });
+        let (mut legs, mut flows) = (Vec::new(), Vec::new());
+        for (flow, spec) in (0u32..).zip(specs) {
+            let first = u32::try_from(legs.len()).unwrap_or(u32::MAX);
+            for leg in spec.legs() {
+                legs.push(LegState::new(flow, leg, &net.routes[legs.len()], packets));
+            }
+            flows.push(FlowState::new(spec, u64::from(flow), first, is_endless));
+        }
+        let engine = Engine {
+            queue,
+            now: 0,
+            events: 0,
+            net,
+            slab: Slab::default(),
+            legs,
+            flows,
+            seed: settings.seed,
+            is_measuring: false,
+            is_draining: false,
+            kicked: Vec::new(),
+        };
+        Self { topology, settings, packets, engine }
+    }
+
+    fn go(mut self) -> TlpOutcome {
+        self.engine.start();
+        let (mark, end, is_settled) = match self.settings.extent {
+            Extent::Steady { window, most } => {
+                let (time, is_settled) = self.settle(most.0);
+                let mark = self.mark(time);
+                self.engine.is_measuring = true;
+                self.engine.run_until(time + window.0);
+                (mark, time + window.0, is_settled)
+            }
+            Extent::Whole { most } => {
+                let mark = self.mark(0);
+                self.engine.is_measuring = true;
+                self.engine.run_until(most.0);
+                let is_done = self.engine.flows.iter().all(FlowState::is_done);
+                (mark, self.engine.now, is_done)
+            }
+        };
+        self.engine.is_measuring = false;
+        let mut outcome = self.outcome(&mark, end, is_settled);
+        self.engine.is_draining = true;
+        self.engine.run_until(u64::MAX / 4);
+        let check = check::drained(&self.engine);
+        outcome.check.compared += check.compared;
+        outcome.check.faults.extend(check.faults);
+        debug_assert!(outcome.check.holds(), "{:?}", outcome.check.faults);
+        outcome
+    }
+
+    /// Runs until each flow has used all its slots and moved as much in a step as in the step before,
+    /// twice: when that was, and whether it was.
+    fn settle(&mut self, most: u64) -> (u64, bool) {
+        let (mut time, mut step, mut agreed) = (0, FIRST_STEP, 0);
+        let mut before: Option<Vec<u64>> = None;
+        loop {
+            let from: Vec<u64> = self.engine.flows.iter().map(|flow| flow.moved).collect();
+            time += step;
+            self.engine.run_until(time);
+            let moved = self.engine.flows.iter().zip(&from).map(|(flow, from)| flow.moved - from);
+            let moved: Vec<u64> = moved.collect();
+            let is_stable = before.as_ref().is_some_and(|before| self.is_stable(before, &moved));
+            agreed = if is_stable { agreed + 1 } else { 0 };
+            if agreed == 2 {
+                return (time, true);
+            }
+            if time >= most {
+                return (time, false);
+            }
+            // Steps grow with the time that has passed, as nobody knows how slow the slowest flow is.
+            before = (step >= time / 8).then_some(moved);
+            if before.is_none() {
+                step *= 2;
+            }
+        }
+    }
+
+    fn is_stable(&self, before: &[u64], now: &[u64]) -> bool {
+        let train = u64::from(self.packets) * 512;
+        self.engine.flows.iter().zip(before.iter().zip(now)).all(|(flow, (&before, &now))| {
+            let allowed = before * STABLE_PER_MILLE / 1000 + 2 * train;
+            let is_even = flow.is_open() || before.abs_diff(now) <= allowed;
+            flow.completed >= flow.depth() && is_even
+        })
+    }
+
+    fn mark(&self, time: u64) -> Mark {
+        Mark {
+            time,
+            moved: self.engine.flows.iter().map(|flow| flow.moved).collect(),
+            ports: self.engine.net.ports.iter().map(|port| port.counted).collect(),
+            memories: self.engine.net.memories.iter().map(|m| (m.written, m.read)).collect(),
+        }
+    }
+
+    fn outcome(&self, mark: &Mark, end: u64, is_settled: bool) -> TlpOutcome {
+        let elapsed = end - mark.time;
+        let mut check = Check::default();
+        let links = self.topology.links().len();
+        check::capacity(&self.engine, links, &mark.ports, elapsed, &mut check);
+        TlpOutcome {
+            flows: self.flows(mark, end),
+            links: (0..links)
+                .map(|link| [0, 1].map(|side| self.link(2 * link + side, mark, elapsed)))
+                .collect(),
+            memories: self.memories(mark),
+            events: self.engine.events,
+            warm_up: Picos(mark.time),
+            measured: Picos(elapsed),
+            is_settled,
+            train: self.packets,
+            train_difference: None,
+            check,
+        }
+    }
+
+    fn flows(&self, mark: &Mark, end: u64) -> Vec<FlowOutcome> {
+        let flows = self.engine.flows.iter().zip(&mark.moved);
+        let outcome = |(flow, &before): (&FlowState, &u64)| {
+            let bytes = Bytes(flow.moved - before);
+            let elapsed = if flow.is_done() {
+                flow.last_done.unwrap_or(end).saturating_sub(flow.start)
+            } else {
+                end - mark.time
+            };
+            FlowOutcome {
+                bytes,
+                rate: Picos(elapsed).rate_of(bytes).unwrap_or(ByteRate(0)),
+                latency: flow.latency.clone(),
+                lost: flow.lost,
+                first_done: flow.first_done.map(Picos),
+                last_done: flow.last_done.map(Picos),
+            }
+        };
+        flows.map(outcome).collect()
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a share of time for people")]
+    fn link(&self, port: usize, mark: &Mark, elapsed: u64) -> LinkOutcome {
+        let (before, now) = (&mark.ports[port], &self.engine.net.ports[port].counted);
+        LinkOutcome {
+            payload: Bytes(now.payload - before.payload),
+            wire: Bytes(now.wire - before.wire),
+            dllp: Bytes((now.dllp - before.dllp) / 1000),
+            busy: ((now.busy - before.busy) as f64 / elapsed.max(1) as f64).min(1.0),
+            most_waiting: now.most_waiting,
+        }
+    }
+
+    fn memories(&self, mark: &Mark) -> Vec<MemoryOutcome> {
+        let mut memories = vec![MemoryOutcome::default(); self.topology.nodes().len()];
+        for (&NodeIndex(node), &memory) in &self.engine.net.memory_of {
+            let (written, read) = mark.memories[memory as usize];
+            let state = &self.engine.net.memories[memory as usize];
+            memories[node as usize] = MemoryOutcome {
+                written: Bytes(state.written - written),
+                read: Bytes(state.read - read),
+            };
+        }
+        memories
+    }
+}
