@@ -11,5 +11,5 @@ pub mod generate;
 pub mod model;
 pub mod parameters;
 pub mod reproduce;
-pub mod way;
 pub mod tlp;
+pub mod way;

@@ -22,10 +22,12 @@ impl Draw {
         numerator / 9_007_199_254_740_992.0
     }
 
-    /// A number for every parameter, each anywhere in its range with the same chance for equal ratios.
+    /// A number for every parameter: its value is the median, and below and above it equal ratios have the
+    /// same chance.
     pub fn numbers(self, parameters: &Parameters, draw: u64) -> Vec<f64> {
         let between = |parameter: &Parameter, unit: f64| {
-            parameter.lo * (parameter.hi / parameter.lo).powf(unit)
+            let end = if unit < 0.5 { parameter.lo } else { parameter.hi };
+            parameter.value * (end / parameter.value).powf((2.0 * unit - 1.0).abs())
         };
         parameters
             .iter()

@@ -9,6 +9,7 @@ mod depends;
 mod fit;
 mod metric;
 mod numbers;
+mod page;
 mod predict;
 mod report;
 mod route;
@@ -22,6 +23,7 @@ use peerlane_fabric::{Fabric, MachineFileError};
 use crate::parameters::{ParameterError, Parameters};
 
 pub use curve::{CurveReport, Held};
+pub use page::page;
 pub use predict::Prediction;
 pub use report::{Baseline, FitReport, Report, Row, SCHEMA, SourceReport};
 pub use shape::Role;

@@ -152,12 +152,15 @@ fn every_parameter_is_used_and_says_its_source() {
     let study = study();
     let report = whole();
     for parameter in study.parameters().iter() {
-        let is_used = report.rows.iter().any(|row| row.parameters.contains(&parameter.name));
+        let of_predictions = study.predictions.parameter.contains_key(&parameter.name);
+        let is_used = of_predictions
+            || report.rows.iter().any(|row| row.parameters.contains(&parameter.name));
         assert!(is_used, "{} is used by no figure", parameter.name);
         assert!(parameter.source.len() > 10, "{}", parameter.name);
     }
     let kinds = study.provenance(report);
-    assert_eq!(kinds.iter().map(|(_, count)| count).sum::<usize>(), study.parameters().len());
+    let of_figures = study.parameters().len() - study.predictions.parameter.len();
+    assert_eq!(kinds.iter().map(|(_, count)| count).sum::<usize>(), of_figures);
     assert!(kinds.iter().any(|&(kind, count)| kind == Provenance::Fitted && count > 0));
 }
 
@@ -216,22 +219,35 @@ fn mistakes_in_files_are_named() {
     assert!(unknown.is_err_and(|error| error.to_string().contains("no source is called `005`")));
 }
 
+/// `UPDATE=1` writes the page.
 #[test]
-fn look_predictions() {
-    for p in study().predictions().unwrap_or_else(|e| panic!("{e}")) {
-        println!(
-            "{}: {} flows {:.2} GB/s ({:.2}..{:.2}) each {:.3}..{:.3} by {} closed {:.2} block {:.0} us host {:?}",
-            p.says,
-            p.flows,
-            p.rate / 1e9,
-            p.interval.0 / 1e9,
-            p.interval.1 / 1e9,
-            p.each.0 / 1e9,
-            p.each.1 / 1e9,
-            p.limited_by,
-            p.closed_form / 1e9,
-            p.block_time * 1e6,
-            p.host_memory
-        );
+fn the_page_of_predictions_is_what_the_model_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/predictions.md");
+    let text = page(&study().predictions().expect("predictions"));
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, &text).expect("the page can be written");
     }
+    let there = std::fs::read_to_string(path).expect("docs/predictions.md");
+    assert!(there == text, "write it with UPDATE=1 cargo test -p peerlane-sim page_of_predictions");
+}
+
+#[test]
+fn predictions_are_bounded_by_what_they_are_limited_by() {
+    for found in study().predictions().expect("predictions") {
+        let (low, high) = found.interval;
+        assert!(low * 0.999 <= found.rate && found.rate <= high * 1.001, "{found:?}");
+        assert!(found.rate <= found.closed_form * 1.02, "{found:?}");
+        assert!(found.each.0 <= found.each.1 && !found.limited_by.is_empty());
+    }
+}
+
+#[test]
+fn a_busy_memory_slows_a_stranger_only_where_queues_are_shared() {
+    let predictions = study().predictions().expect("predictions");
+    let fastest = |name: &str| {
+        let found = predictions.iter().find(|found| found.prediction == name);
+        found.expect("a prediction").each.1
+    };
+    assert!(fastest("victim-shared") < 0.91e9);
+    assert!(fastest("victim-isolated") > 3.1e9);
 }
