@@ -5,8 +5,11 @@
 #![forbid(unsafe_code)]
 
 pub mod closed;
+pub mod devices;
 pub mod flow;
 pub mod generate;
 pub mod model;
+pub mod parameters;
+pub mod reproduce;
 pub mod tlp;
 pub mod way;

@@ -10,6 +10,7 @@ mod machine;
 mod plan;
 mod progress;
 mod reference;
+mod reproduce;
 pub(crate) mod size;
 mod topo;
 mod transfer;
@@ -28,6 +29,7 @@ pub(crate) use machine::FabricArgs;
 pub(crate) use plan::PlanArgs;
 pub(crate) use progress::ProgressArgs;
 pub(crate) use reference::ReferenceArgs;
+pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use topo::{TopoArgs, TopoFormat};
 pub(crate) use transfer::TransferArgs;
 pub(crate) use verify::VerifyArgs;
@@ -96,6 +98,8 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Keep what topo and plan read of this machine in one file, without what identifies it
     Capture(CaptureArgs),
+    /// Compare the figures of five published documents with the model, and say which were fitted
+    Reproduce(ReproduceArgs),
     /// Boot a machine description under QEMU, with a recorder of every DMA
     Lab(LabArgs),
     /// Write the reference pages

@@ -11,6 +11,7 @@ mod overwrite;
 mod plan;
 mod reference;
 mod reporter;
+mod reproduce;
 mod resume;
 mod topo;
 mod verify;
@@ -32,6 +33,7 @@ pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> 
         Command::Plan(args) => plan::run(args, printer),
         Command::Copy(args) => copy::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),
+        Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Lab(args) => lab::run(args, printer),
         Command::Reference(args) => reference::run(args, printer),
     }
