@@ -36,8 +36,12 @@ pub(super) fn on_the_way(
     limits
 }
 
-/// Functions whose link upwards is crossed between an end and the memory, or the CPU.
-fn links_between(fabric: &Fabric, end: FunctionId, memory: Option<FunctionId>) -> Vec<FunctionId> {
+/// Functions whose link upwards is crossed between an end and the memory, or host memory for `None`.
+pub fn links_between(
+    fabric: &Fabric,
+    end: FunctionId,
+    memory: Option<FunctionId>,
+) -> Vec<FunctionId> {
     let Some(memory) = memory else { return fabric.upward(end).collect() };
     let path = reach::decide(fabric, memory, end).path;
     let above = |id: FunctionId| fabric.upward(id).skip(1).collect::<Vec<_>>();
