@@ -2,7 +2,7 @@
 
 mod compare;
 mod fio;
-mod keep;
+pub(super) mod keep;
 mod reach;
 mod watcher;
 
