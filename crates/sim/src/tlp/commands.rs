@@ -73,6 +73,11 @@ impl LegState {
             arrived: 0,
         }
     }
+
+    /// Bytes that it takes.
+    pub(super) fn footprint(&self) -> usize {
+        size_of::<Self>() + self.waiting.capacity() * 4
+    }
 }
 
 /// A command under way.
@@ -144,6 +149,14 @@ impl FlowState {
             first_done: None,
             last_done: None,
         }
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn footprint(&self) -> usize {
+        size_of::<Self>()
+            + self.commands.capacity() * size_of::<Command>()
+            + (self.free_slots.capacity() + 2 * self.backlog.capacity()) * 4
+            + self.latency.footprint()
     }
 
     pub(super) fn is_open(&self) -> bool {

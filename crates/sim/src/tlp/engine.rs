@@ -383,14 +383,15 @@ impl<Q: EventQueue> Engine<Q> {
         self.moved(train.leg, train.slot, train.bytes);
     }
 
+    /// Takes tags back and lets the legs that wait for some go on, in the order in which they came.
     fn give_tags(&mut self, index: u32, count: u32) {
-        let tags = &mut self.net.tags[index as usize];
-        tags.free += count;
-        for _ in 0..tags.waiting.len() {
-            let Some(leg) = self.net.tags[index as usize].waiting.pop_front() else { break };
+        self.net.tags[index as usize].free += count;
+        while let Some(leg) = self.net.tags[index as usize].waiting.pop_front() {
             self.legs[leg as usize].waits_for_tags = false;
             self.offer(leg);
             if self.legs[leg as usize].waits_for_tags {
+                // Too few for it still: it keeps its place.
+                self.net.tags[index as usize].waiting.rotate_right(1);
                 break;
             }
         }

@@ -60,6 +60,19 @@ pub(super) struct Network {
     pub(super) is_random: bool,
 }
 
+impl Network {
+    /// Bytes that it takes.
+    pub(super) fn footprint(&self) -> usize {
+        self.ports.capacity() * size_of::<Port>()
+            + self.fifos.capacity() * size_of::<Fifo>()
+            + self.pools.capacity() * size_of::<Pool>()
+            + self.hops.capacity() * size_of::<Hop>()
+            + self.memories.capacity() * size_of::<MemoryState>()
+            + self.tags.capacity() * size_of::<Tags>()
+            + self.routes.capacity() * size_of::<Route>()
+    }
+}
+
 /// A port on a path before its credits are known.
 struct Step {
     port: u32,

@@ -65,6 +65,8 @@ pub struct TlpOutcome {
     /// Largest relative difference of a flow's rate between the last two train lengths; `None` where one
     /// was run.
     pub train_difference: Option<f64>,
+    /// Memory that the simulation took, topology left out.
+    pub memory: Bytes,
     /// What had to hold, and whether it did.
     pub check: Check,
 }
@@ -122,6 +124,10 @@ impl Default for LatencyHistogram {
 }
 
 impl LatencyHistogram {
+    pub(super) fn footprint(&self) -> usize {
+        size_of::<Self>() + self.0.distinct_values() * size_of::<u32>()
+    }
+
     pub(super) fn record(&mut self, picos: u64) {
         // It grows as needed; what it could not hold is above 2^63 ps, which no run reaches.
         let _ = self.0.record(picos.max(1));

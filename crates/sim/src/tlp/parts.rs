@@ -228,6 +228,10 @@ impl Slab {
         }
     }
 
+    pub(super) fn footprint(&self) -> usize {
+        self.trains.capacity() * size_of::<Train>()
+    }
+
     pub(super) fn remove(&mut self, index: u32) {
         self.live -= 1;
         self.trains[index as usize].next = self.free.unwrap_or(NONE);

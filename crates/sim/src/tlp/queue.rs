@@ -22,6 +22,8 @@ pub(super) trait EventQueue {
     fn push(&mut self, event: Event);
     /// The earliest event, if it is not later than `until`.
     fn pop(&mut self, until: u64) -> Option<Event>;
+    /// Bytes that it takes.
+    fn footprint(&self) -> usize;
 }
 
 /// A binary heap.
@@ -44,6 +46,10 @@ impl EventQueue for Heap {
         }
         self.events.pop();
         Some(Event { time, key, data })
+    }
+
+    fn footprint(&self) -> usize {
+        self.events.capacity() * size_of::<Reverse<(u64, u64, u32, u32)>>()
     }
 }
 
@@ -79,11 +85,12 @@ pub(super) struct Wheel {
 }
 
 impl Wheel {
-    /// A wheel for about `pending` events at a time, most of them within a microsecond.
-    pub(super) fn new(pending: usize) -> Self {
-        let slots: usize = if pending < 512 { 1 << 12 } else { 1 << 14 };
-        let width = 2_000_000 / pending.clamp(8, 100_000);
-        Self::with_slots(slots, width.ilog2())
+    /// A wheel for events with about so many picoseconds between them, most of them due within 4 us: one
+    /// or two in a slot, and slots few enough to stay in a near cache.
+    pub(super) fn new(between: u64) -> Self {
+        let shift = between.clamp(32, 1 << 16).ilog2();
+        let slots = (4_000_000usize >> shift).next_power_of_two().clamp(1 << 10, 1 << 15);
+        Self::with_slots(slots, shift)
     }
 
     pub(super) fn with_slots(slots: usize, shift: u32) -> Self {
@@ -217,6 +224,11 @@ impl EventQueue for Wheel {
         }
         Some(event)
     }
+
+    fn footprint(&self) -> usize {
+        let slots = self.slots.len() * size_of::<Slot>() + self.occupied.len() * 8;
+        slots + self.entries.capacity() * size_of::<Entry>() + self.far.footprint()
+    }
 }
 
 #[cfg(test)]
@@ -254,13 +266,13 @@ mod tests {
             let expected = run(&mut Heap::default(), &script);
             prop_assert_eq!(expected.len(), script.len());
             prop_assert_eq!(&run(&mut Wheel::with_slots(64, shift), &script), &expected);
-            prop_assert_eq!(&run(&mut Wheel::new(10), &script), &expected);
+            prop_assert_eq!(&run(&mut Wheel::new(10_000), &script), &expected);
         }
     }
 
     #[test]
     fn equal_times_keep_the_order_in_which_they_came() {
-        let mut wheel = Wheel::new(10);
+        let mut wheel = Wheel::new(10_000);
         for key in 0..100 {
             wheel.push(Event { time: 1_000_000_000, key, data: 0 });
         }

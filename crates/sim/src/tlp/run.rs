@@ -1,5 +1,7 @@
 //! A run from the first command to the last account: warm-up, window, draining.
 
+use std::collections::BTreeMap;
+
 use peerlane_units::{ByteRate, Bytes};
 
 use super::check::{self, Check};
@@ -26,10 +28,10 @@ pub(super) fn run(
 ) -> Result<TlpOutcome, TlpError> {
     let network = network::build(topology, flows)?;
     let packets = packets.clamp(1, network.longest_train);
-    let pending = network.hops.len() * 2;
+    let between = between_events(&network, packets);
     Ok(match settings.queue {
         Queue::Wheel => {
-            Run::new(topology, flows, settings, network, packets, Wheel::new(pending)).go()
+            Run::new(topology, flows, settings, network, packets, Wheel::new(between)).go()
         }
         Queue::Heap => Run::new(topology, flows, settings, network, packets, Heap::default()).go(),
     })
@@ -38,6 +40,20 @@ pub(super) fn run(
 /// The longest train that these flows allow.
 pub(super) fn longest_train(topology: &Topology, flows: &[FlowSpec]) -> Result<u32, TlpError> {
     Ok(network::build(topology, flows)?.longest_train)
+}
+
+/// Mean time between events when every port that is used sends full trains: three events for each.
+fn between_events(network: &Network, packets: u32) -> u64 {
+    let hops = network.hops.iter().map(|hop| (hop.port, hop.unit_shift));
+    let used: BTreeMap<u32, u32> = hops.collect();
+    let mut per_ms = 0;
+    for (port, unit) in used {
+        let bytes = (u64::from(packets) << unit) + 24;
+        let time = (bytes * network.ports[port as usize].picos_per_kib) >> 10;
+        // What is inside a chip is faster than anything that feeds it.
+        per_ms += 3_000_000_000 / time.max(10_000);
+    }
+    1_000_000_000 / per_ms.max(1)
 }
 
 struct Run<'a, Q> {
@@ -194,8 +210,18 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             is_settled,
             train: self.packets,
             train_difference: None,
+            memory: Bytes(self.footprint() as u64),
             check,
         }
+    }
+
+    fn footprint(&self) -> usize {
+        let engine = &self.engine;
+        engine.queue.footprint()
+            + engine.net.footprint()
+            + engine.slab.footprint()
+            + engine.legs.iter().map(LegState::footprint).sum::<usize>()
+            + engine.flows.iter().map(FlowState::footprint).sum::<usize>()
     }
 
     fn flows(&self, mark: &Mark, end: u64) -> Vec<FlowOutcome> {
@@ -242,5 +268,61 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             };
         }
         memories
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::Fault;
+    use super::*;
+    use crate::model::{Endpoint, NodeKind, RootComplex, Wire};
+
+    /// A run that is over, with something broken in it.
+    fn faults(break_it: impl FnOnce(&mut Engine<Heap>)) -> Vec<Fault> {
+        let mut t = Topology::new();
+        let root = t.add("root", NodeKind::RootComplex(RootComplex::default()));
+        let wire = Wire::pcie("8GT/s x4".parse().unwrap(), Bytes(256));
+        let device = NodeKind::Endpoint(Endpoint::default());
+        let nodes = ["a", "b"].map(|name| t.add_below(root, name, device.clone(), wire));
+        let flows = [FlowSpec::read("r", nodes[0], nodes[1])];
+        let network = network::build(&t, &flows).unwrap();
+        let settings = Settings::default();
+        let mut run = Run::new(&t, &flows, &settings, network, 4, Heap::default());
+        run.engine.start();
+        run.engine.run_until(100_000_000);
+        run.engine.is_draining = true;
+        run.engine.run_until(u64::MAX / 4);
+        break_it(&mut run.engine);
+        check::drained(&run.engine).faults
+    }
+
+    #[test]
+    fn a_sound_run_has_no_faults() {
+        assert_eq!(faults(|_| ()), []);
+    }
+
+    #[test]
+    fn what_is_missing_at_the_end_is_a_fault() {
+        let bytes = faults(|engine| engine.legs[0].arrived -= 1);
+        assert!(matches!(bytes[..], [Fault::Bytes { leg: 0, .. }]), "{bytes:?}");
+        let credits = faults(|engine| engine.net.pools[1].units -= 1);
+        assert!(matches!(credits[..], [Fault::Credits { pool: 1, .. }]), "{credits:?}");
+        let tags = faults(|engine| engine.net.tags[0].free -= 1);
+        assert_eq!(tags, [Fault::Tags { free: 255, full: 256 }]);
+        assert_eq!(faults(|engine| engine.slab.live += 1), [Fault::Trains(1)]);
+    }
+
+    #[test]
+    fn a_link_that_carried_more_than_it_can_is_a_fault() {
+        let mut check = Check::default();
+        faults(|engine| {
+            let before = vec![PortCount::default(); engine.net.ports.len()];
+            engine.net.ports[0].counted.wire = 1_000_000;
+            check::capacity(engine, 2, &before, 1_000_000_000, &mut check);
+            assert!(check.holds());
+            engine.net.ports[0].counted.wire = 5_000_000;
+            check::capacity(engine, 2, &before, 1_000_000_000, &mut check);
+        });
+        assert!(matches!(check.faults[..], [Fault::Capacity { link: 0, .. }]), "{check:?}");
     }
 }

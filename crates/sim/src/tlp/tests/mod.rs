@@ -4,6 +4,7 @@ mod cases;
 mod laws;
 mod relays;
 mod runs;
+mod trees;
 
 use peerlane_fabric::LinkSpeed;
 use peerlane_units::{ByteRate, Bytes};

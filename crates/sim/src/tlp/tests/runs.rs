@@ -91,19 +91,46 @@ fn automatic_trains_end_with_two_lengths_that_agree() {
     assert!(outcome.train_difference.unwrap() <= 0.005 || outcome.train == 1);
 }
 
+/// One flow over one link is a server with random arrivals and constant service, M/D/1: the mean wait
+/// is `S rho / (2 (1 - rho))` (Pollaczek and Khinchine).
 #[test]
-fn an_open_flow_moves_what_is_asked_and_waits_longer_under_load() {
+fn an_open_flow_moves_what_is_asked_and_waits_as_queueing_theory_says() {
     let (t, nodes, _) = devices(2, "8GT/s x4");
+    let ceiling = speed("8GT/s x4").write_ceiling(Bytes(256));
     let at = |percent: u64| {
         let mut flow = FlowSpec::write("w", nodes[0], nodes[1]).with(Bytes::kib(16), 1024);
-        let rate = ByteRate(35_900_000 * percent);
+        let rate = ByteRate(ceiling.0 / 100 * percent);
         flow.arrival = Arrival::Open { rate };
-        let settings = Settings { seed: 3, ..window(60_000, 16) };
+        let settings = Settings { seed: 3, ..window(400_000, 16) };
         let outcome = simulated(&t, &[flow], &settings);
-        assert_near(rates(&outcome)[0], gb(rate), 3.0, "rate");
-        outcome.flows[0].latency.clone()
+        assert_near(rates(&outcome)[0], gb(rate), 1.5, "rate");
+        let latency = outcome.flows[0].latency.clone();
+        (rates(&outcome)[0] / gb(ceiling), latency)
     };
-    let (light, heavy) = (at(30), at(80));
-    assert!(heavy.mean().0 > 2 * light.mean().0);
+    let ((light_load, light), (heavy_load, heavy)) = (at(30), at(80));
+    let service = 16_384.0 / gb(ceiling) * 1e3;
+    let wait = |load: f64| service * load / (2.0 * (1.0 - load));
+    let grown = heavy.mean().0 as f64 - light.mean().0 as f64;
+    assert_near(grown, wait(heavy_load) - wait(light_load), 4.0, "wait");
     assert!(heavy.quantile(0.99) > heavy.quantile(0.5));
+}
+
+#[test]
+fn a_device_takes_less_than_64_kib() {
+    let mut t = Topology::new();
+    let top = t.add("root", root());
+    let mut drives = Vec::new();
+    for number in 0..8 {
+        let hub = t.add_below(top, format!("switch{number}"), switch(), wire("8GT/s x16"));
+        let names = (0..16).map(|i| format!("d{number}-{i}"));
+        drives.extend(names.map(|name| t.add_below(hub, name, endpoint(), wire("8GT/s x4"))));
+    }
+    let count = drives.len();
+    let relay = |i: usize| {
+        FlowSpec::relay("r", drives[i], drives[(i + 40) % count], drives[(i + 80) % count])
+    };
+    let flows: Vec<FlowSpec> = (0..count).map(relay).collect();
+    let outcome = simulate(&t, &flows, &window(200, 1)).unwrap();
+    let each = outcome.memory.0 / count as u64;
+    assert!(each <= 64 << 10, "{each} bytes for each of {count} devices");
 }
