@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use peerlane_sim::flow::compare::{Compared, compare};
-use peerlane_sim::flow::solve::max_min;
 use peerlane_sim::generate::scenarios::{FAMILIES, Family, scenario};
 use rayon::prelude::*;
 
@@ -91,5 +90,4 @@ fn worst(cases: &[Case]) {
             rates(&case.compared.flow),
         );
     }
-    let _ = max_min;
 }
