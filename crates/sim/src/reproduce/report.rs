@@ -354,19 +354,34 @@ fn count<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
         .count();
     let better = predicted.iter().filter(|row| row.beats_both == Some(true)).count();
     let inside = predicted.iter().filter(|row| row.inside == Some(true)).count();
-    format!(
-        "Of {} stated figures {} are predicted: {near} of these within 7 % or within what is printed, \
-         {inside} inside their 80 % interval, {better} closer than both the datasheets and the nearest measurement. \
-         {} are fitted and {} are inputs, which proves nothing; {} of {} bounds and {} of {} structural \
-         statements hold; {} are excluded, with reasons.",
-        rows.len(),
-        predicted.len(),
-        of(Role::Fitted),
-        of(Role::Input),
-        holds(Role::Bound),
-        of(Role::Bound),
-        holds(Role::Structural),
-        of(Role::Structural),
-        of(Role::Excluded),
-    )
+    let mut text = match predicted.len() {
+        0 => format!("Of {} stated figures none is predicted.", rows.len()),
+        count => format!(
+            "Of {} stated figures {count} are predicted: {near} of these within 7 % or within what is printed, \
+             {inside} inside their 80 % interval, {better} closer than both the datasheets and the nearest \
+             measurement.",
+            rows.len(),
+        ),
+    };
+    let held = |role: Role, word: &str| match of(role) {
+        0 => None,
+        all => Some(format!("{} of {all} {word} hold", holds(role))),
+    };
+    let (fitted, inputs) = (of(Role::Fitted), of(Role::Input));
+    let clauses = [
+        (fitted + inputs > 0)
+            .then(|| format!("{fitted} are fitted and {inputs} are inputs, which proves nothing")),
+        held(Role::Bound, "bounds"),
+        held(Role::Structural, "structural statements"),
+        Some(of(Role::Excluded))
+            .filter(|&excluded| excluded > 0)
+            .map(|excluded| format!("{excluded} are excluded, with reasons")),
+    ];
+    let clauses: Vec<String> = clauses.into_iter().flatten().collect();
+    if !clauses.is_empty() {
+        text.push(' ');
+        text.push_str(&clauses.join("; "));
+        text.push('.');
+    }
+    text
 }

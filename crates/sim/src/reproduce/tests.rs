@@ -55,7 +55,7 @@ fn a_figure_that_decided_a_parameter_cannot_pass_for_a_prediction() {
     let report = study.report(&["002".to_owned()]).expect("a report");
     let row = row(&report, "002/into-cmb");
     assert_eq!((row.declared, row.role), (Role::Predicted, Role::Fitted));
-    assert!(report.count.contains("0 are predicted"), "{}", report.count);
+    assert!(report.count.contains("none is predicted"), "{}", report.count);
 }
 
 #[test]
