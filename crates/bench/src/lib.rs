@@ -3,3 +3,13 @@
 //! Leaves out how figures are shown. The one thing to know: a result whose evidence contradicts its
 //! route is an error here, never a figure.
 #![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod evidence;
+pub mod guards;
+pub mod run;
+pub mod statistics;
+pub mod workload;
+
+#[cfg(test)]
+mod testing;

@@ -11,6 +11,7 @@
 pub mod host;
 #[allow(unsafe_code)]
 mod map;
+pub mod mapped;
 pub mod p2pmem;
 mod region;
 

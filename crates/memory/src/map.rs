@@ -68,6 +68,19 @@ impl Map {
         Self::own(start, length, Backing::Shared)
     }
 
+    /// Maps the first `length` bytes of a file for reading by the kernel.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub(crate) fn read_only(file: BorrowedFd<'_>, length: usize) -> Result<Self, Errno> {
+        // SAFETY: a null hint lets the kernel choose an unused range, so no existing map is replaced.
+        // The pages are never dereferenced by this process, which would end if somebody cut the file:
+        // `bytes_mut` is empty for this backing. The kernel answers `EFAULT` then.
+        let start =
+            unsafe { mmap(ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, 0) }?;
+        Self::own(start, length, Backing::Shared)
+    }
+
     fn own(address: *mut c_void, length: usize, backing: Backing) -> Result<Self, Errno> {
         let address = NonNull::new(address).ok_or(Errno::NOMEM)?;
         Ok(Self { address, length, backing })

@@ -14,6 +14,8 @@ pub enum RegionKind {
     Host,
     /// Memory of a PCIe function, published to the kernel's P2PDMA layer.
     P2pmem,
+    /// The page cache of a file, mapped.
+    MappedFile,
 }
 
 /// A mapped region of memory; released when dropped.
@@ -47,14 +49,15 @@ impl Region {
         self.map.address()
     }
 
-    /// The bytes of host memory; `None` for device memory, which the CPU never touches.
+    /// The bytes of host memory; `None` for device memory, which the CPU never touches, and for a mapped
+    /// file, which others may cut.
     pub fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self.kind {
             RegionKind::Host => {
                 let length = usize::try_from(self.length.0).ok()?;
                 self.map.bytes_mut().get_mut(..length)
             }
-            RegionKind::P2pmem => None,
+            RegionKind::P2pmem | RegionKind::MappedFile => None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What a workload did: measured on a machine, or predicted by the model.
 
+use std::fmt;
+
 use peerlane_units::{ByteRate, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -28,8 +30,24 @@ pub struct BenchRecord {
     pub cases: Vec<CaseRecord>,
     /// One for each case that ran, in the order of the workload.
     pub summaries: Vec<Summary>,
+    /// Whether it matters where drives are; for a matrix only.
+    #[serde(default)]
+    pub effects: Vec<LocationEffect>,
     /// What a reader should know of all of it.
     pub warnings: Vec<Warning>,
+}
+
+/// What a test of location found in a matrix: pairs below one switch against pairs across switches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LocationEffect {
+    /// Which pairs: `128K p2p`.
+    pub cases: String,
+    /// What two drives of a near pair have in common: `switch`.
+    pub place: String,
+    /// Rate of near pairs over that of the others, what each drive does by itself taken out.
+    pub near_over_far: f64,
+    /// The chance of a difference at least as large where location does not matter.
+    pub chance: f64,
 }
 
 /// Where the figures come from.
@@ -42,6 +60,16 @@ pub enum Basis {
     Emulated,
     /// Predicted by the model.
     Predicted,
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Measured => "measured",
+            Self::Emulated => "emulated",
+            Self::Predicted => "predicted",
+        })
+    }
 }
 
 /// One run of one case.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod compare;
 mod copy;
 mod doctor;
 mod fan_out;
@@ -15,7 +16,10 @@ mod workload;
 
 pub use bench::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CpuCost, Direction, FlowRecord, Gain, LinkLoad,
-    Prediction, RouteEvidence, RouteVerdict, Spread, Summary,
+    LocationEffect, Prediction, RouteEvidence, RouteVerdict, Spread, Summary,
+};
+pub use compare::{
+    COMPARE_SCHEMA, CaseComparison, Change, ComparedRun, Comparison, Incomparable, WhichRun,
 };
 pub use copy::{
     BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, HostMemoryTraffic, Latency,

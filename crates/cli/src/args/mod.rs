@@ -2,6 +2,7 @@
 //!
 //! The doc comment of a field is its help, on the terminal and in `docs/reference/cli.md`.
 
+mod bench;
 mod capture;
 mod copy;
 mod doctor;
@@ -18,6 +19,7 @@ mod verify;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use bench::{BenchArgs, BenchCommand, BenchCommandArgs, CompareArgs, HowArgs, On};
 pub(crate) use capture::CaptureArgs;
 pub(crate) use copy::CopyArgs;
 pub(crate) use doctor::DoctorArgs;
@@ -96,6 +98,8 @@ pub(crate) enum Command {
     Copy(CopyArgs),
     /// Compare source and target, both read by host memory, without changing anything
     Verify(VerifyArgs),
+    /// Measure routes, drives and memories, with evidence of the way the bytes took
+    Bench(BenchCommandArgs),
     /// Keep what topo and plan read of this machine in one file, without what identifies it
     Capture(CaptureArgs),
     /// Compare the figures of five published documents with the model, and say which were fitted

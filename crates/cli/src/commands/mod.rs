@@ -1,6 +1,7 @@
 //! What each command does: calls the library, hands the result to the printer.
 
 mod batch;
+mod bench;
 mod capture;
 mod copy;
 mod doctor;
@@ -29,6 +30,7 @@ pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> 
     match command {
         Command::Topo(args) => topo::run(args, printer),
         Command::Doctor(args) => doctor::run(args, printer),
+        Command::Bench(args) => bench::run(args, printer),
         Command::Capture(args) => capture::run(args, printer),
         Command::Plan(args) => plan::run(args, printer),
         Command::Copy(args) => copy::run(args, printer),

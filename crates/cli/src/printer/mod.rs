@@ -7,6 +7,7 @@ mod latest;
 mod meter;
 mod progress;
 mod question;
+mod runs;
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -21,6 +22,7 @@ use crate::error::{Failure, Tried};
 
 pub(crate) use progress::{Progress, ProgressFor};
 pub(crate) use question::Answer;
+pub(crate) use runs::Runs;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();

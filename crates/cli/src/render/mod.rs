@@ -1,5 +1,7 @@
 //! Results in words: pure functions from a result to text, one file a result.
 
+mod bench;
+mod comparison;
 mod copy;
 mod doctor;
 mod explanation;
@@ -18,6 +20,8 @@ use peerlane_results::{
     EndpointFacts, EndpointKind, Limit, MemoryFacts, Route, Shape, Tail, Warning,
 };
 
+pub(crate) use bench::bench;
+pub(crate) use comparison::comparison;
 pub(crate) use copy::copy;
 pub(crate) use doctor::doctor;
 pub(crate) use explanation::explanation;

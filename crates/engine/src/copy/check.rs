@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use peerlane_memory::host;
 use peerlane_results::{Evidence, MemoryKind, Plan, Tail, Verification, VerifyMode};
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
 
 use super::attempt::{Ready, error_in_words};
 use super::{CopyError, Tools, claims, scrub};
@@ -17,7 +17,7 @@ use crate::prove::{
 use crate::ranges::RangeSet;
 use crate::relay::Transfer;
 use crate::request::LONGEST_SLEEP;
-use crate::ring::{Action, Operation, RegionId, Ring};
+use crate::ring::{Action, FileId, Operation, RegionId, Ring};
 use crate::verify::{self, Comparison, Coverage, Digests, Mismatch, Verified, VerifyError};
 
 /// Why a route is not proved.
@@ -58,7 +58,11 @@ pub(crate) fn prove_on<R: Ring>(
 }
 
 /// What the proof works on; `None` where there is nothing to prove.
-fn setup(transfer: &Transfer, host: RegionId, seed: u64) -> Result<Option<ProofSetup>, NotProved> {
+pub(crate) fn setup(
+    transfer: &Transfer,
+    host: RegionId,
+    seed: u64,
+) -> Result<Option<ProofSetup>, NotProved> {
     if transfer.memory == MemoryKind::Host || transfer.length == 0 {
         return Ok(None);
     }
@@ -136,8 +140,8 @@ pub(super) fn flush(ready: &mut Ready, clock: &dyn Clock) -> Result<(), RequestE
 }
 
 /// Marks the completion of a flush: another for each file, since one that was given up may still end.
-fn flush_tag(transfer: &Transfer) -> u64 {
-    u64::MAX - 1 - u64::from(transfer.target.0)
+fn flush_tag(file: FileId) -> u64 {
+    u64::MAX - 1 - u64::from(file.0)
 }
 
 /// The same on any ring.
@@ -146,15 +150,25 @@ pub(crate) fn flush_on<R: Ring>(
     transfer: &Transfer,
     clock: &dyn Clock,
 ) -> Result<(), RequestError> {
+    flush_file(ring, (transfer.target, transfer.region), transfer.deadline, clock)
+}
+
+/// The same for any file of the ring; a region of the ring is named with it and not used.
+pub(crate) fn flush_file<R: Ring>(
+    ring: &mut R,
+    (file, region): (FileId, RegionId),
+    deadline: Nanos,
+    clock: &dyn Clock,
+) -> Result<(), RequestError> {
     let operation = Operation {
         action: Action::Flush,
-        file: transfer.target,
+        file,
         file_offset: 0,
-        region: transfer.region,
+        region,
         region_offset: 0,
         length: 0,
         linked: false,
-        tag: flush_tag(transfer),
+        tag: flush_tag(file),
     };
     ring.push(operation)?;
     let (role, action) = (Role::Target, Action::Flush);
@@ -163,16 +177,14 @@ pub(crate) fn flush_on<R: Ring>(
         ring.submit(1, LONGEST_SLEEP)?;
         // Late answers to requests that were given up are passed over.
         let answers = std::iter::from_fn(|| ring.pop());
-        if let Some(completion) =
-            answers.into_iter().find(|answer| answer.tag == flush_tag(transfer))
-        {
+        if let Some(completion) = answers.into_iter().find(|answer| answer.tag == flush_tag(file)) {
             return completion.result.map(drop).map_err(|errno| {
                 let cause = Cause::of(errno, action, MemoryKind::Host);
                 Failure { role, action, offset: 0, length: 0, cause }.into()
             });
         }
         let age = clock.now().since(start);
-        if age >= transfer.deadline {
+        if age >= deadline {
             return Err(Stuck { role, action, offset: 0, age }.into());
         }
     }

@@ -39,15 +39,15 @@ pub(crate) struct Opened {
 
 /// An open file as a ring knows it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Attached {
+pub(crate) struct Attached {
     /// What payload goes by.
-    pub(super) payload: FileId,
+    pub(crate) payload: FileId,
     /// What it is compared by.
-    pub(super) compared: FileId,
+    pub(crate) compared: FileId,
 }
 
 impl Opened {
-    pub(super) fn attach(&self, ring: &mut Uring) -> io::Result<Attached> {
+    pub(crate) fn attach(&self, ring: &mut Uring) -> io::Result<Attached> {
         let compared = ring.attach_file(self.file.try_clone()?)?;
         let Some(PassthroughFile { file, namespace }) = &self.passthrough else {
             return Ok(Attached { payload: compared, compared });
@@ -62,6 +62,30 @@ pub(crate) fn open_source(live: &Live) -> io::Result<Opened> {
     let mut options = OpenOptions::new();
     options.read(true);
     open(&options, live, OFlags::empty())
+}
+
+/// Opens a target that is written where it is: a device exclusively, a file with room up to `end`.
+pub(crate) fn open_in_place(live: &Live, end: u64) -> Result<Opened, CopyError> {
+    let failed = |action| {
+        let path = live.path.clone();
+        move |source| CopyError::File { action, path, source }
+    };
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(live.node == Node::NewFile);
+    let more = if live.node == Node::Block { OFlags::EXCL } else { OFlags::empty() };
+    let opened = match open(&options, live, more) {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return Err(in_use(live)),
+        Err(error) => return Err(failed("open")(error)),
+    };
+    if live.node != Node::Block {
+        let length = opened.file.metadata().map_err(failed("look at"))?.len();
+        if length < end {
+            opened.file.set_len(end).map_err(failed("reserve space for"))?;
+            allocate(&opened.file, length..end).map_err(failed("reserve space for"))?;
+        }
+    }
+    Ok(opened)
 }
 
 /// Opens the passthrough node of an open block device. What programs wrote to that and the kernel has
@@ -271,18 +295,20 @@ fn open_device(live: &Live) -> Result<Target, CopyError> {
     options.read(true).write(true);
     match open(&options, live, OFlags::EXCL) {
         Ok(opened) => Ok(Target { opened, place: Place::Device }),
-        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-            Err(CopyError::Refused(vec![Refusal {
-                reason: format!(
-                    "{} is in use: the kernel refuses to open it exclusively",
-                    live.guarded_path().display()
-                ),
-                hint: Some(format!("lsblk {0}; fuser -v {0}", live.guarded_path().display())),
-                forceable: false,
-            }]))
-        }
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Err(in_use(live)),
         Err(source) => Err(CopyError::File { action: "open", path: live.path.clone(), source }),
     }
+}
+
+fn in_use(live: &Live) -> CopyError {
+    CopyError::Refused(vec![Refusal {
+        reason: format!(
+            "{} is in use: the kernel refuses to open it exclusively",
+            live.guarded_path().display()
+        ),
+        hint: Some(format!("lsblk {0}; fuser -v {0}", live.guarded_path().display())),
+        forceable: false,
+    }])
 }
 
 /// Opens with direct I/O where that is expected, and through the page cache where the file system

@@ -53,6 +53,24 @@ pub(super) fn check_target(target: &Endpoint) -> Vec<Refusal> {
     }
 }
 
+/// The same for a target that is written where it is: a file that is there loses content, not its name.
+pub(super) fn check_target_in_place(target: &Endpoint) -> Vec<Refusal> {
+    let Some(live) = target.live.as_ref() else { return Vec::new() };
+    if !matches!(live.node, Node::File { .. }) {
+        return check_target(target);
+    }
+    let path = &target.facts.path;
+    let denied = rustix::fs::access(&live.path, Access::READ_OK | Access::WRITE_OK).err();
+    let denied = denied.map(|errno| {
+        refuse(format!("cannot open {path} for writing: {}", io::Error::from(errno)), None)
+    });
+    let exists = refuse_unless_forced(
+        format!("{path} exists"),
+        "`--force` writes over the range in place".to_owned(),
+    );
+    denied.into_iter().chain([exists]).collect()
+}
+
 /// A file is made beside its final name, so the directory must take it.
 fn in_directory(live: &Live) -> Option<Refusal> {
     let directory = live.path.parent()?;

@@ -56,6 +56,29 @@ pub(crate) fn check(system: &System, wanted: Wanted<'_>) -> Findings {
     Findings { refusals, warnings: in_use::check_source(system, wanted.source) }
 }
 
+/// Asks the guards of a target that is written in place, source or none: a file keeps its name and
+/// loses content only. Ranges are the caller's to check.
+pub(crate) fn check_in_place(
+    system: &System,
+    target: &Endpoint,
+    from: Option<Wanted<'_>>,
+    force: bool,
+) -> Findings {
+    let mut refusals = in_use::check_target(system, target);
+    refusals.extend(file_in_use::check_target(system, target));
+    refusals.extend(content::check_target_in_place(target));
+    let mut warnings = Vec::new();
+    if let Some(wanted) = from {
+        refusals.extend(overlap::check(system, wanted));
+        refusals.extend(content::check_source(wanted.source));
+        warnings = in_use::check_source(system, wanted.source);
+    }
+    if force {
+        refusals.retain(|refusal| !refusal.forceable);
+    }
+    Findings { refusals, warnings }
+}
+
 /// What a reader of an end should know of its use.
 pub(crate) fn warnings_of_use(system: &System, end: &Endpoint) -> Vec<Warning> {
     in_use::check_source(system, end)

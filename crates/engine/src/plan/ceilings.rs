@@ -118,8 +118,12 @@ fn of_root_complexes(
     bridges.into_iter().filter_map(limit_of).collect()
 }
 
-/// Functions whose link upwards is crossed between an end and the memory, or the CPU.
-fn links_between(fabric: &Fabric, end: FunctionId, memory: Option<FunctionId>) -> Vec<FunctionId> {
+/// Functions whose link upwards is crossed between an end and the memory, or host memory for `None`.
+pub fn links_between(
+    fabric: &Fabric,
+    end: FunctionId,
+    memory: Option<FunctionId>,
+) -> Vec<FunctionId> {
     let Some(memory) = memory else { return fabric.upward(end).collect() };
     let path = reach::decide(fabric, memory, end).path;
     let above = |id: FunctionId| fabric.upward(id).skip(1).collect::<Vec<_>>();

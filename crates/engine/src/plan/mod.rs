@@ -22,6 +22,7 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, MemoryFacts, PLAN_SCHEMA, Plan, Route, Shape, Tail, Warning};
 
 pub(crate) use candidates::no_permission;
+pub use ceilings::links_between;
 pub use error::PlanError;
 pub use explain::explain;
 pub(crate) use explain::initiator;

@@ -32,6 +32,7 @@ pub use fan_out::{
     FannedOut, SharedPiece, SharedWork, TARGETS_MAX, Targets, fan_out, shared_length,
 };
 pub use moved::Moved;
+pub(crate) use moved::latencies;
 pub use pace::Pace;
 pub use shape::ShapeFault;
 use shape::{Kind, Part};

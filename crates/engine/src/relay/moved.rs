@@ -10,6 +10,11 @@ use crate::ranges::RangeSet;
 /// Latencies above an hour are counted as an hour.
 const LATENCY_MAX: u64 = 3_600_000_000_000;
 
+/// Counts latencies in nanoseconds.
+pub(crate) fn latencies() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("constant bounds are in order")
+}
+
 /// What was moved.
 #[derive(Clone)]
 pub struct Moved {
@@ -78,8 +83,6 @@ impl Moved {
     }
 
     pub(crate) fn nothing() -> Self {
-        let latency =
-            || Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("constant bounds are in order");
         Self {
             bytes: 0,
             zeroed: 0,
@@ -89,8 +92,8 @@ impl Moved {
             first_done: Nanos(0),
             last_done: Nanos(0),
             interrupted: false,
-            read_latency: latency(),
-            write_latency: latency(),
+            read_latency: latencies(),
+            write_latency: latencies(),
             unsplit: 0,
             repeats: 0,
         }

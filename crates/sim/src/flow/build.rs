@@ -70,6 +70,14 @@ impl Built {
         for way in all.iter().flatten().flat_map(|(_, ways)| ways) {
             build.note(way);
         }
+        for (flow, (leg, _)) in
+            flows.iter().zip(&all).flat_map(|(flow, legs)| legs.iter().map(move |leg| (flow, leg)))
+        {
+            if leg.op == Op::Read {
+                let most = as_f64(flow.request) * f64::from(flow.depth);
+                *build.reads.entry(leg.initiator).or_default() += most;
+            }
+        }
         for ((flow, legs), &demand) in flows.iter().zip(&all).zip(demands) {
             build.flow(flow, legs, demand);
         }
@@ -88,6 +96,8 @@ struct Build<'a> {
     number: HashMap<What, u32>,
     /// Kinds of packets on each direction of each link, as bits.
     kinds: HashMap<(LinkIndex, Direction), u8>,
+    /// Payload that the flows of each initiator can have asked for at a time.
+    reads: HashMap<NodeIndex, f64>,
     /// Links above each node up to its root complex.
     depth: Vec<u32>,
 }
@@ -107,6 +117,7 @@ impl<'a> Build<'a> {
             built: Built::default(),
             number: HashMap::new(),
             kinds: HashMap::new(),
+            reads: HashMap::new(),
             depth,
         }
     }
@@ -124,7 +135,11 @@ impl<'a> Build<'a> {
         let number = u32::try_from(self.built.what.len()).unwrap_or(NONE);
         let rank = self.rank(what);
         self.built.what.push(what);
-        self.built.network.resources.push(Resource { capacity, rank });
+        self.built.network.resources.push(Resource {
+            capacity,
+            rank,
+            is_held: matches!(what, What::Tags(_)),
+        });
         self.number.insert(what, number);
         number
     }
@@ -156,8 +171,9 @@ impl<'a> Build<'a> {
     }
 
     fn flow(&mut self, flow: &FlowSpec, legs: &[(Leg, Vec<Way>)], demand: f64) {
-        let mut class = Class { count: 1, demand, legs: Vec::new(), ahead: Vec::new() };
+        let mut class = Class { count: 1, demand, ..Class::default() };
         for (leg, ways) in legs {
+            class.second = class.legs.len();
             self.initiator(flow, leg, ways, &mut class);
             for way in ways {
                 self.way(flow, leg, way, &mut class);
@@ -169,7 +185,8 @@ impl<'a> Build<'a> {
     /// What a leg takes of its initiator: nobody waits behind it.
     fn initiator(&mut self, flow: &FlowSpec, leg: &Leg, ways: &[Way], class: &mut Class) {
         let mut alone = |resource, cost| {
-            class.legs.push(vec![Hop { resource, port: NONE, turn: 1.0, cost }]);
+            // Equal turns of payload, whatever each byte takes.
+            class.legs.push(vec![Hop { resource, port: NONE, turn: cost, cost }]);
         };
         if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
             let medium = match leg.op {
@@ -180,8 +197,10 @@ impl<'a> Build<'a> {
                 let capacity = per_nano(rate.0);
                 alone(self.resource(What::Medium(leg.initiator, leg.op), capacity), 1.0);
             }
-            if leg.op == Op::Read {
-                let in_flight = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
+            let in_flight = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
+            if leg.op == Op::Read
+                && self.reads.get(&leg.initiator).is_some_and(|&most| most > in_flight)
+            {
                 let tags = self.resource(What::Tags(leg.initiator), in_flight);
                 alone(tags, round_trip(self.topology, flow.memory, ways));
             }

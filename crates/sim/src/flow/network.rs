@@ -17,6 +17,9 @@ pub struct Resource {
     pub capacity: f64,
     /// Place in the order in which every leg visits resources, lowest first.
     pub rank: u32,
+    /// Whether a flow holds what it takes until all legs of the stage have passed, so that one that waits
+    /// elsewhere keeps others from it: the tags of an initiator.
+    pub is_held: bool,
 }
 
 /// One visit of a leg to a resource.
@@ -35,7 +38,7 @@ pub struct Hop {
 }
 
 /// Flows that do the same: same legs, same demand.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Class {
     /// How many.
     pub count: u32,
@@ -43,6 +46,8 @@ pub struct Class {
     pub demand: f64,
     /// Chains of hops that share the flow's rate.
     pub legs: Vec<Vec<Hop>>,
+    /// Position of the first leg of the second stage; 0 where there is one stage.
+    pub second: usize,
     /// What goes first and waits for nobody: resources, and units of them for each byte of payload.
     pub ahead: Vec<(u32, f64)>,
 }

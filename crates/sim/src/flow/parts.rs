@@ -94,8 +94,8 @@ impl Builder {
 fn write_key(class: &Class, key: &mut Vec<u64>) {
     key.clear();
     key.push(class.demand.to_bits());
-    for leg in &class.legs {
-        key.push(u64::MAX);
+    for (position, leg) in class.legs.iter().enumerate() {
+        key.push(u64::MAX - u64::from(position == class.second));
         for hop in leg {
             key.push(u64::from(hop.resource) << 32 | u64::from(hop.port));
             key.extend([hop.turn.to_bits(), hop.cost.to_bits()]);

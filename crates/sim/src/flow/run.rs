@@ -372,9 +372,9 @@ mod tests {
     fn link(classes: usize) -> Network {
         let hop = Hop { resource: 0, port: NONE, turn: 1.0, cost: 1.0 };
         Network {
-            resources: vec![Resource { capacity: 4.0, rank: 0 }],
+            resources: vec![Resource { capacity: 4.0, rank: 0, is_held: false }],
             classes: vec![
-                Class { count: 1, demand: 3.0, legs: vec![vec![hop]], ahead: Vec::new() };
+                Class { count: 1, demand: 3.0, legs: vec![vec![hop]], ..Class::default() };
                 classes
             ],
         }
@@ -443,14 +443,14 @@ mod tests {
     #[test]
     fn the_number_of_threads_changes_nothing() {
         let mut network = link(0);
-        network.resources = vec![Resource { capacity: 4.0, rank: 0 }; 40];
+        network.resources = vec![Resource { capacity: 4.0, rank: 0, is_held: false }; 40];
         for resource in 0..40 {
             let hop = Hop { resource, port: NONE, turn: 1.0, cost: 1.0 + f64::from(resource) };
             network.classes.push(Class {
                 count: 1,
                 demand: 3.0,
                 legs: vec![vec![hop]],
-                ahead: Vec::new(),
+                ..Class::default()
             });
         }
         let transfers: Vec<Transfer> = (0..400_u32)

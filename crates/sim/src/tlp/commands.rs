@@ -150,6 +150,10 @@ impl FlowState {
         self.between.is_some()
     }
 
+    pub(super) fn request(&self) -> u64 {
+        self.request.into()
+    }
+
     /// Whether a flow with an end has come to it.
     pub(super) fn is_done(&self) -> bool {
         self.unissued == Some(0) && self.free_slots.len() == self.commands.len()

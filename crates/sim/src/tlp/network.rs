@@ -56,6 +56,8 @@ pub(super) struct Network {
     pub(super) routes: Vec<Route>,
     /// Packets in the longest train that leaves room for eight in every buffer.
     pub(super) longest_train: u32,
+    /// Whether a draw decides which queue a command takes.
+    pub(super) is_random: bool,
 }
 
 /// A port on a path before its credits are known.
@@ -381,6 +383,7 @@ impl Build<'_> {
             } else {
                 self.iommu(step.receiver)
             };
+            self.network.is_random |= (1..1 << 16).contains(&coupling);
             self.network.hops.push(Hop {
                 port: step.port,
                 unit_shift: step.unit,

@@ -233,10 +233,6 @@ impl Slab {
         self.trains[index as usize].next = self.free.unwrap_or(NONE);
         self.free = Some(index);
     }
-
-    pub(super) fn places(&self) -> usize {
-        self.trains.len()
-    }
 }
 
 impl std::ops::Index<u32> for Slab {

@@ -187,16 +187,21 @@ impl EventQueue for Wheel {
     fn pop(&mut self, until: u64) -> Option<Event> {
         let mut position = self.position(self.current);
         if self.slots[position].head == NONE {
-            let near = self.next_occupied();
-            let next = match near {
+            let bucket = match self.next_occupied() {
                 Some(bucket) => bucket,
                 None => self.far.events.peek()?.0.0 >> self.shift,
             };
-            if next > until >> self.shift {
+            // Not before it is known that there is an event to pop: others may still come before it.
+            let head = self.slots[self.position(bucket)].head;
+            let time = match head {
+                NONE => self.far.events.peek()?.0.0,
+                head => self.entries[head as usize].event.time,
+            };
+            if time > until {
                 return None;
             }
-            self.advance(next);
-            position = self.position(next);
+            self.advance(bucket);
+            position = self.position(bucket);
         }
         let index = self.slots[position].head;
         let Entry { event, next } = self.entries[index as usize];

@@ -118,16 +118,16 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         outcome
     }
 
-    /// Runs until each flow has used all its slots and moved as much in a step as in the step before,
-    /// twice: when that was, and whether it was.
+    /// Runs until each flow has used all its slots and each leg moved as much in a step as in the step
+    /// before, and as the other leg of its flow, twice: when that was, and whether it was.
     fn settle(&mut self, most: u64) -> (u64, bool) {
         let (mut time, mut step, mut agreed) = (0, FIRST_STEP, 0);
         let mut before: Option<Vec<u64>> = None;
         loop {
-            let from: Vec<u64> = self.engine.flows.iter().map(|flow| flow.moved).collect();
+            let from: Vec<u64> = self.engine.legs.iter().map(|leg| leg.arrived).collect();
             time += step;
             self.engine.run_until(time);
-            let moved = self.engine.flows.iter().zip(&from).map(|(flow, from)| flow.moved - from);
+            let moved = self.engine.legs.iter().zip(&from).map(|(leg, from)| leg.arrived - from);
             let moved: Vec<u64> = moved.collect();
             let is_stable = before.as_ref().is_some_and(|before| self.is_stable(before, &moved));
             agreed = if is_stable { agreed + 1 } else { 0 };
@@ -146,12 +146,26 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
     }
 
     fn is_stable(&self, before: &[u64], now: &[u64]) -> bool {
-        let train = u64::from(self.packets) * 512;
-        self.engine.flows.iter().zip(before.iter().zip(now)).all(|(flow, (&before, &now))| {
-            let allowed = before * STABLE_PER_MILLE / 1000 + 2 * train;
-            let is_even = flow.is_open() || before.abs_diff(now) <= allowed;
-            flow.completed >= flow.depth() && is_even
-        })
+        let flows = &self.engine.flows;
+        let is_even = |leg: usize, one: u64, other: u64| {
+            one.abs_diff(other) <= self.allowed(&flows[self.engine.legs[leg].flow as usize], other)
+        };
+        let legs = &self.engine.legs;
+        let steady = (0..now.len()).all(|leg| is_even(leg, before[leg], now[leg]));
+        let joined = (1..now.len()).all(|leg| {
+            legs[leg].flow != legs[leg - 1].flow || is_even(leg, now[leg - 1], now[leg])
+        });
+        steady && joined && flows.iter().all(|flow| flow.completed >= flow.depth())
+    }
+
+    /// How much two steps may differ: by their share, by trains at their edges, and, where chance has a
+    /// part, by four standard deviations of a count of commands.
+    fn allowed(&self, flow: &FlowState, moved: u64) -> u64 {
+        let edges = 2 * u64::from(self.packets) * 512;
+        let is_random = flow.is_open() || self.engine.net.is_random;
+        let request = flow.request();
+        let noise = if is_random { 4 * request * (1 + (moved / request).isqrt()) } else { 0 };
+        moved * STABLE_PER_MILLE / 1000 + edges + noise
     }
 
     fn mark(&self, time: u64) -> Mark {

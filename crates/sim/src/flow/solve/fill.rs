@@ -10,9 +10,46 @@
 pub(super) struct Input {
     /// What it asks for.
     pub demand: f64,
-    /// Turns that it takes in each round.
+    /// What it takes in each round.
     pub weight: f64,
+    /// What it takes in one turn: less than its weight where it stands for several alike.
+    pub turn: f64,
 }
+
+/// Inputs of a full resource that always have something waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Backlog {
+    /// What they take in each round.
+    pub weight: f64,
+    /// The same, each part weighted with its turn.
+    pub square: f64,
+    /// What the others leave of the resource.
+    pub left: f64,
+    /// How full the resource is: 0 where nobody waits, 1 where it is full.
+    pub share: f64,
+}
+
+impl Backlog {
+    /// Without this input, whose rate counts in neither way.
+    pub(super) fn without(self, input: Input, level: f64) -> Self {
+        let waiting = nearness(input.per_turn() / level) * self.share;
+        let weight = waiting * input.weight;
+        Self {
+            weight: self.weight - weight,
+            square: self.square - weight * input.turn,
+            left: self.left + (1.0 - waiting) * input.demand,
+            share: self.share,
+        }
+    }
+}
+
+/// 1 from one on, 0 up to a little below it: what is only nearly full must not matter all at once.
+fn nearness(share: f64) -> f64 {
+    ((share - 1.0 + NEAR) / NEAR).clamp(0.0, 1.0)
+}
+
+/// How far below full a resource begins to make others wait.
+pub(super) const NEAR: f64 = 0.02;
 
 impl Input {
     fn per_turn(self) -> f64 {
@@ -51,7 +88,8 @@ impl Filling {
             self.position[index] = position;
             self.before.push(sum);
             let input = inputs[index];
-            sum = Input { demand: sum.demand + input.demand, weight: sum.weight + input.weight };
+            sum.demand += input.demand;
+            sum.weight += input.weight;
         }
         self.before.push(sum);
     }
@@ -67,6 +105,20 @@ impl Filling {
             let satisfied = self.before[position.min(last)];
             (used - satisfied.demand) / (total.weight - satisfied.weight)
         })
+    }
+
+    /// The inputs that take their turns at this level.
+    pub(super) fn backlog(&self, level: f64) -> Backlog {
+        let total = self.before[self.order.len()].demand;
+        let share = nearness(total / self.capacity);
+        let mut backlog = Backlog { left: self.capacity, share, ..Backlog::default() };
+        for input in &self.inputs {
+            let waiting = nearness(input.per_turn() / level) * share;
+            backlog.weight += waiting * input.weight;
+            backlog.square += waiting * input.weight * input.turn;
+            backlog.left -= (1.0 - waiting) * input.demand;
+        }
+        backlog
     }
 
     /// What an input would get if it asked for everything and the others for what they ask for now.
@@ -106,7 +158,7 @@ mod tests {
 
     fn filling(demands: &[f64], capacity: f64) -> Filling {
         let inputs: Vec<Input> =
-            demands.iter().map(|&demand| Input { demand, weight: 1.0 }).collect();
+            demands.iter().map(|&demand| Input { demand, weight: 1.0, turn: 1.0 }).collect();
         let mut filling = Filling::default();
         filling.set(&inputs, capacity);
         filling
@@ -122,7 +174,8 @@ mod tests {
     #[test]
     fn an_input_of_two_turns_gets_twice_as_much() {
         let mut filling = Filling::default();
-        let (one, two) = (Input { demand: 9.0, weight: 1.0 }, Input { demand: 9.0, weight: 2.0 });
+        let input = |weight| Input { demand: 9.0, weight, turn: weight };
+        let (one, two) = (input(1.0), input(2.0));
         filling.set(&[one, two], 6.0);
         assert!((filling.level() - 2.0).abs() < 1e-12);
     }

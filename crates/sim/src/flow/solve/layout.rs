@@ -45,6 +45,10 @@ pub(super) struct Layout {
     pub arcs: Vec<Arc>,
     /// The legs of those.
     pub visits: Vec<Visit>,
+    /// What each leg holds until the others have passed.
+    pub held: Vec<Option<u32>>,
+    /// Whether each leg belongs to the second stage.
+    pub is_second: Vec<bool>,
     /// The class of each leg.
     pub class_of: Vec<u32>,
     /// The legs of each class.
@@ -87,9 +91,12 @@ impl Layout {
         let mut keys = Vec::new();
         for (class, index) in network.classes.iter().zip(0..) {
             let first = layout.class_of.len();
-            for leg in &class.legs {
+            for (position, leg) in class.legs.iter().enumerate() {
+                layout.is_second.push(class.second > 0 && position >= class.second);
                 let number = u32::try_from(layout.class_of.len()).unwrap_or(u32::MAX);
                 layout.class_of.push(index);
+                let first = leg.first().map(|hop| hop.resource);
+                layout.held.push(first.filter(|&first| network.resources[first as usize].is_held));
                 keys.extend(leg.iter().map(|hop| Key::of(network, number, hop)));
             }
             layout.legs_of.push(first..layout.class_of.len());

@@ -12,11 +12,15 @@
 mod fill;
 mod layout;
 mod maxmin;
+mod room;
 #[cfg(test)]
 mod tests;
 
-use fill::{Filling, Input};
+use std::ops::Range;
+
+use fill::{Filling, Input, NEAR};
 use layout::Layout;
+use room::Room;
 
 use super::network::{NONE, Network, NetworkError};
 
@@ -91,12 +95,14 @@ pub struct Solver {
     capacity: Vec<f64>,
     /// What goes ahead on each resource.
     ahead: Vec<f64>,
+    /// Which legs got less than they asked for.
+    is_slow: Vec<bool>,
     /// Effective capacities.
     effective: Vec<f64>,
     /// What passed each resource in this sweep.
     passed: Vec<f64>,
-    /// For each resource, how much more would be taken from it than it brings, and by whom.
-    room: Vec<(f64, u32)>,
+    /// For each resource, what those in front of it take of what it brings.
+    room: Vec<Room>,
     /// Share of a change that a round makes, and the direction of the last one.
     damping: Vec<(f64, f64)>,
     scratch: Scratch,
@@ -123,11 +129,12 @@ impl Solver {
             asked: layout.class_of.iter().map(|&class| demand(&network, class as usize)).collect(),
             rate: vec![0.0; legs],
             cut: vec![(1.0, NONE); legs],
+            is_slow: vec![false; legs],
             capacity: network.resources.iter().map(|resource| resource.capacity).collect(),
             ahead: vec![0.0; resources],
             effective: network.resources.iter().map(|resource| resource.capacity).collect(),
             passed: vec![0.0; resources],
-            room: vec![(f64::INFINITY, NONE); resources],
+            room: vec![Room::default(); resources],
             damping: vec![(DAMPING, 0.0); resources],
             scratch: Scratch::default(),
             layout,
@@ -179,7 +186,7 @@ impl Solver {
     fn sweep(&mut self) {
         self.rate.copy_from_slice(&self.asked);
         self.cut.fill((1.0, NONE));
-        self.room.fill((f64::INFINITY, NONE));
+        self.room.fill(Room::default());
         for stop in 0..self.layout.stops.len() {
             self.visit(stop);
         }
@@ -200,21 +207,21 @@ impl Solver {
                 turns += asked * visit.turns;
             }
             // An input that asks for nothing gets it, whatever its turns are.
-            let mut weight = if demand > 0.0 { demand / turns } else { 1.0 };
+            let turn = if demand > 0.0 { demand / turns } else { 1.0 };
+            let mut weight = turn;
             if arc.port == NONE {
                 let leg = self.layout.visits[arc.visits.start].leg as usize;
                 weight *= self.counts[self.layout.class_of[leg] as usize].max(1.0);
             } else {
                 has_room |= self.effective[arc.port as usize] < self.capacity[arc.port as usize];
             }
-            let input = Input { demand, weight };
+            let input = Input { demand, weight, turn };
             total += input.demand;
             inputs.push(input);
         }
         self.passed[stop.resource] = total.min(capacity);
-        let is_full = total > capacity * (1.0 - EDGE);
-        if is_full || has_room {
-            self.take_turns(&stop.clone(), is_full);
+        if total > capacity * (1.0 - NEAR) || has_room {
+            self.take_turns(&stop.clone(), total > capacity * (1.0 - EDGE));
         }
     }
 
@@ -222,15 +229,16 @@ impl Solver {
     fn take_turns(&mut self, stop: &layout::Stop, is_full: bool) {
         let filling = &mut self.scratch.filling;
         filling.set(&self.scratch.inputs, self.effective[stop.resource]);
-        let level = if is_full { filling.level() } else { f64::INFINITY };
         let resource = u32::try_from(stop.resource).unwrap_or(NONE);
+        let level = filling.level();
+        let backlog = filling.backlog(level);
         for (index, arc) in self.layout.arcs[stop.arcs.clone()].iter().enumerate() {
             let input = self.scratch.inputs[index];
             if input.demand <= 0.0 {
                 continue;
             }
             let turn = level * input.weight;
-            let is_cut = input.demand >= turn * (1.0 - EDGE);
+            let is_cut = is_full && input.demand >= turn * (1.0 - EDGE);
             if is_cut {
                 let factor = (turn / input.demand).min(1.0);
                 for visit in &self.layout.visits[arc.visits.clone()] {
@@ -242,12 +250,10 @@ impl Solver {
                 }
             }
             if arc.port != NONE {
-                let room =
-                    if is_cut { turn } else { filling.share_if_greedy(index) } / input.demand;
-                let known = &mut self.room[arc.port as usize];
-                if room < known.0 {
-                    *known = (room, resource);
-                }
+                let share = if is_cut { turn } else { filling.share_if_greedy(index) };
+                let room = &mut self.room[arc.port as usize];
+                room.limit(share / input.demand, resource);
+                room.wait(input, backlog.without(input, level));
             }
         }
     }
@@ -283,28 +289,48 @@ impl Solver {
     /// could have it. Returns the largest relative difference between legs of one flow.
     fn balance_legs(&mut self) -> f64 {
         let mut residual: f64 = 0.0;
-        for (class, legs) in self.layout.legs_of.iter().enumerate() {
+        for class in 0..self.counts.len() {
+            let legs = self.layout.legs_of[class].clone();
             if legs.len() < 2 || self.counts[class] == 0.0 {
                 continue;
             }
             // The slowest two of those that were cut, since a leg does not wait for itself.
             let demand = demand(&self.network, class);
             let (mut slowest, mut second, mut which) = (f64::INFINITY, f64::INFINITY, usize::MAX);
-            for leg in legs.clone().filter(|&leg| self.is_cut(leg)) {
+            for leg in legs.clone() {
+                self.is_slow[leg] = self.is_cut(leg);
                 let rate = self.rate[leg];
-                if rate < slowest {
+                if self.is_slow[leg] && rate < slowest {
                     (slowest, second, which) = (rate, slowest, leg);
-                } else {
+                } else if self.is_slow[leg] {
                     second = second.min(rate);
                 }
             }
             for leg in legs.clone() {
-                let others = if leg == which { second } else { slowest };
+                let mut others = if leg == which { second } else { slowest };
+                if let Some(pool) = self.layout.held[leg] {
+                    others = self.hold(leg, legs.clone(), pool);
+                } else {
+                    let excess = self.rate[leg] / slowest.min(demand) - 1.0;
+                    residual = residual.max(excess - 2.0 * SLACK);
+                }
                 self.asked[leg] = demand.min(others * (1.0 + SLACK));
-                residual = residual.max(self.rate[leg] / slowest.min(demand) - 1.0 - 2.0 * SLACK);
             }
         }
         residual
+    }
+
+    /// What waits in another leg of the same stage keeps what it holds: the pool is the queue in front
+    /// of it. Returns the rate of the slowest leg of the other stage.
+    fn hold(&mut self, leg: usize, legs: Range<usize>, pool: u32) -> f64 {
+        let (mut same, mut other) = (f64::INFINITY, f64::INFINITY);
+        for later in legs.filter(|&later| later != leg && self.is_slow[later]) {
+            let is_same = self.layout.is_second[later] == self.layout.is_second[leg];
+            let slowest = if is_same { &mut same } else { &mut other };
+            *slowest = slowest.min(self.rate[later]);
+        }
+        self.room[pool as usize].limit(same / self.rate[leg], NONE);
+        other
     }
 
     fn is_cut(&self, leg: usize) -> bool {
@@ -319,7 +345,7 @@ impl Solver {
             let resource = stop.resource;
             let now = self.effective[resource];
             let capacity = self.capacity[resource];
-            let wanted = (self.passed[resource] * self.room[resource].0).min(capacity);
+            let wanted = (self.passed[resource] * self.room[resource].ratio()).min(capacity);
             let wanted = if wanted > 0.0 { wanted } else { capacity };
             if wanted == now {
                 continue;
@@ -363,7 +389,7 @@ impl Solver {
         for _ in 0..self.network.resources.len() {
             let resource = at as usize;
             let is_own = self.effective[resource] >= self.capacity[resource];
-            let next = self.room[resource].1;
+            let next = self.room[resource].by;
             if is_own || next == NONE {
                 break;
             }

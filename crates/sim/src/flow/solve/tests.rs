@@ -16,8 +16,16 @@ impl Tree {
         for &(parent, capacity) in nodes {
             tree.parent.push(parent);
             let depth = u32::try_from(tree.way_up(tree.parent.len() - 1).len()).expect("small");
-            tree.network.resources.push(Resource { capacity, rank: depths - depth });
-            tree.network.resources.push(Resource { capacity, rank: depths + depth });
+            tree.network.resources.push(Resource {
+                capacity,
+                rank: depths - depth,
+                is_held: false,
+            });
+            tree.network.resources.push(Resource {
+                capacity,
+                rank: depths + depth,
+                is_held: false,
+            });
         }
         tree
     }
@@ -45,7 +53,7 @@ impl Tree {
 
     fn flow(&mut self, source: usize, target: usize, demand: f64) -> &mut Self {
         let legs = vec![self.leg(source, target, 1.0)];
-        self.network.classes.push(Class { count: 1, demand, legs, ahead: Vec::new() });
+        self.network.classes.push(Class { count: 1, demand, legs, ..Class::default() });
         self
     }
 
@@ -131,7 +139,7 @@ fn a_slow_leg_takes_nothing_from_others_on_the_fast_one() {
     // Flow 0 is a relay: 1 to 2, then 2 to 3 over a slow link. Flow 1 shares the first stage only.
     let mut tree = Tree::new(&[(0, 4.0), (0, 4.0), (0, 1.0)]);
     let legs = vec![tree.leg(1, 2, 1.0), tree.leg(2, 3, 1.0)];
-    tree.network.classes.push(Class { count: 1, demand: 10.0, legs, ahead: Vec::new() });
+    tree.network.classes.push(Class { count: 1, demand: 10.0, legs, ..Class::default() });
     tree.flow(1, 2, 10.0);
     let solution = tree.solve();
     expect_rates(&solution.rates, &[1.0, 3.0]);
@@ -144,7 +152,7 @@ fn a_read_loads_both_directions() {
     // way leaves room for the requests only as its link does.
     let mut tree = Tree::new(&[(0, 4.0), (0, 4.0)]);
     let legs = vec![tree.leg(2, 1, 0.05), tree.leg(1, 2, 1.1)];
-    tree.network.classes.push(Class { count: 1, demand: 10.0, legs, ahead: Vec::new() });
+    tree.network.classes.push(Class { count: 1, demand: 10.0, legs, ..Class::default() });
     let alone = tree.solve();
     expect_rates(&alone.rates, &[4.0 / 1.1]);
     tree.flow(2, 1, 10.0);

@@ -1,0 +1,226 @@
+//! One run of one case: its transfers side by side, observed from outside, put into one record.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use peerlane_engine::measure::{FlowOutcome, FlowTools, MeasureError, PlannedFlow};
+use peerlane_engine::{MonotonicClock, Phase, Watch};
+use peerlane_results::{
+    BytesByRoute, CaseRecord, CaseSpec, FlowRecord, Latency, Limit, RouteEvidence, RouteVerdict,
+    Verification, VerifyMode, Warning,
+};
+use peerlane_units::{Bytes, Nanos};
+
+use super::gate::Meeting;
+use super::observe::{Observation, Observer};
+use super::{Conditions, Progress};
+use crate::guards::Surroundings;
+use crate::statistics::percentiles;
+
+/// How often what is only there while payload moves is looked at; each time costs a few milliseconds of a
+/// processor, which count as the case's.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A case that was looked at.
+#[derive(Debug)]
+pub(super) struct PlannedCase<'a> {
+    pub(super) spec: &'a CaseSpec,
+    pub(super) flows: Vec<PlannedFlow>,
+}
+
+/// A run with the latencies of its blocks.
+pub(super) struct Ran {
+    pub(super) record: CaseRecord,
+    /// What was around it, by which it is judged.
+    pub(super) around: Surroundings,
+    pub(super) block: Vec<Histogram<u64>>,
+}
+
+/// Stops a transfer when the flag is set.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Watch for Stop<'_> {
+    fn stop_requested(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs a case once.
+///
+/// # Errors
+/// The first transfer that failed for a reason of its own.
+pub(super) fn run(
+    case: &PlannedCase<'_>,
+    repeat: u32,
+    seed: u64,
+    conditions: &Conditions<'_>,
+    progress: &mut dyn Progress,
+) -> Result<Ran, MeasureError> {
+    let meeting = Meeting::of(case.flows.len());
+    let clock: MonotonicClock = conditions.clock;
+    let mut seen = None;
+    let outcomes: Vec<Result<FlowOutcome, MeasureError>> = thread::scope(|scope| {
+        let handles: Vec<_> = case
+            .flows
+            .iter()
+            .enumerate()
+            .map(|(index, flow)| {
+                let meeting = &meeting;
+                scope.spawn(move || {
+                    let place = meeting.place(index, flow.flow().start_ns);
+                    let mut tools = FlowTools {
+                        clock: &clock,
+                        watch: &mut Stop(conditions.stop),
+                        gate: &place,
+                        seed: seed.wrapping_add(index as u64),
+                        time: case.spec.time_ns,
+                        deadline: conditions.deadline,
+                    };
+                    flow.carry(&mut tools)
+                })
+            })
+            .collect();
+        if meeting.all_ready() {
+            progress.phase(Phase::Move);
+            let mut watch = Observer::begin(conditions.fabric, &case.flows, &clock);
+            meeting.begin();
+            watch.look();
+            while !meeting.all_ended(LOOK) {
+                watch.look();
+            }
+            // Before anything is checked, which reads the drives again.
+            seen = Some(watch.end(&case.flows, &meeting.moved(), &clock));
+            progress.phase(Phase::Check);
+        }
+        meeting.release();
+        let panicked = || Err(MeasureError::WithOthers);
+        handles.into_iter().map(|handle| handle.join().unwrap_or_else(|_| panicked())).collect()
+    });
+    let outcomes = first_failure(outcomes)?;
+    let seen = seen.ok_or(MeasureError::WithOthers)?;
+    Ok(record(case, repeat, outcomes, seen, conditions))
+}
+
+/// The reason of the transfer that failed itself, not of one that gave up because of it.
+fn first_failure(
+    outcomes: Vec<Result<FlowOutcome, MeasureError>>,
+) -> Result<Vec<FlowOutcome>, MeasureError> {
+    let (mut done, mut failed) = (Vec::new(), None);
+    for outcome in outcomes {
+        match outcome {
+            Ok(outcome) => done.push(outcome),
+            Err(error) if failed.is_none() => failed = Some(error),
+            Err(error) if matches!(failed, Some(MeasureError::WithOthers)) => failed = Some(error),
+            Err(_) => {}
+        }
+    }
+    failed.map_or(Ok(done), Err)
+}
+
+fn record(
+    case: &PlannedCase<'_>,
+    repeat: u32,
+    outcomes: Vec<FlowOutcome>,
+    seen: Observation,
+    conditions: &Conditions<'_>,
+) -> Ran {
+    let start = outcomes.iter().map(|one| one.start).min().unwrap_or_default();
+    let end = outcomes.iter().map(|one| one.end).max().unwrap_or_default();
+    let bytes = Bytes(outcomes.iter().map(|one| one.bytes.0).sum());
+    let sum = |of: fn(&FlowOutcome) -> Bytes| Bytes(outcomes.iter().map(|one| of(one).0).sum());
+    let bytes_by_route = BytesByRoute {
+        p2p: sum(|one| one.bytes_by_route.p2p),
+        host: sum(|one| one.bytes_by_route.host),
+    };
+    let Observation { observed, around } = seen;
+    let mut evidence: Vec<RouteEvidence> = Vec::new();
+    for outcome in &outcomes {
+        for item in &outcome.evidence {
+            // A proof shows that data arrive; which way they took then, counters have to say.
+            let says = RouteVerdict::Consistent;
+            let item = RouteEvidence { evidence: item.clone(), says };
+            if !evidence.contains(&item) {
+                evidence.push(item);
+            }
+        }
+    }
+    evidence.extend(observed.evidence);
+    let flows = outcomes
+        .iter()
+        .map(|one| FlowRecord {
+            bytes: one.bytes,
+            elapsed_ns: one.end.since(one.start),
+            first_done_ns: one.first_done.since(start),
+            memory: one.memory.clone(),
+            bytes_by_route: one.bytes_by_route,
+            block: percentiles([&one.block]),
+            limited_by: None,
+        })
+        .collect();
+    let record = CaseRecord {
+        asked: case.spec.clone(),
+        repeat,
+        bytes,
+        elapsed_ns: end.since(start),
+        bytes_by_route,
+        latency: Latency {
+            read: percentiles(outcomes.iter().map(|one| &one.read)),
+            write: percentiles(outcomes.iter().map(|one| &one.write)),
+        },
+        cpu: observed.cpu,
+        host_memory: observed.host_memory,
+        flows,
+        verification: verification(&outcomes),
+        verdict: crate::evidence::verdict(&evidence),
+        evidence,
+        limits: limits(&case.flows),
+        links: Vec::new(),
+        prediction: None,
+        warnings: warnings(&case.flows, &outcomes, conditions),
+    };
+    Ran { record, around, block: outcomes.into_iter().map(|one| one.block).collect() }
+}
+
+/// All checks together; `None` where nothing was stored.
+fn verification(outcomes: &[FlowOutcome]) -> Option<Verification> {
+    let all = outcomes.iter().filter_map(|one| one.verification);
+    all.reduce(|one, other| Verification {
+        mode: VerifyMode::Full,
+        bytes: Bytes(one.bytes.0 + other.bytes.0),
+        mismatches: one.mismatches + other.mismatches,
+    })
+}
+
+/// What bounds the total: for several transfers, only what all of them cross.
+fn limits(flows: &[PlannedFlow]) -> Vec<Limit> {
+    let Some((first, others)) = flows.split_first() else { return Vec::new() };
+    let is_everywhere = |limit: &&Limit| others.iter().all(|flow| flow.limits().contains(limit));
+    first.limits().iter().filter(is_everywhere).cloned().collect()
+}
+
+fn warnings(
+    flows: &[PlannedFlow],
+    outcomes: &[FlowOutcome],
+    conditions: &Conditions<'_>,
+) -> Vec<Warning> {
+    let planned = flows.iter().flat_map(PlannedFlow::warnings);
+    let seen = outcomes.iter().flat_map(|one| &one.warnings);
+    let mut warnings: Vec<Warning> = Vec::new();
+    for warning in planned.chain(seen).chain(conditions.warnings) {
+        if !warnings.contains(warning) {
+            warnings.push(warning.clone());
+        }
+    }
+    warnings
+}
+
+/// Where a run of a case gets its randomness from.
+pub(super) fn seed_of(seed: u64, case: usize, repeat: u32) -> u64 {
+    let mixed = seed ^ (case as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed.rotate_left(17) ^ u64::from(repeat).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
+/// The longest wait for a single request where nobody says another.
+pub const DEADLINE: Nanos = Nanos::seconds(60);

@@ -1,0 +1,74 @@
+//! Why a workload did not come to its end.
+
+use crate::guards::Nonsense;
+use peerlane_engine::measure::MeasureError;
+use peerlane_results::{BenchRecord, CaseRecord};
+
+/// Why a workload did not come to its end; what ran before is in the record that was saved last.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A transfer that cannot be measured.
+    #[error("cannot run {case}")]
+    Flow {
+        /// The case.
+        case: String,
+        /// Why.
+        #[source]
+        source: Box<MeasureError>,
+    },
+    /// Transfers of a case that cannot run at the same time.
+    #[error("cannot run {case}: {reason}")]
+    Conflict {
+        /// The case.
+        case: String,
+        /// Why.
+        reason: String,
+    },
+    /// A run that cannot be what it says; its figures are no result.
+    #[error("this is no result")]
+    Nonsense {
+        /// The run.
+        case: Box<CaseRecord>,
+        /// Why.
+        #[source]
+        source: Nonsense,
+    },
+    /// An earlier record is of another workload or machine.
+    #[error("cannot go on with this record: {what}")]
+    Other {
+        /// What differs.
+        what: String,
+    },
+    /// A wish to stop came from outside.
+    #[error("interrupted after {} runs", .0.cases.len())]
+    Interrupted(Box<BenchRecord>),
+    /// The record could not be saved.
+    #[error("cannot save the record")]
+    Save(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl RunError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Flow { source, .. } => source.hint(),
+            Self::Nonsense { .. } => {
+                Some("`peerlane doctor` looks at the way; `-v` shows what was done".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether nothing was changed and this machine cannot do it.
+    pub fn is_not_possible(&self) -> bool {
+        matches!(self, Self::Flow { source, .. }
+            if matches!(**source, MeasureError::NotPossible { .. } | MeasureError::Device(_)))
+    }
+
+    /// Whether content at a target is not what was written.
+    pub fn is_difference(&self) -> bool {
+        matches!(self, Self::Flow { source, .. }
+            if matches!(**source, MeasureError::Differs { .. }))
+    }
+}

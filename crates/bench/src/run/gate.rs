@@ -1,0 +1,188 @@
+//! Where the transfers of a case wait for each other, so that they begin and end together.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use peerlane_engine::measure::Gate;
+use peerlane_units::{Bytes, Nanos};
+
+/// The meeting point of one case.
+#[derive(Debug)]
+pub(super) struct Meeting {
+    count: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ready: usize,
+    /// Position and payload of those that have moved.
+    ended: Vec<(usize, Bytes)>,
+    /// Transfers that are over, well or not.
+    left: usize,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Preparing,
+    Moving,
+    Checking,
+    GivenUp,
+}
+
+impl Meeting {
+    /// A meeting of so many transfers.
+    pub(super) fn of(count: usize) -> Self {
+        Self { count, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Every step leaves the state whole, so that a panic of a thread does no harm.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until every transfer is ready; false, and none begins, where one has left before.
+    pub(super) fn all_ready(&self) -> bool {
+        let mut state = self.state();
+        while state.ready < self.count && state.left == 0 {
+            state = self.wait(state);
+        }
+        if state.left > 0 {
+            state.phase = Phase::GivenUp;
+            self.changed.notify_all();
+            return false;
+        }
+        true
+    }
+
+    /// Lets all begin.
+    pub(super) fn begin(&self) {
+        self.state().phase = Phase::Moving;
+        self.changed.notify_all();
+    }
+
+    /// Waits this long for the end of all; true when all have ended.
+    pub(super) fn all_ended(&self, at_most: Duration) -> bool {
+        let state = self.state();
+        let is_pending = |state: &mut State| state.ended.len() + state.left < self.count;
+        let waited = self.changed.wait_timeout_while(state, at_most, is_pending);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// Payload of each, in order; nothing for one that failed.
+    pub(super) fn moved(&self) -> Vec<Bytes> {
+        let state = self.state();
+        let of = |index| state.ended.iter().find(|one| one.0 == index).map(|one| one.1);
+        (0..self.count).map(|index| of(index).unwrap_or_default()).collect()
+    }
+
+    /// Lets all check what they wrote.
+    pub(super) fn release(&self) {
+        self.state().phase = Phase::Checking;
+        self.changed.notify_all();
+    }
+
+    /// A place at the meeting; leaves when dropped.
+    pub(super) fn place(&self, index: usize, start: Nanos) -> Place<'_> {
+        Place { meeting: self, index, start }
+    }
+}
+
+/// One transfer's place.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    meeting: &'a Meeting,
+    index: usize,
+    /// It begins this long after the others.
+    start: Nanos,
+}
+
+impl Gate for Place<'_> {
+    fn begin(&self) -> bool {
+        let meeting = self.meeting;
+        let mut state = meeting.state();
+        state.ready += 1;
+        meeting.changed.notify_all();
+        while state.phase == Phase::Preparing {
+            state = meeting.wait(state);
+        }
+        if state.phase == Phase::Moving && self.start > Nanos(0) {
+            let is_moving = |state: &mut State| state.phase == Phase::Moving;
+            let waited = meeting.changed.wait_timeout_while(state, self.start.into(), is_moving);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.phase == Phase::Moving
+    }
+
+    fn end(&self, moved: Bytes) {
+        let meeting = self.meeting;
+        let mut state = meeting.state();
+        state.ended.push((self.index, moved));
+        meeting.changed.notify_all();
+        while state.phase == Phase::Moving {
+            state = meeting.wait(state);
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut state = self.meeting.state();
+        // One that has ended is counted already; one that leaves before keeps nobody waiting.
+        if state.phase != Phase::Checking {
+            state.left += 1;
+        }
+        drop(state);
+        self.meeting.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn nobody_begins_before_all_are_ready_nor_checks_before_all_have_ended() {
+        let meeting = Meeting::of(3);
+        thread::scope(|scope| {
+            let flows: Vec<_> = (0..3)
+                .map(|index| {
+                    let meeting = &meeting;
+                    scope.spawn(move || {
+                        let place = meeting.place(index, Nanos(0));
+                        let begun = place.begin();
+                        place.end(Bytes(index as u64));
+                        begun
+                    })
+                })
+                .collect();
+            assert!(meeting.all_ready());
+            assert!(!meeting.all_ended(Duration::from_millis(1)), "nobody has begun");
+            meeting.begin();
+            while !meeting.all_ended(Duration::from_millis(1)) {}
+            assert_eq!(meeting.moved(), [0, 1, 2].map(Bytes));
+            meeting.release();
+            assert!(flows.into_iter().all(|flow| flow.join().unwrap()));
+        });
+    }
+
+    #[test]
+    fn one_that_leaves_early_keeps_the_others_from_beginning() {
+        let meeting = Meeting::of(2);
+        thread::scope(|scope| {
+            let stays = scope.spawn(|| meeting.place(0, Nanos(0)).begin());
+            scope.spawn(|| drop(meeting.place(1, Nanos(0))));
+            assert!(!meeting.all_ready());
+            assert!(!stays.join().unwrap());
+        });
+    }
+}

@@ -1,0 +1,269 @@
+//! Carries a workload out on this machine: every case as often as asked, in random order, saved as it goes.
+//!
+//! Leaves out who watches and where the record is kept: a [`Progress`] is told. The one thing to know:
+//! a run whose evidence contradicts its route ends the workload as an error, and is in no record.
+
+mod case;
+mod error;
+mod gate;
+mod location;
+mod observe;
+mod summary;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use peerlane_engine::measure::{Consent, FlowTools, PlannedFlow, machine, warnings_of_machine};
+use peerlane_engine::{MonotonicClock, Phase};
+use peerlane_fabric::Fabric;
+use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, Warning, Workload};
+use peerlane_units::{Bytes, Nanos};
+
+use crate::guards;
+use crate::statistics::{Enough, enough, order};
+pub use case::DEADLINE;
+use case::PlannedCase;
+pub use error::RunError;
+use summary::Summaries;
+
+/// What a workload is given from outside.
+pub struct Conditions<'a> {
+    /// The machine.
+    pub fabric: &'a Fabric,
+    /// What may be written.
+    pub consent: &'a Consent,
+    /// Tells the time.
+    pub clock: MonotonicClock,
+    /// Asks for the end when set.
+    pub stop: &'a AtomicBool,
+    /// The longest wait for a single request.
+    pub deadline: Nanos,
+    /// Seconds since 1970 at the start.
+    pub started_s: u64,
+    /// What a reader must know of the machine.
+    pub warnings: &'a [Warning],
+}
+
+/// Is told how far a workload is.
+pub trait Progress {
+    /// Called before and after payload moves, when no request is in flight.
+    fn phase(&mut self, phase: Phase);
+
+    /// Called before each run: how many are done, how many there are at most, and which is next.
+    fn next(&mut self, done: u32, most: u32, case: &str);
+
+    /// Called after each counted run with all that ran; keeps it.
+    ///
+    /// # Errors
+    /// When it could not be kept; the workload then ends.
+    fn keep(
+        &mut self,
+        record: &BenchRecord,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
+}
+
+/// What a reader must know of a machine, and whether its figures are measurements.
+pub fn of_machine(fabric: &Fabric) -> (Basis, Vec<Warning>) {
+    let warnings = warnings_of_machine(fabric);
+    let is_emulated = warnings.iter().any(|one| matches!(one, Warning::Emulated { .. }));
+    (if is_emulated { Basis::Emulated } else { Basis::Measured }, warnings)
+}
+
+/// Carries a workload out, or the rest of one.
+///
+/// # Errors
+/// [`RunError`]; before the first run nothing was changed.
+pub fn run(
+    workload: &Workload,
+    earlier: Option<BenchRecord>,
+    conditions: &Conditions<'_>,
+    progress: &mut dyn Progress,
+) -> Result<BenchRecord, RunError> {
+    let (basis, _) = of_machine(conditions.fabric);
+    let fresh = BenchRecord {
+        schema: BENCH_SCHEMA.to_owned(),
+        asked: workload.clone(),
+        machine: machine(conditions.fabric),
+        basis,
+        started_s: Some(conditions.started_s),
+        cases: Vec::new(),
+        summaries: Vec::new(),
+        effects: Vec::new(),
+        warnings: Vec::new(),
+    };
+    let record = match earlier {
+        None => fresh,
+        Some(earlier) => same(earlier, &fresh)?,
+    };
+    progress.phase(Phase::Check);
+    let cases = look(workload, conditions)?;
+    fill(&cases, workload.seed, conditions)?;
+    let rates = cases.iter().map(|case| rates_of(&record.cases, &case.spec.name)).collect();
+    Runner { workload, cases, rates, record, summaries: Summaries::default(), conditions }
+        .run(progress)
+}
+
+/// The earlier record, if it is of the same workload on the same machine.
+fn same(earlier: BenchRecord, fresh: &BenchRecord) -> Result<BenchRecord, RunError> {
+    let what = if earlier.schema != fresh.schema {
+        format!("its schema is `{}`, not `{}`", earlier.schema, fresh.schema)
+    } else if earlier.asked != fresh.asked {
+        "it is of another workload".to_owned()
+    } else if earlier.machine != fresh.machine {
+        format!(
+            "it is of {}, and this is {}, or a device, the kernel or this program changed since",
+            earlier.machine.name, fresh.machine.name
+        )
+    } else if earlier.basis != fresh.basis {
+        "its figures have another basis".to_owned()
+    } else {
+        return Ok(earlier);
+    };
+    Err(RunError::Other { what })
+}
+
+fn rates_of(cases: &[CaseRecord], name: &str) -> Vec<f64> {
+    let own = cases.iter().filter(|case| case.asked.name == name);
+    own.filter_map(CaseRecord::rate).map(|rate| rate.0 as f64).collect()
+}
+
+/// Looks at every transfer of every case before the first byte moves.
+fn look<'a>(
+    workload: &'a Workload,
+    conditions: &Conditions<'_>,
+) -> Result<Vec<PlannedCase<'a>>, RunError> {
+    let mut cases = Vec::new();
+    for spec in &workload.cases {
+        let name = || spec.name.clone();
+        let mut flows: Vec<PlannedFlow> = Vec::new();
+        for flow in &spec.flows {
+            let flow = PlannedFlow::look(conditions.fabric, flow, conditions.consent)
+                .map_err(|source| RunError::Flow { case: name(), source: Box::new(source) })?;
+            if let Some(refusal) = flows.iter().find_map(|other| flow.conflict(other)) {
+                return Err(RunError::Conflict { case: name(), reason: refusal.reason });
+            }
+            flows.push(flow);
+        }
+        cases.push(PlannedCase { spec, flows });
+    }
+    Ok(cases)
+}
+
+/// Gives every source that may be written a pattern, once each.
+fn fill(cases: &[PlannedCase<'_>], seed: u64, conditions: &Conditions<'_>) -> Result<(), RunError> {
+    let mut filled: Vec<(String, Bytes, Bytes)> = Vec::new();
+    let flows = cases.iter().flat_map(|case| case.flows.iter().map(move |flow| (case, flow)));
+    let mut flows: Vec<_> = flows.collect();
+    // The longest first: shorter ones begin where they do.
+    flows.sort_by_key(|(_, flow)| std::cmp::Reverse(flow.flow().bytes));
+    for (case, flow) in flows {
+        let Some(source) = flow.source() else { continue };
+        let (offset, bytes) = (flow.flow().offset, flow.flow().bytes);
+        let is_within = |one: &(String, Bytes, Bytes)| {
+            one.0 == source.path && one.1 <= offset && offset.0 + bytes.0 <= one.1.0 + one.2.0
+        };
+        if filled.iter().any(is_within) {
+            continue;
+        }
+        let tools = FlowTools {
+            clock: &conditions.clock,
+            watch: &mut (),
+            gate: &(),
+            seed,
+            time: None,
+            deadline: conditions.deadline,
+        };
+        flow.fill_source(&tools).map_err(|source| RunError::Flow {
+            case: case.spec.name.clone(),
+            source: Box::new(source),
+        })?;
+        filled.push((source.path.clone(), offset, bytes));
+    }
+    Ok(())
+}
+
+struct Runner<'a> {
+    workload: &'a Workload,
+    cases: Vec<PlannedCase<'a>>,
+    /// Rates of each case so far.
+    rates: Vec<Vec<f64>>,
+    record: BenchRecord,
+    summaries: Summaries,
+    conditions: &'a Conditions<'a>,
+}
+
+impl Runner<'_> {
+    fn run(mut self, progress: &mut dyn Progress) -> Result<BenchRecord, RunError> {
+        let (workload, conditions) = (self.workload, self.conditions);
+        let repeats = &workload.repeats;
+        let most = repeats.most.max(1);
+        let count = u32::try_from(self.cases.len()).unwrap_or(u32::MAX);
+        let mut warmed = vec![false; self.cases.len()];
+        let turns: Vec<_> = order(workload.seed, self.cases.len(), most).collect();
+        let all = most.saturating_mul(count);
+        for (position, turn) in turns.into_iter().enumerate() {
+            let done = u32::try_from(self.rates[turn.case].len()).unwrap_or(u32::MAX);
+            if done > turn.repeat || enough(repeats, &self.rates[turn.case]) != Enough::NotYet {
+                continue;
+            }
+            let name = &self.cases[turn.case].spec.name;
+            progress.next(u32::try_from(position).unwrap_or(u32::MAX), all, name);
+            if !warmed[turn.case] {
+                warmed[turn.case] = true;
+                for number in 0..repeats.warm_up {
+                    // Numbers that no counted run has.
+                    self.once(turn.case, u32::MAX - number, progress)?;
+                }
+            }
+            let ran = self.once(turn.case, turn.repeat, progress)?;
+            let rate = ran.record.rate().map_or(0.0, |rate| rate.0 as f64);
+            self.rates[turn.case].push(rate);
+            self.summaries.add(ran.record.asked.name.clone(), ran.block);
+            self.record.cases.push(ran.record);
+            self.record.summaries = self.summaries.all(workload, &self.record.cases);
+            progress.keep(&self.record).map_err(RunError::Save)?;
+            if conditions.stop.load(Ordering::Relaxed) {
+                return Err(RunError::Interrupted(Box::new(self.record)));
+            }
+        }
+        self.judge_runs();
+        let fabric = conditions.fabric;
+        self.record.effects =
+            location::effects(fabric, workload, &self.cases, &self.record.summaries);
+        progress.keep(&self.record).map_err(RunError::Save)?;
+        Ok(self.record)
+    }
+
+    /// What all runs of a case together tell of it.
+    fn judge_runs(&mut self) {
+        self.record.warnings = self.conditions.warnings.to_vec();
+        for (case, rates) in self.cases.iter().zip(&self.rates) {
+            self.record.warnings.extend(guards::judge_runs(&case.spec.name, rates));
+        }
+    }
+
+    fn once(
+        &mut self,
+        index: usize,
+        repeat: u32,
+        progress: &mut dyn Progress,
+    ) -> Result<case::Ran, RunError> {
+        let (planned, conditions) = (&self.cases[index], self.conditions);
+        let seed = case::seed_of(self.workload.seed, index, repeat);
+        let ran = case::run(planned, repeat, seed, conditions, progress).map_err(|source| {
+            let case = planned.spec.name.clone();
+            RunError::Flow { case, source: Box::new(source) }
+        });
+        if conditions.stop.load(Ordering::Relaxed) {
+            // Whatever it moved, it was not all.
+            return Err(RunError::Interrupted(Box::new(self.record.clone())));
+        }
+        let mut ran = ran?;
+        match guards::judge(&ran.record, &ran.around) {
+            Ok(warnings) => ran.record.warnings.extend(warnings),
+            Err(source) => {
+                return Err(RunError::Nonsense { case: Box::new(ran.record), source });
+            }
+        }
+        Ok(ran)
+    }
+}

@@ -1,0 +1,126 @@
+//! What is observed of a case from outside, by [`crate::evidence`].
+
+use std::path::{Path, PathBuf};
+
+use peerlane_engine::Clock;
+use peerlane_engine::measure::PlannedFlow;
+use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_results::{BytesByRoute, EndpointFacts, EndpointKind, Path as Way, Route};
+use peerlane_units::Bytes;
+
+use crate::evidence::{Drive, DriveBytes, Observed, Pool, Requests, Root, Scene, Seen, Watch};
+use crate::guards::{self, RawClock, Surroundings, TwoClocks};
+
+/// Sources of evidence around one run.
+pub(super) struct Observer {
+    watch: Watch,
+    drives: Vec<Drive>,
+    around: Surroundings,
+    clocks: TwoClocks,
+}
+
+/// What was seen of one run.
+pub(super) struct Observation {
+    pub(super) observed: Observed,
+    /// What it is judged by.
+    pub(super) around: Surroundings,
+}
+
+impl Observer {
+    /// Takes down where everything stands.
+    pub(super) fn begin(fabric: &Fabric, flows: &[PlannedFlow], clock: &dyn Clock) -> Self {
+        let mut drives: Vec<Drive> = Vec::new();
+        for drive in flows.iter().flat_map(drives_of).flatten() {
+            if !drives.iter().any(|one| one.name == drive.name) {
+                drives.push(drive);
+            }
+        }
+        let root = Root::at(Path::new("/"));
+        let ways: Vec<guards::Way> = flows.iter().map(|flow| way(fabric, flow)).collect();
+        let around = Surroundings::read(fabric, &root, &ways, &drives);
+        let scene = Scene { root: PathBuf::from("/"), drives: drives.clone(), pools: pools(flows) };
+        let watch = Watch::begin(&scene);
+        Self { watch, drives, around, clocks: TwoClocks::begin(clock, &RawClock) }
+    }
+
+    /// Looks at what is only there while payload moves.
+    pub(super) fn look(&mut self) {
+        self.watch.look();
+    }
+
+    /// Reads everything again; `moved` is the payload of each transfer.
+    pub(super) fn end(
+        mut self,
+        flows: &[PlannedFlow],
+        moved: &[Bytes],
+        clock: &dyn Clock,
+    ) -> Observation {
+        self.around.clock = Some(self.clocks.end(clock, &RawClock));
+        let mut by_route = BytesByRoute::default();
+        for (flow, bytes) in flows.iter().zip(moved) {
+            match flow.route() {
+                Route::P2p => by_route.p2p.0 += bytes.0,
+                Route::Host => by_route.host.0 += bytes.0,
+            }
+        }
+        let claimed = |drive: &Drive| {
+            let mut bytes = DriveBytes::default();
+            for (flow, moved) in flows.iter().zip(moved) {
+                let [source, target] =
+                    drives_of(flow).map(|one| one.is_some_and(|one| one.name == drive.name));
+                bytes.read.0 += if source { moved.0 } else { 0 };
+                bytes.written.0 += if target { moved.0 } else { 0 };
+            }
+            bytes
+        };
+        let drives: Vec<DriveBytes> = self.drives.iter().map(claimed).collect();
+        let seen = Seen { asked: by_route, moved: by_route, drives: drives.clone(), dma: None };
+        let observed = self.watch.end(&seen);
+        let counted = observed.drives.iter().copied();
+        for ((drive, claimed), counted) in self.around.drives.iter_mut().zip(drives).zip(counted) {
+            (drive.claimed, drive.counted) = (claimed, counted);
+        }
+        Observation { observed, around: self.around }
+    }
+}
+
+fn pools(flows: &[PlannedFlow]) -> Vec<Pool> {
+    let mut pools: Vec<Pool> = Vec::new();
+    for flow in flows {
+        let address = flow.memory().address.as_ref().and_then(|one| one.parse().ok());
+        let Some(address) = address else { continue };
+        let taken = flow.memory_taken();
+        match pools.iter_mut().find(|pool| pool.address == address) {
+            Some(pool) => pool.taken.0 += taken.0,
+            None => pools.push(Pool { address, taken }),
+        }
+    }
+    pools
+}
+
+fn way(fabric: &Fabric, flow: &PlannedFlow) -> guards::Way {
+    let function = |address: Option<&String>| -> Option<FunctionId> { fabric.find(address?) };
+    let end = |facts: Option<&EndpointFacts>| function(facts?.address.as_ref());
+    guards::Way {
+        source: end(flow.source()),
+        target: end(flow.target()),
+        memory: function(flow.memory().address.as_ref()),
+    }
+}
+
+/// The drives of source and target.
+fn drives_of(flow: &PlannedFlow) -> [Option<Drive>; 2] {
+    let is_cached = matches!(flow.flow().path, Way::HostPageCache | Way::HostMapped);
+    [flow.source(), flow.target()].map(|facts| {
+        let facts = facts?;
+        let requests = match facts.kind {
+            EndpointKind::Passthrough => Requests::Passthrough,
+            _ if is_cached => Requests::PageCache,
+            // Without direct I/O a file has blocks of one byte.
+            EndpointKind::File if facts.block == Bytes(1) => Requests::PageCache,
+            _ => Requests::Direct,
+        };
+        let address = facts.address.as_ref().and_then(|address| address.parse().ok());
+        Some(Drive { name: facts.device.clone()?, address, requests })
+    })
+}

@@ -1,0 +1,162 @@
+//! From a brief to its workload: what all kinds have in common.
+
+use peerlane_results::{CaseSpec, Flow, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind};
+use peerlane_units::{Bytes, Nanos};
+
+use super::{Brief, crowd, matrix, roundtrip, stream, sweep};
+
+/// Most cases of a workload and transfers of a case: bounds on time and on what a record holds.
+const CASES_MAX: usize = 10_000;
+const FLOWS_MAX: usize = 256;
+/// Blocks in flight where nothing is said.
+const DEPTH: u32 = 16;
+const BLOCK: Bytes = Bytes::mib(1);
+/// Bytes that a transfer moves where nothing is said.
+const LENGTH: Bytes = Bytes::mib(1024);
+
+/// Why a brief is no workload.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BriefError {
+    /// Something that this kind cannot do without.
+    #[error("a {kind} needs {what}")]
+    Missing {
+        /// The kind.
+        kind: WorkloadKind,
+        /// What it needs.
+        what: &'static str,
+    },
+    /// More than can be run or kept.
+    #[error("{count} {what} are too many: {most} at most")]
+    TooMany {
+        /// What.
+        what: &'static str,
+        /// How many.
+        count: usize,
+        /// The most there may be.
+        most: usize,
+    },
+    /// A range that no block fits, or that ends behind the largest offset.
+    #[error("no block fits {length} from offset {offset}")]
+    Range {
+        /// Start.
+        offset: Bytes,
+        /// Length.
+        length: Bytes,
+    },
+    /// A kind that is not made of a brief.
+    #[error("{kind} is not run by itself")]
+    Kind {
+        /// The kind.
+        kind: WorkloadKind,
+    },
+}
+
+impl Brief {
+    /// Names every transfer.
+    ///
+    /// # Errors
+    /// [`BriefError`] by what is missing or too much.
+    pub fn build(&self) -> Result<Workload, BriefError> {
+        let (what, cases) = match self.kind {
+            WorkloadKind::Sweep => sweep::cases(self)?,
+            WorkloadKind::Matrix => matrix::cases(self)?,
+            WorkloadKind::Crowd => crowd::cases(self)?,
+            WorkloadKind::Stream => stream::cases(self)?,
+            WorkloadKind::Roundtrip => roundtrip::cases(self)?,
+            kind => return Err(BriefError::Kind { kind }),
+        };
+        let flows = cases.iter().map(|case| case.flows.len()).max().unwrap_or(0);
+        for (what, count, most) in
+            [("cases", cases.len(), CASES_MAX), ("transfers at once", flows, FLOWS_MAX)]
+        {
+            if count > most {
+                return Err(BriefError::TooMany { what, count, most });
+            }
+        }
+        if cases.is_empty() {
+            return Err(BriefError::Range { offset: self.offset, length: self.length() });
+        }
+        Ok(Workload {
+            schema: WORKLOAD_SCHEMA.to_owned(),
+            name: format!("{} {what}", self.kind),
+            kind: self.kind,
+            cases,
+            repeats: self.repeats(),
+            seed: self.seed,
+        })
+    }
+
+    fn repeats(&self) -> Repeats {
+        let usual = match self.kind {
+            WorkloadKind::Sweep => 5,
+            _ => 3,
+        };
+        let most = self.repeats.unwrap_or(if self.until_per_mille.is_some() { 100 } else { usual });
+        Repeats {
+            warm_up: self.warm_up.unwrap_or(1),
+            least: if self.until_per_mille.is_some() { most.min(5) } else { most },
+            most,
+            until_per_mille: self.until_per_mille,
+        }
+    }
+
+    pub(super) fn missing(&self, what: &'static str) -> BriefError {
+        BriefError::Missing { kind: self.kind, what }
+    }
+
+    pub(super) fn length(&self) -> Bytes {
+        self.length.unwrap_or(LENGTH)
+    }
+
+    pub(super) fn depth(&self) -> u32 {
+        self.depth.unwrap_or(DEPTH)
+    }
+
+    pub(super) fn blocks(&self) -> Vec<Bytes> {
+        if self.blocks.is_empty() { vec![BLOCK] } else { self.blocks.clone() }
+    }
+
+    pub(super) fn routes(&self, usual: &[Path]) -> Vec<Path> {
+        if self.routes.is_empty() { usual.to_vec() } else { self.routes.clone() }
+    }
+
+    /// A transfer over the whole range in blocks of this size; `None` where no block fits.
+    pub(super) fn flow(
+        &self,
+        source: &str,
+        target: &str,
+        path: Path,
+        block: Bytes,
+    ) -> Option<Flow> {
+        let bytes = self.length().round_down(block);
+        let depth = match path {
+            Path::HostSerial | Path::HostPageCache | Path::HostMapped => 1,
+            Path::P2p | Path::HostPipelined => self.depth(),
+        };
+        (bytes > Bytes::ZERO).then(|| Flow {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            via: self.via.clone().filter(|_| path == Path::P2p),
+            path,
+            block,
+            depth,
+            order: self.order,
+            offset: self.offset,
+            target_offset: self.target_offset.unwrap_or(self.offset),
+            bytes,
+            limit: self.limit,
+            start_ns: Nanos(0),
+        })
+    }
+
+    /// Where the `index`th range that is written begins on a drive that is read as well.
+    pub(super) fn behind(&self, index: u64) -> Bytes {
+        let first = self.offset.0.saturating_add(self.length().0);
+        let first = self.target_offset.map_or(first, |offset| offset.0);
+        Bytes(first.saturating_add(self.length().0.saturating_mul(index)))
+    }
+
+    pub(super) fn case(&self, name: String, flows: Vec<Flow>) -> CaseSpec {
+        CaseSpec { name, flows, time_ns: self.time_ns }
+    }
+}

@@ -1,0 +1,130 @@
+//! Workloads from a few words: flags of the program, or a short TOML file, into every case of a benchmark.
+//!
+//! A [`Brief`] is what a person says; [`Brief::build`] turns it into a [`Workload`], which names every
+//! transfer. Leaves out whether the ends exist: what carries the workload out finds that. The one thing
+//! to know: on a drive that is read and written in one workload, the written ranges lie behind the read
+//! one, each as long as it.
+
+mod build;
+mod crowd;
+mod matrix;
+mod roundtrip;
+mod stream;
+mod sweep;
+mod text;
+
+use peerlane_results::{Order, Path, WorkloadKind};
+use peerlane_units::{ByteRate, Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+pub use build::BriefError;
+pub use stream::is_memory;
+pub use text::{TextError, parse, print};
+
+/// What a person says of a workload; what is left out has a default that depends on the kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Brief {
+    /// What the cases show together.
+    pub kind: WorkloadKind,
+    /// Where payload comes from, as typed; drives of a stream, or one memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub source: Vec<String>,
+    /// Where payload goes to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub target: Vec<String>,
+    /// Drives of a matrix or a crowd.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<String>,
+    /// Memory between source and target, or that of a roundtrip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
+    /// How bytes travel; one case each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Path>,
+    /// Block sizes; one case each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<Bytes>,
+    /// Blocks in flight of each transfer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// Transfers of each drive of a stream, each on a part of the range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<u32>,
+    /// Which blocks follow which.
+    #[serde(default)]
+    pub order: Order,
+    /// Who sends to whom in a crowd.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<Pattern>,
+    /// Start of the range that is read.
+    #[serde(default)]
+    pub offset: Bytes,
+    /// Bytes of the range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<Bytes>,
+    /// Start of the range that is written; by default that of the range that is read, and behind it
+    /// where a drive is both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_offset: Option<Bytes>,
+    /// Time of each run; by bytes where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_ns: Option<Nanos>,
+    /// Most bytes a second of each transfer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<ByteRate>,
+    /// Runs that are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<u32>,
+    /// Counted runs of each case; with `until_per_mille` the most of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<u32>,
+    /// Half-width of the confidence interval at which a case has been run often enough, in thousandths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_per_mille: Option<u32>,
+    /// Of the order, of patterns and of random blocks.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+impl Brief {
+    /// A brief that leaves everything to its defaults.
+    pub fn of(kind: WorkloadKind) -> Self {
+        Self {
+            kind,
+            source: Vec::new(),
+            target: Vec::new(),
+            drives: Vec::new(),
+            via: None,
+            routes: Vec::new(),
+            blocks: Vec::new(),
+            depth: None,
+            jobs: None,
+            order: Order::Sequential,
+            pattern: None,
+            offset: Bytes::ZERO,
+            length: None,
+            target_offset: None,
+            time_ns: None,
+            limit: None,
+            warm_up: None,
+            repeats: None,
+            until_per_mille: None,
+            seed: 0,
+        }
+    }
+}
+
+/// Who sends to whom in a crowd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// The first to the second, the third to the fourth.
+    Pairs,
+    /// Each to the next, the last to the first.
+    Permutation,
+    /// All others to the first.
+    Incast,
+    /// Each to each other.
+    AllToAll,
+}

@@ -1,0 +1,169 @@
+//! What all benchmarks have in common.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use peerlane_bench::workload::Brief;
+use peerlane_results::{Path, WorkloadKind};
+use peerlane_units::{ByteRate, Bytes, Nanos};
+
+use crate::args::size;
+
+/// What is moved, and how often.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchArgs {
+    /// Block sizes, with commas between them
+    #[arg(long = "block", value_name = "LIST", value_delimiter = ',', value_parser = size::block)]
+    blocks: Vec<Bytes>,
+    /// Queue depth: blocks in flight of each transfer
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    depth: u32,
+    /// Start of the range that is read
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    offset: Bytes,
+    /// Length of the range; 1G when not given, or as much as fits
+    #[arg(long, value_name = "SIZE", value_parser = size::length)]
+    length: Option<Bytes>,
+    /// Start of the range that is written; that of the range that is read when not given, and behind it
+    /// where a drive is both
+    #[arg(long, value_name = "SIZE")]
+    target_offset: Option<Bytes>,
+    /// Time of each run in seconds; the range is then moved again and again
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    time: Option<Nanos>,
+    /// Move no more than RATE of each transfer in a second
+    #[arg(long, value_name = "RATE", value_parser = size::rate)]
+    limit: Option<ByteRate>,
+    /// Runs of each case before those that count
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    warm_up: u32,
+    /// Runs of each case that count; with --until the most of them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    repeats: Option<u32>,
+    /// Run each case until the 95 % confidence interval of its mean is no wider than this on either
+    /// side, such as 2%
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    until: Option<u32>,
+    /// Seed of the order of the runs, of patterns and of random blocks; drawn and printed when not given
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+}
+
+impl BenchArgs {
+    /// What these say of a workload.
+    pub(crate) fn brief(&self, kind: WorkloadKind, seed: u64) -> Brief {
+        Brief {
+            blocks: self.blocks.clone(),
+            depth: Some(self.depth),
+            offset: self.offset,
+            length: self.length,
+            target_offset: self.target_offset,
+            time_ns: self.time,
+            limit: self.limit,
+            warm_up: Some(self.warm_up),
+            repeats: self.repeats,
+            until_per_mille: self.until,
+            seed: self.seed.unwrap_or(seed),
+            ..Brief::of(kind)
+        }
+    }
+}
+
+/// How a workload is carried out, and what becomes of its record.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct HowArgs {
+    /// A drive or file that may be written; once for each
+    #[arg(long, value_name = "DRIVE|FILE")]
+    pub(crate) scratch: Vec<String>,
+    /// Write also where there is something that somebody may miss
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Keep the record in FILE, saved after every run
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Go on with a record that was interrupted, and keep it there; the same options are given again
+    #[arg(long, value_name = "RUN.json", conflicts_with = "output")]
+    pub(crate) resume: Option<PathBuf>,
+    /// Seconds to wait for a device before a request counts as stuck and the benchmark ends
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) timeout: u64,
+    /// Measure on this machine, or predict by the model of --machine
+    #[arg(long, value_name = "WHERE", value_enum, default_value = "this")]
+    pub(crate) on: On,
+    /// The machine that the model is of: a TOML file, or a name from `peerlane lab machines`
+    #[arg(long, value_name = "FILE", requires_if("model", "on"))]
+    pub(crate) machine: Option<PathBuf>,
+}
+
+/// Where a workload runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum On {
+    /// This machine.
+    This,
+    /// The model.
+    Model,
+}
+
+/// A way that bytes travel, as it is typed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum RouteArg {
+    P2p,
+    Host,
+    HostSerial,
+    HostPageCache,
+    HostMapped,
+}
+
+impl From<RouteArg> for Path {
+    fn from(route: RouteArg) -> Self {
+        match route {
+            RouteArg::P2p => Self::P2p,
+            RouteArg::Host => Self::HostPipelined,
+            RouteArg::HostSerial => Self::HostSerial,
+            RouteArg::HostPageCache => Self::HostPageCache,
+            RouteArg::HostMapped => Self::HostMapped,
+        }
+    }
+}
+
+/// Reads a share in percent as thousandths: `2%`, `0.5`.
+pub(super) fn percent(text: &str) -> Result<u32, String> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    match number.parse::<f64>() {
+        Ok(percent) if (0.1..=50.0).contains(&percent) => {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "1 to 500 by the line above"
+            )]
+            let per_mille = (percent * 10.0).round() as u32;
+            Ok(per_mille)
+        }
+        _ => Err("a share lies between 0.1% and 50%".to_owned()),
+    }
+}
+
+/// Reads a time: more than nothing, a day at most.
+fn seconds(text: &str) -> Result<Nanos, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => {
+            Ok(std::time::Duration::from_secs_f64(seconds).into())
+        }
+        _ => Err("a time lies between 0 and 86400 seconds".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_and_times_are_bounded() {
+        assert_eq!((percent("2%"), percent("0.5")), (Ok(20), Ok(5)));
+        assert!(percent("0").is_err() && percent("nan").is_err() && percent("60%").is_err());
+        assert_eq!(seconds("1.5"), Ok(Nanos(1_500_000_000)));
+        assert!(seconds("0").is_err() && seconds("-1").is_err() && seconds("inf").is_err());
+    }
+}

@@ -1,0 +1,22 @@
+//! `peerlane bench compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Arguments of `peerlane bench compare`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+The exit status is 1 when a case is certainly slower by more than --threshold: for continuous integration
+of drivers, firmware and kernels.")]
+pub(crate) struct CompareArgs {
+    /// The record that is compared with
+    #[arg(value_name = "BEFORE.json")]
+    pub(crate) before: PathBuf,
+    /// The record that is judged
+    #[arg(value_name = "AFTER.json")]
+    pub(crate) after: PathBuf,
+    /// By how much a case may be slower
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = super::common::percent)]
+    pub(crate) threshold: u32,
+}

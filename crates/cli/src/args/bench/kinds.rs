@@ -1,0 +1,124 @@
+//! One group of arguments for each kind of benchmark.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use peerlane_bench::workload::Pattern;
+
+use super::common::{BenchArgs, RouteArg};
+
+/// Arguments of `peerlane bench sweep`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+With a memory as the target (`host`) only the source is read, by direct I/O. A run of a small block moves
+4096 blocks at most. Block sizes are powers of two from 4K to 128M unless --block names others.
+
+host moves reads and writes side by side through several buffers; host-serial reads and then writes by one
+buffer with direct I/O, host-page-cache by one buffer and the page cache: what papers call classical.")]
+pub(crate) struct SweepArgs {
+    /// Where data comes from
+    #[arg(value_name = "SOURCE")]
+    pub(crate) source: String,
+    /// Where data goes to
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: String,
+    /// Ways to be measured, with commas between them [default: p2p,host]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub(crate) routes: Vec<RouteArg>,
+    /// Memory between them for p2p, such as cmb:nvme2
+    #[arg(long, value_name = "MEMORY")]
+    pub(crate) via: Option<String>,
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+}
+
+/// Arguments of `peerlane bench matrix`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MatrixArgs {
+    /// The drives; each is a source and, named by --scratch, a target
+    #[arg(value_name = "DRIVE", num_args = 2..=64, required = true)]
+    pub(crate) drives: Vec<String>,
+    /// Ways to be measured, with commas between them [default: p2p]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub(crate) routes: Vec<RouteArg>,
+    /// Memory between them for p2p
+    #[arg(long, value_name = "MEMORY")]
+    pub(crate) via: Option<String>,
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+}
+
+/// Arguments of `peerlane bench crowd`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CrowdArgs {
+    /// The drives
+    #[arg(value_name = "DRIVE", num_args = 2..=64, required = true)]
+    pub(crate) drives: Vec<String>,
+    /// Who sends to whom
+    #[arg(long, value_name = "PATTERN", value_enum, default_value = "pairs")]
+    pub(crate) pattern: PatternArg,
+    /// Ways to be measured, with commas between them [default: p2p,host]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub(crate) routes: Vec<RouteArg>,
+    /// Memory between them for p2p
+    #[arg(long, value_name = "MEMORY")]
+    pub(crate) via: Option<String>,
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+}
+
+/// Arguments of `peerlane bench stream`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct StreamArgs {
+    /// Where data comes from: drives or files, once for each, or a memory
+    #[arg(long, value_name = "SOURCE", required = true)]
+    pub(crate) source: Vec<String>,
+    /// Where data goes to: a memory (`host`, `null`, `cmb:NAME`), or drives or files
+    #[arg(long, value_name = "TARGET", required = true)]
+    pub(crate) target: Vec<String>,
+    /// Transfers of each drive, each on a part of the range
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) jobs: u32,
+    /// Blocks in random order
+    #[arg(long)]
+    pub(crate) random: bool,
+    /// Write the same as a job file of fio, and where fio is installed run it and show its figure
+    /// beside ours
+    #[arg(long, value_name = "FILE")]
+    pub(crate) fio: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+}
+
+/// Arguments of `peerlane bench roundtrip`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RoundtripArgs {
+    /// The drive
+    #[arg(value_name = "DRIVE")]
+    pub(crate) drive: String,
+    /// The device memory, such as cmb:nvme2
+    #[arg(long, value_name = "MEMORY")]
+    pub(crate) via: String,
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+}
+
+/// Who sends to whom.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum PatternArg {
+    Pairs,
+    Permutation,
+    Incast,
+    AllToAll,
+}
+
+impl From<PatternArg> for Pattern {
+    fn from(pattern: PatternArg) -> Self {
+        match pattern {
+            PatternArg::Pairs => Self::Pairs,
+            PatternArg::Permutation => Self::Permutation,
+            PatternArg::Incast => Self::Incast,
+            PatternArg::AllToAll => Self::AllToAll,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The same stream as a job file of fio, and fio's figure beside ours.
+
+use std::fmt::Write as _;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::Command;
+
+use peerlane_fabric::Fabric;
+use peerlane_results::{BenchRecord, CaseSpec, Flow, Order};
+use peerlane_units::ByteRate;
+
+use crate::error::{Failure, Tried};
+use crate::printer::Printer;
+
+/// Writes the job file of the first case, runs fio where it is installed, and prints both rates.
+pub(super) fn beside(
+    fabric: &Fabric,
+    record: &BenchRecord,
+    file: &Path,
+    printer: Printer,
+) -> Result<(), Failure> {
+    let Some(case) = record.asked.cases.first() else { return Ok(()) };
+    let job = job(fabric, case);
+    std::fs::write(file, &job).map_err(Tried::to(format!("write {}", file.display())))?;
+    let output = Command::new("fio").arg("--output-format=json").arg(file).output();
+    let output = match output {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            printer.note(&format!("no fio here; {} is its job file", file.display()));
+            return Ok(());
+        }
+        output => output.map_err(Tried::to("start fio"))?,
+    };
+    let rate = output.status.success().then(|| rate(&output.stdout)).flatten();
+    let Some(theirs) = rate else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let first = said.lines().next().unwrap_or("it said nothing");
+        return Err(Failure::new(format!("fio failed on {}: {first}", file.display())));
+    };
+    let ours = record.summaries.iter().find(|one| one.case == case.name);
+    let Some(ours) = ours.map(|one| one.rate.median).filter(|rate| *rate > 0.0) else {
+        return Ok(());
+    };
+    printer.note(&format!(
+        "fio: {}, one run of {}; ours {:+.1} % of it",
+        ByteRate(theirs),
+        file.display(),
+        (ours / theirs as f64 - 1.0) * 100.0
+    ));
+    Ok(())
+}
+
+/// A job of fio that moves what the case moves.
+fn job(fabric: &Fabric, case: &CaseSpec) -> String {
+    let mut text =
+        "[global]\nioengine=io_uring\ndirect=1\ngroup_reporting=1\nthread=1\n".to_owned();
+    if let Some(time) = case.time_ns {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "time_based=1\nruntime={}ms", time.0 / 1_000_000);
+    }
+    for (index, flow) in case.flows.iter().enumerate() {
+        let _ = write!(text, "\n[flow{index}]\n{}", section(fabric, flow));
+    }
+    text
+}
+
+fn section(fabric: &Fabric, flow: &Flow) -> String {
+    let is_read = peerlane_bench::workload::is_memory(&flow.target);
+    let (drive, memory, offset) = match is_read {
+        true => (&flow.source, &flow.target, flow.offset),
+        false => (&flow.target, &flow.source, flow.target_offset),
+    };
+    let direction = match (is_read, flow.order) {
+        (true, Order::Sequential) => "read",
+        (true, Order::Random) => "randread",
+        (false, Order::Sequential) => "write\nend_fsync=1",
+        (false, Order::Random) => "randwrite\nend_fsync=1",
+    };
+    let mut text = format!(
+        "filename={drive}\nrw={direction}\nbs={}\niodepth={}\noffset={}\nsize={}\n",
+        flow.block.0, flow.depth, offset.0, flow.bytes.0
+    );
+    let owner = memory.strip_prefix("cmb:").and_then(|name| fabric.find(name));
+    if let Some(address) = owner.and_then(|id| fabric.function(id).address) {
+        let _ = writeln!(text, "iomem=mmapshared:/sys/bus/pci/devices/{address}/p2pmem/allocate");
+    }
+    text
+}
+
+/// Bytes a second of all jobs, in either direction.
+fn rate(output: &[u8]) -> Option<u64> {
+    let start = output.iter().position(|&byte| byte == b'{')?;
+    let value: serde_json::Value = serde_json::from_slice(&output[start..]).ok()?;
+    let rates = value["jobs"]
+        .as_array()?
+        .iter()
+        .flat_map(|job| ["read", "write"].map(|way| job[way]["bw_bytes"].as_u64().unwrap_or(0)));
+    Some(rates.sum()).filter(|sum| *sum > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_that_of_all_jobs() {
+        let output = br#"note: a line before
+            {"jobs": [{"read": {"bw_bytes": 7}, "write": {"bw_bytes": 0}}, {"read": {"bw_bytes": 5}}]}"#;
+        assert_eq!(rate(output), Some(12));
+        assert_eq!(rate(b"fio: no"), None);
+    }
+}

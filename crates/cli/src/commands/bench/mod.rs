@@ -1,0 +1,160 @@
+//! `peerlane bench`: a workload out of words, carried out, its record kept and shown.
+
+mod compare;
+mod fio;
+mod keep;
+mod reach;
+mod watcher;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use peerlane_bench::run::{self, Conditions, RunError};
+use peerlane_bench::workload::{self, Brief};
+use peerlane_engine::MonotonicClock;
+use peerlane_engine::measure::Consent;
+use peerlane_fabric::Fabric;
+use peerlane_results::{BenchRecord, Order, Workload, WorkloadKind};
+use peerlane_units::Nanos;
+
+use crate::args::{BenchArgs, BenchCommand, BenchCommandArgs, HowArgs, On};
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::Printer;
+use crate::{render, signals, small_file};
+use watcher::Watcher;
+
+/// The longest workload that is read: a full one of ten thousand transfers has a few MiB.
+const WORKLOAD_MAX: u64 = 16 << 20;
+
+/// Runs a benchmark.
+///
+/// # Errors
+/// When it is refused, is not possible here, fails, or its figures cannot be.
+pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Failure> {
+    let how = match &args.command {
+        BenchCommand::Sweep(args) => &args.bench.how,
+        BenchCommand::Matrix(args) => &args.bench.how,
+        BenchCommand::Crowd(args) => &args.bench.how,
+        BenchCommand::Stream(args) => &args.bench.how,
+        BenchCommand::Roundtrip(args) => &args.bench.how,
+        BenchCommand::Run(args) => &args.how,
+        BenchCommand::Compare(args) => return compare::run(args, printer),
+    };
+    if how.on == On::Model {
+        let error = "this program cannot run a workload on the model";
+        return Err(Failure::new(error).hint("leave `--on model` out".to_owned()));
+    }
+    let fabric =
+        Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
+    let earlier = how.resume.as_deref().map(keep::read).transpose()?;
+    let seed = earlier.as_ref().map_or_else(super::copy::seed, |record| record.asked.seed);
+    let workload = match &args.command {
+        BenchCommand::Run(args) => read(&args.file)?,
+        command => reach::within(&fabric, brief(command, seed))?.build().map_err(Failure::new)?,
+    };
+    let fio = match &args.command {
+        BenchCommand::Stream(args) => args.fio.as_deref(),
+        _ => None,
+    };
+    let record = carry_out(&fabric, &workload, earlier, how, printer)?;
+    if printer.is_json() {
+        printer.object(&record)?;
+    } else {
+        printer.data(&render::bench(&record))?;
+    }
+    if let Some(file) = fio {
+        fio::beside(&fabric, &record, file, printer)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn read(file: &Path) -> Result<Workload, Failure> {
+    let tried = || format!("read the workload {}", file.display());
+    let text = small_file::read(file, WORKLOAD_MAX).map_err(Tried::to(tried()))?;
+    workload::parse(&text).map_err(Tried::to(tried()))
+}
+
+/// What the words say of the workload.
+fn brief(command: &BenchCommand, seed: u64) -> Brief {
+    let of = |bench: &BenchArgs, kind| bench.brief(kind, seed);
+    match command {
+        BenchCommand::Sweep(args) => Brief {
+            source: vec![args.source.clone()],
+            target: vec![args.target.clone()],
+            routes: args.routes.iter().copied().map(Into::into).collect(),
+            via: args.via.clone(),
+            ..of(&args.bench, WorkloadKind::Sweep)
+        },
+        BenchCommand::Matrix(args) => Brief {
+            drives: args.drives.clone(),
+            routes: args.routes.iter().copied().map(Into::into).collect(),
+            via: args.via.clone(),
+            ..of(&args.bench, WorkloadKind::Matrix)
+        },
+        BenchCommand::Crowd(args) => Brief {
+            drives: args.drives.clone(),
+            pattern: Some(args.pattern.into()),
+            routes: args.routes.iter().copied().map(Into::into).collect(),
+            via: args.via.clone(),
+            ..of(&args.bench, WorkloadKind::Crowd)
+        },
+        BenchCommand::Stream(args) => Brief {
+            source: args.source.clone(),
+            target: args.target.clone(),
+            jobs: Some(args.jobs),
+            order: if args.random { Order::Random } else { Order::Sequential },
+            ..of(&args.bench, WorkloadKind::Stream)
+        },
+        BenchCommand::Roundtrip(args) => Brief {
+            drives: vec![args.drive.clone()],
+            via: Some(args.via.clone()),
+            ..of(&args.bench, WorkloadKind::Roundtrip)
+        },
+        BenchCommand::Run(_) | BenchCommand::Compare(_) => Brief::of(WorkloadKind::Calibrate),
+    }
+}
+
+fn carry_out(
+    fabric: &Fabric,
+    workload: &Workload,
+    earlier: Option<BenchRecord>,
+    how: &HowArgs,
+    printer: Printer,
+) -> Result<BenchRecord, Failure> {
+    let stop = signals::stop_flag()?;
+    let flag: &AtomicBool = &stop;
+    let (_, warnings) = run::of_machine(fabric);
+    let consent = Consent { scratch: how.scratch.clone(), force: how.force };
+    let conditions = Conditions {
+        fabric,
+        consent: &consent,
+        clock: MonotonicClock::start(),
+        stop: flag,
+        deadline: Nanos::seconds(how.timeout),
+        started_s: keep::time_of_day(),
+        warnings: &warnings,
+    };
+    printer.note(&format!("{}; seed {}", workload.name, workload.seed));
+    let output = how.resume.as_deref().or(how.output.as_deref());
+    let mut watcher = Watcher::new(printer, output);
+    let result = run::run(workload, earlier, &conditions, &mut watcher);
+    watcher.finish();
+    result.map_err(|error| failure(error, output))
+}
+
+fn failure(error: RunError, output: Option<&Path>) -> Failure {
+    let exit = match &error {
+        RunError::Interrupted(_) => Exit::Interrupted,
+        error if error.is_not_possible() => Exit::NotPossible,
+        error if error.is_difference() => Exit::Negative,
+        _ => Exit::Failed,
+    };
+    let hint = match (&error, output) {
+        (RunError::Interrupted(record), Some(output)) if !record.cases.is_empty() => {
+            Some(format!("`--resume {}` with the same options goes on", output.display()))
+        }
+        (error, _) => error.hint(),
+    };
+    Failure::new(error).hint(hint).exit(exit)
+}

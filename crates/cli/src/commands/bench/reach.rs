@@ -1,0 +1,58 @@
+//! How long the range of a workload may be where nobody says it.
+
+use std::path::Path;
+
+use peerlane_bench::workload::Brief;
+use peerlane_engine::endpoint::Notation;
+use peerlane_engine::measure::size_of;
+use peerlane_fabric::{Bdf, Fabric};
+use peerlane_results::WorkloadKind;
+use peerlane_units::Bytes;
+
+use crate::error::{Failure, Tried};
+
+/// Bytes of a range where there is room.
+const USUAL: Bytes = Bytes::mib(1024);
+/// Ranges begin and end at multiples of this, so that every block size up to it fits.
+const UNIT: Bytes = Bytes::kib(4);
+
+/// The brief with a length: the usual one, or as much as every end holds.
+pub(super) fn within(fabric: &Fabric, brief: Brief) -> Result<Brief, Failure> {
+    if brief.length.is_some() {
+        return Ok(brief);
+    }
+    let drives = u64::try_from(brief.drives.len()).unwrap_or(u64::MAX);
+    // A drive that is read and written holds the range that is read and, behind it, those written.
+    let ranges = match brief.kind {
+        WorkloadKind::Matrix => 2,
+        WorkloadKind::Crowd => drives.max(2),
+        _ => 1,
+    };
+    let mut length = USUAL;
+    for typed in brief.source.iter().chain(&brief.target).chain(&brief.drives) {
+        if !matches!(typed.parse(), Ok(Notation::Path(_))) {
+            continue;
+        }
+        let is_target = brief.target.contains(typed);
+        // A file that is written grows, or is made.
+        if is_target && !is_device(typed) {
+            continue;
+        }
+        let size = size_of(fabric, typed).map_err(|error| {
+            let hint = error.hint();
+            Tried::to(format!("look at {typed}"))(error).hint(hint)
+        })?;
+        let start = if is_target { brief.target_offset } else { None }.unwrap_or(brief.offset);
+        length = length.min(Bytes(size.0.saturating_sub(start.0) / ranges));
+    }
+    Ok(Brief { length: Some(length.round_down(UNIT)), ..brief })
+}
+
+fn is_device(typed: &str) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    match std::fs::metadata(Path::new(typed)) {
+        Ok(found) => found.file_type().is_block_device(),
+        // The PCI address of a drive.
+        Err(_) => typed.parse::<Bdf>().is_ok(),
+    }
+}

@@ -1,0 +1,277 @@
+//! The record of a benchmark in words: a table with a row for each case, and what the cases say together.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use peerlane_bench::statistics::jain;
+use peerlane_bench::workload::is_memory;
+use peerlane_results::{
+    Basis, BenchRecord, CaseRecord, CaseSpec, Path, RouteVerdict, Summary, Warning, WorkloadKind,
+};
+use peerlane_units::ByteRate;
+
+use super::Sheet;
+
+const HEAD: [&str; 10] =
+    ["case", "rate", "+-", "ratio", "p50", "p99", "host B/B", "cpu s/GiB", "route", "of limit"];
+
+/// What was measured, what it rests on, and what to know of it.
+pub(crate) fn bench(record: &BenchRecord) -> String {
+    let mut rows: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
+    rows.extend(record.summaries.iter().map(|summary| row(record, summary)));
+    let mut sheet = Sheet::default();
+    sheet.line(format_args!(
+        "{}, {}, {} runs",
+        record.asked.name,
+        basis(record.basis),
+        record.cases.len()
+    ));
+    for line in aligned(&rows) {
+        sheet.line(line);
+    }
+    match record.asked.kind {
+        WorkloadKind::Crowd => crowd(&mut sheet, record),
+        WorkloadKind::Matrix => matrix(&mut sheet, record),
+        _ => {}
+    }
+    verification(&mut sheet, record);
+    written(&mut sheet, record);
+    sheet.warnings(all_warnings(record));
+    sheet.0
+}
+
+fn basis(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Measured => "measured",
+        Basis::Emulated => "emulated machine: semantics, not speed",
+        Basis::Predicted => "predicted",
+    }
+}
+
+fn row(record: &BenchRecord, summary: &Summary) -> Vec<String> {
+    let rate = summary.rate;
+    let runs = || record.cases.iter().filter(|run| run.asked.name == summary.case);
+    let half = rate.confidence.map(|(low, high)| (high - low) / 2.0 / rate.mean * 100.0);
+    let limit = runs().next().and_then(|run| run.limits.first());
+    let share = limit.map(|limit| rate.median / limit.bytes_per_second.0 as f64 * 100.0);
+    let latency = |of: fn(&Summary) -> peerlane_units::Nanos| match summary.block.count {
+        0 => "-".to_owned(),
+        _ => of(summary).to_string(),
+    };
+    vec![
+        summary.case.clone(),
+        in_words(rate.median),
+        half.map_or_else(|| "-".to_owned(), |half| format!("{half:.1} %")),
+        ratio(record, summary).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+        latency(|one| one.block.p50_ns),
+        latency(|one| one.block.p99_ns),
+        summary.host_bytes_per_byte.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.2}")),
+        format!("{:.3}", summary.cpu_s_per_gib),
+        verdict(summary.verdict).to_owned(),
+        share.map_or_else(|| "-".to_owned(), |share| format!("{share:.0} %")),
+    ]
+}
+
+pub(super) fn in_words(rate: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is no less than zero, and casts of floats end at the bounds of the integer"
+    )]
+    ByteRate(rate.round() as u64).to_string()
+}
+
+fn verdict(verdict: RouteVerdict) -> &'static str {
+    match verdict {
+        RouteVerdict::Silent => "not known",
+        RouteVerdict::Consistent => "consistent",
+        RouteVerdict::Shown => "shown",
+        RouteVerdict::Contradicted => "contradicted",
+    }
+}
+
+/// The median rate over that of the same transfers by the pipelined host path.
+fn ratio(record: &BenchRecord, summary: &Summary) -> Option<f64> {
+    let spec = |name: &str| record.asked.cases.iter().find(|case| case.name == name);
+    let own = spec(&summary.case)?;
+    let path = own.flows.first()?.path;
+    if path == Path::HostPipelined {
+        return None;
+    }
+    let other = record.summaries.iter().find(|other| {
+        spec(&other.case)
+            .is_some_and(|case| is_by(case, Path::HostPipelined) && is_same_but_for_path(own, case))
+    })?;
+    (other.rate.median > 0.0).then(|| summary.rate.median / other.rate.median)
+}
+
+fn is_by(case: &CaseSpec, path: Path) -> bool {
+    case.flows.iter().all(|flow| flow.path == path)
+}
+
+fn is_same_but_for_path(one: &CaseSpec, other: &CaseSpec) -> bool {
+    let key = |case: &CaseSpec| -> Vec<_> {
+        let flows = case.flows.iter();
+        flows
+            .map(|flow| {
+                (flow.source.clone(), flow.target.clone(), flow.block, flow.bytes, flow.offset)
+            })
+            .collect()
+    };
+    key(one) == key(other)
+}
+
+/// What one more transfer must add to the total, at least, for it to grow: less is within what runs differ.
+const GROWTH: f64 = 1.05;
+
+/// Rates of single transfers, fairness, and from where on the total grows no more.
+fn crowd(sheet: &mut Sheet, record: &BenchRecord) {
+    saturation(sheet, record);
+    for summary in &record.summaries {
+        let runs: Vec<&CaseRecord> =
+            record.cases.iter().filter(|run| run.asked.name == summary.case).collect();
+        let flows = runs.first().map_or(0, |run| run.flows.len());
+        if flows < 2 {
+            continue;
+        }
+        let fairness: Vec<f64> = runs.iter().filter_map(|run| jain(&rates(run))).collect();
+        let mean = fairness.iter().sum::<f64>() / fairness.len().max(1) as f64;
+        let all: Vec<f64> = runs.iter().flat_map(|run| rates(run)).collect();
+        let low = all.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = all.iter().copied().fold(0.0, f64::max);
+        sheet.line(format_args!(
+            "{}: {flows} transfers, {} to {} each, fairness {mean:.3} (Jain)",
+            summary.case,
+            in_words(low),
+            in_words(high)
+        ));
+    }
+}
+
+/// The smallest number of transfers whose total the larger ones do not exceed by much, by route.
+fn saturation(sheet: &mut Sheet, record: &BenchRecord) {
+    for path in [Path::P2p, Path::HostPipelined] {
+        let of_path = |summary: &&Summary| {
+            record.asked.cases.iter().any(|one| one.name == summary.case && is_by(one, path))
+        };
+        let all: Vec<&Summary> = record.summaries.iter().filter(of_path).collect();
+        let most = all.iter().map(|one| one.rate.median).fold(0.0, f64::max);
+        let Some(first) = all.iter().find(|one| one.rate.median * GROWTH >= most) else { continue };
+        if all.len() > 1 && all.last().is_some_and(|last| last.case != first.case) {
+            sheet.line(format_args!("{path}: the total grows no more from {} on", first.case));
+        }
+    }
+}
+
+fn rates(run: &CaseRecord) -> Vec<f64> {
+    let flows = run.flows.iter();
+    flows
+        .filter_map(|flow| ByteRate::mean(flow.bytes, flow.elapsed_ns))
+        .map(|rate| rate.0 as f64)
+        .collect()
+}
+
+/// The matrix itself, in MB/s.
+fn matrix(sheet: &mut Sheet, record: &BenchRecord) {
+    let mut drives: Vec<&str> = Vec::new();
+    let mut paths: Vec<Path> = Vec::new();
+    for flow in record.asked.cases.iter().flat_map(|case| &case.flows) {
+        if !drives.contains(&flow.source.as_str()) {
+            drives.push(&flow.source);
+        }
+        if !paths.contains(&flow.path) {
+            paths.push(flow.path);
+        }
+    }
+    for path in paths {
+        let cell = |from: &str, to: &str| {
+            let case = record.asked.cases.iter().find(|case| {
+                case.flows.iter().all(|f| f.source == from && f.target == to && f.path == path)
+            })?;
+            let summary = record.summaries.iter().find(|one| one.case == case.name)?;
+            Some(format!("{:.0}", summary.rate.median / 1e6))
+        };
+        let mut rows = vec![Vec::from([format!("{path}, MB/s")])];
+        rows[0].extend(drives.iter().map(|drive| (*drive).to_owned()));
+        for from in &drives {
+            let cells = drives.iter().map(|to| cell(from, to).unwrap_or_else(|| "-".to_owned()));
+            rows.push(std::iter::once((*from).to_owned()).chain(cells).collect());
+        }
+        for line in aligned(&rows) {
+            sheet.line(line);
+        }
+    }
+    for effect in &record.effects {
+        sheet.line(format_args!(
+            "{}: pairs below one {} have {:.3} of the rate of others; such a difference has a chance \
+             of {:.2} % where location does not matter",
+            effect.cases,
+            effect.place,
+            effect.near_over_far,
+            effect.chance * 100.0
+        ));
+    }
+}
+
+fn verification(sheet: &mut Sheet, record: &BenchRecord) {
+    let checked: Vec<_> = record.cases.iter().filter_map(|run| run.verification).collect();
+    if checked.is_empty() {
+        return;
+    }
+    let bytes: u64 = checked.iter().map(|one| one.bytes.0).sum();
+    let mismatches: u64 = checked.iter().map(|one| one.mismatches).sum();
+    sheet.line(format_args!(
+        "content: {bytes} bytes of {} runs were read back, {mismatches} blocks differ",
+        checked.len()
+    ));
+}
+
+/// What now holds test data: nothing is put back.
+fn written(sheet: &mut Sheet, record: &BenchRecord) {
+    let mut spans: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for flow in record.asked.cases.iter().flat_map(|case| &case.flows) {
+        if is_memory(&flow.target) {
+            continue;
+        }
+        let (start, end) = (flow.target_offset.0, flow.target_offset.0 + flow.bytes.0);
+        let span = spans.entry(&flow.target).or_insert((start, end));
+        *span = (span.0.min(start), span.1.max(end));
+    }
+    for (target, (start, end)) in spans {
+        sheet.line(format_args!("overwritten: {target} from byte {start} to {end}"));
+    }
+}
+
+/// Each warning once.
+fn all_warnings(record: &BenchRecord) -> Vec<&Warning> {
+    let mut all: Vec<&Warning> = Vec::new();
+    let of_runs = record.cases.iter().flat_map(|run| &run.warnings);
+    for warning in record.warnings.iter().chain(of_runs) {
+        if !all.contains(&warning) {
+            all.push(warning);
+        }
+    }
+    all
+}
+
+/// Rows with their columns aligned: the first to the left, the others to the right.
+pub(super) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let mut text = String::from(" ");
+        for (column, cell) in row.iter().enumerate() {
+            let width = widths[column];
+            // Writing to a String cannot fail.
+            let _ = match column {
+                0 => write!(text, " {cell:<width$}"),
+                _ => write!(text, "  {cell:>width$}"),
+            };
+        }
+        text
+    };
+    rows.iter().map(line).collect()
+}

@@ -1,0 +1,203 @@
+//! Benchmarks on files: what is written and what is not, what is kept, and going on.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use peerlane_results::{BenchRecord, CaseRecord, Path as Way, RouteVerdict};
+
+const KIB: usize = 1 << 10;
+const LENGTH: usize = 1024 * KIB;
+
+/// A folder with a source on the file system of the build.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let content: Vec<u8> = (0..LENGTH).map(|at| (at / 3 + at / 4096) as u8).collect();
+    fs::write(folder.path().join("source"), &content).expect("room");
+    folder
+}
+
+fn bench(folder: &Path, words: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .arg("bench")
+        .args(words.split_whitespace())
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("the program starts")
+}
+
+fn record(output: &Output) -> BenchRecord {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_plain_read_needs_no_scratch_and_counts_every_byte() {
+    let folder = folder();
+    let words = "stream --source source --target host --block 64K --depth 4 --repeats 2 --json";
+    let output = bench(folder.path(), words);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let found = record(&output);
+    assert_eq!(found.cases.len(), 2);
+    for run in &found.cases {
+        assert_eq!((run.bytes.0, run.flows[0].block.count), (LENGTH as u64, 16));
+        assert_eq!((run.bytes_by_route.host, run.verification), (run.bytes, None));
+        assert_ne!(run.verdict, RouteVerdict::Contradicted, "{:?}", run.evidence);
+    }
+}
+
+#[test]
+fn only_what_scratch_names_is_written_and_only_its_range() {
+    let folder = folder();
+    let old = vec![0x5a; 2 * LENGTH];
+    fs::write(folder.path().join("target"), &old).expect("room");
+    let words = "sweep source target --routes host,host-serial,host-page-cache,host-mapped --block 16K,256K \
+                 --length 512K --target-offset 256K --repeats 1 --json";
+    let output = bench(folder.path(), words);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("`--scratch` does not name it"), "{}", said(&output));
+    let output = bench(folder.path(), &format!("{words} --scratch target"));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("target exists"), "{}", said(&output));
+    assert!(fs::read(folder.path().join("target")).expect("it") == old, "nothing was changed");
+
+    let output = bench(folder.path(), &format!("{words} --scratch target --force"));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let found = record(&output);
+    let paths = |way| found.cases.iter().filter(|run| run.asked.flows[0].path == way).count();
+    let ways = [Way::HostPipelined, Way::HostSerial, Way::HostPageCache, Way::HostMapped];
+    assert_eq!(ways.map(paths), [2, 2, 2, 2]);
+    let checked = |run: &CaseRecord| run.verification.is_some_and(|one| one.bytes == run.bytes);
+    assert!(found.cases.iter().all(checked));
+    let source = fs::read(folder.path().join("source")).expect("it");
+    let target = fs::read(folder.path().join("target")).expect("it");
+    let range = 256 * KIB..768 * KIB;
+    assert!(target[range.clone()] == source[..512 * KIB], "the range holds the source");
+    assert!(target[..range.start] == old[..range.start], "before the range");
+    assert!(target[range.end..] == old[range.end..], "behind the range");
+}
+
+#[test]
+fn a_source_that_is_scratch_gets_a_pattern_of_the_seed() {
+    let folder = folder();
+    let before = fs::read(folder.path().join("source")).expect("it");
+    let words = "sweep source target --routes host --block 64K --repeats 1 --seed 7 --json \
+                 --scratch source --scratch target --force";
+    let output = bench(folder.path(), words);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let after = fs::read(folder.path().join("source")).expect("it");
+    assert!(after != before, "the source holds a pattern");
+    assert!(after == fs::read(folder.path().join("target")).expect("it"), "and so does the target");
+}
+
+#[test]
+fn what_is_written_out_of_host_memory_is_read_back() {
+    let folder = folder();
+    for order in ["", "--random"] {
+        let words = format!(
+            "stream --source host --target new{order} --block 16K --depth 8 --length 512K {order} \
+             --repeats 1 --json --scratch new{order}"
+        );
+        let output = bench(folder.path(), &words);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let run = record(&output).cases.remove(0);
+        let checked = run.verification.expect("content is checked");
+        assert_eq!((run.bytes.0, checked.mismatches), (512 * KIB as u64, 0));
+        assert!(checked.bytes.0 > 0 && checked.bytes <= run.bytes);
+    }
+}
+
+#[test]
+fn a_record_goes_on_where_it_stopped_and_only_with_the_same_workload() {
+    let folder = folder();
+    let words = "sweep source host --block 4K,64K --routes host --repeats 3 --seed 5";
+    let output = bench(folder.path(), &format!("{words} -o run.json --json"));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let mut kept = record(&output);
+    let order = |found: &BenchRecord| -> Vec<(String, u32)> {
+        found.cases.iter().map(|run| (run.asked.name.clone(), run.repeat)).collect()
+    };
+    let whole = order(&kept);
+    kept.cases.truncate(4);
+    let file = folder.path().join("run.json");
+    fs::write(&file, serde_json::to_vec(&kept).expect("JSON")).expect("room");
+
+    let output = bench(folder.path(), &format!("{words} --depth 3 --resume run.json"));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("it is of another workload"), "{}", said(&output));
+
+    let output = bench(folder.path(), &format!("{words} --resume run.json --json"));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let found = record(&output);
+    assert_eq!(order(&found), whole, "the order is that of the seed");
+    assert_eq!(found.cases[..4], kept.cases[..], "what ran before stays");
+    let saved = fs::read_to_string(&file).expect("the record");
+    let saved: BenchRecord = serde_json::from_str(&saved).expect("a record");
+    assert_eq!(saved, found);
+
+    let output = bench(folder.path(), "compare run.json run.json");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+#[test]
+fn an_interrupt_ends_with_130_and_leaves_a_record_that_goes_on() {
+    let folder = folder();
+    let words = "bench stream --source source --target host --repeats 100000 -o run.json";
+    let mut child = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(words.split_whitespace())
+        .current_dir(folder.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let first = lines.next().expect("a line").expect("text");
+    assert!(first.contains("seed"), "{first}");
+    while !folder.path().join("run.json").exists() {
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("a signal");
+    let said: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(child.wait().expect("an end").code(), Some(130), "{said:?}");
+    assert!(said.iter().any(|line| line.contains("--resume run.json")), "{said:?}");
+    let text = fs::read_to_string(folder.path().join("run.json")).expect("the record");
+    let kept: BenchRecord = serde_json::from_str(&text).expect("a whole record");
+    assert!(!kept.cases.is_empty());
+}
+
+#[test]
+fn transfers_that_meet_in_one_range_are_refused() {
+    let folder = folder();
+    let full = r#"
+schema = "peerlane.workload/1"
+name = "two on one"
+kind = "crowd"
+seed = 1
+repeats = { warm_up = 0, least = 1, most = 1 }
+[[cases]]
+name = "both"
+"#;
+    let flow = |offset: usize| {
+        format!(
+            "[[cases.flows]]\nsource = 'host'\ntarget = 'new'\npath = 'host-pipelined'\n\
+             block = '16K'\ndepth = 2\norder = 'sequential'\noffset = 0\ntarget_offset = {offset}\n\
+             bytes = '64K'\nstart_ns = 0\n"
+        )
+    };
+    for (offset, status) in [(32 * KIB, 2), (64 * KIB, 0)] {
+        let text = format!("{full}{}{}", flow(0), flow(offset));
+        fs::write(folder.path().join("both.toml"), text).expect("room");
+        let output = bench(folder.path(), "run both.toml --scratch new --force --json");
+        assert_eq!(output.status.code(), Some(status), "{offset}: {}", said(&output));
+        if status == 2 {
+            assert!(said(&output).contains("two transfers of a case meet"), "{}", said(&output));
+        } else {
+            assert_eq!(record(&output).cases[0].flows.len(), 2);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Ten drives in a booted machine: every ordered pair, crowds, and four drives against one memory.
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod bench_records;
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod lab;
+
+use bench_records::{payload, record};
+use lab::Lab;
+use peerlane_results::CaseRecord;
+
+const KIB: u64 = 1 << 10;
+const DRIVES: [&str; 10] = ["d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9"];
+
+/// Words for each drive.
+fn named(prefix: &str, drives: &[&str]) -> String {
+    drives.iter().map(|drive| format!(" {prefix}/dev/lab/{drive}")).collect()
+}
+
+#[test]
+fn every_ordered_pair_of_ten_drives_passes_guest_memory_by() {
+    let Some(lab) = Lab::open("ten") else { return };
+    let (all, scratch) = (named("", &DRIVES), named("--scratch ", &DRIVES));
+    lab.run(&format!(
+        "leave matrix peerlane bench matrix{all} --block 128K --depth 2 --length 256K --repeats 1 \
+           --warm-up 0 --json{scratch}"
+    ));
+    let matrix = record(&lab, "matrix");
+    assert_eq!((matrix.cases.len(), payload(&matrix)), (90, 90 * 256 * KIB));
+    assert_eq!(matrix.effects.len(), 1, "two switches are compared");
+    assert_eq!(lab.dma("payload_bytes_guest_memory"), 0, "{}", lab.report());
+    assert_eq!(lab.dma("payload_bytes_unclassified"), 0);
+    assert_eq!(lab.dma("payload_bytes_p2p"), 2 * payload(&matrix));
+}
+
+#[test]
+fn a_crowd_and_four_drives_against_one_memory_pass_guest_memory_by() {
+    let Some(lab) = Lab::open("ten") else { return };
+    let scratch = named("--scratch ", &DRIVES[..5]);
+    let common = "--block 128K --depth 4 --warm-up 0 --json";
+    lab.run(&format!(
+        "leave crowd peerlane bench crowd{} --pattern permutation --routes p2p --length 512K \
+           --repeats 2{scratch} {common}
+         leave incast peerlane bench crowd{} --pattern incast --routes p2p --length 512K \
+           --repeats 1{scratch} {common}
+         leave stream peerlane bench stream{} --target cmb:d0 --length 2M --repeats 2 --random {common}
+         leave back peerlane bench stream --source cmb:d0{} --length 2M --offset 8M \
+           --repeats 2{scratch} {common}",
+        named("", &DRIVES[..4]),
+        named("", &DRIVES[..4]),
+        named("--source ", &DRIVES[1..5]),
+        named("--target ", &DRIVES[1..5]),
+    ));
+    let crowd = record(&lab, "crowd");
+    assert_eq!((crowd.cases.len(), payload(&crowd)), (8, 2 * (1 + 2 + 3 + 4) * 512 * KIB));
+    assert_eq!(crowd.cases.iter().map(|run| run.flows.len()).max(), Some(4));
+    let incast = record(&lab, "incast");
+    assert_eq!((incast.cases.len(), payload(&incast)), (3, (1 + 2 + 3) * 512 * KIB));
+    let (stream, back) = (record(&lab, "stream"), record(&lab, "back"));
+    for one in [&stream, &back] {
+        assert_eq!((one.cases.len(), payload(one)), (2, 2 * 4 * 2048 * KIB));
+        assert!(one.cases.iter().all(|run| run.flows.len() == 4));
+        assert!(one.cases.iter().all(|run| run.bytes_by_route.p2p == run.bytes));
+    }
+    let is_checked = |run: &CaseRecord| run.verification.is_some_and(|one| one.bytes == run.bytes);
+    assert!(back.cases.iter().all(is_checked));
+
+    // A copy is two DMAs, a stream one; none of them with guest memory.
+    let expected = 2 * (payload(&crowd) + payload(&incast)) + payload(&stream) + payload(&back);
+    assert_eq!(lab.dma("payload_bytes_guest_memory"), 0, "{}", lab.report());
+    assert_eq!(lab.dma("payload_bytes_unclassified"), 0);
+    assert_eq!(lab.dma("payload_bytes_p2p"), expected);
+}

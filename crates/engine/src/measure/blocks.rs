@@ -1,0 +1,148 @@
+//! The blocks of a flow: which follows which, until when, and how long each took.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::ops::Range;
+
+use hdrhistogram::Histogram;
+use peerlane_results::Order;
+use peerlane_units::Nanos;
+
+use crate::Clock;
+use crate::random::Random;
+use crate::relay::{Pace, Piece, Work, latencies};
+
+/// Blocks and the order in which they come. Offsets are in bytes from the start of the range.
+pub(super) struct Blocks<'a> {
+    pub(super) clock: &'a dyn Clock,
+    /// Bytes of the range.
+    pub(super) length: u64,
+    pub(super) block: u64,
+    /// Most bytes of one request; a block of more is several, in flight together.
+    pub(super) request: u64,
+    pub(super) order: Order,
+    pub(super) random: Random,
+    /// Until when blocks begin; `None` for one pass over the range, or as many random blocks.
+    pub(super) until: Option<Nanos>,
+    pub(super) pace: Option<Pace>,
+    state: State,
+}
+
+struct State {
+    /// Bytes of blocks that were begun.
+    begun: u64,
+    /// What is left of the block that was begun last.
+    rest: Range<u64>,
+    /// Blocks of the parts that were handed out and have not begun.
+    waiting: VecDeque<u64>,
+    open: HashMap<u64, Open>,
+    latency: Histogram<u64>,
+    first_done: Option<Nanos>,
+}
+
+/// A block under way.
+struct Open {
+    since: Option<Nanos>,
+    left: u64,
+}
+
+/// What a flow needs to make blocks of its range.
+pub(super) struct Cut {
+    pub(super) length: u64,
+    pub(super) block: u64,
+    pub(super) request: u64,
+    pub(super) order: Order,
+    pub(super) seed: u64,
+}
+
+impl<'a> Blocks<'a> {
+    pub(super) fn new(
+        clock: &'a dyn Clock,
+        cut: &Cut,
+        until: Option<Nanos>,
+        pace: Option<Pace>,
+    ) -> Self {
+        let state = State {
+            begun: 0,
+            rest: 0..0,
+            waiting: VecDeque::new(),
+            open: HashMap::new(),
+            latency: latencies(),
+            first_done: None,
+        };
+        let Cut { length, block, request, order, seed } = *cut;
+        Self { clock, length, block, request, order, random: Random::new(seed), until, pace, state }
+    }
+
+    /// The next request's range, or `None` at the end.
+    pub(super) fn next(&mut self) -> Option<Range<u64>> {
+        if self.state.rest.is_empty() {
+            self.state.rest = self.next_block()?;
+            let key = self.state.rest.start / self.block;
+            let parts = (self.state.rest.end - self.state.rest.start).div_ceil(self.request);
+            // A range shorter than what is in flight meets a block again before it is done.
+            self.state.open.entry(key).or_insert(Open { since: None, left: 0 }).left += parts;
+        }
+        let start = self.state.rest.start;
+        let end = self.state.rest.end.min(start + self.request);
+        self.state.rest.start = end;
+        self.state.waiting.push_back(start / self.block);
+        Some(start..end)
+    }
+
+    fn next_block(&mut self) -> Option<Range<u64>> {
+        let is_over = match self.until {
+            Some(until) => self.clock.now() >= until,
+            None => self.state.begun >= self.length,
+        };
+        if is_over {
+            return None;
+        }
+        let start = match self.order {
+            Order::Sequential => self.state.begun % self.length,
+            Order::Random => self.random.below((self.length / self.block).max(1)) * self.block,
+        };
+        let end = (start + self.block).min(self.length);
+        self.state.begun += end - start;
+        Some(start..end)
+    }
+
+    /// Latencies of whole blocks, and when the first was done.
+    pub(super) fn end(self) -> (Histogram<u64>, Option<Nanos>) {
+        (self.state.latency, self.state.first_done)
+    }
+}
+
+impl Work for Blocks<'_> {
+    fn next_piece(&mut self) -> Option<io::Result<Piece>> {
+        self.next().map(|range| Ok(Piece::Data(range)))
+    }
+
+    fn pause(&self, now: Nanos) -> Nanos {
+        self.pace.as_ref().map_or(Nanos(0), |pace| pace.wait(now))
+    }
+
+    fn begins(&mut self, bytes: u64, now: Nanos) {
+        if let Some(pace) = &mut self.pace {
+            pace.begin(bytes, now);
+        }
+        let key = self.state.waiting.pop_front();
+        if let Some(open) = key.and_then(|key| self.state.open.get_mut(&key)) {
+            open.since.get_or_insert(now);
+        }
+    }
+
+    fn wrote(&mut self, range: Range<u64>) {
+        let key = range.start / self.block;
+        let Some(open) = self.state.open.get_mut(&key) else { return };
+        open.left = open.left.saturating_sub(1);
+        if open.left > 0 {
+            return;
+        }
+        let now = self.clock.now();
+        let since = open.since.unwrap_or(now);
+        self.state.open.remove(&key);
+        self.state.latency.saturating_record(now.since(since).0);
+        self.state.first_done.get_or_insert(now);
+    }
+}

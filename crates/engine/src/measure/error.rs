@@ -1,0 +1,162 @@
+//! Why a flow was not measured.
+
+use std::io;
+use std::path::PathBuf;
+
+use peerlane_memory::{MemoryError, P2pRefusal};
+use peerlane_results::Refusal;
+use peerlane_units::Bytes;
+
+use crate::copy::CopyError;
+use crate::endpoint::{EndpointError, NotationError};
+use crate::failure::{RequestError, Role};
+use crate::plan::PlanError;
+use crate::prove::ProofFailure;
+use crate::relay::RelayError;
+use crate::ring::UringError;
+use crate::scrub::ScrubFailure;
+use crate::verify::VerifyError;
+
+/// Why a flow was not measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MeasureError {
+    /// A text that names no end.
+    #[error("cannot understand the {role}")]
+    Notation {
+        /// Which end.
+        role: Role,
+        /// What is wrong with it.
+        source: NotationError,
+    },
+    /// An end that is none.
+    #[error("cannot use the {role}")]
+    Endpoint {
+        /// Which end.
+        role: Role,
+        /// What is wrong with it.
+        source: EndpointError,
+    },
+    /// Ends or memory that make no sense together.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A pair of ends that nothing is moved between.
+    #[error("cannot measure from `{from}` to `{to}`: {reason}")]
+    Pair {
+        /// Source as typed.
+        from: String,
+        /// Target as typed.
+        to: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// The target is not among what may be written; nothing was changed.
+    #[error("cannot write to {path}: `--scratch` does not name it")]
+    NotScratch {
+        /// The target.
+        path: String,
+    },
+    /// Range or block do not fit an end; nothing was changed.
+    #[error("cannot measure {path}: {reason}")]
+    Range {
+        /// Which end.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// Something stands against it; nothing was changed.
+    #[error("cannot measure: {}", reasons(.0))]
+    Refused(Vec<Refusal>),
+    /// The route is not possible here.
+    #[error("cannot measure by peer-to-peer: {reason}")]
+    NotPossible {
+        /// Why.
+        reason: String,
+    },
+    /// The machine is only described.
+    #[error("machine {name} is described, not here: nothing can be measured on it")]
+    NotHere {
+        /// Its name.
+        name: String,
+    },
+    /// A file could not be opened, made or attached.
+    #[error("cannot {action} {}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A device could not be opened.
+    #[error(transparent)]
+    Open(Box<CopyError>),
+    /// No io_uring.
+    #[error(transparent)]
+    Uring(#[from] UringError),
+    /// No host memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// No device memory.
+    #[error("cannot take device memory")]
+    Device(#[from] P2pRefusal),
+    /// The route is not proved.
+    #[error(transparent)]
+    Proof(#[from] Box<ProofFailure>),
+    /// A copy stopped.
+    #[error(transparent)]
+    Relay(#[from] RelayError),
+    /// A request failed.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// Content could not be compared.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+    /// Every request succeeded and the content at the target is other.
+    #[error(
+        "every request succeeded, but {path} does not hold what was written: {mismatches} of the \
+         blocks differ, the first at byte {offset}"
+    )]
+    Differs {
+        /// The target.
+        path: String,
+        /// Blocks that differ.
+        mismatches: u64,
+        /// Offset in the target of the first.
+        offset: Bytes,
+    },
+    /// Device memory or a borrowed block is not as it was.
+    #[error(transparent)]
+    Scrub(#[from] Box<ScrubFailure>),
+    /// Another flow of the case failed; this one has moved nothing.
+    #[error("another transfer of the case failed")]
+    WithOthers,
+}
+
+impl MeasureError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Endpoint { source, .. } => source.hint(),
+            Self::Plan(source) => source.hint(),
+            Self::NotScratch { path } => {
+                Some(format!("`--scratch {path}` lets the benchmark overwrite its range"))
+            }
+            Self::Refused(refusals) => refusals.iter().find_map(|one| one.hint.clone()),
+            Self::NotPossible { .. } => {
+                Some("`peerlane doctor` says what stands in the way; `--routes host`".to_owned())
+            }
+            Self::Open(source) => source.hint(),
+            Self::Uring(source) => source.hint().map(str::to_owned),
+            Self::Memory(source) => source.hint().map(str::to_owned),
+            Self::Device(source) => source.hint(),
+            Self::Request(source) => source.hint().map(str::to_owned),
+            _ => None,
+        }
+    }
+}
+
+fn reasons(refusals: &[Refusal]) -> String {
+    refusals.iter().map(|one| one.reason.as_str()).collect::<Vec<_>>().join("; ")
+}

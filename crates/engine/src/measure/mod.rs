@@ -1,0 +1,120 @@
+//! One flow of a measurement: its ends as they are, its memory, its route proved, moved as often as asked.
+//!
+//! [`PlannedFlow::look`] only looks; [`PlannedFlow::carry`] opens, takes memory, proves a peer-to-peer
+//! route, waits at a [`Gate`] until every flow of the case is as far, moves, flushes, waits again, and
+//! only then checks the content. It keeps no journal, restores nothing and makes no name: a target is
+//! written in place, within its range, and only where [`Consent`] names it.
+//!
+//! What a reader must know: besides drives, `host` and `null` are ends (plain direct reads into host
+//! buffers, plain direct writes out of them), and so is `cmb:NAME` (one drive against that memory).
+
+mod blocks;
+mod carry;
+mod content;
+mod error;
+mod look;
+mod mapped;
+mod ready;
+mod serial;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use hdrhistogram::Histogram;
+use peerlane_fabric::Fabric;
+use peerlane_results::{BytesByRoute, Evidence, Machine, Verification, Warning};
+use peerlane_units::{Bytes, Nanos};
+
+pub use error::MeasureError;
+pub use look::{PlannedFlow, size_of};
+
+use crate::{Clock, Watch};
+
+/// What may be written, and over what.
+#[derive(Debug, Clone, Default)]
+pub struct Consent {
+    /// Drives and files that may be written, as typed.
+    pub scratch: Vec<String>,
+    /// Whether content that somebody may miss is no obstacle.
+    pub force: bool,
+}
+
+/// Where the flows of a case wait for each other.
+pub trait Gate {
+    /// Called when a flow is ready to move; returns when all are, false where one of them failed.
+    fn begin(&self) -> bool;
+
+    /// Called when a flow has moved and flushed, with its payload; returns when all have.
+    fn end(&self, moved: Bytes);
+}
+
+/// A flow by itself waits for nobody.
+impl Gate for () {
+    fn begin(&self) -> bool {
+        true
+    }
+
+    fn end(&self, _: Bytes) {}
+}
+
+/// What a flow is given from outside.
+pub struct FlowTools<'a> {
+    /// Tells the time.
+    pub clock: &'a dyn Clock,
+    /// May ask for an end.
+    pub watch: &'a mut dyn Watch,
+    /// Where it waits for others.
+    pub gate: &'a dyn Gate,
+    /// Of patterns and random offsets.
+    pub seed: u64,
+    /// Ends the flow at this time after its start; `None` where it ends by its bytes.
+    pub time: Option<Nanos>,
+    /// The longest wait for a single request.
+    pub deadline: Nanos,
+}
+
+/// What a flow did.
+#[derive(Debug, Clone)]
+pub struct FlowOutcome {
+    /// Payload moved.
+    pub bytes: Bytes,
+    /// When its first request was handed over, by the clock.
+    pub start: Nanos,
+    /// When its first block was done.
+    pub first_done: Nanos,
+    /// When the closing flush was over.
+    pub end: Nanos,
+    /// Name of the memory between its ends.
+    pub memory: String,
+    /// Payload by the route it took.
+    pub bytes_by_route: BytesByRoute,
+    /// Reads from the source.
+    pub read: Histogram<u64>,
+    /// Writes to the target.
+    pub write: Histogram<u64>,
+    /// Blocks, from the hand-over of their first request to the end of their last.
+    pub block: Histogram<u64>,
+    /// Check of the content at the target; `None` where nothing was stored.
+    pub verification: Option<Verification>,
+    /// What was looked at.
+    pub evidence: Vec<Evidence>,
+    /// What a reader should know.
+    pub warnings: Vec<Warning>,
+    /// The watch asked for the end before all was moved.
+    pub interrupted: bool,
+}
+
+/// Says where a measurement runs.
+pub fn machine(fabric: &Fabric) -> Machine {
+    crate::copy::machine_of(fabric)
+}
+
+/// What a reader must know of the machine and the program.
+pub fn warnings_of_machine(fabric: &Fabric) -> Vec<Warning> {
+    crate::copy::warnings_of_machine(fabric)
+}
+
+/// Latencies in nanoseconds; above an hour they count as an hour.
+pub fn latencies() -> Histogram<u64> {
+    crate::relay::latencies()
+}

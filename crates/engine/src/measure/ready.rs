@@ -1,0 +1,193 @@
+//! A flow with everything open: files, memory, ring; a peer-to-peer route is proved.
+
+use std::path::PathBuf;
+
+use peerlane_memory::{P2pRefusal, Region, host, p2pmem};
+use peerlane_results::{Evidence, MemoryKind, Tail};
+use peerlane_units::{Bytes, Nanos};
+
+use super::look::{End, PlannedFlow};
+use super::{FlowTools, MeasureError};
+use crate::copy::check::{self, NotProved};
+use crate::copy::{Attached, Opened, open_in_place, open_source};
+use crate::endpoint::Live;
+use crate::plan::SLOT_ALIGNMENT;
+use crate::prove::prove_route;
+use crate::relay::Transfer;
+use crate::ring::{FileId, RegionId, Ring, Uring};
+
+/// Host memory for proof and check: as much as [`crate::verify`] reads at full speed, twice.
+const CHECK_ROOM: Bytes = Bytes::mib(16);
+
+/// Which way to the drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cache {
+    /// Round the page cache.
+    Around,
+    /// Through it.
+    Through,
+}
+
+/// A flow that can move.
+pub(super) struct Ready {
+    pub(super) ring: Uring,
+    pub(super) source: Option<Attached>,
+    pub(super) target: Option<Attached>,
+    /// Where payload rests.
+    pub(super) region: RegionId,
+    pub(super) kind: MemoryKind,
+    /// Host memory for proof and check.
+    pub(super) host: RegionId,
+    pub(super) slots: u32,
+    pub(super) stride: u64,
+    /// Block sizes of source and target, of the one end for both where there is only one.
+    pub(super) blocks: [u64; 2],
+    pub(super) evidence: Vec<Evidence>,
+}
+
+fn live(end: &End) -> Option<&Live> {
+    end.storage().and_then(|end| end.live.as_ref())
+}
+
+fn block(end: &End, opened: Option<&Opened>) -> Option<u64> {
+    let facts = &end.storage()?.facts;
+    Some(if opened?.is_direct { facts.block.0 } else { 1 })
+}
+
+impl PlannedFlow {
+    /// Opens both ends as they are.
+    pub(super) fn open_ends(&self, cache: Cache) -> Result<[Option<Opened>; 2], MeasureError> {
+        let [source, target] = [&self.source, &self.target].map(|end| {
+            let live = live(end)?;
+            Some(Live { is_direct: live.is_direct && cache == Cache::Around, ..live.clone() })
+        });
+        let source = source.as_ref().map(|live| {
+            open_source(live).map_err(|source| MeasureError::File {
+                action: "open",
+                path: live.path.clone(),
+                source,
+            })
+        });
+        let end = self.flow.target_offset.0.saturating_add(self.flow.bytes.0);
+        let target = target.as_ref().map(|live| {
+            open_in_place(live, end).map_err(|error| MeasureError::Open(Box::new(error)))
+        });
+        Ok([source.transpose()?, target.transpose()?])
+    }
+
+    /// Opens the ends, takes the memory and attaches all to a ring.
+    pub(super) fn open(&self) -> Result<Ready, MeasureError> {
+        let [source, target] = self.open_ends(Cache::Around)?;
+        let opened = [source.as_ref(), target.as_ref()];
+        for (end, opened) in [&self.source, &self.target].into_iter().zip(opened) {
+            let is_direct = opened.is_none_or(|opened| opened.is_direct);
+            if !is_direct && self.memory.kind != MemoryKind::Host {
+                let path = end.storage().map(|end| end.facts.path.clone()).unwrap_or_default();
+                let reason = format!("{path} takes no direct I/O");
+                return Err(MeasureError::NotPossible { reason });
+            }
+        }
+        let (region, slots, stride) = self.allocate()?;
+        let entries = slots.saturating_mul(2).clamp(16, 4096);
+        let has_nodes = opened.iter().flatten().any(|opened| opened.passthrough.is_some());
+        let mut ring =
+            if has_nodes { Uring::for_passthrough(entries)? } else { Uring::new(entries)? };
+        let mut attach = |end: &End, opened: Option<&Opened>| {
+            let Some((live, opened)) = live(end).zip(opened) else { return Ok(None) };
+            opened.attach(&mut ring).map(Some).map_err(|source| MeasureError::File {
+                action: "attach",
+                path: live.path.clone(),
+                source,
+            })
+        };
+        let attached = [attach(&self.source, opened[0])?, attach(&self.target, opened[1])?];
+        let region = ring.attach_region(region);
+        let host = ring.attach_region(host::allocate(CHECK_ROOM)?);
+        let own = [block(&self.source, opened[0]), block(&self.target, opened[1])];
+        let either = own.into_iter().flatten().max().unwrap_or(1);
+        Ok(Ready {
+            ring,
+            source: attached[0],
+            target: attached[1],
+            region,
+            kind: self.memory.kind,
+            host,
+            slots,
+            stride,
+            blocks: own.map(|block| block.unwrap_or(either)),
+            evidence: Vec::new(),
+        })
+    }
+
+    /// Takes as many slots as there is a free run for.
+    fn allocate(&self) -> Result<(Region, u32, u64), MeasureError> {
+        let request = Bytes(self.request);
+        let stride = request.round_up(SLOT_ALIGNMENT).unwrap_or(request).0;
+        let length = |slots: u32| Bytes(stride.saturating_mul(u64::from(slots)));
+        let mut slots = self.slots;
+        let Some(address) = self.memory.address.as_ref().filter(|_| self.is_device()) else {
+            return Ok((host::allocate(length(slots))?, slots, stride));
+        };
+        let folder = PathBuf::from(format!("/sys/bus/pci/devices/{address}/p2pmem"));
+        loop {
+            match p2pmem::allocate(&folder, length(slots)) {
+                Ok(region) => return Ok((region, slots, stride)),
+                Err(P2pRefusal::Exhausted { .. }) if slots > 1 => slots /= 2,
+                Err(refusal) => return Err(refusal.into()),
+            }
+        }
+    }
+
+    pub(super) fn is_device(&self) -> bool {
+        self.memory.kind != MemoryKind::Host
+    }
+}
+
+impl Ready {
+    /// What a relay from source to target moves; `None` where there is one drive only.
+    pub(super) fn transfer(&self, planned: &PlannedFlow, deadline: Nanos) -> Option<Transfer> {
+        let (source, target) = (self.source?, self.target?);
+        let flow = &planned.flow;
+        Some(Transfer {
+            source: source.payload,
+            target: target.payload,
+            region: self.region,
+            memory: self.kind,
+            source_offset: flow.offset.0,
+            target_offset: flow.target_offset.0,
+            length: flow.bytes.0,
+            request: planned.request,
+            slots: self.slots,
+            slot_stride: self.stride,
+            source_block: self.blocks[0],
+            target_block: self.blocks[1],
+            tail: Tail::None,
+            deadline,
+        })
+    }
+
+    /// Proves a peer-to-peer route from drive to drive; host memory needs no proof.
+    pub(super) fn prove(
+        &mut self,
+        transfer: &Transfer,
+        tools: &FlowTools<'_>,
+    ) -> Result<(), MeasureError> {
+        let rejected = |reason| MeasureError::NotPossible { reason };
+        let setup = match check::setup(transfer, self.host, tools.seed) {
+            Ok(Some(setup)) => setup,
+            Ok(None) => return Ok(()),
+            Err(NotProved::Rejected { reason, .. }) => return Err(rejected(reason)),
+            Err(NotProved::Ended(source)) => return Err(MeasureError::Proof(source)),
+        };
+        let proof = prove_route(&mut self.ring, &setup, tools.clock).map_err(Box::new)?;
+        self.evidence.extend(proof.evidence);
+        Ok(())
+    }
+
+    /// Makes what was written durable.
+    pub(super) fn flush(&mut self, tools: &FlowTools<'_>) -> Result<(), MeasureError> {
+        let Some(target) = self.target else { return Ok(()) };
+        let file: (FileId, RegionId) = (target.payload, self.region);
+        Ok(check::flush_file(&mut self.ring, file, tools.deadline, tools.clock)?)
+    }
+}

@@ -1,0 +1,210 @@
+//! One drive against one memory: requests in one direction only, as many in flight as there are slots.
+
+use std::ops::Range;
+
+use hdrhistogram::Histogram;
+use peerlane_results::MemoryKind;
+use peerlane_units::Nanos;
+
+use super::blocks::Blocks;
+use crate::failure::{RequestError, Role};
+use crate::relay::{Work, latencies};
+use crate::request::{End, LONGEST_SLEEP, Progress, Request};
+use crate::ring::{Action, FileId, RegionId, Ring};
+use crate::{Clock, Watch};
+
+/// What is moved, and between what. Offsets and lengths are in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OneWay {
+    pub(super) action: Action,
+    pub(super) file: FileId,
+    /// Start of the range in the file.
+    pub(super) offset: u64,
+    /// Block size of the file.
+    pub(super) file_block: u64,
+    pub(super) region: RegionId,
+    pub(super) memory: MemoryKind,
+    pub(super) slots: u32,
+    pub(super) place: Place,
+    pub(super) deadline: Nanos,
+}
+
+/// Where in the region the bytes of a request lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In a slot of its own; the bytes from the start of one to the start of the next.
+    Slot(u64),
+    /// Where they lie in the range, which begins here.
+    Range(u64),
+}
+
+/// What was moved.
+pub(super) struct Streamed {
+    pub(super) bytes: u64,
+    pub(super) latency: Histogram<u64>,
+    pub(super) interrupted: bool,
+}
+
+/// Is told which slot served which range; both ends of a request see it.
+pub(super) trait Log {
+    fn done(&mut self, slot: u32, range: Range<u64>);
+}
+
+impl Log for () {
+    fn done(&mut self, _: u32, _: Range<u64>) {}
+}
+
+/// A slot's request, since when, and of which range.
+struct Lane {
+    request: Request,
+    since: Nanos,
+    range: Range<u64>,
+}
+
+struct Stream<'a, 'b> {
+    way: &'a OneWay,
+    blocks: &'a mut Blocks<'b>,
+    log: &'a mut dyn Log,
+    clock: &'a dyn Clock,
+    lanes: Vec<Option<Lane>>,
+    idle: Vec<usize>,
+    out: Streamed,
+    failed: Option<RequestError>,
+}
+
+/// Moves the blocks until their end, a failure, or the watch's wish.
+///
+/// # Errors
+/// The first failure; what was in flight has ended, unless the ring says otherwise.
+pub(super) fn stream<R: Ring>(
+    ring: &mut R,
+    way: &OneWay,
+    blocks: &mut Blocks<'_>,
+    log: &mut dyn Log,
+    clock: &dyn Clock,
+    watch: &mut dyn Watch,
+) -> Result<Streamed, RequestError> {
+    let slots = way.slots as usize;
+    let out = Streamed { bytes: 0, latency: latencies(), interrupted: false };
+    let mut stream = Stream {
+        way,
+        blocks,
+        log,
+        clock,
+        lanes: (0..slots).map(|_| None).collect(),
+        idle: (0..slots).rev().collect(),
+        out,
+        failed: None,
+    };
+    stream.run(ring, watch)?;
+    match stream.failed {
+        Some(error) => Err(error),
+        None => Ok(stream.out),
+    }
+}
+
+impl Stream<'_, '_> {
+    fn run<R: Ring>(&mut self, ring: &mut R, watch: &mut dyn Watch) -> Result<(), RequestError> {
+        let sleep = LONGEST_SLEEP.min(Nanos(self.way.deadline.0 / 4)).max(Nanos(1));
+        let (mut is_over, mut checked) = (false, self.clock.now());
+        loop {
+            self.out.interrupted |= watch.stop_requested();
+            let mut pause = Nanos(0);
+            let mut now = self.clock.now();
+            while !(is_over || self.out.interrupted || self.failed.is_some() || ring.space() == 0) {
+                let Some(slot) = self.idle.pop() else { break };
+                pause = self.blocks.pause(now);
+                let range = if pause > Nanos(0) { None } else { self.blocks.next() };
+                let Some(range) = range else {
+                    self.idle.push(slot);
+                    is_over = pause == Nanos(0);
+                    break;
+                };
+                self.blocks.begins(range.end - range.start, now);
+                self.begin(ring, slot, range, now)?;
+            }
+            if self.idle.len() == self.lanes.len() && pause == Nanos(0) {
+                return Ok(());
+            }
+            ring.submit(1, if pause > Nanos(0) { sleep.min(pause) } else { sleep })?;
+            now = self.clock.now();
+            while let Some(completion) = ring.pop() {
+                let slot = usize::try_from(completion.tag).unwrap_or(usize::MAX);
+                self.settle(ring, slot, completion.result, now)?;
+            }
+            if now.since(checked) >= sleep {
+                checked = now;
+                self.overdue(now)?;
+            }
+        }
+    }
+
+    fn begin<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        slot: usize,
+        range: Range<u64>,
+        now: Nanos,
+    ) -> Result<(), RequestError> {
+        let way = self.way;
+        let need = range.end - range.start;
+        let role = if way.action == Action::Read { Role::Source } else { Role::Target };
+        let request = Request {
+            role,
+            action: way.action,
+            file: way.file,
+            file_offset: way.offset + range.start,
+            region: way.region,
+            region_offset: match way.place {
+                Place::Slot(stride) => slot as u64 * stride,
+                Place::Range(start) => start + range.start,
+            },
+            memory: way.memory,
+            need,
+            ask: need.next_multiple_of(way.file_block),
+            block: way.file_block,
+            end: End::Fails,
+            progress: Progress::default(),
+        };
+        ring.push(request.operation(slot as u64, false))?;
+        self.lanes[slot] = Some(Lane { request, since: now, range });
+        Ok(())
+    }
+
+    fn settle<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        slot: usize,
+        result: Result<u32, rustix::io::Errno>,
+        now: Nanos,
+    ) -> Result<(), RequestError> {
+        let Some(lane) = self.lanes.get_mut(slot).and_then(Option::as_mut) else { return Ok(()) };
+        let failure = lane.request.take(result).err();
+        if failure.is_none() && !lane.request.is_done() {
+            ring.push(lane.request.operation(slot as u64, false))?;
+            return Ok(());
+        }
+        let (since, range) = (lane.since, lane.range.clone());
+        self.lanes[slot] = None;
+        self.idle.push(slot);
+        match failure {
+            Some(failure) => {
+                self.failed.get_or_insert(failure.into());
+            }
+            None => {
+                self.out.latency.saturating_record(now.since(since).0);
+                self.out.bytes += range.end - range.start;
+                self.log.done(u32::try_from(slot).unwrap_or(u32::MAX), range.clone());
+                self.blocks.wrote(range);
+            }
+        }
+        Ok(())
+    }
+
+    fn overdue(&self, now: Nanos) -> Result<(), RequestError> {
+        let lanes = self.lanes.iter().flatten();
+        let Some(oldest) = lanes.min_by_key(|lane| lane.since) else { return Ok(()) };
+        let age = now.since(oldest.since);
+        if age < self.way.deadline { Ok(()) } else { Err(oldest.request.stuck(age).into()) }
+    }
+}
