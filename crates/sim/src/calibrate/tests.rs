@@ -88,6 +88,7 @@ fn record(cases: Vec<CaseRecord>) -> BenchRecord {
         started_s: None,
         cases,
         summaries: Vec::new(),
+        effects: Vec::new(),
         warnings: Vec::new(),
     }
 }
