@@ -11,6 +11,7 @@ pub mod flow;
 pub mod generate;
 pub mod model;
 pub mod parameters;
+pub mod predict;
 pub mod reproduce;
 pub mod tlp;
 pub mod way;

@@ -12,6 +12,7 @@ mod plan;
 mod progress;
 mod reference;
 mod reproduce;
+mod sim;
 pub(crate) mod size;
 mod topo;
 mod transfer;
@@ -34,6 +35,7 @@ pub(crate) use plan::PlanArgs;
 pub(crate) use progress::ProgressArgs;
 pub(crate) use reference::ReferenceArgs;
 pub(crate) use reproduce::ReproduceArgs;
+pub(crate) use sim::{SimArgs, SimEngine};
 pub(crate) use topo::{TopoArgs, TopoFormat};
 pub(crate) use transfer::TransferArgs;
 pub(crate) use verify::VerifyArgs;
@@ -104,6 +106,8 @@ pub(crate) enum Command {
     Bench(BenchCommandArgs),
     /// Keep what topo and plan read of this machine in one file, without what identifies it
     Capture(CaptureArgs),
+    /// Predict what a workload would do on a machine, what limits it, and what more of that would gain
+    Sim(SimArgs),
     /// Compare the figures of five published documents with the model, and say which were fitted
     Reproduce(ReproduceArgs),
     /// Boot a machine description under QEMU, with a recorder of every DMA

@@ -14,6 +14,7 @@ mod reference;
 mod reporter;
 mod reproduce;
 mod resume;
+mod sim;
 mod topo;
 mod verify;
 
@@ -35,6 +36,7 @@ pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> 
         Command::Plan(args) => plan::run(args, printer),
         Command::Copy(args) => copy::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),
+        Command::Sim(args) => sim::run(args, printer),
         Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Lab(args) => lab::run(args, printer),
         Command::Reference(args) => reference::run(args, printer),

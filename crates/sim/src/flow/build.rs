@@ -239,9 +239,13 @@ impl<'a> Build<'a> {
             if let Some(buffer) = buffer {
                 chain.push(class, &self.built, (buffer, way.payload, 1.0));
             }
-            let turn = step.packet * self.weight(way, position);
-            chain.push(class, &self.built, (link, turn, step.cost));
-            chain.port = buffer.unwrap_or(link);
+            // On a chip requests take nothing of what data take.
+            if step.cost > 0.0 {
+                let turn = step.packet * self.weight(way, position);
+                chain.push(class, &self.built, (link, turn, step.cost));
+                chain.port = link;
+            }
+            chain.port = buffer.unwrap_or(chain.port);
             self.walkers(way, position, class);
             let other = (step.link, step.direction.reverse());
             if step.back > 0.0 && self.kinds.contains_key(&other) {

@@ -53,6 +53,8 @@ pub struct Phase {
     pub active: Vec<(usize, u32)>,
     /// Rate of each of those, payload a nanosecond.
     pub rates: Vec<f64>,
+    /// The transfers themselves.
+    pub members: Vec<usize>,
     /// How long such a set was active, in nanoseconds.
     pub time: f64,
     /// When it was first.
@@ -280,7 +282,11 @@ impl PartRun {
             self.phases.remove(&key);
         }
         let rates = active.iter().map(|&(class, _)| self.queues[class].rate).collect();
-        let phase = Phase { active: active.clone(), rates, time, first: self.now };
+        let of_queue =
+            |queue: &Queue| queue.ends.iter().map(|Reverse((_, index))| *index).collect::<Vec<_>>();
+        let mut members: Vec<usize> = self.queues.iter().flat_map(of_queue).collect();
+        members.sort_unstable();
+        let phase = Phase { active: active.clone(), rates, members, time, first: self.now };
         self.phases.insert(active, phase);
     }
 
@@ -348,8 +354,13 @@ impl PartRun {
         let mut phases: Vec<Phase> = self.phases.into_values().collect();
         phases.sort_by(|a, b| b.time.total_cmp(&a.time).then(a.first.total_cmp(&b.first)));
         phases.truncate(PHASES);
-        for (class, _) in phases.iter_mut().flat_map(|phase| &mut phase.active) {
-            *class = part.classes[*class][0];
+        for phase in &mut phases {
+            for (class, _) in &mut phase.active {
+                *class = part.classes[*class][0];
+            }
+            for member in &mut phase.members {
+                *member = transfers[*member].0;
+            }
         }
         whole.phases.push(phases);
         whole.solutions += self.solutions;

@@ -3,7 +3,7 @@
 mod calibrate;
 mod compare;
 mod fio;
-mod keep;
+pub(super) mod keep;
 mod reach;
 mod watcher;
 
