@@ -164,6 +164,7 @@ fn ten_thousand_functions_are_found_shown_and_drawn() {
     );
     let svg = said(&["topo", "--root", root, "--format", "svg"]);
     well_formed(&svg);
+    assert_eq!(svg.matches("rotate(-55)").count(), 23 * 7, "a column for every memory");
     assert!(svg.len() < 4 << 20, "{} bytes", svg.len());
     if let Some(keep) = std::env::var_os("PEERLANE_KEEP_LARGE") {
         let keep = Path::new(&keep);
@@ -172,6 +173,14 @@ fn ten_thousand_functions_are_found_shown_and_drawn() {
         std::fs::write(keep.join("large.toml"), large(23)).expect("a file");
         std::fs::write(keep.join("large.svg"), svg).expect("a file");
     }
+}
+
+#[test]
+fn the_drawing_in_the_documents_is_what_the_program_draws() {
+    let archive = "fixtures/sysfs/r7515/tree.tar.zst";
+    let svg = said(&["topo", "--root", archive, "--format", "svg"]);
+    well_formed(&svg);
+    is_as_expected(&repository().join("docs/examples/topo-r7515.svg"), &svg);
 }
 
 #[test]

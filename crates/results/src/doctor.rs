@@ -110,10 +110,14 @@ pub enum FindingKind {
     FileRefuses,
     /// Requests are smaller than they could be.
     SmallRequests,
+    /// A drive itself takes only small requests.
+    DriveTakesLittle,
     /// A window onto device memory is smaller than the memory.
     SmallWindow,
     /// The software of a GPU that storage reaches directly is not there.
     GpuStackMissing,
+    /// The software of an FPGA card that lends its memory is not there.
+    FpgaStackMissing,
     /// The peer-to-peer window of an FPGA card is off.
     FpgaWindowOff,
     /// A drive is too hot, or has slowed itself down.

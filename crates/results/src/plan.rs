@@ -261,7 +261,7 @@ pub struct Shape {
 /// A rate that bounds the copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// What: a link, named by the function below it.
+    /// What: a link, named by the function below it; a drive; a memory; a root complex.
     pub object: String,
     /// Its ceiling.
     pub bytes_per_second: ByteRate,
@@ -294,6 +294,9 @@ pub struct Plan {
     pub way: Vec<String>,
     /// Ceilings on the way, lowest first.
     pub limits: Vec<Limit>,
+    /// Drives at either end whose own rate is not known, which may be the lowest ceiling of all.
+    #[serde(default)]
+    pub unmeasured: Vec<String>,
     /// What stands against the copy altogether; it does not start while one remains.
     pub refusals: Vec<Refusal>,
     /// What a reader should know.

@@ -4,6 +4,7 @@
 //! parameter says where it comes from, and every prediction is labelled as one.
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
 pub mod closed;
 pub mod devices;
 pub mod flow;

@@ -20,7 +20,9 @@ mod verify;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use bench::{BenchArgs, BenchCommand, BenchCommandArgs, CompareArgs, HowArgs, On};
+pub(crate) use bench::{
+    BenchArgs, BenchCommand, BenchCommandArgs, CalibrateArgs, CompareArgs, HowArgs, On,
+};
 pub(crate) use capture::CaptureArgs;
 pub(crate) use copy::CopyArgs;
 pub(crate) use doctor::DoctorArgs;

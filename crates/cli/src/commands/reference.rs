@@ -84,11 +84,15 @@ fn captured() -> String {
         "# What a capture holds\n\n\
          Written by `peerlane reference --write docs/reference` from the list that `peerlane capture` goes by. \
          Nothing else of a\nmachine is in a capture, and discovery (`topo`, `plan`) reads nothing else of `/sys`, \
-         `/proc` and `/boot`.\n\n\
+         `/proc`, `/boot` and `/usr`.\n\n\
          FUNCTION is a PCI function below `sys/devices`, CONTROLLER its NVMe controller, DISK a namespace, PARTITION a \
-         part of it,\nSTACK a device-mapper or md device. `*` stands for any characters within one name.\n\n\
-         | Path | Read for | Kept |\n| --- | --- | --- |\n",
+         part of it,\nSTACK a device-mapper or md device. `*` stands for any characters within one name. LIBRARY is \
+         any of\n",
     );
+    let folders: Vec<String> =
+        peerlane_fabric::capture::LIBRARY_FOLDERS.map(|folder| format!("`{folder}`")).into();
+    let _ = writeln!(text, "{}.\n", folders.join(", "));
+    text.push_str("| Path | Read for | Kept |\n| --- | --- | --- |\n");
     for item in peerlane_fabric::capture::ITEMS {
         let _ = writeln!(text, "| `{}` | {} | {} |", item.path, item.purpose, item.kept.describe());
     }

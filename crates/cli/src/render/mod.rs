@@ -1,6 +1,7 @@
 //! Results in words: pure functions from a result to text, one file a result.
 
 mod bench;
+mod calibration;
 mod comparison;
 mod copy;
 mod doctor;
@@ -22,6 +23,7 @@ use peerlane_results::{
 };
 
 pub(crate) use bench::bench;
+pub(crate) use calibration::calibration;
 pub(crate) use comparison::comparison;
 pub(crate) use copy::copy;
 pub(crate) use doctor::doctor;

@@ -95,7 +95,7 @@ pub(crate) fn prepare(
     });
     warnings.extend(warnings_of(asked, &choice, ends, shape.as_ref()));
     let way = way::of_payload(fabric, ends, choice.memory.as_ref());
-    let limits = ceilings::on_the_way(fabric, ends, choice.memory.as_ref());
+    let ceilings = ceilings::on_the_way(fabric, ends, choice.memory.as_ref());
     let plan = Plan {
         schema: PLAN_SCHEMA.to_owned(),
         asked: asked.clone(),
@@ -107,7 +107,8 @@ pub(crate) fn prepare(
         candidates,
         shape,
         way,
-        limits,
+        limits: ceilings.known,
+        unmeasured: ceilings.unmeasured,
         refusals: findings.refusals,
         warnings,
     };

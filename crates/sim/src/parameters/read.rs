@@ -31,6 +31,9 @@ pub enum Unit {
     /// 2^30 bytes a second.
     #[serde(rename = "GiB/s")]
     GibibytePerSecond,
+    /// 10^9 bits a second.
+    #[serde(rename = "Gbit/s")]
+    GigabitPerSecond,
     /// 10^6 pixels a second, of one byte each.
     #[serde(rename = "Mpix/s")]
     MegapixelPerSecond,
@@ -54,6 +57,7 @@ impl Unit {
             Self::Nanosecond => 1e-9,
             Self::GigabytePerSecond => 1e9,
             Self::MegabytePerSecond | Self::MegapixelPerSecond => 1e6,
+            Self::GigabitPerSecond => 1.25e8,
             Self::MebibytePerSecond => 1_048_576.0,
             Self::GibibytePerSecond => 1_073_741_824.0,
             Self::Percent => 0.01,
@@ -71,6 +75,7 @@ impl Unit {
             Self::MegabytePerSecond => "MB/s",
             Self::MebibytePerSecond => "MiB/s",
             Self::GibibytePerSecond => "GiB/s",
+            Self::GigabitPerSecond => "Gbit/s",
             Self::MegapixelPerSecond => "Mpix/s",
             Self::Ratio => "x",
             Self::Percent => "%",

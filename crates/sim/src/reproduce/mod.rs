@@ -132,6 +132,7 @@ const MACHINES: &[(&str, &str)] = &[
     ("donard", include_str!("../../../../machines/donard.toml")),
     ("broadwell-3-p4600", include_str!("../../../../machines/broadwell-3-p4600.toml")),
     ("gen5-pair", include_str!("../../../../machines/gen5-pair.toml")),
+    ("nfp-e5", include_str!("../../../../machines/nfp-e5.toml")),
     ("victim", include_str!("../../../../machines/victim.toml")),
     ("donard-gen5", include_str!("../../../../machines/donard-gen5.toml")),
 ];

@@ -146,7 +146,9 @@ impl Study {
         let held_out = |row: &&Row| {
             self.sources.iter().any(|source| source.held_out && source.source == row.source)
         };
-        let count = count(rows.iter().filter(|row| !held_out(row)));
+        let (held, stated): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(held_out);
+        let count = [count(&stated), count_held(&held)].into_iter().flatten();
+        let count = count.collect::<Vec<_>>().join(" ");
         let sources = self.sources.iter().filter(|source| is_asked(&source.source));
         let sources = sources.map(|source| SourceReport {
             source: source.source.clone(),
@@ -341,32 +343,65 @@ impl FigureShape {
     }
 }
 
-/// The sentence at the top, from what the rows show.
-fn count<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
-    let rows: Vec<&Row> = rows.collect();
+/// Whether a prediction counts as near.
+fn is_near(row: &Row) -> bool {
+    row.within.is_some() || row.error.is_some_and(|error| error.abs() <= NEAR)
+}
+
+/// What is said of figures that are none of the documents'; `None` without one.
+fn count_held(rows: &[&Row]) -> Option<String> {
+    let predicted: Vec<&&Row> = rows.iter().filter(|row| row.role == Role::Predicted).collect();
+    let near = predicted.iter().filter(|row| is_near(row)).count();
+    let better = predicted.iter().filter(|row| row.beats_both == Some(true)).count();
+    (!rows.is_empty()).then(|| {
+        format!(
+            "Of figures held out from elsewhere {} are predicted: {near} within 7 % or within what is \
+             printed, {better} closer than both others.",
+            predicted.len()
+        )
+    })
+}
+
+/// The sentence at the top, from what the rows show; `None` without a row.
+fn count(rows: &[&Row]) -> Option<String> {
+    if rows.is_empty() {
+        return None;
+    }
     let of = |role: Role| rows.iter().filter(|row| row.role == role).count();
     let predicted: Vec<&&Row> = rows.iter().filter(|row| row.role == Role::Predicted).collect();
     let holds =
         |role: Role| rows.iter().filter(|row| row.role == role && row.within.is_some()).count();
-    let near = predicted
-        .iter()
-        .filter(|row| row.within.is_some() || row.error.is_some_and(|error| error.abs() <= NEAR))
-        .count();
+    let near = predicted.iter().filter(|row| is_near(row)).count();
     let better = predicted.iter().filter(|row| row.beats_both == Some(true)).count();
     let inside = predicted.iter().filter(|row| row.inside == Some(true)).count();
-    format!(
-        "Of {} stated figures {} are predicted: {near} of these within 7 % or within what is printed, \
-         {inside} inside their 80 % interval, {better} closer than both the datasheets and the nearest measurement. \
-         {} are fitted and {} are inputs, which proves nothing; {} of {} bounds and {} of {} structural \
-         statements hold; {} are excluded, with reasons.",
-        rows.len(),
-        predicted.len(),
-        of(Role::Fitted),
-        of(Role::Input),
-        holds(Role::Bound),
-        of(Role::Bound),
-        holds(Role::Structural),
-        of(Role::Structural),
-        of(Role::Excluded),
-    )
+    let mut text = match predicted.len() {
+        0 => format!("Of {} stated figures none is predicted.", rows.len()),
+        count => format!(
+            "Of {} stated figures {count} are predicted: {near} of these within 7 % or within what is printed, \
+             {inside} inside their 80 % interval, {better} closer than both the datasheets and the nearest \
+             measurement.",
+            rows.len(),
+        ),
+    };
+    let held = |role: Role, word: &str| match of(role) {
+        0 => None,
+        all => Some(format!("{} of {all} {word} hold", holds(role))),
+    };
+    let (fitted, inputs) = (of(Role::Fitted), of(Role::Input));
+    let clauses = [
+        (fitted + inputs > 0)
+            .then(|| format!("{fitted} are fitted and {inputs} are inputs, which proves nothing")),
+        held(Role::Bound, "bounds"),
+        held(Role::Structural, "structural statements"),
+        Some(of(Role::Excluded))
+            .filter(|&excluded| excluded > 0)
+            .map(|excluded| format!("{excluded} are excluded, with reasons")),
+    ];
+    let clauses: Vec<String> = clauses.into_iter().flatten().collect();
+    if !clauses.is_empty() {
+        text.push(' ');
+        text.push_str(&clauses.join("; "));
+        text.push('.');
+    }
+    Some(text)
 }

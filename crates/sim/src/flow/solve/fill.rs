@@ -49,7 +49,7 @@ fn nearness(share: f64) -> f64 {
 }
 
 /// How far below full a resource begins to make others wait.
-pub(super) const NEAR: f64 = 0.02;
+pub(super) const NEAR: f64 = 0.05;
 
 impl Input {
     fn per_turn(self) -> f64 {

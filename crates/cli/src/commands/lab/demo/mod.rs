@@ -46,7 +46,7 @@ pub(super) fn run(args: &DemoArgs, printer: Printer) -> Result<Exit, Failure> {
     let folder = args.keep.as_deref().unwrap_or(scratch.path());
     fs::create_dir_all(folder).map_err(Tried::to(format!("make {}", folder.display())))?;
 
-    printer.note(&format!(
+    printer.lines(&format!(
         "Copies {SIZE} from drive a to drive b of an emulated machine twice: through host memory,\n\
          then peer to peer through the memory of drive c. QEMU records every DMA of the drives;\n\
          the images are compared outside the machine. Emulated: semantics, not speed.\n"
@@ -132,7 +132,7 @@ fn show(printer: Printer, copies: Vec<Findings>, problems: Vec<String>) -> Resul
     }
     let lines: Vec<String> = copies.iter().map(Findings::line).collect();
     printer.data(&format!("\n{}\n{}\n", verdict::table(&copies), lines.join("\n")))?;
-    printer.note(&next(&std::env::args().next().unwrap_or_else(|| "peerlane".to_owned())));
+    printer.lines(&next(&std::env::args().next().unwrap_or_else(|| "peerlane".to_owned())));
     Ok(exit)
 }
 
