@@ -6,7 +6,7 @@ use super::curve::{CurveReport, curve_report};
 use super::metric::Answer;
 use super::shape::{Bound, FigureShape};
 use super::{Role, Study, StudyError};
-use crate::parameters::{Draw, Provenance, Unit, View, percentile};
+use crate::parameters::{Draw, Parameter, Provenance, Unit, View, percentile};
 
 /// Schema of [`Report`].
 pub const SCHEMA: &str = "peerlane.reproduce/1";
@@ -29,6 +29,9 @@ pub struct Report {
     pub sources: Vec<SourceReport>,
     /// One for each figure.
     pub rows: Vec<Row>,
+    /// Every parameter that a row asks for, with its provenance; of a fitted one the number that was found,
+    /// beside the range before the fit.
+    pub parameters: Vec<Parameter>,
     /// One for each fit that a row asks for.
     pub fits: Vec<FitReport>,
     /// Rates by block size that were held out.
@@ -138,6 +141,7 @@ impl Study {
             }
         }
         let fits = self.fits(&numbers, &rows);
+        let parameters = self.found(&numbers, &rows);
         let curves = if only.is_empty() {
             self.curves.iter().map(curve_report).collect::<Result<_, _>>()?
         } else {
@@ -156,7 +160,15 @@ impl Study {
             held_out: source.held_out,
             settings: source.settings.clone(),
         });
-        Ok(Report { schema: SCHEMA, count, sources: sources.collect(), rows, fits, curves })
+        Ok(Report {
+            schema: SCHEMA,
+            count,
+            sources: sources.collect(),
+            rows,
+            parameters,
+            fits,
+            curves,
+        })
     }
 
     fn row(&self, index: usize, numbers: &[f64], drawn: &[Vec<f64>]) -> Result<Row, StudyError> {
@@ -234,6 +246,15 @@ impl Study {
             .collect();
         found.sort_by(f64::total_cmp);
         Some((percentile(&found, 0.1)?, percentile(&found, 0.9)?))
+    }
+
+    /// The parameters of some rows with the numbers that were used.
+    fn found(&self, numbers: &[f64], rows: &[Row]) -> Vec<Parameter> {
+        let is_used = |name: &String| rows.iter().any(|row| row.parameters.contains(name));
+        let all = self.parameters.iter().zip(numbers);
+        all.filter(|(parameter, _)| is_used(&parameter.name))
+            .map(|(parameter, &value)| Parameter { value, ..parameter.clone() })
+            .collect()
     }
 
     /// The fits behind the parameters of some rows.

@@ -160,6 +160,8 @@ fn every_parameter_is_used_and_says_its_source() {
         assert!(is_used, "{} is used by no figure", parameter.name);
         assert!(parameter.source.len() > 10, "{}", parameter.name);
     }
+    let fitted = report.parameters.iter().find(|found| found.name == "noload.write");
+    assert!(fitted.is_some_and(|found| (found.value / 16.3e9 - 1.0).abs() < 1e-6));
     let kinds = study.provenance(report);
     let of_figures = study.parameters().len() - study.predictions.parameter.len();
     assert_eq!(kinds.iter().map(|(_, count)| count).sum::<usize>(), of_figures);
