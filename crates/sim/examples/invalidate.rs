@@ -1,6 +1,11 @@
 //! Looks for cases in which flow and TLP engine differ: `cargo run --release -p peerlane-sim --example
 //! invalidate -- [SEEDS [FIRST]]`. Writes the tables of `docs/model/flow.md`.
-#![allow(clippy::print_stdout, clippy::cast_precision_loss)]
+#![allow(
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)]
 
 use std::collections::BTreeMap;
 

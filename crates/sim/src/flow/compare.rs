@@ -72,3 +72,19 @@ pub fn compare(scenario: &Scenario) -> Result<Compared, CompareError> {
         is_sound: outcome.is_settled && outcome.check.holds(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::scenarios::{Family, scenario};
+
+    #[test]
+    fn fluids_and_packets_agree_where_queues_join_and_hold_each_other_up() {
+        for (family, seed) in [(Family::ParkingLot, 2), (Family::Victim, 0), (Family::Tree, 10)] {
+            let compared = compare(&scenario(family, seed)).expect("both have a result");
+            assert!(compared.sum_error() < 0.01, "{family} {compared:?}");
+            let errors = compared.errors(&compared.flow);
+            assert!(errors.iter().all(|&error| error < 0.03), "{family} {errors:?}");
+        }
+    }
+}
