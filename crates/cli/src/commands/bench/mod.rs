@@ -1,8 +1,9 @@
 //! `peerlane bench`: a workload out of words, carried out, its record kept and shown.
 
+mod calibrate;
 mod compare;
 mod fio;
-mod keep;
+pub(super) mod keep;
 mod reach;
 mod watcher;
 
@@ -39,6 +40,7 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         BenchCommand::Crowd(args) => &args.bench.how,
         BenchCommand::Stream(args) => &args.bench.how,
         BenchCommand::Roundtrip(args) => &args.bench.how,
+        BenchCommand::Calibrate(args) => &args.how,
         BenchCommand::Run(args) => &args.how,
         BenchCommand::Compare(args) => return compare::run(args, printer),
     };
@@ -63,6 +65,9 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         printer.object(&record)?;
     } else {
         printer.data(&render::bench(&record))?;
+    }
+    if let BenchCommand::Calibrate(args) = &args.command {
+        calibrate::learn(args, &record, printer)?;
     }
     if let Some(file) = fio {
         fio::beside(&fabric, &record, file, printer)?;
@@ -112,6 +117,7 @@ fn brief(command: &BenchCommand, seed: u64) -> Brief {
             via: Some(args.via.clone()),
             ..of(&args.bench, WorkloadKind::Roundtrip)
         },
+        BenchCommand::Calibrate(args) => args.brief(seed),
         BenchCommand::Run(_) | BenchCommand::Compare(_) => Brief::of(WorkloadKind::Calibrate),
     }
 }
