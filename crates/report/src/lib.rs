@@ -48,7 +48,7 @@ impl<'a> Report<'a> {
     /// # Errors
     /// When the template fails, which no record should bring about.
     pub fn html(&self) -> Result<String, PageError> {
-        html::write(&self.document).map_err(PageError)
+        html::write(&self.document).map(|page| page + "\n").map_err(PageError)
     }
 
     /// As Markdown, without pictures.

@@ -31,6 +31,7 @@ fn keep(name: &str, text: &str) {
         return;
     };
     std::fs::create_dir_all(&folder).expect("a folder of records");
+    let text = format!("{}\n", text.trim_end());
     std::fs::write(folder.join(format!("{name}.json")), text).expect("a record to keep");
 }
 

@@ -46,9 +46,13 @@ fn verdict(record: &Comparison, basis: Basis) -> Verdict {
     let percent = record.threshold * 100.0;
     let said = if let [first, ..] = regressed.as_slice() {
         format!(
-            "{} certainly slower by more than {percent:.1} %, {} among them.",
+            "{} certainly slower by more than {percent:.1} %{}.",
             count(regressed.len(), "case"),
-            plain(&first.case)
+            if regressed.len() == 1 {
+                format!(": {}", plain(&first.case))
+            } else {
+                format!(", {} among them", plain(&first.case))
+            }
         )
     } else if of(Change::NotComparable).count() == record.cases.len() {
         "No case can be compared.".to_owned()
