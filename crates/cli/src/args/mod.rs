@@ -19,7 +19,9 @@ mod verify;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use bench::{BenchArgs, BenchCommand, BenchCommandArgs, CompareArgs, HowArgs, On};
+pub(crate) use bench::{
+    AttachArgs, BenchArgs, BenchCommand, BenchCommandArgs, CompareArgs, HowArgs, On,
+};
 pub(crate) use capture::CaptureArgs;
 pub(crate) use copy::CopyArgs;
 pub(crate) use doctor::DoctorArgs;
