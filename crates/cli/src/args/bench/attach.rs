@@ -8,8 +8,9 @@ use clap::Args;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Example:
-  peerlane lab run --dma dma.json --out out --machine pair -- \\
-    peerlane bench sweep /dev/lab/a /dev/lab/b --routes p2p --warm-up 0 --scratch /dev/lab/b -o /lab/out/run.json
+  peerlane lab run --machine pair --dma dma.json --out out -- sh -c \\
+      'peerlane bench sweep /dev/lab/a /dev/lab/b --routes p2p --warm-up 0 \\
+         --scratch /dev/lab/b -o $OUT/run.json'
   peerlane bench attach out/run.json --dma dma.json
 
 The recorder has one total for the whole command and no marks between cases. So name every record that was
