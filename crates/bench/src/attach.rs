@@ -4,7 +4,7 @@
 //! So it is judged against all payload of all records together, and only where all of that took one route:
 //! a total without a byte of the other is one for each run.
 
-use peerlane_results::{BenchRecord, BytesByRoute, CaseRecord, HostMemoryTraffic, RouteVerdict};
+use peerlane_results::{BenchRecord, BytesByRoute, CaseRecord, RouteVerdict};
 use peerlane_units::Bytes;
 
 use crate::evidence::{DmaTally, least_certain, verdict};
@@ -98,9 +98,7 @@ fn sum_up(record: &mut BenchRecord) {
     for summary in &mut record.summaries {
         let own = || record.cases.iter().filter(|run| run.asked.name == summary.case);
         summary.verdict = least_certain(own().map(|run| run.verdict));
-        let counted = |run: &CaseRecord| match run.host_memory {
-            HostMemoryTraffic { bytes, .. } => bytes.map(|bytes| bytes.0),
-        };
+        let counted = |run: &CaseRecord| run.host_memory.bytes.map(|bytes| bytes.0);
         let host: Option<u64> = own().map(counted).sum();
         let payload: u64 = own().map(|run| run.bytes.0).sum();
         summary.host_bytes_per_byte =
