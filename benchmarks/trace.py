@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What `--trace` costs a copy of an ordinary file by the host route.
 
-    benchmarks/trace.py [--dir DIR] [--size 1G] [--repeats 9] [--block 1M] [--depth 16] [--seed N] [--json FILE]
+    benchmarks/trace.py [--dir DIR] [--size 512M] [--repeats 9] [--block 1M] [--depth 16] [--seed N] [--json FILE]
 
 Every repeat runs the copy with and without `--trace`, in an order drawn from the seed, on the same source, with a fresh target, the
 page cache dropped before each (needs root; said when it could not be). `copy` is the time that the record gives: first request to
 end of flush. `program` is the whole program, which with `--trace` also writes the file. Beside each, the CPU time in it. A ratio is that
 of two runs of one repeat. `--dir /dev/shm` leaves the disk out: every request is a copy in memory, the worst case for what a trace costs.
+One row for each; a minute as it is, and no more than two.
 """
 import argparse, json, os, platform, random, resource, statistics, subprocess, sys, tempfile, time
 from pathlib import Path
@@ -48,7 +49,7 @@ def measure(arguments, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dir", type=Path, default=HERE.parent / "target", help="a folder on the disk to measure")
-    parser.add_argument("--size", default="1G")
+    parser.add_argument("--size", default="512M")
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--block", default="1M")
     parser.add_argument("--depth", type=int, default=16)
@@ -62,11 +63,11 @@ def main():
     print(f"{arguments.size} file, blocks of {arguments.block}, depth {arguments.depth}, {arguments.repeats} repeats, seed {arguments.seed}, "
           f"{platform.release()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, page cache "
           f"{'dropped' if dropped else 'NOT dropped (needs root)'}; the trace has {size / 1e6:.2f} MB")
+    print("\n| case | with over without: ratio of medians | median pair (lowest to highest) |\n|---|---|---|")
     for what in ("copy", "copy cpu", "program", "program cpu"):
         ratios = [pair[True][what] / pair[False][what] for pair in runs]
-        medians = [statistics.median(pair[one][what] for pair in runs) / 1e9 for one in (False, True)]
-        print(f"{what:<12}{medians[0]:8.3f} s without, {medians[1]:8.3f} s with; ratio of medians {medians[1] / medians[0]:.3f}, "
-              f"median ratio {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})")
+        without, traced = (statistics.median(pair[one][what] for pair in runs) for one in (False, True))
+        print(f"| {what} | {traced / without:.3f} | {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}) |")
     if arguments.json:
         arguments.json.write_text(json.dumps({"bytes": arguments.bytes, "seed": arguments.seed, "trace_bytes": size,
                                               "untraced": [pair[False] for pair in runs], "traced": [pair[True] for pair in runs]}, indent=1) + "\n")

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use peerlane_bench::evidence::{self, DriveBytes, Requests, Root, Scene, Seen};
 use peerlane_bench::guards::Surroundings;
+use peerlane_bench::{compare, workload};
 use peerlane_engine::endpoint::Notation;
 use peerlane_engine::journal::{self, Journal};
 use peerlane_engine::signature::{self, Ends};
@@ -24,7 +25,7 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 11] = [
+pub const ALL: [Target; 12] = [
     ("archive", archive),
     ("capture", captured),
     ("evidence", evidence),
@@ -36,6 +37,7 @@ pub const ALL: [Target; 11] = [
     ("report", report),
     ("signature", signature),
     ("sysfs", sysfs),
+    ("workload", workload),
 ];
 
 /// A machine file: what is read can be written and read again without loss.
@@ -120,6 +122,25 @@ pub fn record(bytes: &[u8]) {
     returns::<Plan>(bytes);
     returns::<BenchRecord>(bytes);
     returns::<Comparison>(bytes);
+}
+
+/// A workload as TOML, in either form: what is accepted is bounded, and its full form says the same. A
+/// record of a benchmark, as `bench compare` and `--resume` get it: compared with itself, nothing is slower.
+pub fn workload(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match workload::parse(text) {
+        Ok(found) => {
+            // Integers of TOML end at 2^63 - 1.
+            if let Ok(full) = workload::print(&found) {
+                assert_eq!(workload::parse(&full).expect("the full form is read"), found);
+            }
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    if let Ok(record) = serde_json::from_str::<BenchRecord>(text) {
+        let found = compare::compare(&record, &record, 0.05);
+        assert!(!found.has_regressed, "{found:?}");
+    }
 }
 
 /// A record of any kind as a report in every form: what is accepted is shown, and nothing in it is obeyed.

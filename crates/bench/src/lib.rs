@@ -4,6 +4,7 @@
 //! route is an error here, never a figure.
 #![forbid(unsafe_code)]
 
+pub mod attach;
 pub mod compare;
 pub mod evidence;
 pub mod guards;

@@ -170,6 +170,11 @@ fn damaged_records_are_refused_or_shown_in_every_form() {
 }
 
 #[test]
+fn damaged_workloads_are_refused_or_mean_the_same_when_written_out() {
+    survives("workload", INPUTS / 4);
+}
+
+#[test]
 fn any_device_content_is_looked_at_without_a_crash() {
     survives("signature", INPUTS);
 }

@@ -6,7 +6,7 @@ mod bench_records;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
 
-use bench_records::{keep_shown, payload, record};
+use bench_records::{payload, shown};
 use lab::Lab;
 use peerlane_results::Path;
 
@@ -23,7 +23,7 @@ fn a_sweep_by_peer_to_peer_leaves_guest_memory_alone() {
          --length 4M --target-offset 8M --depth 4 --warm-up 0 --repeats 2 --scratch /dev/lab/b --json
          leave kept peerlane bench sweep /dev/lab/a /dev/lab/b --routes p2p --length 4M --json",
     );
-    let found = record(&lab, "sweep");
+    let [found] = shown(&lab, ["sweep"]);
     assert_eq!((found.cases.len(), payload(&found)), (6, 6 * 4 * MIB as u64));
     for run in &found.cases {
         assert_eq!(run.bytes_by_route.p2p, run.bytes);
@@ -33,7 +33,6 @@ fn a_sweep_by_peer_to_peer_leaves_guest_memory_alone() {
     assert_eq!(lab.dma("payload_bytes_guest_memory"), 0, "{}", lab.report());
     assert_eq!(lab.dma("payload_bytes_unclassified"), 0);
     assert_eq!(lab.dma("payload_bytes_p2p"), 2 * payload(&found));
-    keep_shown(&lab, "sweep", &found);
     lab::assert_same("source", &lab.content("a"), &source);
     let range = 8 * MIB..12 * MIB;
     lab::assert_same("target", &lab.content("b")[range], &source[..4 * MIB]);
@@ -51,12 +50,11 @@ fn a_sweep_by_host_memory_passes_it_twice_and_names_its_baselines() {
         "leave sweep-host peerlane bench sweep /dev/lab/a /dev/lab/b --routes host,host-serial \
          --block 64K,1M --length 4M --depth 4 --warm-up 0 --repeats 2 --scratch /dev/lab/b --json",
     );
-    let found = record(&lab, "sweep-host");
+    let [found] = shown(&lab, ["sweep-host"]);
     assert_eq!((found.cases.len(), payload(&found)), (8, 8 * 4 * MIB as u64));
     let serial = |run: &&peerlane_results::CaseRecord| run.asked.flows[0].path == Path::HostSerial;
     assert_eq!(found.cases.iter().filter(serial).count(), 4);
     assert_eq!(lab.dma("payload_bytes_p2p"), 0);
     assert_eq!(lab.dma("payload_bytes_guest_memory"), 2 * payload(&found), "{}", lab.report());
-    keep_shown(&lab, "sweep-host", &found);
     lab::assert_same("target", &lab.content("b")[..4 * MIB], &source[..4 * MIB]);
 }

@@ -31,23 +31,26 @@ pub struct BenchRecord {
     pub cases: Vec<CaseRecord>,
     /// One for each case that ran, in the order of the workload.
     pub summaries: Vec<Summary>,
-    /// Whether it matters where drives are; for a matrix only.
+    /// Whether it matters where drives are, and which of them is the source or the target; for a matrix only.
     #[serde(default)]
     pub effects: Vec<LocationEffect>,
     /// What a reader should know of all of it.
     pub warnings: Vec<Warning>,
 }
 
-/// What a test of location found in a matrix: pairs below one switch against pairs across switches.
+/// What a permutation test found in a matrix: of location, pairs below one switch against pairs across
+/// switches; of an end, its drives against each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LocationEffect {
     /// Which pairs: `128K p2p`.
     pub cases: String,
-    /// What two drives of a near pair have in common: `switch`.
+    /// What was tested: what two drives of a near pair have in common, `switch`; or an end, `source` or
+    /// `target`.
     pub place: String,
-    /// Rate of near pairs over that of the others, what each drive does by itself taken out.
+    /// Rate of near pairs over that of the others, what each drive does by itself taken out; of an end,
+    /// rate of its fastest drive over that of its slowest, what the other end does taken out.
     pub near_over_far: f64,
-    /// The chance of a difference at least as large where location does not matter.
+    /// The chance of a difference at least as large where that does not matter.
     pub chance: f64,
 }
 

@@ -21,6 +21,12 @@ pub enum Warning {
     },
     /// Content at the target was not checked.
     NotVerified,
+    /// What was read into device memory was not compared with its source: nothing but a drive that may be
+    /// written could bring it out again.
+    MemoryNotChecked {
+        /// The memory.
+        memory: String,
+    },
     /// The machine is emulated: what is shown holds for semantics, not for speed.
     Emulated {
         /// What tells: a vendor, a device.
@@ -136,6 +142,9 @@ impl Warning {
             Self::FellBack { .. } => "`--route p2p` refuses instead; `peerlane plan` shows why",
             Self::TailByHost { .. } => "copy a multiple of the target's block size to avoid it",
             Self::NotVerified => "leave `--verify` at `sample`, or use `full`",
+            Self::MemoryNotChecked { .. } => {
+                "`peerlane bench roundtrip` and `sweep` check what came by device memory"
+            }
             Self::Emulated { .. } => "measure speed on real devices",
             Self::DebugBuild => "build with `cargo build --release`",
             Self::DepthReduced { .. } => "use a smaller `--block` or `--depth`, or another memory",
@@ -172,6 +181,7 @@ impl fmt::Display for Warning {
             Self::TailByHost { bytes } => {
                 write!(f, "the last {bytes} bytes went through host memory")
             }
+            Self::MemoryNotChecked { memory } => write!(f, "content in {memory} was not checked"),
             Self::NotVerified => f.write_str("content at the target was not checked"),
             Self::Emulated { sign } => {
                 write!(f, "this machine is emulated ({sign}): semantics, not speed")

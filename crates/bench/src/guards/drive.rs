@@ -27,6 +27,7 @@ impl DriveSurroundings {
                 "write through" => Some(false),
                 _ => None,
             }),
+            content: SourceContent::NotLookedAt,
             in_use: in_use.zip(block).and_then(|(used, block)| used.checked_mul(block)).map(Bytes),
             size: sectors.and_then(|sectors| sectors.checked_mul(512)).map(Bytes),
         }
@@ -76,8 +77,7 @@ fn of(one: &DriveSurroundings, around: &Surroundings) -> Vec<Warning> {
     });
     let cached =
         sign_of_cache(one, around).map(|sign| Warning::InWriteCache { drive: drive(), sign });
-    let empty =
-        sign_of_emptiness(one, around).map(|sign| Warning::NeverWritten { drive: drive(), sign });
+    let empty = sign_of_emptiness(one).map(|sign| Warning::NeverWritten { drive: drive(), sign });
     hot.into_iter().chain(cached).chain(empty).collect()
 }
 
@@ -95,11 +95,11 @@ fn sign_of_cache(one: &DriveSurroundings, around: &Surroundings) -> Option<Strin
     is_on.then(|| "its volatile write cache is on (`queue/write_cache`)".to_owned())
 }
 
-fn sign_of_emptiness(one: &DriveSurroundings, around: &Surroundings) -> Option<String> {
+fn sign_of_emptiness(one: &DriveSurroundings) -> Option<String> {
     if one.claimed.read == Bytes::ZERO {
         return None;
     }
-    if around.content == SourceContent::AllZero {
+    if one.content == SourceContent::AllZero {
         return Some("all that was looked at is zero".to_owned());
     }
     let in_use = one.in_use.filter(|&used| used < one.claimed.read && Some(used) < one.size);

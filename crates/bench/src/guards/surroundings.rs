@@ -18,8 +18,6 @@ pub struct Surroundings {
     pub drives: Vec<DriveSurroundings>,
     /// How the rate went on during the run; filled in after it, `None` where it was not watched.
     pub pace: Option<Pace>,
-    /// What the source held; filled in after the run.
-    pub content: SourceContent,
     /// What holds for every case here.
     pub machine: Vec<Warning>,
 }
@@ -73,6 +71,8 @@ pub struct DriveSurroundings {
     pub in_use: Option<Bytes>,
     /// Capacity, where it is known.
     pub size: Option<Bytes>,
+    /// What was read from it held; filled in after the run.
+    pub content: SourceContent,
 }
 
 /// Rates at the begin and at the end of a run.

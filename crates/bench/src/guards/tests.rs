@@ -93,6 +93,7 @@ fn parts_that_are_not_the_whole_are_an_error() {
 
 fn drive(requests: Requests) -> DriveSurroundings {
     DriveSurroundings {
+        content: SourceContent::NotLookedAt,
         drive: Drive { name: "nvme0n1".to_owned(), address: None, requests },
         claimed: DriveBytes { read: GIGABYTE, written: GIGABYTE },
         counted: Some(DriveBytes { read: GIGABYTE, written: GIGABYTE }),
@@ -144,7 +145,7 @@ fn a_rate_that_falls_and_a_source_of_zeros_are_named() {
     let [Warning::InWriteCache { sign, .. }] = &found[..] else { panic!("{found:?}") };
     assert_eq!(sign, "the rate fell from 3.00 GB/s to 1.00 GB/s while it ran");
     let content = SourceContent::AllZero;
-    let around = Surroundings { content, ..with(drive(Requests::Direct)) };
+    let around = with(DriveSurroundings { content, ..drive(Requests::Direct) });
     let found = judge(&gigabyte(), &around).unwrap();
     assert!(matches!(found[..], [Warning::NeverWritten { .. }]), "{found:?}");
 }

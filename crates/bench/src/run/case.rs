@@ -11,12 +11,12 @@ use peerlane_results::{
     BytesByRoute, CaseRecord, CaseSpec, FlowRecord, Latency, Limit, RouteEvidence, RouteVerdict,
     Verification, VerifyMode, Warning,
 };
-use peerlane_units::{Bytes, Nanos};
+use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::gate::Meeting;
 use super::observe::{Observation, Observer};
 use super::{Conditions, Progress};
-use crate::guards::Surroundings;
+use crate::guards::{Pace, SourceContent, Surroundings};
 use crate::statistics::percentiles;
 
 /// How often what is only there while payload moves is looked at; each time costs a few milliseconds of a
@@ -28,6 +28,17 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) struct PlannedCase<'a> {
     pub(super) spec: &'a CaseSpec,
     pub(super) flows: Vec<PlannedFlow>,
+    /// What its sources hold, by the name of the drive that each is on.
+    pub(super) content: Vec<(String, SourceContent)>,
+}
+
+impl PlannedCase<'_> {
+    /// What is read from a drive; zeroes only where that is so of all that is read from it.
+    fn content_of(&self, drive: &str) -> SourceContent {
+        let own = self.content.iter().filter(|one| one.0 == drive).map(|one| one.1);
+        let worse = |one, other| if one == SourceContent::AllZero { other } else { one };
+        own.reduce(worse).unwrap_or_default()
+    }
 }
 
 /// A run with the latencies of its blocks.
@@ -58,6 +69,22 @@ pub(super) fn run(
     conditions: &Conditions<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Ran, MeasureError> {
+    run_by(&PlannedFlow::carry, case, repeat, seed, conditions, progress)
+}
+
+/// Carries a transfer out.
+pub(super) type Carry<'a> =
+    dyn Fn(&PlannedFlow, &mut FlowTools<'_>) -> Result<FlowOutcome, MeasureError> + Sync + 'a;
+
+/// As [`run`], by this way to carry each transfer out.
+pub(super) fn run_by(
+    carry: &Carry<'_>,
+    case: &PlannedCase<'_>,
+    repeat: u32,
+    seed: u64,
+    conditions: &Conditions<'_>,
+    progress: &mut dyn Progress,
+) -> Result<Ran, MeasureError> {
     let hold = Hold::of(&case.flows)?;
     let meeting = Meeting::of(case.flows.len());
     let clock: MonotonicClock = conditions.clock;
@@ -81,7 +108,7 @@ pub(super) fn run(
                         time: case.spec.time_ns,
                         deadline: conditions.deadline,
                     };
-                    flow.carry(&mut tools)
+                    carry(flow, &mut tools)
                 })
             })
             .collect();
@@ -138,6 +165,10 @@ fn record(
         host: sum(|one| one.bytes_by_route.host),
     };
     let Observation { observed, mut around } = seen;
+    around.pace = pace(case, &outcomes);
+    for drive in &mut around.drives {
+        drive.content = case.content_of(&drive.drive.name);
+    }
     if conditions.is_emulated() {
         // Emulated links carry whatever their host manages, so that no rate is above what they can.
         around.ceilings.clear();
@@ -190,6 +221,24 @@ fn record(
     Ran { record, around, block: outcomes.into_iter().map(|one| one.block).collect() }
 }
 
+/// A run that is shorter says little of how its rate goes on.
+const PACED: Nanos = Nanos::seconds(1);
+
+/// How the rate of all transfers together went on; `None` where some begin later, which slows the others.
+fn pace(case: &PlannedCase<'_>, outcomes: &[FlowOutcome]) -> Option<Pace> {
+    let is_long = |one: &FlowOutcome| one.end.since(one.start) >= PACED;
+    let begin_together = case.flows.iter().all(|flow| flow.flow().start_ns == Nanos(0));
+    if !begin_together || !outcomes.iter().all(is_long) {
+        return None;
+    }
+    let paces: Option<Vec<Pace>> = outcomes.iter().map(|one| Pace::of(&one.pace)).collect();
+    let sum = |of: fn(&Pace) -> ByteRate, paces: &[Pace]| {
+        ByteRate(paces.iter().map(|one| of(one).0).fold(0, u64::saturating_add))
+    };
+    let paces = paces.filter(|paces| !paces.is_empty())?;
+    Some(Pace { first: sum(|one| one.first, &paces), last: sum(|one| one.last, &paces) })
+}
+
 /// All checks together; `None` where nothing was stored.
 fn verification(outcomes: &[FlowOutcome]) -> Option<Verification> {
     let all = outcomes.iter().filter_map(|one| one.verification);
@@ -231,3 +280,21 @@ pub(super) fn seed_of(seed: u64, case: usize, repeat: u32) -> u64 {
 
 /// The longest wait for a single request where nobody says another.
 pub const DEADLINE: Nanos = Nanos::seconds(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_is_empty_only_where_all_that_is_read_from_it_is() {
+        use SourceContent::{AllZero, NotLookedAt, Something};
+        let of = |all: &[SourceContent]| {
+            let spec = crate::testing::spec("one", peerlane_results::Path::P2p);
+            let content = all.iter().map(|one| ("nvme0n1".to_owned(), *one)).collect();
+            PlannedCase { spec: &spec, flows: Vec::new(), content }.content_of("nvme0n1")
+        };
+        assert_eq!(of(&[]), NotLookedAt);
+        assert_eq!(of(&[AllZero, AllZero]), AllZero);
+        assert_eq!(of(&[AllZero, Something, AllZero]), Something);
+    }
+}

@@ -3,8 +3,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use peerlane_engine::measure::Gate;
-use peerlane_units::{Bytes, Nanos};
+use peerlane_engine::measure::{Gate, Moved};
+use peerlane_units::Nanos;
 
 /// The meeting point of one case.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Meeting {
 struct State {
     ready: usize,
     /// Position and payload of those that have moved.
-    ended: Vec<(usize, Bytes)>,
+    ended: Vec<(usize, Moved)>,
     /// Transfers that are over, well or not.
     left: usize,
     phase: Phase,
@@ -77,7 +77,7 @@ impl Meeting {
     }
 
     /// Payload of each, in order; nothing for one that failed.
-    pub(super) fn moved(&self) -> Vec<Bytes> {
+    pub(super) fn moved(&self) -> Vec<Moved> {
         let state = self.state();
         let of = |index| state.ended.iter().find(|one| one.0 == index).map(|one| one.1);
         (0..self.count).map(|index| of(index).unwrap_or_default()).collect()
@@ -121,7 +121,7 @@ impl Gate for Place<'_> {
         state.phase == Phase::Moving
     }
 
-    fn end(&self, moved: Bytes) {
+    fn end(&self, moved: Moved) {
         let meeting = self.meeting;
         let mut state = meeting.state();
         state.ended.push((self.index, moved));
@@ -148,7 +148,13 @@ impl Drop for Place<'_> {
 mod tests {
     use std::thread;
 
+    use peerlane_units::Bytes;
+
     use super::*;
+
+    fn of(bytes: u64) -> Moved {
+        Moved { bytes: Bytes(bytes), ..Moved::default() }
+    }
 
     #[test]
     fn nobody_begins_before_all_are_ready_nor_checks_before_all_have_ended() {
@@ -160,7 +166,7 @@ mod tests {
                     scope.spawn(move || {
                         let place = meeting.place(index, Nanos(0));
                         let begun = place.begin();
-                        place.end(Bytes(index as u64));
+                        place.end(of(index as u64));
                         begun
                     })
                 })
@@ -169,7 +175,7 @@ mod tests {
             assert!(!meeting.all_ended(Duration::from_millis(1)), "nobody has begun");
             meeting.begin();
             while !meeting.all_ended(Duration::from_millis(1)) {}
-            assert_eq!(meeting.moved(), [0, 1, 2].map(Bytes));
+            assert_eq!(meeting.moved(), [0, 1, 2].map(of));
             meeting.release();
             assert!(flows.into_iter().all(|flow| flow.join().unwrap()));
         });

@@ -1,4 +1,4 @@
-//! Whether it matters where the drives of a matrix are.
+//! Whether it matters where the drives of a matrix are, and which of them a source or a target is.
 
 use peerlane_engine::measure::PlannedFlow;
 use peerlane_fabric::{Fabric, FunctionId, Kind};
@@ -6,9 +6,10 @@ use peerlane_results::{LocationEffect, Path, Summary, Workload, WorkloadKind};
 use peerlane_units::Bytes;
 
 use super::case::PlannedCase;
-use crate::statistics::effect_of_location;
+use crate::statistics::{Effect, effect_of_end, effect_of_location};
 
-/// One effect for each route and block size; none where all drives are below one switch, or no two.
+/// Effects of source, target and location for each route and block size; one of location is left out where
+/// all drives are below one switch, or no two.
 pub(super) fn effects(
     fabric: &Fabric,
     workload: &Workload,
@@ -25,30 +26,37 @@ pub(super) fn effects(
             groups.push(group);
         }
     }
-    let effect = |(path, block): (Path, Bytes)| {
+    let effects = |(path, block): (Path, Bytes)| {
         let (mut drives, mut pairs) = (Vec::new(), Vec::new());
         for case in cases {
             let [flow] = case.flows.as_slice() else { continue };
             if (flow.flow().path, flow.flow().block) != (path, block) {
                 continue;
             }
-            let summary = summaries.iter().find(|one| one.case == case.spec.name)?;
-            let (source, target) = ends(fabric, flow)?;
+            let summary = summaries.iter().find(|one| one.case == case.spec.name);
+            let (Some(summary), Some((source, target))) = (summary, ends(fabric, flow)) else {
+                return Vec::new();
+            };
             let source = position(&mut drives, source);
             pairs.push((source, position(&mut drives, target), summary.rate.median));
         }
         let mut switches = Vec::new();
         let place: Vec<usize> =
             drives.iter().map(|&id| position(&mut switches, switch(fabric, id))).collect();
-        let found = effect_of_location(&pairs, &place, workload.seed)?;
-        Some(LocationEffect {
-            cases: format!("{block} {path}"),
-            place: "switch".to_owned(),
-            near_over_far: found.ratio,
-            chance: found.chance,
-        })
+        let turned: Vec<_> = pairs.iter().map(|&(from, to, rate)| (to, from, rate)).collect();
+        let found = [
+            ("source", effect_of_end(&pairs, workload.seed)),
+            ("target", effect_of_end(&turned, workload.seed)),
+            ("switch", effect_of_location(&pairs, &place, workload.seed)),
+        ];
+        let effect = |(what, found): (&str, Option<Effect>)| {
+            let Effect { ratio, chance } = found?;
+            let (cases, place) = (format!("{block} {path}"), what.to_owned());
+            Some(LocationEffect { cases, place, near_over_far: ratio, chance })
+        };
+        found.into_iter().filter_map(effect).collect()
     };
-    groups.into_iter().filter_map(effect).collect()
+    groups.into_iter().flat_map(effects).collect()
 }
 
 fn ends(fabric: &Fabric, flow: &PlannedFlow) -> Option<(FunctionId, FunctionId)> {

@@ -9,6 +9,8 @@ mod gate;
 mod location;
 mod observe;
 mod summary;
+#[cfg(test)]
+mod tests;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,7 +23,7 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, Warning, Workload};
 use peerlane_units::{Bytes, Nanos};
 
-use crate::guards;
+use crate::guards::{self, SourceContent};
 use crate::statistics::{Enough, enough, order};
 pub use case::DEADLINE;
 use case::PlannedCase;
@@ -107,8 +109,9 @@ pub fn run(
         Some(earlier) => same(earlier, &fresh)?,
     };
     progress.phase(Phase::Check);
-    let cases = look(workload, conditions)?;
+    let mut cases = look(workload, conditions)?;
     fill(&cases, workload.seed, conditions)?;
+    sample(&mut cases, conditions)?;
     let rates = cases.iter().map(|case| rates_of(&record.cases, &case.spec.name)).collect();
     Runner { workload, cases, rates, record, summaries: Summaries::default(), conditions }
         .run(progress)
@@ -155,7 +158,7 @@ fn look<'a>(
             }
             flows.push(flow);
         }
-        cases.push(PlannedCase { spec, flows });
+        cases.push(PlannedCase { spec, flows, content: Vec::new() });
     }
     Ok(cases)
 }
@@ -176,23 +179,64 @@ fn fill(cases: &[PlannedCase<'_>], seed: u64, conditions: &Conditions<'_>) -> Re
         if filled.iter().any(is_within) {
             continue;
         }
-        let tools = FlowTools {
-            clock: &conditions.clock,
-            watch: &mut (),
-            gate: &(),
-            hold: &Hold::default(),
-            trace: None,
-            seed,
-            time: None,
-            deadline: conditions.deadline,
-        };
-        flow.fill_source(&tools).map_err(|source| RunError::Flow {
-            case: case.spec.name.clone(),
-            source: Box::new(source),
+        by_itself(seed, conditions, |tools| flow.fill_source(tools)).map_err(|source| {
+            RunError::Flow { case: case.spec.name.clone(), source: Box::new(source) }
         })?;
         filled.push((source.path.clone(), offset, bytes));
     }
     Ok(())
+}
+
+/// Looks what the sources hold, each range once.
+fn sample(cases: &mut [PlannedCase<'_>], conditions: &Conditions<'_>) -> Result<(), RunError> {
+    let mut seen: Vec<(String, Bytes, Bytes, bool)> = Vec::new();
+    for case in cases {
+        let mut found = Vec::new();
+        for flow in &case.flows {
+            let Some(source) = flow.source() else { continue };
+            let (offset, bytes) = (flow.flow().offset, flow.flow().bytes);
+            let same = seen
+                .iter()
+                .find(|one| (one.0.as_str(), one.1, one.2) == (&*source.path, offset, bytes));
+            let Some(drive) = source.device.clone() else { continue };
+            let of = |is_zero| match is_zero {
+                true => SourceContent::AllZero,
+                false => SourceContent::Something,
+            };
+            if let Some(one) = same {
+                found.push((drive, of(one.3)));
+                continue;
+            }
+            let is_zero = by_itself(0, conditions, |tools| flow.source_is_zero(tools));
+            let is_zero = is_zero.map_err(|source| RunError::Flow {
+                case: case.spec.name.clone(),
+                source: Box::new(source),
+            })?;
+            let Some(is_zero) = is_zero else { continue };
+            seen.push((source.path.clone(), offset, bytes, is_zero));
+            found.push((drive, of(is_zero)));
+        }
+        case.content = found;
+    }
+    Ok(())
+}
+
+/// Gives what is done before the first run its tools.
+fn by_itself<T>(
+    seed: u64,
+    conditions: &Conditions<'_>,
+    act: impl FnOnce(&FlowTools<'_>) -> T,
+) -> T {
+    act(&FlowTools {
+        clock: &conditions.clock,
+        watch: &mut (),
+        gate: &(),
+        hold: &Hold::default(),
+        trace: None,
+        seed,
+        time: None,
+        deadline: conditions.deadline,
+    })
 }
 
 struct Runner<'a> {

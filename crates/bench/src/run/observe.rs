@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use peerlane_engine::Clock;
-use peerlane_engine::measure::PlannedFlow;
+use peerlane_engine::measure::{Moved, PlannedFlow};
 use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_results::{BytesByRoute, EndpointFacts, EndpointKind, Path as Way, Route};
 use peerlane_units::Bytes;
@@ -48,33 +48,36 @@ impl Observer {
         self.watch.look();
     }
 
-    /// Reads everything again; `moved` is the payload of each transfer.
+    /// Reads everything again; `moved` is what each transfer did.
     pub(super) fn end(
         mut self,
         flows: &[PlannedFlow],
-        moved: &[Bytes],
+        moved: &[Moved],
         clock: &dyn Clock,
     ) -> Observation {
         self.around.clock = Some(self.clocks.end(clock, &RawClock));
-        let mut by_route = BytesByRoute::default();
-        for (flow, bytes) in flows.iter().zip(moved) {
+        // What the plan says of each transfer, and what its requests named.
+        let (mut asked, mut requested) = (BytesByRoute::default(), BytesByRoute::default());
+        for (flow, moved) in flows.iter().zip(moved) {
             match flow.route() {
-                Route::P2p => by_route.p2p.0 += bytes.0,
-                Route::Host => by_route.host.0 += bytes.0,
+                Route::P2p => asked.p2p.0 += moved.bytes.0,
+                Route::Host => asked.host.0 += moved.bytes.0,
             }
+            requested.p2p.0 += moved.requested.p2p.0;
+            requested.host.0 += moved.requested.host.0;
         }
         let claimed = |drive: &Drive| {
             let mut bytes = DriveBytes::default();
             for (flow, moved) in flows.iter().zip(moved) {
                 let [source, target] =
                     drives_of(flow).map(|one| one.is_some_and(|one| one.name == drive.name));
-                bytes.read.0 += if source { moved.0 } else { 0 };
-                bytes.written.0 += if target { moved.0 } else { 0 };
+                bytes.read.0 += if source { moved.bytes.0 } else { 0 };
+                bytes.written.0 += if target { moved.bytes.0 } else { 0 };
             }
             bytes
         };
         let drives: Vec<DriveBytes> = self.drives.iter().map(claimed).collect();
-        let seen = Seen { asked: by_route, moved: by_route, drives: drives.clone(), dma: None };
+        let seen = Seen { asked, moved: requested, drives: drives.clone(), dma: None };
         let observed = self.watch.end(&seen);
         let counted = observed.drives.iter().copied();
         for ((drive, claimed), counted) in self.around.drives.iter_mut().zip(drives).zip(counted) {

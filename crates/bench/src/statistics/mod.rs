@@ -3,6 +3,7 @@
 //! Pure functions of figures and seeds: no clock, no file. Nothing here throws a run away; what looks
 //! odd is said and stays in.
 
+mod ends;
 mod fairness;
 mod location;
 mod order;
@@ -12,6 +13,7 @@ mod spread;
 mod stopping;
 mod student;
 
+pub use ends::effect_of_end;
 pub use fairness::jain;
 pub use location::{Effect, effect_of_location};
 pub use order::{Turn, order, round};

@@ -22,7 +22,7 @@ mod verify;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench::{
-    BenchArgs, BenchCommand, BenchCommandArgs, CalibrateArgs, CompareArgs, HowArgs, On,
+    AttachArgs, BenchArgs, BenchCommand, BenchCommandArgs, CalibrateArgs, CompareArgs, HowArgs, On,
 };
 pub(crate) use capture::CaptureArgs;
 pub(crate) use copy::CopyArgs;

@@ -204,6 +204,17 @@ fn matrix(sheet: &mut Sheet, record: &BenchRecord) {
         }
     }
     for effect in &record.effects {
+        if matches!(effect.place.as_str(), "source" | "target") {
+            sheet.line(format_args!(
+                "{}: the fastest {} has {:.3} of the rate of the slowest; such differences have a chance \
+                 of {:.2} % where it does not matter which it is",
+                effect.cases,
+                effect.place,
+                effect.near_over_far,
+                effect.chance * 100.0
+            ));
+            continue;
+        }
         sheet.line(format_args!(
             "{}: pairs below one {} have {:.3} of the rate of others; such a difference has a chance \
              of {:.2} % where location does not matter",

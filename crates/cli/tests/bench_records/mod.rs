@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, RouteEvidence, RouteVerdict};
+use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, RouteEvidence, RouteVerdict};
 
 use crate::lab::Lab;
 
@@ -57,6 +57,17 @@ pub(crate) fn keep_shown(lab: &Lab, name: &str, record: &BenchRecord) {
         summary.verdict = RouteVerdict::Shown;
     }
     keep(name, &serde_json::to_string(&record).expect("JSON"));
+}
+
+/// Records of everything that ran in this boot, by one route, which the recorder has to show.
+pub(crate) fn shown<const N: usize>(lab: &Lab, names: [&str; N]) -> [BenchRecord; N] {
+    lab.attach(&names);
+    names.map(|name| {
+        let record = record(lab, name);
+        let is_shown = |run: &CaseRecord| run.verdict == RouteVerdict::Shown;
+        assert!(record.cases.iter().all(is_shown), "{name}: {:?}", record.cases[0].evidence);
+        record
+    })
 }
 
 /// Payload of all runs, in bytes.

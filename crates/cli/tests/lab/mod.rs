@@ -265,6 +265,19 @@ impl Lab {
         report[field].as_u64().unwrap_or_else(|| panic!("no {field} in {report}"))
     }
 
+    /// Adds what the DMA recorder saw to these records, which ran in this boot.
+    pub(crate) fn attach(&self, names: &[&str]) {
+        let records = names.iter().map(|name| self.path("out").join(format!("{name}.json")));
+        let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+            .args(["bench", "attach", "-q"])
+            .args(records)
+            .arg("--dma")
+            .arg(self.path("dma.json"))
+            .output()
+            .expect("the program starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
     /// A file that the script left in `$OUT`.
     pub(crate) fn text(&self, name: &str) -> String {
         let path = self.path("out").join(name);

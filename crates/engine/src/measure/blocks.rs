@@ -6,8 +6,9 @@ use std::ops::Range;
 
 use hdrhistogram::Histogram;
 use peerlane_results::Order;
-use peerlane_units::Nanos;
+use peerlane_units::{Bytes, Nanos};
 
+use super::looks::Looks;
 use crate::Clock;
 use crate::random::Random;
 use crate::relay::{Pace, Piece, Work, latencies};
@@ -48,6 +49,17 @@ struct State {
     open: HashMap<u64, Open>,
     latency: Histogram<u64>,
     first_done: Option<Nanos>,
+    /// Bytes of requests that were done.
+    done: u64,
+    looks: Looks,
+}
+
+/// What blocks leave behind.
+pub(super) struct Ended {
+    /// Latencies of whole blocks.
+    pub(super) latency: Histogram<u64>,
+    pub(super) first_done: Option<Nanos>,
+    pub(super) pace: Vec<(Nanos, Bytes)>,
 }
 
 /// A block under way.
@@ -80,6 +92,8 @@ impl<'a> Blocks<'a> {
             open: HashMap::new(),
             latency: latencies(),
             first_done: None,
+            done: 0,
+            looks: Looks::default(),
         };
         let Cut { length, block, request, order, seed } = *cut;
         let random = Random::new(seed);
@@ -129,13 +143,16 @@ impl<'a> Blocks<'a> {
             Account::OfBlocks => self.wrote(range),
             Account::OfRequests => {
                 self.state.first_done.get_or_insert(now);
+                self.state.done += range.end - range.start;
+                self.state.looks.note(now, self.state.done);
             }
         }
     }
 
-    /// Latencies of whole blocks, and when the first was done.
-    pub(super) fn end(self) -> (Histogram<u64>, Option<Nanos>) {
-        (self.state.latency, self.state.first_done)
+    /// What is known now that all were done.
+    pub(super) fn end(self) -> Ended {
+        let State { latency, first_done, looks, .. } = self.state;
+        Ended { latency, first_done, pace: looks.all() }
     }
 }
 
@@ -159,6 +176,7 @@ impl Work for Blocks<'_> {
     }
 
     fn wrote(&mut self, range: Range<u64>) {
+        self.state.done += range.end - range.start;
         let key = range.start / self.block;
         let Some(open) = self.state.open.get_mut(&key) else { return };
         open.left = open.left.saturating_sub(1);
@@ -170,5 +188,6 @@ impl Work for Blocks<'_> {
         self.state.open.remove(&key);
         self.state.latency.saturating_record(now.since(since).0);
         self.state.first_done.get_or_insert(now);
+        self.state.looks.note(now, self.state.done);
     }
 }

@@ -4,12 +4,12 @@ use hdrhistogram::Histogram;
 use peerlane_results::{BytesByRoute, Evidence, Path as Way, Route, Verification, Warning};
 use peerlane_units::{Bytes, Nanos};
 
-use super::blocks::{Account, Blocks, Cut};
+use super::blocks::{Account, Blocks, Cut, Ended};
 use super::content::{Filled, Slots};
 use super::look::PlannedFlow;
 use super::ready::Ready;
 use super::stream::{Log, OneWay, Place, stream};
-use super::{FlowOutcome, FlowTools, MeasureError, mapped, serial};
+use super::{FlowOutcome, FlowTools, MeasureError, Moved, mapped, serial};
 use crate::ranges::RangeSet;
 use crate::relay::{Pace, Transfer, latencies, relay_work};
 use crate::ring::Action;
@@ -24,6 +24,15 @@ pub(super) struct Run {
     pub(super) write: Histogram<u64>,
     pub(super) block: Histogram<u64>,
     pub(super) interrupted: bool,
+    pub(super) pace: Vec<(Nanos, Bytes)>,
+}
+
+impl Run {
+    /// What the others of the case are told of it; nothing where it failed.
+    pub(super) fn moved<T>(run: Option<&(Self, T)>, ready: &Ready) -> Moved {
+        let bytes = Bytes(run.map_or(0, |(run, _)| run.bytes));
+        Moved { bytes, requested: ready.ring.counted(bytes) }
+    }
 }
 
 impl PlannedFlow {
@@ -47,8 +56,9 @@ impl PlannedFlow {
         let transfer = ready.transfer(self, tools.deadline).ok_or(MeasureError::WithOthers)?;
         ready.prove(&transfer, tools)?;
         self.wait(tools)?;
+        ready.begin_count();
         let moved = self.relay(&mut ready, &transfer, tools);
-        tools.gate.end(Bytes(moved.as_ref().map_or(0, |(run, _)| run.bytes)));
+        tools.gate.end(Run::moved(moved.as_ref().ok(), &ready));
         let (run, written) = moved?;
         let mut warnings = Vec::new();
         let verification = ready.compare(self, &written, tools)?;
@@ -69,7 +79,7 @@ impl PlannedFlow {
         let moved = relay_work(ring, transfer, &mut blocks, None, clock, tools.watch)?;
         ready.flush(tools)?;
         let end = clock.now();
-        let (block, first_done) = blocks.end();
+        let Ended { latency: block, first_done, pace } = blocks.end();
         let run = Run {
             bytes: moved.bytes,
             start,
@@ -79,6 +89,7 @@ impl PlannedFlow {
             write: moved.write_latency,
             block,
             interrupted: moved.interrupted,
+            pace,
         };
         Ok((run, moved.written))
     }
@@ -88,9 +99,10 @@ impl PlannedFlow {
         let filled = ready.fill_slots(self, tools)?;
         let mut slots = filled.as_ref().map(|_| Slots::new(self));
         self.wait(tools)?;
+        ready.begin_count();
         let moved = self.stream(&mut ready, slots.as_mut(), tools);
-        tools.gate.end(Bytes(moved.as_ref().map_or(0, |run| run.bytes)));
-        let run = moved?;
+        tools.gate.end(Run::moved(moved.as_ref().ok(), &ready));
+        let (run, ()) = moved?;
         let mut warnings = Vec::new();
         let verification = match (filled, slots) {
             (Some(Filled { seed }), Some(slots)) => {
@@ -98,6 +110,10 @@ impl PlannedFlow {
             }
             _ => None,
         };
+        if self.is_device() && self.target.storage().is_none() {
+            let memory = self.memory.name.clone();
+            warnings.push(Warning::MemoryNotChecked { memory });
+        }
         ready.scrub(self, tools, &mut warnings)?;
         Ok(self.outcome(run, verification, ready.evidence, warnings))
     }
@@ -107,7 +123,7 @@ impl PlannedFlow {
         ready: &mut Ready,
         slots: Option<&mut Slots>,
         tools: &mut FlowTools<'_>,
-    ) -> Result<Run, MeasureError> {
+    ) -> Result<(Run, ()), MeasureError> {
         let clock = tools.clock;
         let (action, file, offset, file_block) = match (ready.source, ready.target) {
             (Some(source), _) => (Action::Read, source, self.flow.offset, ready.blocks[0]),
@@ -136,14 +152,14 @@ impl PlannedFlow {
         let moved = stream(&mut ready.ring, &way, &mut blocks, log, clock, tools.watch)?;
         ready.flush(tools)?;
         let end = clock.now();
-        let (block, first_done) = blocks.end();
+        let Ended { latency: block, first_done, pace } = blocks.end();
         let block = if account == Account::OfRequests { moved.latency.clone() } else { block };
         let (read, write) = match action {
             Action::Read => (moved.latency, latencies()),
             _ => (latencies(), moved.latency),
         };
         let (bytes, interrupted) = (moved.bytes, moved.interrupted);
-        Ok(Run { bytes, start, first_done, end, read, write, block, interrupted })
+        Ok((Run { bytes, start, first_done, end, read, write, block, interrupted, pace }, ()))
     }
 
     /// A request that is a whole block needs no account of blocks, whose cost shows at small ones.
@@ -199,6 +215,7 @@ impl PlannedFlow {
             read: run.read,
             write: run.write,
             block: run.block,
+            pace: run.pace,
             verification,
             evidence: rules.into_iter().chain(evidence).collect(),
             warnings,

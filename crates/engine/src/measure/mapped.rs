@@ -7,7 +7,7 @@ use peerlane_memory::mapped;
 use peerlane_results::MemoryKind;
 use peerlane_units::Bytes;
 
-use super::blocks::Account;
+use super::blocks::{Account, Ended};
 use super::carry::Run;
 use super::look::PlannedFlow;
 use super::ready::{Cache, Ready};
@@ -42,8 +42,9 @@ pub(super) fn carry(
     })?;
     let region = ready.ring.attach_region(region);
     planned.wait(tools)?;
+    ready.begin_count();
     let moved = write(planned, &mut ready, region, tools);
-    tools.gate.end(Bytes(moved.as_ref().map_or(0, |(run, _)| run.bytes)));
+    tools.gate.end(Run::moved(moved.as_ref().ok(), &ready));
     let (run, written) = moved?;
     let verification = ready.compare(planned, &written, tools)?;
     Ok(planned.outcome(run, Some(verification), ready.evidence, Vec::new()))
@@ -74,8 +75,8 @@ fn write(
     let moved = stream(&mut ready.ring, &way, &mut blocks, &mut written, clock, tools.watch)?;
     ready.flush(tools)?;
     let end = clock.now();
-    let (block, first_done) = blocks.end();
+    let Ended { latency: block, first_done, pace } = blocks.end();
     let (bytes, interrupted) = (moved.bytes, moved.interrupted);
     let (read, write) = (latencies(), moved.latency);
-    Ok((Run { bytes, start, first_done, end, read, write, block, interrupted }, written))
+    Ok((Run { bytes, start, first_done, end, read, write, block, interrupted, pace }, written))
 }

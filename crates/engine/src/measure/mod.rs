@@ -14,8 +14,10 @@ mod content;
 mod error;
 mod hold;
 mod look;
+mod looks;
 mod mapped;
 mod ready;
+mod sample;
 mod serial;
 mod stream;
 #[cfg(test)]
@@ -47,8 +49,17 @@ pub trait Gate {
     /// Called when a flow is ready to move; returns when all are, false where one of them failed.
     fn begin(&self) -> bool;
 
-    /// Called when a flow has moved and flushed, with its payload; returns when all have.
-    fn end(&self, moved: Bytes);
+    /// Called when a flow has moved and flushed; returns when all have.
+    fn end(&self, moved: Moved);
+}
+
+/// What a flow has moved, before anything is checked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Payload.
+    pub bytes: Bytes,
+    /// Payload by the memory that requests named, as the ring counted them.
+    pub requested: BytesByRoute,
 }
 
 /// A flow by itself waits for nobody.
@@ -57,7 +68,7 @@ impl Gate for () {
         true
     }
 
-    fn end(&self, _: Bytes) {}
+    fn end(&self, _: Moved) {}
 }
 
 /// What a flow is given from outside.
@@ -101,6 +112,8 @@ pub struct FlowOutcome {
     pub write: Histogram<u64>,
     /// Blocks, from the hand-over of their first request to the end of their last.
     pub block: Histogram<u64>,
+    /// When how much payload was done, from time to time.
+    pub pace: Vec<(Nanos, Bytes)>,
     /// Check of the content at the target; `None` where nothing was stored.
     pub verification: Option<Verification>,
     /// What was looked at.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use peerlane_memory::{P2pRefusal, Region, host, p2pmem};
+use peerlane_memory::{P2pRefusal, Region, RegionKind, host, p2pmem};
 use peerlane_results::{Evidence, MemoryKind, Tail};
 use peerlane_units::{Bytes, Nanos};
 
@@ -37,6 +37,8 @@ pub(super) struct Ready {
     /// Where payload rests.
     pub(super) region: RegionId,
     pub(super) kind: MemoryKind,
+    /// What was taken, whatever the plan says.
+    taken: RegionKind,
     /// Host memory for proof and check.
     pub(super) host: RegionId,
     pub(super) slots: u32,
@@ -94,6 +96,7 @@ impl PlannedFlow {
             }
         }
         let (region, slots, stride) = self.allocate()?;
+        let taken = region.kind();
         let entries = slots.saturating_mul(2).clamp(16, 4096);
         let has_nodes = opened.iter().flatten().any(|opened| opened.passthrough.is_some());
         let ring = if has_nodes { Uring::for_passthrough(entries)? } else { Uring::new(entries)? };
@@ -124,6 +127,7 @@ impl PlannedFlow {
             target: attached[1],
             region,
             kind: self.memory.kind,
+            taken,
             host,
             slots,
             stride,
@@ -195,6 +199,12 @@ impl Ready {
         let proof = prove_route(&mut self.ring, &setup, tools.clock).map_err(Box::new)?;
         self.evidence.extend(proof.evidence);
         Ok(())
+    }
+
+    /// Counts from here on which memory requests name.
+    pub(super) fn begin_count(&mut self) {
+        let is_device = self.taken == RegionKind::P2pmem;
+        self.ring.begin_count(is_device.then_some(self.region));
     }
 
     /// Makes what was written durable.

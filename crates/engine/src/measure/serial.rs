@@ -3,15 +3,16 @@
 use std::os::fd::AsFd;
 
 use peerlane_memory::host;
-use peerlane_results::Path as Way;
+use peerlane_results::{BytesByRoute, Path as Way};
 use peerlane_units::Bytes;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, pread, pwrite};
 
 use super::carry::Run;
 use super::look::PlannedFlow;
+use super::looks::Looks;
 use super::ready::Cache;
-use super::{FlowOutcome, FlowTools, MeasureError};
+use super::{FlowOutcome, FlowTools, MeasureError, Moved};
 use crate::copy::Opened;
 use crate::failure::{Cause, Failure, RequestError, Role};
 use crate::random::Random;
@@ -37,7 +38,10 @@ pub(super) fn carry(
     }
     planned.wait(tools)?;
     let moved = copy(planned, [&source, &target], tools);
-    tools.gate.end(Bytes(moved.as_ref().map_or(0, |(run, _)| run.bytes)));
+    let bytes = Bytes(moved.as_ref().map_or(0, |(run, _)| run.bytes));
+    // Its one buffer is host memory, and it has no ring that counts.
+    let requested = BytesByRoute { p2p: Bytes::ZERO, host: bytes };
+    tools.gate.end(Moved { bytes, requested });
     let (run, written) = moved?;
     drop((source, target));
     let mut ready = planned.open(tools)?;
@@ -65,7 +69,9 @@ fn copy(
         write: latencies(),
         block: latencies(),
         interrupted: false,
+        pace: Vec::new(),
     };
+    let mut looks = Looks::default();
     let until = tools.time.map(|time| run.start.after(time));
     loop {
         run.interrupted = tools.watch.stop_requested();
@@ -87,11 +93,13 @@ fn copy(
         run.block.saturating_record(after.since(before).0);
         run.first_done.get_or_insert(after);
         run.bytes += part.len() as u64;
+        looks.note(after, run.bytes);
         written.insert(at..at + part.len() as u64);
     }
     rustix::fs::fdatasync(&target.file)
         .map_err(|errno| failure(Role::Target, Action::Flush, 0, 0, errno))?;
     run.end = tools.clock.now();
+    run.pace = looks.all();
     Ok((run, written))
 }
 

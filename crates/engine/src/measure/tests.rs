@@ -3,9 +3,9 @@
 use std::cell::Cell;
 
 use peerlane_results::Order;
-use peerlane_units::Nanos;
+use peerlane_units::{Bytes, Nanos};
 
-use super::blocks::{Account, Blocks, Cut};
+use super::blocks::{Account, Blocks, Cut, Ended};
 use crate::Clock;
 use crate::relay::Work;
 
@@ -74,7 +74,8 @@ fn a_block_takes_from_its_first_request_to_the_end_of_its_last() {
         clock.0.set(time);
         blocks.wrote(parts[part].clone());
     }
-    let (latency, first_done) = blocks.end();
+    let Ended { latency, first_done, pace } = blocks.end();
+    assert_eq!(pace, [(Nanos(110), Bytes(16)), (Nanos(130), Bytes(32))]);
     assert_eq!((latency.len(), latency.min(), latency.max()), (2, 100, 100));
     assert_eq!(first_done, Some(Nanos(110)));
 }

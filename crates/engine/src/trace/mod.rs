@@ -10,6 +10,7 @@
 
 mod chain;
 mod log;
+mod tally;
 mod traced;
 
 use std::fmt;

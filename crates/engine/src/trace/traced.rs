@@ -2,22 +2,34 @@
 
 use std::{fmt, io};
 
-use peerlane_results::{MemoryKind, PhaseKind};
-use peerlane_units::Nanos;
+use peerlane_results::{BytesByRoute, MemoryKind, PhaseKind};
+use peerlane_units::{Bytes, Nanos};
 
 use super::Log;
+use super::tally::Tally;
 use crate::ring::{Completion, FileId, Operation, PushError, RegionId, Ring};
 
 /// A ring, and the log of what it does.
 pub struct Traced<R> {
     ring: R,
     log: Option<Log>,
+    tally: Tally,
 }
 
 impl<R> Traced<R> {
     /// The ring with a log, or without one.
     pub fn new(ring: R, log: Option<Log>) -> Self {
-        Self { ring, log }
+        Self { ring, log, tally: Tally::default() }
+    }
+
+    /// Counts what is asked for from here on; `device` is the region in device memory, if there is one.
+    pub fn begin_count(&mut self, device: Option<RegionId>) {
+        self.tally.begin(device);
+    }
+
+    /// By which memory this much payload went, as the requests since the begin of the count named it.
+    pub fn counted(&self, payload: Bytes) -> BytesByRoute {
+        self.tally.by_route(payload)
     }
 
     /// The ring itself, for what only it can attach.
@@ -82,6 +94,7 @@ impl<R: Ring> Ring for Traced<R> {
 
     fn push(&mut self, operation: Operation) -> Result<(), PushError> {
         self.ring.push(operation)?;
+        self.tally.add(&operation);
         if let Some(log) = &mut self.log {
             log.pushed(&operation);
         }

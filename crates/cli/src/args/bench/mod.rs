@@ -1,5 +1,6 @@
 //! `peerlane bench`.
 
+mod attach;
 mod calibrate;
 mod common;
 mod compare;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+pub(crate) use attach::AttachArgs;
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use common::{BenchArgs, HowArgs, On};
 pub(crate) use compare::CompareArgs;
@@ -50,6 +52,8 @@ pub(crate) enum BenchCommand {
     Run(WorkloadArgs),
     /// Say whether the later of two runs is faster or slower, by how much, and how sure that is
     Compare(CompareArgs),
+    /// Add what the recorder of the lab saw to the records of what ran in it
+    Attach(AttachArgs),
 }
 
 /// Arguments of `peerlane bench run`.

@@ -1,5 +1,6 @@
 //! `peerlane bench`: a workload out of words, carried out, its record kept and shown.
 
+mod attach;
 mod calibrate;
 mod compare;
 mod fio;
@@ -43,6 +44,7 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         BenchCommand::Calibrate(args) => &args.how,
         BenchCommand::Run(args) => &args.how,
         BenchCommand::Compare(args) => return compare::run(args, printer),
+        BenchCommand::Attach(args) => return attach::run(args, printer),
     };
     if how.on == On::Model {
         let error = "this program cannot run a workload on the model";
@@ -118,7 +120,9 @@ fn brief(command: &BenchCommand, seed: u64) -> Brief {
             ..of(&args.bench, WorkloadKind::Roundtrip)
         },
         BenchCommand::Calibrate(args) => args.brief(seed),
-        BenchCommand::Run(_) | BenchCommand::Compare(_) => Brief::of(WorkloadKind::Calibrate),
+        BenchCommand::Run(_) | BenchCommand::Compare(_) | BenchCommand::Attach(_) => {
+            Brief::of(WorkloadKind::Calibrate)
+        }
     }
 }
 

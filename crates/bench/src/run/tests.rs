@@ -1,0 +1,129 @@
+//! What the runner makes of transfers on files of this machine, honest ones and one that lies.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use peerlane_engine::measure::{FlowOutcome, FlowTools, Gate, MeasureError, Moved};
+use peerlane_results::{BytesByRoute, CaseSpec, RouteVerdict};
+
+use super::case::{Carry, run_by};
+use super::*;
+use crate::guards::{Nonsense, Surroundings};
+use crate::testing;
+
+/// Nobody watches.
+struct Unwatched;
+
+impl Progress for Unwatched {
+    fn phase(&mut self, _: Phase) {}
+
+    fn next(&mut self, _: u32, _: u32, _: &str) {}
+
+    fn keep(&mut self, _: &BenchRecord) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(())
+    }
+}
+
+/// A case that reads a file of this content into host memory.
+fn reading(folder: &Path, content: &[u8]) -> CaseSpec {
+    let source = folder.join("source");
+    fs::write(&source, content).unwrap();
+    let mut spec = testing::spec("read", peerlane_results::Path::HostPipelined);
+    let flow = &mut spec.flows[0];
+    (flow.source, flow.target) = (source.display().to_string(), "host".to_owned());
+    (flow.block, flow.bytes, flow.depth) = (Bytes::kib(64), Bytes(content.len() as u64), 4);
+    spec
+}
+
+/// Runs it once as the runner does, by a transfer of the test's.
+fn once(
+    carry: &Carry<'_>,
+    spec: &CaseSpec,
+) -> (CaseRecord, Surroundings, Result<Vec<Warning>, Nonsense>) {
+    let fabric = Fabric::discover_quietly(Path::new("/")).unwrap();
+    let conditions = Conditions {
+        fabric: &fabric,
+        consent: &Consent::default(),
+        clock: MonotonicClock::start(),
+        stop: &AtomicBool::new(false),
+        trace: None,
+        deadline: DEADLINE,
+        started_s: 0,
+        warnings: &[],
+    };
+    let flow = PlannedFlow::look(&fabric, &spec.flows[0], conditions.consent).unwrap();
+    let mut cases = vec![PlannedCase { spec, flows: vec![flow], content: Vec::new() }];
+    sample(&mut cases, &conditions).unwrap();
+    let ran = run_by(carry, &cases[0], 0, 1, &conditions, &mut Unwatched).unwrap();
+    let judged = guards::judge(&ran.record, &ran.around);
+    (ran.record, ran.around, judged)
+}
+
+/// Tells the others something else than what was counted.
+struct Lying<'a>(&'a dyn Gate);
+
+impl Gate for Lying<'_> {
+    fn begin(&self) -> bool {
+        self.0.begin()
+    }
+
+    fn end(&self, moved: Moved) {
+        let bytes = moved.requested.host;
+        let requested = BytesByRoute { p2p: Bytes::kib(64), host: Bytes(bytes.0 - (64 << 10)) };
+        self.0.end(Moved { requested, ..moved });
+    }
+}
+
+#[test]
+fn requests_that_named_another_memory_than_the_plan_make_no_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = reading(folder.path(), &[7; 1 << 20]);
+    let (honest, _, judged) = once(&PlannedFlow::carry, &spec);
+    assert_ne!(honest.verdict, RouteVerdict::Contradicted, "{:?}", honest.evidence);
+    assert!(judged.is_ok(), "{judged:?}");
+    let lie =
+        |flow: &PlannedFlow, tools: &mut FlowTools<'_>| -> Result<FlowOutcome, MeasureError> {
+            let gate = Lying(tools.gate);
+            flow.carry(&mut FlowTools { gate: &gate, watch: &mut (), ..*tools })
+        };
+    let (_, _, judged) = once(&lie, &spec);
+    let Err(Nonsense::RouteContradicted { looked_at, showed, .. }) = judged else {
+        panic!("{judged:?}")
+    };
+    assert_eq!(looked_at, "the memory that each request named");
+    assert!(showed.contains("983040 of 1048576 through host memory"), "{showed}");
+}
+
+#[test]
+fn a_source_of_zeroes_is_seen_before_it_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut content = vec![0; 1 << 20];
+    let (zeroes, around, judged) = once(&PlannedFlow::carry, &reading(folder.path(), &content));
+    // A file on something that is no drive has none to warn of.
+    let drives = around.drives.len();
+    let is_empty = |one: &Warning| matches!(one, Warning::NeverWritten { .. });
+    assert_eq!(judged.unwrap().iter().filter(|one| is_empty(one)).count(), drives);
+    assert_eq!(zeroes.bytes, Bytes(1 << 20));
+    content[32 << 10] = 1;
+    let (_, _, judged) = once(&PlannedFlow::carry, &reading(folder.path(), &content));
+    assert!(!judged.unwrap().iter().any(is_empty));
+}
+
+#[test]
+fn the_pace_of_a_run_of_some_time_is_that_of_its_completions() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = reading(folder.path(), &[7; 1 << 20]);
+    let (_, short, _) = once(&PlannedFlow::carry, &spec);
+    assert_eq!(short.pace, None, "less than a second says little");
+    let slowing = |flow: &PlannedFlow, tools: &mut FlowTools<'_>| {
+        let outcome = flow.carry(tools)?;
+        assert!(outcome.pace.len() >= 6, "{:?}", outcome.pace);
+        let at = |look: u64| (look + look.saturating_sub(4)) * 250_000_000;
+        let pace = (0..9).map(|look| (Nanos(at(look)), Bytes(look * 100_000_000))).collect();
+        Ok(FlowOutcome { end: outcome.start.after(Nanos::seconds(3)), pace, ..outcome })
+    };
+    let (_, around, _) = once(&slowing, &spec);
+    let pace = around.pace.expect("it took long enough");
+    assert_eq!((pace.first.0, pace.last.0), (400_000_000, 200_000_000));
+}

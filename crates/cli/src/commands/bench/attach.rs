@@ -1,0 +1,71 @@
+//! What the lab's recorder saw, added to the records of what ran meanwhile.
+
+use std::path::Path;
+
+use peerlane_bench::attach::{AttachError, attach};
+use peerlane_bench::evidence::DmaTally;
+use peerlane_units::Bytes;
+use serde::Deserialize;
+
+use super::keep;
+use crate::args::AttachArgs;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::Printer;
+use crate::{render, small_file};
+
+/// The longest report that is read: one has a line for each drive and memory.
+const REPORT_MAX: u64 = 16 << 20;
+
+/// What is needed of `peerlane.dma/1`.
+#[derive(Deserialize)]
+struct Report {
+    schema: String,
+    payload_bytes_p2p: u64,
+    payload_bytes_guest_memory: u64,
+    payload_bytes_unclassified: u64,
+    unaccounted_bytes: u64,
+    damaged_lines: u64,
+}
+
+/// Attaches, and writes the records again.
+pub(super) fn run(args: &AttachArgs, printer: Printer) -> Result<Exit, Failure> {
+    let tally = tally(&args.dma)?;
+    let mut records =
+        args.records.iter().map(|file| keep::read(file)).collect::<Result<Vec<_>, _>>()?;
+    attach(&mut records, &tally).map_err(|error| {
+        let is_negative = matches!(error, AttachError::Contradicted { .. });
+        let exit = if is_negative { Exit::Negative } else { Exit::Failed };
+        let hint = error.hint().map(str::to_owned);
+        Failure::new(error).hint(hint).exit(exit)
+    })?;
+    for (file, record) in args.records.iter().zip(&records) {
+        keep::write(file, record)
+            .map_err(Tried::to(format!("save the record {}", file.display())))?;
+    }
+    if printer.is_json() {
+        printer.object(&records)?;
+    } else {
+        for record in &records {
+            printer.data(&render::bench(record))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn tally(file: &Path) -> Result<DmaTally, Failure> {
+    let tried = || format!("read the recorder's report {}", file.display());
+    let text = small_file::read(file, REPORT_MAX).map_err(Tried::to(tried()))?;
+    let report: Report = serde_json::from_str(&text).map_err(Tried::to(tried()))?;
+    if report.schema != "peerlane.dma/1" {
+        let error = format!("{} is of schema `{}`", file.display(), report.schema);
+        return Err(Failure::new(error).hint("`peerlane lab run --dma FILE` writes one".to_owned()));
+    }
+    // What was lost may have gone anywhere.
+    let lost = report.unaccounted_bytes.saturating_add(report.damaged_lines);
+    Ok(DmaTally {
+        guest_memory_bytes: Bytes(report.payload_bytes_guest_memory),
+        peer_bytes: Bytes(report.payload_bytes_p2p),
+        unknown_bytes: Bytes(report.payload_bytes_unclassified.saturating_add(lost)),
+    })
+}
