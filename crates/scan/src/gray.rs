@@ -1,0 +1,72 @@
+//! A grey image: one byte a pixel, rows without gaps.
+
+use thiserror::Error;
+
+/// A grey image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gray {
+    width: usize,
+    height: usize,
+    pixels: Vec<u8>,
+}
+
+/// Why something is no grey image.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum GrayError {
+    /// The count of pixels is not width times height.
+    #[error("{width} x {height} pixels need as many bytes, and there are {bytes}")]
+    Size {
+        /// Pixels in a row.
+        width: usize,
+        /// Rows.
+        height: usize,
+        /// Bytes given.
+        bytes: usize,
+    },
+}
+
+impl Gray {
+    /// An image out of its pixels, row by row from the top.
+    ///
+    /// # Errors
+    /// [`GrayError::Size`] when `pixels` is not `width * height` long.
+    pub fn new(width: usize, height: usize, pixels: Vec<u8>) -> Result<Self, GrayError> {
+        if width.checked_mul(height) != Some(pixels.len()) {
+            return Err(GrayError::Size { width, height, bytes: pixels.len() });
+        }
+        Ok(Self { width, height, pixels })
+    }
+
+    /// An image of one brightness.
+    pub fn filled(width: usize, height: usize, value: u8) -> Self {
+        Self { width, height, pixels: vec![value; width * height] }
+    }
+
+    /// Pixels in a row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Rows.
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// All pixels, row by row from the top.
+    pub fn pixels(&self) -> &[u8] {
+        &self.pixels
+    }
+
+    /// All pixels, to be changed.
+    pub fn pixels_mut(&mut self) -> &mut [u8] {
+        &mut self.pixels
+    }
+
+    /// The pixels of row `y`.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    pub fn row(&self, y: usize) -> &[u8] {
+        &self.pixels[y * self.width..(y + 1) * self.width]
+    }
+}

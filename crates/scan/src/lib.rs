@@ -1,0 +1,19 @@
+//! Finds a picture in many images as they stream from storage.
+//!
+//! Leaves out where the bytes come from and how hits are shown. The one thing to know: an image is
+//! searched at a coarse level first, and only what looks like the picture there is looked at in full
+//! resolution; every hit that is reported was checked in full resolution.
+#![forbid(unsafe_code)]
+
+mod correlate;
+pub mod formats;
+mod gray;
+pub mod haystack;
+mod picture;
+mod pose;
+mod reduce;
+mod search;
+
+pub use gray::{Gray, GrayError};
+pub use picture::{Picture, PictureError, Pose};
+pub use search::{Hit, Searcher};
