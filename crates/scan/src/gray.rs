@@ -7,7 +7,9 @@ use thiserror::Error;
 pub struct Gray {
     width: usize,
     height: usize,
-    pixels: Vec<u8>,
+    /// What lies before the pixels: the header of the file that they were read with.
+    begin: usize,
+    bytes: Vec<u8>,
 }
 
 /// Why something is no grey image.
@@ -31,15 +33,29 @@ impl Gray {
     /// # Errors
     /// [`GrayError::Size`] when `pixels` is not `width * height` long.
     pub fn new(width: usize, height: usize, pixels: Vec<u8>) -> Result<Self, GrayError> {
-        if width.checked_mul(height) != Some(pixels.len()) {
-            return Err(GrayError::Size { width, height, bytes: pixels.len() });
+        Self::within(width, height, 0, pixels)
+    }
+
+    /// An image out of all bytes from `begin` on, which are not copied.
+    ///
+    /// # Errors
+    /// [`GrayError::Size`] when these are not `width * height`.
+    pub fn within(
+        width: usize,
+        height: usize,
+        begin: usize,
+        bytes: Vec<u8>,
+    ) -> Result<Self, GrayError> {
+        let there = bytes.len().saturating_sub(begin);
+        if width.checked_mul(height) != Some(there) {
+            return Err(GrayError::Size { width, height, bytes: there });
         }
-        Ok(Self { width, height, pixels })
+        Ok(Self { width, height, begin, bytes })
     }
 
     /// An image of one brightness.
     pub fn filled(width: usize, height: usize, value: u8) -> Self {
-        Self { width, height, pixels: vec![value; width * height] }
+        Self { width, height, begin: 0, bytes: vec![value; width * height] }
     }
 
     /// Pixels in a row.
@@ -54,12 +70,12 @@ impl Gray {
 
     /// All pixels, row by row from the top.
     pub fn pixels(&self) -> &[u8] {
-        &self.pixels
+        &self.bytes[self.begin..]
     }
 
     /// All pixels, to be changed.
     pub fn pixels_mut(&mut self) -> &mut [u8] {
-        &mut self.pixels
+        &mut self.bytes[self.begin..]
     }
 
     /// The pixels of row `y`.
@@ -67,6 +83,6 @@ impl Gray {
     /// # Panics
     /// When there is no such row.
     pub fn row(&self, y: usize) -> &[u8] {
-        &self.pixels[y * self.width..(y + 1) * self.width]
+        &self.pixels()[y * self.width..(y + 1) * self.width]
     }
 }

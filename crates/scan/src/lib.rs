@@ -9,11 +9,14 @@ mod correlate;
 pub mod formats;
 mod gray;
 pub mod haystack;
+pub mod inputs;
 mod picture;
+mod pipeline;
 mod pose;
 mod reduce;
 mod search;
 
 pub use gray::{Gray, GrayError};
-pub use picture::{Picture, PictureError, Pose};
+pub use picture::{Picture, PictureError, Pose, pictures};
+pub use pipeline::{Answer, Busy, ScanError, scan};
 pub use search::{Hit, Searcher};

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::Gray;
 use crate::correlate::single;
+use crate::pose::posed;
 use crate::reduce::{Area, Plane, reduce};
 
 /// The coarsest level: squares of 16 pixels a side.
@@ -74,6 +75,23 @@ pub struct Picture {
     width: usize,
     height: usize,
     layers: Vec<Layer>,
+}
+
+/// The picture in each of these poses, ready to be looked for.
+///
+/// # Errors
+/// [`PictureError`] of the first pose in which it cannot be told from its surroundings.
+pub fn pictures(
+    gray: &Gray,
+    opacity: Option<&Gray>,
+    poses: impl Iterator<Item = Pose>,
+) -> Result<Vec<Picture>, PictureError> {
+    poses
+        .map(|pose| {
+            let (gray, opacity) = posed(gray, opacity, pose);
+            Picture::new(&gray, opacity.as_ref(), pose)
+        })
+        .collect()
 }
 
 /// The picture at one level, without its mean.

@@ -10,6 +10,7 @@ mod machine;
 mod plan;
 mod progress;
 mod reference;
+mod scan;
 pub(crate) mod size;
 mod topo;
 mod transfer;
@@ -28,6 +29,7 @@ pub(crate) use machine::FabricArgs;
 pub(crate) use plan::PlanArgs;
 pub(crate) use progress::ProgressArgs;
 pub(crate) use reference::ReferenceArgs;
+pub(crate) use scan::{HayFormat, HaystackArgs, HaystackCommand, MakeArgs, ScanArgs};
 pub(crate) use topo::{TopoArgs, TopoFormat};
 pub(crate) use transfer::TransferArgs;
 pub(crate) use verify::VerifyArgs;
@@ -98,6 +100,10 @@ pub(crate) enum Command {
     Capture(CaptureArgs),
     /// Boot a machine description under QEMU, with a recorder of every DMA
     Lab(LabArgs),
+    /// Find a picture in many images
+    Scan(ScanArgs),
+    /// Make a set of images with a picture hidden in some, to try scan on
+    Haystack(HaystackArgs),
     /// Write the reference pages
     #[command(hide = true)]
     Reference(ReferenceArgs),

@@ -5,6 +5,7 @@ mod capture;
 mod copy;
 mod doctor;
 mod fan_out;
+mod haystack;
 mod lab;
 mod outcome;
 mod overwrite;
@@ -12,6 +13,7 @@ mod plan;
 mod reference;
 mod reporter;
 mod resume;
+mod scan;
 mod topo;
 mod verify;
 
@@ -33,6 +35,8 @@ pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> 
         Command::Copy(args) => copy::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),
         Command::Lab(args) => lab::run(args, printer),
+        Command::Scan(args) => scan::run(args, printer),
+        Command::Haystack(args) => haystack::run(args, printer),
         Command::Reference(args) => reference::run(args, printer),
     }
 }

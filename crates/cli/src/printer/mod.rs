@@ -100,6 +100,17 @@ impl Printer {
         self.stdout(&text)
     }
 
+    /// Writes one JSON object as a line, where there are many; also with `-q`.
+    ///
+    /// # Errors
+    /// As [`Printer::data`].
+    pub(crate) fn json_line(self, value: &impl Serialize) -> Result<(), Failure> {
+        let mut text =
+            serde_json::to_string(value).map_err(Tried::to("write the result as JSON"))?;
+        text.push('\n');
+        self.stdout(&text)
+    }
+
     /// Writes a line about what happens; nothing with `-q`.
     pub(crate) fn note(self, text: &str) {
         if !self.quiet {

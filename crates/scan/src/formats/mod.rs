@@ -3,12 +3,13 @@
 //! Leaves out where the bytes come from. The one thing to know: a file is taken for what its first
 //! bytes say, whatever its name is, and what is too large or broken is an error of that image alone.
 
+mod encode;
 mod library;
 mod plain;
 
-use std::borrow::Cow;
-
 use thiserror::Error;
+
+pub use encode::{Encoding, encode};
 
 use crate::{Gray, GrayError};
 
@@ -61,10 +62,10 @@ pub enum FormatError {
 ///
 /// # Errors
 /// [`FormatError`] for what is no image, or is broken, or too large.
-pub fn decode(bytes: &[u8]) -> Result<Gray, FormatError> {
-    match plain::find(bytes)? {
-        Some(pixels) => Ok(pixels.gray()?),
-        None => library::decode(bytes),
+pub fn decode(bytes: Vec<u8>) -> Result<Gray, FormatError> {
+    match plain::find(&bytes)? {
+        Some(pixels) => Ok(pixels.gray(bytes)?),
+        None => library::decode(&bytes),
     }
 }
 
@@ -72,40 +73,51 @@ pub fn decode(bytes: &[u8]) -> Result<Gray, FormatError> {
 ///
 /// # Errors
 /// As [`decode`].
-pub fn decode_with_opacity(bytes: &[u8]) -> Result<(Gray, Option<Gray>), FormatError> {
-    match plain::find(bytes)? {
-        Some(pixels) => Ok((pixels.gray()?, None)),
-        None => library::decode_with_opacity(bytes),
+pub fn decode_with_opacity(bytes: Vec<u8>) -> Result<(Gray, Option<Gray>), FormatError> {
+    match plain::find(&bytes)? {
+        Some(pixels) => Ok((pixels.gray(bytes)?, None)),
+        None => library::decode_with_opacity(&bytes),
     }
 }
 
 /// Grey bytes that lie in a file as they are, row after row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PlainPixels<'a> {
-    pub(crate) width: usize,
-    pub(crate) height: usize,
-    pub(crate) stride: usize,
-    pub(crate) is_bottom_up: bool,
-    pub(crate) bytes: &'a [u8],
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PlainPixels {
+    width: usize,
+    height: usize,
+    begin: usize,
+    stride: usize,
+    rows: Rows,
 }
 
-impl PlainPixels<'_> {
-    fn gray(&self) -> Result<Gray, GrayError> {
-        let rows = self.bytes.chunks(self.stride).take(self.height);
-        let cut = |row: &'_ [u8]| row[..self.width.min(row.len())].to_vec();
-        let pixels: Cow<'_, [u8]> = if self.stride == self.width && !self.is_bottom_up {
-            Cow::Borrowed(&self.bytes[..self.width * self.height])
-        } else if self.is_bottom_up {
-            Cow::Owned(rows.rev().flat_map(cut).collect())
-        } else {
-            Cow::Owned(rows.flat_map(cut).collect())
-        };
-        Gray::new(self.width, self.height, pixels.into_owned())
+/// Which row comes first in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    TopFirst,
+    BottomFirst,
+}
+
+impl PlainPixels {
+    fn gray(self, mut bytes: Vec<u8>) -> Result<Gray, GrayError> {
+        if self.stride == self.width && self.rows == Rows::TopFirst {
+            bytes.truncate(self.begin + self.width * self.height);
+            return Gray::within(self.width, self.height, self.begin, bytes);
+        }
+        let mut pixels = Vec::with_capacity(self.width * self.height);
+        for y in 0..self.height {
+            let row = match self.rows {
+                Rows::TopFirst => y,
+                Rows::BottomFirst => self.height - 1 - y,
+            };
+            let begin = self.begin + row * self.stride;
+            pixels.extend_from_slice(&bytes[begin..begin + self.width]);
+        }
+        Gray::new(self.width, self.height, pixels)
     }
 }
 
 /// The size, where it is one that is taken.
-pub(crate) fn checked_size(width: u64, height: u64) -> Result<(usize, usize), FormatError> {
+fn checked_size(width: u64, height: u64) -> Result<(usize, usize), FormatError> {
     let large = FormatError::Large { width, height, most: MOST_PIXELS };
     match (usize::try_from(width), usize::try_from(height)) {
         (Ok(w), Ok(h)) if width.checked_mul(height).is_some_and(|n| n <= MOST_PIXELS) => Ok((w, h)),

@@ -4,13 +4,13 @@
 //! Leaves out every other form of them, which a library decodes. The one thing to know: these pixels
 //! can go from storage to where they are searched without being touched on the way.
 
-use super::{FormatError, PlainPixels, checked_size};
+use super::{FormatError, PlainPixels, Rows, checked_size};
 
 /// Where the pixels lie; `None` for what is no such file.
 ///
 /// # Errors
 /// [`FormatError`] for such a file with a size that cannot be, or without all of its pixels.
-pub(super) fn find(bytes: &[u8]) -> Result<Option<PlainPixels<'_>>, FormatError> {
+pub(super) fn find(bytes: &[u8]) -> Result<Option<PlainPixels>, FormatError> {
     match bytes {
         [b'P', b'5', ..] => pgm(bytes),
         [b'B', b'M', ..] => bmp(bytes),
@@ -21,7 +21,7 @@ pub(super) fn find(bytes: &[u8]) -> Result<Option<PlainPixels<'_>>, FormatError>
 }
 
 /// Netpbm's binary PGM: `P5`, width, height, maximum, one white space, then the pixels (pgm(5)).
-fn pgm(bytes: &[u8]) -> Result<Option<PlainPixels<'_>>, FormatError> {
+fn pgm(bytes: &[u8]) -> Result<Option<PlainPixels>, FormatError> {
     let wrong = |what: &str| FormatError::Header { format: "PGM", what: what.to_owned() };
     let mut at = 2;
     let mut fields = [0_u64; 3];
@@ -38,7 +38,7 @@ fn pgm(bytes: &[u8]) -> Result<Option<PlainPixels<'_>>, FormatError> {
     if maximum != 255 {
         return Ok(None);
     }
-    found("PGM", bytes, at + 1, width, height, width, false).map(Some)
+    found("PGM", bytes, at + 1, width, height, width, Rows::TopFirst).map(Some)
 }
 
 /// Past white space and comments.
@@ -57,7 +57,7 @@ fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 
 /// Windows bitmap with `BITMAPINFOHEADER`: 8 bits a pixel, no compression, a palette of greys in
 /// order.
-fn bmp(bytes: &[u8]) -> Result<Option<PlainPixels<'_>>, FormatError> {
+fn bmp(bytes: &[u8]) -> Result<Option<PlainPixels>, FormatError> {
     let word =
         |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
     let half =
@@ -76,10 +76,11 @@ fn bmp(bytes: &[u8]) -> Result<Option<PlainPixels<'_>>, FormatError> {
         return Ok(None);
     }
     // A negative height means that the first row is the top one.
-    let signed = height.cast_signed();
+    let signed = i32::from_ne_bytes(height.to_ne_bytes());
+    let rows = if signed < 0 { Rows::TopFirst } else { Rows::BottomFirst };
     let (width, height) = checked_size(width.into(), signed.unsigned_abs().into())?;
     let stride = width.next_multiple_of(4);
-    found("BMP", bytes, begin as usize, width, height, stride, signed > 0).map(Some)
+    found("BMP", bytes, begin as usize, width, height, stride, rows).map(Some)
 }
 
 /// Baseline TIFF 6.0: tags 256 width, 257 height, 258 bits, 259 compression, 262 photometric, 273 strip
@@ -88,7 +89,7 @@ fn tiff(
     bytes: &[u8],
     half: fn([u8; 2]) -> u16,
     word: fn([u8; 4]) -> u32,
-) -> Result<Option<PlainPixels<'_>>, FormatError> {
+) -> Result<Option<PlainPixels>, FormatError> {
     let half = |at: usize| bytes.get(at..at + 2).and_then(|b| b.try_into().ok()).map(half);
     let word = |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(word);
     let Some(directory) = word(4).map(|at| at as usize) else { return Ok(None) };
@@ -122,26 +123,25 @@ fn tiff(
         }
         end = end.saturating_add(size);
     }
-    found("TIFF", bytes, begin as usize, width, height, width, false).map(Some)
+    found("TIFF", bytes, begin as usize, width, height, width, Rows::TopFirst).map(Some)
 }
 
-fn found<'a>(
+fn found(
     format: &'static str,
-    bytes: &'a [u8],
+    bytes: &[u8],
     begin: usize,
     width: usize,
     height: usize,
     stride: usize,
-    is_bottom_up: bool,
-) -> Result<PlainPixels<'a>, FormatError> {
+    rows: Rows,
+) -> Result<PlainPixels, FormatError> {
     if width == 0 || height == 0 {
         return Err(FormatError::Header { format, what: "there are no pixels".to_owned() });
     }
     let end = begin.saturating_add(stride * height);
-    let pixels = bytes.get(begin..end).ok_or(FormatError::Short {
-        format,
-        bytes: bytes.len() as u64,
-        needed: end as u64,
-    })?;
-    Ok(PlainPixels { width, height, stride, is_bottom_up, bytes: pixels })
+    if end > bytes.len() {
+        let (bytes, needed) = (bytes.len() as u64, end as u64);
+        return Err(FormatError::Short { format, bytes, needed });
+    }
+    Ok(PlainPixels { width, height, begin, stride, rows })
 }

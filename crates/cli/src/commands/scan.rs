@@ -1,0 +1,151 @@
+//! `peerlane scan`: prints where in which image a picture is.
+
+use std::fs;
+use std::sync::atomic::Ordering;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+use peerlane_scan::formats::decode_with_opacity;
+use peerlane_scan::{Answer, Busy, Hit, Pose, Searcher, inputs, pictures, scan};
+use serde::Serialize;
+
+use crate::args::ScanArgs;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::Printer;
+use crate::signals;
+
+/// Searches, and prints hits as they are found.
+///
+/// # Errors
+/// When the picture cannot be looked for; images that cannot be searched are told and passed over.
+pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
+    let searcher = searcher(args)?;
+    let stop = signals::stop_flag()?;
+    let threads = args.threads.map_or_else(all_processors, usize::from);
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    let mut failure = None;
+    scan(inputs::walk(args.images.clone()), &searcher, threads, |answer, busy| {
+        tally.busy = busy;
+        failure = tell(answer, printer, &mut tally).err();
+        failure.is_none() && !stop.load(Ordering::Relaxed)
+    });
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    printer.note(&tally.words(start.elapsed(), threads));
+    Ok(match (stop.load(Ordering::Relaxed), tally.hits) {
+        (true, _) => Exit::Interrupted,
+        (false, 0) => Exit::Negative,
+        (false, _) => Exit::Done,
+    })
+}
+
+fn searcher(args: &ScanArgs) -> Result<Searcher, Failure> {
+    let name = args.picture.display();
+    let bytes = fs::read(&args.picture).map_err(Tried::to(format!("read picture {name}")))?;
+    let (gray, opacity) =
+        decode_with_opacity(bytes).map_err(Tried::to(format!("read picture {name}")))?;
+    let poses = args.scales.iter().flat_map(|scale| {
+        args.rotations.iter().map(|degrees| Pose { scale: *scale, degrees: *degrees })
+    });
+    let pictures = pictures(&gray, opacity.as_ref(), poses)
+        .map_err(Tried::to(format!("look for picture {name}")))?;
+    Ok(Searcher::new(pictures, args.threshold))
+}
+
+fn all_processors() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
+
+/// One hit, as a line of JSON.
+#[derive(Debug, Serialize)]
+struct HitLine<'a> {
+    schema: &'static str,
+    image: &'a str,
+    x: usize,
+    y: usize,
+    width: usize,
+    height: usize,
+    scale: f32,
+    degrees: f32,
+    score: f32,
+}
+
+fn tell(answer: Answer, printer: Printer, tally: &mut Tally) -> Result<(), Failure> {
+    let image = &answer.image;
+    let hits = match answer.found {
+        Ok((pixels, hits)) => {
+            tally.images += 1;
+            tally.pixels += pixels;
+            hits
+        }
+        Err(error) => {
+            tally.failed += 1;
+            printer.failure(&Tried::to(format!("search {image}"))(error));
+            return Ok(());
+        }
+    };
+    tally.hits += hits.len();
+    hits.iter().try_for_each(|hit| show(image, hit, printer))
+}
+
+fn show(image: &str, hit: &Hit, printer: Printer) -> Result<(), Failure> {
+    let Hit { x, y, width, height, pose: Pose { scale, degrees }, score } = *hit;
+    if printer.is_json() {
+        let schema = "peerlane.hit/1";
+        let line = HitLine { schema, image, x, y, width, height, scale, degrees, score };
+        return printer.json_line(&line);
+    }
+    let mut pose = String::new();
+    if scale != 1.0 {
+        pose += &format!("  scale {scale}");
+    }
+    if degrees != 0.0 {
+        pose += &format!("  rotated {degrees}");
+    }
+    printer.data(&format!("{image}  {x},{y}  {width} x {height}{pose}  score {score:.3}\n"))
+}
+
+/// What was done so far.
+#[derive(Debug, Default)]
+struct Tally {
+    images: u64,
+    pixels: u64,
+    hits: usize,
+    failed: u64,
+    busy: Busy,
+}
+
+impl Tally {
+    fn words(&self, elapsed: Duration, threads: usize) -> String {
+        let seconds = elapsed.as_secs_f64();
+        let rate = self.pixels as f64 / 1e6 / seconds.max(1e-9);
+        let failed = match self.failed {
+            0 => String::new(),
+            failed => format!(", {failed} not searched"),
+        };
+        format!(
+            "{} hits in {} images{failed}; {:.1} Mpixel in {seconds:.2} s, {rate:.0} Mpixel/s, limited by {}",
+            self.hits,
+            self.images,
+            self.pixels as f64 / 1e6,
+            self.limit(threads),
+        )
+    }
+
+    /// The stage whose threads had least time to spare.
+    fn limit(&self, threads: usize) -> &'static str {
+        let Busy { load, decode, search } = self.busy;
+        let threads = threads as u64;
+        let work = (decode.0 + search.0) / threads;
+        if load.0 > work {
+            "load"
+        } else if decode > search {
+            "decode"
+        } else {
+            "search"
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Images through load and search at the same time: threads, and bounded queues between them.
+//!
+//! Leaves out what becomes of the answers. The one thing to know: at most twice as many images as
+//! threads are in memory, and answers come in no order.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Instant;
+
+use peerlane_units::Nanos;
+use thiserror::Error;
+
+use crate::formats::{FormatError, decode};
+use crate::inputs::{Found, Input, InputError};
+use crate::{Hit, Searcher};
+
+/// What was found in one image.
+#[derive(Debug)]
+pub struct Answer {
+    /// Path, or `ARCHIVE:MEMBER`.
+    pub image: String,
+    /// Pixels, and where the picture is; or why that cannot be said.
+    pub found: Result<(u64, Vec<Hit>), ScanError>,
+}
+
+/// Why an image could not be searched.
+#[derive(Debug, Error)]
+pub enum ScanError {
+    /// Its bytes could not be had.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// Its bytes are no image that is taken.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// A decoder stopped in a way that it should not.
+    #[error("the decoder failed on this image")]
+    Failed,
+}
+
+/// Time that the threads of each stage were busy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Busy {
+    /// Threads that read.
+    pub load: Nanos,
+    /// Decoding.
+    pub decode: Nanos,
+    /// Searching.
+    pub search: Nanos,
+}
+
+#[derive(Default)]
+struct Clocks {
+    load: AtomicU64,
+    decode: AtomicU64,
+    search: AtomicU64,
+}
+
+impl Clocks {
+    fn busy(&self) -> Busy {
+        let read = |clock: &AtomicU64| Nanos(clock.load(Ordering::Relaxed));
+        Busy { load: read(&self.load), decode: read(&self.decode), search: read(&self.search) }
+    }
+}
+
+fn timed<T>(clock: &AtomicU64, work: impl FnOnce() -> T) -> T {
+    let begin = Instant::now();
+    let out = work();
+    let nanos = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    clock.fetch_add(nanos, Ordering::Relaxed);
+    out
+}
+
+/// Searches everything that is found, on so many threads (one at least) beside one that loads, until
+/// all is done or `tell` says that it is enough by `false`. Every answer and the time that the stages
+/// were busy so far go to `tell`, one after the other.
+pub fn scan(
+    found: impl Iterator<Item = Found> + Send,
+    searcher: &Searcher,
+    threads: usize,
+    mut tell: impl FnMut(Answer, Busy) -> bool,
+) {
+    let threads = threads.max(1);
+    let (loaded, to_search) = sync_channel::<Input>(threads);
+    let (searched, answers) = sync_channel::<Answer>(threads);
+    let to_search = Mutex::new(to_search);
+    let clocks = Clocks::default();
+    let enough = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| load(found, loaded, &clocks, &enough));
+        for _ in 0..threads {
+            let searched = searched.clone();
+            scope.spawn(|| search(&to_search, searched, searcher, &clocks));
+        }
+        drop(searched);
+        for answer in answers {
+            if !enough.load(Ordering::Relaxed) && !tell(answer, clocks.busy()) {
+                enough.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+}
+
+fn load(
+    mut found: impl Iterator<Item = Found>,
+    loaded: SyncSender<Input>,
+    clocks: &Clocks,
+    enough: &AtomicBool,
+) {
+    let mut begin = Instant::now();
+    let mut hand_on = |input: Input| {
+        let nanos = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        clocks.load.fetch_add(nanos, Ordering::Relaxed);
+        let is_wanted = !enough.load(Ordering::Relaxed) && loaded.send(input).is_ok();
+        begin = Instant::now();
+        is_wanted
+    };
+    while let (false, Some(next)) = (enough.load(Ordering::Relaxed), found.next()) {
+        next.read(&mut hand_on);
+    }
+}
+
+fn search(
+    to_search: &Mutex<Receiver<Input>>,
+    searched: SyncSender<Answer>,
+    searcher: &Searcher,
+    clocks: &Clocks,
+) {
+    loop {
+        let next = match to_search.lock() {
+            Ok(queue) => queue.recv(),
+            Err(poisoned) => poisoned.into_inner().recv(),
+        };
+        let Ok(input) = next else { return };
+        let name = input.name.clone();
+        // Decoders read what anybody may have written: one that panics costs its image, not the scan.
+        let found = catch_unwind(AssertUnwindSafe(|| one(input, searcher, clocks)))
+            .unwrap_or(Err(ScanError::Failed));
+        if searched.send(Answer { image: name, found }).is_err() {
+            return;
+        }
+    }
+}
+
+fn one(input: Input, searcher: &Searcher, clocks: &Clocks) -> Result<(u64, Vec<Hit>), ScanError> {
+    let bytes = input.bytes?;
+    let image = timed(&clocks.decode, || decode(bytes))?;
+    let pixels = image.width() as u64 * image.height() as u64;
+    Ok((pixels, timed(&clocks.search, || searcher.search(&image))))
+}
