@@ -13,8 +13,9 @@ use std::time::Instant;
 use peerlane_units::Nanos;
 use thiserror::Error;
 
-use crate::formats::{FormatError, decode};
+use crate::formats::{FormatError, decode, means};
 use crate::inputs::{Found, Input, InputError};
+use crate::reduce::MEANS_LEVEL;
 use crate::{Hit, Searcher};
 
 /// What was found in one image.
@@ -146,7 +147,20 @@ fn search(
 
 fn one(input: Input, searcher: &Searcher, clocks: &Clocks) -> Result<(u64, Vec<Hit>), ScanError> {
     let bytes = input.bytes?;
+    if let Some(pixels) = told_by_means(&bytes, searcher, clocks) {
+        return Ok((pixels, Vec::new()));
+    }
     let image = timed(&clocks.decode, || decode(bytes))?;
     let pixels = image.width() as u64 * image.height() as u64;
     Ok((pixels, timed(&clocks.search, || searcher.search(&image))))
+}
+
+/// The pixels of a JPEG that the means of its blocks are enough to say no to.
+fn told_by_means(bytes: &[u8], searcher: &Searcher, clocks: &Clocks) -> Option<u64> {
+    if searcher.coarsest() < MEANS_LEVEL {
+        return None;
+    }
+    let means = timed(&clocks.decode, || means(bytes))?;
+    let is_worth = timed(&clocks.search, || searcher.is_worth_a_look(&means.plane));
+    (!is_worth).then_some(means.width as u64 * means.height as u64)
 }

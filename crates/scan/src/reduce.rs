@@ -31,6 +31,22 @@ impl Area {
     }
 }
 
+/// The level of the blocks of a JPEG: 8 pixels a side.
+pub(crate) const MEANS_LEVEL: u32 = 3;
+
+impl Plane {
+    /// The same at the next coarser level.
+    pub(crate) fn halved(&self) -> Self {
+        let (width, height) = (self.width / 2, self.height / 2);
+        let mean = |index: usize| {
+            let (x, y) = (index % width * 2, index / width * 2);
+            let (above, below) = (self.row(y), self.row(y + 1));
+            (above[x] + above[x + 1] + below[x] + below[x + 1]) / 4.0
+        };
+        Self { width, height, values: (0..width * height).map(mean).collect() }
+    }
+}
+
 /// Means over squares of `2^level` pixels a side, inside `area`; what does not fill a square is left
 /// out.
 pub(crate) fn reduce(image: &Gray, area: Area, level: u32) -> Plane {

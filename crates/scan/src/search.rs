@@ -5,7 +5,7 @@
 use crate::Gray;
 use crate::correlate::{Scores, scores};
 use crate::picture::{Layer, Picture, Pose, margin};
-use crate::reduce::{Area, Plane, reduce};
+use crate::reduce::{Area, MEANS_LEVEL, Plane, reduce};
 
 /// Places of one image that are looked at closer, best first; more is a picture that looks like
 /// everything.
@@ -69,8 +69,20 @@ impl Searcher {
         best_of_each(hits)
     }
 
-    /// Whether the image is worth a look in full resolution, by its coarse form alone: means over
-    /// squares of 2 to the power of `level` pixels.
+    /// Whether an image is worth a look in full resolution, by its means over squares of 8 pixels a
+    /// side: for poses whose search begins there or at a coarser level.
+    pub(crate) fn is_worth_a_look(&self, means: &Plane) -> bool {
+        let mut planes = vec![means.clone()];
+        self.pictures.iter().any(|picture| {
+            let steps = (picture.coarsest() - MEANS_LEVEL) as usize;
+            while planes.len() <= steps {
+                planes.push(planes[planes.len() - 1].halved());
+            }
+            !self.candidates(&planes[steps], picture).is_empty()
+        })
+    }
+
+    /// Places that look like the picture in a plane of its coarsest level, best first.
     fn candidates(&self, plane: &Plane, picture: &Picture) -> Vec<(usize, usize)> {
         let layer = picture.coarse();
         let map = scores(plane, layer);

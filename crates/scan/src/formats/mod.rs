@@ -4,12 +4,14 @@
 //! bytes say, whatever its name is, and what is too large or broken is an error of that image alone.
 
 mod encode;
+mod jpeg;
 mod library;
 mod plain;
 
 use thiserror::Error;
 
 pub use encode::{Encoding, encode};
+pub(crate) use jpeg::means;
 
 use crate::{Gray, GrayError};
 
