@@ -7,12 +7,14 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
+use peerlane_bench::evidence::{self, DriveBytes, Requests, Root, Scene, Seen};
+use peerlane_bench::guards::Surroundings;
 use peerlane_engine::endpoint::Notation;
 use peerlane_engine::journal::{self, Journal};
 use peerlane_engine::signature::{self, Ends};
 use peerlane_fabric::{BlockDevice, Fabric, Origin, capture, reach};
 use peerlane_lab::recorder;
-use peerlane_results::{CopyRecord, Plan};
+use peerlane_results::{BenchRecord, BytesByRoute, Comparison, CopyRecord, Plan};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,9 +23,10 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 9] = [
+pub const ALL: [Target; 10] = [
     ("archive", archive),
     ("capture", captured),
+    ("evidence", evidence),
     ("journal", journal),
     ("machine", machine),
     ("notation", notation),
@@ -60,6 +63,39 @@ pub fn sysfs(bytes: &[u8]) {
     }
 }
 
+/// A tree of which `sys`, `proc` and `dev` are watched as while a case runs: every source says something,
+/// and little of it.
+pub fn evidence(bytes: &[u8]) {
+    let Ok(folder) = scratch() else { return };
+    if plant(bytes, folder.path()).is_err() {
+        return;
+    }
+    let drive = |name: &str, requests| evidence::Drive {
+        name: name.to_owned(),
+        address: "0000:41:00.0".parse().ok(),
+        requests,
+    };
+    let drives = vec![drive("nvme0n1", Requests::Direct), drive("sda1", Requests::PageCache)];
+    let address = "0000:03:00.0".parse().expect("an address");
+    let pools = vec![evidence::Pool { address, taken: Bytes(4096) }];
+    let scene = Scene { root: folder.path().to_owned(), drives, pools };
+    let around = Surroundings::read(
+        &Fabric::from_toml("name = \"x\"").expect("a machine"),
+        &Root::at(folder.path()),
+        &[],
+        &scene.drives,
+    );
+    assert_eq!(around.drives.len(), 2);
+    let mut watch = evidence::Watch::begin(&scene);
+    watch.look();
+    let asked = BytesByRoute { p2p: Bytes(4096), host: Bytes(0) };
+    let moved = DriveBytes { read: Bytes(4096), written: Bytes(0) };
+    let observed = watch.end(&Seen { asked, moved: asked, drives: vec![moved; 2], dma: None });
+    for item in &observed.evidence {
+        assert!((1..8192).contains(&item.evidence.showed.len()), "{item:?}");
+    }
+}
+
 /// A journal, or what its checksum covers: what is accepted is complete in itself and reads back the
 /// same.
 pub fn journal(bytes: &[u8]) {
@@ -80,6 +116,8 @@ pub fn journal(bytes: &[u8]) {
 pub fn record(bytes: &[u8]) {
     returns::<CopyRecord>(bytes);
     returns::<Plan>(bytes);
+    returns::<BenchRecord>(bytes);
+    returns::<Comparison>(bytes);
 }
 
 /// What a person types for an endpoint or a quantity: it prints as something that means the same.

@@ -3,3 +3,11 @@
 //! Leaves out how figures are shown. The one thing to know: a result whose evidence contradicts its
 //! route is an error here, never a figure.
 #![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod evidence;
+pub mod guards;
+pub mod statistics;
+
+#[cfg(test)]
+mod testing;

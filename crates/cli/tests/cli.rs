@@ -2,6 +2,9 @@
 //!
 //! `TRYCMD=overwrite cargo test -p peerlane-cli --test cli` writes what the program says now.
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod schema;
+
 #[test]
 fn command_lines_say_what_the_pages_show() {
     trycmd::TestCases::new().env("COLUMNS", "100").env("NO_COLOR", "1").case("tests/cmd/*.trycmd");
@@ -51,7 +54,7 @@ fn json_is_one_object_and_quiet_keeps_it() {
         .expect("the program starts");
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stderr.is_empty());
-    let plan: peerlane_results::Plan = serde_json::from_slice(&output.stdout).expect("a plan");
+    let plan: peerlane_results::Plan = schema::read(&output.stdout);
     assert_eq!(plan.schema, peerlane_results::PLAN_SCHEMA);
     assert_eq!(plan.route, None);
 }

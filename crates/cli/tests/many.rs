@@ -47,12 +47,12 @@ fn one_source_becomes_several_targets() {
     let words = ["copy", "source", "a", "b", "c", "--route", "host", "--json", "--verify", "full"];
     let output = peerlane(folder.path(), &words);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let record: FanOutRecord = serde_json::from_slice(&output.stdout).expect("a record");
+    let record: FanOutRecord = lab::schema::read(&output.stdout);
     assert_eq!((record.schema.as_str(), record.read.0), ("peerlane.fan-out/1", LENGTH as u64));
     assert_eq!(record.targets.len(), 3);
     assert!(["a", "b", "c"].iter().all(|name| is_copy(folder.path(), name)));
     let output = peerlane(folder.path(), &["plan", "source", "d", "e", "--json"]);
-    let plan: FanOutPlan = serde_json::from_slice(&output.stdout).expect("a plan");
+    let plan: FanOutPlan = lab::schema::read(&output.stdout);
     assert_eq!((plan.schema.as_str(), plan.targets.len()), ("peerlane.fan-out-plan/1", 2));
     let dry = peerlane(folder.path(), &["copy", "source", "d", "e", "--dry-run"]);
     assert!(String::from_utf8_lossy(&dry.stdout).contains("2 targets: route host"));
@@ -80,7 +80,7 @@ fn sixteen_targets_are_not_too_many_and_one_more_is() {
 fn one_target_has_the_record_it_always_had() {
     let folder = folder();
     let output = peerlane(folder.path(), &["copy", "source", "a", "--route", "host", "--json"]);
-    let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a record");
+    let record: serde_json::Value = lab::schema::read(&output.stdout);
     assert_eq!(record["schema"], "peerlane.copy/1");
     assert!(record.get("targets").is_none());
 }
@@ -119,7 +119,7 @@ fn a_list_of_copies_is_carried_out_and_told_in_one_object() {
     let words = ["copy", "--batch", "jobs.toml", "--jobs", "2", "--route", "host", "--json"];
     let output = peerlane(folder.path(), &words);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let record: BatchRecord = serde_json::from_slice(&output.stdout).expect("a record");
+    let record: BatchRecord = lab::schema::read(&output.stdout);
     assert_eq!((record.schema.as_str(), record.jobs.len()), ("peerlane.batch/1", 2));
     let lengths: Vec<u64> = (record.jobs.iter().flat_map(|job| &job.targets))
         .map(|target| target.record.as_ref().expect("a complete target").bytes.0)

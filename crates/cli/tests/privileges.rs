@@ -36,7 +36,7 @@ fn plan(folder: &Path, source: &str, target: &str) -> Output {
 fn refusals(output: &Output) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a plan");
+    let plan: serde_json::Value = lab::schema::read(&output.stdout);
     plan["refusals"].to_string()
 }
 

@@ -9,6 +9,9 @@ use std::process::{Command, Output};
 
 use peerlane_fabric::{Fabric, Function, capture};
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod schema;
+
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -164,6 +167,7 @@ fn ten_thousand_functions_are_found_shown_and_drawn() {
     );
     let svg = said(&["topo", "--root", root, "--format", "svg"]);
     well_formed(&svg);
+    assert_eq!(svg.matches("rotate(-55)").count(), 23 * 7, "a column for every memory");
     assert!(svg.len() < 4 << 20, "{} bytes", svg.len());
     if let Some(keep) = std::env::var_os("PEERLANE_KEEP_LARGE") {
         let keep = Path::new(&keep);
@@ -175,9 +179,17 @@ fn ten_thousand_functions_are_found_shown_and_drawn() {
 }
 
 #[test]
+fn the_drawing_in_the_documents_is_what_the_program_draws() {
+    let archive = "fixtures/sysfs/r7515/tree.tar.zst";
+    let svg = said(&["topo", "--root", archive, "--format", "svg"]);
+    well_formed(&svg);
+    is_as_expected(&repository().join("docs/examples/topo-r7515.svg"), &svg);
+}
+
+#[test]
 fn the_object_has_the_keys_of_a_machine_file_and_who_reaches_what() {
     let text = said(&["topo", "--root", "fixtures/sysfs/lab-acs/tree.tar.zst", "--json"]);
-    let object: serde_json::Value = serde_json::from_str(&text).expect("an object");
+    let object: serde_json::Value = schema::read(text.as_bytes());
     assert_eq!(object["schema"], "peerlane.topo/1");
     assert_eq!(object["function"].as_array().map(Vec::len), Some(13));
     let reach = object["reach"].as_array().expect("who reaches what");

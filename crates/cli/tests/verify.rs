@@ -7,6 +7,9 @@ use std::process::{Command, Output};
 
 use peerlane_results::VerifyRecord;
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod schema;
+
 const LENGTH: usize = (18 << 20) + 123;
 
 /// A folder with a source and an equal target, on the file system of the build.
@@ -37,7 +40,7 @@ fn peerlane(folder: &Path, words: &[&str]) -> Output {
 /// The record of a comparison and its exit status.
 fn verify(folder: &Path, more: &[&str]) -> (VerifyRecord, Option<i32>) {
     let output = peerlane(folder, &[&["verify", "source", "target", "--json"], more].concat());
-    let record = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let record = schema::read(&output.stdout);
     (record, output.status.code())
 }
 

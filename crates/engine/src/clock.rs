@@ -1,5 +1,6 @@
 //! The clock that is passed in.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use peerlane_units::Nanos;
@@ -8,6 +9,12 @@ use peerlane_units::Nanos;
 pub trait Clock {
     /// Time since a fixed point in the past.
     fn now(&self) -> Nanos;
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Nanos {
+        (**self).now()
+    }
 }
 
 /// The system's monotonic clock, from zero at its making.

@@ -26,14 +26,16 @@ mod request;
 pub mod ring;
 pub mod scrub;
 pub mod shares;
+pub mod trace;
 pub mod verify;
 mod watch;
 
 pub use clock::{Clock, MonotonicClock};
 pub use copy::{
-    CopyError, CopyOptions, FanOut, Metadatum, Scrub, Sparse, Start, Tools, copy, copy_fan_out,
+    CopyError, CopyOptions, CpuMark, FanOut, Metadatum, Scrub, Sparse, Start, Tools, copy,
+    copy_fan_out, warnings_of_machine,
 };
 pub use doctor::{examine, examine_pair};
 pub use guard::{signature, stake};
-pub use plan::{PlanError, explain, plan, plan_fan_out, plan_jobs, probe};
+pub use plan::{PlanError, explain, links_between, plan, plan_fan_out, plan_jobs, probe};
 pub use watch::{Phase, Watch};

@@ -26,7 +26,7 @@ pub use model::{
     Acs, Bar, BridgeId, CmbRegisters, Cpu, Fabric, FailingRequest, FailureCount, Function,
     FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel, Kind, LabBoot, LabDrive,
     Link, LinkSpeed, Module, Mount, Namespace, NvmeController, Origin, P2pMem, Parent, Partition,
-    QueueLimits, StackedDevice, Temperature,
+    QueueLimits, Rates, StackedDevice, Temperature,
 };
 pub use reach::{MapType, Reach};
 pub use sysfs::snapshot::{Entry, NoPlace, Snapshot};

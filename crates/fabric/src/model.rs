@@ -36,6 +36,9 @@ pub struct Fabric {
     pub functions: Vec<Function>,
     /// What maker and model the machine says it is (`sys/devices/virtual/dmi/id`).
     pub product: Option<String>,
+    /// Libraries by which programs reach GPUs and FPGA cards, those of a short list that are in the usual
+    /// folders: `libcufile.so.0`; `None` where that cannot be seen.
+    pub libraries: Option<Vec<String>>,
     /// Block devices that are stacked on others: device mapper, md; in order of name.
     pub stacked: Vec<StackedDevice>,
     /// What is mounted from the block devices of this fabric; `None` where that cannot be seen.
@@ -131,6 +134,18 @@ pub struct HostBridge {
     pub name: String,
     /// Memory node it belongs to.
     pub numa_node: Option<u32>,
+    /// How fast it forwards what peers read and write; only a machine file says so.
+    pub peer: Rates,
+}
+
+/// Byte rates of either direction, as somebody measured or stated them: only a machine file has them,
+/// since no device of `/sys` does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// What can be read of it.
+    pub read: Option<ByteRate>,
+    /// What can be written to it.
+    pub write: Option<ByteRate>,
 }
 
 /// What a function hangs from.
@@ -205,6 +220,8 @@ pub struct Function {
     pub fpga_p2p: Option<bool>,
     /// Memory that the kernel offers to peers.
     pub p2pmem: Option<P2pMem>,
+    /// How fast a drive reads and writes what it stores; only a machine file says so.
+    pub rates: Rates,
     /// Set for NVMe controllers.
     pub nvme: Option<NvmeController>,
     /// How the lab emulates it.
@@ -269,6 +286,8 @@ pub struct P2pMem {
     /// Permission bits of the file by which programs get the memory (`p2pmem/allocate`); `None`
     /// where it is not known, or not there (before Linux 6.2).
     pub allocate: Option<u32>,
+    /// How fast it is read and written; only a machine file says so.
+    pub rates: Rates,
 }
 
 /// How the lab boots a machine.

@@ -3,3 +3,5 @@
 //! Leaves out measuring and predicting. The one thing to know: it shows what records hold and never
 //! computes a figure that they do not support.
 #![forbid(unsafe_code)]
+
+pub mod trace;

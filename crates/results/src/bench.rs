@@ -1,6 +1,9 @@
 //! What a workload did: measured on a machine, or predicted by the model.
 
+use std::fmt;
+
 use peerlane_units::{ByteRate, Bytes, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -12,7 +15,7 @@ use crate::{
 pub const BENCH_SCHEMA: &str = "peerlane.bench/1";
 
 /// What a workload did. Saved after every case; one that was interrupted lacks cases.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchRecord {
     /// [`BENCH_SCHEMA`].
     pub schema: String,
@@ -33,7 +36,7 @@ pub struct BenchRecord {
 }
 
 /// Where the figures come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
     /// Measured on a machine.
@@ -44,8 +47,18 @@ pub enum Basis {
     Predicted,
 }
 
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Measured => "measured",
+            Self::Emulated => "emulated",
+            Self::Predicted => "predicted",
+        })
+    }
+}
+
 /// One run of one case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseRecord {
     /// What was asked for.
     pub asked: CaseSpec,
@@ -89,7 +102,7 @@ impl CaseRecord {
 }
 
 /// What one flow of a case did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRecord {
     /// Payload moved.
     pub bytes: Bytes,
@@ -108,7 +121,7 @@ pub struct FlowRecord {
 }
 
 /// CPU time while a case ran.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuCost {
     /// The process in user mode.
     pub user_ns: Nanos,
@@ -121,7 +134,7 @@ pub struct CpuCost {
 }
 
 /// One source of evidence on the route.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteEvidence {
     /// What was looked at and what it showed, or why it could not be looked at.
     #[serde(flatten)]
@@ -131,7 +144,9 @@ pub struct RouteEvidence {
 }
 
 /// What evidence says of the route that bytes took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum RouteVerdict {
     /// Nothing: it could not be looked at, or it says nothing of routes.
@@ -145,7 +160,7 @@ pub enum RouteVerdict {
 }
 
 /// Load of one direction of a link.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkLoad {
     /// PCI address of the function below the link, or its name in the machine file.
     pub below: String,
@@ -158,7 +173,7 @@ pub struct LinkLoad {
 }
 
 /// Direction on a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// Towards the root complex.
@@ -168,7 +183,7 @@ pub enum Direction {
 }
 
 /// What a prediction says beside its figures.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
     /// `closed`, `flow` or `tlp`, and why that one.
     pub engine: String,
@@ -179,7 +194,7 @@ pub struct Prediction {
 }
 
 /// What more of a resource would gain.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gain {
     /// The resource: a link, a drive, a memory, the root complex, the processor.
     pub resource: String,
@@ -188,7 +203,7 @@ pub struct Gain {
 }
 
 /// All counted runs of one case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Name of the case.
     pub case: String,
@@ -205,7 +220,7 @@ pub struct Summary {
 }
 
 /// A figure that was taken several times.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// How often.
     pub count: u32,

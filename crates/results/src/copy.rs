@@ -1,6 +1,7 @@
 //! What one copy did.
 
 use peerlane_units::{ByteRate, Bytes, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Asked, EndpointFacts, Limit, MemoryFacts, Route, Shape, VerifyMode, Warning};
@@ -9,7 +10,7 @@ use crate::{Asked, EndpointFacts, Limit, MemoryFacts, Route, Shape, VerifyMode, 
 pub const COPY_SCHEMA: &str = "peerlane.copy/1";
 
 /// What one copy did, by which route, on what evidence.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CopyRecord {
     /// [`COPY_SCHEMA`].
     pub schema: String,
@@ -78,7 +79,7 @@ impl CopyRecord {
 }
 
 /// Where it ran.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// Host name, or the machine's name in its description.
     pub name: String,
@@ -91,7 +92,7 @@ pub struct Machine {
 }
 
 /// Payload by the route it took.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BytesByRoute {
     /// Between devices.
     pub p2p: Bytes,
@@ -100,7 +101,7 @@ pub struct BytesByRoute {
 }
 
 /// What the bytes at the target are, and which of them this run moved.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Content {
     /// Moved by this run.
     pub data: Bytes,
@@ -115,7 +116,7 @@ pub struct Content {
 }
 
 /// Latency of reads and writes, submission to completion as the engine sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Reads from the source.
     pub read: Percentiles,
@@ -124,7 +125,7 @@ pub struct Latency {
 }
 
 /// Percentiles of a latency; all zero where nothing was counted.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Percentiles {
     /// Requests counted.
     pub count: u64,
@@ -141,7 +142,7 @@ pub struct Percentiles {
 }
 
 /// CPU time from first request to end of flush.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuTime {
     /// The process in user mode.
     pub user_ns: Nanos,
@@ -150,7 +151,7 @@ pub struct CpuTime {
 }
 
 /// Host-memory traffic, where a counter exists.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostMemoryTraffic {
     /// Bytes counted; `None` without a counter.
     pub bytes: Option<Bytes>,
@@ -159,7 +160,7 @@ pub struct HostMemoryTraffic {
 }
 
 /// What became of the memory when the copy was done with it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scrubbed {
     /// Device memory that was overwritten with zeroes by DMA.
     pub bytes: Bytes,
@@ -168,7 +169,7 @@ pub struct Scrubbed {
 }
 
 /// Check of the content at the target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
     /// How.
     pub mode: VerifyMode,
@@ -179,7 +180,7 @@ pub struct Verification {
 }
 
 /// One thing that was looked at to know the route.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// What was looked at.
     pub looked_at: String,

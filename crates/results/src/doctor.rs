@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Evidence, Machine};
@@ -10,7 +11,7 @@ use crate::{Evidence, Machine};
 pub const DOCTOR_SCHEMA: &str = "peerlane.doctor/1";
 
 /// A machine examined.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DoctorRecord {
     /// [`DOCTOR_SCHEMA`].
     pub schema: String,
@@ -34,7 +35,7 @@ impl DoctorRecord {
 }
 
 /// Something that stands in the way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Which of the known ones.
     pub kind: FindingKind,
@@ -51,7 +52,9 @@ pub struct Finding {
 }
 
 /// What a finding costs, worst first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cost {
     /// There is no peer-to-peer traffic at all.
@@ -73,7 +76,9 @@ impl fmt::Display for Cost {
 }
 
 /// Every finding there can be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {
     /// The kernel is older than the first with mappable peer-to-peer memory.
@@ -110,10 +115,14 @@ pub enum FindingKind {
     FileRefuses,
     /// Requests are smaller than they could be.
     SmallRequests,
+    /// A drive itself takes only small requests.
+    DriveTakesLittle,
     /// A window onto device memory is smaller than the memory.
     SmallWindow,
     /// The software of a GPU that storage reaches directly is not there.
     GpuStackMissing,
+    /// The software of an FPGA card that lends its memory is not there.
+    FpgaStackMissing,
     /// The peer-to-peer window of an FPGA card is off.
     FpgaWindowOff,
     /// A drive is too hot, or has slowed itself down.
@@ -125,7 +134,7 @@ pub enum FindingKind {
 }
 
 /// What to do about a finding.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fix {
     /// In words.
     pub what: String,
@@ -138,7 +147,7 @@ pub struct Fix {
 }
 
 /// What a fix takes to come into force.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Needs {
     /// Nothing more.
@@ -163,7 +172,7 @@ impl fmt::Display for Needs {
 }
 
 /// What could not be known from here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unknown {
     /// What.
     pub what: String,

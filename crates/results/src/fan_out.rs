@@ -5,6 +5,7 @@
 //! counted for a target that another target got; times and CPU are those of all of them together.
 
 use peerlane_units::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{CopyRecord, MemoryFacts, Plan, Route};
@@ -19,7 +20,7 @@ pub const BATCH_PLAN_SCHEMA: &str = "peerlane.batch-plan/1";
 pub const BATCH_SCHEMA: &str = "peerlane.batch/1";
 
 /// What is going to happen to several targets of one source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FanOutPlan {
     /// [`FAN_OUT_PLAN_SCHEMA`].
     pub schema: String,
@@ -35,7 +36,7 @@ pub struct FanOutPlan {
 }
 
 /// What a copy with several targets did.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FanOutRecord {
     /// [`FAN_OUT_SCHEMA`].
     pub schema: String,
@@ -47,7 +48,7 @@ pub struct FanOutRecord {
 }
 
 /// What became of one target: a record where it is complete, else a failure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TargetOutcome {
     /// The target as typed.
     pub target: String,
@@ -58,7 +59,7 @@ pub struct TargetOutcome {
 }
 
 /// Why a target is not complete.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CopyFailure {
     /// What went wrong, and its causes, outermost first.
     pub errors: Vec<String>,
@@ -71,7 +72,7 @@ pub struct CopyFailure {
 }
 
 /// The plans of several copies.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchPlan {
     /// [`BATCH_PLAN_SCHEMA`].
     pub schema: String,
@@ -80,7 +81,7 @@ pub struct BatchPlan {
 }
 
 /// What several copies did.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchRecord {
     /// [`BATCH_SCHEMA`].
     pub schema: String,
@@ -89,7 +90,7 @@ pub struct BatchRecord {
 }
 
 /// What one copy of several did.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobOutcome {
     /// The source as typed.
     pub source: String,

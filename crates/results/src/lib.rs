@@ -5,10 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod compare;
 mod copy;
 mod doctor;
 mod fan_out;
 mod plan;
+mod schema;
+mod trace;
 mod verify;
 mod warning;
 mod workload;
@@ -16,6 +19,9 @@ mod workload;
 pub use bench::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CpuCost, Direction, FlowRecord, Gain, LinkLoad,
     Prediction, RouteEvidence, RouteVerdict, Spread, Summary,
+};
+pub use compare::{
+    COMPARE_SCHEMA, CaseComparison, Change, ComparedRun, Comparison, Incomparable, WhichRun,
 };
 pub use copy::{
     BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, HostMemoryTraffic, Latency,
@@ -27,9 +33,14 @@ pub use fan_out::{
     FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, JobOutcome, TargetOutcome,
 };
 pub use plan::{
-    Asked, Candidate, EndpointFacts, EndpointKind, Explanation, ExplanationStep, Limit,
-    MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal, Route, RouteChoice,
-    Shape, Tail, Verdict, VerifyMode,
+    Asked, Candidate, EndpointFacts, EndpointKind, ExplainedPlan, Explanation, ExplanationStep,
+    Limit, MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal, Route,
+    RouteChoice, Shape, Tail, Verdict, VerifyMode,
+};
+pub use schema::{RecordSchema, schemas};
+pub use trace::{
+    KnownEnds, PhaseKind, Span, Trace, TraceAction, TraceMemory, TraceOutcome, TracePhase,
+    TraceRequest,
 };
 pub use verify::{Difference, Digest, VERIFY_SCHEMA, VerifyRecord};
 pub use warning::Warning;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use peerlane_units::{ByteRate, Bytes};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Warning;
@@ -11,7 +12,7 @@ use crate::Warning;
 pub const PLAN_SCHEMA: &str = "peerlane.plan/1";
 
 /// The route a person asks for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RouteChoice {
     /// Peer to peer where it is possible, else through host memory, saying so.
@@ -24,7 +25,7 @@ pub enum RouteChoice {
 }
 
 /// The route that bytes take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Route {
     /// Between devices; no payload in host memory.
@@ -53,7 +54,7 @@ impl fmt::Display for RouteChoice {
 }
 
 /// How the content at the target is checked after the copy.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerifyMode {
     /// First and last block and a sample between them.
@@ -76,7 +77,7 @@ impl fmt::Display for VerifyMode {
 }
 
 /// What a person asked for, defaults filled in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {
     /// Source endpoint as typed.
     pub source: String,
@@ -103,7 +104,7 @@ pub struct Asked {
 }
 
 /// What an endpoint is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndpointKind {
     /// A block device.
@@ -116,7 +117,7 @@ pub enum EndpointKind {
 }
 
 /// What is known of one end of a copy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointFacts {
     /// As typed, made absolute and with links resolved.
     pub path: String,
@@ -146,7 +147,7 @@ pub struct EndpointFacts {
 }
 
 /// What kind of memory lies between read and write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryKind {
     /// Host memory: a bounce buffer.
@@ -156,7 +157,7 @@ pub enum MemoryKind {
 }
 
 /// The memory between read and write.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryFacts {
     /// As a person types it: `cmb:nvme2`, `host`.
     pub name: String,
@@ -171,7 +172,7 @@ pub struct MemoryFacts {
 }
 
 /// The kernel's decision about one memory and one drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Turned around inside a switch.
@@ -196,7 +197,7 @@ impl fmt::Display for Verdict {
 }
 
 /// A memory that was considered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
     /// Which memory.
     pub memory: MemoryFacts,
@@ -213,7 +214,7 @@ pub struct Candidate {
 }
 
 /// What stands against a copy altogether.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refusal {
     /// What, on which object.
     pub reason: String,
@@ -224,7 +225,7 @@ pub struct Refusal {
 }
 
 /// How the end of a copy that is no multiple of the target's block size is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tail {
     /// There is none.
@@ -239,7 +240,7 @@ pub enum Tail {
 }
 
 /// Sizes and counts of the transfer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Shape {
     /// Bytes to copy.
     pub length: Bytes,
@@ -259,16 +260,16 @@ pub struct Shape {
 }
 
 /// A rate that bounds the copy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Limit {
-    /// What: a link, named by the function below it.
+    /// What: a link, named by the function below it; a drive; a memory; a root complex.
     pub object: String,
     /// Its ceiling.
     pub bytes_per_second: ByteRate,
 }
 
 /// What is going to happen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// [`PLAN_SCHEMA`].
     pub schema: String,
@@ -294,6 +295,9 @@ pub struct Plan {
     pub way: Vec<String>,
     /// Ceilings on the way, lowest first.
     pub limits: Vec<Limit>,
+    /// Drives at either end whose own rate is not known, which may be the lowest ceiling of all.
+    #[serde(default)]
+    pub unmeasured: Vec<String>,
     /// What stands against the copy altogether; it does not start while one remains.
     pub refusals: Vec<Refusal>,
     /// What a reader should know.
@@ -301,7 +305,7 @@ pub struct Plan {
 }
 
 /// A question that a plan rests on, answered the way the kernel answers it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// The question, in words.
     pub question: String,
@@ -310,7 +314,7 @@ pub struct Explanation {
 }
 
 /// One look of the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplanationStep {
     /// What is looked at and what is found.
     pub finding: String,
@@ -318,8 +322,22 @@ pub struct ExplanationStep {
     pub source: String,
 }
 
+/// A plan with what else was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedPlan {
+    /// What is going to happen.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// How the decision was made, with `--explain`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Vec<Explanation>>,
+    /// What the kernel says of it, with `--probe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Vec<Probe>>,
+}
+
 /// The kernel's answer to one request: a block read from an end into a memory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
     /// Which memory.
     pub memory: String,
@@ -334,7 +352,7 @@ pub struct Probe {
 }
 
 /// What came back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum ProbeAnswer {
     /// The request succeeded.

@@ -1,6 +1,7 @@
 //! What one comparison of source and target showed.
 
 use peerlane_units::{ByteRate, Bytes, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{EndpointFacts, Machine, VerifyMode, Warning};
@@ -9,7 +10,7 @@ use crate::{EndpointFacts, Machine, VerifyMode, Warning};
 pub const VERIFY_SCHEMA: &str = "peerlane.verify/1";
 
 /// What one comparison of source and target showed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyRecord {
     /// [`VERIFY_SCHEMA`].
     pub schema: String,
@@ -65,7 +66,7 @@ impl VerifyRecord {
 }
 
 /// Digests of what was compared, in the order of offsets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Digest {
     /// Which: `xxh3-64`, with the seed zero.
     pub algorithm: String,
@@ -76,7 +77,7 @@ pub struct Digest {
 }
 
 /// A difference between source and target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// Offset in the source of the first byte that differs.
     pub source_offset: Bytes,

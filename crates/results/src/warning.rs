@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Something that a reader of a result should know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Warning {
     /// The copy went through host memory although `auto` looked for a peer-to-peer route.
@@ -59,6 +60,73 @@ pub enum Warning {
         /// Where it is mounted, or who holds it.
         by: String,
     },
+    /// A link on the way runs below what both its ends support.
+    LinkTrainedLow {
+        /// The device below it.
+        device: String,
+        /// What it runs at.
+        current: String,
+        /// What both ends support.
+        most: String,
+    },
+    /// A device hangs from another memory node than the one it is used from.
+    RemoteNumaNode {
+        /// The device.
+        device: String,
+        /// Its node.
+        node: u32,
+        /// The node that it is used from.
+        used_from: u32,
+        /// What is there: the processor that ran the program, or the device at the other end.
+        by: String,
+    },
+    /// A drive is so warm that it may slow down.
+    DriveHot {
+        /// The drive.
+        drive: String,
+        /// How warm, in thousandths of a degree Celsius.
+        temperature: i32,
+        /// From where on it warns, in the same unit.
+        limit: i32,
+    },
+    /// What was written may lie in a cache of the drive, so that the rate does not last.
+    InWriteCache {
+        /// The drive.
+        drive: String,
+        /// What tells.
+        sign: String,
+    },
+    /// What was read may never have been written: a drive answers that without reading its medium.
+    NeverWritten {
+        /// The drive.
+        drive: String,
+        /// What tells.
+        sign: String,
+    },
+    /// The frequency of the processor changes with its load.
+    FrequencyScaling {
+        /// The governor.
+        governor: String,
+    },
+    /// The first counted run differs from the others.
+    FirstRunOutlier {
+        /// The case.
+        case: String,
+        /// Its rate over the median of the others, in thousandths.
+        per_mille: u32,
+    },
+    /// The runs of a case differ a lot.
+    Variance {
+        /// The case.
+        case: String,
+        /// Standard deviation over mean, in thousandths.
+        per_mille: u32,
+    },
+    /// A port on the way sends peer-to-peer traffic up to the root complex.
+    AcsOnPath {
+        /// The port.
+        port: String,
+    },
 }
 
 impl Warning {
@@ -78,6 +146,21 @@ impl Warning {
                 "another copy through the same memory clears it, or reset the drive that lends it"
             }
             Self::SourceInUse { .. } => "unmount it or copy from a snapshot",
+            Self::LinkTrainedLow { .. } => {
+                "seat the card or cable anew and look for errors: `peerlane doctor`"
+            }
+            Self::RemoteNumaNode { .. } => {
+                "run it on the device's node: `numactl --cpunodebind=N --membind=N`"
+            }
+            Self::DriveHot { .. } => "let it cool down, give it air, and measure again",
+            Self::InWriteCache { .. } => {
+                "write more than the cache holds, for longer, to a drive in its steady state"
+            }
+            Self::NeverWritten { .. } => "write the range once before it is read",
+            Self::FrequencyScaling { .. } => "`sudo cpupower frequency-set --governor performance`",
+            Self::FirstRunOutlier { .. } => "warm up longer with `--warm-up N`",
+            Self::Variance { .. } => "run it more often, on a machine that does nothing else",
+            Self::AcsOnPath { .. } => "`peerlane doctor` names the kernel parameter that lifts it",
         }
     }
 }
@@ -108,6 +191,44 @@ impl fmt::Display for Warning {
                 write!(f, "device memory was not cleared after the copy: {reason}")
             }
             Self::SourceInUse { by } => write!(f, "the source is in use by {by}"),
+            Self::LinkTrainedLow { device, current, most } => {
+                write!(f, "the link of {device} runs at {current}, and both ends support {most}")
+            }
+            Self::RemoteNumaNode { device, node, used_from, by } => {
+                write!(f, "{device} is on node {node}, and {by} is on node {used_from}")
+            }
+            Self::DriveHot { drive, temperature, limit } => {
+                let degrees = |thousandths: i32| thousandths / 1000;
+                let (warm, limit) = (degrees(*temperature), degrees(*limit));
+                write!(f, "{drive} has {warm} °C, and may slow down from {limit} °C on")
+            }
+            Self::InWriteCache { drive, sign } => {
+                write!(f, "what was written may lie in a cache of {drive}: {sign}")
+            }
+            Self::NeverWritten { drive, sign } => {
+                write!(f, "what was read of {drive} may never have been written: {sign}")
+            }
+            Self::FrequencyScaling { governor } => {
+                write!(f, "the processor's frequency changes with its load (`{governor}`)")
+            }
+            Self::FirstRunOutlier { case, per_mille } => {
+                write!(f, "the first run of {case} has {} of the others' rate", Share(*per_mille))
+            }
+            Self::Variance { case, per_mille } => {
+                write!(f, "the runs of {case} differ by {} of their mean", Share(*per_mille))
+            }
+            Self::AcsOnPath { port } => {
+                write!(f, "{port} sends peer-to-peer traffic up to the root complex (ACS)")
+            }
         }
+    }
+}
+
+/// Thousandths, printed in percent.
+struct Share(u32);
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{} %", self.0 / 10, self.0 % 10)
     }
 }

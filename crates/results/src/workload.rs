@@ -6,6 +6,7 @@
 use std::fmt;
 
 use peerlane_units::{ByteRate, Bytes, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Route;
@@ -14,7 +15,7 @@ use crate::Route;
 pub const WORKLOAD_SCHEMA: &str = "peerlane.workload/1";
 
 /// Cases that belong together, and how often each is run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     /// [`WORKLOAD_SCHEMA`].
     pub schema: String,
@@ -31,7 +32,7 @@ pub struct Workload {
 }
 
 /// What the cases of a workload show together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadKind {
     /// Block sizes by routes.
@@ -62,7 +63,7 @@ impl fmt::Display for WorkloadKind {
 }
 
 /// How often a case is run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Repeats {
     /// Runs that are not counted.
     pub warm_up: u32,
@@ -76,7 +77,7 @@ pub struct Repeats {
 }
 
 /// Transfers that run at the same time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseSpec {
     /// Unique in its workload: `64K p2p`.
     pub name: String,
@@ -87,7 +88,7 @@ pub struct CaseSpec {
 }
 
 /// One transfer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Flow {
     /// Source endpoint as typed: a path, `host`, `cmb:nvme2`.
     pub source: String,
@@ -117,7 +118,9 @@ pub struct Flow {
 }
 
 /// How the bytes of a flow travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Path {
     /// Between devices.
@@ -155,7 +158,7 @@ impl fmt::Display for Path {
 }
 
 /// Which blocks follow which.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// One after the other.

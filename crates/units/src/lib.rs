@@ -7,6 +7,7 @@
 mod bytes;
 mod nanos;
 mod rate;
+mod schema;
 
 use std::fmt;
 

@@ -18,6 +18,7 @@ Examples:
   peerlane copy /dev/nvme0n1 /dev/nvme1n1 --force --resume
   peerlane copy golden.img /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1 --force
   peerlane copy --batch jobs.toml --jobs 2 --limit 2G
+  peerlane copy /dev/nvme0n1 /dev/nvme1n1 --force --trace copy.pftrace
 
 With several targets, one that fails is left behind with its journal and the others are completed.
 Copies of a batch that share a drive or a link get equal room on it. The exit status of several is
@@ -60,6 +61,10 @@ pub(crate) struct CopyArgs {
     /// Seconds to wait for a device before a request counts as stuck and the copy ends
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
+    /// Write a trace to FILE, which must not be there: every read, write, flush and wait, per drive and
+    /// per memory, for the Perfetto UI
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) progress: ProgressArgs,
 }

@@ -4,6 +4,8 @@ use std::io::Write as _;
 use std::path::Path;
 
 use peerlane_fabric::{Acs, Fabric, capture};
+use peerlane_results::RecordSchema;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::CaptureArgs;
@@ -11,8 +13,11 @@ use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
 
+/// Schema of the object that `--json` prints.
+const SCHEMA: &str = "peerlane.capture/1";
+
 /// What was written; the object of `--json`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Written {
     schema: &'static str,
     file: String,
@@ -23,10 +28,15 @@ struct Written {
     is_complete: bool,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Replaced {
     what: &'static str,
     count: usize,
+}
+
+/// The schema of the object that `--json` prints.
+pub(super) fn schema() -> RecordSchema {
+    RecordSchema::of::<Written>(SCHEMA)
 }
 
 /// Writes a capture.
@@ -43,7 +53,7 @@ pub(crate) fn run(args: &CaptureArgs, printer: Printer) -> Result<Exit, Failure>
         .map_err(Tried::to("read the capture again"))?;
     write(&content, &args.output)?;
     let written = Written {
-        schema: "peerlane.capture/1",
+        schema: SCHEMA,
         file: args.output.display().to_string(),
         files: content.iter().filter(|(_, entry)| is_file(entry)).count(),
         functions: fabric.functions.len(),

@@ -11,7 +11,7 @@ use peerlane_results::CopyRecord;
 use peerlane_units::Nanos;
 
 use super::reporter::Reporter;
-use super::{batch, fan_out, overwrite, plan, resume};
+use super::{batch, fan_out, overwrite, plan, resume, trace_file};
 use crate::args::CopyArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -44,20 +44,26 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     if let Some(route) = plan.route {
         reporter.show(Some(route), args.progress.readers());
     }
+    let clock = MonotonicClock::start();
+    let trace = trace_file::begin(args, clock)?;
     let mut tools = Tools {
-        clock: &MonotonicClock::start(),
+        clock: &clock,
         watch: &mut reporter,
         seed: seed(),
         deadline: Nanos::seconds(args.timeout),
-        options,
+        options: trace_file::for_copy(options, trace.as_ref()),
     };
     let result = peerlane_engine::copy(&fabric, &plan, &mut tools);
     reporter.finish();
-    let record = result.map_err(failure)?;
+    let shown = result.map_err(failure).and_then(|record| show(&record, printer));
+    trace_file::finish(trace, shown, printer)
+}
+
+fn show(record: &CopyRecord, printer: Printer) -> Result<Exit, Failure> {
     if printer.is_json() {
-        printer.object(&record)?;
+        printer.object(record)?;
     } else {
-        printer.data(&render::copy(&record))?;
+        printer.data(&render::copy(record))?;
     }
     Ok(Exit::Done)
 }

@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 
-use peerlane_engine::{MonotonicClock, Tools, Watch, copy_fan_out};
+use peerlane_engine::{FanOut, MonotonicClock, Tools, Watch, copy_fan_out};
 use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, FAN_OUT_SCHEMA, FanOutRecord};
 use peerlane_units::Nanos;
 
 use super::outcome::{self, Ended};
 use super::reporter::Reporter;
-use super::{copy, overwrite, plan, resume};
+use super::{copy, overwrite, plan, resume, trace_file};
 use crate::args::CopyArgs;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -37,16 +37,22 @@ pub(super) fn run(
     if let Some(route) = plan.route {
         reporter.show(Some(route), args.progress.readers());
     }
+    let clock = MonotonicClock::start();
+    let trace = trace_file::begin(args, clock)?;
     let mut tools = Tools {
-        clock: &MonotonicClock::start(),
+        clock: &clock,
         watch: &mut reporter,
         seed: copy::seed(),
         deadline: Nanos::seconds(args.timeout),
-        options,
+        options: trace_file::for_copy(options, trace.as_ref()),
     };
     let result = copy_fan_out(fabric, &plan, &mut tools);
     reporter.finish();
-    let done = result.map_err(copy::failure)?;
+    let shown = result.map_err(copy::failure).and_then(|done| show(asked, done, printer));
+    trace_file::finish(trace, shown, printer)
+}
+
+fn show(asked: &[Asked], done: FanOut, printer: Printer) -> Result<Exit, Failure> {
     let ended: Vec<Ended> = (asked.iter().zip(done.targets))
         .map(|(asked, result)| Ended::of(&asked.target, result))
         .collect();

@@ -15,6 +15,7 @@ mod reporter;
 mod resume;
 mod scan;
 mod topo;
+mod trace_file;
 mod verify;
 
 use crate::args::Command;

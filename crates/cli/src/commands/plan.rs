@@ -2,9 +2,8 @@
 
 use peerlane_engine::{MonotonicClock, PlanError, plan_fan_out};
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, Explanation, FanOutPlan, Plan, Probe};
+use peerlane_results::{Asked, ExplainedPlan, FanOutPlan, Plan, Probe};
 use peerlane_units::Nanos;
-use serde::Serialize;
 
 use crate::args::PlanArgs;
 use crate::error::Failure;
@@ -42,8 +41,8 @@ fn explained(
     plan: &Plan,
     printer: Printer,
 ) -> Result<Exit, Failure> {
-    let more = More {
-        plan,
+    let more = ExplainedPlan {
+        plan: plan.clone(),
         explanation: args.explain.then(|| peerlane_engine::explain(fabric, plan)),
         probes: args.probe.then(|| probe(fabric, plan)).transpose()?,
     };
@@ -55,17 +54,6 @@ fn explained(
         printer.data(&render::probes(more.probes.as_deref().unwrap_or_default()))?;
     }
     Ok(exit(plan))
-}
-
-/// A plan with what else was asked for.
-#[derive(Serialize)]
-struct More<'a> {
-    #[serde(flatten)]
-    plan: &'a Plan,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    explanation: Option<Vec<Explanation>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    probes: Option<Vec<Probe>>,
 }
 
 /// Asks the kernel about a plan.

@@ -114,6 +114,13 @@ impl Printer {
     /// Writes a line about what happens; nothing with `-q`.
     pub(crate) fn note(self, text: &str) {
         if !self.quiet {
+            self.stderr(&format!("{}\n", entry(text)));
+        }
+    }
+
+    /// Writes lines of the program's own, which hold no names of files or devices; not with `-q`.
+    pub(crate) fn lines(self, text: &str) {
+        if !self.quiet {
             self.stderr(&format!("{}\n", visible(text)));
         }
     }
@@ -125,7 +132,7 @@ impl Printer {
 
     /// Writes a warning, also with `-q`: a fall-back is never silent.
     pub(crate) fn warning(self, text: &str) {
-        self.stderr(&format!("{WARNING}warning:{WARNING:#} {}\n", visible(text)));
+        self.stderr(&format!("{WARNING}warning:{WARNING:#} {}\n", entry(text)));
     }
 
     /// Writes an error with its causes and its hint.
@@ -133,10 +140,10 @@ impl Printer {
         let mut text = String::new();
         for (index, line) in failure.chain().enumerate() {
             let label = if index == 0 { "error:" } else { "caused by:" };
-            text.push_str(&format!("{ERROR}{label}{ERROR:#} {}\n", visible(&line)));
+            text.push_str(&format!("{ERROR}{label}{ERROR:#} {}\n", entry(&line)));
         }
         if let Some(hint) = failure.hint_text() {
-            text.push_str(&format!("\n{HINT}hint:{HINT:#} {}\n", visible(hint)));
+            text.push_str(&format!("\n{HINT}hint:{HINT:#} {}\n", entry(hint)));
         }
         self.stderr(&text);
     }
@@ -180,6 +187,12 @@ impl Printer {
             ColorChoice::Never => anstream::ColorChoice::Never,
         }
     }
+}
+
+/// A text whose further lines are indented, so that a name with a line end in it forges no warning and
+/// no hint.
+fn entry(text: &str) -> String {
+    visible(text).replace('\n', "\n  ")
 }
 
 /// Text with control characters of names in it, which a terminal would obey, in escaped form; line
@@ -248,7 +261,13 @@ pub(crate) fn report_panics(printer: Printer) {
 
 #[cfg(test)]
 mod tests {
-    use super::visible;
+    use super::{entry, visible};
+
+    #[test]
+    fn names_cannot_forge_lines() {
+        let name = "/data/a\nerror: all is lost\nhint: rm -r /data";
+        assert_eq!(entry(name), "/data/a\n  error: all is lost\n  hint: rm -r /data");
+    }
 
     #[test]
     fn names_cannot_command_the_terminal() {

@@ -28,6 +28,7 @@ pub(crate) fn plan(plan: &Plan) -> String {
         sheet.row("way", plan.way.join(" -> "));
     }
     sheet.limits(&plan.limits);
+    unmeasured(&mut sheet, plan);
     candidates(&mut sheet, &plan.candidates);
     refusals(&mut sheet, &plan.refusals);
     sheet.line("");
@@ -36,6 +37,19 @@ pub(crate) fn plan(plan: &Plan) -> String {
     sheet.warnings(plan.warnings.iter().filter(is_shown));
     sheet.line(verdict(plan));
     sheet.0
+}
+
+/// A drive is mostly slower than its link, so that a list of links alone would promise too much.
+fn unmeasured(sheet: &mut Sheet, plan: &Plan) {
+    if plan.unmeasured.is_empty() {
+        return;
+    }
+    let word = if plan.unmeasured.len() == 1 { "drive" } else { "drives" };
+    let text = format!(
+        "{word} {}: unknown, measure with `peerlane bench stream`",
+        plan.unmeasured.join(", ")
+    );
+    if plan.limits.is_empty() { sheet.row("limits", text) } else { sheet.more(text) }
 }
 
 fn endpoints(sheet: &mut Sheet, plan: &Plan) {

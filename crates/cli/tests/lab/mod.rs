@@ -8,6 +8,10 @@ use std::process::{Command, Output};
 use peerlane_results::CopyRecord;
 use tempfile::TempDir;
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
+#[path = "../schema/mod.rs"]
+pub(crate) mod schema;
+
 /// Shell functions for scripts: each command leaves `NAME.json`, `NAME.err` and `NAME.status`.
 const PRELUDE: &str = "
 leave() { name=$1; shift; \"$@\" >$OUT/$name.json 2>$OUT/$name.err; echo $? >$OUT/$name.status; }
@@ -230,16 +234,20 @@ impl Lab {
         self.text(&format!("{name}.err"))
     }
 
-    /// The record of a copy that has to be done.
+    /// The record of a copy that has to be done, which is as its schema says.
     pub(crate) fn record(&self, name: &str) -> CopyRecord {
         assert_eq!(self.status(name), 0, "{name}: {}", self.stderr(name));
-        serde_json::from_str(&self.text(&format!("{name}.json"))).expect("a record")
+        serde_json::from_value(self.object(name)).expect("a record")
     }
 
-    /// The object that a command printed.
+    /// The object that a command printed, which is as its schema says.
     pub(crate) fn object(&self, name: &str) -> serde_json::Value {
-        serde_json::from_str(&self.text(&format!("{name}.json")))
-            .unwrap_or_else(|error| panic!("{name}: {error}: {}", self.stderr(name)))
+        let object: serde_json::Value = serde_json::from_str(&self.text(&format!("{name}.json")))
+            .unwrap_or_else(|error| panic!("{name}: {error}: {}", self.stderr(name)));
+        if !object["schema"].is_null() {
+            schema::check(&object);
+        }
+        object
     }
 
     /// What the DMA recorder saw.

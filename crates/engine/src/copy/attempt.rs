@@ -6,15 +6,17 @@ use peerlane_memory::{P2pRefusal, Region, host, p2pmem};
 use peerlane_results::{
     EndpointFacts, Evidence, MemoryFacts, MemoryKind, Plan, Route, Shape, Tail, VerifyMode, Warning,
 };
-use peerlane_units::{Bytes, Nanos};
+use peerlane_units::Bytes;
 
 use super::check::{self, NotProved};
 use super::files::{Opened, Target};
+use super::gone::drive_of;
 use super::pieces::Holes;
 use super::{CopyError, Tools};
 use crate::plan::{Prepared, SLOT_ALIGNMENT, fitted};
 use crate::relay::Transfer;
 use crate::ring::{FileId, RegionId, Ring, Uring};
+use crate::trace::Traced;
 
 /// Host memory beside the route, for proof, tail and a sample; and for comparing everything at full
 /// speed.
@@ -43,7 +45,7 @@ pub(super) struct Attempt<'a> {
 /// A route that is proved, ready to move payload.
 #[derive(Debug)]
 pub(super) struct Ready {
-    pub(super) ring: Uring,
+    pub(super) ring: Traced<Uring>,
     pub(super) transfer: Transfer,
     /// Source and target as they are compared: another way than that of payload where there is one.
     pub(super) compared: [FileId; 2],
@@ -71,7 +73,7 @@ impl Attempt<'_> {
         evidence: &mut Vec<Evidence>,
         warnings: &mut Vec<Warning>,
     ) -> Result<Result<Ready, Rejection>, CopyError> {
-        let (mut ready, reduced) = match self.open(tools.deadline, evidence)? {
+        let (mut ready, reduced) = match self.open(tools, evidence)? {
             Ok(opened) => opened,
             Err(rejection) => return Ok(Err(rejection)),
         };
@@ -95,7 +97,7 @@ impl Attempt<'_> {
     /// had less room than was planned for.
     pub(super) fn open(
         &self,
-        deadline: Nanos,
+        tools: &Tools<'_>,
         evidence: &mut Vec<Evidence>,
     ) -> Result<Result<(Ready, Option<Warning>), Rejection>, CopyError> {
         let planned = match self.shape() {
@@ -111,7 +113,7 @@ impl Attempt<'_> {
         };
         evidence.extend(self.pool());
         let (asked, slots) = (planned.slots, shape.slots);
-        let ready = self.attach(region, shape, deadline)?;
+        let ready = self.attach(region, shape, tools)?;
         let reduced = (slots < asked).then_some(Warning::DepthReduced { asked, slots });
         Ok(Ok((ready, reduced)))
     }
@@ -175,15 +177,18 @@ impl Attempt<'_> {
         })
     }
 
-    fn attach(&self, region: Region, shape: Shape, deadline: Nanos) -> Result<Ready, CopyError> {
+    fn attach(&self, region: Region, shape: Shape, tools: &Tools<'_>) -> Result<Ready, CopyError> {
         let entries = entries(shape.slots, self.targets);
         let ends = [self.source, self.target.opened()];
-        let mut ring = match self.has_nodes {
+        let ring = match self.has_nodes {
             true => Uring::for_passthrough(entries)?,
             false => Uring::new(entries)?,
         };
+        let name = || format!("{} to {}", self.plan.source.path, self.plan.target.path);
+        let log = tools.options.trace.as_ref().map(|tracer| tracer.log(name()));
+        let mut ring = Traced::new(ring, log);
         let mut attach = |opened: &Opened, end: &EndpointFacts| {
-            opened.attach(&mut ring).map_err(|source| CopyError::File {
+            opened.attach(&mut ring, &drive_of(end)).map_err(|source| CopyError::File {
                 action: "attach",
                 path: end.path.clone().into(),
                 source,
@@ -193,6 +198,7 @@ impl Attempt<'_> {
         let target = attach(ends[1], &self.plan.target)?;
         let compared = [source.compared, target.compared];
         let region = ring.attach_region(region);
+        ring.name_region(region, &self.memory.name, self.memory.kind);
         let room = check_room(self.plan, &shape);
         let host = ring.attach_region(host::allocate(room)?);
         let zeroes = match self.holes {
@@ -214,8 +220,9 @@ impl Attempt<'_> {
             source_block: block(self.source.is_direct, &self.plan.source),
             target_block: block(self.target.is_direct(), &self.plan.target),
             tail: tail(shape.tail, self.target),
-            deadline,
+            deadline: tools.deadline,
         };
+        ring.slots(region, transfer.slot_stride, transfer.slots);
         Ok(Ready { ring, transfer, compared, host, zeroes, shape, memory: self.memory.clone() })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use peerlane_results::{Route, Tail, Warning};
+use peerlane_results::{PhaseKind, Route, Tail, Warning};
 use peerlane_units::Bytes;
 
 use super::attempt::{self, Ready};
@@ -79,6 +79,7 @@ impl Job<'_> {
             turn: Turn::of(&tools.options),
             clock: tools.clock,
         };
+        ready.ring.phase(PhaseKind::Move);
         let (ring, transfer) = (&mut ready.ring, &ready.transfer);
         let (clock, watch) = (tools.clock, &mut *tools.watch);
         // Requests that were given up before are nobody's any more.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use peerlane_memory::host;
-use peerlane_results::{Evidence, MemoryKind, Plan, Tail, Verification, VerifyMode};
+use peerlane_results::{Evidence, MemoryKind, PhaseKind, Plan, Tail, Verification, VerifyMode};
 use peerlane_units::Bytes;
 
 use super::attempt::{Ready, error_in_words};
@@ -37,6 +37,7 @@ pub(super) fn prove(
     tools: &mut Tools<'_>,
 ) -> Result<Vec<Evidence>, NotProved> {
     let Some(setup) = setup(&ready.transfer, ready.host, seed)? else { return Ok(Vec::new()) };
+    ready.ring.phase(PhaseKind::Prove);
     let proved = prove_route(&mut ready.ring, &setup, tools.clock)
         .map_err(|failure| scrub::after_proof(ready, &setup, failure, tools));
     judge(proved)
@@ -132,6 +133,7 @@ fn is_of_an_end(failure: &ProofFailure) -> bool {
 
 /// Makes what was written durable, waiting no longer than the deadline.
 pub(super) fn flush(ready: &mut Ready, clock: &dyn Clock) -> Result<(), RequestError> {
+    ready.ring.phase(PhaseKind::Flush);
     flush_on(&mut ready.ring, &ready.transfer, clock)
 }
 
@@ -194,6 +196,7 @@ pub(super) fn verify(
         VerifyMode::Sample => Coverage::Sample { seed: tools.seed },
         VerifyMode::Full => Coverage::Full,
     };
+    ready.ring.phase(PhaseKind::Verify);
     let transfer = ready.transfer;
     // While one part is compared, the next is on its way into the other region.
     let room = Bytes(ready.ring.region_length(ready.host).unwrap_or(0));

@@ -14,14 +14,15 @@ use crate::guard::System;
 /// The sum is the process clock's, to the nanosecond. Its division is that of `/proc/self/stat`,
 /// which the kernel itself only samples (`kernel/sched/cputime.c`, `cputime_adjust`).
 #[derive(Debug, Clone, Copy)]
-pub(super) struct CpuMark {
+pub struct CpuMark {
     total: Nanos,
     user_ticks: u64,
     system_ticks: u64,
 }
 
 impl CpuMark {
-    pub(super) fn now() -> Self {
+    /// Reads it.
+    pub fn now() -> Self {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
@@ -30,7 +31,8 @@ impl CpuMark {
         Self { total: Nanos::seconds(seconds).after(Nanos(nanos)), user_ticks, system_ticks }
     }
 
-    pub(super) fn since(self, earlier: Self) -> CpuTime {
+    /// The time between `earlier` and this.
+    pub fn since(self, earlier: Self) -> CpuTime {
         let total = self.total.since(earlier.total);
         let user = self.user_ticks.saturating_sub(earlier.user_ticks);
         let system = self.system_ticks.saturating_sub(earlier.system_ticks);

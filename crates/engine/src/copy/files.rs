@@ -26,6 +26,7 @@ use crate::extents::Extent;
 use crate::failure::Role;
 use crate::journal::device_name;
 use crate::ring::{FileId, PassthroughFile, Ring, Uring};
+use crate::trace::Traced;
 
 /// An open file, and whether it goes round the page cache.
 #[derive(Debug)]
@@ -47,13 +48,16 @@ pub(super) struct Attached {
 }
 
 impl Opened {
-    pub(super) fn attach(&self, ring: &mut Uring) -> io::Result<Attached> {
+    pub(super) fn attach(&self, ring: &mut Traced<Uring>, drive: &str) -> io::Result<Attached> {
         let compared = ring.attach_file(self.file.try_clone()?)?;
+        ring.name_file(compared, drive);
         let Some(PassthroughFile { file, namespace }) = &self.passthrough else {
             return Ok(Attached { payload: compared, compared });
         };
         let node = PassthroughFile { file: file.try_clone()?, namespace: *namespace };
-        Ok(Attached { payload: ring.attach_passthrough(node)?, compared })
+        let payload = ring.ring_mut().attach_passthrough(node)?;
+        ring.name_file(payload, drive);
+        Ok(Attached { payload, compared })
     }
 }
 

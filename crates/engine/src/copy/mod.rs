@@ -34,12 +34,14 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 
 pub(crate) use attempt::error_in_words;
 pub(crate) use beside::is_partial_of;
+pub use cost::CpuMark;
 pub use error::CopyError;
 pub use fan_out::{FanOut, copy_fan_out};
 pub(crate) use files::{Opened, open_source};
 pub use options::{CopyOptions, Scrub, Sparse, Start};
 pub use preserve::Metadatum;
-pub(crate) use record::{machine as machine_of, of_the_machine as warnings_of_machine};
+pub(crate) use record::machine as machine_of;
+pub use record::of_the_machine as warnings_of_machine;
 
 use crate::endpoint::{Live, Node};
 use crate::failure::Role;

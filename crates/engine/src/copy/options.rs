@@ -9,6 +9,7 @@ use peerlane_units::ByteRate;
 use super::preserve::Metadatum;
 use crate::journal::{Cadence, Environment};
 use crate::shares::Share;
+use crate::trace::Tracer;
 
 /// How a copy goes about its journal, about holes, and about the memory it used.
 #[derive(Debug, Clone)]
@@ -30,6 +31,8 @@ pub struct CopyOptions {
     pub limit: Option<ByteRate>,
     /// The copy's place among others that run at the same time; `None` for a copy by itself.
     pub share: Option<Arc<Share>>,
+    /// Where the requests of the copy are written down; `None` for nowhere.
+    pub trace: Option<Tracer>,
     /// What a target file is to have of its source file besides content.
     pub preserve: Vec<Metadatum>,
     /// Tells the time of day, for the journal: seconds since 1970, UTC.
@@ -48,6 +51,7 @@ impl Default for CopyOptions {
             scrub: Scrub::Auto,
             limit: None,
             share: None,
+            trace: None,
             preserve: Vec::new(),
             time_of_day,
         }

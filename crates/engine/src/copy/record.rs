@@ -97,7 +97,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 }
 
 /// What a reader must know of the machine and the program.
-pub(crate) fn of_the_machine(fabric: &Fabric) -> Vec<Warning> {
+pub fn of_the_machine(fabric: &Fabric) -> Vec<Warning> {
     let is_made_up = |model: Option<&str>| model.is_some_and(|model| model.contains("QEMU"));
     let sign = fabric.functions.iter().find_map(|function| {
         let model = function.nvme.as_ref().and_then(|nvme| nvme.model.as_deref());

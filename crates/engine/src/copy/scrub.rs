@@ -3,7 +3,7 @@
 //! The first blocks of the copy are borrowed for it; the journal does not claim them meanwhile, and
 //! only a block that was written back, compared and flushed is claimed again.
 
-use peerlane_results::{MemoryKind, Scrubbed, Tail, Warning};
+use peerlane_results::{MemoryKind, PhaseKind, Scrubbed, Tail, Warning};
 use peerlane_units::Bytes;
 
 use super::attempt::{Ready, error_in_words};
@@ -87,6 +87,7 @@ fn clear_durably(
     setup: &ScrubSetup,
     clock: &dyn Clock,
 ) -> Result<Bytes, ScrubFailure> {
+    ready.ring.phase(PhaseKind::Scrub);
     let cleared = scrub(&mut ready.ring, setup, clock);
     match &cleared {
         Err(failure) if !failure.is_restored || failure.step == Step::Keep => return cleared,
@@ -124,6 +125,7 @@ pub(super) fn after_proof(
         host: proof.host,
         deadline: proof.deadline,
     };
+    ready.ring.phase(PhaseKind::Scrub);
     match scrub(&mut ready.ring, &setup, tools.clock) {
         Ok(_) => failure,
         Err(unclear) => {

@@ -27,6 +27,7 @@ pub(crate) fn bare_machine() -> Fabric {
         product: None,
         stacked: Vec::new(),
         mounts: None,
+        libraries: None,
         lab: None,
     }
 }

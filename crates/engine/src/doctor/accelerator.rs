@@ -1,34 +1,26 @@
-//! GPUs and FPGA cards: the window onto their memory, and the software without which storage does not
-//! reach it.
-//!
-//! Only what the fabric shows is judged: libraries of user space are looked for where they are used.
+//! GPUs and FPGA cards: the window onto their memory. Of the software above it, see [`super::stack`].
 
 use peerlane_fabric::{Bar, Fabric, Function, Kind};
-use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
+use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
 use super::{Chart, at, saw};
 
-const VENDOR_NVIDIA: u16 = 0x10de;
-const VENDOR_AMD: u16 = 0x1002;
+pub(super) const VENDOR_NVIDIA: u16 = 0x10de;
+pub(super) const VENDOR_AMD: u16 = 0x1002;
 /// A window that size is what a GPU shows without Resizable BAR.
 const SMALL_WINDOW: Bytes = Bytes::mib(256);
 
 pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
-    let mut gpus = Vec::new();
     for (_, function) in fabric.iter() {
         match function.kind {
-            Kind::Gpu => {
-                chart.findings.extend(small_window(function));
-                gpus.push(function);
+            Kind::Gpu => chart.findings.extend(small_window(function)),
+            Kind::Fpga => {
+                chart.findings.extend(window_off(function));
+                chart.findings.extend(no_window(function));
             }
-            Kind::Fpga => chart.findings.extend(window_off(function)),
             _ => {}
         }
-    }
-    gpus.retain(|gpu| gpu.vendor == Some(VENDOR_NVIDIA));
-    if !gpus.is_empty() {
-        gpudirect(fabric, &gpus, chart);
     }
 }
 
@@ -61,6 +53,34 @@ fn small_window(function: &Function) -> Option<Finding> {
     })
 }
 
+/// XRT lends memory through the first window of at least 256 MiB, and none where there is no such
+/// (`xocl_p2p` of the driver xocl 2.25); function 0 of a card is for its management and has none.
+fn no_window(function: &Function) -> Option<Finding> {
+    if function.driver.as_deref() != Some("xocl") || function.bars.is_empty() {
+        return None;
+    }
+    let largest = function.bars.iter().max_by_key(|bar| bar.size)?;
+    (largest.size < SMALL_WINDOW).then(|| Finding {
+        kind: FindingKind::SmallWindow,
+        cost: Cost::Routes,
+        object: function.name.clone(),
+        what: format!(
+            "its largest window (BAR {}) shows {} to peers, and XRT lends memory through one of \
+             {SMALL_WINDOW} at least",
+            largest.index, largest.size
+        ),
+        evidence: vec![saw(format!("{}/resource", at(function)), largest.size.to_string())],
+        fix: Some(Fix {
+            what: "switch on \"Above 4G decoding\" in the firmware's settings; a platform (shell) without \
+                   peer-to-peer must be exchanged for one that has it"
+                .to_owned(),
+            commands: Vec::new(),
+            weakens: None,
+            needs: Needs::Hardware,
+        }),
+    })
+}
+
 fn window_off(function: &Function) -> Option<Finding> {
     (function.fpga_p2p == Some(false)).then(|| Finding {
         kind: FindingKind::FpgaWindowOff,
@@ -79,57 +99,4 @@ fn window_off(function: &Function) -> Option<Finding> {
             needs: Needs::Reboot,
         }),
     })
-}
-
-/// GPUDirect Storage needs the driver, and either nvidia-fs or, from open driver 565 and Linux 6.2 on,
-/// memory that the driver lends by P2PDMA (NVIDIA's GPUDirect Storage documentation).
-fn gpudirect(fabric: &Fabric, gpus: &[&Function], chart: &mut Chart) {
-    let Some(modules) = &fabric.kernel.modules else {
-        chart.unknown(
-            "whether the modules nvidia and nvidia_fs are loaded",
-            "the list of modules: `cat /proc/modules`",
-        );
-        return;
-    };
-    let has = |name: &str| modules.iter().any(|module| module.name == name);
-    let lends = gpus.iter().any(|gpu| gpu.p2pmem.is_some());
-    if has("nvidia") && (has("nvidia_fs") || lends) {
-        return;
-    }
-    let names: Vec<&str> = gpus.iter().map(|gpu| gpu.name.as_str()).collect();
-    let (what, commands) = if has("nvidia") {
-        (
-            "storage reaches it only in cuFile's compatibility mode, which goes through host memory: \
-             the module nvidia_fs is not loaded, and the driver lends no memory",
-            vec!["sudo apt install nvidia-fs-dkms && sudo modprobe nvidia_fs".to_owned()],
-        )
-    } else {
-        (
-            "the driver nvidia is not loaded",
-            vec!["sudo modprobe nvidia".to_owned(), "nvidia-smi".to_owned()],
-        )
-    };
-    let evidence: Vec<Evidence> = ["nvidia", "nvidia_fs"]
-        .map(|name| {
-            saw(
-                "/proc/modules",
-                format!("{name} {}", if has(name) { "is there" } else { "is not" }),
-            )
-        })
-        .into();
-    chart.findings.push(Finding {
-        kind: FindingKind::GpuStackMissing,
-        cost: Cost::Routes,
-        object: names.join(", "),
-        what: what.to_owned(),
-        evidence,
-        fix: Some(Fix {
-            what: "load it; without nvidia_fs, the open driver from 565 on lends memory on data centre \
-                   GPUs from Ampere on, with static BAR1 and `nvme_core.multipath=N`"
-                .to_owned(),
-            commands,
-            weakens: None,
-            needs: Needs::Rebind,
-        }),
-    });
 }

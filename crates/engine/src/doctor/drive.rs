@@ -1,25 +1,43 @@
 //! Drives themselves: heat, request limits, multipath heads, and what is stacked on them.
 
-use peerlane_fabric::{Fabric, Function, IommuMode, Namespace, StackedDevice};
+use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Namespace, StackedDevice};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
 use super::{Chart, drives, saw};
 use crate::endpoint::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, PEER_REQUEST_MAX};
 
+/// A drive that takes no more at once needs eight commands or more for a block of 1 MiB.
+const LITTLE: Bytes = Bytes::kib(128);
+
 pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
-    for function in drives(fabric).into_iter().map(|id| fabric.function(id)) {
-        let Some(nvme) = &function.nvme else { continue };
-        chart.findings.extend(hot(function));
-        for namespace in &nvme.namespaces {
-            let Some(name) = &namespace.name else { continue };
-            chart.findings.extend(multipath_head(fabric, namespace, name));
-            chart.findings.extend(small_requests(fabric, namespace, name));
-        }
+    let drives = drives(fabric);
+    for (namespace, name) in namespaces(fabric, &drives) {
+        chart.findings.extend(multipath_head(fabric, namespace, name));
     }
+    speed(fabric, &drives, chart);
     for stacked in &fabric.stacked {
         chart.findings.extend(refuses(fabric, stacked));
     }
+}
+
+/// What slows these drives down.
+pub(super) fn speed(fabric: &Fabric, drives: &[FunctionId], chart: &mut Chart) {
+    chart.findings.extend(drives.iter().filter_map(|&id| hot(fabric.function(id))));
+    for (namespace, name) in namespaces(fabric, drives) {
+        chart.findings.extend(small_requests(fabric, namespace, name));
+    }
+    chart.findings.extend(take_little(fabric, drives));
+}
+
+/// Namespaces that the kernel has a name for, with it.
+fn namespaces<'a>(
+    fabric: &'a Fabric,
+    drives: &'a [FunctionId],
+) -> impl Iterator<Item = (&'a Namespace, &'a str)> {
+    let controllers = drives.iter().filter_map(|&id| fabric.function(id).nvme.as_ref());
+    let all = controllers.flat_map(|nvme| &nvme.namespaces);
+    all.filter_map(|namespace| Some((namespace, namespace.name.as_deref()?)))
 }
 
 fn hot(function: &Function) -> Option<Finding> {
@@ -95,6 +113,43 @@ fn small_requests(fabric: &Fabric, namespace: &Namespace, name: &str) -> Option<
                 "echo {} | sudo tee /sys/block/{name}/queue/max_sectors_kb",
                 kib(possible)
             )],
+            weakens: None,
+            needs: Needs::Nothing,
+        }),
+    })
+}
+
+/// Drives whose own limit is so low that a block takes many commands; those with one limit together.
+///
+/// A translating IOMMU keeps requests to 128 KiB, too, which is a finding of its own; where it is not
+/// known whether there is one, neither is whose limit this is.
+fn take_little(fabric: &Fabric, drives: &[FunctionId]) -> Option<Finding> {
+    if !matches!(fabric.iommu, IommuMode::Off | IommuMode::Passthrough) {
+        return None;
+    }
+    let limited: Vec<(&str, Bytes)> = namespaces(fabric, drives)
+        .filter_map(|(namespace, name)| Some((name, namespace.limits.max_hw_request?)))
+        .filter(|(_, most)| *most <= LITTLE)
+        .collect();
+    let (first, most) = *limited.iter().min_by_key(|(_, most)| *most)?;
+    let others = match limited.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(Finding {
+        kind: FindingKind::DriveTakesLittle,
+        cost: Cost::Speed,
+        object: format!("{first}{others}"),
+        what: format!(
+            "a request carries {most} at most, which is a limit of the drive itself (MDTS): a block of \
+             1 MiB takes {} commands to read and as many to write",
+            Bytes::mib(1).0.div_ceil(most.0.max(1))
+        ),
+        evidence: vec![saw(format!("/sys/block/{first}/queue/max_hw_sectors_kb"), kib(most))],
+        fix: Some(Fix {
+            what: "no setting raises it; a deeper queue (`--depth`) keeps such a drive busy"
+                .to_owned(),
+            commands: Vec::new(),
             weakens: None,
             needs: Needs::Nothing,
         }),

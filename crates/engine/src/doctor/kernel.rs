@@ -20,16 +20,22 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
         }
         return;
     };
-    let (kind, looked_at) = match kernel.has_p2pdma {
-        Some(false) => (FindingKind::KernelWithoutP2pdma, "the kernel's configuration"),
-        _ => (FindingKind::KernelTooOld, "/proc/sys/kernel/osrelease"),
+    let (kind, evidence) = match kernel.has_p2pdma {
+        Some(false) => (
+            FindingKind::KernelWithoutP2pdma,
+            saw(
+                format!("/boot/config-{release} or /proc/config.gz"),
+                "CONFIG_PCI_P2PDMA is not set",
+            ),
+        ),
+        _ => (FindingKind::KernelTooOld, saw("/proc/sys/kernel/osrelease", release)),
     };
     chart.findings.push(Finding {
         kind,
         cost: Cost::Everything,
         object: format!("kernel {release}"),
         what,
-        evidence: vec![saw(looked_at, release)],
+        evidence: vec![evidence],
         fix: Some(Fix {
             what:
                 "run a kernel that has it: Debian from 6.13.7 on (trixie-backports), Ubuntu 24.04, \

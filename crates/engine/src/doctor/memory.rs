@@ -1,15 +1,11 @@
 //! The memories that devices lend, and why one does not serve.
 
-use std::path::Path;
-
 use peerlane_fabric::{Fabric, Function, P2pMem};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
-use super::{Chart, at, drives, kernel_parameters, lenders, saw};
+use super::{Chart, NoPermission, at, drives, kernel_parameters, lenders, saw};
 use crate::endpoint::kernel_refusal;
-use crate::guard::System;
-use crate::plan::no_permission;
 
 /// Less than this leaves no room for two requests in flight.
 const LITTLE: Bytes = Bytes::mib(2);
@@ -19,7 +15,7 @@ const SECTION: Bytes = Bytes::mib(2);
 const MUCH: u64 = 16;
 const FIRMWARE: &str = "newer firmware of the drive may place it otherwise";
 
-pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
+pub(super) fn examine(fabric: &Fabric, no_permission: NoPermission<'_>, chart: &mut Chart) {
     let lenders = lenders(fabric);
     let has_cmb =
         |function: &Function| function.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some());
@@ -39,18 +35,20 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
             chart.findings.push(in_use(function, memory.available, memory.size));
         }
         chart.findings.extend(queues(fabric, function, memory));
-        if fabric.is_this_machine() {
-            chart.findings.extend(not_permitted(function, cost));
-        }
+        chart.findings.extend(not_permitted(function, no_permission, cost));
     }
     for (_, function) in fabric.iter().filter(|(_, function)| function.p2pmem.is_none()) {
         chart.findings.extend(not_registered(fabric, function, cost));
     }
 }
 
-fn not_permitted(function: &Function, cost: Cost) -> Option<Finding> {
+fn not_permitted(
+    function: &Function,
+    no_permission: NoPermission<'_>,
+    cost: Cost,
+) -> Option<Finding> {
     let address = function.address?.to_string();
-    let reason = no_permission(&System::at(Path::new("/")), &address)?;
+    let reason = no_permission(&address)?;
     Some(Finding {
         kind: FindingKind::MemoryNotPermitted,
         cost,
@@ -154,8 +152,8 @@ fn no_drive(fabric: &Fabric) -> Finding {
         )],
         fix: Some(Fix {
             what:
-                "`peerlane copy` moves files through host memory here; an emulated machine shows \
-                   the rest"
+                "an NVMe drive; until then `peerlane copy` moves files through host memory, and an \
+                 emulated machine shows the rest"
                     .to_owned(),
             commands: vec!["peerlane lab demo".to_owned()],
             weakens: None,
@@ -164,12 +162,26 @@ fn no_drive(fabric: &Fabric) -> Finding {
     }
 }
 
+/// Cards whose memory others reach by the driver of the maker alone.
+fn by_its_driver(fabric: &Fabric) -> Vec<&Function> {
+    let cards = fabric.memories().into_iter().map(|memory| fabric.function(memory.function));
+    cards.filter(|card| card.p2pmem.is_none() && card.fpga_p2p != Some(false)).collect()
+}
+
 fn no_memory(fabric: &Fabric) -> Finding {
     Finding {
         kind: FindingKind::NoMemory,
         cost: Cost::Everything,
         object: format!("machine {}", fabric.name),
-        what: "no device here lends memory to its peers".to_owned(),
+        what: match by_its_driver(fabric).as_slice() {
+            [] => "no device here lends memory to its peers".to_owned(),
+            [first, rest @ ..] => format!(
+                "no device here lends memory through the kernel (p2pmem); that of {}{} is only to be \
+                 had from its maker's driver, and `peerlane copy` does not take it",
+                first.name,
+                if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) }
+            ),
+        },
         evidence: vec![saw("/sys/bus/pci/devices/*/p2pmem", "there is none")],
         fix: Some(Fix {
             what: "a drive with a controller memory buffer (CMB) that takes reads and writes of data, \
@@ -183,17 +195,29 @@ fn no_memory(fabric: &Fabric) -> Finding {
     }
 }
 
+/// The kernel offers a CMB that takes the data of reads and of writes (`nvme_map_cmb()` in
+/// drivers/nvme/host/pci.c); which of the two is missing is in registers that may not be readable.
 fn not_published(function: &Function, cost: Cost) -> Finding {
+    let mut evidence = vec![pool(function, "published", 0)];
+    let registers = function.nvme.as_ref().and_then(|nvme| nvme.cmb);
+    let file = format!("/sys/class/nvme/{}/cmb", function.name);
+    evidence.extend(registers.map(|cmb| saw(file, format!("cmbsz {:#x}", cmb.size))));
+    let why = match registers.map(|cmb| (cmb.takes_read_data(), cmb.takes_write_data())) {
+        Some((true, false)) => "its drive takes data of read commands there and not of writes",
+        Some((false, true)) => "its drive takes data of write commands there and not of reads",
+        Some((false, false)) => "its drive takes no data there, only queues or lists",
+        Some((true, true)) => "its registers say that it could be; its driver decided otherwise",
+        None => {
+            "it takes the data of only reads or only writes, or of neither (its registers, which say \
+             which, cannot be seen)"
+        }
+    };
     Finding {
         kind: FindingKind::MemoryNotPublished,
         cost,
         object: format!("cmb:{}", function.name),
-        what: format!(
-            "the memory of {} is not offered to peers: its drive supports only reads or only writes \
-             of data there",
-            function.name
-        ),
-        evidence: vec![pool(function, "published", 0)],
+        what: format!("the memory of {} is not offered to peers: {why}", function.name),
+        evidence,
         fix: Some(Fix {
             what: "newer firmware of the drive may support both (CMBSZ.RDS and CMBSZ.WDS)"
                 .to_owned(),

@@ -13,6 +13,9 @@ mod link;
 mod memory;
 mod pair;
 mod route;
+mod stack;
+
+use std::path::Path;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
 use peerlane_results::{Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, Fix, Unknown};
@@ -20,6 +23,11 @@ use peerlane_results::{Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, Fix
 pub use pair::examine_pair;
 
 use crate::copy::machine_of;
+use crate::guard::System;
+use crate::plan::no_permission;
+
+/// Why whoever runs this may not take the memory of the function at an address; `None` where they may.
+type NoPermission<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// What was found so far.
 #[derive(Debug, Default)]
@@ -39,14 +47,26 @@ impl Chart {
 
 /// Examines a whole machine.
 pub fn examine(fabric: &Fabric) -> DoctorRecord {
+    examine_with(fabric, &asked_here(fabric))
+}
+
+/// Asks this machine, where the fabric is of it.
+fn asked_here(fabric: &Fabric) -> impl Fn(&str) -> Option<String> {
+    let system = fabric.is_this_machine().then(|| System::at(Path::new("/")));
+    move |address| no_permission(system.as_ref()?, address)
+}
+
+/// The same with the question to this machine why somebody may not take the memory of an address.
+fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>) -> DoctorRecord {
     let mut chart = Chart::default();
-    memory::examine(fabric, &mut chart);
+    memory::examine(fabric, no_permission, &mut chart);
     kernel::examine(fabric, &mut chart);
     iommu::examine(fabric, &mut chart);
     route::examine(fabric, &drives(fabric), &mut chart);
     drive::examine(fabric, &mut chart);
     link::examine(fabric, &link::of_the_machine(fabric), &mut chart);
     accelerator::examine(fabric, &mut chart);
+    stack::examine(fabric, &mut chart);
     finished(fabric, chart)
 }
 

@@ -6,7 +6,7 @@ use peerlane_results::{
     ProbeAnswer, Route,
 };
 
-use super::{Chart, at, finished, iommu, kernel, link, memory, route, saw};
+use super::{Chart, asked_here, at, drive, finished, iommu, kernel, link, memory, route, saw};
 use crate::endpoint::kernel_refusal;
 use crate::plan::initiator;
 
@@ -16,13 +16,17 @@ pub fn examine_pair(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRec
     let initiators: Vec<FunctionId> =
         ends.iter().filter_map(|end| initiator(fabric, end)).collect();
     let mut chart = Chart::default();
-    memory::examine(fabric, &mut chart);
+    memory::examine(fabric, &asked_here(fabric), &mut chart);
     kernel::examine(fabric, &mut chart);
     iommu::examine(fabric, &mut chart);
     for end in ends {
         chart.findings.extend(refuses(fabric, end));
     }
     route::examine(fabric, &initiators, &mut chart);
+    let mut distinct = initiators.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    drive::speed(fabric, &distinct, &mut chart);
     let lenders = super::lenders(fabric);
     let ways: Vec<FunctionId> = initiators.iter().chain(&lenders).copied().collect();
     link::examine(fabric, &ways, &mut chart);

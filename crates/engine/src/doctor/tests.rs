@@ -199,8 +199,32 @@ fn requests_below_what_the_drive_takes_are_found_with_the_command() {
     assert_eq!(kinds(&small), [FindingKind::SmallRequests]);
     let fix = small.findings[0].fix.as_ref().expect("a fix");
     assert_eq!(fix.commands, ["echo 1024 | sudo tee /sys/block/nvme0n1/queue/max_sectors_kb"]);
-    assert!(limits("128K", "128K").is_healthy(), "the drive takes no more");
+    assert!(limits("512K", "512K").is_healthy(), "the drive takes no more");
     assert!(limits("1280K", "2M").is_healthy(), "no peer-to-peer request is longer than 1 MiB");
+}
+
+#[test]
+fn a_limit_of_the_drive_itself_is_found_where_it_costs_many_commands() {
+    const SPACE: &str = "namespaces = [{ name = 'nvme0n1', size = '1G', max_request = '128K', \
+                         max_hw_request = '128K' }]\n";
+    let found = with_drive(SPACE, "");
+    assert_eq!(kinds(&found), [FindingKind::DriveTakesLittle]);
+    let what = &found.findings[0].what;
+    assert!(what.contains("(MDTS)") && what.contains("takes 8 commands"), "{what}");
+    const DRIVE: &str = "under = 'down-a'\nacs = 'absent'\n";
+    let both = [(DRIVE, &*format!("{DRIVE}{SPACE}")), ("'passthrough'", "'translating'")];
+    assert_eq!(only(&both).kind, FindingKind::IommuTranslates, "whose limit it is then");
+}
+
+#[test]
+fn why_a_memory_is_withheld_is_said_as_far_as_registers_are_seen() {
+    const MEMORY: &str = "published = true }\n";
+    let what =
+        |registers: &str| only(&[(MEMORY, &format!("published = false }}\n{registers}"))]).what;
+    assert!(what("").contains("cannot be seen"));
+    let cmb = |size: &str| format!("cmb_registers = {{ location = '0x2', size = '{size}' }}\n");
+    assert!(what(&cmb("0x4208")).contains("of read commands there and not of writes"));
+    assert!(what(&cmb("0x4210")).contains("of write commands there and not of reads"));
 }
 
 #[test]
@@ -280,6 +304,8 @@ fn accelerators_that_storage_does_not_reach_are_found() {
     };
     const LOADED: &str = "{ name = 'nvidia' }, { name = 'nvidia_fs' }";
     assert_eq!(kinds(&gpu("", "")), [FindingKind::GpuStackMissing]);
+    let unknown = gpu(LOADED, "").unknown;
+    assert!(unknown[0].what.contains("libcufile.so.0"), "{unknown:?}");
     let compatibility = gpu("{ name = 'nvidia' }", "");
     assert!(compatibility.findings[0].what.contains("compatibility mode"), "{compatibility:?}");
     assert_eq!(kinds(&gpu(LOADED, ", largest = '32G'")), [FindingKind::SmallWindow]);
@@ -294,79 +320,82 @@ fn accelerators_that_storage_does_not_reach_are_found() {
         )
     };
     assert_eq!(kinds(&card(false)), [FindingKind::FpgaWindowOff]);
+    let window = |size: &str| {
+        with_card(
+            &format!(
+                "kind = 'fpga'\nvendor = '0x10ee'\ndriver = 'xocl'\n\
+                 bars = [{{ index = 4, size = '{size}', prefetchable = true }}]"
+            ),
+            "{ name = 'xocl' }",
+            "'libxrt_coreutil.so.2'",
+        )
+    };
+    assert_eq!(kinds(&window("32M")), [FindingKind::SmallWindow]);
+    assert!(window("8G").is_healthy());
     assert!(card(true).is_healthy());
 }
 
-mod pair {
-    use peerlane_results::{Asked, Plan, Probe, ProbeAnswer, RouteChoice, Verdict, VerifyMode};
-    use peerlane_units::Bytes;
-
-    use super::*;
-
-    fn planned(fabric: &Fabric, source: &str, target: &str) -> Plan {
-        let asked = Asked {
-            source: source.to_owned(),
-            target: target.to_owned(),
-            route: RouteChoice::Auto,
-            via: None,
-            block: Bytes::mib(1),
-            depth: 4,
-            offset: Bytes::ZERO,
-            length: None,
-            target_offset: Bytes::ZERO,
-            verify: VerifyMode::Sample,
-            force: true,
-        };
-        crate::plan(fabric, &asked).expect("a plan")
-    }
-
-    fn fabric() -> Fabric {
-        let sized = SOUND.replace("kind = 'nvme'\n", "kind = 'nvme'\nsize = '1G'\n");
-        Fabric::from_toml(&sized).expect("a machine")
-    }
-
-    #[test]
-    fn a_pair_with_a_route_is_told_which() {
-        let fabric = fabric();
-        let record = examine_pair(&fabric, &planned(&fabric, "a", "b"), &[]);
-        assert!(record.is_healthy(), "{record:?}");
-        assert!(record.verdict.contains("cmb:b"), "{}", record.verdict);
-    }
-
-    #[test]
-    fn an_endpoint_that_refuses_and_a_copy_that_would_are_found() {
-        let fabric = fabric();
-        let mut plan = planned(&fabric, "a", "b");
-        plan.source.refusal = Some("dm-0 is a device-mapper device".to_owned());
-        plan.refusals.push(peerlane_results::Refusal {
-            reason: "b is mounted".to_owned(),
-            hint: Some("umount /data".to_owned()),
-            forceable: false,
-        });
-        let record = examine_pair(&fabric, &plan, &[]);
-        assert_eq!(kinds(&record), [FindingKind::QueueRefuses, FindingKind::CopyRefused]);
-        plan.source.refusal = Some("vfat: its direct I/O takes no such pages".to_owned());
-        plan.source.file_system = Some("vfat".to_owned());
-        plan.source.kind = peerlane_results::EndpointKind::File;
-        let record = examine_pair(&fabric, &plan, &[]);
-        assert_eq!(record.findings[0].kind, FindingKind::FileRefuses);
-    }
-
-    #[test]
-    fn an_answer_that_contradicts_the_plan_is_stale_and_fixed_by_a_rebind() {
-        let fabric = fabric();
-        let probe = |agrees| Probe {
-            memory: "cmb:b".to_owned(),
-            endpoint: "a".to_owned(),
-            predicted: Verdict::BusAddress,
-            answer: ProbeAnswer::Refused { reason: "no route".to_owned() },
-            agrees: Some(agrees),
-        };
-        let plan = planned(&fabric, "a", "b");
-        let record = examine_pair(&fabric, &plan, &[probe(false)]);
-        assert_eq!(kinds(&record), [FindingKind::StaleDecision]);
-        let commands = &record.findings[0].fix.as_ref().expect("a fix").commands;
-        assert!(commands[0].contains("0000:04:00.0") && commands[0].ends_with("/unbind"));
-        assert!(examine_pair(&fabric, &plan, &[probe(true)]).is_healthy());
-    }
+/// A sound machine with a card, and what is installed and loaded for it.
+fn with_card(card: &str, modules: &str, libraries: &str) -> DoctorRecord {
+    examined(&[
+        ("iommu = 'passthrough'", &format!("iommu = 'passthrough'\nlibraries = [{libraries}]")),
+        ("p2pdma = true", &format!("p2pdma = true\nmodules = [{modules}]")),
+        (
+            "published = true }\n",
+            &format!(
+                "published = true }}\n[[function]]\nname = 'card'\nunder = 'down-a'\n\
+                 acs = 'absent'\n{card}\n"
+            ),
+        ),
+    ])
 }
+
+#[test]
+fn the_mode_that_is_left_to_cufile_is_named_with_what_the_others_lack() {
+    const GPU: &str = "kind = 'gpu'\nvendor = '0x10de'";
+    const DRIVER: &str = "{ name = 'nvidia', version = '570.133.20' }";
+    let loaded = format!("{DRIVER}, {{ name = 'nvidia_fs' }}");
+    let said = |record: DoctorRecord| {
+        assert_eq!(kinds(&record), [FindingKind::GpuStackMissing]);
+        assert_eq!(record.unknown, []);
+        record.findings[0].what.clone()
+    };
+    let what = said(with_card(GPU, DRIVER, "'libcufile.so.0'"));
+    assert!(what.contains("compatibility mode") && what.contains("lends no memory"), "{what}");
+    let old = "{ name = 'nvidia', version = '535.1' }";
+    let what = said(with_card(GPU, old, "'libcufile.so.0'"));
+    assert!(what.contains("535.1 is older than 565"), "{what}");
+    let what = said(with_card(GPU, &loaded, "'libcuda.so.1'"));
+    assert!(what.contains("libcufile.so.0") && what.contains("direct by nvidia_fs"), "{what}");
+    let lends = format!("{GPU}\np2pmem = {{ size = '1G' }}");
+    let what = said(with_card(&lends, DRIVER, ""));
+    assert!(what.contains("direct by P2PDMA"), "{what}");
+    assert!(with_card(GPU, &loaded, "'libcufile.so.0'").is_healthy());
+    assert!(with_card(&lends, DRIVER, "'libcufile.so.0'").is_healthy());
+}
+
+#[test]
+fn cards_of_xrt_need_its_driver_and_its_library() {
+    const CARD: &str = "kind = 'fpga'\nvendor = '0x10ee'";
+    const XRT: &str = "'libxrt_coreutil.so.2'";
+    let found = with_card(CARD, "", "");
+    assert_eq!(kinds(&found), [FindingKind::FpgaStackMissing]);
+    assert!(found.findings[0].what.contains("xocl and libxrt_coreutil"), "{found:?}");
+    let found = with_card(CARD, "{ name = 'xocl' }", "");
+    assert!(found.findings[0].what.ends_with("without libxrt_coreutil.so.2 (XRT)"), "{found:?}");
+    assert!(with_card(CARD, "{ name = 'xocl' }", XRT).is_healthy());
+    assert!(with_card("kind = 'fpga'\nvendor = '0x1172'", "", "").is_healthy(), "another maker's");
+}
+
+#[test]
+fn what_reaches_a_compute_card_of_amd_is_unknown_with_the_reason() {
+    let card = |class: &str| {
+        with_card(&format!("kind = 'gpu'\nvendor = '0x1002'\nclass = '{class}'"), "", "")
+    };
+    let unknown = card("0x120000").unknown;
+    assert!(unknown[0].needs.contains("ais-check"), "{unknown:?}");
+    assert_eq!(card("0x030000").unknown, [], "a display");
+}
+
+mod kinds;
+mod pair;

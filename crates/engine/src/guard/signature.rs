@@ -4,8 +4,8 @@
 //! want to keep", not what state it is in. Whatever the table does not know counts as nothing, so an
 //! empty answer is no proof that a device is empty.
 
-/// Bytes to read at the start of a device: the last magic number looked at lies below 256 KiB.
-pub const HEAD_BYTES: usize = 256 << 10;
+/// Bytes to read at the start of a device: the last magic number looked at, that of VMFS, begins at 2 MiB.
+pub const HEAD_BYTES: usize = (2 << 20) + 4096;
 /// Bytes to read at the end of a device: md 0.90 keeps its superblock up to 128 KiB before the end.
 pub const TAIL_BYTES: usize = 128 << 10;
 
@@ -34,6 +34,11 @@ const fn magic(name: &'static str, offset: usize, bytes: &'static [u8]) -> Magic
 const LVM: &str = "an LVM physical volume";
 const MD: &str = "a member of an md array";
 const SWAP: &str = "swap space";
+const STRATIS: &str = "a member of a Stratis pool";
+const OCFS2: &str = "an OCFS2 file system";
+const LVM1: &str = "an LVM1 physical volume";
+const DRBD: &str = "the data of a DRBD device";
+const STRATIS_MAGIC: &[u8] = b"!Stra0tis\x86\xff\x02^\x41rh";
 const BCACHEFS: &str = "a bcachefs file system or bcache device";
 
 /// Magic numbers from the start of the device. Sources: `include/uapi/linux/magic.h`, the headers
@@ -71,6 +76,21 @@ const HEAD: &[Magic] = &[
     magic("a UDF file system", 0x8001, b"BEA01"),
     magic("a btrfs file system", 0x10000 + 64, b"_BHRfS_M"),
     magic("a ReiserFS file system", 0x10000 + 52, b"ReIsEr"),
+    magic(LVM1, 0, b"HM\x01\0"),
+    magic(LVM1, 0, b"HM\x02\0"),
+    magic("an OCFS file system", 8, b"OracleCFS"),
+    magic("a log of DRBD Proxy", 16, b"DRBDdlh*"),
+    magic("a disk of Oracle ASM", 32, b"ORCLDISK"),
+    magic("a control volume of DRBD Manage", 32, b"$DRBDmgr=q"),
+    magic(STRATIS, 512 + 4, STRATIS_MAGIC),
+    magic(STRATIS, 9 * 512 + 4, STRATIS_MAGIC),
+    magic(OCFS2, 1 << 10, b"OCFSV2"),
+    magic(OCFS2, 2 << 10, b"OCFSV2"),
+    magic(OCFS2, 4 << 10, b"OCFSV2"),
+    magic(OCFS2, 8 << 10, b"OCFSV2"),
+    magic("a GFS or GFS2 file system", 0x10000, b"\x01\x16\x19\x70"),
+    magic("a member of a VMFS volume", 1 << 20, b"\x0d\xd0\x01\xc0"),
+    magic("a VMFS file system", 2 << 20, b"\x5e\xf1\xab\x2f"),
 ];
 
 /// Where a label is, in bytes from the start of the device: a magic number, then place and length.
@@ -128,6 +148,9 @@ pub fn identify(ends: Ends<'_>) -> Vec<&'static str> {
     }
     if has_md_at_end(ends) {
         add(MD);
+    }
+    if has_drbd_at_end(ends) {
+        add(DRBD);
     }
     if has_firmware_raid(ends.tail) {
         add("a member of a firmware RAID");
@@ -200,18 +223,31 @@ fn has_zfs_label(head: &[u8]) -> bool {
 /// (`include/uapi/linux/raid/md_p.h`, `drivers/md/md.c`).
 fn has_md_at_end(ends: Ends<'_>) -> bool {
     const MAGIC: u32 = 0xa92b_4efc;
-    let at = |offset: Option<u64>, magic: &[u8]| {
-        let tail_start = ends.size.checked_sub(ends.tail.len() as u64);
-        offset
-            .zip(tail_start)
-            .and_then(|(offset, start)| usize::try_from(offset.checked_sub(start)?).ok())
-            .is_some_and(|offset| holds(ends.tail, offset, magic))
-    };
+    let at = |offset: Option<u64>, magic: &[u8]| holds_at(ends, offset, magic);
     let old = (ends.size & !0xffff).checked_sub(0x10000);
     let new = ends.size.checked_sub(8192).map(|offset| offset & !0xfff);
     at(old, &MAGIC.to_le_bytes())
         || at(old, &MAGIC.to_be_bytes())
         || at(new, b"\xfc\x4e\x2b\xa9\x01\0\0\0")
+}
+
+/// Metadata that are kept on the device itself fill its last whole 4 KiB; their magic number is the 60th
+/// byte, for version 8 (clean, unclean) and version 9 (`drivers/block/drbd/drbd_main.c`,
+/// util-linux `libblkid/src/superblocks/drbd.c`).
+fn has_drbd_at_end(ends: Ends<'_>) -> bool {
+    let at = (ends.size & !0xfff).checked_sub(4096).map(|block| block + 60);
+    [0x8374_026b_u32, 0x8374_026c, 0x8374_026d]
+        .into_iter()
+        .any(|magic| holds_at(ends, at, &magic.to_be_bytes()))
+}
+
+/// Whether the end of the device has a magic number at an offset from the start of the device.
+fn holds_at(ends: Ends<'_>, offset: Option<u64>, magic: &[u8]) -> bool {
+    let tail_start = ends.size.checked_sub(ends.tail.len() as u64);
+    offset
+        .zip(tail_start)
+        .and_then(|(offset, start)| usize::try_from(offset.checked_sub(start)?).ok())
+        .is_some_and(|offset| holds(ends.tail, offset, magic))
 }
 
 /// Intel's lies in the last sector but one, the SNIA's (DDF) in the last.
@@ -249,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    const SIZE: usize = 1 << 20;
+    const SIZE: usize = 4 << 20;
 
     fn blank() -> Vec<u8> {
         vec![0; SIZE]
@@ -316,6 +352,34 @@ mod tests {
         let mut odd = vec![0; SIZE + 0x8000];
         odd[SIZE - 0x10000..SIZE - 0x10000 + 4].copy_from_slice(&old.to_le_bytes());
         assert_eq!(identify_all(&odd), [MD], "0.90 counts whole 64 KiB from the start");
+    }
+
+    #[test]
+    fn both_ends_of_a_device_below_drbd_are_looked_at() {
+        for magic in [0x8374_026b_u32, 0x8374_026c, 0x8374_026d] {
+            assert_eq!(identify_all(&with(SIZE - 4096 + 60, &magic.to_be_bytes())), [DRBD]);
+            let mut odd = with(SIZE - 4096 + 60, &magic.to_be_bytes());
+            odd.resize(SIZE + 512, 0);
+            assert_eq!(identify_all(&odd), [DRBD], "whole 4 KiB count from the start");
+            assert_eq!(identify_all(&with(SIZE - 4096, &magic.to_be_bytes())), Vec::<&str>::new());
+        }
+    }
+
+    #[test]
+    fn members_of_clusters_and_pools_are_found_where_their_formats_put_them() {
+        for (offset, bytes, name) in [
+            (0x20, b"ORCLDISK".as_slice(), "a disk of Oracle ASM"),
+            (0, b"HM\x02\0", "an LVM1 physical volume"),
+            (0x1000, b"OCFSV2", "an OCFS2 file system"),
+            (0x204, STRATIS_MAGIC, "a member of a Stratis pool"),
+            (0x1204, STRATIS_MAGIC, "a member of a Stratis pool"),
+            (0x1_0000, b"\x01\x16\x19\x70", "a GFS or GFS2 file system"),
+            (0x10_0000, b"\x0d\xd0\x01\xc0", "a member of a VMFS volume"),
+            (0x20_0000, b"\x5e\xf1\xab\x2f", "a VMFS file system"),
+        ] {
+            assert_eq!(identify_all(&with(offset, bytes)), [name]);
+        }
+        assert_eq!(identify_all(&with(0, b"HM\x05\0")), Vec::<&str>::new(), "no version of LVM1");
     }
 
     #[test]

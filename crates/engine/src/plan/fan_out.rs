@@ -239,7 +239,7 @@ pub(crate) fn shapes_for(ends: &[Prepared], route: Route, memory: &MemoryFacts) 
 /// Puts what was chosen for all into the plan of one target.
 fn settle(fabric: &Fabric, prepared: &mut Prepared, choice: &Choice, shape: Option<Shape>) {
     let ends = prepared.ends();
-    let limits = ceilings::on_the_way(fabric, ends, choice.memory.as_ref());
+    let ceilings = ceilings::on_the_way(fabric, ends, choice.memory.as_ref());
     let of_route = |warning: &Warning| {
         matches!(warning, Warning::FellBack { .. } | Warning::TailByHost { .. })
     };
@@ -251,7 +251,8 @@ fn settle(fabric: &Fabric, prepared: &mut Prepared, choice: &Choice, shape: Opti
     plan.route = choice.route;
     plan.memory.clone_from(&choice.memory);
     plan.reason.clone_from(&choice.reason);
-    plan.limits = limits;
+    plan.limits = ceilings.known;
+    plan.unmeasured = ceilings.unmeasured;
     plan.shape = shape;
     plan.warnings = warnings;
 }

@@ -22,6 +22,7 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, MemoryFacts, PLAN_SCHEMA, Plan, Route, Shape, Tail, Warning};
 
 pub(crate) use candidates::no_permission;
+pub use ceilings::links_between;
 pub use error::PlanError;
 pub use explain::explain;
 pub(crate) use explain::initiator;
@@ -94,7 +95,7 @@ pub(crate) fn prepare(
     });
     warnings.extend(warnings_of(asked, &choice, ends, shape.as_ref()));
     let way = way::of_payload(fabric, ends, choice.memory.as_ref());
-    let limits = ceilings::on_the_way(fabric, ends, choice.memory.as_ref());
+    let ceilings = ceilings::on_the_way(fabric, ends, choice.memory.as_ref());
     let plan = Plan {
         schema: PLAN_SCHEMA.to_owned(),
         asked: asked.clone(),
@@ -106,7 +107,8 @@ pub(crate) fn prepare(
         candidates,
         shape,
         way,
-        limits,
+        limits: ceilings.known,
+        unmeasured: ceilings.unmeasured,
         refusals: findings.refusals,
         warnings,
     };

@@ -4,7 +4,7 @@ use peerlane_fabric::{Fabric, FunctionId, Kernel};
 use peerlane_results::{
     Asked, EndpointKind, Plan, Route, RouteChoice, Tail, Verdict, VerifyMode, Warning,
 };
-use peerlane_units::Bytes;
+use peerlane_units::{ByteRate, Bytes};
 
 use super::{PlanError, plan};
 use crate::endpoint::EndpointError;
@@ -318,4 +318,42 @@ fn a_passthrough_node_of_a_described_machine_is_its_namespace_by_another_name() 
         let refusals = of(source, target).refusals;
         assert!(refusals.iter().any(|one| one.reason.contains("overlap")), "{refusals:?}");
     }
+}
+
+#[test]
+fn ceilings_are_what_links_drives_memories_and_root_complexes_are_said_to_reach() {
+    let ceilings = |name: &str, source: &str, target: &str| {
+        let asked = Asked { source: source.into(), target: target.into(), force: true, ..asked() };
+        let plan = planned(name, &asked);
+        let known: Vec<String> = plan
+            .limits
+            .iter()
+            .filter(|limit| !limit.object.starts_with("the link"))
+            .map(|limit| format!("{}: {}", limit.object, limit.bytes_per_second))
+            .collect();
+        assert!(plan.limits.is_sorted_by_key(|limit| limit.bytes_per_second), "{:?}", plan.limits);
+        (known, plan.unmeasured)
+    };
+    let (known, unmeasured) = ceilings("r7515-10-smartssd", "drive0", "drive5");
+    assert_eq!(known[..2], ["what drive5 writes: 2.00 GB/s", "what drive0 reads: 3.30 GB/s"]);
+    assert_eq!((known.len(), unmeasured.len()), (4, 0), "{known:?}");
+    let (known, _) = ceilings("noload-4", "drive0", "drive3");
+    assert!(known.contains(&"what is read out of the memory of noload: 12.6 GB/s".to_owned()));
+    let (known, unmeasured) = ceilings("pair", "a", "b");
+    assert_eq!((known, unmeasured), (vec![], vec!["a".to_owned(), "b".to_owned()]));
+    let (known, _) = ceilings("throttled", "a", "b");
+    assert!(known.iter().any(|limit| limit.starts_with("what b writes: ")), "{known:?}");
+}
+
+#[test]
+fn a_root_complex_bounds_only_what_goes_through_it_and_in_that_direction() {
+    let limits = |name: &str| {
+        let mut fabric = machine(name);
+        fabric.bridges[0].peer.read = Some(ByteRate(650_000_000));
+        plan(&fabric, &asked()).expect("a plan").limits
+    };
+    assert!(
+        limits("epyc").iter().any(|limit| limit.object == "what peers read through pci0000:00")
+    );
+    assert!(limits("pair").iter().all(|limit| !limit.object.contains("peers")));
 }

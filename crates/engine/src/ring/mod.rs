@@ -5,6 +5,8 @@
 //! away while the kernel works on them.
 
 #[allow(unsafe_code)]
+mod counter;
+#[allow(unsafe_code)]
 mod identify;
 mod passthrough;
 mod queue;
@@ -21,6 +23,7 @@ use std::io;
 use peerlane_units::Nanos;
 use rustix::io::Errno;
 
+pub use counter::{Counter, CounterEvent, CounterReading};
 pub use passthrough::{ADDRESS_ALIGNMENT, Namespace, PassthroughFile};
 pub use status::NvmeStatus;
 pub use uring::{Uring, UringError};

@@ -9,6 +9,7 @@ mod scrub;
 
 use std::path::Path;
 
+pub use crate::sysfs::libraries::FOLDERS as LIBRARY_FOLDERS;
 pub use crate::sysfs::list::{ITEMS, Item, Kept};
 pub use archive::{ArchiveError, pack, unpack, write_folder};
 

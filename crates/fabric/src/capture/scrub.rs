@@ -106,7 +106,7 @@ impl Scrub {
         let bytes = match item.kept {
             Kept::Folder | Kept::NamedFolder | Kept::LinkName => return None,
             Kept::Whole => bytes.clone(),
-            Kept::Permissions => Vec::new(),
+            Kept::Permissions | Kept::Presence => Vec::new(),
             Kept::Serial => line(&self.serial(text)),
             Kept::HostName => {
                 self.host_names += 1;

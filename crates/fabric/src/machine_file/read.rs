@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use toml::Spanned;
 
 use super::shape;
-use super::values::Size;
+use super::values::{Rate, Size};
 use super::{MachineFileError, Problem};
 use crate::{
     Acs, Bar, Bdf, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, InjectedError, Kernel,
-    Kind, LabBoot, LabDrive, Module, Origin, P2pMem, Parent,
+    Kind, LabBoot, LabDrive, Module, Origin, P2pMem, Parent, Rates,
 };
 
 /// Name of the host bridge of a file that lists none.
@@ -52,6 +52,7 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         bridges: reader.bridges,
         functions: reader.functions,
         product: machine.product,
+        libraries: machine.libraries,
         stacked: machine.stacked.into_iter().map(storage::stacked).collect(),
         mounts: machine.mount.map(|list| list.into_iter().map(storage::mount).collect()),
         lab: machine.lab.map(lab),
@@ -120,13 +121,15 @@ impl<'a> Reader<'a> {
             None => {
                 let name = ONLY_BRIDGE.to_owned();
                 reader.names.insert(name.clone(), Parent::Bridge(BridgeId(0)));
-                reader.bridges.push(HostBridge { name, numa_node: None });
+                let peer = Rates::default();
+                reader.bridges.push(HostBridge { name, numa_node: None, peer });
             }
             Some(bridges) => {
                 for (index, bridge) in bridges.iter().enumerate() {
                     reader.claim(&bridge.name, Parent::Bridge(BridgeId(index)))?;
                     let name = bridge.name.get_ref().clone();
-                    reader.bridges.push(HostBridge { name, numa_node: bridge.numa_node });
+                    let peer = rates(bridge.p2p_read, bridge.p2p_write);
+                    reader.bridges.push(HostBridge { name, numa_node: bridge.numa_node, peer });
                 }
             }
         }
@@ -200,6 +203,7 @@ impl<'a> Reader<'a> {
             bars: function.bars.iter().map(bar).collect(),
             fpga_p2p: function.fpga_p2p,
             p2pmem,
+            rates: rates(function.read, function.write),
             nvme,
             lab: lab_drive(function),
         })
@@ -237,16 +241,25 @@ fn p2pmem(function: &shape::Function) -> Result<Option<P2pMem>, Fault> {
     match (&function.p2pmem, function.cmb) {
         (Some(_), Some(_)) => Err(("cmb", Problem::SaidTwice("p2pmem"))),
         (None, None) => Ok(None),
-        (None, Some(Size(size))) => {
-            Ok(Some(P2pMem { size, available: size, published: true, allocate: None }))
-        }
+        (None, Some(Size(size))) => Ok(Some(P2pMem {
+            size,
+            available: size,
+            published: true,
+            allocate: None,
+            rates: Rates::default(),
+        })),
         (Some(memory), None) => Ok(Some(P2pMem {
             size: memory.size.0,
             available: memory.available.unwrap_or(memory.size).0,
             published: memory.published,
             allocate: memory.allocate.map(|mode| mode.0),
+            rates: rates(memory.read, memory.write),
         })),
     }
+}
+
+fn rates(read: Option<Rate>, write: Option<Rate>) -> Rates {
+    Rates { read: read.map(|rate| rate.0), write: write.map(|rate| rate.0) }
 }
 
 fn bar(bar: &shape::Bar) -> Bar {

@@ -15,6 +15,8 @@ pub(super) struct Machine {
     pub(super) iommu: IommuMode,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) product: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) libraries: Option<Vec<String>>,
     #[serde(default)]
     pub(super) kernel: Kernel,
     #[serde(default)]
@@ -112,6 +114,12 @@ pub(super) struct HostBridge {
     pub(super) name: Spanned<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) numa_node: Option<u32>,
+    /// Bytes a second that it forwards of what peers read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p2p_read: Option<Rate>,
+    /// Bytes a second that it forwards of what peers write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p2p_write: Option<Rate>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -155,6 +163,12 @@ pub(super) struct Function {
     pub(super) firmware: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) state: Option<String>,
+    /// Bytes a second that a drive reads of what it stores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) read: Option<Rate>,
+    /// Bytes a second that a drive writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) write: Option<Rate>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) throttle: Option<Rate>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -238,6 +252,12 @@ pub(super) struct P2pMem {
     pub(super) published: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) allocate: Option<Mode>,
+    /// Bytes a second that are read of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) read: Option<Rate>,
+    /// Bytes a second that are written to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) write: Option<Rate>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

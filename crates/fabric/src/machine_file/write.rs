@@ -15,6 +15,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
         name: fabric.name.clone(),
         iommu: fabric.iommu,
         product: fabric.product.clone(),
+        libraries: fabric.libraries.clone(),
         kernel: shape::Kernel {
             release: fabric.kernel.release.clone(),
             p2pdma: fabric.kernel.has_p2pdma,
@@ -36,6 +37,8 @@ pub(super) fn text(fabric: &Fabric) -> String {
                 .map(|bridge| shape::HostBridge {
                     name: unplaced(&bridge.name),
                     numa_node: bridge.numa_node,
+                    p2p_read: bridge.peer.read.map(Rate),
+                    p2p_write: bridge.peer.write.map(Rate),
                 })
                 .collect(),
         ),
@@ -113,6 +116,8 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
         model,
         firmware,
         state,
+        read: function.rates.read.filter(|_| is_drive).map(Rate),
+        write: function.rates.write.filter(|_| is_drive).map(Rate),
         throttle: function.lab.throttle.filter(|_| is_drive).map(Rate),
         mdts: function.lab.mdts.filter(|_| is_drive),
         protection: function.lab.protection.filter(|_| is_drive),
@@ -138,6 +143,8 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
             available: Some(Size(memory.available)),
             published: memory.published,
             allocate: memory.allocate.map(Mode),
+            read: memory.rates.read.map(Rate),
+            write: memory.rates.write.map(Rate),
         }),
         namespaces: (!namespaces.is_empty()).then(|| namespaces.iter().map(namespace).collect()),
         errors: (is_drive && !function.lab.errors.is_empty())

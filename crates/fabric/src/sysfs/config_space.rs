@@ -115,6 +115,25 @@ impl ConfigSpace<'_> {
         Search::Absent
     }
 
+    /// Where the capabilities of the first 256 bytes begin, in the order of their list.
+    fn capabilities(self) -> Vec<usize> {
+        let next = |at: usize| self.byte(at).map(|pointer| usize::from(pointer & 0xfc));
+        let first = next(FIRST_CAPABILITY).filter(|&at| at >= 0x40);
+        std::iter::successors(first, |&at| next(at + 1).filter(|&at| at >= 0x40))
+            .take(MOST_CAPABILITIES)
+            .collect()
+    }
+
+    /// Length of the PCIe capability: as its version has it for an endpoint, up to the next capability,
+    /// which may begin right behind a short one and may hold vital product data.
+    fn pcie_length(self, at: usize, capabilities: &[usize]) -> usize {
+        // PCIe 1.1 and 6.0 7.5.3: up to the link status, and all of it.
+        let of_version =
+            if self.word(at + 2).is_some_and(|flags| flags & 0xf > 1) { 0x3c } else { 0x14 };
+        let behind = capabilities.iter().filter(|&&other| other > at).min();
+        behind.map_or(of_version, |&other| of_version.min(other - at))
+    }
+
     fn byte(self, at: usize) -> Option<u8> {
         self.0.get(at).copied()
     }
@@ -128,8 +147,6 @@ impl ConfigSpace<'_> {
 /// capabilities, of these PCIe and ACS whole and of others their place. Addresses and serial numbers
 /// are zero; the length stays.
 pub(crate) fn without_addresses(bytes: &[u8]) -> Vec<u8> {
-    /// Length of the PCIe capability in its second version (PCIe 6.0 7.5.3).
-    const PCIE_LENGTH: usize = 0x3c;
     /// Length of ACS without the egress vector (PCIe 6.0 7.7.11).
     const ACS_LENGTH: usize = 8;
     let mut kept = vec![0; bytes.len()];
@@ -145,13 +162,10 @@ pub(crate) fn without_addresses(bytes: &[u8]) -> Vec<u8> {
     keep(0x0e, 1);
     keep(FIRST_CAPABILITY, 1);
     let config = ConfigSpace(bytes);
-    let mut at = config.byte(FIRST_CAPABILITY).map_or(0, |at| usize::from(at & 0xfc));
-    for _ in 0..MOST_CAPABILITIES {
-        if at < 0x40 {
-            break;
-        }
-        keep(at, if config.byte(at) == Some(CAPABILITY_PCIE) { PCIE_LENGTH } else { 2 });
-        at = config.byte(at + 1).map_or(0, |at| usize::from(at & 0xfc));
+    let capabilities = config.capabilities();
+    for &at in &capabilities {
+        let is_pcie = config.byte(at) == Some(CAPABILITY_PCIE);
+        keep(at, if is_pcie { config.pcie_length(at, &capabilities) } else { 2 });
     }
     let mut at = EXTENDED;
     for _ in 0..MOST_EXTENDED {
@@ -232,6 +246,30 @@ mod tests {
         let mut bytes = sample(4, 0);
         bytes[0x100..0x104].copy_from_slice(&0x1001_0003_u32.to_le_bytes());
         assert_eq!(ConfigSpace(&bytes).acs(), Acs::Absent);
+    }
+
+    #[test]
+    fn serial_numbers_of_a_function_are_not_kept() {
+        const SECRET: u8 = 0xc7;
+        let mut bytes = sample(0, 0);
+        // Vital product data: address, flag, and the last four bytes that were read (PCI 3.0 appendix I).
+        bytes[0x50..0x58]
+            .copy_from_slice(&[0x03, 0x60, SECRET, SECRET, SECRET, SECRET, SECRET, SECRET]);
+        // Of a maker's own capability, what makers put there.
+        bytes[0x60..0x64].copy_from_slice(&[0x09, 0x40, 0x10, SECRET]);
+        bytes[0x64..0x70].fill(SECRET);
+        // Device Serial Number (PCIe 6.0 7.9.3), then a maker's own extended capability.
+        bytes[0x104..0x10c].fill(SECRET);
+        bytes[0x140..0x144].copy_from_slice(&0x1801_000b_u32.to_le_bytes());
+        bytes[0x144..0x180].fill(SECRET);
+        bytes[0x180..0x184].copy_from_slice(&0x0001_000d_u32.to_le_bytes());
+        // Subsystem identity, which some makers count up, and the address of the ROM.
+        bytes[0x2c..0x34].fill(SECRET);
+        let kept = without_addresses(&bytes);
+        assert!(!kept.contains(&SECRET), "{:x?}", kept.iter().position(|&byte| byte == SECRET));
+        assert_eq!(ConfigSpace(&kept).acs(), Acs::Present { control: 0 });
+        assert_eq!(ConfigSpace(&kept).port_type(), PortType::OtherPcie);
+        assert_eq!(kept[0x100..0x104], bytes[0x100..0x104], "that it has one is kept");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::stacked::Numbers;
 use super::tree::Tree;
 use crate::{
     Bdf, BridgeId, Function, FunctionId, HostBridge, Kind, LabDrive, Link, LinkSpeed, P2pMem,
-    Parent,
+    Parent, Rates,
 };
 
 /// Directories of `sys/devices` in which host bridges lie deeper.
@@ -93,7 +93,11 @@ impl Found {
             return;
         }
         let id = BridgeId(self.bridges.len());
-        self.bridges.push(HostBridge { name: name.to_owned(), numa_node: None });
+        self.bridges.push(HostBridge {
+            name: name.to_owned(),
+            numa_node: None,
+            peer: Rates::default(),
+        });
         self.children(tree, at, Parent::Bridge(id));
         self.bridges[id.0].numa_node = self.functions.iter().find_map(|function| {
             function.numa_node.filter(|_| function.parent == Parent::Bridge(id))
@@ -180,6 +184,7 @@ impl Found {
             bars: resources::bars(tree, at, kind),
             fpga_p2p: if kind == Kind::Fpga { resources::fpga_p2p(tree, at) } else { None },
             p2pmem: p2pmem(tree, &file("p2pmem")),
+            rates: Rates::default(),
             nvme,
             lab: LabDrive::default(),
         }
@@ -250,5 +255,6 @@ fn p2pmem(tree: &Tree, at: &Path) -> Option<P2pMem> {
         available: tree.number(&at.join("available")).map(Bytes)?,
         published: tree.is_set(&at.join("published")),
         allocate: tree.mode(&at.join("allocate")),
+        rates: Rates::default(),
     })
 }

@@ -8,6 +8,7 @@
 use std::path::Path;
 
 use super::functions::{address, is_host_bridge};
+use super::libraries::{FOLDERS, MAIN};
 use super::nvme::NvmeName;
 
 /// Something that discovery reads.
@@ -34,6 +35,8 @@ pub enum Kept {
     Whole,
     /// Its permission bits; it is not read.
     Permissions,
+    /// That a file of this name is there; it is not read.
+    Presence,
     /// Another word, the same for the same.
     Serial,
     /// The word `machine`.
@@ -64,6 +67,7 @@ impl Kept {
             Self::LinkName => "the last part of where it points",
             Self::Whole => "whole",
             Self::Permissions => "permission bits; it is never opened",
+            Self::Presence => "that it is there; it is never opened",
             Self::Serial => "replaced, the same for the same",
             Self::HostName => "replaced",
             Self::Processor => "vendor, family and model of the first processor",
@@ -86,7 +90,7 @@ const fn item(path: &'static str, kept: Kept, purpose: &'static str) -> Item {
 pub const ITEMS: &[Item] = {
     use Kept::{
         Configuration, Folder, HostName, LinkName, Mounts, NamedFolder, Parameters, Permissions,
-        Prefix, Processor, Registers, Serial, Whole, Windows,
+        Prefix, Presence, Processor, Registers, Serial, Whole, Windows,
     };
     &[
     item("proc/sys/kernel/hostname", HostName, "what the machine is called"),
@@ -96,6 +100,10 @@ pub const ITEMS: &[Item] = {
     item("proc/config.gz", Configuration, "whether peer-to-peer is built in"),
     item("boot/config-*", Configuration, "whether peer-to-peer is built in"),
     item("usr/lib/modules/*/config", Configuration, "whether peer-to-peer is built in"),
+    item(MAIN, Folder, "whether libraries can be looked for"),
+    item("LIBRARY/libcuda.so.1", Presence, "whether programs reach NVIDIA GPUs"),
+    item("LIBRARY/libcufile.so.0", Presence, "whether they reach storage from there"),
+    item("LIBRARY/libxrt_coreutil.so.2", Presence, "whether programs reach AMD FPGA cards"),
     item("proc/self/mountinfo", Mounts, "what is mounted from a drive"),
     item("sys/devices", Folder, "the devices"),
     item("sys/devices/virtual/dmi/id/sys_vendor", Whole, "who made the machine"),
@@ -185,10 +193,22 @@ fn matches(glob: &str, name: &str) -> bool {
     }
 }
 
+/// Whether the folders of a path are one of those where libraries are looked for.
+fn is_library_folder(names: &[&str]) -> bool {
+    FOLDERS.iter().any(|glob| {
+        let parts: Vec<&str> = glob.split('/').collect();
+        parts.len() == names.len()
+            && parts.iter().zip(names).all(|(glob, name)| matches(glob, name))
+    })
+}
+
 /// The components of a path, with one word in place of those that lead to a device.
 fn normal(path: &Path) -> Vec<&str> {
     let names: Vec<&str> = path.iter().filter_map(|name| name.to_str()).collect();
     match names.as_slice() {
+        [folder @ .., name] if name.starts_with("lib") && is_library_folder(folder) => {
+            vec!["LIBRARY", name]
+        }
         ["proc", process, "mountinfo"] if process.bytes().all(|b| b.is_ascii_digit()) => {
             vec!["proc", "self", "mountinfo"]
         }
@@ -250,6 +270,12 @@ mod tests {
         for (path, expected) in [
             ("proc/cmdline".to_owned(), Some("proc/cmdline")),
             ("proc/1/environ".to_owned(), None),
+            ("usr/lib64/libcufile.so.0".to_owned(), Some("LIBRARY/libcufile.so.0")),
+            (
+                "usr/local/cuda-12.8/targets/sbsa-linux/lib/libcufile.so.0".to_owned(),
+                Some("LIBRARY/libcufile.so.0"),
+            ),
+            ("usr/lib/libc.so.6".to_owned(), None),
             ("proc/42/mountinfo".to_owned(), Some("proc/self/mountinfo")),
             ("sys/devices/pci0000:00".to_owned(), Some("BRIDGE")),
             (function.to_owned(), Some("FUNCTION")),

@@ -6,6 +6,7 @@ mod block;
 pub(crate) mod config_space;
 mod disk;
 pub(crate) mod functions;
+pub(crate) mod libraries;
 pub(crate) mod list;
 mod nvme;
 mod passthrough;
@@ -132,6 +133,7 @@ pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverE
         cpu: system::cpu(tree),
         iommu: system::iommu(tree, is_this_machine),
         product: system::product(tree),
+        libraries: libraries::installed(tree),
         mounts: stacked::mounts(tree, &found.numbers, &stacked),
         stacked: stacked.into_iter().map(|found| found.device).collect(),
         bridges: found.bridges,

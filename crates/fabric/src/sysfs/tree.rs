@@ -227,6 +227,24 @@ impl Tree {
         self.mode(path).is_some()
     }
 
+    /// Whether a file, or a link to whatever, is there; it is not opened.
+    pub(crate) fn is_there(&self, path: &Path) -> bool {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return false };
+        let is_there = match &self.source {
+            Source::Directory { .. } => self
+                .without_links(folder)
+                .and_then(|folder| fs::symlink_metadata(folder.join(name)))
+                .is_ok_and(|found| !found.is_dir()),
+            Source::Snapshot { content, .. } => {
+                matches!(content.get(path), Some(Entry::File { .. } | Entry::Link(_)))
+            }
+        };
+        if is_there {
+            self.saw(path, || Entry::File { bytes: Vec::new(), mode: 0o444 });
+        }
+        is_there
+    }
+
     /// Where a link points, below the root; `None` when that is outside of it.
     pub(crate) fn link(&self, path: &Path) -> io::Result<Option<PathBuf>> {
         let directory = path.parent().unwrap_or(Path::new(""));

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
+use super::libraries::MAIN;
 use crate::{
     Acs, Bar, Bdf, Fabric, Function, FunctionId, IommuMode, Kind, LinkSpeed, Namespace, NoPlace,
     NvmeController, Parent, Snapshot,
@@ -157,6 +158,15 @@ impl Writer<'_> {
         self.some("sys/devices/virtual/dmi/id", "product_name", product.as_ref())?;
         if *iommu != IommuMode::Unknown {
             self.folder("sys/kernel/iommu_groups")?;
+        }
+        if let Some(libraries) = &self.fabric.libraries {
+            self.folder(MAIN)?;
+            for name in libraries {
+                self.tree.insert(
+                    &Path::new(MAIN).join(name),
+                    crate::Entry::File { bytes: Vec::new(), mode: 0o444 },
+                )?;
+            }
         }
         self.modules()
     }

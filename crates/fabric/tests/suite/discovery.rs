@@ -449,3 +449,21 @@ fn a_described_machine_and_the_one_booted_from_it_are_decided_alike() {
         assert_eq!(described.cpu.family, booted.cpu.family, "{machine}");
     }
 }
+
+#[test]
+fn libraries_are_found_in_the_usual_folders_by_name_and_never_followed() {
+    let tree = Sysfs::new();
+    assert_eq!(tree.discover().libraries, None, "a tree without the folder says nothing");
+    tree.folder("usr/lib");
+    assert_eq!(tree.discover().libraries, Some(Vec::new()));
+    tree.link("usr/lib/x86_64-linux-gnu/libcufile.so.0", "/outside/libcufile.so.1.13.1");
+    tree.file("usr/local/cuda-12.8/targets/x86_64-linux/lib/libcuda.so.1", "");
+    tree.folder("opt/xilinx/xrt/lib/libxrt_coreutil.so.2");
+    tree.file("usr/lib/libc.so.6", "");
+    let found = ["libcuda.so.1", "libcufile.so.0"].map(str::to_owned);
+    assert_eq!(tree.discover().libraries, Some(found.into()), "a folder is no library");
+    let captured = peerlane_fabric::capture::take(tree.root()).unwrap();
+    assert!(captured.content.iter().all(|(path, _)| !path.ends_with("libc.so.6")));
+    let again = Fabric::discover_snapshot(tree.root(), captured.content).unwrap();
+    assert_eq!(again.libraries, tree.discover().libraries, "a capture has them too");
+}

@@ -2,6 +2,7 @@
 
 use peerlane_fabric::{
     Acs, Fabric, FailingRequest, FailureCount, InjectedError, IommuMode, Kind, LinkSpeed, Parent,
+    Rates,
 };
 use peerlane_units::{ByteRate, Bytes};
 use proptest::prelude::*;
@@ -64,6 +65,24 @@ fn short_forms_stand_for_the_long_ones() {
     let transient = InjectedError { on, sector: 2048, times };
     let (on, times) = (FailingRequest::Write, FailureCount::Always);
     assert_eq!(drive.lab.errors, [transient, InjectedError { on, sector: 7, times }]);
+}
+
+#[test]
+fn rates_of_drives_memories_and_root_complexes_are_read_and_written_again() {
+    let text = "name = 'x'\n[[host_bridge]]\nname = 'p'\np2p_read = '650M'\n[[function]]\nname = 'a'\n\
+                kind = 'nvme'\nread = '3300M'\nwrite = 2_000_000_000\n\
+                p2pmem = { size = '4M', read = '12.6G', write = '16.3G' }";
+    let fabric = Fabric::from_toml(text).unwrap();
+    let rates = |read, write| Rates { read: Some(ByteRate(read)), write: Some(ByteRate(write)) };
+    let drive = &fabric.functions[0];
+    assert_eq!(drive.rates, rates(3_300_000_000, 2_000_000_000));
+    assert_eq!(drive.p2pmem.unwrap().rates, rates(12_600_000_000, 16_300_000_000));
+    let peer = Rates { read: Some(ByteRate(650_000_000)), write: None };
+    assert_eq!(fabric.bridges[0].peer, peer);
+    assert_eq!(Fabric::from_toml(&fabric.to_toml()).unwrap(), fabric);
+    let nic = "name = 'x'\n[[function]]\nname = 'n'\nkind = 'nic'\nwrite = '1G'";
+    let error = Fabric::from_toml(nic).expect_err("no drive").to_string();
+    assert!(error.contains("`write` of n (line 3): only a function of kind `nvme`"), "{error}");
 }
 
 #[test]

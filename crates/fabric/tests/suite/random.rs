@@ -4,7 +4,7 @@ use peerlane_fabric::{
     Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, Fabric, FailingRequest, FailureCount, Function,
     FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel, Kind, LabBoot, LabDrive,
     Link, LinkSpeed, Module, Mount, Namespace, NvmeController, Origin, P2pMem, Parent, Partition,
-    QueueLimits, StackedDevice, Temperature,
+    QueueLimits, Rates, StackedDevice, Temperature,
 };
 use peerlane_units::{ByteRate, Bytes};
 use proptest::collection::vec;
@@ -22,13 +22,17 @@ const ENDPOINTS: [Kind; 5] = [Kind::Nvme, Kind::Gpu, Kind::Fpga, Kind::Nic, Kind
 
 /// Any fabric with at least one function.
 pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
-    let system = (kernel(), of(".*"), vec(stacked(), 0..3), of(vec(mount(), 0..3)));
-    let whole = (".*", system, cpu(), iommu(), vec(of(any::<u32>()), 1..3), of(lab()));
+    let system =
+        (kernel(), of(".*"), vec(stacked(), 0..3), of(vec(mount(), 0..3)), of(vec(".*", 0..3)));
+    let whole = (".*", system, cpu(), iommu(), vec((of(any::<u32>()), rates()), 1..3), of(lab()));
     (whole, vec((any::<Index>(), function()), 1..12)).prop_map(
         |((name, system, cpu, iommu, bridges, lab), functions)| {
-            let (kernel, product, stacked, mounts) = system;
-            let bridge =
-                |(index, numa_node)| HostBridge { name: format!("pci0000:{index:02x}"), numa_node };
+            let (kernel, product, stacked, mounts, libraries) = system;
+            let bridge = |(index, (numa_node, peer))| HostBridge {
+                name: format!("pci0000:{index:02x}"),
+                numa_node,
+                peer,
+            };
             Fabric {
                 name,
                 origin: Origin::Description,
@@ -38,6 +42,7 @@ pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
                 bridges: bridges.into_iter().enumerate().map(bridge).collect(),
                 functions: Vec::new(),
                 product,
+                libraries,
                 stacked,
                 mounts,
                 lab,
@@ -135,13 +140,13 @@ fn function() -> impl Strategy<Value = Function> {
     let kind = prop_oneof![select(PORTS.to_vec()), select(ENDPOINTS.to_vec())];
     let identity = (kind, of(select(TEST_DEVICES.to_vec())), of(0u32..1 << 24), ".*");
     let place = (of(address()), of(any::<u32>()), of(any::<u32>()), of(".*"));
-    let abilities = (acs(), of(link()), of(p2pmem()), of(nvme()), drive());
+    let abilities = (acs(), of(link()), of(p2pmem()), of(nvme()), drive(), rates());
     let names = (of(".*"), vec(".*", 0..3), vec(bar(), 0..3), of(any::<bool>()), of(speed()));
     (identity, place, abilities, names).prop_map(|(identity, place, abilities, names)| {
         let (iommu_type, kernel_names, bars, fpga_p2p, link_below) = names;
         let (kind, ids, class, name) = identity;
         let (address, numa_node, iommu_group, driver) = place;
-        let (acs, link, p2pmem, nvme, drive) = abilities;
+        let (acs, link, p2pmem, nvme, drive, rates) = abilities;
         let is_drive = kind == Kind::Nvme;
         Function {
             name,
@@ -162,6 +167,7 @@ fn function() -> impl Strategy<Value = Function> {
             bars,
             fpga_p2p,
             p2pmem,
+            rates: if is_drive { rates } else { Rates::default() },
             nvme: nvme.filter(|_| is_drive),
             lab: if is_drive { drive } else { LabDrive::default() },
         }
@@ -199,9 +205,20 @@ fn bar() -> impl Strategy<Value = Bar> {
 }
 
 fn p2pmem() -> impl Strategy<Value = P2pMem> {
-    (bytes(), bytes(), any::<bool>(), of(0u32..0o1000)).prop_map(
-        |(size, available, published, allocate)| P2pMem { size, available, published, allocate },
+    (bytes(), bytes(), any::<bool>(), of(0u32..0o1000), rates()).prop_map(
+        |(size, available, published, allocate, rates)| P2pMem {
+            size,
+            available,
+            published,
+            allocate,
+            rates,
+        },
     )
+}
+
+fn rates() -> impl Strategy<Value = Rates> {
+    let rate = || of(any::<u64>().prop_map(ByteRate));
+    (rate(), rate()).prop_map(|(read, write)| Rates { read, write })
 }
 
 fn drive() -> impl Strategy<Value = LabDrive> {

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use peerlane_engine::shares::{Arbiter, Demand};
+use peerlane_engine::trace::Tracer;
 use peerlane_engine::{
     CopyError, CopyOptions, MonotonicClock, Phase, Scrub, Sparse, Tools, Watch, copy_fan_out,
     plan_jobs,
@@ -25,6 +26,7 @@ use peerlane_results::{
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::outcome::{self, Ended};
+use super::trace_file::{self, TraceFile};
 use super::{copy, plan, resume};
 use crate::args::CopyArgs;
 use crate::error::{Failure, Tried};
@@ -56,6 +58,8 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
         return show(plans, printer);
     }
     refuse(&plans)?;
+    let clock = MonotonicClock::start();
+    let trace = trace_file::begin(args, clock)?;
     let batch = Batch {
         fabric: &fabric,
         jobs: &jobs,
@@ -65,10 +69,12 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
         stop,
         next: AtomicUsize::new(0),
         arbiter: Arbiter::new(args.limit),
-        clock: MonotonicClock::start(),
+        clock,
+        trace: trace.as_ref().map(TraceFile::tracer),
         disks: Disks::of(&plans),
     };
-    batch.finish(batch.carry_out())
+    let ended = batch.finish(batch.carry_out());
+    trace_file::finish(trace, ended, printer)
 }
 
 fn show(jobs: Vec<FanOutPlan>, printer: Printer) -> Result<Exit, Failure> {
@@ -116,6 +122,7 @@ struct Batch<'a> {
     next: AtomicUsize,
     arbiter: Arc<Arbiter>,
     clock: MonotonicClock,
+    trace: Option<Tracer>,
     disks: Disks,
 }
 
@@ -177,6 +184,7 @@ impl Batch<'_> {
             preserve: job.preserve.clone(),
             limit: job.limit,
             share: Some(Arc::new(share)),
+            trace: self.trace.clone(),
             ..copy::options(self.args)
         };
         let mut tools = Tools {

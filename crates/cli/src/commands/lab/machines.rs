@@ -1,5 +1,7 @@
 //! `peerlane lab machines`: the descriptions that can be booted.
 
+use peerlane_results::RecordSchema;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::MachinesArgs;
@@ -11,18 +13,23 @@ use crate::printer::Printer;
 /// Schema of the object that `--json` prints.
 const SCHEMA: &str = "peerlane.machines/1";
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct List {
     schema: &'static str,
     machines: Vec<Entry>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Entry {
     name: String,
     summary: String,
     /// `None` for one that is built into the program.
     file: Option<String>,
+}
+
+/// The schema of the object that `--json` prints.
+pub(super) fn schema() -> RecordSchema {
+    RecordSchema::of::<List>(SCHEMA)
 }
 
 /// Lists machines by name.

@@ -9,10 +9,17 @@ mod moment;
 mod run;
 mod shell;
 
+use peerlane_results::RecordSchema;
+
 use crate::args::{LabArgs, LabCommand};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::printer::Printer;
+
+/// The schemas of the objects that `--json` prints.
+pub(super) fn schemas() -> Vec<RecordSchema> {
+    vec![demo::schema(), machines::schema()]
+}
 
 /// Runs a command of the lab.
 ///

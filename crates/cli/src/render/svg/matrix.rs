@@ -8,10 +8,13 @@ use super::draw::{Sheet, cut, escape};
 use super::layout::{LABEL_WIDTH, Layout, MARGIN};
 use crate::render::topo::{label, memory_label, reasons};
 
-/// Width of a column.
+/// Width of a column, and where there are many.
 const COLUMN: f64 = 24.0;
-/// Beyond so many memories there are no columns.
-const MOST_COLUMNS: usize = 80;
+const NARROW: f64 = 13.0;
+/// Beyond so many memories columns are narrow, and what is refused has no sign.
+pub(super) const MOST_COLUMNS: usize = 80;
+/// Beyond so many, there are no columns.
+const MOST_NARROW_COLUMNS: usize = 240;
 /// Names on end take this much to the right.
 const SLANT: f64 = 70.0;
 
@@ -19,6 +22,7 @@ const SLANT: f64 = 70.0;
 #[derive(Debug)]
 pub(super) struct Table {
     left: f64,
+    column: f64,
     pub(super) right: f64,
     names: Vec<String>,
 }
@@ -40,14 +44,24 @@ impl Table {
                 }
             })
             .collect();
-        let names = if names.len() > MOST_COLUMNS { Vec::new() } else { names };
+        let names = if names.len() > MOST_NARROW_COLUMNS { Vec::new() } else { names };
+        let column = if names.len() > MOST_COLUMNS { NARROW } else { COLUMN };
         let left = layout.leaf_x + LABEL_WIDTH + 10.0;
         let right = if names.is_empty() {
             0.0
         } else {
-            left + COLUMN * names.len() as f64 + SLANT + MARGIN
+            left + column * names.len() as f64 + SLANT + MARGIN
         };
-        Self { left, right, names }
+        Self { left, column, right, names }
+    }
+
+    /// The middle of a column.
+    fn at(&self, index: usize) -> f64 {
+        self.left + self.column * (index as f64 + 0.5)
+    }
+
+    fn is_narrow(&self) -> bool {
+        self.names.len() > MOST_COLUMNS
     }
 }
 
@@ -68,7 +82,7 @@ pub(super) fn draw(
         return;
     }
     for (index, name) in table.names.iter().enumerate() {
-        let x = table.left + COLUMN * (index as f64 + 0.5);
+        let x = table.at(index);
         let y = layout.top - 8.0;
         sheet.add(format_args!(
             r#"<text class="t" transform="translate({:.1} {y:.1})rotate(-55)">{}</text>"#,
@@ -89,12 +103,18 @@ pub(super) fn draw(
     for (row, members) in layout.rows.iter().enumerate() {
         let Some(&column) = members.first().and_then(|id| columns.get(id)) else { continue };
         let y = layout.line(row);
-        let end = table.left + COLUMN * table.names.len() as f64;
+        let end = table.left + table.column * table.names.len() as f64;
         sheet.add(format_args!(r#"<path class="r" d="M{:.1} {y:.1}H{end:.1}"/>"#, table.left));
         for (index, cells) in matrix.cells.iter().enumerate() {
             let Some(cell) = cells.get(column) else { continue };
-            let x = table.left + COLUMN * (index as f64 + 0.5);
+            let x = table.at(index);
             let sign = sign(cell.map);
+            if table.is_narrow() {
+                if cell.map != MapType::NotSupported {
+                    sheet.add(format_args!(r##"<use href="#{sign}" x="{x:.1}" y="{y:.1}"/>"##));
+                }
+                continue;
+            }
             let hops = cell.distance.map(|hops| format!(", {hops} hops")).unwrap_or_default();
             sheet.add(format_args!(
                 r##"<g><title>{}</title><use href="#{sign}" x="{x:.1}" y="{y:.1}"/></g>"##,
@@ -110,9 +130,13 @@ pub(super) fn draw(
     for map in
         [MapType::BusAddress, MapType::ThroughHostBridge, MapType::NotSupported, MapType::Unknown]
     {
-        if matrix.cells.iter().flatten().any(|cell| cell.map == map) {
+        let is_shown = !table.is_narrow() || map != MapType::NotSupported;
+        if is_shown && matrix.cells.iter().flatten().any(|cell| cell.map == map) {
             sheet.explain(sign(map), words(map));
         }
+    }
+    if table.is_narrow() {
+        sheet.note("Where there is no sign, the kernel refuses.");
     }
     for reason in reasons(fabric, matrix).lines() {
         // The sign of the drawing in place of that of the table.

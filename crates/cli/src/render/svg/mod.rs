@@ -24,7 +24,10 @@ pub(crate) fn svg(fabric: &Fabric) -> String {
         .filter(|(id, function)| fabric.moves_payload(*id) || function.p2pmem.is_some())
         .count();
     let detail = if shown > MOST_ROWS { Detail::Grouped } else { Detail::Each };
-    let reach = Matrix::new(fabric, detail);
+    // Memories with the same way up share a column before there are none.
+    let columns =
+        if fabric.memories().len() > matrix::MOST_COLUMNS { Detail::Grouped } else { detail };
+    let reach = Matrix::new(fabric, columns);
     let layout = Layout::new(fabric, detail);
     let mut sheet = Sheet::default();
     let table = matrix::Table::new(fabric, &reach, &layout);

@@ -11,7 +11,7 @@ mod settle;
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
-use peerlane_results::{CopyRecord, FanOutPlan, Refusal, Route, Shape, Warning};
+use peerlane_results::{CopyRecord, FanOutPlan, PhaseKind, Refusal, Route, Shape, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 use super::attempt::{Ready, error_in_words};
@@ -286,6 +286,7 @@ impl Copy<'_> {
             turn: Turn::of(&tools.options),
             clock: tools.clock,
         };
+        agreed.ready.ring.phase(PhaseKind::Move);
         let (ring, zeroes) = (&mut agreed.ready.ring, agreed.ready.zeroes);
         let (clock, watch) = (tools.clock, &mut *tools.watch);
         let fanned = fan_out(ring, transfers, &mut ledger, zeroes, clock, watch);

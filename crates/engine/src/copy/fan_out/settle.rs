@@ -8,6 +8,7 @@ use super::{Copy, transfer_of};
 use crate::copy::attempt::{Attempt, Ready, Rejection};
 use crate::copy::check::{self, NotProved};
 use crate::copy::files::Attached;
+use crate::copy::gone::drive_of;
 use crate::copy::pieces::Holes;
 use crate::copy::record::Settled;
 use crate::copy::{CopyError, Tools};
@@ -144,7 +145,7 @@ impl Copy<'_> {
             has_nodes: seats.iter().any(|&lane| self.lanes[lane].job.has_nodes()),
         };
         let mut evidence = Vec::new();
-        let (mut ready, reduced) = match attempt.open(tools.deadline, &mut evidence)? {
+        let (mut ready, reduced) = match attempt.open(tools, &mut evidence)? {
             Ok(opened) => opened,
             Err(rejection) => return Ok(Err(rejection)),
         };
@@ -218,7 +219,7 @@ fn has_fallen_back(plan: &FanOutPlan) -> bool {
 }
 
 fn attach(ready: &mut Ready, job: &super::Job<'_>) -> Result<Attached, CopyError> {
-    let attached = job.target.opened().attach(&mut ready.ring);
+    let attached = job.target.opened().attach(&mut ready.ring, &drive_of(&job.plan.target));
     attached.map_err(|source| CopyError::File {
         action: "attach",
         path: job.plan.target.path.clone().into(),

@@ -12,23 +12,23 @@
 //! used twice, so that a late answer is told from another's; they lie above those of every other loop
 //! over a ring.
 
+mod load;
+mod settle;
 mod slot;
 mod work;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
 
-use peerlane_results::{MemoryKind, Tail};
+use peerlane_results::Tail;
 use peerlane_units::{Bytes, Nanos};
 
-use super::shape::{Kind, Part};
-use super::{Moved, RelayError, ShapeFault, Transfer, ZERO_MAX};
-use crate::failure::{Cause, Failure, RequestError, Role, Stuck};
+use super::{Moved, RelayError, ShapeFault, Transfer};
+use crate::failure::{RequestError, Role, Stuck};
 use crate::relay::FlushOutcome;
 use crate::request::LONGEST_SLEEP;
-use crate::ring::{Action, Completion, Operation, PushError, RegionId, Ring};
+use crate::ring::{Action, Operation, PushError, RegionId, Ring};
 use crate::{Clock, Watch};
-use slot::{READ, Slot};
+use slot::Slot;
 pub use work::{SharedPiece, SharedWork, TARGETS_MAX, Targets};
 
 /// Tags from here on are a fan-out's.
@@ -228,128 +228,6 @@ impl FanOut<'_> {
         Targets::of(self.lanes.len(), |target| wanted.contains(target) && !self.is_lost(target))
     }
 
-    /// Gives free slots their next part. Half of them read at most, as in a relay.
-    fn load(&mut self, watch: &mut dyn Watch) {
-        self.pause = Nanos(0);
-        let most_reading = self.slots.len().div_ceil(2);
-        let mut reading = self.slots.iter().filter(|slot| slot.is_reading()).count();
-        for index in 0..self.slots.len() {
-            if !self.goes_on() || reading >= most_reading {
-                return;
-            }
-            if !self.slots[index].is_free() {
-                continue;
-            }
-            let pause = self.work.pause(self.clock.now());
-            if pause > Nanos(0) {
-                if self.has_more(watch) {
-                    self.pause = pause;
-                }
-                return;
-            }
-            if !self.load_one(index, watch) {
-                return;
-            }
-            reading += usize::from(self.slots[index].is_reading());
-        }
-    }
-
-    /// False when there is nothing more.
-    fn load_one(&mut self, index: usize, watch: &mut dyn Watch) -> bool {
-        while self.has_more(watch) {
-            let Some(mut piece) = self.pieces.pop_front() else { return false };
-            piece.payload = self.remaining(piece.payload);
-            piece.zeroes = self.remaining(piece.zeroes);
-            if let Some(target) = piece.zeroes.iter().next() {
-                let wants = |one: usize| one != target && piece.zeroes.contains(one);
-                let others = Targets::of(self.lanes.len(), wants);
-                self.load_zeroes(index, target, &piece);
-                piece.zeroes = others;
-                if !piece.zeroes.is_empty() || !piece.payload.is_empty() {
-                    self.pieces.push_front(piece);
-                }
-                if self.slots[index].is_free() {
-                    continue;
-                }
-                return true;
-            }
-            let Range { start, end } = piece.range;
-            if piece.payload.is_empty() || start >= end {
-                continue;
-            }
-            let length = (end - start).min(self.transfers[0].request);
-            let part = Part { offset: start, length, kind: Kind::Move };
-            if part.end() < end {
-                piece.range = part.end()..end;
-                self.pieces.push_front(piece.clone());
-            }
-            self.work.begins(length, self.clock.now());
-            self.slots[index].load(index, self.transfers, part, piece.payload);
-            self.waiting.push_back(Seat::Leg { slot: index, leg: READ });
-            return true;
-        }
-        false
-    }
-
-    /// Gives a slot the first part of a hole for one target; what is left of it comes next. Without
-    /// zeroes in host memory, or where it is no whole block, it is moved like data.
-    fn load_zeroes(&mut self, index: usize, target: usize, piece: &SharedPiece) {
-        let Range { start, end } = piece.range;
-        let block = self.transfers[target].target_block;
-        let only = Targets::of(self.lanes.len(), |one| one == target);
-        let none = Targets::default();
-        let rest = |range: Range<u64>, zeroes, payload| SharedPiece {
-            range,
-            payload,
-            zeroes,
-            nothing: none,
-        };
-        let whole = (end - start) / block * block;
-        let room = self.zeroes.map_or(0, |(_, room)| room / block * block);
-        let (most, kind) = if self.lanes[target].makes_zeroes {
-            (ZERO_MAX, Kind::Zero)
-        } else {
-            (room.min(self.transfers[0].request / block * block), Kind::WriteZeroes)
-        };
-        let length = whole.min(most);
-        let (Some((region, _)), 1..) = (self.zeroes, length) else {
-            self.pieces.push_front(rest(start..end, none, only));
-            return;
-        };
-        if start + length < end {
-            self.pieces.push_front(rest(start + length..end, only, none));
-        }
-        let part = Part { offset: start, length, kind };
-        if kind != Kind::Zero {
-            self.work.begins(length, self.clock.now());
-        }
-        self.slots[index].load_zeroes(self.transfers, target, part, region);
-        self.waiting.push_back(Seat::Leg { slot: index, leg: target + 1 });
-    }
-
-    /// Whether anything is left to be begun; what is zero at both ends is done by it.
-    fn has_more(&mut self, watch: &mut dyn Watch) -> bool {
-        let is_alone = self.lanes.iter().all(|lane| lane.failed.is_some());
-        while self.pieces.is_empty() && self.stopped.is_none() && !is_alone {
-            match self.work.next_piece() {
-                None => break,
-                Some(Ok(piece)) => {
-                    for target in self.remaining(piece.nothing).iter() {
-                        self.lanes[target].moved.skipped += piece.range.end - piece.range.start;
-                        self.account(target, piece.range.clone(), watch);
-                    }
-                    let wanted = self.remaining(piece.payload).is_empty()
-                        && self.remaining(piece.zeroes).is_empty();
-                    if !wanted {
-                        self.pieces.push_back(piece);
-                    }
-                }
-                Some(Err(error)) => self.stopped = Some(RequestError::Holes(error)),
-            }
-        }
-        !self.pieces.is_empty() && !is_alone
-    }
-
     fn start_flushes<R: Ring>(&mut self, ring: &R) {
         let now = self.clock.now();
         for target in 0..self.lanes.len() {
@@ -400,150 +278,6 @@ impl FanOut<'_> {
             return Err(PushError::Full { space: 0 }.into());
         }
         Ok(())
-    }
-
-    fn settle(&mut self, completion: Completion, now: Nanos, watch: &mut dyn Watch) {
-        // One that was given up, or of an earlier user of the ring.
-        let Some((seat, since)) = self.flights.remove(&completion.tag) else { return };
-        match seat {
-            Seat::Flush { target } => self.flushed(target, completion),
-            Seat::Leg { slot, leg } => self.settle_leg((slot, leg), completion, since, now, watch),
-        }
-    }
-
-    fn flushed(&mut self, target: usize, completion: Completion) {
-        self.lanes[target].flush = None;
-        match completion.result {
-            Ok(_) => self.work.flush_ended(target, FlushOutcome::Flushed),
-            Err(errno) => {
-                self.work.flush_ended(target, FlushOutcome::Failed);
-                let cause = Cause::of(errno, Action::Flush, MemoryKind::Host);
-                let (role, action) = (Role::Target, Action::Flush);
-                let failure = Failure { role, action, offset: 0, length: 0, cause };
-                self.lanes[target].failed.get_or_insert(failure.into());
-            }
-        }
-    }
-
-    fn settle_leg(
-        &mut self,
-        (index, leg): (usize, usize),
-        completion: Completion,
-        since: Nanos,
-        now: Nanos,
-        watch: &mut dyn Watch,
-    ) {
-        let seat = Seat::Leg { slot: index, leg };
-        let Some(request) = self.slots[index].legs[leg].as_mut() else { return };
-        let repeats = request.progress.repeats;
-        let taken = request.take(completion.result);
-        let (is_done, repeats) = (request.is_done(), request.progress.repeats - repeats);
-        let lane = leg.checked_sub(1);
-        self.lanes[lane.unwrap_or(0)].moved.repeats += u64::from(repeats);
-        match (taken, lane) {
-            (Err(failure), None) => {
-                self.stopped.get_or_insert(failure.into());
-                self.end_leg(index, leg);
-            }
-            (Err(failure), Some(target)) => self.failed_leg(index, target, failure),
-            // Writes of a target that was dropped, or with nothing read, are not tried again.
-            (Ok(()), _) if !is_done && self.is_in_vain(leg) => self.end_leg(index, leg),
-            (Ok(()), _) if !is_done => self.waiting.push_back(seat),
-            (Ok(()), None) => self.read(index, now.since(since)),
-            (Ok(()), Some(target)) => self.written(index, target, now, now.since(since), watch),
-        }
-    }
-
-    /// Payload is in the slot: all that want it write at once.
-    fn read(&mut self, index: usize, latency: Nanos) {
-        let slot = &mut self.slots[index];
-        slot.legs[READ] = None;
-        slot.is_read = true;
-        self.read += slot.part.map_or(0, |part| part.length);
-        self.lanes[0].moved.read_latency.saturating_record(latency.0);
-        for leg in self.slots[index].writes() {
-            if self.is_lost(leg - 1) {
-                self.slots[index].legs[leg] = None;
-            } else {
-                self.waiting.push_back(Seat::Leg { slot: index, leg });
-            }
-        }
-        self.end_leg(index, READ);
-    }
-
-    fn written(
-        &mut self,
-        index: usize,
-        target: usize,
-        now: Nanos,
-        latency: Nanos,
-        watch: &mut dyn Watch,
-    ) {
-        let Some(part) = self.slots[index].part else { return };
-        let elapsed = now.since(self.start);
-        // A target that was dropped meanwhile still has what it was seen to write.
-        let moved = &mut self.lanes[target].moved;
-        moved.last_done = elapsed;
-        if moved.first_done == Nanos(0) {
-            moved.first_done = elapsed;
-        }
-        match part.kind {
-            Kind::Move | Kind::Merge => {
-                moved.bytes += part.length;
-                moved.write_latency.saturating_record(latency.0);
-            }
-            Kind::Zero => moved.zeroed += part.length,
-            Kind::WriteZeroes => moved.zeroes_written += part.length,
-        }
-        self.account(target, part.offset..part.end(), watch);
-        self.end_leg(index, target + 1);
-    }
-
-    fn failed_leg(&mut self, index: usize, target: usize, failure: Failure) {
-        let part = self.slots[index].part;
-        match part {
-            Some(part) if part.kind == Kind::Zero => {
-                // Whatever the reason, writing them is right, and says so when it is not possible.
-                self.lanes[target].makes_zeroes = false;
-                let none = Targets::default();
-                let zeroes = Targets::of(self.lanes.len(), |one| one == target);
-                let range = part.offset..part.end();
-                self.pieces.push_front(SharedPiece { range, payload: none, zeroes, nothing: none });
-            }
-            _ => {
-                self.lanes[target].failed.get_or_insert(failure.into());
-            }
-        }
-        self.end_leg(index, target + 1);
-    }
-
-    /// Takes a leg away; the slot is free when it was the last.
-    fn end_leg(&mut self, index: usize, leg: usize) {
-        let slot = &mut self.slots[index];
-        slot.legs[leg] = None;
-        if leg == READ && !slot.is_read {
-            slot.legs.fill(None);
-        }
-        if !slot.is_over() {
-            return;
-        }
-        if let Some(part) = slot.part.take() {
-            if part.kind != Kind::Zero {
-                self.work.ends(part.length);
-            }
-        }
-    }
-
-    /// Counts a range that reads at the target as it does at the source.
-    fn account(&mut self, target: usize, range: Range<u64>, watch: &mut dyn Watch) {
-        let lane = &mut self.lanes[target];
-        lane.accounted += range.end - range.start;
-        lane.moved.written.insert(range.clone());
-        self.work.wrote(target, range);
-        let lanes = self.lanes.iter().filter(|lane| lane.failed.is_none());
-        let Some(done) = lanes.map(|lane| lane.accounted).min() else { return };
-        let total = self.transfers[0].length;
-        watch.progress(Bytes(done.min(total)), Bytes(total));
     }
 
     /// Drops whoever does not answer.

@@ -4,8 +4,10 @@ use super::*;
 use crate::random::Random;
 use crate::ring::FileId;
 use crate::ring::sim::{Mood, SimFault, SimFile, SimRegion, SimRing};
+use peerlane_results::MemoryKind;
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 
 const KIB: u64 = 1 << 10;
 const LENGTH: u64 = 256 * KIB + 512;

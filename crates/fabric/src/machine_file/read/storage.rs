@@ -27,6 +27,8 @@ pub(super) fn nvme(function: &shape::Function) -> Result<Option<NvmeController>,
     let of_a_drive = [
         ("bound", function.bound.is_some()),
         ("cmb", function.cmb.is_some()),
+        ("read", function.read.is_some()),
+        ("write", function.write.is_some()),
         ("throttle", function.throttle.is_some()),
         ("mdts", function.mdts.is_some()),
         ("protection", function.protection.is_some()),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use peerlane_fabric::{
     Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, Fabric, Function, FunctionId, HostBridge,
     IommuMode, Kernel, Kind, LabDrive, Link, LinkSpeed, Module, Mount, Namespace, NvmeController,
-    Origin, P2pMem, Parent, Partition, QueueLimits, StackedDevice, Temperature,
+    Origin, P2pMem, Parent, Partition, QueueLimits, Rates, StackedDevice, Temperature,
 };
 use peerlane_units::Bytes;
 
@@ -43,6 +43,7 @@ impl Machine {
             bridges: Vec::new(),
             functions: Vec::new(),
             product: Some(product.to_owned()),
+            libraries: Some(Vec::new()),
             stacked: Vec::new(),
             mounts: Some(Vec::new()),
             lab: None,
@@ -62,7 +63,7 @@ impl Machine {
         self.next_bus = bus + 1;
         let parent = Parent::Bridge(BridgeId(self.fabric.bridges.len()));
         let name = format!("pci{domain:04x}:{bus:02x}");
-        self.fabric.bridges.push(HostBridge { name, numa_node: node });
+        self.fabric.bridges.push(HostBridge { name, numa_node: node, peer: Rates::default() });
         self.buses.insert(parent, (bus, 0));
         self.function(parent, Kind::Other, first, 0x06_00_00, node);
         parent
@@ -125,6 +126,7 @@ impl Machine {
             bars: Vec::new(),
             fpga_p2p: None,
             p2pmem: None,
+            rates: Rates::default(),
             nvme: None,
             lab: LabDrive::default(),
         });
@@ -244,8 +246,13 @@ impl Machine {
         let size = Bytes::mib(u64::from(mib));
         let drive = self.last();
         drive.bars.push(bar(2, size, true));
-        drive.p2pmem =
-            Some(P2pMem { size, available: size, published: true, allocate: Some(0o660) });
+        drive.p2pmem = Some(P2pMem {
+            size,
+            available: size,
+            published: true,
+            allocate: Some(0o660),
+            rates: Rates::default(),
+        });
     }
 
     /// Partitions of the last drive: sizes in MiB, one after the other from 1 MiB on.

@@ -72,6 +72,7 @@ fn dell_r7515() -> Fabric {
         ("xclmgmt", Some("2.16.204")),
         ("xocl", Some("2.16.204")),
     ]);
+    machine.fabric.libraries = Some(vec!["libxrt_coreutil.so.2".to_owned()]);
     let mut slot = 0;
     for (bus, slots) in [(0x00, 1), (0x40, 3), (0x80, 3), (0xc0, 3)] {
         let bridge = machine.bridge(0, bus, Some(0), ZEN_COMPLEX);
@@ -143,6 +144,7 @@ fn donard() -> Fabric {
     machine.fabric.kernel.use_cmb_sqes = None;
     machine.fabric.kernel.nvme_multipath = None;
     machine.modules(&[("ib_core", None), ("nvidia", Some("331.62")), ("nvme", None)]);
+    machine.fabric.libraries = Some(vec!["libcuda.so.1".to_owned()]);
     let bridge = machine.bridge(0, 0x00, Some(0), Ids(0x8086, 0x3c00));
     let ports = [0x3c02, 0x3c04, 0x3c08].map(|device| Ids(0x8086, device));
     let root = machine.port(bridge, Kind::RootPort, ports[0], None, Some("8GT/s x8"));
@@ -181,6 +183,8 @@ fn eight_gpus() -> Fabric {
         ("nvme", None),
         ("nvme_core", None),
     ]);
+    let installed = ["libcuda.so.1", "libcufile.so.0"].map(str::to_owned);
+    machine.fabric.libraries = Some(installed.into());
     let switch = Ids(0x1000, 0xc030);
     for (index, bus) in [0x15, 0x37, 0x97, 0xb7].into_iter().enumerate() {
         let node = Some(u32::from(index > 1));

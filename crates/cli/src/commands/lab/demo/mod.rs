@@ -10,8 +10,9 @@ use std::fs;
 use std::path::Path;
 
 use peerlane_lab::Options;
-use peerlane_results::{CopyRecord, Route};
+use peerlane_results::{CopyRecord, RecordSchema, Route};
 use peerlane_units::Bytes;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::boot;
@@ -30,11 +31,16 @@ const TARGET_SEED: u64 = 2;
 const DEADLINE_SECONDS: u64 = 180;
 const SCHEMA: &str = "peerlane.demo/1";
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Shown {
     schema: &'static str,
     copies: Vec<Findings>,
     problems: Vec<String>,
+}
+
+/// The schema of the object that `--json` prints.
+pub(super) fn schema() -> RecordSchema {
+    RecordSchema::of::<Shown>(SCHEMA)
 }
 
 /// Copies by both routes and shows what was found.
@@ -46,7 +52,7 @@ pub(super) fn run(args: &DemoArgs, printer: Printer) -> Result<Exit, Failure> {
     let folder = args.keep.as_deref().unwrap_or(scratch.path());
     fs::create_dir_all(folder).map_err(Tried::to(format!("make {}", folder.display())))?;
 
-    printer.note(&format!(
+    printer.lines(&format!(
         "Copies {SIZE} from drive a to drive b of an emulated machine twice: through host memory,\n\
          then peer to peer through the memory of drive c. QEMU records every DMA of the drives;\n\
          the images are compared outside the machine. Emulated: semantics, not speed.\n"
@@ -132,7 +138,7 @@ fn show(printer: Printer, copies: Vec<Findings>, problems: Vec<String>) -> Resul
     }
     let lines: Vec<String> = copies.iter().map(Findings::line).collect();
     printer.data(&format!("\n{}\n{}\n", verdict::table(&copies), lines.join("\n")))?;
-    printer.note(&next(&std::env::args().next().unwrap_or_else(|| "peerlane".to_owned())));
+    printer.lines(&next(&std::env::args().next().unwrap_or_else(|| "peerlane".to_owned())));
     Ok(exit)
 }
 

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use peerlane_results::{Route, VerifyMode};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What record, recorder and images say about one copy; bytes throughout.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Findings {
     /// Route that was asked for.
     pub(super) asked: Route,

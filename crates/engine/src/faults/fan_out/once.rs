@@ -1,146 +1,37 @@
-//! A copy to several targets, one of which has what is wrong, over as many runs as it takes.
-//!
-//! Each target is a [`World`] of the same source. What must hold besides: the targets that nothing is
-//! wrong with are complete after the first run, whatever becomes of the one that has the fault.
+//! One run of the program over several targets, on disks of memory.
 
 use std::collections::VecDeque;
-use std::io;
-use std::ops::Range;
 use std::rc::Rc;
 
 use peerlane_results::{MemoryKind, Route, Tail};
 use peerlane_units::{Bytes, Nanos};
 
-use super::attempt::{Blame, End, HOST_BYTES, Listener, Plan, ZERO_BYTES};
-use super::life::{RUNS_MAX, breaks, damage_journal, done, draw_plan, ending};
-use super::world::{FaultRing, Power, World, index};
-use super::{Kind, Outcome, Untrue, check};
+use super::WITH_ANOTHER;
+use super::ledger::{Ledger, Rest};
 use crate::Clock;
 use crate::copy::check::{NotProved, flush_on, prove_on};
 use crate::failure::RequestError;
+use crate::faults::attempt::{Blame, End, HOST_BYTES, Listener, Plan, ZERO_BYTES};
+use crate::faults::world::{FaultRing, Power, Shape, World, index};
 use crate::journal::{self, Cadence, Journal, Recorder};
 use crate::prove::{self, ProofCause};
 use crate::ranges::RangeSet;
 use crate::relay::{
-    FlushOutcome, Piece, RelayError, SharedPiece, SharedWork, Targets, Transfer, Work, fan_out,
-    merge_in_host, relay_work, shared_length,
+    Piece, RelayError, SharedPiece, Targets, Transfer, fan_out, merge_in_host, relay_work,
+    shared_length,
 };
 use crate::ring::sim::{SimClock, SimRegion, SimRing};
 use crate::ring::{FileId, RegionId, Ring};
 use crate::verify::{self, Comparison};
 
-/// What a target says that stopped since another one does not answer.
-const WITH_ANOTHER: &str = "another does not answer";
-
-/// As [`run`](super::run), with several targets.
-pub(super) fn run(kind: Kind, seed: u64) -> Result<Outcome, Untrue> {
-    let mut worlds: Vec<World> = Vec::new();
-    let mut first = World::draw(kind, seed);
-    let count = 2 + index(first.random.below(3));
-    let broken = index(first.random.below(count as u64));
-    let mut random = first.random.clone();
-    for number in 0..count {
-        let mut world = World::draw(kind, seed);
-        if number != broken {
-            random.fill(&mut world.before);
-            if world.is_new {
-                let range = world.shape.target_range();
-                world.before[range].fill(0);
-            }
-            world.target.bytes.clone_from(&world.before);
-            world.target.cache = Some(crate::ring::sim::Cache::over(&world.before));
-        }
-        worlds.push(world);
-    }
-    worlds[broken].break_things();
-    let breaks = breaks(&mut worlds[broken]);
-    let mut outcome = Outcome { first: super::Ending::Stopped, runs: 0, resumed: 0, operations: 0 };
-    let mut is_complete = vec![false; count];
-    loop {
-        let is_faulty = outcome.runs < breaks;
-        if !is_faulty {
-            worlds.iter_mut().for_each(World::repair);
-        }
-        let plan = draw_plan(&mut worlds[broken], is_faulty);
-        // A target that is complete has its name: only the others go on.
-        let lanes: Vec<usize> = (0..count).filter(|&lane| !is_complete[lane]).collect();
-        outcome.resumed += u32::from(lanes.iter().any(|&lane| done(&worlds[lane]) > 0));
-        outcome.runs += 1;
-        let untrue = |what| Untrue { seed, kind, run: outcome.runs, what };
-        let is_first = outcome.runs == 1;
-        let (ends, operations) = attempt(&mut worlds, (&lanes, broken), plan, is_first);
-        outcome.operations += operations;
-        for (&lane, end) in lanes.iter().zip(&ends) {
-            let what = after(&mut worlds[lane], end, lane == broken, is_faulty);
-            what.map_err(|what| untrue(format!("target {lane} of {count}: {what}")))?;
-            if lane == broken && is_first {
-                outcome.first = ending(end);
-            }
-            is_complete[lane] = matches!(end, End::Complete { .. });
-        }
-        if is_complete.iter().all(|complete| *complete) {
-            return Ok(outcome);
-        }
-        if outcome.runs >= RUNS_MAX {
-            return Err(untrue("the copy never ends".to_owned()));
-        }
-        for &lane in &lanes {
-            damage_journal(&mut worlds[lane]).map_err(untrue)?;
-        }
-    }
-}
-
-/// What must hold of each target after every run.
-fn after(world: &mut World, end: &End, is_broken: bool, is_faulty: bool) -> Result<(), String> {
-    let after_loss = world.target_after_loss();
-    check::nothing_beside_the_copy_changed(world, &world.target.bytes)?;
-    check::nothing_beside_the_copy_changed(world, &after_loss)?;
-    check::the_journal_claims_what_is_there(world, &after_loss)?;
-    let all = 0..world.shape.length;
-    if let End::Complete { .. } = end {
-        if !check::holds(world, &world.target.bytes, all.clone()) {
-            return Err("it is reported complete, and its content differs".to_owned());
-        }
-        if !check::holds(world, &after_loss, all) {
-            return Err("it is reported complete, and is not on stable storage".to_owned());
-        }
-        return check::a_bad_route_is_not_taken(world.kind, end);
-    }
-    let is_its_own = matches!(
-        world.kind,
-        Kind::WriteErrorOnce
-            | Kind::WriteErrorStays
-            | Kind::FlushError
-            | Kind::TargetGone
-            | Kind::WriteStuck
-            | Kind::FlushStuck
-            | Kind::TargetFull
-    );
-    if !is_faulty {
-        return Err(format!("nothing is broken any more, and yet: {end:?}"));
-    }
-    // A tail or a check that is never answered ends the others with their journals: its tags are used
-    // by theirs.
-    let is_with_another = matches!(end, End::Failed(Blame::Shape(what)) if what == WITH_ANOTHER);
-    if is_with_another
-        && matches!(world.kind, Kind::WriteStuck | Kind::ReadStuck | Kind::FlushStuck)
-    {
-        return Ok(());
-    }
-    if is_its_own && !is_broken {
-        return Err(format!("another target failed, and this one with it: {end:?}"));
-    }
-    check::the_cause_is_named(world.kind, end)
-}
-
 /// One target in a run.
-struct Lane {
-    transfer: Transfer,
-    recorder: Recorder,
-    journal: Journal,
-    is_on_disk: bool,
-    flush_failed: bool,
-    end: Option<End>,
+pub(super) struct Lane {
+    pub(super) transfer: Transfer,
+    pub(super) recorder: Recorder,
+    pub(super) journal: Journal,
+    pub(super) is_on_disk: bool,
+    pub(super) flush_failed: bool,
+    pub(super) end: Option<End>,
 }
 
 struct Run<'a> {
@@ -156,7 +47,7 @@ struct Run<'a> {
 }
 
 /// Runs the program once. One end for each of the `lanes`.
-fn attempt(
+pub(super) fn attempt(
     worlds: &mut [World],
     (lanes, broken): (&[usize], usize),
     plan: Plan,
@@ -240,11 +131,7 @@ fn cadence(world: &World) -> Cadence {
 }
 
 /// Slots, host memory for checks, zeroes.
-fn regions(
-    ring: &mut FaultRing,
-    shape: &super::world::Shape,
-    is_device: bool,
-) -> (RegionId, RegionId, RegionId) {
+fn regions(ring: &mut FaultRing, shape: &Shape, is_device: bool) -> (RegionId, RegionId, RegionId) {
     let filled = |length, is_device, byte| SimRegion { bytes: vec![byte; length], is_device };
     let slots = index(shape.request * u64::from(shape.slots));
     (
@@ -540,81 +427,5 @@ impl Run<'_> {
         }
         let source = ring.file(FileId(0)).map(std::mem::take).unwrap_or_default();
         (ends, source, self.ring.operations)
-    }
-}
-
-/// What one target lacks behind what all have.
-struct Rest<'a> {
-    pieces: VecDeque<Piece>,
-    recorder: &'a mut Recorder,
-}
-
-impl Work for Rest<'_> {
-    fn next_piece(&mut self) -> Option<io::Result<Piece>> {
-        self.pieces.pop_front().map(Ok)
-    }
-
-    fn wrote(&mut self, range: Range<u64>) {
-        self.recorder.wrote(range);
-    }
-}
-
-/// The accounts of a run: as in `copy`, on disks of memory.
-struct Ledger<'a, 'w> {
-    pieces: VecDeque<SharedPiece>,
-    before: Vec<u64>,
-    lanes: Vec<&'a mut Lane>,
-    disks: Vec<&'a mut World>,
-    plan: Plan,
-    power: Rc<std::cell::Cell<Power>>,
-    saves: &'w mut u64,
-    clock: SimClock,
-}
-
-impl SharedWork for Ledger<'_, '_> {
-    fn next_piece(&mut self) -> Option<io::Result<SharedPiece>> {
-        self.pieces.pop_front().map(Ok)
-    }
-
-    fn done_before(&self, target: usize) -> u64 {
-        self.before[target]
-    }
-
-    fn wrote(&mut self, target: usize, range: Range<u64>) {
-        self.lanes[target].recorder.wrote(range);
-    }
-
-    fn flush_is_due(&self, target: usize, now: Nanos) -> bool {
-        self.lanes[target].recorder.is_due(now)
-    }
-
-    fn flush_begins(&mut self, target: usize) {
-        self.lanes[target].recorder.flush_begins();
-    }
-
-    fn flush_ended(&mut self, target: usize, outcome: FlushOutcome) {
-        let lane = &mut self.lanes[target];
-        lane.recorder.flush_ended(outcome == FlushOutcome::Flushed);
-        if outcome == FlushOutcome::Failed {
-            lane.flush_failed = true;
-            return;
-        }
-        lane.recorder.saved(self.clock.now());
-        if self.power.get() == Power::Lost || self.plan.journal_is_full {
-            return;
-        }
-        lane.journal.done = lane.recorder.done().clone();
-        let text = journal::encode(&lane.journal).ok();
-        *self.saves += 1;
-        let is_cut = self.plan.cut_at_save.is_some_and(|at| at <= *self.saves);
-        let disk = &mut self.disks[target];
-        // A rename leaves the old journal or the new one.
-        if !is_cut || disk.random.below(2) == 0 {
-            disk.journal = text;
-            lane.is_on_disk = true;
-        }
-        if is_cut {
-            self.power.set(Power::Lost);
-        }
     }
 }

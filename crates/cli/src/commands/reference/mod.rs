@@ -1,4 +1,6 @@
-//! `peerlane reference`: the reference pages, written from the argument parser.
+//! `peerlane reference`: the reference pages, written from the argument parser and the types of records.
+
+mod records;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,9 +13,12 @@ use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
 
-/// File name and text of every page.
-fn pages() -> Vec<(&'static str, String)> {
-    vec![("cli.md", command_line()), ("capture.md", captured())]
+/// File name and text of every page, and of every schema.
+fn pages() -> Vec<(String, String)> {
+    let mut pages =
+        vec![("cli.md".to_owned(), command_line()), ("capture.md".to_owned(), captured())];
+    pages.extend(records::pages());
+    pages
 }
 
 /// Writes the pages, or compares them with what is there.
@@ -29,9 +34,10 @@ pub(crate) fn run(args: &ReferenceArgs, printer: Printer) -> Result<Exit, Failur
 }
 
 fn write(folder: &Path, printer: Printer) -> Result<Exit, Failure> {
-    fs::create_dir_all(folder).map_err(Tried::to(format!("make {}", folder.display())))?;
     for (name, text) in pages() {
         let path = folder.join(name);
+        let parent = path.parent().unwrap_or(folder);
+        fs::create_dir_all(parent).map_err(Tried::to(format!("make {}", parent.display())))?;
         fs::write(&path, text).map_err(Tried::to(format!("write {}", path.display())))?;
         printer.note(&format!("wrote {}", path.display()));
     }
@@ -84,11 +90,15 @@ fn captured() -> String {
         "# What a capture holds\n\n\
          Written by `peerlane reference --write docs/reference` from the list that `peerlane capture` goes by. \
          Nothing else of a\nmachine is in a capture, and discovery (`topo`, `plan`) reads nothing else of `/sys`, \
-         `/proc` and `/boot`.\n\n\
+         `/proc`, `/boot` and `/usr`.\n\n\
          FUNCTION is a PCI function below `sys/devices`, CONTROLLER its NVMe controller, DISK a namespace, PARTITION a \
-         part of it,\nSTACK a device-mapper or md device. `*` stands for any characters within one name.\n\n\
-         | Path | Read for | Kept |\n| --- | --- | --- |\n",
+         part of it,\nSTACK a device-mapper or md device. `*` stands for any characters within one name. LIBRARY is \
+         any of\n",
     );
+    let folders: Vec<String> =
+        peerlane_fabric::capture::LIBRARY_FOLDERS.map(|folder| format!("`{folder}`")).into();
+    let _ = writeln!(text, "{}.\n", folders.join(", "));
+    text.push_str("| Path | Read for | Kept |\n| --- | --- | --- |\n");
     for item in peerlane_fabric::capture::ITEMS {
         let _ = writeln!(text, "| `{}` | {} | {} |", item.path, item.purpose, item.kept.describe());
     }

@@ -1,0 +1,98 @@
+//! Whether two runs, and two cases of them, are of the same thing.
+
+use std::fmt::Debug;
+
+use peerlane_results::{
+    BenchRecord, CaseRecord, CaseSpec, Flow, Incomparable, RouteVerdict, Warning, WhichRun,
+};
+
+/// What stands against comparing any case of two records.
+pub(super) fn records(before: &BenchRecord, after: &BenchRecord) -> Vec<Incomparable> {
+    let mut reasons = Vec::new();
+    if before.machine.name != after.machine.name {
+        let (before, after) = (before.machine.name.clone(), after.machine.name.clone());
+        reasons.push(Incomparable::Machine { before, after });
+    }
+    if before.basis != after.basis {
+        reasons.push(Incomparable::Basis { before: before.basis, after: after.basis });
+    }
+    reasons
+}
+
+/// What differs and may be what a person wants to know the effect of.
+pub(super) fn notes(before: &BenchRecord, after: &BenchRecord) -> Vec<String> {
+    let (old, new) = (&before.machine, &after.machine);
+    let unknown = || "unknown".to_owned();
+    let kernel = |kernel: &Option<String>| kernel.clone().unwrap_or_else(unknown);
+    let pairs = [
+        ("kernel", kernel(&old.kernel), kernel(&new.kernel)),
+        ("program", old.program.clone(), new.program.clone()),
+        ("fabric (devices, firmware, links)", old.fabric.clone(), new.fabric.clone()),
+    ];
+    let differ = pairs.into_iter().filter(|(_, before, after)| before != after);
+    let mut notes: Vec<String> =
+        differ.map(|(what, before, after)| format!("another {what}: {before}, {after}")).collect();
+    // What made the runs of one record differ so may make the records differ.
+    for (run, record) in [(WhichRun::Before, before), (WhichRun::After, after)] {
+        let wide = record.warnings.iter().filter(|one| matches!(one, Warning::Variance { .. }));
+        notes.extend(wide.map(|warning| format!("the run {run}: {warning}")));
+    }
+    notes
+}
+
+/// What two cases ask for differently.
+pub(super) fn specs(before: &CaseSpec, after: &CaseSpec) -> Vec<Incomparable> {
+    let mut reasons = Vec::new();
+    reasons.extend(differs(None, "time", &before.time_ns, &after.time_ns));
+    reasons.extend(differs(None, "number of flows", &before.flows.len(), &after.flows.len()));
+    for (position, (before, after)) in before.flows.iter().zip(&after.flows).enumerate() {
+        let flow = Some(u32::try_from(position).unwrap_or(u32::MAX));
+        reasons.extend(flows(flow, before, after));
+    }
+    reasons
+}
+
+fn flows(flow: Option<u32>, before: &Flow, after: &Flow) -> impl Iterator<Item = Incomparable> {
+    let Flow { source, target, via, path, block, depth, order, offset, .. } = before;
+    let Flow { target_offset, bytes, limit, start_ns, .. } = before;
+    [
+        differs(flow, "source", source, &after.source),
+        differs(flow, "target", target, &after.target),
+        differs(flow, "memory", via, &after.via),
+        differs(flow, "path", path, &after.path),
+        differs(flow, "block", &block.0, &after.block.0),
+        differs(flow, "depth", depth, &after.depth),
+        differs(flow, "order", order, &after.order),
+        differs(flow, "offset", &offset.0, &after.offset.0),
+        differs(flow, "target offset", &target_offset.0, &after.target_offset.0),
+        differs(flow, "number of bytes", &bytes.0, &after.bytes.0),
+        differs(flow, "limit", limit, &after.limit),
+        differs(flow, "start", start_ns, &after.start_ns),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+fn differs<T: PartialEq + Debug>(
+    flow: Option<u32>,
+    setting: &str,
+    before: &T,
+    after: &T,
+) -> Option<Incomparable> {
+    let (before_said, after_said) = (format!("{before:?}"), format!("{after:?}"));
+    (before != after).then(|| Incomparable::Asked {
+        flow,
+        setting: setting.to_owned(),
+        before: before_said,
+        after: after_said,
+    })
+}
+
+/// A run whose route is contradicted is no result, so nothing is compared with it.
+pub(super) fn route<'a>(
+    run: WhichRun,
+    mut cases: impl Iterator<Item = &'a CaseRecord>,
+) -> Option<Incomparable> {
+    let is_wrong = cases.any(|case| case.verdict == RouteVerdict::Contradicted);
+    is_wrong.then_some(Incomparable::Route { run })
+}

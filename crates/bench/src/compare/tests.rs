@@ -1,0 +1,216 @@
+//! Planted differences, planted noise, and records that are not of the same thing.
+
+use peerlane_results::{Basis, BenchRecord, Change, Incomparable, RouteVerdict, WhichRun};
+use peerlane_units::Bytes;
+
+use super::*;
+use crate::statistics::Random;
+use crate::testing::record;
+
+const RUNS: usize = 20;
+const CASES: [&str; 8] = ["4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M"];
+
+/// Rates as runs on a drive have them: about 2 % noise, and one run of ten held up by something.
+fn noisy(random: &mut Random, rate: f64) -> Vec<f64> {
+    let mut one = || {
+        let held_up = if random.below(10) == 0 { 0.15 * random.unit() } else { 0.0 };
+        rate * (0.02 * random.normal()).exp() * (1.0 - held_up)
+    };
+    (0..RUNS).map(|_| one()).collect()
+}
+
+/// A run of all cases, of which `1M` has this share of its rate.
+fn sweep(random: &mut Random, share: f64) -> BenchRecord {
+    let mut cases = Vec::new();
+    for (position, name) in CASES.into_iter().enumerate() {
+        let share = if name == "1M" { share } else { 1.0 };
+        cases.push((name, noisy(random, 1e9 * (position + 1) as f64 * share)));
+    }
+    record(&cases)
+}
+
+fn case<'a>(comparison: &'a Comparison, name: &str) -> &'a CaseComparison {
+    comparison.cases.iter().find(|case| case.case == name).unwrap()
+}
+
+#[test]
+fn a_planted_slowdown_of_five_percent_is_found() {
+    let mut found = 0;
+    let mut elsewhere = 0;
+    for seed in 0..100 {
+        let mut random = Random::new(seed);
+        let (before, after) = (sweep(&mut random, 1.0), sweep(&mut random, 0.95));
+        let comparison = compare(&before, &after, 0.0);
+        found += i32::from(case(&comparison, "1M").verdict == Change::Slower);
+        let others = comparison.cases.iter().filter(|case| case.case != "1M");
+        elsewhere += others.filter(|case| case.verdict != Change::Same).count();
+    }
+    assert!(found >= 80, "{found} of 100");
+    assert!(elsewhere <= 12, "{elsewhere} alarms in 100 comparisons");
+}
+
+#[test]
+fn a_regression_counts_only_where_it_is_past_the_threshold() {
+    let mut random = Random::new(5);
+    let before = sweep(&mut random, 1.0);
+    let slow = sweep(&mut random, 0.85);
+    assert!(compare(&before, &slow, 0.05).has_regressed);
+    let slight = compare(&before, &sweep(&mut random, 0.95), 0.05);
+    assert!(!slight.has_regressed, "five percent are allowed, and are not certainly exceeded");
+    assert_eq!(case(&slight, "1M").verdict, Change::Slower);
+    assert!(!compare(&slow, &before, 0.05).has_regressed, "faster");
+    assert_eq!(case(&compare(&slow, &before, 0.05), "1M").verdict, Change::Faster);
+}
+
+/// Comparisons of the same thing in which any case is called faster or slower.
+fn alarms(comparisons: u64) -> u64 {
+    let is_loud = |seed: &u64| {
+        let mut random = Random::new(1_000_000 + seed);
+        let (before, after) = (sweep(&mut random, 1.0), sweep(&mut random, 1.0));
+        compare(&before, &after, 0.0).cases.iter().any(|case| case.verdict != Change::Same)
+    };
+    (0..comparisons).filter(is_loud).count() as u64
+}
+
+#[test]
+fn twenty_comparisons_of_the_same_thing_are_quiet() {
+    // One of twenty is what 95 % confidence allows; three or fewer come in 98 of 100 such series.
+    assert!(alarms(20) <= 3, "{} of 20", alarms(20));
+}
+
+#[test]
+fn two_thousand_comparisons_of_the_same_thing_are_as_quiet_as_stated() {
+    // 5 % of 2000, and three standard errors of that.
+    let alarms = alarms(2000);
+    assert!(alarms <= 130, "{alarms} of 2000");
+}
+
+/// Rates of which each is slow where the one before it was, as on a disk that others use, too.
+fn drifting(random: &mut Random, correlation: f64) -> Vec<f64> {
+    let mut off = random.normal();
+    let rest = (1.0 - correlation * correlation).sqrt();
+    let mut one = || {
+        off = correlation * off + rest * random.normal();
+        1e9 * (0.03 * off).exp()
+    };
+    (0..RUNS).map(|_| one()).collect()
+}
+
+#[test]
+fn neighbours_that_are_slow_together_count_for_less() {
+    let is_loud = |seed: &u64| {
+        let mut random = Random::new(9_000_000 + seed);
+        let mut run = || record(&[("1M", drifting(&mut random, 0.5))]);
+        let (before, after) = (run(), run());
+        compare(&before, &after, 0.0).cases[0].verdict != Change::Same
+    };
+    let alarms = (0..1000).filter(is_loud).count();
+    // 5 % of 1000, and three standard errors of that.
+    assert!(alarms <= 71, "{alarms} of 1000");
+}
+
+#[test]
+fn the_intervals_hold_the_planted_ratio_together() {
+    let mut random = Random::new(77);
+    let mut hold = 0;
+    for _ in 0..200 {
+        let (before, after) = (sweep(&mut random, 1.0), sweep(&mut random, 0.95));
+        let all = compare(&before, &after, 0.0).cases.iter().all(|case| {
+            let (low, high) = case.interval.unwrap();
+            let truth = if case.case == "1M" { 0.95 } else { 1.0 };
+            low < truth && truth < high
+        });
+        hold += i32::from(all);
+    }
+    assert!(hold >= 180, "{hold} of 200");
+}
+
+#[test]
+fn records_of_different_things_are_not_compared() {
+    let before = record(&[("1M", vec![1e9, 1.01e9, 0.99e9])]);
+    let why = |after: &BenchRecord| {
+        let comparison = compare(&before, after, 0.05);
+        let case = &comparison.cases[0];
+        assert_eq!(case.verdict, Change::NotComparable);
+        assert!(!comparison.has_regressed && case.ratio.is_none() && case.interval.is_none());
+        case.reasons.clone()
+    };
+    let mut other = before.clone();
+    other.machine.name = "another".to_owned();
+    assert!(matches!(why(&other)[..], [Incomparable::Machine { .. }]));
+    let mut other = before.clone();
+    other.basis = Basis::Emulated;
+    assert!(matches!(why(&other)[..], [Incomparable::Basis { .. }]));
+    let mut other = before.clone();
+    other.cases.iter_mut().for_each(|case| case.asked.flows[0].block = Bytes(4096));
+    assert_eq!(why(&other)[0].to_string(), "another block of flow 0: 1048576, 4096");
+    let mut other = before.clone();
+    other
+        .cases
+        .iter_mut()
+        .for_each(|case| case.asked.flows[0].path = peerlane_results::Path::HostSerial);
+    assert!(matches!(&why(&other)[0], Incomparable::Asked { setting, .. } if setting == "path"));
+    let mut other = before.clone();
+    other.cases.iter_mut().for_each(|case| case.asked.flows[0].depth = 1);
+    assert!(matches!(&why(&other)[0], Incomparable::Asked { setting, .. } if setting == "depth"));
+    let mut other = before.clone();
+    other.cases[1].verdict = RouteVerdict::Contradicted;
+    assert_eq!(why(&other), [Incomparable::Route { run: WhichRun::After }]);
+    let mut other = before.clone();
+    other.cases.pop();
+    assert_eq!(why(&other), [Incomparable::TooFew { before: 3, after: 2, needed: 3 }]);
+}
+
+#[test]
+fn a_case_of_one_record_only_is_named() {
+    let before = record(&[("1M", vec![1e9; 3]), ("2M", vec![1e9; 3])]);
+    let after = record(&[("1M", vec![1e9; 3]), ("4M", vec![1e9; 3])]);
+    let comparison = compare(&before, &after, 0.05);
+    let names: Vec<&str> = comparison.cases.iter().map(|case| case.case.as_str()).collect();
+    assert_eq!(names, ["1M", "2M", "4M"]);
+    assert_eq!(case(&comparison, "2M").reasons, [Incomparable::Missing { run: WhichRun::After }]);
+    assert_eq!(case(&comparison, "4M").reasons, [Incomparable::Missing { run: WhichRun::Before }]);
+}
+
+#[test]
+fn another_kernel_is_a_note_and_no_reason() {
+    let before = record(&[("1M", vec![1e9, 1.01e9, 0.99e9])]);
+    let mut after = before.clone();
+    after.machine.kernel = Some("7.3.0".to_owned());
+    let comparison = compare(&before, &after, 0.05);
+    assert_eq!(comparison.notes, ["another kernel: 7.2.0, 7.3.0"]);
+    assert_eq!(comparison.cases[0].verdict, Change::Same);
+}
+
+#[test]
+fn runs_that_differ_a_lot_are_noted() {
+    let before = record(&[("1M", vec![1e9, 1.01e9, 0.99e9])]);
+    let mut after = before.clone();
+    let case = "1M".to_owned();
+    after.warnings.push(peerlane_results::Warning::Variance { case, per_mille: 253 });
+    let notes = compare(&before, &after, 0.05).notes;
+    assert_eq!(notes, ["the run after: the runs of 1M differ by 25.3 % of their mean"]);
+}
+
+#[test]
+fn a_prediction_is_compared_as_it_is() {
+    let predicted = |rate: f64| {
+        let mut record = record(&[("1M", vec![rate])]);
+        record.basis = Basis::Predicted;
+        record
+    };
+    let slower = compare(&predicted(1e9), &predicted(0.9e9), 0.05);
+    assert!(slower.has_regressed);
+    assert_eq!(slower.cases[0].verdict, Change::Slower);
+    let same = compare(&predicted(1e9), &predicted(1e9), 0.05);
+    assert_eq!(same.cases[0].verdict, Change::Same);
+}
+
+#[test]
+fn a_comparison_survives_being_written() {
+    let before = record(&[("1M", vec![1e9, 1.01e9, 0.99e9]), ("2M", vec![1e9])]);
+    let comparison = compare(&before, &before, 0.05);
+    let text = serde_json::to_string(&comparison).unwrap();
+    assert!(text.starts_with(r#"{"schema":"peerlane.compare/1""#));
+    assert_eq!(serde_json::from_str::<Comparison>(&text).unwrap(), comparison);
+}

@@ -1,0 +1,176 @@
+//! Evidence on the route, one module a source; each says what it looked at, or why it could not.
+//!
+//! Leaves out what a figure is worth, which [`crate::guards`] judges. All is read below the root of a
+//! [`Scene`], and nothing there is written or waited for. The one thing to know: most sources count
+//! for the whole machine, so that a neighbour's work can hide something but never show a route.
+
+mod cache;
+mod counters;
+mod cpu;
+mod dma;
+mod kernel_log;
+mod page_faults;
+mod pool;
+mod requests;
+mod root;
+mod sectors;
+mod verdict;
+mod watch;
+
+use std::path::PathBuf;
+
+use peerlane_fabric::Bdf;
+use peerlane_results::{
+    BytesByRoute, CpuCost, Evidence, HostMemoryTraffic, RouteEvidence, RouteVerdict,
+};
+use peerlane_units::Bytes;
+
+pub use dma::DmaTally;
+pub use page_faults::PageFaults;
+pub use root::{Root, Unread};
+pub use sectors::DriveBytes;
+pub use verdict::{least_certain, verdict};
+pub use watch::Watch;
+
+/// What a case uses, told before it runs.
+#[derive(Debug, Clone)]
+pub struct Scene {
+    /// Where `sys`, `proc` and `dev` lie: `/`, or a folder in tests.
+    pub root: PathBuf,
+    /// Drives that payload comes from and goes to, each once.
+    pub drives: Vec<Drive>,
+    /// Pools of device memory that payload rests in, each once.
+    pub pools: Vec<Pool>,
+}
+
+/// A drive of a case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drive {
+    /// Kernel name of its block device or partition, `nvme2n1`.
+    pub name: String,
+    /// PCI address, by which the kernel log names it.
+    pub address: Option<Bdf>,
+    /// Whether the block layer counts its requests.
+    pub requests: Requests,
+}
+
+/// By which way requests go to a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requests {
+    /// Direct I/O on a block device or a file: counted, and every byte reaches the drive.
+    Direct,
+    /// Through the page cache: counted, and bytes may come from memory or go to the drive later.
+    PageCache,
+    /// By its passthrough node: the block layer does not count.
+    Passthrough,
+}
+
+/// A pool of device memory of a case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    /// PCI address of the function that lends it.
+    pub address: Bdf,
+    /// How much of it the case takes.
+    pub taken: Bytes,
+}
+
+/// What a case did, told when it has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Payload by the route that was asked for; what has an end in host memory counts as `host`.
+    pub asked: BytesByRoute,
+    /// Payload by the route of the requests that were made, as the engine counted them.
+    pub moved: BytesByRoute,
+    /// Payload read from and written to each drive, in the order of [`Scene::drives`].
+    pub drives: Vec<DriveBytes>,
+    /// What the recorder of the lab saw; `None` elsewhere, and where it is read later.
+    pub dma: Option<DmaTally>,
+}
+
+/// What was observed while a case ran.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observed {
+    /// One or more items of each source.
+    pub evidence: Vec<RouteEvidence>,
+    /// Host-memory traffic.
+    pub host_memory: HostMemoryTraffic,
+    /// CPU time.
+    pub cpu: CpuCost,
+    /// What the block layer counted for each drive, in the order of [`Scene::drives`]; `None` where it
+    /// does not count or could not be read.
+    pub drives: Vec<Option<DriveBytes>>,
+    /// Page faults of the process.
+    pub page_faults: Option<PageFaults>,
+}
+
+impl Observed {
+    /// What all evidence together says.
+    pub fn verdict(&self) -> RouteVerdict {
+        verdict(&self.evidence)
+    }
+}
+
+/// Evidence that says something of the route.
+fn says(
+    says: RouteVerdict,
+    looked_at: impl Into<String>,
+    showed: impl Into<String>,
+) -> RouteEvidence {
+    let evidence = Evidence { looked_at: looked_at.into(), showed: showed.into() };
+    RouteEvidence { evidence, says }
+}
+
+/// A source that could not be looked at, with the reason.
+fn unseen(looked_at: impl Into<String>, why: impl std::fmt::Display) -> RouteEvidence {
+    says(RouteVerdict::Silent, looked_at, format!("not to be seen: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    pub(crate) use crate::testing::Planted;
+
+    pub(crate) fn p2p(bytes: u64) -> BytesByRoute {
+        BytesByRoute { p2p: Bytes(bytes), host: Bytes(0) }
+    }
+
+    #[test]
+    fn a_machine_that_shows_nothing_gives_a_reason_for_every_source() {
+        let tree = Planted::new();
+        let drive = Drive { name: "nvme0n1".into(), address: None, requests: Requests::Direct };
+        let pool = Pool { address: "0000:03:00.0".parse().unwrap(), taken: Bytes(4096) };
+        let scene = Scene { root: tree.path(), drives: vec![drive], pools: vec![pool] };
+        let mut watch = Watch::begin(&scene);
+        watch.look();
+        let seen = Seen {
+            asked: p2p(4096),
+            moved: p2p(4096),
+            drives: vec![DriveBytes::default()],
+            dma: None,
+        };
+        let found = watch.end(&seen);
+        assert_eq!(found.verdict(), RouteVerdict::Consistent, "by its own requests only");
+        assert_eq!(found.host_memory.bytes, None);
+        let unseen = |item: &&RouteEvidence| item.evidence.showed.starts_with("not to be seen: ");
+        assert_eq!(found.evidence.iter().filter(unseen).count(), found.evidence.len() - 2);
+    }
+
+    #[test]
+    fn this_machine_can_be_watched() {
+        let disks =
+            Root::at(std::path::Path::new("/")).names("sys/class/block").unwrap_or_default();
+        let drive = |name: String| Drive { name, address: None, requests: Requests::PageCache };
+        let drives: Vec<Drive> = disks.into_iter().take(2).map(drive).collect();
+        let claimed = vec![DriveBytes::default(); drives.len()];
+        let mut watch = Watch::begin(&Scene { root: "/".into(), drives, pools: vec![] });
+        watch.look();
+        let seen = Seen { asked: p2p(0), moved: p2p(0), drives: claimed, dma: None };
+        let found = watch.end(&seen);
+        for RouteEvidence { evidence, says } in &found.evidence {
+            println!("{says:?}: {}: {}", evidence.looked_at, evidence.showed);
+            assert!(!evidence.showed.is_empty(), "{}", evidence.looked_at);
+        }
+        assert_ne!(found.verdict(), RouteVerdict::Shown, "nothing ran");
+        assert!(found.page_faults.is_some());
+    }
+}

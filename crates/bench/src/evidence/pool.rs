@@ -1,0 +1,104 @@
+//! Whether a pool of device memory is in use while a case runs (`p2pmem/available` in sysfs; ABI:
+//! `Documentation/ABI/testing/sysfs-bus-pci`).
+//!
+//! A pool that is in use tells that memory was taken, not that bytes went through it.
+
+use peerlane_results::{BytesByRoute, RouteEvidence, RouteVerdict};
+use peerlane_units::Bytes;
+
+use super::{Pool, Root, Unread, says, unseen};
+
+/// What one pool had free before, and least while the case ran.
+#[derive(Debug)]
+pub(super) struct PoolWatch {
+    pool: Pool,
+    size: Result<u64, Unread>,
+    least: Result<u64, Unread>,
+    /// Whether it was looked at while the case ran.
+    was_looked_at: bool,
+}
+
+impl PoolWatch {
+    pub(super) fn begin(root: &Root, pool: Pool) -> Self {
+        let size = root.number(&file(&pool, "size"));
+        let least = root.number(&file(&pool, "available"));
+        Self { pool, size, least, was_looked_at: false }
+    }
+
+    pub(super) fn look(&mut self, root: &Root) {
+        self.was_looked_at = true;
+        let now: Result<u64, Unread> = root.number(&file(&self.pool, "available"));
+        self.least = match (&self.least, now) {
+            (Ok(least), Ok(now)) => Ok((*least).min(now)),
+            (Err(_), Ok(now)) => Ok(now),
+            (least, Err(_)) => least.clone(),
+        };
+    }
+
+    /// Memory that others have taken counts as taken, too: the size of the pool is what is compared.
+    pub(super) fn end(self, asked: BytesByRoute) -> RouteEvidence {
+        let looked_at = format!("p2pmem/available of {}", self.pool.address);
+        if !self.was_looked_at {
+            return unseen(looked_at, "it was not read while the case ran");
+        }
+        let (size, least) = match (self.size, self.least) {
+            (Ok(size), Ok(least)) => (size, least),
+            (Err(unread), _) | (_, Err(unread)) => return unseen(looked_at, unread),
+        };
+        let used = size.saturating_sub(least);
+        let wanted = self.pool.taken;
+        let verdict = match asked.p2p {
+            Bytes(0) => RouteVerdict::Silent,
+            _ if used < wanted.0 => RouteVerdict::Contradicted,
+            _ => RouteVerdict::Consistent,
+        };
+        let showed =
+            format!("{used} of {size} bytes in use while it ran, and the case takes {}", wanted.0);
+        says(verdict, looked_at, showed)
+    }
+}
+
+fn file(pool: &Pool, name: &str) -> String {
+    format!("sys/bus/pci/devices/{}/p2pmem/{name}", pool.address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Planted, p2p};
+    use super::*;
+
+    fn watched(during: Option<&str>) -> RouteEvidence {
+        let tree = Planted::new();
+        let pool = Pool { address: "0000:03:00.0".parse().unwrap(), taken: Bytes(4096) };
+        let place = "sys/bus/pci/devices/0000:03:00.0/p2pmem";
+        tree.plant(&format!("{place}/size"), "1048576\n");
+        tree.plant(&format!("{place}/available"), "1048576\n");
+        let mut watch = PoolWatch::begin(&tree.root(), pool);
+        if let Some(during) = during {
+            tree.plant(&format!("{place}/available"), during);
+            watch.look(&tree.root());
+        }
+        tree.plant(&format!("{place}/available"), "1048576\n");
+        watch.end(p2p(1000))
+    }
+
+    #[test]
+    fn a_pool_that_nobody_took_from_contradicts_the_route() {
+        assert_eq!(watched(Some("1044480")).says, RouteVerdict::Consistent);
+        assert_eq!(watched(Some("1048576")).says, RouteVerdict::Contradicted);
+    }
+
+    #[test]
+    fn what_could_not_be_read_in_time_says_nothing() {
+        let found = watched(None);
+        assert_eq!(found.says, RouteVerdict::Silent);
+        assert!(found.evidence.showed.contains("was not read while"), "{found:?}");
+        let tree = Planted::new();
+        let pool = Pool { address: "0000:03:00.0".parse().unwrap(), taken: Bytes(1) };
+        let mut watch = PoolWatch::begin(&tree.root(), pool);
+        watch.look(&tree.root());
+        let found = watch.end(p2p(1));
+        assert_eq!(found.says, RouteVerdict::Silent);
+        assert!(found.evidence.showed.contains("p2pmem/size"), "{found:?}");
+    }
+}

@@ -1,0 +1,160 @@
+//! Sectors that the block layer counted for each drive (`Documentation/block/stat.rst`).
+//!
+//! It counts what was asked of a drive by anybody, by either route. Fewer sectors than payload mean
+//! that bytes came from, or stayed in, the page cache, or were never asked for.
+
+use peerlane_results::{RouteEvidence, RouteVerdict};
+use peerlane_units::Bytes;
+
+use super::{Drive, Requests, Root, Unread, says, unseen};
+
+/// Bytes read from and written to a drive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DriveBytes {
+    /// Read.
+    pub read: Bytes,
+    /// Written.
+    pub written: Bytes,
+}
+
+#[derive(Debug)]
+pub(super) struct SectorWatch {
+    drive: Drive,
+    before: Result<DriveBytes, Unread>,
+}
+
+impl SectorWatch {
+    pub(super) fn begin(root: &Root, drive: Drive) -> Self {
+        let before = count(root, &drive);
+        Self { drive, before }
+    }
+
+    pub(super) fn end(
+        self,
+        root: &Root,
+        claimed: DriveBytes,
+    ) -> (Option<DriveBytes>, RouteEvidence) {
+        let looked_at = format!("block layer counters of {}", self.drive.name);
+        let counted = self.before.and_then(|before| {
+            let after = count(root, &self.drive)?;
+            let since = |later: Bytes, earlier: Bytes| Bytes(later.0.wrapping_sub(earlier.0));
+            let read = since(after.read, before.read);
+            Ok(DriveBytes { read, written: since(after.written, before.written) })
+        });
+        let counted = match counted {
+            Ok(counted) => counted,
+            Err(unread) => return (None, unseen(looked_at, unread)),
+        };
+        let showed = format!(
+            "{} bytes read and {} written, where the case moved {} and {}",
+            counted.read.0, counted.written.0, claimed.read.0, claimed.written.0
+        );
+        let is_short = counted.read < claimed.read || counted.written < claimed.written;
+        let verdict = match self.drive.requests {
+            _ if claimed == DriveBytes::default() => RouteVerdict::Silent,
+            Requests::PageCache => RouteVerdict::Silent,
+            _ if is_short => RouteVerdict::Contradicted,
+            _ => RouteVerdict::Consistent,
+        };
+        (Some(counted), says(verdict, looked_at, showed))
+    }
+}
+
+fn count(root: &Root, drive: &Drive) -> Result<DriveBytes, Unread> {
+    let path = format!("sys/class/block/{}/stat", drive.name);
+    if drive.requests == Requests::Passthrough {
+        return Err(Unread::new(&path, "the block layer does not count passthrough commands"));
+    }
+    let switch = format!("sys/class/block/{}/queue/iostats", root.disk_of(&drive.name));
+    if root.text(&switch).is_ok_and(|text| text == "0") {
+        return Err(Unread::new(&path, "the drive is set to count nothing (`queue/iostats`)"));
+    }
+    parse(&root.text(&path)?).ok_or_else(|| Unread::new(&path, "it has not the known form"))
+}
+
+/// Sectors read and written are fields 3 and 7, of 512 bytes whatever the drive.
+fn parse(stat: &str) -> Option<DriveBytes> {
+    let mut fields = stat.split_ascii_whitespace().map(|field| {
+        let sectors: u64 = field.parse().ok()?;
+        Some(Bytes(sectors.wrapping_mul(512)))
+    });
+    let read = fields.nth(2)??;
+    let written = fields.nth(3)??;
+    Some(DriveBytes { read, written })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::tests::Planted;
+    use super::*;
+
+    const BEFORE: &str = "  10 0 100 5 20 0 200 5 0 10 10 0 0 0 0 0 0\n";
+
+    fn watched(after: &str, requests: Requests) -> (Option<DriveBytes>, RouteEvidence) {
+        let tree = Planted::new();
+        let path = "sys/class/block/nvme0n1/stat";
+        tree.plant(path, BEFORE);
+        let drive = Drive { name: "nvme0n1".to_owned(), address: None, requests };
+        let watch = SectorWatch::begin(&tree.root(), drive);
+        tree.plant(path, after);
+        watch.end(&tree.root(), DriveBytes { read: Bytes(4096), written: Bytes(0) })
+    }
+
+    #[test]
+    fn a_drive_that_was_not_asked_for_all_bytes_contradicts() {
+        let (counted, found) = watched("11 0 108 5 20 0 200 5 0 10 10", Requests::Direct);
+        assert_eq!(counted, Some(DriveBytes { read: Bytes(4096), written: Bytes(0) }));
+        assert_eq!(found.says, RouteVerdict::Consistent);
+        let (_, found) = watched("11 0 107 5 20 0 200 5 0 10 10", Requests::Direct);
+        assert_eq!(found.says, RouteVerdict::Contradicted);
+    }
+
+    #[test]
+    fn the_page_cache_and_passthrough_nodes_say_nothing() {
+        assert_eq!(watched(BEFORE, Requests::PageCache).1.says, RouteVerdict::Silent);
+        let (counted, found) = watched(BEFORE, Requests::Passthrough);
+        assert_eq!((counted, found.says), (None, RouteVerdict::Silent));
+        assert!(found.evidence.showed.contains("passthrough"), "{found:?}");
+    }
+
+    #[test]
+    fn a_drive_that_is_set_to_count_nothing_contradicts_nothing() {
+        let tree = Planted::new();
+        tree.plant("sys/class/block/nvme0n1/stat", BEFORE);
+        tree.plant("sys/class/block/nvme0n1/queue/iostats", "0\n");
+        let name = "nvme0n1".to_owned();
+        let drive = Drive { name, address: None, requests: Requests::Direct };
+        let claimed = DriveBytes { read: Bytes(4096), written: Bytes(0) };
+        let (counted, found) = SectorWatch::begin(&tree.root(), drive).end(&tree.root(), claimed);
+        assert_eq!((counted, found.says), (None, RouteVerdict::Silent));
+        assert!(found.evidence.showed.contains("queue/iostats"), "{found:?}");
+    }
+
+    #[test]
+    fn a_partition_is_switched_by_its_disk() {
+        let tree = Planted::new();
+        tree.plant("sys/devices/nvme0n1/nvme0n1p1/partition", "1\n");
+        tree.plant("sys/devices/nvme0n1/nvme0n1p1/stat", BEFORE);
+        tree.plant("sys/class/block/other", "");
+        let link = tree.path().join("sys/class/block/nvme0n1p1");
+        std::os::unix::fs::symlink("../../devices/nvme0n1/nvme0n1p1", link).unwrap();
+        assert_eq!(tree.root().disk_of("nvme0n1p1"), "nvme0n1");
+        assert_eq!(tree.root().disk_of("nvme0n1"), "nvme0n1");
+    }
+
+    #[test]
+    fn a_counter_of_another_form_is_a_reason() {
+        let (counted, found) = watched("1 2 three", Requests::Direct);
+        assert_eq!(counted, None);
+        assert!(found.evidence.showed.contains("known form"), "{found:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn reading_never_panics(text in ".*") {
+            let _ = parse(&text);
+        }
+    }
+}

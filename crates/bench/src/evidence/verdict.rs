@@ -1,0 +1,57 @@
+//! What all evidence together says of the route.
+
+use peerlane_results::{RouteEvidence, RouteVerdict};
+
+/// The verdict on one run. The rule:
+///
+/// 1. One source that contradicts the route is enough: contradicted.
+/// 2. Else one source that excludes the other route is enough: shown.
+/// 3. Else one source that fits the route: consistent, however many there are, since sources that would
+///    all fit the other route, too, do not add up to an exclusion.
+/// 4. Else nothing is known: silent.
+pub fn verdict(evidence: &[RouteEvidence]) -> RouteVerdict {
+    // The order of the verdicts is that of the rule.
+    evidence.iter().map(|item| item.says).max().unwrap_or(RouteVerdict::Silent)
+}
+
+/// The verdict on several runs: contradicted when one is, else that of the least certain run.
+pub fn least_certain(verdicts: impl IntoIterator<Item = RouteVerdict>) -> RouteVerdict {
+    let worse = |left: RouteVerdict, right: RouteVerdict| {
+        let wrong = RouteVerdict::Contradicted;
+        if left == wrong || right == wrong { wrong } else { left.min(right) }
+    };
+    verdicts.into_iter().reduce(worse).unwrap_or(RouteVerdict::Silent)
+}
+
+#[cfg(test)]
+mod tests {
+    use RouteVerdict::{Consistent, Contradicted, Shown, Silent};
+
+    use super::*;
+
+    fn of(says: &[RouteVerdict]) -> RouteVerdict {
+        let items: Vec<_> = says.iter().map(|&one| super::super::says(one, "", "")).collect();
+        verdict(&items)
+    }
+
+    #[test]
+    fn one_contradiction_outweighs_everything() {
+        assert_eq!(of(&[Shown, Shown, Contradicted, Consistent]), Contradicted);
+    }
+
+    #[test]
+    fn only_a_source_that_excludes_the_other_route_shows_one() {
+        assert_eq!(of(&[Consistent, Consistent, Consistent, Silent]), Consistent);
+        assert_eq!(of(&[Silent, Shown]), Shown);
+        assert_eq!(of(&[Silent]), Silent);
+        assert_eq!(of(&[]), Silent);
+    }
+
+    #[test]
+    fn runs_are_no_more_certain_than_the_least_certain_of_them() {
+        assert_eq!(least_certain([Shown, Consistent, Shown]), Consistent);
+        assert_eq!(least_certain([Shown, Silent]), Silent);
+        assert_eq!(least_certain([Shown, Contradicted, Silent]), Contradicted);
+        assert_eq!(least_certain([]), Silent);
+    }
+}

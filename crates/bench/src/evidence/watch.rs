@@ -1,0 +1,84 @@
+//! All sources together, around one run of one case.
+
+use super::counters::Counters;
+use super::cpu::CpuWatch;
+use super::kernel_log::Log;
+use super::page_faults::{self, PageFaults};
+use super::pool::PoolWatch;
+use super::sectors::SectorWatch;
+use super::{DriveBytes, Observed, Root, Scene, Seen, Unread, cache, dma, requests};
+
+/// What is observed while a case runs: begun before its first request, looked at while payload moves,
+/// ended after its last.
+#[derive(Debug)]
+pub struct Watch {
+    root: Root,
+    addresses: Vec<peerlane_fabric::Bdf>,
+    pools: Vec<PoolWatch>,
+    sectors: Vec<SectorWatch>,
+    faults: Result<PageFaults, Unread>,
+    cache: Result<cache::PageCache, Unread>,
+    log: Log,
+    counters: Counters,
+    cpu: CpuWatch,
+}
+
+impl Watch {
+    /// Takes down where every source stands. A source that cannot be read becomes evidence that says
+    /// why.
+    pub fn begin(scene: &Scene) -> Self {
+        let root = Root::at(&scene.root);
+        let drives = scene.drives.iter().filter_map(|drive| drive.address);
+        Self {
+            addresses: drives.chain(scene.pools.iter().map(|pool| pool.address)).collect(),
+            pools: scene.pools.iter().map(|pool| PoolWatch::begin(&root, pool.clone())).collect(),
+            sectors: scene
+                .drives
+                .iter()
+                .map(|one| SectorWatch::begin(&root, one.clone()))
+                .collect(),
+            faults: page_faults::count(&root),
+            cache: cache::read(&root),
+            log: Log::at_end(&root),
+            counters: Counters::begin(&root),
+            // Last, so that it does not count what the others take.
+            cpu: CpuWatch::begin(&root),
+            root,
+        }
+    }
+
+    /// Looks at what is only there while payload moves: pools in use, workers that come and go. Called
+    /// once at least by whoever runs the case, between its first and its last request.
+    pub fn look(&mut self) {
+        for pool in &mut self.pools {
+            pool.look(&self.root);
+        }
+        self.cpu.look(&self.root);
+    }
+
+    /// Reads every source again.
+    pub fn end(self, seen: &Seen) -> Observed {
+        let root = &self.root;
+        // First, so that it does not count what the others take.
+        let (cpu, of_cpu) = self.cpu.end(root, seen.asked);
+        let mut evidence = vec![requests::look(seen.asked, seen.moved)];
+        evidence.push(dma::look(seen.dma.as_ref(), seen.asked));
+        evidence.extend(self.pools.into_iter().map(|pool| pool.end(seen.asked)));
+        let mut drives = Vec::new();
+        for (position, watch) in self.sectors.into_iter().enumerate() {
+            let claimed = seen.drives.get(position).copied().unwrap_or(DriveBytes::default());
+            let (counted, item) = watch.end(root, claimed);
+            drives.push(counted);
+            evidence.push(item);
+        }
+        evidence.extend(of_cpu);
+        let (page_faults, of_faults) = page_faults::end(self.faults, root);
+        evidence.push(of_faults);
+        evidence.push(cache::end(self.cache, root, seen.asked));
+        let (of_counters, host_memory) = self.counters.end(seen.asked);
+        evidence.extend(of_counters);
+        let host_memory = seen.dma.as_ref().map_or(host_memory, dma::DmaTally::host_memory);
+        evidence.push(self.log.end(&self.addresses));
+        Observed { evidence, host_memory, cpu, drives, page_faults }
+    }
+}

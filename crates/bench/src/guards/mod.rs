@@ -1,0 +1,44 @@
+//! Guards against nonsense: figures that cannot be are errors, those that mislead carry warnings.
+//!
+//! Leaves out how the route is known, which is [`crate::evidence`]. The one thing to know: an error here
+//! means that the run is no result, whatever its figures are; nothing of it may be shown as one.
+
+mod ceilings;
+mod clock;
+mod drive;
+#[cfg(test)]
+mod lies;
+mod machine;
+mod nonsense;
+mod runs;
+mod surroundings;
+#[cfg(test)]
+mod tests;
+
+use peerlane_results::{CaseRecord, Warning};
+
+pub use clock::{ClockReading, RawClock, TwoClocks};
+pub use nonsense::{Direction, Nonsense};
+pub use runs::judge_runs;
+pub use surroundings::{
+    Ceiling, DriveSurroundings, Firmness, Pace, SourceContent, Surroundings, Way,
+};
+
+/// Judges one run of a case: what a reader should know of it.
+///
+/// # Errors
+/// When the run cannot be what it says, [`Nonsense`] has the reason; it is no result then.
+pub fn judge(case: &CaseRecord, around: &Surroundings) -> Result<Vec<Warning>, Nonsense> {
+    nonsense::content(case)?;
+    nonsense::route(case)?;
+    nonsense::sums(case)?;
+    clock::check(case, around.clock.as_ref())?;
+    drive::check(case, &around.drives)?;
+    // The links of an emulated machine carry what they like, whatever speed they show.
+    if !around.is_emulated() {
+        ceilings::check(case, &around.ceilings)?;
+    }
+    let mut warnings = around.machine.clone();
+    warnings.extend(drive::warnings(case, around));
+    Ok(warnings)
+}

@@ -1,0 +1,138 @@
+//! What a case runs in: the ceilings on its way, its drives, its clock, the machine.
+
+use peerlane_fabric::{Fabric, FunctionId, Temperature};
+use peerlane_results::{Limit, Warning};
+use peerlane_units::{ByteRate, Bytes, Nanos};
+
+use super::{ClockReading, ceilings, machine};
+use crate::evidence::{Drive, DriveBytes, Observed, Root, Seen};
+
+/// What is around a case, read before it runs and completed by whoever ran it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Surroundings {
+    /// What no rate may exceed.
+    pub ceilings: Vec<Ceiling>,
+    /// What the clocks showed; filled in after the run, `None` where they were not read.
+    pub clock: Option<ClockReading>,
+    /// The drives, in the order of the scene; what they did comes by [`Surroundings::saw`].
+    pub drives: Vec<DriveSurroundings>,
+    /// How the rate went on during the run; filled in after it, `None` where it was not watched.
+    pub pace: Option<Pace>,
+    /// What the source held; filled in after the run.
+    pub content: SourceContent,
+    /// What holds for every case here.
+    pub machine: Vec<Warning>,
+}
+
+/// The most that an object on the way carries, in one direction, and which flows share it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ceiling {
+    /// What is crossed, and the most payload a second.
+    pub limit: Limit,
+    /// Positions of the flows that cross it.
+    pub flows: Vec<usize>,
+    /// How sure the limit is.
+    pub firmness: Firmness,
+}
+
+/// How sure a limit is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Firmness {
+    /// It follows from the wire: the raw rate of a link, which payload with its headers never reaches.
+    /// Nothing above it is tolerated.
+    Physical,
+    /// Measured once, or stated by a maker: 5 % above are tolerated.
+    Stated,
+}
+
+/// The way of one flow through the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way {
+    /// The function that reads the source; `None` for host memory and nothing.
+    pub source: Option<FunctionId>,
+    /// The function that writes the target; `None` for host memory and nothing.
+    pub target: Option<FunctionId>,
+    /// The function whose memory is between; `None` for host memory.
+    pub memory: Option<FunctionId>,
+}
+
+/// A drive of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DriveSurroundings {
+    /// The drive.
+    pub drive: Drive,
+    /// What the case claims to have moved.
+    pub claimed: DriveBytes,
+    /// What the block layer counted; `None` where it does not.
+    pub counted: Option<DriveBytes>,
+    /// How warm it is; read again after the run.
+    pub temperature: Option<Temperature>,
+    /// Whether it has a volatile write cache that is on.
+    pub has_write_cache: Option<bool>,
+    /// How much of it is written, as its namespace says; `None` where it does not say.
+    pub in_use: Option<Bytes>,
+    /// Capacity, where it is known.
+    pub size: Option<Bytes>,
+}
+
+/// Rates at the begin and at the end of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Mean of the first third of its time.
+    pub first: ByteRate,
+    /// Mean of the last third.
+    pub last: ByteRate,
+}
+
+impl Pace {
+    /// The pace of a run whose payload so far was seen at these times, in order of time; `None` for
+    /// fewer than six looks, of which thirds say little.
+    pub fn of(looks: &[(Nanos, Bytes)]) -> Option<Self> {
+        let third = looks.len() / 3;
+        if third < 2 {
+            return None;
+        }
+        let mean = |looks: &[(Nanos, Bytes)]| {
+            let (&(begin, before), &(end, after)) = (looks.first()?, looks.last()?);
+            ByteRate::mean(Bytes(after.0.checked_sub(before.0)?), end.since(begin))
+        };
+        Some(Self { first: mean(&looks[..third])?, last: mean(&looks[looks.len() - third..])? })
+    }
+}
+
+/// What the source held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SourceContent {
+    /// It was not looked at.
+    #[default]
+    NotLookedAt,
+    /// Something.
+    Something,
+    /// Zeroes only, wherever it was looked at.
+    AllZero,
+}
+
+impl Surroundings {
+    /// Reads what is around flows with these ways, in their order, and these drives.
+    pub fn read(fabric: &Fabric, root: &Root, ways: &[Way], drives: &[Drive]) -> Self {
+        Self {
+            ceilings: ceilings::on_the_ways(fabric, ways),
+            drives: drives.iter().map(|one| DriveSurroundings::read(fabric, root, one)).collect(),
+            machine: machine::warnings(fabric, root, ways),
+            ..Self::default()
+        }
+    }
+
+    /// Whether the machine is emulated: what it shows holds for semantics, not for speed.
+    pub(super) fn is_emulated(&self) -> bool {
+        self.machine.iter().any(|one| matches!(one, Warning::Emulated { .. }))
+    }
+
+    /// Takes in what the drives were said to do, and what was counted.
+    pub fn saw(&mut self, seen: &Seen, observed: &Observed) {
+        for (position, drive) in self.drives.iter_mut().enumerate() {
+            drive.claimed = seen.drives.get(position).copied().unwrap_or_default();
+            drive.counted = observed.drives.get(position).copied().flatten();
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! What many runs say together: how wide they spread, when there are enough, what chance may do.
+//!
+//! Pure functions of figures and seeds: no clock, no file. Nothing here throws a run away; what looks
+//! odd is said and stays in.
+
+mod fairness;
+mod location;
+mod order;
+mod percentiles;
+mod random;
+mod spread;
+mod stopping;
+mod student;
+
+pub use fairness::jain;
+pub use location::{Effect, effect_of_location};
+pub use order::{Turn, order, round};
+pub use percentiles::percentiles;
+pub use random::Random;
+pub use spread::{is_first_an_outlier, median, spread};
+pub use stopping::{Enough, enough};
+pub(crate) use student::{quantile, two_sided};

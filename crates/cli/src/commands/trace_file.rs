@@ -1,0 +1,103 @@
+//! The file of `--trace`: made before the copy begins, named when it is complete.
+
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use peerlane_engine::trace::{ROOM, Tracer};
+use peerlane_engine::{CopyOptions, MonotonicClock};
+use tempfile::NamedTempFile;
+
+use crate::args::CopyArgs;
+use crate::error::{Failure, Tried};
+use crate::printer::Printer;
+
+/// A trace under way. A copy that fails leaves one, too: it shows what came before.
+pub(super) struct TraceFile {
+    tracer: Tracer,
+    file: NamedTempFile,
+    path: PathBuf,
+}
+
+impl TraceFile {
+    /// Makes the file without its name yet, for so many copies at a time; the clock is theirs.
+    ///
+    /// # Errors
+    /// When there is a file of that name, or none can be made there: nothing was moved.
+    pub(super) fn begin(path: &Path, clock: MonotonicClock, at_once: u16) -> Result<Self, Failure> {
+        let tried = || format!("write the trace {}", path.display());
+        if path.symlink_metadata().is_ok() {
+            let hint = "name a file that is not there".to_owned();
+            return Err(Tried::to(tried())("it is there already").hint(hint));
+        }
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let file = NamedTempFile::new_in(folder).map_err(Tried::to(tried()))?;
+        let tracer = Tracer::new(clock, ROOM, usize::from(at_once));
+        Ok(Self { tracer, file, path: path.to_owned() })
+    }
+
+    /// What the copies are given.
+    pub(super) fn tracer(&self) -> Tracer {
+        self.tracer.clone()
+    }
+
+    /// Writes the trace, and warns where it is not whole.
+    ///
+    /// # Errors
+    /// When it cannot be written, or a file of that name has come meanwhile.
+    pub(super) fn finish(self, printer: Printer) -> Result<(), Failure> {
+        let tried = || format!("write the trace {}", self.path.display());
+        let traces = self.tracer.finish();
+        let mut out = BufWriter::new(&self.file);
+        peerlane_report::trace::write(&traces, &mut out).map_err(Tried::to(tried()))?;
+        drop(out);
+        self.file.as_file().sync_all().map_err(Tried::to(tried()))?;
+        self.file.persist_noclobber(&self.path).map_err(|error| Tried::to(tried())(error.error))?;
+        let left_out: u64 = traces.iter().map(|trace| trace.left_out).sum();
+        if left_out > 0 {
+            printer.warning(&format!(
+                "{left_out} requests are not in {}: there is room for {ROOM} notes, two or three a \
+                 request",
+                self.path.display()
+            ));
+        }
+        printer
+            .note(&format!("trace in {}: open it at https://ui.perfetto.dev", self.path.display()));
+        Ok(())
+    }
+}
+
+/// The trace that was asked for, if one was.
+///
+/// # Errors
+/// As [`TraceFile::begin`].
+pub(super) fn begin(args: &CopyArgs, clock: MonotonicClock) -> Result<Option<TraceFile>, Failure> {
+    args.trace.as_deref().map(|path| TraceFile::begin(path, clock, args.jobs)).transpose()
+}
+
+/// The options with where the copy is written down.
+pub(super) fn for_copy(options: CopyOptions, trace: Option<&TraceFile>) -> CopyOptions {
+    CopyOptions { trace: trace.map(TraceFile::tracer), ..options }
+}
+
+/// Writes the trace that was asked for, if one was. Where the copy failed, that counts for more.
+///
+/// # Errors
+/// That of the copy, or else that of the trace.
+pub(super) fn finish<T>(
+    trace: Option<TraceFile>,
+    result: Result<T, Failure>,
+    printer: Printer,
+) -> Result<T, Failure> {
+    let written = trace.map_or(Ok(()), |trace| trace.finish(printer));
+    match (result, written) {
+        (Ok(done), Ok(())) => Ok(done),
+        (Ok(_), Err(failure)) => Err(failure),
+        (Err(failure), written) => {
+            written.unwrap_or_else(|second| printer.failure(&second));
+            Err(failure)
+        }
+    }
+}

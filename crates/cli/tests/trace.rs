@@ -1,0 +1,117 @@
+//! Traces of copies of real files: what is in them is what the record says.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use peerlane_results::{BatchRecord, CopyRecord, FanOutRecord};
+use perfetto::{Decoded, decode};
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+#[path = "../../report/tests/common/perfetto.rs"]
+mod perfetto;
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod schema;
+
+const LENGTH: usize = (6 << 20) + 77;
+const BLOCK: u64 = 128 << 10;
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    fs::write(folder.path().join("source"), vec![0x5a; LENGTH]).expect("room");
+    folder
+}
+
+fn peerlane(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(words)
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("the program starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn trace(folder: &Path) -> Decoded {
+    decode(&fs::read(folder.join("trace")).expect("a trace"))
+}
+
+/// Slices on tracks of this name below the drive of any file whose path ends so.
+fn on_drive(trace: &Decoded, file: &str, name: &str) -> usize {
+    let roots = trace.tracks.values().filter(|(root, parent)| {
+        *parent == 0 && root.trim_end_matches(')').ends_with(&format!("/{file}"))
+    });
+    roots.map(|(root, _)| trace.below(root, name)).sum()
+}
+
+#[test]
+fn a_trace_has_the_requests_that_the_record_counts() {
+    let folder = folder();
+    let words = ["copy", "source", "target", "--route", "host", "--block", "128K", "--depth", "5"];
+    let more = ["--json", "--verify", "none", "--trace", "trace"];
+    let output = peerlane(folder.path(), &[&words[..], &more].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let record: CopyRecord = schema::read(&output.stdout);
+    let trace = trace(folder.path());
+    assert_eq!(record.shape.request.0, BLOCK);
+    let blocks = usize::try_from(record.bytes.0.div_ceil(BLOCK)).expect("a count");
+    assert_eq!(on_drive(&trace, "source", "reads"), blocks);
+    assert_eq!(on_drive(&trace, "target", "writes"), blocks);
+    assert!(on_drive(&trace, "target", "flushes") >= 1);
+    assert_eq!(trace.below("host memory", "payload"), blocks);
+    assert!(record.latency.read.count <= blocks as u64);
+    let slots = trace.counts_of("host memory", "slots in use");
+    let most = slots.iter().max().copied().expect("a counter");
+    assert!((1..=u64::from(record.shape.slots)).contains(&most), "{most} slots in use");
+    assert_eq!(slots.last(), Some(&0), "no slot stays in use");
+    assert!(trace.instants.is_empty(), "nothing was left out");
+}
+
+#[test]
+fn a_trace_of_several_targets_has_one_read_and_a_write_for_each() {
+    let folder = folder();
+    let words = ["copy", "source", "a", "b", "--route", "host", "--block", "128K", "--json"];
+    let more = ["--verify", "none", "--trace", "trace"];
+    let output = peerlane(folder.path(), &[&words[..], &more].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let record: FanOutRecord = schema::read(&output.stdout);
+    let trace = trace(folder.path());
+    let blocks = usize::try_from(record.read.0.div_ceil(BLOCK)).expect("a count");
+    assert_eq!(on_drive(&trace, "source", "reads"), blocks);
+    assert_eq!(on_drive(&trace, "a", "writes"), blocks);
+    assert_eq!(on_drive(&trace, "b", "writes"), blocks);
+}
+
+#[test]
+fn the_copies_of_a_batch_are_in_one_trace() {
+    let folder = folder();
+    let jobs = "[[copy]]\nsource = \"source\"\ntarget = \"a\"\n\n\
+                [[copy]]\nsource = \"source\"\ntarget = \"b\"\n";
+    fs::write(folder.path().join("jobs.toml"), jobs).expect("room");
+    let words = ["copy", "--batch", "jobs.toml", "--jobs", "2", "--route", "host", "--json"];
+    let output = peerlane(folder.path(), &[&words[..], &["--trace", "trace"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let record: BatchRecord = schema::read(&output.stdout);
+    assert_eq!(record.jobs.len(), 2);
+    let trace = trace(folder.path());
+    let processors = trace.tracks.values().filter(|(name, _)| name.starts_with("processor: "));
+    assert_eq!(processors.count(), 2);
+    assert!(on_drive(&trace, "a", "writes") > 0 && on_drive(&trace, "b", "writes") > 0);
+}
+
+#[test]
+fn a_file_that_is_there_is_no_place_for_a_trace() {
+    let folder = folder();
+    for name in ["source", "missing/trace"] {
+        let words = ["copy", "source", "target", "--route", "host", "--trace", name];
+        let output = peerlane(folder.path(), &words);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(&format!("cannot write the trace {name}")));
+        assert!(!folder.path().join("target").exists(), "nothing was moved");
+    }
+    assert_eq!(fs::metadata(folder.path().join("source")).expect("it").len(), LENGTH as u64);
+}

@@ -1,0 +1,229 @@
+//! The software by which storage reaches the memory of GPUs and FPGA cards, and which way it leaves open.
+//!
+//! Only machines with such a card are asked for it. Libraries are looked for by name in the usual folders;
+//! a program may bring its own, so that what is said of them says where it was looked.
+
+use peerlane_fabric::{Fabric, Function, Kind};
+use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
+
+use super::accelerator::{VENDOR_AMD, VENDOR_NVIDIA};
+use super::{Chart, saw};
+use crate::endpoint::kernel_refusal;
+
+/// AMD's adaptive computing, once Xilinx: the cards of XRT.
+const VENDOR_XILINX: u16 = 0x10ee;
+/// First open driver that lends memory by P2PDMA (NVIDIA, "GPUDirect Storage with Linux PCI P2PDMA").
+const P2PDMA_DRIVER: u32 = 565;
+const CUFILE: &str = "libcufile.so.0";
+const XRT: &str = "libxrt_coreutil.so.2";
+/// Processing accelerators, and displays that are no VGA device: what AMD's compute cards call themselves
+/// (PCI Code and ID Assignment Specification, base classes 12h and 03h).
+const COMPUTE_CLASSES: [u32; 2] = [0x12_00, 0x03_80];
+
+pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
+    let of = |kind: Kind, vendor: u16| -> Vec<&Function> {
+        let is_it = |one: &&Function| one.kind == kind && one.vendor == Some(vendor);
+        fabric.functions.iter().filter(is_it).collect()
+    };
+    let gpus = of(Kind::Gpu, VENDOR_NVIDIA);
+    if !gpus.is_empty() {
+        cufile(fabric, &gpus, chart);
+    }
+    let cards = of(Kind::Fpga, VENDOR_XILINX);
+    if !cards.is_empty() {
+        xrt(fabric, &cards, chart);
+    }
+    let gpus = of(Kind::Gpu, VENDOR_AMD);
+    let computes = |gpu: &&Function| gpu.class.is_some_and(|c| COMPUTE_CLASSES.contains(&(c >> 8)));
+    if let Some(gpu) = gpus.into_iter().find(computes) {
+        // hipFile's fast path is a call of the driver that comes with ROCm (ROCm documentation, "hipFile
+        // kernel P2PDMA support"); without it hipFile goes through host memory and does not say so.
+        chart.unknown(
+            format!("whether storage reaches the memory of {} without host memory", gpu.name),
+            "hipFile of ROCm and the amdgpu driver that comes with ROCm; the kernel's own driver lacks \
+             the call for it: `ais-check`",
+        );
+    }
+}
+
+/// Whether a library is installed; `None` where that is not known.
+fn is_installed(fabric: &Fabric, library: &str) -> Option<bool> {
+    Some(fabric.libraries.as_ref()?.iter().any(|name| name == library))
+}
+
+/// What they are, the first by name, and how many more there are.
+fn names(word: &str, functions: &[&Function]) -> String {
+    match functions {
+        [] => String::new(),
+        [one] => format!("{word} {}", one.name),
+        [first, rest @ ..] => format!("{word} {} and {} more", first.name, rest.len()),
+    }
+}
+
+/// What cuFile needs for each of its modes, as far as it is missing.
+///
+/// Direct by P2PDMA from Linux 6.2 and open driver 565 on, direct by nvidia-fs, or its compatibility
+/// mode through host memory (NVIDIA's GPUDirect Storage documentation, "Troubleshooting Guide").
+fn cufile(fabric: &Fabric, gpus: &[&Function], chart: &mut Chart) {
+    let Some(modules) = &fabric.kernel.modules else {
+        chart.unknown(
+            "whether the modules nvidia and nvidia_fs are loaded",
+            "the list of modules: `cat /proc/modules`",
+        );
+        return;
+    };
+    let module = |name: &str| modules.iter().find(|module| module.name == name);
+    let library = is_installed(fabric, CUFILE);
+    if library.is_none() {
+        chart.unknown(
+            format!("whether {CUFILE} (cuFile) is installed"),
+            format!("a look: `ldconfig -p | grep {CUFILE}`"),
+        );
+    }
+    let is_direct = module("nvidia_fs").is_some() || without_p2pdma(fabric, gpus).is_none();
+    if module("nvidia").is_some() && is_direct && library != Some(false) {
+        return;
+    }
+    let (what, fix) = match (module("nvidia"), library) {
+        (None, _) => driver_missing(),
+        (Some(_), Some(false)) => library_missing(fabric, gpus, module("nvidia_fs").is_some()),
+        (Some(_), _) => only_compatible(&without_p2pdma(fabric, gpus).unwrap_or_default()),
+    };
+    let mut evidence: Vec<Evidence> = ["nvidia", "nvidia_fs"]
+        .map(|name| {
+            let is_there = if module(name).is_some() { "is there" } else { "is not" };
+            saw("/proc/modules", format!("{name} {is_there}"))
+        })
+        .into();
+    evidence.extend(looked_for(fabric, CUFILE));
+    chart.findings.push(Finding {
+        kind: FindingKind::GpuStackMissing,
+        cost: Cost::Routes,
+        object: names("GPU", gpus),
+        what,
+        evidence,
+        fix: Some(fix),
+    });
+}
+
+fn looked_for(fabric: &Fabric, library: &str) -> Option<Evidence> {
+    let showed = if is_installed(fabric, library)? { "is there" } else { "is not" };
+    Some(saw("/usr/lib and the other usual folders", format!("{library} {showed}")))
+}
+
+/// Why cuFile has no direct mode by P2PDMA; `None` where it may have.
+fn without_p2pdma(fabric: &Fabric, gpus: &[&Function]) -> Option<String> {
+    if gpus.iter().any(|gpu| gpu.p2pmem.is_some()) {
+        return None;
+    }
+    let modules = fabric.kernel.modules.as_deref().unwrap_or_default();
+    let version = modules.iter().find(|module| module.name == "nvidia");
+    let version = version.and_then(|module| module.version.as_deref());
+    let major = version.and_then(|text| text.split('.').next()?.parse::<u32>().ok());
+    if let Some(refusal) = kernel_refusal(&fabric.kernel) {
+        return Some(refusal);
+    }
+    if let (Some(version), true) = (version, major.is_some_and(|major| major < P2PDMA_DRIVER)) {
+        return Some(format!("driver {version} is older than {P2PDMA_DRIVER}"));
+    }
+    Some("the driver lends no memory".to_owned())
+}
+
+fn driver_missing() -> (String, Fix) {
+    let fix = Fix {
+        what: "load it; then see what else is missing".to_owned(),
+        commands: vec!["sudo modprobe nvidia".to_owned(), "nvidia-smi".to_owned()],
+        weakens: None,
+        needs: Needs::Rebind,
+    };
+    ("the driver nvidia is not loaded, without which nothing reaches its memory".to_owned(), fix)
+}
+
+fn library_missing(fabric: &Fabric, gpus: &[&Function], has_nvidia_fs: bool) -> (String, Fix) {
+    let then = match without_p2pdma(fabric, gpus) {
+        None => "direct by P2PDMA".to_owned(),
+        Some(_) if has_nvidia_fs => "direct by nvidia_fs".to_owned(),
+        Some(why) => format!(
+            "its compatibility mode through host memory, since {why} and the module nvidia_fs is \
+             not loaded"
+        ),
+    };
+    let what = format!(
+        "no program reaches it from storage, unless it brings {CUFILE} (cuFile) along; with it, what \
+         is possible is {then}"
+    );
+    let fix = Fix {
+        what: "install cuFile, which comes with nvidia_fs from NVIDIA's package source".to_owned(),
+        commands: vec![
+            "sudo apt install nvidia-gds".to_owned(),
+            "/usr/local/cuda/gds/tools/gdscheck -p".to_owned(),
+        ],
+        weakens: None,
+        needs: Needs::Nothing,
+    };
+    (what, fix)
+}
+
+fn only_compatible(why: &str) -> (String, Fix) {
+    let what = format!(
+        "storage reaches it only in cuFile's compatibility mode, which goes through host memory: \
+         direct by P2PDMA is not possible, since {why}; direct by nvidia_fs is not, since that module \
+         is not loaded"
+    );
+    let fix = Fix {
+        what: "load nvidia_fs; or, on data centre GPUs from Ampere on, let the open driver from 565 on \
+               lend memory: Linux 6.2, static BAR1 and `nvme_core.multipath=N`"
+            .to_owned(),
+        commands: vec!["sudo apt install nvidia-fs-dkms && sudo modprobe nvidia_fs".to_owned()],
+        weakens: None,
+        needs: Needs::Rebind,
+    };
+    (what, fix)
+}
+
+/// What XRT needs: the driver `xocl`, which lends the memory, and the library that asks for it.
+fn xrt(fabric: &Fabric, cards: &[&Function], chart: &mut Chart) {
+    let library = is_installed(fabric, XRT);
+    let modules = fabric.kernel.modules.as_ref();
+    let has_driver = modules.map(|list| list.iter().any(|module| module.name == "xocl"));
+    let mut missing = Vec::new();
+    for (name, is_there, command) in [
+        ("the driver xocl", has_driver, "cat /proc/modules"),
+        ("libxrt_coreutil.so.2 (XRT)", library, "ldconfig -p | grep libxrt_coreutil"),
+    ] {
+        match is_there {
+            Some(true) => {}
+            Some(false) => missing.push(name),
+            None => {
+                chart.unknown(format!("whether {name} is there"), format!("a look: `{command}`"));
+            }
+        }
+    }
+    if missing.is_empty() {
+        return;
+    }
+    let mut evidence: Vec<Evidence> = has_driver
+        .map(|is_there| {
+            saw("/proc/modules", if is_there { "xocl is there" } else { "xocl is not" })
+        })
+        .into_iter()
+        .collect();
+    evidence.extend(looked_for(fabric, XRT));
+    chart.findings.push(Finding {
+        kind: FindingKind::FpgaStackMissing,
+        cost: Cost::Routes,
+        object: names("FPGA card", cards),
+        what: format!("no program gets its memory without {}", missing.join(" and ")),
+        evidence,
+        fix: Some(Fix {
+            what: "install XRT; on Debian the driver is built for the kernel by xrt-xocl-dkms"
+                .to_owned(),
+            commands: vec![
+                "sudo apt install -t trixie-backports libxrt2 libxrt-alveo2 xrt-xocl-dkms   # Debian 13"
+                    .to_owned(),
+            ],
+            weakens: None,
+            needs: Needs::Rebind,
+        }),
+    });
+}

@@ -1,0 +1,99 @@
+//! A machine for every kind of finding that there can be.
+
+use peerlane_results::FindingKind;
+
+use super::*;
+
+/// Pairs each kind with a machine examined; a kind that is left out does not compile.
+macro_rules! machines {
+    ($($kind:ident => $record:expr,)*) => {
+        fn machines() -> Vec<(FindingKind, DoctorRecord)> {
+            vec![$((FindingKind::$kind, $record)),*]
+        }
+
+        #[allow(dead_code, reason = "it is the compiler that reads it")]
+        fn has_a_machine(kind: FindingKind) {
+            match kind {
+                $(FindingKind::$kind => {})*
+            }
+        }
+    };
+}
+
+const MEMORY: &str = "p2pmem = { size = '64M', available = '64M', published = true }\n";
+
+machines! {
+    KernelTooOld => examined(&[("'7.2.13'", "'6.1.0'")]),
+    KernelWithoutP2pdma => examined(&[("p2pdma = true", "p2pdma = false")]),
+    NoDrive => examine(&Fabric::from_toml("name = 'vm'").expect("a machine")),
+    NoMemory => examined(&[(MEMORY, "")]),
+    MemoryNotRegistered => with_drive("cmb_registers = { location = '0x2', size = '0x3218' }\n", ""),
+    MemoryNotPublished => examined(&[("published = true", "published = false")]),
+    QueuesInMemory => examined(&[
+        ("available = '64M', published = true }\n", "available = '32M', published = true }\n\
+          cmb_registers = { location = '0x2', size = '0x40219' }\n"),
+        ("p2pdma = true", "p2pdma = true\nuse_cmb_sqes = true"),
+    ]),
+    MemoryInUse => examined(&[("available = '64M'", "available = '4K'")]),
+    MemoryNotPermitted => not_permitted(),
+    AcsRedirect => examined(&[REDIRECTS]),
+    HostBridgeNotListed => examined(&[
+        ("address = '0000:04:00.0'\nunder = 'down-b'", "address = '0000:00:02.0'"),
+    ]),
+    IommuTranslates => examined(&[("'passthrough'", "'translating'")]),
+    LinkTrainedLow => with_drive("link = { current = '8GT/s x4', maximum = '16GT/s x4' }\n", ""),
+    MultipathHead => examined(&[
+        ("'7.2.13'", "'6.18.15'"),
+        ("under = 'down-a'\nacs = 'absent'\n", "under = 'down-a'\nacs = 'absent'\n\
+          namespaces = [{ name = 'nvme0n1', size = '1G', multipath_head = true }]\n"),
+    ]),
+    QueueRefuses => with_drive(
+        "namespaces = [{ name = 'nvme0n1', size = '1G' }]\n",
+        "[[stacked]]\nname = 'dm-0'\nkind = 'crypt'\nbelow = ['nvme0n1']\n",
+    ),
+    FileRefuses => pair::file_refuses(),
+    SmallRequests => with_drive(
+        "namespaces = [{ name = 'nvme0n1', size = '1G', max_request = '64K', max_hw_request = '2M' }]\n",
+        "",
+    ),
+    DriveTakesLittle => with_drive(
+        "namespaces = [{ name = 'nvme0n1', size = '1G', max_hw_request = '128K' }]\n",
+        "",
+    ),
+    SmallWindow => with_card(
+        "kind = 'gpu'\nvendor = '0x1002'\n\
+         bars = [{ index = 0, size = '256M', prefetchable = true, largest = '16G' }]",
+        "",
+        "",
+    ),
+    GpuStackMissing => with_card("kind = 'gpu'\nvendor = '0x10de'", "", ""),
+    FpgaStackMissing => with_card("kind = 'fpga'\nvendor = '0x10ee'", "", ""),
+    FpgaWindowOff => with_card("kind = 'fpga'\nfpga_p2p = false", "", ""),
+    DriveHot => with_drive("temperature = { current = 80000, warning = 74000 }\n", ""),
+    CopyRefused => pair::copy_refused(),
+    StaleDecision => pair::stale(),
+}
+
+/// The question to this machine is answered by the test: whoever runs it may be root.
+fn not_permitted() -> DoctorRecord {
+    let fabric = Fabric::from_toml(SOUND).expect("a machine");
+    examine_with(&fabric, &|address| {
+        (address == "0000:04:00.0").then(|| "no permission".to_owned())
+    })
+}
+
+#[test]
+fn every_kind_is_found_where_it_is_and_nowhere_else() {
+    let sound = examined(&[]);
+    for (kind, record) in machines() {
+        let found: Vec<&Finding> = record.findings.iter().filter(|one| one.kind == kind).collect();
+        assert!(!found.is_empty(), "{kind:?}: {:?}", record.findings);
+        for one in found {
+            // A plan's refusal says what it rests on.
+            let rests = !one.evidence.is_empty() || kind == FindingKind::CopyRefused;
+            assert!(rests && !one.what.is_empty(), "{one:?}");
+            assert!(!one.what.contains('\n') && !one.object.is_empty(), "{one:?}");
+        }
+        assert!(!kinds(&sound).contains(&kind), "{kind:?} is not on a sound machine");
+    }
+}

@@ -1,0 +1,120 @@
+//! A ring whose requests are written down, if anybody asked for that.
+
+use std::{fmt, io};
+
+use peerlane_results::{MemoryKind, PhaseKind};
+use peerlane_units::Nanos;
+
+use super::Log;
+use crate::ring::{Completion, FileId, Operation, PushError, RegionId, Ring};
+
+/// A ring, and the log of what it does.
+pub struct Traced<R> {
+    ring: R,
+    log: Option<Log>,
+}
+
+impl<R> Traced<R> {
+    /// The ring with a log, or without one.
+    pub fn new(ring: R, log: Option<Log>) -> Self {
+        Self { ring, log }
+    }
+
+    /// The ring itself, for what only it can attach.
+    pub fn ring_mut(&mut self) -> &mut R {
+        &mut self.ring
+    }
+
+    /// Says which drive a file is on, by a name that a reader knows.
+    pub fn name_file(&mut self, file: FileId, drive: &str) {
+        if let Some(log) = &mut self.log {
+            log.name_file(file, drive);
+        }
+    }
+
+    /// Says whose memory a region is; one without a name is host memory.
+    pub fn name_region(&mut self, region: RegionId, name: &str, kind: MemoryKind) {
+        if let Some(log) = &mut self.log {
+            log.name_region(region, name, kind);
+        }
+    }
+
+    /// Says in which slots of which region payload is going to rest; the stride is in bytes.
+    pub fn slots(&mut self, region: RegionId, stride: u64, count: u32) {
+        if let Some(log) = &mut self.log {
+            log.slots(region, stride, count);
+        }
+    }
+
+    /// Says what comes next.
+    pub fn phase(&mut self, kind: PhaseKind) {
+        if let Some(log) = &mut self.log {
+            log.phase(kind);
+        }
+    }
+
+    /// What was noted so far.
+    #[cfg(test)]
+    pub(super) fn trace(&self) -> Option<peerlane_results::Trace> {
+        self.log.as_ref().map(Log::read)
+    }
+}
+
+impl<R: Ring> Ring for Traced<R> {
+    type File = R::File;
+    type Region = R::Region;
+
+    fn attach_file(&mut self, file: R::File) -> io::Result<FileId> {
+        self.ring.attach_file(file)
+    }
+
+    fn attach_region(&mut self, region: R::Region) -> RegionId {
+        self.ring.attach_region(region)
+    }
+
+    fn region_length(&self, region: RegionId) -> Option<u64> {
+        self.ring.region_length(region)
+    }
+
+    fn space(&self) -> u32 {
+        self.ring.space()
+    }
+
+    fn push(&mut self, operation: Operation) -> Result<(), PushError> {
+        self.ring.push(operation)?;
+        if let Some(log) = &mut self.log {
+            log.pushed(&operation);
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
+        let Some(log) = &mut self.log else { return self.ring.submit(wait, timeout) };
+        let begin = log.submits();
+        let submitted = self.ring.submit(wait, timeout);
+        log.looks(begin, wait > 0);
+        submitted
+    }
+
+    fn pop(&mut self) -> Option<Completion> {
+        let completion = self.ring.pop()?;
+        if let Some(log) = &mut self.log {
+            log.popped(completion);
+        }
+        Some(completion)
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.ring.in_flight()
+    }
+
+    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
+        self.ring.host_bytes(region)
+    }
+}
+
+impl<R: fmt::Debug> fmt::Debug for Traced<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.ring.fmt(f)
+    }
+}

@@ -1,0 +1,247 @@
+//! Which tracks a file has, and what is on them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use peerlane_results::{
+    KnownEnds, MemoryKind, PhaseKind, Span, Trace, TraceAction, TraceOutcome, TraceRequest,
+};
+use peerlane_units::Nanos;
+
+use super::lanes::Lanes;
+use super::occupancy::occupied;
+use super::wire::{Event, Track, TrackKind, Value, What};
+
+/// Host memory has this name in every trace.
+const HOST: &str = "host memory";
+
+/// Tracks and events of a file.
+#[derive(Debug, Default)]
+pub(super) struct Tracks<'a> {
+    pub(super) described: Vec<Track>,
+    pub(super) events: Vec<Event<'a>>,
+}
+
+impl<'a> Tracks<'a> {
+    pub(super) fn of(traces: &'a [Trace]) -> Self {
+        let mut tracks = Self::default();
+        tracks.drives(traces);
+        tracks.memories(traces);
+        tracks.engines(traces);
+        tracks
+    }
+
+    fn track(&mut self, parent: u64, name: &str, description: String, kind: TrackKind) -> u64 {
+        let id = self.described.len() as u64 + 1;
+        let (name, rank) = (name.to_owned(), id);
+        self.described.push(Track { id, parent, name, description, kind, rank });
+        id
+    }
+
+    fn slices(&mut self, parent: u64, name: &str) -> u64 {
+        self.track(parent, name, String::new(), TrackKind::Slices)
+    }
+
+    fn slice(
+        &mut self,
+        track: u64,
+        span: Span,
+        name: &'static str,
+        notes: Vec<(&'static str, Value<'a>)>,
+    ) {
+        self.events.push(Event { at: span.begin.0, track, what: What::Begin { name, notes } });
+        self.events.push(Event { at: span.end.0, track, what: What::End });
+    }
+
+    /// Slices that may overlap, in lanes of one name below `parent`.
+    fn in_lanes(&mut self, parent: u64, name: &str, mut all: Vec<Slice<'a>>) {
+        all.sort_by_key(|slice| slice.span.begin);
+        let mut lanes = Lanes::default();
+        let mut ids: Vec<u64> = Vec::new();
+        for Slice { span, name: own, notes } in all {
+            let lane = lanes.place(span);
+            if lane == ids.len() {
+                ids.push(self.slices(parent, name));
+            }
+            self.slice(ids[lane], span, own, notes);
+        }
+    }
+
+    /// A track for each drive of any trace, and below it one for each kind of request.
+    fn drives(&mut self, traces: &'a [Trace]) {
+        for drive in names(traces.iter().flat_map(|trace| &trace.drives)) {
+            let root = self.slices(0, drive);
+            for (action, name) in [
+                (TraceAction::Read, "reads"),
+                (TraceAction::Write, "writes"),
+                (TraceAction::Zero, "made zero"),
+                (TraceAction::Flush, "flushes"),
+            ] {
+                let slices = traces.iter().flat_map(|trace| {
+                    let is_its = |one: &&TraceRequest| {
+                        one.action == action
+                            && trace.drives.get(one.drive).is_some_and(|name| name == drive)
+                    };
+                    trace.requests.iter().filter(is_its).map(|one| slice(trace, one))
+                });
+                self.in_lanes(root, name, slices.collect());
+            }
+        }
+    }
+
+    /// A track for each memory with how much of it is in use and what is in which slot; host memory last
+    /// and always.
+    fn memories(&mut self, traces: &'a [Trace]) {
+        let of_devices = traces
+            .iter()
+            .flat_map(|trace| &trace.memories)
+            .filter(|memory| memory.kind != MemoryKind::Host)
+            .map(|memory| &memory.name);
+        let mut all: Vec<&str> = names(of_devices);
+        all.push(HOST);
+        for memory in all {
+            self.memory(memory, traces);
+        }
+    }
+
+    fn memory(&mut self, memory: &str, traces: &'a [Trace]) {
+        let root = self.track(0, memory, description(memory, traces), TrackKind::Slices);
+        let (mut payload, mut checks) = (Vec::new(), Vec::new());
+        for trace in traces {
+            for one in occupied(trace) {
+                if trace.memories.get(one.memory).is_none_or(|found| found.name != memory) {
+                    continue;
+                }
+                let slot = one.slot.map(|slot| ("slot", Value::Number(slot)));
+                let mut notes = vec![("offset", Value::Number(one.offset))];
+                notes.extend(slot);
+                match one.slot {
+                    Some(_) => payload.push(Slice { span: one.span, name: "block", notes }),
+                    None => checks.push(Slice { span: one.span, name: "in use", notes }),
+                }
+            }
+        }
+        let begin =
+            traces.iter().filter_map(|trace| trace.phases.first()).map(|one| one.span.begin);
+        let end = traces.iter().filter_map(|trace| trace.phases.last()).map(|one| one.span.end);
+        let ends = [begin.min(), end.max()];
+        self.count(root, "slots in use", &payload, ends);
+        self.in_lanes(root, "payload", payload);
+        self.count(root, "requests of proof and checks", &checks, ends);
+        self.in_lanes(root, "proof, checks, tails and zeroes", checks);
+    }
+
+    /// How many slices there are at a time: one value for each time at which that changes.
+    fn count(&mut self, root: u64, name: &str, slices: &[Slice<'_>], ends: [Option<Nanos>; 2]) {
+        let track = self.track(root, name, String::new(), TrackKind::Counter);
+        let mut changes: BTreeMap<Nanos, i64> =
+            ends.into_iter().flatten().map(|at| (at, 0)).collect();
+        for slice in slices {
+            *changes.entry(slice.span.begin).or_default() += 1;
+            *changes.entry(slice.span.end).or_default() -= 1;
+        }
+        let mut in_use = 0_i64;
+        for (at, change) in changes {
+            in_use += change;
+            let what = What::Count(u64::try_from(in_use).unwrap_or(0));
+            self.events.push(Event { at: at.0, track, what });
+        }
+    }
+
+    /// A track for each copy with what the engine was about and when its thread slept.
+    fn engines(&mut self, traces: &'a [Trace]) {
+        for copy in names(traces.iter().map(|trace| &trace.name)) {
+            let root = self.slices(0, &format!("processor: {copy}"));
+            let own = || traces.iter().filter(|trace| trace.name == copy);
+            let phases = own().flat_map(|trace| &trace.phases);
+            let phases = phases.map(|one| Slice {
+                span: one.span,
+                name: name_of(one.kind),
+                notes: Vec::new(),
+            });
+            self.in_lanes(root, "phases", phases.collect());
+            let waits = own().flat_map(|trace| &trace.waits);
+            let waits = waits.map(|&span| Slice { span, name: "waits", notes: Vec::new() });
+            self.in_lanes(root, "waits", waits.collect());
+            let left_out: u64 = own().map(|trace| trace.left_out).sum();
+            let last = own().flat_map(|trace| &trace.phases).map(|one| one.span.end).max();
+            if let (1.., Some(end)) = (left_out, last) {
+                let name = format!("{left_out} requests are not in this trace: it was full");
+                self.events.push(Event { at: end.0, track: root, what: What::Instant { name } });
+            }
+        }
+    }
+}
+
+/// Something on a track that has lanes.
+struct Slice<'a> {
+    span: Span,
+    name: &'static str,
+    notes: Vec<(&'static str, Value<'a>)>,
+}
+
+fn slice<'a>(trace: &'a Trace, request: &TraceRequest) -> Slice<'a> {
+    let name = match (request.action, request.known) {
+        (TraceAction::Read, KnownEnds::Begin) => "read (end not seen)",
+        (TraceAction::Write, KnownEnds::End) => "write (begin not seen)",
+        (TraceAction::Read, _) => "read",
+        (TraceAction::Write, _) => "write",
+        (TraceAction::Flush, _) => "flush",
+        (TraceAction::Zero, _) => "made zero",
+    };
+    let mut notes = Vec::new();
+    if request.action != TraceAction::Flush {
+        notes.push(("offset", Value::Number(request.offset)));
+        notes.push(("bytes", Value::Number(request.bytes)));
+    }
+    notes.extend(request.slot.map(|slot| ("slot", Value::Number(slot))));
+    let memory = request.memory.and_then(|memory| trace.memories.get(memory));
+    notes.extend(memory.map(|one| ("memory", Value::Text(Cow::Borrowed(one.name.as_str())))));
+    notes.extend(match request.outcome {
+        TraceOutcome::Full => None,
+        TraceOutcome::Short(bytes) => Some(("moved", Value::Number(bytes))),
+        TraceOutcome::Failed(errno) => {
+            Some(("error", Value::Text(Cow::Owned(format!("errno {errno}")))))
+        }
+        TraceOutcome::Unanswered => Some(("error", Value::Text(Cow::Borrowed("no answer")))),
+    });
+    Slice { span: request.span, name, notes }
+}
+
+fn name_of(kind: PhaseKind) -> &'static str {
+    match kind {
+        PhaseKind::Prepare => "prepare",
+        PhaseKind::Prove => "proof of the route",
+        PhaseKind::Move => "move",
+        PhaseKind::Flush => "flush",
+        PhaseKind::Scrub => "scrub of device memory",
+        PhaseKind::Verify => "verification",
+    }
+}
+
+/// Whether payload went through a memory.
+fn description(memory: &str, traces: &[Trace]) -> String {
+    let is_payload = |trace: &Trace, one: &TraceRequest| {
+        let name = one.memory.and_then(|memory| trace.memories.get(memory));
+        one.slot.is_some() && name.is_some_and(|found| found.name == memory)
+    };
+    let carries =
+        traces.iter().any(|trace| trace.requests.iter().any(|one| is_payload(trace, one)));
+    match (memory == HOST, carries) {
+        (_, true) => "Payload went through it.",
+        (true, false) => "Not involved in moving payload; in use for proof and verification only.",
+        (false, false) => "No payload went through it.",
+    }
+    .to_owned()
+}
+
+/// Names, each once, in the order in which they come first.
+fn names<'a>(all: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in all {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names
+}

@@ -1,0 +1,184 @@
+//! Two runs of a workload beside each other.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Basis, Machine, Spread};
+
+/// Schema of [`Comparison`].
+pub const COMPARE_SCHEMA: &str = "peerlane.compare/1";
+
+/// Whether the later of two runs is faster or slower than the earlier, case by case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// [`COMPARE_SCHEMA`].
+    pub schema: String,
+    /// The run that is compared with.
+    pub before: ComparedRun,
+    /// The run that is judged.
+    pub after: ComparedRun,
+    /// By how much a case may be slower, as a share of the rate before: 0.05.
+    pub threshold: f64,
+    /// How sure all verdicts are together: 0.95.
+    pub confidence: f64,
+    /// By which means, in words.
+    pub method: String,
+    /// One for each case of either run, those of the run before first.
+    pub cases: Vec<CaseComparison>,
+    /// What differs besides, and does not stand against comparing: kernel, program, fabric.
+    pub notes: Vec<String>,
+    /// Whether a case is certainly slower by more than the threshold.
+    pub has_regressed: bool,
+}
+
+/// One of the two runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ComparedRun {
+    /// Name of the workload.
+    pub name: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Whether its figures are measurements.
+    pub basis: Basis,
+    /// Start, in seconds since 1970-01-01 UTC; `None` for a prediction.
+    pub started_s: Option<u64>,
+}
+
+/// One case in both runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CaseComparison {
+    /// Name of the case.
+    pub case: String,
+    /// Rates before, in bytes a second.
+    pub before: Option<Spread>,
+    /// Rates after, in bytes a second.
+    pub after: Option<Spread>,
+    /// Geometric mean of the rates after over that before; below one is slower.
+    pub ratio: Option<f64>,
+    /// Confidence interval of the ratio; all intervals of a comparison hold together with its confidence.
+    pub interval: Option<(f64, f64)>,
+    /// The chance of a difference at least as large between equal cases, corrected for the number of cases.
+    pub chance: Option<f64>,
+    /// What that says.
+    pub verdict: Change,
+    /// Whether it is certainly slower by more than the threshold.
+    pub has_regressed: bool,
+    /// Why it cannot be compared; empty where it can.
+    pub reasons: Vec<Incomparable>,
+}
+
+/// What a comparison says of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// It is certainly faster.
+    Faster,
+    /// It is certainly slower.
+    Slower,
+    /// No difference is certain; the interval says how large one could be.
+    Same,
+    /// The figures are not of the same thing.
+    NotComparable,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "same",
+            Self::NotComparable => "not comparable",
+        })
+    }
+}
+
+/// Why two cases cannot be compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Incomparable {
+    /// The runs were on different machines.
+    Machine {
+        /// Before.
+        before: String,
+        /// After.
+        after: String,
+    },
+    /// One was measured, the other was not, or not on a real machine.
+    Basis {
+        /// Before.
+        before: Basis,
+        /// After.
+        after: Basis,
+    },
+    /// The case asks for something else.
+    Asked {
+        /// Position of the flow; `None` for the case as a whole.
+        flow: Option<u32>,
+        /// Which setting: `block`, `depth`, `path`.
+        setting: String,
+        /// Before.
+        before: String,
+        /// After.
+        after: String,
+    },
+    /// Evidence speaks against the route of a run.
+    Route {
+        /// In which of the two.
+        run: WhichRun,
+    },
+    /// The case is in one of the runs only.
+    Missing {
+        /// From which it is missing.
+        run: WhichRun,
+    },
+    /// There are too few figures to know how they spread.
+    TooFew {
+        /// Runs before.
+        before: u32,
+        /// Runs after.
+        after: u32,
+        /// Runs that are needed in each.
+        needed: u32,
+    },
+}
+
+/// One of two runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhichRun {
+    /// The run that is compared with.
+    Before,
+    /// The run that is judged.
+    After,
+}
+
+impl fmt::Display for WhichRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Before => "before",
+            Self::After => "after",
+        })
+    }
+}
+
+impl fmt::Display for Incomparable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Machine { before, after } => write!(f, "another machine: {before}, {after}"),
+            Self::Basis { before, after } => write!(f, "{before}, {after}"),
+            Self::Asked { flow: Some(flow), setting, before, after } => {
+                write!(f, "another {setting} of flow {flow}: {before}, {after}")
+            }
+            Self::Asked { flow: None, setting, before, after } => {
+                write!(f, "another {setting}: {before}, {after}")
+            }
+            Self::Route { run } => write!(f, "the route of the run {run} is contradicted"),
+            Self::Missing { run } => write!(f, "not in the run {run}"),
+            Self::TooFew { before, after, needed } => {
+                write!(f, "{before} and {after} runs, where each needs {needed}")
+            }
+        }
+    }
+}

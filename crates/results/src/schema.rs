@@ -1,0 +1,52 @@
+//! JSON Schema of every record, from the types and their docstrings.
+//!
+//! The schema says what a reader can count on: what was optional or came after the first version of a
+//! record is not required. Numbers say their unit in `x-unit`.
+
+use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+
+use crate::{
+    BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
+    COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA, DoctorRecord,
+    ExplainedPlan, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, PLAN_SCHEMA,
+    VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
+};
+
+/// A record, its version, and its schema.
+#[derive(Debug, Clone)]
+pub struct RecordSchema {
+    /// Name and version, as the record has it in `schema`: `peerlane.copy/1`.
+    pub id: &'static str,
+    /// Its schema, draft 2020-12.
+    pub schema: Schema,
+}
+
+impl RecordSchema {
+    /// The schema of a record, whose `schema` is `id` and nothing else.
+    pub fn of<T: JsonSchema>(id: &'static str) -> Self {
+        let mut schema =
+            SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+        schema.insert("title".to_owned(), id.into());
+        if let Some(own) = schema.pointer_mut("/properties/schema") {
+            *own = serde_json::json!({ "description": "Name and version of the record.", "const": id });
+        }
+        Self { id, schema }
+    }
+}
+
+/// Every record of this crate, in the order of a reader's interest.
+pub fn schemas() -> Vec<RecordSchema> {
+    vec![
+        RecordSchema::of::<CopyRecord>(COPY_SCHEMA),
+        RecordSchema::of::<FanOutRecord>(FAN_OUT_SCHEMA),
+        RecordSchema::of::<BatchRecord>(BATCH_SCHEMA),
+        RecordSchema::of::<ExplainedPlan>(PLAN_SCHEMA),
+        RecordSchema::of::<FanOutPlan>(FAN_OUT_PLAN_SCHEMA),
+        RecordSchema::of::<BatchPlan>(BATCH_PLAN_SCHEMA),
+        RecordSchema::of::<VerifyRecord>(VERIFY_SCHEMA),
+        RecordSchema::of::<DoctorRecord>(DOCTOR_SCHEMA),
+        RecordSchema::of::<Workload>(WORKLOAD_SCHEMA),
+        RecordSchema::of::<BenchRecord>(BENCH_SCHEMA),
+        RecordSchema::of::<Comparison>(COMPARE_SCHEMA),
+    ]
+}

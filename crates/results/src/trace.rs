@@ -1,0 +1,136 @@
+//! What one copy did, request by request: measured by the engine, or predicted by the model.
+//!
+//! This is no record: it is not kept as JSON, since a copy has as many requests as it has blocks.
+//! `peerlane-report` writes it as a file that a viewer opens. Times are those of one clock, whatever its
+//! zero is; all traces that are written together share it.
+
+use peerlane_units::Nanos;
+
+use crate::MemoryKind;
+
+/// What one copy did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// Which copy: `nvme0n1 to nvme1n1`.
+    pub name: String,
+    /// Drives, by the names that a reader knows.
+    pub drives: Vec<String>,
+    /// Memories that payload or its check rested in.
+    pub memories: Vec<TraceMemory>,
+    /// Slots that the plan has for payload.
+    pub slots: u32,
+    /// What the engine was about, one after the other.
+    pub phases: Vec<TracePhase>,
+    /// Requests in the order of their submission.
+    pub requests: Vec<TraceRequest>,
+    /// When the engine's thread slept, waiting for a completion.
+    pub waits: Vec<Span>,
+    /// Requests that are not in it, since there was no room.
+    pub left_out: u64,
+}
+
+/// From when to when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Begin.
+    pub begin: Nanos,
+    /// End, not before the begin.
+    pub end: Nanos,
+}
+
+/// A memory that requests used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceMemory {
+    /// Its name: `cmb:nvme2`, `host memory`.
+    pub name: String,
+    /// Whose it is.
+    pub kind: MemoryKind,
+}
+
+/// Something that the engine was about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TracePhase {
+    /// What.
+    pub kind: PhaseKind,
+    /// When.
+    pub span: Span,
+}
+
+/// What an engine can be about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PhaseKind {
+    /// Memory is taken and files are opened.
+    Prepare,
+    /// The route is proved: host memory is used on purpose.
+    Prove,
+    /// Payload moves.
+    Move,
+    /// What was written is flushed.
+    Flush,
+    /// Device memory is overwritten: host memory is used on purpose.
+    Scrub,
+    /// Content is compared, by host memory on purpose.
+    Verify,
+}
+
+/// One request to a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceRequest {
+    /// What it asked for.
+    pub action: TraceAction,
+    /// Index into [`Trace::drives`].
+    pub drive: usize,
+    /// Index into [`Trace::memories`]; `None` for a request that moves nothing.
+    pub memory: Option<usize>,
+    /// Slot of the memory, for payload on its way; `None` for a proof, a check or a tail.
+    pub slot: Option<u64>,
+    /// Offset in the drive or file, in bytes.
+    pub offset: u64,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// From its submission, or the end of the request that it was chained to, to the moment at which the
+    /// engine saw its end.
+    pub span: Span,
+    /// Which ends of the span are known.
+    pub known: KnownEnds,
+    /// How it ended.
+    pub outcome: TraceOutcome,
+}
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TraceAction {
+    /// From drive to memory.
+    Read,
+    /// From memory to drive.
+    Write,
+    /// That what was written stays.
+    Flush,
+    /// Bytes that read as zeroes.
+    Zero,
+}
+
+/// Which ends of a request's span are known. A write that is chained to a read begins unseen; where the
+/// engine saw both ends at once, nobody knows when the one ended and the other began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KnownEnds {
+    /// Both.
+    Both,
+    /// The begin: it ended earlier than the span says.
+    Begin,
+    /// The end: it began later than the span says.
+    End,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceOutcome {
+    /// All that it asked for.
+    Full,
+    /// With so many bytes, fewer than it asked for.
+    Short(u64),
+    /// With this number of an error.
+    Failed(i32),
+    /// Not at all while the engine looked.
+    Unanswered,
+}
