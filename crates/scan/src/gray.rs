@@ -85,4 +85,13 @@ impl Gray {
     pub fn row(&self, y: usize) -> &[u8] {
         &self.pixels()[y * self.width..(y + 1) * self.width]
     }
+
+    /// A copy of a rectangle, as much of it as there is.
+    #[must_use]
+    pub fn part(&self, x: usize, y: usize, width: usize, height: usize) -> Self {
+        let (x, y) = (x.min(self.width), y.min(self.height));
+        let (width, height) = (width.min(self.width - x), height.min(self.height - y));
+        let bytes = (y..y + height).flat_map(|y| self.row(y)[x..x + width].iter().copied());
+        Self { width, height, begin: 0, bytes: bytes.collect() }
+    }
 }

@@ -72,8 +72,8 @@ pub fn walk(arguments: Vec<String>) -> impl Iterator<Item = Found> {
 }
 
 fn listed(list: &str) -> Box<dyn Iterator<Item = Found> + Send> {
-    match File::open(list) {
-        Ok(file) => {
+    match regular(Path::new(list)) {
+        Ok((file, _)) => {
             let list = list.to_owned();
             Box::new(BufReader::new(file).lines().flat_map(move |line| match line {
                 Ok(line) => named(line),
@@ -156,12 +156,17 @@ impl Found {
 }
 
 fn file(path: &Path) -> Result<Vec<u8>, InputError> {
-    let file = File::open(path)?;
-    let kind = file.metadata()?;
+    let (file, size) = regular(path)?;
+    limited(file, size)
+}
+
+/// Opens a regular file and nothing else: opening a pipe would wait for a writer that never comes.
+fn regular(path: &Path) -> io::Result<(File, u64)> {
+    let kind = fs::metadata(path)?;
     if !kind.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file").into());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    limited(file, kind.len())
+    Ok((File::open(path)?, kind.len()))
 }
 
 fn limited(reader: impl Read, size: u64) -> Result<Vec<u8>, InputError> {
@@ -181,7 +186,7 @@ fn limited(reader: impl Read, size: u64) -> Result<Vec<u8>, InputError> {
 fn archive(path: &Path, hand_on: &mut impl FnMut(Input) -> bool) {
     let name = path.display().to_string();
     let mut go = || -> io::Result<()> {
-        let mut archive = tar::Archive::new(BufReader::new(File::open(path)?));
+        let mut archive = tar::Archive::new(BufReader::new(regular(path)?.0));
         for member in archive.entries()? {
             let member = member?;
             if !member.header().entry_type().is_file() {

@@ -16,7 +16,10 @@ use thiserror::Error;
 use crate::formats::{FormatError, decode, means};
 use crate::inputs::{Found, Input, InputError};
 use crate::reduce::MEANS_LEVEL;
-use crate::{Hit, Searcher};
+use crate::{Gray, Hit, Searcher};
+
+/// Crops of one image at most.
+const MOST_CROPS: usize = 16;
 
 /// What was found in one image.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub struct Answer {
     pub image: String,
     /// Pixels, and where the picture is; or why that cannot be said.
     pub found: Result<(u64, Vec<Hit>), ScanError>,
+    /// What is at the hits, in their order, where it was asked for.
+    pub crops: Vec<Gray>,
 }
 
 /// Why an image could not be searched.
@@ -74,6 +79,15 @@ fn timed<T>(clock: &AtomicU64, work: impl FnOnce() -> T) -> T {
     out
 }
 
+/// Whether answers have what is at the hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crops {
+    /// The first few of an image.
+    Kept,
+    /// None.
+    Dropped,
+}
+
 /// Searches everything that is found, on so many threads (one at least) beside one that loads, until
 /// all is done or `tell` says that it is enough by `false`. Every answer and the time that the stages
 /// were busy so far go to `tell`, one after the other.
@@ -81,6 +95,7 @@ pub fn scan(
     found: impl Iterator<Item = Found> + Send,
     searcher: &Searcher,
     threads: usize,
+    crops: Crops,
     mut tell: impl FnMut(Answer, Busy) -> bool,
 ) {
     let threads = threads.max(1);
@@ -93,7 +108,7 @@ pub fn scan(
         scope.spawn(|| load(found, loaded, &clocks, &enough));
         for _ in 0..threads {
             let searched = searched.clone();
-            scope.spawn(|| search(&to_search, searched, searcher, &clocks));
+            scope.spawn(|| search(&to_search, searched, searcher, crops, &clocks));
         }
         drop(searched);
         for answer in answers {
@@ -127,6 +142,7 @@ fn search(
     to_search: &Mutex<Receiver<Input>>,
     searched: SyncSender<Answer>,
     searcher: &Searcher,
+    crops: Crops,
     clocks: &Clocks,
 ) {
     loop {
@@ -135,24 +151,38 @@ fn search(
             Err(poisoned) => poisoned.into_inner().recv(),
         };
         let Ok(input) = next else { return };
-        let name = input.name.clone();
+        let image = input.name.clone();
+        let mut kept = Vec::new();
+        let keep = |image: &Gray, hits: &[Hit]| {
+            if crops == Crops::Kept {
+                let hits = hits.iter().take(MOST_CROPS);
+                kept = hits.map(|hit| image.part(hit.x, hit.y, hit.width, hit.height)).collect();
+            }
+        };
         // Decoders read what anybody may have written: one that panics costs its image, not the scan.
-        let found = catch_unwind(AssertUnwindSafe(|| one(input, searcher, clocks)))
+        let found = catch_unwind(AssertUnwindSafe(|| one(input, searcher, keep, clocks)))
             .unwrap_or(Err(ScanError::Failed));
-        if searched.send(Answer { image: name, found }).is_err() {
+        if searched.send(Answer { image, found, crops: kept }).is_err() {
             return;
         }
     }
 }
 
-fn one(input: Input, searcher: &Searcher, clocks: &Clocks) -> Result<(u64, Vec<Hit>), ScanError> {
+fn one(
+    input: Input,
+    searcher: &Searcher,
+    keep: impl FnOnce(&Gray, &[Hit]),
+    clocks: &Clocks,
+) -> Result<(u64, Vec<Hit>), ScanError> {
     let bytes = input.bytes?;
     if let Some(pixels) = told_by_means(&bytes, searcher, clocks) {
         return Ok((pixels, Vec::new()));
     }
     let image = timed(&clocks.decode, || decode(bytes))?;
     let pixels = image.width() as u64 * image.height() as u64;
-    Ok((pixels, timed(&clocks.search, || searcher.search(&image))))
+    let hits = timed(&clocks.search, || searcher.search(&image));
+    keep(&image, &hits);
+    Ok((pixels, hits))
 }
 
 /// The pixels of a JPEG that the means of its blocks are enough to say no to.

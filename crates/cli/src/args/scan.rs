@@ -31,8 +31,11 @@ pub(crate) struct ScanArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", value_parser = degrees, allow_hyphen_values = true)]
     pub(crate) rotations: Vec<f32>,
     /// Least correlation of a hit, 1 is the picture itself
-    #[arg(long, value_name = "SCORE", default_value = "0.8", value_parser = threshold)]
+    #[arg(long, value_name = "SCORE", default_value = "0.9", value_parser = threshold)]
     pub(crate) threshold: f32,
+    /// Write the hits as a page with pictures, for a browser
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sheet: Option<PathBuf>,
     /// Threads that decode and search; all processors when not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,

@@ -3,6 +3,7 @@
 //! Data goes to standard output, everything else to standard error. A reader that goes away ends
 //! output quietly and never changes the exit status; any other failure to write data is an error.
 
+mod count;
 mod latest;
 mod meter;
 mod progress;
@@ -19,6 +20,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::args::{ColorChoice, GlobalArgs};
 use crate::error::{Failure, Tried};
 
+pub(crate) use count::Count;
 pub(crate) use progress::{Progress, ProgressFor};
 pub(crate) use question::Answer;
 

@@ -3,6 +3,10 @@
 use std::io::Cursor;
 
 use image::{DynamicImage, ImageReader, Limits};
+use zune_core::bytestream::ZCursor;
+use zune_core::colorspace::ColorSpace;
+use zune_core::options::DecoderOptions;
+use zune_jpeg::JpegDecoder;
 
 use super::{FormatError, MOST_PIXELS, checked_size};
 use crate::Gray;
@@ -11,7 +15,30 @@ use crate::Gray;
 const MOST_BYTES: u64 = MOST_PIXELS * 8;
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Gray, FormatError> {
+    if bytes.starts_with(&[0xff, 0xd8])
+        && let Some(gray) = brightness(bytes)?
+    {
+        return Ok(gray);
+    }
     gray(read(bytes)?)
+}
+
+/// The brightness of a JPEG that stores it apart from colours, which are not decoded then; `None` for
+/// other colours. Data that ends early is an error, where the decoder would make up the rest.
+fn brightness(bytes: &[u8]) -> Result<Option<Gray>, FormatError> {
+    let options = DecoderOptions::default()
+        .set_strict_mode(true)
+        .set_max_width(usize::from(u16::MAX))
+        .set_max_height(usize::from(u16::MAX))
+        .jpeg_set_out_colorspace(ColorSpace::Luma);
+    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+    decoder.decode_headers()?;
+    let Some((width, height)) = decoder.dimensions() else { return Ok(None) };
+    checked_size(width as u64, height as u64)?;
+    if !matches!(decoder.input_colorspace(), Some(ColorSpace::Luma | ColorSpace::YCbCr)) {
+        return Ok(None);
+    }
+    Ok(Some(Gray::new(width, height, decoder.decode()?)?))
 }
 
 pub(super) fn decode_with_opacity(bytes: &[u8]) -> Result<(Gray, Option<Gray>), FormatError> {
@@ -43,7 +70,17 @@ fn read(bytes: &[u8]) -> Result<DynamicImage, FormatError> {
     Ok(open()?.decode()?)
 }
 
+/// Brightness as JPEG has it (ITU-R BT.601), so that a picture looks the same out of every format.
 fn gray(image: DynamicImage) -> Result<Gray, FormatError> {
     let (width, height) = (image.width() as usize, image.height() as usize);
-    Ok(Gray::new(width, height, image.into_luma8().into_raw())?)
+    let pixels = if image.color().has_color() {
+        let bright = |rgb: [u8; 3]| {
+            let [red, green, blue] = rgb.map(u32::from);
+            ((19_595 * red + 38_470 * green + 7_471 * blue + (1 << 15)) >> 16).to_be_bytes()[3]
+        };
+        image.into_rgb8().pixels().map(|pixel| bright(pixel.0)).collect()
+    } else {
+        image.into_luma8().into_raw()
+    };
+    Ok(Gray::new(width, height, pixels)?)
 }

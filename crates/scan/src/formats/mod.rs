@@ -55,6 +55,9 @@ pub enum FormatError {
     /// The decoder gave up.
     #[error("cannot decode")]
     Decode(#[from] image::ImageError),
+    /// The decoder of JPEG gave up.
+    #[error("cannot decode JPEG")]
+    Jpeg(#[from] zune_jpeg::errors::DecodeErrors),
     /// The decoder gave other pixels than it said.
     #[error("the decoder gave an incomplete image")]
     Incomplete(#[from] GrayError),

@@ -94,7 +94,8 @@ fn tiff(
     let word = |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(word);
     let Some(directory) = word(4).map(|at| at as usize) else { return Ok(None) };
     let Some(count) = half(directory) else { return Ok(None) };
-    let value = |tag: u16, index: usize| {
+    // Looked for once a tag: a file may have many entries, and name many strips.
+    let entry = |tag: u16| {
         let entries = (0..usize::from(count)).map(|entry| directory + 2 + entry * 12);
         let entry = entries.into_iter().find(|entry| half(*entry) == Some(tag))?;
         let (kind, items) = (half(entry + 2)?, word(entry + 4)? as usize);
@@ -103,19 +104,26 @@ fn tiff(
             4 => 4,
             _ => return None,
         };
-        let inside = items.checked_mul(size)? <= 4;
-        let begin = if inside { entry + 8 } else { word(entry + 8)? as usize };
-        let at = begin.checked_add(index.checked_mul(size)?)?;
-        let number = if kind == 3 { half(at).map(u32::from) } else { word(at) };
-        number.filter(|_| index < items).map(|number| (number, items))
+        let is_inside = items.checked_mul(size)? <= 4;
+        let begin = if is_inside { entry + 8 } else { word(entry + 8)? as usize };
+        Some((begin, size, items))
     };
-    let one = |tag: u16, default: u32| value(tag, 0).map_or(default, |(number, _)| number);
+    let number = |(begin, size, items): (usize, usize, usize), index: usize| {
+        let at = begin.checked_add(index.checked_mul(size)?)?;
+        let number = if size == 2 { half(at).map(u32::from) } else { word(at) };
+        number.filter(|_| index < items)
+    };
+    let one =
+        |tag: u16, default: u32| entry(tag).and_then(|entry| number(entry, 0)).unwrap_or(default);
     let is_plain = one(258, 1) == 8 && one(259, 1) == 1 && one(262, 0) == 1 && one(277, 1) == 1;
-    let (Some((begin, strips)), true) = (value(273, 0), is_plain) else { return Ok(None) };
+    let (Some(begins), Some(sizes), true) = (entry(273), entry(279), is_plain) else {
+        return Ok(None);
+    };
     let (width, height) = checked_size(one(256, 0).into(), one(257, 0).into())?;
+    let Some(begin) = number(begins, 0) else { return Ok(None) };
     let mut end = begin;
-    for strip in 0..strips.min(height) {
-        let (Some((at, _)), Some((size, _))) = (value(273, strip), value(279, strip)) else {
+    for strip in 0..begins.2.min(height) {
+        let (Some(at), Some(size)) = (number(begins, strip), number(sizes, strip)) else {
             return Ok(None);
         };
         if at != end {

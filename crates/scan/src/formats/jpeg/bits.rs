@@ -15,10 +15,10 @@ impl<'a> Bits<'a> {
         Self { data, at: 0, held: 0, count: 0, beyond: 0 }
     }
 
-    /// Makes sure of 48 bits at least; zeroes past the end of the scan.
+    /// Makes sure of 32 bits at least, a code and its value; zeroes past the end of the scan.
     #[inline]
     pub(super) fn fill(&mut self) {
-        if self.count >= 48 {
+        if self.count >= 32 {
             return;
         }
         if let Some(word) = self.data[self.at..].first_chunk::<8>() {

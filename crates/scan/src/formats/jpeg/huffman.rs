@@ -1,9 +1,12 @@
-//! Codes of a scan, looked up by their first 16 bits (T.81 annex C and F.2.2.3).
+//! Codes of a scan, looked up by the bits that come next (T.81 annex C and F.2.2.3).
+//!
+//! A small table that stays in the nearest cache has several codes an entry where they fit into its
+//! bits; a large one has every code by itself.
 
 use super::bits::Bits;
 
-/// What 16 bits begin with: the low byte is bits to step over, the high one the symbol of a first
-/// coefficient, or coefficients that are stepped over.
+/// What the next bits begin with: the low byte is bits to step over, the high one the symbol of a first
+/// coefficient, or coefficients that are stepped over. Zero where there is no code.
 type Entry = u16;
 
 /// Coefficients after the first one.
@@ -12,7 +15,13 @@ const REST: u32 = 63;
 /// More coefficients than a block has: the end of a block.
 const END: u32 = 64;
 
-pub(super) struct Table(Vec<Entry>);
+/// Bits that the small table is looked up by.
+const NEAR: u32 = 12;
+
+pub(super) struct Table {
+    near: Vec<Entry>,
+    whole: Vec<Entry>,
+}
 
 impl Table {
     /// A table of codes: how many have each length, and their symbols. `None` for one that cannot be.
@@ -28,19 +37,26 @@ impl Table {
             }
             code <<= 1;
         }
-        Some(Self(if is_ac { steps(&single) } else { single }))
+        if is_ac {
+            let whole = steps(&single);
+            return Some(Self { near: several(&whole, &single), whole });
+        }
+        Some(Self { near: several(&[], &single), whole: single })
+    }
+
+    /// What the next bits begin with, one code alone.
+    fn one(&self, bits: &Bits<'_>) -> Option<(u32, u32)> {
+        parts(self.whole[bits.peek()])
     }
 
     /// The next symbol; `None` for no code.
+    #[inline]
     pub(super) fn symbol(&self, bits: &mut Bits<'_>) -> Option<u8> {
         bits.fill();
-        let entry = self.0[bits.peek()];
-        let length = u32::from(entry & 0xff);
-        if length == 0 {
-            return None;
-        }
+        let near = parts(self.near[bits.peek() >> (16 - NEAR)]);
+        let (length, symbol) = if near.is_some() { near? } else { self.one(bits)? };
         bits.skip(length);
-        Some((entry >> 8).to_be_bytes()[1])
+        Some(symbol.to_be_bytes()[3])
     }
 
     /// Steps over all coefficients after the first of a block.
@@ -49,29 +65,42 @@ impl Table {
         let mut done = 0;
         loop {
             bits.fill();
-            let entry = self.0[bits.peek()];
-            let length = u32::from(entry & 0xff);
-            if length == 0 {
-                return None;
+            if let Some((length, passed)) = parts(self.near[bits.peek() >> (16 - NEAR)]) {
+                let total = done + passed;
+                // Of several codes the last may belong to the next block: then one by one.
+                if total < REST || passed < END && total == REST {
+                    bits.skip(length);
+                    done = total;
+                    if done == REST {
+                        return bits.check();
+                    }
+                    continue;
+                }
+                if passed >= END && total - END < REST {
+                    bits.skip(length);
+                    return bits.check();
+                }
             }
+            let (length, passed) = self.one(bits)?;
             bits.skip(length);
-            done += u32::from(entry >> 8);
+            done += passed;
             if done >= REST {
                 bits.check()?;
                 // A run may not lead past the end, other than by the end of the block.
-                return (done == REST || done >= END).then_some(());
+                return (done == REST || passed == END).then_some(());
             }
         }
     }
 }
 
+fn parts(entry: Entry) -> Option<(u32, u32)> {
+    (entry != 0).then_some((u32::from(entry & 0xff), u32::from(entry >> 8)))
+}
+
 /// Steps out of symbols: a code and the bits of its value together, with what they pass over.
 fn steps(single: &[Entry]) -> Vec<Entry> {
     let step = |entry: &Entry| {
-        let (symbol, length) = (u32::from(entry >> 8), u32::from(entry & 0xff));
-        if length == 0 {
-            return 0;
-        }
+        let Some((length, symbol)) = parts(*entry) else { return 0 };
         let passed = match (symbol >> 4, symbol & 15) {
             (15, 0) => 16,
             (_, 0) => END,
@@ -81,4 +110,29 @@ fn steps(single: &[Entry]) -> Vec<Entry> {
         u16::try_from(passed << 8 | (length + (symbol & 15))).unwrap_or(0)
     };
     single.iter().map(step).collect()
+}
+
+/// The small table: codes of at most [`NEAR`] bits, and of `steps` as many together as lie in them.
+fn several(steps: &[Entry], single: &[Entry]) -> Vec<Entry> {
+    let entry = |near: usize| {
+        let bits = near << (16 - NEAR);
+        let code = parts(single[bits]).filter(|(length, _)| *length <= NEAR);
+        if code.is_none() || steps.is_empty() {
+            return code.map_or(0, |_| single[bits]);
+        }
+        let (mut length, mut passed) = parts(steps[bits]).unwrap_or_default();
+        while length < NEAR && passed < END {
+            let rest = bits << length & 0xffff;
+            // What passes over as much as the end of a block is the end of a block.
+            let fits = |(more, over): &(u32, u32)| {
+                length + more <= NEAR && (*over == END || passed + over < END)
+            };
+            match parts(steps[rest]).filter(fits) {
+                Some((more, over)) => (length, passed) = (length + more, passed + over),
+                None => break,
+            }
+        }
+        u16::try_from(passed << 8 | length).unwrap_or(0)
+    };
+    (0..1 << NEAR).map(entry).collect()
 }

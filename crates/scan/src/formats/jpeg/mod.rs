@@ -42,6 +42,10 @@ pub(crate) fn means(bytes: &[u8]) -> Option<Means> {
             // Other forms of coding, and the end.
             0xc3 | 0xc5..=0xc7 | 0xc9..=0xcf | 0xd9 => return None,
             0xdb => file.read_quantisers(body)?,
+            // Adobe's segment says 0 where three components are colours (T.872, 6.5.3).
+            0xee if body.starts_with(b"Adobe") && body.get(11) == Some(&0) => {
+                file.is_adobe_plain = true
+            }
             0xdd => file.restart = u32::from(half(body, 0)?),
             0xda => return file.scan(body, &bytes[next..]),
             _ => {}
@@ -75,6 +79,8 @@ struct File {
     ac: [Option<Table>; 4],
     /// Groups of blocks between restarts; zero for none.
     restart: u32,
+    /// Components are stored as they are, without a change to brightness and colours.
+    is_adobe_plain: bool,
 }
 
 /// T.81 B.2.2.
@@ -156,6 +162,9 @@ impl File {
     /// The first scan: of all components together, or of brightness alone (T.81 B.2.3).
     fn scan(&self, header: &[u8], data: &[u8]) -> Option<Means> {
         let frame = self.frame.as_ref()?;
+        if frame.parts.len() == 3 && (self.is_adobe_plain || frame.parts[0].name == b'R') {
+            return None;
+        }
         let count = usize::from(*header.first()?);
         let [first, last, steps] = *header.get(1 + 2 * count..)? else { return None };
         if first != 0 || (frame.is_progressive && (last != 0 || steps >> 4 != 0)) {

@@ -1,18 +1,23 @@
 //! `peerlane scan`: prints where in which image a picture is.
 
+mod sheet;
+
 use std::fs;
 use std::sync::atomic::Ordering;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
+use peerlane_results::RecordSchema;
 use peerlane_scan::formats::decode_with_opacity;
-use peerlane_scan::{Answer, Busy, Hit, Pose, Searcher, inputs, pictures, scan};
+use peerlane_scan::{Answer, Busy, Crops, Hit, Pose, Searcher, inputs, pictures, scan};
+use schemars::JsonSchema;
 use serde::Serialize;
+use sheet::Sheet;
 
 use crate::args::ScanArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::printer::Printer;
+use crate::printer::{Count, Printer};
 use crate::signals;
 
 /// Searches, and prints hits as they are found.
@@ -26,15 +31,27 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     let start = Instant::now();
     let mut tally = Tally::default();
     let mut failure = None;
-    scan(inputs::walk(args.images.clone()), &searcher, threads, |answer, busy| {
+    let mut count = Count::new(printer);
+    let mut sheet = args.sheet.as_ref().map(|_| Sheet::default());
+    let crops = if sheet.is_some() { Crops::Kept } else { Crops::Dropped };
+    scan(inputs::walk(args.images.clone()), &searcher, threads, crops, |answer, busy| {
         tally.busy = busy;
-        failure = tell(answer, printer, &mut tally).err();
+        if let (Some(sheet), Ok((_, hits))) = (&mut sheet, &answer.found) {
+            sheet.add(&answer.image, hits, &answer.crops);
+        }
+        failure = count.aside(|| tell(answer, printer, &mut tally)).err();
+        count.set(|| tally.words(start.elapsed(), threads));
         failure.is_none() && !stop.load(Ordering::Relaxed)
     });
+    count.finish();
     if let Some(failure) = failure {
         return Err(failure);
     }
-    printer.note(&tally.words(start.elapsed(), threads));
+    let summary = tally.words(start.elapsed(), threads);
+    if let (Some(sheet), Some(path)) = (&sheet, &args.sheet) {
+        sheet.write(path, &summary)?;
+    }
+    printer.note(&summary);
     Ok(match (stop.load(Ordering::Relaxed), tally.hits) {
         (true, _) => Exit::Interrupted,
         (false, 0) => Exit::Negative,
@@ -59,17 +76,33 @@ fn all_processors() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-/// One hit, as a line of JSON.
-#[derive(Debug, Serialize)]
+/// Name and version of a hit.
+const HIT_SCHEMA: &str = "peerlane.hit/1";
+
+/// The schema of a hit.
+pub(super) fn schema() -> RecordSchema {
+    RecordSchema::of::<HitLine<'_>>(HIT_SCHEMA)
+}
+
+/// One place where a picture is; `peerlane scan --json` prints one a line.
+#[derive(Debug, Serialize, JsonSchema)]
 struct HitLine<'a> {
     schema: &'static str,
+    /// Path of the image, or `ARCHIVE:MEMBER`.
     image: &'a str,
+    /// Left edge of the picture, in pixels of the image.
     x: usize,
+    /// Top edge, in pixels.
     y: usize,
+    /// Pixels in a row of the picture as it was found.
     width: usize,
+    /// Rows.
     height: usize,
+    /// Size over the picture's own.
     scale: f32,
+    /// Rotation in degrees, counter-clockwise.
     degrees: f32,
+    /// Normalised cross-correlation in full resolution: 1 is the picture itself.
     score: f32,
 }
 
@@ -94,8 +127,8 @@ fn tell(answer: Answer, printer: Printer, tally: &mut Tally) -> Result<(), Failu
 fn show(image: &str, hit: &Hit, printer: Printer) -> Result<(), Failure> {
     let Hit { x, y, width, height, pose: Pose { scale, degrees }, score } = *hit;
     if printer.is_json() {
-        let schema = "peerlane.hit/1";
-        let line = HitLine { schema, image, x, y, width, height, scale, degrees, score };
+        let line =
+            HitLine { schema: HIT_SCHEMA, image, x, y, width, height, scale, degrees, score };
         return printer.json_line(&line);
     }
     let mut pose = String::new();
