@@ -69,7 +69,7 @@ def judge(text, answers):
 
 
 def opencv(picture, paths):
-    """Mpixel, seconds of wall time, seconds of CPU, and images with a score of 0.8, of full-resolution matching."""
+    """Mpixel, seconds of wall time, seconds of CPU, and images with a score of 0.9, of full-resolution matching."""
     import cv2
     cv2.setNumThreads(1)
     template, pixels, found = cv2.imread(str(picture), cv2.IMREAD_GRAYSCALE), 0, []
@@ -78,7 +78,7 @@ def opencv(picture, paths):
         image = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
         score = cv2.minMaxLoc(cv2.matchTemplate(image, template, cv2.TM_CCOEFF_NORMED))[1]
         pixels += image.size
-        found += [path.name] if score >= 0.8 else []
+        found += [path.name] if score >= 0.9 else []
     return pixels / 1e6, time.monotonic() - wall, time.process_time() - cpu, found
 
 
@@ -94,8 +94,10 @@ def spread(values):
 def measure(arguments, form):
     folder = Path(tempfile.mkdtemp(dir=arguments.dir, prefix="peerlane-haystack-"))
     try:
-        answers = make(arguments, folder / "hay", arguments.seed, form)
-        hay, order = folder / "hay", random.Random(arguments.seed)
+        hay, order = (arguments.made or folder) / f"hay-{form}", random.Random(arguments.seed)
+        if not hay.exists():
+            make(arguments, hay, arguments.seed, form)
+        answers = [json.loads(line) for line in (hay / "answers.jsonl").read_text().splitlines()]
         pixels = sizes(hay)  # which reads all of them once
         paths = sorted((hay / "images").iterdir())
         ones, twos, theirs, judged = [], [], [], None
@@ -157,6 +159,7 @@ def count(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dir", type=Path, default=HERE.parent / "target", help="where the haystacks are made")
+    parser.add_argument("--made", type=Path, help="a folder with hay-FORMAT made before, by the same seed and sizes")
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--side", type=int, default=2048)
     parser.add_argument("--formats", default="pgm,jpeg")
@@ -167,7 +170,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=10, help="with --only-recall")
     parser.add_argument("--scales", default="1")
     parser.add_argument("--rotations", default="0")
-    parser.add_argument("--threshold", type=float, default=0.8)
+    parser.add_argument("--threshold", type=float, default=0.9)
     parser.add_argument("--only-recall", action="store_true")
     parser.add_argument("--verbose", action="store_true", help="tell of the first false hits of each haystack")
     parser.add_argument("--peerlane", type=Path, default=HERE.parent / "target/release/peerlane")

@@ -18,5 +18,5 @@ mod search;
 
 pub use gray::{Gray, GrayError};
 pub use picture::{Picture, PictureError, Pose, pictures};
-pub use pipeline::{Answer, Busy, Crops, ScanError, scan};
+pub use pipeline::{Answer, Busy, Crops, ScanError, look, scan};
 pub use search::{Hit, Searcher};

@@ -168,6 +168,15 @@ fn search(
     }
 }
 
+/// Searches the image in a file's bytes; its pixels, and where the picture is.
+///
+/// # Errors
+/// [`ScanError::Format`] for what is no image that is taken.
+pub fn look(bytes: Vec<u8>, searcher: &Searcher) -> Result<(u64, Vec<Hit>), ScanError> {
+    let input = Input { name: String::new(), bytes: Ok(bytes) };
+    one(input, searcher, |_, _| {}, &Clocks::default())
+}
+
 fn one(
     input: Input,
     searcher: &Searcher,
