@@ -14,6 +14,9 @@ use crate::reduce::Plane;
 /// Places that are computed together: eight vectors of eight.
 const LANES: usize = 64;
 
+/// Rows of products that are added in short numbers, which lose what is small beside them.
+const ROWS: usize = 16;
+
 /// Below this variance of one pixel, in grey levels squared, a window is flat: whatever it correlates
 /// to is rounding.
 const FLAT: f64 = 0.05;
@@ -95,7 +98,11 @@ fn correlate_line(plane: &Plane, y: usize, taps: &[f32], tap_width: usize, line:
     for (block, out) in line.chunks_mut(LANES).enumerate() {
         let begin = block * LANES;
         let mut sums = [0.0_f32; LANES];
+        let mut totals = [0.0_f64; LANES];
         for (tap_y, tap_row) in taps.chunks_exact(tap_width).enumerate() {
+            if tap_y > 0 && tap_y % ROWS == 0 {
+                move_over(&mut sums, &mut totals);
+            }
             let row = &plane.row(y + tap_y)[begin..begin + out.len() + tap_width - 1];
             if out.len() == LANES {
                 add_products(tap_row, row, &mut sums);
@@ -107,7 +114,17 @@ fn correlate_line(plane: &Plane, y: usize, taps: &[f32], tap_width: usize, line:
                 }
             }
         }
-        out.copy_from_slice(&sums[..out.len()]);
+        move_over(&mut sums, &mut totals);
+        for (out, total) in out.iter_mut().zip(&totals) {
+            *out = single(*total);
+        }
+    }
+}
+
+#[inline(always)]
+fn move_over(sums: &mut [f32; LANES], totals: &mut [f64; LANES]) {
+    for (sum, total) in sums.iter_mut().zip(totals) {
+        *total += f64::from(std::mem::take(sum));
     }
 }
 

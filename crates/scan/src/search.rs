@@ -18,6 +18,9 @@ const COARSE_MARGIN: f32 = 0.85;
 /// Pixels to each side of where a coarser level found it that a level looks at.
 const AROUND: usize = 2;
 
+/// Windows that are looked at in full resolution on the way to the best place.
+const MOST_STEPS: usize = 16;
+
 /// A place where the picture is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
@@ -108,20 +111,35 @@ impl Searcher {
             let map = scores(&reduce(image, around, 0), picture.layer(0));
             return Some(self.hit(picture, x, y, *map.values.first()?));
         }
+        for level in (1..coarse).rev() {
+            (_, x, y) = self.best_around(image, picture, level, (x, y))?;
+        }
+        // On smooth ground a coarse level may be off by more: from there uphill.
         let mut score = 0.0;
-        for level in (0..coarse).rev() {
-            let layer = picture.layer(level);
-            let area = window(image, layer, x, y)?;
-            let map = scores(&reduce(image, area, level), layer);
-            let (best, dx, dy) = highest(&map)?;
-            if best < self.enough(layer) {
-                return None;
+        for _ in 0..MOST_STEPS {
+            let (better, to_x, to_y) = self.best_around(image, picture, 0, (x, y))?;
+            if better <= score {
+                break;
             }
-            x = corner_in(area.x, dx, level);
-            y = corner_in(area.y, dy, level);
-            score = best;
+            (score, x, y) = (better, to_x, to_y);
         }
         Some(self.hit(picture, x, y, score))
+    }
+
+    /// The best place within [`AROUND`] squares of a level, where it is enough.
+    fn best_around(
+        &self,
+        image: &Gray,
+        picture: &Picture,
+        level: u32,
+        (x, y): (usize, usize),
+    ) -> Option<(f32, usize, usize)> {
+        let layer = picture.layer(level);
+        let area = window(image, layer, x, y)?;
+        let map = scores(&reduce(image, area, level), layer);
+        let (best, dx, dy) = highest(&map)?;
+        let is_enough = best >= self.enough(layer);
+        is_enough.then(|| (best, corner_in(area.x, dx, level), corner_in(area.y, dy, level)))
     }
 
     fn hit(&self, picture: &Picture, x: usize, y: usize, score: f32) -> Hit {
