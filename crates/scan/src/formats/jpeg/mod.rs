@@ -44,7 +44,7 @@ pub(crate) fn means(bytes: &[u8]) -> Option<Means> {
             0xdb => file.read_quantisers(body)?,
             // Adobe's segment says 0 where three components are colours (T.872, 6.5.3).
             0xee if body.starts_with(b"Adobe") && body.get(11) == Some(&0) => {
-                file.is_adobe_plain = true
+                file.is_adobe_plain = true;
             }
             0xdd => file.restart = u32::from(half(body, 0)?),
             0xda => return file.scan(body, &bytes[next..]),
