@@ -13,14 +13,27 @@ fn folder() -> PathBuf {
 }
 
 fn searcher() -> Searcher {
-    let (gray, _) = decode_with_opacity(fs::read(folder().join("mark.png")).unwrap()).unwrap();
-    Searcher::new(vec![Picture::new(&gray, None, Pose::default()).unwrap()], 0.9)
+    let (gray, _) =
+        decode_with_opacity(fs::read(folder().join("mark.png")).expect("an image of the tests"))
+            .expect("an image of the tests");
+    Searcher::new(
+        vec![Picture::new(&gray, None, Pose::default()).expect("an image of the tests")],
+        0.9,
+    )
 }
 
 fn named(prefix: &str) -> Vec<PathBuf> {
-    let mut paths: Vec<_> =
-        fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with(prefix));
+    let mut paths: Vec<_> = fs::read_dir(folder())
+        .expect("an image of the tests")
+        .map(|entry| entry.expect("an image of the tests").path())
+        .collect();
+    paths.retain(|path| {
+        path.file_name()
+            .expect("an image of the tests")
+            .to_str()
+            .expect("an image of the tests")
+            .starts_with(prefix)
+    });
     paths.sort();
     assert!(paths.len() > 15, "{prefix}: {paths:?}");
     paths
