@@ -70,7 +70,7 @@ def main():
     (HERE / "right-plain.pgm").write_bytes(plain)
     (HERE / "right-16bit.pgm").write_bytes(b"P5 130 90 65535\n" + b"".join(struct.pack(">H", v * 257) for v in gray.tobytes()))
     (HERE / "right-trailing.jpg").write_bytes(jpeg + b"\0" * 40)
-    (HERE / "right-thin.pgm").write_bytes(b"P5 1 65535 255\n" + bytes(65535))
+    (HERE / "right-thin.pgm").write_bytes(b"P5 1 65535 255\n" + bytes(65534) + b"\n")
     (HERE / "right-flat.png").write_bytes(png(130, 90, bytes(131 * 90)))
 
     frame = jpeg.index(b"\xff\xc0")
@@ -85,7 +85,7 @@ def main():
         "negative.pgm": b"P5 -1 5 255\n", "bomb.png": png(60000, 60000, bytes(1000)), "cut.png": png(130, 90, bytes(5000)),
         "zero.png": png(0, 90, b"\0"), "bad-depth.png": png(13, 9, bytes(200), depth=5),
         "cut.bmp": (HERE / "right-plain.bmp").read_bytes()[:3000], "cut.tiff": (HERE / "right-plain.tiff").read_bytes()[:2000],
-        "loop.tiff": b"II*\0\x08\0\0\0\x01\0\0\x01\x03\0\x01\0\0\0\x05\0\0\0\x08\0\0\0",
+        "loop.tiff": b"II*\0\x08\0\0\0\x01\0\0\x01\x03\0\x01\0\0\0\x05\0\0\0\x08\0\0\0\n",
         "cut.webp": (HERE / "right-lossy.webp").read_bytes()[:300],
     }
     for name, content in wrong.items():

@@ -19,7 +19,7 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\"
     body { font: 14px system-ui, sans-serif; margin: 2em; }\n\
     main { display: flex; flex-wrap: wrap; gap: 1em; }\n\
     figure { margin: 0; width: 250px; overflow-wrap: anywhere; }\n\
-    img { max-width: 240px; border: 1px solid #888; }\n\
+    object { max-width: 240px; border: 1px solid #888; }\n\
     </style>\n";
 
 /// A page in the making.
@@ -41,7 +41,7 @@ impl Sheet {
             // Writing to a String cannot fail.
             let _ = writeln!(
                 self.figures,
-                "<figure><img alt=\"\" src=\"data:image/png;base64,{}\"><figcaption>{}<br>{},{} &middot; {} x {} \
+                "<figure><object type=\"image/png\" data=\"data:image/png;base64,{}\"></object><figcaption>{}<br>{},{} &middot; {} x {} \
                  &middot; scale {} &middot; {}&deg; &middot; score {:.3}</figcaption></figure>",
                 base64(&bytes),
                 escaped(image),
