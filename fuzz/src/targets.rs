@@ -17,6 +17,8 @@ use peerlane_fabric::{BlockDevice, Fabric, Origin, capture, reach};
 use peerlane_lab::recorder;
 use peerlane_report::{Named, Record, Report};
 use peerlane_results::{BenchRecord, BytesByRoute, Comparison, CopyRecord, Plan};
+use peerlane_scan::formats::{decode, decode_with_opacity};
+use peerlane_scan::{Gray, Hit, Picture, Pose, Searcher, look};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,10 +27,11 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 12] = [
+pub const ALL: [Target; 13] = [
     ("archive", archive),
     ("capture", captured),
     ("evidence", evidence),
+    ("image", image),
     ("journal", journal),
     ("machine", machine),
     ("notation", notation),
@@ -97,6 +100,28 @@ pub fn evidence(bytes: &[u8]) {
     let observed = watch.end(&Seen { asked, moved: asked, drives: vec![moved; 2], dma: None });
     for item in &observed.evidence {
         assert!((1..8192).contains(&item.evidence.showed.len()), "{item:?}");
+    }
+}
+
+/// An image file: refused, or searched; a hit lies in it.
+pub fn image(bytes: &[u8]) {
+    // Large enough for a JPEG to be looked at by its coarse level first.
+    let stripes = (0..160 * 120).map(|at: u32| if at % 160 / 40 % 2 == 0 { 20 } else { 200 });
+    let Ok(mark) = Gray::new(160, 120, stripes.collect()) else { return };
+    let Ok(picture) = Picture::new(&mark, None, Pose::default()) else { return };
+    assert!(picture.coarsest() >= 3);
+    match look(bytes.to_vec(), &Searcher::new(vec![picture], 0.9)) {
+        Ok((pixels, hits)) => {
+            let inside = |hit: &Hit| (hit.x as u64 + 160) * (hit.y as u64 + 120) <= pixels;
+            assert!(hits.iter().all(inside), "{hits:?} in {pixels} pixels");
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    if let Err(error) = decode(bytes.to_vec()) {
+        assert!(!error.to_string().is_empty());
+    }
+    if let Ok((gray, Some(opacity))) = decode_with_opacity(bytes.to_vec()) {
+        assert_eq!((gray.width(), gray.height()), (opacity.width(), opacity.height()));
     }
 }
 

@@ -140,6 +140,11 @@ fn damaged_counters_and_logs_are_looked_at_without_a_crash() {
 }
 
 #[test]
+fn damaged_images_are_refused_or_searched() {
+    survives("image", INPUTS_WITH_FILES);
+}
+
+#[test]
 fn damaged_journals_are_refused_or_read_back_the_same() {
     survives("journal", INPUTS);
 }

@@ -13,6 +13,7 @@ mod progress;
 mod reference;
 mod report;
 mod reproduce;
+mod scan;
 mod sim;
 pub(crate) mod size;
 mod topo;
@@ -37,6 +38,7 @@ pub(crate) use progress::ProgressArgs;
 pub(crate) use reference::ReferenceArgs;
 pub(crate) use report::{ReportArgs, ReportFormat};
 pub(crate) use reproduce::ReproduceArgs;
+pub(crate) use scan::{HayFormat, HaystackArgs, HaystackCommand, MakeArgs, ScanArgs};
 pub(crate) use sim::{SimArgs, SimEngine};
 pub(crate) use topo::{TopoArgs, TopoFormat};
 pub(crate) use transfer::TransferArgs;
@@ -116,6 +118,10 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// Boot a machine description under QEMU, with a recorder of every DMA
     Lab(LabArgs),
+    /// Find a picture in many images
+    Scan(ScanArgs),
+    /// Make a set of images with a picture hidden in some, to try scan on
+    Haystack(HaystackArgs),
     /// Write the reference pages
     #[command(hide = true)]
     Reference(ReferenceArgs),

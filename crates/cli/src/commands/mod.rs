@@ -6,6 +6,7 @@ mod capture;
 mod copy;
 mod doctor;
 mod fan_out;
+mod haystack;
 mod lab;
 mod outcome;
 mod overwrite;
@@ -15,6 +16,7 @@ mod report;
 mod reporter;
 mod reproduce;
 mod resume;
+mod scan;
 mod sim;
 mod topo;
 mod trace_file;
@@ -42,6 +44,8 @@ pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> 
         Command::Sim(args) => sim::run(args, printer),
         Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Lab(args) => lab::run(args, printer),
+        Command::Scan(args) => scan::run(args, printer),
+        Command::Haystack(args) => haystack::run(args, printer),
         Command::Reference(args) => reference::run(args, printer),
     }
 }

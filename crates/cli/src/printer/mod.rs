@@ -3,6 +3,7 @@
 //! Data goes to standard output, everything else to standard error. A reader that goes away ends
 //! output quietly and never changes the exit status; any other failure to write data is an error.
 
+mod count;
 mod latest;
 mod meter;
 mod progress;
@@ -20,6 +21,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::args::{ColorChoice, GlobalArgs};
 use crate::error::{Failure, Tried};
 
+pub(crate) use count::Count;
 pub(crate) use progress::{Progress, ProgressFor};
 pub(crate) use question::Answer;
 pub(crate) use runs::Runs;
@@ -98,6 +100,17 @@ impl Printer {
     pub(crate) fn object(self, value: &impl Serialize) -> Result<(), Failure> {
         let mut text =
             serde_json::to_string_pretty(value).map_err(Tried::to("write the result as JSON"))?;
+        text.push('\n');
+        self.stdout(&text)
+    }
+
+    /// Writes one JSON object as a line, where there are many; also with `-q`.
+    ///
+    /// # Errors
+    /// As [`Printer::data`].
+    pub(crate) fn json_line(self, value: &impl Serialize) -> Result<(), Failure> {
+        let mut text =
+            serde_json::to_string(value).map_err(Tried::to("write the result as JSON"))?;
         text.push('\n');
         self.stdout(&text)
     }

@@ -17,14 +17,15 @@ use peerlane_engine::MonotonicClock;
 use peerlane_engine::measure::Consent;
 use peerlane_fabric::Fabric;
 use peerlane_results::{BenchRecord, Order, Workload, WorkloadKind};
+use peerlane_sim::predict::Engine;
 use peerlane_units::Nanos;
 
 use super::trace_file::TraceFile;
-use crate::args::{BenchArgs, BenchCommand, BenchCommandArgs, HowArgs, On};
+use crate::args::{BenchArgs, BenchCommand, BenchCommandArgs, FabricArgs, HowArgs, On};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
-use crate::{render, signals, small_file};
+use crate::{machines, render, signals, small_file};
 use watcher::Watcher;
 
 /// The longest workload that is read: a full one of ten thousand transfers has a few MiB.
@@ -47,8 +48,7 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         BenchCommand::Attach(args) => return attach::run(args, printer),
     };
     if how.on == On::Model {
-        let error = "this program cannot run a workload on the model";
-        return Err(Failure::new(error).hint("leave `--on model` out".to_owned()));
+        return on_model(&args.command, how, printer);
     }
     let fabric =
         Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
@@ -73,6 +73,31 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
     }
     if let Some(file) = fio {
         fio::beside(&fabric, &record, file, printer)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The same workload on the model: a record that says that it is predicted.
+fn on_model(command: &BenchCommand, how: &HowArgs, printer: Printer) -> Result<Exit, Failure> {
+    let Some(machine) = how.machine.clone() else {
+        let hint = "add `--machine FILE`; `peerlane lab machines` lists names".to_owned();
+        return Err(Failure::new("the model needs a machine").hint(hint));
+    };
+    let fabric = machines::fabric(&FabricArgs { root: None, machine: Some(machine) })?;
+    let workload = match command {
+        BenchCommand::Run(args) => read(&args.file)?,
+        command => brief(command, 0).build().map_err(Failure::new)?,
+    };
+    let parameters = super::sim::read_parameters(None)?;
+    let record = super::sim::predict(&fabric, &parameters, &workload, Engine::Auto)?;
+    if let Some(output) = &how.output {
+        let tried = || format!("keep the record in {}", output.display());
+        keep::write(output, &record).map_err(Tried::to(tried()))?;
+    }
+    if printer.is_json() {
+        printer.object(&record)?;
+    } else {
+        printer.data(&render::sim(&record))?;
     }
     Ok(Exit::Done)
 }

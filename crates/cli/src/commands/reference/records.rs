@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use peerlane_results::RecordSchema;
 use serde_json::{Map, Value};
 
-use crate::commands::{capture, lab, topo};
+use crate::commands::{capture, lab, scan, topo};
 
 const HEAD: &str = "# Records\n\n\
     Written by `peerlane reference --write docs/reference` from the types. Every object that `--json` prints says its name and\n\
@@ -24,7 +24,7 @@ pub(super) fn pages() -> Vec<(String, String)> {
 /// The schema of everything that `--json` prints.
 fn schemas() -> Vec<RecordSchema> {
     let mut all = peerlane_results::schemas();
-    all.extend([topo::schema(), capture::schema()]);
+    all.extend([topo::schema(), capture::schema(), scan::schema()]);
     all.extend(lab::schemas());
     all
 }

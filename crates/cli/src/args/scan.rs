@@ -1,0 +1,135 @@
+//! `peerlane scan` and `peerlane haystack`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Arguments of `peerlane scan`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Every hit was checked in full resolution. Images may be JPEG, PNG, TIFF, BMP, PGM or WebP; IMAGES are
+files, folders, patterns in quotes, tar archives, or @FILE with one path a line. An image that cannot
+be read is told on standard error and does not stop the scan. The exit status is 0 when the picture
+is found, 1 when it is in none of the images.
+
+Examples:
+  peerlane scan logo.png /data/photos
+  peerlane scan logo.png '/data/*.jpg' --scales 0.5,0.71,1,1.41 --json
+  peerlane haystack make --seed 7 --images 100 --format pgm -o hay
+  peerlane scan hay/picture.png hay/images")]
+pub(crate) struct ScanArgs {
+    /// The picture to look for; transparent parts of it match anything
+    #[arg(value_name = "PICTURE")]
+    pub(crate) picture: PathBuf,
+    /// Where to look
+    #[arg(value_name = "IMAGES", required = true)]
+    pub(crate) images: Vec<String>,
+    /// Sizes to look for, over the picture's own
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = scale)]
+    pub(crate) scales: Vec<f32>,
+    /// Rotations to look for, in degrees counter-clockwise
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", value_parser = degrees, allow_hyphen_values = true)]
+    pub(crate) rotations: Vec<f32>,
+    /// Least correlation of a hit, 1 is the picture itself
+    #[arg(long, value_name = "SCORE", default_value = "0.9", value_parser = threshold)]
+    pub(crate) threshold: f32,
+    /// Write the hits as a page with pictures, for a browser
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sheet: Option<PathBuf>,
+    /// Threads that decode and search; all processors when not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+}
+
+/// Arguments of `peerlane haystack`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct HaystackArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: HaystackCommand,
+}
+
+/// What can be done with haystacks.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum HaystackCommand {
+    /// Make images by seed, hide a picture in some, and write down where
+    Make(MakeArgs),
+}
+
+/// Arguments of `peerlane haystack make`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Writes DIR/picture.png, DIR/images/ and DIR/answers.jsonl. The same seed makes the same haystack.
+
+Example:
+  peerlane haystack make --seed 1 --images 1000 --format jpeg -o hay")]
+pub(crate) struct MakeArgs {
+    /// Decides all of it
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+    /// Images to make
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) images: u32,
+    /// Form of the images
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "pgm")]
+    pub(crate) format: HayFormat,
+    /// Mean pixels a side of an image
+    #[arg(long, value_name = "PIXELS", default_value = "2048", value_parser = clap::value_parser!(u32).range(640..=16_384))]
+    pub(crate) side: u32,
+    /// Of a thousand images, as many have the picture
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub(crate) per_mille: u32,
+    /// Sizes at which it is hidden, over its own
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = scale)]
+    pub(crate) scales: Vec<f32>,
+    /// Rotations at which it is hidden, in degrees counter-clockwise
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", value_parser = degrees, allow_hyphen_values = true)]
+    pub(crate) rotations: Vec<f32>,
+    /// Folder to make; it must not be there, or be empty
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+}
+
+/// Forms of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HayFormat {
+    Pgm,
+    Bmp,
+    Tiff,
+    Jpeg,
+    Png,
+    Webp,
+}
+
+impl HayFormat {
+    /// How the names of such files end.
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            Self::Pgm => "pgm",
+            Self::Bmp => "bmp",
+            Self::Tiff => "tiff",
+            Self::Jpeg => "jpg",
+            Self::Png => "png",
+            Self::Webp => "webp",
+        }
+    }
+}
+
+fn scale(text: &str) -> Result<f32, String> {
+    within(text, 0.05, 20.0)
+}
+
+fn degrees(text: &str) -> Result<f32, String> {
+    within(text, -360.0, 360.0)
+}
+
+fn threshold(text: &str) -> Result<f32, String> {
+    within(text, 0.3, 1.0)
+}
+
+fn within(text: &str, low: f32, high: f32) -> Result<f32, String> {
+    match text.trim().parse::<f32>() {
+        Ok(value) if (low..=high).contains(&value) => Ok(value),
+        _ => Err(format!("a number from {low} to {high} is needed")),
+    }
+}

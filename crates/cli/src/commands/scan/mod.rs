@@ -1,0 +1,184 @@
+//! `peerlane scan`: prints where in which image a picture is.
+
+mod sheet;
+
+use std::fs;
+use std::sync::atomic::Ordering;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+use peerlane_results::RecordSchema;
+use peerlane_scan::formats::decode_with_opacity;
+use peerlane_scan::{Answer, Busy, Crops, Hit, Pose, Searcher, inputs, pictures, scan};
+use schemars::JsonSchema;
+use serde::Serialize;
+use sheet::Sheet;
+
+use crate::args::ScanArgs;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::{Count, Printer};
+use crate::signals;
+
+/// Searches, and prints hits as they are found.
+///
+/// # Errors
+/// When the picture cannot be looked for; images that cannot be searched are told and passed over.
+pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
+    let searcher = searcher(args)?;
+    let stop = signals::stop_flag()?;
+    let threads = args.threads.map_or_else(all_processors, usize::from);
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    let mut failure = None;
+    let mut count = Count::new(printer);
+    let mut sheet = args.sheet.as_ref().map(|_| Sheet::default());
+    let crops = if sheet.is_some() { Crops::Kept } else { Crops::Dropped };
+    scan(inputs::walk(args.images.clone()), &searcher, threads, crops, |answer, busy| {
+        tally.busy = busy;
+        if let (Some(sheet), Ok((_, hits))) = (&mut sheet, &answer.found) {
+            sheet.add(&answer.image, hits, &answer.crops);
+        }
+        failure = count.aside(|| tell(answer, printer, &mut tally)).err();
+        count.set(|| tally.words(start.elapsed(), threads));
+        failure.is_none() && !stop.load(Ordering::Relaxed)
+    });
+    count.finish();
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    let summary = tally.words(start.elapsed(), threads);
+    if let (Some(sheet), Some(path)) = (&sheet, &args.sheet) {
+        sheet.write(path, &summary)?;
+    }
+    printer.note(&summary);
+    Ok(match (stop.load(Ordering::Relaxed), tally.hits) {
+        (true, _) => Exit::Interrupted,
+        (false, 0) => Exit::Negative,
+        (false, _) => Exit::Done,
+    })
+}
+
+fn searcher(args: &ScanArgs) -> Result<Searcher, Failure> {
+    let name = args.picture.display();
+    let bytes = fs::read(&args.picture).map_err(Tried::to(format!("read picture {name}")))?;
+    let (gray, opacity) =
+        decode_with_opacity(bytes).map_err(Tried::to(format!("read picture {name}")))?;
+    let poses = args.scales.iter().flat_map(|scale| {
+        args.rotations.iter().map(|degrees| Pose { scale: *scale, degrees: *degrees })
+    });
+    let pictures = pictures(&gray, opacity.as_ref(), poses)
+        .map_err(Tried::to(format!("look for picture {name}")))?;
+    Ok(Searcher::new(pictures, args.threshold))
+}
+
+fn all_processors() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
+
+/// Name and version of a hit.
+const HIT_SCHEMA: &str = "peerlane.hit/1";
+
+/// The schema of a hit.
+pub(super) fn schema() -> RecordSchema {
+    RecordSchema::of::<HitLine<'_>>(HIT_SCHEMA)
+}
+
+/// One place where a picture is; `peerlane scan --json` prints one a line.
+#[derive(Debug, Serialize, JsonSchema)]
+struct HitLine<'a> {
+    schema: &'static str,
+    /// Path of the image, or `ARCHIVE:MEMBER`.
+    image: &'a str,
+    /// Left edge of the picture, in pixels of the image.
+    x: usize,
+    /// Top edge, in pixels.
+    y: usize,
+    /// Pixels in a row of the picture as it was found.
+    width: usize,
+    /// Rows.
+    height: usize,
+    /// Size over the picture's own.
+    scale: f32,
+    /// Rotation in degrees, counter-clockwise.
+    degrees: f32,
+    /// Normalised cross-correlation in full resolution: 1 is the picture itself.
+    score: f32,
+}
+
+fn tell(answer: Answer, printer: Printer, tally: &mut Tally) -> Result<(), Failure> {
+    let image = &answer.image;
+    let hits = match answer.found {
+        Ok((pixels, hits)) => {
+            tally.images += 1;
+            tally.pixels += pixels;
+            hits
+        }
+        Err(error) => {
+            tally.failed += 1;
+            printer.failure(&Tried::to(format!("search {image}"))(error));
+            return Ok(());
+        }
+    };
+    tally.hits += hits.len();
+    hits.iter().try_for_each(|hit| show(image, hit, printer))
+}
+
+fn show(image: &str, hit: &Hit, printer: Printer) -> Result<(), Failure> {
+    let Hit { x, y, width, height, pose: Pose { scale, degrees }, score } = *hit;
+    if printer.is_json() {
+        let line =
+            HitLine { schema: HIT_SCHEMA, image, x, y, width, height, scale, degrees, score };
+        return printer.json_line(&line);
+    }
+    let mut pose = String::new();
+    if scale != 1.0 {
+        pose += &format!("  scale {scale}");
+    }
+    if degrees != 0.0 {
+        pose += &format!("  rotated {degrees}");
+    }
+    printer.data(&format!("{image}  {x},{y}  {width} x {height}{pose}  score {score:.3}\n"))
+}
+
+/// What was done so far.
+#[derive(Debug, Default)]
+struct Tally {
+    images: u64,
+    pixels: u64,
+    hits: usize,
+    failed: u64,
+    busy: Busy,
+}
+
+impl Tally {
+    fn words(&self, elapsed: Duration, threads: usize) -> String {
+        let seconds = elapsed.as_secs_f64();
+        let rate = self.pixels as f64 / 1e6 / seconds.max(1e-9);
+        let failed = match self.failed {
+            0 => String::new(),
+            failed => format!(", {failed} not searched"),
+        };
+        format!(
+            "{} hits in {} images{failed}; {:.1} Mpixel in {seconds:.2} s, {rate:.0} Mpixel/s, limited by {}",
+            self.hits,
+            self.images,
+            self.pixels as f64 / 1e6,
+            self.limit(threads),
+        )
+    }
+
+    /// The stage whose threads had least time to spare.
+    fn limit(&self, threads: usize) -> &'static str {
+        let Busy { load, decode, search } = self.busy;
+        let threads = threads as u64;
+        let work = (decode.0 + search.0) / threads;
+        if load.0 > work {
+            "load"
+        } else if decode > search {
+            "decode"
+        } else {
+            "search"
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Zero-mean normalised cross-correlation of a layer with every place of a plane.
+//!
+//! Leaves out which places are asked. The one thing to know: products are summed in one order without
+//! fused operations, so that every processor finds the same scores, whatever its vectors.
+//!
+//! The score is Lewis's (Fast Normalized Cross-Correlation, 1995): 1 for the picture itself under any
+//! gain and offset of brightness, 0 for what has nothing to do with it.
+
+use pulp::Arch;
+
+use crate::picture::Layer;
+use crate::reduce::Plane;
+
+/// Places that are computed together: eight vectors of eight.
+const LANES: usize = 64;
+
+/// Rows of products that are added in short numbers, which lose what is small beside them.
+const ROWS: usize = 16;
+
+/// Below this variance of one pixel, in grey levels squared, a window is flat: whatever it correlates
+/// to is rounding.
+const FLAT: f64 = 0.05;
+
+/// Scores of a layer at every place of a plane where it fits.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Scores {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) values: Vec<f32>,
+}
+
+/// The score of `layer` at every place of `plane`; empty where it does not fit.
+pub(crate) fn scores(plane: &Plane, layer: &Layer) -> Scores {
+    let (Some(width), Some(height)) = (
+        (plane.width + 1).checked_sub(layer.width).filter(|width| *width > 0),
+        (plane.height + 1).checked_sub(layer.height).filter(|height| *height > 0),
+    ) else {
+        return Scores { width: 0, height: 0, values: Vec::new() };
+    };
+    let products = correlate(plane, &layer.centred, layer, width, height);
+    let values = match &layer.weights {
+        None => {
+            let sums = BoxSums::new(plane);
+            normalise(&products, layer, width, |x, y| sums.of(x, y, layer.width, layer.height))
+        }
+        Some(weights) => {
+            let squares = Plane {
+                values: plane.values.iter().map(|value| value * value).collect(),
+                ..*plane
+            };
+            let first = correlate(plane, weights, layer, width, height);
+            let second = correlate(&squares, weights, layer, width, height);
+            normalise(&products, layer, width, |x, y| {
+                (f64::from(first[y * width + x]), f64::from(second[y * width + x]))
+            })
+        }
+    };
+    Scores { width, height, values }
+}
+
+fn normalise(
+    products: &[f32],
+    layer: &Layer,
+    width: usize,
+    sums: impl Fn(usize, usize) -> (f64, f64),
+) -> Vec<f32> {
+    let place = |(index, product): (usize, &f32)| {
+        let (first, second) = sums(index % width, index / width);
+        let energy = second - first * first / layer.weight;
+        if energy < FLAT * layer.weight {
+            return 0.0;
+        }
+        single(f64::from(*product) / (layer.norm * energy.sqrt()))
+    };
+    products.iter().enumerate().map(place).collect()
+}
+
+/// The nearest number of half the length; scores and grey levels are far from its ends.
+#[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
+pub(crate) fn single(value: f64) -> f32 {
+    value as f32
+}
+
+/// The sum of products of `taps` (as large as the layer) with the plane, for `width` times `height`
+/// places.
+fn correlate(plane: &Plane, taps: &[f32], layer: &Layer, width: usize, height: usize) -> Vec<f32> {
+    let mut out = vec![0.0; width * height];
+    Arch::new().dispatch(|| {
+        for (y, line) in out.chunks_exact_mut(width).enumerate() {
+            correlate_line(plane, y, taps, layer.width, line);
+        }
+    });
+    out
+}
+
+#[inline(always)]
+fn correlate_line(plane: &Plane, y: usize, taps: &[f32], tap_width: usize, line: &mut [f32]) {
+    for (block, out) in line.chunks_mut(LANES).enumerate() {
+        let begin = block * LANES;
+        let mut sums = [0.0_f32; LANES];
+        let mut totals = [0.0_f64; LANES];
+        for (tap_y, tap_row) in taps.chunks_exact(tap_width).enumerate() {
+            if tap_y > 0 && tap_y % ROWS == 0 {
+                move_over(&mut sums, &mut totals);
+            }
+            let row = &plane.row(y + tap_y)[begin..begin + out.len() + tap_width - 1];
+            if out.len() == LANES {
+                add_products(tap_row, row, &mut sums);
+            } else {
+                for (x, tap) in tap_row.iter().enumerate() {
+                    for (sum, pixel) in sums.iter_mut().zip(&row[x..x + out.len()]) {
+                        *sum += pixel * tap;
+                    }
+                }
+            }
+        }
+        move_over(&mut sums, &mut totals);
+        for (out, total) in out.iter_mut().zip(&totals) {
+            *out = single(*total);
+        }
+    }
+}
+
+#[inline(always)]
+fn move_over(sums: &mut [f32; LANES], totals: &mut [f64; LANES]) {
+    for (sum, total) in sums.iter_mut().zip(totals) {
+        *total += f64::from(std::mem::take(sum));
+    }
+}
+
+#[inline(always)]
+fn add_products(taps: &[f32], row: &[f32], sums: &mut [f32; LANES]) {
+    let mut kept = *sums;
+    for (x, tap) in taps.iter().enumerate() {
+        if let Some(pixels) = row[x..].first_chunk::<LANES>() {
+            for (sum, pixel) in kept.iter_mut().zip(pixels) {
+                *sum += pixel * tap;
+            }
+        }
+    }
+    *sums = kept;
+}
+
+/// Sums over rectangles of a plane, of values and of their squares (Crow's summed-area tables, 1984).
+struct BoxSums {
+    stride: usize,
+    first: Vec<f64>,
+    second: Vec<f64>,
+}
+
+impl BoxSums {
+    fn new(plane: &Plane) -> Self {
+        let stride = plane.width + 1;
+        let mut first = vec![0.0; stride * (plane.height + 1)];
+        let mut second = first.clone();
+        for y in 0..plane.height {
+            let (mut sum, mut squares) = (0.0, 0.0);
+            for (x, value) in plane.row(y).iter().map(|value| f64::from(*value)).enumerate() {
+                sum += value;
+                squares += value * value;
+                let at = (y + 1) * stride + x + 1;
+                first[at] = first[at - stride] + sum;
+                second[at] = second[at - stride] + squares;
+            }
+        }
+        Self { stride, first, second }
+    }
+
+    fn of(&self, x: usize, y: usize, width: usize, height: usize) -> (f64, f64) {
+        let corner = |table: &[f64]| {
+            let top = y * self.stride + x;
+            let bottom = top + height * self.stride;
+            table[bottom + width] - table[bottom] - table[top + width] + table[top]
+        };
+        (corner(&self.first), corner(&self.second))
+    }
+}

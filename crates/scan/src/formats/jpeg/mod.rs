@@ -1,0 +1,236 @@
+//! A JPEG at an eighth of its size, out of the means of its blocks alone.
+//!
+//! The first coefficient of a block of 8 x 8 pixels is eight times their mean (ITU-T T.81, A.3.3), and
+//! in a progressive file a first scan holds these alone. So a coarse search needs no transform and no
+//! colours: the other coefficients are stepped over bit by bit.
+//!
+//! Leaves out arithmetic coding, 12 bits, lossless and hierarchical files, and brightness that is
+//! stored at less than full resolution: `None`, and the whole image is decoded in place of it. The one
+//! thing to know: what is broken past the header gives `None` too, so that only one decoder says what
+//! is wrong with a file.
+
+mod bits;
+mod huffman;
+#[cfg(test)]
+mod tests;
+
+use bits::Bits;
+use huffman::Table;
+
+use super::MOST_PIXELS;
+use crate::reduce::Plane;
+
+/// Means over blocks of 8 x 8 pixels, whole ones only, and the size of the image.
+pub(crate) struct Means {
+    pub(crate) plane: Plane,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+}
+
+/// The means of the blocks of brightness; `None` for what is no such file.
+pub(crate) fn means(bytes: &[u8]) -> Option<Means> {
+    let mut file = File::default();
+    let mut at = 2;
+    if !bytes.starts_with(&[0xff, 0xd8]) {
+        return None;
+    }
+    loop {
+        let (marker, body, next) = segment(bytes, at)?;
+        match marker {
+            0xc0..=0xc2 => file.frame = Some(Frame::read(body, marker == 0xc2)?),
+            0xc4 => file.read_tables(body)?,
+            // Other forms of coding, and the end.
+            0xc3 | 0xc5..=0xc7 | 0xc9..=0xcf | 0xd9 => return None,
+            0xdb => file.read_quantisers(body)?,
+            // Adobe's segment says 0 where three components are colours (T.872, 6.5.3).
+            0xee if body.starts_with(b"Adobe") && body.get(11) == Some(&0) => {
+                file.is_adobe_plain = true;
+            }
+            0xdd => file.restart = u32::from(half(body, 0)?),
+            0xda => return file.scan(body, &bytes[next..]),
+            _ => {}
+        }
+        at = next;
+    }
+}
+
+/// The marker at `at`, what follows it, and where the next one is (T.81 B.1.1.4).
+fn segment(bytes: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
+    let mut at = at;
+    while bytes.get(at..at + 2)? == [0xff, 0xff] {
+        at += 1;
+    }
+    let (0xff, marker) = (bytes[at], bytes[at + 1]) else { return None };
+    let length = usize::from(half(bytes, at + 2)?);
+    let end = at + 2 + length;
+    Some((marker, bytes.get(at + 4..end)?, end))
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes)
+}
+
+#[derive(Default)]
+struct File {
+    frame: Option<Frame>,
+    /// Step of the first coefficient, by number of the table.
+    first_steps: [u16; 4],
+    dc: [Option<Table>; 4],
+    ac: [Option<Table>; 4],
+    /// Groups of blocks between restarts; zero for none.
+    restart: u32,
+    /// Components are stored as they are, without a change to brightness and colours.
+    is_adobe_plain: bool,
+}
+
+/// T.81 B.2.2.
+struct Frame {
+    width: usize,
+    height: usize,
+    is_progressive: bool,
+    parts: Vec<Part>,
+}
+
+/// A component.
+struct Part {
+    name: u8,
+    across: usize,
+    down: usize,
+    quantiser: usize,
+}
+
+impl Frame {
+    fn read(body: &[u8], is_progressive: bool) -> Option<Self> {
+        let (height, width) = (half(body, 1)?, half(body, 3)?);
+        let count = usize::from(*body.get(5)?);
+        let pixels = u64::from(width) * u64::from(height);
+        if body[0] != 8 || !matches!(count, 1 | 3) || pixels == 0 || pixels > MOST_PIXELS {
+            return None;
+        }
+        let part = |index: usize| {
+            let part = body.get(6 + 3 * index..9 + 3 * index)?;
+            let (across, down) = (usize::from(part[1] >> 4), usize::from(part[1] & 15));
+            let is_sound = (1..=4).contains(&across) && (1..=4).contains(&down) && part[2] < 4;
+            is_sound.then(|| Part { name: part[0], across, down, quantiser: part[2].into() })
+        };
+        let parts: Vec<Part> = (0..count).map(part).collect::<Option<_>>()?;
+        let first = &parts[0];
+        if parts.iter().any(|part| part.across > first.across || part.down > first.down) {
+            return None;
+        }
+        Some(Self { width: width.into(), height: height.into(), is_progressive, parts })
+    }
+}
+
+/// What a component is coded with in one scan.
+struct Coded<'a> {
+    blocks: usize,
+    is_brightness: bool,
+    dc: &'a Table,
+    /// `None` where a scan has first coefficients alone.
+    ac: Option<&'a Table>,
+}
+
+impl File {
+    /// T.81 B.2.4.2.
+    fn read_tables(&mut self, mut body: &[u8]) -> Option<()> {
+        while let Some((kind, rest)) = body.split_first() {
+            let (counts, rest) = rest.split_at_checked(16)?;
+            let total: usize = counts.iter().map(|count| usize::from(*count)).sum();
+            let (symbols, rest) = rest.split_at_checked(total)?;
+            let tables = if kind >> 4 == 0 { &mut self.dc } else { &mut self.ac };
+            *tables.get_mut(usize::from(kind & 15))? =
+                Some(Table::new(counts.try_into().ok()?, symbols, kind >> 4 != 0)?);
+            body = rest;
+        }
+        Some(())
+    }
+
+    /// T.81 B.2.4.1.
+    fn read_quantisers(&mut self, mut body: &[u8]) -> Option<()> {
+        while let Some((kind, rest)) = body.split_first() {
+            let (size, first) = match kind >> 4 {
+                0 => (64, u16::from(*rest.first()?)),
+                _ => (128, half(rest, 0)?),
+            };
+            *self.first_steps.get_mut(usize::from(kind & 15))? = first;
+            body = rest.split_at_checked(size)?.1;
+        }
+        Some(())
+    }
+
+    /// The first scan: of all components together, or of brightness alone (T.81 B.2.3).
+    fn scan(&self, header: &[u8], data: &[u8]) -> Option<Means> {
+        let frame = self.frame.as_ref()?;
+        if frame.parts.len() == 3 && (self.is_adobe_plain || frame.parts[0].name == b'R') {
+            return None;
+        }
+        let count = usize::from(*header.first()?);
+        let [first, last, steps] = *header.get(1 + 2 * count..)? else { return None };
+        if first != 0 || (frame.is_progressive && (last != 0 || steps >> 4 != 0)) {
+            return None;
+        }
+        let coded: Vec<Coded<'_>> = (0..count)
+            .map(|index| {
+                let named = header.get(1 + 2 * index..3 + 2 * index)?;
+                let at = frame.parts.iter().position(|part| part.name == named[0])?;
+                let part = &frame.parts[at];
+                // A component alone in its scan is stored block by block (A.2.2).
+                let blocks = if count == 1 { 1 } else { part.across * part.down };
+                let dc = self.dc.get(usize::from(named[1] >> 4))?.as_ref()?;
+                let ac = if frame.is_progressive {
+                    None
+                } else {
+                    Some(self.ac.get(usize::from(named[1] & 15))?.as_ref()?)
+                };
+                Some(Coded { blocks, is_brightness: at == 0, dc, ac })
+            })
+            .collect::<Option<_>>()?;
+        if !coded.iter().any(|coded| coded.is_brightness) {
+            return None;
+        }
+        let shift = if frame.is_progressive { steps & 15 } else { 0 };
+        self.blocks(frame, &coded, shift.into(), data)
+    }
+
+    fn blocks(&self, frame: &Frame, coded: &[Coded<'_>], shift: u32, data: &[u8]) -> Option<Means> {
+        let brightness = &frame.parts[0];
+        let group =
+            |across: usize, down: usize| if coded.len() == 1 { (1, 1) } else { (across, down) };
+        let (across, down) = group(brightness.across, brightness.down);
+        let columns = frame.width.div_ceil(8 * across);
+        let rows = frame.height.div_ceil(8 * down);
+        let (width, height) = (frame.width / 8, frame.height / 8);
+        let mut values = vec![0.0; width * height];
+        let step = f32::from(self.first_steps[brightness.quantiser]) / 8.0;
+        let mut bits = Bits::new(data);
+        let mut before = [0_i32; 4];
+        let groups = columns * rows;
+        let interval = if self.restart == 0 { groups } else { self.restart as usize };
+        for index in 0..groups {
+            if index > 0 && index % interval == 0 {
+                bits = bits.restarted()?;
+                before = [0; 4];
+            }
+            for (coded, before) in coded.iter().zip(&mut before) {
+                for block in 0..coded.blocks {
+                    let size = u32::from(coded.dc.symbol(&mut bits)?);
+                    *before = before.checked_add(bits.signed(size)?)?;
+                    if let Some(ac) = coded.ac {
+                        ac.skip_block(&mut bits)?;
+                    }
+                    if coded.is_brightness {
+                        let x = index % columns * across + block % across;
+                        let y = index / columns * down + block / across;
+                        if x < width && y < height {
+                            let mean = before.checked_shl(shift)? as f32 * step + 128.0;
+                            values[y * width + x] = mean.clamp(0.0, 255.0);
+                        }
+                    }
+                }
+            }
+        }
+        let plane = Plane { width, height, values };
+        Some(Means { plane, width: frame.width, height: frame.height })
+    }
+}

@@ -1,0 +1,131 @@
+//! Images out of the bytes of a file: grey, in full or at a coarse level.
+//!
+//! Leaves out where the bytes come from. The one thing to know: a file is taken for what its first
+//! bytes say, whatever its name is, and what is too large or broken is an error of that image alone.
+
+mod encode;
+mod jpeg;
+mod library;
+mod plain;
+
+use thiserror::Error;
+
+pub use encode::{Encoding, encode};
+pub(crate) use jpeg::means;
+
+use crate::{Gray, GrayError};
+
+/// Pixels of one image at most: 2^28, as much as a sheet of A0 at 500 dots an inch.
+pub const MOST_PIXELS: u64 = 1 << 28;
+
+/// Why a file gives no image.
+#[derive(Debug, Error)]
+pub enum FormatError {
+    /// The first bytes belong to no format that is read here.
+    #[error("not an image that is read here (JPEG, PNG, TIFF, BMP, PGM and WebP are)")]
+    Unknown,
+    /// The header says something that cannot be.
+    #[error("{format} header: {what}")]
+    Header {
+        /// Which format.
+        format: &'static str,
+        /// What is wrong.
+        what: String,
+    },
+    /// More pixels than are taken.
+    #[error("{width} x {height} pixels are more than the {most} that one image may have")]
+    Large {
+        /// Pixels in a row.
+        width: u64,
+        /// Rows.
+        height: u64,
+        /// The most.
+        most: u64,
+    },
+    /// The file ends before its pixels do.
+    #[error("{format}: the file ends after {bytes} bytes, and its pixels at {needed}")]
+    Short {
+        /// Which format.
+        format: &'static str,
+        /// Bytes there are.
+        bytes: u64,
+        /// Bytes needed.
+        needed: u64,
+    },
+    /// The decoder gave up.
+    #[error("cannot decode")]
+    Decode(#[from] image::ImageError),
+    /// The decoder of JPEG gave up.
+    #[error("cannot decode JPEG")]
+    Jpeg(#[from] zune_jpeg::errors::DecodeErrors),
+    /// The decoder gave other pixels than it said.
+    #[error("the decoder gave an incomplete image")]
+    Incomplete(#[from] GrayError),
+}
+
+/// The image in a file's bytes.
+///
+/// # Errors
+/// [`FormatError`] for what is no image, or is broken, or too large.
+pub fn decode(bytes: Vec<u8>) -> Result<Gray, FormatError> {
+    match plain::find(&bytes)? {
+        Some(pixels) => Ok(pixels.gray(bytes)?),
+        None => library::decode(&bytes),
+    }
+}
+
+/// The image and its opacity, where it has one.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_with_opacity(bytes: Vec<u8>) -> Result<(Gray, Option<Gray>), FormatError> {
+    match plain::find(&bytes)? {
+        Some(pixels) => Ok((pixels.gray(bytes)?, None)),
+        None => library::decode_with_opacity(&bytes),
+    }
+}
+
+/// Grey bytes that lie in a file as they are, row after row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PlainPixels {
+    width: usize,
+    height: usize,
+    begin: usize,
+    stride: usize,
+    rows: Rows,
+}
+
+/// Which row comes first in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    TopFirst,
+    BottomFirst,
+}
+
+impl PlainPixels {
+    fn gray(self, mut bytes: Vec<u8>) -> Result<Gray, GrayError> {
+        if self.stride == self.width && self.rows == Rows::TopFirst {
+            bytes.truncate(self.begin + self.width * self.height);
+            return Gray::within(self.width, self.height, self.begin, bytes);
+        }
+        let mut pixels = Vec::with_capacity(self.width * self.height);
+        for y in 0..self.height {
+            let row = match self.rows {
+                Rows::TopFirst => y,
+                Rows::BottomFirst => self.height - 1 - y,
+            };
+            let begin = self.begin + row * self.stride;
+            pixels.extend_from_slice(&bytes[begin..begin + self.width]);
+        }
+        Gray::new(self.width, self.height, pixels)
+    }
+}
+
+/// The size, where it is one that is taken.
+fn checked_size(width: u64, height: u64) -> Result<(usize, usize), FormatError> {
+    let large = FormatError::Large { width, height, most: MOST_PIXELS };
+    match (usize::try_from(width), usize::try_from(height)) {
+        (Ok(w), Ok(h)) if width.checked_mul(height).is_some_and(|n| n <= MOST_PIXELS) => Ok((w, h)),
+        _ => Err(large),
+    }
+}

@@ -1,0 +1,101 @@
+//! Makes a haystack: images of many kinds by seed, a picture hidden in some, and the answers.
+//!
+//! Leaves out storing them. The one thing to know: every image depends on the seed and its number
+//! alone, so that any of them can be made again without the others.
+
+mod chance;
+mod paste;
+mod texture;
+
+pub use chance::Chance;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Gray;
+
+/// What a haystack is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recipe {
+    /// Decides all of it.
+    pub seed: u64,
+    /// Images.
+    pub images: u32,
+    /// Mean pixels a side; each image has between three quarters and five quarters of it.
+    pub side: usize,
+    /// Of a thousand images, as many have the picture.
+    pub planted_per_mille: u32,
+    /// Sizes at which the picture is planted, over its own.
+    pub scales: Vec<f32>,
+    /// Rotations at which it is planted, in degrees counter-clockwise.
+    pub rotations: Vec<f32>,
+}
+
+impl Default for Recipe {
+    /// Donard's shares: one image in ten has the picture.
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            images: 100,
+            side: 2048,
+            planted_per_mille: 100,
+            scales: vec![1.0],
+            rotations: vec![0.0],
+        }
+    }
+}
+
+/// What is true of one image.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// File name.
+    pub image: String,
+    /// Whether the picture is in it.
+    pub planted: bool,
+    /// Left edge of the picture, in pixels.
+    pub x: Option<usize>,
+    /// Top edge.
+    pub y: Option<usize>,
+    /// Size over the picture's own.
+    pub scale: Option<f32>,
+    /// Rotation in degrees, counter-clockwise.
+    pub degrees: Option<f32>,
+    /// Brightness is multiplied by this.
+    pub gain: Option<f32>,
+    /// Then moved by this many grey levels.
+    pub offset: Option<f32>,
+    /// Standard deviation of the noise over it, in grey levels.
+    pub noise: Option<f32>,
+}
+
+impl Recipe {
+    /// The picture of this haystack: strokes and discs on a plate, as a company's mark has.
+    pub fn picture(&self) -> Gray {
+        texture::mark(&mut Chance::new(self.seed, u64::MAX))
+    }
+
+    /// Image number `index` and what is true of it; `name` is what the answer calls it.
+    pub fn image(&self, picture: &Gray, index: u32, name: String) -> (Gray, Answer) {
+        let mut chance = Chance::new(self.seed, u64::from(index));
+        let side = |chance: &mut Chance| self.side * 3 / 4 + chance.below(self.side / 2 + 1);
+        let (width, height) = (side(&mut chance), side(&mut chance));
+        let mut image = texture::image(&mut chance, width, height);
+        // Spread over the numbers, so that every haystack has the share that was asked for.
+        let share = u64::from(self.planted_per_mille);
+        let before = u64::from(index) * share / 1000;
+        let is_planted = (u64::from(index) + 1) * share / 1000 > before;
+        let planted =
+            if is_planted { paste::plant(&mut image, picture, self, &mut chance) } else { None };
+        let answer = Answer {
+            image: name,
+            planted: planted.is_some(),
+            x: planted.as_ref().map(|at| at.x),
+            y: planted.as_ref().map(|at| at.y),
+            scale: planted.as_ref().map(|at| at.scale),
+            degrees: planted.as_ref().map(|at| at.degrees),
+            gain: planted.as_ref().map(|at| at.gain),
+            offset: planted.as_ref().map(|at| at.offset),
+            noise: planted.as_ref().map(|at| at.noise),
+        };
+        (image, answer)
+    }
+}

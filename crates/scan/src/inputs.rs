@@ -1,0 +1,206 @@
+//! Where images come from: files, folders, globs, tar archives, lists.
+//!
+//! Leaves out what the bytes mean. The one thing to know: inputs are walked as they are needed, so that
+//! a folder of millions costs no memory, and what cannot be read is an error of that input alone.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Bytes of one file at most: uncompressed pixels of the largest image, four channels of two bytes.
+const MOST_BYTES: u64 = crate::formats::MOST_PIXELS * 8;
+
+/// Folders inside folders at most.
+const MOST_DEPTH: usize = 64;
+
+/// One image before it is decoded.
+#[derive(Debug)]
+pub struct Input {
+    /// Path, or `ARCHIVE:MEMBER`.
+    pub name: String,
+    /// Its bytes, or why there are none.
+    pub bytes: Result<Vec<u8>, InputError>,
+}
+
+/// Why an input gave no bytes.
+#[derive(Debug, Error)]
+pub enum InputError {
+    /// The system said no.
+    #[error("cannot read")]
+    Read(#[from] io::Error),
+    /// It is larger than any image that is taken.
+    #[error("{bytes} bytes are more than the {most} that one image may have")]
+    Large {
+        /// Its size.
+        bytes: u64,
+        /// The most.
+        most: u64,
+    },
+    /// The pattern cannot be read.
+    #[error("not a pattern")]
+    Pattern(#[from] glob::PatternError),
+    /// Nothing has such a name.
+    #[error("nothing matches")]
+    NoMatch,
+    /// Folders lie too deep in one another.
+    #[error("more than {MOST_DEPTH} folders deep")]
+    Deep,
+}
+
+/// A file that is to be read, or one that could not be found.
+#[derive(Debug)]
+pub enum Found {
+    /// An image in a file of its own.
+    File(PathBuf),
+    /// A tar archive of images.
+    Archive(PathBuf),
+    /// What a person named, and why it leads nowhere.
+    Nothing(String, InputError),
+}
+
+/// Every file that the arguments name, in their order; folders in order of names, with the folders in
+/// them. `@FILE` is a list with one path a line.
+pub fn walk(arguments: Vec<String>) -> impl Iterator<Item = Found> {
+    arguments.into_iter().flat_map(|argument| -> Box<dyn Iterator<Item = Found> + Send> {
+        match argument.strip_prefix('@') {
+            Some(list) => listed(list),
+            None => named(argument),
+        }
+    })
+}
+
+fn listed(list: &str) -> Box<dyn Iterator<Item = Found> + Send> {
+    match regular(Path::new(list)) {
+        Ok((file, _)) => {
+            let list = list.to_owned();
+            Box::new(BufReader::new(file).lines().flat_map(move |line| match line {
+                Ok(line) => named(line),
+                Err(error) => one(Found::Nothing(list.clone(), error.into())),
+            }))
+        }
+        Err(error) => one(Found::Nothing(list.to_owned(), error.into())),
+    }
+}
+
+fn named(name: String) -> Box<dyn Iterator<Item = Found> + Send> {
+    let path = PathBuf::from(&name);
+    if path.exists() || !name.contains(['*', '?', '[']) {
+        return below(path, 0);
+    }
+    match glob::glob(&name) {
+        Err(error) => one(Found::Nothing(name, error.into())),
+        Ok(paths) => {
+            let mut paths = paths.peekable();
+            if paths.peek().is_none() {
+                return one(Found::Nothing(name, InputError::NoMatch));
+            }
+            Box::new(paths.flat_map(|path| match path {
+                Ok(path) => below(path, 0),
+                Err(error) => {
+                    let name = error.path().display().to_string();
+                    one(Found::Nothing(name, std::io::Error::from(error).into()))
+                }
+            }))
+        }
+    }
+}
+
+fn below(path: PathBuf, depth: usize) -> Box<dyn Iterator<Item = Found> + Send> {
+    let nothing = |path: &Path, error| one(Found::Nothing(path.display().to_string(), error));
+    if depth > MOST_DEPTH {
+        return nothing(&path, InputError::Deep);
+    }
+    // A link inside a folder is followed to a file, and never to a folder, which may be above it.
+    let kind = if depth == 0 { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
+    match kind {
+        Err(error) => nothing(&path, error.into()),
+        Ok(kind) if kind.is_dir() => match sorted(&path) {
+            Err(error) => nothing(&path, error.into()),
+            Ok(inside) => Box::new(inside.into_iter().flat_map(move |path| below(path, depth + 1))),
+        },
+        Ok(kind) if kind.is_symlink() && path.is_dir() => Box::new(std::iter::empty()),
+        Ok(_) if path.extension().is_some_and(|extension| extension == "tar") => {
+            one(Found::Archive(path))
+        }
+        Ok(_) => one(Found::File(path)),
+    }
+}
+
+fn sorted(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut inside: Vec<PathBuf> =
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+    inside.sort();
+    Ok(inside)
+}
+
+fn one(found: Found) -> Box<dyn Iterator<Item = Found> + Send> {
+    Box::new(std::iter::once(found))
+}
+
+impl Found {
+    /// Reads what was found and hands on each image; ends early when `hand_on` says so by `false`.
+    pub fn read(self, mut hand_on: impl FnMut(Input) -> bool) {
+        match self {
+            Self::File(path) => {
+                let name = path.display().to_string();
+                hand_on(Input { name, bytes: file(&path) });
+            }
+            Self::Archive(path) => archive(&path, &mut hand_on),
+            Self::Nothing(name, error) => {
+                hand_on(Input { name, bytes: Err(error) });
+            }
+        }
+    }
+}
+
+fn file(path: &Path) -> Result<Vec<u8>, InputError> {
+    let (file, size) = regular(path)?;
+    limited(file, size)
+}
+
+/// Opens a regular file and nothing else: opening a pipe would wait for a writer that never comes.
+fn regular(path: &Path) -> io::Result<(File, u64)> {
+    let kind = fs::metadata(path)?;
+    if !kind.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    Ok((File::open(path)?, kind.len()))
+}
+
+fn limited(reader: impl Read, size: u64) -> Result<Vec<u8>, InputError> {
+    let too_large = |bytes| InputError::Large { bytes, most: MOST_BYTES };
+    if size > MOST_BYTES {
+        return Err(too_large(size));
+    }
+    // What is claimed is not given beforehand: a tar member may claim more than there is.
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).min(64 << 20));
+    reader.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(too_large(bytes.len() as u64));
+    }
+    Ok(bytes)
+}
+
+fn archive(path: &Path, hand_on: &mut impl FnMut(Input) -> bool) {
+    let name = path.display().to_string();
+    let mut go = || -> io::Result<()> {
+        let mut archive = tar::Archive::new(BufReader::new(regular(path)?.0));
+        for member in archive.entries()? {
+            let member = member?;
+            if !member.header().entry_type().is_file() {
+                continue;
+            }
+            let member_name = format!("{name}:{}", member.path()?.display());
+            let size = member.size();
+            if !hand_on(Input { name: member_name, bytes: limited(member, size) }) {
+                break;
+            }
+        }
+        Ok(())
+    };
+    if let Err(error) = go() {
+        hand_on(Input { name: name.clone(), bytes: Err(error.into()) });
+    }
+}

@@ -1,0 +1,22 @@
+//! Finds a picture in many images as they stream from storage.
+//!
+//! Leaves out where the bytes come from and how hits are shown. The one thing to know: an image is
+//! searched at a coarse level first, and only what looks like the picture there is looked at in full
+//! resolution; every hit that is reported was checked in full resolution.
+#![forbid(unsafe_code)]
+
+mod correlate;
+pub mod formats;
+mod gray;
+pub mod haystack;
+pub mod inputs;
+mod picture;
+mod pipeline;
+mod pose;
+mod reduce;
+mod search;
+
+pub use gray::{Gray, GrayError};
+pub use picture::{Picture, PictureError, Pose, pictures};
+pub use pipeline::{Answer, Busy, Crops, ScanError, look, scan};
+pub use search::{Hit, Searcher};

@@ -1,0 +1,205 @@
+//! Images through load and search at the same time: threads, and bounded queues between them.
+//!
+//! Leaves out what becomes of the answers. The one thing to know: at most twice as many images as
+//! threads are in memory, and answers come in no order.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Instant;
+
+use peerlane_units::Nanos;
+use thiserror::Error;
+
+use crate::formats::{FormatError, decode, means};
+use crate::inputs::{Found, Input, InputError};
+use crate::reduce::MEANS_LEVEL;
+use crate::{Gray, Hit, Searcher};
+
+/// Crops of one image at most.
+const MOST_CROPS: usize = 16;
+
+/// What was found in one image.
+#[derive(Debug)]
+pub struct Answer {
+    /// Path, or `ARCHIVE:MEMBER`.
+    pub image: String,
+    /// Pixels, and where the picture is; or why that cannot be said.
+    pub found: Result<(u64, Vec<Hit>), ScanError>,
+    /// What is at the hits, in their order, where it was asked for.
+    pub crops: Vec<Gray>,
+}
+
+/// Why an image could not be searched.
+#[derive(Debug, Error)]
+pub enum ScanError {
+    /// Its bytes could not be had.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// Its bytes are no image that is taken.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// A decoder stopped in a way that it should not.
+    #[error("the decoder failed on this image")]
+    Failed,
+}
+
+/// Time that the threads of each stage were busy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Busy {
+    /// Threads that read.
+    pub load: Nanos,
+    /// Decoding.
+    pub decode: Nanos,
+    /// Searching.
+    pub search: Nanos,
+}
+
+#[derive(Default)]
+struct Clocks {
+    load: AtomicU64,
+    decode: AtomicU64,
+    search: AtomicU64,
+}
+
+impl Clocks {
+    fn busy(&self) -> Busy {
+        let read = |clock: &AtomicU64| Nanos(clock.load(Ordering::Relaxed));
+        Busy { load: read(&self.load), decode: read(&self.decode), search: read(&self.search) }
+    }
+}
+
+fn timed<T>(clock: &AtomicU64, work: impl FnOnce() -> T) -> T {
+    let begin = Instant::now();
+    let out = work();
+    let nanos = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    clock.fetch_add(nanos, Ordering::Relaxed);
+    out
+}
+
+/// Whether answers have what is at the hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crops {
+    /// The first few of an image.
+    Kept,
+    /// None.
+    Dropped,
+}
+
+/// Searches everything that is found, on so many threads (one at least) beside one that loads, until
+/// all is done or `tell` says that it is enough by `false`. Every answer and the time that the stages
+/// were busy so far go to `tell`, one after the other.
+pub fn scan(
+    found: impl Iterator<Item = Found> + Send,
+    searcher: &Searcher,
+    threads: usize,
+    crops: Crops,
+    mut tell: impl FnMut(Answer, Busy) -> bool,
+) {
+    let threads = threads.max(1);
+    let (loaded, to_search) = sync_channel::<Input>(threads);
+    let (searched, answers) = sync_channel::<Answer>(threads);
+    let to_search = Mutex::new(to_search);
+    let clocks = Clocks::default();
+    let enough = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| load(found, loaded, &clocks, &enough));
+        for _ in 0..threads {
+            let searched = searched.clone();
+            scope.spawn(|| search(&to_search, searched, searcher, crops, &clocks));
+        }
+        drop(searched);
+        for answer in answers {
+            if !enough.load(Ordering::Relaxed) && !tell(answer, clocks.busy()) {
+                enough.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+}
+
+fn load(
+    mut found: impl Iterator<Item = Found>,
+    loaded: SyncSender<Input>,
+    clocks: &Clocks,
+    enough: &AtomicBool,
+) {
+    let mut begin = Instant::now();
+    let mut hand_on = |input: Input| {
+        let nanos = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        clocks.load.fetch_add(nanos, Ordering::Relaxed);
+        let is_wanted = !enough.load(Ordering::Relaxed) && loaded.send(input).is_ok();
+        begin = Instant::now();
+        is_wanted
+    };
+    while let (false, Some(next)) = (enough.load(Ordering::Relaxed), found.next()) {
+        next.read(&mut hand_on);
+    }
+}
+
+fn search(
+    to_search: &Mutex<Receiver<Input>>,
+    searched: SyncSender<Answer>,
+    searcher: &Searcher,
+    crops: Crops,
+    clocks: &Clocks,
+) {
+    loop {
+        let next = match to_search.lock() {
+            Ok(queue) => queue.recv(),
+            Err(poisoned) => poisoned.into_inner().recv(),
+        };
+        let Ok(input) = next else { return };
+        let image = input.name.clone();
+        let mut kept = Vec::new();
+        let keep = |image: &Gray, hits: &[Hit]| {
+            if crops == Crops::Kept {
+                let hits = hits.iter().take(MOST_CROPS);
+                kept = hits.map(|hit| image.part(hit.x, hit.y, hit.width, hit.height)).collect();
+            }
+        };
+        // Decoders read what anybody may have written: one that panics costs its image, not the scan.
+        let found = catch_unwind(AssertUnwindSafe(|| one(input, searcher, keep, clocks)))
+            .unwrap_or(Err(ScanError::Failed));
+        if searched.send(Answer { image, found, crops: kept }).is_err() {
+            return;
+        }
+    }
+}
+
+/// Searches the image in a file's bytes; its pixels, and where the picture is.
+///
+/// # Errors
+/// [`ScanError::Format`] for what is no image that is taken.
+pub fn look(bytes: Vec<u8>, searcher: &Searcher) -> Result<(u64, Vec<Hit>), ScanError> {
+    let input = Input { name: String::new(), bytes: Ok(bytes) };
+    one(input, searcher, |_, _| {}, &Clocks::default())
+}
+
+fn one(
+    input: Input,
+    searcher: &Searcher,
+    keep: impl FnOnce(&Gray, &[Hit]),
+    clocks: &Clocks,
+) -> Result<(u64, Vec<Hit>), ScanError> {
+    let bytes = input.bytes?;
+    if let Some(pixels) = told_by_means(&bytes, searcher, clocks) {
+        return Ok((pixels, Vec::new()));
+    }
+    let image = timed(&clocks.decode, || decode(bytes))?;
+    let pixels = image.width() as u64 * image.height() as u64;
+    let hits = timed(&clocks.search, || searcher.search(&image));
+    keep(&image, &hits);
+    Ok((pixels, hits))
+}
+
+/// The pixels of a JPEG that the means of its blocks are enough to say no to.
+fn told_by_means(bytes: &[u8], searcher: &Searcher, clocks: &Clocks) -> Option<u64> {
+    if searcher.coarsest() < MEANS_LEVEL {
+        return None;
+    }
+    let means = timed(&clocks.decode, || means(bytes))?;
+    let is_worth = timed(&clocks.search, || searcher.is_worth_a_look(&means.plane));
+    (!is_worth).then_some(means.width as u64 * means.height as u64)
+}
