@@ -15,6 +15,7 @@ mod matrix;
 mod model;
 pub mod names;
 pub mod reach;
+mod stack;
 mod sysfs;
 
 pub use bdf::{Bdf, BdfError};
@@ -29,6 +30,7 @@ pub use model::{
     QueueLimits, Rates, StackedDevice, Temperature,
 };
 pub use reach::{MapType, Reach};
+pub use stack::Stack;
 pub use sysfs::snapshot::{Entry, NoPlace, Snapshot};
 pub use sysfs::{
     BlockDevice, DiscoverError, ParentDisk, PassthroughNode, block_name, passthrough_name,

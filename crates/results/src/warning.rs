@@ -55,6 +55,11 @@ pub enum Warning {
         /// Why.
         reason: String,
     },
+    /// Whether the target is in use could not be seen.
+    NotGuarded {
+        /// Why.
+        why: String,
+    },
     /// A source that is in use may change while it is copied.
     SourceInUse {
         /// Where it is mounted, or who holds it.
@@ -145,6 +150,7 @@ impl Warning {
             Self::NotScrubbed { .. } => {
                 "another copy through the same memory clears it, or reset the drive that lends it"
             }
+            Self::NotGuarded { .. } => "plan on the machine itself before you copy there",
             Self::SourceInUse { .. } => "unmount it or copy from a snapshot",
             Self::LinkTrainedLow { .. } => {
                 "seat the card or cable anew and look for errors: `peerlane doctor`"
@@ -189,6 +195,9 @@ impl fmt::Display for Warning {
             }
             Self::NotScrubbed { reason } => {
                 write!(f, "device memory was not cleared after the copy: {reason}")
+            }
+            Self::NotGuarded { why } => {
+                write!(f, "nothing is known of who uses the target: {why}")
             }
             Self::SourceInUse { by } => write!(f, "the source is in use by {by}"),
             Self::LinkTrainedLow { device, current, most } => {

@@ -121,13 +121,23 @@ fn kernel_parameters(what: &str, parameters: &str, weakens: Option<&str>) -> Fix
     }
 }
 
+/// The commands that add parameters for good.
+///
+/// What GRUB reads is a script, in `grub.cfg` and in the entries of the Boot Loader Specification alike:
+/// an unquoted `;` ends the command there. Quotes are taken off by GRUB, and by the kernel where another
+/// boot loader leaves them (`next_arg()` in lib/cmdline.c).
 fn parameter_commands(parameters: &str) -> Vec<String> {
+    let quoted = match parameters.split_once('=') {
+        Some((name, value)) if value.contains(';') => format!("{name}=\"{value}\""),
+        _ => parameters.to_owned(),
+    };
     vec![
         format!(
-            "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {parameters}\"' | \
-             sudo tee -a /etc/default/grub.d/peerlane.cfg && sudo update-grub   # Debian, Ubuntu"
+            "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {}\"' | \
+             sudo tee -a /etc/default/grub.d/peerlane.cfg && sudo update-grub   # Debian, Ubuntu",
+            quoted.replace('"', "\\\"")
         ),
-        format!("sudo grubby --update-kernel=ALL --args=\"{parameters}\"   # Fedora, RHEL"),
+        format!("sudo grubby --update-kernel=ALL --args='{quoted}'   # Fedora, RHEL"),
     ]
 }
 

@@ -5,6 +5,7 @@
 //! sizes are bounded, links stay texts, and nothing is written anywhere.
 
 mod archive;
+mod device_names;
 mod scrub;
 
 use std::path::Path;

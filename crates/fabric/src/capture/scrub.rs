@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::device_names;
 use super::list::{Item, Kept};
 use crate::Entry;
 use crate::sysfs::config_space;
@@ -30,18 +31,13 @@ const WELL_KNOWN: [&str; 14] = [
     "/var",
 ];
 
-/// Beginnings of names that the kernel and systemd give to interfaces and nodes.
-const KERNEL_NAMES: [&str; 14] = [
-    "bnxt_re", "card", "en", "eth", "hfi", "ib", "irdma", "mlx", "renderD", "roce", "usb", "wl",
-    "wwan", "controlD",
-];
-
 /// What has been replaced so far.
 #[derive(Debug, Default)]
 pub(super) struct Scrub {
     serials: HashMap<String, usize>,
     places: HashMap<String, usize>,
-    interfaces: HashMap<String, usize>,
+    /// By the word that stands for them.
+    interfaces: BTreeMap<&'static str, HashMap<String, usize>>,
     host_names: usize,
     /// Numbers of the drives' block devices, and their names.
     numbers: BTreeSet<String>,
@@ -72,7 +68,7 @@ impl Scrub {
             ("host name", self.host_names),
             ("serial number", self.serials.len()),
             ("mount path", self.places.len()),
-            ("interface name", self.interfaces.len()),
+            ("interface name", self.interfaces.values().map(HashMap::len).sum()),
         ]
         .into_iter()
         .filter(|(_, count)| *count > 0)
@@ -90,7 +86,8 @@ impl Scrub {
         let (bytes, mode) = match (entry, item.kept) {
             (Entry::Folder(_), Kept::NamedFolder) => {
                 let name = path.file_name()?.to_str()?.to_owned();
-                path.set_file_name(self.interface(&name));
+                let class = path.parent()?.file_name()?.to_str()?.to_owned();
+                path.set_file_name(self.interface(&class, &name));
                 return Some((path, entry.clone()));
             }
             (Entry::Folder(_), _) => return Some((path, entry.clone())),
@@ -141,16 +138,16 @@ impl Scrub {
         format!("serial-{}", numbered(&mut self.serials, serial))
     }
 
-    fn interface(&mut self, name: &str) -> String {
-        let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-        let is_of_the_kernel = KERNEL_NAMES.iter().any(|front| {
-            let rest = name.strip_prefix(front);
-            rest.is_some_and(|rest| rest.bytes().any(|b| b.is_ascii_digit()))
-        });
-        if is_plain && is_of_the_kernel {
+    fn interface(&mut self, class: &str, name: &str) -> String {
+        if device_names::is_of_the_kernel(name) {
             return name.to_owned();
         }
-        format!("renamed{}", numbered(&mut self.interfaces, name))
+        let word = match class {
+            "net" => "net",
+            "infiniband" => "rdma",
+            _ => "node",
+        };
+        format!("{word}{}", numbered(self.interfaces.entry(word).or_default(), name))
     }
 
     /// Lines of `/proc/self/mountinfo` for the devices at hand, with nothing else in them.
