@@ -207,7 +207,7 @@ impl fmt::Display for Warning {
                 write!(f, "{device} is on node {node}, and {by} is on node {used_from}")
             }
             Self::DriveHot { drive, temperature, limit } => {
-                let degrees = |thousandths: i32| thousandths / 1000;
+                let degrees = |thousandths: i32| thousandths.saturating_add(500).div_euclid(1000);
                 let (warm, limit) = (degrees(*temperature), degrees(*limit));
                 write!(f, "{drive} has {warm} °C, and may slow down from {limit} °C on")
             }

@@ -17,7 +17,7 @@ mod stack;
 
 use std::path::Path;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin};
 use peerlane_results::{Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, Fix, Unknown};
 
 pub use pair::examine_pair;
@@ -73,6 +73,12 @@ fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>) -> DoctorRecor
 fn finished(fabric: &Fabric, chart: Chart) -> DoctorRecord {
     let Chart { mut findings, unknown } = chart;
     findings.sort_by_key(|finding| finding.cost);
+    if fabric.origin == Origin::Description {
+        let evidence = findings.iter_mut().flat_map(|finding| &mut finding.evidence);
+        for seen in evidence.filter(|seen| seen.looked_at.starts_with('/')) {
+            "the description".clone_into(&mut seen.looked_at);
+        }
+    }
     DoctorRecord {
         schema: DOCTOR_SCHEMA.to_owned(),
         machine: machine_of(fabric),

@@ -55,7 +55,7 @@ fn queue(end: &EndpointFacts) -> Explanation {
     )];
     if let Some(request) = end.request_p2p {
         let finding = format!(
-            "one request carries {request}: the least of max_sectors_kb, max_segments pages and 256 \
+            "one request carries {request}: the least of the queue's limit, its most segments and 256 \
              pages, since each peer-to-peer page is a segment of its own"
         );
         steps.push(step(&finding, "lib/iov_iter.c iov_iter_extract_bvecs()"));

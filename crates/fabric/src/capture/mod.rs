@@ -7,6 +7,7 @@
 mod archive;
 mod device_names;
 mod scrub;
+mod words;
 
 use std::path::Path;
 

@@ -6,12 +6,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::device_names;
 use super::list::{Item, Kept};
+use super::{device_names, words};
 use crate::Entry;
 use crate::sysfs::config_space;
 use crate::sysfs::functions::is_host_bridge;
-use crate::sysfs::system::bears_on_devices;
 
 /// Places that most machines have, which say nothing of this one.
 const WELL_KNOWN: [&str; 14] = [
@@ -56,7 +55,7 @@ impl Scrub {
                 scrub.names.extend(device.map(str::to_owned));
             }
             if path == Path::new("proc/sys/kernel/osrelease") {
-                scrub.release = Some(String::from_utf8_lossy(bytes).trim().to_owned());
+                scrub.release = Some(words::release(String::from_utf8_lossy(bytes).trim()));
             }
         }
         scrub
@@ -110,12 +109,14 @@ impl Scrub {
                 line("machine")
             }
             Kept::Processor => line(&processor(text)),
-            Kept::Parameters => line(&parameters(text)),
+            Kept::Parameters => line(&words::parameters(text)),
+            Kept::Release => line(&words::release(text)),
+            Kept::Version => line(&words::version(text)),
             Kept::Configuration => {
-                if path.extension() == Some(OsStr::new("gz")) {
-                    path = Path::new("boot").join(format!("config-{}", self.release.as_ref()?));
-                    let text = crate::sysfs::system::gunzip(bytes)?;
-                    line(&configuration(&text))
+                let is_packed = path.extension() == Some(OsStr::new("gz"));
+                path = Path::new("boot").join(format!("config-{}", self.release.as_ref()?));
+                if is_packed {
+                    line(&configuration(&crate::sysfs::system::gunzip(bytes)?))
                 } else {
                     line(&configuration(text))
                 }
@@ -212,10 +213,6 @@ fn processor(text: &str) -> String {
         matches!(key, "vendor_id" | "cpu family" | "model name" | "CPU implementer")
     };
     first.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
-}
-
-fn parameters(text: &str) -> String {
-    text.split_whitespace().filter(|word| bears_on_devices(word)).collect::<Vec<_>>().join(" ")
 }
 
 fn configuration(text: &str) -> String {
