@@ -76,7 +76,12 @@ fn finished(fabric: &Fabric, chart: Chart) -> DoctorRecord {
     if fabric.origin == Origin::Description {
         let evidence = findings.iter_mut().flat_map(|finding| &mut finding.evidence);
         for seen in evidence.filter(|seen| seen.looked_at.starts_with('/')) {
-            "the description".clone_into(&mut seen.looked_at);
+            let device = seen.looked_at.strip_prefix("/sys/bus/pci/devices/");
+            let device = device.and_then(|rest| rest.split(['/', ',']).next());
+            seen.looked_at = match device.filter(|name| !name.contains('*')) {
+                Some(name) => format!("{name} in the description"),
+                None => "the description".to_owned(),
+            };
         }
     }
     DoctorRecord {

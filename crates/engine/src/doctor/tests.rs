@@ -97,6 +97,7 @@ fn a_redirection_that_the_root_complex_refuses_costs_the_route_and_is_fixed_by_p
     let found = only(&[REDIRECTS]);
     assert_eq!((found.kind, found.cost), (FindingKind::AcsRedirect, Cost::Everything));
     assert_eq!(found.object, "down-a");
+    assert_eq!(found.evidence[0].looked_at, "0000:02:00.0 in the description");
     let fix = found.fix.expect("a fix");
     assert!(
         fix.commands.iter().all(|at| at.contains("pci=disable_acs_redir=0000:00:01.0/00.0/00.0")),
