@@ -159,7 +159,8 @@ impl fmt::Display for Fact {
             ),
             Self::AcsUnknown { function } => write!(
                 f,
-                "whether {function} redirects peer traffic (ACS) can be read only by root"
+                "whether {function} redirects peer traffic (ACS) is not known: its registers, which \
+                 root may read, are not there"
             ),
             Self::CpuForwards { family } => write!(
                 f,

@@ -15,20 +15,22 @@ mod matrix;
 mod model;
 pub mod names;
 pub mod reach;
+mod stack;
 mod sysfs;
 
 pub use bdf::{Bdf, BdfError};
 pub use fact::Fact;
 pub use link::LinkSpeedError;
 pub use machine_file::{MachineFileError, Problem};
-pub use matrix::{Cell, Detail, Matrix, Memory, MemoryKind, Peers};
+pub use matrix::{Cell, Detail, Matrix, Memory, MemoryKind, Peers, grouped, representatives};
 pub use model::{
     Acs, Bar, BridgeId, CmbRegisters, Cpu, Fabric, FailingRequest, FailureCount, Function,
     FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel, Kind, LabBoot, LabDrive,
     Link, LinkSpeed, Module, Mount, Namespace, NvmeController, Origin, P2pMem, Parent, Partition,
     QueueLimits, Rates, StackedDevice, Temperature,
 };
-pub use reach::{MapType, Reach};
+pub use reach::{Decisions, MapType, Reach};
+pub use stack::Stack;
 pub use sysfs::snapshot::{Entry, NoPlace, Snapshot};
 pub use sysfs::{
     BlockDevice, DiscoverError, ParentDisk, PassthroughNode, block_name, passthrough_name,

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use peerlane_units::Bytes;
 
-use crate::reach::{self, MapType};
-use crate::{Acs, BridgeId, Fabric, FunctionId, Kind, Parent};
+use crate::reach::{self, Decisions, MapType};
+use crate::{Acs, Fabric, FunctionId, Kind, Parent};
 
 const VENDOR_INTEL: u16 = 0x8086;
 const VENDOR_AMD: u16 = 0x1002;
@@ -140,16 +140,12 @@ impl Matrix {
         let memories: Vec<_> = fabric.memories().iter().map(|memory| memory.function).collect();
         let initiators: Vec<_> =
             fabric.iter().map(|(id, _)| id).filter(|&id| fabric.moves_payload(id)).collect();
-        let ways = Ways::new(fabric, memories.iter().chain(&initiators).copied());
-        let put_together = |ids: &[FunctionId]| match detail {
-            Detail::Each => ids.iter().map(|&id| Peers { members: vec![id] }).collect(),
-            Detail::Grouped => ways.groups(ids),
+        let (memories, initiators) = match detail {
+            Detail::Each => (each(&memories), each(&initiators)),
+            Detail::Grouped => grouped(fabric, &memories, &initiators),
         };
-        let (memories, initiators) = (put_together(&memories), put_together(&initiators));
-        let tested: Vec<Option<FunctionId>> = (0..fabric.bridges.len())
-            .map(|bridge| reach::test_device(fabric, BridgeId(bridge)))
-            .collect();
-        let cell = |row, column| cell(fabric, &tested, row, column);
+        let decisions = Decisions::new(fabric);
+        let cell = |row, column| cell(&decisions, row, column);
         let cells = memories
             .iter()
             .map(|row| initiators.iter().map(|column| cell(row, column)).collect())
@@ -158,13 +154,32 @@ impl Matrix {
     }
 }
 
-fn cell(fabric: &Fabric, tested: &[Option<FunctionId>], row: &Peers, column: &Peers) -> Cell {
-    let pairs = row.members.iter().take(2).flat_map(|&memory| {
+fn each(ids: &[FunctionId]) -> Vec<Peers> {
+    ids.iter().map(|&id| Peers { members: vec![id] }).collect()
+}
+
+/// Memories and initiators, those each together between which the kernel cannot tell.
+pub fn grouped(
+    fabric: &Fabric,
+    memories: &[FunctionId],
+    initiators: &[FunctionId],
+) -> (Vec<Peers>, Vec<Peers>) {
+    let ways = Ways::new(fabric, memories.iter().chain(initiators).copied());
+    (ways.groups(memories), ways.groups(initiators))
+}
+
+/// Two functions of a row and a column that are not the same one, if there are any.
+pub fn representatives(row: &Peers, column: &Peers) -> Option<(FunctionId, FunctionId)> {
+    let mut pairs = row.members.iter().take(2).flat_map(|&memory| {
         column.members.iter().take(2).map(move |&initiator| (memory, initiator))
     });
+    pairs.find(|(one, other)| one != other)
+}
+
+fn cell(decisions: &Decisions<'_>, row: &Peers, column: &Peers) -> Cell {
     let alone = (row.members[0], column.members[0]);
-    let (memory, initiator) = pairs.clone().find(|(one, other)| one != other).unwrap_or(alone);
-    let found = reach::decide_by(fabric, memory, initiator, &|bridge| tested[bridge.0]);
+    let (memory, initiator) = representatives(row, column).unwrap_or(alone);
+    let found = decisions.decide(memory, initiator);
     Cell { map: found.map, distance: found.distance }
 }
 

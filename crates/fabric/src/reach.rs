@@ -83,11 +83,31 @@ pub fn decide(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> R
     decide_by(fabric, provider, initiator, &|bridge| test_device(fabric, bridge))
 }
 
+/// Decides many pairs of one fabric, for which the host bridges are looked up once.
+#[derive(Debug)]
+pub struct Decisions<'a> {
+    fabric: &'a Fabric,
+    tested: Vec<Option<FunctionId>>,
+}
+
+impl<'a> Decisions<'a> {
+    /// Of a fabric.
+    pub fn new(fabric: &'a Fabric) -> Self {
+        let bridges = (0..fabric.bridges.len()).map(BridgeId);
+        Self { fabric, tested: bridges.map(|bridge| test_device(fabric, bridge)).collect() }
+    }
+
+    /// As [`decide`].
+    pub fn decide(&self, provider: FunctionId, initiator: FunctionId) -> Reach {
+        decide_by(self.fabric, provider, initiator, &|bridge| self.tested[bridge.0])
+    }
+}
+
 /// The function by which the kernel knows a host bridge.
 type TestDevice<'a> = dyn Fn(BridgeId) -> Option<FunctionId> + 'a;
 
 /// As [`decide`], with the test devices of host bridges from somebody who looks them up once.
-pub(crate) fn decide_by(
+fn decide_by(
     fabric: &Fabric,
     provider: FunctionId,
     initiator: FunctionId,
@@ -290,7 +310,7 @@ fn bridge_forwards(
 /// wherever enumeration went in order. It counts only at 00.0 or when it is a root port. Functions
 /// without an address come after those with one, in the order of the description; whether such a
 /// one is at 00.0 is for the caller to doubt.
-pub(crate) fn test_device(fabric: &Fabric, bridge: BridgeId) -> Option<FunctionId> {
+fn test_device(fabric: &Fabric, bridge: BridgeId) -> Option<FunctionId> {
     let on_root_bus =
         fabric.iter().filter(|(_, function)| function.parent == crate::Parent::Bridge(bridge));
     let (id, first) = on_root_bus

@@ -61,6 +61,11 @@ pub enum Warning {
         /// Why.
         reason: String,
     },
+    /// Whether the target is in use could not be seen.
+    NotGuarded {
+        /// Why.
+        why: String,
+    },
     /// A source that is in use may change while it is copied.
     SourceInUse {
         /// Where it is mounted, or who holds it.
@@ -154,6 +159,7 @@ impl Warning {
             Self::NotScrubbed { .. } => {
                 "another copy through the same memory clears it, or reset the drive that lends it"
             }
+            Self::NotGuarded { .. } => "plan on the machine itself before you copy there",
             Self::SourceInUse { .. } => "unmount it or copy from a snapshot",
             Self::LinkTrainedLow { .. } => {
                 "seat the card or cable anew and look for errors: `peerlane doctor`"
@@ -200,6 +206,9 @@ impl fmt::Display for Warning {
             Self::NotScrubbed { reason } => {
                 write!(f, "device memory was not cleared after the copy: {reason}")
             }
+            Self::NotGuarded { why } => {
+                write!(f, "nothing is known of who uses the target: {why}")
+            }
             Self::SourceInUse { by } => write!(f, "the source is in use by {by}"),
             Self::LinkTrainedLow { device, current, most } => {
                 write!(f, "the link of {device} runs at {current}, and both ends support {most}")
@@ -208,7 +217,7 @@ impl fmt::Display for Warning {
                 write!(f, "{device} is on node {node}, and {by} is on node {used_from}")
             }
             Self::DriveHot { drive, temperature, limit } => {
-                let degrees = |thousandths: i32| thousandths / 1000;
+                let degrees = |thousandths: i32| thousandths.saturating_add(500).div_euclid(1000);
                 let (warm, limit) = (degrees(*temperature), degrees(*limit));
                 write!(f, "{drive} has {warm} °C, and may slow down from {limit} °C on")
             }

@@ -7,8 +7,10 @@ use clap::Args;
 /// Arguments of `peerlane capture`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-What is kept and what is replaced is listed in docs/reference/capture.md: no serial numbers, addresses,
-host names or paths of yours. As root a capture says more (ACS); without, it says what you may see.
+What is kept and what is replaced is listed in docs/reference/capture.md: no serial numbers, hardware
+or memory addresses, host names, names that you gave to interfaces, or paths of yours; makers and models
+of the machine and its devices are kept. As root a capture says more (ACS); without, it says what you may
+see. `topo`, `plan` and `doctor` read it.
 
 Examples:
   sudo peerlane capture -o machine.tar.zst

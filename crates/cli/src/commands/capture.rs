@@ -44,6 +44,7 @@ pub(super) fn schema() -> RecordSchema {
 /// # Errors
 /// When the machine cannot be read, or the file is there or cannot be written.
 pub(crate) fn run(args: &CaptureArgs, printer: Printer) -> Result<Exit, Failure> {
+    refuse_other_forms(&args.output)?;
     let root = args.root.as_deref().unwrap_or(Path::new("/"));
     let captured = capture::take(root)
         .map_err(Tried::to(format!("read the machine below {}", root.display())))?;
@@ -70,6 +71,18 @@ pub(crate) fn run(args: &CaptureArgs, printer: Printer) -> Result<Exit, Failure>
         printer.data(&text(&written))?;
     }
     Ok(Exit::Done)
+}
+
+/// Refuses names by which somebody wants neither an archive of this form nor a folder.
+fn refuse_other_forms(output: &Path) -> Result<(), Failure> {
+    const OTHERS: [&str; 8] = [".tar", ".gz", ".tgz", ".xz", ".bz2", ".zip", ".zst", ".7z"];
+    let name = output.to_string_lossy();
+    let is_other = name == "-" || OTHERS.iter().any(|end| name.ends_with(end));
+    if !is_other || name.ends_with(".tar.zst") {
+        return Ok(());
+    }
+    let hint = "name a file that ends in .tar.zst, or a folder".to_owned();
+    Err(Failure::new(format!("cannot write a capture in the form of {name}")).hint(hint))
 }
 
 fn is_file(entry: &peerlane_fabric::Entry) -> bool {
@@ -99,7 +112,7 @@ fn text(written: &Written) -> String {
         written.file, written.functions, written.files
     );
     if !written.is_complete {
-        text += "Not all of it could be read: ACS needs root (run this with sudo to have it).\n";
+        text += "Not all of it could be read: ACS is missing (root may read it, or take the capture).\n";
     }
     text
 }

@@ -1,6 +1,6 @@
 //! Drives themselves: heat, request limits, multipath heads, and what is stacked on them.
 
-use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Namespace, StackedDevice};
+use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Namespace, Stack, StackedDevice};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
@@ -9,6 +9,8 @@ use crate::endpoint::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, PEER_REQUEST_MAX};
 
 /// A drive that takes no more at once needs eight commands or more for a block of 1 MiB.
 const LITTLE: Bytes = Bytes::kib(128);
+/// Places named in a finding before it says that there are more.
+const MOUNTS_NAMED: usize = 3;
 
 pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
     let drives = drives(fabric);
@@ -16,9 +18,7 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
         chart.findings.extend(multipath_head(fabric, namespace, name));
     }
     speed(fabric, &drives, chart);
-    for stacked in &fabric.stacked {
-        chart.findings.extend(refuses(fabric, stacked));
-    }
+    refusing_layers(fabric, chart);
 }
 
 /// What slows these drives down.
@@ -160,31 +160,70 @@ fn kib(size: Bytes) -> String {
     (size.0 >> 10).to_string()
 }
 
-/// A device on top of a drive whose queue takes no peer-to-peer pages.
-fn refuses(fabric: &Fabric, stacked: &StackedDevice) -> Option<Finding> {
-    let is_of_a_drive = stacked.below.iter().any(|below| fabric.find(below).is_some());
-    let name = &stacked.name;
-    let kind = stacked.kind.as_deref().unwrap_or("unknown");
-    let is_md = name.starts_with("md");
+/// Devices on top of drives whose queues take no peer-to-peer pages, the lowest of each stack: what lies
+/// higher takes none either, whatever it is.
+fn refusing_layers(fabric: &Fabric, chart: &mut Chart) {
+    let stack = Stack::new(fabric);
+    let below = fabric.stacked.iter().flat_map(|stacked| &stacked.below).map(String::as_str);
+    let on_drives = stack.up(below.filter(|name| fabric.find(name).is_some()));
+    let refusing = || fabric.stacked.iter().filter(|stacked| refuses(fabric, stacked));
+    let closed = stack.up(refusing().map(|stacked| stacked.name.as_str()));
+    let is_lowest = |stacked: &&StackedDevice| {
+        on_drives.contains(stacked.name.as_str())
+            && !stacked.below.iter().any(|below| closed.contains(below.as_str()))
+    };
+    chart.findings.extend(
+        refusing().filter(is_lowest).map(|stacked| refusing_layer(fabric, &stack, stacked)),
+    );
+}
+
+fn is_md(stacked: &StackedDevice) -> bool {
+    stacked.name.starts_with("md")
+}
+
+fn kind_of(stacked: &StackedDevice) -> &str {
+    stacked.kind.as_deref().unwrap_or("unknown")
+}
+
+/// Whether a layer by itself takes no peer-to-peer pages.
+fn refuses(fabric: &Fabric, stacked: &StackedDevice) -> bool {
     // An unknown kernel is taken for a current one, as everywhere.
-    let md_passes = MD_LEVELS.contains(&kind)
+    let md_passes = MD_LEVELS.contains(&kind_of(stacked))
         && fabric.kernel.version().is_none_or(|version| version >= MD_SINCE);
-    if !is_of_a_drive || is_md && md_passes {
-        return None;
-    }
-    let what = if is_md { "an md array" } else { "a device-mapper device" };
-    let mounted: Vec<&str> =
-        fabric.mounts_of(name).map(|mount| mount.point.as_str()).take(3).collect();
+    !(is_md(stacked) && md_passes)
+}
+
+fn refusing_layer<'a>(
+    fabric: &'a Fabric,
+    stack: &Stack<'a>,
+    stacked: &'a StackedDevice,
+) -> Finding {
+    let name = &stacked.name;
+    let what = if is_md(stacked) { "an md array" } else { "a device-mapper device" };
+    let above = stack.up([name.as_str()]);
+    let mounts = fabric.mounts.iter().flatten();
+    let mut mounted: Vec<&str> = mounts
+        .filter(|mount| above.contains(mount.device.as_str()))
+        .map(|mount| mount.point.as_str())
+        .collect();
+    let more = if mounted.len() > MOUNTS_NAMED { ", ..." } else { "" };
+    mounted.truncate(MOUNTS_NAMED);
     let files = match mounted.as_slice() {
         [] => String::new(),
-        points => format!(", and with it every file below {}", points.join(", ")),
+        points => format!(", and with it every file below {}{more}", points.join(", ")),
     };
-    Some(Finding {
+    let slaves = |one: &StackedDevice| {
+        saw(format!("/sys/class/block/{}/slaves", one.name), one.below.join(", "))
+    };
+    Finding {
         kind: FindingKind::QueueRefuses,
         cost: Cost::Routes,
         object: name.clone(),
-        what: format!("{name} is {what} ({kind}), which takes no peer-to-peer pages{files}"),
-        evidence: vec![saw(format!("/sys/class/block/{name}/slaves"), stacked.below.join(", "))],
+        what: format!(
+            "{name} is {what} ({}), which takes no peer-to-peer pages{files}",
+            kind_of(stacked)
+        ),
+        evidence: stack.down(name).into_iter().map(slaves).collect(),
         fix: Some(Fix {
             what: "keep what is to go peer to peer on a namespace or partition of a drive itself"
                 .to_owned(),
@@ -192,5 +231,5 @@ fn refuses(fabric: &Fabric, stacked: &StackedDevice) -> Option<Finding> {
             weakens: None,
             needs: Needs::Nothing,
         }),
-    })
+    }
 }

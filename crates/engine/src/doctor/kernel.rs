@@ -36,17 +36,31 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
         object: format!("kernel {release}"),
         what,
         evidence: vec![evidence],
-        fix: Some(Fix {
-            what:
-                "run a kernel that has it: Debian from 6.13.7 on (trixie-backports), Ubuntu 24.04, \
-                   Fedora, RHEL 9.2 and later have"
-                    .to_owned(),
-            commands: vec![
-                "sudo apt install -t trixie-backports linux-image-amd64   # Debian 13".to_owned(),
-                "sudo apt install linux-image-generic   # Ubuntu 24.04".to_owned(),
-            ],
-            weakens: None,
-            needs: Needs::Reboot,
-        }),
+        fix: Some(fix(fabric)),
     });
+}
+
+/// Another kernel; on a machine without drives that comes second.
+fn fix(fabric: &Fabric) -> Fix {
+    if drives(fabric).is_empty() {
+        return Fix {
+            what: "first a drive; another kernel alone makes nothing possible here".to_owned(),
+            commands: Vec::new(),
+            weakens: None,
+            needs: Needs::Hardware,
+        };
+    }
+    Fix {
+        what: "run a kernel that has it: Debian from 6.13.7 on (trixie-backports), Ubuntu 24.04, \
+               Fedora, RHEL 9.2 and later have; in a virtual machine whose host supplies the kernel, \
+               the host decides"
+            .to_owned(),
+        commands: vec![
+            "sudo apt install -t trixie-backports linux-image-amd64   # Debian 13".to_owned(),
+            "sudo apt install linux-image-generic   # Ubuntu 24.04".to_owned(),
+            "sudo dnf upgrade kernel   # Fedora, RHEL".to_owned(),
+        ],
+        weakens: None,
+        needs: Needs::Reboot,
+    }
 }

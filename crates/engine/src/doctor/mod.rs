@@ -17,7 +17,7 @@ mod stack;
 
 use std::path::Path;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin};
 use peerlane_results::{Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, Fix, Unknown};
 
 pub use pair::examine_pair;
@@ -73,6 +73,17 @@ fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>) -> DoctorRecor
 fn finished(fabric: &Fabric, chart: Chart) -> DoctorRecord {
     let Chart { mut findings, unknown } = chart;
     findings.sort_by_key(|finding| finding.cost);
+    if fabric.origin == Origin::Description {
+        let evidence = findings.iter_mut().flat_map(|finding| &mut finding.evidence);
+        for seen in evidence.filter(|seen| seen.looked_at.starts_with('/')) {
+            let device = seen.looked_at.strip_prefix("/sys/bus/pci/devices/");
+            let device = device.and_then(|rest| rest.split(['/', ',']).next());
+            seen.looked_at = match device.filter(|name| !name.contains('*')) {
+                Some(name) => format!("{name} in the description"),
+                None => "the description".to_owned(),
+            };
+        }
+    }
     DoctorRecord {
         schema: DOCTOR_SCHEMA.to_owned(),
         machine: machine_of(fabric),
@@ -121,13 +132,23 @@ fn kernel_parameters(what: &str, parameters: &str, weakens: Option<&str>) -> Fix
     }
 }
 
+/// The commands that add parameters for good.
+///
+/// What GRUB reads is a script, in `grub.cfg` and in the entries of the Boot Loader Specification alike:
+/// an unquoted `;` ends the command there. Quotes are taken off by GRUB, and by the kernel where another
+/// boot loader leaves them (`next_arg()` in lib/cmdline.c).
 fn parameter_commands(parameters: &str) -> Vec<String> {
+    let quoted = match parameters.split_once('=') {
+        Some((name, value)) if value.contains(';') => format!("{name}=\"{value}\""),
+        _ => parameters.to_owned(),
+    };
     vec![
         format!(
-            "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {parameters}\"' | \
-             sudo tee -a /etc/default/grub.d/peerlane.cfg && sudo update-grub   # Debian, Ubuntu"
+            "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {}\"' | \
+             sudo tee -a /etc/default/grub.d/peerlane.cfg && sudo update-grub   # Debian, Ubuntu",
+            quoted.replace('"', "\\\"")
         ),
-        format!("sudo grubby --update-kernel=ALL --args=\"{parameters}\"   # Fedora, RHEL"),
+        format!("sudo grubby --update-kernel=ALL --args='{quoted}'   # Fedora, RHEL"),
     ]
 }
 

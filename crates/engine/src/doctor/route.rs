@@ -3,9 +3,11 @@
 //! Pairs that fail for the same reason are one finding: a machine with ten drives below one switch has
 //! ninety pairs and one cause.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use peerlane_fabric::{Fabric, Fact, FunctionId, MapType, Reach, reach};
+use peerlane_fabric::{
+    BridgeId, Decisions, Fabric, Fact, FunctionId, MapType, Peers, Reach, grouped, representatives,
+};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
 use super::{Chart, at, kernel_parameters, lenders, saw};
@@ -17,11 +19,27 @@ const ACS_WEAKENS: &str = "the devices below these ports are no longer isolated 
      IOMMU groups become one, and they cannot be given to different virtual machines";
 
 /// Examines every memory with every one of `initiators`.
+///
+/// Those with the same way up are examined together, so that large machines take no longer than the
+/// matrix of `topo`.
 pub(super) fn examine(fabric: &Fabric, initiators: &[FunctionId], chart: &mut Chart) {
+    let (rows, columns) = grouped(fabric, &lenders(fabric), initiators);
+    let places: HashMap<FunctionId, usize> = columns
+        .iter()
+        .enumerate()
+        .flat_map(|(place, column)| column.members.iter().map(move |&id| (id, place)))
+        .collect();
+    let ids = fabric.iter().map(|(id, function)| (function.name.as_str(), id)).collect();
+    let judge = Judge { fabric, ids, decisions: Decisions::new(fabric) };
     let mut pairs = Pairs::default();
-    for provider in lenders(fabric) {
-        for &initiator in initiators.iter().filter(|&&initiator| initiator != provider) {
-            pairs.add(fabric, provider, initiator);
+    for row in &rows {
+        let mut shared = vec![0; columns.len()];
+        for place in row.members.iter().filter_map(|id| places.get(id)) {
+            shared[*place] += 1;
+        }
+        for (column, shared) in columns.iter().zip(shared) {
+            let count = row.members.len() * column.members.len() - shared;
+            pairs.add(&judge, row, column, count);
         }
     }
     pairs.report(fabric, chart);
@@ -30,15 +48,73 @@ pub(super) fn examine(fabric: &Fabric, initiators: &[FunctionId], chart: &mut Ch
 /// A memory and who would reach it.
 type Pair = (FunctionId, FunctionId);
 
+/// Pairs, of which only the first few are named.
+#[derive(Default)]
+struct Sample {
+    first: Vec<Pair>,
+    count: usize,
+}
+
+impl Sample {
+    fn add(&mut self, row: &Peers, column: &Peers, count: usize) {
+        let room = NAMED - self.first.len();
+        let all = row
+            .members
+            .iter()
+            .flat_map(|&memory| column.members.iter().map(move |&initiator| (memory, initiator)));
+        self.first.extend(all.filter(|(one, other)| one != other).take(room));
+        self.count += count;
+    }
+}
+
+/// What decides pairs.
+struct Judge<'a> {
+    fabric: &'a Fabric,
+    ids: HashMap<&'a str, FunctionId>,
+    decisions: Decisions<'a>,
+}
+
+impl Judge<'_> {
+    /// The functions whose redirection decides; empty where the two ends meet only at the root anyway.
+    fn redirecting(&self, reach: &Reach) -> BTreeSet<FunctionId> {
+        let id = |fact: &Fact| match fact {
+            Fact::AcsRedirect { function, .. } => self.ids.get(function.as_str()).copied(),
+            _ => None,
+        };
+        reach.facts.iter().filter_map(id).collect()
+    }
+
+    /// The same for all pairs of a row and a column: each member's own ports are passed once.
+    fn all_redirecting(
+        &self,
+        row: &Peers,
+        column: &Peers,
+        (one, other): Pair,
+    ) -> BTreeSet<FunctionId> {
+        let memories = row.members.iter().map(|&memory| (memory, other));
+        let initiators = column.members.iter().map(|&initiator| (one, initiator));
+        let pairs = memories.chain(initiators).filter(|(one, other)| one != other);
+        let reaches = pairs.map(|(memory, initiator)| self.decisions.decide(memory, initiator));
+        reaches.flat_map(|reach| self.redirecting(&reach)).collect()
+    }
+}
+
 #[derive(Default)]
 struct Pairs {
     all: usize,
     permitted: usize,
     /// Sent up to the host bridge, since these functions redirect: one setting for all of them.
-    redirected: BTreeMap<Upward, (BTreeSet<FunctionId>, Vec<Pair>)>,
-    /// Refused since the host bridge of the root bus above does not forward.
-    apart: (BTreeSet<String>, Vec<Pair>),
-    unknown: Vec<Pair>,
+    redirected: BTreeMap<Upward, (BTreeSet<FunctionId>, Sample)>,
+    apart: Apart,
+    unknown: Sample,
+}
+
+/// Refused since the host bridge of the root bus above does not forward.
+#[derive(Default)]
+struct Apart {
+    facts: BTreeSet<String>,
+    bridges: BTreeSet<BridgeId>,
+    pairs: Sample,
 }
 
 /// What becomes of traffic that a port redirects; the worse first.
@@ -49,30 +125,31 @@ enum Upward {
 }
 
 impl Pairs {
-    fn add(&mut self, fabric: &Fabric, provider: FunctionId, initiator: FunctionId) {
-        let reach = reach::decide(fabric, provider, initiator);
-        let pair = (provider, initiator);
-        self.all += 1;
-        self.permitted += usize::from(reach.is_permitted());
-        let redirecting = redirecting(fabric, &reach);
+    /// Adds the pairs of a row and a column, of which there are `count`.
+    fn add(&mut self, judge: &Judge<'_>, row: &Peers, column: &Peers, count: usize) {
+        let Some(pair) = representatives(row, column) else { return };
+        let reach = judge.decisions.decide(pair.0, pair.1);
+        self.all += count;
+        self.permitted += if reach.is_permitted() { count } else { 0 };
         let upward = match reach.map {
             MapType::BusAddress => return,
-            MapType::Unknown => return self.unknown.push(pair),
+            MapType::Unknown => return self.unknown.add(row, column, count),
             MapType::NotSupported => Upward::Refused,
             MapType::ThroughHostBridge => Upward::ThroughHostBridge,
         };
-        if !redirecting.is_empty() {
+        if !judge.redirecting(&reach).is_empty() {
             let (functions, pairs) = self.redirected.entry(upward).or_default();
-            functions.extend(redirecting);
-            pairs.push(pair);
+            functions.extend(judge.all_redirecting(row, column, pair));
+            pairs.add(row, column, count);
         } else if upward == Upward::Refused {
-            self.apart.0.extend(bridge_facts(&reach));
-            self.apart.1.push(pair);
+            self.apart.facts.extend(bridge_facts(&reach));
+            self.apart.bridges.extend([pair.0, pair.1].map(|id| judge.fabric.bridge_of(id)));
+            self.apart.pairs.add(row, column, count);
         }
     }
 
     fn report(self, fabric: &Fabric, chart: &mut Chart) {
-        let refused_cost = if self.permitted == 0 && self.unknown.is_empty() {
+        let refused_cost = if self.permitted == 0 && self.unknown.count == 0 {
             Cost::Everything
         } else {
             Cost::Routes
@@ -84,26 +161,16 @@ impl Pairs {
             };
             chart.findings.push(acs(fabric, upward, &functions, &pairs, self.all, cost));
         }
-        let (facts, apart) = self.apart;
-        if !apart.is_empty() {
-            chart.findings.push(not_listed(fabric, facts, &apart, self.all, refused_cost));
+        if self.apart.pairs.count > 0 {
+            chart.findings.push(not_listed(fabric, self.apart, self.all, refused_cost));
         }
-        if !self.unknown.is_empty() {
+        if self.unknown.count > 0 {
             chart.unknown(
                 format!("whether the kernel permits {}", named(fabric, &self.unknown, self.all)),
                 "the ACS bits in configuration space, which root may read: `sudo peerlane doctor`",
             );
         }
     }
-}
-
-/// The functions whose redirection decides; empty where the two ends meet only at the root anyway.
-fn redirecting(fabric: &Fabric, reach: &Reach) -> BTreeSet<FunctionId> {
-    let name = |fact: &Fact| match fact {
-        Fact::AcsRedirect { function, .. } => fabric.find(function),
-        _ => None,
-    };
-    reach.facts.iter().filter_map(name).collect()
 }
 
 fn bridge_facts(reach: &Reach) -> impl Iterator<Item = String> + '_ {
@@ -122,7 +189,7 @@ fn acs(
     fabric: &Fabric,
     upward: Upward,
     functions: &BTreeSet<FunctionId>,
-    pairs: &[Pair],
+    pairs: &Sample,
     all: usize,
     cost: Cost,
 ) -> Finding {
@@ -158,7 +225,10 @@ fn acs_fix(fabric: &Fabric, functions: &BTreeSet<FunctionId>) -> Fix {
     let paths: Option<Vec<String>> = functions.iter().map(|&id| fabric.path_of(id)).collect();
     let Some(paths) = paths else {
         return Fix {
-            what: format!("{what}: `pci=disable_acs_redir=` takes their PCI addresses"),
+            what: format!(
+                "{what}: the kernel parameter `pci=disable_acs_redir=` takes their PCI addresses, which are \
+                 not known here"
+            ),
             commands: Vec::new(),
             weakens: Some(ACS_WEAKENS.to_owned()),
             needs: Needs::Reboot,
@@ -168,18 +238,10 @@ fn acs_fix(fabric: &Fabric, functions: &BTreeSet<FunctionId>) -> Fix {
     kernel_parameters(what, &parameter, Some(ACS_WEAKENS))
 }
 
-fn not_listed(
-    fabric: &Fabric,
-    facts: BTreeSet<String>,
-    pairs: &[Pair],
-    all: usize,
-    cost: Cost,
-) -> Finding {
-    let bridges: BTreeSet<&str> = pairs
-        .iter()
-        .flat_map(|&(one, other)| [one, other])
-        .map(|id| fabric.bridges[fabric.bridge_of(id).0].name.as_str())
-        .collect();
+fn not_listed(fabric: &Fabric, apart: Apart, all: usize, cost: Cost) -> Finding {
+    let Apart { facts, bridges, pairs } = apart;
+    let bridges: BTreeSet<&str> =
+        bridges.iter().map(|bridge| fabric.bridges[bridge.0].name.as_str()).collect();
     let bridges = bridges.into_iter().collect::<Vec<_>>().join(", ");
     Finding {
         kind: FindingKind::HostBridgeNotListed,
@@ -188,7 +250,7 @@ fn not_listed(
         what: format!(
             "the devices meet only in the CPU's root complex, through which the kernel does not let \
              peer traffic pass: {}",
-            named(fabric, pairs, all)
+            named(fabric, &pairs, all)
         ),
         evidence: facts
             .into_iter()
@@ -205,13 +267,13 @@ fn not_listed(
 }
 
 /// Pairs in words: the first few by name, and how many of all.
-fn named(fabric: &Fabric, pairs: &[Pair], all: usize) -> String {
+fn named(fabric: &Fabric, pairs: &Sample, all: usize) -> String {
     let name = |id: FunctionId| &fabric.function(id).name;
     let first: Vec<String> = pairs
+        .first
         .iter()
-        .take(NAMED)
         .map(|&(provider, initiator)| format!("{} to cmb:{}", name(initiator), name(provider)))
         .collect();
-    let more = if pairs.len() > NAMED { ", ..." } else { "" };
-    format!("{}{more} ({} of {all} pairs of drive and memory)", first.join(", "), pairs.len())
+    let more = if pairs.count > NAMED { ", ..." } else { "" };
+    format!("{}{more} ({} of {all} pairs of drive and memory)", first.join(", "), pairs.count)
 }

@@ -97,10 +97,15 @@ fn a_redirection_that_the_root_complex_refuses_costs_the_route_and_is_fixed_by_p
     let found = only(&[REDIRECTS]);
     assert_eq!((found.kind, found.cost), (FindingKind::AcsRedirect, Cost::Everything));
     assert_eq!(found.object, "down-a");
+    assert_eq!(found.evidence[0].looked_at, "0000:02:00.0 in the description");
     let fix = found.fix.expect("a fix");
     assert!(
         fix.commands.iter().all(|at| at.contains("pci=disable_acs_redir=0000:00:01.0/00.0/00.0")),
         "{fix:?}"
+    );
+    assert!(
+        fix.commands.iter().all(|at| !at.contains("\\\"")),
+        "one port needs no quotes: {fix:?}"
     );
     assert!(fix.weakens.is_some_and(|cost| cost.contains("IOMMU groups")));
     assert_eq!(fix.needs, Needs::Reboot);
@@ -255,6 +260,36 @@ fn what_is_stacked_on_a_drive_is_found_unless_it_passes_pages_on() {
     assert!(record.findings[0].what.ends_with("every file below /data"), "{record:?}");
     assert_eq!(kinds(&stacked("md0", "raid5")), [FindingKind::QueueRefuses]);
     assert!(stacked("md0", "raid1").is_healthy());
+}
+
+#[test]
+fn the_lowest_layer_that_refuses_is_found_at_any_height() {
+    const LAYERS: &str = "[[stacked]]\nname = 'md127'\nkind = 'raid1'\nbelow = ['nvme0n1']\n\
+        [[stacked]]\nname = 'dm-0'\nkind = 'crypt'\nbelow = ['md127']\n\
+        [[stacked]]\nname = 'dm-1'\nkind = 'lvm'\nbelow = ['dm-0']\n\
+        [[mount]]\ndevice = 'dm-1'\npoint = '/'\nfile_system = 'ext4'\n";
+    let record = with_drive("namespaces = [{ name = 'nvme0n1', size = '1G' }]\n", LAYERS);
+    assert_eq!(kinds(&record), [FindingKind::QueueRefuses]);
+    let found = &record.findings[0];
+    assert_eq!(found.object, "dm-0");
+    assert!(found.what.ends_with("every file below /"), "{found:?}");
+    assert!(found.evidence.iter().any(|seen| seen.showed == "nvme0n1"), "down to the drive");
+}
+
+#[test]
+fn parameters_with_a_semicolon_survive_the_shell_and_grub() {
+    let [debian, fedora] = &parameter_commands("pci=disable_acs_redir=a;b")[..] else {
+        panic!("two commands")
+    };
+    let line = debian.split(" | ").next().expect("what is written");
+    let script =
+        format!("{line} > f && GRUB_CMDLINE_LINUX=quiet && . ./f && echo \"$GRUB_CMDLINE_LINUX\"");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut shell = std::process::Command::new("sh");
+    let output = shell.args(["-c", &script]).current_dir(folder.path()).output().expect("a shell");
+    let args = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(args, "quiet pci=\"disable_acs_redir=a;b\"\n");
+    assert!(fedora.contains("--args='pci=\"disable_acs_redir=a;b\"'"), "{fedora}");
 }
 
 #[test]

@@ -2,11 +2,15 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Namespace, QueueLimits};
+use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Kind, Namespace, QueueLimits};
 use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
 
 use super::{Endpoint, EndpointError, drive_name, peer, request_host, request_p2p};
+
+/// What the DMA layer keeps requests to where an IOMMU translates (`dma_opt_mapping_size()` of Linux 7.2,
+/// which drivers/nvme/host/pci.c heeds).
+const TRANSLATED_REQUEST_MAX: Bytes = Bytes::kib(128);
 
 /// Finds a drive by `a`, `nvme0n1`, `/dev/nvme0n1`, `/dev/lab/a` or a PCI address.
 pub(super) fn inspect(fabric: &Fabric, path: &Path) -> Result<Endpoint, EndpointError> {
@@ -66,6 +70,15 @@ fn space_called<'a>(
     }
 }
 
+/// The limits that are given, or else what a translating IOMMU leaves of a request.
+fn limits(fabric: &Fabric, namespace: &Namespace) -> QueueLimits {
+    let mut limits = namespace.limits;
+    if fabric.iommu == IommuMode::Translating && limits.max_request.is_none() {
+        limits.max_request = Some(TRANSLATED_REQUEST_MAX);
+    }
+    limits
+}
+
 fn facts(
     fabric: &Fabric,
     id: FunctionId,
@@ -74,7 +87,7 @@ fn facts(
     size: Bytes,
 ) -> EndpointFacts {
     let function = fabric.function(id);
-    let limits: QueueLimits = namespace.limits;
+    let limits = limits(fabric, namespace);
     let refusal = peer::kernel_refusal(&fabric.kernel);
     let is_node = peerlane_fabric::block_name(name).is_some();
     EndpointFacts {

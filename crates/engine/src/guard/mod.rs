@@ -6,6 +6,7 @@
 
 mod backing;
 mod content;
+mod described;
 mod file_in_use;
 mod in_use;
 mod overlap;
@@ -19,6 +20,7 @@ use peerlane_results::{Asked, Refusal, Warning};
 use peerlane_units::Bytes;
 
 pub(crate) use content::read_ends;
+pub(crate) use described::check as check_described;
 pub(crate) use overlap::{Span, between};
 pub(crate) use ranges::length_of;
 pub(crate) use system::{Mount, System};

@@ -3,7 +3,7 @@
 //! For `plan --explain`. It repeats the walk for every memory and both ends, and says what is known of
 //! the queues and of the size of a request; the plan itself holds only what the choice rests on.
 
-use peerlane_fabric::{Fabric, FunctionId, reach};
+use peerlane_fabric::{Fabric, FunctionId, Origin, reach};
 use peerlane_results::{EndpointFacts, Explanation, ExplanationStep, Plan};
 
 use super::candidates::memory_function;
@@ -11,7 +11,7 @@ use super::candidates::memory_function;
 /// Explains a plan that was made for `fabric`: the queue of either end, then every memory for both.
 pub fn explain(fabric: &Fabric, plan: &Plan) -> Vec<Explanation> {
     let ends = [&plan.source, &plan.target];
-    let mut all: Vec<Explanation> = ends.iter().map(|end| queue(end)).collect();
+    let mut all: Vec<Explanation> = ends.iter().map(|end| queue(fabric, end)).collect();
     for candidate in &plan.candidates {
         let Some(memory) = memory_function(fabric, &candidate.memory) else { continue };
         let name = &candidate.memory.name;
@@ -43,7 +43,7 @@ fn walk(fabric: &Fabric, memory: FunctionId, initiator: FunctionId) -> Vec<Expla
 }
 
 /// Whether the queue below an end takes peer-to-peer pages, and how many bytes of them at once.
-fn queue(end: &EndpointFacts) -> Explanation {
+fn queue(fabric: &Fabric, end: &EndpointFacts) -> Explanation {
     let question = format!("does {} take peer-to-peer pages?", end.path);
     if let Some(refusal) = &end.refusal {
         let steps = vec![step(refusal, "block/bio.c bio_iov_iter_get_pages()")];
@@ -54,9 +54,12 @@ fn queue(end: &EndpointFacts) -> Explanation {
         "drivers/nvme/host/pci.c nvme_pci_supports_pci_p2pdma()",
     )];
     if let Some(request) = end.request_p2p {
+        let limits = match fabric.origin {
+            Origin::Description => "what the queue takes",
+            Origin::ThisMachine | Origin::Tree(_) => "max_sectors_kb, max_segments pages",
+        };
         let finding = format!(
-            "one request carries {request}: the least of max_sectors_kb, max_segments pages and 256 \
-             pages, since each peer-to-peer page is a segment of its own"
+            "one request carries {request}: the least of {limits} and 256 pages, since each peer-to-peer page is a segment of its own"
         );
         steps.push(step(&finding, "lib/iov_iter.c iov_iter_extract_bvecs()"));
     }

@@ -78,7 +78,13 @@ pub(crate) fn prepare(
     let source = look(system, fabric, &asked.source, Role::Source)?;
     let target = look(system, fabric, &asked.target, Role::Target)?;
     let length = guard::length_of(asked, &source.facts);
-    let findings = guard::check(system, Wanted { asked, source: &source, target: &target, length });
+    let mut findings =
+        guard::check(system, Wanted { asked, source: &source, target: &target, length });
+    if !fabric.is_this_machine() {
+        let described = guard::check_described(fabric, &source, &target);
+        findings.refusals.extend(described.refusals);
+        findings.warnings.extend(described.warnings);
+    }
 
     let ends = shape::Ends { source: &source, target: &target };
     let tail = shape::tail(ends, length);

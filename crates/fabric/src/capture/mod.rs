@@ -5,7 +5,9 @@
 //! sizes are bounded, links stay texts, and nothing is written anywhere.
 
 mod archive;
+mod device_names;
 mod scrub;
+mod words;
 
 use std::path::Path;
 

@@ -7,10 +7,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::list::{Item, Kept};
+use super::{device_names, words};
 use crate::Entry;
 use crate::sysfs::config_space;
 use crate::sysfs::functions::is_host_bridge;
-use crate::sysfs::system::bears_on_devices;
 
 /// Places that most machines have, which say nothing of this one.
 const WELL_KNOWN: [&str; 14] = [
@@ -30,18 +30,13 @@ const WELL_KNOWN: [&str; 14] = [
     "/var",
 ];
 
-/// Beginnings of names that the kernel and systemd give to interfaces and nodes.
-const KERNEL_NAMES: [&str; 14] = [
-    "bnxt_re", "card", "en", "eth", "hfi", "ib", "irdma", "mlx", "renderD", "roce", "usb", "wl",
-    "wwan", "controlD",
-];
-
 /// What has been replaced so far.
 #[derive(Debug, Default)]
 pub(super) struct Scrub {
     serials: HashMap<String, usize>,
     places: HashMap<String, usize>,
-    interfaces: HashMap<String, usize>,
+    /// By the word that stands for them.
+    interfaces: BTreeMap<&'static str, HashMap<String, usize>>,
     host_names: usize,
     /// Numbers of the drives' block devices, and their names.
     numbers: BTreeSet<String>,
@@ -60,7 +55,7 @@ impl Scrub {
                 scrub.names.extend(device.map(str::to_owned));
             }
             if path == Path::new("proc/sys/kernel/osrelease") {
-                scrub.release = Some(String::from_utf8_lossy(bytes).trim().to_owned());
+                scrub.release = Some(words::release(String::from_utf8_lossy(bytes).trim()));
             }
         }
         scrub
@@ -72,7 +67,7 @@ impl Scrub {
             ("host name", self.host_names),
             ("serial number", self.serials.len()),
             ("mount path", self.places.len()),
-            ("interface name", self.interfaces.len()),
+            ("interface name", self.interfaces.values().map(HashMap::len).sum()),
         ]
         .into_iter()
         .filter(|(_, count)| *count > 0)
@@ -90,7 +85,8 @@ impl Scrub {
         let (bytes, mode) = match (entry, item.kept) {
             (Entry::Folder(_), Kept::NamedFolder) => {
                 let name = path.file_name()?.to_str()?.to_owned();
-                path.set_file_name(self.interface(&name));
+                let class = path.parent()?.file_name()?.to_str()?.to_owned();
+                path.set_file_name(self.interface(&class, &name));
                 return Some((path, entry.clone()));
             }
             (Entry::Folder(_), _) => return Some((path, entry.clone())),
@@ -113,12 +109,14 @@ impl Scrub {
                 line("machine")
             }
             Kept::Processor => line(&processor(text)),
-            Kept::Parameters => line(&parameters(text)),
+            Kept::Parameters => line(&words::parameters(text)),
+            Kept::Release => line(&words::release(text)),
+            Kept::Version => line(&words::version(text)),
             Kept::Configuration => {
-                if path.extension() == Some(OsStr::new("gz")) {
-                    path = Path::new("boot").join(format!("config-{}", self.release.as_ref()?));
-                    let text = crate::sysfs::system::gunzip(bytes)?;
-                    line(&configuration(&text))
+                let is_packed = path.extension() == Some(OsStr::new("gz"));
+                path = Path::new("boot").join(format!("config-{}", self.release.as_ref()?));
+                if is_packed {
+                    line(&configuration(&crate::sysfs::system::gunzip(bytes)?))
                 } else {
                     line(&configuration(text))
                 }
@@ -141,16 +139,16 @@ impl Scrub {
         format!("serial-{}", numbered(&mut self.serials, serial))
     }
 
-    fn interface(&mut self, name: &str) -> String {
-        let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-        let is_of_the_kernel = KERNEL_NAMES.iter().any(|front| {
-            let rest = name.strip_prefix(front);
-            rest.is_some_and(|rest| rest.bytes().any(|b| b.is_ascii_digit()))
-        });
-        if is_plain && is_of_the_kernel {
+    fn interface(&mut self, class: &str, name: &str) -> String {
+        if device_names::is_of_the_kernel(name) {
             return name.to_owned();
         }
-        format!("renamed{}", numbered(&mut self.interfaces, name))
+        let word = match class {
+            "net" => "net",
+            "infiniband" => "rdma",
+            _ => "node",
+        };
+        format!("{word}{}", numbered(self.interfaces.entry(word).or_default(), name))
     }
 
     /// Lines of `/proc/self/mountinfo` for the devices at hand, with nothing else in them.
@@ -215,10 +213,6 @@ fn processor(text: &str) -> String {
         matches!(key, "vendor_id" | "cpu family" | "model name" | "CPU implementer")
     };
     first.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
-}
-
-fn parameters(text: &str) -> String {
-    text.split_whitespace().filter(|word| bears_on_devices(word)).collect::<Vec<_>>().join(" ")
 }
 
 fn configuration(text: &str) -> String {

@@ -43,7 +43,11 @@ pub enum Kept {
     HostName,
     /// The first processor's vendor, family and model.
     Processor,
-    /// Kernel parameters that bear on devices.
+    /// The numbers and the known flavours of a kernel.
+    Release,
+    /// The numbers that it begins with.
+    Version,
+    /// Kernel parameters of a list, which bear on devices.
     Parameters,
     /// Whether peer-to-peer is built in.
     Configuration,
@@ -71,7 +75,9 @@ impl Kept {
             Self::Serial => "replaced, the same for the same",
             Self::HostName => "replaced",
             Self::Processor => "vendor, family and model of the first processor",
-            Self::Parameters => "parameters that bear on devices",
+            Self::Release => "numbers and known flavours",
+            Self::Version => "the numbers that it begins with",
+            Self::Parameters => "known parameters that bear on devices",
             Self::Configuration => "the line of CONFIG_PCI_P2PDMA",
             Self::Mounts => "drives, file systems, well-known places; other paths replaced",
             Self::Registers => "identity and capabilities; no addresses, no serial numbers",
@@ -90,11 +96,11 @@ const fn item(path: &'static str, kept: Kept, purpose: &'static str) -> Item {
 pub const ITEMS: &[Item] = {
     use Kept::{
         Configuration, Folder, HostName, LinkName, Mounts, NamedFolder, Parameters, Permissions,
-        Prefix, Presence, Processor, Registers, Serial, Whole, Windows,
+        Prefix, Presence, Processor, Registers, Release, Serial, Version, Whole, Windows,
     };
     &[
     item("proc/sys/kernel/hostname", HostName, "what the machine is called"),
-    item("proc/sys/kernel/osrelease", Whole, "what the kernel can do"),
+    item("proc/sys/kernel/osrelease", Release, "what the kernel can do"),
     item("proc/cpuinfo", Processor, "whether the processor forwards peer traffic"),
     item("proc/cmdline", Parameters, "ACS, IOMMU and NVMe settings"),
     item("proc/config.gz", Configuration, "whether peer-to-peer is built in"),
@@ -112,7 +118,7 @@ pub const ITEMS: &[Item] = {
     item("sys/kernel/iommu_groups/*/type", Whole, "whether it translates"),
     item("sys/module", Folder, "which modules are loaded"),
     item("sys/module/*", Folder, "whether a module is loaded"),
-    item("sys/module/*/version", Whole, "versions of the makers' drivers"),
+    item("sys/module/*/version", Version, "versions of the makers' drivers"),
     item("sys/module/nvme/parameters/use_cmb_sqes", Whole, "whether queues take the CMB"),
     item("sys/module/nvme_core/parameters/multipath", Whole, "whether namespaces have heads"),
     item("BRIDGE", Folder, "a host bridge"),

@@ -133,7 +133,11 @@ fn what_is_mounted_on_this_machine_is_known() {
 
 #[test]
 fn what_identifies_a_machine_is_not_in_its_capture() {
-    let mut content = handmade::all().swap_remove(4).0.to_snapshot().unwrap();
+    let mut machine = handmade::all().swap_remove(4).0;
+    machine.kernel.release = Some("7.2.13-SECRET-generic".to_owned());
+    let named = ["iommu=pt", "nvme_core.hostnqn=nqn.SECRET"].map(str::to_owned);
+    machine.kernel.parameters = Some(named.to_vec());
+    let mut content = machine.to_snapshot().unwrap();
     let drive = "sys/devices/pci0000:30/0000:30:01.0/0000:31:00.0";
     for (path, text) in [
         ("proc/1/environ", "SECRET-1"),
@@ -142,6 +146,9 @@ fn what_identifies_a_machine_is_not_in_its_capture() {
         (&format!("{drive}/nvme/nvme0/address"), "SECRET-4"),
         ("sys/devices/virtual/block/dm-0/dm/name", "SECRET-5"),
         ("sys/devices/virtual/dmi/id/product_serial", "SECRET-6"),
+        ("sys/module/nvme/version", "1.0-SECRET"),
+        ("sys/devices/pci0000:30/0000:30:02.0/0000:32:00.0/net/enSECRET1/address", "x"),
+        ("sys/devices/pci0000:30/0000:30:02.0/0000:32:00.0/infiniband/mlx5_SECRET/x", "x"),
         ("sys/devices/pci0000:30/0000:30:02.0/0000:32:00.0/net/SECRET-7/address", "SECRET-8"),
     ] {
         content.text(path, text).unwrap();

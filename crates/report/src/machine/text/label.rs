@@ -2,9 +2,15 @@
 
 use peerlane_fabric::{Fabric, FunctionId, Kind, MemoryKind};
 
+use crate::plain::plain;
+
 /// A name of a few characters: that of the drive or interface, else the address without the domain
 /// where all have one.
 pub(crate) fn label(fabric: &Fabric, id: FunctionId) -> String {
+    plain(&name(fabric, id))
+}
+
+fn name(fabric: &Fabric, id: FunctionId) -> String {
     let function = fabric.function(id);
     let Some(address) = function.address else { return function.name.clone() };
     if function.name != address.to_string() {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::port_kind;
+use crate::plain::plain;
 use peerlane_fabric::{
     Acs, Fabric, Function, FunctionId, IommuMode, Kind, Link, LinkSpeed, MemoryKind, Namespace,
     NvmeController, Origin, names,
@@ -30,7 +31,7 @@ pub(crate) fn heading(fabric: &Fabric) -> String {
     let cpu =
         fabric.cpu.model.as_deref().or(fabric.cpu.vendor.as_deref()).unwrap_or("CPU not stated");
     let product = fabric.product.as_ref().map(|name| format!("{name}, ")).unwrap_or_default();
-    format!("{} ({origin}): {product}{cpu}, {kernel}, {iommu}", fabric.name)
+    plain(&format!("{} ({origin}): {product}{cpu}, {kernel}, {iommu}", fabric.name))
 }
 
 /// What a function is, where it hangs, and how fast.

@@ -16,3 +16,17 @@ pub(crate) use tree::Tree;
 pub fn topo(fabric: &Fabric) -> String {
     format!("{}\n{}\n{}", heading(fabric), Tree::new(fabric).text(), matrix::text(fabric))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_forges_no_line() {
+        const MACHINE: &str = "name = \"m\\nforged\"\n[[function]]\nname = \"a\\nforged\"\n\
+            kind = 'nvme'\np2pmem = { size = '64M' }\n";
+        let text = topo(&Fabric::from_toml(MACHINE).expect("a machine"));
+        assert!(text.contains("forged"), "{text}");
+        assert!(!text.lines().any(|line| line.starts_with("forged")), "{text}");
+    }
+}

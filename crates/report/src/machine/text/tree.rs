@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use peerlane_fabric::{BridgeId, Fabric, FunctionId, Parent};
 
 use super::lines::{details, line};
+use crate::plain::plain;
 
 /// What hangs from what, and which of it is shown; found in one pass over the functions.
 pub(crate) struct Tree<'a> {
@@ -74,7 +75,7 @@ impl<'a> Tree<'a> {
             let last = index + 1 == count;
             let bridge = &self.fabric.bridges[bridge.0];
             let node = bridge.numa_node.map(|node| format!(", node {node}")).unwrap_or_default();
-            let _ = writeln!(text, "{} {} host bridge{node}", branch(last), bridge.name);
+            let _ = writeln!(text, "{} {} host bridge{node}", branch(last), plain(&bridge.name));
             self.children(&below, stem(last), &mut text);
         }
         text + &self.rest(count)
@@ -83,12 +84,12 @@ impl<'a> Tree<'a> {
     fn children(&self, below: &[FunctionId], indent: &str, text: &mut String) {
         for (index, &id) in below.iter().enumerate() {
             let last = index + 1 == below.len();
-            let _ = writeln!(text, "{indent}{} {}", branch(last), line(self.fabric, id));
+            let _ = writeln!(text, "{indent}{} {}", branch(last), plain(&line(self.fabric, id)));
             let deeper = self.below(id);
             let indent = format!("{indent}{}", stem(last));
             let gap = if deeper.is_empty() { "   " } else { "|  " };
             for detail in details(self.fabric, id) {
-                let _ = writeln!(text, "{indent}{gap} {detail}");
+                let _ = writeln!(text, "{indent}{gap} {}", plain(&detail));
             }
             self.children(&deeper, &indent, text);
         }

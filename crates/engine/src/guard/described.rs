@@ -1,0 +1,154 @@
+//! Who uses a device of a machine that is not this one, as far as its capture or description says.
+//!
+//! Mounts and stacked devices are in a capture; swap and what a device carries are not.
+
+use std::collections::BTreeSet;
+
+use peerlane_fabric::{Fabric, Mount, Namespace, Origin, Stack};
+use peerlane_results::{Refusal, Warning};
+
+use super::in_use::how_to_release;
+use super::{Findings, refuse};
+use crate::endpoint::{Endpoint, strip_device_directory};
+
+/// What a capture or description says of the use of two ends.
+pub(crate) fn check(fabric: &Fabric, source: &Endpoint, target: &Endpoint) -> Findings {
+    if fabric.mounts.is_none() && matches!(fabric.origin, Origin::Tree(_)) {
+        let why = "the capture does not say what is mounted".to_owned();
+        return Findings {
+            refusals: held(fabric, target),
+            warnings: vec![Warning::NotGuarded { why }],
+        };
+    }
+    let mut refusals = mounted(fabric, target);
+    refusals.extend(held(fabric, target));
+    let written = |mount: &&Mount| !mount.is_read_only;
+    let mounts = mounts(fabric, source);
+    let warning = |mount: &Mount| Warning::SourceInUse {
+        by: format!("a file system mounted at {}", mount.point),
+    };
+    Findings { refusals, warnings: mounts.into_iter().filter(written).map(warning).collect() }
+}
+
+fn mounted(fabric: &Fabric, target: &Endpoint) -> Vec<Refusal> {
+    let mounts = mounts(fabric, target);
+    let points: Vec<&str> = mounts.iter().map(|mount| mount.point.as_str()).collect();
+    if points.is_empty() {
+        return Vec::new();
+    }
+    let reason = format!("{} is mounted at {}", target.facts.path, points.join(", "));
+    vec![refuse(reason, Some(format!("umount {}", points.join(" "))))]
+}
+
+fn held(fabric: &Fabric, target: &Endpoint) -> Vec<Refusal> {
+    let own = own_names(fabric, target);
+    let stack = Stack::new(fabric);
+    let above: Vec<&str> = stack.up(own.iter().copied()).difference(&own).copied().collect();
+    let held = above.first().map(|first| {
+        let reason = format!("{} lies below {}", target.facts.path, above.join(", "));
+        refuse(reason, Some(how_to_release(first)))
+    });
+    held.into_iter().collect()
+}
+
+fn mounts<'a>(fabric: &'a Fabric, end: &'a Endpoint) -> Vec<&'a Mount> {
+    let names = Stack::new(fabric).up(own_names(fabric, end));
+    let mounts = fabric.mounts.iter().flatten();
+    mounts.filter(|mount| names.contains(mount.device.as_str())).collect()
+}
+
+/// The device, what it is part of, and its parts.
+fn own_names<'a>(fabric: &'a Fabric, end: &'a Endpoint) -> BTreeSet<&'a str> {
+    let Some(device) = end.facts.device.as_deref() else { return BTreeSet::new() };
+    let typed = strip_device_directory(&end.facts.path);
+    let is_it = |namespace: &&Namespace| namespace.name.as_deref() == Some(device);
+    let nvme = end.initiator.and_then(|id| fabric.function(id).nvme.as_ref());
+    let namespace = nvme.and_then(|nvme| nvme.namespaces.iter().find(is_it));
+    let parts = || namespace.into_iter().flat_map(|namespace| &namespace.partitions);
+    let is_part = parts().any(|part| part.name == typed);
+    let named = parts().map(|part| part.name.as_str()).filter(|name| !is_part || *name == typed);
+    named.chain([device]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use peerlane_results::{Asked, Plan, RouteChoice, VerifyMode};
+    use peerlane_units::Bytes;
+
+    use super::*;
+
+    /// Two drives; the second is below an md array with a volume on it that is mounted.
+    const MACHINE: &str = "
+name = 'm'
+[[function]]
+name = 'a'
+kind = 'nvme'
+namespaces = [{ name = 'nvme0n1', size = '1G' }]
+[[function]]
+name = 'b'
+kind = 'nvme'
+namespaces = [{ name = 'nvme1n1', size = '1G', partitions = [
+  { name = 'nvme1n1p1', start = '1M', size = '1M' }, { name = 'nvme1n1p2', start = '2M', size = '1M' }] }]
+[[stacked]]
+name = 'md0'
+kind = 'raid1'
+below = ['nvme1n1p1']
+[[stacked]]
+name = 'dm-0'
+kind = 'lvm'
+below = ['md0']
+[[mount]]
+device = 'dm-0'
+point = '/data'
+file_system = 'ext4'
+";
+
+    fn planned(text: &str, source: &str, target: &str, origin: Origin) -> Plan {
+        let fabric = Fabric { origin, ..Fabric::from_toml(text).expect("a machine") };
+        let asked = Asked {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            route: RouteChoice::Auto,
+            via: None,
+            block: Bytes::mib(1),
+            depth: 16,
+            offset: Bytes::ZERO,
+            length: None,
+            target_offset: Bytes::ZERO,
+            verify: VerifyMode::Sample,
+            force: true,
+        };
+        crate::plan::plan(&fabric, &asked).expect("a plan")
+    }
+
+    fn refused(source: &str, target: &str) -> Vec<String> {
+        let plan = planned(MACHINE, source, target, Origin::Description);
+        plan.refusals.into_iter().map(|refusal| refusal.reason).collect()
+    }
+
+    #[test]
+    fn what_a_capture_shows_of_the_use_of_a_target_refuses_it() {
+        for target in ["b", "/dev/nvme1n1", "nvme1n1p1"] {
+            let reasons = refused("a", target);
+            assert!(reasons.iter().any(|one| one.contains("is mounted at /data")), "{reasons:?}");
+            assert!(reasons.iter().any(|one| one.contains("lies below dm-0, md0")), "{reasons:?}");
+        }
+        let free = refused("a", "nvme1n1p2");
+        assert!(!free.iter().any(|one| one.contains("mounted")), "{free:?}");
+        let free = planned(MACHINE, "b", "a", Origin::Description);
+        assert!(!free.refusals.iter().any(|one| one.reason.contains("mounted")), "{free:?}");
+        let by = "a file system mounted at /data".to_owned();
+        assert!(free.warnings.contains(&Warning::SourceInUse { by }), "{:?}", free.warnings);
+    }
+
+    #[test]
+    fn a_capture_without_mounts_says_that_nobody_looked() {
+        let text = MACHINE.split("[[stacked]]").next().expect("the drives");
+        let is_said = |origin: Origin| {
+            let plan = planned(text, "a", "b", origin);
+            plan.warnings.iter().any(|one| matches!(one, Warning::NotGuarded { .. }))
+        };
+        assert!(is_said(Origin::Tree("captured".into())));
+        assert!(!is_said(Origin::Description));
+    }
+}

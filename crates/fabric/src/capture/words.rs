@@ -1,0 +1,138 @@
+//! Texts that somebody may have put words of their own into: of these only known forms are kept.
+
+/// Words of a kernel's release that say which flavour it is; others may name a host or a project.
+const FLAVOURS: [&str; 30] = [
+    "aarch64",
+    "amd64",
+    "arch",
+    "arm64",
+    "aws",
+    "azure",
+    "bpo",
+    "cloud",
+    "default",
+    "deb",
+    "el",
+    "fc",
+    "gcp",
+    "generic",
+    "hardened",
+    "hwe",
+    "lowlatency",
+    "lts",
+    "microsoft",
+    "nvidia",
+    "oracle",
+    "pve",
+    "raspi",
+    "rc",
+    "rt",
+    "standard",
+    "uek",
+    "wsl",
+    "x86_64",
+    "zen",
+];
+
+/// Kernel parameters that bear on devices and whose values are words of the kernel, numbers or PCI
+/// addresses. `nvme_core.hostnqn` and others of their modules name the machine.
+const PARAMETERS: [&str; 22] = [
+    "amd_iommu",
+    "arm-smmu.disable_bypass",
+    "arm-smmu-v3.disable_bypass",
+    "intel_iommu",
+    "iommu",
+    "iommu.forcedac",
+    "iommu.passthrough",
+    "iommu.strict",
+    "nvme.io_queue_depth",
+    "nvme.poll_queues",
+    "nvme.sgl_threshold",
+    "nvme.use_cmb_sqes",
+    "nvme.write_queues",
+    "nvme_core.admin_timeout",
+    "nvme_core.default_ps_max_latency_us",
+    "nvme_core.io_timeout",
+    "nvme_core.max_retries",
+    "nvme_core.multipath",
+    "pci",
+    "pcie_acs_override",
+    "pcie_aspm",
+    "swiotlb",
+];
+
+/// The release of a kernel: its numbers and what is known of its flavour.
+pub(super) fn release(text: &str) -> String {
+    let numbers: String =
+        text.chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | '-')).collect();
+    let mut kept = numbers.clone();
+    let mut parts = Vec::new();
+    let mut rest = &text[numbers.len()..];
+    while !rest.is_empty() {
+        let end = rest.find(['-', '.', '+', '~']).map_or(rest.len(), |at| at + 1);
+        parts.push(&rest[..end]);
+        rest = &rest[end..];
+    }
+    for part in parts {
+        let word = part.trim_end_matches(['-', '.', '+', '~']);
+        let bare = word.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
+        let is_known = FLAVOURS.contains(&word) || FLAVOURS.contains(&bare);
+        if is_known || word.chars().all(|c| c.is_ascii_digit()) {
+            kept += part;
+        }
+    }
+    let trimmed = kept.trim_end_matches(['-', '.', '~']);
+    if text.len() == kept.len() { kept } else { trimmed.to_owned() }
+}
+
+/// A version: the numbers that it begins with.
+pub(super) fn version(text: &str) -> String {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    text[..end].trim_end_matches('.').to_owned()
+}
+
+/// Kernel parameters of a command line that are known.
+pub(super) fn parameters(text: &str) -> String {
+    text.split_whitespace().filter(|word| is_known(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn is_known(word: &str) -> bool {
+    let Some((key, value)) = word.split_once('=') else { return false };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "\",./:;=@_+-".contains(c);
+    PARAMETERS.contains(&key) && value.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_keep_numbers_and_flavours_and_nobodys_own_words() {
+        for whole in [
+            "7.2.13",
+            "6.8.0-60-generic",
+            "6.12.43+deb13-amd64",
+            "5.14.0-427.13.1.el9_4.x86_64",
+            "6.9.1-arch1-1",
+            "6.1.0-rc3",
+            "6.14.5-300.fc42.x86_64",
+            "6.8.12-4-pve",
+        ] {
+            assert_eq!(release(whole), whole);
+        }
+        assert_eq!(release("6.8.0-acme-db1-amd64"), "6.8.0-amd64");
+        assert_eq!(release("6.8.0-60-bobs.laptop"), "6.8.0-60");
+        assert_eq!(release("acme"), "");
+        assert_eq!(version("570.133.20"), "570.133.20");
+        assert_eq!(version("2.1-acme"), "2.1");
+        assert_eq!(version("bob"), "");
+    }
+
+    #[test]
+    fn parameters_are_kept_by_name() {
+        let text = "root=/dev/x quiet iommu=pt nvme.host_id=1234 nvme_core.hostnqn=nqn.2014-08.acme \
+                    nvme_core.multipath=N pci=disable_acs_redir=00:02.0/00.0;00:03.0";
+        let kept = "iommu=pt nvme_core.multipath=N pci=disable_acs_redir=00:02.0/00.0;00:03.0";
+        assert_eq!(parameters(text), kept);
+    }
+}
