@@ -201,3 +201,20 @@ name = "both"
         }
     }
 }
+
+/// Rates of a file on this file system say nothing; that a file of parameters comes out of them does.
+#[test]
+fn a_calibration_writes_parameters_with_their_error_and_reads_only() {
+    let folder = folder();
+    let before = fs::read(folder.path().join("source")).expect("it");
+    let words = "calibrate source --time 0.02 --repeats 1 --parameters p.toml -o rows.json";
+    let output = bench(folder.path(), words);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("source, read") && text.contains("rows held out"), "{text}");
+    assert!(!text.contains("source, write"), "{text}");
+    let parameters = fs::read_to_string(folder.path().join("p.toml")).expect("parameters");
+    assert_eq!(parameters.matches("from = \"measured-elsewhere\"").count(), 4, "{parameters}");
+    assert!(folder.path().join("rows.json").is_file());
+    assert!(fs::read(folder.path().join("source")).expect("it") == before, "nothing was written");
+}

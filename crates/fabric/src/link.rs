@@ -42,11 +42,16 @@ impl LinkSpeed {
         self.payload_ceiling(completion, COMPLETION_OVERHEAD)
     }
 
-    fn payload_ceiling(self, payload: Bytes, overhead: u64) -> ByteRate {
+    /// Bytes per second in one direction that are left for packets: the raw rate less SKP ordered sets.
+    pub fn usable_rate(self) -> ByteRate {
         let (numerator, denominator) = self.skip();
+        rate(u128::from(self.raw_rate().0) * (denominator - numerator) / denominator)
+    }
+
+    fn payload_ceiling(self, payload: Bytes, overhead: u64) -> ByteRate {
         let payload = u128::from(payload.0);
-        let raw = u128::from(self.raw_rate().0) * (denominator - numerator) / denominator;
-        rate(raw * payload / (payload + u128::from(overhead)))
+        let usable = u128::from(self.usable_rate().0);
+        rate(usable * payload / (payload + u128::from(overhead)))
     }
 
     fn encoding(self) -> (u128, u128) {

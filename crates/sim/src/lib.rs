@@ -3,3 +3,15 @@
 //! Leaves out what a machine really did, which is measured elsewhere. The one thing to know: every
 //! parameter says where it comes from, and every prediction is labelled as one.
 #![forbid(unsafe_code)]
+
+pub mod calibrate;
+pub mod closed;
+pub mod devices;
+pub mod flow;
+pub mod generate;
+pub mod model;
+pub mod parameters;
+pub mod predict;
+pub mod reproduce;
+pub mod tlp;
+pub mod way;

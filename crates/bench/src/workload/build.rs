@@ -3,7 +3,7 @@
 use peerlane_results::{CaseSpec, Flow, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind};
 use peerlane_units::{Bytes, Nanos};
 
-use super::{Brief, crowd, matrix, roundtrip, stream, sweep};
+use super::{Brief, calibrate, crowd, matrix, roundtrip, stream, sweep};
 
 /// Most cases of a workload and transfers of a case: bounds on time and on what a record holds.
 const CASES_MAX: usize = 10_000;
@@ -43,12 +43,6 @@ pub enum BriefError {
         /// Length.
         length: Bytes,
     },
-    /// A kind that is not made of a brief.
-    #[error("{kind} is not run by itself")]
-    Kind {
-        /// The kind.
-        kind: WorkloadKind,
-    },
 }
 
 impl Brief {
@@ -63,7 +57,7 @@ impl Brief {
             WorkloadKind::Crowd => crowd::cases(self)?,
             WorkloadKind::Stream => stream::cases(self)?,
             WorkloadKind::Roundtrip => roundtrip::cases(self)?,
-            kind => return Err(BriefError::Kind { kind }),
+            WorkloadKind::Calibrate => calibrate::cases(self)?,
         };
         let flows = cases.iter().map(|case| case.flows.len()).max().unwrap_or(0);
         for (what, count, most) in

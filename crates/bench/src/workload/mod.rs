@@ -6,6 +6,7 @@
 //! one, each as long as it.
 
 mod build;
+mod calibrate;
 mod crowd;
 mod matrix;
 mod roundtrip;
@@ -33,7 +34,7 @@ pub struct Brief {
     /// Where payload goes to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target: Vec<String>,
-    /// Drives of a matrix or a crowd.
+    /// Drives of a matrix or a crowd, or the one that is calibrated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<String>,
     /// Memory between source and target, or that of a roundtrip.

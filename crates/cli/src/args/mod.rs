@@ -12,6 +12,8 @@ mod plan;
 mod progress;
 mod reference;
 mod report;
+mod reproduce;
+mod sim;
 pub(crate) mod size;
 mod topo;
 mod transfer;
@@ -20,7 +22,7 @@ mod verify;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench::{
-    AttachArgs, BenchArgs, BenchCommand, BenchCommandArgs, CompareArgs, HowArgs, On,
+    AttachArgs, BenchArgs, BenchCommand, BenchCommandArgs, CalibrateArgs, CompareArgs, HowArgs, On,
 };
 pub(crate) use capture::CaptureArgs;
 pub(crate) use copy::CopyArgs;
@@ -34,6 +36,8 @@ pub(crate) use plan::PlanArgs;
 pub(crate) use progress::ProgressArgs;
 pub(crate) use reference::ReferenceArgs;
 pub(crate) use report::{ReportArgs, ReportFormat};
+pub(crate) use reproduce::ReproduceArgs;
+pub(crate) use sim::{SimArgs, SimEngine};
 pub(crate) use topo::{TopoArgs, TopoFormat};
 pub(crate) use transfer::TransferArgs;
 pub(crate) use verify::VerifyArgs;
@@ -106,6 +110,10 @@ pub(crate) enum Command {
     Capture(CaptureArgs),
     /// Make a page, tables or pictures of records
     Report(ReportArgs),
+    /// Predict what a workload would do on a machine, what limits it, and what more of that would gain
+    Sim(SimArgs),
+    /// Compare the figures of five published documents with the model, and say which were fitted
+    Reproduce(ReproduceArgs),
     /// Boot a machine description under QEMU, with a recorder of every DMA
     Lab(LabArgs),
     /// Write the reference pages

@@ -13,7 +13,9 @@ mod plan;
 mod reference;
 mod report;
 mod reporter;
+mod reproduce;
 mod resume;
+mod sim;
 mod topo;
 mod trace_file;
 mod verify;
@@ -37,6 +39,8 @@ pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> 
         Command::Copy(args) => copy::run(args, printer),
         Command::Verify(args) => verify::run(args, printer),
         Command::Report(args) => report::run(args, printer),
+        Command::Sim(args) => sim::run(args, printer),
+        Command::Reproduce(args) => reproduce::run(args, printer),
         Command::Lab(args) => lab::run(args, printer),
         Command::Reference(args) => reference::run(args, printer),
     }

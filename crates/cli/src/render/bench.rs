@@ -35,7 +35,9 @@ pub(crate) fn bench(record: &BenchRecord) -> String {
         _ => {}
     }
     verification(&mut sheet, record);
-    written(&mut sheet, record);
+    if record.basis != Basis::Predicted {
+        written(&mut sheet, record);
+    }
     sheet.warnings(all_warnings(record));
     sheet.0
 }

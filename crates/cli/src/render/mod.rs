@@ -1,6 +1,7 @@
 //! Results in words: pure functions from a result to text, one file a result.
 
 mod bench;
+mod calibration;
 mod comparison;
 mod copy;
 mod doctor;
@@ -8,6 +9,8 @@ mod explanation;
 mod fan_out;
 mod plan;
 mod probes;
+mod reproduce;
+mod sim;
 mod stake;
 mod verify;
 
@@ -18,6 +21,7 @@ use peerlane_results::{
 };
 
 pub(crate) use bench::bench;
+pub(crate) use calibration::calibration;
 pub(crate) use comparison::comparison;
 pub(crate) use copy::copy;
 pub(crate) use doctor::doctor;
@@ -25,6 +29,8 @@ pub(crate) use explanation::explanation;
 pub(crate) use fan_out::{batch, batch_plan, fan_out, fan_out_plan};
 pub(crate) use plan::plan;
 pub(crate) use probes::probes;
+pub(crate) use reproduce::{fits, reproduce};
+pub(crate) use sim::{sim, variants};
 pub(crate) use stake::question;
 pub(crate) use verify::verify;
 

@@ -150,7 +150,7 @@ pub(super) fn percent(text: &str) -> Result<u32, String> {
 }
 
 /// Reads a time: more than nothing, a day at most.
-fn seconds(text: &str) -> Result<Nanos, String> {
+pub(super) fn seconds(text: &str) -> Result<Nanos, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => {
             Ok(std::time::Duration::from_secs_f64(seconds).into())

@@ -1,6 +1,7 @@
 //! `peerlane bench`.
 
 mod attach;
+mod calibrate;
 mod common;
 mod compare;
 mod kinds;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 pub(crate) use attach::AttachArgs;
+pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use common::{BenchArgs, HowArgs, On};
 pub(crate) use compare::CompareArgs;
 pub(crate) use kinds::{CrowdArgs, MatrixArgs, RoundtripArgs, StreamArgs, SweepArgs};
@@ -44,6 +46,8 @@ pub(crate) enum BenchCommand {
     Stream(StreamArgs),
     /// A drive against device memory, out and back, and the drive alone
     Roundtrip(RoundtripArgs),
+    /// Measure what the model needs to know of a drive, and write its parameters with their error
+    Calibrate(CalibrateArgs),
     /// Run a workload that a TOML file describes
     Run(WorkloadArgs),
     /// Say whether the later of two runs is faster or slower, by how much, and how sure that is

@@ -19,7 +19,10 @@ const RECORD_MAX: u64 = 512 << 20;
 ///
 /// # Errors
 /// When the folder takes no file, or the file system is full; the earlier record is there then.
-pub(super) fn write(file: &Path, record: &BenchRecord) -> Result<(), Box<dyn Error + Send + Sync>> {
+pub(in crate::commands) fn write(
+    file: &Path,
+    record: &BenchRecord,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let folder = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

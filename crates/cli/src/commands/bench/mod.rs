@@ -1,9 +1,10 @@
 //! `peerlane bench`: a workload out of words, carried out, its record kept and shown.
 
 mod attach;
+mod calibrate;
 mod compare;
 mod fio;
-mod keep;
+pub(super) mod keep;
 mod reach;
 mod watcher;
 
@@ -40,6 +41,7 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         BenchCommand::Crowd(args) => &args.bench.how,
         BenchCommand::Stream(args) => &args.bench.how,
         BenchCommand::Roundtrip(args) => &args.bench.how,
+        BenchCommand::Calibrate(args) => &args.how,
         BenchCommand::Run(args) => &args.how,
         BenchCommand::Compare(args) => return compare::run(args, printer),
         BenchCommand::Attach(args) => return attach::run(args, printer),
@@ -65,6 +67,9 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         printer.object(&record)?;
     } else {
         printer.data(&render::bench(&record))?;
+    }
+    if let BenchCommand::Calibrate(args) = &args.command {
+        calibrate::learn(args, &record, printer)?;
     }
     if let Some(file) = fio {
         fio::beside(&fabric, &record, file, printer)?;
@@ -114,6 +119,7 @@ fn brief(command: &BenchCommand, seed: u64) -> Brief {
             via: Some(args.via.clone()),
             ..of(&args.bench, WorkloadKind::Roundtrip)
         },
+        BenchCommand::Calibrate(args) => args.brief(seed),
         BenchCommand::Run(_) | BenchCommand::Compare(_) | BenchCommand::Attach(_) => {
             Brief::of(WorkloadKind::Calibrate)
         }

@@ -1,0 +1,58 @@
+//! `peerlane bench calibrate`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use peerlane_bench::workload::Brief;
+use peerlane_results::WorkloadKind;
+use peerlane_units::{Bytes, Nanos};
+
+use super::common::{HowArgs, seconds};
+use crate::args::size;
+
+/// Arguments of `peerlane bench calibrate`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Reads the drive at five block sizes by three depths, and writes it, too, if --scratch names it: up to 30
+rows, about 15 minutes. A quarter of the rows makes the parameters; the error that is printed is that of
+all others.
+
+Examples:
+  peerlane bench calibrate /dev/nvme0n1 --parameters nvme0n1.toml
+  peerlane bench calibrate /dev/nvme1n1 --scratch /dev/nvme1n1 --parameters nvme1n1.toml -o rows.json")]
+pub(crate) struct CalibrateArgs {
+    /// The drive
+    #[arg(value_name = "DRIVE")]
+    pub(crate) drive: String,
+    /// Write the parameters to FILE, with their provenance and error
+    #[arg(long, value_name = "FILE")]
+    pub(crate) parameters: Option<PathBuf>,
+    /// Length of the range; 1G when not given, or as much as fits
+    #[arg(long, value_name = "SIZE", value_parser = size::length)]
+    length: Option<Bytes>,
+    /// Time of each run in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    time: Nanos,
+    /// Runs of each row
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeats: u32,
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+}
+
+impl CalibrateArgs {
+    /// What these say of a workload.
+    pub(crate) fn brief(&self, seed: u64) -> Brief {
+        let written = self.how.scratch.iter().filter(|scratch| **scratch == self.drive);
+        Brief {
+            drives: vec![self.drive.clone()],
+            target: written.take(1).cloned().collect(),
+            length: self.length,
+            time_ns: Some(self.time),
+            warm_up: Some(0),
+            repeats: Some(self.repeats),
+            seed,
+            ..Brief::of(WorkloadKind::Calibrate)
+        }
+    }
+}

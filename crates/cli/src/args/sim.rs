@@ -1,0 +1,58 @@
+//! `peerlane sim`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Arguments of `peerlane sim`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Every figure is predicted: from the machine's links, and from parameters of drives and host that a
+calibration of the machine replaces (--parameters).
+
+Examples:
+  peerlane sim ten crowd.toml
+  peerlane sim machines/epyc.toml sweep.toml --engine tlp
+  peerlane sim --root machine.tar.zst crowd.toml -o run.json
+  peerlane sim ten crowd.toml --vary drive.read.rate=1e9..14e9
+  peerlane sim ten crowd.toml --vary depth=1,2,4,8,16,32")]
+pub(crate) struct SimArgs {
+    /// The machine, unless --root gives one: a TOML file, or a name from `peerlane lab machines`; then the
+    /// workload: a TOML file as `peerlane bench run` takes it
+    #[arg(value_name = "MACHINE WORKLOAD", num_args = 1..=2, required = true)]
+    pub(crate) what: Vec<PathBuf>,
+    /// Take the machine from the sys/ and proc/ below this directory, or from an archive of `peerlane capture`
+    #[arg(long, value_name = "DIR|ARCHIVE")]
+    pub(crate) root: Option<PathBuf>,
+    /// What computes rates: bounds of each flow alone, fluids that share links, or packets
+    #[arg(long, value_name = "ENGINE", default_value = "auto")]
+    pub(crate) engine: SimEngine,
+    /// Take parameters of drives and host from this file before the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) parameters: Option<PathBuf>,
+    /// Predict a row for each value of a parameter, of `depth` or of `block`: values with commas between
+    /// them, or FIRST..LAST in equal ratios
+    #[arg(long, value_name = "KEY=VALUES", conflicts_with = "output")]
+    pub(crate) vary: Vec<String>,
+    /// Values between FIRST and LAST, both included
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "vary",
+          value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub(crate) steps: u32,
+    /// Keep the record in this file, as `peerlane bench` does
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// What computes rates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SimEngine {
+    /// Whichever fits the case; the record says which and why
+    #[default]
+    Auto,
+    /// Bounds of each flow alone
+    Closed,
+    /// Fluids that share links
+    Flow,
+    /// Packets
+    Tlp,
+}

@@ -1,0 +1,27 @@
+//! Parameters of a drive out of the rows that were measured on it.
+
+use peerlane_results::BenchRecord;
+use peerlane_sim::calibrate::calibrate;
+
+use crate::args::CalibrateArgs;
+use crate::error::{Failure, Tried};
+use crate::printer::Printer;
+use crate::render;
+
+/// Writes the parameters where a file is named, and says how far they are to be believed.
+pub(super) fn learn(
+    args: &CalibrateArgs,
+    record: &BenchRecord,
+    printer: Printer,
+) -> Result<(), Failure> {
+    let found = calibrate(record).map_err(Tried::to(format!("calibrate {}", args.drive)))?;
+    if let Some(file) = &args.parameters {
+        std::fs::write(file, found.to_toml())
+            .map_err(Tried::to(format!("write {}", file.display())))?;
+        printer.note(&format!("wrote {}", file.display()));
+    }
+    if !printer.is_json() {
+        printer.data(&render::calibration(&found))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! Variants of a prediction: one row for each combination of values, in parallel, in order.
+
+use peerlane_fabric::Fabric;
+use peerlane_results::Workload;
+use peerlane_sim::parameters::Parameters;
+use peerlane_sim::predict::{self, Engine};
+use peerlane_units::Bytes;
+
+use crate::args::SimArgs;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::Printer;
+use crate::render;
+
+/// Schema of the object that `--json` prints.
+const SCHEMA: &str = "peerlane.sim-variants/1";
+/// Variants of one command.
+const MOST: usize = 100_000;
+
+/// A key with its values.
+struct Axis {
+    key: String,
+    values: Vec<f64>,
+}
+
+/// Predicts every variant.
+///
+/// # Errors
+/// When a key is none, values cannot be read, or a variant cannot be predicted.
+pub(super) fn run(
+    args: &SimArgs,
+    fabric: &Fabric,
+    parameters: &Parameters,
+    workload: &Workload,
+    engine: Engine,
+    printer: Printer,
+) -> Result<Exit, Failure> {
+    let axes: Vec<Axis> =
+        args.vary.iter().map(|text| axis(text, args.steps)).collect::<Result<_, _>>()?;
+    for axis in &axes {
+        known(&axis.key, parameters)?;
+    }
+    let variants = combinations(&axes)?;
+    // An engine that simulates packets would say the same of the rates, far slower.
+    let engine = if engine == Engine::Auto { Engine::Flow } else { engine };
+    let of = |index: usize| variant(parameters, workload, &axes, &variants[index]);
+    let rates = predict::variants(fabric, parameters, variants.len(), of, engine)
+        .map_err(Tried::to(format!("predict variants of {}", workload.name)))?;
+    let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
+    let cases: Vec<&str> = workload.cases.iter().map(|case| case.name.as_str()).collect();
+    if printer.is_json() {
+        let rows: Vec<serde_json::Value> = variants
+            .iter()
+            .zip(&rates)
+            .map(|(values, rates)| serde_json::json!({ "values": values, "rates": rates }))
+            .collect();
+        printer.object(&serde_json::json!({
+            "schema": SCHEMA, "basis": "predicted", "machine": fabric.name, "keys": keys,
+            "cases": cases, "rows": rows,
+        }))?;
+    } else {
+        printer.data(&render::variants(&fabric.name, &keys, &cases, &variants, &rates))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn known(key: &str, parameters: &Parameters) -> Result<(), Failure> {
+    if matches!(key, "depth" | "block") || parameters.position(key).is_ok() {
+        return Ok(());
+    }
+    let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+    let hint = format!("one of depth, block, {}", names.join(", "));
+    Err(Failure::new(format!("nothing that can be varied is called `{key}`")).hint(hint))
+}
+
+/// `KEY=V,V,V` or `KEY=FIRST..LAST`.
+fn axis(text: &str, steps: u32) -> Result<Axis, Failure> {
+    let wrong = |why: &str| {
+        let hint = "`--vary drive.read.rate=1e9..14e9` or `--vary depth=1,2,4`".to_owned();
+        Failure::new(format!("cannot vary `{text}`: {why}")).hint(hint)
+    };
+    let (key, values) = text.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
+    let number = |text: &str| {
+        let number: Option<f64> = match text.parse::<Bytes>() {
+            #[expect(clippy::cast_precision_loss, reason = "sizes of blocks")]
+            Ok(bytes) if text.ends_with(|last: char| last.is_ascii_alphabetic()) => {
+                Some(bytes.0 as f64)
+            }
+            _ => text.parse().ok(),
+        };
+        number
+            .filter(|number| number.is_finite() && *number > 0.0)
+            .ok_or_else(|| wrong("a value is a number above zero"))
+    };
+    let values = match values.split_once("..") {
+        Some((first, last)) => {
+            let (first, last) = (number(first)?, number(last)?);
+            let ratio = (last / first).powf(1.0 / f64::from(steps.max(2) - 1));
+            (0..steps).map(|step| first * ratio.powf(f64::from(step))).collect()
+        }
+        None => values.split(',').map(number).collect::<Result<_, _>>()?,
+    };
+    Ok(Axis { key: key.to_owned(), values })
+}
+
+/// Every combination, the last key changing first.
+fn combinations(axes: &[Axis]) -> Result<Vec<Vec<f64>>, Failure> {
+    let count = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
+    if count.is_none_or(|count| count > MOST) {
+        return Err(Failure::new(format!("more than {MOST} variants")));
+    }
+    let mut all = vec![Vec::new()];
+    for axis in axes {
+        all = all
+            .into_iter()
+            .flat_map(|before: Vec<f64>| {
+                axis.values.iter().map(move |&value| [before.as_slice(), &[value]].concat())
+            })
+            .collect();
+    }
+    Ok(all)
+}
+
+/// The workload and the numbers of one variant.
+fn variant(
+    parameters: &Parameters,
+    workload: &Workload,
+    axes: &[Axis],
+    values: &[f64],
+) -> (Workload, Vec<f64>) {
+    let mut numbers = parameters.values();
+    let mut workload = workload.clone();
+    for (axis, &value) in axes.iter().zip(values) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "above zero, and casts of floats end at the bounds of the integer"
+        )]
+        let whole = value.round() as u64;
+        let flows = workload.cases.iter_mut().flat_map(|case| &mut case.flows);
+        match axis.key.as_str() {
+            "depth" => flows.for_each(|flow| {
+                flow.depth = u32::try_from(whole).unwrap_or(u32::MAX).clamp(1, 1 << 16);
+            }),
+            "block" => flows.for_each(|flow| flow.block = Bytes(whole.clamp(1, 1 << 30))),
+            key => {
+                if let Ok(position) = parameters.position(key) {
+                    numbers[position] = value;
+                }
+            }
+        }
+    }
+    (workload, numbers)
+}

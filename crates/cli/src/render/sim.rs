@@ -1,0 +1,88 @@
+//! A prediction in words: the table of a benchmark, then what limits it and what more would gain.
+
+use peerlane_results::{BenchRecord, CaseRecord};
+
+use super::Sheet;
+use super::bench::{aligned, bench, in_words};
+
+/// Links that are shown.
+const MOST_LINKS: usize = 6;
+
+/// What was predicted, and what it rests on.
+pub(crate) fn sim(record: &BenchRecord) -> String {
+    let mut sheet = Sheet(bench(record));
+    for case in &record.cases {
+        one(&mut sheet, case);
+    }
+    sheet.0
+}
+
+fn one(sheet: &mut Sheet, case: &CaseRecord) {
+    sheet.line(format_args!("{}:", case.asked.name));
+    let Some(prediction) = &case.prediction else { return };
+    sheet.row("engine", &prediction.engine);
+    if let Some((low, high)) = prediction.interval {
+        sheet.row(
+            "range",
+            format_args!("{low} to {high} in 80 % of draws from the parameters' ranges"),
+        );
+    }
+    let mut limits: Vec<(&str, usize)> = Vec::new();
+    for limit in case.flows.iter().filter_map(|flow| flow.limited_by.as_deref()) {
+        match limits.iter_mut().find(|(known, _)| *known == limit) {
+            Some((_, count)) => *count += 1,
+            None => limits.push((limit, 1)),
+        }
+    }
+    for (limit, count) in limits {
+        sheet.row("limit", format_args!("{limit} ({count} of {} transfers)", case.flows.len()));
+    }
+    let useful = prediction.gains.iter().filter(|gain| gain.ratio > 1.0005);
+    for gain in useful {
+        let percent = (gain.ratio - 1.0) * 100.0;
+        sheet.row("gain", format_args!("10 % more of {}: {percent:.1} % more", gain.resource));
+    }
+    links(sheet, case);
+    for evidence in &case.evidence {
+        sheet.row("check", &evidence.evidence.showed);
+    }
+}
+
+/// The links with the highest load.
+fn links(sheet: &mut Sheet, case: &CaseRecord) {
+    let share =
+        |link: &peerlane_results::LinkLoad| link.payload.0 as f64 / link.ceiling.0.max(1) as f64;
+    let mut links: Vec<_> = case.links.iter().collect();
+    links.sort_by(|a, b| share(b).total_cmp(&share(a)));
+    for link in links.into_iter().take(MOST_LINKS) {
+        let way = match link.direction {
+            peerlane_results::Direction::Up => "up",
+            peerlane_results::Direction::Down => "down",
+        };
+        let percent = share(link) * 100.0;
+        sheet.row("link", format_args!("{} {way}: {}, {percent:.0} %", link.below, link.payload));
+    }
+}
+
+/// A row for each variant.
+pub(crate) fn variants(
+    machine: &str,
+    keys: &[&str],
+    cases: &[&str],
+    values: &[Vec<f64>],
+    rates: &[Vec<f64>],
+) -> String {
+    let mut sheet = Sheet::default();
+    sheet.line(format_args!("{machine}, predicted, {} variants", values.len()));
+    let head = keys.iter().chain(cases).map(|text| (*text).to_owned()).collect();
+    let mut rows: Vec<Vec<String>> = vec![head];
+    for (values, rates) in values.iter().zip(rates) {
+        let values = values.iter().map(|value| format!("{value:.6}"));
+        let values = values.map(|text| text.trim_end_matches('0').trim_end_matches('.').to_owned());
+        rows.push(values.chain(rates.iter().map(|&rate| in_words(rate))).collect());
+    }
+    for line in aligned(&rows) {
+        sheet.line(line);
+    }
+    sheet.0
+}

@@ -1,0 +1,80 @@
+//! `peerlane sim`: what a person types and reads.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const CROWD: &str = "kind = 'crowd'\ndrives = ['d0', 'd1', 'd2', 'd5']\npattern = 'incast'\n\
+                     routes = ['p2p']\nblocks = ['128K']\nlength = '64M'\n";
+
+fn machine(name: &str) -> String {
+    format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sim(workload: &str, args: &[&str]) -> Output {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("workload.toml");
+    std::fs::write(&file, workload).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+    command.arg("sim").arg(machine("ten")).arg(&file).args(args);
+    command.output().expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_crowd_is_predicted_with_its_limits_links_and_gains() {
+    let output = sim(CROWD, &["--engine", "flow"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    for part in ["predicted", "incast x3", "limit", "gain", "link", "range"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("overwritten"), "a prediction overwrites nothing: {shown}");
+}
+
+#[test]
+fn the_object_is_the_record_of_a_benchmark() {
+    let output = sim(CROWD, &["--json"]);
+    let record: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    assert_eq!(
+        (&record["schema"], &record["basis"]),
+        (&"peerlane.bench/1".into(), &"predicted".into())
+    );
+    assert!(record["started_s"].is_null());
+    let case = &record["cases"][2];
+    assert_eq!(case["flows"].as_array().map(Vec::len), Some(3));
+    assert_eq!(case["bytes_by_route"]["host"], 0);
+    assert!(case["flows"][0]["block"]["count"].as_u64() > Some(0), "few flows have percentiles");
+    assert!(case["prediction"]["gains"][0]["ratio"].as_f64() > Some(1.0));
+}
+
+#[test]
+fn variants_are_rows() {
+    let output =
+        sim(CROWD, &["--json", "--vary", "depth=1,16", "--vary", "drive.write.rate=1e9..4e9"]);
+    let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let rows = object["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 20);
+    let last = |row: &Value| row["rates"][2].as_f64().expect("a rate");
+    assert!(last(&rows[19]) > 3.0 * last(&rows[10]), "{rows:?}");
+}
+
+#[test]
+fn what_does_not_fit_is_said_with_what_to_do() {
+    let wrong = CROWD.replace("'d5'", "'d77'");
+    for (workload, args, words) in [
+        (wrong.as_str(), &[][..], "no d77"),
+        (CROWD, &["--vary", "speed=1"], "nothing that can be varied"),
+        (CROWD, &["--vary", "depth"], "there is no `=`"),
+        (CROWD, &["--vary", "depth=0"], "a number above zero"),
+        ("kind = 'crowd'\n", &[], "cannot read the workload"),
+        (CROWD, &["--parameters", "/dev/null/none"], "cannot read the parameters"),
+    ] {
+        let output = sim(workload, args);
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(text(&output.stderr).contains(words), "{words}: {}", text(&output.stderr));
+    }
+}

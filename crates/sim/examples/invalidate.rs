@@ -1,0 +1,98 @@
+//! Looks for cases in which flow and TLP engine differ: `cargo run --release -p peerlane-sim --example
+//! invalidate -- [SEEDS [FIRST]]`. Writes the tables of `docs/model/flow.md`.
+#![allow(
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)]
+
+use std::collections::BTreeMap;
+
+use peerlane_sim::flow::compare::{Compared, compare};
+use peerlane_sim::generate::scenarios::{FAMILIES, Family, scenario};
+use rayon::prelude::*;
+
+/// What the two engines said of one case.
+struct Case {
+    family: Family,
+    seed: u64,
+    compared: Compared,
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1).filter_map(|text| text.parse::<u64>().ok());
+    let count = args.next().unwrap_or(50);
+    let first = args.next().unwrap_or(0);
+    let cases: Vec<Case> = FAMILIES
+        .into_par_iter()
+        .flat_map(|family| (first..first + count).into_par_iter().map(move |seed| (family, seed)))
+        .filter_map(|(family, seed)| match compare(&scenario(family, seed)) {
+            Ok(compared) => Some(Case { family, seed, compared }),
+            Err(error) => {
+                println!("{family} {seed}: {error}");
+                None
+            }
+        })
+        .collect();
+    table(&cases);
+    worst(&cases);
+}
+
+/// Mean, 95th percentile and highest of some errors, in percent.
+fn summary(mut errors: Vec<f64>) -> String {
+    errors.sort_by(f64::total_cmp);
+    let at = |share: f64| errors[((errors.len() - 1) as f64 * share).round() as usize] * 100.0;
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64 * 100.0;
+    format!("{mean:.2} | {:.2} | {:.1}", at(0.95), at(1.0))
+}
+
+fn table(cases: &[Case]) {
+    let mut rows: BTreeMap<String, Vec<&Case>> = BTreeMap::new();
+    for case in cases {
+        rows.entry(case.family.to_string()).or_default().push(case);
+        rows.entry("all".to_owned()).or_default().push(case);
+    }
+    println!(
+        "| family | cases | flows | sum: mean % | p95 | max | flow: mean % | p95 | max | max-min, flow: mean % | p95 | max | rounds, most |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    for (name, cases) in rows {
+        let of_flows = |rates: fn(&Compared) -> Vec<f64>| {
+            summary(cases.iter().flat_map(|case| rates(&case.compared)).collect())
+        };
+        let flows: usize = cases.iter().map(|case| case.compared.tlp.len()).sum();
+        println!(
+            "| {name} | {} | {flows} | {} | {} | {} | {} |",
+            cases.len(),
+            summary(cases.iter().map(|case| case.compared.sum_error()).collect()),
+            of_flows(|compared| compared.errors(&compared.flow)),
+            of_flows(|compared| compared.errors(&compared.max_min)),
+            cases.iter().map(|case| case.compared.rounds).max().unwrap_or(0),
+        );
+    }
+}
+
+fn worst(cases: &[Case]) {
+    let worst =
+        |case: &Case| case.compared.errors(&case.compared.flow).into_iter().fold(0.0, f64::max);
+    let mut order: Vec<&Case> = cases.iter().collect();
+    order.sort_by(|a, b| worst(b).total_cmp(&worst(a)));
+    println!(
+        "\n| worst | seed | flow % | sum % | TLP, GB/s | flow, GB/s |\n|---|---|---|---|---|---|"
+    );
+    for case in order.into_iter().take(12) {
+        let rates = |rates: &[f64]| {
+            rates.iter().map(|rate| format!("{rate:.2}")).collect::<Vec<_>>().join(" ")
+        };
+        println!(
+            "| {} | {} | {:.1} | {:.1} | {} | {} |",
+            case.family,
+            case.seed,
+            worst(case) * 100.0,
+            case.compared.sum_error() * 100.0,
+            rates(&case.compared.tlp),
+            rates(&case.compared.flow),
+        );
+    }
+}

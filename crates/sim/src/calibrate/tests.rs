@@ -1,0 +1,210 @@
+use std::collections::BTreeMap;
+
+use peerlane_results::{
+    BENCH_SCHEMA, CaseSpec, Flow, Order, Path, Repeats, RouteVerdict, WORKLOAD_SCHEMA, Workload,
+};
+use peerlane_results::{CpuCost, HostMemoryTraffic, Latency, Machine, Percentiles};
+use peerlane_units::Nanos;
+use proptest::prelude::*;
+use serde::Deserialize;
+
+use super::*;
+use crate::parameters::{Parameter, ParameterShape, Parameters};
+
+/// A drive as one would hope it to be: 80 us and 2.5 GB/s alone, 3.3 GB/s and 500 000 commands at most.
+fn drive() -> Side {
+    let latency = Table::line(80e-6, 2.5e9);
+    Side { latency, rate: 3.3e9, commands: 500_000.0 }
+}
+
+fn case(
+    source: &str,
+    target: &str,
+    block: Bytes,
+    depth: u32,
+    rate: f64,
+    repeat: u32,
+) -> CaseRecord {
+    let bytes = Bytes::mib(1024);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds")]
+    #[expect(clippy::cast_precision_loss, reason = "a GiB")]
+    let elapsed_ns = Nanos((bytes.0 as f64 / rate * 1e9) as u64);
+    let flow = Flow {
+        source: source.to_owned(),
+        target: target.to_owned(),
+        via: None,
+        path: Path::HostPipelined,
+        block,
+        depth,
+        order: Order::Sequential,
+        offset: Bytes(0),
+        target_offset: Bytes(0),
+        bytes,
+        limit: None,
+        start_ns: Nanos(0),
+    };
+    let name = format!("{source} {target} {block} {depth}");
+    CaseRecord {
+        asked: CaseSpec { name, flows: vec![flow], time_ns: None },
+        repeat,
+        bytes,
+        elapsed_ns,
+        bytes_by_route: peerlane_results::BytesByRoute::default(),
+        latency: Latency { read: Percentiles::default(), write: Percentiles::default() },
+        cpu: CpuCost::default(),
+        host_memory: HostMemoryTraffic { bytes: None, reason: "a test".to_owned() },
+        flows: Vec::new(),
+        verification: None,
+        evidence: Vec::new(),
+        verdict: RouteVerdict::Silent,
+        limits: Vec::new(),
+        links: Vec::new(),
+        prediction: None,
+        warnings: Vec::new(),
+    }
+}
+
+fn record(cases: Vec<CaseRecord>) -> BenchRecord {
+    let repeats = Repeats { warm_up: 0, least: 1, most: 1, until_per_mille: None };
+    let asked = Workload {
+        schema: WORKLOAD_SCHEMA.to_owned(),
+        name: "calibrate".to_owned(),
+        kind: WorkloadKind::Calibrate,
+        cases: cases.iter().map(|case| case.asked.clone()).collect(),
+        repeats,
+        seed: 1,
+    };
+    let machine = Machine {
+        name: "bench".to_owned(),
+        fabric: String::new(),
+        kernel: None,
+        program: String::new(),
+    };
+    BenchRecord {
+        schema: BENCH_SCHEMA.to_owned(),
+        asked,
+        machine,
+        basis: Basis::Measured,
+        started_s: None,
+        cases,
+        summaries: Vec::new(),
+        effects: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+/// Thirty rows of a drive, each off by what `noise` says of it.
+fn measured_drive(name: &str, noise: impl Fn(usize) -> f64) -> BenchRecord {
+    let mut cases = Vec::new();
+    for (source, target) in [(name, "null"), ("host", name)] {
+        for block in BLOCKS {
+            for depth in DEPTHS {
+                #[expect(clippy::cast_precision_loss, reason = "a block size")]
+                let rate = throughput(&drive(), block.0 as f64, f64::from(depth));
+                let rate = rate * noise(cases.len());
+                cases.push(case(source, target, block, depth, rate, 0));
+            }
+        }
+    }
+    record(cases)
+}
+
+#[test]
+fn a_drive_without_noise_is_found_again() {
+    let found = calibrate(&measured_drive("nvme0n1", |_| 1.0)).expect("a calibration");
+    assert_eq!(found.sides.len(), 2);
+    for side in &found.sides {
+        assert_eq!((side.fitted.len(), side.held_out.len()), (4, 11));
+        assert!(side.worst_error() < 1e-4, "{side:?}");
+        assert!((side.side.rate / 3.3e9 - 1.0).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn a_quarter_makes_the_parameters_and_the_rest_tests_them() {
+    // The held-out row of 256 KiB at depth 8 is half of what the parameters say.
+    let index = 2 * DEPTHS.len() + 1;
+    let found = calibrate(&measured_drive("d", |at| if at == index { 0.5 } else { 1.0 }));
+    let found = found.expect("a calibration");
+    let read = found.sides.iter().find(|side| side.op == Op::Read).expect("reads");
+    assert!((read.worst_error() - 1.0).abs() < 1e-4);
+    assert!((read.mean_error() - 1.0 / 11.0).abs() < 1e-3);
+    let write = found.sides.iter().find(|side| side.op == Op::Write).expect("writes");
+    assert!(write.worst_error() < 1e-4);
+}
+
+#[test]
+fn repeats_give_the_median_and_the_range() {
+    let mut record = measured_drive("d", |_| 1.0);
+    for factor in [0.9, 1.2] {
+        let rate = 3.3e9 * factor;
+        record.cases.push(case("d", "null", Bytes::mib(128), 32, rate, 1));
+    }
+    let found = calibrate(&record).expect("a calibration");
+    let row = found.sides[0].fitted.iter().find(|row| row.block > 1e8).expect("the row");
+    assert!((row.measured / 3.3e9 - 1.0).abs() < 1e-6);
+    assert!(row.least < 3.0e9 && row.most > 3.9e9);
+}
+
+#[derive(Deserialize)]
+struct File {
+    parameter: BTreeMap<String, ParameterShape>,
+}
+
+fn read(text: &str) -> Vec<Parameter> {
+    let file: File = toml::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let mut parameters = Parameters::default();
+    for (name, shape) in file.parameter {
+        let parameter = shape.parameter(&name, |_| None).expect("a parameter");
+        parameters.add(parameter).expect("a parameter with a source");
+    }
+    parameters.iter().cloned().collect()
+}
+
+#[test]
+fn the_file_is_read_back_with_its_provenance() {
+    let mut record = measured_drive("nvme0n1", |_| 1.0);
+    record.basis = Basis::Emulated;
+    let text = calibrate(&record).expect("a calibration").to_toml();
+    let parameters = read(&text);
+    assert_eq!(parameters.len(), 8);
+    let rate = parameters.iter().find(|found| found.name == "nvme0n1.read.rate").expect("a rate");
+    assert!((rate.value / 3.3e9 - 1.0).abs() < 1e-6);
+    assert!(rate.source.contains("semantics, not speed"), "{}", rate.source);
+    assert!(text.contains("11 rows held out"));
+}
+
+#[test]
+fn what_is_no_calibration_is_refused() {
+    let good = measured_drive("d", |_| 1.0);
+    let predicted = BenchRecord { basis: Basis::Predicted, ..good.clone() };
+    assert_eq!(calibrate(&predicted), Err(CalibrateError::Predicted));
+    let mut sweep = good.clone();
+    sweep.asked.kind = WorkloadKind::Sweep;
+    assert_eq!(calibrate(&sweep), Err(CalibrateError::Kind(WorkloadKind::Sweep)));
+    assert_eq!(calibrate(&record(Vec::new())), Err(CalibrateError::NoDrive));
+    let few = record(vec![case("d", "null", Bytes::kib(4), 1, 1e9, 0)]);
+    assert!(matches!(calibrate(&few), Err(CalibrateError::Rows { op: "read", .. })));
+    let many = record(vec![good.cases[0].clone(); MOST_CASES + 1]);
+    assert_eq!(calibrate(&many), Err(CalibrateError::TooMany(MOST_CASES + 1)));
+}
+
+proptest! {
+    #[test]
+    fn noise_in_is_error_out_and_no_more(seed: u64, level in 0.0..0.1f64) {
+        let draw = crate::parameters::Draw::new(seed);
+        let noise = |at: usize| 1.0 + level * (2.0 * draw.unit(0, at as u64) - 1.0);
+        let found = calibrate(&measured_drive("d", noise)).expect("a calibration");
+        for side in &found.sides {
+            // A ratio of two numbers that are each off by `level`, and a slope of two times.
+            prop_assert!(side.worst_error() < 4.0 * level + 0.01, "{side:?}");
+        }
+    }
+
+    #[test]
+    fn any_name_makes_a_file_that_is_read(name in "[^\0]{1,20}") {
+        prop_assume!(name != "host" && name != "null");
+        let found = calibrate(&measured_drive(&name, |_| 1.0)).expect("a calibration");
+        prop_assert_eq!(read(&found.to_toml()).len(), 8);
+    }
+}

@@ -1,0 +1,81 @@
+//! A calibration as a file of parameters, in the form of `sources/parameters.toml`.
+
+use std::fmt::Write as _;
+
+use super::{Calibration, Row, SideCalibration};
+
+impl Calibration {
+    /// The file: each parameter with its range over repeats, its rows, and the error of the rows held out.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::from(
+            "# Written by a calibration. Parameters come from a quarter of the rows; the errors are those of the rest.\n",
+        );
+        for side in &self.sides {
+            self.side(&mut text, side);
+        }
+        text
+    }
+
+    fn side(&self, text: &mut String, side: &SideCalibration) {
+        let (drive, op) = (&side.drive, side.op.name());
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "\n# {}, {op}: {} rows held out, mean error {:.1} %, worst {:.1} %.",
+            one_line(drive),
+            side.held_out.len(),
+            side.mean_error() * 100.0,
+            side.worst_error() * 100.0
+        );
+        let name = |what: &str| format!("{drive}.{op}.{what}");
+        for row in side.fitted.iter().filter(|row| row.depth == 1.0) {
+            let time = |rate: f64| row.block / rate;
+            // By the table, which evens out times that fall.
+            let value = side.side.latency.time(row.block);
+            let range = (time(row.most).min(value), value, time(row.least).max(value));
+            self.parameter(text, side, &name(&format!("time-{:.0}", row.block)), "s", range, row);
+        }
+        let deep: Vec<&Row> = side.fitted.iter().filter(|row| row.depth > 1.0).collect();
+        if let (Some(small), Some(large)) = (deep.first(), deep.last()) {
+            let rate = (large.least / 1e6, side.side.rate / 1e6, large.most / 1e6);
+            self.parameter(text, side, &name("rate"), "MB/s", rate, large);
+            let of = |rate: f64| rate / small.block;
+            let commands = (of(small.least), side.side.commands, of(small.most));
+            self.parameter(text, side, &name("commands"), "count", commands, small);
+        }
+    }
+
+    fn parameter(
+        &self,
+        text: &mut String,
+        side: &SideCalibration,
+        name: &str,
+        unit: &str,
+        (lo, value, hi): (f64, f64, f64),
+        row: &Row,
+    ) {
+        let emulated = if self.is_emulated { "; emulated: semantics, not speed" } else { "" };
+        let source = format!(
+            "calibration on {}: {} of {:.0} bytes at depth {:.0}; rows held out are off by {:.1} % in the mean{emulated}",
+            self.machine,
+            side.op.name(),
+            row.block,
+            row.depth,
+            side.mean_error() * 100.0
+        );
+        let _ = writeln!(text, "\n[parameter.{}]", quoted(name));
+        let _ =
+            writeln!(text, "value = {value:e}\nlo = {lo:e}\nhi = {hi:e}\nunit = {}", quoted(unit));
+        let _ = writeln!(text, "from = \"measured-elsewhere\"\nsource = {}", quoted(&source));
+    }
+}
+
+/// A basic string of TOML, which may be a key, too: names are typed by people, and may hold anything.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", one_line(text).replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// Names may have line ends in them, and could forge lines with those.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}

@@ -1,0 +1,161 @@
+//! The closed form: what bounds one flow when it is alone, and by how much the next bound is further.
+//!
+//! Leaves out other flows. The one thing to know: a bound is a limit that no engine may exceed; what
+//! several flows do to each other only lowers it.
+
+use crate::flow::build::{Built, What, per_nano};
+use crate::model::{Arrival, FlowSpec, Leg, NodeKind, Op, PathError, Topology};
+use crate::way::{Way, as_f64, picos, rate_of, ways};
+
+#[cfg(test)]
+mod tests;
+
+/// Something that no flow can be faster than.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bound {
+    /// What it is.
+    pub by: By,
+    /// Payload a nanosecond.
+    pub rate: f64,
+}
+
+/// What bounds a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum By {
+    /// A resource of the machine, used up.
+    Resource(What),
+    /// Its depth: so many commands under way, each with its latency (Little's law).
+    Depth,
+    /// A bound of one of its legs, from 0.
+    Leg(usize),
+    /// What arrives.
+    Arrival,
+}
+
+/// What the closed form says of one flow.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Closed {
+    /// Every bound, lowest first.
+    pub bounds: Vec<Bound>,
+    /// Time of one command on an idle machine, in nanoseconds.
+    pub latency: f64,
+    /// Commands under way from which on more of them bring nothing.
+    pub knee: f64,
+    /// Bytes of a command, and how many are under way.
+    command: (f64, f64),
+}
+
+impl Closed {
+    /// The bounds of a flow.
+    ///
+    /// # Errors
+    /// When it has no path.
+    pub fn of(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
+        let built =
+            Built::of(topology, std::slice::from_ref(flow), &[1.0]).map_err(|(_, error)| error)?;
+        let class = &built.network.classes[0];
+        let mut cost = vec![0.0; built.what.len()];
+        for hop in class.legs.iter().flatten() {
+            cost[hop.resource as usize] += hop.cost;
+        }
+        for &(resource, back) in &class.ahead {
+            cost[resource as usize] += back;
+        }
+        let resources = built.network.resources.iter().zip(cost).zip(&built.what);
+        let mut bounds: Vec<Bound> = resources
+            .filter(|((resource, cost), _)| *cost > 0.0 && resource.capacity < 1e9)
+            .map(|((resource, cost), &what)| Bound {
+                by: By::Resource(what),
+                rate: resource.capacity / cost,
+            })
+            .collect();
+        let most = bounds.iter().map(|bound| bound.rate).fold(f64::INFINITY, f64::min);
+        let latency = latency(topology, flow)?;
+        let command = (as_f64(flow.request), f64::from(flow.depth));
+        bounds.extend(own_bounds(flow, latency));
+        bounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+        Ok(Self { bounds, latency, knee: latency * most / command.0, command })
+    }
+
+    /// The lowest bound.
+    pub fn rate(&self) -> f64 {
+        self.bounds.first().map_or(f64::INFINITY, |bound| bound.rate)
+    }
+
+    /// Mean latency of a command with the depth full all the time (Little's law), in nanoseconds.
+    pub fn loaded_latency(&self) -> f64 {
+        self.command.0 * self.command.1 / self.rate()
+    }
+}
+
+/// The most that a flow takes of a machine without limits: what its depth, its legs and what arrives
+/// allow, in payload a nanosecond.
+///
+/// # Errors
+/// When the flow has no path.
+pub fn demand(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
+    let bounds = own_bounds(flow, latency(topology, flow)?);
+    Ok(bounds.into_iter().map(|bound| bound.rate).fold(f64::INFINITY, f64::min))
+}
+
+fn own_bounds(flow: &FlowSpec, latency: f64) -> Vec<Bound> {
+    let mut bounds = vec![Bound {
+        by: By::Depth,
+        rate: f64::from(flow.depth.max(1)) * as_f64(flow.request) / latency.max(1e-3),
+    }];
+    for (leg, bound) in flow.legs().enumerate().filter_map(|(at, leg)| Some((at, leg.bound?))) {
+        bounds.push(Bound { by: By::Leg(leg), rate: per_nano(bound.0) });
+    }
+    if let Arrival::Open { rate } = flow.arrival {
+        bounds.push(Bound { by: By::Arrival, rate: per_nano(rate.0) });
+    }
+    bounds
+}
+
+/// Time of one command on an idle machine, both legs of a relay one after the other, in nanoseconds.
+///
+/// # Errors
+/// When the flow has no path.
+pub fn latency(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
+    let mut latency = 0.0;
+    for leg in flow.legs() {
+        latency += leg_latency(topology, flow, leg, &ways(topology, flow, leg)?);
+    }
+    Ok(latency)
+}
+
+/// The first packet on its way, and the rest behind it at the rate of the slowest.
+fn leg_latency(topology: &Topology, flow: &FlowSpec, leg: &Leg, ways: &[Way]) -> f64 {
+    let Some(data) = ways.last() else { return 0.0 };
+    let size = as_f64(flow.request);
+    let memory = topology.node(flow.memory).kind.memory();
+    let steps = data.steps.iter().map(|step| step.cost / rate_of(topology, step.link));
+    let mut per_byte = steps.fold(0.0, f64::max);
+    let target = match leg.op {
+        Op::Write => memory.map(|memory| (memory.write, memory.write_latency)),
+        Op::Read => memory.map(|memory| (memory.read, memory.read_latency)),
+    };
+    let medium = match &topology.node(leg.initiator).kind {
+        NodeKind::Endpoint(endpoint) if leg.op == Op::Write => endpoint.posts,
+        NodeKind::Endpoint(endpoint) => endpoint.fetches,
+        _ => None,
+    };
+    let mut rates = vec![medium, leg.bound];
+    let mut fixed = picos(leg.latency.0);
+    if let Some((rate, latency)) = target {
+        rates.push(rate);
+        fixed += picos(latency.0);
+    }
+    for rate in rates.into_iter().flatten() {
+        per_byte = per_byte.max(1.0 / per_nano(rate.0));
+    }
+    let first: f64 = ways.iter().map(|way| way.latency(topology)).sum();
+    let mut rest = (size - data.payload).max(0.0) * per_byte;
+    if let (Op::Read, NodeKind::Endpoint(endpoint)) = (leg.op, &topology.node(leg.initiator).kind) {
+        // With few tags the answers come in round trips, each of a window.
+        let window = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
+        let round = crate::flow::build::round_trip(topology, flow.memory, ways);
+        rest = rest.max((size - window).max(0.0) / window * round);
+    }
+    fixed + first + rest
+}

@@ -1,0 +1,91 @@
+use peerlane_fabric::LinkSpeed;
+use peerlane_units::{ByteRate, Bytes};
+
+use super::*;
+use crate::model::{Endpoint, NodeIndex, Picos, RootComplex, Wire};
+
+/// Two devices below a root complex.
+fn pair(speed: LinkSpeed, mps: Bytes, endpoint: &Endpoint) -> (Topology, NodeIndex, NodeIndex) {
+    let mut topology = Topology::new();
+    let root = topology.add("root", NodeKind::RootComplex(RootComplex::default()));
+    let mut device = |name: &str| {
+        let kind = NodeKind::Endpoint(endpoint.clone());
+        topology.add_below(root, name, kind, Wire::pcie(speed, mps))
+    };
+    let (a, b) = (device("a"), device("b"));
+    (topology, a, b)
+}
+
+const GEN3_X4: LinkSpeed = LinkSpeed { megatransfers: 8_000, width: 4 };
+
+#[track_caller]
+fn near(found: f64, expected: f64, share: f64) {
+    assert!((found / expected - 1.0).abs() < share, "{found} instead of {expected}");
+}
+
+#[test]
+fn a_write_is_bound_by_its_link_and_its_headers() {
+    // PCIe headers of 24 bytes on 3.94 GB/s less 1/376 for SKP ordered sets: pcie-bench's arithmetic.
+    for (mps, expected) in [(128, 3.31), (256, 3.59)] {
+        let endpoint = Endpoint { mps: Bytes(mps), ..Endpoint::default() };
+        let (topology, a, b) = pair(GEN3_X4, Bytes(mps), &endpoint);
+        let flow = FlowSpec::write("w", a, b).with(Bytes::kib(128), 256);
+        let closed = Closed::of(&topology, &flow).unwrap();
+        near(closed.rate(), expected, 0.002);
+        assert!(matches!(closed.bounds[0].by, By::Resource(What::Link(..))), "{closed:?}");
+    }
+}
+
+#[test]
+fn a_read_with_few_tags_is_bound_by_them() {
+    let endpoint = Endpoint { tags: 4, ..Endpoint::default() };
+    let (topology, a, b) = pair(GEN3_X4, Bytes(256), &endpoint);
+    let flow = FlowSpec::read("r", a, b).with(Bytes::kib(128), 256);
+    let closed = Closed::of(&topology, &flow).unwrap();
+    assert_eq!(closed.bounds[0].by, By::Resource(What::Tags(a)));
+    // 4 x 512 bytes in flight; at least 400 ns for the memory and 300 for the root complex, twice.
+    assert!(closed.rate() < 2048.0 / 700.0 && closed.rate() > 2048.0 / 1500.0, "{closed:?}");
+}
+
+#[test]
+fn depth_bounds_a_flow_below_the_knee_only() {
+    let (topology, a, b) = pair(GEN3_X4, Bytes(256), &Endpoint::default());
+    let mut flow = FlowSpec::write("w", a, b).with(Bytes::kib(4), 1);
+    flow.first.latency = Picos::micros(80);
+    let closed = Closed::of(&topology, &flow).unwrap();
+    assert_eq!(closed.bounds[0].by, By::Depth);
+    near(closed.rate(), 4096.0 / closed.latency, 1e-9);
+    near(closed.loaded_latency(), closed.latency, 1e-9);
+    let depths = [closed.knee.floor(), closed.knee.ceil()];
+    for (depth, is_enough) in
+        (1..1000).filter(|&q| depths.contains(&f64::from(q))).zip([false, true])
+    {
+        let at = Closed::of(&topology, &flow.clone().with(Bytes::kib(4), depth)).unwrap();
+        assert_eq!(matches!(at.bounds[0].by, By::Resource(_)), is_enough, "{depth} {at:?}");
+    }
+}
+
+#[test]
+fn a_relay_of_one_slot_takes_the_time_of_both_legs() {
+    let (mut topology, a, b) = pair(GEN3_X4, Bytes(256), &Endpoint::default());
+    let kind = NodeKind::Endpoint(Endpoint::default());
+    let root = topology.find("root").unwrap();
+    let c = topology.add_below(root, "c", kind, Wire::pcie(GEN3_X4, Bytes(256)));
+    let flow = FlowSpec::relay("relay", a, b, c).with(Bytes::mib(1), 1);
+    let serial = Closed::of(&topology, &flow).unwrap();
+    let many = Closed::of(&topology, &flow.with(Bytes::mib(1), 8)).unwrap();
+    // Together the legs also share the link of the memory: data one way, requests the same way.
+    near(serial.rate() * 2.0, many.rate() * 1.07, 0.02);
+}
+
+#[test]
+fn arrivals_and_legs_bound_a_flow() {
+    let (topology, a, b) = pair(GEN3_X4, Bytes(256), &Endpoint::default());
+    let mut flow = FlowSpec::write("w", a, b);
+    flow.arrival = Arrival::Open { rate: ByteRate(1_000_000_000) };
+    assert_eq!(Closed::of(&topology, &flow).unwrap().bounds[0].by, By::Arrival);
+    flow.first.bound = Some(ByteRate(500_000_000));
+    let closed = Closed::of(&topology, &flow).unwrap();
+    assert_eq!(closed.bounds[0].by, By::Leg(0));
+    near(closed.rate(), 0.5, 1e-9);
+}

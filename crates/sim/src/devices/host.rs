@@ -1,0 +1,65 @@
+//! Host memory and processor: what the host path costs beside its rate.
+//!
+//! Leaves out NUMA distance and other users: they are background, given as a demand. The one thing to
+//! know: how much of a bounce buffer stays in the processor's cache is not known, so that host-memory
+//! traffic is an interval.
+
+use peerlane_results::Path;
+
+/// Host-memory bytes for each byte of payload, lowest and highest.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Traffic {
+    /// With everything that was written by a device still in the cache when it is read.
+    pub least: f64,
+    /// With nothing of it there.
+    pub most: f64,
+}
+
+/// Host-memory bytes for each byte of payload on a path.
+///
+/// A device that writes host memory costs one byte written, one that reads it one byte read; a copy by the
+/// processor costs a byte read, one written, and one more read where the store first fetches its cache
+/// line. What a device wrote may still be in the cache (Intel Data Direct I/O) when it is consumed.
+pub fn traffic(path: Path) -> Traffic {
+    match path {
+        Path::P2p => Traffic { least: 0.0, most: 0.0 },
+        Path::HostPipelined | Path::HostSerial => Traffic { least: 0.0, most: 2.0 },
+        Path::HostPageCache | Path::HostMapped => Traffic { least: 2.0, most: 5.0 },
+    }
+}
+
+/// Share of what devices wrote that is still in the cache when it is read: all of it up to half of the ways
+/// that devices may fill, none beyond twice (the coarse rule that measurements of direct cache access
+/// support; A4, HPCA 2023, shows storage gaining little).
+pub fn cached_share(in_flight: f64, device_ways: f64) -> (f64, f64) {
+    if in_flight <= device_ways / 2.0 {
+        (1.0, 1.0)
+    } else if in_flight >= device_ways * 2.0 {
+        (0.0, 0.0)
+    } else {
+        (0.0, 1.0)
+    }
+}
+
+/// Bytes a second that host memory leaves to devices: `efficiency * peak - background`, not below zero.
+pub fn memory_left(peak: f64, efficiency: f64, background: f64) -> f64 {
+    (peak * efficiency - background).max(0.0)
+}
+
+/// Bytes a second that processors can submit and copy: `cores / (c_io / n + c_byte)`, with seconds a command and
+/// seconds a byte.
+pub fn processor_ceiling(cores: f64, size: f64, per_command: f64, per_byte: f64) -> f64 {
+    cores / (per_command / size + per_byte)
+}
+
+/// Page faults of reading `bytes` through a map, one for each window, above those of starting up. The
+/// window is a page, or 16 of them where the kernel maps around a fault (`fault_around_bytes`,
+/// mm/memory.c, since Linux 3.15).
+pub fn page_faults(bytes: f64, window: f64, at_start: f64) -> f64 {
+    at_start + (bytes / window).ceil()
+}
+
+/// Seconds that faults add to a byte.
+pub fn fault_cost(window: f64, fault: f64) -> f64 {
+    fault / window
+}

@@ -1,0 +1,417 @@
+//! A network out of a topology and the flows on it.
+//!
+//! Leaves out drives and processors beyond what a [`Leg`] says of them. The one thing to know: what
+//! stands in one queue in the machine is one input here. Packets of different kinds have buffers of
+//! their own, so that a link which carries several kinds gets a *buffer* resource for each.
+
+use std::collections::HashMap;
+
+use crate::model::{
+    Direction, FlowSpec, Leg, LinkIndex, Memory, NodeIndex, NodeKind, Op, PathError, Topology,
+};
+use crate::way::{PacketKind, Step, Way, as_f64, picos, rate_of, ways};
+
+use super::network::{Class, Hop, NONE, Network, Resource};
+
+/// Deeper trees than this are not of this world (PCI has 256 buses).
+const DEEPEST: u32 = 1 << 10;
+/// A buffer as such carries anything; only what it waits for holds it up.
+const UNBOUNDED: f64 = 1e12;
+
+/// What a resource stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum What {
+    /// A direction of a link.
+    Link(LinkIndex, Direction),
+    /// The buffer for packets of a kind behind a direction of a link; for those that go on by one
+    /// output only, where outputs have queues of their own.
+    Buffer(LinkIndex, Direction, PacketKind, Option<LinkIndex>),
+    /// Memory, written and read, in shares of time where they take from each other.
+    Memory(NodeIndex, Option<Op>),
+    /// The medium of a drive, in the direction that the initiator moves data.
+    Medium(NodeIndex, Op),
+    /// The tags of an initiator.
+    Tags(NodeIndex),
+    /// The way between peers through a root complex.
+    Peers(NodeIndex, PacketKind),
+    /// The queue behind that, for those that go on by one output.
+    PeersBuffer(NodeIndex, PacketKind, LinkIndex),
+    /// The completions of a memory that wait for their link, by who asked for them.
+    Answers(NodeIndex, NodeIndex),
+    /// The walkers of an IOMMU.
+    Walkers(NodeIndex),
+}
+
+/// A network with what its resources stand for.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Built {
+    /// The network; classes are flows, in their order.
+    pub network: Network,
+    /// For each resource, what it stands for.
+    pub what: Vec<What>,
+}
+
+impl Built {
+    /// The network of flows on a topology, each with the most that it takes when it is alone.
+    ///
+    /// # Errors
+    /// Which flow has no path, and why.
+    pub fn of(
+        topology: &Topology,
+        flows: &[FlowSpec],
+        demands: &[f64],
+    ) -> Result<Self, (usize, PathError)> {
+        let mut build = Build::new(topology);
+        let mut all = Vec::with_capacity(flows.len());
+        for (index, flow) in flows.iter().enumerate() {
+            let legs = flow.legs().map(|leg| Ok((leg.clone(), ways(topology, flow, leg)?)));
+            all.push(legs.collect::<Result<Vec<_>, _>>().map_err(|error| (index, error))?);
+        }
+        for way in all.iter().flatten().flat_map(|(_, ways)| ways) {
+            build.note(way);
+        }
+        for (flow, (leg, _)) in
+            flows.iter().zip(&all).flat_map(|(flow, legs)| legs.iter().map(move |leg| (flow, leg)))
+        {
+            if leg.op == Op::Read {
+                let most = as_f64(flow.request) * f64::from(flow.depth);
+                *build.reads.entry(leg.initiator).or_default() += most;
+            }
+        }
+        for ((flow, legs), &demand) in flows.iter().zip(&all).zip(demands) {
+            build.flow(flow, legs, demand);
+        }
+        Ok(build.built)
+    }
+
+    /// The resource that stands for something.
+    pub fn find(&self, what: What) -> Option<usize> {
+        self.what.iter().position(|&known| known == what)
+    }
+}
+
+struct Build<'a> {
+    topology: &'a Topology,
+    built: Built,
+    number: HashMap<What, u32>,
+    /// Kinds of packets on each direction of each link, as bits.
+    kinds: HashMap<(LinkIndex, Direction), u8>,
+    /// Payload that the flows of each initiator can have asked for at a time.
+    reads: HashMap<NodeIndex, f64>,
+    /// Links above each node up to its root complex.
+    depth: Vec<u32>,
+}
+
+impl<'a> Build<'a> {
+    fn new(topology: &'a Topology) -> Self {
+        let mut depth = vec![0; topology.nodes().len()];
+        // Lower nodes come after upper ones.
+        for (index, link) in topology.links().iter().enumerate() {
+            let is_above = |link_above: LinkIndex| link_above.0 as usize == index;
+            if topology.link_above(link.lower).is_some_and(is_above) {
+                depth[link.lower.0 as usize] = depth[link.upper.0 as usize] + 1;
+            }
+        }
+        Self {
+            topology,
+            built: Built::default(),
+            number: HashMap::new(),
+            kinds: HashMap::new(),
+            reads: HashMap::new(),
+            depth,
+        }
+    }
+
+    fn note(&mut self, way: &Way) {
+        for step in &way.steps {
+            *self.kinds.entry((step.link, step.direction)).or_default() |= 1 << way.kind as u8;
+        }
+    }
+
+    fn resource(&mut self, what: What, capacity: f64) -> u32 {
+        if let Some(&number) = self.number.get(&what) {
+            return number;
+        }
+        let number = u32::try_from(self.built.what.len()).unwrap_or(NONE);
+        let rank = self.rank(what);
+        self.built.what.push(what);
+        self.built.network.resources.push(Resource {
+            capacity,
+            rank,
+            is_held: matches!(what, What::Tags(_)),
+        });
+        self.number.insert(what, number);
+        number
+    }
+
+    /// Up-links deepest first, root complexes, links between sockets, down-links, memories. A buffer
+    /// stands before its link.
+    fn rank(&self, what: What) -> u32 {
+        let link_rank = |link: LinkIndex, direction| {
+            let lower = self.topology.link(link).lower;
+            let depth = self.depth[lower.0 as usize].min(DEEPEST);
+            match direction {
+                _ if self.topology.link_above(lower) != Some(link) => {
+                    4 * DEEPEST + 4 + 2 * link.0.min(DEEPEST)
+                }
+                Direction::Up => 2 + 2 * (DEEPEST - depth),
+                Direction::Down => 8 * DEEPEST + 2 * depth,
+            }
+        };
+        match what {
+            What::Medium(..) | What::Tags(_) => 0,
+            What::Link(link, direction) => link_rank(link, direction),
+            What::Buffer(link, direction, ..) => link_rank(link, direction) - 1,
+            What::Answers(..) => 0,
+            What::PeersBuffer(..) => 3 * DEEPEST,
+            What::Peers(..) => 3 * DEEPEST + 1,
+            What::Walkers(_) => 3 * DEEPEST + 2,
+            What::Memory(..) => 16 * DEEPEST,
+        }
+    }
+
+    fn flow(&mut self, flow: &FlowSpec, legs: &[(Leg, Vec<Way>)], demand: f64) {
+        let mut class = Class { count: 1, demand, ..Class::default() };
+        for (leg, ways) in legs {
+            class.second = class.legs.len();
+            self.initiator(flow, leg, ways, &mut class);
+            for way in ways {
+                self.way(flow, leg, way, &mut class);
+            }
+        }
+        self.built.network.classes.push(class);
+    }
+
+    /// What a leg takes of its initiator: nobody waits behind it.
+    fn initiator(&mut self, flow: &FlowSpec, leg: &Leg, ways: &[Way], class: &mut Class) {
+        let mut alone = |resource, cost| {
+            // Equal turns of payload, whatever each byte takes.
+            class.legs.push(vec![Hop { resource, port: NONE, turn: cost, cost }]);
+        };
+        if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
+            let medium = match leg.op {
+                Op::Write => endpoint.posts,
+                Op::Read => endpoint.fetches,
+            };
+            if let Some(rate) = medium {
+                let capacity = per_nano(rate.0);
+                alone(self.resource(What::Medium(leg.initiator, leg.op), capacity), 1.0);
+            }
+            let in_flight = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
+            if leg.op == Op::Read
+                && self.reads.get(&leg.initiator).is_some_and(|&most| most > in_flight)
+            {
+                let tags = self.resource(What::Tags(leg.initiator), in_flight);
+                alone(tags, round_trip(self.topology, flow.memory, ways));
+            }
+        }
+    }
+
+    fn memory(&mut self, at: NodeIndex, op: Op) -> Option<(u32, f64)> {
+        let memory: Memory = *self.topology.node(at).kind.memory()?;
+        let rate = match op {
+            Op::Write => memory.write,
+            Op::Read => memory.read,
+        };
+        let rate = per_nano(rate?.0);
+        if memory.is_shared {
+            // Shares of time: both kinds together take no more than all of it.
+            Some((self.resource(What::Memory(at, None), 1.0), 1.0 / rate))
+        } else {
+            Some((self.resource(What::Memory(at, Some(op)), rate), 1.0))
+        }
+    }
+
+    fn way(&mut self, flow: &FlowSpec, leg: &Leg, way: &Way, class: &mut Class) {
+        let mut chain = Chain { hops: Vec::with_capacity(way.steps.len() + 1), port: NONE };
+        if way.kind == PacketKind::Completion {
+            let answers = self.resource(What::Answers(flow.memory, leg.initiator), UNBOUNDED);
+            chain.push(class, &self.built, (answers, 1.0, 1.0));
+            chain.port = answers;
+        }
+        for (position, step) in way.steps.iter().enumerate() {
+            if let Some(&(_, root)) = way.roots.iter().find(|&&(before, _)| before == position) {
+                self.peers(root, way, step, class, &mut chain);
+            }
+            let rate = rate_of(self.topology, step.link);
+            let link = self.resource(What::Link(step.link, step.direction), rate);
+            let buffer = self.buffer(step, way, way.steps.get(position + 1).map(|step| step.link));
+            if let Some(buffer) = buffer {
+                chain.push(class, &self.built, (buffer, way.payload, 1.0));
+            }
+            // On a chip requests take nothing of what data take.
+            if step.cost > 0.0 {
+                let turn = step.packet * self.weight(way, position);
+                chain.push(class, &self.built, (link, turn, step.cost));
+                chain.port = link;
+            }
+            chain.port = buffer.unwrap_or(chain.port);
+            self.walkers(way, position, class);
+            let other = (step.link, step.direction.reverse());
+            if step.back > 0.0 && self.kinds.contains_key(&other) {
+                class.ahead.push((self.resource(What::Link(other.0, other.1), rate), step.back));
+            }
+        }
+        let op = match way.kind {
+            PacketKind::Posted => Some(Op::Write),
+            PacketKind::NonPosted => Some(Op::Read),
+            PacketKind::Completion => None,
+        };
+        if let Some((resource, cost)) = op.and_then(|op| self.memory(flow.memory, op)) {
+            // First come, first served: who has more room to wait in gets more.
+            let turn = cost * self.waiting_room(leg, way);
+            chain.push(class, &self.built, (resource, turn, cost));
+        }
+        class.legs.push(chain.hops);
+    }
+
+    /// Payload that can wait in front of a memory.
+    fn waiting_room(&self, leg: &Leg, way: &Way) -> f64 {
+        let room = way.steps.last().map_or(1.0, |step| room(self.topology, step, way));
+        match &self.topology.node(leg.initiator).kind {
+            NodeKind::Endpoint(endpoint) if leg.op == Op::Read => {
+                room.min(f64::from(endpoint.tags) * way.payload)
+            }
+            _ => room,
+        }
+    }
+
+    /// Turns in a row that the sender of a step gives to packets that come by the step before.
+    fn weight(&self, way: &Way, position: usize) -> f64 {
+        let Some(before) = position.checked_sub(1).map(|before| way.steps[before].link) else {
+            return 1.0;
+        };
+        let step = &way.steps[position];
+        let sender = self.topology.sender(step.link, step.direction);
+        match &self.topology.node(sender).kind {
+            NodeKind::Switch(switch) => {
+                let named = switch.weights.iter().find(|(link, _)| *link == before);
+                named.map_or(1.0, |&(_, weight)| f64::from(weight.max(1)))
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// The buffer behind a link, where it is not the link itself that is held up: where packets of
+    /// several kinds share the link, outputs have queues of their own, or credits are few.
+    fn buffer(&mut self, step: &Step, way: &Way, next: Option<LinkIndex>) -> Option<u32> {
+        let at = self.topology.receiver(step.link, step.direction);
+        let kinds = self.kinds.get(&(step.link, step.direction)).copied().unwrap_or_default();
+        let is_shared = self.topology.node(at).kind.hol().share() > 0.5;
+        let credits = credit_rate(self.topology, step, way, next);
+        let is_tight = credits < rate_of(self.topology, step.link) / step.cost;
+        if is_shared && kinds.count_ones() == 1 && !is_tight {
+            return None;
+        }
+        let next = next.filter(|_| !is_shared);
+        let what = What::Buffer(step.link, step.direction, way.kind, next);
+        Some(self.resource(what, credits.min(UNBOUNDED)))
+    }
+
+    /// What a root complex lets pass between peers, in one queue for each kind of packet.
+    fn peers(
+        &mut self,
+        at: NodeIndex,
+        way: &Way,
+        next: &Step,
+        class: &mut Class,
+        chain: &mut Chain,
+    ) {
+        let NodeKind::RootComplex(root) = &self.topology.node(at).kind else { return };
+        let cap = match way.kind {
+            PacketKind::Posted => root.p2p_write,
+            PacketKind::Completion => root.p2p_read,
+            PacketKind::NonPosted => None,
+        };
+        let Some(rate) = cap else { return };
+        let is_shared = root.hol.share() > 0.5;
+        let peers = self.resource(What::Peers(at, way.kind), per_nano(rate.0));
+        let mut port = peers;
+        if !is_shared {
+            port = self.resource(What::PeersBuffer(at, way.kind, next.link), UNBOUNDED);
+            chain.push(class, &self.built, (port, way.payload, 1.0));
+        }
+        chain.push(class, &self.built, (peers, way.payload, 1.0));
+        chain.port = port;
+    }
+
+    /// What the walkers of the IOMMU behind a step do for it: packets wait for them, not for each other.
+    fn walkers(&mut self, way: &Way, position: usize, class: &mut Class) {
+        let step = &way.steps[position];
+        let at = self.topology.receiver(step.link, step.direction);
+        let NodeKind::RootComplex(root) = &self.topology.node(at).kind else { return };
+        let Some(iommu) = root.iommu.filter(|iommu| iommu.miss_per_mille > 0) else { return };
+        if way.kind == PacketKind::Completion || position + 1 == way.steps.len() {
+            return;
+        }
+        let walks = f64::from(iommu.walkers.max(1)) / picos(iommu.walk.0).max(1e-3);
+        let misses = f64::from(iommu.miss_per_mille) / 1000.0;
+        let cost = misses / as_f64(iommu.bytes_per_translation).max(1.0);
+        let resource = self.resource(What::Walkers(at), walks);
+        class.legs.push(vec![Hop { resource, port: NONE, turn: 1.0, cost }]);
+    }
+}
+
+/// A leg under construction.
+struct Chain {
+    hops: Vec<Hop>,
+    /// The buffer that the packets come from.
+    port: u32,
+}
+
+impl Chain {
+    /// Adds a visit: a resource, what a turn is worth there, and its cost. One that would lead back in
+    /// the order of sweeps begins a new leg, which waits for the first without holding anybody up.
+    fn push(&mut self, class: &mut Class, built: &Built, visit: (u32, f64, f64)) {
+        let (resource, turn, cost) = visit;
+        let rank = |resource: u32| built.network.resources[resource as usize].rank;
+        if self.hops.last().is_some_and(|last| rank(last.resource) >= rank(resource)) {
+            class.legs.push(std::mem::take(&mut self.hops));
+        }
+        let is_known = self.hops.iter().any(|before| before.resource == self.port);
+        let port = if is_known { self.port } else { NONE };
+        self.hops.push(Hop { resource, port, turn, cost });
+    }
+}
+
+/// Payload a nanosecond that the credits of a receiver allow: what it can hold, each time that credits
+/// come back (PCIe base specification, "Flow control").
+fn credit_rate(topology: &Topology, step: &Step, way: &Way, next: Option<LinkIndex>) -> f64 {
+    if way.kind == PacketKind::Completion && next.is_none() {
+        return f64::INFINITY;
+    }
+    let room = room(topology, step, way);
+    let wire = &topology.link(step.link).wire;
+    let node = topology.node(topology.receiver(step.link, step.direction));
+    let mut loop_time =
+        2.0 * picos(wire.propagation.0) + step.packet / rate_of(topology, step.link);
+    if let Some(next) = next {
+        loop_time += picos(node.kind.latency().0) + step.packet / rate_of(topology, next);
+    }
+    room / loop_time.max(1e-3)
+}
+
+/// Payload that the receiver of a step can hold.
+fn room(topology: &Topology, step: &Step, way: &Way) -> f64 {
+    let credits = &topology.link(step.link).wire.credits;
+    let (headers, units) = match way.kind {
+        PacketKind::Posted => (credits.posted_headers, credits.posted_data),
+        // Requests carry no payload.
+        PacketKind::NonPosted => (credits.nonposted_headers, u32::MAX),
+        PacketKind::Completion => (credits.completion_headers, credits.completion_data),
+    };
+    (f64::from(headers) * way.payload).min(16.0 * f64::from(units))
+}
+
+/// From a read request to the last byte of its answer on an idle machine, in nanoseconds.
+pub fn round_trip(topology: &Topology, memory: NodeIndex, ways: &[Way]) -> f64 {
+    let ways: f64 = ways.iter().map(|way| way.latency(topology)).sum();
+    let target = topology.node(memory).kind.memory();
+    ways + target.map_or(0.0, |memory| picos(memory.read_latency.0))
+}
+
+/// Bytes a second as bytes a nanosecond.
+#[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
+pub fn per_nano(rate: u64) -> f64 {
+    rate.max(1) as f64 / 1e9
+}

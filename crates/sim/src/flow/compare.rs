@@ -1,0 +1,90 @@
+//! The flow engine beside the TLP engine, on one case.
+//!
+//! Leaves out which cases: `generate::scenarios` has them. The one thing to know: that both agree does
+//! not say that machines do; it says that the fluid loses nothing that the packets have.
+
+use peerlane_units::Bytes;
+
+use super::rates::{FlowError, Rates};
+use super::solve::{Settings, max_min};
+use crate::generate::scenarios::Scenario;
+use crate::model::Picos;
+use crate::tlp::{self, Extent, TlpError, simulate};
+
+/// What the engines say of the flows of one case, in payload a nanosecond.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared {
+    /// The TLP engine.
+    pub tlp: Vec<f64>,
+    /// The flow engine.
+    pub flow: Vec<f64>,
+    /// Plain max-min fairness.
+    pub max_min: Vec<f64>,
+    /// Rounds of the flow engine.
+    pub rounds: u32,
+    /// Whether the rates of the TLP engine were stable, and the rules that it checks held.
+    pub is_sound: bool,
+}
+
+/// Why a case could not be compared.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CompareError {
+    /// The flow engine.
+    #[error("the flow engine has no result")]
+    Flow(#[from] FlowError),
+    /// The TLP engine.
+    #[error("the TLP engine has no result")]
+    Tlp(#[from] TlpError),
+}
+
+impl Compared {
+    /// The relative error of each flow.
+    pub fn errors(&self, rates: &[f64]) -> Vec<f64> {
+        self.tlp.iter().zip(rates).map(|(tlp, rate)| (rate / tlp.max(1e-9) - 1.0).abs()).collect()
+    }
+
+    /// The relative error of the sum over all flows.
+    pub fn sum_error(&self) -> f64 {
+        let sum = |rates: &[f64]| rates.iter().sum::<f64>();
+        (sum(&self.flow) / sum(&self.tlp) - 1.0).abs()
+    }
+}
+
+/// Runs both engines on a case.
+///
+/// # Errors
+/// When one of them has no result.
+pub fn compare(scenario: &Scenario) -> Result<Compared, CompareError> {
+    let Scenario { topology, flows, .. } = scenario;
+    let rates = Rates::of(topology, flows, Settings::default())?;
+    let settings = tlp::Settings {
+        extent: Extent::Steady { window: Picos::millis(4), most: Picos::millis(60) },
+        ..tlp::Settings::default()
+    };
+    let outcome = simulate(topology, flows, &settings)?;
+    #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
+    let per_nano = |bytes: Bytes| bytes.0 as f64 / outcome.measured.to_nanos().0.max(1) as f64;
+    Ok(Compared {
+        tlp: outcome.flows.iter().map(|flow| per_nano(flow.bytes)).collect(),
+        max_min: max_min(&rates.built.network),
+        rounds: rates.solution.rounds,
+        flow: rates.solution.rates,
+        is_sound: outcome.is_settled && outcome.check.holds(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::scenarios::{Family, scenario};
+
+    #[test]
+    fn fluids_and_packets_agree_where_queues_join_and_hold_each_other_up() {
+        for (family, seed) in [(Family::ParkingLot, 2), (Family::Victim, 0), (Family::Tree, 10)] {
+            let compared = compare(&scenario(family, seed)).expect("both have a result");
+            assert!(compared.sum_error() < 0.01, "{family} {compared:?}");
+            let errors = compared.errors(&compared.flow);
+            assert!(errors.iter().all(|&error| error < 0.03), "{family} {errors:?}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What the solver works on: resources with a capacity, and flows that load them.
+//!
+//! Leaves out what a resource is and where its capacity comes from; both come from the machine. The
+//! one thing to know: a flow has one rate and several *legs*. A leg is a chain of buffers in which what
+//! is in front blocks what is behind; legs of one flow wait for each other without blocking anybody
+//! (requests and completions of a read, the two stages of a relay, the medium of a drive).
+
+use thiserror::Error;
+
+/// No port, or nobody: see [`Hop`].
+pub const NONE: u32 = u32::MAX;
+
+/// Something that carries at most so much: a direction of a link, a memory, a drive, a processor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Resource {
+    /// Most that it carries, in its own unit a nanosecond (wire bytes, bytes, shares of time).
+    pub capacity: f64,
+    /// Place in the order in which every leg visits resources, lowest first.
+    pub rank: u32,
+    /// Whether a flow holds what it takes until all legs of the stage have passed, so that one that waits
+    /// elsewhere keeps others from it: the tags of an initiator.
+    pub is_held: bool,
+}
+
+/// One visit of a leg to a resource.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hop {
+    /// Which resource.
+    pub resource: u32,
+    /// The resource visited before, by whose buffer the leg comes. The buffers in front of a resource
+    /// take turns, and one that wants more than its turns fills up. [`NONE`] where every flow has a
+    /// buffer to itself.
+    pub port: u32,
+    /// Units of the resource that a turn is worth: arbiters count packets, not bytes.
+    pub turn: f64,
+    /// Units of the resource for each byte of payload.
+    pub cost: f64,
+}
+
+/// Flows that do the same: same legs, same demand.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Class {
+    /// How many.
+    pub count: u32,
+    /// Most payload a nanosecond that each takes when it is alone.
+    pub demand: f64,
+    /// Chains of hops that share the flow's rate.
+    pub legs: Vec<Vec<Hop>>,
+    /// Position of the first leg of the second stage; 0 where there is one stage.
+    pub second: usize,
+    /// What goes first and waits for nobody: resources, and units of them for each byte of payload.
+    pub ahead: Vec<(u32, f64)>,
+}
+
+/// Resources and the classes of flows on them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Network {
+    /// The resources; hops name them by position.
+    pub resources: Vec<Resource>,
+    /// The classes.
+    pub classes: Vec<Class>,
+}
+
+/// Why a network has no solution.
+#[derive(Debug, Error, Clone, PartialEq)]
+pub enum NetworkError {
+    /// A capacity, demand or cost that is not positive and finite.
+    #[error("{what} {index} has {value}, which is not positive and finite")]
+    NotPositive {
+        /// What has it.
+        what: &'static str,
+        /// Which one.
+        index: usize,
+        /// The value.
+        value: f64,
+    },
+    /// A hop that names a resource which is not there.
+    #[error("class {class} visits resource {resource} of {count}")]
+    NoSuchResource {
+        /// The class.
+        class: usize,
+        /// What it names.
+        resource: u32,
+        /// How many there are.
+        count: usize,
+    },
+    /// A leg that does not visit resources by increasing rank, or comes by one that it did not visit.
+    #[error("a leg of class {class} visits resource {resource} out of order")]
+    OutOfOrder {
+        /// The class.
+        class: usize,
+        /// Where the order breaks.
+        resource: u32,
+    },
+}
+
+impl Network {
+    /// Checks what the solver relies on.
+    ///
+    /// # Errors
+    /// Values that are not positive and finite, resources that are not there, legs out of order.
+    pub fn check(&self) -> Result<(), NetworkError> {
+        for (index, resource) in self.resources.iter().enumerate() {
+            positive("resource", index, resource.capacity)?;
+        }
+        for (index, class) in self.classes.iter().enumerate() {
+            positive("class", index, class.demand)?;
+            for leg in &class.legs {
+                self.check_leg(index, leg)?;
+            }
+            for &(resource, cost) in &class.ahead {
+                positive("what goes ahead in class", index, cost)?;
+                self.check_resource(index, resource)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_leg(&self, class: usize, leg: &[Hop]) -> Result<(), NetworkError> {
+        let mut last = None;
+        for (position, hop) in leg.iter().enumerate() {
+            positive("a hop of class", class, hop.cost)?;
+            positive("a turn of class", class, hop.turn)?;
+            let resource = hop.resource;
+            self.check_resource(class, resource)?;
+            let rank = self.resources[resource as usize].rank;
+            let is_before = |named: u32| leg[..position].iter().any(|hop| hop.resource == named);
+            if last.is_some_and(|last| last >= rank) || hop.port != NONE && !is_before(hop.port) {
+                return Err(NetworkError::OutOfOrder { class, resource });
+            }
+            last = Some(rank);
+        }
+        Ok(())
+    }
+
+    fn check_resource(&self, class: usize, resource: u32) -> Result<(), NetworkError> {
+        let count = self.resources.len();
+        if (resource as usize) < count {
+            Ok(())
+        } else {
+            Err(NetworkError::NoSuchResource { class, resource, count })
+        }
+    }
+
+    /// What all flows together put on each resource when each class has this rate a flow.
+    pub fn load(&self, rates: &[f64]) -> Vec<f64> {
+        let mut load = vec![0.0; self.resources.len()];
+        for (class, rate) in self.classes.iter().zip(rates) {
+            for hop in class.legs.iter().flatten() {
+                load[hop.resource as usize] += rate * hop.cost * f64::from(class.count);
+            }
+            for &(resource, cost) in &class.ahead {
+                load[resource as usize] += rate * cost * f64::from(class.count);
+            }
+        }
+        load
+    }
+}
+
+fn positive(what: &'static str, index: usize, value: f64) -> Result<(), NetworkError> {
+    if value.is_finite() && value > 0.0 {
+        Ok(())
+    } else {
+        Err(NetworkError::NotPositive { what, index, value })
+    }
+}

@@ -1,0 +1,69 @@
+//! Rates of flows on a topology while all of them are active.
+
+use crate::closed::demand;
+use crate::model::{FlowSpec, PathError, Topology};
+
+use super::build::{Built, What};
+use super::network::NetworkError;
+use super::settle::settle;
+use super::solve::{Settings, Solution};
+
+/// Why rates could not be found.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum FlowError {
+    /// There is no way for a flow.
+    #[error("flow {flow} has no path")]
+    Path {
+        /// The flow.
+        flow: String,
+        /// Why.
+        #[source]
+        source: PathError,
+    },
+    /// A parameter that is none: a rate of zero, a size that is none.
+    #[error("the machine or a flow has a parameter without meaning")]
+    Network(#[from] NetworkError),
+}
+
+/// What flows get while all are active.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rates {
+    /// The network that was solved.
+    pub built: Built,
+    /// Where it settles; rates are payload a nanosecond.
+    pub solution: Solution,
+}
+
+impl Rates {
+    /// Solves flows on a topology.
+    ///
+    /// # Errors
+    /// When a flow has no path, or a parameter no meaning.
+    pub fn of(
+        topology: &Topology,
+        flows: &[FlowSpec],
+        settings: Settings,
+    ) -> Result<Self, FlowError> {
+        let built = build(topology, flows)?;
+        let solution = settle(&built.network, settings)?;
+        Ok(Self { built, solution })
+    }
+
+    /// What limits a flow; `None` where that is its own depth, arrivals or drives.
+    pub fn limit(&self, flow: usize) -> Option<What> {
+        self.solution.limits[flow].map(|at| self.built.what[at as usize])
+    }
+}
+
+/// The network of flows, each with what it takes of a machine without limits.
+///
+/// # Errors
+/// When a flow has no path.
+pub fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Built, FlowError> {
+    let no_path = |flow: &FlowSpec, source| FlowError::Path { flow: flow.name.clone(), source };
+    let demands = flows
+        .iter()
+        .map(|flow| demand(topology, flow).map_err(|source| no_path(flow, source)))
+        .collect::<Result<Vec<f64>, FlowError>>()?;
+    Built::of(topology, flows, &demands).map_err(|(flow, source)| no_path(&flows[flow], source))
+}

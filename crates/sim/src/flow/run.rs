@@ -1,0 +1,477 @@
+//! Transfers that begin and end: rates are solved anew whenever the set of active ones changes.
+//!
+//! Leaves out what happens within the moments between two sets: rates change at once. The one thing to
+//! know: parts of the network that share nothing run on their own, so that an end in one costs nothing
+//! in another, and the result does not depend on the number of threads.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use rayon::prelude::*;
+
+use super::network::{Network, NetworkError};
+use super::parts::{Part, split};
+use super::solve::{Settings, Solution, Solver};
+
+/// One transfer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Transfer {
+    /// Its class in the network, whose own `count` is not looked at.
+    pub class: usize,
+    /// When it begins, in nanoseconds.
+    pub start: f64,
+    /// Payload to move; infinite for one that goes on until the end.
+    pub bytes: f64,
+}
+
+/// How a run is carried out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RunSettings {
+    /// For each solution.
+    pub solve: Settings,
+    /// Ends that lie no further apart, in nanoseconds, lead to one solution.
+    pub quantum: f64,
+    /// When everything stops, in nanoseconds.
+    pub until: Option<f64>,
+}
+
+/// What one transfer did.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Outcome {
+    /// Payload moved.
+    pub bytes: f64,
+    /// When it ended, in nanoseconds.
+    pub end: f64,
+    /// The resource that limited it for the longest time; `None` where that was its own demand.
+    pub limit: Option<usize>,
+}
+
+/// A set of active transfers, and how it went while they were.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Phase {
+    /// For each class of the whole network that has any, how many transfers were active.
+    pub active: Vec<(usize, u32)>,
+    /// Rate of each of those, payload a nanosecond.
+    pub rates: Vec<f64>,
+    /// The transfers themselves.
+    pub members: Vec<usize>,
+    /// How long such a set was active, in nanoseconds.
+    pub time: f64,
+    /// When it was first.
+    pub first: f64,
+}
+
+/// What a run did.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Run {
+    /// One for each transfer.
+    pub outcomes: Vec<Outcome>,
+    /// What each resource carried, in its unit.
+    pub carried: Vec<f64>,
+    /// When the last transfer ended.
+    pub end: f64,
+    /// The sets of active transfers of each part that lasted longest, longest first.
+    pub phases: Vec<Vec<Phase>>,
+    /// How often rates were solved.
+    pub solutions: u64,
+    /// The largest residual of those.
+    pub residual: f64,
+}
+
+/// Phases kept for each part.
+const PHASES: usize = 8;
+/// Solutions for each part at most; beyond, transfers keep the rate that they have.
+const MOST_SOLUTIONS: u64 = 10_000_000;
+
+/// Runs transfers on a network.
+///
+/// # Errors
+/// What [`Network::check`] finds.
+pub fn run(
+    network: &Network,
+    transfers: &[Transfer],
+    settings: RunSettings,
+) -> Result<Run, NetworkError> {
+    network.check()?;
+    let parts = split(network);
+    let mut part_of = vec![(0, 0); network.classes.len()];
+    for (number, part) in parts.iter().enumerate() {
+        for (class, wholes) in part.classes.iter().enumerate() {
+            wholes.iter().for_each(|&whole| part_of[whole] = (number, class));
+        }
+    }
+    let mut of_part: Vec<Vec<(usize, Transfer)>> = vec![Vec::new(); parts.len()];
+    for (index, transfer) in transfers.iter().enumerate() {
+        let (part, class) = part_of[transfer.class];
+        of_part[part].push((index, Transfer { class, ..*transfer }));
+    }
+    let runs: Vec<PartRun> = parts
+        .par_iter()
+        .zip(&of_part)
+        .map(|(part, transfers)| Ok(PartRun::new(part, settings)?.run(transfers)))
+        .collect::<Result<_, NetworkError>>()?;
+    let mut whole = Run {
+        outcomes: vec![Outcome::default(); transfers.len()],
+        carried: vec![0.0; network.resources.len()],
+        ..Run::default()
+    };
+    for ((part, run), transfers) in parts.iter().zip(runs).zip(&of_part) {
+        run.put_into(&mut whole, part, transfers);
+    }
+    Ok(whole)
+}
+
+/// A number that heaps can order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Ordered(f64);
+
+impl Eq for Ordered {}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// The transfers of a class that are active. They have one rate, so that each ends when the class has
+/// served so much more than when it began.
+#[derive(Debug, Clone, Default)]
+struct Queue {
+    /// Payload that a transfer which was always active would have moved.
+    served: f64,
+    rate: f64,
+    /// What `served` will be at each end, and whose.
+    ends: BinaryHeap<Reverse<(Ordered, usize)>>,
+}
+
+struct PartRun {
+    settings: RunSettings,
+    solver: Solver,
+    queues: Vec<Queue>,
+    now: f64,
+    outcomes: Vec<Outcome>,
+    /// What its class had been served when each transfer began.
+    begun: Vec<f64>,
+    /// For each class, how long each resource limited it, and the one that did last.
+    limited: Vec<BTreeMap<u32, f64>>,
+    limit: Vec<Option<u32>>,
+    load: Vec<f64>,
+    carried: Vec<f64>,
+    phases: BTreeMap<Vec<(usize, u32)>, Phase>,
+    solutions: u64,
+    residual: f64,
+}
+
+impl PartRun {
+    fn new(part: &Part, settings: RunSettings) -> Result<Self, NetworkError> {
+        let (classes, resources) = (part.network.classes.len(), part.network.resources.len());
+        let mut solver = Solver::new(part.network.clone())?;
+        (0..classes).for_each(|class| solver.set_count(class, 0));
+        Ok(Self {
+            settings,
+            solver,
+            queues: vec![Queue::default(); classes],
+            now: 0.0,
+            outcomes: Vec::new(),
+            begun: Vec::new(),
+            limited: vec![BTreeMap::new(); classes],
+            limit: vec![None; classes],
+            load: vec![0.0; resources],
+            carried: vec![0.0; resources],
+            phases: BTreeMap::new(),
+            solutions: 0,
+            residual: 0.0,
+        })
+    }
+
+    fn run(mut self, transfers: &[(usize, Transfer)]) -> Self {
+        let until = self.settings.until.unwrap_or(f64::INFINITY);
+        self.outcomes = vec![Outcome::default(); transfers.len()];
+        self.begun = vec![0.0; transfers.len()];
+        let mut waiting: Vec<usize> = (0..transfers.len()).collect();
+        waiting.sort_by(|&a, &b| {
+            transfers[b].1.start.total_cmp(&transfers[a].1.start).then(b.cmp(&a))
+        });
+        loop {
+            let arrival = waiting.last().map_or(f64::INFINITY, |&next| transfers[next].1.start);
+            let next = self.next_end().min(arrival).min(until);
+            if !next.is_finite() {
+                break;
+            }
+            // Everything that happens within a quantum is one change.
+            let by = (next + self.settings.quantum).min(until);
+            self.advance(by.max(self.now));
+            self.end_served(transfers, by);
+            if self.now >= until {
+                break;
+            }
+            while let Some(&index) = waiting.last().filter(|&&index| transfers[index].1.start <= by)
+            {
+                waiting.pop();
+                let transfer = transfers[index].1;
+                let queue = &mut self.queues[transfer.class];
+                // What began within the quantum has had its rate since then.
+                let ahead = (by - transfer.start).max(0.0) * queue.rate;
+                self.begun[index] = queue.served - ahead;
+                let end = self.begun[index] + transfer.bytes;
+                queue.ends.push(Reverse((Ordered(end), index)));
+            }
+            self.solve();
+        }
+        self.stop(transfers);
+        self
+    }
+
+    /// When the next active transfer ends.
+    fn next_end(&self) -> f64 {
+        let end = |queue: &Queue| match queue.ends.peek() {
+            Some(Reverse((end, _))) if queue.rate > 0.0 => {
+                self.now + ((end.0 - queue.served) / queue.rate).max(0.0)
+            }
+            _ => f64::INFINITY,
+        };
+        self.queues.iter().map(end).fold(f64::INFINITY, f64::min)
+    }
+
+    fn advance(&mut self, to: f64) {
+        let time = to - self.now;
+        for (class, queue) in
+            self.queues.iter_mut().enumerate().filter(|(_, queue)| !queue.ends.is_empty())
+        {
+            queue.served += queue.rate * time;
+            let limit = self.limit[class].unwrap_or(u32::MAX);
+            *self.limited[class].entry(limit).or_default() += time;
+        }
+        for (carried, load) in self.carried.iter_mut().zip(&self.load) {
+            *carried += load * time;
+        }
+        if time > 0.0 {
+            self.note_phase(time);
+        }
+        self.now = to;
+    }
+
+    fn note_phase(&mut self, time: f64) {
+        let active: Vec<(usize, u32)> = self
+            .queues
+            .iter()
+            .enumerate()
+            .filter(|(_, queue)| !queue.ends.is_empty())
+            .map(|(class, queue)| (class, u32::try_from(queue.ends.len()).unwrap_or(u32::MAX)))
+            .collect();
+        if active.is_empty() {
+            return;
+        }
+        if let Some(phase) = self.phases.get_mut(&active) {
+            phase.time += time;
+            return;
+        }
+        if self.phases.len() >= 4 * PHASES {
+            let shortest = self.phases.iter().min_by(|a, b| a.1.time.total_cmp(&b.1.time));
+            let Some(key) =
+                shortest.filter(|(_, phase)| phase.time < time).map(|(key, _)| key.clone())
+            else {
+                return;
+            };
+            self.phases.remove(&key);
+        }
+        let rates = active.iter().map(|&(class, _)| self.queues[class].rate).collect();
+        let of_queue =
+            |queue: &Queue| queue.ends.iter().map(|Reverse((_, index))| *index).collect::<Vec<_>>();
+        let mut members: Vec<usize> = self.queues.iter().flat_map(of_queue).collect();
+        members.sort_unstable();
+        let phase = Phase { active: active.clone(), rates, members, time, first: self.now };
+        self.phases.insert(active, phase);
+    }
+
+    /// Takes off what has ended by now, each at its own moment.
+    fn end_served(&mut self, transfers: &[(usize, Transfer)], by: f64) {
+        for class in 0..self.queues.len() {
+            let queue = &mut self.queues[class];
+            let tolerance = queue.served.abs() * 1e-12;
+            while let Some(&Reverse((end, index))) = queue.ends.peek() {
+                if end.0 > queue.served + tolerance {
+                    break;
+                }
+                queue.ends.pop();
+                let late = if queue.rate > 0.0 { (queue.served - end.0) / queue.rate } else { 0.0 };
+                self.outcomes[index] = Outcome {
+                    bytes: transfers[index].1.bytes,
+                    end: (by - late).max(transfers[index].1.start),
+                    limit: longest(&self.limited[class]),
+                };
+            }
+            if queue.ends.is_empty() {
+                // Nothing is left that the count so far matters for; small numbers stay exact.
+                queue.served = 0.0;
+                self.limited[class].clear();
+            }
+        }
+    }
+
+    fn solve(&mut self) {
+        for (class, queue) in self.queues.iter().enumerate() {
+            self.solver.set_count(class, u32::try_from(queue.ends.len()).unwrap_or(u32::MAX));
+        }
+        if self.solutions >= MOST_SOLUTIONS {
+            return;
+        }
+        let Solution { rates, limits, load, residual, .. } = self.solver.solve(self.settings.solve);
+        for (queue, rate) in self.queues.iter_mut().zip(rates) {
+            queue.rate = if queue.ends.is_empty() { 0.0 } else { rate };
+        }
+        self.limit = limits;
+        self.load = load;
+        self.solutions += 1;
+        self.residual = self.residual.max(residual);
+    }
+
+    /// Ends what is still active.
+    fn stop(&mut self, transfers: &[(usize, Transfer)]) {
+        for (queue, limited) in self.queues.iter_mut().zip(&self.limited) {
+            for Reverse((_, index)) in queue.ends.drain() {
+                let bytes = (queue.served - self.begun[index]).min(transfers[index].1.bytes);
+                self.outcomes[index] = Outcome { bytes, end: self.now, limit: longest(limited) };
+            }
+        }
+    }
+
+    fn put_into(self, whole: &mut Run, part: &Part, transfers: &[(usize, Transfer)]) {
+        for ((index, _), outcome) in transfers.iter().zip(&self.outcomes) {
+            let limit = outcome.limit.map(|at| part.resources[at]);
+            whole.outcomes[*index] = Outcome { limit, ..*outcome };
+            whole.end = whole.end.max(outcome.end);
+        }
+        for (&resource, carried) in part.resources.iter().zip(&self.carried) {
+            whole.carried[resource] = *carried;
+        }
+        let mut phases: Vec<Phase> = self.phases.into_values().collect();
+        phases.sort_by(|a, b| b.time.total_cmp(&a.time).then(a.first.total_cmp(&b.first)));
+        phases.truncate(PHASES);
+        for phase in &mut phases {
+            for (class, _) in &mut phase.active {
+                *class = part.classes[*class][0];
+            }
+            for member in &mut phase.members {
+                *member = transfers[*member].0;
+            }
+        }
+        whole.phases.push(phases);
+        whole.solutions += self.solutions;
+        whole.residual = whole.residual.max(self.residual);
+    }
+}
+
+/// The resource that limited for the longest time.
+fn longest(limited: &BTreeMap<u32, f64>) -> Option<usize> {
+    let longest = limited.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)));
+    longest.filter(|(at, _)| **at != u32::MAX).map(|(at, _)| *at as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::network::{Class, Hop, NONE, Resource};
+
+    /// One link of 4 bytes a nanosecond, and transfers that ask for 3.
+    fn link(classes: usize) -> Network {
+        let hop = Hop { resource: 0, port: NONE, turn: 1.0, cost: 1.0 };
+        Network {
+            resources: vec![Resource { capacity: 4.0, rank: 0, is_held: false }],
+            classes: vec![
+                Class { count: 1, demand: 3.0, legs: vec![vec![hop]], ..Class::default() };
+                classes
+            ],
+        }
+    }
+
+    fn settings() -> RunSettings {
+        RunSettings { solve: Settings::default(), quantum: 0.0, until: None }
+    }
+
+    fn near(found: f64, expected: f64) -> bool {
+        (found - expected).abs() <= 1e-6 * expected
+    }
+
+    #[test]
+    fn a_transfer_speeds_up_when_another_ends() {
+        let transfers = [
+            Transfer { class: 0, start: 0.0, bytes: 100.0 },
+            Transfer { class: 1, start: 0.0, bytes: 500.0 },
+        ];
+        let run = run(&link(2), &transfers, settings()).expect("in order");
+        // Both at 2 until 50, then 400 bytes at 3.
+        assert!(near(run.outcomes[0].end, 50.0), "{run:?}");
+        assert!(near(run.outcomes[1].end, 50.0 + 400.0 / 3.0), "{run:?}");
+        assert!(near(run.carried[0], 600.0));
+        assert_eq!(run.outcomes[0].limit, Some(0));
+    }
+
+    #[test]
+    fn a_transfer_that_comes_later_takes_its_turn_from_then_on() {
+        let transfers = [
+            Transfer { class: 0, start: 0.0, bytes: 300.0 },
+            Transfer { class: 0, start: 50.0, bytes: 100.0 },
+        ];
+        let run = run(&link(1), &transfers, settings()).expect("in order");
+        // 150 bytes alone at 3, then both at 2: the second ends at 100, the first has 50 left at 3.
+        assert!(near(run.outcomes[1].end, 100.0), "{run:?}");
+        assert!(near(run.outcomes[0].end, 100.0 + 50.0 / 3.0), "{run:?}");
+    }
+
+    #[test]
+    fn what_has_no_end_stops_when_time_is_up() {
+        let transfers = [
+            Transfer { class: 0, start: 0.0, bytes: f64::INFINITY },
+            Transfer { class: 0, start: 10.0, bytes: f64::INFINITY },
+        ];
+        let settings = RunSettings { until: Some(30.0), ..settings() };
+        let run = run(&link(1), &transfers, settings).expect("in order");
+        assert!(near(run.outcomes[0].bytes, 70.0) && near(run.outcomes[1].bytes, 40.0), "{run:?}");
+        assert!(near(run.end, 30.0));
+    }
+
+    #[test]
+    fn ends_within_a_quantum_take_one_solution() {
+        let transfers: Vec<Transfer> = (0..10)
+            .map(|index| Transfer { class: 0, start: 0.0, bytes: 1000.0 + f64::from(index) })
+            .collect();
+        let exact = run(&link(1), &transfers, settings()).expect("in order");
+        let settings = RunSettings { quantum: 100.0, ..settings() };
+        let batched = run(&link(1), &transfers, settings).expect("in order");
+        assert!(batched.solutions < exact.solutions, "{} {}", batched.solutions, exact.solutions);
+        for (a, b) in exact.outcomes.iter().zip(&batched.outcomes) {
+            assert!((a.end - b.end).abs() <= 0.05 * a.end && near(a.bytes, b.bytes), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_nothing() {
+        let mut network = link(0);
+        network.resources = vec![Resource { capacity: 4.0, rank: 0, is_held: false }; 40];
+        for resource in 0..40 {
+            let hop = Hop { resource, port: NONE, turn: 1.0, cost: 1.0 + f64::from(resource) };
+            network.classes.push(Class {
+                count: 1,
+                demand: 3.0,
+                legs: vec![vec![hop]],
+                ..Class::default()
+            });
+        }
+        let transfers: Vec<Transfer> = (0..400_u32)
+            .map(|i| Transfer { class: (i % 40) as usize, start: f64::from(i % 7), bytes: 100.0 })
+            .collect();
+        let on = |threads| {
+            let pool =
+                rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+            pool.install(|| run(&network, &transfers, settings()).expect("in order"))
+        };
+        assert_eq!(on(1), on(4));
+    }
+}

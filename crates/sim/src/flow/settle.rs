@@ -1,0 +1,48 @@
+//! Rates of all flows of a network at one moment: split, solved part by part, put together.
+//!
+//! Leaves out flows that come and go, which `run` has.
+
+use rayon::prelude::*;
+
+use super::network::{Network, NetworkError};
+use super::parts::{Part, split};
+use super::solve::{Settings, Solution, Solver};
+
+/// Finds where the flows of a network settle.
+///
+/// # Errors
+/// What [`Network::check`] finds.
+pub fn settle(network: &Network, settings: Settings) -> Result<Solution, NetworkError> {
+    network.check()?;
+    let parts = split(network);
+    let solved: Vec<Solution> = parts
+        .par_iter()
+        .map(|part| Ok(Solver::new(part.network.clone())?.solve(settings)))
+        .collect::<Result<_, NetworkError>>()?;
+    Ok(put_together(network, &parts, &solved))
+}
+
+fn put_together(network: &Network, parts: &[Part], solved: &[Solution]) -> Solution {
+    let mut whole = Solution {
+        rates: vec![0.0; network.classes.len()],
+        limits: vec![None; network.classes.len()],
+        load: vec![0.0; network.resources.len()],
+        rounds: 0,
+        residual: 0.0,
+    };
+    for (part, solution) in parts.iter().zip(solved) {
+        for (class, wholes) in part.classes.iter().enumerate() {
+            let limit = solution.limits[class].map(|at| part.resources[at as usize]);
+            for &index in wholes {
+                whole.rates[index] = solution.rates[class];
+                whole.limits[index] = limit.and_then(|at| u32::try_from(at).ok());
+            }
+        }
+        for (&resource, load) in part.resources.iter().zip(&solution.load) {
+            whole.load[resource] = *load;
+        }
+        whole.rounds = whole.rounds.max(solution.rounds);
+        whole.residual = whole.residual.max(solution.residual);
+    }
+    whole
+}

@@ -1,0 +1,200 @@
+use super::*;
+use crate::flow::network::{Class, Hop, Resource};
+
+/// A tree of links: every node but the first has a parent and a link to it, as fast in both
+/// directions.
+struct Tree {
+    parent: Vec<usize>,
+    network: Network,
+}
+
+impl Tree {
+    fn new(nodes: &[(usize, f64)]) -> Self {
+        let mut tree = Self { parent: vec![0], network: Network::default() };
+        let depths = u32::try_from(nodes.len()).expect("small") + 1;
+        // Up-links deepest first, then down-links: node n has links 2(n-1) up and 2(n-1)+1 down.
+        for &(parent, capacity) in nodes {
+            tree.parent.push(parent);
+            let depth = u32::try_from(tree.way_up(tree.parent.len() - 1).len()).expect("small");
+            tree.network.resources.push(Resource {
+                capacity,
+                rank: depths - depth,
+                is_held: false,
+            });
+            tree.network.resources.push(Resource {
+                capacity,
+                rank: depths + depth,
+                is_held: false,
+            });
+        }
+        tree
+    }
+
+    /// The nodes from this one up to the one below the root.
+    fn way_up(&self, node: usize) -> Vec<usize> {
+        std::iter::successors(Some(node), |&node| Some(self.parent[node]))
+            .take_while(|&node| node != 0)
+            .collect()
+    }
+
+    fn leg(&self, source: usize, target: usize, cost: f64) -> Vec<Hop> {
+        let (up, down) = (self.way_up(source), self.way_up(target));
+        let shared = up.iter().rev().zip(down.iter().rev()).take_while(|(a, b)| a == b).count();
+        let number =
+            |node: usize, down: usize| u32::try_from(2 * (node - 1) + down).expect("small");
+        let up = up[..up.len() - shared].iter().map(|&node| number(node, 0));
+        let down = down[..down.len() - shared].iter().rev().map(|&node| number(node, 1));
+        let mut port = NONE;
+        up.chain(down)
+            .map(|resource| (resource, std::mem::replace(&mut port, resource)))
+            .map(|(resource, port)| Hop { resource, port, turn: 1.0, cost })
+            .collect()
+    }
+
+    fn flow(&mut self, source: usize, target: usize, demand: f64) -> &mut Self {
+        let legs = vec![self.leg(source, target, 1.0)];
+        self.network.classes.push(Class { count: 1, demand, legs, ..Class::default() });
+        self
+    }
+
+    fn solve(&self) -> Solution {
+        let settings = Settings { tolerance: 1e-9, ..Settings::default() };
+        let mut solver = Solver::new(self.network.clone()).expect("a tree is in order");
+        let solution = solver.solve(settings);
+        assert!(
+            solution.has_converged(settings),
+            "{} after {}",
+            solution.residual,
+            solution.rounds
+        );
+        for (resource, load) in self.network.resources.iter().zip(&solution.load) {
+            assert!(*load <= resource.capacity * (1.0 + 1e-6), "{load} on {}", resource.capacity);
+        }
+        solution
+    }
+}
+
+#[track_caller]
+fn expect_rates(found: &[f64], expected: &[f64]) {
+    let fits = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-3 * b);
+    assert!(fits && found.len() == expected.len(), "{found:?} instead of {expected:?}");
+}
+
+/// Drives behind a switch and one at the root, all to one sink: node 1 is the switch, 2 the sink, 3
+/// the direct drive, 4.. those behind the switch.
+fn incast(behind: usize) -> Tree {
+    let mut nodes = vec![(0, 14.4), (0, 3.6), (0, 3.6)];
+    nodes.extend((0..behind).map(|_| (1, 3.6)));
+    let mut tree = Tree::new(&nodes);
+    for source in 4..4 + behind {
+        tree.flow(source, 2, 3.2);
+    }
+    tree.flow(3, 2, 3.2);
+    tree
+}
+
+#[test]
+fn a_switch_gets_the_turn_of_one_drive() {
+    expect_rates(&incast(3).solve().rates, &[0.6, 0.6, 0.6, 1.8]);
+    let seven: Vec<f64> = (0..7).map(|_| 1.8 / 7.0).chain([1.8]).collect();
+    expect_rates(&incast(7).solve().rates, &seven);
+}
+
+#[test]
+fn a_victim_behind_a_full_buffer_is_slowed_with_the_others() {
+    // Node 1 a switch with five drives, 2 the hot sink, 3 the idle one.
+    let mut nodes = vec![(0, 14.4), (0, 3.6), (0, 3.6)];
+    nodes.extend((0..5).map(|_| (1, 3.6)));
+    let mut tree = Tree::new(&nodes);
+    for source in 4..8 {
+        tree.flow(source, 2, 3.2);
+    }
+    tree.flow(8, 3, 3.2);
+    let solution = tree.solve();
+    expect_rates(&solution.rates, &[0.9; 5]);
+    assert_eq!(solution.limits, vec![Some(3); 5], "the hot sink's link limits the victim, too");
+}
+
+#[test]
+fn flows_that_fit_get_what_they_ask_for() {
+    let mut tree = Tree::new(&[(0, 10.0), (0, 10.0)]);
+    let solution = tree.flow(1, 2, 3.0).flow(1, 2, 4.0).solve();
+    expect_rates(&solution.rates, &[3.0, 4.0]);
+    assert_eq!(solution.limits, [None, None]);
+}
+
+#[test]
+fn many_flows_of_a_class_are_as_many_classes_of_one() {
+    let mut single = Tree::new(&[(0, 10.0), (0, 4.0), (0, 10.0)]);
+    single.flow(1, 2, 3.0).flow(1, 2, 3.0).flow(1, 2, 3.0).flow(3, 2, 1.5);
+    let mut merged = Tree::new(&[(0, 10.0), (0, 4.0), (0, 10.0)]);
+    merged.flow(1, 2, 3.0).flow(3, 2, 1.5);
+    merged.network.classes[0].count = 3;
+    let (single, merged) = (single.solve(), merged.solve());
+    expect_rates(&[single.rates[0], single.rates[3]], &merged.rates);
+}
+
+#[test]
+fn a_slow_leg_takes_nothing_from_others_on_the_fast_one() {
+    // Flow 0 is a relay: 1 to 2, then 2 to 3 over a slow link. Flow 1 shares the first stage only.
+    let mut tree = Tree::new(&[(0, 4.0), (0, 4.0), (0, 1.0)]);
+    let legs = vec![tree.leg(1, 2, 1.0), tree.leg(2, 3, 1.0)];
+    tree.network.classes.push(Class { count: 1, demand: 10.0, legs, ..Class::default() });
+    tree.flow(1, 2, 10.0);
+    let solution = tree.solve();
+    expect_rates(&solution.rates, &[1.0, 3.0]);
+    assert_eq!(solution.limits[0], Some(5));
+}
+
+#[test]
+fn a_read_loads_both_directions() {
+    // Completions of 1.1 bytes a byte from 1 to 2, requests of 0.05 the other way; a write the other
+    // way leaves room for the requests only as its link does.
+    let mut tree = Tree::new(&[(0, 4.0), (0, 4.0)]);
+    let legs = vec![tree.leg(2, 1, 0.05), tree.leg(1, 2, 1.1)];
+    tree.network.classes.push(Class { count: 1, demand: 10.0, legs, ..Class::default() });
+    let alone = tree.solve();
+    expect_rates(&alone.rates, &[4.0 / 1.1]);
+    tree.flow(2, 1, 10.0);
+    let read = 4.0 / 1.1;
+    expect_rates(&tree.solve().rates, &[read, 4.0 - 0.05 * read]);
+}
+
+#[test]
+fn flows_that_leave_give_back_what_they_had() {
+    let mut solver = Solver::new(incast(3).network).expect("a tree is in order");
+    let settings = Settings { tolerance: 1e-9, ..Settings::default() };
+    solver.solve(settings);
+    solver.set_count(3, 0);
+    expect_rates(&solver.solve(settings).rates[..3], &[1.2; 3]);
+    solver.set_count(3, 1);
+    expect_rates(&solver.solve(settings).rates, &[0.6, 0.6, 0.6, 1.8]);
+}
+
+#[test]
+fn max_min_looks_at_flows_and_not_at_inputs() {
+    expect_rates(&max_min(&incast(3).network), &[0.9; 4]);
+}
+
+#[test]
+fn legs_out_of_order_and_values_that_are_none_are_refused() {
+    let mut tree = Tree::new(&[(0, 4.0), (0, 4.0)]);
+    tree.flow(1, 2, f64::NAN);
+    assert!(matches!(tree.network.check(), Err(NetworkError::NotPositive { what: "class", .. })));
+    tree.network.classes[0].demand = 1.0;
+    tree.network.classes[0].legs[0].reverse();
+    assert!(matches!(tree.network.check(), Err(NetworkError::OutOfOrder { class: 0, .. })));
+    tree.network.classes[0].legs[0][0].resource = 9;
+    assert!(matches!(tree.network.check(), Err(NetworkError::NoSuchResource { .. })));
+}
+
+#[test]
+fn turns_count_packets_and_not_bytes() {
+    // Packets of 1 and of 0.25 units.
+    let mut tree = Tree::new(&[(0, 4.0), (0, 4.0), (0, 4.0)]);
+    tree.flow(1, 3, 10.0).flow(2, 3, 10.0);
+    for hop in &mut tree.network.classes[1].legs[0] {
+        hop.turn = 0.25;
+    }
+    expect_rates(&tree.solve().rates, &[3.2, 0.8]);
+}

@@ -1,0 +1,233 @@
+//! Cases that an engine may get wrong, by seed: random trees, and what is known to be hard.
+//!
+//! Leaves out what is likely: cases are made to find mistakes, not to stand for machines.
+
+use std::fmt;
+
+use peerlane_fabric::LinkSpeed;
+use peerlane_units::{ByteRate, Bytes};
+
+use super::Draws;
+use crate::model::{
+    Credits, Endpoint, FlowSpec, Memory, NodeIndex, NodeKind, Op, Picos, RootComplex, Switch,
+    Topology, Wire,
+};
+
+/// What makes a case hard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// Nothing in particular: writes on a random tree.
+    Tree,
+    /// Flows that join one after the other on the way to one sink.
+    ParkingLot,
+    /// A flow to an idle sink behind flows to a hot one.
+    Victim,
+    /// Links of many speeds and widths, writes and reads both ways.
+    Mixed,
+    /// Reads with few tags.
+    FewTags,
+    /// Packets of 128 bytes and less.
+    TinyPackets,
+    /// Receivers that can hold a few packets.
+    SmallBuffers,
+    /// Relays through a memory, and memories that are slow.
+    Relays,
+}
+
+/// Every family.
+pub const FAMILIES: [Family; 8] = [
+    Family::Tree,
+    Family::ParkingLot,
+    Family::Victim,
+    Family::Mixed,
+    Family::FewTags,
+    Family::TinyPackets,
+    Family::SmallBuffers,
+    Family::Relays,
+];
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Tree => "tree",
+            Self::ParkingLot => "parking lot",
+            Self::Victim => "victim",
+            Self::Mixed => "mixed",
+            Self::FewTags => "few tags",
+            Self::TinyPackets => "tiny packets",
+            Self::SmallBuffers => "small buffers",
+            Self::Relays => "relays",
+        })
+    }
+}
+
+/// A machine and flows on it.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// What makes it hard.
+    pub family: Family,
+    /// The machine.
+    pub topology: Topology,
+    /// The flows.
+    pub flows: Vec<FlowSpec>,
+}
+
+/// The case of a family and a seed.
+pub fn scenario(family: Family, seed: u64) -> Scenario {
+    let mut draws = Draws::new(seed ^ (family as u64) << 56);
+    let mut build = Build::new(family, &mut draws);
+    match family {
+        Family::ParkingLot => build.parking_lot(),
+        Family::Victim => build.victim(),
+        _ => build.random(),
+    }
+    Scenario { family, topology: build.topology, flows: build.flows }
+}
+
+struct Build<'a> {
+    family: Family,
+    draws: &'a mut Draws,
+    topology: Topology,
+    flows: Vec<FlowSpec>,
+    root: NodeIndex,
+    devices: Vec<NodeIndex>,
+}
+
+impl<'a> Build<'a> {
+    fn new(family: Family, draws: &'a mut Draws) -> Self {
+        let mut topology = Topology::new();
+        let root = topology.add("root", NodeKind::RootComplex(RootComplex::default()));
+        Self { family, draws, topology, flows: Vec::new(), root, devices: Vec::new() }
+    }
+
+    fn wire(&mut self, widths: &[u8]) -> Wire {
+        let speeds: &[u32] =
+            if self.family == Family::Mixed { &[5_000, 8_000, 16_000] } else { &[8_000] };
+        let megatransfers = self.draws.one_of(speeds);
+        let mps = match self.family {
+            Family::TinyPackets => self.draws.one_of(&[64, 128]),
+            Family::Mixed => self.draws.one_of(&[128, 256, 512]),
+            _ => 256,
+        };
+        let speed = LinkSpeed { megatransfers, width: self.draws.one_of(widths) };
+        let mut wire = Wire::pcie(speed, Bytes(mps));
+        if self.family == Family::SmallBuffers {
+            // Twice what a round trip of 500 ns needs, and some that need more than they have.
+            let round_trip = Picos::nanos(self.draws.one_of(&[250, 500, 1_000]));
+            wire.credits = Credits::covering(speed.usable_rate(), Bytes(mps), round_trip);
+        }
+        wire
+    }
+
+    fn switch(&mut self, upper: NodeIndex, widths: &[u8]) -> NodeIndex {
+        let name = format!("switch{}", self.topology.nodes().len());
+        let wire = self.wire(widths);
+        self.topology.add_below(upper, name, NodeKind::Switch(Switch::default()), wire)
+    }
+
+    fn device(&mut self, upper: NodeIndex, widths: &[u8]) -> NodeIndex {
+        let name = format!("device{}", self.topology.nodes().len());
+        let wire = self.wire(widths);
+        let mut endpoint = Endpoint { mps: Bytes(512), ..Endpoint::default() };
+        match self.family {
+            Family::FewTags => endpoint.tags = self.draws.one_of(&[2, 4, 8, 16, 32]),
+            Family::Mixed => {
+                endpoint.mrrs = self.draws.one_of(&[Bytes(256), Bytes(512), Bytes(1024)]);
+            }
+            Family::Relays => {
+                let rate = ByteRate(1_000_000 * self.draws.between(800, 6_000) as u64);
+                endpoint.memory =
+                    Memory { write: Some(rate), read: Some(rate), ..Memory::default() };
+            }
+            _ => {}
+        }
+        let device = self.topology.add_below(upper, name, NodeKind::Endpoint(endpoint), wire);
+        self.devices.push(device);
+        device
+    }
+
+    fn flow(&mut self, source: NodeIndex, target: NodeIndex) {
+        let name = format!("flow{}", self.flows.len());
+        let reads = match self.family {
+            Family::FewTags => true,
+            Family::Mixed | Family::TinyPackets | Family::SmallBuffers => self.draws.share() < 0.4,
+            _ => false,
+        };
+        let mut flow = if reads {
+            // The initiator is where the payload goes.
+            FlowSpec::read(name, target, source)
+        } else {
+            FlowSpec::write(name, source, target)
+        };
+        if self.family == Family::Relays && self.draws.share() < 0.7 {
+            let memory = self.draws.one_of(&self.devices.clone());
+            if memory != source && memory != target {
+                flow = FlowSpec::relay(flow.name, source, memory, target);
+            }
+        }
+        if self.draws.share() < 0.5 && flow.first.op == Op::Write {
+            let rate = 1_000_000 * self.draws.between(400, 3_500) as u64;
+            flow.first.bound = Some(ByteRate(rate));
+        }
+        self.flows.push(flow);
+    }
+
+    /// A tree of up to three levels of switches, and pairs of its devices.
+    fn random(&mut self) {
+        let mut uppers = vec![self.root];
+        for _ in 0..self.draws.between(1, 5) {
+            let upper = self.draws.one_of(&uppers);
+            uppers.push(self.switch(upper, &[4, 8, 16]));
+        }
+        for _ in 0..self.draws.between(4, 12) {
+            let upper = self.draws.one_of(&uppers);
+            let narrow: &[u8] =
+                if self.family == Family::Mixed { &[1, 2, 4, 8] } else { &[2, 4, 4, 4] };
+            self.device(upper, narrow);
+        }
+        let sinks = self.draws.between(1, self.devices.len() - 1);
+        for _ in 0..self.draws.between(2, 12) {
+            let target = self.devices[self.draws.below(sinks)];
+            let source = self.draws.one_of(&self.devices.clone());
+            if source != target {
+                self.flow(source, target);
+            }
+        }
+        if self.flows.is_empty() {
+            self.flow(self.devices[1], self.devices[0]);
+        }
+    }
+
+    /// A chain of switches with a device at each; all devices write to one above the chain.
+    fn parking_lot(&mut self) {
+        let sink = self.device(self.root, &[2, 4]);
+        let mut upper = self.root;
+        for _ in 0..self.draws.between(2, 6) {
+            upper = self.switch(upper, &[4, 8]);
+            for _ in 0..self.draws.between(1, 3) {
+                let device = self.device(upper, &[2, 4]);
+                self.flow(device, sink);
+            }
+        }
+    }
+
+    /// Devices behind one switch: some write to a hot sink, some to idle ones.
+    fn victim(&mut self) {
+        let hot = self.device(self.root, &[2, 4]);
+        let idle: Vec<NodeIndex> =
+            (0..self.draws.between(1, 3)).map(|_| self.device(self.root, &[4])).collect();
+        let upper = self.switch(self.root, &[8, 16]);
+        for _ in 0..self.draws.between(2, 6) {
+            let device = self.device(upper, &[4]);
+            self.flow(device, hot);
+        }
+        for target in idle {
+            let device = self.device(upper, &[4]);
+            self.flow(device, target);
+        }
+        if self.draws.share() < 0.5 {
+            let device = self.device(self.root, &[4]);
+            self.flow(device, hot);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A topology out of a fabric.
+
+use std::collections::BTreeMap;
+
+use peerlane_fabric::{Acs, Fabric, Function, FunctionId, Kind, Parent};
+use peerlane_units::ByteRate;
+
+use super::{NodeIndex, NodeKind, Parameters, Picos, Switch, Topology, Wire};
+
+/// P2P request redirect (bit 2) and P2P completion redirect (bit 3) of the ACS control register (PCIe
+/// base specification, "ACS control register").
+const ACS_REDIRECT: u16 = 0b1100;
+/// What stays inside a chip is no bottleneck of its own.
+const ON_CHIP: ByteRate = ByteRate(1_000_000_000_000);
+
+/// Why a fabric makes no topology.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TopologyError {
+    /// A machine without PCI.
+    #[error("fabric {0} has no host bridge")]
+    NoHostBridge(String),
+    /// Two nodes that cannot be told apart.
+    #[error("fabric {fabric} has two nodes called {name}")]
+    SameName {
+        /// The fabric.
+        fabric: String,
+        /// The name.
+        name: String,
+    },
+}
+
+impl Topology {
+    /// The topology of a fabric: a root complex and a host memory (`host0`) for each memory node, every
+    /// host bridge of the node in it, and a node for each switch and device, named as in the fabric.
+    ///
+    /// Root ports and downstream ports are ends of links, not nodes. Functions of one device share the
+    /// link above it.
+    ///
+    /// # Errors
+    /// When the fabric has no host bridge, or names that are not unique.
+    pub fn from_fabric(fabric: &Fabric, parameters: &Parameters) -> Result<Self, TopologyError> {
+        if fabric.bridges.is_empty() {
+            return Err(TopologyError::NoHostBridge(fabric.name.clone()));
+        }
+        let mut build = Build {
+            fabric,
+            parameters,
+            topology: Self::new(),
+            roots: BTreeMap::new(),
+            at: Vec::with_capacity(fabric.functions.len()),
+        };
+        build.roots();
+        for (id, function) in fabric.iter() {
+            let node = build.function(id, function);
+            build.at.push(node);
+        }
+        build.named()
+    }
+}
+
+struct Build<'a> {
+    fabric: &'a Fabric,
+    parameters: &'a Parameters,
+    topology: Topology,
+    /// The root complex of each memory node.
+    roots: BTreeMap<u32, NodeIndex>,
+    /// The node in which each function ends up.
+    at: Vec<NodeIndex>,
+}
+
+impl Build<'_> {
+    fn roots(&mut self) {
+        let Parameters { root, host, socket, .. } = self.parameters;
+        for bridge in &self.fabric.bridges {
+            let numa = bridge.numa_node.unwrap_or(0);
+            if self.roots.contains_key(&numa) {
+                continue;
+            }
+            let kind = NodeKind::RootComplex(root.clone());
+            let node = self.topology.add(format!("root{numa}"), kind);
+            let memory = NodeKind::HostMemory(host.clone());
+            let on_chip = Wire::bare(ON_CHIP, Picos::ZERO);
+            self.topology.add_below(node, format!("host{numa}"), memory, on_chip);
+            for &other in self.roots.values() {
+                self.topology.join(other, node, Wire::bare(*socket, Picos::nanos(60)));
+            }
+            self.roots.insert(numa, node);
+        }
+    }
+
+    /// Where the function hangs: the root complex of its bridge, or the node of its parent.
+    fn above(&self, function: &Function) -> NodeIndex {
+        match function.parent {
+            Parent::Function(parent) => self.at[parent.0],
+            Parent::Bridge(bridge) => {
+                let numa = self.fabric.bridges[bridge.0].numa_node.unwrap_or(0);
+                self.roots[&numa]
+            }
+        }
+    }
+
+    fn function(&mut self, id: FunctionId, function: &Function) -> NodeIndex {
+        let above = self.above(function);
+        let kind = match function.kind {
+            Kind::RootPort | Kind::DownstreamPort => return above,
+            Kind::UpstreamPort | Kind::OtherBridge => NodeKind::Switch(self.switch(id)),
+            Kind::Nvme | Kind::Gpu | Kind::Fpga | Kind::Nic | Kind::Other => {
+                NodeKind::Endpoint(self.parameters.endpoint.clone())
+            }
+        };
+        let is_on_chip = matches!(function.parent, Parent::Bridge(_));
+        let wire = match function.link.and_then(|link| link.speed()) {
+            None if is_on_chip => Wire::bare(ON_CHIP, Picos::ZERO),
+            speed => Wire::pcie(speed.unwrap_or(self.parameters.link), self.parameters.mps),
+        };
+        self.topology.add_below(above, function.name.clone(), kind, wire)
+    }
+
+    /// A switch redirects where the ports below it do.
+    fn switch(&self, id: FunctionId) -> Switch {
+        let redirects = self.fabric.functions.iter().any(|function| {
+            let is_port = function.parent == Parent::Function(id);
+            let control = match function.acs {
+                Acs::Present { control } => control,
+                Acs::Absent | Acs::Unknown => 0,
+            };
+            is_port && function.kind == Kind::DownstreamPort && control & ACS_REDIRECT != 0
+        });
+        Switch { redirects, ..self.parameters.switch.clone() }
+    }
+
+    fn named(self) -> Result<Topology, TopologyError> {
+        let mut names: Vec<&str> =
+            self.topology.nodes().iter().map(|node| node.name.as_str()).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            None => Ok(self.topology),
+            Some(pair) => Err(TopologyError::SameName {
+                fabric: self.fabric.name.clone(),
+                name: pair[0].to_owned(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What a fabric does not say of itself.
+
+use peerlane_fabric::LinkSpeed;
+use peerlane_units::{ByteRate, Bytes};
+
+use super::{Endpoint, HostMemory, RootComplex, Switch};
+
+/// Values for every node and link of which nothing better is known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameters {
+    /// Root complexes.
+    pub root: RootComplex,
+    /// Switches.
+    pub switch: Switch,
+    /// Devices.
+    pub endpoint: Endpoint,
+    /// Host memory of each memory node.
+    pub host: HostMemory,
+    /// Most payload of a packet.
+    pub mps: Bytes,
+    /// Links whose speed the fabric does not say.
+    pub link: LinkSpeed,
+    /// What a link between sockets carries in one direction.
+    pub socket: ByteRate,
+}
+
+impl Default for Parameters {
+    /// 256 bytes of payload and Gen4 x4: what NVMe drives of 2020 to 2024 have. 31 GB/s between
+    /// sockets: one xGMI-2 link of 16 lanes at 16 GT/s, or three UPI links of half that.
+    fn default() -> Self {
+        Self {
+            root: RootComplex::default(),
+            switch: Switch::default(),
+            endpoint: Endpoint::default(),
+            host: HostMemory::default(),
+            mps: Bytes(256),
+            link: LinkSpeed { megatransfers: 16_000, width: 4 },
+            socket: ByteRate(31_000_000_000),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+use std::path::Path;
+
+use peerlane_fabric::{Fabric, LinkSpeed};
+use peerlane_units::{ByteRate, Bytes};
+
+use super::*;
+
+const GEN4_X4: LinkSpeed = LinkSpeed { megatransfers: 16_000, width: 4 };
+
+fn wire() -> Wire {
+    Wire::pcie(GEN4_X4, Bytes(256))
+}
+
+fn machine(name: &str) -> Fabric {
+    let file = format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    Fabric::from_toml(&std::fs::read_to_string(Path::new(&file)).unwrap()).unwrap()
+}
+
+/// Two sockets; below the first a switch with two devices and a device beside it.
+fn two_sockets() -> Topology {
+    let mut t = Topology::new();
+    let root0 = t.add("root0", NodeKind::RootComplex(RootComplex::default()));
+    let root1 = t.add("root1", NodeKind::RootComplex(RootComplex::default()));
+    let switch = t.add_below(root0, "switch", NodeKind::Switch(Switch::default()), wire());
+    for (above, name) in [(switch, "a"), (switch, "b"), (root0, "c"), (root1, "d")] {
+        t.add_below(above, name, NodeKind::Endpoint(Endpoint::default()), wire());
+    }
+    let bare = Wire::bare(ByteRate(1_000_000_000), Picos::ZERO);
+    t.add_below(root0, "host0", NodeKind::HostMemory(HostMemory::default()), bare);
+    t.join(root0, root1, bare);
+    t
+}
+
+fn names(t: &Topology, from: &str, to: &str) -> Vec<String> {
+    let path = t.path(t.find(from).unwrap(), t.find(to).unwrap()).unwrap();
+    path.iter().map(|&(link, way)| t.node(t.receiver(link, way)).name.clone()).collect()
+}
+
+#[test]
+fn a_path_turns_at_the_lowest_node_above_both_ends() {
+    let t = two_sockets();
+    assert_eq!(names(&t, "a", "b"), ["switch", "b"]);
+    assert_eq!(names(&t, "a", "c"), ["switch", "root0", "c"]);
+    assert_eq!(names(&t, "d", "b"), ["root1", "root0", "switch", "b"]);
+    assert_eq!(names(&t, "host0", "a"), ["root0", "switch", "a"]);
+}
+
+#[test]
+fn a_switch_that_redirects_sends_peers_up_to_the_root() {
+    let mut t = two_sockets();
+    let switch = t.find("switch").unwrap();
+    t.node_mut(switch).kind = NodeKind::Switch(Switch { redirects: true, ..Switch::default() });
+    assert_eq!(names(&t, "a", "b"), ["switch", "root0", "switch", "b"]);
+    assert_eq!(names(&t, "a", "c"), ["switch", "root0", "c"]);
+}
+
+#[test]
+fn the_way_back_is_the_way_there_reversed() {
+    let t = two_sockets();
+    for (from, _) in t.nodes().iter().enumerate() {
+        for (to, _) in t.nodes().iter().enumerate().filter(|&(to, _)| to != from) {
+            let [from, to] = [from, to].map(|at| NodeIndex(u32::try_from(at).unwrap()));
+            let there = t.path(from, to).unwrap();
+            let back: Vec<Hop> = t.path(to, from).unwrap();
+            let turned: Vec<Hop> = back.iter().rev().map(|&(l, way)| (l, way.reverse())).collect();
+            assert_eq!(there, turned);
+        }
+    }
+}
+
+#[test]
+fn root_complexes_count_between_peers_only() {
+    let t = two_sockets();
+    let roots = |from: &str, to: &str| {
+        let path = t.path(t.find(from).unwrap(), t.find(to).unwrap()).unwrap();
+        t.peer_roots(&path).len()
+    };
+    assert_eq!([roots("a", "b"), roots("a", "c"), roots("a", "d")], [0, 1, 2]);
+    assert_eq!([roots("a", "host0"), roots("host0", "d")], [0, 0]);
+}
+
+#[test]
+fn trees_without_a_socket_link_are_apart() {
+    let mut t = two_sockets();
+    let lone = t.add("root2", NodeKind::RootComplex(RootComplex::default()));
+    let error = t.path(t.find("a").unwrap(), lone).unwrap_err();
+    assert_eq!(error, PathError::Apart { from: "a".into(), to: "root2".into() });
+    assert!(matches!(t.path(lone, lone), Err(PathError::SameNode(_))));
+}
+
+#[test]
+fn ports_of_a_fabric_become_ends_of_links() {
+    let t = Topology::from_fabric(&machine("ten"), &Parameters::default()).unwrap();
+    assert_eq!(names(&t, "d0", "d1"), ["switch-0", "d1"]);
+    assert_eq!(names(&t, "d0", "d9"), ["switch-0", "switch", "switch-1", "d9"]);
+    assert_eq!(names(&t, "d0", "host0"), ["switch-0", "switch", "root0", "host0"]);
+}
+
+#[test]
+fn ports_that_redirect_make_their_switch_redirect() {
+    let t = Topology::from_fabric(&machine("acs"), &Parameters::default()).unwrap();
+    assert_eq!(names(&t, "a", "b"), ["switch", "root0", "switch", "b"]);
+}
+
+#[test]
+fn the_rate_of_a_wire_is_that_of_its_link() {
+    for (megatransfers, width) in [(2_500, 1), (5_000, 16), (8_000, 4), (32_000, 16), (64_000, 16)]
+    {
+        let speed = LinkSpeed { megatransfers, width };
+        let (found, expected) = (Wire::pcie(speed, Bytes(256)).rate(), speed.usable_rate());
+        assert!(found.0.abs_diff(expected.0) * 10_000 < expected.0, "{speed}: {found}");
+    }
+}

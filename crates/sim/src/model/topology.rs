@@ -1,0 +1,173 @@
+//! Nodes and the links between them.
+
+use super::{Node, NodeKind, Wire};
+
+/// Position of a node in a topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeIndex(pub u32);
+
+/// Position of a link in a topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkIndex(pub u32);
+
+/// Which way on a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// From the lower node to the upper one.
+    Up,
+    /// From the upper node to the lower one.
+    Down,
+}
+
+impl Direction {
+    /// The other way.
+    pub fn reverse(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
+}
+
+/// What joins two nodes. Between two root complexes, either may be the upper one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Link {
+    /// The node nearer to the root.
+    pub upper: NodeIndex,
+    /// The node further from it.
+    pub lower: NodeIndex,
+    /// What bytes cost on it.
+    pub wire: Wire,
+}
+
+/// A machine as the engines see it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Topology {
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    /// The link above each node; `None` for root complexes.
+    above: Vec<Option<LinkIndex>>,
+}
+
+impl Topology {
+    /// A topology without nodes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a node without links: a root complex, which begins a tree.
+    ///
+    /// # Panics
+    /// When there are 2^32 nodes.
+    pub fn add(&mut self, name: impl Into<String>, kind: NodeKind) -> NodeIndex {
+        let index = NodeIndex(u32::try_from(self.nodes.len()).expect("fewer than 2^32 nodes"));
+        self.nodes.push(Node { name: name.into(), kind });
+        self.above.push(None);
+        index
+    }
+
+    /// Adds a node below another one.
+    ///
+    /// # Panics
+    /// When `upper` is of another topology.
+    pub fn add_below(
+        &mut self,
+        upper: NodeIndex,
+        name: impl Into<String>,
+        kind: NodeKind,
+        wire: Wire,
+    ) -> NodeIndex {
+        let lower = self.add(name, kind);
+        let link = self.push(Link { upper, lower, wire });
+        self.above[lower.0 as usize] = Some(link);
+        lower
+    }
+
+    /// Joins two root complexes.
+    ///
+    /// # Panics
+    /// When one of them is of another topology, or is no root complex.
+    pub fn join(&mut self, one: NodeIndex, other: NodeIndex, wire: Wire) -> LinkIndex {
+        for node in [one, other] {
+            let kind = &self.node(node).kind;
+            assert!(matches!(kind, NodeKind::RootComplex(_)), "only root complexes are joined");
+        }
+        self.push(Link { upper: one, lower: other, wire })
+    }
+
+    fn push(&mut self, link: Link) -> LinkIndex {
+        let index = LinkIndex(u32::try_from(self.links.len()).expect("fewer than 2^32 links"));
+        self.links.push(link);
+        index
+    }
+
+    /// Every node; positions are [`NodeIndex`].
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Every link; positions are [`LinkIndex`].
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// The node at `index`.
+    ///
+    /// # Panics
+    /// When `index` is of another topology.
+    pub fn node(&self, index: NodeIndex) -> &Node {
+        &self.nodes[index.0 as usize]
+    }
+
+    /// The node at `index`, to set its parameters.
+    ///
+    /// # Panics
+    /// When `index` is of another topology.
+    pub fn node_mut(&mut self, index: NodeIndex) -> &mut Node {
+        &mut self.nodes[index.0 as usize]
+    }
+
+    /// The link at `index`.
+    ///
+    /// # Panics
+    /// When `index` is of another topology.
+    pub fn link(&self, index: LinkIndex) -> &Link {
+        &self.links[index.0 as usize]
+    }
+
+    /// The link at `index`, to set its parameters. Its ends stay what they are.
+    ///
+    /// # Panics
+    /// When `index` is of another topology.
+    pub fn wire_mut(&mut self, index: LinkIndex) -> &mut Wire {
+        &mut self.links[index.0 as usize].wire
+    }
+
+    /// The link above a node; `None` for root complexes.
+    ///
+    /// # Panics
+    /// When `index` is of another topology.
+    pub fn link_above(&self, index: NodeIndex) -> Option<LinkIndex> {
+        self.above[index.0 as usize]
+    }
+
+    /// The node with this name.
+    pub fn find(&self, name: &str) -> Option<NodeIndex> {
+        let found = self.nodes.iter().position(|node| node.name == name)?;
+        u32::try_from(found).ok().map(NodeIndex)
+    }
+
+    /// The node from which a link is sent into, in one direction.
+    pub fn sender(&self, link: LinkIndex, direction: Direction) -> NodeIndex {
+        let link = self.link(link);
+        match direction {
+            Direction::Up => link.lower,
+            Direction::Down => link.upper,
+        }
+    }
+
+    /// The node that receives from a link, in one direction.
+    pub fn receiver(&self, link: LinkIndex, direction: Direction) -> NodeIndex {
+        self.sender(link, direction.reverse())
+    }
+}

@@ -1,0 +1,121 @@
+//! What moves: one initiator against a memory, or two that relay through it.
+
+use peerlane_units::{ByteRate, Bytes};
+
+use super::{NodeIndex, Picos};
+
+/// What an initiator does to a memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Posts writes into it: a drive carries out an NVMe read.
+    Write,
+    /// Reads from it: a drive carries out an NVMe write.
+    Read,
+}
+
+/// What one initiator does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leg {
+    /// Who issues the requests.
+    pub initiator: NodeIndex,
+    /// What it does to the memory.
+    pub op: Op,
+    /// Most bytes a second that it moves for this flow; `None` for as fast as it goes.
+    pub bound: Option<ByteRate>,
+    /// From the start of a command to its first packet; commands overlap in it.
+    pub latency: Picos,
+}
+
+impl Leg {
+    /// As fast as it goes and without latency.
+    pub fn new(initiator: NodeIndex, op: Op) -> Self {
+        Self { initiator, op, bound: None, latency: Picos::ZERO }
+    }
+}
+
+/// When commands begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// Each as soon as one before it is done, so that `depth` are under way.
+    Closed,
+    /// At random moments, independent of each other, at this rate of bytes; at most `depth` are under
+    /// way and the others wait. Latency counts from the moment.
+    Open {
+        /// Bytes a second that are asked for.
+        rate: ByteRate,
+    },
+}
+
+/// A transfer. With a second leg it is a relay: `first` fills a slot of the memory, `second` empties
+/// it, and `depth` slots join them. Host memory makes it a bounce, one slot makes it serial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowSpec {
+    /// A name for people.
+    pub name: String,
+    /// The memory that is written or read.
+    pub memory: NodeIndex,
+    /// Who does it.
+    pub first: Leg,
+    /// Who goes on with a slot when `first` is done with it.
+    pub second: Option<Leg>,
+    /// Bytes of one command.
+    pub request: Bytes,
+    /// Commands under way.
+    pub depth: u32,
+    /// When commands begin.
+    pub arrival: Arrival,
+    /// Begins this long after the run.
+    pub start: Picos,
+    /// Ends after so many bytes, where the run goes to the end.
+    pub bytes: Bytes,
+}
+
+impl FlowSpec {
+    /// Posts writes from `initiator` into `memory`: 128 KiB a command, 16 under way, 1 GiB.
+    pub fn write(name: impl Into<String>, initiator: NodeIndex, memory: NodeIndex) -> Self {
+        Self::of(name, memory, Leg::new(initiator, Op::Write), None)
+    }
+
+    /// Reads `memory` from `initiator`: 128 KiB a command, 16 under way, 1 GiB.
+    pub fn read(name: impl Into<String>, initiator: NodeIndex, memory: NodeIndex) -> Self {
+        Self::of(name, memory, Leg::new(initiator, Op::Read), None)
+    }
+
+    /// Writes from `source` into slots of `memory` that `target` reads: 128 KiB each, 16 slots, 1 GiB.
+    pub fn relay(
+        name: impl Into<String>,
+        source: NodeIndex,
+        memory: NodeIndex,
+        target: NodeIndex,
+    ) -> Self {
+        let second = Leg::new(target, Op::Read);
+        Self::of(name, memory, Leg::new(source, Op::Write), Some(second))
+    }
+
+    fn of(name: impl Into<String>, memory: NodeIndex, first: Leg, second: Option<Leg>) -> Self {
+        Self {
+            name: name.into(),
+            memory,
+            first,
+            second,
+            request: Bytes::kib(128),
+            depth: 16,
+            arrival: Arrival::Closed,
+            start: Picos::ZERO,
+            bytes: Bytes::mib(1024),
+        }
+    }
+
+    /// With commands of `request` bytes, `depth` of them under way.
+    #[must_use]
+    pub fn with(mut self, request: Bytes, depth: u32) -> Self {
+        self.request = request;
+        self.depth = depth;
+        self
+    }
+
+    /// Both legs, in order.
+    pub fn legs(&self) -> impl Iterator<Item = &Leg> {
+        std::iter::once(&self.first).chain(&self.second)
+    }
+}

@@ -1,0 +1,63 @@
+//! Draws from the ranges of parameters, by seed and counter: the same on any number of threads.
+
+use super::{Parameter, Parameters};
+
+/// Draws numbers for one seed.
+#[derive(Debug, Clone, Copy)]
+pub struct Draw {
+    seed: u64,
+}
+
+impl Draw {
+    /// Draws that depend on `seed` and on nothing else.
+    pub fn new(seed: u64) -> Self {
+        Self { seed }
+    }
+
+    /// A number from 0 up to 1 for a draw and a place in it.
+    pub fn unit(self, draw: u64, place: u64) -> f64 {
+        let bits = mix(mix(self.seed ^ mix(draw)).wrapping_add(place));
+        #[expect(clippy::cast_precision_loss, reason = "53 bits are what a double holds")]
+        let numerator = (bits >> 11) as f64;
+        numerator / 9_007_199_254_740_992.0
+    }
+
+    /// A number for every parameter: its value is the median, and below and above it equal ratios have the
+    /// same chance.
+    pub fn numbers(self, parameters: &Parameters, draw: u64) -> Vec<f64> {
+        let between = |parameter: &Parameter, unit: f64| {
+            let end = if unit < 0.5 { parameter.lo } else { parameter.hi };
+            parameter.value * (end / parameter.value).powf((2.0 * unit - 1.0).abs())
+        };
+        parameters
+            .iter()
+            .zip(0..)
+            .map(|(parameter, place)| between(parameter, self.unit(draw, place)))
+            .collect()
+    }
+}
+
+/// The finaliser of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+/// OOPSLA 2014).
+fn mix(counter: u64) -> u64 {
+    let mut bits = counter.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+/// The value below which `share` of the sorted numbers lie, between neighbours by proportion; `None` for
+/// no numbers.
+pub fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    #[expect(clippy::cast_precision_loss, reason = "some thousand draws")]
+    let place = share.clamp(0.0, 1.0) * last as f64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and the last index"
+    )]
+    let below = place.floor() as usize;
+    let above = (below + 1).min(last);
+    Some(sorted[below] + (sorted[above] - sorted[below]) * place.fract())
+}

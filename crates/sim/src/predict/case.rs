@@ -1,0 +1,181 @@
+//! One case on the model: rates, times, limits, and what they cost.
+
+use peerlane_fabric::Fabric;
+use peerlane_results::CaseSpec;
+
+use super::flows::{Planned, plan};
+use super::setting::Setting;
+use super::{Engine, PredictError, names};
+use crate::closed::{By, Closed};
+use crate::flow::build::Built;
+use crate::flow::rates::build;
+use crate::flow::run::{Run, RunSettings, Transfer, run};
+use crate::flow::solve::Settings;
+use crate::model::{Memory, NodeKind, Op, Topology};
+use crate::way::picos;
+
+/// Ends that lie no further apart lead to one solution: a microsecond.
+const QUANTUM: f64 = 1_000.0;
+
+/// A case with its machine, ready for an engine.
+pub(super) struct Model {
+    pub(super) topology: Topology,
+    pub(super) flows: Vec<Planned>,
+    pub(super) built: Built,
+    until: Option<f64>,
+}
+
+/// What an engine found: for each flow payload, start, end, rate while it ran, and what limited it.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) flows: Vec<FoundFlow>,
+    /// Distinct sets of active flows, longest first, as positions of flows.
+    pub(super) sets: Vec<Vec<usize>>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct FoundFlow {
+    pub(super) bytes: f64,
+    pub(super) start: f64,
+    pub(super) end: f64,
+    pub(super) limited_by: String,
+}
+
+impl Found {
+    /// Payload of all flows over the time from the first start to the last end, a nanosecond.
+    pub(super) fn rate(&self) -> f64 {
+        self.flows.iter().map(|flow| flow.bytes).sum::<f64>() / self.elapsed().max(1.0)
+    }
+
+    pub(super) fn elapsed(&self) -> f64 {
+        let first = self.flows.iter().map(|flow| flow.start).fold(f64::INFINITY, f64::min);
+        self.flows.iter().map(|flow| flow.end).fold(0.0, f64::max) - first
+    }
+}
+
+impl Model {
+    pub(super) fn new(
+        fabric: &Fabric,
+        topology: &Topology,
+        setting: &Setting<'_>,
+        case: &CaseSpec,
+    ) -> Result<Self, PredictError> {
+        let wrong = |source| PredictError::Flow { case: case.name.clone(), source };
+        let flows = plan(fabric, topology, setting, case).map_err(wrong)?;
+        let mut topology = topology.clone();
+        for (node, op, rate) in flows.iter().filter_map(|flow| flow.inside) {
+            let rate = Some(names::per_second(rate / 1e9));
+            if let NodeKind::Endpoint(endpoint) = &mut topology.node_mut(node).kind {
+                endpoint.memory = match op {
+                    Op::Write => Memory { write: rate, is_shared: false, ..endpoint.memory },
+                    Op::Read => Memory { read: rate, is_shared: false, ..endpoint.memory },
+                };
+            }
+        }
+        let specs: Vec<_> = flows.iter().map(|flow| flow.spec.clone()).collect();
+        let engine = |source| PredictError::Engine { case: case.name.clone(), source };
+        let built = build(&topology, &specs).map_err(engine)?;
+        #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
+        let nanos = |nanos: u64| nanos as f64;
+        let until = case.time_ns.map(|time| nanos(time.0));
+        let mut model = Self { topology, flows, built, until };
+        for (flow, asked) in model.flows.iter_mut().zip(&case.flows) {
+            flow.spec.start = crate::model::Picos::nanos(asked.start_ns.0);
+        }
+        Ok(model)
+    }
+
+    pub(super) fn find(&self, engine: Engine, case: &CaseSpec) -> Result<Found, PredictError> {
+        match engine {
+            Engine::Closed => self.closed(case),
+            Engine::Flow | Engine::Tlp | Engine::Auto => self.flow(case),
+        }
+    }
+
+    /// Each flow as if it were alone.
+    fn closed(&self, case: &CaseSpec) -> Result<Found, PredictError> {
+        let mut flows = Vec::with_capacity(self.flows.len());
+        for flow in &self.flows {
+            let closed = Closed::of(&self.topology, &flow.spec).map_err(|source| {
+                let source =
+                    crate::flow::rates::FlowError::Path { flow: flow.spec.name.clone(), source };
+                PredictError::Engine { case: case.name.clone(), source }
+            })?;
+            let start = picos(flow.spec.start.0);
+            let (bytes, end) = self.span(flow.bytes, start, closed.rate());
+            let limited_by = match closed.bounds.first().map(|bound| bound.by) {
+                Some(By::Resource(what)) => names::of(&self.topology, what),
+                Some(By::Depth) => "its depth".to_owned(),
+                _ => self.own_limit(flow),
+            };
+            flows.push(FoundFlow { bytes, start, end, limited_by });
+        }
+        Ok(Found { sets: vec![(0..flows.len()).collect()], flows })
+    }
+
+    /// Payload and end of a flow of constant rate.
+    fn span(&self, bytes: f64, start: f64, rate: f64) -> (f64, f64) {
+        match self.until {
+            Some(until) => ((until - start).max(0.0) * rate, until.max(start)),
+            None => (bytes, start + bytes / rate),
+        }
+    }
+
+    fn flow(&self, case: &CaseSpec) -> Result<Found, PredictError> {
+        let run = self.run(&self.built, case)?;
+        let flows = self.flows.iter().zip(&run.outcomes).map(|(flow, outcome)| FoundFlow {
+            bytes: outcome.bytes,
+            start: picos(flow.spec.start.0),
+            end: outcome.end,
+            limited_by: match outcome.limit {
+                Some(at) => names::of(&self.topology, self.built.what[at]),
+                None => self.own_limit(flow),
+            },
+        });
+        Ok(Found { flows: flows.collect(), sets: sets(&run) })
+    }
+
+    /// Runs the flows on a network of these, perhaps with other capacities.
+    pub(super) fn run(&self, built: &Built, case: &CaseSpec) -> Result<Run, PredictError> {
+        let transfers: Vec<Transfer> = self
+            .flows
+            .iter()
+            .enumerate()
+            .map(|(class, flow)| Transfer {
+                class,
+                start: picos(flow.spec.start.0),
+                bytes: if self.until.is_some() { f64::INFINITY } else { flow.bytes },
+            })
+            .collect();
+        let settings = RunSettings {
+            solve: Settings { tolerance: 1e-3, rounds: 400 },
+            quantum: QUANTUM,
+            until: self.until,
+        };
+        run(&built.network, &transfers, settings)
+            .map_err(|error| PredictError::Engine { case: case.name.clone(), source: error.into() })
+    }
+
+    /// From the start of a flow to its first completion, in nanoseconds.
+    pub(super) fn first_done(&self, flow: usize) -> f64 {
+        crate::closed::latency(&self.topology, &self.flows[flow].spec).unwrap_or(0.0)
+    }
+
+    /// What limits a flow that no resource does.
+    fn own_limit(&self, flow: &Planned) -> String {
+        let least = flow.bounds.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+        let demand = crate::closed::demand(&self.topology, &flow.spec).unwrap_or(f64::INFINITY);
+        match least {
+            Some((name, rate)) if *rate <= demand * 1.001 => name.clone(),
+            _ => "its depth".to_owned(),
+        }
+    }
+}
+
+/// The sets of flows that were active together for the longest time, of all parts of the machine.
+fn sets(run: &Run) -> Vec<Vec<usize>> {
+    let phases = run.phases.iter().filter_map(|phases| phases.first());
+    let mut longest: Vec<_> = phases.collect();
+    longest.sort_by(|a, b| b.time.total_cmp(&a.time));
+    longest.iter().map(|phase| phase.members.clone()).collect()
+}

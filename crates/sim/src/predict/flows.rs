@@ -1,0 +1,313 @@
+//! What flows of a workload are on the model: who issues requests to which memory, and what the
+//! processor has to do for each block.
+
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
+use peerlane_results::{CaseSpec, Flow, Path, Route};
+use peerlane_units::{ByteRate, Bytes};
+
+use super::setting::{Setting, SettingError, time, whole};
+use crate::devices::drive::commands;
+use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Topology};
+use crate::parameters::ParameterError;
+use crate::way::as_f64;
+
+/// Why a flow cannot be modelled.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum FlowError {
+    /// A name that the machine does not have.
+    #[error("the machine {machine} has no {name}")]
+    NoSuchEnd {
+        /// The machine.
+        machine: String,
+        /// What was typed.
+        name: String,
+    },
+    /// Two ends between which nothing is moved by a device.
+    #[error("nothing moves data from {from} to {to}")]
+    NoInitiator {
+        /// Source.
+        from: String,
+        /// Target.
+        to: String,
+    },
+    /// A peer-to-peer path without a memory of a device on it.
+    #[error("no device lends memory between {from} and {to}")]
+    NoMemory {
+        /// Source.
+        from: String,
+        /// Target.
+        to: String,
+    },
+    /// A number that is missing.
+    #[error("a parameter of the model cannot be used")]
+    Setting(#[from] SettingError),
+}
+
+impl From<ParameterError> for FlowError {
+    fn from(error: ParameterError) -> Self {
+        Self::Setting(error.into())
+    }
+}
+
+/// A flow as the engines take it.
+#[derive(Debug, Clone)]
+pub(super) struct Planned {
+    /// What moves.
+    pub(super) spec: FlowSpec,
+    /// Payload.
+    pub(super) bytes: f64,
+    /// The memory between its ends, as a person would type it.
+    pub(super) memory: String,
+    /// By which route.
+    pub(super) route: Route,
+    /// How.
+    pub(super) path: Path,
+    /// Nanoseconds of processor for each byte.
+    pub(super) cpu: f64,
+    /// A drive that moves data between its medium and its own memory, which no link bounds: which,
+    /// what others do to that memory, and bytes a second.
+    pub(super) inside: Option<(NodeIndex, Op, f64)>,
+    /// Bounds of its own: what they are, and payload a nanosecond.
+    pub(super) bounds: Vec<(String, f64)>,
+}
+
+/// An end of a flow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum End {
+    /// A drive, which issues requests.
+    Drive(FunctionId, NodeIndex),
+    /// Memory of a device.
+    Memory(NodeIndex),
+    /// Host memory.
+    Host,
+    /// Nothing is stored.
+    Null,
+}
+
+/// The flows of a case.
+pub(super) fn plan(
+    fabric: &Fabric,
+    topology: &Topology,
+    setting: &Setting<'_>,
+    case: &CaseSpec,
+) -> Result<Vec<Planned>, FlowError> {
+    let planner = Planner { fabric, topology, setting };
+    case.flows.iter().map(|flow| planner.flow(flow)).collect()
+}
+
+struct Planner<'a> {
+    fabric: &'a Fabric,
+    topology: &'a Topology,
+    setting: &'a Setting<'a>,
+}
+
+impl Planner<'_> {
+    fn end(&self, typed: &str) -> Result<End, FlowError> {
+        let unknown =
+            || FlowError::NoSuchEnd { machine: self.fabric.name.clone(), name: typed.to_owned() };
+        match typed {
+            "host" => return Ok(End::Host),
+            "null" => return Ok(End::Null),
+            _ => {}
+        }
+        let device = typed.strip_prefix("/dev/").unwrap_or(typed);
+        let memory = ["cmb:", "gpu:", "fpga:"].iter().find_map(|kind| typed.strip_prefix(kind));
+        let by_number = |kind| {
+            let number: usize = memory?.parse().ok()?;
+            self.fabric.iter().filter(|(_, function)| function.kind == kind).nth(number)
+        };
+        let found = match typed.split_once(':').map(|(kind, _)| kind) {
+            Some("gpu") => by_number(Kind::Gpu).map(|(id, _)| id),
+            Some("fpga") => by_number(Kind::Fpga).map(|(id, _)| id),
+            _ => None,
+        };
+        let id =
+            found.or_else(|| self.fabric.find(memory.unwrap_or(device))).ok_or_else(unknown)?;
+        let function = self.fabric.function(id);
+        let node = self.topology.find(&function.name).ok_or_else(unknown)?;
+        if memory.is_none() && function.kind == Kind::Nvme {
+            Ok(End::Drive(id, node))
+        } else {
+            Ok(End::Memory(node))
+        }
+    }
+
+    fn flow(&self, flow: &Flow) -> Result<Planned, FlowError> {
+        let (source, target) = (self.end(&flow.source)?, self.end(&flow.target)?);
+        let near = [source, target].into_iter().find_map(|end| match end {
+            End::Drive(_, node) | End::Memory(node) => Some(node),
+            End::Host | End::Null => None,
+        });
+        let none = || FlowError::NoInitiator { from: flow.source.clone(), to: flow.target.clone() };
+        let near = near.ok_or_else(none)?;
+        let host = self.host(near);
+        let via = match &flow.via {
+            Some(via) => match self.end(via)? {
+                End::Drive(_, node) | End::Memory(node) => Some(node),
+                End::Host => Some(host),
+                End::Null => None,
+            },
+            None => None,
+        };
+        let depth = match flow.path {
+            Path::P2p | Path::HostPipelined => flow.depth.max(1),
+            Path::HostSerial | Path::HostPageCache | Path::HostMapped => 1,
+        };
+        let name = format!("{} to {}", flow.source, flow.target);
+        let memory = |end| match end {
+            End::Memory(node) => node,
+            _ => via.unwrap_or(host),
+        };
+        let mut spec = match (source, target) {
+            (End::Drive(_, from), End::Drive(_, to)) => {
+                let between = match flow.path {
+                    Path::P2p => via.or_else(|| self.lent(from, to)).ok_or_else(|| {
+                        FlowError::NoMemory { from: flow.source.clone(), to: flow.target.clone() }
+                    })?,
+                    _ => host,
+                };
+                self.between(name, from, between, to)
+            }
+            (End::Drive(_, from), end) => FlowSpec::write(name, from, memory(end)),
+            (end, End::Drive(_, to)) => FlowSpec::read(name, to, memory(end)),
+            (End::Memory(from), End::Memory(to)) => FlowSpec::write(name, from, to),
+            (End::Memory(from), _) => FlowSpec::write(name, from, host),
+            (_, End::Memory(to)) => FlowSpec::read(name, to, host),
+            _ => return Err(none()),
+        };
+        spec.request = flow.block.max(Bytes(1));
+        spec.depth = depth;
+        self.finish(flow, [source, target], spec, host)
+    }
+
+    /// A relay, or one leg where the memory is that of one of the two: what a drive does with its own
+    /// memory crosses no link.
+    fn between(&self, name: String, from: NodeIndex, memory: NodeIndex, to: NodeIndex) -> FlowSpec {
+        if memory == to {
+            FlowSpec::write(name, from, memory)
+        } else if memory == from {
+            FlowSpec::read(name, to, memory)
+        } else {
+            FlowSpec::relay(name, from, memory, to)
+        }
+    }
+
+    /// Latencies and bounds of drives and processor.
+    fn finish(
+        &self,
+        flow: &Flow,
+        ends: [End; 2],
+        mut spec: FlowSpec,
+        host: NodeIndex,
+    ) -> Result<Planned, FlowError> {
+        let block = as_f64(spec.request);
+        let largest = self.setting.get("drive.largest")?;
+        let (mut bounds, mut total_commands, mut waits) = (Vec::new(), 0.0, [0.0; 2]);
+        let mut inside = None;
+        for (at, end) in ends.into_iter().enumerate() {
+            let End::Drive(id, node) = end else { continue };
+            let function = self.fabric.function(id);
+            let op = if at == 0 { Op::Write } else { Op::Read };
+            let typed = if at == 0 { &flow.source } else { &flow.target };
+            let side = self.setting.side(&[typed, &function.name], op)?;
+            let largest = largest_of(function).unwrap_or(largest);
+            let parts = commands(block, largest);
+            let command = block / parts;
+            // What the table says of a command alone, less what the transfer takes of it.
+            waits[at] = (side.latency.time(command) - command / side.rate).max(0.0);
+            bounds.push((format!("commands of {}", function.name), side.commands * command / 1e9));
+            if node == spec.memory {
+                inside = Some((node, spec.first.op, side.rate));
+            }
+            total_commands += parts;
+        }
+        if let Some(second) = &mut spec.second {
+            spec.first.latency = time(waits[0]);
+            second.latency = time(waits[1]);
+        } else {
+            // Its own memory or nothing at the other end: both waits are in one leg.
+            spec.first.latency = time(waits[0] + waits[1]);
+        }
+        let cpu = self.cpu(flow.path, block, total_commands.max(1.0))?;
+        bounds.push(("the processor".to_owned(), 1.0 / cpu));
+        if let Some(limit) = flow.limit {
+            bounds.push(("its limit".to_owned(), as_f64(Bytes(limit.0)) / 1e9));
+        }
+        let least = bounds.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
+        spec.first.bound = Some(ByteRate(whole(least * 1e9).max(1)));
+        spec.arrival = Arrival::Closed;
+        let by_host = spec.memory == host;
+        let memory = if by_host { "host".to_owned() } else { self.memory_name(spec.memory) };
+        Ok(Planned {
+            bytes: as_f64(flow.bytes),
+            memory,
+            route: if by_host { Route::Host } else { Route::P2p },
+            path: flow.path,
+            cpu,
+            inside,
+            bounds,
+            spec,
+        })
+    }
+
+    /// Nanoseconds of processor a byte: commands, and what the processor does with the bytes itself.
+    fn cpu(&self, path: Path, block: f64, commands: f64) -> Result<f64, ParameterError> {
+        let mut seconds = commands * self.setting.get("host.command")? / block;
+        let copy = self.setting.get("host.copy")?;
+        match path {
+            Path::P2p | Path::HostPipelined | Path::HostSerial => {}
+            Path::HostPageCache => seconds += 2.0 / copy,
+            Path::HostMapped => {
+                let window = self.setting.get("host.window")?;
+                seconds += 1.0 / copy + self.setting.get("host.fault")? / window;
+            }
+        }
+        Ok(seconds * 1e9)
+    }
+
+    /// The memory of a device between two drives: that of the target, of the source, of any other one.
+    fn lent(&self, from: NodeIndex, to: NodeIndex) -> Option<NodeIndex> {
+        let lends = |node: NodeIndex| {
+            let name = &self.topology.node(node).name;
+            self.fabric
+                .functions
+                .iter()
+                .any(|function| function.name == *name && lends_memory(function))
+        };
+        let others = self.fabric.functions.iter().filter(|function| lends_memory(function));
+        let mut candidates = others.filter_map(|function| self.topology.find(&function.name));
+        [to, from].into_iter().find(|&node| lends(node)).or_else(|| candidates.next())
+    }
+
+    fn memory_name(&self, node: NodeIndex) -> String {
+        let name = &self.topology.node(node).name;
+        let kind = self.fabric.functions.iter().find(|function| function.name == *name);
+        match kind.map(|function| function.kind) {
+            Some(Kind::Nvme) => format!("cmb:{name}"),
+            _ => name.clone(),
+        }
+    }
+
+    /// The host memory nearest to a node.
+    fn host(&self, near: NodeIndex) -> NodeIndex {
+        let count = u32::try_from(self.topology.nodes().len()).unwrap_or(u32::MAX);
+        let hosts = (0..count)
+            .map(NodeIndex)
+            .filter(|&node| matches!(self.topology.node(node).kind, NodeKind::HostMemory(_)));
+        let far = |node: &NodeIndex| {
+            self.topology.path(near, *node).map_or(usize::MAX, |path| path.len())
+        };
+        hosts.min_by_key(far).unwrap_or(near)
+    }
+}
+
+fn lends_memory(function: &Function) -> bool {
+    function.p2pmem.is_some() || function.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some())
+}
+
+/// The largest command that a drive takes, where that is known.
+fn largest_of(function: &Function) -> Option<f64> {
+    let namespaces = &function.nvme.as_ref()?.namespaces;
+    let limits = namespaces.iter().find_map(|namespace| namespace.limits.max_hw_request)?;
+    Some(as_f64(limits).max(4096.0))
+}

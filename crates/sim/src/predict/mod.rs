@@ -1,0 +1,293 @@
+//! Predicts what a workload would do on a machine: the record of a benchmark, marked as predicted.
+//!
+//! Leaves out everything that a fabric and parameters do not say: garbage collection, temperature, other
+//! users. The one thing to know: an interval covers the ranges of parameters, not mistakes of the model.
+
+mod case;
+mod flows;
+mod names;
+mod record;
+mod setting;
+#[cfg(test)]
+mod tests;
+mod windows;
+
+use peerlane_fabric::Fabric;
+use peerlane_results::{
+    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Gain, Machine, Workload,
+};
+use peerlane_units::{ByteRate, Nanos};
+use rayon::prelude::*;
+
+use self::case::{Found, Model};
+use self::record::Parts;
+use self::setting::Setting;
+use crate::flow::rates;
+use crate::parameters::{Draw, ParameterError, Parameters, percentile};
+use crate::tlp::TlpError;
+
+pub use flows::FlowError;
+pub use setting::{DEFAULTS, ParametersError, SettingError, parameters};
+
+/// Draws from the ranges of parameters.
+const DRAWS: u64 = 40;
+/// Flows of a case beyond which neither ranges nor gains are looked at.
+const MANY: usize = 2_000;
+/// Flows of a case up to which `auto` adds windows of packets.
+const FEW: usize = 64;
+/// Resources whose gain is looked at.
+const MOST_GAINS: usize = 8;
+
+/// What computes rates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// Whichever fits the case.
+    #[default]
+    Auto,
+    /// Bounds of each flow alone.
+    Closed,
+    /// Fluids.
+    Flow,
+    /// Packets for all flows that run together, and fluids for when they end.
+    Tlp,
+}
+
+impl Engine {
+    /// The engine for a case, and why.
+    fn choose(self, case: &CaseSpec) -> (Self, &'static str) {
+        match (self, case.flows.len()) {
+            (Self::Auto, 1) => (Self::Flow, "one flow; a window of packets for percentiles"),
+            (Self::Auto, 2..=FEW) => {
+                (Self::Flow, "flows share what they cross; windows of packets for percentiles")
+            }
+            (Self::Auto, _) => (Self::Flow, "too many flows for packets"),
+            (engine, _) => (engine, "as asked for"),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Closed => "closed",
+            Self::Flow => "flow",
+            Self::Tlp => "tlp",
+        }
+    }
+}
+
+/// Why a workload cannot be predicted.
+#[derive(Debug, thiserror::Error)]
+pub enum PredictError {
+    /// Parameters that are missing, or a machine that is none.
+    #[error("the model has no such machine")]
+    Setting(#[from] SettingError),
+    /// A flow that the machine cannot carry.
+    #[error("case {case} cannot be modelled")]
+    Flow {
+        /// The case.
+        case: String,
+        /// Why.
+        #[source]
+        source: FlowError,
+    },
+    /// The flow engine.
+    #[error("case {case} has no rates")]
+    Engine {
+        /// The case.
+        case: String,
+        /// Why.
+        #[source]
+        source: rates::FlowError,
+    },
+    /// The TLP engine.
+    #[error("case {case}: packets cannot be simulated")]
+    Tlp {
+        /// The case.
+        case: String,
+        /// Why.
+        #[source]
+        source: TlpError,
+    },
+}
+
+impl From<ParameterError> for PredictError {
+    fn from(error: ParameterError) -> Self {
+        Self::Setting(error.into())
+    }
+}
+
+/// Predicts a workload on a machine. The same arguments give the same record on any number of threads.
+///
+/// # Errors
+/// When a name is not of the machine, a path is not there, or a parameter has no meaning.
+pub fn run(
+    fabric: &Fabric,
+    parameters: &Parameters,
+    workload: &Workload,
+    engine: Engine,
+) -> Result<BenchRecord, PredictError> {
+    let numbers = parameters.values();
+    let predictor = Predictor { fabric, parameters, seed: workload.seed };
+    let cases: Vec<CaseRecord> = workload
+        .cases
+        .par_iter()
+        .map(|case| predictor.case(case, &numbers, engine))
+        .collect::<Result<_, _>>()?;
+    Ok(BenchRecord {
+        schema: BENCH_SCHEMA.to_owned(),
+        asked: workload.clone(),
+        machine: Machine {
+            name: fabric.name.clone(),
+            fabric: format!("{:016x}", fnv1a(fabric.to_toml().as_bytes())),
+            kernel: fabric.kernel.release.clone(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        basis: Basis::Predicted,
+        started_s: None,
+        summaries: cases.iter().map(record::summary).collect(),
+        cases,
+        effects: Vec::new(),
+        warnings: Vec::new(),
+    })
+}
+
+/// Rates of the cases of many variants of a workload, in bytes a second, in order of the variants.
+/// `variant` gives the workload and the numbers that stand in place of those of the parameters.
+///
+/// # Errors
+/// As [`run`], for the first variant that cannot be predicted.
+pub fn variants(
+    fabric: &Fabric,
+    parameters: &Parameters,
+    count: usize,
+    variant: impl Fn(usize) -> (Workload, Vec<f64>) + Sync,
+    engine: Engine,
+) -> Result<Vec<Vec<f64>>, PredictError> {
+    let rates = |index| {
+        let (workload, numbers) = variant(index);
+        let predictor = Predictor { fabric, parameters, seed: workload.seed };
+        let rate = |case| Ok(predictor.found(case, &numbers, engine)?.1.rate() * 1e9);
+        workload.cases.iter().map(rate).collect()
+    };
+    // Found out of order, so that the error is that of the first variant on any number of threads.
+    let all: Vec<Result<Vec<f64>, PredictError>> = (0..count).into_par_iter().map(rates).collect();
+    all.into_iter().collect()
+}
+
+struct Predictor<'a> {
+    fabric: &'a Fabric,
+    parameters: &'a Parameters,
+    seed: u64,
+}
+
+impl Predictor<'_> {
+    fn found(
+        &self,
+        case: &CaseSpec,
+        numbers: &[f64],
+        engine: Engine,
+    ) -> Result<(Model, Found), PredictError> {
+        let setting = Setting::new(self.parameters, numbers);
+        let topology = setting.topology(self.fabric)?;
+        let model = Model::new(self.fabric, &topology, &setting, case)?;
+        let found = model.find(engine, case)?;
+        Ok((model, found))
+    }
+
+    fn case(
+        &self,
+        case: &CaseSpec,
+        numbers: &[f64],
+        asked: Engine,
+    ) -> Result<CaseRecord, PredictError> {
+        let (engine, why) = asked.choose(case);
+        let (model, mut found) = self.found(case, numbers, engine)?;
+        let has_windows = engine == Engine::Tlp || asked == Engine::Auto && case.flows.len() <= FEW;
+        let windows = has_windows
+            .then(|| windows::run(&model, &found))
+            .transpose()
+            .map_err(|source| PredictError::Tlp { case: case.name.clone(), source })?;
+        if let (Engine::Tlp, Some(windows)) = (engine, &windows) {
+            found.take_rates(&windows.rate);
+        }
+        let is_small = case.flows.len() <= MANY;
+        let interval = if is_small { self.interval(case, engine)? } else { None };
+        let gains = if is_small && engine != Engine::Closed {
+            gains(&model, &found, case)?
+        } else {
+            Vec::new()
+        };
+        let engine = format!("{}: {why}", engine.name());
+        let windows = windows.as_ref();
+        Ok(Parts { asked: case, model: &model, found: &found, windows, engine, interval, gains }
+            .record())
+    }
+
+    /// Between which rates four of five draws lie.
+    fn interval(
+        &self,
+        case: &CaseSpec,
+        engine: Engine,
+    ) -> Result<Option<(ByteRate, ByteRate)>, PredictError> {
+        let draw = Draw::new(self.seed);
+        let rate = |number| {
+            let numbers = draw.numbers(self.parameters, number);
+            Ok(self.found(case, &numbers, engine)?.1.rate())
+        };
+        let mut rates: Vec<f64> =
+            (0..DRAWS).into_par_iter().map(rate).collect::<Result<_, PredictError>>()?;
+        rates.sort_by(f64::total_cmp);
+        let at = |share| percentile(&rates, share).map(names::per_second);
+        Ok(at(0.1).zip(at(0.9)))
+    }
+}
+
+impl Found {
+    /// Puts the rates of packets in place of those of fluids, for what was in a window.
+    fn take_rates(&mut self, rates: &std::collections::BTreeMap<usize, f64>) {
+        for (&index, &rate) in rates.iter().filter(|(_, rate)| **rate > 0.0) {
+            let flow = &mut self.flows[index];
+            flow.end = flow.start + flow.bytes / rate;
+        }
+    }
+}
+
+/// What a tenth more of each resource that limits a flow would gain, most first.
+fn gains(model: &Model, found: &Found, case: &CaseSpec) -> Result<Vec<Gain>, PredictError> {
+    let before = found.rate();
+    let limiting: std::collections::BTreeSet<&str> =
+        found.flows.iter().map(|flow| flow.limited_by.as_str()).collect();
+    let resources: Vec<(usize, String)> = model
+        .built
+        .what
+        .iter()
+        .enumerate()
+        .map(|(at, &what)| (at, names::of(&model.topology, what)))
+        .filter(|(_, name)| limiting.contains(name.as_str()))
+        .take(MOST_GAINS)
+        .collect();
+    let mut gains = Vec::new();
+    for (at, resource) in resources {
+        let mut built = model.built.clone();
+        built.network.resources[at].capacity *= 1.1;
+        let run = model.run(&built, case)?;
+        let start = found.flows.iter().map(|flow| flow.start).fold(f64::INFINITY, f64::min);
+        let bytes: f64 = run.outcomes.iter().map(|outcome| outcome.bytes).sum();
+        let rate = bytes / (run.end - start).max(1.0);
+        gains.push(Gain { resource, ratio: rate / before });
+    }
+    gains.sort_by(|a, b| b.ratio.total_cmp(&a.ratio).then(a.resource.cmp(&b.resource)));
+    Ok(gains)
+}
+
+/// FNV-1a, 64 bits (draft-eastlake-fnv).
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
+fn nanos(nanos: Nanos) -> f64 {
+    (nanos.0 as f64).max(1.0)
+}

@@ -1,0 +1,187 @@
+//! The record of a predicted case, in the words of a measured one.
+
+use peerlane_results::{
+    BytesByRoute, CaseRecord, CaseSpec, CpuCost, Evidence, FlowRecord, Gain, HostMemoryTraffic,
+    Latency, Limit, Percentiles, Prediction, Route, RouteEvidence, RouteVerdict, Spread, Summary,
+};
+use peerlane_units::{ByteRate, Bytes, Nanos};
+
+use super::case::{Found, FoundFlow, Model};
+use super::flows::Planned;
+use super::names;
+use super::setting::whole;
+use super::windows::Windows;
+use crate::devices::host::traffic;
+
+/// What is put together in a record.
+pub(super) struct Parts<'a> {
+    pub(super) asked: &'a CaseSpec,
+    pub(super) model: &'a Model,
+    pub(super) found: &'a Found,
+    pub(super) windows: Option<&'a Windows>,
+    pub(super) engine: String,
+    pub(super) interval: Option<(ByteRate, ByteRate)>,
+    pub(super) gains: Vec<Gain>,
+}
+
+impl Parts<'_> {
+    pub(super) fn record(self) -> CaseRecord {
+        let flows: Vec<FlowRecord> =
+            (0..self.found.flows.len()).map(|index| self.flow(index)).collect();
+        let pairs = || self.model.flows.iter().zip(&self.found.flows);
+        let bytes = Bytes(flows.iter().map(|flow| flow.bytes.0).sum());
+        let by_route = |route| {
+            let of_route =
+                self.model.flows.iter().zip(&flows).filter(|(flow, _)| flow.route == route);
+            Bytes(of_route.map(|(_, flow)| flow.bytes.0).sum())
+        };
+        let cpu: f64 = pairs().map(|(flow, found)| flow.cpu * found.bytes).sum();
+        let moved: Vec<f64> = self.found.flows.iter().map(|flow| flow.bytes).collect();
+        let model = self.model;
+        CaseRecord {
+            asked: self.asked.clone(),
+            repeat: 0,
+            bytes,
+            elapsed_ns: Nanos(whole(self.found.elapsed())),
+            bytes_by_route: BytesByRoute { p2p: by_route(Route::P2p), host: by_route(Route::Host) },
+            latency: Latency { read: Percentiles::default(), write: Percentiles::default() },
+            cpu: CpuCost { system_ns: Nanos(whole(cpu)), ..CpuCost::default() },
+            host_memory: host_memory(pairs()),
+            flows,
+            verification: None,
+            evidence: vec![self.evidence()],
+            verdict: RouteVerdict::Silent,
+            limits: limits(model),
+            links: names::loads(&model.topology, &model.built, &moved, self.found.elapsed()),
+            prediction: Some(Prediction {
+                engine: self.engine,
+                interval: self.interval,
+                gains: self.gains,
+            }),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn flow(&self, index: usize) -> FlowRecord {
+        let (flow, found) = (&self.model.flows[index], &self.found.flows[index]);
+        let bytes = Bytes(whole(found.bytes));
+        let of_route = |route| if flow.route == route { bytes } else { Bytes::ZERO };
+        let window = self.windows.and_then(|windows| windows.latency.get(&index)).cloned();
+        let first = self.model.first_done(index);
+        FlowRecord {
+            bytes,
+            elapsed_ns: Nanos(whole(found.end - found.start)),
+            first_done_ns: Nanos(whole((found.start + first).min(found.end))),
+            memory: flow.memory.clone(),
+            bytes_by_route: BytesByRoute { p2p: of_route(Route::P2p), host: of_route(Route::Host) },
+            block: window.unwrap_or_default(),
+            limited_by: Some(found.limited_by.clone()),
+        }
+    }
+
+    fn evidence(&self) -> RouteEvidence {
+        let showed = match self.windows {
+            Some(windows) => format!(
+                "{} of {} independent parts on the TLP engine: sums of rates differ by {:.2} % at most{}",
+                windows.count.0,
+                windows.count.1,
+                windows.difference * 100.0,
+                if windows.is_settled { "" } else { "; not all were stable" }
+            ),
+            None => "no packets were simulated".to_owned(),
+        };
+        RouteEvidence {
+            evidence: Evidence { looked_at: "the model".to_owned(), showed },
+            says: RouteVerdict::Silent,
+        }
+    }
+}
+
+/// Host-memory bytes, in the middle of what caches allow.
+fn host_memory<'a>(pairs: impl Iterator<Item = (&'a Planned, &'a FoundFlow)>) -> HostMemoryTraffic {
+    let (mut least, mut most) = (0.0, 0.0);
+    for (flow, found) in pairs.filter(|(flow, _)| flow.route == Route::Host) {
+        let traffic = match flow.spec.second {
+            Some(_) => traffic(flow.path),
+            // One leg: the other side is host memory itself.
+            None => crate::devices::host::Traffic { least: 0.0, most: 1.0 },
+        };
+        least += traffic.least * found.bytes;
+        most += traffic.most * found.bytes;
+    }
+    HostMemoryTraffic {
+        bytes: Some(Bytes(whole(most))),
+        reason: format!(
+            "predicted: between {} with all of it in the processor's cache and {} with none",
+            Bytes(whole(least)),
+            Bytes(whole(most))
+        ),
+    }
+}
+
+/// Ceilings of a case: every resource that its flows use, when they use nothing else.
+fn limits(model: &Model) -> Vec<Limit> {
+    let network = &model.built.network;
+    let ones = vec![1.0; network.classes.len()];
+    let load = network.load(&ones);
+    let flows = ones.iter().sum::<f64>();
+    let mut limits: Vec<Limit> = network
+        .resources
+        .iter()
+        .zip(&load)
+        .zip(&model.built.what)
+        .filter(|((resource, load), _)| **load > 0.0 && resource.capacity < 1e9)
+        // What the flows that use it can have together, were each as fast as the others.
+        .map(|((resource, load), &what)| {
+            names::limit(names::of(&model.topology, what), resource.capacity / load * flows)
+        })
+        .collect();
+    limits.sort_by_key(|limit| limit.bytes_per_second);
+    limits.truncate(MOST_LIMITS);
+    limits
+}
+
+/// Ceilings in a record.
+const MOST_LIMITS: usize = 16;
+
+/// A case in the words that measured ones are summed up in.
+pub(super) fn summary(case: &CaseRecord) -> Summary {
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    let number = |count: u64| count as f64;
+    let rate = case.rate().map_or(0.0, |rate| number(rate.0));
+    let bytes = number(case.bytes.0).max(1.0);
+    let spread = Spread {
+        count: 1,
+        mean: rate,
+        median: rate,
+        min: rate,
+        max: rate,
+        deviation: 0.0,
+        confidence: None,
+    };
+    let blocks = case.flows.iter().map(|flow| &flow.block).filter(|block| block.count > 0);
+    Summary {
+        case: case.asked.name.clone(),
+        rate: spread,
+        block: together(blocks),
+        host_bytes_per_byte: case.host_memory.bytes.map(|host| number(host.0) / bytes),
+        cpu_s_per_gib: number(case.cpu.system_ns.0) / 1e9 / bytes * 1_073_741_824.0,
+        verdict: case.verdict,
+    }
+}
+
+/// Percentiles of several flows: of the median flow for the middle, of the worst for the tail.
+fn together<'a>(blocks: impl Iterator<Item = &'a Percentiles>) -> Percentiles {
+    let mut all: Vec<&Percentiles> = blocks.collect();
+    all.sort_by_key(|block| block.p50_ns);
+    let Some(middle) = all.get(all.len() / 2) else { return Percentiles::default() };
+    let most = |of: fn(&Percentiles) -> Nanos| all.iter().map(|block| of(block)).max();
+    Percentiles {
+        count: all.iter().map(|block| block.count).sum(),
+        p50_ns: middle.p50_ns,
+        p90_ns: most(|block| block.p90_ns).unwrap_or(middle.p90_ns),
+        p99_ns: most(|block| block.p99_ns).unwrap_or(middle.p99_ns),
+        p999_ns: most(|block| block.p999_ns).unwrap_or(middle.p999_ns),
+        max_ns: most(|block| block.max_ns).unwrap_or(middle.max_ns),
+    }
+}

@@ -1,0 +1,172 @@
+use peerlane_fabric::Fabric;
+use peerlane_results::{
+    Basis, CaseSpec, Flow, Order, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind,
+};
+use peerlane_units::{Bytes, Nanos};
+
+use super::*;
+
+fn machine(name: &str) -> Fabric {
+    let file = format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    Fabric::from_toml(&std::fs::read_to_string(file).expect("it is there")).expect("a machine")
+}
+
+fn flow(source: &str, target: &str, path: Path) -> Flow {
+    Flow {
+        source: source.to_owned(),
+        target: target.to_owned(),
+        via: None,
+        path,
+        block: Bytes::kib(128),
+        depth: 16,
+        order: Order::Sequential,
+        offset: Bytes::ZERO,
+        target_offset: Bytes::ZERO,
+        bytes: Bytes::mib(1024),
+        limit: None,
+        start_ns: Nanos(0),
+    }
+}
+
+fn workload(cases: Vec<(&str, Vec<Flow>)>) -> Workload {
+    let case =
+        |(name, flows): (&str, Vec<Flow>)| CaseSpec { name: name.to_owned(), flows, time_ns: None };
+    Workload {
+        schema: WORKLOAD_SCHEMA.to_owned(),
+        name: "test".to_owned(),
+        kind: WorkloadKind::Crowd,
+        cases: cases.into_iter().map(case).collect(),
+        repeats: Repeats { warm_up: 0, least: 1, most: 1, until_per_mille: None },
+        seed: 7,
+    }
+}
+
+fn predict(machine: &Fabric, workload: &Workload, engine: Engine) -> BenchRecord {
+    let parameters = parameters(None).expect("the defaults are parameters");
+    run(machine, &parameters, workload, engine).expect("it can be predicted")
+}
+
+fn rate(record: &BenchRecord, case: usize) -> f64 {
+    record.summaries[case].rate.median / 1e9
+}
+
+#[test]
+fn pairs_of_drives_add_up_and_an_incast_does_not() {
+    let ten = machine("ten");
+    let pairs = [("d0", "d1"), ("d2", "d3")].map(|(a, b)| flow(a, b, Path::P2p)).to_vec();
+    let incast = ["d0", "d2", "d3"].map(|source| flow(source, "d1", Path::P2p)).to_vec();
+    let one = vec![flow("d0", "d1", Path::P2p)];
+    let record = predict(
+        &ten,
+        &workload(vec![("one", one), ("pairs", pairs), ("in", incast)]),
+        Engine::Flow,
+    );
+    assert_eq!(record.basis, Basis::Predicted);
+    let ratio = rate(&record, 1) / rate(&record, 0);
+    assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
+    assert!(rate(&record, 2) < rate(&record, 0) * 1.05, "one target takes no more from three");
+    let case = &record.cases[1];
+    assert_eq!(
+        (case.bytes_by_route.host, case.host_memory.bytes),
+        (Bytes::ZERO, Some(Bytes::ZERO))
+    );
+    assert!(
+        case.flows.iter().all(|flow| flow.memory.starts_with("cmb:") && flow.limited_by.is_some())
+    );
+    let prediction = case.prediction.as_ref().expect("it is one");
+    assert!(prediction.engine.starts_with("flow"), "{prediction:?}");
+    let (low, high) = prediction.interval.expect("few flows");
+    assert!(low < high && low.0 > 0);
+}
+
+#[test]
+fn no_link_carries_more_than_it_can() {
+    let flows = (0..5).map(|n| flow(&format!("d{n}"), &format!("d{}", 9 - n), Path::P2p)).collect();
+    let record = predict(&machine("ten"), &workload(vec![("across", flows)]), Engine::Flow);
+    let links = &record.cases[0].links;
+    assert!(!links.is_empty());
+    for link in links {
+        assert!(link.payload.0 as f64 <= link.ceiling.0 as f64 * 1.001, "{link:?}");
+    }
+}
+
+#[test]
+fn the_host_path_costs_host_memory_and_one_buffer_costs_time() {
+    let case = |path| vec![flow("a", "c", path)];
+    let cases = vec![
+        ("pipelined", case(Path::HostPipelined)),
+        ("serial", case(Path::HostSerial)),
+        ("cache", case(Path::HostPageCache)),
+    ];
+    let record = predict(&machine("epyc"), &workload(cases), Engine::Flow);
+    let host: Vec<f64> =
+        record.summaries.iter().filter_map(|one| one.host_bytes_per_byte).collect();
+    assert!((host[0] - 2.0).abs() < 0.01 && host[2] > host[1], "{host:?}");
+    assert!(rate(&record, 1) < rate(&record, 0), "{:?}", record.summaries);
+    assert!(record.summaries[2].cpu_s_per_gib > record.summaries[1].cpu_s_per_gib);
+}
+
+#[test]
+fn engines_agree_on_a_flow_that_is_alone_and_packets_give_percentiles() {
+    let case = || workload(vec![("one", vec![flow("d0", "d5", Path::P2p)])]);
+    let ten = machine("ten");
+    let [closed, flow, tlp] =
+        [Engine::Closed, Engine::Flow, Engine::Tlp].map(|engine| predict(&ten, &case(), engine));
+    let of = |record: &BenchRecord| rate(record, 0);
+    assert!((of(&closed) / of(&flow) - 1.0).abs() < 0.01, "{} {}", of(&closed), of(&flow));
+    assert!((of(&tlp) / of(&flow) - 1.0).abs() < 0.02, "{} {}", of(&tlp), of(&flow));
+    assert!(flow.summaries[0].block.count == 0 && tlp.summaries[0].block.count > 100);
+}
+
+#[test]
+fn a_record_does_not_depend_on_the_number_of_threads() {
+    let flows: Vec<Flow> = (0..9).map(|n| flow(&format!("d{n}"), "d9", Path::P2p)).collect();
+    let workload = workload(vec![("in", flows.clone()), ("some", flows[..4].to_vec())]);
+    let on = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+        pool.install(|| predict(&machine("ten"), &workload, Engine::Flow))
+    };
+    assert_eq!(on(1), on(3));
+}
+
+#[test]
+fn variants_come_in_order_on_any_number_of_threads() {
+    let ten = machine("ten");
+    let parameters = parameters(None).expect("the defaults are parameters");
+    let rate = parameters.position("drive.read.rate").expect("it is a default");
+    let variant = |index: usize| {
+        let mut numbers = parameters.values();
+        numbers[rate] = 1e8 * (1 + index % 20) as f64;
+        (workload(vec![("one", vec![flow("d0", "d1", Path::P2p)])]), numbers)
+    };
+    let on = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+        pool.install(|| variants(&ten, &parameters, 100, variant, Engine::Flow).expect("predicted"))
+    };
+    let one = on(1);
+    assert!((one[0][0] / 1e8 - 1.0).abs() < 0.01 && one[4][0] > 4.0 * one[0][0], "{:?}", &one[..5]);
+    assert_eq!(one, on(3));
+}
+
+#[test]
+fn names_that_are_not_there_and_ends_without_initiator_are_refused() {
+    let parameters = parameters(None).expect("the defaults are parameters");
+    for (source, target) in [("d0", "elsewhere"), ("host", "null")] {
+        let workload = workload(vec![("no", vec![flow(source, target, Path::P2p)])]);
+        let error = run(&machine("ten"), &parameters, &workload, Engine::Auto);
+        assert!(matches!(error, Err(PredictError::Flow { .. })), "{error:?}");
+    }
+}
+
+#[test]
+fn a_file_of_parameters_goes_before_the_defaults() {
+    let file = "[parameter.\"d0.read.rate\"]\nvalue = 100\nunit = \"MB/s\"\nfrom = \"guess\"\nsource = \"a test\"\n\
+                [parameter.\"d0.read.commands\"]\nvalue = 1e6\nunit = \"count\"\nfrom = \"guess\"\nsource = \"a test\"\n\
+                [parameter.\"d0.read.time-4096\"]\nvalue = 90\nunit = \"us\"\nfrom = \"guess\"\nsource = \"a test\"\n";
+    let parameters = super::parameters(Some(file)).expect("parameters");
+    let workload = workload(vec![("slow", vec![flow("d0", "d1", Path::P2p)])]);
+    let record = run(&machine("ten"), &parameters, &workload, Engine::Flow).expect("predicted");
+    assert!((rate(&record, 0) - 0.1).abs() < 0.001, "{}", rate(&record, 0));
+    assert_eq!(record.cases[0].flows[0].limited_by.as_deref(), Some("medium of d0, read"));
+    assert!(super::parameters(Some("[parameter.x]\n")).is_err());
+}

@@ -1,0 +1,82 @@
+//! Windows of packets: the flows that are active together for the longest time, on the TLP engine, for
+//! percentiles and for the difference of both engines.
+
+use std::collections::BTreeMap;
+
+use peerlane_results::Percentiles;
+use rayon::prelude::*;
+
+use super::case::{Found, Model};
+use crate::flow::rates::Rates;
+use crate::flow::solve::Settings;
+use crate::model::{FlowSpec, Picos};
+use crate::tlp::{self, Extent, TlpError, TlpOutcome, simulate};
+
+/// Parts of the machine that get a window.
+const MOST_WINDOWS: usize = 16;
+/// Flows in a window at most.
+const MOST_FLOWS: usize = 256;
+/// Payload of a window: enough commands for percentiles, and little enough for seconds.
+const PAYLOAD: (f64, f64) = (4e6, 2e8);
+/// Commands of a window.
+const COMMANDS: f64 = 2_000.0;
+
+/// What windows showed.
+#[derive(Debug, Default)]
+pub(super) struct Windows {
+    /// Latency of blocks of the flows that were in one.
+    pub(super) latency: BTreeMap<usize, Percentiles>,
+    /// Rate of those, payload a nanosecond.
+    pub(super) rate: BTreeMap<usize, f64>,
+    /// Largest difference of the sum over a window between the engines, relative to the TLP engine.
+    pub(super) difference: f64,
+    /// Whether all of them were stable.
+    pub(super) is_settled: bool,
+    /// Windows that were run, and parts of the machine there are.
+    pub(super) count: (usize, usize),
+}
+
+/// Runs windows.
+pub(super) fn run(model: &Model, found: &Found) -> Result<Windows, TlpError> {
+    let parts = found.sets.len();
+    let sets: Vec<&Vec<usize>> =
+        found.sets.iter().filter(|set| set.len() <= MOST_FLOWS).take(MOST_WINDOWS).collect();
+    let outcomes: Vec<(TlpOutcome, f64)> =
+        sets.par_iter().map(|set| window(model, set)).collect::<Result<_, _>>()?;
+    let mut windows =
+        Windows { is_settled: true, count: (sets.len(), parts), ..Windows::default() };
+    for (set, (outcome, flow)) in sets.into_iter().zip(outcomes) {
+        let mut sum = 0.0;
+        for (&index, one) in set.iter().zip(&outcome.flows) {
+            let rate = crate::way::as_f64(one.bytes) / super::nanos(outcome.measured.to_nanos());
+            sum += rate;
+            windows.latency.insert(index, one.latency.percentiles());
+            windows.rate.insert(index, rate);
+        }
+        windows.difference = windows.difference.max((flow / sum.max(1e-9) - 1.0).abs());
+        windows.is_settled &= outcome.is_settled;
+    }
+    Ok(windows)
+}
+
+/// One window, and what the flow engine says of the same flows.
+fn window(model: &Model, set: &[usize]) -> Result<(TlpOutcome, f64), TlpError> {
+    let specs: Vec<FlowSpec> = set
+        .iter()
+        .map(|&index| FlowSpec { start: Picos::ZERO, ..model.flows[index].spec.clone() })
+        .collect();
+    let rates = Rates::of(&model.topology, &specs, Settings::default());
+    let sum: f64 = rates.map_or(0.0, |rates| rates.solution.rates.iter().sum());
+    let block = specs.iter().map(|spec| crate::way::as_f64(spec.request)).fold(1.0, f64::max);
+    let payload = (COMMANDS * block).clamp(PAYLOAD.0, PAYLOAD.1);
+    let window = payload / sum.max(1e-3);
+    let settings = tlp::Settings {
+        extent: Extent::Steady { window: picos(window), most: picos(10.0 * window + 1e6) },
+        ..tlp::Settings::default()
+    };
+    Ok((simulate(&model.topology, &specs, &settings)?, sum))
+}
+
+fn picos(nanos: f64) -> Picos {
+    Picos::nanos(super::setting::whole(nanos))
+}

@@ -1,0 +1,93 @@
+//! What of an outcome is compared with a figure.
+
+use super::StudyError;
+use super::scenario::Evaluator;
+use super::shape::{FaultsShape, FlowShape, MetricShape};
+use crate::devices::host;
+use crate::parameters::View;
+
+/// What the model says of a figure: a number in base units, or a word.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Answer {
+    Number(f64),
+    Word(String),
+}
+
+pub(super) fn answer(evaluator: &Evaluator, metric: &MetricShape) -> Result<Answer, StudyError> {
+    let rate = |name: &str| evaluator.outcome(name).map(|outcome| outcome.rate);
+    let time = |name: &str| evaluator.outcome(name).map(|outcome| outcome.block_time);
+    Ok(Answer::Number(match metric {
+        MetricShape::Rate(name) => rate(name)?,
+        MetricShape::Ratio([one, other]) => rate(one)? / rate(other)?,
+        MetricShape::Loss([one, other]) => 1.0 - rate(one)? / rate(other)?,
+        MetricShape::ExtraSeconds([one, other]) => time(one)? - time(other)?,
+        MetricShape::Seconds(name) => evaluator.values.get(name)?,
+        MetricShape::Run(name) => evaluator.run(name)?,
+        MetricShape::LimitedBy(name) => {
+            return Ok(Answer::Word(evaluator.outcome(name)?.limited_by));
+        }
+        MetricShape::HostBytes(name) => evaluator.outcome(name)?.traffic.most,
+        MetricShape::LeastRatio { scenarios: [one, other], blocks } => {
+            let mut least = f64::INFINITY;
+            for &block in blocks {
+                let sized = |flow: &mut FlowShape| flow.block = block;
+                let ratio =
+                    evaluator.changed(one, sized)?.rate / evaluator.changed(other, sized)?.rate;
+                least = least.min(ratio);
+            }
+            least
+        }
+        MetricShape::LeastGrowth { scenario, blocks } => {
+            let mut least = f64::INFINITY;
+            let mut before = None;
+            for &block in blocks {
+                let rate = evaluator.changed(scenario, |flow| flow.block = block)?.rate;
+                least = before.map_or(least, |before| least.min(rate / before));
+                before = Some(rate);
+            }
+            least
+        }
+        MetricShape::SpreadOverPairs { scenario, source, target, count } => {
+            spread(evaluator, scenario, source, target, *count)?
+        }
+        MetricShape::Faults(faults) => {
+            let (count, at_start) = page_faults(evaluator, faults)?;
+            count / at_start
+        }
+        MetricShape::FaultCount(faults) => page_faults(evaluator, faults)?.0,
+    }))
+}
+
+fn spread(
+    evaluator: &Evaluator,
+    scenario: &str,
+    source: &str,
+    target: &str,
+    count: u32,
+) -> Result<f64, StudyError> {
+    let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
+    for one in 0..count {
+        for other in (0..count).filter(|&other| other != one) {
+            let pair = |flow: &mut FlowShape| {
+                flow.source = format!("{source}{one}");
+                flow.target = format!("{target}{other}");
+            };
+            let rate = evaluator.changed(scenario, pair)?.rate;
+            least = least.min(rate);
+            most = most.max(rate);
+        }
+    }
+    Ok(most / least)
+}
+
+/// How many, and how many of them at the start. Without rounding, so that a fit is smooth.
+fn page_faults(evaluator: &Evaluator, shape: &FaultsShape) -> Result<(f64, f64), StudyError> {
+    let at_start = evaluator.values.get(&shape.at_start)?;
+    let (bytes, window) =
+        (evaluator.values.get(&shape.bytes)?, evaluator.values.get(&shape.window)?);
+    let count = match evaluator.values.view() {
+        View::Model => host::page_faults(bytes, window, at_start),
+        View::Plain => f64::INFINITY,
+    };
+    Ok((count, at_start))
+}

@@ -1,0 +1,86 @@
+//! The page of predictions, in Markdown.
+
+use std::fmt::Write as _;
+
+use super::predict::Prediction;
+
+const HEAD: &str = "\
+# Predictions
+
+What nobody has measured, or published, on the day in the last column: `peerlane reproduce --predictions` prints this page, and a test
+compares the two. Rates come from the flow engine on machines of `machines/`, with the parameters of `sources/`: those that were fitted on
+figures of the documents carry what is wrong in them over to here. The interval holds 80 % of draws from the ranges of the
+parameters; it says nothing of what the model leaves out. A measurement outside the interval refutes the parameters, one with another limit
+refutes the model.
+
+All rates are payload in GB/s (10^9 bytes a second). *All* is the sum of the transfers that run at once, *each* the slowest and the
+fastest of them. *Equal shares* is the sum by the closed form, which knows nothing of arbitration and back-pressure: where the two
+differ, a measurement decides between them. *Block* is the mean time of a block of the slowest transfer (Little's law). *Host memory* is
+traffic, an interval because what stays in the processor's cache is not known.
+
+| What | Transfers | All | 80 % | Each | Equal shares | Block | Limited by | Host memory | Made on |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+";
+
+const TAIL: &str = "
+## What to look at first
+
+- The victim: whether the fifth drive keeps 3.20 GB/s or falls to what the other four get says how far queues of switch and root complex
+  are shared. No public measurement fixes that.
+- Nine drives into one FPGA: the sum shows what the link of a SmartSSD carries; it is above what any pair reaches.
+- Three drives against the NoLoad: 16.3 GB/s of writes with three drives as with four says that the card is the limit, as its makers say; less
+  says that the drives or the host are.
+- Conventional copies at x2: the same as at x8 if lanes are 2.5 GT/s, as assumed. At x1 they are slower by the 86 % that document 001
+  states: that figure was used.
+- Reads of GPU memory by four Gen5 drives: the widest interval here. How many bytes of peer reads a root complex keeps in flight is
+  published for none.
+";
+
+/// `docs/predictions.md`.
+pub fn page(predictions: &[Prediction]) -> String {
+    let mut text = HEAD.to_owned();
+    for found in predictions {
+        let each = if found.flows == 1 {
+            giga(found.rate)
+        } else {
+            range(giga(found.each.0), giga(found.each.1))
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} to {} | {each} | {} | {} | {} | {} | {} |",
+            found.says,
+            found.flows,
+            giga(found.rate),
+            giga(found.interval.0),
+            giga(found.interval.1),
+            giga(found.closed_form),
+            time(found.block_time),
+            found.limited_by,
+            range(giga(found.host_memory.0), giga(found.host_memory.1)),
+            found.date,
+        );
+    }
+    text.push_str(TAIL);
+    text
+}
+
+fn range(least: String, most: String) -> String {
+    if least == most { least } else { format!("{least} to {most}") }
+}
+
+fn giga(rate: f64) -> String {
+    match rate / 1e9 {
+        0.0 => "0".to_owned(),
+        small if small < 1.0 => format!("{small:.3}"),
+        other => format!("{other:.2}"),
+    }
+}
+
+fn time(seconds: f64) -> String {
+    if seconds < 1e-3 {
+        format!("{:.0} us", seconds * 1e6)
+    } else {
+        format!("{:.2} ms", seconds * 1e3)
+    }
+}

@@ -1,0 +1,363 @@
+//! Commands: when they begin, how they become trains, and when they are done.
+//!
+//! A command takes a slot of its flow. The first leg moves its bytes; a second one, if there is one,
+//! moves them on; then the slot is free. Each leg offers one train at a time to the first port of its
+//! initiator.
+
+use std::collections::VecDeque;
+
+use peerlane_units::ByteRate;
+
+use super::LatencyHistogram;
+use super::engine::Engine;
+use super::network::Route;
+use super::parts::{NONE, Train};
+use super::queue::EventQueue;
+use super::random::{draw, exponential};
+use crate::model::{Arrival, FlowSpec, Leg, Op, picos_per_kib};
+
+/// Open flows that fall behind keep no more waiting commands than this.
+const LONGEST_BACKLOG: usize = 1 << 16;
+
+/// One leg under way.
+#[derive(Debug, Clone)]
+pub(super) struct LegState {
+    pub(super) flow: u32,
+    latency: u64,
+    /// Picoseconds for 1024 bytes at its bound; zero without one.
+    bound_per_kib: u64,
+    /// When its bound lets the next train go.
+    next_at: u64,
+    is_woken: bool,
+    /// Slots that it has to move, in order.
+    waiting: VecDeque<u32>,
+    /// The slot that it moves, and bytes of it that are not on their way.
+    current: Option<(u32, u32)>,
+    /// Whether a train of it waits at its first port.
+    is_offered: bool,
+    pub(super) waits_for_tags: bool,
+    /// Bytes of a full train of requests, or of writes.
+    train: u32,
+    /// Bytes of a full train of completions.
+    pub(super) piece: u32,
+    /// Bytes times misses since the last miss of translation.
+    pub(super) untranslated: u64,
+    /// Bytes sent off.
+    pub(super) injected: u64,
+    /// Bytes at their end.
+    pub(super) arrived: u64,
+}
+
+impl LegState {
+    pub(super) fn new(flow: u32, leg: &Leg, route: &Route, packets: u32) -> Self {
+        let piece = route.unit * packets;
+        // As many packets in each train, whatever they carry: a turn at a port then stands for as many
+        // turns of single packets.
+        let train = match leg.op {
+            Op::Write => piece,
+            Op::Read => packets << route.request_shift,
+        };
+        Self {
+            flow,
+            latency: leg.latency.0,
+            bound_per_kib: leg.bound.map_or(0, picos_per_kib),
+            next_at: 0,
+            is_woken: false,
+            waiting: VecDeque::new(),
+            current: None,
+            is_offered: false,
+            waits_for_tags: false,
+            train,
+            piece,
+            untranslated: 0,
+            injected: 0,
+            arrived: 0,
+        }
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn footprint(&self) -> usize {
+        size_of::<Self>() + self.waiting.capacity() * 4
+    }
+}
+
+/// A command under way.
+#[derive(Debug, Clone, Copy, Default)]
+struct Command {
+    issued: u64,
+    bytes: u32,
+    left: u32,
+    /// Compared with the coupling of nodes.
+    draw: u32,
+}
+
+/// One flow under way.
+#[derive(Debug, Clone)]
+pub(super) struct FlowState {
+    first_leg: u32,
+    last_leg: u32,
+    /// Its number among all flows, which its draws depend on.
+    stream: u64,
+    request: u32,
+    /// Mean time between commands of an open flow.
+    between: Option<u64>,
+    commands: Vec<Command>,
+    free_slots: Vec<u32>,
+    backlog: VecDeque<u64>,
+    /// Bytes that have not begun; `None` for an endless flow.
+    unissued: Option<u64>,
+    issued: u64,
+    arrivals: u64,
+    pub(super) start: u64,
+    /// Bytes at the end of the last leg.
+    pub(super) moved: u64,
+    pub(super) completed: u64,
+    /// Commands that an open flow could not keep.
+    pub(super) lost: u64,
+    pub(super) latency: LatencyHistogram,
+    pub(super) first_done: Option<u64>,
+    pub(super) last_done: Option<u64>,
+}
+
+impl FlowState {
+    pub(super) fn new(spec: &FlowSpec, stream: u64, first_leg: u32, is_endless: bool) -> Self {
+        let request = u32::try_from(spec.request.0).unwrap_or(u32::MAX);
+        let between = match spec.arrival {
+            Arrival::Closed => None,
+            Arrival::Open { rate: ByteRate(rate) } => {
+                let picos =
+                    u128::from(spec.request.0) * 1_000_000_000_000 / u128::from(rate.max(1));
+                Some(u64::try_from(picos).unwrap_or(u64::MAX))
+            }
+        };
+        Self {
+            first_leg,
+            last_leg: first_leg + u32::from(spec.second.is_some()),
+            stream,
+            request,
+            between,
+            commands: vec![Command::default(); spec.depth as usize],
+            free_slots: (0..spec.depth).rev().collect(),
+            backlog: VecDeque::new(),
+            unissued: (!is_endless).then_some(spec.bytes.0),
+            issued: 0,
+            arrivals: 0,
+            start: if is_endless { 0 } else { spec.start.0 },
+            moved: 0,
+            completed: 0,
+            lost: 0,
+            latency: LatencyHistogram::default(),
+            first_done: None,
+            last_done: None,
+        }
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn footprint(&self) -> usize {
+        size_of::<Self>()
+            + self.commands.capacity() * size_of::<Command>()
+            + (self.free_slots.capacity() + 2 * self.backlog.capacity()) * 4
+            + self.latency.footprint()
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.between.is_some()
+    }
+
+    pub(super) fn request(&self) -> u64 {
+        self.request.into()
+    }
+
+    /// Whether a flow with an end has come to it.
+    pub(super) fn is_done(&self) -> bool {
+        self.unissued == Some(0) && self.free_slots.len() == self.commands.len()
+    }
+
+    /// Slots, which all have been used when so many commands are done and rates can be stable.
+    pub(super) fn depth(&self) -> u64 {
+        self.commands.len() as u64
+    }
+}
+
+impl<Q: EventQueue> Engine<Q> {
+    /// Sets off every flow.
+    pub(super) fn start(&mut self) {
+        for (index, flow) in (0u32..).zip(&self.flows) {
+            let wait =
+                flow.between.map_or(0, |mean| exponential(draw(self.seed, flow.stream, 0), mean));
+            let time = flow.start + wait;
+            self.queue.push(super::queue::Event { time, key: 8 << 28 | index, data: 0 });
+        }
+    }
+
+    /// A closed flow starts, or a command of an open one comes.
+    pub(super) fn begin(&mut self, index: u32) {
+        if self.is_draining {
+            return;
+        }
+        let (now, seed) = (self.now, self.seed);
+        let flow = &mut self.flows[index as usize];
+        if let Some(mean) = flow.between {
+            flow.arrivals += 1;
+            // Even counters are for arrivals, odd ones for commands.
+            let next = exponential(draw(seed, flow.stream, 2 * flow.arrivals), mean);
+            if flow.backlog.len() < LONGEST_BACKLOG {
+                flow.backlog.push_back(now);
+            } else {
+                flow.lost += 1;
+            }
+            if flow.unissued.is_none_or(|left| left > flow.request.into()) {
+                self.push_begin(now.saturating_add(next), index);
+            }
+        }
+        self.fill(index);
+    }
+
+    /// Begins commands while there are slots and something to do.
+    fn fill(&mut self, index: u32) {
+        loop {
+            let flow = &mut self.flows[index as usize];
+            if self.is_draining || flow.unissued == Some(0) || flow.free_slots.is_empty() {
+                return;
+            }
+            let issued = match flow.between {
+                None => self.now,
+                Some(_) => match flow.backlog.pop_front() {
+                    Some(came) => came,
+                    None => return,
+                },
+            };
+            let Some(slot) = flow.free_slots.pop() else { return };
+            let left = flow.unissued.unwrap_or(u64::MAX);
+            let bytes = u32::try_from(left).unwrap_or(u32::MAX).min(flow.request);
+            if let Some(left) = &mut flow.unissued {
+                *left -= u64::from(bytes);
+            }
+            flow.issued += 1;
+            let chance = draw(self.seed, flow.stream, 2 * flow.issued + 1) & 0xffff;
+            let draw = u32::try_from(chance).unwrap_or(0);
+            flow.commands[slot as usize] = Command { issued, bytes, left: bytes, draw };
+            let leg = flow.first_leg;
+            self.hand_to(leg, slot);
+        }
+    }
+
+    /// Lets a leg move a slot once the latency of its command is over.
+    fn hand_to(&mut self, leg: u32, slot: u32) {
+        let latency = self.legs[leg as usize].latency;
+        if latency == 0 {
+            self.ready(leg, slot);
+        } else {
+            self.push_ready(self.now + latency, leg, slot);
+        }
+    }
+
+    pub(super) fn ready(&mut self, leg: u32, slot: u32) {
+        self.legs[leg as usize].waiting.push_back(slot);
+        self.offer(leg);
+    }
+
+    pub(super) fn wake(&mut self, leg: u32) {
+        self.legs[leg as usize].is_woken = false;
+        self.offer(leg);
+    }
+
+    /// Puts the next train of a leg in front of its first port, unless one is there, its bound makes it
+    /// wait, or it has no tags.
+    pub(super) fn offer(&mut self, index: u32) {
+        let leg = &mut self.legs[index as usize];
+        if leg.is_offered || leg.waits_for_tags || self.is_draining {
+            return;
+        }
+        let flow = &self.flows[leg.flow as usize];
+        let (slot, left) = match leg.current {
+            Some(current) => current,
+            None => match leg.waiting.pop_front() {
+                Some(slot) => (slot, flow.commands[slot as usize].bytes),
+                None => return,
+            },
+        };
+        leg.current = Some((slot, left));
+        if leg.next_at > self.now {
+            let time = leg.next_at;
+            if !std::mem::replace(&mut leg.is_woken, true) {
+                self.push_wake(time, index);
+            }
+            return;
+        }
+        let bytes = left.min(leg.train);
+        let route = &self.net.routes[index as usize];
+        let mut taken = 0;
+        if route.op == Op::Read {
+            let tags = &mut self.net.tags[route.tags as usize];
+            taken = bytes.div_ceil(1 << route.request_shift).min(tags.full);
+            if tags.free < taken {
+                leg.waits_for_tags = true;
+                tags.waiting.push_back(index);
+                return;
+            }
+            tags.free -= taken;
+        }
+        leg.is_offered = true;
+        leg.current = (left > bytes).then_some((slot, left - bytes));
+        let train = Train {
+            hop: route.first,
+            leg: index,
+            slot,
+            bytes,
+            next: NONE,
+            held: NONE,
+            tail: 0,
+            tags: taken,
+            draw: flow.commands[slot as usize].draw,
+        };
+        let fifo = route.fifo;
+        let train = self.slab.insert(train);
+        self.enqueue(fifo, train);
+    }
+
+    /// A train of a leg has begun to leave its initiator.
+    pub(super) fn departed(&mut self, index: u32, bytes: u32) {
+        let leg = &mut self.legs[index as usize];
+        leg.is_offered = false;
+        leg.injected += u64::from(bytes);
+        let pace = |bytes: u32| (u64::from(bytes) * leg.bound_per_kib) >> 10;
+        if leg.bound_per_kib > 0 {
+            // What was held up may be made good for within one command.
+            let request = self.flows[leg.flow as usize].request;
+            let earliest = self.now.saturating_sub(pace(request));
+            leg.next_at = leg.next_at.max(earliest) + pace(bytes);
+        }
+        self.offer(index);
+    }
+
+    /// Bytes of a command are at the end of a leg.
+    pub(super) fn moved(&mut self, leg: u32, slot: u32, bytes: u32) {
+        self.legs[leg as usize].arrived += u64::from(bytes);
+        let index = self.legs[leg as usize].flow;
+        let flow = &mut self.flows[index as usize];
+        let is_last = leg == flow.last_leg;
+        if is_last {
+            flow.moved += u64::from(bytes);
+        }
+        let command = &mut flow.commands[slot as usize];
+        command.left -= bytes;
+        if command.left > 0 {
+            return;
+        }
+        if !is_last {
+            command.left = command.bytes;
+            let next = flow.last_leg;
+            self.hand_to(next, slot);
+            return;
+        }
+        flow.completed += 1;
+        flow.first_done.get_or_insert(self.now);
+        flow.last_done = Some(self.now);
+        if self.is_measuring {
+            flow.latency.record(self.now - command.issued);
+        }
+        flow.free_slots.push(slot);
+        self.fill(index);
+    }
+}

@@ -1,0 +1,117 @@
+//! What memories and address translation do with the trains that reach them.
+
+use super::engine::Engine;
+use super::parts::{COMPLETION, IommuState, MemoryState, NONE, Train};
+use super::queue::EventQueue;
+use crate::model::Op;
+
+impl MemoryState {
+    /// Serves `bytes` at `per_kib` behind what came before: when it begins, and how long it takes.
+    fn serve(&mut self, op: Op, bytes: u32, now: u64) -> (u64, u64) {
+        let (side, per_kib) = match op {
+            Op::Write => (0, self.write_per_kib),
+            Op::Read => (usize::from(!self.is_shared), self.read_per_kib),
+        };
+        let time = (u64::from(bytes) * per_kib) >> 10;
+        let start = now.max(self.free_at[side]);
+        self.free_at[side] = start + time;
+        (start, time)
+    }
+}
+
+impl IommuState {
+    /// Walks page tables `count` times, each on the walker that is free first: when the last is done.
+    fn walk(&mut self, count: u64, now: u64) -> u64 {
+        let mut last = now;
+        for _ in 0..count {
+            let Some(first) = self.walkers.iter_mut().min() else { break };
+            *first = now.max(*first) + self.walk;
+            last = last.max(*first);
+        }
+        last
+    }
+}
+
+impl<Q: EventQueue> Engine<Q> {
+    /// When the translation of a train is done; `None` if it is cached.
+    ///
+    /// Of each leg, one in so many pages misses, evenly: `B <= walkers * page / (miss * T_walk)`
+    /// (Farshin et al., "Overcoming the IOTLB wall for multi-100-Gbps Linux-based networking", 2023).
+    pub(super) fn translate(&mut self, index: u32, train: &Train) -> Option<u64> {
+        let iommu = &mut self.net.iommus[index as usize];
+        let leg = &mut self.legs[train.leg as usize];
+        leg.untranslated += u64::from(train.bytes) * iommu.miss_per_mille;
+        let misses = leg.untranslated / iommu.bytes_per_mille_miss;
+        leg.untranslated %= iommu.bytes_per_mille_miss;
+        (misses > 0).then(|| iommu.walk(misses, self.now))
+    }
+
+    /// A train's first packet reaches its memory.
+    pub(super) fn access(&mut self, memory: u32, index: u32) {
+        let train = self.slab[index];
+        match self.net.routes[train.leg as usize].op {
+            Op::Write => self.write(memory, index, &train),
+            Op::Read => self.answer(memory, index, &train),
+        }
+    }
+
+    fn write(&mut self, memory: u32, index: u32, train: &Train) {
+        let hop = self.net.hops[train.hop as usize];
+        let packets = hop.packets(train.bytes);
+        let state = &mut self.net.memories[memory as usize];
+        let (start, time) = state.serve(Op::Write, train.bytes, self.now);
+        state.written += u64::from(train.bytes);
+        let first = time / u64::from(packets);
+        let done = (start + time).max(train.tail + first) + state.write_latency;
+        self.push_credit(start + first, train.held, packets, hop.units(train.bytes));
+        self.push_served(done, index);
+    }
+
+    /// Turns read requests into completions, cut into trains, each when the memory has its data and in
+    /// time for the port that sends it.
+    fn answer(&mut self, memory: u32, index: u32, train: &Train) {
+        let hop = self.net.hops[train.hop as usize];
+        let (headers, units) = (hop.packets(train.bytes), hop.units(train.bytes));
+        let state = &mut self.net.memories[memory as usize];
+        let (start, time) = state.serve(Op::Read, train.bytes, self.now);
+        state.read += u64::from(train.bytes);
+        let latency = state.read_latency;
+        self.push_credit(start, train.held, headers, units);
+        let back = self.net.hops[train.hop as usize + 1];
+        debug_assert_eq!(back.class, COMPLETION);
+        let per_kib = self.net.ports[back.port as usize].picos_per_kib;
+        let piece = self.legs[train.leg as usize].piece;
+        // All tags come back once the first request is answered, as they were taken with it.
+        let first_request = train.bytes.min(1 << self.net.routes[train.leg as usize].request_shift);
+        let mut done = 0;
+        while done < train.bytes {
+            let bytes = piece.min(train.bytes - done);
+            done += bytes;
+            let packets = back.packets(bytes);
+            let read = time * u64::from(done) / u64::from(train.bytes);
+            let out = (back.wire(bytes, packets) * per_kib) >> 10;
+            let rest = out - out / u64::from(packets);
+            let first = time * u64::from(done - bytes + bytes / packets) / u64::from(train.bytes);
+            let at = start + first.max(read.saturating_sub(rest)) + latency;
+            let answers_first = done - bytes < first_request && first_request <= done;
+            let tags = if answers_first { train.tags } else { 0 };
+            let completion = Train { hop: train.hop + 1, bytes, held: NONE, tags, ..*train };
+            let answer = self.slab.insert(completion);
+            self.push_served(at, answer);
+        }
+        self.slab.remove(index);
+    }
+
+    /// A write is in memory, or a completion can be sent.
+    pub(super) fn served(&mut self, index: u32) {
+        let train = self.slab[index];
+        let route = &self.net.routes[train.leg as usize];
+        match route.op {
+            Op::Write => {
+                self.slab.remove(index);
+                self.moved(train.leg, train.slot, train.bytes);
+            }
+            Op::Read => self.enqueue(route.answers, index),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Simulates packets, event by event: the reference for rates and the only source of percentiles.
+//!
+//! Posted writes, reads and completions with tags, credits, the bytes of every header, data link layer
+//! packets in the opposite direction, arbitration by input port, queues that hold each other up, limits
+//! of root complexes, page-table walks. Packets of one command move in *trains*. Leaves out replays, virtual
+//! channels, relaxed ordering and the flits of PCIe 6.0 beyond their efficiency. The one thing to know:
+//! time is in whole picoseconds and every draw is a function of seed, flow and number, so that a run
+//! repeats bit by bit. `docs/model/tlp.md` derives the equations and says how they are checked.
+
+mod check;
+mod commands;
+mod engine;
+mod memory;
+mod network;
+mod outcome;
+mod parts;
+mod queue;
+mod random;
+mod run;
+mod settings;
+
+#[cfg(test)]
+mod tests;
+
+pub use check::{Check, Fault};
+pub use outcome::{
+    FlowOutcome, LatencyHistogram, LinkOutcome, MemoryOutcome, TlpError, TlpOutcome,
+};
+pub use settings::{Extent, Queue, Settings, Train};
+
+use crate::model::{FlowSpec, Topology};
+
+/// Rates of two train lengths that differ by less agree.
+const AGREEMENT: f64 = 0.005;
+
+/// Simulates what these flows do to each other.
+///
+/// # Errors
+/// When a flow has no path, no memory, no initiator or impossible commands.
+pub fn simulate(
+    topology: &Topology,
+    flows: &[FlowSpec],
+    settings: &Settings,
+) -> Result<TlpOutcome, TlpError> {
+    let mut packets = match settings.train {
+        Train::Fixed(packets) => return run::run(topology, flows, settings, packets),
+        Train::Auto => run::longest_train(topology, flows)?,
+    };
+    let mut coarse = run::run(topology, flows, settings, packets)?;
+    let mut events = coarse.events;
+    while packets > 1 {
+        packets /= 2;
+        let mut fine = run::run(topology, flows, settings, packets)?;
+        let difference = difference(&coarse, &fine);
+        events += fine.events;
+        fine.train_difference = Some(difference);
+        coarse = fine;
+        if difference <= AGREEMENT {
+            break;
+        }
+    }
+    coarse.events = events;
+    Ok(coarse)
+}
+
+/// The largest relative difference of a flow's rate.
+#[expect(clippy::cast_precision_loss, reason = "three digits are compared")]
+fn difference(one: &TlpOutcome, other: &TlpOutcome) -> f64 {
+    let rates = one.flows.iter().zip(&other.flows);
+    let relative = rates.map(|(one, other)| {
+        let (one, other) = (one.rate.0 as f64, other.rate.0 as f64);
+        (one - other).abs() / other.max(1.0)
+    });
+    relative.fold(0.0, f64::max)
+}

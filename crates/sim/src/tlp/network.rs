@@ -1,0 +1,480 @@
+//! A topology and its flows, made into the parts of the engine.
+//!
+//! Leaves out everything that no flow uses but the two ports of each link. The one thing to know: for
+//! each leg there is a row of hops, out and, for reads, back; a train is at one of them.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use crate::model::{
+    Credits, Direction, Endpoint, FlowSpec, Hop as Crossing, Leg, Memory, NodeIndex, NodeKind, Op,
+    PathError, Picos, Topology, picos_per_kib,
+};
+
+use super::TlpError;
+use super::parts::{
+    COMPLETION, End, Fifo, Hop, IommuState, Lane, MemoryState, NONE, POSTED, Pool, Port, PortCount,
+    REQUEST, Tags, Turns,
+};
+
+/// What a stage inside a node can hold in front of its next port, in bytes.
+const STAGE_BUFFER: u32 = 64 << 10;
+/// Receivers with fewer headers than this are never modelled with trains.
+const BIGGEST_TRAIN: u32 = 16;
+
+/// A leg as the engine needs it.
+#[derive(Debug, Clone)]
+pub(super) struct Route {
+    pub(super) op: Op,
+    /// Its queue at the initiator.
+    pub(super) fifo: u32,
+    /// Position of its first hop.
+    pub(super) first: u32,
+    /// Tags of the initiator.
+    pub(super) tags: u32,
+    /// log2 of the bytes of a read request.
+    pub(super) request_shift: u32,
+    /// Payload of a packet with data where it begins: writes, or completions.
+    pub(super) unit: u32,
+    /// Queue of its completions at the memory; [`NONE`] for writes.
+    pub(super) answers: u32,
+}
+
+/// Everything that the engine moves trains through.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Network {
+    pub(super) ports: Vec<Port>,
+    pub(super) fifos: Vec<Fifo>,
+    pub(super) pools: Vec<Pool>,
+    pub(super) hops: Vec<Hop>,
+    pub(super) memories: Vec<MemoryState>,
+    /// The memory of each node that one is used of.
+    pub(super) memory_of: BTreeMap<NodeIndex, u32>,
+    pub(super) iommus: Vec<IommuState>,
+    pub(super) tags: Vec<Tags>,
+    /// By leg.
+    pub(super) routes: Vec<Route>,
+    /// Packets in the longest train that leaves room for eight in every buffer.
+    pub(super) longest_train: u32,
+    /// Whether a draw decides which queue a command takes.
+    pub(super) is_random: bool,
+}
+
+impl Network {
+    /// Bytes that it takes.
+    pub(super) fn footprint(&self) -> usize {
+        self.ports.capacity() * size_of::<Port>()
+            + self.fifos.capacity() * size_of::<Fifo>()
+            + self.pools.capacity() * size_of::<Pool>()
+            + self.hops.capacity() * size_of::<Hop>()
+            + self.memories.capacity() * size_of::<MemoryState>()
+            + self.tags.capacity() * size_of::<Tags>()
+            + self.routes.capacity() * size_of::<Route>()
+    }
+}
+
+/// A port on a path before its credits are known.
+struct Step {
+    port: u32,
+    stage: bool,
+    receiver: NodeIndex,
+    unit: u32,
+    overhead: u32,
+    propagation: Picos,
+    credits: Credits,
+}
+
+/// Where lanes are told apart: port in, class, and port out (or leg) where there is one each.
+type LaneKey = (u32, u8, u32);
+
+struct Build<'a> {
+    topology: &'a Topology,
+    network: Network,
+    lanes: BTreeMap<LaneKey, Lane>,
+    tags_of: BTreeMap<NodeIndex, u32>,
+    iommu_of: BTreeMap<NodeIndex, u32>,
+    /// Stages by node and what they limit.
+    stages: BTreeMap<(NodeIndex, u8), u32>,
+    answers: BTreeMap<(NodeIndex, NodeIndex), u32>,
+}
+
+/// Makes the parts for these flows; legs are numbered in the order of flows.
+pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, TlpError> {
+    let mut build = Build {
+        topology,
+        network: Network { longest_train: BIGGEST_TRAIN, ..Network::default() },
+        lanes: BTreeMap::new(),
+        tags_of: BTreeMap::new(),
+        iommu_of: BTreeMap::new(),
+        stages: BTreeMap::new(),
+        answers: BTreeMap::new(),
+    };
+    build.links();
+    for flow in flows {
+        let is_allowed =
+            (1..=1 << 30).contains(&flow.request.0) && (1..=1 << 16).contains(&flow.depth);
+        if !is_allowed {
+            return Err(TlpError::Commands(flow.name.clone()));
+        }
+        for leg in flow.legs() {
+            build.leg(flow, leg)?;
+        }
+    }
+    Ok(build.network)
+}
+
+impl Build<'_> {
+    fn links(&mut self) {
+        for (position, link) in (0u32..).zip(self.topology.links()) {
+            for side in 0..2 {
+                let wire = &link.wire;
+                let dllp = u32::try_from(wire.dllp_bytes_per_mille()).unwrap_or(u32::MAX);
+                self.port(wire.picos_per_kib, 2 * position + (1 - side), dllp);
+            }
+        }
+    }
+
+    fn port(&mut self, picos_per_kib: u64, opposite: u32, dllp_per_mille: u32) -> u32 {
+        let turns = Turns { head: NONE, tail: NONE };
+        self.network.ports.push(Port {
+            picos_per_kib,
+            free_at: 0,
+            is_awaited: false,
+            opposite,
+            dllp_per_mille,
+            debt: 0,
+            turns: [turns; 3],
+            next_turn: 0,
+            waiting: 0,
+            counted: PortCount::default(),
+        });
+        position(self.network.ports.len() - 1)
+    }
+
+    fn fifo(&mut self, weight: u32, leg: u32) -> u32 {
+        let fifo = Fifo { head: NONE, tail: NONE, next: NONE, turn: 0, weight, left: weight, leg };
+        self.network.fifos.push(fifo);
+        position(self.network.fifos.len() - 1)
+    }
+
+    fn leg(&mut self, flow: &FlowSpec, leg: &Leg) -> Result<(), TlpError> {
+        let topology = self.topology;
+        let NodeKind::Endpoint(initiator) = &topology.node(leg.initiator).kind else {
+            let node = topology.node(leg.initiator).name.clone();
+            return Err(TlpError::NoInitiator { flow: flow.name.clone(), node });
+        };
+        let Some(memory) = topology.node(flow.memory).kind.memory() else {
+            let node = topology.node(flow.memory).name.clone();
+            return Err(TlpError::NoMemory { flow: flow.name.clone(), node });
+        };
+        let no_path = |source| TlpError::Path { flow: flow.name.clone(), source };
+        let path = topology.path(leg.initiator, flow.memory).map_err(no_path)?;
+        let memory_index = self.memory(flow.memory, memory);
+        let number = position(self.network.routes.len());
+        let fifo = self.fifo(1, number);
+        let tags = self.tags(leg.initiator, initiator);
+        let first = position(self.network.hops.len());
+        let mut route = Route {
+            op: leg.op,
+            fifo,
+            first,
+            tags,
+            request_shift: power_of_two(initiator.mrrs.0),
+            unit: 0,
+            answers: NONE,
+        };
+        match leg.op {
+            Op::Write => {
+                let shift = power_of_two(initiator.mps.0.min(topology.mps(&path).0));
+                let mut steps = self.medium(leg.initiator, initiator.posts, shift, POSTED);
+                steps.extend(self.steps(&path, shift, POSTED));
+                self.hops(&steps, POSTED, End::Memory(memory_index), number);
+                route.unit = 1 << shift;
+            }
+            Op::Read => {
+                self.may_read(&path).map_err(no_path)?;
+                let request = route.request_shift;
+                let mut steps = self.medium(leg.initiator, initiator.fetches, request, REQUEST);
+                steps.extend(self.steps(&path, request, REQUEST));
+                self.hops(&steps, REQUEST, End::Memory(memory_index), number);
+                let back = topology.path(flow.memory, leg.initiator).map_err(no_path)?;
+                let shift = power_of_two(memory.completion.0.min(topology.mps(&back).0));
+                let steps = self.steps(&back, shift, COMPLETION);
+                self.hops(&steps, COMPLETION, End::Initiator, number);
+                route.unit = 1 << shift;
+                route.answers = self.answers(flow.memory, leg.initiator);
+                self.limit_train(self.network.tags[tags as usize].full);
+            }
+        }
+        self.network.routes.push(route);
+        Ok(())
+    }
+
+    fn may_read(&self, path: &[Crossing]) -> Result<(), PathError> {
+        for root in self.topology.peer_roots(path) {
+            if let NodeKind::RootComplex(complex) = &self.topology.node(root).kind {
+                if !complex.forwards_reads {
+                    let name = self.topology.node(root).name.clone();
+                    return Err(PathError::ReadsNotForwarded(name));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn memory(&mut self, node: NodeIndex, memory: &Memory) -> u32 {
+        let next = position(self.network.memories.len());
+        let Entry::Vacant(entry) = self.network.memory_of.entry(node) else {
+            return self.network.memory_of[&node];
+        };
+        entry.insert(next);
+        self.network.memories.push(MemoryState {
+            write_per_kib: memory.write.map_or(0, picos_per_kib),
+            read_per_kib: memory.read.map_or(0, picos_per_kib),
+            write_latency: memory.write_latency.0,
+            read_latency: memory.read_latency.0,
+            is_shared: memory.is_shared,
+            free_at: [0; 2],
+            written: 0,
+            read: 0,
+        });
+        next
+    }
+
+    fn tags(&mut self, node: NodeIndex, endpoint: &Endpoint) -> u32 {
+        let next = position(self.network.tags.len());
+        let index = *self.tags_of.entry(node).or_insert(next);
+        if index == next {
+            let full = endpoint.tags.max(1);
+            self.network.tags.push(Tags { free: full, full, waiting: [].into() });
+        }
+        index
+    }
+
+    fn answers(&mut self, memory: NodeIndex, initiator: NodeIndex) -> u32 {
+        if let Some(&fifo) = self.answers.get(&(memory, initiator)) {
+            return fifo;
+        }
+        let fifo = self.fifo(1, NONE);
+        self.answers.insert((memory, initiator), fifo);
+        fifo
+    }
+
+    /// The stage that limits what a device posts or fetches, all flows together; nothing where it has
+    /// no limit.
+    fn medium(
+        &mut self,
+        node: NodeIndex,
+        limit: Option<peerlane_units::ByteRate>,
+        unit: u32,
+        class: u8,
+    ) -> Vec<Step> {
+        limit.map(|rate| self.stage(node, rate, unit, class)).into_iter().collect()
+    }
+
+    fn stage(
+        &mut self,
+        node: NodeIndex,
+        rate: peerlane_units::ByteRate,
+        unit: u32,
+        class: u8,
+    ) -> Step {
+        let port = match self.stages.get(&(node, class)) {
+            Some(&port) => port,
+            None => {
+                let port = self.port(picos_per_kib(rate), NONE, 0);
+                self.stages.insert((node, class), port);
+                port
+            }
+        };
+        let credits = Credits {
+            posted_headers: STAGE_BUFFER >> unit.min(8),
+            posted_data: STAGE_BUFFER / 16,
+            nonposted_headers: STAGE_BUFFER >> unit.min(8),
+            completion_headers: STAGE_BUFFER >> unit.min(8),
+            completion_data: STAGE_BUFFER / 16,
+        };
+        Step {
+            port,
+            stage: true,
+            receiver: node,
+            unit,
+            overhead: 0,
+            propagation: Picos::ZERO,
+            credits,
+        }
+    }
+
+    /// The ports of a path: links, and stages of root complexes between peers.
+    fn steps(&mut self, path: &[Crossing], unit: u32, class: u8) -> Vec<Step> {
+        let peer_roots = self.topology.peer_roots(path);
+        let mut unit = unit;
+        let mut steps = Vec::new();
+        for &(link, direction) in path {
+            let wire = &self.topology.link(link).wire;
+            let side = match direction {
+                Direction::Up => 0,
+                Direction::Down => 1,
+            };
+            let overhead = match class {
+                POSTED => wire.write_overhead(),
+                REQUEST => wire.request_bytes(),
+                _ => wire.completion_overhead(),
+            };
+            let receiver = self.topology.receiver(link, direction);
+            steps.push(Step {
+                port: 2 * link.0 + side,
+                stage: false,
+                receiver,
+                unit,
+                overhead: u32::try_from(overhead).unwrap_or(u32::MAX),
+                propagation: wire.propagation,
+                credits: wire.credits,
+            });
+            if let (true, NodeKind::RootComplex(root)) =
+                (peer_roots.contains(&receiver), &self.topology.node(receiver).kind)
+            {
+                let limit = match class {
+                    POSTED => root.p2p_write,
+                    COMPLETION => root.p2p_read,
+                    _ => None,
+                };
+                if let Some(rate) = limit {
+                    steps.push(self.stage(receiver, rate, unit, class));
+                }
+                if let (Some(split), true) = (root.split, class != REQUEST) {
+                    unit = unit.min(power_of_two(split.0));
+                }
+            }
+        }
+        steps
+    }
+
+    fn hops(&mut self, steps: &[Step], class: u8, end: End, leg: u32) {
+        for (number, step) in steps.iter().enumerate() {
+            let next = steps.get(number + 1);
+            let kind = &self.topology.node(step.receiver).kind;
+            let latency = match next {
+                Some(_) if !step.stage => step.propagation.0 + kind.latency().0,
+                _ => step.propagation.0,
+            };
+            let coupling = match kind {
+                NodeKind::Endpoint(_) | NodeKind::HostMemory(_) if next.is_some() => 0,
+                kind => kind.hol().in_65536ths(),
+            };
+            let from_memory = class == COMPLETION && number == 0 && self.comes_from_host(step);
+            let coupling = if from_memory { 0 } else { coupling };
+            let hop_end = if next.is_some() { End::Queue } else { end };
+            let is_endless = class == COMPLETION && hop_end == End::Initiator;
+            let credits = if is_endless { Credits::UNLIMITED } else { step.credits };
+            let (headers, units) = match class {
+                POSTED => (credits.posted_headers, credits.posted_data),
+                REQUEST => (credits.nonposted_headers, Credits::MOST),
+                _ => (credits.completion_headers, credits.completion_data),
+            };
+            // A receiver holds one full packet at least (PCIe base specification, "FC initialization").
+            let units = units.max((1 << step.unit) / 16);
+            let first = steps[0].unit;
+            let packets = |bytes: u64| u32::try_from(bytes >> first).unwrap_or(u32::MAX);
+            self.limit_train(packets(u64::from(headers) << step.unit));
+            self.limit_train(packets(u64::from(units) * 16));
+            let key = (step.port, class, NONE);
+            let own = match kind {
+                NodeKind::Endpoint(_) if next.is_some() => leg | 1 << 31,
+                _ => next.map_or(NONE, |next| next.port),
+            };
+            let weight = self.weight(step);
+            let mut lane = |key| self.lane(key, headers, units, step.propagation.0, weight);
+            let shared = lane(key);
+            let private = if coupling < 1 << 16 && next.is_some() {
+                lane((step.port, class, own))
+            } else {
+                shared
+            };
+            let iommu = if class == COMPLETION || next.is_none() || step.stage {
+                NONE
+            } else {
+                self.iommu(step.receiver)
+            };
+            self.network.is_random |= (1..1 << 16).contains(&coupling);
+            self.network.hops.push(Hop {
+                port: step.port,
+                unit_shift: step.unit,
+                overhead: step.overhead,
+                class,
+                has_payload: class != REQUEST || step.stage,
+                coupling,
+                shared,
+                private,
+                end: hop_end,
+                latency,
+                propagation: step.propagation.0,
+                iommu,
+            });
+        }
+    }
+
+    fn comes_from_host(&self, step: &Step) -> bool {
+        !step.stage && {
+            let link = &self.topology.links()[(step.port / 2) as usize];
+            matches!(self.topology.node(link.lower).kind, NodeKind::HostMemory(_))
+        }
+    }
+
+    fn weight(&self, step: &Step) -> u32 {
+        match &self.topology.node(step.receiver).kind {
+            NodeKind::Switch(switch) if !step.stage => {
+                let named = switch.weights.iter().find(|(link, _)| link.0 == step.port / 2);
+                named.map_or(1, |&(_, weight)| weight.max(1))
+            }
+            _ => 1,
+        }
+    }
+
+    fn lane(&mut self, key: LaneKey, headers: u32, units: u32, back: u64, weight: u32) -> Lane {
+        if let Some(&lane) = self.lanes.get(&key) {
+            let pool = &mut self.network.pools[lane.pool as usize];
+            pool.full.1 = pool.full.1.max(units);
+            pool.units = pool.full.1;
+            return lane;
+        }
+        let fifo = self.fifo(weight, NONE);
+        let (headers, units) = (headers.clamp(1, Credits::MOST), units.clamp(1, Credits::MOST));
+        let pool = Pool { headers, units, port: key.0, full: (headers, units), back };
+        self.network.pools.push(pool);
+        let lane = Lane { fifo, pool: position(self.network.pools.len() - 1) };
+        self.lanes.insert(key, lane);
+        lane
+    }
+
+    fn iommu(&mut self, node: NodeIndex) -> u32 {
+        let NodeKind::RootComplex(root) = &self.topology.node(node).kind else { return NONE };
+        let Some(iommu) = root.iommu.filter(|iommu| iommu.miss_per_mille > 0) else { return NONE };
+        let next = position(self.network.iommus.len());
+        let index = *self.iommu_of.entry(node).or_insert(next);
+        if index == next {
+            self.network.iommus.push(IommuState {
+                walkers: vec![0; iommu.walkers.max(1) as usize],
+                walk: iommu.walk.0,
+                bytes_per_mille_miss: iommu.bytes_per_translation.0.max(1) * 1000,
+                miss_per_mille: u64::from(iommu.miss_per_mille),
+            });
+        }
+        index
+    }
+
+    fn limit_train(&mut self, packets: u32) {
+        let longest = (packets / 8).max(1);
+        self.network.longest_train = self.network.longest_train.min(longest);
+    }
+}
+
+fn position(index: usize) -> u32 {
+    u32::try_from(index).expect("fewer than 2^32 parts")
+}
+
+/// log2 of the greatest power of two that is not above `bytes`, between 16 bytes and 4 KiB: sizes of
+/// packets are powers of two (PCIe base specification, "Device control register").
+fn power_of_two(bytes: u64) -> u32 {
+    bytes.clamp(16, 4096).ilog2()
+}

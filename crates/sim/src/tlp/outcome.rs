@@ -1,0 +1,170 @@
+//! What a simulation found.
+
+use hdrhistogram::Histogram;
+use peerlane_results::Percentiles;
+use peerlane_units::{ByteRate, Bytes, Nanos};
+
+use crate::model::{PathError, Picos};
+
+use super::check::Check;
+
+/// Why a simulation could not be run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TlpError {
+    /// There is no way for the packets of a flow.
+    #[error("flow {flow} has no path")]
+    Path {
+        /// The flow.
+        flow: String,
+        /// Why.
+        #[source]
+        source: PathError,
+    },
+    /// The node that a flow reads or writes has no memory.
+    #[error("flow {flow}: {node} has no memory")]
+    NoMemory {
+        /// The flow.
+        flow: String,
+        /// The node.
+        node: String,
+    },
+    /// The node that should issue requests is not an endpoint.
+    #[error("flow {flow}: {node} issues no requests")]
+    NoInitiator {
+        /// The flow.
+        flow: String,
+        /// The node.
+        node: String,
+    },
+    /// A flow without commands, or with commands that are empty or above 1 GiB.
+    #[error(
+        "flow {0}: commands have between 1 byte and 1 GiB, and between 1 and 65536 are under way"
+    )]
+    Commands(String),
+}
+
+/// What a simulation found.
+#[derive(Debug, Clone)]
+pub struct TlpOutcome {
+    /// One for each flow, in order.
+    pub flows: Vec<FlowOutcome>,
+    /// Up and down of each link of the topology, in order.
+    pub links: Vec<[LinkOutcome; 2]>,
+    /// One for each node, in order; zero where there is no memory.
+    pub memories: Vec<MemoryOutcome>,
+    /// Events that were carried out.
+    pub events: u64,
+    /// Simulated time before figures were taken.
+    pub warm_up: Picos,
+    /// Simulated time over which they were taken.
+    pub measured: Picos,
+    /// Whether rates were stable before that, or every flow came to its end.
+    pub is_settled: bool,
+    /// Packets in a full train.
+    pub train: u32,
+    /// Largest relative difference of a flow's rate between the last two train lengths; `None` where one
+    /// was run.
+    pub train_difference: Option<f64>,
+    /// Memory that the simulation took, topology left out.
+    pub memory: Bytes,
+    /// What had to hold, and whether it did.
+    pub check: Check,
+}
+
+/// What one flow did.
+#[derive(Debug, Clone)]
+pub struct FlowOutcome {
+    /// Payload moved in the window.
+    pub bytes: Bytes,
+    /// Payload over the window, or over the time of the flow where it came to its end.
+    pub rate: ByteRate,
+    /// Commands completed in the window, and how long each took.
+    pub latency: LatencyHistogram,
+    /// Commands of an open flow that came while 65536 others waited, and were dropped.
+    pub lost: u64,
+    /// From the start of the run to the first completion of a command; `None` without one.
+    pub first_done: Option<Picos>,
+    /// From the start of the run to the last completion.
+    pub last_done: Option<Picos>,
+}
+
+/// Load of one direction of a link in the window.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LinkOutcome {
+    /// Payload.
+    pub payload: Bytes,
+    /// Bytes of packets, payload and headers.
+    pub wire: Bytes,
+    /// Bytes of acknowledgements and credit updates.
+    pub dllp: Bytes,
+    /// Share of the time in which it sent, 0 to 1.
+    pub busy: f64,
+    /// Most queues that waited for it at a time.
+    pub most_waiting: u32,
+}
+
+/// What a memory took and gave in the window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryOutcome {
+    /// Bytes written into it.
+    pub written: Bytes,
+    /// Bytes read from it.
+    pub read: Bytes,
+}
+
+/// Times of commands in picoseconds, to two significant digits: buckets of one percent and less.
+#[derive(Debug, Clone)]
+pub struct LatencyHistogram(Histogram<u32>);
+
+impl Default for LatencyHistogram {
+    fn default() -> Self {
+        let empty = Histogram::new(2).expect("two digits are allowed");
+        Self(empty)
+    }
+}
+
+impl LatencyHistogram {
+    pub(super) fn footprint(&self) -> usize {
+        size_of::<Self>() + self.0.distinct_values() * size_of::<u32>()
+    }
+
+    pub(super) fn record(&mut self, picos: u64) {
+        // It grows as needed; what it could not hold is above 2^63 ps, which no run reaches.
+        let _ = self.0.record(picos.max(1));
+    }
+
+    /// Commands counted.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The time that this share of the commands, 0 to 1, does not exceed.
+    pub fn quantile(&self, share: f64) -> Picos {
+        Picos(self.0.value_at_quantile(share))
+    }
+
+    /// The mean.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a mean of u64")]
+    pub fn mean(&self) -> Picos {
+        Picos(self.0.mean() as u64)
+    }
+
+    /// The same in the words of a record.
+    pub fn percentiles(&self) -> Percentiles {
+        let at = |share| -> Nanos { self.quantile(share).to_nanos() };
+        Percentiles {
+            count: self.count(),
+            p50_ns: at(0.5),
+            p90_ns: at(0.9),
+            p99_ns: at(0.99),
+            p999_ns: at(0.999),
+            max_ns: Picos(self.0.max()).to_nanos(),
+        }
+    }
+}
+
+impl PartialEq for LatencyHistogram {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}

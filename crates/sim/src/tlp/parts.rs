@@ -1,0 +1,253 @@
+//! The parts that the engine moves packets through: ports, queues, pools of credits, hops, memories.
+//!
+//! All refer to each other by position. The one thing to know: a *port* is anything that sends one
+//! train at a time at a rate. It is one direction of a link, or a stage inside a node: the medium of a
+//! drive, the limit of a root complex for traffic between peers.
+
+/// No position.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Posted writes.
+pub(super) const POSTED: u8 = 0;
+/// Read requests.
+pub(super) const REQUEST: u8 = 1;
+/// Completions with data.
+pub(super) const COMPLETION: u8 = 2;
+
+/// Queues whose head waits for one port, in order of their turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turns {
+    pub(super) head: u32,
+    pub(super) tail: u32,
+}
+
+/// What sends trains one at a time.
+#[derive(Debug, Clone)]
+pub(super) struct Port {
+    pub(super) picos_per_kib: u64,
+    /// When the last byte of the train before is out.
+    pub(super) free_at: u64,
+    /// Whether an event is under way that will look for the next train.
+    pub(super) is_awaited: bool,
+    /// The other direction of the link; [`NONE`] for a stage.
+    pub(super) opposite: u32,
+    /// DLLP bytes sent back for each packet with payload, in thousandths.
+    pub(super) dllp_per_mille: u32,
+    /// DLLP bytes that wait to be sent here, in thousandths.
+    pub(super) debt: u64,
+    /// Queues whose turn comes, by class.
+    pub(super) turns: [Turns; 3],
+    /// Number of the next turn.
+    pub(super) next_turn: u64,
+    pub(super) waiting: u32,
+    pub(super) counted: PortCount,
+}
+
+/// What a port has sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct PortCount {
+    pub(super) payload: u64,
+    pub(super) wire: u64,
+    /// In thousandths of a byte.
+    pub(super) dllp: u64,
+    pub(super) busy: u64,
+    pub(super) most_waiting: u32,
+}
+
+/// Trains that leave in the order in which they came.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fifo {
+    pub(super) head: u32,
+    pub(super) tail: u32,
+    /// The next queue that waits for the same port.
+    pub(super) next: u32,
+    /// The number of its turn.
+    pub(super) turn: u64,
+    /// Turns in a row.
+    pub(super) weight: u32,
+    pub(super) left: u32,
+    /// The leg that fills it; [`NONE`] for what comes from a link or a memory.
+    pub(super) leg: u32,
+}
+
+/// Credits of one receiver for one class.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pool {
+    pub(super) headers: u32,
+    pub(super) units: u32,
+    /// Who waits for them.
+    pub(super) port: u32,
+    pub(super) full: (u32, u32),
+    /// Time that a credit takes back to the sender.
+    pub(super) back: u64,
+}
+
+/// Where a train waits behind a hop, and whose credits it holds there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lane {
+    pub(super) fifo: u32,
+    pub(super) pool: u32,
+}
+
+/// What is at the far end of a hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// A queue for the next hop.
+    Queue,
+    /// This memory.
+    Memory(u32),
+    /// The initiator that asked for it.
+    Initiator,
+}
+
+/// One port on the way of a leg's packets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hop {
+    pub(super) port: u32,
+    /// log2 of the payload of a packet.
+    pub(super) unit_shift: u32,
+    /// Bytes around that payload.
+    pub(super) overhead: u32,
+    pub(super) class: u8,
+    pub(super) has_payload: bool,
+    /// Whether the sender of the next packet may be held up by others: 65536ths of the commands.
+    pub(super) coupling: u32,
+    pub(super) shared: Lane,
+    pub(super) private: Lane,
+    pub(super) end: End,
+    /// Propagation and the latency of the node behind.
+    pub(super) latency: u64,
+    pub(super) propagation: u64,
+    /// What translates on arrival; [`NONE`] for nothing.
+    pub(super) iommu: u32,
+}
+
+impl Hop {
+    pub(super) fn packets(&self, bytes: u32) -> u32 {
+        (bytes + (1 << self.unit_shift) - 1) >> self.unit_shift
+    }
+
+    /// 16-byte units of payload.
+    pub(super) fn units(&self, bytes: u32) -> u32 {
+        if self.has_payload { bytes.div_ceil(16) } else { 0 }
+    }
+
+    pub(super) fn payload(&self, bytes: u32) -> u64 {
+        if self.has_payload { u64::from(bytes) } else { 0 }
+    }
+
+    pub(super) fn wire(&self, bytes: u32, packets: u32) -> u64 {
+        self.payload(bytes) + u64::from(packets) * u64::from(self.overhead)
+    }
+
+    pub(super) fn lane(&self, draw: u32) -> Lane {
+        if draw < self.coupling { self.shared } else { self.private }
+    }
+}
+
+/// A memory: serves one access after the other, or one read and one write at a time.
+#[derive(Debug, Clone)]
+pub(super) struct MemoryState {
+    pub(super) write_per_kib: u64,
+    pub(super) read_per_kib: u64,
+    pub(super) write_latency: u64,
+    pub(super) read_latency: u64,
+    pub(super) is_shared: bool,
+    /// When the accesses before are served: writes, reads. Where they share, the first is that of both.
+    pub(super) free_at: [u64; 2],
+    pub(super) written: u64,
+    pub(super) read: u64,
+}
+
+/// Page-table walkers, by when each is free.
+#[derive(Debug, Clone)]
+pub(super) struct IommuState {
+    pub(super) walkers: Vec<u64>,
+    pub(super) walk: u64,
+    /// Bytes a thousand times over between two misses.
+    pub(super) bytes_per_mille_miss: u64,
+    pub(super) miss_per_mille: u64,
+}
+
+/// Tags of an initiator.
+#[derive(Debug, Clone)]
+pub(super) struct Tags {
+    pub(super) free: u32,
+    pub(super) full: u32,
+    /// Legs that wait for some, first come first served.
+    pub(super) waiting: std::collections::VecDeque<u32>,
+}
+
+/// Packets of one command that move as one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Train {
+    /// The hop that it waits for or crosses.
+    pub(super) hop: u32,
+    pub(super) leg: u32,
+    /// Slot of its command.
+    pub(super) slot: u32,
+    pub(super) bytes: u32,
+    /// The train behind it in a queue, or the next free place.
+    pub(super) next: u32,
+    /// Pool whose credits it holds.
+    pub(super) held: u32,
+    /// When its last byte arrives at the end of the hop.
+    pub(super) tail: u64,
+    /// Read requests whose tags it gives back.
+    pub(super) tags: u32,
+    /// Compared with the coupling of nodes, below 65536; the highest bit set once it is translated.
+    pub(super) draw: u32,
+}
+
+/// Mark of a translated train in [`Train::draw`].
+pub(super) const TRANSLATED: u32 = 1 << 31;
+
+/// Trains in place, and the places that are free.
+#[derive(Debug, Default)]
+pub(super) struct Slab {
+    trains: Vec<Train>,
+    free: Option<u32>,
+    pub(super) live: u32,
+}
+
+impl Slab {
+    #[expect(clippy::cast_possible_truncation, reason = "bounded by depth and credits")]
+    pub(super) fn insert(&mut self, train: Train) -> u32 {
+        self.live += 1;
+        match self.free {
+            Some(index) => {
+                let place = &mut self.trains[index as usize];
+                self.free = (place.next != NONE).then_some(place.next);
+                *place = train;
+                index
+            }
+            None => {
+                self.trains.push(train);
+                (self.trains.len() - 1) as u32
+            }
+        }
+    }
+
+    pub(super) fn footprint(&self) -> usize {
+        self.trains.capacity() * size_of::<Train>()
+    }
+
+    pub(super) fn remove(&mut self, index: u32) {
+        self.live -= 1;
+        self.trains[index as usize].next = self.free.unwrap_or(NONE);
+        self.free = Some(index);
+    }
+}
+
+impl std::ops::Index<u32> for Slab {
+    type Output = Train;
+    fn index(&self, index: u32) -> &Train {
+        &self.trains[index as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Slab {
+    fn index_mut(&mut self, index: u32) -> &mut Train {
+        &mut self.trains[index as usize]
+    }
+}

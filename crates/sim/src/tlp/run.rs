@@ -1,0 +1,328 @@
+//! A run from the first command to the last account: warm-up, window, draining.
+
+use std::collections::BTreeMap;
+
+use peerlane_units::{ByteRate, Bytes};
+
+use super::check::{self, Check};
+use super::commands::{FlowState, LegState};
+use super::engine::Engine;
+use super::network::{self, Network};
+use super::outcome::{FlowOutcome, LinkOutcome, MemoryOutcome, TlpError, TlpOutcome};
+use super::parts::{PortCount, Slab};
+use super::queue::{EventQueue, Heap, Wheel};
+use super::settings::{Extent, Queue, Settings};
+use crate::model::{FlowSpec, NodeIndex, Picos, Topology};
+
+/// First step of the warm-up: 20 us.
+const FIRST_STEP: u64 = 20_000_000;
+/// Rates of two steps in a row that differ by less are stable.
+const STABLE_PER_MILLE: u64 = 10;
+
+/// Runs once with trains of `packets` at most.
+pub(super) fn run(
+    topology: &Topology,
+    flows: &[FlowSpec],
+    settings: &Settings,
+    packets: u32,
+) -> Result<TlpOutcome, TlpError> {
+    let network = network::build(topology, flows)?;
+    let packets = packets.clamp(1, network.longest_train);
+    let between = between_events(&network, packets);
+    Ok(match settings.queue {
+        Queue::Wheel => {
+            Run::new(topology, flows, settings, network, packets, Wheel::new(between)).go()
+        }
+        Queue::Heap => Run::new(topology, flows, settings, network, packets, Heap::default()).go(),
+    })
+}
+
+/// The longest train that these flows allow.
+pub(super) fn longest_train(topology: &Topology, flows: &[FlowSpec]) -> Result<u32, TlpError> {
+    Ok(network::build(topology, flows)?.longest_train)
+}
+
+/// Mean time between events when every port that is used sends full trains: three events for each.
+fn between_events(network: &Network, packets: u32) -> u64 {
+    let hops = network.hops.iter().map(|hop| (hop.port, hop.unit_shift));
+    let used: BTreeMap<u32, u32> = hops.collect();
+    let mut per_ms = 0;
+    for (port, unit) in used {
+        let bytes = (u64::from(packets) << unit) + 24;
+        let time = (bytes * network.ports[port as usize].picos_per_kib) >> 10;
+        // What is inside a chip is faster than anything that feeds it.
+        per_ms += 3_000_000_000 / time.max(10_000);
+    }
+    1_000_000_000 / per_ms.max(1)
+}
+
+struct Run<'a, Q> {
+    topology: &'a Topology,
+    settings: &'a Settings,
+    packets: u32,
+    engine: Engine<Q>,
+}
+
+/// Counts at the beginning of the window.
+struct Mark {
+    time: u64,
+    moved: Vec<u64>,
+    ports: Vec<PortCount>,
+    memories: Vec<(u64, u64)>,
+}
+
+impl<'a, Q: EventQueue> Run<'a, Q> {
+    fn new(
+        topology: &'a Topology,
+        specs: &[FlowSpec],
+        settings: &'a Settings,
+        net: Network,
+        packets: u32,
+        queue: Q,
+    ) -> Self {
+        let is_endless = matches!(settings.extent, Extent::Steady { .. });
+        let (mut legs, mut flows) = (Vec::new(), Vec::new());
+        for (flow, spec) in (0u32..).zip(specs) {
+            let first = u32::try_from(legs.len()).unwrap_or(u32::MAX);
+            for leg in spec.legs() {
+                legs.push(LegState::new(flow, leg, &net.routes[legs.len()], packets));
+            }
+            flows.push(FlowState::new(spec, u64::from(flow), first, is_endless));
+        }
+        let engine = Engine {
+            queue,
+            now: 0,
+            events: 0,
+            net,
+            slab: Slab::default(),
+            legs,
+            flows,
+            seed: settings.seed,
+            is_measuring: false,
+            is_draining: false,
+            kicked: Vec::new(),
+        };
+        Self { topology, settings, packets, engine }
+    }
+
+    fn go(mut self) -> TlpOutcome {
+        self.engine.start();
+        let (mark, end, is_settled) = match self.settings.extent {
+            Extent::Steady { window, most } => {
+                let (time, is_settled) = self.settle(most.0);
+                let mark = self.mark(time);
+                self.engine.is_measuring = true;
+                self.engine.run_until(time + window.0);
+                (mark, time + window.0, is_settled)
+            }
+            Extent::Whole { most } => {
+                let mark = self.mark(0);
+                self.engine.is_measuring = true;
+                self.engine.run_until(most.0);
+                let is_done = self.engine.flows.iter().all(FlowState::is_done);
+                (mark, self.engine.now, is_done)
+            }
+        };
+        self.engine.is_measuring = false;
+        let mut outcome = self.outcome(&mark, end, is_settled);
+        self.engine.is_draining = true;
+        self.engine.run_until(u64::MAX / 4);
+        let check = check::drained(&self.engine);
+        outcome.check.compared += check.compared;
+        outcome.check.faults.extend(check.faults);
+        debug_assert!(outcome.check.holds(), "{:?}", outcome.check.faults);
+        outcome
+    }
+
+    /// Runs until each flow has used all its slots and each leg moved as much in a step as in the step
+    /// before, and as the other leg of its flow, twice: when that was, and whether it was.
+    fn settle(&mut self, most: u64) -> (u64, bool) {
+        let (mut time, mut step, mut agreed) = (0, FIRST_STEP, 0);
+        let mut before: Option<Vec<u64>> = None;
+        loop {
+            let from: Vec<u64> = self.engine.legs.iter().map(|leg| leg.arrived).collect();
+            time += step;
+            self.engine.run_until(time);
+            let moved = self.engine.legs.iter().zip(&from).map(|(leg, from)| leg.arrived - from);
+            let moved: Vec<u64> = moved.collect();
+            let is_stable = before.as_ref().is_some_and(|before| self.is_stable(before, &moved));
+            agreed = if is_stable { agreed + 1 } else { 0 };
+            if agreed == 2 {
+                return (time, true);
+            }
+            if time >= most {
+                return (time, false);
+            }
+            // Steps grow with the time that has passed, as nobody knows how slow the slowest flow is.
+            before = (step >= time / 8).then_some(moved);
+            if before.is_none() {
+                step *= 2;
+            }
+        }
+    }
+
+    fn is_stable(&self, before: &[u64], now: &[u64]) -> bool {
+        let flows = &self.engine.flows;
+        let is_even = |leg: usize, one: u64, other: u64| {
+            one.abs_diff(other) <= self.allowed(&flows[self.engine.legs[leg].flow as usize], other)
+        };
+        let legs = &self.engine.legs;
+        let steady = (0..now.len()).all(|leg| is_even(leg, before[leg], now[leg]));
+        let joined = (1..now.len()).all(|leg| {
+            legs[leg].flow != legs[leg - 1].flow || is_even(leg, now[leg - 1], now[leg])
+        });
+        steady && joined && flows.iter().all(|flow| flow.completed >= flow.depth())
+    }
+
+    /// How much two steps may differ: by their share, by trains at their edges, and, where chance has a
+    /// part, by four standard deviations of a count of commands.
+    fn allowed(&self, flow: &FlowState, moved: u64) -> u64 {
+        let edges = 2 * u64::from(self.packets) * 512;
+        let is_random = flow.is_open() || self.engine.net.is_random;
+        let request = flow.request();
+        let noise = if is_random { 4 * request * (1 + (moved / request).isqrt()) } else { 0 };
+        moved * STABLE_PER_MILLE / 1000 + edges + noise
+    }
+
+    fn mark(&self, time: u64) -> Mark {
+        Mark {
+            time,
+            moved: self.engine.flows.iter().map(|flow| flow.moved).collect(),
+            ports: self.engine.net.ports.iter().map(|port| port.counted).collect(),
+            memories: self.engine.net.memories.iter().map(|m| (m.written, m.read)).collect(),
+        }
+    }
+
+    fn outcome(&self, mark: &Mark, end: u64, is_settled: bool) -> TlpOutcome {
+        let elapsed = end - mark.time;
+        let mut check = Check::default();
+        let links = self.topology.links().len();
+        check::capacity(&self.engine, links, &mark.ports, elapsed, &mut check);
+        TlpOutcome {
+            flows: self.flows(mark, end),
+            links: (0..links)
+                .map(|link| [0, 1].map(|side| self.link(2 * link + side, mark, elapsed)))
+                .collect(),
+            memories: self.memories(mark),
+            events: self.engine.events,
+            warm_up: Picos(mark.time),
+            measured: Picos(elapsed),
+            is_settled,
+            train: self.packets,
+            train_difference: None,
+            memory: Bytes(self.footprint() as u64),
+            check,
+        }
+    }
+
+    fn footprint(&self) -> usize {
+        let engine = &self.engine;
+        engine.queue.footprint()
+            + engine.net.footprint()
+            + engine.slab.footprint()
+            + engine.legs.iter().map(LegState::footprint).sum::<usize>()
+            + engine.flows.iter().map(FlowState::footprint).sum::<usize>()
+    }
+
+    fn flows(&self, mark: &Mark, end: u64) -> Vec<FlowOutcome> {
+        let flows = self.engine.flows.iter().zip(&mark.moved);
+        let outcome = |(flow, &before): (&FlowState, &u64)| {
+            let bytes = Bytes(flow.moved - before);
+            let elapsed = if flow.is_done() {
+                flow.last_done.unwrap_or(end).saturating_sub(flow.start)
+            } else {
+                end - mark.time
+            };
+            FlowOutcome {
+                bytes,
+                rate: Picos(elapsed).rate_of(bytes).unwrap_or(ByteRate(0)),
+                latency: flow.latency.clone(),
+                lost: flow.lost,
+                first_done: flow.first_done.map(Picos),
+                last_done: flow.last_done.map(Picos),
+            }
+        };
+        flows.map(outcome).collect()
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a share of time for people")]
+    fn link(&self, port: usize, mark: &Mark, elapsed: u64) -> LinkOutcome {
+        let (before, now) = (&mark.ports[port], &self.engine.net.ports[port].counted);
+        LinkOutcome {
+            payload: Bytes(now.payload - before.payload),
+            wire: Bytes(now.wire - before.wire),
+            dllp: Bytes((now.dllp - before.dllp) / 1000),
+            busy: ((now.busy - before.busy) as f64 / elapsed.max(1) as f64).min(1.0),
+            most_waiting: now.most_waiting,
+        }
+    }
+
+    fn memories(&self, mark: &Mark) -> Vec<MemoryOutcome> {
+        let mut memories = vec![MemoryOutcome::default(); self.topology.nodes().len()];
+        for (&NodeIndex(node), &memory) in &self.engine.net.memory_of {
+            let (written, read) = mark.memories[memory as usize];
+            let state = &self.engine.net.memories[memory as usize];
+            memories[node as usize] = MemoryOutcome {
+                written: Bytes(state.written - written),
+                read: Bytes(state.read - read),
+            };
+        }
+        memories
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::Fault;
+    use super::*;
+    use crate::model::{Endpoint, NodeKind, RootComplex, Wire};
+
+    /// A run that is over, with something broken in it.
+    fn faults(break_it: impl FnOnce(&mut Engine<Heap>)) -> Vec<Fault> {
+        let mut t = Topology::new();
+        let root = t.add("root", NodeKind::RootComplex(RootComplex::default()));
+        let wire = Wire::pcie("8GT/s x4".parse().unwrap(), Bytes(256));
+        let device = NodeKind::Endpoint(Endpoint::default());
+        let nodes = ["a", "b"].map(|name| t.add_below(root, name, device.clone(), wire));
+        let flows = [FlowSpec::read("r", nodes[0], nodes[1])];
+        let network = network::build(&t, &flows).unwrap();
+        let settings = Settings::default();
+        let mut run = Run::new(&t, &flows, &settings, network, 4, Heap::default());
+        run.engine.start();
+        run.engine.run_until(100_000_000);
+        run.engine.is_draining = true;
+        run.engine.run_until(u64::MAX / 4);
+        break_it(&mut run.engine);
+        check::drained(&run.engine).faults
+    }
+
+    #[test]
+    fn a_sound_run_has_no_faults() {
+        assert_eq!(faults(|_| ()), []);
+    }
+
+    #[test]
+    fn what_is_missing_at_the_end_is_a_fault() {
+        let bytes = faults(|engine| engine.legs[0].arrived -= 1);
+        assert!(matches!(bytes[..], [Fault::Bytes { leg: 0, .. }]), "{bytes:?}");
+        let credits = faults(|engine| engine.net.pools[1].units -= 1);
+        assert!(matches!(credits[..], [Fault::Credits { pool: 1, .. }]), "{credits:?}");
+        let tags = faults(|engine| engine.net.tags[0].free -= 1);
+        assert_eq!(tags, [Fault::Tags { free: 255, full: 256 }]);
+        assert_eq!(faults(|engine| engine.slab.live += 1), [Fault::Trains(1)]);
+    }
+
+    #[test]
+    fn a_link_that_carried_more_than_it_can_is_a_fault() {
+        let mut check = Check::default();
+        faults(|engine| {
+            let before = vec![PortCount::default(); engine.net.ports.len()];
+            engine.net.ports[0].counted.wire = 1_000_000;
+            check::capacity(engine, 2, &before, 1_000_000_000, &mut check);
+            assert!(check.holds());
+            engine.net.ports[0].counted.wire = 5_000_000;
+            check::capacity(engine, 2, &before, 1_000_000_000, &mut check);
+        });
+        assert!(matches!(check.faults[..], [Fault::Capacity { link: 0, .. }]), "{check:?}");
+    }
+}

@@ -1,0 +1,126 @@
+use super::*;
+
+/// `behind` drives behind a switch and one beside it, all writing into one x4 sink.
+fn parking_lot(behind: usize) -> (Topology, Vec<FlowSpec>) {
+    let mut t = Topology::new();
+    let top = t.add("root", root());
+    let hub = t.add_below(top, "switch", switch(), wire("8GT/s x16"));
+    let drives =
+        (0..behind).map(|i| t.add_below(hub, format!("d{i}"), endpoint(), wire("8GT/s x4")));
+    let mut drives: Vec<NodeIndex> = drives.collect();
+    drives.push(t.add_below(top, "direct", endpoint(), wire("8GT/s x4")));
+    let sink = t.add_below(top, "sink", endpoint(), wire("8GT/s x4"));
+    let flows = drives.iter().map(|&drive| FlowSpec::write("w", drive, sink)).collect();
+    (t, flows)
+}
+
+#[test]
+fn a_direct_device_gets_as_much_as_a_switch_full_of_them() {
+    for (behind, expected) in [(3, 0.60), (7, 0.26)] {
+        let (t, flows) = parking_lot(behind);
+        let found = rates(&simulated(&t, &flows, &window(8_000, 16)));
+        for rate in &found[..behind] {
+            assert_near(*rate, expected, 1.5, &format!("one of {behind} behind the switch"));
+        }
+        assert_near(found[behind], 1.80, 1.0, "the direct one");
+    }
+}
+
+/// Four drives into a hot sink, one into an idle sink, over one x16 uplink.
+fn victim(hol: Coupling) -> Vec<f64> {
+    let mut t = Topology::new();
+    let complex = RootComplex { hol, ..RootComplex::default() };
+    let top = t.add("root", NodeKind::RootComplex(complex));
+    let kind = NodeKind::Switch(Switch { hol, ..Switch::default() });
+    let hub = t.add_below(top, "switch", kind, wire("8GT/s x16"));
+    let drives: Vec<NodeIndex> =
+        (0..5).map(|i| t.add_below(hub, format!("d{i}"), endpoint(), wire("8GT/s x4"))).collect();
+    let hot = t.add_below(top, "hot", endpoint(), wire("8GT/s x4"));
+    let idle = t.add_below(top, "idle", endpoint(), wire("8GT/s x4"));
+    let sinks = [hot, hot, hot, hot, idle];
+    let flows: Vec<FlowSpec> =
+        drives.iter().zip(sinks).map(|(&drive, sink)| FlowSpec::write("w", drive, sink)).collect();
+    rates(&simulated(&t, &flows, &window(4_000, 16)))
+}
+
+#[test]
+fn a_victim_of_a_shared_queue_gets_no_more_than_those_who_fill_it() {
+    for rate in victim(Coupling::SHARED) {
+        assert_near(rate, 0.90, 1.5, "each of five");
+    }
+}
+
+#[test]
+fn a_victim_with_a_queue_of_its_own_is_none() {
+    let found = victim(Coupling::ISOLATED);
+    for rate in &found[..4] {
+        assert_near(*rate, 0.90, 1.5, "each of four");
+    }
+    assert_near(found[4], 3.59, 1.0, "the fifth");
+}
+
+#[test]
+fn half_a_coupling_lies_between() {
+    let found = victim(Coupling::new(0.5));
+    assert!(found[4] > 1.2 && found[4] < 3.3, "{found:?}");
+}
+
+#[test]
+fn weights_give_an_input_turns_in_a_row() {
+    let mut t = Topology::new();
+    let top = t.add("root", root());
+    let hub = t.add_below(top, "switch", switch(), wire("8GT/s x4"));
+    let nodes = ["a", "b"].map(|name| t.add_below(hub, name, endpoint(), wire("8GT/s x4")));
+    let weights = vec![(t.link_above(nodes[0]).unwrap(), 3)];
+    t.node_mut(hub).kind = NodeKind::Switch(Switch { weights, ..Switch::default() });
+    let sink = t.add_below(top, "sink", endpoint(), wire("8GT/s x4"));
+    let flows = nodes.map(|node| FlowSpec::write("w", node, sink));
+    let found = rates(&simulated(&t, &flows, &window(4_000, 4)));
+    assert_near(found[0] / found[1], 3.0, 1.0, "three turns to one");
+}
+
+#[test]
+fn the_root_complex_limits_peers_and_not_host_memory() {
+    let (mut t, nodes, host) = devices(4, "8GT/s x4");
+    let top = t.find("root").unwrap();
+    let capped = RootComplex {
+        p2p_write: Some(ByteRate(5_000_000_000)),
+        p2p_read: Some(ByteRate(2_000_000_000)),
+        ..RootComplex::default()
+    };
+    t.node_mut(top).kind = NodeKind::RootComplex(capped);
+    let writes =
+        [FlowSpec::write("p", nodes[0], nodes[2]), FlowSpec::write("q", nodes[1], nodes[3])];
+    let found = rates(&simulated(&t, &writes, &window(1_000, 16)));
+    assert_near(found.iter().sum(), 5.0, 1.0, "writes between peers");
+    let reads = [FlowSpec::read("p", nodes[0], nodes[2]), FlowSpec::read("q", nodes[1], nodes[3])];
+    let found = rates(&simulated(&t, &reads, &window(1_000, 16)));
+    assert_near(found.iter().sum(), 2.0, 1.0, "reads between peers");
+    let host = [FlowSpec::write("p", nodes[0], host), FlowSpec::write("q", nodes[1], host)];
+    let found = rates(&simulated(&t, &host, &window(1_000, 16)));
+    assert_near(found.iter().sum(), 2.0 * 3.59, 1.0, "writes to host memory");
+}
+
+#[test]
+fn a_root_complex_that_passes_no_reads_is_an_error() {
+    let (mut t, nodes, host) = devices(2, "8GT/s x4");
+    let top = t.find("root").unwrap();
+    let writes_only = RootComplex { forwards_reads: false, ..RootComplex::default() };
+    t.node_mut(top).kind = NodeKind::RootComplex(writes_only);
+    let refused = simulate(&t, &[FlowSpec::read("r", nodes[0], nodes[1])], &window(10, 1));
+    let source = PathError::ReadsNotForwarded("root".into());
+    assert_eq!(refused.unwrap_err(), TlpError::Path { flow: "r".into(), source });
+    simulated(&t, &[FlowSpec::read("r", nodes[0], host)], &window(100, 1));
+}
+
+#[test]
+fn flows_that_cannot_be_are_errors() {
+    let (t, nodes, host) = devices(2, "8GT/s x4");
+    let top = t.find("root").unwrap();
+    let error = |flow| simulate(&t, &[flow], &window(10, 1)).unwrap_err();
+    assert!(matches!(error(FlowSpec::write("w", nodes[0], top)), TlpError::NoMemory { .. }));
+    assert!(matches!(error(FlowSpec::write("w", host, nodes[0])), TlpError::NoInitiator { .. }));
+    let empty = FlowSpec::write("w", nodes[0], nodes[1]).with(Bytes::ZERO, 1);
+    assert_eq!(error(empty), TlpError::Commands("w".into()));
+    assert!(matches!(error(FlowSpec::write("w", nodes[0], nodes[0])), TlpError::Path { .. }));
+}
