@@ -202,6 +202,48 @@ name = "both"
     }
 }
 
+#[test]
+fn a_record_replaces_a_record_and_nothing_else() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    let source = fs::read(at("source")).expect("it");
+    fs::write(at("notes"), "dear diary").expect("room");
+    fs::write(at("other.json"), r#"{"schema":"peerlane.copy/1"}"#).expect("room");
+    fs::write(at("empty"), "").expect("room");
+    std::os::unix::fs::symlink("absent", at("link")).expect("a link");
+    let words = "stream --source source --target host --repeats 1";
+    for (output, reason) in [
+        ("source", "which is measured"),
+        ("./source", "which is measured"),
+        ("notes", "is no record of a benchmark"),
+        ("other.json", "is no record of a benchmark"),
+        ("empty", "is no record of a benchmark"),
+        ("link", "no regular file"),
+        ("/dev/null", "no regular file"),
+        ("absent/run.json", "No such file"),
+    ] {
+        let found = bench(folder.path(), &format!("{words} -o {output}"));
+        assert_eq!(found.status.code(), Some(2), "{output}: {}", said(&found));
+        assert!(said(&found).contains(reason), "{output}: {}", said(&found));
+    }
+    assert!(fs::read(at("source")).expect("it") == source);
+    assert_eq!(fs::read_to_string(at("notes")).expect("it"), "dear diary");
+    assert!(at("link").is_symlink() && !at("absent").exists());
+
+    let found = bench(folder.path(), &format!("{words} -o one --trace one"));
+    assert_eq!(found.status.code(), Some(2));
+    assert!(said(&found).contains("two outputs are one file"), "{}", said(&found));
+    let new = "stream --source host --target new --length 64K --scratch new -o new";
+    let found = bench(folder.path(), new);
+    assert_eq!(found.status.code(), Some(2), "{}", said(&found));
+    assert!(!at("new").exists() && !at("one").exists());
+
+    for _ in 0..2 {
+        let found = bench(folder.path(), &format!("{words} -o run.json"));
+        assert_eq!(found.status.code(), Some(0), "{}", said(&found));
+    }
+}
+
 /// Rates of a file on this file system say nothing; that a file of parameters comes out of them does.
 #[test]
 fn a_calibration_writes_parameters_with_their_error_and_reads_only() {

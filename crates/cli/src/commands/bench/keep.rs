@@ -13,7 +13,7 @@ use crate::error::{Failure, Tried};
 use crate::small_file;
 
 /// The longest record that is read: ten thousand runs have a hundred MiB.
-const RECORD_MAX: u64 = 512 << 20;
+pub(super) const RECORD_MAX: u64 = 512 << 20;
 
 /// Writes a record beside the file and gives it the name when it is on stable storage.
 ///
