@@ -92,6 +92,7 @@ pub fn run(
     conditions: &Conditions<'_>,
     progress: &mut dyn Progress,
 ) -> Result<BenchRecord, RunError> {
+    crate::workload::check(workload)?;
     let (basis, _) = of_machine(conditions.fabric);
     let fresh = BenchRecord {
         schema: BENCH_SCHEMA.to_owned(),
@@ -256,9 +257,8 @@ impl Runner<'_> {
         let most = repeats.most.max(1);
         let count = u32::try_from(self.cases.len()).unwrap_or(u32::MAX);
         let mut warmed = vec![false; self.cases.len()];
-        let turns: Vec<_> = order(workload.seed, self.cases.len(), most).collect();
         let all = most.saturating_mul(count);
-        for (position, turn) in turns.into_iter().enumerate() {
+        for (position, turn) in order(workload.seed, self.cases.len(), most).enumerate() {
             let done = u32::try_from(self.rates[turn.case].len()).unwrap_or(u32::MAX);
             if done > turn.repeat || enough(repeats, &self.rates[turn.case]) != Enough::NotYet {
                 continue;
@@ -316,6 +316,9 @@ impl Runner<'_> {
             return Err(RunError::Interrupted(Box::new(self.record.clone())));
         }
         let mut ran = ran?;
+        if ran.record.bytes == Bytes::ZERO {
+            return Err(RunError::Nothing { case: planned.spec.name.clone() });
+        }
         match guards::judge(&ran.record, &ran.around) {
             Ok(warnings) => ran.record.warnings.extend(warnings),
             Err(source) => {
