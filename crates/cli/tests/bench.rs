@@ -244,6 +244,54 @@ fn a_record_replaces_a_record_and_nothing_else() {
     }
 }
 
+#[test]
+fn a_record_that_cannot_be_is_neither_compared_nor_shown_nor_gone_on_with() {
+    let folder = folder();
+    let words = "stream --source source --target host --block 64K,128K --repeats 3 --seed 5";
+    let output = bench(folder.path(), &format!("{words} -o run.json --json"));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let found = record(&output);
+    let lies: [fn(&mut BenchRecord); 3] = [
+        |one| one.cases[0].elapsed_ns.0 = 0,
+        |one| one.cases[0].bytes.0 = u64::MAX,
+        |one| one.cases[1] = one.cases[0].clone(),
+    ];
+    for lie in lies {
+        let mut lying = found.clone();
+        lie(&mut lying);
+        fs::write(folder.path().join("lie.json"), serde_json::to_vec(&lying).expect("JSON"))
+            .expect("room");
+        let resume = format!("{words} --resume lie.json");
+        for words in ["compare run.json lie.json", resume.as_str()] {
+            let output = bench(folder.path(), words);
+            assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
+            assert!(said(&output).contains("read the record lie.json"), "{}", said(&output));
+        }
+        let report = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+            .args(["report", "lie.json"])
+            .current_dir(folder.path())
+            .output()
+            .expect("the program starts");
+        assert_eq!(report.status.code(), Some(2), "{}", said(&report));
+    }
+    let mut fewer = found.clone();
+    fewer.cases.retain(|run| run.asked.name == found.asked.cases[0].name);
+    fewer.asked.cases.truncate(1);
+    let save = |record: &BenchRecord| {
+        fs::write(folder.path().join("less.json"), serde_json::to_vec(record).expect("JSON"))
+            .expect("room");
+    };
+    save(&fewer);
+    let output = bench(folder.path(), "compare run.json less.json");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("1 cases are missing in less.json"), "{}", said(&output));
+    fewer.cases.clear();
+    save(&fewer);
+    let output = bench(folder.path(), "compare less.json less.json");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("nothing could be compared"), "{}", said(&output));
+}
+
 /// Rates of a file on this file system say nothing; that a file of parameters comes out of them does.
 #[test]
 fn a_calibration_writes_parameters_with_their_error_and_reads_only() {

@@ -29,6 +29,7 @@ pub use case::DEADLINE;
 use case::PlannedCase;
 pub use error::RunError;
 use summary::Summaries;
+pub(crate) use summary::summaries;
 
 /// What a workload is given from outside.
 pub struct Conditions<'a> {
