@@ -129,7 +129,8 @@ fn a_record_goes_on_where_it_stopped_and_only_with_the_same_workload() {
 
     let output = bench(folder.path(), &format!("{words} --depth 3 --resume run.json"));
     assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("it is of another workload"), "{}", said(&output));
+    let reason = "it is of another workload: 4K host: another depth of flow 0: 16, 3";
+    assert!(said(&output).contains(reason), "{}", said(&output));
 
     let output = bench(folder.path(), &format!("{words} --resume run.json --json"));
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));

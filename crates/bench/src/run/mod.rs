@@ -124,7 +124,7 @@ fn same(earlier: BenchRecord, fresh: &BenchRecord) -> Result<BenchRecord, RunErr
     let what = if earlier.schema != fresh.schema {
         format!("its schema is `{}`, not `{}`", earlier.schema, fresh.schema)
     } else if earlier.asked != fresh.asked {
-        "it is of another workload".to_owned()
+        format!("it is of another workload: {}", differs(&earlier.asked, &fresh.asked))
     } else if earlier.machine != fresh.machine {
         format!(
             "it is of {}, and this is {}, or a device, the kernel or this program changed since",
@@ -136,6 +136,26 @@ fn same(earlier: BenchRecord, fresh: &BenchRecord) -> Result<BenchRecord, RunErr
         return Ok(earlier);
     };
     Err(RunError::Other { what })
+}
+
+/// What of two workloads that are not equal is not the same.
+fn differs(earlier: &Workload, now: &Workload) -> String {
+    if earlier.seed != now.seed {
+        return format!("its seed is {}, not {}", earlier.seed, now.seed);
+    }
+    if earlier.repeats != now.repeats {
+        return "its runs of each case are other ones (repeats, warm-up, until)".to_owned();
+    }
+    let names = |of: &Workload| of.cases.iter().map(|case| case.name.clone()).collect::<Vec<_>>();
+    if names(earlier) != names(now) {
+        return "its cases are other ones".to_owned();
+    }
+    let mut pairs = earlier.cases.iter().zip(&now.cases);
+    let Some((before, after)) = pairs.find(|(before, after)| before != after) else {
+        return "its name or kind is another".to_owned();
+    };
+    let first = crate::compare::specs(before, after).into_iter().next();
+    first.map_or_else(|| before.name.clone(), |reason| format!("{}: {reason}", before.name))
 }
 
 fn rates_of(cases: &[CaseRecord], name: &str) -> Vec<f64> {
