@@ -8,6 +8,7 @@ pub mod attach;
 pub mod compare;
 pub mod evidence;
 pub mod guards;
+pub mod record;
 pub mod run;
 pub mod statistics;
 pub mod workload;

@@ -129,7 +129,8 @@ fn a_record_goes_on_where_it_stopped_and_only_with_the_same_workload() {
 
     let output = bench(folder.path(), &format!("{words} --depth 3 --resume run.json"));
     assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("it is of another workload"), "{}", said(&output));
+    let reason = "it is of another workload: 4K host: another depth of flow 0: 16, 3";
+    assert!(said(&output).contains(reason), "{}", said(&output));
 
     let output = bench(folder.path(), &format!("{words} --resume run.json --json"));
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -200,6 +201,96 @@ name = "both"
             assert_eq!(record(&output).cases[0].flows.len(), 2);
         }
     }
+}
+
+#[test]
+fn a_record_replaces_a_record_and_nothing_else() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    let source = fs::read(at("source")).expect("it");
+    fs::write(at("notes"), "dear diary").expect("room");
+    fs::write(at("other.json"), r#"{"schema":"peerlane.copy/1"}"#).expect("room");
+    fs::write(at("empty"), "").expect("room");
+    std::os::unix::fs::symlink("absent", at("link")).expect("a link");
+    let words = "stream --source source --target host --repeats 1";
+    for (output, reason) in [
+        ("source", "which is measured"),
+        ("./source", "which is measured"),
+        ("notes", "is no record of a benchmark"),
+        ("other.json", "is no record of a benchmark"),
+        ("empty", "is no record of a benchmark"),
+        ("link", "no regular file"),
+        ("/dev/null", "no regular file"),
+        ("absent/run.json", "No such file"),
+    ] {
+        let found = bench(folder.path(), &format!("{words} -o {output}"));
+        assert_eq!(found.status.code(), Some(2), "{output}: {}", said(&found));
+        assert!(said(&found).contains(reason), "{output}: {}", said(&found));
+    }
+    assert!(fs::read(at("source")).expect("it") == source);
+    assert_eq!(fs::read_to_string(at("notes")).expect("it"), "dear diary");
+    assert!(at("link").is_symlink() && !at("absent").exists());
+
+    let found = bench(folder.path(), &format!("{words} -o one --trace one"));
+    assert_eq!(found.status.code(), Some(2));
+    assert!(said(&found).contains("two outputs are one file"), "{}", said(&found));
+    let new = "stream --source host --target new --length 64K --scratch new -o new";
+    let found = bench(folder.path(), new);
+    assert_eq!(found.status.code(), Some(2), "{}", said(&found));
+    assert!(!at("new").exists() && !at("one").exists());
+
+    for _ in 0..2 {
+        let found = bench(folder.path(), &format!("{words} -o run.json"));
+        assert_eq!(found.status.code(), Some(0), "{}", said(&found));
+    }
+}
+
+#[test]
+fn a_record_that_cannot_be_is_neither_compared_nor_shown_nor_gone_on_with() {
+    let folder = folder();
+    let words = "stream --source source --target host --block 64K,128K --repeats 3 --seed 5";
+    let output = bench(folder.path(), &format!("{words} -o run.json --json"));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let found = record(&output);
+    let lies: [fn(&mut BenchRecord); 3] = [
+        |one| one.cases[0].elapsed_ns.0 = 0,
+        |one| one.cases[0].bytes.0 = u64::MAX,
+        |one| one.cases[1] = one.cases[0].clone(),
+    ];
+    for lie in lies {
+        let mut lying = found.clone();
+        lie(&mut lying);
+        fs::write(folder.path().join("lie.json"), serde_json::to_vec(&lying).expect("JSON"))
+            .expect("room");
+        let resume = format!("{words} --resume lie.json");
+        for words in ["compare run.json lie.json", resume.as_str()] {
+            let output = bench(folder.path(), words);
+            assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
+            assert!(said(&output).contains("read the record lie.json"), "{}", said(&output));
+        }
+        let report = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+            .args(["report", "lie.json"])
+            .current_dir(folder.path())
+            .output()
+            .expect("the program starts");
+        assert_eq!(report.status.code(), Some(2), "{}", said(&report));
+    }
+    let mut fewer = found.clone();
+    fewer.cases.retain(|run| run.asked.name == found.asked.cases[0].name);
+    fewer.asked.cases.truncate(1);
+    let save = |record: &BenchRecord| {
+        fs::write(folder.path().join("less.json"), serde_json::to_vec(record).expect("JSON"))
+            .expect("room");
+    };
+    save(&fewer);
+    let output = bench(folder.path(), "compare run.json less.json");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("1 cases are missing in less.json"), "{}", said(&output));
+    fewer.cases.clear();
+    save(&fewer);
+    let output = bench(folder.path(), "compare less.json less.json");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("nothing could be compared"), "{}", said(&output));
 }
 
 /// Rates of a file on this file system say nothing; that a file of parameters comes out of them does.

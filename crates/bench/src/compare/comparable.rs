@@ -41,7 +41,7 @@ pub(super) fn notes(before: &BenchRecord, after: &BenchRecord) -> Vec<String> {
 }
 
 /// What two cases ask for differently.
-pub(super) fn specs(before: &CaseSpec, after: &CaseSpec) -> Vec<Incomparable> {
+pub(crate) fn specs(before: &CaseSpec, after: &CaseSpec) -> Vec<Incomparable> {
     let mut reasons = Vec::new();
     reasons.extend(differs(None, "time", &before.time_ns, &after.time_ns));
     reasons.extend(differs(None, "number of flows", &before.flows.len(), &after.flows.len()));

@@ -15,6 +15,7 @@ use peerlane_results::{
 };
 
 use crate::statistics::spread;
+pub(crate) use comparable::specs;
 use test::{Sample, Tested};
 
 /// How sure all verdicts of a comparison are together.

@@ -42,3 +42,12 @@ pub fn judge(case: &CaseRecord, around: &Surroundings) -> Result<Vec<Warning>, N
     warnings.extend(drive::warnings(case, around));
     Ok(warnings)
 }
+
+/// Judges one run of a record that was kept, whose surroundings are gone.
+///
+/// # Errors
+/// When its parts are not its whole, or where it was measured it is above what it says limits it.
+pub(crate) fn judge_kept(case: &CaseRecord, is_measured: bool) -> Result<(), Nonsense> {
+    nonsense::sums(case)?;
+    if is_measured { ceilings::check(case, &[]) } else { Ok(()) }
+}

@@ -1,6 +1,7 @@
 //! Why a workload did not come to its end.
 
 use crate::guards::Nonsense;
+use crate::workload::BriefError;
 use peerlane_engine::measure::MeasureError;
 use peerlane_results::{BenchRecord, CaseRecord};
 
@@ -8,6 +9,15 @@ use peerlane_results::{BenchRecord, CaseRecord};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
+    /// A workload that cannot be run on any machine.
+    #[error("cannot run this workload")]
+    Workload(#[from] BriefError),
+    /// A run that moved no byte: there is no rate.
+    #[error("{case}: nothing was moved")]
+    Nothing {
+        /// The case.
+        case: String,
+    },
     /// A transfer that cannot be measured.
     #[error("cannot run {case}")]
     Flow {

@@ -29,6 +29,7 @@ pub use case::DEADLINE;
 use case::PlannedCase;
 pub use error::RunError;
 use summary::Summaries;
+pub(crate) use summary::summaries;
 
 /// What a workload is given from outside.
 pub struct Conditions<'a> {
@@ -92,6 +93,7 @@ pub fn run(
     conditions: &Conditions<'_>,
     progress: &mut dyn Progress,
 ) -> Result<BenchRecord, RunError> {
+    crate::workload::check(workload)?;
     let (basis, _) = of_machine(conditions.fabric);
     let fresh = BenchRecord {
         schema: BENCH_SCHEMA.to_owned(),
@@ -122,7 +124,7 @@ fn same(earlier: BenchRecord, fresh: &BenchRecord) -> Result<BenchRecord, RunErr
     let what = if earlier.schema != fresh.schema {
         format!("its schema is `{}`, not `{}`", earlier.schema, fresh.schema)
     } else if earlier.asked != fresh.asked {
-        "it is of another workload".to_owned()
+        format!("it is of another workload: {}", differs(&earlier.asked, &fresh.asked))
     } else if earlier.machine != fresh.machine {
         format!(
             "it is of {}, and this is {}, or a device, the kernel or this program changed since",
@@ -134,6 +136,26 @@ fn same(earlier: BenchRecord, fresh: &BenchRecord) -> Result<BenchRecord, RunErr
         return Ok(earlier);
     };
     Err(RunError::Other { what })
+}
+
+/// What of two workloads that are not equal is not the same.
+fn differs(earlier: &Workload, now: &Workload) -> String {
+    if earlier.seed != now.seed {
+        return format!("its seed is {}, not {}", earlier.seed, now.seed);
+    }
+    if earlier.repeats != now.repeats {
+        return "its runs of each case are other ones (repeats, warm-up, until)".to_owned();
+    }
+    let names = |of: &Workload| of.cases.iter().map(|case| case.name.clone()).collect::<Vec<_>>();
+    if names(earlier) != names(now) {
+        return "its cases are other ones".to_owned();
+    }
+    let mut pairs = earlier.cases.iter().zip(&now.cases);
+    let Some((before, after)) = pairs.find(|(before, after)| before != after) else {
+        return "its name or kind is another".to_owned();
+    };
+    let first = crate::compare::specs(before, after).into_iter().next();
+    first.map_or_else(|| before.name.clone(), |reason| format!("{}: {reason}", before.name))
 }
 
 fn rates_of(cases: &[CaseRecord], name: &str) -> Vec<f64> {
@@ -256,9 +278,8 @@ impl Runner<'_> {
         let most = repeats.most.max(1);
         let count = u32::try_from(self.cases.len()).unwrap_or(u32::MAX);
         let mut warmed = vec![false; self.cases.len()];
-        let turns: Vec<_> = order(workload.seed, self.cases.len(), most).collect();
         let all = most.saturating_mul(count);
-        for (position, turn) in turns.into_iter().enumerate() {
+        for (position, turn) in order(workload.seed, self.cases.len(), most).enumerate() {
             let done = u32::try_from(self.rates[turn.case].len()).unwrap_or(u32::MAX);
             if done > turn.repeat || enough(repeats, &self.rates[turn.case]) != Enough::NotYet {
                 continue;
@@ -316,6 +337,9 @@ impl Runner<'_> {
             return Err(RunError::Interrupted(Box::new(self.record.clone())));
         }
         let mut ran = ran?;
+        if ran.record.bytes == Bytes::ZERO {
+            return Err(RunError::Nothing { case: planned.spec.name.clone() });
+        }
         match guards::judge(&ran.record, &ran.around) {
             Ok(warnings) => ran.record.warnings.extend(warnings),
             Err(source) => {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use hdrhistogram::Histogram;
-use peerlane_results::{CaseRecord, RouteVerdict, Summary, Workload};
+use peerlane_results::{BenchRecord, CaseRecord, RouteVerdict, Summary, Workload};
 
 use crate::statistics::{percentiles, spread};
 
@@ -49,11 +49,23 @@ impl Summaries {
     }
 }
 
+/// The summaries of a record, made from its runs; latencies are those that it has, which no run gives back.
+pub(crate) fn summaries(record: &BenchRecord) -> Vec<Summary> {
+    let mut all = Summaries::default().all(&record.asked, &record.cases);
+    for summary in &mut all {
+        let kept = record.summaries.iter().find(|one| one.case == summary.case);
+        if let Some(kept) = kept {
+            summary.block = kept.block.clone();
+        }
+    }
+    all
+}
+
 fn host_bytes(runs: &[&CaseRecord]) -> Option<f64> {
     let counted: Option<Vec<u64>> =
         runs.iter().map(|run| run.host_memory.bytes.map(|bytes| bytes.0)).collect();
-    let payload: u64 = runs.iter().map(|run| run.bytes.0).sum();
-    let counted: u64 = counted?.into_iter().sum();
+    let payload: u64 = runs.iter().map(|run| run.bytes.0).fold(0, u64::saturating_add);
+    let counted: u64 = counted?.into_iter().fold(0, u64::saturating_add);
     (payload > 0).then(|| counted as f64 / payload as f64)
 }
 
@@ -62,10 +74,11 @@ fn cpu(runs: &[&CaseRecord]) -> f64 {
         .iter()
         .map(|run| {
             let cpu = &run.cpu;
-            cpu.user_ns.0 + cpu.system_ns.0 + cpu.workers_ns.unwrap_or_default().0
+            let workers = cpu.workers_ns.unwrap_or_default().0;
+            cpu.user_ns.0.saturating_add(cpu.system_ns.0).saturating_add(workers)
         })
-        .sum();
-    let payload: u64 = runs.iter().map(|run| run.bytes.0).sum();
+        .fold(0, u64::saturating_add);
+    let payload: u64 = runs.iter().map(|run| run.bytes.0).fold(0, u64::saturating_add);
     let gib = payload as f64 / f64::from(1 << 30);
     if gib > 0.0 { spent as f64 / 1e9 / gib } else { 0.0 }
 }

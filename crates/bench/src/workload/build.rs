@@ -3,11 +3,8 @@
 use peerlane_results::{CaseSpec, Flow, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind};
 use peerlane_units::{Bytes, Nanos};
 
-use super::{Brief, calibrate, crowd, matrix, roundtrip, stream, sweep};
+use super::{Brief, calibrate, check, crowd, matrix, roundtrip, stream, sweep};
 
-/// Most cases of a workload and transfers of a case: bounds on time and on what a record holds.
-const CASES_MAX: usize = 10_000;
-const FLOWS_MAX: usize = 256;
 /// Blocks in flight where nothing is said.
 const DEPTH: u32 = 16;
 const BLOCK: Bytes = Bytes::mib(1);
@@ -43,6 +40,26 @@ pub enum BriefError {
         /// Length.
         length: Bytes,
     },
+    /// A number that is too small or too large.
+    #[error("{place}: {what} is {found}; it lies between {low} and {high}")]
+    Bounds {
+        /// The case, or what else has the number.
+        place: String,
+        /// Which number.
+        what: &'static str,
+        /// What it is.
+        found: u64,
+        /// The least it may be.
+        low: u64,
+        /// The most it may be.
+        high: u64,
+    },
+    /// Cases that a record could not tell apart.
+    #[error("two cases are called `{name}`: name each block, route and drive once")]
+    Twice {
+        /// The name.
+        name: String,
+    },
 }
 
 impl Brief {
@@ -51,6 +68,7 @@ impl Brief {
     /// # Errors
     /// [`BriefError`] by what is missing or too much.
     pub fn build(&self) -> Result<Workload, BriefError> {
+        check::brief(self)?;
         let (what, cases) = match self.kind {
             WorkloadKind::Sweep => sweep::cases(self)?,
             WorkloadKind::Matrix => matrix::cases(self)?,
@@ -59,25 +77,19 @@ impl Brief {
             WorkloadKind::Roundtrip => roundtrip::cases(self)?,
             WorkloadKind::Calibrate => calibrate::cases(self)?,
         };
-        let flows = cases.iter().map(|case| case.flows.len()).max().unwrap_or(0);
-        for (what, count, most) in
-            [("cases", cases.len(), CASES_MAX), ("transfers at once", flows, FLOWS_MAX)]
-        {
-            if count > most {
-                return Err(BriefError::TooMany { what, count, most });
-            }
-        }
         if cases.is_empty() {
             return Err(BriefError::Range { offset: self.offset, length: self.length() });
         }
-        Ok(Workload {
+        let workload = Workload {
             schema: WORKLOAD_SCHEMA.to_owned(),
             name: format!("{} {what}", self.kind),
             kind: self.kind,
             cases,
             repeats: self.repeats(),
             seed: self.seed,
-        })
+        };
+        check::check(&workload)?;
+        Ok(workload)
     }
 
     fn repeats(&self) -> Repeats {

@@ -7,6 +7,7 @@
 
 mod build;
 mod calibrate;
+mod check;
 mod crowd;
 mod matrix;
 mod roundtrip;
@@ -19,6 +20,7 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 pub use build::BriefError;
+pub use check::check;
 pub use stream::is_memory;
 pub use text::{TextError, parse, print};
 

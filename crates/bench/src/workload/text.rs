@@ -16,7 +16,7 @@ pub enum TextError {
         /// What it says.
         found: String,
     },
-    /// The short form leaves out what its kind needs.
+    /// It leaves out what its kind needs, or has a number out of its bounds.
     #[error("cannot make a workload of it")]
     Brief(#[from] BriefError),
 }
@@ -33,7 +33,9 @@ pub fn parse(text: &str) -> Result<Workload, TextError> {
             Ok(brief.build()?)
         }
         Some(schema) if schema.as_str() == Some(WORKLOAD_SCHEMA) => {
-            Ok(toml::from_str(text).map_err(Box::new)?)
+            let workload = toml::from_str(text).map_err(Box::new)?;
+            super::check(&workload)?;
+            Ok(workload)
         }
         Some(schema) => Err(TextError::Schema { found: schema.to_string() }),
     }

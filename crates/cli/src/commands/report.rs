@@ -100,10 +100,13 @@ fn read(args: &ReportArgs) -> Result<Vec<Named>, Failure> {
 fn read_one(path: &Path) -> Result<Named, Failure> {
     let tried = || format!("read record {}", path.display());
     let text = small_file::read(path, RECORD_MAX.0).map_err(Tried::to(tried()))?;
-    let record = Record::from_json(text.as_bytes()).map_err(|error: ReadError| {
+    let mut record = Record::from_json(text.as_bytes()).map_err(|error: ReadError| {
         let hint = error.hint();
         Tried::to(tried())(error).hint(hint)
     })?;
+    if let Record::Bench(bench) = &mut record {
+        peerlane_bench::record::check(bench).map_err(Tried::to(tried()))?;
+    }
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     Ok(Named { name, record })
 }

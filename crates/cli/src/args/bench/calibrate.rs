@@ -24,7 +24,7 @@ pub(crate) struct CalibrateArgs {
     /// The drive
     #[arg(value_name = "DRIVE")]
     pub(crate) drive: String,
-    /// Write the parameters to FILE, with their provenance and error
+    /// Write the parameters to FILE, which must not be there, with their provenance and error
     #[arg(long, value_name = "FILE")]
     pub(crate) parameters: Option<PathBuf>,
     /// Length of the range; 1G when not given, or as much as fits

@@ -7,7 +7,8 @@ use clap::Args;
 /// Arguments of `peerlane bench compare`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-The exit status is 1 when a case is certainly slower by more than --threshold: for continuous integration
+The exit status is 1 when a case is certainly slower by more than --threshold, when cases are missing in
+AFTER, and when nothing could be compared: for continuous integration
 of drivers, firmware and kernels.")]
 pub(crate) struct CompareArgs {
     /// The record that is compared with

@@ -58,6 +58,15 @@ pub(crate) enum BenchCommand {
 
 /// Arguments of `peerlane bench run`.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+A workload in its short form:
+  kind = 'sweep'
+  source = ['/dev/nvme0n1']
+  target = ['/dev/nvme1n1']
+  blocks = ['64K', '1M']
+  routes = ['p2p', 'host-pipelined']
+  length = '1G'
+  repeats = 5")]
 pub(crate) struct WorkloadArgs {
     /// The workload: `kind`, `source`, `target`, `blocks` and so on, as the options are called; or its
     /// full form, which names every transfer

@@ -7,13 +7,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use peerlane_bench::record;
 use peerlane_results::BenchRecord;
 
 use crate::error::{Failure, Tried};
 use crate::small_file;
 
 /// The longest record that is read: ten thousand runs have a hundred MiB.
-const RECORD_MAX: u64 = 512 << 20;
+pub(super) const RECORD_MAX: u64 = 512 << 20;
 
 /// Writes a record beside the file and gives it the name when it is on stable storage.
 ///
@@ -40,11 +41,13 @@ pub(in crate::commands) fn write(
 /// Reads a record.
 ///
 /// # Errors
-/// When there is none, or it is none of a benchmark.
+/// When there is none, it is none of a benchmark, or it cannot be true.
 pub(super) fn read(file: &Path) -> Result<BenchRecord, Failure> {
     let tried = || format!("read the record {}", file.display());
     let text = small_file::read(file, RECORD_MAX).map_err(Tried::to(tried()))?;
-    serde_json::from_str(&text).map_err(Tried::to(tried()))
+    let mut record: BenchRecord = serde_json::from_str(&text).map_err(Tried::to(tried()))?;
+    record::check(&mut record).map_err(Tried::to(tried()))?;
+    Ok(record)
 }
 
 /// Seconds since 1970, UTC.

@@ -5,6 +5,7 @@ mod calibrate;
 mod compare;
 mod fio;
 pub(super) mod keep;
+pub(super) mod outputs;
 mod reach;
 mod watcher;
 
@@ -62,6 +63,12 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         BenchCommand::Stream(args) => args.fio.as_deref(),
         _ => None,
     };
+    let parameters = match &args.command {
+        BenchCommand::Calibrate(args) => args.parameters.as_deref(),
+        _ => None,
+    };
+    let beside: Vec<&Path> = parameters.into_iter().chain(fio).collect();
+    outputs::check(how, &beside, &workload)?;
     let record = carry_out(&fabric, &workload, earlier, how, printer)?;
     if printer.is_json() {
         printer.object(&record)?;

@@ -10,7 +10,7 @@ use peerlane_results::{BenchRecord, Workload};
 use peerlane_sim::parameters::Parameters;
 use peerlane_sim::predict::{self, Engine};
 
-use super::bench::keep;
+use super::bench::{keep, outputs};
 use crate::args::{FabricArgs, SimArgs, SimEngine};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -43,6 +43,7 @@ pub(crate) fn run(args: &SimArgs, printer: Printer) -> Result<Exit, Failure> {
     if !args.vary.is_empty() {
         return vary::run(args, &fabric, &parameters, &workload, engine, printer);
     }
+    args.output.as_deref().map_or(Ok(()), outputs::may_replace)?;
     let record = predict(&fabric, &parameters, &workload, engine)?;
     if let Some(output) = &args.output {
         let tried = || format!("keep the record in {}", output.display());

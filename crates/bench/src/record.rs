@@ -1,0 +1,141 @@
+//! Whether a record that was read can be true, before anything is concluded from it.
+//!
+//! Whoever wrote it may have been anybody, or a disk that lost a page. The one thing to know: its summaries
+//! are made again from its runs, so that no figure is shown that no run has.
+
+use std::collections::{BTreeSet, HashMap};
+
+use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord};
+use peerlane_units::{ByteRate, Bytes, Nanos};
+
+use crate::guards::{self, Nonsense};
+use crate::run::summaries;
+use crate::workload::{self, BriefError};
+
+/// More than one transfer can move in a second on any machine of PCIe: a link of sixteen lanes at 64 GT/s
+/// carries an eighth of it (PCI Express Base 6.0, 1.2).
+const RATE_MAX: ByteRate = ByteRate(1_000_000_000_000);
+
+/// Why a record cannot be true.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// A schema of another kind or version.
+    #[error("its schema is `{0}`, not `{BENCH_SCHEMA}`")]
+    Schema(String),
+    /// It asks for what cannot be run.
+    #[error("it asks for what cannot be run")]
+    Workload(#[from] BriefError),
+    /// A run of a case that was not asked for, or not so.
+    #[error("it has a run of `{0}`, which it does not ask for")]
+    NotAsked(String),
+    /// The same run twice.
+    #[error("it has run {repeat} of `{case}` twice")]
+    Twice {
+        /// The case.
+        case: String,
+        /// Which run.
+        repeat: u32,
+    },
+    /// A run that moved nothing, or in no time, or faster than any machine.
+    #[error("`{case}` moved {bytes} in {elapsed}: that cannot be")]
+    Rate {
+        /// The case.
+        case: String,
+        /// Payload.
+        bytes: Bytes,
+        /// Time.
+        elapsed: Nanos,
+    },
+    /// A run whose parts are not its whole, or that is above what it says limits it.
+    #[error("it has a run that cannot be")]
+    Nonsense(#[from] Nonsense),
+}
+
+/// Checks every run, and makes the summaries again.
+///
+/// # Errors
+/// [`RecordError`] by the first thing that cannot be.
+pub fn check(record: &mut BenchRecord) -> Result<(), RecordError> {
+    if record.schema != BENCH_SCHEMA {
+        return Err(RecordError::Schema(record.schema.clone()));
+    }
+    workload::check(&record.asked)?;
+    let asked: HashMap<&str, _> =
+        record.asked.cases.iter().map(|case| (case.name.as_str(), case)).collect();
+    let mut seen = BTreeSet::new();
+    for run in &record.cases {
+        let name = run.asked.name.as_str();
+        if asked.get(name) != Some(&&run.asked) || run.repeat >= record.asked.repeats.most {
+            return Err(RecordError::NotAsked(name.to_owned()));
+        }
+        if !seen.insert((name, run.repeat)) {
+            return Err(RecordError::Twice { case: name.to_owned(), repeat: run.repeat });
+        }
+        rate(run)?;
+        guards::judge_kept(run, record.basis == Basis::Measured)?;
+    }
+    record.summaries = summaries(record);
+    Ok(())
+}
+
+fn rate(run: &CaseRecord) -> Result<(), RecordError> {
+    let can_be = |bytes: Bytes, elapsed: Nanos, flows: usize| {
+        let most = RATE_MAX.0.saturating_mul(flows.max(1) as u64);
+        bytes > Bytes::ZERO && ByteRate::mean(bytes, elapsed).is_some_and(|rate| rate.0 <= most)
+    };
+    let whole = (run.bytes, run.elapsed_ns, run.flows.len());
+    let parts = run.flows.iter().filter(|flow| flow.bytes > Bytes::ZERO);
+    let mut all = parts.map(|flow| (flow.bytes, flow.elapsed_ns, 1)).chain([whole]);
+    match all.find(|&(bytes, elapsed, flows)| !can_be(bytes, elapsed, flows)) {
+        None => Ok(()),
+        Some((bytes, elapsed, _)) => {
+            Err(RecordError::Rate { case: run.asked.name.clone(), bytes, elapsed })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn record() -> BenchRecord {
+        let mut record = testing::record(&[("a", vec![1e9, 1.1e9]), ("b", vec![2e9])]);
+        record.cases[1].repeat = 1;
+        record
+    }
+
+    #[test]
+    fn a_record_that_can_be_passes_and_its_summaries_are_those_of_its_runs() {
+        let mut found = record();
+        check(&mut found).expect("it can be");
+        let names: Vec<&str> = found.summaries.iter().map(|one| one.case.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        let mut lying = found.clone();
+        lying.summaries[0].rate.median = 1e15;
+        lying.summaries[1].case = "c".to_owned();
+        check(&mut lying).expect("its runs can be");
+        assert_eq!(lying.summaries, found.summaries);
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_is_refused() {
+        let lies: [fn(&mut BenchRecord); 9] = [
+            |one| one.cases[0].elapsed_ns = Nanos(0),
+            |one| one.cases[0].bytes = Bytes(u64::MAX),
+            |one| one.cases[0].bytes = Bytes(0),
+            |one| one.cases[0].flows[0].elapsed_ns = Nanos(1),
+            |one| one.cases[1].repeat = 0,
+            |one| one.cases[1].repeat = u32::MAX,
+            |one| one.cases[2].asked.name = "c".to_owned(),
+            |one| one.asked.cases[0].flows[0].block = Bytes(0),
+            |one| one.asked.cases[1].name = "a".to_owned(),
+        ];
+        for (position, lie) in lies.into_iter().enumerate() {
+            let mut found = record();
+            lie(&mut found);
+            assert!(check(&mut found).is_err(), "lie {position}");
+        }
+    }
+}
