@@ -3,7 +3,7 @@
 //! The format is Perfetto's own, protocol buffers with track events, and not the JSON of Chrome: it has
 //! tracks below tracks in an order that the writer says, counters with a unit and times in nanoseconds,
 //! where JSON has processes, threads and microseconds; and it is a third of the size. Of it so little is
-//! needed that it is encoded here ([`wire`]), by the field numbers of `protos/perfetto/trace`.
+//! needed that it is encoded here (`wire`), by the field numbers of `protos/perfetto/trace`.
 //!
 //! What a reader must know: host memory has a track even where nothing used it, so that one sees that it
 //! was not involved. Requests of one drive that overlap lie in lanes of the same name, which the viewer
