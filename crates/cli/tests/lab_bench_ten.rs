@@ -56,8 +56,7 @@ fn a_crowd_and_four_drives_against_one_memory_pass_guest_memory_by() {
     assert_eq!((crowd.cases.len(), payload(&crowd)), (8, 2 * (1 + 2 + 3 + 4) * 512 * KIB));
     assert_eq!(crowd.cases.iter().map(|run| run.flows.len()).max(), Some(4));
     assert_eq!((incast.cases.len(), payload(&incast)), (3, (1 + 2 + 3) * 512 * KIB));
-    let is_warned =
-        |one: &Warning| matches!(one, Warning::MemoryNotChecked { memory } if memory == "cmb:d0");
+    let is_warned = |one: &Warning| matches!(one, Warning::MemoryNotChecked { .. });
     assert!(stream.cases.iter().all(|run| run.warnings.iter().any(is_warned)));
     for one in [&stream, &back] {
         assert_eq!((one.cases.len(), payload(one)), (2, 2 * 4 * 2048 * KIB));

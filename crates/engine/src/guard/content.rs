@@ -133,15 +133,35 @@ fn partitions(path: &str, device: &BlockDevice) -> Option<Refusal> {
     })
 }
 
+/// Where signatures lie in the first [`HEAD_BYTES`]: the rest of them is not read.
+const LOOKED_AT: [(u64, usize); 3] = [(0, 256 << 10), (1 << 20, 4096), (2 << 20, 4096)];
+
 /// Reads the start and the end of a device, as far as it has them.
 pub(crate) fn read_ends(path: &Path, size: u64) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut file = File::open(path)?;
-    let mut head = Vec::new();
-    file.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head)?;
-    let mut tail = Vec::new();
-    file.seek(SeekFrom::Start(size.saturating_sub(TAIL_BYTES as u64)))?;
-    file.by_ref().take(TAIL_BYTES as u64).read_to_end(&mut tail)?;
+    let ends = read_range_ends(&mut file, 0, size)?;
     // What was read must not stay in the page cache beside direct writes.
     let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+    Ok(ends)
+}
+
+/// Reads the start and the end of a range of a device; what holds no signature is zero.
+pub(super) fn read_range_ends(
+    file: &mut File,
+    start: u64,
+    size: u64,
+) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    // Read ahead would pull in what nobody looks at.
+    let _ = rustix::fs::fadvise(&*file, 0, None, rustix::fs::Advice::Random);
+    let mut head = Vec::new();
+    for (offset, length) in LOOKED_AT.into_iter().filter(|(offset, _)| *offset < size) {
+        head.resize(usize::try_from(offset).unwrap_or(HEAD_BYTES), 0);
+        file.seek(SeekFrom::Start(start.saturating_add(offset)))?;
+        file.by_ref().take((length as u64).min(size - offset)).read_to_end(&mut head)?;
+    }
+    let mut tail = Vec::new();
+    let length = size.min(TAIL_BYTES as u64);
+    file.seek(SeekFrom::Start(start.saturating_add(size - length)))?;
+    file.by_ref().take(length).read_to_end(&mut tail)?;
     Ok((head, tail))
 }

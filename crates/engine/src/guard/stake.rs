@@ -5,14 +5,15 @@
 //! after the answer, since a person may take any time to give it.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use peerlane_fabric::{BlockDevice, PassthroughNode};
 use peerlane_units::Bytes;
 
-use super::signature::{self, Ends, HEAD_BYTES, TAIL_BYTES};
+use super::content::read_range_ends;
+use super::signature::{self, Ends};
 use crate::copy::CopyOptions;
 use crate::journal::{
     DeviceIdentity, IdKind, Journal, Store, beside_file, for_device, identity_of_device,
@@ -155,17 +156,8 @@ fn on_device(
 
 /// What a range of a device carries, by its two ends.
 fn carries(file: &mut File, start: u64, size: u64) -> io::Result<Vec<String>> {
-    let head = read(file, start, size.min(HEAD_BYTES as u64))?;
-    let length = size.min(TAIL_BYTES as u64);
-    let tail = read(file, start.saturating_add(size - length), length)?;
+    let (head, tail) = read_range_ends(file, start, size)?;
     Ok(signature::describe(Ends { head: &head, tail: &tail, size }))
-}
-
-fn read(file: &mut File, start: u64, length: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(start))?;
-    file.take(length).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 fn unfinished(path: &Path) -> Option<(Bytes, Bytes)> {
