@@ -55,6 +55,10 @@ pub struct CaseComparison {
     pub before: Option<Spread>,
     /// Rates after, in bytes a second.
     pub after: Option<Spread>,
+    /// Geometric means of the rates before and after, in bytes a second, which the ratio is of; `None` where
+    /// a run has no rate, and in records of earlier programs.
+    #[serde(default)]
+    pub geometric_means: Option<(f64, f64)>,
     /// Geometric mean of the rates after over that before; below one is slower.
     pub ratio: Option<f64>,
     /// Confidence interval of the ratio; all intervals of a comparison hold together with its confidence.

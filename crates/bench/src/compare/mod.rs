@@ -100,6 +100,9 @@ impl Case {
         }
         let needed = if before.basis == Basis::Predicted { 1 } else { test::NEEDED };
         let samples = Sample::of(&rates_before).zip(Sample::of(&rates_after));
+        let geometric_means = samples
+            .as_ref()
+            .map(|(before, after)| (before.geometric_mean(), after.geometric_mean()));
         let tested =
             samples.and_then(|(before, after)| test::test(&before, &after, threshold, needed));
         if tested.is_none() && reasons.is_empty() {
@@ -113,6 +116,7 @@ impl Case {
             case: name.to_owned(),
             before: spread(&rates_before),
             after: spread(&rates_after),
+            geometric_means,
             ratio: tested.as_ref().map(|tested| tested.ratio).filter(|_| reasons.is_empty()),
             interval: None,
             chance: None,

@@ -11,8 +11,8 @@ pub(crate) fn comparison(found: &Comparison) -> String {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let none = || "-".to_owned();
     for case in &found.cases {
-        let rate = |spread: &Option<peerlane_results::Spread>| {
-            spread.map_or_else(none, |spread| in_words(spread.median))
+        let rate = |of: fn((f64, f64)) -> f64| {
+            case.geometric_means.map_or_else(none, |both| in_words(of(both)))
         };
         let verdict = match case.has_regressed {
             true => format!("{}, past the threshold", case.verdict),
@@ -20,8 +20,8 @@ pub(crate) fn comparison(found: &Comparison) -> String {
         };
         rows.push(vec![
             case.case.clone(),
-            rate(&case.before),
-            rate(&case.after),
+            rate(|both| both.0),
+            rate(|both| both.1),
             case.ratio.map_or_else(none, |ratio| format!("{ratio:.3}")),
             case.interval.map_or_else(none, |(low, high)| format!("{low:.3} to {high:.3}")),
             verdict,
@@ -31,6 +31,9 @@ pub(crate) fn comparison(found: &Comparison) -> String {
     sheet.line(format_args!("{} against {}", found.after.name, found.before.name));
     for line in aligned(&rows) {
         sheet.line(line);
+    }
+    if found.cases.iter().any(|case| case.geometric_means.is_some()) {
+        sheet.line("rates are geometric means of the runs, and the ratio is that of them");
     }
     for case in &found.cases {
         for reason in &case.reasons {
