@@ -18,6 +18,12 @@ struct Unwatched;
 impl Progress for Unwatched {
     fn phase(&mut self, _: Phase) {}
 
+    fn fills(&mut self, _: &str, _: Range<u64>) {}
+
+    fn overwrites(&mut self, _: &str, _: Range<u64>) {}
+
+    fn removes(&mut self, _: &str) {}
+
     fn next(&mut self, _: u32, _: u32, _: &str) {}
 
     fn keep(&mut self, _: &BenchRecord) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {

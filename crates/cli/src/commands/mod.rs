@@ -21,6 +21,7 @@ mod sim;
 mod topo;
 mod trace_file;
 mod verify;
+mod workload_file;
 
 use crate::args::Command;
 use crate::error::Failure;
