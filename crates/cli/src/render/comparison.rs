@@ -11,17 +11,15 @@ pub(crate) fn comparison(found: &Comparison) -> String {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let none = || "-".to_owned();
     for case in &found.cases {
-        let rate = |of: fn((f64, f64)) -> f64| {
-            case.geometric_means.map_or_else(none, |both| in_words(of(both)))
-        };
+        let [before, after] = case.rates().map(|rate| rate.map_or_else(none, in_words));
         let verdict = match case.has_regressed {
             true => format!("{}, past the threshold", case.verdict),
             false => case.verdict.to_string(),
         };
         rows.push(vec![
             case.case.clone(),
-            rate(|both| both.0),
-            rate(|both| both.1),
+            before,
+            after,
             case.ratio.map_or_else(none, |ratio| format!("{ratio:.3}")),
             case.interval.map_or_else(none, |(low, high)| format!("{low:.3} to {high:.3}")),
             verdict,
@@ -32,9 +30,7 @@ pub(crate) fn comparison(found: &Comparison) -> String {
     for line in aligned(&rows) {
         sheet.line(line);
     }
-    if found.cases.iter().any(|case| case.geometric_means.is_some()) {
-        sheet.line("rates are geometric means of the runs, and the ratio is that of them");
-    }
+    sheet.line("rates are geometric means of the runs, and the ratio is that of them");
     for case in &found.cases {
         for reason in &case.reasons {
             sheet.line(format_args!("{}: {reason}", case.case));

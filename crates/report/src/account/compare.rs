@@ -167,8 +167,8 @@ fn cases(record: &Comparison) -> Table {
             let why: Vec<String> = case.reasons.iter().map(Incomparable::to_string).collect();
             vec![
                 Cell::text(&case.case),
-                rates(case.before.as_ref(), case.geometric_means.map(|both| both.0)),
-                rates(case.after.as_ref(), case.geometric_means.map(|both| both.1)),
+                rates(case.before.as_ref(), case.before_geometric_mean),
+                rates(case.after.as_ref(), case.after_geometric_mean),
                 case.ratio.map_or_else(Cell::none, |one| Cell::number(one, format!("{one:.3}"))),
                 case.interval.map_or_else(Cell::none, |(low, high)| {
                     Cell::text(format!("{low:.3} to {high:.3}"))
