@@ -8,6 +8,7 @@ mod doctor;
 mod fan_out;
 mod haystack;
 mod lab;
+mod marks;
 mod outcome;
 mod overwrite;
 mod plan;

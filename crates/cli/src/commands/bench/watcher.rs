@@ -9,6 +9,7 @@ use peerlane_engine::Phase;
 use peerlane_results::BenchRecord;
 use peerlane_units::Bytes;
 
+use super::super::marks::Marks;
 use super::keep;
 use crate::printer::{Printer, Runs};
 use crate::render::Overwritten;
@@ -21,8 +22,7 @@ pub(super) struct Watcher {
     overwritten: Overwritten,
     /// Files that were made for nothing.
     removed: Vec<String>,
-    /// Whether marks reach the recorder.
-    marks: bool,
+    marks: Marks,
 }
 
 impl Watcher {
@@ -34,7 +34,7 @@ impl Watcher {
             output: output.map(Path::to_owned),
             overwritten: Overwritten::default(),
             removed: Vec::new(),
-            marks: true,
+            marks: Marks::new(printer),
         }
     }
 
@@ -61,14 +61,7 @@ impl Watcher {
 
 impl Progress for Watcher {
     fn phase(&mut self, phase: Phase) {
-        let phase = match phase {
-            Phase::Check | Phase::Verify => peerlane_lab::Phase::Check,
-            Phase::Move => peerlane_lab::Phase::Move,
-        };
-        if let (true, Err(error)) = (self.marks, peerlane_lab::mark(phase)) {
-            self.marks = false;
-            self.printer.warning(&format!("cannot mark phases for the DMA recorder: {error}"));
-        }
+        self.marks.phase(phase);
     }
 
     fn fills(&mut self, source: &str, range: Range<u64>) {
