@@ -391,7 +391,13 @@ impl Runner<'_> {
             return Err(RunError::Nothing { case: planned.spec.name.clone() });
         }
         match guards::judge(&ran.record, &ran.around) {
-            Ok(warnings) => ran.record.warnings.extend(warnings),
+            Ok(warnings) => {
+                for warning in warnings {
+                    if !ran.record.warnings.contains(&warning) {
+                        ran.record.warnings.push(warning);
+                    }
+                }
+            }
             Err(source) => {
                 return Err(RunError::Nonsense { case: Box::new(ran.record), source });
             }

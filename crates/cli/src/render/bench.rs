@@ -299,3 +299,22 @@ pub(super) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     };
     rows.iter().map(line).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_and_its_interval_are_of_one_statistic() {
+        let text = include_str!("../../../../fixtures/results/samples/bench-sweep.json");
+        let mut record: BenchRecord = serde_json::from_str(text).expect("a record");
+        for summary in &mut record.summaries {
+            let rate = &mut summary.rate;
+            (rate.mean, rate.median, rate.confidence) = (2e9, 1e9, Some((1.9e9, 2.1e9)));
+        }
+        let cells = row(&record, &record.summaries[0]);
+        assert_eq!(cells[1..3], ["2.00 GB/s", "5.0 %"]);
+        let shown = bench(&record, &Overwritten::default());
+        assert!(shown.contains("95 % confidence interval of the mean"), "{shown}");
+    }
+}

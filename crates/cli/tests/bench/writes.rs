@@ -10,6 +10,11 @@ use crate::{KIB, LENGTH, bench, folder, interrupt, is_kept, record, said};
 
 const HOLE: u64 = 256 * KIB as u64;
 
+/// A folder on a file system whose word on holes is taken, which that in memory is.
+fn in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").expect("a folder in memory")
+}
+
 /// A file of which only the first and the last part were written.
 fn with_a_hole(folder: &Path) {
     let file = File::create(folder.join("holey")).expect("a file");
@@ -21,7 +26,7 @@ fn with_a_hole(folder: &Path) {
 
 #[test]
 fn a_source_with_a_hole_in_the_range_is_refused_before_anything_runs() {
-    let folder = folder();
+    let folder = in_memory();
     with_a_hole(folder.path());
     for words in
         ["stream --source holey --target host", "sweep holey new --routes host --scratch new"]
@@ -104,7 +109,8 @@ fn an_interrupt_stops_the_filling_of_a_source() {
     const WHOLE: u64 = 2 << 30;
     let folder = folder();
     File::create(folder.path().join("large")).expect("a file").set_len(WHOLE).expect("a size");
-    let words = "stream --source large --target host --block 64K --length 2G --scratch large --force";
+    let words =
+        "stream --source large --target host --block 64K --length 2G --scratch large --force";
     let fills = |line: &str| line.contains("large gets a pattern");
     let (status, said) = interrupt(folder.path(), words, fills);
     assert_eq!(status, Some(130), "{said}");
@@ -117,7 +123,7 @@ fn an_interrupt_stops_the_filling_of_a_source() {
 #[test]
 fn a_target_that_finds_no_room_is_not_left_behind() {
     // A file system in memory says at once how much it has.
-    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    let folder = in_memory();
     let words = "stream --source host --target new --length 1T --scratch new";
     let output = bench(folder.path(), words);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
