@@ -11,43 +11,20 @@ the second run by the slowdown, and compares again: that is to be found.
 The two runs of a pair follow each other; the machine's load is printed, since what changes between two runs and not within
 one looks like a difference.
 """
-import argparse, json, os, random, subprocess, sys, tempfile
+import json, os, tempfile
 from pathlib import Path
 
-UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-
-
-def size_of(text):
-    return int(float(text[:-1]) * UNITS[text[-1].upper()]) if text[-1].upper() in UNITS else int(text)
-
-
-def fill(path, size, seed):
-    """Writes bytes that neither compress nor repeat, so that no layer below can cheat."""
-    generator, left = random.Random(seed), size
-    with open(path, "wb") as out:
-        while left:
-            piece = generator.randbytes(min(left, 64 << 20))
-            out.write(piece)
-            left -= len(piece)
-        out.flush()
-        os.fsync(out.fileno())
-
-
-def run(command, statuses=(0,)):
-    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if done.returncode not in statuses:
-        sys.exit(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stderr.decode()}")
-    return done.stdout
+from common import fill, parser, run, size_of
 
 
 def bench(arguments, source, record, seed):
     run([arguments.peerlane, "bench", "stream", "--source", source, "--target", "host", "--length", arguments.size,
-               "--repeats", arguments.repeats, "--seed", seed, "-o", record, "-q"])
+         "--repeats", arguments.repeats, "--seed", seed, "-o", record, "-q"])
 
 
 def compare(arguments, before, after, threshold="0.1%"):
     answer = run([arguments.peerlane, "bench", "compare", before, after, "--threshold", threshold, "--json"], statuses=(0, 1))
-    return json.loads(answer)
+    return json.loads(answer.text)
 
 
 def slow_down(record, percent):
@@ -63,16 +40,13 @@ def verdicts(answer):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dir", default=".")
-    parser.add_argument("--size", default="1G")
-    parser.add_argument("--pairs", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--slowdown", type=float, default=5.0, help="in percent")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json")
-    parser.add_argument("--peerlane", default="target/release/peerlane")
-    arguments = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--dir", default=".")
+    options.add_argument("--size", default="1G")
+    options.add_argument("--pairs", type=int, default=20)
+    options.add_argument("--repeats", type=int, default=20)
+    options.add_argument("--slowdown", type=float, default=5.0, help="in percent")
+    arguments = options.parse_args()
     print(f"seed {arguments.seed}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
     alarms, regressions, found, ratios = 0, 0, 0, []
     with tempfile.TemporaryDirectory(dir=arguments.dir) as folder:
@@ -95,7 +69,7 @@ def main():
           f"ratios {min(ratios):.3f} to {max(ratios):.3f}")
     print(f"{arguments.slowdown:g} % slower: {found} of {arguments.pairs} found")
     if arguments.json:
-        Path(arguments.json).write_text(json.dumps(result, indent=2) + "\n")
+        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

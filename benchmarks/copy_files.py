@@ -9,65 +9,29 @@ cache dropped before each (needs root; said when it could not be). Every time en
 file and writing another at the same time, direct, io_uring, the same block size and depth as peerlane's: the time until both are done.
 Figures are ratios of medians in this run, with the lowest and highest ratio of a single repeat.
 """
-import argparse, json, os, platform, random, shutil, statistics, subprocess, sys, tempfile, time
+import json, os, platform, random, shutil, statistics, sys, tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-
-
-def size_of(text):
-    return int(float(text[:-1]) * UNITS[text[-1].upper()]) if text[-1].upper() in UNITS else int(text)
-
-
-def drop_caches():
-    os.sync()
-    try:
-        Path("/proc/sys/vm/drop_caches").write_text("3\n")
-        return True
-    except OSError:
-        return False
-
-
-def fill(path, size, seed):
-    """Writes bytes that neither compress nor repeat, so that no layer below can cheat."""
-    generator, left = random.Random(seed), size
-    with open(path, "wb") as out:
-        while left:
-            piece = generator.randbytes(min(left, 64 << 20))
-            out.write(piece)
-            left -= len(piece)
-        out.flush()
-        os.fsync(out.fileno())
-
-
-def run(command):
-    begin = time.monotonic_ns()
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    elapsed = time.monotonic_ns() - begin
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stderr.decode()}")
-    return elapsed, done.stdout
+from common import HERE, drop_caches, fill, need, parser, run, size_of
 
 
 def variants(arguments, source, target):
     def peerlane(verify):
-        elapsed, _ = run([arguments.peerlane, "copy", source, target, "--route", "host", "--block", arguments.block,
-                          "--depth", str(arguments.depth), "--verify", verify, "-q"])
-        return elapsed
+        return run([arguments.peerlane, "copy", source, target, "--route", "host", "--block", arguments.block,
+                    "--depth", arguments.depth, "--verify", verify, "-q"]).ns
 
     def cp():
-        return run(["sh", "-c", 'cp --sparse=never --reflink=never "$0" "$1" && sync "$1"', source, target])[0]
+        return run(["sh", "-c", 'cp --sparse=never --reflink=never "$0" "$1" && sync "$1"', source, target]).ns
 
     def dd():
-        return run(["dd", f"if={source}", f"of={target}", "bs=1M", "iflag=direct", "oflag=direct", "conv=fsync"])[0]
+        return run(["dd", f"if={source}", f"of={target}", "bs=1M", "iflag=direct", "oflag=direct", "conv=fsync"]).ns
 
     def fio():
         common = ["--ioengine=io_uring", "--direct=1", f"--bs={arguments.block}", f"--iodepth={arguments.depth}",
                   f"--size={arguments.bytes}", "--thread", "--group_reporting=0"]
-        _, text = run(["fio", "--output-format=json", "--name=read", "--rw=read", f"--filename={source}", *common,
-                       "--name=write", "--rw=write", f"--filename={target}", "--end_fsync=1", *common])
-        jobs = json.loads(text[text.index(b"{"):])["jobs"]
+        done = run(["fio", "--output-format=json", "--name=read", "--rw=read", f"--filename={source}", *common,
+                    "--name=write", "--rw=write", f"--filename={target}", "--end_fsync=1", *common])
+        jobs = json.loads(done.text[done.text.index("{"):])["jobs"]
         return max(max(job["read"]["runtime"], job["write"]["runtime"], job["job_runtime"]) for job in jobs) * 1_000_000
 
     return {
@@ -104,20 +68,18 @@ def ratio_row(name, times, base):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dir", type=Path, default=HERE.parent / "target", help="a folder on the disk to measure")
-    parser.add_argument("--size", default="4G")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--block", default="1M")
-    parser.add_argument("--depth", type=int, default=16)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--peerlane", type=Path, default=HERE.parent / "target/release/peerlane")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--dir", type=Path, default=HERE.parent / "target", help="a folder on the disk to measure")
+    options.add_argument("--size", default="4G")
+    options.add_argument("--repeats", type=int, default=7)
+    options.add_argument("--block", default="1M")
+    options.add_argument("--depth", type=int, default=16)
+    arguments = options.parse_args()
     arguments.bytes = size_of(arguments.size)
-    for tool in (str(arguments.peerlane), "fio", "dd", "cp"):
+    need(arguments.peerlane)
+    for tool in ("fio", "dd", "cp"):
         if not shutil.which(tool):
-            sys.exit(f"{tool} is missing: build with `cargo build --release`, install fio")
+            sys.exit(f"{tool} is missing: install it")
     with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="peerlane-bench-") as folder:
         times, dropped = measure(arguments, Path(folder))
     base = "peerlane"

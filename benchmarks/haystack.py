@@ -14,23 +14,19 @@ Recall and false hits are counted from answers.jsonl in every run: a planted pic
 pixels of it and no other hit is there. --only-recall leaves the times out and counts over many seeds; the highest score of a
 hit that is none is told, for which --threshold can be lowered.
 """
-import argparse, json, os, platform, random, shutil, statistics, subprocess, sys, tempfile, time
+import json, os, platform, random, shutil, statistics, sys, tempfile, time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+import common
+from common import HERE, need, parser, spread
+
 DONARD = 534.19  # Mpixel/s; Bates, "Project Donard", 2014: TIFF, GPU, peer to peer
 
 
 def run(command):
-    """Runs a command and returns its output, seconds of wall time, and seconds of CPU."""
-    begin = time.monotonic()
-    process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE)
-    text = process.stdout.read().decode()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1):
-        sys.exit(f"{' '.join(map(str, command))}: status {process.returncode}")
-    return text, time.monotonic() - begin, usage.ru_utime + usage.ru_stime
+    """Runs a command, which may find nothing, and returns its output, seconds of wall time, and seconds of CPU."""
+    done = common.run(command, statuses=(0, 1))
+    return done.text, done.ns / 1e9, done.cpu
 
 
 def make(arguments, folder, seed, form):
@@ -87,10 +83,6 @@ def sizes(folder):
     return sum(cv2.imread(str(path), cv2.IMREAD_GRAYSCALE).size for path in sorted((folder / "images").iterdir())) / 1e6
 
 
-def spread(values):
-    return f"{statistics.median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
-
-
 def measure(arguments, form):
     folder = Path(tempfile.mkdtemp(dir=arguments.dir, prefix="peerlane-haystack-"))
     try:
@@ -127,11 +119,11 @@ def report(result):
     judged = result["recall"]
     print(f"{result['format']}: {result['mpixel']:.0f} Mpixel, {result['bytes'] / 1e9:.2f} GB; "
           f"{judged['found']} of {judged['planted']} found, {judged['false']} false")
-    print(f"  one core   Mpixel/s by CPU time {spread(cpu)}, by wall time {spread(wall)}")
-    print(f"  OpenCV     Mpixel/s by CPU time {spread(their_cpu)}, by wall time {spread(their_wall)}")
-    print(f"  ratio by CPU time {statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})")
+    print(f"  one core   Mpixel/s by CPU time {spread(cpu, 0)}, by wall time {spread(wall, 0)}")
+    print(f"  OpenCV     Mpixel/s by CPU time {spread(their_cpu, 0)}, by wall time {spread(their_wall, 0)}")
+    print(f"  ratio by CPU time {spread(ratios, 1)}")
     two = [one[0] for one in result["two_cores"]]
-    print(f"  two cores  Mpixel/s by wall time {spread(two)}: {statistics.median(two) / DONARD:.1f} times {DONARD}")
+    print(f"  two cores  Mpixel/s by wall time {spread(two, 0)}: {statistics.median(two) / DONARD:.1f} times {DONARD}")
 
 
 def count(arguments):
@@ -157,27 +149,23 @@ def count(arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dir", type=Path, default=HERE.parent / "target", help="where the haystacks are made")
-    parser.add_argument("--made", type=Path, help="a folder with hay-FORMAT made before, by the same seed and sizes")
-    parser.add_argument("--images", type=int, default=1000)
-    parser.add_argument("--side", type=int, default=2048)
-    parser.add_argument("--formats", default="pgm,jpeg")
-    parser.add_argument("--per-mille", type=int, default=100)
-    parser.add_argument("--sample", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=20260)
-    parser.add_argument("--seeds", type=int, default=10, help="with --only-recall")
-    parser.add_argument("--scales", default="1")
-    parser.add_argument("--rotations", default="0")
-    parser.add_argument("--threshold", type=float, default=0.9)
-    parser.add_argument("--only-recall", action="store_true")
-    parser.add_argument("--verbose", action="store_true", help="tell of the first false hits of each haystack")
-    parser.add_argument("--peerlane", type=Path, default=HERE.parent / "target/release/peerlane")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    if not arguments.peerlane.exists():
-        sys.exit(f"{arguments.peerlane} is missing: build with `cargo build --release -p peerlane-cli`")
+    options = parser(__doc__, seed=20260)
+    options.add_argument("--dir", type=Path, default=HERE.parent / "target", help="where the haystacks are made")
+    options.add_argument("--made", type=Path, help="a folder with hay-FORMAT made before, by the same seed and sizes")
+    options.add_argument("--images", type=int, default=1000)
+    options.add_argument("--side", type=int, default=2048)
+    options.add_argument("--formats", default="pgm,jpeg")
+    options.add_argument("--per-mille", type=int, default=100)
+    options.add_argument("--sample", type=int, default=20)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--seeds", type=int, default=10, help="with --only-recall")
+    options.add_argument("--scales", default="1")
+    options.add_argument("--rotations", default="0")
+    options.add_argument("--threshold", type=float, default=0.9)
+    options.add_argument("--only-recall", action="store_true")
+    options.add_argument("--verbose", action="store_true", help="tell of the first false hits of each haystack")
+    arguments = options.parse_args()
+    need(arguments.peerlane)
     if arguments.only_recall:
         out = count(arguments)
     else:

@@ -12,7 +12,7 @@ One row for each; a minute as it is, and no more than two.
 import argparse, json, os, platform, random, resource, statistics, subprocess, sys, tempfile, time
 from pathlib import Path
 
-from copy_files import HERE, drop_caches, fill, size_of
+from common import HERE, drop_caches, fill, size_of
 
 
 def copy(arguments, source, target, trace):

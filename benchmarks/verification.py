@@ -11,24 +11,11 @@ so that other programs do not count; CPU is its user and system time.
 Comparison and digests (xxh3-64 of both sides) are timed by `peerlane verify` itself on two equal files in memory (--memory DIR,
 /dev/shm): bytes of one side over the time in which they were compared and hashed, reading left out.
 """
-import argparse, json, os, platform, random, statistics, subprocess, sys, tempfile, time
+import json, os, platform, random, statistics, sys, tempfile
+from dataclasses import asdict
 from pathlib import Path
 
-from copy_files import HERE, drop_caches, fill, size_of
-
-
-def run(command):
-    """Runs a command and returns nanoseconds, bytes read from disk, seconds of CPU, and what it wrote."""
-    begin = time.monotonic_ns()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    text = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    elapsed = time.monotonic_ns() - begin
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: status {process.returncode}")
-    return {"ns": elapsed, "read": usage.ru_inblock * 512, "cpu": usage.ru_utime + usage.ru_stime,
-            "text": text.decode()}
+from common import HERE, drop_caches, fill, need, parser, run, size_of, spread
 
 
 def measure(arguments, folder):
@@ -44,8 +31,8 @@ def measure(arguments, folder):
             one = run([arguments.peerlane, "copy", source, target, "--route", "host", "--verify", copies[name], "-q"])
             if repeat:  # the first round warms the disk up and is not counted
                 runs[name].append(one)
-            print(f"  {'warm-up' if not repeat else repeat:>7}  {name:<22}{one['ns'] / 1e9:8.3f} s"
-                  f"{one['read'] / (1 << 30):8.3f} GiB read  {one['cpu']:6.2f} s CPU", file=sys.stderr)
+            print(f"  {'warm-up' if not repeat else repeat:>7}  {name:<22}{one.ns / 1e9:8.3f} s"
+                  f"{one.read / (1 << 30):8.3f} GiB read  {one.cpu:6.2f} s CPU", file=sys.stderr)
     return runs, dropped
 
 
@@ -57,29 +44,21 @@ def compare_in_memory(arguments):
         fill(source, arguments.memory_bytes, arguments.seed)
         target.write_bytes(source.read_bytes())
         for _ in range(arguments.repeats + 1):
-            record = json.loads(run([arguments.peerlane, "verify", source, target, "--json"])["text"])
+            record = json.loads(run([arguments.peerlane, "verify", source, target, "--json"]).text)
             times.append(record["comparing_ns"])
     return times[1:]
 
 
-def spread(values):
-    return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dir", type=Path, default=HERE.parent / "target", help="a folder on the disk to measure")
-    parser.add_argument("--memory", type=Path, default=Path("/dev/shm"), help="a folder in memory")
-    parser.add_argument("--size", default="4G")
-    parser.add_argument("--memory-size", default="1G")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--peerlane", type=Path, default=HERE.parent / "target/release/peerlane")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--dir", type=Path, default=HERE.parent / "target", help="a folder on the disk to measure")
+    options.add_argument("--memory", type=Path, default=Path("/dev/shm"), help="a folder in memory")
+    options.add_argument("--size", default="4G")
+    options.add_argument("--memory-size", default="1G")
+    options.add_argument("--repeats", type=int, default=5)
+    arguments = options.parse_args()
     arguments.bytes, arguments.memory_bytes = size_of(arguments.size), size_of(arguments.memory_size)
-    if not arguments.peerlane.exists():
-        sys.exit(f"{arguments.peerlane} is missing: build with `cargo build --release -p peerlane-cli`")
+    need(arguments.peerlane)
     in_memory = compare_in_memory(arguments)
     with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="peerlane-bench-") as folder:
         runs, dropped = measure(arguments, Path(folder))
@@ -89,15 +68,16 @@ def main():
     base = runs["copy --verify none"]
     print(f"{'variant':<24}{'median':>10}   time relative to none (lowest to highest)   read from disk, copies of the file")
     for name, ones in runs.items():
-        ratios = [one["ns"] / other["ns"] for one, other in zip(ones, base)]
-        reads = statistics.median(one["read"] for one in ones) / arguments.bytes
-        cpu = statistics.median(one["cpu"] for one in ones)
-        print(f"{name:<24}{statistics.median(one['ns'] for one in ones) / 1e9:8.3f} s   {spread(ratios):<42}"
+        ratios = [one.ns / other.ns for one, other in zip(ones, base)]
+        reads = statistics.median(one.read for one in ones) / arguments.bytes
+        cpu = statistics.median(one.cpu for one in ones)
+        print(f"{name:<24}{statistics.median(one.ns for one in ones) / 1e9:8.3f} s   {spread(ratios):<42}"
               f" {reads:.3f}   {cpu:.2f} s CPU")
     rates = [arguments.memory_bytes / time_ns for time_ns in in_memory]
     print(f"comparing and hashing: {spread(rates)} GB/s of each side")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"bytes": arguments.bytes, "seed": arguments.seed, "load": load, "runs": runs,
+        arguments.json.write_text(json.dumps({"bytes": arguments.bytes, "seed": arguments.seed, "load": load,
+                                              "runs": {name: [asdict(one) for one in ones] for name, ones in runs.items()},
                                               "comparing_ns": in_memory}, indent=1) + "\n")
 
 

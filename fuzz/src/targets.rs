@@ -9,6 +9,8 @@ use std::path::{Component, Path, PathBuf};
 
 use peerlane_bench::evidence::{self, DriveBytes, Requests, Root, Scene, Seen};
 use peerlane_bench::guards::Surroundings;
+use peerlane_bench::record::check;
+use peerlane_bench::run::goes_on;
 use peerlane_bench::{compare, workload};
 use peerlane_engine::endpoint::Notation;
 use peerlane_engine::journal::{self, Journal};
@@ -150,7 +152,8 @@ pub fn record(bytes: &[u8]) {
 }
 
 /// A workload as TOML, in either form: what is accepted is bounded, and its full form says the same. A
-/// record of a benchmark, as `bench compare` and `--resume` get it: compared with itself, nothing is slower.
+/// record of a benchmark, as `bench compare` and `--resume` get it: compared with itself, nothing is slower;
+/// one that can be true stays as it is when it is checked again, and goes on with its own workload only.
 pub fn workload(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match workload::parse(text) {
@@ -165,7 +168,21 @@ pub fn workload(bytes: &[u8]) {
     if let Ok(record) = serde_json::from_str::<BenchRecord>(text) {
         let found = compare::compare(&record, &record, 0.05);
         assert!(!found.has_regressed, "{found:?}");
+        resumed(record);
     }
+}
+
+fn resumed(mut record: BenchRecord) {
+    if let Err(error) = check(&mut record) {
+        return assert!(!error.to_string().is_empty());
+    }
+    let mut again = record.clone();
+    check(&mut again).expect("it was checked");
+    assert_eq!(again, record);
+    let same = goes_on(again.clone(), &record).expect("it is of the same workload");
+    assert_eq!(same, record);
+    again.asked.seed ^= 1;
+    assert!(goes_on(again, &record).is_err(), "another seed is another order");
 }
 
 /// A record of any kind as a report in every form: what is accepted is shown, and nothing in it is obeyed.

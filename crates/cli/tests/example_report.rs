@@ -9,8 +9,8 @@ use std::process::Command;
 use peerlane_results::{Basis, BenchRecord, RouteVerdict};
 
 /// In the order of the page.
-const RECORDS: [&str; 8] =
-    ["sweep", "sweep-host", "matrix", "crowd", "incast", "stream", "back", "roundtrip"];
+const RECORDS: [&str; 9] =
+    ["sweep", "sweep-host", "matrix", "crowd", "incast", "stream", "back", "roundtrip", "alone"];
 const TITLE: &str = "Benchmarks in the lab: emulated machine, semantics not speed";
 
 fn examples() -> PathBuf {

@@ -1,40 +1,49 @@
-//! A drive against the memory of another in a booted machine, out and back, beside the drive alone.
+//! A drive against the memory of another in a booted machine, out and back, and the drive alone; each in a
+//! boot of its own, so that the recorder's total is of one route.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod bench_records;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
 
-use bench_records::{keep_shown, record};
+use bench_records::{payload, shown};
 use lab::Lab;
 
 const MIB: usize = 1 << 20;
 
-#[test]
-fn a_roundtrip_crosses_device_memory_once_each_way() {
-    let Some(mut lab) = Lab::open("pair") else { return };
+/// Writes and reads 4 MiB of a drive twice by this route, and returns what was moved between devices and
+/// with guest memory.
+fn roundtrip(lab: &mut Lab, name: &str, route: &str) -> (u64, u64) {
     let before = lab.fill("a", 24 * MIB);
-    lab.run(
-        "leave roundtrip peerlane bench roundtrip /dev/lab/a --via cmb:c --block 256K --length 4M \
-         --offset 8M --depth 4 --warm-up 0 --repeats 2 --scratch /dev/lab/a --json",
-    );
-    let found = record(&lab, "roundtrip");
-    assert_eq!((found.asked.cases.len(), found.cases.len()), (4, 8));
-    let of = |device: bool, written: bool| -> u64 {
-        let runs = found.cases.iter().filter(|run| {
-            (run.bytes_by_route.p2p == run.bytes) == device
-                && (run.asked.flows[0].target == "/dev/lab/a") == written
-        });
-        runs.map(|run| run.bytes.0).sum()
+    lab.run(&format!(
+        "leave {name} peerlane bench roundtrip /dev/lab/a --via cmb:c --routes {route} --block 256K \
+         --length 4M --offset 8M --depth 4 --warm-up 0 --repeats 2 --scratch /dev/lab/a --json"
+    ));
+    let [found] = shown(lab, [name]);
+    assert_eq!((found.asked.cases.len(), found.cases.len()), (2, 4));
+    let is_written = |one: &&_| -> bool {
+        let one: &peerlane_results::CaseRecord = one;
+        one.asked.flows[0].target == "/dev/lab/a"
     };
-    for (device, written) in [(false, false), (false, true), (true, false), (true, true)] {
-        assert_eq!(of(device, written), 8 * MIB as u64, "{device} {written}");
-    }
-    assert_eq!(lab.dma("payload_bytes_p2p"), of(true, true) + of(true, false), "{}", lab.report());
-    assert_eq!(lab.dma("payload_bytes_guest_memory"), of(false, true) + of(false, false));
-    assert_eq!(lab.dma("payload_bytes_unclassified"), 0);
-    keep_shown(&lab, "roundtrip", &found);
+    let written: u64 = found.cases.iter().filter(is_written).map(|run| run.bytes.0).sum();
+    assert_eq!((written, payload(&found)), (8 * MIB as u64, 16 * MIB as u64));
+    assert_eq!(lab.dma("payload_bytes_unclassified"), 0, "{}", lab.report());
     let after = lab.content("a");
     lab::assert_same("before the range", &after[..8 * MIB], &before[..8 * MIB]);
     lab::assert_same("behind the range", &after[12 * MIB..], &before[12 * MIB..]);
+    (lab.dma("payload_bytes_p2p"), lab.dma("payload_bytes_guest_memory"))
+}
+
+#[test]
+fn a_roundtrip_crosses_device_memory_once_each_way() {
+    let Some(mut lab) = Lab::open("pair") else { return };
+    let moved = roundtrip(&mut lab, "roundtrip", "p2p");
+    assert_eq!(moved, (16 * MIB as u64, 0), "{}", lab.report());
+}
+
+#[test]
+fn the_drive_alone_crosses_guest_memory_once_each_way() {
+    let Some(mut lab) = Lab::open("pair") else { return };
+    let moved = roundtrip(&mut lab, "alone", "host");
+    assert_eq!(moved, (0, 16 * MIB as u64), "{}", lab.report());
 }

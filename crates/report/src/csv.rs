@@ -217,6 +217,7 @@ fn copy_line(name: &str, kind: &str, record: &CopyRecord) -> Line {
 fn compare_lines<'a>(name: &'a str, record: &'a Comparison) -> impl Iterator<Item = Line> + 'a {
     record.cases.iter().map(move |case| {
         let mut line = Line::default();
+        let [before, after] = case.rates();
         line.text("record", name)
             .text("kind", "compare")
             .text("basis", crate::account::basis_word(record.after.basis))
@@ -225,8 +226,8 @@ fn compare_lines<'a>(name: &'a str, record: &'a Comparison) -> impl Iterator<Ite
             .text("kernel", record.after.machine.kernel.as_deref().unwrap_or_default())
             .text("workload", &record.after.name)
             .text("case", &case.case)
-            .real("bytes_per_second", case.after.as_ref().map(|spread| spread.mean), 0)
-            .real("before_bytes_per_second", case.before.as_ref().map(|spread| spread.mean), 0)
+            .real("bytes_per_second", after, 0)
+            .real("before_bytes_per_second", before, 0)
             .real("ratio", case.ratio, 6)
             .real("ratio_low", case.interval.map(|interval| interval.0), 6)
             .real("ratio_high", case.interval.map(|interval| interval.1), 6)

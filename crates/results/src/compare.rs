@@ -55,6 +55,13 @@ pub struct CaseComparison {
     pub before: Option<Spread>,
     /// Rates after, in bytes a second.
     pub after: Option<Spread>,
+    /// Geometric mean of the rates before, in bytes a second; `None` where there is none, and in records of
+    /// earlier programs.
+    #[serde(default)]
+    pub before_geometric_mean: Option<f64>,
+    /// Geometric mean of the rates after, in bytes a second.
+    #[serde(default)]
+    pub after_geometric_mean: Option<f64>,
     /// Geometric mean of the rates after over that before; below one is slower.
     pub ratio: Option<f64>,
     /// Confidence interval of the ratio; all intervals of a comparison hold together with its confidence.
@@ -67,6 +74,18 @@ pub struct CaseComparison {
     pub has_regressed: bool,
     /// Why it cannot be compared; empty where it can.
     pub reasons: Vec<Incomparable>,
+}
+
+impl CaseComparison {
+    /// Rates before and after as they stand beside the ratio: geometric means, and in records of earlier
+    /// programs, which lack them, means.
+    pub fn rates(&self) -> [Option<f64>; 2] {
+        let mean = |spread: Option<Spread>| spread.map(|spread| spread.mean);
+        [
+            self.before_geometric_mean.or(mean(self.before)),
+            self.after_geometric_mean.or(mean(self.after)),
+        ]
+    }
 }
 
 /// What a comparison says of a case.

@@ -125,7 +125,8 @@ pub struct Flow {
 pub enum Path {
     /// Between devices.
     P2p,
-    /// Through several buffers in host memory, reads and writes at the same time.
+    /// Through several buffers in host memory, reads and writes at the same time; `host` is read as well.
+    #[serde(alias = "host")]
     HostPipelined,
     /// Through one buffer in host memory with direct I/O: read, then write. What papers call classical.
     HostSerial,

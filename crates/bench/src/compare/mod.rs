@@ -99,9 +99,13 @@ impl Case {
             reasons.extend(comparable::route(run, runs(record, name)));
         }
         let needed = if before.basis == Basis::Predicted { 1 } else { test::NEEDED };
-        let samples = Sample::of(&rates_before).zip(Sample::of(&rates_after));
+        let samples = (Sample::of(&rates_before), Sample::of(&rates_after));
+        let middle = |sample: &Option<Sample>| sample.as_ref().map(Sample::geometric_mean);
+        let (before_geometric_mean, after_geometric_mean) =
+            (middle(&samples.0), middle(&samples.1));
+        let tested = samples.0.zip(samples.1);
         let tested =
-            samples.and_then(|(before, after)| test::test(&before, &after, threshold, needed));
+            tested.and_then(|(before, after)| test::test(&before, &after, threshold, needed));
         if tested.is_none() && reasons.is_empty() {
             reasons.push(Incomparable::TooFew {
                 before: count(&rates_before),
@@ -113,6 +117,8 @@ impl Case {
             case: name.to_owned(),
             before: spread(&rates_before),
             after: spread(&rates_after),
+            before_geometric_mean,
+            after_geometric_mean,
             ratio: tested.as_ref().map(|tested| tested.ratio).filter(|_| reasons.is_empty()),
             interval: None,
             chance: None,

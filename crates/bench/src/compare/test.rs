@@ -43,6 +43,11 @@ impl Sample {
         let effective = (count * share).max(count.min(2.0));
         Some(Self { count, effective, mean, variance: squares / (count - 1.0).max(1.0) })
     }
+
+    /// The geometric mean of the rates.
+    pub(super) fn geometric_mean(&self) -> f64 {
+        self.mean.exp()
+    }
 }
 
 /// What the test of one case found, before it is corrected for the others.

@@ -162,6 +162,16 @@ fn records_of_different_things_are_not_compared() {
 }
 
 #[test]
+fn a_ratio_is_that_of_the_means_that_are_shown() {
+    let before = record(&[("1M", vec![1e9, 2e9, 4e9])]);
+    let after = record(&[("1M", vec![1e9, 1e9, 1e9])]);
+    let found = compare(&before, &after, 0.0).cases.remove(0);
+    let [old, new] = found.rates().map(Option::unwrap);
+    assert!((old / 2e9 - 1.0).abs() < 1e-9 && (new / 1e9 - 1.0).abs() < 1e-9, "{old} {new}");
+    assert!((found.ratio.unwrap() - new / old).abs() < 1e-12);
+}
+
+#[test]
 fn a_case_of_one_record_only_is_named() {
     let before = record(&[("1M", vec![1e9; 3]), ("2M", vec![1e9; 3])]);
     let after = record(&[("1M", vec![1e9; 3]), ("4M", vec![1e9; 3])]);

@@ -3,12 +3,11 @@
 //! beside them passes the same guards.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use peerlane_engine::Clock;
 use peerlane_engine::relay::{Transfer, relay};
 use peerlane_engine::ring::sim::{Lost, Mood, SimFile, SimRegion, SimRing};
-use peerlane_engine::ring::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
+use peerlane_engine::ring::{Action, Around, Completion, Operation, PushError, RegionId, Ring};
 use peerlane_engine::verify::{Comparison, Coverage, Digests, Verified, verify};
 use peerlane_fabric::Fabric;
 use peerlane_results::{
@@ -52,36 +51,23 @@ impl Recorded {
     }
 }
 
-impl Ring for Recorded {
-    type File = SimFile;
-    type Region = SimRegion;
+impl Around for Recorded {
+    type Inner = SimRing;
 
-    fn attach_file(&mut self, file: SimFile) -> io::Result<FileId> {
-        self.ring.attach_file(file)
+    fn inner(&self) -> &SimRing {
+        &self.ring
     }
 
-    fn attach_region(&mut self, region: SimRegion) -> RegionId {
-        self.ring.attach_region(region)
+    fn inner_mut(&mut self) -> &mut SimRing {
+        &mut self.ring
     }
 
-    fn region_length(&self, region: RegionId) -> Option<u64> {
-        self.ring.region_length(region)
-    }
-
-    fn space(&self) -> u32 {
-        self.ring.space()
-    }
-
-    fn push(&mut self, operation: Operation) -> Result<(), PushError> {
+    fn on_push(&mut self, operation: Operation) -> Result<(), PushError> {
         self.pending.insert(operation.tag, operation);
         self.ring.push(operation)
     }
 
-    fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
-        self.ring.submit(wait, timeout)
-    }
-
-    fn pop(&mut self) -> Option<Completion> {
+    fn on_pop(&mut self) -> Option<Completion> {
         let completion = self.ring.pop()?;
         if let (Ok(moved), Some(operation)) =
             (completion.result, self.pending.remove(&completion.tag))
@@ -89,14 +75,6 @@ impl Ring for Recorded {
             self.count(&operation, moved);
         }
         Some(completion)
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.ring.in_flight()
-    }
-
-    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
-        self.ring.host_bytes(region)
     }
 }
 

@@ -30,10 +30,11 @@ pub use surroundings::{
 /// When the run cannot be what it says, [`Nonsense`] has the reason; it is no result then.
 pub fn judge(case: &CaseRecord, around: &Surroundings) -> Result<Vec<Warning>, Nonsense> {
     nonsense::content(case)?;
+    // Before the route: bytes that a drive was not asked for are a hole's or a cache's, by either route.
+    drive::check(case, &around.drives)?;
     nonsense::route(case)?;
     nonsense::sums(case)?;
     clock::check(case, around.clock.as_ref())?;
-    drive::check(case, &around.drives)?;
     // The links of an emulated machine carry what they like, whatever speed they show.
     if !around.is_emulated() {
         ceilings::check(case, &around.ceilings)?;

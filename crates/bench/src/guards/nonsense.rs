@@ -111,7 +111,8 @@ impl Nonsense {
             Self::NoTime { .. } => "move more bytes, or for longer",
             Self::AboveLimit { .. } => "look whether a cache answered in place of the device",
             Self::AboveCompleted { .. } => {
-                "read what was written, with direct I/O: a hole or a cache answered in place of the drive"
+                "read what was written, with direct I/O: a hole, a cache or compression answered in place of \
+                 the drive"
             }
             Self::SumDiffers { .. } => "this is a fault of the program: report it with the record",
             Self::RouteContradicted { .. } => {

@@ -50,7 +50,7 @@ pub(super) struct Ran {
 }
 
 /// Stops a transfer when the flag is set.
-struct Stop<'a>(&'a AtomicBool);
+pub(super) struct Stop<'a>(pub(super) &'a AtomicBool);
 
 impl Watch for Stop<'_> {
     fn stop_requested(&self) -> bool {
@@ -86,6 +86,11 @@ pub(super) fn run_by(
     progress: &mut dyn Progress,
 ) -> Result<Ran, MeasureError> {
     let hold = Hold::of(&case.flows)?;
+    for flow in case.flows.iter().filter(|flow| flow.target().is_some()) {
+        let flow = flow.flow();
+        let start = flow.target_offset.0;
+        progress.overwrites(&flow.target, start..start.saturating_add(flow.bytes.0));
+    }
     let meeting = Meeting::of(case.flows.len());
     let clock: MonotonicClock = conditions.clock;
     let mut seen = None;

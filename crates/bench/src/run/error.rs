@@ -63,9 +63,7 @@ impl RunError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Flow { source, .. } => source.hint(),
-            Self::Nonsense { .. } => {
-                Some("`peerlane doctor` looks at the way; `-v` shows what was done".to_owned())
-            }
+            Self::Nonsense { source, .. } => Some(source.hint().to_owned()),
             _ => None,
         }
     }
@@ -78,7 +76,10 @@ impl RunError {
 
     /// Whether content at a target is not what was written.
     pub fn is_difference(&self) -> bool {
-        matches!(self, Self::Flow { source, .. }
-            if matches!(**source, MeasureError::Differs { .. }))
+        match self {
+            Self::Flow { source, .. } => matches!(**source, MeasureError::Differs { .. }),
+            Self::Nonsense { source, .. } => matches!(source, Nonsense::ContentDiffers { .. }),
+            _ => false,
+        }
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn effects(
                 return Vec::new();
             };
             let source = position(&mut drives, source);
-            pairs.push((source, position(&mut drives, target), summary.rate.median));
+            pairs.push((source, position(&mut drives, target), summary.rate.mean));
         }
         let mut switches = Vec::new();
         let place: Vec<usize> =

@@ -12,10 +12,12 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use peerlane_engine::measure::{
-    Consent, FlowTools, Hold, PlannedFlow, machine, warnings_of_machine,
+    Consent, FlowTools, Hold, Made, PlannedFlow, machine, warnings_of_machine,
 };
 use peerlane_engine::trace::Tracer;
 use peerlane_engine::{MonotonicClock, Phase};
@@ -63,6 +65,15 @@ pub trait Progress {
     /// Called before and after payload moves, when no request is in flight.
     fn phase(&mut self, phase: Phase);
 
+    /// Called before a range of a source is given a pattern.
+    fn fills(&mut self, source: &str, range: Range<u64>);
+
+    /// Called before each run of a case, for each range that it overwrites.
+    fn overwrites(&mut self, target: &str, range: Range<u64>);
+
+    /// Called when the workload came to no end, for each file that it had made: it is removed again.
+    fn removes(&mut self, target: &str);
+
     /// Called before each run: how many are done, how many there are at most, and which is next.
     fn next(&mut self, done: u32, most: u32, case: &str);
 
@@ -108,19 +119,37 @@ pub fn run(
     };
     let record = match earlier {
         None => fresh,
-        Some(earlier) => same(earlier, &fresh)?,
+        Some(earlier) => goes_on(earlier, &fresh)?,
     };
     progress.phase(Phase::Check);
-    let mut cases = look(workload, conditions)?;
-    fill(&cases, workload.seed, conditions)?;
-    sample(&mut cases, conditions)?;
+    let cases = look(workload, conditions)?;
+    let made = make(&cases)?;
     let rates = cases.iter().map(|case| rates_of(&record.cases, &case.spec.name)).collect();
-    Runner { workload, cases, rates, record, summaries: Summaries::default(), conditions }
-        .run(progress)
+    let ran = record.cases.iter().map(|run| (run.asked.name.clone(), run.repeat)).collect();
+    let summaries = Summaries::default();
+    let runner = Runner { workload, cases, rates, ran, record, summaries, conditions };
+    let result = runner.run(progress);
+    match &result {
+        // What differs is there for whoever wants to know why.
+        Err(error) if !error.is_difference() => made.names().for_each(|one| progress.removes(one)),
+        _ => made.keep(),
+    }
+    result
 }
 
-/// The earlier record, if it is of the same workload on the same machine.
-fn same(earlier: BenchRecord, fresh: &BenchRecord) -> Result<BenchRecord, RunError> {
+/// Makes the target files that are not there.
+fn make(cases: &[PlannedCase<'_>]) -> Result<Made, RunError> {
+    Made::targets(cases.iter().flat_map(|case| &case.flows)).map_err(|source| {
+        let case = cases.first().map(|case| case.spec.name.clone()).unwrap_or_default();
+        RunError::Flow { case, source: Box::new(source) }
+    })
+}
+
+/// The earlier record, if it is of the same workload on the same machine as the fresh one.
+///
+/// # Errors
+/// [`RunError::Other`] with what differs.
+pub fn goes_on(earlier: BenchRecord, fresh: &BenchRecord) -> Result<BenchRecord, RunError> {
     let what = if earlier.schema != fresh.schema {
         format!("its schema is `{}`, not `{}`", earlier.schema, fresh.schema)
     } else if earlier.asked != fresh.asked {
@@ -185,15 +214,20 @@ fn look<'a>(
     Ok(cases)
 }
 
-/// Gives every source that may be written a pattern, once each.
-fn fill(cases: &[PlannedCase<'_>], seed: u64, conditions: &Conditions<'_>) -> Result<(), RunError> {
+/// Gives every source that may be written a pattern, once each, until the end is asked for.
+fn fill(
+    cases: &[PlannedCase<'_>],
+    seed: u64,
+    conditions: &Conditions<'_>,
+    progress: &mut dyn Progress,
+) -> Result<(), RunError> {
     let mut filled: Vec<(String, Bytes, Bytes)> = Vec::new();
     let flows = cases.iter().flat_map(|case| case.flows.iter().map(move |flow| (case, flow)));
     let mut flows: Vec<_> = flows.collect();
     // The longest first: shorter ones begin where they do.
     flows.sort_by_key(|(_, flow)| std::cmp::Reverse(flow.flow().bytes));
     for (case, flow) in flows {
-        let Some(source) = flow.source() else { continue };
+        let Some(source) = flow.source().filter(|_| flow.has_scratch_source()) else { continue };
         let (offset, bytes) = (flow.flow().offset, flow.flow().bytes);
         let is_within = |one: &(String, Bytes, Bytes)| {
             one.0 == source.path && one.1 <= offset && offset.0 + bytes.0 <= one.1.0 + one.2.0
@@ -201,9 +235,15 @@ fn fill(cases: &[PlannedCase<'_>], seed: u64, conditions: &Conditions<'_>) -> Re
         if filled.iter().any(is_within) {
             continue;
         }
-        by_itself(seed, conditions, |tools| flow.fill_source(tools)).map_err(|source| {
-            RunError::Flow { case: case.spec.name.clone(), source: Box::new(source) }
+        progress.fills(&flow.flow().source, offset.0..offset.0 + bytes.0);
+        let filled_it = by_itself(seed, conditions, |tools| flow.fill_source(tools));
+        let is_whole = filled_it.map_err(|source| RunError::Flow {
+            case: case.spec.name.clone(),
+            source: Box::new(source),
         })?;
+        if !is_whole {
+            break;
+        }
         filled.push((source.path.clone(), offset, bytes));
     }
     Ok(())
@@ -213,6 +253,9 @@ fn fill(cases: &[PlannedCase<'_>], seed: u64, conditions: &Conditions<'_>) -> Re
 fn sample(cases: &mut [PlannedCase<'_>], conditions: &Conditions<'_>) -> Result<(), RunError> {
     let mut seen: Vec<(String, Bytes, Bytes, bool)> = Vec::new();
     for case in cases {
+        if conditions.stop.load(Ordering::Relaxed) {
+            break;
+        }
         let mut found = Vec::new();
         for flow in &case.flows {
             let Some(source) = flow.source() else { continue };
@@ -251,7 +294,7 @@ fn by_itself<T>(
 ) -> T {
     act(&FlowTools {
         clock: &conditions.clock,
-        watch: &mut (),
+        watch: &mut case::Stop(conditions.stop),
         gate: &(),
         hold: &Hold::default(),
         trace: None,
@@ -266,6 +309,8 @@ struct Runner<'a> {
     cases: Vec<PlannedCase<'a>>,
     /// Rates of each case so far.
     rates: Vec<Vec<f64>>,
+    /// Runs of an earlier record, by case.
+    ran: HashSet<(String, u32)>,
     record: BenchRecord,
     summaries: Summaries,
     conditions: &'a Conditions<'a>,
@@ -274,17 +319,22 @@ struct Runner<'a> {
 impl Runner<'_> {
     fn run(mut self, progress: &mut dyn Progress) -> Result<BenchRecord, RunError> {
         let (workload, conditions) = (self.workload, self.conditions);
+        fill(&self.cases, workload.seed, conditions, progress)?;
+        sample(&mut self.cases, conditions)?;
+        if conditions.stop.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted(Box::new(self.record)));
+        }
         let repeats = &workload.repeats;
         let most = repeats.most.max(1);
         let count = u32::try_from(self.cases.len()).unwrap_or(u32::MAX);
         let mut warmed = vec![false; self.cases.len()];
         let all = most.saturating_mul(count);
         for (position, turn) in order(workload.seed, self.cases.len(), most).enumerate() {
-            let done = u32::try_from(self.rates[turn.case].len()).unwrap_or(u32::MAX);
-            if done > turn.repeat || enough(repeats, &self.rates[turn.case]) != Enough::NotYet {
+            let name = &self.cases[turn.case].spec.name;
+            let has_run = self.ran.contains(&(name.clone(), turn.repeat));
+            if has_run || enough(repeats, &self.rates[turn.case]) != Enough::NotYet {
                 continue;
             }
-            let name = &self.cases[turn.case].spec.name;
             progress.next(u32::try_from(position).unwrap_or(u32::MAX), all, name);
             if !warmed[turn.case] {
                 warmed[turn.case] = true;
@@ -341,7 +391,13 @@ impl Runner<'_> {
             return Err(RunError::Nothing { case: planned.spec.name.clone() });
         }
         match guards::judge(&ran.record, &ran.around) {
-            Ok(warnings) => ran.record.warnings.extend(warnings),
+            Ok(warnings) => {
+                for warning in warnings {
+                    if !ran.record.warnings.contains(&warning) {
+                        ran.record.warnings.push(warning);
+                    }
+                }
+            }
             Err(source) => {
                 return Err(RunError::Nonsense { case: Box::new(ran.record), source });
             }

@@ -18,6 +18,12 @@ struct Unwatched;
 impl Progress for Unwatched {
     fn phase(&mut self, _: Phase) {}
 
+    fn fills(&mut self, _: &str, _: Range<u64>) {}
+
+    fn overwrites(&mut self, _: &str, _: Range<u64>) {}
+
+    fn removes(&mut self, _: &str) {}
+
     fn next(&mut self, _: u32, _: u32, _: &str) {}
 
     fn keep(&mut self, _: &BenchRecord) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -36,22 +42,32 @@ fn reading(folder: &Path, content: &[u8]) -> CaseSpec {
     spec
 }
 
+/// What is usual.
+fn conditions<'a>(
+    fabric: &'a Fabric,
+    consent: &'a Consent,
+    stop: &'a AtomicBool,
+) -> Conditions<'a> {
+    Conditions {
+        fabric,
+        consent,
+        clock: MonotonicClock::start(),
+        stop,
+        trace: None,
+        deadline: DEADLINE,
+        started_s: 0,
+        warnings: &[],
+    }
+}
+
 /// Runs it once as the runner does, by a transfer of the test's.
 fn once(
     carry: &Carry<'_>,
     spec: &CaseSpec,
 ) -> (CaseRecord, Surroundings, Result<Vec<Warning>, Nonsense>) {
     let fabric = Fabric::discover_quietly(Path::new("/")).unwrap();
-    let conditions = Conditions {
-        fabric: &fabric,
-        consent: &Consent::default(),
-        clock: MonotonicClock::start(),
-        stop: &AtomicBool::new(false),
-        trace: None,
-        deadline: DEADLINE,
-        started_s: 0,
-        warnings: &[],
-    };
+    let (consent, stop) = (Consent::default(), AtomicBool::new(false));
+    let conditions = conditions(&fabric, &consent, &stop);
     let flow = PlannedFlow::look(&fabric, &spec.flows[0], conditions.consent).unwrap();
     let mut cases = vec![PlannedCase { spec, flows: vec![flow], content: Vec::new() }];
     sample(&mut cases, &conditions).unwrap();
@@ -126,4 +142,22 @@ fn the_pace_of_a_run_of_some_time_is_that_of_its_completions() {
     let (_, around, _) = once(&slowing, &spec);
     let pace = around.pace.expect("it took long enough");
     assert_eq!((pace.first.0, pace.last.0), (400_000_000, 200_000_000));
+}
+
+#[test]
+fn a_record_with_gaps_goes_on_with_the_runs_that_it_lacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = reading(folder.path(), &[7; 1 << 20]);
+    let mut asked = testing::record(&[("read", vec![1e9])]).asked;
+    asked.cases = vec![spec];
+    asked.repeats =
+        peerlane_results::Repeats { warm_up: 0, least: 3, most: 3, until_per_mille: None };
+    let fabric = Fabric::discover_quietly(Path::new("/")).unwrap();
+    let (consent, stop) = (Consent::default(), AtomicBool::new(false));
+    let conditions = conditions(&fabric, &consent, &stop);
+    let mut whole = super::run(&asked, None, &conditions, &mut Unwatched).unwrap();
+    whole.cases.retain(|run| run.repeat == 2);
+    let found = super::run(&asked, Some(whole), &conditions, &mut Unwatched).unwrap();
+    let repeats: Vec<u32> = found.cases.iter().map(|run| run.repeat).collect();
+    assert_eq!(repeats, [2, 0, 1], "each once, however they are in the record");
 }

@@ -10,6 +10,7 @@ mod calibrate;
 mod check;
 mod crowd;
 mod matrix;
+mod one_or_many;
 mod roundtrip;
 mod stream;
 mod sweep;
@@ -21,8 +22,9 @@ use serde::{Deserialize, Serialize};
 
 pub use build::BriefError;
 pub use check::check;
+use one_or_many::one_or_many;
 pub use stream::is_memory;
-pub use text::{TextError, parse, print};
+pub use text::{TextError, Written, parse, print, read};
 
 /// What a person says of a workload; what is left out has a default that depends on the kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,22 +33,22 @@ pub struct Brief {
     /// What the cases show together.
     pub kind: WorkloadKind,
     /// Where payload comes from, as typed; drives of a stream, or one memory.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub source: Vec<String>,
     /// Where payload goes to.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub target: Vec<String>,
     /// Drives of a matrix or a crowd, or the one that is calibrated.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub drives: Vec<String>,
     /// Memory between source and target, or that of a roundtrip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
     /// How bytes travel; one case each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub routes: Vec<Path>,
     /// Block sizes; one case each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub blocks: Vec<Bytes>,
     /// Blocks in flight of each transfer.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -21,24 +21,52 @@ pub enum TextError {
     Brief(#[from] BriefError),
 }
 
-/// Reads either form; the full one begins with its schema.
+/// A workload as it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Written {
+    /// In a few words.
+    Brief(Box<Brief>),
+    /// With every transfer.
+    Full(Workload),
+}
+
+impl Written {
+    /// Names every transfer.
+    ///
+    /// # Errors
+    /// [`TextError::Brief`] for what cannot be run.
+    pub fn build(self) -> Result<Workload, TextError> {
+        match self {
+            Self::Brief(brief) => Ok(brief.build()?),
+            Self::Full(workload) => {
+                super::check(&workload)?;
+                Ok(workload)
+            }
+        }
+    }
+}
+
+/// Reads either form as it is written; the full one begins with its schema.
+///
+/// # Errors
+/// [`TextError`] with the line.
+pub fn read(text: &str) -> Result<Written, TextError> {
+    let table: toml::Table = toml::from_str(text).map_err(Box::new)?;
+    match table.get("schema") {
+        None => Ok(Written::Brief(toml::from_str(text).map_err(Box::new)?)),
+        Some(schema) if schema.as_str() == Some(WORKLOAD_SCHEMA) => {
+            Ok(Written::Full(toml::from_str(text).map_err(Box::new)?))
+        }
+        Some(schema) => Err(TextError::Schema { found: schema.to_string() }),
+    }
+}
+
+/// Reads either form, and names every transfer; where a length is left out, it is the usual one.
 ///
 /// # Errors
 /// [`TextError`] with the line.
 pub fn parse(text: &str) -> Result<Workload, TextError> {
-    let table: toml::Table = toml::from_str(text).map_err(Box::new)?;
-    match table.get("schema") {
-        None => {
-            let brief: Brief = toml::from_str(text).map_err(Box::new)?;
-            Ok(brief.build()?)
-        }
-        Some(schema) if schema.as_str() == Some(WORKLOAD_SCHEMA) => {
-            let workload = toml::from_str(text).map_err(Box::new)?;
-            super::check(&workload)?;
-            Ok(workload)
-        }
-        Some(schema) => Err(TextError::Schema { found: schema.to_string() }),
-    }
+    read(text)?.build()
 }
 
 /// Writes the full form.
@@ -68,6 +96,32 @@ mod tests {
         let flow = &workload.cases[3].flows[0];
         assert_eq!((flow.path, flow.depth, flow.bytes), (Path::HostSerial, 1, Bytes::mib(8)));
         assert_eq!(parse(&print(&workload).unwrap()).unwrap(), workload);
+    }
+
+    #[test]
+    fn a_list_of_one_need_not_be_a_list() {
+        let list =
+            "kind = 'sweep'\nsource = ['a']\ntarget = ['b']\nblocks = [65536]\nroutes = ['p2p']\n";
+        let plain = list.replace(['[', ']'], "");
+        assert_eq!(parse(&plain).unwrap(), parse(list).unwrap());
+        let crowd = |drives: &str| parse(&format!("kind = 'crowd'\ndrives = {drives}\n"));
+        assert!(crowd("['a', 'b']").is_ok());
+        assert!(crowd("'a'").unwrap_err().to_string().contains("cannot make a workload"));
+        for wrong in
+            ["routes = 'p3p'", "blocks = '64Q'", "blocks = -1", "blocks = 1.5", "source = {}"]
+        {
+            let text = format!("kind = 'sweep'\n{wrong}\n");
+            assert!(matches!(parse(&text), Err(TextError::Toml(_))), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_examples_of_the_page_are_workloads_and_say_the_same() {
+        let page = include_str!("../../../../docs/bench.md");
+        let blocks: Vec<&str> = page.split("```toml\n").skip(1).collect();
+        let text = |block: &str| parse(block.split("```").next().unwrap()).expect(block);
+        let [short, full] = blocks[..] else { panic!("{} examples", blocks.len()) };
+        assert_eq!(text(short), text(full));
     }
 
     #[test]

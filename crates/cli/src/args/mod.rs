@@ -23,7 +23,8 @@ mod verify;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench::{
-    AttachArgs, BenchArgs, BenchCommand, BenchCommandArgs, CalibrateArgs, CompareArgs, HowArgs, On,
+    AttachArgs, BenchArgs, BenchCommand, BenchCommandArgs, CalibrateArgs, CompareArgs, HowArgs,
+    ModelArgs, On,
 };
 pub(crate) use capture::CaptureArgs;
 pub(crate) use copy::CopyArgs;

@@ -8,6 +8,7 @@ mod doctor;
 mod fan_out;
 mod haystack;
 mod lab;
+mod marks;
 mod outcome;
 mod overwrite;
 mod plan;
@@ -21,6 +22,7 @@ mod sim;
 mod topo;
 mod trace_file;
 mod verify;
+mod workload_file;
 
 use crate::args::Command;
 use crate::error::Failure;

@@ -7,6 +7,7 @@ use peerlane_engine::{Phase, Watch};
 use peerlane_results::Route;
 use peerlane_units::Bytes;
 
+use super::marks::Marks;
 use crate::error::Failure;
 use crate::printer::{Printer, Progress, ProgressFor};
 use crate::signals;
@@ -17,8 +18,7 @@ pub(super) struct Reporter {
     /// `None` before there is a route.
     progress: Option<Progress>,
     stop: Arc<AtomicBool>,
-    /// Whether marks reach the recorder.
-    marks: bool,
+    marks: Marks,
 }
 
 impl Reporter {
@@ -27,7 +27,8 @@ impl Reporter {
     /// # Errors
     /// When signals cannot be caught.
     pub(super) fn new(printer: Printer) -> Result<Self, Failure> {
-        Ok(Self { printer, progress: None, stop: signals::stop_flag()?, marks: true })
+        let marks = Marks::new(printer);
+        Ok(Self { printer, progress: None, stop: signals::stop_flag()?, marks })
     }
 
     /// Shows progress from now on; without a route where nothing is moved.
@@ -48,14 +49,7 @@ impl Watch for Reporter {
         if let Some(progress) = &mut self.progress {
             progress.begin(phase);
         }
-        let phase = match phase {
-            Phase::Check | Phase::Verify => peerlane_lab::Phase::Check,
-            Phase::Move => peerlane_lab::Phase::Move,
-        };
-        if let (true, Err(error)) = (self.marks, peerlane_lab::mark(phase)) {
-            self.marks = false;
-            self.printer.warning(&format!("cannot mark phases for the DMA recorder: {error}"));
-        }
+        self.marks.phase(phase);
     }
 
     fn begin(&mut self, done: Bytes, total: Bytes) {

@@ -1,6 +1,5 @@
 //! The record of a benchmark in words: a table with a row for each case, and what the cases say together.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use peerlane_bench::statistics::jain;
@@ -10,13 +9,24 @@ use peerlane_results::{
 };
 use peerlane_units::ByteRate;
 
-use super::Sheet;
+use super::{Overwritten, Sheet};
 
-const HEAD: [&str; 10] =
-    ["case", "rate", "+-", "ratio", "p50", "p99", "host B/B", "cpu s/GiB", "route", "of limit"];
+const HEAD: [&str; 10] = [
+    "case",
+    "mean rate",
+    "+-",
+    "ratio",
+    "p50",
+    "p99",
+    "host B/B",
+    "cpu s/GiB",
+    "route",
+    "of limit",
+];
 
-/// What was measured, what it rests on, and what to know of it.
-pub(crate) fn bench(record: &BenchRecord) -> String {
+/// What was measured, what it rests on, and what to know of it; `overwritten` is what was written besides
+/// the targets that the record names.
+pub(crate) fn bench(record: &BenchRecord, overwritten: &Overwritten) -> String {
     let mut rows: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
     rows.extend(record.summaries.iter().map(|summary| row(record, summary)));
     let mut sheet = Sheet::default();
@@ -29,6 +39,11 @@ pub(crate) fn bench(record: &BenchRecord) -> String {
     for line in aligned(&rows) {
         sheet.line(line);
     }
+    if record.summaries.iter().any(|one| one.rate.confidence.is_some()) {
+        sheet.line(
+            "rates are means of the runs; +- is half of the 95 % confidence interval of the mean",
+        );
+    }
     match record.asked.kind {
         WorkloadKind::Crowd => crowd(&mut sheet, record),
         WorkloadKind::Matrix => matrix(&mut sheet, record),
@@ -36,7 +51,7 @@ pub(crate) fn bench(record: &BenchRecord) -> String {
     }
     verification(&mut sheet, record);
     if record.basis != Basis::Predicted {
-        written(&mut sheet, record);
+        written(&mut sheet, record, overwritten);
     }
     sheet.warnings(all_warnings(record));
     sheet.0
@@ -55,14 +70,14 @@ fn row(record: &BenchRecord, summary: &Summary) -> Vec<String> {
     let runs = || record.cases.iter().filter(|run| run.asked.name == summary.case);
     let half = rate.confidence.map(|(low, high)| (high - low) / 2.0 / rate.mean * 100.0);
     let limit = runs().next().and_then(|run| run.limits.first());
-    let share = limit.map(|limit| rate.median / limit.bytes_per_second.0 as f64 * 100.0);
+    let share = limit.map(|limit| rate.mean / limit.bytes_per_second.0 as f64 * 100.0);
     let latency = |of: fn(&Summary) -> peerlane_units::Nanos| match summary.block.count {
         0 => "-".to_owned(),
         _ => of(summary).to_string(),
     };
     vec![
         summary.case.clone(),
-        in_words(rate.median),
+        in_words(rate.mean),
         half.map_or_else(|| "-".to_owned(), |half| format!("{half:.1} %")),
         ratio(record, summary).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
         latency(|one| one.block.p50_ns),
@@ -92,7 +107,7 @@ fn verdict(verdict: RouteVerdict) -> &'static str {
     }
 }
 
-/// The median rate over that of the same transfers by the pipelined host path.
+/// The mean rate over that of the same transfers by the pipelined host path.
 fn ratio(record: &BenchRecord, summary: &Summary) -> Option<f64> {
     let spec = |name: &str| record.asked.cases.iter().find(|case| case.name == name);
     let own = spec(&summary.case)?;
@@ -104,7 +119,7 @@ fn ratio(record: &BenchRecord, summary: &Summary) -> Option<f64> {
         spec(&other.case)
             .is_some_and(|case| is_by(case, Path::HostPipelined) && is_same_but_for_path(own, case))
     })?;
-    (other.rate.median > 0.0).then(|| summary.rate.median / other.rate.median)
+    (other.rate.mean > 0.0).then(|| summary.rate.mean / other.rate.mean)
 }
 
 fn is_by(case: &CaseSpec, path: Path) -> bool {
@@ -157,8 +172,8 @@ fn saturation(sheet: &mut Sheet, record: &BenchRecord) {
             record.asked.cases.iter().any(|one| one.name == summary.case && is_by(one, path))
         };
         let all: Vec<&Summary> = record.summaries.iter().filter(of_path).collect();
-        let most = all.iter().map(|one| one.rate.median).fold(0.0, f64::max);
-        let Some(first) = all.iter().find(|one| one.rate.median * GROWTH >= most) else { continue };
+        let most = all.iter().map(|one| one.rate.mean).fold(0.0, f64::max);
+        let Some(first) = all.iter().find(|one| one.rate.mean * GROWTH >= most) else { continue };
         if all.len() > 1 && all.last().is_some_and(|last| last.case != first.case) {
             sheet.line(format_args!("{path}: the total grows no more from {} on", first.case));
         }
@@ -191,7 +206,7 @@ fn matrix(sheet: &mut Sheet, record: &BenchRecord) {
                 case.flows.iter().all(|f| f.source == from && f.target == to && f.path == path)
             })?;
             let summary = record.summaries.iter().find(|one| one.case == case.name)?;
-            Some(format!("{:.0}", summary.rate.median / 1e6))
+            Some(format!("{:.0}", summary.rate.mean / 1e6))
         };
         let mut rows = vec![Vec::from([format!("{path}, MB/s")])];
         rows[0].extend(drives.iter().map(|drive| (*drive).to_owned()));
@@ -240,19 +255,15 @@ fn verification(sheet: &mut Sheet, record: &BenchRecord) {
 }
 
 /// What now holds test data: nothing is put back.
-fn written(sheet: &mut Sheet, record: &BenchRecord) {
-    let mut spans: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+fn written(sheet: &mut Sheet, record: &BenchRecord, besides: &Overwritten) {
+    let mut all = besides.clone();
     for flow in record.asked.cases.iter().flat_map(|case| &case.flows) {
-        if is_memory(&flow.target) {
-            continue;
+        if !is_memory(&flow.target) {
+            let start = flow.target_offset.0;
+            all.add(&flow.target, start..start.saturating_add(flow.bytes.0));
         }
-        let (start, end) = (flow.target_offset.0, flow.target_offset.0 + flow.bytes.0);
-        let span = spans.entry(&flow.target).or_insert((start, end));
-        *span = (span.0.min(start), span.1.max(end));
     }
-    for (target, (start, end)) in spans {
-        sheet.line(format_args!("overwritten: {target} from byte {start} to {end}"));
-    }
+    all.lines().for_each(|line| sheet.line(line));
 }
 
 /// Each warning once.
@@ -287,4 +298,23 @@ pub(super) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
         text
     };
     rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_and_its_interval_are_of_one_statistic() {
+        let text = include_str!("../../../../fixtures/results/samples/bench-sweep.json");
+        let mut record: BenchRecord = serde_json::from_str(text).expect("a record");
+        for summary in &mut record.summaries {
+            let rate = &mut summary.rate;
+            (rate.mean, rate.median, rate.confidence) = (2e9, 1e9, Some((1.9e9, 2.1e9)));
+        }
+        let cells = row(&record, &record.summaries[0]);
+        assert_eq!(cells[1..3], ["2.00 GB/s", "5.0 %"]);
+        let shown = bench(&record, &Overwritten::default());
+        assert!(shown.contains("95 % confidence interval of the mean"), "{shown}");
+    }
 }

@@ -11,17 +11,15 @@ pub(crate) fn comparison(found: &Comparison) -> String {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let none = || "-".to_owned();
     for case in &found.cases {
-        let rate = |spread: &Option<peerlane_results::Spread>| {
-            spread.map_or_else(none, |spread| in_words(spread.median))
-        };
+        let [before, after] = case.rates().map(|rate| rate.map_or_else(none, in_words));
         let verdict = match case.has_regressed {
             true => format!("{}, past the threshold", case.verdict),
             false => case.verdict.to_string(),
         };
         rows.push(vec![
             case.case.clone(),
-            rate(&case.before),
-            rate(&case.after),
+            before,
+            after,
             case.ratio.map_or_else(none, |ratio| format!("{ratio:.3}")),
             case.interval.map_or_else(none, |(low, high)| format!("{low:.3} to {high:.3}")),
             verdict,
@@ -32,6 +30,7 @@ pub(crate) fn comparison(found: &Comparison) -> String {
     for line in aligned(&rows) {
         sheet.line(line);
     }
+    sheet.line("rates are geometric means of the runs, and the ratio is that of them");
     for case in &found.cases {
         for reason in &case.reasons {
             sheet.line(format_args!("{}: {reason}", case.case));

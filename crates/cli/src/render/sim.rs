@@ -2,15 +2,15 @@
 
 use peerlane_results::{BenchRecord, CaseRecord};
 
-use super::Sheet;
 use super::bench::{aligned, bench, in_words};
+use super::{Overwritten, Sheet};
 
 /// Links that are shown.
 const MOST_LINKS: usize = 6;
 
 /// What was predicted, and what it rests on.
 pub(crate) fn sim(record: &BenchRecord) -> String {
-    let mut sheet = Sheet(bench(record));
+    let mut sheet = Sheet(bench(record, &Overwritten::default()));
     for case in &record.cases {
         one(&mut sheet, case);
     }

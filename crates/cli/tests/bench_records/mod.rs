@@ -2,12 +2,9 @@
 
 use std::path::PathBuf;
 
-use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, RouteEvidence, RouteVerdict};
+use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, RouteVerdict};
 
 use crate::lab::Lab;
-
-/// What the program calls the recorder.
-const RECORDER: &str = "every DMA of the drives, recorded outside the guest";
 
 /// The record of a benchmark that has to be done; kept where `PEERLANE_BENCH_RECORDS` says.
 pub(crate) fn record(lab: &Lab, name: &str) -> BenchRecord {
@@ -33,30 +30,6 @@ fn keep(name: &str, text: &str) {
     std::fs::create_dir_all(&folder).expect("a folder of records");
     let text = format!("{}\n", text.trim_end());
     std::fs::write(folder.join(format!("{name}.json")), text).expect("a record to keep");
-}
-
-/// Keeps a record with what the recorder saw, which the program in the guest cannot see. Only for when
-/// the recorder's sums fit all that ran in this boot: then they show the route of every run.
-pub(crate) fn keep_shown(lab: &Lab, name: &str, record: &BenchRecord) {
-    let saw = format!(
-        "of all payload of this boot {} bytes between drives, {} with guest memory, {} unknown: what the runs \
-         asked for",
-        lab.dma("payload_bytes_p2p"),
-        lab.dma("payload_bytes_guest_memory"),
-        lab.dma("payload_bytes_unclassified")
-    );
-    let mut record = record.clone();
-    for run in &mut record.cases {
-        let recorder = |one: &&mut RouteEvidence| one.evidence.looked_at == RECORDER;
-        let one = run.evidence.iter_mut().find(recorder).expect("the recorder is named");
-        one.evidence.showed.clone_from(&saw);
-        one.says = RouteVerdict::Shown;
-        run.verdict = RouteVerdict::Shown;
-    }
-    for summary in &mut record.summaries {
-        summary.verdict = RouteVerdict::Shown;
-    }
-    keep(name, &serde_json::to_string(&record).expect("JSON"));
 }
 
 /// Records of everything that ran in this boot, by one route, which the recorder has to show.

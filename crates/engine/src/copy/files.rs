@@ -91,13 +91,26 @@ pub(crate) fn open_in_place(live: &Live, end: u64, claim: Claim) -> Result<Opene
         Err(error) => return Err(failed("open")(error)),
     };
     if live.node != Node::Block {
-        let length = opened.file.metadata().map_err(failed("look at"))?.len();
-        if length < end {
-            opened.file.set_len(end).map_err(failed("reserve space for"))?;
-            allocate(&opened.file, length..end).map_err(failed("reserve space for"))?;
-        }
+        grow(&opened.file, end).map_err(failed("reserve space for"))?;
     }
     Ok(opened)
+}
+
+/// Gives a file room up to `end`; where there is none it is as long as it was.
+///
+/// # Errors
+/// The system's answer: the disk is full, or takes no file of that size.
+pub(crate) fn grow(file: &File, end: u64) -> io::Result<()> {
+    let length = file.metadata()?.len();
+    if length >= end {
+        return Ok(());
+    }
+    let reserved = file.set_len(end).and_then(|()| allocate(file, length..end));
+    if reserved.is_err() {
+        // What was reserved before the room ended goes back; the first error is the one to be told.
+        let _ = file.set_len(length);
+    }
+    reserved
 }
 
 /// Opens the passthrough node of an open block device. What programs wrote to that and the kernel has

@@ -26,7 +26,7 @@ use crate::random::Random;
 use crate::ranges::RangeSet;
 use crate::relay::{Moved, RelayError, Transfer, relay_work};
 use crate::ring::sim::{Mood, SimClock, SimFault, SimFile, SimRegion, SimRing};
-use crate::ring::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
+use crate::ring::{Action, Around, Completion, FileId, Operation, PushError, RegionId, Ring};
 
 const GRAIN: u64 = 64 << 10;
 const BLOCK: u64 = 512;
@@ -42,27 +42,18 @@ struct Mortal {
     flushing: Option<(u64, Vec<u8>)>,
 }
 
-impl Ring for Mortal {
-    type File = SimFile;
-    type Region = SimRegion;
+impl Around for Mortal {
+    type Inner = SimRing;
 
-    fn attach_file(&mut self, file: SimFile) -> io::Result<FileId> {
-        self.ring.attach_file(file)
+    fn inner(&self) -> &SimRing {
+        &self.ring
     }
 
-    fn attach_region(&mut self, region: SimRegion) -> RegionId {
-        self.ring.attach_region(region)
+    fn inner_mut(&mut self) -> &mut SimRing {
+        &mut self.ring
     }
 
-    fn region_length(&self, region: RegionId) -> Option<u64> {
-        self.ring.region_length(region)
-    }
-
-    fn space(&self) -> u32 {
-        self.ring.space()
-    }
-
-    fn push(&mut self, operation: Operation) -> Result<(), PushError> {
+    fn on_push(&mut self, operation: Operation) -> Result<(), PushError> {
         if operation.action == Action::Flush {
             let content = self.ring.file(self.target).unwrap().bytes.clone();
             self.flushing = Some((operation.tag, content));
@@ -70,7 +61,7 @@ impl Ring for Mortal {
         self.ring.push(operation)
     }
 
-    fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
+    fn on_submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
         let left = self.calls_left.get();
         if left == 0 {
             return Err(io::Error::other("killed"));
@@ -79,7 +70,7 @@ impl Ring for Mortal {
         self.ring.submit(wait, timeout)
     }
 
-    fn pop(&mut self) -> Option<Completion> {
+    fn on_pop(&mut self) -> Option<Completion> {
         let completion = self.ring.pop()?;
         if let Some((_, content)) = self.flushing.take_if(|(tag, _)| *tag == completion.tag) {
             if completion.result.is_ok() {
@@ -87,14 +78,6 @@ impl Ring for Mortal {
             }
         }
         Some(completion)
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.ring.in_flight()
-    }
-
-    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
-        self.ring.host_bytes(region)
     }
 }
 

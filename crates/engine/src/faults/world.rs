@@ -13,8 +13,8 @@ use super::Kind;
 use crate::journal::{DeviceIdentity, IdKind, Identity, Journal, Options, StableId};
 use crate::random::Random;
 use crate::ranges::RangeSet;
-use crate::ring::sim::{Cache, Lost, Mood, SimFault, SimFile, SimRegion, SimRing};
-use crate::ring::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
+use crate::ring::sim::{Cache, Lost, Mood, SimFault, SimFile, SimRing};
+use crate::ring::{Action, Around, FileId, Operation, PushError, Ring};
 
 /// A copy, its two drives and its journal.
 #[derive(Debug)]
@@ -336,27 +336,18 @@ impl FaultRing {
     }
 }
 
-impl Ring for FaultRing {
-    type File = SimFile;
-    type Region = SimRegion;
+impl Around for FaultRing {
+    type Inner = SimRing;
 
-    fn attach_file(&mut self, file: SimFile) -> io::Result<FileId> {
-        self.ring.attach_file(file)
+    fn inner(&self) -> &SimRing {
+        &self.ring
     }
 
-    fn attach_region(&mut self, region: SimRegion) -> RegionId {
-        self.ring.attach_region(region)
+    fn inner_mut(&mut self) -> &mut SimRing {
+        &mut self.ring
     }
 
-    fn region_length(&self, region: RegionId) -> Option<u64> {
-        self.ring.region_length(region)
-    }
-
-    fn space(&self) -> u32 {
-        self.ring.space()
-    }
-
-    fn push(&mut self, operation: Operation) -> Result<(), PushError> {
+    fn on_push(&mut self, operation: Operation) -> Result<(), PushError> {
         self.ring.push(operation)?;
         self.operations += 1;
         if let Some((_, event)) = self.event.take_if(|(at, _)| *at < self.operations) {
@@ -365,22 +356,10 @@ impl Ring for FaultRing {
         Ok(())
     }
 
-    fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
+    fn on_submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
         // What was in flight before may end in the last moment; what is queued never begins.
         self.powered()?;
         self.ring.submit(wait, timeout)?;
         self.powered()
-    }
-
-    fn pop(&mut self) -> Option<Completion> {
-        self.ring.pop()
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.ring.in_flight()
-    }
-
-    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
-        self.ring.host_bytes(region)
     }
 }

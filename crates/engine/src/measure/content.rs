@@ -14,14 +14,12 @@ use super::look::PlannedFlow;
 use super::ready::Ready;
 use super::stream::Log;
 use super::{FlowTools, MeasureError};
-use crate::copy::Claim;
 use crate::failure::Role;
 use crate::random::Random;
 use crate::ranges::RangeSet;
 use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, RegionId, Ring, Uring};
+use crate::ring::{Action, Ring};
 use crate::scrub::{BORROWED_MAX, HOST_PARTS, ScrubSetup, scrub};
-use crate::trace::Traced;
 use crate::verify::{Comparison, Coverage, Digests, verify};
 
 /// Nobody wrote there, or two slots at a time.
@@ -61,7 +59,8 @@ impl Log for Slots {
     }
 }
 
-fn pattern(seed: u64, slot: u64) -> Random {
+/// Bytes that a seed and a number make.
+pub(super) fn pattern(seed: u64, slot: u64) -> Random {
     Random::new(seed ^ slot.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
@@ -133,6 +132,9 @@ impl Ready {
         let all: Vec<(u64, u16)> = written.map(|(index, slot)| (index as u64, *slot)).collect();
         let (mut bytes, mut mismatches, mut first) = (0, 0, None);
         for some in all.chunks(lanes) {
+            if tools.watch.stop_requested() {
+                break;
+            }
             let mut requests: Vec<Request> = some
                 .iter()
                 .enumerate()
@@ -201,7 +203,7 @@ impl Ready {
                 digests: Digests::Left,
                 deadline: tools.deadline,
             };
-            let found = verify(&mut self.ring, &comparison, tools.clock, &mut ())?;
+            let found = verify(&mut self.ring, &comparison, tools.clock, tools.watch)?;
             bytes += found.bytes;
             mismatches += found.mismatches;
             if let Some(first) = found.first {
@@ -248,62 +250,6 @@ impl Ready {
             showed: format!("{} bytes were overwritten with zeroes by DMA", cleared.0),
         });
         self.flush(tools)
-    }
-}
-
-impl PlannedFlow {
-    /// Writes a pattern by offset and seed to the range of the source, where that may be written;
-    /// otherwise its content is what it is. Says whether it did.
-    ///
-    /// # Errors
-    /// When the drive does not take it.
-    pub fn fill_source(&self, tools: &FlowTools<'_>) -> Result<bool, MeasureError> {
-        if !self.is_source_scratch {
-            return Ok(false);
-        }
-        let Some(end) = self.source.storage() else { return Ok(false) };
-        let Some(live) = end.live.as_ref() else { return Ok(false) };
-        let (offset, length) = (self.flow.offset.0, self.flow.bytes.0);
-        let opened = crate::copy::open_in_place(live, offset + length, Claim::Exclusive)
-            .map_err(|error| MeasureError::Open(Box::new(error)))?;
-        let ring = if opened.passthrough.is_some() {
-            Uring::for_passthrough(16)?
-        } else {
-            Uring::new(16)?
-        };
-        let mut ring = Traced::new(ring, None);
-        let file = opened.attach(&mut ring, &end.facts.path).map_err(|source| {
-            MeasureError::File { action: "attach", path: live.path.clone(), source }
-        })?;
-        let block = if opened.is_direct { end.facts.block.0 } else { 1 };
-        let part = (1u64 << 20).next_multiple_of(block);
-        let region: RegionId = ring.attach_region(host::allocate(Bytes(part))?);
-        let mut start = 0;
-        while start < length {
-            let need = part.min(length - start);
-            if let Some(bytes) = ring.host_bytes(region) {
-                pattern(tools.seed, offset + start).fill(bytes);
-            }
-            let request = Request {
-                role: Role::Source,
-                action: Action::Write,
-                file: file.payload,
-                file_offset: offset + start,
-                region,
-                region_offset: 0,
-                memory: peerlane_results::MemoryKind::Host,
-                need,
-                ask: need,
-                block,
-                end: End::Fails,
-                progress: Progress::default(),
-            };
-            carry_out(&mut ring, &mut [request], tools.clock, tools.deadline)?;
-            start += need;
-        }
-        let named = (file.payload, region);
-        crate::copy::check::flush_file(&mut ring, named, tools.deadline, tools.clock)?;
-        Ok(true)
     }
 }
 

@@ -64,6 +64,17 @@ pub enum MeasureError {
         /// Why.
         reason: String,
     },
+    /// A source of which a part is on no drive; nothing was changed.
+    #[error(
+        "cannot measure {path}: it has a hole at byte {at}, within the range that would be read; no drive \
+         is asked for a hole"
+    )]
+    Hole {
+        /// The source.
+        path: String,
+        /// Where the first one begins.
+        at: u64,
+    },
     /// Something stands against it; nothing was changed.
     #[error("cannot measure: {}", reasons(.0))]
     Refused(Vec<Refusal>),
@@ -142,6 +153,13 @@ impl MeasureError {
             Self::Plan(source) => source.hint(),
             Self::NotScratch { path } => {
                 Some(format!("`--scratch {path}` lets the benchmark overwrite its range"))
+            }
+            Self::Hole { path, .. } => Some(format!(
+                "`cp --sparse=never {path} FILE` makes a file without holes; a source that `--scratch` \
+                 names has its range filled, which overwrites it"
+            )),
+            Self::File { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                Some("make room, or measure less: `--length`".to_owned())
             }
             Self::Refused(refusals) => refusals.iter().find_map(|one| one.hint.clone()),
             Self::NotPossible { .. } => {

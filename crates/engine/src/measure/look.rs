@@ -11,7 +11,9 @@ use peerlane_results::{
 use peerlane_units::Bytes;
 
 use super::{Consent, MeasureError};
+use crate::copy::open_source;
 use crate::endpoint::{self, Endpoint, Node, Notation, PEER_REQUEST_MAX};
+use crate::extents::{Extent, Grid, data_ranges};
 use crate::failure::Role;
 use crate::guard::{self, Span, System, Wanted};
 use crate::plan::{self, SLOT_ALIGNMENT, host_memory};
@@ -229,6 +231,7 @@ impl Look<'_> {
         if !found.refusals.is_empty() {
             return Err(MeasureError::Refused(found.refusals));
         }
+        let is_source_scratch = self.check_source(&source)?;
         let memory = match (prepared.plan.route, prepared.plan.memory) {
             (Some(_), Some(memory)) => memory,
             _ => return Err(MeasureError::NotPossible { reason: prepared.plan.reason }),
@@ -241,7 +244,6 @@ impl Look<'_> {
         };
         let most = most(&source).min(most(&target)).0;
         let unit = source.facts.block.0.max(target.facts.block.0);
-        let is_source_scratch = self.is_scratch(&source)?;
         self.planned(Parts {
             source: End::Storage(Box::new(source)),
             target: End::Storage(Box::new(target)),
@@ -277,6 +279,7 @@ impl Look<'_> {
             }
             warnings.clear();
         }
+        let is_source_scratch = role == Role::Source && self.check_source(&drive)?;
         let via = match (memory, role) {
             (Notation::Host, _) | (Notation::Null, Role::Source) => None,
             (Notation::Cmb(_), _) => Some(memory.to_string()),
@@ -320,7 +323,7 @@ impl Look<'_> {
             memory,
             most,
             unit,
-            is_source_scratch: false,
+            is_source_scratch,
             limits,
             facts: candidate.map(|one| one.facts).unwrap_or_default(),
             warnings,
@@ -365,6 +368,41 @@ impl Look<'_> {
             return Ok(());
         }
         Err(MeasureError::NotScratch { path: target.facts.path.clone() })
+    }
+
+    /// Whether the source may be written, and so is filled; nothing must stand against that. Otherwise it
+    /// must have content in its whole range.
+    fn check_source(&self, source: &Endpoint) -> Result<bool, MeasureError> {
+        if !self.is_scratch(source)? {
+            return self.check_holes(source).map(|()| false);
+        }
+        let found = guard::check_in_place(self.system, source, None, self.consent.force);
+        if found.refusals.is_empty() {
+            Ok(true)
+        } else {
+            Err(MeasureError::Refused(found.refusals))
+        }
+    }
+
+    /// Refuses a file with a hole in the range that is read: those bytes come from no drive.
+    fn check_holes(&self, source: &Endpoint) -> Result<(), MeasureError> {
+        let live = source.live.as_ref().filter(|live| live.node != Node::Block);
+        let Some(live) = live else { return Ok(()) };
+        let failed = |action| {
+            let path = live.path.clone();
+            move |source| MeasureError::File { action, path, source }
+        };
+        let opened = open_source(live).map_err(failed("open"))?;
+        let start = self.flow.offset.0;
+        let within = start..start.saturating_add(self.flow.bytes.0);
+        let grid = Grid { origin: start, block: 1 };
+        for extent in data_ranges(&opened.file, within, grid).map_err(failed("look at"))? {
+            if let Extent::Hole(hole) = extent.map_err(failed("look for holes of"))? {
+                let path = source.facts.path.clone();
+                return Err(MeasureError::Hole { path, at: hole.start });
+            }
+        }
+        Ok(())
     }
 
     fn is_scratch(&self, end: &Endpoint) -> Result<bool, MeasureError> {

@@ -4,6 +4,8 @@
 //! a seeded simulation another. A ring owns the files and regions given to it, so that neither can go
 //! away while the kernel works on them.
 
+#[cfg(any(test, feature = "simulation"))]
+mod around;
 #[allow(unsafe_code)]
 mod counter;
 #[allow(unsafe_code)]
@@ -23,6 +25,8 @@ use std::io;
 use peerlane_units::Nanos;
 use rustix::io::Errno;
 
+#[cfg(any(test, feature = "simulation"))]
+pub use around::Around;
 pub use counter::{Counter, CounterEvent, CounterReading};
 pub use passthrough::{ADDRESS_ALIGNMENT, Namespace, PassthroughFile};
 pub use status::NvmeStatus;

@@ -2,6 +2,7 @@ use rustix::io::Errno;
 
 use super::*;
 use crate::failure::Cause;
+use crate::ring::Around;
 use crate::ring::sim::{Mood, SimFault, SimFile, SimRegion, SimRing};
 
 fn noise(length: usize, seed: u64) -> Vec<u8> {
@@ -169,45 +170,19 @@ fn too_little_host_memory_is_refused() {
 /// A ring that notes what is in flight whenever memory is looked at.
 struct Noting(SimRing, Vec<u32>);
 
-impl Ring for Noting {
-    type File = SimFile;
-    type Region = SimRegion;
+impl Around for Noting {
+    type Inner = SimRing;
 
-    fn attach_file(&mut self, file: SimFile) -> std::io::Result<FileId> {
-        self.0.attach_file(file)
+    fn inner(&self) -> &SimRing {
+        &self.0
     }
 
-    fn attach_region(&mut self, region: SimRegion) -> RegionId {
-        self.0.attach_region(region)
+    fn inner_mut(&mut self) -> &mut SimRing {
+        &mut self.0
     }
 
-    fn region_length(&self, region: RegionId) -> Option<u64> {
-        self.0.region_length(region)
-    }
-
-    fn space(&self) -> u32 {
-        self.0.space()
-    }
-
-    fn push(&mut self, operation: crate::ring::Operation) -> Result<(), crate::ring::PushError> {
-        self.0.push(operation)
-    }
-
-    fn submit(&mut self, wait: u32, timeout: Nanos) -> std::io::Result<()> {
-        self.0.submit(wait, timeout)
-    }
-
-    fn pop(&mut self) -> Option<crate::ring::Completion> {
-        self.0.pop()
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.0.in_flight()
-    }
-
-    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
+    fn on_host_bytes(&mut self) {
         self.1.push(self.0.in_flight());
-        self.0.host_bytes(region)
     }
 }
 

@@ -149,10 +149,15 @@ fn ratio(case: &CaseComparison) -> Option<Ratio> {
 }
 
 fn cases(record: &Comparison) -> Table {
-    let rates = |spread: Option<&Spread>| {
+    // Records of earlier programs have the means only, which the ratio is not of.
+    let rates = |spread: Option<&Spread>, geometric: Option<f64>| {
         spread.map_or_else(Cell::none, |spread| {
-            let words = format!("{} ({})", rate(spread.mean), count(spread.count as usize, "run"));
-            Cell::number(spread.mean, words)
+            let runs = count(spread.count as usize, "run");
+            let (value, what) = match geometric {
+                Some(value) => (value, "geometric mean"),
+                None => (spread.mean, "mean"),
+            };
+            Cell::number(value, format!("{} ({what} of {runs})", rate(value)))
         })
     };
     let rows = record
@@ -162,8 +167,8 @@ fn cases(record: &Comparison) -> Table {
             let why: Vec<String> = case.reasons.iter().map(Incomparable::to_string).collect();
             vec![
                 Cell::text(&case.case),
-                rates(case.before.as_ref()),
-                rates(case.after.as_ref()),
+                rates(case.before.as_ref(), case.before_geometric_mean),
+                rates(case.after.as_ref(), case.after_geometric_mean),
                 case.ratio.map_or_else(Cell::none, |one| Cell::number(one, format!("{one:.3}"))),
                 case.interval.map_or_else(Cell::none, |(low, high)| {
                     Cell::text(format!("{low:.3} to {high:.3}"))

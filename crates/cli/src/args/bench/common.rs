@@ -49,6 +49,8 @@ pub(crate) struct BenchArgs {
     seed: Option<u64>,
     #[command(flatten)]
     pub(crate) how: HowArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 }
 
 impl BenchArgs {
@@ -71,10 +73,35 @@ impl BenchArgs {
     }
 }
 
+/// Which ways bytes travel.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RoutesArgs {
+    /// Ways to be measured, with commas between them [default: p2p,host; p2p for a matrix]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    routes: Vec<RouteArg>,
+}
+
+impl RoutesArgs {
+    /// The routes as a workload has them.
+    pub(crate) fn paths(&self) -> Vec<Path> {
+        self.routes.iter().copied().map(Into::into).collect()
+    }
+}
+
+/// Which ways bytes travel from drive to drive, and through what.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WayArgs {
+    #[command(flatten)]
+    pub(crate) routes: RoutesArgs,
+    /// Memory between them for p2p, such as cmb:nvme2
+    #[arg(long, value_name = "MEMORY")]
+    pub(crate) via: Option<String>,
+}
+
 /// How a workload is carried out, and what becomes of its record.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HowArgs {
-    /// A drive or file that may be written; once for each
+    /// A drive or file that may be written; once for each. One that is a source is filled with a pattern
     #[arg(long, value_name = "DRIVE|FILE")]
     pub(crate) scratch: Vec<String>,
     /// Write also where there is something that somebody may miss
@@ -93,12 +120,21 @@ pub(crate) struct HowArgs {
     /// Seconds to wait for a device before a request counts as stuck and the benchmark ends
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: u64,
+}
+
+/// Where a workload runs: here, or on the model, which writes nothing but the record.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ModelArgs {
     /// Measure on this machine, or predict by the model of --machine
     #[arg(long, value_name = "WHERE", value_enum, default_value = "this")]
     pub(crate) on: On,
     /// The machine that the model is of: a TOML file, or a name from `peerlane lab machines`
-    #[arg(long, value_name = "FILE", requires_if("model", "on"))]
+    #[arg(long, value_name = "FILE", required_if_eq("on", "model"), requires = "on",
+          conflicts_with_all = ["scratch", "force", "resume", "trace", "timeout"])]
     pub(crate) machine: Option<PathBuf>,
+    /// Take parameters of drives and host from this file before the built-in ones, for --on model
+    #[arg(long, value_name = "FILE", requires = "machine")]
+    pub(crate) parameters: Option<PathBuf>,
 }
 
 /// Where a workload runs.

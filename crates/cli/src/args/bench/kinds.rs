@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use peerlane_bench::workload::Pattern;
 
-use super::common::{BenchArgs, RouteArg};
+use super::common::{BenchArgs, RoutesArgs, WayArgs};
 
 /// Arguments of `peerlane bench sweep`.
 #[derive(Debug, Clone, Args)]
@@ -22,12 +22,8 @@ pub(crate) struct SweepArgs {
     /// Where data goes to
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
-    /// Ways to be measured, with commas between them [default: p2p,host]
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    pub(crate) routes: Vec<RouteArg>,
-    /// Memory between them for p2p, such as cmb:nvme2
-    #[arg(long, value_name = "MEMORY")]
-    pub(crate) via: Option<String>,
+    #[command(flatten)]
+    pub(crate) way: WayArgs,
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
 }
@@ -38,12 +34,8 @@ pub(crate) struct MatrixArgs {
     /// The drives; each is a source and, named by --scratch, a target
     #[arg(value_name = "DRIVE", num_args = 2..=64, required = true)]
     pub(crate) drives: Vec<String>,
-    /// Ways to be measured, with commas between them [default: p2p]
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    pub(crate) routes: Vec<RouteArg>,
-    /// Memory between them for p2p
-    #[arg(long, value_name = "MEMORY")]
-    pub(crate) via: Option<String>,
+    #[command(flatten)]
+    pub(crate) way: WayArgs,
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
 }
@@ -57,12 +49,8 @@ pub(crate) struct CrowdArgs {
     /// Who sends to whom
     #[arg(long, value_name = "PATTERN", value_enum, default_value = "pairs")]
     pub(crate) pattern: PatternArg,
-    /// Ways to be measured, with commas between them [default: p2p,host]
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    pub(crate) routes: Vec<RouteArg>,
-    /// Memory between them for p2p
-    #[arg(long, value_name = "MEMORY")]
-    pub(crate) via: Option<String>,
+    #[command(flatten)]
+    pub(crate) way: WayArgs,
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
 }
@@ -84,7 +72,7 @@ pub(crate) struct StreamArgs {
     pub(crate) random: bool,
     /// Write the same as a job file of fio, and where fio is installed run it and show its figure
     /// beside ours
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "machine")]
     pub(crate) fio: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
@@ -92,6 +80,10 @@ pub(crate) struct StreamArgs {
 
 /// Arguments of `peerlane bench roundtrip`.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+p2p is the drive against the device memory, in either direction; host is the drive alone, against host
+memory. Times are the host's, from the hand-over of a request to its completion; nothing is timed on a
+device, and no CPU stores into the memory.")]
 pub(crate) struct RoundtripArgs {
     /// The drive
     #[arg(value_name = "DRIVE")]
@@ -99,6 +91,8 @@ pub(crate) struct RoundtripArgs {
     /// The device memory, such as cmb:nvme2
     #[arg(long, value_name = "MEMORY")]
     pub(crate) via: String,
+    #[command(flatten)]
+    pub(crate) routes: RoutesArgs,
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
 }

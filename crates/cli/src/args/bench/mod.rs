@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 
 pub(crate) use attach::AttachArgs;
 pub(crate) use calibrate::CalibrateArgs;
-pub(crate) use common::{BenchArgs, HowArgs, On};
+pub(crate) use common::{BenchArgs, HowArgs, ModelArgs, On};
 pub(crate) use compare::CompareArgs;
 pub(crate) use kinds::{CrowdArgs, MatrixArgs, RoundtripArgs, StreamArgs, SweepArgs};
 
@@ -59,13 +59,12 @@ pub(crate) enum BenchCommand {
 /// Arguments of `peerlane bench run`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-A workload in its short form:
+A workload in its short form, which docs/bench.md shows beside the full one:
   kind = 'sweep'
-  source = ['/dev/nvme0n1']
-  target = ['/dev/nvme1n1']
+  source = '/dev/nvme0n1'
+  target = '/dev/nvme1n1'
   blocks = ['64K', '1M']
-  routes = ['p2p', 'host-pipelined']
-  length = '1G'
+  routes = ['p2p', 'host']
   repeats = 5")]
 pub(crate) struct WorkloadArgs {
     /// The workload: `kind`, `source`, `target`, `blocks` and so on, as the options are called; or its
@@ -74,4 +73,6 @@ pub(crate) struct WorkloadArgs {
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) how: HowArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 }

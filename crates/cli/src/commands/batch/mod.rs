@@ -25,6 +25,7 @@ use peerlane_results::{
 };
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
+use super::marks::Marks;
 use super::outcome::{self, Ended};
 use super::trace_file::{self, TraceFile};
 use super::{copy, plan, resume};
@@ -175,7 +176,7 @@ impl Batch<'_> {
             number,
             printer: self.printer,
             stop: &self.stop,
-            marks: self.args.jobs == 1,
+            marks: (self.args.jobs == 1).then(|| Marks::new(self.printer)),
         };
         let share = self.arbiter.join(Demand::of_all(&plan.targets));
         let options = CopyOptions {
@@ -284,19 +285,14 @@ struct JobWatch<'a> {
     number: usize,
     printer: Printer,
     stop: &'a AtomicBool,
-    /// Whether phases are marked for the lab's recorder: several copies at a time have no common one.
-    marks: bool,
+    /// `None` where several copies run at a time, which have no common phase.
+    marks: Option<Marks>,
 }
 
 impl Watch for JobWatch<'_> {
     fn phase(&mut self, phase: Phase) {
-        let phase = match phase {
-            Phase::Check | Phase::Verify => peerlane_lab::Phase::Check,
-            Phase::Move => peerlane_lab::Phase::Move,
-        };
-        if let (true, Err(error)) = (self.marks, peerlane_lab::mark(phase)) {
-            self.marks = false;
-            self.printer.warning(&format!("cannot mark phases for the DMA recorder: {error}"));
+        if let Some(marks) = &mut self.marks {
+            marks.phase(phase);
         }
     }
 

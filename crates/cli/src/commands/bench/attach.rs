@@ -47,7 +47,7 @@ pub(super) fn run(args: &AttachArgs, printer: Printer) -> Result<Exit, Failure> 
         printer.object(&records)?;
     } else {
         for record in &records {
-            printer.data(&render::bench(record))?;
+            printer.data(&render::bench(record, &render::Overwritten::default()))?;
         }
     }
     Ok(Exit::Done)

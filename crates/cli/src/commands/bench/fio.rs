@@ -41,7 +41,7 @@ pub(super) fn beside(
         return Err(Failure::new(format!("fio failed on {}: {first}", file.display())));
     };
     let ours = record.summaries.iter().find(|one| one.case == case.name);
-    let Some(ours) = ours.map(|one| one.rate.median).filter(|rate| *rate > 0.0) else {
+    let Some(ours) = ours.map(|one| one.rate.mean).filter(|rate| *rate > 0.0) else {
         return Ok(());
     };
     printer.note(&format!(

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use peerlane_bench::run::{self, Conditions, RunError};
-use peerlane_bench::workload::{self, Brief};
+use peerlane_bench::workload::{Brief, Written};
 use peerlane_engine::MonotonicClock;
 use peerlane_engine::measure::Consent;
 use peerlane_fabric::Fabric;
@@ -21,16 +21,16 @@ use peerlane_results::{BenchRecord, Order, Workload, WorkloadKind};
 use peerlane_sim::predict::Engine;
 use peerlane_units::Nanos;
 
+use super::sim::{self, Model};
 use super::trace_file::TraceFile;
-use crate::args::{BenchArgs, BenchCommand, BenchCommandArgs, FabricArgs, HowArgs, On};
+use super::workload_file::{self, WorkloadFile};
+use crate::args::{BenchArgs, BenchCommand, BenchCommandArgs, FabricArgs, HowArgs, ModelArgs, On};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
-use crate::{machines, render, signals, small_file};
+use crate::render::Overwritten;
+use crate::{machines, render, signals};
 use watcher::Watcher;
-
-/// The longest workload that is read: a full one of ten thousand transfers has a few MiB.
-const WORKLOAD_MAX: u64 = 16 << 20;
 
 /// Runs a benchmark.
 ///
@@ -48,15 +48,15 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         BenchCommand::Compare(args) => return compare::run(args, printer),
         BenchCommand::Attach(args) => return attach::run(args, printer),
     };
-    if how.on == On::Model {
-        return on_model(&args.command, how, printer);
+    if let Some(model) = model(&args.command)? {
+        return on_model(&args.command, model, how.output.as_deref(), printer);
     }
     let fabric =
         Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
     let earlier = how.resume.as_deref().map(keep::read).transpose()?;
     let seed = earlier.as_ref().map_or_else(super::copy::seed, |record| record.asked.seed);
     let workload = match &args.command {
-        BenchCommand::Run(args) => read(&args.file)?,
+        BenchCommand::Run(args) => in_reach(&fabric, workload_file::read(&args.file)?)?,
         command => reach::within(&fabric, brief(command, seed))?.build().map_err(Failure::new)?,
     };
     let fio = match &args.command {
@@ -69,11 +69,11 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
     };
     let beside: Vec<&Path> = parameters.into_iter().chain(fio).collect();
     outputs::check(how, &beside, &workload)?;
-    let record = carry_out(&fabric, &workload, earlier, how, printer)?;
+    let (record, overwritten) = carry_out(&fabric, &workload, earlier, how, printer)?;
     if printer.is_json() {
         printer.object(&record)?;
     } else {
-        printer.data(&render::bench(&record))?;
+        printer.data(&render::bench(&record, &overwritten))?;
     }
     if let BenchCommand::Calibrate(args) = &args.command {
         calibrate::learn(args, &record, printer)?;
@@ -84,35 +84,52 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
-/// The same workload on the model: a record that says that it is predicted.
-fn on_model(command: &BenchCommand, how: &HowArgs, printer: Printer) -> Result<Exit, Failure> {
-    let Some(machine) = how.machine.clone() else {
-        let hint = "add `--machine FILE`; `peerlane lab machines` lists names".to_owned();
-        return Err(Failure::new("the model needs a machine").hint(hint));
-    };
-    let fabric = machines::fabric(&FabricArgs { root: None, machine: Some(machine) })?;
-    let workload = match command {
-        BenchCommand::Run(args) => read(&args.file)?,
-        command => brief(command, 0).build().map_err(Failure::new)?,
-    };
-    let parameters = super::sim::read_parameters(None)?;
-    let record = super::sim::predict(&fabric, &parameters, &workload, Engine::Auto)?;
-    if let Some(output) = &how.output {
-        let tried = || format!("keep the record in {}", output.display());
-        keep::write(output, &record).map_err(Tried::to(tried()))?;
+/// A file in its short form says no more of lengths than the options do.
+fn in_reach(fabric: &Fabric, mut file: WorkloadFile<'_>) -> Result<Workload, Failure> {
+    if let Written::Brief(brief) = file.written {
+        file.written = Written::Brief(Box::new(reach::within(fabric, *brief)?));
     }
-    if printer.is_json() {
-        printer.object(&record)?;
-    } else {
-        printer.data(&render::sim(&record))?;
-    }
-    Ok(Exit::Done)
+    file.build()
 }
 
-fn read(file: &Path) -> Result<Workload, Failure> {
-    let tried = || format!("read the workload {}", file.display());
-    let text = small_file::read(file, WORKLOAD_MAX).map_err(Tried::to(tried()))?;
-    workload::parse(&text).map_err(Tried::to(tried()))
+/// The model that is asked instead of this machine, if it is.
+fn model(command: &BenchCommand) -> Result<Option<&ModelArgs>, Failure> {
+    let model = match command {
+        BenchCommand::Sweep(args) => &args.bench.model,
+        BenchCommand::Matrix(args) => &args.bench.model,
+        BenchCommand::Crowd(args) => &args.bench.model,
+        BenchCommand::Stream(args) => &args.bench.model,
+        BenchCommand::Roundtrip(args) => &args.bench.model,
+        BenchCommand::Run(args) => &args.model,
+        BenchCommand::Calibrate(_) | BenchCommand::Compare(_) | BenchCommand::Attach(_) => {
+            return Ok(None);
+        }
+    };
+    if model.on == On::Model {
+        return Ok(Some(model));
+    }
+    if model.machine.is_none() && model.parameters.is_none() {
+        return Ok(None);
+    }
+    let error = "`--machine` and `--parameters` are of the model, and `--on this` measures";
+    Err(Failure::new(error).hint("`--on model` predicts".to_owned()))
+}
+
+/// The same workload on the model: a record that says that it is predicted.
+fn on_model(
+    command: &BenchCommand,
+    model: &ModelArgs,
+    output: Option<&Path>,
+    printer: Printer,
+) -> Result<Exit, Failure> {
+    let fabric = machines::fabric(&FabricArgs { root: None, machine: model.machine.clone() })?;
+    let workload = match command {
+        BenchCommand::Run(args) => workload_file::read(&args.file)?.build()?,
+        command => brief(command, 0).build().map_err(Failure::new)?,
+    };
+    let parameters = sim::read_parameters(model.parameters.as_deref())?;
+    let model = Model { fabric: &fabric, parameters: &parameters, engine: Engine::Auto };
+    model.run(&workload, output, printer)
 }
 
 /// What the words say of the workload.
@@ -122,21 +139,21 @@ fn brief(command: &BenchCommand, seed: u64) -> Brief {
         BenchCommand::Sweep(args) => Brief {
             source: vec![args.source.clone()],
             target: vec![args.target.clone()],
-            routes: args.routes.iter().copied().map(Into::into).collect(),
-            via: args.via.clone(),
+            routes: args.way.routes.paths(),
+            via: args.way.via.clone(),
             ..of(&args.bench, WorkloadKind::Sweep)
         },
         BenchCommand::Matrix(args) => Brief {
             drives: args.drives.clone(),
-            routes: args.routes.iter().copied().map(Into::into).collect(),
-            via: args.via.clone(),
+            routes: args.way.routes.paths(),
+            via: args.way.via.clone(),
             ..of(&args.bench, WorkloadKind::Matrix)
         },
         BenchCommand::Crowd(args) => Brief {
             drives: args.drives.clone(),
             pattern: Some(args.pattern.into()),
-            routes: args.routes.iter().copied().map(Into::into).collect(),
-            via: args.via.clone(),
+            routes: args.way.routes.paths(),
+            via: args.way.via.clone(),
             ..of(&args.bench, WorkloadKind::Crowd)
         },
         BenchCommand::Stream(args) => Brief {
@@ -149,6 +166,7 @@ fn brief(command: &BenchCommand, seed: u64) -> Brief {
         BenchCommand::Roundtrip(args) => Brief {
             drives: vec![args.drive.clone()],
             via: Some(args.via.clone()),
+            routes: args.routes.paths(),
             ..of(&args.bench, WorkloadKind::Roundtrip)
         },
         BenchCommand::Calibrate(args) => args.brief(seed),
@@ -164,7 +182,7 @@ fn carry_out(
     earlier: Option<BenchRecord>,
     how: &HowArgs,
     printer: Printer,
-) -> Result<BenchRecord, Failure> {
+) -> Result<(BenchRecord, Overwritten), Failure> {
     let stop = signals::stop_flag()?;
     let flag: &AtomicBool = &stop;
     let (_, warnings) = run::of_machine(fabric);
@@ -188,9 +206,13 @@ fn carry_out(
     let mut watcher = Watcher::new(printer, output);
     let result = run::run(workload, earlier, &conditions, &mut watcher);
     watcher.finish();
+    if result.is_err() {
+        watcher.tell_what_is_left();
+    }
     // A run that failed leaves one, too: it shows what came before.
     trace.map_or(Ok(()), |trace| trace.finish(printer))?;
-    result.map_err(|error| failure(error, output))
+    let record = result.map_err(|error| failure(error, output))?;
+    Ok((record, watcher.overwritten()))
 }
 
 /// Most transfers at a time.

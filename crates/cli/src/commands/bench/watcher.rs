@@ -1,47 +1,82 @@
 //! What becomes of what a workload tells while it runs.
 
 use std::error::Error;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use peerlane_bench::run::Progress;
 use peerlane_engine::Phase;
 use peerlane_results::BenchRecord;
+use peerlane_units::Bytes;
 
+use super::super::marks::Marks;
 use super::keep;
 use crate::printer::{Printer, Runs};
+use crate::render::Overwritten;
 
 /// Shows how far it is, marks phases for the lab's recorder, keeps the record.
 pub(super) struct Watcher {
     printer: Printer,
     runs: Runs,
     output: Option<PathBuf>,
-    /// Whether marks reach the recorder.
-    marks: bool,
+    overwritten: Overwritten,
+    /// Files that were made for nothing.
+    removed: Vec<String>,
+    marks: Marks,
 }
 
 impl Watcher {
     /// A watcher that keeps the record in this file.
     pub(super) fn new(printer: Printer, output: Option<&Path>) -> Self {
-        let output = output.map(Path::to_owned);
-        Self { printer, runs: Runs::new(printer), output, marks: true }
+        Self {
+            printer,
+            runs: Runs::new(printer),
+            output: output.map(Path::to_owned),
+            overwritten: Overwritten::default(),
+            removed: Vec::new(),
+            marks: Marks::new(printer),
+        }
     }
 
     /// Shows no more.
     pub(super) fn finish(&mut self) {
         self.runs.finish();
     }
+
+    /// What was overwritten until now.
+    pub(super) fn overwritten(self) -> Overwritten {
+        self.overwritten
+    }
+
+    /// Says what a workload that came to no end has left, also with `-q`: nothing is put back.
+    pub(super) fn tell_what_is_left(&self) {
+        for line in self.overwritten.lines() {
+            self.printer.warning(&line);
+        }
+        for name in &self.removed {
+            self.printer.note(&format!("removed {name}, which this command had made"));
+        }
+    }
 }
 
 impl Progress for Watcher {
     fn phase(&mut self, phase: Phase) {
-        let phase = match phase {
-            Phase::Check | Phase::Verify => peerlane_lab::Phase::Check,
-            Phase::Move => peerlane_lab::Phase::Move,
-        };
-        if let (true, Err(error)) = (self.marks, peerlane_lab::mark(phase)) {
-            self.marks = false;
-            self.printer.warning(&format!("cannot mark phases for the DMA recorder: {error}"));
-        }
+        self.marks.phase(phase);
+    }
+
+    fn fills(&mut self, source: &str, range: Range<u64>) {
+        let bytes = Bytes(range.end - range.start);
+        self.printer.note(&format!("{source} gets a pattern: {bytes} from byte {}", range.start));
+        self.overwritten.add(source, range);
+    }
+
+    fn overwrites(&mut self, target: &str, range: Range<u64>) {
+        self.overwritten.add(target, range);
+    }
+
+    fn removes(&mut self, target: &str) {
+        self.overwritten.remove(target);
+        self.removed.push(target.to_owned());
     }
 
     fn next(&mut self, done: u32, most: u32, case: &str) {

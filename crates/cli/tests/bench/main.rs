@@ -1,5 +1,8 @@
 //! Benchmarks on files: what is written and what is not, what is kept, and going on.
 
+mod model;
+mod writes;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -7,18 +10,18 @@ use std::process::{Command, Output, Stdio};
 
 use peerlane_results::{BenchRecord, CaseRecord, Path as Way, RouteVerdict};
 
-const KIB: usize = 1 << 10;
-const LENGTH: usize = 1024 * KIB;
+pub(crate) const KIB: usize = 1 << 10;
+pub(crate) const LENGTH: usize = 1024 * KIB;
 
 /// A folder with a source on the file system of the build.
-fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let content: Vec<u8> = (0..LENGTH).map(|at| (at / 3 + at / 4096).to_le_bytes()[0]).collect();
     fs::write(folder.path().join("source"), &content).expect("room");
     folder
 }
 
-fn bench(folder: &Path, words: &str) -> Output {
+pub(crate) fn bench(folder: &Path, words: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_peerlane"))
         .arg("bench")
         .args(words.split_whitespace())
@@ -28,11 +31,11 @@ fn bench(folder: &Path, words: &str) -> Output {
         .expect("the program starts")
 }
 
-fn record(output: &Output) -> BenchRecord {
+pub(crate) fn record(output: &Output) -> BenchRecord {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -145,27 +148,54 @@ fn a_record_goes_on_where_it_stopped_and_only_with_the_same_workload() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
 
-#[test]
-fn an_interrupt_ends_with_130_and_leaves_a_record_that_goes_on() {
-    let folder = folder();
-    let words = "bench stream --source source --target host --repeats 100000 -o run.json";
+/// Starts a benchmark, waits for a line that has these words, interrupts it, and returns its status and all
+/// that it said.
+pub(crate) fn interrupt(
+    folder: &Path,
+    words: &str,
+    at: impl Fn(&str) -> bool,
+) -> (Option<i32>, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .arg("bench")
         .args(words.split_whitespace())
-        .current_dir(folder.path())
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
         .stderr(Stdio::piped())
+        .stdout(Stdio::null())
         .spawn()
         .expect("the program starts");
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-    let first = lines.next().expect("a line").expect("text");
-    assert!(first.contains("seed"), "{first}");
-    while !folder.path().join("run.json").exists() {
-        std::thread::yield_now();
+    let mut said = Vec::new();
+    for line in lines.by_ref() {
+        said.push(line.expect("text"));
+        if said.last().is_some_and(|line| at(line)) {
+            break;
+        }
     }
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("a signal");
-    let said: Vec<String> = lines.map_while(Result::ok).collect();
-    assert_eq!(child.wait().expect("an end").code(), Some(130), "{said:?}");
-    assert!(said.iter().any(|line| line.contains("--resume run.json")), "{said:?}");
+    said.extend(lines.map_while(Result::ok));
+    (child.wait().expect("an end").code(), said.join("\n"))
+}
+
+/// Waits until a run was kept, after the first line was said.
+pub(crate) fn is_kept<'a>(folder: &'a Path, file: &'a str) -> impl Fn(&str) -> bool + 'a {
+    move |line| {
+        assert!(line.contains("seed"), "{line}");
+        while !folder.join(file).exists() {
+            std::thread::yield_now();
+        }
+        true
+    }
+}
+
+#[test]
+fn an_interrupt_ends_with_130_and_leaves_a_record_that_goes_on() {
+    let folder = folder();
+    let words = "stream --source source --target host --repeats 100000 -o run.json";
+    let (status, said) = interrupt(folder.path(), words, is_kept(folder.path(), "run.json"));
+    assert_eq!(status, Some(130), "{said}");
+    assert!(said.contains("--resume run.json"), "{said}");
     let text = fs::read_to_string(folder.path().join("run.json")).expect("the record");
     let kept: BenchRecord = serde_json::from_str(&text).expect("a whole record");
     assert!(!kept.cases.is_empty());

@@ -1,0 +1,44 @@
+//! Workloads as files, for `bench run` and `sim`.
+
+use std::path::Path;
+
+use peerlane_bench::workload::{self, Written};
+use peerlane_results::Workload;
+
+use crate::error::{Failure, Tried};
+use crate::small_file;
+
+/// The longest workload that is read: a full one of ten thousand transfers has a few MiB.
+const WORKLOAD_MAX: u64 = 16 << 20;
+
+/// A workload as it was written, and where.
+pub(super) struct WorkloadFile<'a> {
+    pub(super) written: Written,
+    file: &'a Path,
+}
+
+/// Reads a workload in either form.
+///
+/// # Errors
+/// When the file cannot be read, or holds none.
+pub(super) fn read(file: &Path) -> Result<WorkloadFile<'_>, Failure> {
+    let text = small_file::read(file, WORKLOAD_MAX).map_err(tried(file))?;
+    let written = workload::read(&text).map_err(tried(file))?;
+    Ok(WorkloadFile { written, file })
+}
+
+impl WorkloadFile<'_> {
+    /// Names every transfer.
+    ///
+    /// # Errors
+    /// When that cannot be run.
+    pub(super) fn build(self) -> Result<Workload, Failure> {
+        self.written.build().map_err(tried(self.file))
+    }
+}
+
+fn tried<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    file: &Path,
+) -> impl FnOnce(E) -> Failure {
+    Tried::to(format!("read the workload {}", file.display()))
+}

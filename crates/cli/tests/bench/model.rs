@@ -1,0 +1,54 @@
+//! Benchmarks on the model: they write nothing but the record.
+
+use std::fs;
+
+use crate::{bench, folder, record, said};
+
+#[test]
+fn a_prediction_writes_over_nothing_but_a_record() {
+    let folder = folder();
+    fs::write(folder.path().join("precious"), "dear diary").expect("room");
+    let words = "sweep a b --block 1M --on model --machine pair";
+    let output = bench(folder.path(), &format!("{words} -o precious"));
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("is no record of a benchmark"), "{}", said(&output));
+    let precious = fs::read_to_string(folder.path().join("precious")).expect("it");
+    assert_eq!(precious, "dear diary");
+    for _ in 0..2 {
+        let output = bench(folder.path(), &format!("{words} -o run.json"));
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    }
+}
+
+#[test]
+fn the_model_takes_what_it_knows_and_refuses_what_it_would_ignore() {
+    let folder = folder();
+    let words = "stream --source a --target host --on model";
+    for more in
+        ["--resume run.json", "--trace t", "--scratch a", "--force", "--timeout 5", "--fio j"]
+    {
+        let output = bench(folder.path(), &format!("{words} --machine pair {more}"));
+        assert_eq!(output.status.code(), Some(2), "{more}");
+        assert!(said(&output).contains("cannot be used with"), "{more}: {}", said(&output));
+    }
+    let measured = "stream --source source --target host";
+    for (words, reason) in [
+        (words.to_owned(), "--machine <FILE>"),
+        (format!("{measured} --machine pair"), "--on <WHERE>"),
+        (format!("{measured} --on this --machine pair"), "`--on this` measures"),
+        (format!("{measured} --parameters p.toml"), "--machine <FILE>"),
+    ] {
+        let output = bench(folder.path(), &words);
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(said(&output).contains(reason), "{words}: {}", said(&output));
+    }
+    let rate = |more: &str| {
+        let output = bench(folder.path(), &format!("{words} --machine pair --json {more}"));
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        record(&output).summaries[0].rate.mean
+    };
+    let slow = "[parameter.\"drive.read.rate\"]\nvalue = 1\nunit = \"MB/s\"\nfrom = \"guess\"\n\
+                source = \"this test\"\n";
+    fs::write(folder.path().join("p.toml"), slow).expect("room");
+    assert!(rate("--parameters p.toml") < rate("") / 100.0);
+}

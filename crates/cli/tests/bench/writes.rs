@@ -1,0 +1,149 @@
+//! What a benchmark leaves behind: what it overwrote, what it made, and what it must not touch.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::Path;
+
+use peerlane_results::BenchRecord;
+
+use crate::{KIB, LENGTH, bench, folder, interrupt, is_kept, record, said};
+
+const HOLE: u64 = 256 * KIB as u64;
+
+/// A folder on a file system whose word on holes is taken, which that in memory is.
+fn in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").expect("a folder in memory")
+}
+
+/// A file of which only the first and the last part were written.
+fn with_a_hole(folder: &Path) {
+    let file = File::create(folder.join("holey")).expect("a file");
+    for offset in [0, 3 * HOLE] {
+        file.write_all_at(&vec![7; 256 * KIB], offset).expect("room");
+    }
+    file.sync_all().expect("a disk");
+}
+
+#[test]
+fn a_source_with_a_hole_in_the_range_is_refused_before_anything_runs() {
+    let folder = in_memory();
+    with_a_hole(folder.path());
+    for words in
+        ["stream --source holey --target host", "sweep holey new --routes host --scratch new"]
+    {
+        let output = bench(folder.path(), &format!("{words} --block 64K"));
+        assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
+        assert!(said(&output).contains("it has a hole at byte 262144"), "{}", said(&output));
+        assert!(said(&output).contains("cp --sparse=never"), "{}", said(&output));
+    }
+    assert!(!folder.path().join("new").exists());
+    let words = "stream --source holey --target host --block 64K --length 256K --repeats 1";
+    let output = bench(folder.path(), words);
+    assert_eq!(output.status.code(), Some(0), "the hole is behind the range: {}", said(&output));
+}
+
+#[test]
+fn a_source_that_may_be_written_is_filled_and_so_has_no_holes() {
+    let folder = folder();
+    with_a_hole(folder.path());
+    let words = "stream --source holey --target host --block 64K --repeats 1 --scratch holey";
+    let output = bench(folder.path(), words);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("holey exists"), "not without --force: {}", said(&output));
+    let output = bench(folder.path(), &format!("{words} --force"));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("overwritten: holey from byte 0 to 1048576"), "{text}");
+    let content = fs::read(folder.path().join("holey")).expect("it");
+    assert!(content[256 * KIB..512 * KIB].iter().any(|&byte| byte != 0), "a pattern is there");
+}
+
+#[test]
+fn a_source_is_written_over_only_where_a_target_would_be() {
+    let folder = folder();
+    let before = fs::read(folder.path().join("source")).expect("it");
+    let words =
+        "sweep source new --routes host --block 64K --repeats 1 --scratch source --scratch new";
+    let output = bench(folder.path(), words);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("source exists"), "{}", said(&output));
+    assert!(fs::read(folder.path().join("source")).expect("it") == before, "nothing was changed");
+}
+
+#[test]
+fn an_interrupted_run_says_what_it_overwrote_and_removes_what_it_made() {
+    let folder = folder();
+    fs::write(folder.path().join("old"), vec![1; LENGTH]).expect("room");
+    let words = "stream --source host --target old --block 64K --length 512K --offset 256K --repeats 100000 \
+                 --scratch old --force -o old.json";
+    let (status, said) = interrupt(folder.path(), words, is_kept(folder.path(), "old.json"));
+    assert_eq!(status, Some(130), "{said}");
+    assert!(said.contains("warning: overwritten: old from byte 262144 to 786432"), "{said}");
+
+    let words = "stream --source host --target new --block 64K --length 512K --repeats 100000 --scratch new \
+                 --seed 7 -o new.json";
+    let (status, said) = interrupt(folder.path(), words, is_kept(folder.path(), "new.json"));
+    assert_eq!(status, Some(130), "{said}");
+    assert!(said.contains("removed new, which this command had made"), "{said}");
+    assert!(!said.contains("overwritten"), "{said}");
+    assert!(!folder.path().join("new").exists());
+
+    // So that the same options go on.
+    let file = folder.path().join("new.json");
+    let text = fs::read_to_string(&file).expect("the record");
+    let mut kept: BenchRecord = serde_json::from_str(&text).expect("a record");
+    kept.asked.repeats.least = 2;
+    kept.asked.repeats.most = 2;
+    kept.cases.truncate(1);
+    fs::write(&file, serde_json::to_vec(&kept).expect("JSON")).expect("room");
+    let words = "stream --source host --target new --block 64K --length 512K --repeats 2 --scratch new \
+                 --seed 7 --resume new.json --json";
+    let output = bench(folder.path(), words);
+    assert_eq!(output.status.code(), Some(0), "{}", crate::said(&output));
+    assert_eq!(record(&output).cases.len(), 2);
+    assert!(folder.path().join("new").exists(), "what came to its end stays");
+}
+
+#[test]
+fn an_interrupt_stops_the_filling_of_a_source() {
+    const WHOLE: u64 = 2 << 30;
+    let folder = folder();
+    File::create(folder.path().join("large")).expect("a file").set_len(WHOLE).expect("a size");
+    let words =
+        "stream --source large --target host --block 64K --length 2G --scratch large --force";
+    let fills = |line: &str| line.contains("large gets a pattern");
+    let (status, said) = interrupt(folder.path(), words, fills);
+    assert_eq!(status, Some(130), "{said}");
+    assert!(said.contains("interrupted after 0 runs"), "{said}");
+    assert!(said.contains("overwritten: large from byte 0"), "{said}");
+    let found = fs::metadata(folder.path().join("large")).expect("it");
+    assert!(found.blocks() * 512 < WHOLE, "{} bytes were written", found.blocks() * 512);
+}
+
+#[test]
+fn a_target_that_finds_no_room_is_not_left_behind() {
+    // A file system in memory says at once how much it has.
+    let folder = in_memory();
+    let words = "stream --source host --target new --length 1T --scratch new";
+    let output = bench(folder.path(), words);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("cannot reserve space for"), "{}", said(&output));
+    assert!(said(&output).contains("`--length`"), "{}", said(&output));
+    assert!(!folder.path().join("new").exists(), "what was made is removed");
+
+    let old = folder.path().join("old");
+    fs::write(&old, "short").expect("room");
+    let output = bench(folder.path(), &format!("{} --force", words.replace("new", "old")));
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert_eq!(fs::read_to_string(&old).expect("it"), "short", "as long as it was");
+}
+
+#[test]
+fn a_workload_in_its_short_form_is_as_long_as_its_ends() {
+    let folder = folder();
+    let text = "kind = 'stream'\nsource = 'source'\ntarget = 'host'\nblocks = '64K'\nrepeats = 1\n";
+    fs::write(folder.path().join("read.toml"), text).expect("room");
+    let output = bench(folder.path(), "run read.toml --json");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(record(&output).cases[0].bytes.0, LENGTH as u64);
+}

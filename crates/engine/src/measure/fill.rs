@@ -1,0 +1,79 @@
+//! Content for a source that may be written, given to it before anything is timed.
+
+use peerlane_memory::host;
+use peerlane_results::MemoryKind;
+use peerlane_units::Bytes;
+
+use super::content::pattern;
+use super::look::PlannedFlow;
+use super::{FlowTools, MeasureError};
+use crate::copy::{Claim, check, open_in_place};
+use crate::failure::Role;
+use crate::request::{End, Progress, Request, carry_out};
+use crate::ring::{Action, RegionId, Ring, Uring};
+use crate::trace::Traced;
+
+impl PlannedFlow {
+    /// Whether the source may be written, so that [`PlannedFlow::fill_source`] gives it content.
+    pub fn has_scratch_source(&self) -> bool {
+        self.is_source_scratch
+    }
+
+    /// Writes a pattern by offset and seed to the range of the source, where that may be written;
+    /// otherwise its content is what it is. Says whether all of it is written, which it is not when the
+    /// watch asks for an end.
+    ///
+    /// # Errors
+    /// When the drive does not take it.
+    pub fn fill_source(&self, tools: &FlowTools<'_>) -> Result<bool, MeasureError> {
+        if !self.is_source_scratch {
+            return Ok(false);
+        }
+        let Some(end) = self.source.storage() else { return Ok(false) };
+        let Some(live) = end.live.as_ref() else { return Ok(false) };
+        let (offset, length) = (self.flow.offset.0, self.flow.bytes.0);
+        let opened = open_in_place(live, offset + length, Claim::Exclusive)
+            .map_err(|error| MeasureError::Open(Box::new(error)))?;
+        let ring = if opened.passthrough.is_some() {
+            Uring::for_passthrough(16)?
+        } else {
+            Uring::new(16)?
+        };
+        let mut ring = Traced::new(ring, None);
+        let file = opened.attach(&mut ring, &end.facts.path).map_err(|source| {
+            MeasureError::File { action: "attach", path: live.path.clone(), source }
+        })?;
+        let block = if opened.is_direct { end.facts.block.0 } else { 1 };
+        let part = (1u64 << 20).next_multiple_of(block);
+        let region: RegionId = ring.attach_region(host::allocate(Bytes(part))?);
+        let mut start = 0;
+        while start < length {
+            if tools.watch.stop_requested() {
+                return Ok(false);
+            }
+            let need = part.min(length - start);
+            if let Some(bytes) = ring.host_bytes(region) {
+                pattern(tools.seed, offset + start).fill(bytes);
+            }
+            let request = Request {
+                role: Role::Source,
+                action: Action::Write,
+                file: file.payload,
+                file_offset: offset + start,
+                region,
+                region_offset: 0,
+                memory: MemoryKind::Host,
+                need,
+                ask: need,
+                block,
+                end: End::Fails,
+                progress: Progress::default(),
+            };
+            carry_out(&mut ring, &mut [request], tools.clock, tools.deadline)?;
+            start += need;
+        }
+        let named = (file.payload, region);
+        check::flush_file(&mut ring, named, tools.deadline, tools.clock)?;
+        Ok(true)
+    }
+}

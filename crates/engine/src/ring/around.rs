@@ -1,0 +1,85 @@
+//! Rings of tests that are another ring but for a few calls.
+
+use std::io;
+
+use peerlane_units::Nanos;
+
+use super::{Completion, FileId, Operation, PushError, RegionId, Ring};
+
+/// A ring around another: every call goes on to that one, but for those that it takes for itself.
+pub trait Around {
+    /// The ring within.
+    type Inner: Ring;
+
+    /// The ring within.
+    fn inner(&self) -> &Self::Inner;
+
+    /// The ring within, to be changed.
+    fn inner_mut(&mut self) -> &mut Self::Inner;
+
+    /// Takes [`Ring::push`].
+    ///
+    /// # Errors
+    /// As it has.
+    fn on_push(&mut self, operation: Operation) -> Result<(), PushError> {
+        self.inner_mut().push(operation)
+    }
+
+    /// Takes [`Ring::submit`].
+    ///
+    /// # Errors
+    /// As it has.
+    fn on_submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
+        self.inner_mut().submit(wait, timeout)
+    }
+
+    /// Takes [`Ring::pop`].
+    fn on_pop(&mut self) -> Option<Completion> {
+        self.inner_mut().pop()
+    }
+
+    /// Is told of [`Ring::host_bytes`] before it is answered.
+    fn on_host_bytes(&mut self) {}
+}
+
+impl<T: Around> Ring for T {
+    type File = <T::Inner as Ring>::File;
+    type Region = <T::Inner as Ring>::Region;
+
+    fn attach_file(&mut self, file: Self::File) -> io::Result<FileId> {
+        self.inner_mut().attach_file(file)
+    }
+
+    fn attach_region(&mut self, region: Self::Region) -> RegionId {
+        self.inner_mut().attach_region(region)
+    }
+
+    fn region_length(&self, region: RegionId) -> Option<u64> {
+        self.inner().region_length(region)
+    }
+
+    fn space(&self) -> u32 {
+        self.inner().space()
+    }
+
+    fn push(&mut self, operation: Operation) -> Result<(), PushError> {
+        self.on_push(operation)
+    }
+
+    fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
+        self.on_submit(wait, timeout)
+    }
+
+    fn pop(&mut self) -> Option<Completion> {
+        self.on_pop()
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.inner().in_flight()
+    }
+
+    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
+        self.on_host_bytes();
+        self.inner_mut().host_bytes(region)
+    }
+}
