@@ -37,7 +37,7 @@ fn every_kind_is_shown_in_markdown_as_the_text_beside_it_says() {
         let records = [sample(name)];
         insta::assert_snapshot!(
             format!("markdown-{name}"),
-            Report::new(&records, None, None).markdown()
+            Report::new(&records, None, &[]).markdown()
         );
     }
 }
@@ -45,7 +45,7 @@ fn every_kind_is_shown_in_markdown_as_the_text_beside_it_says() {
 #[test]
 fn runs_are_lines_and_what_is_no_run_is_named() {
     let records = KINDS.map(sample);
-    let (text, left_out) = Report::new(&records, None, None).csv();
+    let (text, left_out) = Report::new(&records, None, &[]).csv();
     insta::assert_snapshot!("csv", text);
     assert_eq!(left_out, ["doctor.json", "plan.json"]);
 }
@@ -53,11 +53,11 @@ fn runs_are_lines_and_what_is_no_run_is_named() {
 #[test]
 fn a_prediction_stands_beside_its_measurement_and_an_emulation_does_not() {
     let records = [sample("bench-sweep"), sample("bench-sweep-predicted")];
-    let text = Report::new(&records, None, None).markdown();
+    let text = Report::new(&records, None, &[]).markdown();
     assert!(text.contains("## Predicted against measured: "), "{text}");
     assert!(text.contains("Predicted, not measured: p2p would move"), "{text}");
     let records = [sample("bench-sweep-emulated"), sample("bench-sweep-predicted")];
-    let text = Report::new(&records, None, None).markdown();
+    let text = Report::new(&records, None, &[]).markdown();
     assert!(!text.contains("## Predicted against measured"), "{text}");
     assert!(text.contains("**Emulated machine: semantics, not speed."), "{text}");
 }
@@ -65,7 +65,7 @@ fn a_prediction_stands_beside_its_measurement_and_an_emulation_does_not() {
 #[test]
 fn a_page_fetches_nothing_and_describes_its_figures() {
     let records = KINDS.map(sample);
-    let page = Report::new(&records, None, None).html().unwrap();
+    let page = Report::new(&records, None, &[]).html().unwrap();
     for what in
         ["http://", "https://", "@import", "url(", "<img", "<iframe", "<link rel=\"stylesheet"]
     {
@@ -80,7 +80,7 @@ fn a_page_fetches_nothing_and_describes_its_figures() {
 #[test]
 fn what_a_report_writes_over_is_a_report() {
     let records = [sample("bench-sweep")];
-    let report = Report::new(&records, None, None);
+    let report = Report::new(&records, None, &[]);
     assert!(is_report(&report.html().unwrap()));
     assert!(is_report(&report.markdown()));
     assert!(is_report(&report.csv().0));
@@ -90,7 +90,7 @@ fn what_a_report_writes_over_is_a_report() {
 #[test]
 fn figures_are_pictures_where_there_is_a_font() {
     let records = [sample("bench-sweep"), sample("bench-matrix"), sample("bench-crowd")];
-    match Report::new(&records, None, None).pictures(Paper::Light) {
+    match Report::new(&records, None, &[]).pictures(Paper::Light) {
         Ok(pictures) => {
             assert!(pictures.len() > 6, "{}", pictures.len());
             for picture in pictures {
@@ -171,10 +171,10 @@ fn spoil(value: &mut serde_json::Value, key: &str, with: &str) {
 
 #[test]
 fn hostile_text_is_text_in_every_form() {
-    let clean = Report::new(&KINDS.map(sample), None, None).html().unwrap();
+    let clean = Report::new(&KINDS.map(sample), None, &[]).html().unwrap();
     for with in HOSTILE.into_iter().chain([&*"long ".repeat(20_000)]) {
         let records = KINDS.map(|name| spoiled(name, with));
-        let report = Report::new(&records, Some(with), None);
+        let report = Report::new(&records, Some(with), &[]);
         let page = report.html().unwrap();
         assert_eq!(page.matches("<script").count(), 1, "{with}");
         assert!(!page.contains("<img") && !page.contains("49{%"), "{with}");

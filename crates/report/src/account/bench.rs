@@ -11,11 +11,7 @@ use crate::document::{Block, Figure, Section, Verdict};
 use crate::plain::{count, plain};
 
 /// The verdict on it, and its section.
-pub(super) fn section(
-    name: &str,
-    bench: &BenchRecord,
-    drawn: Option<Drawn<'_>>,
-) -> (Verdict, Section) {
+pub(super) fn section(name: &str, bench: &BenchRecord, drawn: &[Drawn<'_>]) -> (Verdict, Section) {
     let cases = cases(bench);
     let mut blocks = vec![Block::Facts(facts(name, bench, &cases))];
     if bench.basis == Basis::Emulated {
@@ -26,9 +22,7 @@ pub(super) fn section(
     let all = bench.warnings.iter().chain(bench.cases.iter().flat_map(|case| &case.warnings));
     blocks.extend(warnings(all));
     blocks.extend(figures(bench, &cases).into_iter().map(Block::Figure));
-    blocks.extend(
-        drawn.into_iter().flat_map(|drawn| loads::figures(bench, &cases, drawn)).map(Block::Figure),
-    );
+    blocks.extend(loads::figures(bench, &cases, drawn).into_iter().map(Block::Figure));
     blocks.push(Block::Table(tables::cases(&cases, bench.basis)));
     blocks.extend(tables::gains(&cases).map(Block::Table));
     blocks.extend(tables::evidence(&cases).map(Block::Table));

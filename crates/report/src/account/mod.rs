@@ -17,6 +17,7 @@ mod predicted;
 mod rows;
 mod sweep;
 mod tables;
+mod ways;
 
 use peerlane_fabric::Fabric;
 use peerlane_results::{Basis, Limit, Machine, RouteVerdict, Warning};
@@ -35,7 +36,7 @@ pub struct Named {
     pub record: Record,
 }
 
-/// The machine to draw loads on.
+/// A machine to draw loads on.
 #[derive(Debug, Clone, Copy)]
 pub struct Drawn<'a> {
     /// The machine.
@@ -47,11 +48,7 @@ pub struct Drawn<'a> {
 }
 
 /// The report of some records.
-pub(crate) fn document(
-    records: &[Named],
-    title: Option<&str>,
-    drawn: Option<Drawn<'_>>,
-) -> Document {
+pub(crate) fn document(records: &[Named], title: Option<&str>, drawn: &[Drawn<'_>]) -> Document {
     let mut verdicts = Vec::new();
     let mut sections = Vec::new();
     for named in records {

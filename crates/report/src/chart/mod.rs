@@ -14,7 +14,7 @@ pub(crate) use bars::{Bar, Bars, ROWS_MAX};
 pub(crate) use forest::{Forest, Ratio};
 pub(crate) use heat::{Heat, SIDE_MAX};
 pub(crate) use lines::{LimitLine, Lines, Look, Point, Series};
-pub(crate) use scale::{Kind, Values};
+pub(crate) use scale::{Kind, Values, rate_unit, three};
 
 use crate::ink::{self, Paper, Rules};
 use crate::plain::{escape, plain};

@@ -1,13 +1,14 @@
 //! Shapes and words of the tree.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use peerlane_fabric::{Fabric, FunctionId, Kind, Link, LinkSpeed, names};
 
 use super::layout::{
-    BRIDGE_WIDTH, LABEL_WIDTH, Layout, MARGIN, Node, SWITCH_WIDTH, What, is_switch,
+    BRIDGE_WIDTH, LABEL_WIDTH, Layout, MARGIN, Node, ROLE_WIDTH, SWITCH_WIDTH, What, is_switch,
 };
-use super::load::{Load, Loads};
+use super::load::{Load, Loads, Scale};
 use crate::ink::{Paper, Rules};
 use crate::machine::text::{heading, label, port_kind, redirects, speed};
 use crate::plain::escape;
@@ -193,12 +194,7 @@ impl Sheet {
     /// What the colours of loads say.
     fn load_scale(&mut self, y: f64) {
         let mut x = MARGIN;
-        for (class, text) in [
-            ("l0", "below a quarter of the link"),
-            ("l1", "below half"),
-            ("l2", "below nine tenths"),
-            ("l3", "nine tenths and more"),
-        ] {
+        for (class, text) in self.loads.classes() {
             let middle = y - 4.0;
             self.add(format_args!(
                 r#"<path class="{class}" stroke-width="4" d="M{x:.1} {middle:.1}h24"/>"#
@@ -206,11 +202,17 @@ impl Sheet {
             self.words(x + 32.0, y, "q", text);
             x += 32.0 + wide(text) + 20.0;
         }
-        let most = self.loads.most() * 100.0;
-        self.note(&format!(
-            "Payload in GB/s beside each link: \u{2191} towards the root complex, \u{2193} away from it. The \
-             busiest link carries {most:.0} % of what it can."
-        ));
+        let mut text = format!(
+            "Payload in {} beside each link: \u{2191} towards the root complex, \u{2193} away from it.",
+            self.loads.unit()
+        );
+        if self.loads.scale == Scale::Ceilings {
+            text += &format!(
+                " The busiest link carries {:.0} % of what it can.",
+                self.loads.most() * 100.0
+            );
+        }
+        self.note(&text);
         match self.loads.strange {
             0 => {}
             1 => self.note("One load is of a link that this machine does not have."),
@@ -218,6 +220,11 @@ impl Sheet {
                 self.note(&format!("{count} loads are of links that this machine does not have."));
             }
         }
+    }
+
+    /// Whether the speeds of links mean anything.
+    fn has_speeds(&self) -> bool {
+        self.loads.is_empty() || self.loads.scale != Scale::Speedless
     }
 
     fn stroke(&self, speed: Option<LinkSpeed>) -> f64 {
@@ -232,7 +239,7 @@ fn gigabytes(speed: LinkSpeed) -> f64 {
 /// Draws the tree, lines below boxes.
 pub(super) fn tree(fabric: &Fabric, layout: &Layout, sheet: &mut Sheet) {
     let rates = fabric.functions.iter().filter_map(|function| function.link?.speed());
-    sheet.sample = rates.max_by_key(|speed| speed.raw_rate().0);
+    sheet.sample = rates.max_by_key(|speed| speed.raw_rate().0).filter(|_| sheet.has_speeds());
     sheet.per_gb = sheet.sample.map_or(PER_GB, |most| (WIDEST / gigabytes(most)).min(PER_GB));
     for root in &layout.roots {
         lines(fabric, layout, root, sheet);
@@ -266,10 +273,10 @@ fn lines(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
         };
         // A port has no link above it inside a switch or processor.
         let link = id.and_then(|id| fabric.function(id).link);
-        let speed_now = link.and_then(|link| link.speed());
+        let speed_now = link.and_then(|link| link.speed()).filter(|_| sheet.has_speeds());
         let bend = from + 16.0;
         let path = format!("M{from:.1} {:.1}H{bend:.1}V{:.1}H{:.1}", node.y, child.y, child.x);
-        let is_downgraded = id.is_some_and(|id| is_slow(fabric, id));
+        let is_downgraded = sheet.has_speeds() && id.is_some_and(|id| is_slow(fabric, id));
         let stroke = sheet.stroke(speed_now);
         if let Some(id) = id.filter(|_| is_downgraded) {
             sheet.is_downgraded = true;
@@ -284,7 +291,7 @@ fn lines(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
         sheet.add(format_args!(r#"<path class="{class}" stroke-width="{stroke:.1}" d="{path}"/>"#));
         if let Some(load) = id.and_then(|id| sheet.loads.get(id)) {
             carried(load, (&path, stroke), (bend + 4.0, child.y), sheet);
-        } else if let (Some(id), Some(link)) = (id, link) {
+        } else if let (Some(id), Some(link), true) = (id, link, sheet.has_speeds()) {
             rate(fabric, layout, id, &link, (bend + 4.0, child.y, stroke / 2.0), sheet);
         }
         lines(fabric, layout, child, sheet);
@@ -293,13 +300,17 @@ fn lines(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
 
 /// What a link carries, over the link, and words above it.
 fn carried(load: Load, (path, stroke): (&str, f64), (x, y): (f64, f64), sheet: &mut Sheet) {
-    let wide = (load.gigabytes() * sheet.per_gb).clamp(1.5, stroke.max(1.5));
+    let wide = match sheet.loads.scale {
+        Scale::Ceilings => (load.gigabytes() * sheet.per_gb).clamp(1.5, stroke.max(1.5)),
+        _ => load.width(),
+    };
     sheet.add(format_args!(
         r#"<g><title>{}</title><path class="{}" stroke-width="{wide:.1}" d="{path}"/></g>"#,
-        escape(&load.title()),
+        escape(&sheet.loads.title(load)),
         load.class()
     ));
-    sheet.words(x, y - stroke / 2.0 - 3.0, "t s", &load.words());
+    let words = sheet.loads.words(load);
+    sheet.words(x, y - stroke.max(wide) / 2.0 - 3.0, "t s", &words);
 }
 
 /// Whether a link is slower than it could be, and not to save power.
@@ -431,6 +442,19 @@ fn leaves(
             y - 8.0
         ));
         sheet.words(left + 6.0, y + 4.0, "t", &text);
+    }
+}
+
+/// What functions did, beside their names.
+pub(super) fn roles(layout: &Layout, roles: &[(FunctionId, String)], sheet: &mut Sheet) {
+    let said: HashMap<FunctionId, &str> =
+        roles.iter().map(|(id, words)| (*id, words.as_str())).collect();
+    for (row, members) in layout.rows.iter().enumerate() {
+        let words: Option<&&str> = members.iter().find_map(|id| said.get(id));
+        if let Some(words) = words {
+            let (x, y) = (layout.leaf_x + LABEL_WIDTH + 8.0, layout.line(row) + 4.0);
+            sheet.words(x, y, "t n", &cut(words, ROLE_WIDTH));
+        }
     }
 }
 
