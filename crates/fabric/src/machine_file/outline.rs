@@ -3,8 +3,8 @@
 use crate::{Fabric, Kernel, OUTLINE_MAX};
 
 impl Fabric {
-    /// The fabric as a machine file without mounts, namespaces, stacked devices, libraries and settings of
-    /// the kernel; `None` above [`OUTLINE_MAX`].
+    /// The fabric as a machine file without mounts, namespaces, serial numbers, stacked devices, libraries
+    /// and settings of the kernel; `None` above [`OUTLINE_MAX`].
     pub fn outline(&self) -> Option<String> {
         let mut outline = Self {
             kernel: Kernel {
@@ -20,6 +20,7 @@ impl Fabric {
         };
         for nvme in outline.functions.iter_mut().filter_map(|function| function.nvme.as_mut()) {
             nvme.namespaces.clear();
+            nvme.serial = None;
         }
         Some(outline.to_toml()).filter(|text| text.len() <= OUTLINE_MAX)
     }
@@ -42,6 +43,7 @@ kind = "root-port"
 name = "a"
 kind = "nvme"
 under = "port"
+serial = "secret"
 size = "64M"
 cmb = "1M"
 "#;

@@ -21,11 +21,16 @@ pub(super) fn section(name: &str, bench: &BenchRecord, drawn: &[Drawn<'_>]) -> (
     }
     let all = bench.warnings.iter().chain(bench.cases.iter().flat_map(|case| &case.warnings));
     blocks.extend(warnings(all));
-    blocks.extend(figures(bench, &cases).into_iter().map(Block::Figure));
-    blocks.extend(loads::figures(bench, &cases, drawn).into_iter().map(Block::Figure));
-    blocks.push(Block::Table(tables::cases(&cases, bench.basis)));
-    blocks.extend(tables::gains(&cases).map(Block::Table));
-    blocks.extend(tables::evidence(&cases).map(Block::Table));
+    if cases.is_empty() {
+        let text = "There are no figures: the record holds what was asked for, and no run.";
+        blocks.push(Block::Text(text.to_owned()));
+    } else {
+        blocks.extend(figures(bench, &cases).into_iter().map(Block::Figure));
+        blocks.extend(loads::figures(bench, &cases, drawn).into_iter().map(Block::Figure));
+        blocks.push(Block::Table(tables::cases(&cases, bench.basis)));
+        blocks.extend(tables::gains(&cases).map(Block::Table));
+        blocks.extend(tables::evidence(&cases).map(Block::Table));
+    }
     let (kind, title) = (bench.asked.kind.to_string(), plain(&bench.asked.name));
     let heading = if title.starts_with(&kind) { title } else { format!("{kind}: {title}") };
     (headline::verdict(bench, &cases), Section { heading, blocks })

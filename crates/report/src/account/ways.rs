@@ -136,9 +136,10 @@ fn memory(fabric: &Fabric, asked: &Flow, done: &FlowRecord) -> Option<FunctionId
     }
     let typed =
         [asked.via.as_deref(), Some(&asked.source), Some(&asked.target), Some(&done.memory)];
+    let is_memory = |id: &FunctionId| fabric.memory(*id).is_some();
     typed.into_iter().flatten().find_map(|text| {
-        let name = MEMORIES.iter().find_map(|prefix| text.strip_prefix(prefix))?;
-        fabric.find(name)
+        let name = MEMORIES.iter().find_map(|prefix| text.strip_prefix(prefix));
+        fabric.find(name.unwrap_or(text)).filter(is_memory)
     })
 }
 

@@ -16,6 +16,7 @@ use crate::plain::escape;
 /// Widest line of a link, and most width for a GB/s.
 const WIDEST: f64 = 14.0;
 const PER_GB: f64 = 0.8;
+const PER_GB_LOADED: f64 = 2.4;
 
 /// Looks by what a function is; each is told by words too.
 pub(super) const RULES: Rules = &[
@@ -29,6 +30,7 @@ pub(super) const RULES: Rules = &[
     (".s", "font-size:9.5px"),
     (".e", "fill:none;stroke:$edge"),
     (".u", "stroke-dasharray:2 3"),
+    (".y", "stroke:$rule"),
     (".d", "fill:none;stroke:$alarm"),
     (".g", "fill:none;stroke:$pale"),
     (".b", "fill:$box;stroke:$edge"),
@@ -165,8 +167,9 @@ impl Sheet {
         let Some(sample) = self.sample else { return MARGIN };
         let stroke = self.stroke(Some(sample));
         let middle = y - 4.0;
+        let class = if self.loads.is_empty() { "e" } else { "e y" };
         self.add(format_args!(
-            r#"<path class="e" stroke-width="{stroke:.1}" d="M{MARGIN} {middle:.1}h40"/>"#
+            r#"<path class="{class}" stroke-width="{stroke:.1}" d="M{MARGIN} {middle:.1}h40"/>"#
         ));
         let text = format!("{}, {} each way; width as the rate", speed(sample), sample.raw_rate());
         self.words(MARGIN + 48.0, y, "q", &text);
@@ -240,7 +243,9 @@ fn gigabytes(speed: LinkSpeed) -> f64 {
 pub(super) fn tree(fabric: &Fabric, layout: &Layout, sheet: &mut Sheet) {
     let rates = fabric.functions.iter().filter_map(|function| function.link?.speed());
     sheet.sample = rates.max_by_key(|speed| speed.raw_rate().0).filter(|_| sheet.has_speeds());
-    sheet.per_gb = sheet.sample.map_or(PER_GB, |most| (WIDEST / gigabytes(most)).min(PER_GB));
+    // Loads are told by width inside the link, which takes room.
+    let per_gb = if sheet.loads.is_empty() { PER_GB } else { PER_GB_LOADED };
+    sheet.per_gb = sheet.sample.map_or(per_gb, |most| (WIDEST / gigabytes(most)).min(per_gb));
     for root in &layout.roots {
         lines(fabric, layout, root, sheet);
     }
@@ -285,6 +290,8 @@ fn lines(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
         }
         let class = match (link, is_downgraded) {
             (_, true) => "d",
+            // Pale, so that what it carries stands out in it.
+            (Some(_), _) if !sheet.loads.is_empty() => "e y",
             (Some(_), _) => "e",
             (None, _) => "e u",
         };
