@@ -89,7 +89,9 @@ fn facts(name: &str, bench: &BenchRecord, cases: &[Case<'_>]) -> Vec<(&'static s
         0 => "without warm-up".to_owned(),
         number => format!("after {number} that do not count"),
     };
-    let ran = if cases.len() < asked.cases.len() {
+    let ran = if cases.is_empty() {
+        format!("none of {}", asked.cases.len())
+    } else if cases.len() < asked.cases.len() {
         format!("{} of {} (the others did not run)", cases.len(), asked.cases.len())
     } else {
         cases.len().to_string()
@@ -98,7 +100,7 @@ fn facts(name: &str, bench: &BenchRecord, cases: &[Case<'_>]) -> Vec<(&'static s
     facts.extend(machine_facts(&bench.machine));
     facts.extend(bench.started_s.map(|seconds| ("started", date(seconds))));
     facts.push(("cases", ran));
-    if bench.basis != Basis::Predicted {
+    if bench.basis != Basis::Predicted && !cases.is_empty() {
         let runs = count(bench.cases.len(), "run");
         facts.push(("runs", format!("{runs}: {often}, {warm_up}{until}")));
     }
