@@ -35,7 +35,7 @@ pub(super) fn figures(bench: &BenchRecord, cases: &[Case<'_>], drawn: &[Drawn<'_
         let found = of_path.into_iter().take(LOOKED_AT_MAX).find_map(|case| {
             let run = crowd::middle(case)?;
             let ways = Ways::of(&machine.fabric, run, bench.basis);
-            let is_known = !run.links.is_empty() || !ways.loads.is_empty();
+            let is_known = has_links(&machine.fabric, run) || !ways.loads.is_empty();
             is_known.then_some((case, run, ways))
         });
         if let Some((case, run, ways)) = found {
@@ -43,6 +43,11 @@ pub(super) fn figures(bench: &BenchRecord, cases: &[Case<'_>], drawn: &[Drawn<'_
         }
     }
     figures
+}
+
+/// Whether the record itself has loads of links of this machine.
+fn has_links(fabric: &Fabric, run: &CaseRecord) -> bool {
+    run.links.iter().any(|load| fabric.find(&load.below).is_some())
 }
 
 /// The machine to draw for a record.
@@ -79,9 +84,9 @@ fn figure(
     ways: &Ways,
 ) -> Figure {
     let fabric = machine.fabric.as_ref();
-    let is_counted = bench.basis == Basis::Predicted && !run.links.is_empty();
-    let loads = if is_counted { &run.links } else { &ways.loads };
-    let what = if is_counted {
+    let is_told = has_links(fabric, run);
+    let loads = if is_told { &run.links } else { &ways.loads };
+    let what = if is_told {
         format!("Payload that each link carries in {}", case.name())
     } else {
         format!(
@@ -97,7 +102,7 @@ fn figure(
         _ => format!("the run with the median total, {total}"),
     };
     let mut caption = format!("{}{what}: {which}.", mark(bench.basis));
-    if ways.unknown > 0 && !is_counted {
+    if ways.unknown > 0 && !is_told {
         caption += &format!(
             " {} left out: the machine has no drive or memory of that name.",
             match ways.unknown {
