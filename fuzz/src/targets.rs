@@ -192,7 +192,7 @@ pub fn report(bytes: &[u8]) {
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     let records = [Named { name: "fuzz".to_owned(), record }];
-    let report = Report::new(&records, None, None);
+    let report = Report::new(&records, None, &[]);
     let page = report.html().expect("every record is shown");
     assert_eq!(page.matches("<script").count(), 1, "the page's own");
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());

@@ -47,6 +47,7 @@ pub(crate) fn run(name: &str, path: Path, bytes: Bytes, elapsed_ns: Nanos) -> Ca
         bytes_by_route,
         block: none(),
         limited_by: None,
+        places: None,
     };
     CaseRecord {
         asked: spec(name, path),
@@ -95,6 +96,7 @@ pub(crate) fn record(cases: &[(&str, Vec<f64>)]) -> BenchRecord {
             kernel: Some("7.2.0".to_owned()),
             program: "0.1.0".to_owned(),
         },
+        outline: None,
         basis: Basis::Measured,
         started_s: Some(1),
         cases: cases.iter().flat_map(each).collect(),

@@ -39,6 +39,8 @@ fn the_example_is_what_its_records_make() {
     assert!(verdicts.lines().all(is_marked), "{verdicts}");
     assert!(!verdicts.contains("B/s"), "no rate of an emulator is in a verdict: {verdicts}");
     let made = fs::read_to_string(page).expect("a page");
+    let drawings = made.matches("computed from their rates and paths").count();
+    assert!(drawings >= RECORDS.len(), "each record is drawn on its machine: {drawings}");
     let kept = examples().join("emulated.html");
     if std::env::var_os("UPDATE").is_some() {
         fs::write(&kept, &made).expect("the example");

@@ -21,7 +21,7 @@ mod sysfs;
 pub use bdf::{Bdf, BdfError};
 pub use fact::Fact;
 pub use link::LinkSpeedError;
-pub use machine_file::{MachineFileError, Problem};
+pub use machine_file::{MachineFileError, OUTLINE_MAX, Problem};
 pub use matrix::{Cell, Detail, Matrix, Memory, MemoryKind, Peers, grouped, representatives};
 pub use model::{
     Acs, Bar, BridgeId, CmbRegisters, Cpu, Fabric, FailingRequest, FailureCount, Function,

@@ -37,9 +37,9 @@ pub struct Report<'a> {
 pub struct PageError(#[source] minijinja::Error);
 
 impl<'a> Report<'a> {
-    /// The report of some records, under a title of its own where one is given, with the machine to draw
-    /// loads on where there is one.
-    pub fn new(records: &'a [Named], title: Option<&str>, drawn: Option<Drawn<'_>>) -> Self {
+    /// The report of some records, under a title of its own where one is given. Loads are drawn on the machines
+    /// that records hold, and on `drawn` for those that hold none.
+    pub fn new(records: &'a [Named], title: Option<&str>, drawn: &[Drawn<'_>]) -> Self {
         Self { records, document: account::document(records, title, drawn) }
     }
 

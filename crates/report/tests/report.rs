@@ -5,7 +5,8 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use peerlane_report::{Named, Paper, PngError, Record, Report, is_report};
+use peerlane_fabric::Fabric;
+use peerlane_report::{Drawn, Named, Paper, PngError, Record, Report, is_report};
 
 fn sample(name: &str) -> Named {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -37,7 +38,7 @@ fn every_kind_is_shown_in_markdown_as_the_text_beside_it_says() {
         let records = [sample(name)];
         insta::assert_snapshot!(
             format!("markdown-{name}"),
-            Report::new(&records, None, None).markdown()
+            Report::new(&records, None, &[]).markdown()
         );
     }
 }
@@ -45,19 +46,119 @@ fn every_kind_is_shown_in_markdown_as_the_text_beside_it_says() {
 #[test]
 fn runs_are_lines_and_what_is_no_run_is_named() {
     let records = KINDS.map(sample);
-    let (text, left_out) = Report::new(&records, None, None).csv();
+    let (text, left_out) = Report::new(&records, None, &[]).csv();
     insta::assert_snapshot!("csv", text);
     assert_eq!(left_out, ["doctor.json", "plan.json"]);
+}
+
+/// A sample with fields of it replaced.
+fn changed(name: &str, fields: &[(&str, serde_json::Value)]) -> Named {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("../../fixtures/results/samples/{name}.json"));
+    let mut value: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    for (key, with) in fields {
+        value[key] = with.clone();
+    }
+    let record = Record::from_json(&serde_json::to_vec(&value).unwrap()).unwrap();
+    Named { name: format!("{name}.json"), record }
+}
+
+#[test]
+fn a_record_without_runs_says_so_and_shows_no_figures() {
+    let none = serde_json::json!([]);
+    for name in KINDS.into_iter().filter(|name| name.starts_with("bench-")) {
+        let fields = [("cases", none.clone()), ("summaries", none.clone())];
+        let records = [changed(name, &fields)];
+        let report = Report::new(&records, None, &[]);
+        let page = report.html().unwrap();
+        assert!(!page.contains("<svg") && !page.contains("<table"), "{name}");
+        let verdict = report.verdicts().next().unwrap();
+        assert!(verdict.starts_with("No case was completed: "), "{name}: {verdict}");
+        assert!(page.contains("the record holds what was asked for, and no run"), "{name}");
+        assert_eq!(report.csv().0.lines().count(), 1, "{name} has a head and no line");
+    }
+}
+
+/// The machine of the samples: two drives and a third with memory, each behind a root port.
+const MACHINE: &str = r#"
+name = "outlined"
+[cpu]
+vendor = "AuthenticAMD"
+family = 25
+[[function]]
+name = "p0"
+kind = "root-port"
+[[function]]
+name = "nvme0n1"
+kind = "nvme"
+under = "p0"
+link = "16GT/s x4"
+[[function]]
+name = "p1"
+kind = "root-port"
+[[function]]
+name = "nvme1n1"
+kind = "nvme"
+under = "p1"
+link = "16GT/s x4"
+[[function]]
+name = "p2"
+kind = "root-port"
+[[function]]
+name = "nvme2"
+kind = "nvme"
+under = "p2"
+link = "16GT/s x4"
+cmb = "64M"
+"#;
+
+#[test]
+fn loads_are_drawn_on_the_machine_that_a_record_holds_and_are_said_to_be_computed() {
+    const COMPUTED: &str = "computed from their rates and paths, not counted by the links";
+    let page = |name, fields: &[_]| {
+        let records = [changed(name, fields)];
+        Report::new(&records, None, &[]).html().unwrap()
+    };
+    for name in ["bench-sweep", "bench-sweep-emulated"] {
+        let held = page(name, &[("outline", MACHINE.into())]);
+        for words in ["Load of the links, p2p", "Load of the links, host", ">outlined<", COMPUTED] {
+            assert!(held.contains(words), "{name}: {words}");
+        }
+        assert!(held.contains(">memory<") && held.contains(">source<"), "{name}");
+        let is_by_link = held.contains("below a quarter of the link");
+        assert_eq!(is_by_link, name == "bench-sweep", "{name}");
+        for other in ["", "name = 1", "[[function]]", &*"x".repeat(300_000)] {
+            assert!(!page(name, &[("outline", other.into())]).contains(COMPUTED), "{other:.20}");
+        }
+        assert!(!page(name, &[]).contains(COMPUTED), "{name} without a machine");
+    }
+}
+
+#[test]
+fn of_several_machines_each_record_is_drawn_on_that_of_its_name() {
+    let named =
+        |name: &str| Fabric::from_toml(&MACHINE.replace("outlined", name)).expect("a machine");
+    let machines = [named("another"), named("hand-made sample"), named("third")];
+    let drawn = |fabric| Drawn { fabric, digest: "none", is_named: true };
+    let drawn: Vec<Drawn<'_>> = machines.iter().map(drawn).collect();
+    let records = [sample("bench-sweep")];
+    let page = Report::new(&records, None, &drawn).html().unwrap();
+    assert!(page.contains("The drawing is of hand-made sample"), "that of its name");
+    let two = [drawn[0], drawn[2]];
+    assert!(!Report::new(&records, None, &two).html().unwrap().contains("The drawing is of"));
+    let page = Report::new(&records, None, &drawn[..1]).html().unwrap();
+    assert!(page.contains("The drawing is of another"), "the only one");
 }
 
 #[test]
 fn a_prediction_stands_beside_its_measurement_and_an_emulation_does_not() {
     let records = [sample("bench-sweep"), sample("bench-sweep-predicted")];
-    let text = Report::new(&records, None, None).markdown();
+    let text = Report::new(&records, None, &[]).markdown();
     assert!(text.contains("## Predicted against measured: "), "{text}");
     assert!(text.contains("Predicted, not measured: p2p would move"), "{text}");
     let records = [sample("bench-sweep-emulated"), sample("bench-sweep-predicted")];
-    let text = Report::new(&records, None, None).markdown();
+    let text = Report::new(&records, None, &[]).markdown();
     assert!(!text.contains("## Predicted against measured"), "{text}");
     assert!(text.contains("**Emulated machine: semantics, not speed."), "{text}");
 }
@@ -65,7 +166,7 @@ fn a_prediction_stands_beside_its_measurement_and_an_emulation_does_not() {
 #[test]
 fn a_page_fetches_nothing_and_describes_its_figures() {
     let records = KINDS.map(sample);
-    let page = Report::new(&records, None, None).html().unwrap();
+    let page = Report::new(&records, None, &[]).html().unwrap();
     for what in
         ["http://", "https://", "@import", "url(", "<img", "<iframe", "<link rel=\"stylesheet"]
     {
@@ -80,7 +181,7 @@ fn a_page_fetches_nothing_and_describes_its_figures() {
 #[test]
 fn what_a_report_writes_over_is_a_report() {
     let records = [sample("bench-sweep")];
-    let report = Report::new(&records, None, None);
+    let report = Report::new(&records, None, &[]);
     assert!(is_report(&report.html().unwrap()));
     assert!(is_report(&report.markdown()));
     assert!(is_report(&report.csv().0));
@@ -90,7 +191,7 @@ fn what_a_report_writes_over_is_a_report() {
 #[test]
 fn figures_are_pictures_where_there_is_a_font() {
     let records = [sample("bench-sweep"), sample("bench-matrix"), sample("bench-crowd")];
-    match Report::new(&records, None, None).pictures(Paper::Light) {
+    match Report::new(&records, None, &[]).pictures(Paper::Light) {
         Ok(pictures) => {
             assert!(pictures.len() > 6, "{}", pictures.len());
             for picture in pictures {
@@ -171,10 +272,10 @@ fn spoil(value: &mut serde_json::Value, key: &str, with: &str) {
 
 #[test]
 fn hostile_text_is_text_in_every_form() {
-    let clean = Report::new(&KINDS.map(sample), None, None).html().unwrap();
+    let clean = Report::new(&KINDS.map(sample), None, &[]).html().unwrap();
     for with in HOSTILE.into_iter().chain([&*"long ".repeat(20_000)]) {
         let records = KINDS.map(|name| spoiled(name, with));
-        let report = Report::new(&records, Some(with), None);
+        let report = Report::new(&records, Some(with), &[]);
         let page = report.html().unwrap();
         assert_eq!(page.matches("<script").count(), 1, "{with}");
         assert!(!page.contains("<img") && !page.contains("49{%"), "{with}");

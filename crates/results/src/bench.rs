@@ -23,6 +23,10 @@ pub struct BenchRecord {
     pub asked: Workload,
     /// Where it ran, or what was modelled.
     pub machine: Machine,
+    /// The machine as a machine file, enough to draw it: without mounts, partitions, serial numbers and
+    /// settings of the kernel. `None` where it is too large to keep, and in records made without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outline: Option<String>,
     /// Whether these are measurements.
     pub basis: Basis,
     /// Start, in seconds since 1970-01-01 UTC; `None` for a prediction, which has no date.
@@ -105,7 +109,7 @@ pub struct CaseRecord {
     pub verdict: RouteVerdict,
     /// Ceilings, lowest first.
     pub limits: Vec<Limit>,
-    /// Load of each link that payload crossed, where it is known.
+    /// Load of each link that payload crossed, of a prediction; nothing counts it where it is measured.
     pub links: Vec<LinkLoad>,
     /// What a prediction adds; `None` for a measurement.
     pub prediction: Option<Prediction>,
@@ -137,6 +141,20 @@ pub struct FlowRecord {
     pub block: Percentiles,
     /// What limited it, where that is known.
     pub limited_by: Option<String>,
+    /// Which functions of the machine it went between; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub places: Option<Places>,
+}
+
+/// Functions that a flow went between, by their names in the machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Places {
+    /// That of the drive at the source; `None` where the source is memory, or nobody knows its drive.
+    pub source: Option<String>,
+    /// That of the drive at the target; `None` as for the source.
+    pub target: Option<String>,
+    /// That of the memory between them; `None` for host memory.
+    pub memory: Option<String>,
 }
 
 /// CPU time while a case ran.

@@ -18,7 +18,7 @@ mod workload;
 
 pub use bench::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CpuCost, Direction, FlowRecord, Gain, LinkLoad,
-    LocationEffect, Prediction, RouteEvidence, RouteVerdict, Spread, Summary,
+    LocationEffect, Places, Prediction, RouteEvidence, RouteVerdict, Spread, Summary,
 };
 pub use compare::{
     COMPARE_SCHEMA, CaseComparison, Change, ComparedRun, Comparison, Incomparable, WhichRun,

@@ -14,7 +14,7 @@ use peerlane_results::{
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::gate::Meeting;
-use super::observe::{Observation, Observer};
+use super::observe::{Observation, Observer, places};
 use super::{Conditions, Progress};
 use crate::guards::{Pace, SourceContent, Surroundings};
 use crate::statistics::percentiles;
@@ -192,7 +192,8 @@ fn record(
     evidence.extend(observed.evidence);
     let flows = outcomes
         .iter()
-        .map(|one| FlowRecord {
+        .zip(&case.flows)
+        .map(|(one, flow)| FlowRecord {
             bytes: one.bytes,
             elapsed_ns: one.end.since(one.start),
             first_done_ns: one.first_done.since(start),
@@ -200,6 +201,7 @@ fn record(
             bytes_by_route: one.bytes_by_route,
             block: percentiles([&one.block]),
             limited_by: None,
+            places: Some(places(conditions.fabric, flow)),
         })
         .collect();
     let record = CaseRecord {

@@ -110,6 +110,7 @@ pub fn run(
         schema: BENCH_SCHEMA.to_owned(),
         asked: workload.clone(),
         machine: machine(conditions.fabric),
+        outline: conditions.fabric.outline(),
         basis,
         started_s: Some(conditions.started_s),
         cases: Vec::new(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use peerlane_engine::Clock;
 use peerlane_engine::measure::{Moved, PlannedFlow};
 use peerlane_fabric::{Fabric, FunctionId};
-use peerlane_results::{BytesByRoute, EndpointFacts, EndpointKind, Path as Way, Route};
+use peerlane_results::{BytesByRoute, EndpointFacts, EndpointKind, Path as Way, Places, Route};
 use peerlane_units::Bytes;
 
 use crate::evidence::{Drive, DriveBytes, Observed, Pool, Requests, Root, Scene, Seen, Watch};
@@ -109,6 +109,13 @@ fn way(fabric: &Fabric, flow: &PlannedFlow) -> guards::Way {
         target: end(flow.target()),
         memory: function(flow.memory().address.as_ref()),
     }
+}
+
+/// The same by name, for the record.
+pub(super) fn places(fabric: &Fabric, flow: &PlannedFlow) -> Places {
+    let way = way(fabric, flow);
+    let name = |id: Option<FunctionId>| Some(fabric.function(id?).name.clone());
+    Places { source: name(way.source), target: name(way.target), memory: name(way.memory) }
 }
 
 /// The drives of source and target.

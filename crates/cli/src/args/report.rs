@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::FabricArgs;
-
 /// Arguments of `peerlane report`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
@@ -15,7 +13,8 @@ cases have the same names.
 
 Examples:
   peerlane report sweep.json -o sweep.html
-  peerlane report predicted.json measured.json -o both.html --machine r7515
+  peerlane report predicted.json measured.json -o both.html
+  peerlane report old.json -o old.html --machine r7515
   peerlane report *.json -o runs.csv
   peerlane report sweep.json --format markdown
   peerlane report sweep.json -o sweep.html --png figures")]
@@ -35,9 +34,13 @@ pub(crate) struct ReportArgs {
     /// Title of the report; the name of the workload or of the records when not given
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
-    /// The machine to draw loads on; this one when not given, for records of its own
-    #[command(flatten)]
-    pub(crate) fabric: FabricArgs,
+    /// Draw loads on the machine below this directory, or in an archive of `peerlane capture`
+    #[arg(long, value_name = "DIR|ARCHIVE", conflicts_with = "machines")]
+    pub(crate) root: Option<PathBuf>,
+    /// Draw loads on this machine description: a TOML file, or a name from `peerlane lab machines`;
+    /// once for each machine. Not needed for records that hold their machine, nor for those of this one
+    #[arg(long = "machine", value_name = "FILE")]
+    pub(crate) machines: Vec<PathBuf>,
 }
 
 /// Form of a report.

@@ -32,13 +32,9 @@ struct Written<'a> {
 pub(crate) fn run(args: &ReportArgs, printer: Printer) -> Result<Exit, Failure> {
     let format = format(args)?;
     let records = read(args)?;
-    let machine = machine(&args.fabric, &records)?;
-    let drawn = machine.as_ref().map(|machine| Drawn {
-        fabric: &machine.fabric,
-        digest: &machine.digest,
-        is_named: machine.is_named,
-    });
-    let report = Report::new(&records, args.title.as_deref(), drawn);
+    let machines = machines(args, &records)?;
+    let drawn: Vec<Drawn<'_>> = machines.iter().map(Machine::drawn).collect();
+    let report = Report::new(&records, args.title.as_deref(), &drawn);
     let text = match format {
         ReportFormat::Html => report.html().map_err(Failure::new)?,
         ReportFormat::Markdown => report.markdown(),
@@ -111,32 +107,51 @@ fn read_one(path: &Path) -> Result<Named, Failure> {
     Ok(Named { name, record })
 }
 
-/// The machine to draw loads on.
+/// A machine to draw loads on.
 struct Machine {
     fabric: Fabric,
     digest: String,
     is_named: bool,
 }
 
-/// The machine that was named, or this one where a record with loads may be of it.
-fn machine(args: &FabricArgs, records: &[Named]) -> Result<Option<Machine>, Failure> {
-    let is_named = args.machine.is_some() || args.root.is_some();
-    let with_loads = |named: &Named| match &named.record {
-        Record::Bench(bench) => bench.cases.iter().any(|case| !case.links.is_empty()),
+impl Machine {
+    fn new(fabric: Fabric, is_named: bool) -> Self {
+        let digest = peerlane_engine::examine(&fabric).machine.fabric;
+        Self { fabric, digest, is_named }
+    }
+
+    fn drawn(&self) -> Drawn<'_> {
+        Drawn { fabric: &self.fabric, digest: &self.digest, is_named: self.is_named }
+    }
+}
+
+/// The machines that were named, or this one where a record that holds none may be of it.
+fn machines(args: &ReportArgs, records: &[Named]) -> Result<Vec<Machine>, Failure> {
+    let of = |root: Option<&Path>, machine: Option<&Path>| FabricArgs {
+        root: root.map(Path::to_owned),
+        machine: machine.map(Path::to_owned),
+    };
+    if args.machines.len() > RECORDS_MAX {
+        let error = format!("{} machines are too many for one report", args.machines.len());
+        return Err(Failure::new(error).hint(format!("{RECORDS_MAX} are the most")));
+    }
+    let mut named: Vec<FabricArgs> =
+        args.machines.iter().map(|machine| of(None, Some(machine))).collect();
+    named.extend(args.root.as_deref().map(|root| of(Some(root), None)));
+    if !named.is_empty() {
+        let read = |args: &FabricArgs| Ok(Machine::new(machines::fabric_for_a_plan(args)?, true));
+        return named.iter().map(read).collect();
+    }
+    let holds_none = |named: &Named| match &named.record {
+        Record::Bench(bench) => bench.outline.is_none() && !bench.cases.is_empty(),
         _ => false,
     };
-    if !is_named && !records.iter().any(with_loads) {
-        return Ok(None);
+    if !records.iter().any(holds_none) {
+        return Ok(Vec::new());
     }
-    match machines::fabric_for_a_plan(args) {
-        Ok(fabric) => {
-            let digest = peerlane_engine::examine(&fabric).machine.fabric;
-            Ok(Some(Machine { fabric, digest, is_named }))
-        }
-        Err(failure) if is_named => Err(failure),
-        // A report needs nothing of the machine that it is made on.
-        Err(_) => Ok(None),
-    }
+    // A report needs nothing of the machine that it is made on.
+    let own = machines::fabric_for_a_plan(&of(None, None));
+    Ok(own.map(|fabric| Machine::new(fabric, false)).into_iter().collect())
 }
 
 /// Writes a report by rename, over nothing but an earlier report.

@@ -4,6 +4,7 @@
 //! has short forms (`size`, `block_size`, `cmb`, `acs = "redirect"`) that are only read. An unknown
 //! key is an error. The origin of a fabric is not kept: what comes from a file is a description.
 
+mod outline;
 mod read;
 mod shape;
 mod values;
@@ -12,6 +13,9 @@ mod write;
 use std::path::{Path, PathBuf};
 
 use crate::Fabric;
+
+/// Longest outline of a machine, in bytes: several hundred functions.
+pub const OUTLINE_MAX: usize = 256 << 10;
 
 /// Why a machine file is not a fabric.
 #[derive(Debug, thiserror::Error)]

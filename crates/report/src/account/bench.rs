@@ -11,11 +11,7 @@ use crate::document::{Block, Figure, Section, Verdict};
 use crate::plain::{count, plain};
 
 /// The verdict on it, and its section.
-pub(super) fn section(
-    name: &str,
-    bench: &BenchRecord,
-    drawn: Option<Drawn<'_>>,
-) -> (Verdict, Section) {
+pub(super) fn section(name: &str, bench: &BenchRecord, drawn: &[Drawn<'_>]) -> (Verdict, Section) {
     let cases = cases(bench);
     let mut blocks = vec![Block::Facts(facts(name, bench, &cases))];
     if bench.basis == Basis::Emulated {
@@ -25,13 +21,16 @@ pub(super) fn section(
     }
     let all = bench.warnings.iter().chain(bench.cases.iter().flat_map(|case| &case.warnings));
     blocks.extend(warnings(all));
-    blocks.extend(figures(bench, &cases).into_iter().map(Block::Figure));
-    blocks.extend(
-        drawn.into_iter().flat_map(|drawn| loads::figures(bench, &cases, drawn)).map(Block::Figure),
-    );
-    blocks.push(Block::Table(tables::cases(&cases, bench.basis)));
-    blocks.extend(tables::gains(&cases).map(Block::Table));
-    blocks.extend(tables::evidence(&cases).map(Block::Table));
+    if cases.is_empty() {
+        let text = "There are no figures: the record holds what was asked for, and no run.";
+        blocks.push(Block::Text(text.to_owned()));
+    } else {
+        blocks.extend(figures(bench, &cases).into_iter().map(Block::Figure));
+        blocks.extend(loads::figures(bench, &cases, drawn).into_iter().map(Block::Figure));
+        blocks.push(Block::Table(tables::cases(&cases, bench.basis)));
+        blocks.extend(tables::gains(&cases).map(Block::Table));
+        blocks.extend(tables::evidence(&cases).map(Block::Table));
+    }
     let (kind, title) = (bench.asked.kind.to_string(), plain(&bench.asked.name));
     let heading = if title.starts_with(&kind) { title } else { format!("{kind}: {title}") };
     (headline::verdict(bench, &cases), Section { heading, blocks })
@@ -90,7 +89,9 @@ fn facts(name: &str, bench: &BenchRecord, cases: &[Case<'_>]) -> Vec<(&'static s
         0 => "without warm-up".to_owned(),
         number => format!("after {number} that do not count"),
     };
-    let ran = if cases.len() < asked.cases.len() {
+    let ran = if cases.is_empty() {
+        format!("none of {}", asked.cases.len())
+    } else if cases.len() < asked.cases.len() {
         format!("{} of {} (the others did not run)", cases.len(), asked.cases.len())
     } else {
         cases.len().to_string()
@@ -99,7 +100,7 @@ fn facts(name: &str, bench: &BenchRecord, cases: &[Case<'_>]) -> Vec<(&'static s
     facts.extend(machine_facts(&bench.machine));
     facts.extend(bench.started_s.map(|seconds| ("started", date(seconds))));
     facts.push(("cases", ran));
-    if bench.basis != Basis::Predicted {
+    if bench.basis != Basis::Predicted && !cases.is_empty() {
         let runs = count(bench.cases.len(), "run");
         facts.push(("runs", format!("{runs}: {often}, {warm_up}{until}")));
     }

@@ -89,6 +89,15 @@ fn common<T: PartialEq>(spec: &CaseSpec, of: impl Fn(&Flow) -> T) -> Option<T> {
     spec.flows.iter().all(|flow| of(flow) == first).then_some(first)
 }
 
+/// What lines and their shades are, for a caption.
+pub(super) fn spread_words(cases: &[Case<'_>]) -> &'static str {
+    if cases.iter().any(|case| case.range().is_some()) {
+        "Mean of the runs of each case; the shade reaches from the lowest to the highest run."
+    } else {
+        "One value for each case."
+    }
+}
+
 /// Words for a path.
 pub(super) fn path_words(path: Option<Path>) -> &'static str {
     match path {
@@ -159,7 +168,11 @@ pub(super) fn groups<'a>(cases: &[Case<'a>], has_ends: bool) -> Vec<Group<'a>> {
     memories.dedup();
     let via = memories.len() > 1;
     let (depth, order) = (differ(&|key| key.3.to_string()), differ(&|key| key.4.to_string()));
-    let is_by_path = !(ends || via || depth || order);
+    // The same colour for the same path in every figure, where a path is one line.
+    let mut paths: Vec<_> = keys.iter().map(|key| key.0).collect();
+    paths.sort();
+    paths.dedup();
+    let is_by_path = paths.len() == keys.len();
     found
         .into_iter()
         .enumerate()

@@ -3,7 +3,7 @@
 use peerlane_results::CaseRecord;
 use peerlane_units::ByteRate;
 
-use super::case::{Case, Group, groups, short};
+use super::case::{Case, Group, groups, short, spread_words};
 use crate::chart::{Bar, Bars, Kind, Lines, Look, Point, Series, Values};
 use crate::document::{Art, Figure};
 
@@ -50,10 +50,10 @@ fn total(cases: &[Case<'_>]) -> Figure {
     };
     Figure {
         title: "Total against the number of transfers".to_owned(),
-        caption:
-            "Mean of the runs of each case; the shade reaches from the lowest to the highest run. \
-                  Broken: the lowest limit that the record names for the case."
-                .to_owned(),
+        caption: format!(
+            "{} Broken: the lowest limit that the record names for the case.",
+            spread_words(cases)
+        ),
         art: Art::Chart(lines.picture()),
     }
 }
@@ -130,7 +130,8 @@ fn shares(name: &str, colour: usize, case: &Case<'_>) -> Option<Figure> {
     Some(Figure {
         title: format!("Shares of {} transfers, {name}", rates.len()),
         caption: format!(
-            "Each transfer's bytes over its own time, in the run with the median total of {}.{fairness}",
+            "Each transfer's bytes over its own time, in {}{}.{fairness}",
+            if case.runs.len() == 1 { "" } else { "the run with the median total of " },
             case.name()
         ),
         art: Art::Chart(bars.picture()),

@@ -25,8 +25,18 @@ pub(super) fn verdict(bench: &BenchRecord, cases: &[Case<'_>]) -> Verdict {
         return Verdict { tone: Tone::Bad, basis, text, more: vec![machine(bench)] };
     }
     if cases.is_empty() {
-        let text = "No case was completed.".to_owned();
-        return Verdict { tone: Tone::Bad, basis, text, more: vec![machine(bench)] };
+        let asked = count(bench.asked.cases.len(), "case");
+        let text = format!("No case was completed: {asked} asked for, no run, and so no figures.");
+        let hint = match bench.basis {
+            Basis::Predicted => None,
+            _ => Some(
+                "It was interrupted or failed before the first run was done; the same command with `--resume` \
+                 goes on with it."
+                    .to_owned(),
+            ),
+        };
+        let more = hint.into_iter().chain([machine(bench)]).collect();
+        return Verdict { tone: Tone::Bad, basis, text, more };
     }
     let said = figures(bench, cases);
     let mut more = Vec::new();

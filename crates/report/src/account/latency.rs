@@ -41,13 +41,20 @@ pub(super) fn figure(kind: WorkloadKind, cases: &[Case<'_>]) -> Option<Figure> {
             .collect(),
         _ => counted,
     };
-    if chosen.is_empty() {
+    // A model that says one latency for all blocks says no distribution.
+    let is_flat = |case: &Case<'_>| {
+        let is_predicted = case.runs.iter().all(|run| run.prediction.is_some());
+        is_predicted && case.summary.block.p50_ns == case.summary.block.max_ns
+    };
+    if chosen.iter().all(is_flat) {
         return None;
     }
-    let is_by_path = chosen
-        .iter()
-        .enumerate()
-        .all(|(index, case)| chosen[..index].iter().all(|other| other.path() != case.path()));
+    // Up to two lines of a path have its colour in every figure, and the second is broken.
+    let earlier = |index: usize| {
+        let path = chosen[index].path();
+        chosen[..index].iter().filter(|other| other.path() == path).count()
+    };
+    let is_by_path = (0..chosen.len()).all(|index| earlier(index) < 2);
     let series: Vec<Series> = chosen
         .iter()
         .take(LINES_MAX)
@@ -55,10 +62,11 @@ pub(super) fn figure(kind: WorkloadKind, cases: &[Case<'_>]) -> Option<Figure> {
         .map(|(index, case)| Series {
             name: case.name(),
             colour: if is_by_path { path_colour(case.path()) } else { index },
-            look: Look::Line,
+            look: if is_by_path && earlier(index) == 1 { Look::Dashed } else { Look::Line },
             points: points(&case.summary.block),
         })
         .collect();
+    let has_several = chosen.iter().any(|case| case.runs.len() > 1);
     let names: Vec<_> = series.iter().map(|series| series.name.as_str()).collect();
     let rest = cases.len().saturating_sub(series.len());
     let more =
@@ -75,7 +83,8 @@ pub(super) fn figure(kind: WorkloadKind, cases: &[Case<'_>]) -> Option<Figure> {
     Some(Figure {
         title: "Distribution of latency".to_owned(),
         caption: format!(
-            "All counted runs of a case together; the left axis is logarithmic.{more}"
+            "{}the left axis is logarithmic.{more}",
+            if has_several { "All counted runs of a case together; " } else { "Of a block; " }
         ),
         art: Art::Chart(lines.picture()),
     })

@@ -1,60 +1,126 @@
 //! The machine with what its links carried.
 
-use peerlane_results::{BenchRecord, CaseRecord, Path};
+use std::borrow::Cow;
+
+use peerlane_fabric::{Fabric, OUTLINE_MAX};
+use peerlane_results::{Basis, BenchRecord, CaseRecord, Path, WorkloadKind};
 
 use super::bench::mark;
 use super::case::{Case, path_words};
+use super::ways::Ways;
 use super::{Drawn, crowd, rate};
 use crate::document::{Art, Figure};
 use crate::ink::Paper;
 use crate::machine::Drawing;
-use crate::plain::plain;
+use crate::plain::{count, plain};
 
-/// A drawing for each route: the fastest case whose link loads are known.
-pub(super) fn figures(bench: &BenchRecord, cases: &[Case<'_>], drawn: Drawn<'_>) -> Vec<Figure> {
-    let is_same = bench.machine.fabric == drawn.digest;
-    if !is_same && !drawn.is_named {
-        return Vec::new();
-    }
+/// Most cases of a path that are looked at for one whose way is known.
+const LOOKED_AT_MAX: usize = 8;
+
+/// A drawing for each route: of a crowd its largest case, else the fastest of those whose links are known.
+pub(super) fn figures(bench: &BenchRecord, cases: &[Case<'_>], drawn: &[Drawn<'_>]) -> Vec<Figure> {
+    let Some(machine) = machine(bench, drawn) else { return Vec::new() };
     let mut figures = Vec::new();
     // The two routes; slower ways through host memory load the same links.
     for path in [Some(Path::P2p), Some(Path::HostPipelined)] {
-        let fastest = cases
-            .iter()
-            .filter(|case| case.path() == path)
-            .filter_map(|case| {
-                Some((case, crowd::middle(case).filter(|run| !run.links.is_empty())?))
-            })
-            .max_by(|a, b| a.0.summary.rate.mean.total_cmp(&b.0.summary.rate.mean));
-        if let Some((case, run)) = fastest {
-            figures.push(figure(case, run, (path_words(path), mark(bench.basis)), is_same, drawn));
+        let mut of_path: Vec<&Case<'_>> = cases.iter().filter(|case| case.path() == path).collect();
+        let size = |case: &Case<'_>| match bench.asked.kind {
+            WorkloadKind::Crowd => case.spec.flows.len(),
+            _ => 0,
+        };
+        of_path.sort_by(|a, b| {
+            let by_rate = || b.summary.rate.mean.total_cmp(&a.summary.rate.mean);
+            size(b).cmp(&size(a)).then_with(by_rate)
+        });
+        let found = of_path.into_iter().take(LOOKED_AT_MAX).find_map(|case| {
+            let run = crowd::middle(case)?;
+            let ways = Ways::of(&machine.fabric, run, bench.basis);
+            let is_known = has_links(&machine.fabric, run) || !ways.loads.is_empty();
+            is_known.then_some((case, run, ways))
+        });
+        if let Some((case, run, ways)) = found {
+            figures.push(figure(bench, &machine, (case, run), &ways));
         }
     }
     figures
 }
 
+/// Whether the record itself has loads of links of this machine.
+fn has_links(fabric: &Fabric, run: &CaseRecord) -> bool {
+    run.links.iter().any(|load| fabric.find(&load.below).is_some())
+}
+
+/// The machine to draw for a record.
+struct Machine<'a> {
+    fabric: Cow<'a, Fabric>,
+    /// Whether it is not known to be the one that the record is of.
+    is_other: bool,
+}
+
+/// The machine that was named with the record's digest, or that the record holds; else one that was named
+/// with its name, or alone.
+fn machine<'a>(bench: &BenchRecord, drawn: &[Drawn<'a>]) -> Option<Machine<'a>> {
+    let of = |fabric| Machine { fabric: Cow::Borrowed(fabric), is_other: false };
+    if let Some(same) = drawn.iter().find(|one| one.digest == bench.machine.fabric) {
+        return Some(of(same.fabric));
+    }
+    let outline = bench.outline.as_deref().filter(|text| text.len() <= OUTLINE_MAX);
+    if let Some(held) = outline.and_then(|text| Fabric::from_toml(text).ok()) {
+        return Some(Machine { fabric: Cow::Owned(held), is_other: false });
+    }
+    let named: Vec<_> = drawn.iter().filter(|one| one.is_named).collect();
+    let by_name = named.iter().find(|one| one.fabric.name == bench.machine.name);
+    let chosen = match (by_name, named.as_slice()) {
+        (Some(one), _) | (None, [one]) => one,
+        _ => return None,
+    };
+    Some(Machine { is_other: true, ..of(chosen.fabric) })
+}
+
 fn figure(
-    case: &Case<'_>,
-    run: &CaseRecord,
-    (path, mark): (&str, &str),
-    is_same: bool,
-    drawn: Drawn<'_>,
+    bench: &BenchRecord,
+    machine: &Machine<'_>,
+    (case, run): (&Case<'_>, &CaseRecord),
+    ways: &Ways,
 ) -> Figure {
-    let other = if is_same {
-        String::new()
+    let fabric = machine.fabric.as_ref();
+    let is_told = has_links(fabric, run);
+    let loads = if is_told { &run.links } else { &ways.loads };
+    let what = if is_told {
+        format!("Payload that each link carries in {}", case.name())
     } else {
         format!(
-            " The drawing is of {}, which was named for it; the record is of a machine with another digest.",
-            plain(&drawn.fabric.name)
+            "Payload that the flows of {} put on each link, computed from their rates and paths, not counted by \
+             the links",
+            case.name()
         )
     };
-    let caption = format!(
-        "{mark}Payload on each link in {}, the fastest case of this path that names it: the run with the median \
-             total, {}.{other}",
-        case.name(),
-        run.rate().map_or_else(|| "of unknown rate".to_owned(), |found| rate(found.0 as f64))
-    );
-    let draw = |note, paper| Drawing { fabric: drawn.fabric, loads: &run.links, note, paper }.svg();
-    let art = Art::Machine { page: draw("", Paper::Page), alone: draw(&caption, Paper::Light) };
-    Figure { title: format!("Load of the links, {path}"), caption, art }
+    let total =
+        run.rate().map_or_else(|| "of unknown rate".to_owned(), |found| rate(found.0 as f64));
+    let which = match bench.basis {
+        Basis::Predicted => format!("all flows together move {total}"),
+        _ => format!("the run with the median total, {total}"),
+    };
+    let mut caption = format!("{}{what}: {which}.", mark(bench.basis));
+    if ways.unknown > 0 && !is_told {
+        caption += &format!(
+            " {} left out: the machine has no drive or memory of that name.",
+            match ways.unknown {
+                1 => "1 flow is".to_owned(),
+                several => format!("{} are", count(several, "flow")),
+            }
+        );
+    }
+    if machine.is_other {
+        caption += &format!(
+            " The drawing is of {}, which was named for it; the record is of a machine with another digest.",
+            plain(&fabric.name)
+        );
+    }
+    let drawing = Drawing { roles: &ways.roles, ..Drawing::of_loads(fabric, loads) };
+    let art = Art::Machine {
+        page: Drawing { paper: Paper::Page, ..drawing }.svg(),
+        alone: Drawing { paper: Paper::Light, note: &caption, ..drawing }.svg(),
+    };
+    Figure { title: format!("Load of the links, {}", path_words(case.path())), caption, art }
 }

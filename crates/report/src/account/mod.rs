@@ -17,12 +17,15 @@ mod predicted;
 mod rows;
 mod sweep;
 mod tables;
+mod ways;
+
+use std::collections::HashMap;
 
 use peerlane_fabric::Fabric;
 use peerlane_results::{Basis, Limit, Machine, RouteVerdict, Warning};
 
 use crate::chart::Values;
-use crate::document::{Block, Document};
+use crate::document::{Block, Document, Section};
 use crate::plain::{count, plain};
 use crate::record::Record;
 
@@ -35,7 +38,7 @@ pub struct Named {
     pub record: Record,
 }
 
-/// The machine to draw loads on.
+/// A machine to draw loads on.
 #[derive(Debug, Clone, Copy)]
 pub struct Drawn<'a> {
     /// The machine.
@@ -47,11 +50,7 @@ pub struct Drawn<'a> {
 }
 
 /// The report of some records.
-pub(crate) fn document(
-    records: &[Named],
-    title: Option<&str>,
-    drawn: Option<Drawn<'_>>,
-) -> Document {
+pub(crate) fn document(records: &[Named], title: Option<&str>, drawn: &[Drawn<'_>]) -> Document {
     let mut verdicts = Vec::new();
     let mut sections = Vec::new();
     for named in records {
@@ -70,6 +69,7 @@ pub(crate) fn document(
         verdicts.push(section.0);
         sections.push(section.1);
     }
+    tell_apart(records, &mut sections);
     let benches: Vec<_> = records
         .iter()
         .filter_map(|named| match &named.record {
@@ -80,6 +80,19 @@ pub(crate) fn document(
     sections.extend(predicted::sections(&benches));
     let title = title.map_or_else(|| title_of(records), plain);
     Document { title, verdicts, sections }
+}
+
+/// Adds the name of the record to headings that several have.
+fn tell_apart(records: &[Named], sections: &mut [Section]) {
+    let mut times: HashMap<String, usize> = HashMap::new();
+    for section in sections.iter() {
+        *times.entry(section.heading.clone()).or_default() += 1;
+    }
+    for (named, section) in records.iter().zip(sections) {
+        if times.get(&section.heading).is_some_and(|times| *times > 1) {
+            section.heading += &format!(" ({})", plain(&named.name));
+        }
+    }
 }
 
 fn title_of(records: &[Named]) -> String {

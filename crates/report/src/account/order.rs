@@ -71,7 +71,7 @@ pub(super) fn figure(bench: &BenchRecord, cases: &[Case<'_>]) -> Option<Figure> 
     Some(Figure {
         title: "Runs in their order".to_owned(),
         caption: format!(
-            "Median of the first half of the runs {before:+.2} %, of the second {after:+.2} %.{thinned}"
+            "Median of the first half of the runs {before:+.1} %, of the second {after:+.1} %.{thinned}"
         ),
         art: Art::Chart(lines.picture()),
     })

@@ -20,6 +20,7 @@ pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
             predicted: None,
         })
         .collect();
+    let has_several = cases.iter().any(|case| case.range().is_some());
     let more = rows.len().saturating_sub(ROWS_MAX);
     let rest =
         if more == 0 { String::new() } else { format!(" {more} more cases are in the table.") };
@@ -32,8 +33,12 @@ pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
     vec![Figure {
         title: "Bandwidth of each case".to_owned(),
         caption: format!(
-            "Mean of the runs with its 95 % confidence interval; the broken mark is the lowest limit that the \
-             record names.{rest}"
+            "{}; the broken mark is the lowest limit that the record names.{rest}",
+            if has_several {
+                "Mean of the runs with its 95 % confidence interval"
+            } else {
+                "One value for each case"
+            }
         ),
         art: Art::Chart(bars.picture()),
     }]

@@ -5,15 +5,16 @@ use std::collections::HashMap;
 use peerlane_results::{Order, Path};
 use peerlane_units::Bytes;
 
-use super::case::{Case, Group, groups};
+use super::case::{Case, Group, groups, spread_words};
 use super::limit_words;
 use crate::chart::{Kind, LimitLine, Lines, Look, Point, Series, Values};
 use crate::document::{Art, Figure};
+use crate::plain::plain;
 
 /// The figures of a sweep.
 pub(super) fn figures(cases: &[Case<'_>]) -> Vec<Figure> {
     let groups = groups(cases, true);
-    let mut figures = vec![bandwidth(&groups)];
+    let mut figures = vec![bandwidth(&groups, spread_words(cases))];
     figures.extend(ratio(cases));
     figures.push(latency(&groups));
     figures.push(cpu(&groups));
@@ -30,7 +31,7 @@ fn block_of(case: &Case<'_>) -> Option<f64> {
     case.block().map(|block| block.0 as f64)
 }
 
-fn bandwidth(groups: &[Group<'_>]) -> Figure {
+fn bandwidth(groups: &[Group<'_>], spread: &str) -> Figure {
     let series: Vec<Series> = groups
         .iter()
         .map(|group| {
@@ -43,9 +44,7 @@ fn bandwidth(groups: &[Group<'_>]) -> Figure {
     let most =
         series.iter().flat_map(|series| &series.points).map(|point| point.y).fold(0.0, f64::max);
     let (limits, beyond) = limits(groups, most);
-    let mut caption =
-        "Mean of the runs of each case; the shade reaches from the lowest to the highest run."
-            .to_owned();
+    let mut caption = spread.to_owned();
     if !beyond.is_empty() {
         caption += &format!(" Ceilings beyond the chart: {}.", beyond.join("; "));
     } else if limits.is_empty() {
@@ -69,6 +68,8 @@ fn bandwidth(groups: &[Group<'_>]) -> Figure {
 
 /// Most ceilings in one chart.
 const LIMITS_MAX: usize = 3;
+/// Ceilings that are less apart than this are one line.
+const SAME_LIMIT: f64 = 1.005;
 
 /// The lowest ceilings: those that fit into the chart, and words for the others.
 fn limits(groups: &[Group<'_>], most: f64) -> (Vec<LimitLine>, Vec<String>) {
@@ -79,13 +80,18 @@ fn limits(groups: &[Group<'_>], most: f64) -> (Vec<LimitLine>, Vec<String>) {
         .collect();
     all.sort_by(|a, b| (a.bytes_per_second, &a.object).cmp(&(b.bytes_per_second, &b.object)));
     all.dedup();
-    let (mut drawn, mut beyond) = (Vec::new(), Vec::new());
+    let mut drawn: Vec<LimitLine> = Vec::new();
+    let mut beyond = Vec::new();
     for limit in all.into_iter().take(LIMITS_MAX) {
         let y = limit.bytes_per_second.0 as f64;
-        if y <= 2.2 * most {
-            drawn.push(LimitLine { name: limit_words(limit), y });
-        } else {
+        let last = drawn.last_mut();
+        if y > 2.2 * most {
             beyond.push(limit_words(limit));
+        } else if let Some(last) = last.filter(|last| y < last.y * SAME_LIMIT) {
+            // Two lines on each other say no more than one with both names.
+            last.name = format!("{}, {}", plain(&limit.object), last.name);
+        } else {
+            drawn.push(LimitLine { name: limit_words(limit), y });
         }
     }
     (drawn, beyond)
@@ -155,7 +161,7 @@ fn ratio(cases: &[Case<'_>]) -> Option<Figure> {
     if pairs.len() < 2 || pairs.windows(2).any(|two| two[0].block == two[1].block) {
         return None;
     }
-    let points = pairs
+    let points: Vec<Point> = pairs
         .iter()
         .filter_map(|pair| {
             let (y, band) = pair.ratio()?;
@@ -163,6 +169,11 @@ fn ratio(cases: &[Case<'_>]) -> Option<Figure> {
             Some(Point { x: pair.block.0 as f64, y, band, note })
         })
         .collect();
+    let shade = if points.iter().any(|point| point.band.is_some()) {
+        "; the shade sets the ends of both 95 % confidence intervals against each other"
+    } else {
+        ""
+    };
     let series = Series { name: "p2p / host".to_owned(), colour: 0, look: Look::Line, points };
     let lines = Lines {
         about: "Bandwidth by p2p over bandwidth by the host path, against block size.".to_owned(),
@@ -174,10 +185,7 @@ fn ratio(cases: &[Case<'_>]) -> Option<Figure> {
     };
     Some(Figure {
         title: "p2p against the host path".to_owned(),
-        caption:
-            "Ratio of the means; the shade sets the ends of both 95 % confidence intervals against \
-                  each other. Above the line p2p is faster."
-                .to_owned(),
+        caption: format!("Ratio of the means{shade}. Above the line p2p is faster."),
         art: Art::Chart(lines.picture()),
     })
 }

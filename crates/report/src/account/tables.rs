@@ -107,6 +107,10 @@ fn row(case: &Case<'_>, is_predicted: bool) -> Vec<Cell> {
 pub(super) fn host_memory(cases: &[Case<'_>]) -> Option<String> {
     let mut runs = cases.iter().flat_map(|case| &case.runs);
     let first = &runs.next()?.host_memory;
+    // What the model says differs from case to case, and stands in the table.
+    if cases.iter().flat_map(|case| &case.runs).any(|run| run.prediction.is_some()) {
+        return None;
+    }
     let others = runs.filter(|run| run.host_memory.reason != first.reason).count();
     let more = if others == 0 { String::new() } else { format!(" (otherwise in {others} runs)") };
     let not = if first.bytes.is_none() { "not counted: " } else { "" };

@@ -107,6 +107,8 @@ impl Lines {
         }
         self.draw_limits(&mut sheet, area, &y);
         self.draw_series(&mut sheet, area, (&x, &y));
+        // Over the lines, so that no line runs through a word.
+        self.name_limits(&mut sheet, area, &y);
         if is_listed {
             self.legend(Some(&mut sheet));
         }
@@ -114,13 +116,18 @@ impl Lines {
     }
 
     fn draw_limits(&self, sheet: &mut Sheet, area: Area, y: &Scale) {
+        for limit in &self.limits {
+            let line = y.at(limit.y);
+            sheet.path("k", &format!("M{:.1} {line:.1}H{:.1}", area.left, area.right));
+        }
+    }
+
+    fn name_limits(&self, sheet: &mut Sheet, area: Area, y: &Scale) {
         let mut places: Vec<f64> = self.limits.iter().map(|limit| y.at(limit.y) - 5.0).collect();
         apart(&mut places, 14.0, (area.top - 4.0, area.bottom));
         for (limit, place) in self.limits.iter().zip(places) {
-            let line = y.at(limit.y);
-            sheet.path("k", &format!("M{:.1} {line:.1}H{:.1}", area.left, area.right));
             let text = fit(&limit.name, area.right - area.left - 8.0, SMALL);
-            sheet.words((area.right, place), Anchor::End, "z", &text);
+            sheet.words((area.right, place), Anchor::End, "z o", &text);
         }
     }
 

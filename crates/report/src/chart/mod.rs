@@ -14,7 +14,7 @@ pub(crate) use bars::{Bar, Bars, ROWS_MAX};
 pub(crate) use forest::{Forest, Ratio};
 pub(crate) use heat::{Heat, SIDE_MAX};
 pub(crate) use lines::{LimitLine, Lines, Look, Point, Series};
-pub(crate) use scale::{Kind, Values};
+pub(crate) use scale::{Kind, Values, rate_unit, three};
 
 use crate::ink::{self, Paper, Rules};
 use crate::plain::{escape, plain};
@@ -35,6 +35,7 @@ const RULES: Rules = &[
     (".t", "fill:$ink"),
     (".h", "font-size:15px;font-weight:600;fill:$ink"),
     (".z", "font-size:10.5px"),
+    (".o", "paint-order:stroke;stroke:$paper;stroke-width:3px;stroke-linejoin:round"),
     (".x", "fill:none;stroke:$edge"),
     (".g", "fill:none;stroke:$rule;stroke-width:.8"),
     (".k", "fill:none;stroke:$quiet;stroke-width:1.3;stroke-dasharray:6 3"),

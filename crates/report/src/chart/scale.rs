@@ -199,7 +199,7 @@ fn time(nanos: f64) -> String {
     )
 }
 
-fn rate_unit(largest: f64) -> (f64, &'static str) {
+pub(crate) fn rate_unit(largest: f64) -> (f64, &'static str) {
     match largest.abs() {
         rate if rate >= 1e9 => (1e9, "GB/s"),
         rate if rate >= 1e6 => (1e6, "MB/s"),
@@ -209,7 +209,7 @@ fn rate_unit(largest: f64) -> (f64, &'static str) {
 }
 
 /// Three significant places.
-fn three(value: f64) -> String {
+pub(crate) fn three(value: f64) -> String {
     match value.abs() {
         magnitude if magnitude >= 100.0 => format!("{value:.0}"),
         magnitude if magnitude >= 10.0 => format!("{value:.1}"),

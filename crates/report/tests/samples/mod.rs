@@ -164,6 +164,7 @@ fn run(spec: &CaseSpec, repeat: u32, wish: &Wish, random: &mut Random) -> CaseRe
             bytes_by_route: by_route(flow),
             block: percentiles(latency * 0.96, flow.bytes.0 / flow.block.0.max(1)),
             limited_by: None,
+            places: None,
         });
     }
     let first = &spec.flows[0];
@@ -303,6 +304,7 @@ fn bench(kind: WorkloadKind, name: &str, specs: Vec<CaseSpec>, wish: &Wish) -> B
             seed: 7,
         },
         machine: machine(wish.basis),
+        outline: None,
         basis: wish.basis,
         started_s: (wish.basis != Basis::Predicted).then_some(1_795_240_000),
         cases,

@@ -84,6 +84,7 @@ fn record(cases: Vec<CaseRecord>) -> BenchRecord {
         schema: BENCH_SCHEMA.to_owned(),
         asked,
         machine,
+        outline: None,
         basis: Basis::Measured,
         started_s: None,
         cases,

@@ -142,6 +142,7 @@ pub fn run(
             kernel: fabric.kernel.release.clone(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
         },
+        outline: fabric.outline(),
         basis: Basis::Predicted,
         started_s: None,
         summaries: cases.iter().map(record::summary).collect(),

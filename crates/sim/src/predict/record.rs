@@ -76,6 +76,7 @@ impl Parts<'_> {
             bytes_by_route: BytesByRoute { p2p: of_route(Route::P2p), host: of_route(Route::Host) },
             block: window.unwrap_or_default(),
             limited_by: Some(found.limited_by.clone()),
+            places: None,
         }
     }
 

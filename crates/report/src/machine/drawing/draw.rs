@@ -1,13 +1,14 @@
 //! Shapes and words of the tree.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use peerlane_fabric::{Fabric, FunctionId, Kind, Link, LinkSpeed, names};
 
 use super::layout::{
-    BRIDGE_WIDTH, LABEL_WIDTH, Layout, MARGIN, Node, SWITCH_WIDTH, What, is_switch,
+    BRIDGE_WIDTH, LABEL_WIDTH, Layout, MARGIN, Node, ROLE_WIDTH, SWITCH_WIDTH, What, is_switch,
 };
-use super::load::{Load, Loads};
+use super::load::{Load, Loads, Scale};
 use crate::ink::{Paper, Rules};
 use crate::machine::text::{heading, label, port_kind, redirects, speed};
 use crate::plain::escape;
@@ -15,6 +16,7 @@ use crate::plain::escape;
 /// Widest line of a link, and most width for a GB/s.
 const WIDEST: f64 = 14.0;
 const PER_GB: f64 = 0.8;
+const PER_GB_LOADED: f64 = 2.4;
 
 /// Looks by what a function is; each is told by words too.
 pub(super) const RULES: Rules = &[
@@ -28,6 +30,7 @@ pub(super) const RULES: Rules = &[
     (".s", "font-size:9.5px"),
     (".e", "fill:none;stroke:$edge"),
     (".u", "stroke-dasharray:2 3"),
+    (".y", "stroke:$rule"),
     (".d", "fill:none;stroke:$alarm"),
     (".g", "fill:none;stroke:$pale"),
     (".b", "fill:$box;stroke:$edge"),
@@ -164,8 +167,9 @@ impl Sheet {
         let Some(sample) = self.sample else { return MARGIN };
         let stroke = self.stroke(Some(sample));
         let middle = y - 4.0;
+        let class = if self.loads.is_empty() { "e" } else { "e y" };
         self.add(format_args!(
-            r#"<path class="e" stroke-width="{stroke:.1}" d="M{MARGIN} {middle:.1}h40"/>"#
+            r#"<path class="{class}" stroke-width="{stroke:.1}" d="M{MARGIN} {middle:.1}h40"/>"#
         ));
         let text = format!("{}, {} each way; width as the rate", speed(sample), sample.raw_rate());
         self.words(MARGIN + 48.0, y, "q", &text);
@@ -193,12 +197,7 @@ impl Sheet {
     /// What the colours of loads say.
     fn load_scale(&mut self, y: f64) {
         let mut x = MARGIN;
-        for (class, text) in [
-            ("l0", "below a quarter of the link"),
-            ("l1", "below half"),
-            ("l2", "below nine tenths"),
-            ("l3", "nine tenths and more"),
-        ] {
+        for (class, text) in self.loads.classes() {
             let middle = y - 4.0;
             self.add(format_args!(
                 r#"<path class="{class}" stroke-width="4" d="M{x:.1} {middle:.1}h24"/>"#
@@ -206,11 +205,17 @@ impl Sheet {
             self.words(x + 32.0, y, "q", text);
             x += 32.0 + wide(text) + 20.0;
         }
-        let most = self.loads.most() * 100.0;
-        self.note(&format!(
-            "Payload in GB/s beside each link: \u{2191} towards the root complex, \u{2193} away from it. The \
-             busiest link carries {most:.0} % of what it can."
-        ));
+        let mut text = format!(
+            "Payload in {} beside each link: \u{2191} towards the root complex, \u{2193} away from it.",
+            self.loads.unit()
+        );
+        if self.loads.scale == Scale::Ceilings {
+            text += &format!(
+                " The busiest link carries {:.0} % of what it can.",
+                self.loads.most() * 100.0
+            );
+        }
+        self.note(&text);
         match self.loads.strange {
             0 => {}
             1 => self.note("One load is of a link that this machine does not have."),
@@ -218,6 +223,11 @@ impl Sheet {
                 self.note(&format!("{count} loads are of links that this machine does not have."));
             }
         }
+    }
+
+    /// Whether the speeds of links mean anything.
+    fn has_speeds(&self) -> bool {
+        self.loads.is_empty() || self.loads.scale != Scale::Speedless
     }
 
     fn stroke(&self, speed: Option<LinkSpeed>) -> f64 {
@@ -232,8 +242,10 @@ fn gigabytes(speed: LinkSpeed) -> f64 {
 /// Draws the tree, lines below boxes.
 pub(super) fn tree(fabric: &Fabric, layout: &Layout, sheet: &mut Sheet) {
     let rates = fabric.functions.iter().filter_map(|function| function.link?.speed());
-    sheet.sample = rates.max_by_key(|speed| speed.raw_rate().0);
-    sheet.per_gb = sheet.sample.map_or(PER_GB, |most| (WIDEST / gigabytes(most)).min(PER_GB));
+    sheet.sample = rates.max_by_key(|speed| speed.raw_rate().0).filter(|_| sheet.has_speeds());
+    // Loads are told by width inside the link, which takes room.
+    let per_gb = if sheet.loads.is_empty() { PER_GB } else { PER_GB_LOADED };
+    sheet.per_gb = sheet.sample.map_or(per_gb, |most| (WIDEST / gigabytes(most)).min(per_gb));
     for root in &layout.roots {
         lines(fabric, layout, root, sheet);
     }
@@ -266,10 +278,10 @@ fn lines(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
         };
         // A port has no link above it inside a switch or processor.
         let link = id.and_then(|id| fabric.function(id).link);
-        let speed_now = link.and_then(|link| link.speed());
+        let speed_now = link.and_then(|link| link.speed()).filter(|_| sheet.has_speeds());
         let bend = from + 16.0;
         let path = format!("M{from:.1} {:.1}H{bend:.1}V{:.1}H{:.1}", node.y, child.y, child.x);
-        let is_downgraded = id.is_some_and(|id| is_slow(fabric, id));
+        let is_downgraded = sheet.has_speeds() && id.is_some_and(|id| is_slow(fabric, id));
         let stroke = sheet.stroke(speed_now);
         if let Some(id) = id.filter(|_| is_downgraded) {
             sheet.is_downgraded = true;
@@ -278,13 +290,15 @@ fn lines(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
         }
         let class = match (link, is_downgraded) {
             (_, true) => "d",
+            // Pale, so that what it carries stands out in it.
+            (Some(_), _) if !sheet.loads.is_empty() => "e y",
             (Some(_), _) => "e",
             (None, _) => "e u",
         };
         sheet.add(format_args!(r#"<path class="{class}" stroke-width="{stroke:.1}" d="{path}"/>"#));
         if let Some(load) = id.and_then(|id| sheet.loads.get(id)) {
             carried(load, (&path, stroke), (bend + 4.0, child.y), sheet);
-        } else if let (Some(id), Some(link)) = (id, link) {
+        } else if let (Some(id), Some(link), true) = (id, link, sheet.has_speeds()) {
             rate(fabric, layout, id, &link, (bend + 4.0, child.y, stroke / 2.0), sheet);
         }
         lines(fabric, layout, child, sheet);
@@ -293,13 +307,17 @@ fn lines(fabric: &Fabric, layout: &Layout, node: &Node, sheet: &mut Sheet) {
 
 /// What a link carries, over the link, and words above it.
 fn carried(load: Load, (path, stroke): (&str, f64), (x, y): (f64, f64), sheet: &mut Sheet) {
-    let wide = (load.gigabytes() * sheet.per_gb).clamp(1.5, stroke.max(1.5));
+    let wide = match sheet.loads.scale {
+        Scale::Ceilings => (load.gigabytes() * sheet.per_gb).clamp(1.5, stroke.max(1.5)),
+        _ => load.width(),
+    };
     sheet.add(format_args!(
         r#"<g><title>{}</title><path class="{}" stroke-width="{wide:.1}" d="{path}"/></g>"#,
-        escape(&load.title()),
+        escape(&sheet.loads.title(load)),
         load.class()
     ));
-    sheet.words(x, y - stroke / 2.0 - 3.0, "t s", &load.words());
+    let words = sheet.loads.words(load);
+    sheet.words(x, y - stroke.max(wide) / 2.0 - 3.0, "t s", &words);
 }
 
 /// Whether a link is slower than it could be, and not to save power.
@@ -431,6 +449,19 @@ fn leaves(
             y - 8.0
         ));
         sheet.words(left + 6.0, y + 4.0, "t", &text);
+    }
+}
+
+/// What functions did, beside their names.
+pub(super) fn roles(layout: &Layout, roles: &[(FunctionId, String)], sheet: &mut Sheet) {
+    let said: HashMap<FunctionId, &str> =
+        roles.iter().map(|(id, words)| (*id, words.as_str())).collect();
+    for (row, members) in layout.rows.iter().enumerate() {
+        let words: Option<&&str> = members.iter().find_map(|id| said.get(id));
+        if let Some(words) = words {
+            let (x, y) = (layout.leaf_x + LABEL_WIDTH + 8.0, layout.line(row) + 4.0);
+            sheet.words(x, y, "t n", &cut(words, ROLE_WIDTH));
+        }
     }
 }
 

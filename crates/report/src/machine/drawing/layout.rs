@@ -20,6 +20,32 @@ pub(super) const LABEL_WIDTH: f64 = 290.0;
 /// Up to this many lines have room for two rows of text.
 const ROOMY: usize = 24;
 
+/// Room for what functions did, beside their names.
+pub(super) const ROLE_WIDTH: f64 = 150.0;
+
+/// What a drawing is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Who reaches which memory.
+    Reach,
+    /// What links carry.
+    Loads,
+}
+
+impl Purpose {
+    /// Room before what hangs from something: a function needs it for the words above its link, and a
+    /// switch for those of its load; inside a switch there are none.
+    fn step(self, fabric: &Fabric, child: &What) -> f64 {
+        match (self, child) {
+            (Self::Reach, What::Leaves(..)) => 110.0,
+            (Self::Reach, _) => 76.0,
+            (Self::Loads, What::Leaves(..)) => 130.0,
+            (Self::Loads, What::Port(id)) if is_switch(fabric, *id) => 118.0,
+            (Self::Loads, _) => 84.0,
+        }
+    }
+}
+
 /// A port, a host bridge, or functions in one line.
 #[derive(Debug)]
 pub(super) struct Node {
@@ -53,7 +79,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn new(fabric: &Fabric, detail: Detail) -> Self {
+    pub(super) fn new(fabric: &Fabric, detail: Detail, purpose: Purpose) -> Self {
         let tree = Tree::new(fabric);
         let mut rows = Vec::new();
         let mut roots = Vec::new();
@@ -66,16 +92,19 @@ impl Layout {
             roots.push(Node { what: What::Bridge(BridgeId(index)), x: 0.0, y: 0.0, children });
         }
         let row_height = if rows.len() <= ROOMY { 40.0 } else { 22.0 };
-        let top = TOP + if fabric.memories().is_empty() { 0.0 } else { HEAD };
+        let has_columns = purpose == Purpose::Reach && !fabric.memories().is_empty();
+        let top = TOP + if has_columns { HEAD } else { 0.0 };
         let mut leaf_x: f64 = MARGIN + BRIDGE_WIDTH + 120.0;
+        let grid = Grid { fabric, purpose, top, row_height };
         for root in &mut roots {
-            place(root, MARGIN, top, row_height, &mut leaf_x);
+            place(&grid, root, MARGIN, &mut leaf_x);
         }
         for root in &mut roots {
             align(root, leaf_x);
         }
         let bottom = top + row_height * rows.len().max(1) as f64;
-        let width = leaf_x + LABEL_WIDTH + MARGIN;
+        let roles = if purpose == Purpose::Loads { ROLE_WIDTH } else { 0.0 };
+        let width = leaf_x + LABEL_WIDTH + roles + MARGIN;
         Self { roots, rows, row_height, leaf_x, top, bottom, width }
     }
 
@@ -144,11 +173,19 @@ fn likeness(fabric: &Fabric, id: FunctionId) -> String {
     )
 }
 
+/// By what nodes are given their places.
+struct Grid<'a> {
+    fabric: &'a Fabric,
+    purpose: Purpose,
+    top: f64,
+    row_height: f64,
+}
+
 /// Gives a node and what is below it their places, but for the left edge of leaves.
-fn place(node: &mut Node, x: f64, top: f64, row_height: f64, leaf_x: &mut f64) {
+fn place(grid: &Grid<'_>, node: &mut Node, x: f64, leaf_x: &mut f64) {
     node.x = x;
     if let What::Leaves(_, row) = node.what {
-        node.y = top + row_height * (row as f64 + 0.5);
+        node.y = grid.top + grid.row_height * (row as f64 + 0.5);
         *leaf_x = leaf_x.max(x);
         return;
     }
@@ -157,14 +194,10 @@ fn place(node: &mut Node, x: f64, top: f64, row_height: f64, leaf_x: &mut f64) {
         _ => x + 8.0,
     };
     for child in &mut node.children {
-        // A function needs room for the words above its link.
-        let step = match child.what {
-            What::Leaves(..) => 110.0,
-            _ => 76.0,
-        };
-        place(child, right + step, top, row_height, leaf_x);
+        let step = grid.purpose.step(grid.fabric, &child.what);
+        place(grid, child, right + step, leaf_x);
     }
-    let first = node.children.first().map_or(top, |child| child.y);
+    let first = node.children.first().map_or(grid.top, |child| child.y);
     let last = node.children.last().map_or(first, |child| child.y);
     node.y = f64::midpoint(first, last);
 }

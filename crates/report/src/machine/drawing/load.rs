@@ -6,12 +6,30 @@ use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_results::{Direction, LinkLoad};
 use peerlane_units::ByteRate;
 
+use crate::chart::{rate_unit, three};
+
 /// What links carry.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
     of: BTreeMap<FunctionId, Load>,
     /// How many loads name no function of this machine.
     pub(super) strange: usize,
+    /// What colours and widths are measured by.
+    pub(super) scale: Scale,
+    /// The most that any direction of a link carries.
+    most: ByteRate,
+}
+
+/// What a load is compared with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Scale {
+    /// What its link can carry.
+    #[default]
+    Ceilings,
+    /// The busiest link: what some can carry is not known.
+    Busiest,
+    /// The same, where no link has a speed that means anything.
+    Speedless,
 }
 
 /// What one link carries.
@@ -19,7 +37,7 @@ pub(super) struct Loads {
 pub(super) struct Load {
     up: ByteRate,
     down: ByteRate,
-    /// Largest share of a ceiling, of both directions.
+    /// Largest share of what it is compared with, of both directions.
     share: f64,
 }
 
@@ -37,8 +55,21 @@ impl Loads {
                 Direction::Down => &mut found.down,
             };
             *rate = ByteRate(rate.0.saturating_add(load.payload.0));
+            all.most = all.most.max(*rate);
             if load.ceiling.0 > 0 {
                 found.share = found.share.max(rate.0 as f64 / load.ceiling.0 as f64);
+            }
+        }
+        let known = loads.iter().filter(|load| load.ceiling.0 > 0).count();
+        all.scale = match known {
+            known if known == loads.len() => Scale::Ceilings,
+            0 => Scale::Speedless,
+            _ => Scale::Busiest,
+        };
+        if all.scale != Scale::Ceilings {
+            let most = all.most.0.max(1) as f64;
+            for load in all.of.values_mut() {
+                load.share = load.up.max(load.down).0 as f64 / most;
             }
         }
         all
@@ -56,10 +87,48 @@ impl Loads {
     pub(super) fn most(&self) -> f64 {
         self.of.values().map(|load| load.share).fold(0.0, f64::max)
     }
+
+    /// The unit of all words beside lines.
+    pub(super) fn unit(&self) -> &'static str {
+        rate_unit(self.most.0 as f64).1
+    }
+
+    /// Short words for beside the line: up and down, in the unit of all.
+    pub(super) fn words(&self, load: Load) -> String {
+        let unit = rate_unit(self.most.0 as f64).0;
+        let one = |sign: char, rate: ByteRate| {
+            (rate.0 > 0).then(|| format!("{sign}{}", three(rate.0 as f64 / unit)))
+        };
+        [one('\u{2191}', load.up), one('\u{2193}', load.down)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("  ")
+    }
+
+    /// All of it, for a pointer that rests on the line.
+    pub(super) fn title(&self, load: Load) -> String {
+        let of = if self.scale == Scale::Ceilings { "the link" } else { "the busiest link" };
+        format!("up {}, down {}, {:.0} % of {of}", load.up, load.down, load.share * 100.0)
+    }
+
+    /// What colours say, by their style.
+    pub(super) fn classes(&self) -> [(&'static str, &'static str); 4] {
+        let first = match self.scale {
+            Scale::Ceilings => "below a quarter of the link",
+            _ => "below a quarter of the busiest link",
+        };
+        [
+            ("l0", first),
+            ("l1", "below half"),
+            ("l2", "below nine tenths"),
+            ("l3", "nine tenths and more"),
+        ]
+    }
 }
 
 impl Load {
-    /// Style of the line: below a quarter, a half, and nine tenths of what the link carries, and above.
+    /// Style of the line: below a quarter, a half, and nine tenths of what it is compared with, and above.
     pub(super) fn class(self) -> &'static str {
         match self.share {
             share if share < 0.25 => "l0",
@@ -69,27 +138,13 @@ impl Load {
         }
     }
 
-    /// The rate that the width of the line stands for.
+    /// How wide the line is, where links have no widths that it could be drawn into.
+    pub(super) fn width(self) -> f64 {
+        2.0 + 6.0 * self.share.clamp(0.0, 1.0)
+    }
+
+    /// The rate that the width of the line stands for where links have widths.
     pub(super) fn gigabytes(self) -> f64 {
-        self.up.0.max(self.down.0) as f64 / 1e9
-    }
-
-    /// Short words for beside the line: GB/s up and down.
-    pub(super) fn words(self) -> String {
-        let one = |sign: char, rate: ByteRate| {
-            let gigabytes = rate.0 as f64 / 1e9;
-            let places = if gigabytes < 0.095 { 3 } else { 1 };
-            (rate.0 > 0).then(|| format!("{sign}{gigabytes:.places$}"))
-        };
-        [one('\u{2191}', self.up), one('\u{2193}', self.down)]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(" ")
-    }
-
-    /// All of it, for a pointer that rests on the line.
-    pub(super) fn title(self) -> String {
-        format!("up {}, down {}, {:.0} % of the link", self.up, self.down, self.share * 100.0)
+        self.up.max(self.down).0 as f64 / 1e9
     }
 }

@@ -1,5 +1,5 @@
 //! A machine as a drawing for a document: the tree from left to right, and beside each function which
-//! memories it reaches.
+//! memories it reaches, or what its links carry and what it did.
 //!
 //! One text without scripts, fonts or anything fetched; it follows the reader's choice of light or
 //! dark. Leaves of the tree and rows of the matrix share their lines, so that the eye goes straight
@@ -10,12 +10,12 @@ mod layout;
 mod load;
 mod matrix;
 
-use peerlane_fabric::{Detail, Fabric, Matrix};
+use peerlane_fabric::{Detail, Fabric, FunctionId, Matrix};
 use peerlane_results::LinkLoad;
 
 use crate::ink::{self, Paper};
 use draw::Sheet;
-use layout::Layout;
+use layout::{Layout, Purpose};
 use load::Loads;
 
 /// More functions than this are put together by their way up; a page has no more lines.
@@ -26,7 +26,7 @@ pub(crate) const SCOPE: &str = ".machine ";
 
 /// The machine as SVG, a file of its own.
 pub fn svg(fabric: &Fabric) -> String {
-    Drawing { fabric, loads: &[], note: "", paper: Paper::Alone }.svg()
+    Drawing { paper: Paper::Alone, ..Drawing::of_loads(fabric, &[]) }.svg()
 }
 
 /// A drawing of a machine.
@@ -34,15 +34,22 @@ pub fn svg(fabric: &Fabric) -> String {
 pub struct Drawing<'a> {
     /// The machine.
     pub fabric: &'a Fabric,
-    /// What its links carry, where that is to be shown.
+    /// What its links carry; where this is empty, who reaches which memory is shown in its place.
     pub loads: &'a [LinkLoad],
+    /// What functions did, in a word or two, beside their loads.
+    pub roles: &'a [(FunctionId, String)],
     /// A sentence below it; empty for none.
     pub note: &'a str,
     /// Where it is shown.
     pub paper: Paper,
 }
 
-impl Drawing<'_> {
+impl<'a> Drawing<'a> {
+    /// A machine with what its links carry, for a page.
+    pub fn of_loads(fabric: &'a Fabric, loads: &'a [LinkLoad]) -> Self {
+        Self { fabric, loads, roles: &[], note: "", paper: Paper::Page }
+    }
+
     /// The drawing as SVG.
     pub fn svg(&self) -> String {
         let fabric = self.fabric;
@@ -51,19 +58,30 @@ impl Drawing<'_> {
             .filter(|(id, function)| fabric.moves_payload(*id) || function.p2pmem.is_some())
             .count();
         let detail = if shown > MOST_ROWS { Detail::Grouped } else { Detail::Each };
+        let purpose = if self.loads.is_empty() { Purpose::Reach } else { Purpose::Loads };
+        let layout = Layout::new(fabric, detail, purpose);
+        let mut sheet = Sheet::new(Loads::new(fabric, self.loads));
+        draw::tree(fabric, &layout, &mut sheet);
+        let mut width = layout.width;
+        match purpose {
+            Purpose::Reach => width = width.max(Self::reach(fabric, detail, &layout, &mut sheet)),
+            Purpose::Loads => draw::roles(&layout, self.roles, &mut sheet),
+        }
+        if !self.note.is_empty() {
+            sheet.note(self.note);
+        }
+        sheet.finish(fabric, width, layout.bottom, self.paper)
+    }
+
+    /// Draws who reaches which memory, and returns where that ends.
+    fn reach(fabric: &Fabric, detail: Detail, layout: &Layout, sheet: &mut Sheet) -> f64 {
         // Memories with the same way up share a column before there are none.
         let columns =
             if fabric.memories().len() > matrix::MOST_COLUMNS { Detail::Grouped } else { detail };
         let reach = Matrix::new(fabric, columns);
-        let layout = Layout::new(fabric, detail);
-        let mut sheet = Sheet::new(Loads::new(fabric, self.loads));
-        let table = matrix::Table::new(fabric, &reach, &layout);
-        draw::tree(fabric, &layout, &mut sheet);
-        matrix::draw(fabric, &reach, &layout, &table, &mut sheet);
-        if !self.note.is_empty() {
-            sheet.note(self.note);
-        }
-        sheet.finish(fabric, layout.width.max(table.right), layout.bottom, self.paper)
+        let table = matrix::Table::new(fabric, &reach, layout);
+        matrix::draw(fabric, &reach, layout, &table, sheet);
+        table.right
     }
 }
 

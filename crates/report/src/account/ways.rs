@@ -1,0 +1,199 @@
+//! Which links the flows of a run crossed, and how much payload they put on each.
+//!
+//! No link counts payload where a run is measured: what is here follows from the bytes of each flow, the
+//! time of the run and the paths between functions. A flow whose ends or memory the machine does not
+//! have by name is left out and counted, never guessed.
+
+use std::collections::BTreeMap;
+
+use peerlane_fabric::{Fabric, FunctionId, Kind, MapType, Parent, reach};
+use peerlane_results::{Basis, CaseRecord, Direction, Flow, FlowRecord, LinkLoad};
+use peerlane_units::{ByteRate, Bytes};
+
+/// Prefixes of what a person types for memory of a device.
+const MEMORIES: [&str; 4] = ["cmb:", "gpu:", "fpga:", "p2pmem:"];
+/// Folders that devices are in.
+const FOLDERS: [&str; 2] = ["/dev/lab/", "/dev/"];
+
+/// What the flows of a run put on links.
+#[derive(Debug, Default)]
+pub(super) struct Ways {
+    pub(super) loads: Vec<LinkLoad>,
+    /// What functions did, in words, by function.
+    pub(super) roles: Vec<(FunctionId, String)>,
+    /// Flows whose way is not known.
+    pub(super) unknown: usize,
+}
+
+/// An end of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// A drive, which reads or writes by DMA.
+    Drive(FunctionId),
+    /// Memory: nothing else is crossed.
+    Memory,
+    Unknown,
+}
+
+/// How often a function was source, target and memory.
+type Tally = BTreeMap<FunctionId, [usize; 3]>;
+
+impl Ways {
+    /// Of a run on a machine.
+    pub(super) fn of(fabric: &Fabric, run: &CaseRecord, basis: Basis) -> Self {
+        let mut carried: BTreeMap<FunctionId, [u128; 2]> = BTreeMap::new();
+        let (mut tally, mut unknown) = (Tally::new(), 0);
+        for (asked, done) in run.asked.flows.iter().zip(&run.flows) {
+            let Some(legs) = legs(fabric, asked, done, &mut tally) else {
+                unknown += 1;
+                continue;
+            };
+            for (from, to, bytes) in legs {
+                for (link, direction) in crossed(fabric, from, to) {
+                    carried.entry(link).or_default()[direction] += u128::from(bytes.0);
+                }
+            }
+        }
+        let rate = |bytes: u128| {
+            let bytes = Bytes(u64::try_from(bytes).unwrap_or(u64::MAX));
+            ByteRate::mean(bytes, run.elapsed_ns).unwrap_or_default()
+        };
+        let loads = carried.into_iter().flat_map(|(id, [up, down])| {
+            [(Direction::Up, up), (Direction::Down, down)]
+                .into_iter()
+                .filter(|(_, bytes)| *bytes > 0)
+                .map(move |(direction, bytes)| LinkLoad {
+                    below: fabric.function(id).name.clone(),
+                    direction,
+                    payload: rate(bytes),
+                    ceiling: ceiling(fabric, id, basis),
+                })
+        });
+        Self { loads: loads.collect(), roles: words(tally), unknown }
+    }
+}
+
+/// The raw rate of a link; none where the speed is that of an emulator, which carries what it likes.
+fn ceiling(fabric: &Fabric, id: FunctionId, basis: Basis) -> ByteRate {
+    let trained = || match fabric.function(id).link?.speed() {
+        _ if fabric.may_save_power(id) => fabric.trainable(id),
+        speed => speed,
+    };
+    let speed = if basis == Basis::Emulated { None } else { trained() };
+    speed.map_or(ByteRate(0), peerlane_fabric::LinkSpeed::raw_rate)
+}
+
+/// From where to where a flow's payload goes by DMA, `None` for host memory, and how much.
+type Leg = (Option<FunctionId>, Option<FunctionId>, Bytes);
+
+/// The legs of a flow, or `None` where one of its places is not known.
+fn legs(fabric: &Fabric, asked: &Flow, done: &FlowRecord, tally: &mut Tally) -> Option<Vec<Leg>> {
+    let places = done.places.as_ref();
+    let source = end(fabric, places.map(|one| one.source.as_deref()), &asked.source);
+    let target = end(fabric, places.map(|one| one.target.as_deref()), &asked.target);
+    let between = done.bytes_by_route.p2p > Bytes::ZERO;
+    let memory = if between { Some(memory(fabric, asked, done)?) } else { None };
+    let mut legs = Vec::new();
+    let routes = [(memory, done.bytes_by_route.p2p), (None, done.bytes_by_route.host)];
+    for (rests, bytes) in routes.into_iter().filter(|(_, bytes)| *bytes > Bytes::ZERO) {
+        match source {
+            End::Drive(source) => legs.push((Some(source), rests, bytes)),
+            End::Memory => {}
+            End::Unknown => return None,
+        }
+        match target {
+            End::Drive(target) => legs.push((rests, Some(target), bytes)),
+            End::Memory => {}
+            End::Unknown => return None,
+        }
+    }
+    for (index, end) in [source, target, memory.map_or(End::Memory, End::Drive)].iter().enumerate()
+    {
+        if let End::Drive(id) = end {
+            tally.entry(*id).or_default()[index] += 1;
+        }
+    }
+    Some(legs)
+}
+
+/// An end by the name that the record has for it, else by what was typed.
+fn end(fabric: &Fabric, named: Option<Option<&str>>, typed: &str) -> End {
+    let is_memory = MEMORIES.iter().any(|prefix| typed.starts_with(prefix));
+    if is_memory || matches!(typed, "host" | "null") {
+        return End::Memory;
+    }
+    let found = match named {
+        Some(name) => name.and_then(|name| fabric.find(name)),
+        None => fabric.find(bare(typed)),
+    };
+    found.map_or(End::Unknown, End::Drive)
+}
+
+/// The memory of a device that payload rested in, by the same.
+fn memory(fabric: &Fabric, asked: &Flow, done: &FlowRecord) -> Option<FunctionId> {
+    if let Some(places) = &done.places {
+        return fabric.find(places.memory.as_deref()?);
+    }
+    let typed =
+        [asked.via.as_deref(), Some(&asked.source), Some(&asked.target), Some(&done.memory)];
+    let is_memory = |id: &FunctionId| fabric.memory(*id).is_some();
+    typed.into_iter().flatten().find_map(|text| {
+        let name = MEMORIES.iter().find_map(|prefix| text.strip_prefix(prefix));
+        fabric.find(name.unwrap_or(text)).filter(is_memory)
+    })
+}
+
+fn bare(typed: &str) -> &str {
+    FOLDERS.iter().find_map(|folder| typed.strip_prefix(folder)).unwrap_or(typed)
+}
+
+/// The links that payload crosses, by the function below each, with 0 for upwards and 1 for downwards.
+fn crossed(
+    fabric: &Fabric,
+    from: Option<FunctionId>,
+    to: Option<FunctionId>,
+) -> Vec<(FunctionId, usize)> {
+    let above = |id: Option<FunctionId>| -> Vec<FunctionId> {
+        id.map_or_else(Vec::new, |id| fabric.upward(id).collect())
+    };
+    let (mut up, mut down) = (above(from), above(to));
+    if let Some((from, to)) = from.zip(to) {
+        // Without the host bridge it turns round at the nearest port above both.
+        if reach::decide(fabric, to, from).map != MapType::ThroughHostBridge {
+            let both = up.iter().rev().zip(down.iter().rev()).take_while(|(a, b)| a == b).count();
+            up.truncate(up.len() - both);
+            down.truncate(down.len() - both);
+        }
+    }
+    let up = up.into_iter().map(|id| (id, 0));
+    let down = down.into_iter().map(|id| (id, 1));
+    up.chain(down).filter(|(id, _)| has_link(fabric, *id)).collect()
+}
+
+/// Whether there is a link above a function: not inside a switch or the processor.
+fn has_link(fabric: &Fabric, id: FunctionId) -> bool {
+    let function = fabric.function(id);
+    match function.parent {
+        _ if function.link.is_some() => true,
+        Parent::Bridge(_) => false,
+        Parent::Function(port) => {
+            matches!(fabric.function(port).kind, Kind::RootPort | Kind::DownstreamPort)
+        }
+    }
+}
+
+/// What functions did: `source`, `source of 3`, `target, memory`.
+fn words(tally: Tally) -> Vec<(FunctionId, String)> {
+    let one = |(name, times): (&str, usize)| match times {
+        0 => None,
+        1 => Some(name.to_owned()),
+        times => Some(format!("{name} of {times}")),
+    };
+    let all = |times: [usize; 3]| -> Vec<String> {
+        ["source", "target", "memory"].into_iter().zip(times).filter_map(one).collect()
+    };
+    tally.into_iter().map(|(id, times)| (id, all(times).join(", "))).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+use peerlane_results::{
+    BytesByRoute, CaseSpec, CpuCost, HostMemoryTraffic, Latency, Order, Path, Percentiles, Places,
+    RouteVerdict,
+};
+use peerlane_units::Nanos;
+
+use super::*;
+
+/// Two drives below a switch, one behind another root port; those of the switch redirect where `acs` says so.
+fn machine(acs: &str) -> Fabric {
+    let text = format!(
+        r#"
+name = "m"
+[cpu]
+vendor = "AuthenticAMD"
+family = 25
+[[function]]
+name = "root"
+kind = "root-port"
+[[function]]
+name = "switch"
+kind = "upstream-port"
+under = "root"
+[[function]]
+name = "down-a"
+kind = "downstream-port"
+under = "switch"
+{acs}
+[[function]]
+name = "down-b"
+kind = "downstream-port"
+under = "switch"
+{acs}
+[[function]]
+name = "a"
+kind = "nvme"
+under = "down-a"
+link = "8GT/s x4"
+size = "64M"
+[[function]]
+name = "b"
+kind = "nvme"
+under = "down-b"
+size = "64M"
+cmb = "16M"
+[[function]]
+name = "other"
+kind = "root-port"
+[[function]]
+name = "c"
+kind = "nvme"
+under = "other"
+size = "64M"
+"#
+    );
+    Fabric::from_toml(&text).expect("a machine")
+}
+
+fn flow(source: &str, target: &str, path: Path) -> Flow {
+    Flow {
+        source: source.to_owned(),
+        target: target.to_owned(),
+        via: None,
+        path,
+        block: Bytes(4096),
+        depth: 1,
+        order: Order::Sequential,
+        offset: Bytes(0),
+        target_offset: Bytes(0),
+        bytes: Bytes(1_000_000),
+        limit: None,
+        start_ns: Nanos(0),
+    }
+}
+
+fn run(flows: &[(Flow, &str, Option<Places>)]) -> CaseRecord {
+    let bytes = Bytes(1_000_000);
+    let done = flows.iter().map(|(flow, memory, places)| FlowRecord {
+        bytes,
+        elapsed_ns: Nanos(500_000),
+        first_done_ns: Nanos(0),
+        memory: (*memory).to_owned(),
+        bytes_by_route: match flow.path {
+            Path::P2p => BytesByRoute { p2p: bytes, host: Bytes(0) },
+            _ => BytesByRoute { p2p: Bytes(0), host: bytes },
+        },
+        block: Percentiles::default(),
+        limited_by: None,
+        places: places.clone(),
+    });
+    CaseRecord {
+        flows: done.collect(),
+        asked: CaseSpec {
+            name: "one".to_owned(),
+            flows: flows.iter().map(|(flow, ..)| flow.clone()).collect(),
+            time_ns: None,
+        },
+        repeat: 0,
+        bytes,
+        elapsed_ns: Nanos(1_000_000),
+        bytes_by_route: BytesByRoute::default(),
+        latency: Latency { read: Percentiles::default(), write: Percentiles::default() },
+        cpu: CpuCost::default(),
+        host_memory: HostMemoryTraffic { bytes: None, reason: String::new() },
+        verification: None,
+        evidence: Vec::new(),
+        verdict: RouteVerdict::Silent,
+        limits: Vec::new(),
+        links: Vec::new(),
+        prediction: None,
+        warnings: Vec::new(),
+    }
+}
+
+/// The loads of a run in words, in MB/s.
+fn loads(fabric: &Fabric, run: &CaseRecord) -> String {
+    let ways = Ways::of(fabric, run, Basis::Measured);
+    let one = |load: &LinkLoad| {
+        let sign = if load.direction == Direction::Up { '+' } else { '-' };
+        format!("{}{sign}{}", load.below, load.payload.0 / 1_000_000)
+    };
+    ways.loads.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn payload_turns_round_at_the_nearest_port_above_both_ends() {
+    let fabric = machine("");
+    let own = run(&[(flow("/dev/lab/a", "/dev/lab/b", Path::P2p), "cmb:b", None)]);
+    assert_eq!(loads(&fabric, &own), "a+1000 b-1000");
+    let far = run(&[(flow("/dev/lab/c", "/dev/lab/a", Path::P2p), "cmb:b", None)]);
+    assert_eq!(loads(&fabric, &far), "switch-1000 a-1000 b+1000 b-1000 c+1000");
+}
+
+#[test]
+fn payload_that_ports_redirect_goes_up_to_the_root_and_down_again() {
+    let fabric = machine("acs = \"redirect\"");
+    let own = run(&[(flow("/dev/lab/a", "/dev/lab/b", Path::P2p), "cmb:b", None)]);
+    assert_eq!(loads(&fabric, &own), "switch+1000 switch-1000 a+1000 b-1000");
+}
+
+#[test]
+fn payload_by_the_host_path_crosses_every_link_to_the_root() {
+    let fabric = machine("");
+    let host = run(&[(flow("a", "c", Path::HostPipelined), "host", None)]);
+    assert_eq!(loads(&fabric, &host), "switch+1000 a+1000 c-1000");
+}
+
+#[test]
+fn a_shared_link_carries_the_sum_and_memory_is_no_end() {
+    let fabric = machine("");
+    let both = run(&[
+        (flow("a", "cmb:b", Path::P2p), "cmb:nvme7", None),
+        (flow("c", "cmb:b", Path::P2p), "cmb:nvme7", None),
+    ]);
+    assert_eq!(loads(&fabric, &both), "switch-1000 a+1000 b-2000 c+1000");
+    let ways = Ways::of(&fabric, &both, Basis::Measured);
+    let b = fabric.find("b").expect("b");
+    assert!(ways.roles.contains(&(b, "memory of 2".to_owned())), "{:?}", ways.roles);
+}
+
+#[test]
+fn what_the_record_names_is_taken_before_what_was_typed_and_nothing_is_guessed() {
+    let fabric = machine("");
+    let name = |name: &str| Some(name.to_owned());
+    let places = Places { source: name("a"), target: name("c"), memory: name("b") };
+    let file = (flow("/srv/file", "/dev/disk/by-id/x", Path::P2p), "cmb:nvme7", Some(places));
+    assert_eq!(loads(&fabric, &run(&[file])), "switch+1000 a+1000 b+1000 b-1000 c-1000");
+    let unknown = [
+        (flow("a", "c", Path::P2p), "cmb:nvme7", None),
+        (flow("/srv/file", "c", Path::HostPipelined), "host", None),
+        (flow("a", "c", Path::HostPipelined), "host", Some(Places::default())),
+    ];
+    let ways = Ways::of(&fabric, &run(&unknown), Basis::Measured);
+    assert_eq!((ways.loads.len(), ways.roles.len(), ways.unknown), (0, 0, 3));
+}
+
+#[test]
+fn a_link_has_a_ceiling_where_its_speed_is_known_and_real() {
+    let fabric = machine("");
+    let host = run(&[(flow("a", "c", Path::HostPipelined), "host", None)]);
+    let of = |basis| -> Vec<u64> {
+        Ways::of(&fabric, &host, basis).loads.iter().map(|load| load.ceiling.0).collect()
+    };
+    assert_eq!(of(Basis::Measured), [0, 3_938_461_538, 0]);
+    assert_eq!(of(Basis::Emulated), [0, 0, 0]);
+}
