@@ -54,5 +54,5 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
 /// Says whether a text names a memory and no drive.
 pub fn is_memory(typed: &str) -> bool {
     matches!(typed, "host" | "null")
-        || ["cmb:", "gpu:", "fpga:"].iter().any(|prefix| typed.starts_with(prefix))
+        || ["cmb:", "p2pmem:", "gpu:", "fpga:"].iter().any(|prefix| typed.starts_with(prefix))
 }

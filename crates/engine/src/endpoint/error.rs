@@ -136,9 +136,11 @@ impl EndpointError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NotPayload { notation: Notation::Cmb(name) } => Some(format!(
-                "device memory lies between source and target: name it with `--via cmb:{name}`"
-            )),
+            Self::NotPayload { notation: memory @ (Notation::Cmb(_) | Notation::P2pmem(_)) } => {
+                Some(format!(
+                    "device memory lies between source and target: name it with `--via {memory}`"
+                ))
+            }
             Self::NotPayload { notation: Notation::Host } => {
                 Some("for a copy through host memory use `--route host`".to_owned())
             }

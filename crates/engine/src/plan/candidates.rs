@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, MapType, reach};
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind, MapType, reach};
 use peerlane_results::{Asked, Candidate, MemoryFacts, MemoryKind, RouteChoice, Verdict};
 use peerlane_units::Bytes;
 use rustix::fs::{Access, access};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::PlanError;
 use super::shape::Ends;
-use crate::endpoint::{Endpoint, Notation, strip_device_directory};
+use crate::endpoint::{Endpoint, Notation, lender, strip_device_directory};
 use crate::guard::System;
 
 /// The memory that was asked for.
@@ -30,14 +30,18 @@ pub(super) fn via(fabric: &Fabric, asked: &Asked) -> Result<Via, PlanError> {
     let notation = typed.parse().map_err(|source| PlanError::Via { source })?;
     let contradiction = || PlanError::Contradiction { route: asked.route, via: typed.clone() };
     match (notation, asked.route) {
-        (Notation::Host, RouteChoice::P2p) | (Notation::Cmb(_), RouteChoice::Host) => {
-            Err(contradiction())
-        }
+        (Notation::Host, RouteChoice::P2p)
+        | (Notation::Cmb(_) | Notation::P2pmem(_), RouteChoice::Host) => Err(contradiction()),
         (Notation::Host, _) => Ok(Via::Host),
-        (Notation::Cmb(name), _) => function_called(fabric, &name)
-            .filter(|&id| fabric.function(id).p2pmem.is_some())
+        (Notation::Cmb(name) | Notation::P2pmem(name), _) => lender_called(fabric, &name)
             .map(Via::Function)
             .ok_or_else(|| unknown(fabric, typed)),
+        // A PCI address, or the path that leads to a device, by itself.
+        (Notation::Path(name), RouteChoice::Auto | RouteChoice::P2p) => name
+            .to_str()
+            .and_then(|name| lender_called(fabric, name))
+            .map(Via::Function)
+            .ok_or_else(|| PlanError::NotMemory { typed: typed.clone() }),
         _ => Err(PlanError::NotMemory { typed: typed.clone() }),
     }
 }
@@ -47,8 +51,13 @@ fn unknown(fabric: &Fabric, typed: &str) -> PlanError {
     PlanError::UnknownMemory {
         typed: typed.to_owned(),
         machine: fabric.name.clone(),
-        memories: lenders.map(|(_, function)| name_of(function)).collect(),
+        memories: lenders.map(|(_, function)| memory_name(function)).collect(),
     }
+}
+
+/// Finds a device that lends memory.
+fn lender_called(fabric: &Fabric, name: &str) -> Option<FunctionId> {
+    function_called(fabric, name).filter(|&id| fabric.function(id).p2pmem.is_some())
 }
 
 /// Finds a device by name; on this machine a path may be a link to its node.
@@ -57,12 +66,16 @@ fn function_called(fabric: &Fabric, name: &str) -> Option<FunctionId> {
         .then(|| std::fs::canonicalize(name).ok())
         .flatten();
     let resolved = node.as_ref().and_then(|path| path.to_str()).unwrap_or(name);
-    fabric.find(strip_device_directory(resolved))
+    let named = match resolved.strip_prefix("/sys/devices/") {
+        Some(folder) => folder.rsplit('/').next().unwrap_or(folder),
+        None => strip_device_directory(resolved),
+    };
+    fabric.find(named)
 }
 
 /// The function that lends a memory.
 pub(crate) fn memory_function(fabric: &Fabric, memory: &MemoryFacts) -> Option<FunctionId> {
-    fabric.find(memory.name.strip_prefix("cmb:")?)
+    fabric.find(lender(&memory.name)?)
 }
 
 /// Judges every memory, usable ones first, then by distance, then by room.
@@ -126,7 +139,7 @@ fn candidate(
 ) -> Option<Candidate> {
     let p2pmem = function.p2pmem?;
     let memory = MemoryFacts {
-        name: name_of(function),
+        name: memory_name(function),
         kind: MemoryKind::P2pmem,
         address: function.address.map(|address| address.to_string()),
         size: Some(p2pmem.size),
@@ -135,7 +148,7 @@ fn candidate(
     let mut refusals = Vec::new();
     if !p2pmem.published {
         refusals.push(
-            "it is not published: the drive supports only reads or only writes there".to_owned(),
+            "it is not published: the device supports only reads or only writes there".to_owned(),
         );
     }
     if p2pmem.available < slot {
@@ -202,6 +215,8 @@ fn one_leg(
     (verdict, reach.distance)
 }
 
-fn name_of(function: &Function) -> String {
-    format!("cmb:{}", function.name)
+/// What the memory that a function lends is called.
+pub(crate) fn memory_name(function: &Function) -> String {
+    let kind = if function.kind == Kind::Nvme { "cmb" } else { "p2pmem" };
+    format!("{kind}:{}", function.name)
 }

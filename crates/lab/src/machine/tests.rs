@@ -49,7 +49,8 @@ fn build_on(text: &str, release: &str, features: QemuFeatures) -> Result<Virtual
     let machine = fabric(text);
     let folder = tempfile::tempdir().expect("folder");
     let drives = drives::prepare(&machine, &[], folder.path())?;
-    build(&machine, &drives, &kernel(release), features)
+    let cards = crate::cards::prepare(&machine, &Vec::new(), folder.path())?;
+    build(&machine, &drives, &cards, &kernel(release), features)
 }
 
 fn built(text: &str) -> VirtualMachine {
@@ -215,7 +216,7 @@ fn drives_and_images_must_fit() {
     let drives = drives::prepare(&machine, &given, folder.path()).expect("drives");
     let scratch = drives[1].namespace.as_ref().expect("scratch image");
     assert_eq!(std::fs::metadata(&scratch.image).expect("image").len(), Bytes::mib(32).0);
-    let machine = build(&machine, &drives, &kernel("7.2"), QemuFeatures::default());
+    let machine = build(&machine, &drives, &[], &kernel("7.2"), QemuFeatures::default());
     let machine = machine.expect("virtual machine");
     assert!(values(&machine, "-drive")[0].contains("disk,, with comma.img,format=raw"));
 }
