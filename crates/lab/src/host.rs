@@ -152,7 +152,8 @@ fn prepare(
 ) -> Result<(Vec<String>, Devices), LabError> {
     const LONGEST_DRIVE_WAIT: u64 = 120;
     let features = QemuFeatures::ask(&options.qemu)?;
-    let virtual_machine = machine::build(&options.machine, drives, cards, &options.kernel, features)?;
+    let virtual_machine =
+        machine::build(&options.machine, drives, cards, &options.kernel, features)?;
     event::check(&options.events, &virtual_machine.devices)?;
     let mut modules = modules::needed(&options.kernel, &options.modules)?;
     if !cards.is_empty() {

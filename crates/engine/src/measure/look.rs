@@ -281,7 +281,11 @@ impl Look<'_> {
             (Notation::Host, _) | (Notation::Null, Role::Source) => None,
             (Notation::Cmb(_) | Notation::P2pmem(_), _) => Some(memory.to_string()),
             (Notation::Null, _) => return Err(self.no_pair("`null` has nothing to write")),
-            _ => return Err(self.no_pair("only `cmb:NAME` and `p2pmem:NAME` are device memory here")),
+            _ => {
+                return Err(
+                    self.no_pair("only `cmb:NAME` and `p2pmem:NAME` are device memory here")
+                );
+            }
         };
         let route = if via.is_some() { RouteChoice::P2p } else { RouteChoice::Host };
         let is_new = drive.live.as_ref().is_some_and(|live| live.node == Node::NewFile);

@@ -203,7 +203,7 @@ impl Ready {
 
     /// Counts from here on which memory requests name.
     pub(super) fn begin_count(&mut self) {
-        let is_device = self.taken == RegionKind::P2pmem;
+        let is_device = self.taken.is_device();
         self.ring.begin_count(is_device.then_some(self.region));
     }
 

@@ -33,9 +33,9 @@ pub(super) fn via(fabric: &Fabric, asked: &Asked) -> Result<Via, PlanError> {
         (Notation::Host, RouteChoice::P2p)
         | (Notation::Cmb(_) | Notation::P2pmem(_), RouteChoice::Host) => Err(contradiction()),
         (Notation::Host, _) => Ok(Via::Host),
-        (Notation::Cmb(name) | Notation::P2pmem(name), _) => lender_called(fabric, &name)
-            .map(Via::Function)
-            .ok_or_else(|| unknown(fabric, typed)),
+        (Notation::Cmb(name) | Notation::P2pmem(name), _) => {
+            lender_called(fabric, &name).map(Via::Function).ok_or_else(|| unknown(fabric, typed))
+        }
         // A PCI address, or the path that leads to a device, by itself.
         (Notation::Path(name), RouteChoice::Auto | RouteChoice::P2p) => name
             .to_str()

@@ -9,10 +9,7 @@ use super::ports::Changes;
 use crate::protocol::{DRIVES_DIR, ExpectedCard, Message};
 
 /// Waits until the memory of every card is lent, names the cards, and says where they are.
-pub(super) fn wait_for(
-    expected: &[ExpectedCard],
-    deadline: Instant,
-) -> io::Result<Vec<Message>> {
+pub(super) fn wait_for(expected: &[ExpectedCard], deadline: Instant) -> io::Result<Vec<Message>> {
     let mut changes = Changes::of_devices()?;
     let mut found = Vec::new();
     for card in expected {
