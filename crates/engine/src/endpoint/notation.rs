@@ -21,7 +21,7 @@ pub enum Notation {
     Null,
     /// `gpu:N`: memory of a GPU, counted from 0.
     Gpu(u32),
-    /// `fpga:ADDRESS`: memory of an FPGA card.
+    /// `fpga:ADDRESS`: memory of an FPGA card through XRT, by the address of the card's user function.
     Fpga(String),
 }
 

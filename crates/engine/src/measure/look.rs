@@ -279,12 +279,14 @@ impl Look<'_> {
         }
         let via = match (memory, role) {
             (Notation::Host, _) | (Notation::Null, Role::Source) => None,
-            (Notation::Cmb(_) | Notation::P2pmem(_), _) => Some(memory.to_string()),
+            (Notation::Cmb(_) | Notation::P2pmem(_) | Notation::Fpga(_), _) => {
+                Some(memory.to_string())
+            }
             (Notation::Null, _) => return Err(self.no_pair("`null` has nothing to write")),
             _ => {
-                return Err(
-                    self.no_pair("only `cmb:NAME` and `p2pmem:NAME` are device memory here")
-                );
+                return Err(self.no_pair(
+                    "only `cmb:NAME`, `p2pmem:NAME` and `fpga:ADDRESS` are device memory here",
+                ));
             }
         };
         let route = if via.is_some() { RouteChoice::P2p } else { RouteChoice::Host };

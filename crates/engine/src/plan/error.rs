@@ -30,7 +30,7 @@ pub enum PlanError {
     },
     /// Memory of a kind that payload cannot rest in.
     #[error(
-        "cannot copy through `{typed}`: only `cmb:NAME`, `p2pmem:NAME` and `host` are memories"
+        "cannot copy through `{typed}`: only `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS` and `host` are memories"
     )]
     NotMemory {
         /// What was typed.
