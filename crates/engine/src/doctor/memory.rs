@@ -1,6 +1,6 @@
 //! The memories that devices lend, and why one does not serve.
 
-use peerlane_fabric::{Fabric, Function, P2pMem};
+use peerlane_fabric::{Fabric, Function, Kind, P2pMem};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
@@ -178,9 +178,14 @@ fn no_memory(fabric: &Fabric) -> Finding {
             [] => "no device here lends memory to its peers".to_owned(),
             [first, rest @ ..] => format!(
                 "no device here lends memory through the kernel (p2pmem); that of {}{} is only to be \
-                 had from its maker's driver, and `peerlane copy` does not take it",
+                 had from its maker's driver, and `peerlane copy` {}",
                 first.name,
-                if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) }
+                if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) },
+                if first.kind == Kind::Fpga {
+                    "takes it where it is named, as in `--via fpga:ADDRESS`, and not by itself"
+                } else {
+                    "does not take it"
+                },
             ),
         },
         evidence: vec![saw("/sys/bus/pci/devices/*/p2pmem", "there is none")],

@@ -36,7 +36,7 @@ pub(super) fn via(fabric: &Fabric, asked: &Asked) -> Result<Via, PlanError> {
             Err(contradiction())
         }
         (Notation::Fpga(name), _) => function_called(fabric, &name)
-            .filter(|&id| card_memory(fabric, id).is_some())
+            .filter(|&id| fabric.function(id).kind == Kind::Fpga && fabric.memory(id).is_some())
             .map(Via::Function)
             .ok_or_else(|| unknown(fabric, typed)),
         (Notation::Host, _) => Ok(Via::Host),
