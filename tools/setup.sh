@@ -162,6 +162,8 @@ missing_packages() {
     [[ -s /etc/ssl/certs/ca-certificates.crt ]] || echo ca-certificates
     if [[ $1 == test ]]; then
         has shellcheck || echo shellcheck
+        # What the module for the lab's cards is built with.
+        has make || echo make
         # What the lab's suites make file systems with; without them those cases are skipped.
         has mkfs.ext4 || [[ -x /sbin/mkfs.ext4 ]] || echo e2fsprogs
         has mkfs.xfs || [[ -x /sbin/mkfs.xfs ]] || echo xfsprogs
@@ -251,9 +253,17 @@ prepare_older_kernel() {
     fi
 }
 
+# Gives the lab the module for machines with a card; without it their tests are skipped.
+prepare_ram_bar() {
+    if ! tools/build-ram-bar >/dev/null; then
+        say 'warning: there is no module for cards in the lab'
+    fi
+}
+
 prepare() {
     [[ $(uname -m) == x86_64 ]] || say "warning: the lab boots x86-64 machines, this one is $(uname -m)"
     prepare_programs "$1"
     if [[ $1 == test ]]; then prepare_older_kernel; fi
     prepare_kernel
+    if [[ $1 == test ]]; then prepare_ram_bar; fi
 }

@@ -17,6 +17,7 @@ use peerlane_engine::journal::{self, Journal};
 use peerlane_engine::signature::{self, Ends};
 use peerlane_fabric::{BlockDevice, Fabric, Origin, capture, reach};
 use peerlane_lab::recorder;
+use peerlane_memory::xrt::xclbin;
 use peerlane_report::{Named, Record, Report};
 use peerlane_results::{BenchRecord, BytesByRoute, Comparison, CopyRecord, Plan};
 use peerlane_scan::formats::{decode, decode_with_opacity};
@@ -29,7 +30,7 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 13] = [
+pub const ALL: [Target; 14] = [
     ("archive", archive),
     ("capture", captured),
     ("evidence", evidence),
@@ -43,6 +44,7 @@ pub const ALL: [Target; 13] = [
     ("signature", signature),
     ("sysfs", sysfs),
     ("workload", workload),
+    ("xclbin", xclbin),
 ];
 
 /// A machine file: what is read can be written and read again without loss.
@@ -337,4 +339,11 @@ fn inside(path: &str) -> Option<PathBuf> {
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
     let depth = path.components().count();
     (is_plain && (1..=DEPTH_MAX).contains(&depth)).then(|| path.to_owned())
+}
+
+/// The image of an FPGA card: refused, or its memory groups have numbers that rise.
+pub fn xclbin(bytes: &[u8]) {
+    if let Ok(groups) = xclbin::groups(bytes) {
+        assert!(groups.windows(2).all(|pair| pair[0].index < pair[1].index));
+    }
 }

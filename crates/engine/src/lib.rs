@@ -7,6 +7,7 @@
 
 mod clock;
 mod copy;
+mod device_memory;
 mod doctor;
 pub mod endpoint;
 pub mod extents;
@@ -36,6 +37,7 @@ pub use copy::{
     CopyError, CopyOptions, CpuMark, FanOut, Metadatum, Scrub, Sparse, Start, Tools, copy,
     copy_fan_out, warnings_of_machine,
 };
+pub use device_memory::DeviceRefusal;
 pub use doctor::{examine, examine_pair};
 pub use guard::{signature, stake};
 pub use plan::{PlanError, explain, links_between, plan, plan_fan_out, plan_jobs, probe};

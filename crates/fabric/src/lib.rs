@@ -14,6 +14,7 @@ mod machine_file;
 mod matrix;
 mod model;
 pub mod names;
+mod pairing;
 pub mod reach;
 mod stack;
 mod sysfs;

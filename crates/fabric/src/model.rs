@@ -309,7 +309,7 @@ impl Default for LabBoot {
     }
 }
 
-/// How the lab emulates a drive; empty for what is not one.
+/// How the lab emulates a function; empty for all but drives and cards.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabDrive {
     /// Rate limit, reads and writes together.
@@ -324,6 +324,9 @@ pub struct LabDrive {
     pub multipath: bool,
     /// Requests that fail.
     pub errors: Vec<InjectedError>,
+    /// Whether its memory is a BAR backed by RAM of the host: what stands in for a card that lends its
+    /// memory.
+    pub is_ram_bar: bool,
 }
 
 /// Requests of an emulated drive that fail with an error of the medium.

@@ -107,7 +107,7 @@ pub(crate) fn prepare(
 /// A drive of the guest writes where it likes, so nothing of the host but a file may lie behind it.
 ///
 /// Asked before anything is opened: opening a device can have effects of its own.
-fn check_regular(image: &Path) -> Result<(), String> {
+pub(crate) fn check_regular(image: &Path) -> Result<(), String> {
     let kind = image.metadata().map_err(|error| error.to_string())?.file_type();
     let what = match kind {
         _ if kind.is_file() => return Ok(()),
@@ -133,7 +133,7 @@ fn number_namespaces(drives: &mut [Drive]) {
 
 /// The name becomes the serial number: 20 printable characters (NVMe base specification, Identify
 /// Controller, SN), and a file name in the guest.
-fn check_name(machine: &Fabric, name: &str) -> Result<(), LabError> {
+pub(crate) fn check_name(machine: &Fabric, name: &str) -> Result<(), LabError> {
     const LONGEST: usize = 20;
     let fits = (1..=LONGEST).contains(&name.len())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c))

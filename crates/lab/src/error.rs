@@ -41,6 +41,14 @@ pub enum LabError {
         /// What was looked at.
         reason: String,
     },
+    /// The module for cards was not built for this kernel.
+    #[error("cannot show the memory of a card to kernel {release}: there is no {}", path.display())]
+    MissingRamBar {
+        /// Release of the kernel.
+        release: String,
+        /// Where the module would be.
+        path: PathBuf,
+    },
     /// The machine holds what this QEMU cannot emulate.
     #[error("cannot emulate {function} of machine {machine}: {reason}")]
     NotEmulated {
@@ -142,6 +150,10 @@ impl LabError {
             ),
             Self::MissingModule { .. } => Some(
                 "use a kernel with its modules beside it, such as the one ./demo fetches"
+                    .to_owned(),
+            ),
+            Self::MissingRamBar { .. } => Some(
+                "tools/build-ram-bar of the repository builds it; PEERLANE_RAM_BAR=FILE names one"
                     .to_owned(),
             ),
             Self::TimedOut { .. } => {

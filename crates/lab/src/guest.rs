@@ -4,6 +4,7 @@
 //! marks of the DMA recorder, sends the results home and powers the machine off. It never returns
 //! in success. Problems go to the control port; the console holds the kernel's view.
 
+mod cards;
 mod command;
 mod drives;
 mod moment;
@@ -60,6 +61,9 @@ fn run(job: &Job, control: &mut File, deadline: Instant) -> io::Result<i32> {
         drives::link(&found)
             .map_err(during(&format!("name drive {} in {DRIVES_DIR}", found.name)))?;
         send(control, &found.into_message())?;
+    }
+    for found in cards::wait_for(&job.cards, deadline)? {
+        send(control, &found)?;
     }
     let stdout = ports::open(Port::Stdout, deadline).map_err(during("open output port"))?;
     let stderr = ports::open(Port::Stderr, deadline).map_err(during("open error port"))?;

@@ -21,9 +21,10 @@ use std::time::{Duration, Instant};
 use peerlane_fabric::{Fabric, IommuMode};
 use peerlane_units::Nanos;
 
+use crate::cards::{self, Card};
 use crate::drives::{self, Drive};
 use crate::event::{self, Event};
-use crate::protocol::{ExpectedDrive, Job, Port};
+use crate::protocol::{ExpectedCard, ExpectedDrive, Job, Port};
 use crate::recorder::{self, DmaReport};
 use crate::tools::{self, QemuFeatures};
 use crate::{KernelImage, LabError, initramfs, machine, modules};
@@ -37,7 +38,8 @@ use session::{Ended, Session};
 pub struct Options {
     /// The machine.
     pub machine: Fabric,
-    /// Raw images by drive name; the other drives get an empty image for this run.
+    /// Raw images by drive name, and files that become the memory of cards by the card's; the others get
+    /// an empty one for this run.
     pub drives: Vec<(String, PathBuf)>,
     /// Where to write the DMA report, which is recorded only then.
     pub dma: Option<PathBuf>,
@@ -115,8 +117,10 @@ pub fn run(
         .tempdir()
         .map_err(LabError::io("create a folder in", std::env::temp_dir()))?;
     let folder = folder.path();
-    let drives = drives::prepare(&options.machine, &options.drives, folder)?;
-    let (arguments, devices) = prepare(options, &drives, folder)?;
+    let (memories, images) = cards::part(&options.machine, &options.drives);
+    let drives = drives::prepare(&options.machine, &images, folder)?;
+    let cards = cards::prepare(&options.machine, &memories, folder)?;
+    let (arguments, devices) = prepare(options, &drives, &cards, folder)?;
     tracing::debug!(qemu = %options.qemu.display(), ?arguments, "boot");
 
     let moments = Moments::new(&options.events, devices, folder);
@@ -143,13 +147,18 @@ type Devices = Vec<(String, String)>;
 fn prepare(
     options: &Options,
     drives: &[Drive],
+    cards: &[Card],
     folder: &Path,
 ) -> Result<(Vec<String>, Devices), LabError> {
     const LONGEST_DRIVE_WAIT: u64 = 120;
     let features = QemuFeatures::ask(&options.qemu)?;
-    let virtual_machine = machine::build(&options.machine, drives, &options.kernel, features)?;
+    let virtual_machine =
+        machine::build(&options.machine, drives, cards, &options.kernel, features)?;
     event::check(&options.events, &virtual_machine.devices)?;
-    let modules = modules::needed(&options.kernel, &options.modules)?;
+    let mut modules = modules::needed(&options.kernel, &options.modules)?;
+    if !cards.is_empty() {
+        modules.push(modules::ram_bar(&options.kernel)?);
+    }
     let job = Job {
         machine: options.machine.name.clone(),
         command: options.command.clone(),
@@ -160,6 +169,11 @@ fn prepare(
                 name: drive.name.clone(),
                 namespace: drive.namespace.is_some(),
             })
+            .collect(),
+        cards: virtual_machine
+            .cards
+            .iter()
+            .map(|(name, path)| ExpectedCard { name: name.clone(), path: path.clone() })
             .collect(),
         modules: modules.iter().map(|module| module.file_name.clone()).collect(),
         drive_wait_seconds: LONGEST_DRIVE_WAIT.min(options.timeout.0 / 1_000_000_000),

@@ -11,6 +11,10 @@ use crate::LabError;
 const KERNEL_VARIABLE: &str = "PEERLANE_KERNEL";
 /// Environment variable that names an image of a kernel before 7.2.
 const OLDER_VARIABLE: &str = "PEERLANE_KERNEL_OLDER";
+/// Environment variable that names the module of cards.
+const RAM_BAR_VARIABLE: &str = "PEERLANE_RAM_BAR";
+/// The module that publishes the memory of cards: `module/` of this crate.
+pub(crate) const RAM_BAR: &str = "peerlane_ram_bar";
 /// Environment variable that names the folder of fetched things.
 const CACHE_VARIABLE: &str = "PEERLANE_CACHE";
 
@@ -109,6 +113,25 @@ pub fn find_older_kernel() -> Result<KernelImage, LabError> {
     match kernel.is_at_least(7, 2) {
         true => Err(missing(format!("{} is not older than 7.2", kernel.release))),
         false => Ok(kernel),
+    }
+}
+
+/// Finds the module that publishes the memory of cards, as `tools/build-ram-bar` leaves it:
+/// `PEERLANE_RAM_BAR`, else the one for this kernel below `ram-bar` of the cache.
+///
+/// # Errors
+/// [`LabError::MissingRamBar`] with where it was looked for.
+pub fn find_ram_bar(kernel: &KernelImage) -> Result<PathBuf, LabError> {
+    let path = match std::env::var_os(RAM_BAR_VARIABLE).filter(|path| !path.is_empty()) {
+        Some(path) => PathBuf::from(path),
+        None => {
+            let folder = cache_folder().unwrap_or_default().join("ram-bar").join(&kernel.release);
+            folder.join(format!("{RAM_BAR}.ko"))
+        }
+    };
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(LabError::MissingRamBar { release: kernel.release.clone(), path }),
     }
 }
 

@@ -9,6 +9,7 @@
 //! `if peerlane_lab::is_guest() { return peerlane_lab::guest_main(); }`.
 #![forbid(unsafe_code)]
 
+mod cards;
 mod drives;
 mod elf;
 mod error;
@@ -28,7 +29,7 @@ pub use error::LabError;
 pub use event::{Action, Event, NotAnEvent};
 pub use guest::{guest_main, is_guest, moment};
 pub use host::{Options, Outcome, run, unpack_archive};
-pub use kernel::{KernelImage, find_kernel, find_older_kernel};
+pub use kernel::{KernelImage, find_kernel, find_older_kernel, find_ram_bar};
 pub use machine::can_boot;
 pub use mark::{LAB_VARIABLE, Phase, mark};
 pub use recorder::{DmaReport, Operation, TargetKind, Transfer};

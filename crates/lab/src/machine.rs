@@ -13,6 +13,7 @@ use peerlane_fabric::{
     Kind, LabBoot, Parent,
 };
 
+use crate::cards::{self, Card};
 use crate::drives::{Backing, Drive};
 use crate::protocol::Port;
 use crate::tools::QemuFeatures;
@@ -26,6 +27,8 @@ pub(crate) struct VirtualMachine {
     pub(crate) arguments: Vec<String>,
     /// What QEMU calls each drive, by the drive's name.
     pub(crate) devices: Vec<(String, String)>,
+    /// Where each card is, by its name: the way from the root bus, as kernel parameters have it.
+    pub(crate) cards: Vec<(String, String)>,
     /// Parameters of the guest's kernel.
     pub(crate) kernel_parameters: Vec<String>,
 }
@@ -43,13 +46,14 @@ pub fn can_boot(machine: &Fabric) -> Result<(), LabError> {
         release: u32::MAX.to_string(),
         modules: None,
     };
-    build(machine, &[], &newest, QemuFeatures::default()).map(drop)
+    build(machine, &[], &[], &newest, QemuFeatures::default()).map(drop)
 }
 
 /// Turns `machine` into QEMU arguments.
 pub(crate) fn build(
     machine: &Fabric,
     drives: &[Drive],
+    cards: &[Card],
     kernel: &KernelImage,
     features: QemuFeatures,
 ) -> Result<VirtualMachine, LabError> {
@@ -57,6 +61,7 @@ pub(crate) fn build(
     let places = place::all(machine)?;
     let mut arguments = base(machine, &boot)?;
     let mut devices = Vec::new();
+    let mut card_paths = Vec::new();
     for index in 1..machine.bridges.len() {
         let bus = place::bridge_bus_number(index, machine)?;
         device(
@@ -70,6 +75,11 @@ pub(crate) fn build(
     }
     for (id, function) in machine.iter() {
         match function.kind {
+            Kind::Other if function.lab.is_ram_bar => {
+                let card = cards.iter().find(|card| card.function == id);
+                ram_bar(machine, function, &places[id.0], card, &mut arguments)?;
+                card_paths.push((function.name.clone(), places[id.0].path.clone()));
+            }
             Kind::Other => {}
             Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort => {
                 let port = port(machine, id, &places, features)?;
@@ -95,7 +105,7 @@ pub(crate) fn build(
     }
     ports(&mut arguments);
     let kernel_parameters = kernel_parameters(machine, &boot, &places, kernel)?;
-    Ok(VirtualMachine { arguments, devices, kernel_parameters })
+    Ok(VirtualMachine { arguments, devices, cards: card_paths, kernel_parameters })
 }
 
 fn base(machine: &Fabric, boot: &LabBoot) -> Result<Vec<String>, LabError> {
@@ -282,6 +292,44 @@ fn namespace(
             protection.unwrap_or_default(),
         ),
     );
+    Ok(())
+}
+
+/// A card: ivshmem, whose BAR 2 is memory of the host.
+fn ram_bar(
+    machine: &Fabric,
+    function: &Function,
+    place: &Place,
+    card: Option<&Card>,
+    arguments: &mut Vec<String>,
+) -> Result<(), LabError> {
+    let size = cards::size(function);
+    // A BAR is a power of two; P2PDMA takes whole sections of 2 MiB (`memremap_compat_align`).
+    if !size.0.is_power_of_two() || size.0 < 2 << 20 {
+        let reason = "memory of a card is a power of two, at least 2 MiB";
+        return Err(refuse(machine, function, reason));
+    }
+    let memory = match card.map(|card| (card, card.memory.to_str())) {
+        None => "",
+        Some((_, Some(path))) => path,
+        Some((card, None)) => {
+            return Err(LabError::BadDrive {
+                drive: function.name.clone(),
+                image: card.memory.clone(),
+                reason: "its path is not UTF-8".to_owned(),
+            });
+        }
+    };
+    let id = place.id();
+    arguments.extend([
+        "-object".to_owned(),
+        format!(
+            "memory-backend-file,id=memory-{id},size={},share=on,mem-path={}",
+            size.0,
+            escape(memory)
+        ),
+    ]);
+    device(arguments, format!("ivshmem-plain,id={id},{},memdev=memory-{id}", place.options()));
     Ok(())
 }
 

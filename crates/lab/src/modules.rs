@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::kernel::{self, RAM_BAR};
 use crate::{KernelImage, LabError, tools};
 
 /// What the guest cannot do without.
@@ -40,6 +41,12 @@ pub(crate) fn needed(kernel: &KernelImage, further: &[String]) -> Result<Vec<Mod
         add(&name.replace('-', "_"), &builtin, &files, &mut order, 0)?;
     }
     Ok(order)
+}
+
+/// The module that publishes the memory of cards, which belongs to no kernel.
+pub(crate) fn ram_bar(kernel: &KernelImage) -> Result<Module, LabError> {
+    let path = kernel::find_ram_bar(kernel)?;
+    Ok(Module { file_name: format!("{RAM_BAR}.ko"), image: read_module(&path)? })
 }
 
 /// Adds `name` and what it depends on to `order`.

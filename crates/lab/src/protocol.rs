@@ -15,7 +15,7 @@ pub(crate) const PROGRAM_PATH: &str = "/bin/peerlane";
 pub(crate) const MODULES_DIR: &str = "/lib/peerlane-modules";
 /// The folder whose content comes back.
 pub(crate) const OUT_DIR: &str = "/out";
-/// Drives by name.
+/// Drives and cards by name.
 pub(crate) const DRIVES_DIR: &str = "/dev/lab";
 
 /// A stream from guest to host.
@@ -64,6 +64,8 @@ pub(crate) struct Job {
     pub(crate) shell: bool,
     /// Drives that must be there before the command starts.
     pub(crate) drives: Vec<ExpectedDrive>,
+    /// Cards whose memory must be there before the command starts.
+    pub(crate) cards: Vec<ExpectedCard>,
     /// File names below [`MODULES_DIR`], in loading order.
     pub(crate) modules: Vec<String>,
     /// Longest wait for the drives.
@@ -79,13 +81,22 @@ pub(crate) struct ExpectedDrive {
     pub(crate) namespace: bool,
 }
 
+/// A card whose memory the guest waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ExpectedCard {
+    /// Name.
+    pub(crate) name: String,
+    /// The way to it from the root bus, `00:02.0/00.0/01.0`: it has no serial number.
+    pub(crate) path: String,
+}
+
 /// What the guest tells the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(crate) enum Message {
-    /// A controller was found.
+    /// A controller or a card was found.
     Controller {
-        /// Serial number: the drive's name.
+        /// The drive's name, which is its serial number, or the card's.
         name: String,
         /// PCI address, `0000:04:00.0`.
         address: String,

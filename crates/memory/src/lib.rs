@@ -1,6 +1,6 @@
 //! Where payload may rest between a read and a write: host memory and the memory of PCIe devices.
 //!
-//! A [`Region`] is made by [`host::allocate`] or [`p2pmem::allocate`] and released when dropped. It
+//! A [`Region`] is made by [`host::allocate`], [`p2pmem::allocate`] or [`xrt::Card::allocate`] and released when dropped. It
 //! moves nothing; the engine hands its address to the kernel.
 //!
 //! Device memory is never seen as a slice: the kernel forbids CPU access to P2P maps such as memcpy
@@ -14,7 +14,9 @@ mod map;
 pub mod mapped;
 pub mod p2pmem;
 mod region;
+pub mod xrt;
 
 pub use host::MemoryError;
 pub use p2pmem::P2pRefusal;
 pub use region::{Region, RegionKind};
+pub use xrt::XrtRefusal;

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use peerlane_units::Bytes;
 
 use crate::map::Map;
+use crate::xrt::ffi::Buffer;
 
 /// Whose memory a region is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,8 +15,38 @@ pub enum RegionKind {
     Host,
     /// Memory of a PCIe function, published to the kernel's P2PDMA layer.
     P2pmem,
+    /// Memory of a card, mapped by its maker's library.
+    Card,
     /// The page cache of a file, mapped.
     MappedFile,
+}
+
+impl RegionKind {
+    /// Whether the memory is that of a device.
+    pub fn is_device(self) -> bool {
+        matches!(self, Self::P2pmem | Self::Card)
+    }
+}
+
+/// What keeps a region mapped.
+#[derive(Debug)]
+pub(crate) enum Keeper {
+    /// A map of our own.
+    Map(Map),
+    /// A buffer of XRT, which maps and unmaps it.
+    Card(Buffer),
+}
+
+impl From<Map> for Keeper {
+    fn from(map: Map) -> Self {
+        Self::Map(map)
+    }
+}
+
+impl From<Buffer> for Keeper {
+    fn from(buffer: Buffer) -> Self {
+        Self::Card(buffer)
+    }
 }
 
 /// A mapped region of memory; released when dropped.
@@ -23,15 +54,15 @@ pub enum RegionKind {
 /// The owner must keep it until every request on its address is over; a ring does.
 #[derive(Debug)]
 pub struct Region {
-    map: Map,
+    keeper: Keeper,
     length: Bytes,
     kind: RegionKind,
 }
 
 impl Region {
     /// A region over the first `length` bytes of a map.
-    pub(crate) fn new(map: Map, length: Bytes, kind: RegionKind) -> Self {
-        Self { map, length, kind }
+    pub(crate) fn new(keeper: impl Into<Keeper>, length: Bytes, kind: RegionKind) -> Self {
+        Self { keeper: keeper.into(), length, kind }
     }
 
     /// Size in bytes, as asked for at its making.
@@ -46,18 +77,21 @@ impl Region {
 
     /// Where it is mapped, page aligned: for handing to the kernel, never to load from or store to.
     pub fn address(&self) -> NonNull<c_void> {
-        self.map.address()
+        match &self.keeper {
+            Keeper::Map(map) => map.address(),
+            Keeper::Card(buffer) => buffer.address(),
+        }
     }
 
     /// The bytes of host memory; `None` for device memory, which the CPU never touches, and for a mapped
     /// file, which others may cut.
     pub fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
-        match self.kind {
-            RegionKind::Host => {
+        match (self.kind, &mut self.keeper) {
+            (RegionKind::Host, Keeper::Map(map)) => {
                 let length = usize::try_from(self.length.0).ok()?;
-                self.map.bytes_mut().get_mut(..length)
+                map.bytes_mut().get_mut(..length)
             }
-            RegionKind::P2pmem | RegionKind::MappedFile => None,
+            _ => None,
         }
     }
 }

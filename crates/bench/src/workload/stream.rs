@@ -19,7 +19,9 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
     };
     let memory = if is_memory(&targets[0]) { &targets[0] } else { &sources[0] };
     if !is_memory(memory) {
-        return Err(brief.missing("a memory: `host`, `null` or `cmb:NAME`"));
+        return Err(
+            brief.missing("a memory: `host`, `null`, `cmb:NAME`, `p2pmem:NAME` or `fpga:ADDRESS`")
+        );
     }
     let jobs = u64::from(brief.jobs.unwrap_or(1).max(1));
     let mut cases = Vec::new();
@@ -54,5 +56,5 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
 /// Says whether a text names a memory and no drive.
 pub fn is_memory(typed: &str) -> bool {
     matches!(typed, "host" | "null")
-        || ["cmb:", "gpu:", "fpga:"].iter().any(|prefix| typed.starts_with(prefix))
+        || ["cmb:", "p2pmem:", "gpu:", "fpga:"].iter().any(|prefix| typed.starts_with(prefix))
 }

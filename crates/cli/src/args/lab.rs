@@ -45,7 +45,7 @@ pub(crate) struct MachineArgs {
     /// Machine to boot: a TOML file, or a name from `peerlane lab machines`
     #[arg(long, value_name = "FILE", default_value = "pair")]
     pub(crate) machine: PathBuf,
-    /// Image to use as a drive of the machine; a drive without one gets an empty image
+    /// Image to use as a drive of the machine, or as the memory of a card; one without gets an empty image
     #[arg(long = "drive", value_name = "NAME=IMAGE")]
     pub(crate) drives: Vec<DriveArg>,
     /// Kernel to boot, built with CONFIG_PCI_P2PDMA; $PEERLANE_KERNEL or one that is found if not given
@@ -62,7 +62,7 @@ pub(crate) struct MachineArgs {
 /// Arguments of `peerlane lab run`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-In the guest the command runs as root; drives are /dev/lab/NAME, and what the command leaves in $OUT comes back with --out.
+In the guest the command runs as root; drives are /dev/lab/NAME, the memory of a card is p2pmem:/dev/lab/NAME, and what the command leaves in $OUT comes back with --out.
 
 After a power cut the exit status is 3, nothing of $OUT comes back, and the images hold what their drives had been given: an emulated drive has no cache of its own to lose.
 

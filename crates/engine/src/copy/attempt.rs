@@ -1,8 +1,6 @@
 //! One memory tried: allocated, attached to a ring of its own, and proved.
 
-use std::path::PathBuf;
-
-use peerlane_memory::{P2pRefusal, Region, host, p2pmem};
+use peerlane_memory::{Region, host};
 use peerlane_results::{
     EndpointFacts, Evidence, MemoryFacts, MemoryKind, Plan, Route, Shape, Tail, VerifyMode, Warning,
 };
@@ -13,6 +11,7 @@ use super::files::{Opened, Target};
 use super::gone::drive_of;
 use super::pieces::Holes;
 use super::{CopyError, Tools};
+use crate::device_memory::{self, DeviceRefusal};
 use crate::plan::{Prepared, SLOT_ALIGNMENT, fitted};
 use crate::relay::Transfer;
 use crate::ring::{FileId, RegionId, Ring, Uring};
@@ -142,18 +141,16 @@ impl Attempt<'_> {
     }
 
     /// Takes as many slots as there is a free run for.
-    fn allocate(&self, shape: &Shape) -> Result<Result<(Region, Shape), P2pRefusal>, CopyError> {
-        let folder = match &self.memory.address {
-            Some(address) if self.memory.kind == MemoryKind::P2pmem => {
-                PathBuf::from(format!("/sys/bus/pci/devices/{address}/p2pmem"))
-            }
+    fn allocate(&self, shape: &Shape) -> Result<Result<(Region, Shape), DeviceRefusal>, CopyError> {
+        let address = match &self.memory.address {
+            Some(address) if self.memory.kind == MemoryKind::P2pmem => address,
             _ => return Ok(Ok((host::allocate(shape.memory)?, shape.clone()))),
         };
         let mut shape = shape.clone();
         loop {
-            match p2pmem::allocate(&folder, shape.memory) {
+            match device_memory::allocate(self.memory, address, shape.memory) {
                 Ok(region) => return Ok(Ok((region, shape))),
-                Err(P2pRefusal::Exhausted { .. }) if shape.slots > 1 => {
+                Err(refusal) if refusal.is_for_want_of_room() && shape.slots > 1 => {
                     shape = fitted(&shape, Bytes(shape.memory.0 / 2));
                 }
                 Err(refusal) => return Ok(Err(refusal)),

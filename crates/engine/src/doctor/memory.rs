@@ -1,11 +1,12 @@
 //! The memories that devices lend, and why one does not serve.
 
-use peerlane_fabric::{Fabric, Function, P2pMem};
+use peerlane_fabric::{Fabric, Function, Kind, P2pMem};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
 use super::{Chart, NoPermission, at, drives, kernel_parameters, lenders, saw};
 use crate::endpoint::kernel_refusal;
+use crate::plan::memory_name;
 
 /// Less than this leaves no room for two requests in flight.
 const LITTLE: Bytes = Bytes::mib(2);
@@ -52,7 +53,7 @@ fn not_permitted(
     Some(Finding {
         kind: FindingKind::MemoryNotPermitted,
         cost,
-        object: format!("cmb:{}", function.name),
+        object: memory_name(function),
         what: reason,
         evidence: vec![pool(function, "allocate", "permission denied")],
         fix: Some(Fix {
@@ -94,7 +95,7 @@ fn not_registered(fabric: &Fabric, function: &Function, cost: Cost) -> Option<Fi
     Some(Finding {
         kind: FindingKind::MemoryNotRegistered,
         cost,
-        object: format!("cmb:{}", function.name),
+        object: memory_name(function),
         what: format!(
             "{} has a memory buffer of {}, which the kernel does not lend: {why}",
             function.name,
@@ -119,7 +120,7 @@ fn queues(fabric: &Fabric, function: &Function, memory: P2pMem) -> Option<Findin
     (are_there && taken.0 > memory.size.0 / MUCH).then(|| Finding {
         kind: FindingKind::QueuesInMemory,
         cost: Cost::Speed,
-        object: format!("cmb:{}", function.name),
+        object: memory_name(function),
         what: format!(
             "{taken} of {} are taken, by the submission queues of {} at least in part",
             memory.size, function.name
@@ -177,9 +178,14 @@ fn no_memory(fabric: &Fabric) -> Finding {
             [] => "no device here lends memory to its peers".to_owned(),
             [first, rest @ ..] => format!(
                 "no device here lends memory through the kernel (p2pmem); that of {}{} is only to be \
-                 had from its maker's driver, and `peerlane copy` does not take it",
+                 had from its maker's driver, and `peerlane copy` {}",
                 first.name,
-                if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) }
+                if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) },
+                if first.kind == Kind::Fpga {
+                    "takes it where it is named, as in `--via fpga:ADDRESS`, and not by itself"
+                } else {
+                    "does not take it"
+                },
             ),
         },
         evidence: vec![saw("/sys/bus/pci/devices/*/p2pmem", "there is none")],
@@ -215,7 +221,7 @@ fn not_published(function: &Function, cost: Cost) -> Finding {
     Finding {
         kind: FindingKind::MemoryNotPublished,
         cost,
-        object: format!("cmb:{}", function.name),
+        object: memory_name(function),
         what: format!("the memory of {} is not offered to peers: {why}", function.name),
         evidence,
         fix: Some(Fix {
@@ -232,7 +238,7 @@ fn in_use(function: &Function, available: Bytes, size: Bytes) -> Finding {
     Finding {
         kind: FindingKind::MemoryInUse,
         cost: Cost::Routes,
-        object: format!("cmb:{}", function.name),
+        object: memory_name(function),
         what: format!("the memory of {} has {available} of {size} free", function.name),
         evidence: vec![pool(function, "available", available.0)],
         fix: Some(Fix {

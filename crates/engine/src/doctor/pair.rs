@@ -7,7 +7,7 @@ use peerlane_results::{
 };
 
 use super::{Chart, asked_here, at, drive, finished, iommu, kernel, link, memory, route, saw};
-use crate::endpoint::kernel_refusal;
+use crate::endpoint::{kernel_refusal, lender};
 use crate::plan::initiator;
 
 /// Examines what lies between the ends of a plan; `probes` may be empty.
@@ -100,7 +100,7 @@ fn stale(fabric: &Fabric, probe: &Probe) -> Option<Finding> {
         ProbeAnswer::Refused { reason } => reason.clone(),
         ProbeAnswer::NotAsked { .. } => return None,
     };
-    let owner = fabric.find(probe.memory.strip_prefix("cmb:")?)?;
+    let owner = fabric.find(lender(&probe.memory)?)?;
     let function = fabric.function(owner);
     let address = function.address?;
     let driver = function.driver.as_deref().unwrap_or("nvme");

@@ -10,7 +10,8 @@ use peerlane_fabric::{
 };
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
-use super::{Chart, at, kernel_parameters, lenders, saw};
+use super::{Chart, at, kernel_parameters, saw};
+use crate::plan::memory_name;
 
 /// Pairs named in a finding before it only counts.
 const NAMED: usize = 4;
@@ -23,7 +24,7 @@ const ACS_WEAKENS: &str = "the devices below these ports are no longer isolated 
 /// Those with the same way up are examined together, so that large machines take no longer than the
 /// matrix of `topo`.
 pub(super) fn examine(fabric: &Fabric, initiators: &[FunctionId], chart: &mut Chart) {
-    let (rows, columns) = grouped(fabric, &lenders(fabric), initiators);
+    let (rows, columns) = grouped(fabric, &memories(fabric), initiators);
     let places: HashMap<FunctionId, usize> = columns
         .iter()
         .enumerate()
@@ -43,6 +44,15 @@ pub(super) fn examine(fabric: &Fabric, initiators: &[FunctionId], chart: &mut Ch
         }
     }
     pairs.report(fabric, chart);
+}
+
+/// What the kernel lends, and the cards whose driver does: it asks the same of the machine.
+fn memories(fabric: &Fabric) -> Vec<FunctionId> {
+    let is_card = |id: FunctionId| {
+        fabric.function(id).driver.as_deref() == Some("xocl") && fabric.memory(id).is_some()
+    };
+    let lends = |id: FunctionId| fabric.function(id).p2pmem.is_some();
+    fabric.iter().map(|(id, _)| id).filter(|&id| lends(id) || is_card(id)).collect()
 }
 
 /// A memory and who would reach it.
@@ -272,7 +282,9 @@ fn named(fabric: &Fabric, pairs: &Sample, all: usize) -> String {
     let first: Vec<String> = pairs
         .first
         .iter()
-        .map(|&(provider, initiator)| format!("{} to cmb:{}", name(initiator), name(provider)))
+        .map(|&(provider, initiator)| {
+            format!("{} to {}", name(initiator), memory_name(fabric.function(provider)))
+        })
         .collect();
     let more = if pairs.count > NAMED { ", ..." } else { "" };
     format!("{}{more} ({} of {all} pairs of drive and memory)", first.join(", "), pairs.count)

@@ -7,7 +7,7 @@ use peerlane_fabric::{Fabric, Function, Kind};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
 use super::accelerator::{VENDOR_AMD, VENDOR_NVIDIA};
-use super::{Chart, saw};
+use super::{Chart, at, saw};
 use crate::endpoint::kernel_refusal;
 
 /// AMD's adaptive computing, once Xilinx: the cards of XRT.
@@ -200,6 +200,7 @@ fn xrt(fabric: &Fabric, cards: &[&Function], chart: &mut Chart) {
         }
     }
     if missing.is_empty() {
+        chart.findings.extend(unbound(cards));
         return;
     }
     let mut evidence: Vec<Evidence> = has_driver
@@ -226,4 +227,32 @@ fn xrt(fabric: &Fabric, cards: &[&Function], chart: &mut Chart) {
             needs: Needs::Rebind,
         }),
     });
+}
+
+/// Cards whose driver is loaded and bound to no function of theirs: `xocl` takes the user function, which
+/// is not there before the card's platform (shell) runs. A description says nothing of drivers.
+fn unbound(cards: &[&Function]) -> Option<Finding> {
+    let seen: Vec<&Function> = cards.iter().copied().filter(|card| card.driver.is_some()).collect();
+    if seen.is_empty() || cards.iter().any(|card| card.driver.as_deref() == Some("xocl")) {
+        return None;
+    }
+    let evidence = seen
+        .iter()
+        .map(|card| saw(format!("{}/driver", at(card)), card.driver.clone().unwrap_or_default()));
+    Some(Finding {
+        kind: FindingKind::FpgaStackMissing,
+        cost: Cost::Routes,
+        object: names("FPGA card", cards),
+        what: "the driver xocl is loaded and has no function of it, so that no program gets its memory"
+            .to_owned(),
+        evidence: evidence.collect(),
+        fix: Some(Fix {
+            what: "see whether the card has a second function, and bind it; without one, its platform \
+                   (shell) must be flashed, and the machine switched off and on"
+                .to_owned(),
+            commands: vec!["lspci -kd 10ee:".to_owned(), "sudo xrt-smi examine".to_owned()],
+            weakens: None,
+            needs: Needs::Reboot,
+        }),
+    })
 }

@@ -419,6 +419,10 @@ fn cards_of_xrt_need_its_driver_and_its_library() {
     let found = with_card(CARD, "{ name = 'xocl' }", "");
     assert!(found.findings[0].what.ends_with("without libxrt_coreutil.so.2 (XRT)"), "{found:?}");
     assert!(with_card(CARD, "{ name = 'xocl' }", XRT).is_healthy());
+    let managed = format!("{CARD}\ndriver = 'xclmgmt'");
+    let found = with_card(&managed, "{ name = 'xocl' }", XRT);
+    assert_eq!(kinds(&found), [FindingKind::FpgaStackMissing]);
+    assert!(found.findings[0].what.contains("has no function of it"), "{found:?}");
     assert!(with_card("kind = 'fpga'\nvendor = '0x1172'", "", "").is_healthy(), "another maker's");
 }
 

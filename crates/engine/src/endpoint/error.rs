@@ -136,15 +136,15 @@ impl EndpointError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NotPayload { notation: Notation::Cmb(name) } => Some(format!(
-                "device memory lies between source and target: name it with `--via cmb:{name}`"
+            Self::NotPayload {
+                notation: memory @ (Notation::Cmb(_) | Notation::P2pmem(_) | Notation::Fpga(_)),
+            } => Some(format!(
+                "device memory lies between source and target: name it with `--via {memory}`"
             )),
             Self::NotPayload { notation: Notation::Host } => {
                 Some("for a copy through host memory use `--route host`".to_owned())
             }
-            Self::NotPayload { .. } => {
-                Some("GPU, FPGA and null ends are not supported yet".to_owned())
-            }
+            Self::NotPayload { .. } => Some("GPU and null ends are not supported yet".to_owned()),
             Self::NoDevice { .. } => Some(
                 "`ls /dev/nvme*` and `peerlane topo` show the devices that are there".to_owned(),
             ),

@@ -9,16 +9,19 @@ use std::str::FromStr;
 pub enum Notation {
     /// A path: `/data/set.bin`, `./x`, `/dev/nvme0n1`; also the PCI address of a drive.
     Path(PathBuf),
-    /// `cmb:NAME`: memory that a device offers to its peers. The name is a controller, a PCI address,
+    /// `cmb:NAME`: memory that a drive offers to its peers. The name is a controller, a PCI address,
     /// a serial number or a device path.
     Cmb(String),
+    /// `p2pmem:NAME`: memory that another device offers to its peers through its driver. The name is a
+    /// PCI address, or a path that leads to the device's folder in sysfs.
+    P2pmem(String),
     /// `host`: host memory.
     Host,
     /// `null`: nothing is read, or what is written is thrown away.
     Null,
     /// `gpu:N`: memory of a GPU, counted from 0.
     Gpu(u32),
-    /// `fpga:ADDRESS`: memory of an FPGA card.
+    /// `fpga:ADDRESS`: memory of an FPGA card through XRT, by the address of the card's user function.
     Fpga(String),
 }
 
@@ -51,6 +54,7 @@ impl FromStr for Notation {
             None if text == "host" => Ok(Self::Host),
             None if text == "null" => Ok(Self::Null),
             Some(("cmb", name)) => named(name).map(Self::Cmb),
+            Some(("p2pmem", name)) => named(name).map(Self::P2pmem),
             Some(("fpga", name)) => named(name).map(Self::Fpga),
             Some(("gpu", number)) => {
                 number.parse().map(Self::Gpu).map_err(|_| NotationError::NotAGpu(text.to_owned()))
@@ -65,12 +69,18 @@ impl fmt::Display for Notation {
         match self {
             Self::Path(path) => write!(f, "{}", path.display()),
             Self::Cmb(name) => write!(f, "cmb:{name}"),
+            Self::P2pmem(name) => write!(f, "p2pmem:{name}"),
             Self::Host => f.write_str("host"),
             Self::Null => f.write_str("null"),
             Self::Gpu(number) => write!(f, "gpu:{number}"),
             Self::Fpga(name) => write!(f, "fpga:{name}"),
         }
     }
+}
+
+/// The name of the function that lends a memory, out of the name of the memory.
+pub fn lender(memory: &str) -> Option<&str> {
+    ["cmb:", "p2pmem:", "fpga:"].iter().find_map(|prefix| memory.strip_prefix(prefix))
 }
 
 #[cfg(test)]
@@ -89,6 +99,7 @@ mod tests {
             ("cmb:nvme2", Notation::Cmb("nvme2".into())),
             ("cmb:0000:05:00.0", Notation::Cmb("0000:05:00.0".into())),
             ("cmb:/dev/lab/c", Notation::Cmb("/dev/lab/c".into())),
+            ("p2pmem:0000:06:00.0", Notation::P2pmem("0000:06:00.0".into())),
             ("host", Notation::Host),
             ("null", Notation::Null),
             ("gpu:0", Notation::Gpu(0)),
@@ -101,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_names_nothing_is_refused() {
-        for text in ["", "cmb:", "fpga:", "gpu:", "gpu:x", "gpu:-1"] {
+        for text in ["", "cmb:", "p2pmem:", "fpga:", "gpu:", "gpu:x", "gpu:-1"] {
             assert!(text.parse::<Notation>().is_err(), "{text}");
         }
     }

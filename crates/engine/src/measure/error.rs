@@ -3,11 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
-use peerlane_memory::{MemoryError, P2pRefusal};
+use peerlane_memory::MemoryError;
 use peerlane_results::Refusal;
 use peerlane_units::Bytes;
 
 use crate::copy::CopyError;
+use crate::device_memory::DeviceRefusal;
 use crate::endpoint::{EndpointError, NotationError};
 use crate::failure::{RequestError, Role};
 use crate::plan::PlanError;
@@ -111,7 +112,7 @@ pub enum MeasureError {
     Memory(#[from] MemoryError),
     /// No device memory.
     #[error("cannot take device memory")]
-    Device(#[from] P2pRefusal),
+    Device(#[from] DeviceRefusal),
     /// The route is not proved.
     #[error(transparent)]
     Proof(#[from] Box<ProofFailure>),

@@ -282,9 +282,15 @@ impl Look<'_> {
         let is_source_scratch = role == Role::Source && self.check_source(&drive)?;
         let via = match (memory, role) {
             (Notation::Host, _) | (Notation::Null, Role::Source) => None,
-            (Notation::Cmb(_), _) => Some(memory.to_string()),
+            (Notation::Cmb(_) | Notation::P2pmem(_) | Notation::Fpga(_), _) => {
+                Some(memory.to_string())
+            }
             (Notation::Null, _) => return Err(self.no_pair("`null` has nothing to write")),
-            _ => return Err(self.no_pair("only `cmb:NAME` is device memory here")),
+            _ => {
+                return Err(self.no_pair(
+                    "only `cmb:NAME`, `p2pmem:NAME` and `fpga:ADDRESS` are device memory here",
+                ));
+            }
         };
         let route = if via.is_some() { RouteChoice::P2p } else { RouteChoice::Host };
         let is_new = drive.live.as_ref().is_some_and(|live| live.node == Node::NewFile);

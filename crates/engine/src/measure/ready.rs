@@ -1,8 +1,6 @@
 //! A flow with everything open: files, memory, ring; a peer-to-peer route is proved.
 
-use std::path::PathBuf;
-
-use peerlane_memory::{P2pRefusal, Region, RegionKind, host, p2pmem};
+use peerlane_memory::{Region, RegionKind, host};
 use peerlane_results::{Evidence, MemoryKind, Tail};
 use peerlane_units::{Bytes, Nanos};
 
@@ -10,6 +8,7 @@ use super::look::{End, PlannedFlow};
 use super::{FlowTools, Hold, MeasureError};
 use crate::copy::check::{self, NotProved};
 use crate::copy::{Attached, Opened, open_in_place, open_source};
+use crate::device_memory;
 use crate::endpoint::Live;
 use crate::plan::SLOT_ALIGNMENT;
 use crate::prove::prove_route;
@@ -145,11 +144,10 @@ impl PlannedFlow {
         let Some(address) = self.memory.address.as_ref().filter(|_| self.is_device()) else {
             return Ok((host::allocate(length(slots))?, slots, stride));
         };
-        let folder = PathBuf::from(format!("/sys/bus/pci/devices/{address}/p2pmem"));
         loop {
-            match p2pmem::allocate(&folder, length(slots)) {
+            match device_memory::allocate(&self.memory, address, length(slots)) {
                 Ok(region) => return Ok((region, slots, stride)),
-                Err(P2pRefusal::Exhausted { .. }) if slots > 1 => slots /= 2,
+                Err(refusal) if refusal.is_for_want_of_room() && slots > 1 => slots /= 2,
                 Err(refusal) => return Err(refusal.into()),
             }
         }
@@ -203,7 +201,7 @@ impl Ready {
 
     /// Counts from here on which memory requests name.
     pub(super) fn begin_count(&mut self) {
-        let is_device = self.taken == RegionKind::P2pmem;
+        let is_device = self.taken.is_device();
         self.ring.begin_count(is_device.then_some(self.region));
     }
 

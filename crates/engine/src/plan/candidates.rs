@@ -2,7 +2,8 @@
 
 use std::cmp::Reverse;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, MapType, reach};
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind, MapType, Memory, P2pMem, reach};
+use peerlane_memory::xrt;
 use peerlane_results::{Asked, Candidate, MemoryFacts, MemoryKind, RouteChoice, Verdict};
 use peerlane_units::Bytes;
 use rustix::fs::{Access, access};
@@ -10,7 +11,7 @@ use rustix::io::Errno;
 
 use super::PlanError;
 use super::shape::Ends;
-use crate::endpoint::{Endpoint, Notation, strip_device_directory};
+use crate::endpoint::{Endpoint, Notation, lender, strip_device_directory};
 use crate::guard::System;
 
 /// The memory that was asked for.
@@ -30,14 +31,24 @@ pub(super) fn via(fabric: &Fabric, asked: &Asked) -> Result<Via, PlanError> {
     let notation = typed.parse().map_err(|source| PlanError::Via { source })?;
     let contradiction = || PlanError::Contradiction { route: asked.route, via: typed.clone() };
     match (notation, asked.route) {
-        (Notation::Host, RouteChoice::P2p) | (Notation::Cmb(_), RouteChoice::Host) => {
+        (Notation::Host, RouteChoice::P2p)
+        | (Notation::Cmb(_) | Notation::P2pmem(_) | Notation::Fpga(_), RouteChoice::Host) => {
             Err(contradiction())
         }
-        (Notation::Host, _) => Ok(Via::Host),
-        (Notation::Cmb(name), _) => function_called(fabric, &name)
-            .filter(|&id| fabric.function(id).p2pmem.is_some())
+        (Notation::Fpga(name), _) => function_called(fabric, &name)
+            .filter(|&id| fabric.function(id).kind == Kind::Fpga && fabric.memory(id).is_some())
             .map(Via::Function)
             .ok_or_else(|| unknown(fabric, typed)),
+        (Notation::Host, _) => Ok(Via::Host),
+        (Notation::Cmb(name) | Notation::P2pmem(name), _) => {
+            lender_called(fabric, &name).map(Via::Function).ok_or_else(|| unknown(fabric, typed))
+        }
+        // A PCI address, or the path that leads to a device, by itself.
+        (Notation::Path(name), RouteChoice::Auto | RouteChoice::P2p) => name
+            .to_str()
+            .and_then(|name| lender_called(fabric, name))
+            .map(Via::Function)
+            .ok_or_else(|| PlanError::NotMemory { typed: typed.clone() }),
         _ => Err(PlanError::NotMemory { typed: typed.clone() }),
     }
 }
@@ -47,8 +58,13 @@ fn unknown(fabric: &Fabric, typed: &str) -> PlanError {
     PlanError::UnknownMemory {
         typed: typed.to_owned(),
         machine: fabric.name.clone(),
-        memories: lenders.map(|(_, function)| name_of(function)).collect(),
+        memories: lenders.map(|(_, function)| memory_name(function)).collect(),
     }
+}
+
+/// Finds a device that lends memory.
+fn lender_called(fabric: &Fabric, name: &str) -> Option<FunctionId> {
+    function_called(fabric, name).filter(|&id| fabric.function(id).p2pmem.is_some())
 }
 
 /// Finds a device by name; on this machine a path may be a link to its node.
@@ -57,12 +73,16 @@ fn function_called(fabric: &Fabric, name: &str) -> Option<FunctionId> {
         .then(|| std::fs::canonicalize(name).ok())
         .flatten();
     let resolved = node.as_ref().and_then(|path| path.to_str()).unwrap_or(name);
-    fabric.find(strip_device_directory(resolved))
+    let named = match resolved.strip_prefix("/sys/devices/") {
+        Some(folder) => folder.rsplit('/').next().unwrap_or(folder),
+        None => strip_device_directory(resolved),
+    };
+    fabric.find(named)
 }
 
 /// The function that lends a memory.
 pub(crate) fn memory_function(fabric: &Fabric, memory: &MemoryFacts) -> Option<FunctionId> {
-    fabric.find(memory.name.strip_prefix("cmb:")?)
+    fabric.find(lender(&memory.name)?)
 }
 
 /// Judges every memory, usable ones first, then by distance, then by room.
@@ -81,9 +101,11 @@ pub(super) fn judge(
         Via::Function(only) => *only == id,
         Via::Host => false,
     };
+    // Memory of a card is taken where it is asked for and never by itself: nobody has tried it yet.
+    let is_named = |id: FunctionId| *via == Via::Function(id) && card_memory(fabric, id).is_some();
     let mut candidates: Vec<Candidate> = fabric
         .iter()
-        .filter(|(id, function)| function.p2pmem.is_some() && is_asked(*id))
+        .filter(|(id, function)| (function.p2pmem.is_some() && is_asked(*id)) || is_named(*id))
         .filter_map(|(id, function)| candidate(fabric, ends, id, function, slot))
         .map(|mut candidate| {
             if fabric.is_this_machine() {
@@ -124,29 +146,70 @@ fn candidate(
     function: &Function,
     slot: Bytes,
 ) -> Option<Candidate> {
-    let p2pmem = function.p2pmem?;
-    let memory = MemoryFacts {
-        name: name_of(function),
-        kind: MemoryKind::P2pmem,
-        address: function.address.map(|address| address.to_string()),
-        size: Some(p2pmem.size),
-        available: Some(p2pmem.available),
+    let (memory, mut refusals) = match function.p2pmem {
+        Some(pool) => pool_facts(function, pool, slot),
+        None => card_facts(fabric, id, function)?,
     };
-    let mut refusals = Vec::new();
-    if !p2pmem.published {
-        refusals.push(
-            "it is not published: the drive supports only reads or only writes there".to_owned(),
-        );
-    }
-    if p2pmem.available < slot {
-        refusals.push(format!("it has {} free, and one request takes {slot}", p2pmem.available));
-    }
     let mut facts = Vec::new();
     let mut leg = |end: &Endpoint| leg(fabric, id, end, &mut refusals, &mut facts);
     let (source, from_source) = leg(ends.source);
     let (target, to_target) = leg(ends.target);
     let distance = from_source.zip(to_target).map(|(one, other)| one.saturating_add(other));
     Some(Candidate { memory, source, target, distance, refusals, facts })
+}
+
+/// What the kernel's pool of a function is, and what stands against it.
+fn pool_facts(function: &Function, pool: P2pMem, slot: Bytes) -> (MemoryFacts, Vec<String>) {
+    let memory = MemoryFacts {
+        name: memory_name(function),
+        kind: MemoryKind::P2pmem,
+        address: function.address.map(|address| address.to_string()),
+        size: Some(pool.size),
+        available: Some(pool.available),
+    };
+    let mut refusals = Vec::new();
+    if !pool.published {
+        refusals.push(
+            "it is not published: the device supports only reads or only writes there".to_owned(),
+        );
+    }
+    if pool.available < slot {
+        refusals.push(format!("it has {} free, and one request takes {slot}", pool.available));
+    }
+    (memory, refusals)
+}
+
+/// The memory of an FPGA card that its maker's library hands out.
+fn card_memory(fabric: &Fabric, id: FunctionId) -> Option<Memory> {
+    fabric.memory(id).filter(|memory| memory.kind == peerlane_fabric::MemoryKind::Fpga)
+}
+
+/// What the memory of a card is, and what stands against it as far as files tell.
+fn card_facts(
+    fabric: &Fabric,
+    id: FunctionId,
+    function: &Function,
+) -> Option<(MemoryFacts, Vec<String>)> {
+    let memory = MemoryFacts {
+        name: memory_name(function),
+        kind: MemoryKind::P2pmem,
+        address: function.address.map(|address| address.to_string()),
+        size: card_memory(fabric, id)?.size,
+        available: None,
+    };
+    let mut refusals = Vec::new();
+    if function.driver.as_deref() != Some("xocl") {
+        let found = function.driver.as_deref().unwrap_or("none");
+        refusals.push(format!("its driver is {found}, not xocl, which lends the memory"));
+    }
+    if function.fpga_p2p == Some(false) {
+        refusals.push("the card does not lend its memory: p2p_enable is 0".to_owned());
+    }
+    let is_missing = |list: &Vec<String>| !list.iter().any(|name| name == xrt::LIBRARY);
+    if fabric.libraries.as_ref().is_some_and(is_missing) {
+        refusals.push(format!("there is no {} (XRT) to ask for it", xrt::LIBRARY));
+    }
+    Some((memory, refusals))
 }
 
 /// The kernel's decision for one end, the worst of its drives; reasons go to `refusals` and `facts`.
@@ -202,6 +265,12 @@ fn one_leg(
     (verdict, reach.distance)
 }
 
-fn name_of(function: &Function) -> String {
-    format!("cmb:{}", function.name)
+/// What the memory that a function lends is called.
+pub(crate) fn memory_name(function: &Function) -> String {
+    let kind = match (function.kind, function.p2pmem) {
+        (Kind::Nvme, _) => "cmb",
+        (Kind::Fpga, None) => "fpga",
+        _ => "p2pmem",
+    };
+    format!("{kind}:{}", function.name)
 }

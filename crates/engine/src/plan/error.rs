@@ -29,7 +29,9 @@ pub enum PlanError {
         source: NotationError,
     },
     /// Memory of a kind that payload cannot rest in.
-    #[error("cannot copy through `{typed}`: only `cmb:NAME` and `host` are memories")]
+    #[error(
+        "cannot copy through `{typed}`: only `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS` and `host` are memories"
+    )]
     NotMemory {
         /// What was typed.
         typed: String,

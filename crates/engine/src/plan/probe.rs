@@ -7,13 +7,13 @@
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
-use peerlane_memory::p2pmem;
 use peerlane_results::{Candidate, MemoryKind, Plan, Probe, ProbeAnswer, Verdict};
 use peerlane_units::Nanos;
 
 use super::{PlanError, SLOT_ALIGNMENT, prepare};
 use crate::Clock;
 use crate::copy::{error_in_words, open_source};
+use crate::device_memory;
 use crate::endpoint::{Endpoint, Node};
 use crate::failure::{RequestError, Role};
 use crate::guard::System;
@@ -75,8 +75,7 @@ fn ask(end: &Endpoint, candidate: &Candidate, clock: &dyn Clock, deadline: Nanos
         return ProbeAnswer::NotAsked { reason: "it holds less than one block".to_owned() };
     }
     let room = block.round_up(SLOT_ALIGNMENT).unwrap_or(block);
-    let folder = Path::new("/sys/bus/pci/devices").join(address).join("p2pmem");
-    let region = match p2pmem::allocate(&folder, room) {
+    let region = match device_memory::allocate(&candidate.memory, address, room) {
         Ok(region) => region,
         Err(refusal) => return not_asked(&refusal),
     };

@@ -9,7 +9,7 @@ use peerlane_units::Bytes;
 use super::by_node;
 use super::candidates::Via;
 use super::shape::Ends;
-use crate::endpoint::{Endpoint, is_old_head, kernel_refusal};
+use crate::endpoint::{Endpoint, is_old_head, kernel_refusal, lender};
 
 /// What the choice depends on, besides the candidates.
 #[derive(Debug, Clone, Copy)]
@@ -132,7 +132,7 @@ fn praise(question: Question<'_>, best: &Candidate) -> String {
              be told from here, and a probe before the copy decides"
         );
     }
-    let is_own = |end: &str| memory.strip_prefix("cmb:") == Some(end);
+    let is_own = |end: &str| lender(memory) == Some(end);
     if source == target && is_own(&source) {
         return format!("{source} reads and writes by its own memory");
     }

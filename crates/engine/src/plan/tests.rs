@@ -1,6 +1,6 @@
 //! Plans for the machines of `machines/`, and for made-up variants of them.
 
-use peerlane_fabric::{Fabric, FunctionId, Kernel};
+use peerlane_fabric::{Bar, Fabric, FunctionId, Kernel};
 use peerlane_results::{
     Asked, EndpointKind, Plan, Route, RouteChoice, Tail, Verdict, VerifyMode, Warning,
 };
@@ -63,6 +63,78 @@ fn one_switch_gives_a_route_between_devices() {
         (Bytes::mib(4), "the length of the copy")
     );
     assert_eq!((plan.refusals, plan.warnings), (vec![], vec![]));
+}
+
+/// A SmartSSD as its drivers show it: a window, and no pool of the kernel's.
+fn smartssd() -> Fabric {
+    let mut fabric = machine("optiplex-smartssd");
+    let id = function(&mut fabric, "fpga0");
+    let card = &mut fabric.functions[id.0];
+    card.p2pmem = None;
+    card.driver = Some("xocl".to_owned());
+    card.bars =
+        vec![Bar { index: 4, size: Bytes::mib(8192), is_prefetchable: true, largest: None }];
+    fabric.libraries = Some(vec!["libxrt_coreutil.so.2".to_owned()]);
+    fabric
+}
+
+fn drive_to_itself(via: Option<&str>) -> Asked {
+    let via = via.map(str::to_owned);
+    Asked { source: "drive0".into(), target: "drive0".into(), via, force: true, ..asked() }
+}
+
+#[test]
+fn memory_of_a_card_is_taken_where_it_is_named_and_never_by_itself() {
+    let fabric = smartssd();
+    let named = plan(&fabric, &drive_to_itself(Some("fpga:fpga0"))).expect("a plan");
+    assert_eq!(named.route, Some(Route::P2p), "{}", named.reason);
+    let memory = named.memory.expect("a memory");
+    assert_eq!((memory.name.as_str(), memory.size), ("fpga:fpga0", Some(Bytes::mib(8192))));
+    assert_eq!(named.candidates[0].refusals, Vec::<String>::new());
+
+    let unnamed = plan(&fabric, &drive_to_itself(None)).expect("a plan");
+    assert_eq!((unnamed.route, unnamed.candidates), (Some(Route::Host), vec![]));
+}
+
+#[test]
+fn what_a_card_lacks_is_a_reason_in_the_plan() {
+    let asked = drive_to_itself(Some("fpga:fpga0"));
+    let refused = |change: &dyn Fn(&mut Fabric)| {
+        let mut fabric = smartssd();
+        change(&mut fabric);
+        let plan = plan(&fabric, &asked).expect("a plan");
+        assert_ne!(plan.route, Some(Route::P2p));
+        plan.candidates[0].refusals.join("; ")
+    };
+    let card = |fabric: &mut Fabric| function(fabric, "fpga0").0;
+    let off = |fabric: &mut Fabric| {
+        let card = card(fabric);
+        fabric.functions[card].fpga_p2p = Some(false);
+    };
+    let unbound = |fabric: &mut Fabric| {
+        let card = card(fabric);
+        fabric.functions[card].driver = None;
+    };
+    assert!(refused(&off).contains("p2p_enable is 0"));
+    assert!(refused(&unbound).contains("its driver is none, not xocl"));
+    assert!(refused(&|fabric| fabric.libraries = Some(vec![])).contains("libxrt_coreutil.so.2"));
+    let error = plan(&smartssd(), &drive_to_itself(Some("fpga:drive0"))).expect_err("no card");
+    assert!(matches!(error, PlanError::UnknownMemory { .. }), "{error:?}");
+}
+
+#[test]
+fn memory_of_a_function_that_is_no_drive_goes_by_its_own_notation() {
+    let fabric = machine("card");
+    let asked = |via: &str| Asked { via: Some(via.to_owned()), ..asked() };
+    for via in ["p2pmem:card", "cmb:card", "card"] {
+        let plan = plan(&fabric, &asked(via)).expect("a plan");
+        let memory = plan.memory.expect("a memory");
+        assert_eq!((plan.route, memory.name.as_str()), (Some(Route::P2p), "p2pmem:card"), "{via}");
+    }
+    for via in ["a", "./card"] {
+        let error = plan(&fabric, &asked(via)).expect_err("lends no memory");
+        assert!(matches!(error, PlanError::NotMemory { .. }), "{via}: {error:?}");
+    }
 }
 
 #[test]

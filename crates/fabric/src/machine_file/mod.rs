@@ -99,6 +99,9 @@ pub enum Problem {
     /// A key that only drives have.
     #[error("only a function of kind `nvme` has this key")]
     NotADrive,
+    /// A key that only functions have that are none of the known kinds.
+    #[error("only a function of kind `other` has this key")]
+    NotOther,
     /// A key that belongs to a bound controller.
     #[error("a drive with `bound = false` has no such key")]
     NotBound,

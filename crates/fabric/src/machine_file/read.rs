@@ -83,6 +83,7 @@ fn lab_drive(function: &shape::Function) -> LabDrive {
         protection: function.protection,
         multipath: function.multipath,
         errors: errors.collect(),
+        is_ram_bar: function.ram_bar,
     }
 }
 
@@ -238,6 +239,12 @@ impl<'a> Reader<'a> {
 type Fault = (&'static str, Problem);
 
 fn p2pmem(function: &shape::Function) -> Result<Option<P2pMem>, Fault> {
+    if function.ram_bar && function.kind != Kind::Other {
+        return Err(("ram_bar", Problem::NotOther));
+    }
+    if function.ram_bar && function.p2pmem.is_none() {
+        return Err(("ram_bar", Problem::Needs("p2pmem")));
+    }
     match (&function.p2pmem, function.cmb) {
         (Some(_), Some(_)) => Err(("cmb", Problem::SaidTwice("p2pmem"))),
         (None, None) => Ok(None),

@@ -204,6 +204,9 @@ pub(super) struct Function {
     pub(super) p2pmem: Option<P2pMem>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) namespaces: Option<Vec<Namespace>>,
+    /// The lab backs its memory by RAM.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) ram_bar: bool,
     /// Requests that the lab makes fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) errors: Option<Vec<InjectedError>>,

@@ -147,6 +147,7 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
             write: memory.rates.write.map(Rate),
         }),
         namespaces: (!namespaces.is_empty()).then(|| namespaces.iter().map(namespace).collect()),
+        ram_bar: function.lab.is_ram_bar && function.kind == Kind::Other,
         errors: (is_drive && !function.lab.errors.is_empty())
             .then(|| function.lab.errors.iter().map(injected_error).collect()),
     }

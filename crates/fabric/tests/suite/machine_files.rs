@@ -115,6 +115,11 @@ fn a_wrong_file_is_refused_with_line_key_and_reason() {
         (format!("{drive}size = '1M'\nblock_size = 1000"), vec!["`block_size`", "power of two"]),
         (format!("{drive}size = 1\nnamespaces = []"), vec!["`size`", "or `namespaces`"]),
         (format!("{drive}cmb = 1\np2pmem = {{ size = 1 }}"), vec!["`cmb`", "or `p2pmem`"]),
+        (format!("{drive}p2pmem = {{ size = 1 }}\nram_bar = true"), vec!["`ram_bar`", "`other`"]),
+        (
+            "name = 'x'\n[[function]]\nname = 'c'\nkind = 'other'\nram_bar = true".to_owned(),
+            vec!["`ram_bar`", "give `p2pmem`"],
+        ),
         (format!("{drive}bound = false\nserial = '1'"), vec!["`serial`", "bound = false"]),
         (
             "name = 'x'\n[[function]]\nname = 'n'\nkind = 'nic'\nsize = '1M'".to_owned(),

@@ -230,6 +230,7 @@ fn drive() -> impl Strategy<Value = LabDrive> {
             protection,
             multipath,
             errors,
+            is_ram_bar: false,
         },
     )
 }

@@ -98,7 +98,7 @@ pub(super) fn all(machine: &Fabric) -> Result<Vec<Place>, LabError> {
 }
 
 fn is_emulated(function: &Function) -> bool {
-    function.kind != Kind::Other
+    function.kind != Kind::Other || function.lab.is_ram_bar
 }
 
 /// Slot and function number: as described where that is free, else the next free.

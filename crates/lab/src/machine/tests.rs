@@ -49,7 +49,8 @@ fn build_on(text: &str, release: &str, features: QemuFeatures) -> Result<Virtual
     let machine = fabric(text);
     let folder = tempfile::tempdir().expect("folder");
     let drives = drives::prepare(&machine, &[], folder.path())?;
-    build(&machine, &drives, &kernel(release), features)
+    let cards = crate::cards::prepare(&machine, &Vec::new(), folder.path())?;
+    build(&machine, &drives, &cards, &kernel(release), features)
 }
 
 fn built(text: &str) -> VirtualMachine {
@@ -173,6 +174,47 @@ fn a_described_address_on_the_root_bus_is_kept() {
     assert!(refusal(&text).contains("slot 1f of the root bus"));
 }
 
+const CARD: &str = "[[function]]\nname = \"card\"\nkind = \"other\"\nunder = \"down-a\"\n\
+                    p2pmem = { size = \"64M\" }\nram_bar = true\n";
+
+#[test]
+fn a_card_is_memory_of_a_file_and_is_named_by_its_way() {
+    let machine = fabric(&format!("{PAIR}{CARD}"));
+    let folder = tempfile::tempdir().expect("folder");
+    let cards = cards::prepare(&machine, &Vec::new(), folder.path()).expect("cards");
+    let built = build(&machine, &[], &cards, &kernel("7.2.13"), QemuFeatures::default());
+    let built = built.expect("virtual machine");
+    let memory = folder.path().join("memory-card.img");
+    assert_eq!(std::fs::metadata(&memory).expect("its memory").len(), Bytes::mib(64).0);
+    let object = format!(
+        "memory-backend-file,id=memory-fn6,size=67108864,share=on,mem-path={}",
+        memory.display()
+    );
+    assert_eq!(values(&built, "-object"), [object]);
+    let device = "ivshmem-plain,id=fn6,bus=fn2,addr=00.1,multifunction=on,memdev=memory-fn6";
+    assert!(values(&built, "-device").contains(&device), "{built:?}");
+    assert_eq!(built.cards, [("card".to_owned(), "00:02.0/00.0/00.0/00.1".to_owned())]);
+}
+
+#[test]
+fn memory_of_a_card_must_fit_and_is_told_from_drives() {
+    let machine = fabric(&format!("{PAIR}{CARD}"));
+    let folder = tempfile::tempdir().expect("folder");
+    let image = folder.path().join("short");
+    std::fs::write(&image, [0; 4096]).expect("image");
+    let given = vec![("card".to_owned(), image.clone()), ("a".to_owned(), image.clone())];
+    let (memories, images) = cards::part(&machine, &given);
+    assert_eq!((memories.len(), images.len()), (1, 1));
+    let refused = |memories: &cards::Images| {
+        cards::prepare(&machine, memories, folder.path()).expect_err("refused").to_string()
+    };
+    assert!(refused(&memories).contains("4096 bytes, and the card's memory has 67108864"));
+    let twice = [memories.clone(), memories].concat();
+    assert!(refused(&twice).contains("given twice"));
+    let small = format!("{PAIR}{CARD}").replace("64M\" }\nram", "48M\" }\nram");
+    assert!(refusal(&small).contains("power of two"), "{}", refusal(&small));
+}
+
 #[test]
 fn what_cannot_be_emulated_is_refused_by_name() {
     let gpu = format!("{PAIR}[[function]]\nname = \"gpu\"\nkind = \"gpu\"\nunder = \"down-a\"\n");
@@ -215,7 +257,7 @@ fn drives_and_images_must_fit() {
     let drives = drives::prepare(&machine, &given, folder.path()).expect("drives");
     let scratch = drives[1].namespace.as_ref().expect("scratch image");
     assert_eq!(std::fs::metadata(&scratch.image).expect("image").len(), Bytes::mib(32).0);
-    let machine = build(&machine, &drives, &kernel("7.2"), QemuFeatures::default());
+    let machine = build(&machine, &drives, &[], &kernel("7.2"), QemuFeatures::default());
     let machine = machine.expect("virtual machine");
     assert!(values(&machine, "-drive")[0].contains("disk,, with comma.img,format=raw"));
 }

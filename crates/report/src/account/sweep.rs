@@ -130,7 +130,11 @@ pub(super) fn pairs<'a>(cases: &[Case<'a>]) -> Vec<Pair<'a>> {
 /// Those of drives against memory: what differs besides is in which memory the bytes end or begin, as it
 /// has to.
 pub(super) fn pairs_with_memory<'a>(cases: &[Case<'a>]) -> Vec<Pair<'a>> {
-    pairs_by(cases, |end| if end == "host" || end.starts_with("cmb:") { "memory" } else { end })
+    pairs_by(cases, |end| if is_memory(end) { "memory" } else { end })
+}
+
+fn is_memory(end: &str) -> bool {
+    end == "host" || ["cmb:", "p2pmem:", "fpga:"].iter().any(|prefix| end.starts_with(prefix))
 }
 
 fn pairs_by<'a>(cases: &[Case<'a>], end: fn(&'a str) -> &'a str) -> Vec<Pair<'a>> {

@@ -111,7 +111,8 @@ impl Planner<'_> {
             _ => {}
         }
         let device = typed.strip_prefix("/dev/").unwrap_or(typed);
-        let memory = ["cmb:", "gpu:", "fpga:"].iter().find_map(|kind| typed.strip_prefix(kind));
+        let memory =
+            ["cmb:", "p2pmem:", "gpu:", "fpga:"].iter().find_map(|kind| typed.strip_prefix(kind));
         let by_number = |kind| {
             let number: usize = memory?.parse().ok()?;
             self.fabric.iter().filter(|(_, function)| function.kind == kind).nth(number)

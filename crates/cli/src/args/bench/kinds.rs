@@ -61,7 +61,8 @@ pub(crate) struct StreamArgs {
     /// Where data comes from: drives or files, once for each, or a memory
     #[arg(long, value_name = "SOURCE", required = true)]
     pub(crate) source: Vec<String>,
-    /// Where data goes to: a memory (`host`, `null`, `cmb:NAME`), or drives or files
+    /// Where data goes to: a memory (`host`, `null`, `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`), or drives or
+    /// files
     #[arg(long, value_name = "TARGET", required = true)]
     pub(crate) target: Vec<String>,
     /// Transfers of each drive, each on a part of the range

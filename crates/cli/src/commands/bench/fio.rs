@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
+use peerlane_engine::endpoint::lender;
 use peerlane_fabric::Fabric;
 use peerlane_results::{BenchRecord, CaseSpec, Flow, Order};
 use peerlane_units::ByteRate;
@@ -91,7 +92,7 @@ fn section(fabric: &Fabric, index: usize, flow: &Flow) -> String {
     ];
     let mut text =
         words.iter().fold(FLOW.to_owned(), |text, (name, word)| text.replace(name, word));
-    let owner = memory.strip_prefix("cmb:").and_then(|name| fabric.find(name));
+    let owner = lender(memory).and_then(|name| fabric.find(name));
     if let Some(address) = owner.and_then(|id| fabric.function(id).address) {
         let _ = writeln!(text, "iomem=mmapshared:/sys/bus/pci/devices/{address}/p2pmem/allocate");
     }

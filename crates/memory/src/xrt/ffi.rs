@@ -1,0 +1,205 @@
+//! The C interface of `libxrt_coreutil.so.2`: the calls that are needed, and what owns what they return.
+//!
+//! The library exports the same functions with the same arguments from XRT 2.13 to 2.25 (`xrt/xrt_device.h`,
+//! `xrt/xrt_bo.h`), so that one table serves all. A [`Buffer`] keeps its [`Device`] open, which keeps the
+//! library loaded: XRT ends the process where handles are left open at its exit.
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use libloading::Library;
+
+/// `XCL_BO_FLAGS_P2P` of `xrt_mem.h`: the buffer is mapped through the card's window.
+const FLAG_P2P: u64 = 1 << 30;
+
+type Handle = *mut c_void;
+type OpenByBdf = unsafe extern "C" fn(*const c_char) -> Handle;
+type Close = unsafe extern "C" fn(Handle) -> c_int;
+type LoadFile = unsafe extern "C" fn(Handle, *const c_char) -> c_int;
+type Alloc = unsafe extern "C" fn(Handle, usize, u64, u32) -> Handle;
+type Free = unsafe extern "C" fn(Handle) -> c_int;
+type Size = unsafe extern "C" fn(Handle) -> usize;
+type MapBuffer = unsafe extern "C" fn(Handle) -> *mut c_void;
+type Version = unsafe extern "C" fn() -> c_uint;
+
+/// The functions of the library.
+#[derive(Debug)]
+pub(super) struct Table {
+    open_by_bdf: OpenByBdf,
+    close: Close,
+    load_file: LoadFile,
+    alloc: Alloc,
+    free: Free,
+    size: Size,
+    map: MapBuffer,
+    /// From XRT 2.25 on.
+    version: Option<Version>,
+    /// What the functions are in; unloaded after they are gone.
+    _library: Library,
+}
+
+/// Why there is no table.
+#[derive(Debug)]
+pub(super) enum NoTable {
+    /// The loader's words.
+    Library(String),
+    /// A function that is not in it.
+    Function(&'static str),
+}
+
+impl Table {
+    /// Loads the library by file name or path.
+    pub(super) fn load(name: &OsStr) -> Result<Arc<Self>, NoTable> {
+        // SAFETY: loading runs the initialisers of XRT, which touch nothing of this process's own state;
+        // the name is one that this program or its user chose.
+        let library = unsafe { Library::new(name) };
+        let library = library.map_err(|error| NoTable::Library(error.to_string()))?;
+        let table = Self {
+            // SAFETY: `xrtDeviceHandle xrtDeviceOpenByBDF(const char* bdf)`.
+            open_by_bdf: unsafe { function(&library, "xrtDeviceOpenByBDF") }?,
+            // SAFETY: `int xrtDeviceClose(xrtDeviceHandle)`.
+            close: unsafe { function(&library, "xrtDeviceClose") }?,
+            // SAFETY: `int xrtDeviceLoadXclbinFile(xrtDeviceHandle, const char*)`.
+            load_file: unsafe { function(&library, "xrtDeviceLoadXclbinFile") }?,
+            // SAFETY: `xrtBufferHandle xrtBOAlloc(xrtDeviceHandle, size_t, uint64_t, uint32_t)`.
+            alloc: unsafe { function(&library, "xrtBOAlloc") }?,
+            // SAFETY: `int xrtBOFree(xrtBufferHandle)`.
+            free: unsafe { function(&library, "xrtBOFree") }?,
+            // SAFETY: `size_t xrtBOSize(xrtBufferHandle)`.
+            size: unsafe { function(&library, "xrtBOSize") }?,
+            // SAFETY: `void* xrtBOMap(xrtBufferHandle)`.
+            map: unsafe { function(&library, "xrtBOMap") }?,
+            // SAFETY: `unsigned int xrtVersionCode()`.
+            version: unsafe { function(&library, "xrtVersionCode") }.ok(),
+            _library: library,
+        };
+        Ok(Arc::new(table))
+    }
+
+    /// Whether the library says which version it is, which it does from 2.25 on.
+    pub(super) fn says_version(&self) -> bool {
+        self.version.is_some()
+    }
+
+    /// The version code, from 2.25 on.
+    pub(super) fn version(&self) -> Option<u32> {
+        // SAFETY: the function takes nothing and the library is loaded.
+        self.version.map(|version| unsafe { version() })
+    }
+}
+
+/// A function of the library as a pointer of type `F`.
+///
+/// # Safety
+/// `F` must be the type of the C function of that name; the pointer must not outlive the library.
+unsafe fn function<F: Copy>(library: &Library, name: &'static str) -> Result<F, NoTable> {
+    // SAFETY: the caller vouches for the type.
+    let found = unsafe { library.get::<F>(name.as_bytes()) };
+    found.map(|symbol| *symbol).map_err(|_| NoTable::Function(name))
+}
+
+/// An open card.
+#[derive(Debug)]
+pub(super) struct Device {
+    handle: NonNull<c_void>,
+    table: Arc<Table>,
+}
+
+// SAFETY: XRT looks handles up in tables of its own behind a lock, whichever thread asks.
+unsafe impl Send for Device {}
+// SAFETY: as above; no call changes the handle.
+unsafe impl Sync for Device {}
+
+impl Device {
+    /// Opens a card by the address of its user function.
+    pub(super) fn open(table: &Arc<Table>, bdf: &CStr) -> io::Result<Arc<Self>> {
+        // SAFETY: the address is a NUL-terminated string that lives through the call.
+        let handle = unsafe { (table.open_by_bdf)(bdf.as_ptr()) };
+        let handle = NonNull::new(handle).ok_or_else(io::Error::last_os_error)?;
+        Ok(Arc::new(Self { handle, table: Arc::clone(table) }))
+    }
+
+    /// Loads an xclbin file.
+    pub(super) fn load(&self, file: &CStr) -> io::Result<()> {
+        // SAFETY: the device is open and the path a NUL-terminated string that lives through the call.
+        let status = unsafe { (self.table.load_file)(self.handle.as_ptr(), file.as_ptr()) };
+        if status == 0 { Ok(()) } else { Err(error_of(status)) }
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: the device is open, and nothing of it is left: buffers keep it from being dropped.
+        // A refusal leaves it open until the process ends; there is nobody to tell.
+        let _ = unsafe { (self.table.close)(self.handle.as_ptr()) };
+    }
+}
+
+/// Memory of a card, mapped through its window.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    handle: NonNull<c_void>,
+    address: NonNull<c_void>,
+    device: Arc<Device>,
+}
+
+// SAFETY: as for the device; the map belongs to the process and to no thread.
+unsafe impl Send for Buffer {}
+
+/// Which call refused.
+#[derive(Debug)]
+pub(super) enum NoBuffer {
+    Alloc(io::Error),
+    Map(io::Error),
+    Short(usize),
+}
+
+impl Buffer {
+    /// Allocates and maps memory of a group.
+    pub(super) fn allocate(
+        device: &Arc<Device>,
+        length: usize,
+        group: u32,
+    ) -> Result<Self, NoBuffer> {
+        let table = &device.table;
+        // SAFETY: the device is open.
+        let handle = unsafe { (table.alloc)(device.handle.as_ptr(), length, FLAG_P2P, group) };
+        let no_buffer = || NoBuffer::Alloc(io::Error::last_os_error());
+        let handle = NonNull::new(handle).ok_or_else(no_buffer)?;
+        // From here on the buffer is freed on every way out; `address` is not used before it is set.
+        let mut buffer = Self { handle, address: NonNull::dangling(), device: Arc::clone(device) };
+        // SAFETY: the buffer is allocated.
+        let size = unsafe { (table.size)(handle.as_ptr()) };
+        if size < length {
+            return Err(NoBuffer::Short(size));
+        }
+        // SAFETY: the buffer is allocated. The map is never dereferenced by this process.
+        let address = unsafe { (table.map)(handle.as_ptr()) };
+        let no_map = || NoBuffer::Map(io::Error::last_os_error());
+        buffer.address = NonNull::new(address).ok_or_else(no_map)?;
+        Ok(buffer)
+    }
+
+    /// Where it is mapped.
+    pub(crate) fn address(&self) -> NonNull<c_void> {
+        self.address
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the buffer is allocated, its device is open, and no request is on its map any more:
+        // the owner of the region sees to that. Freeing unmaps it.
+        let _ = unsafe { (self.device.table.free)(self.handle.as_ptr()) };
+    }
+}
+
+/// XRT returns a negative or positive error number, or -1 with the number in `errno`.
+fn error_of(status: c_int) -> io::Error {
+    match status {
+        -1 => io::Error::last_os_error(),
+        other => io::Error::from_raw_os_error(other.saturating_abs()),
+    }
+}

@@ -1,0 +1,99 @@
+//! A shared object in place of XRT's library, built here, with what it was asked for; and a folder in
+//! place of `/sys` with a card.
+
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// Address of the card's user function.
+pub(crate) const CARD: &str = "0000:04:00.1";
+
+/// The library and the machine.
+pub(crate) struct Mock {
+    folder: TempDir,
+}
+
+impl Mock {
+    /// Builds a library that refuses as the C names say; `None`, with the reason in the skip log, where
+    /// there is no compiler.
+    pub(crate) fn build(refusals: &[&str]) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mock = Self { folder };
+        let log = mock.folder.path().join("calls");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../memory/tests/xrt_mock/mock.c");
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(mock.library())
+            .arg(source)
+            .arg(format!("-DLOG=\"{}\"", log.display()))
+            .args(refusals.iter().map(|name| format!("-D{name}")))
+            .output();
+        match built {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                skip("xrt-mock", "no C compiler here");
+                None
+            }
+            Err(error) => panic!("cc: {error}"),
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{said}");
+                mock.machine();
+                Some(mock)
+            }
+        }
+    }
+
+    fn machine(&self) {
+        let card = self.root().join("sys/bus/pci/devices").join(CARD);
+        std::fs::create_dir_all(card.join("p2p.u.1025")).expect("a folder");
+        std::fs::create_dir_all(self.root().join("drivers/xocl")).expect("a folder");
+        self.lend("1");
+        std::os::unix::fs::symlink(self.root().join("drivers/xocl"), card.join("driver"))
+            .expect("a link");
+    }
+
+    /// Sets `p2p_enable` of the card.
+    pub(crate) fn lend(&self, value: &str) {
+        let file = self.root().join("sys/bus/pci/devices").join(CARD).join("p2p.u.1025/p2p_enable");
+        std::fs::write(file, format!("{value}\n")).expect("a file");
+    }
+
+    /// The library.
+    pub(crate) fn library(&self) -> PathBuf {
+        self.folder.path().join("libmock.so")
+    }
+
+    /// What stands for the root of the file system.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.folder.path().join("root")
+    }
+
+    /// A file with these bytes.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub(crate) fn file(&self, name: &str, content: &[u8]) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, content).expect("a file");
+        path
+    }
+
+    /// The calls so far, in order.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.folder.path().join("calls")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// Notes that the running test cannot run here; a failure where `PEERLANE_REQUIRE` names what it needs.
+pub(crate) fn skip(thing: &str, reason: &str) {
+    let required = std::env::var("PEERLANE_REQUIRE").unwrap_or_default();
+    assert!(!required.split(',').any(|word| word.trim() == thing), "required: {reason}");
+    let thread = std::thread::current();
+    let line = format!("{}: {reason}\n", thread.name().unwrap_or("a test"));
+    eprint!("{line}");
+    if let Some(log) = std::env::var_os("PEERLANE_SKIP_LOG") {
+        let log = std::fs::File::options().create(true).append(true).open(Path::new(&log));
+        log.and_then(|mut log| log.write_all(line.as_bytes())).expect("PEERLANE_SKIP_LOG");
+    }
+}
