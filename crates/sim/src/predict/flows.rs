@@ -209,7 +209,7 @@ impl Planner<'_> {
             let function = self.fabric.function(id);
             let op = if at == 0 { Op::Write } else { Op::Read };
             let typed = if at == 0 { &flow.source } else { &flow.target };
-            let side = self.setting.side(&[typed, &function.name], op)?;
+            let side = self.setting.side(&[typed, &function.name], function.rates, op)?;
             let largest = largest_of(function).unwrap_or(largest);
             let parts = commands(block, largest);
             let command = block / parts;

@@ -5,6 +5,7 @@
 
 mod case;
 mod flows;
+mod gains;
 mod names;
 mod record;
 mod setting;
@@ -14,7 +15,7 @@ mod windows;
 
 use peerlane_fabric::Fabric;
 use peerlane_results::{
-    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Gain, Machine, Workload,
+    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Machine, Workload,
 };
 use peerlane_units::{ByteRate, Nanos};
 use rayon::prelude::*;
@@ -35,9 +36,6 @@ const DRAWS: u64 = 40;
 const MANY: usize = 2_000;
 /// Flows of a case up to which `auto` adds windows of packets.
 const FEW: usize = 64;
-/// Resources whose gain is looked at.
-const MOST_GAINS: usize = 8;
-
 /// What computes rates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Engine {
@@ -213,7 +211,7 @@ impl Predictor<'_> {
         let is_small = case.flows.len() <= MANY;
         let interval = if is_small { self.interval(case, engine)? } else { None };
         let gains = if is_small && engine != Engine::Closed {
-            gains(&model, &found, case)?
+            gains::gains(&model, &found, case)?
         } else {
             Vec::new()
         };
@@ -250,34 +248,6 @@ impl Found {
             flow.end = flow.start + flow.bytes / rate;
         }
     }
-}
-
-/// What a tenth more of each resource that limits a flow would gain, most first.
-fn gains(model: &Model, found: &Found, case: &CaseSpec) -> Result<Vec<Gain>, PredictError> {
-    let before = found.rate();
-    let limiting: std::collections::BTreeSet<&str> =
-        found.flows.iter().map(|flow| flow.limited_by.as_str()).collect();
-    let resources: Vec<(usize, String)> = model
-        .built
-        .what
-        .iter()
-        .enumerate()
-        .map(|(at, &what)| (at, names::of(&model.topology, what)))
-        .filter(|(_, name)| limiting.contains(name.as_str()))
-        .take(MOST_GAINS)
-        .collect();
-    let mut gains = Vec::new();
-    for (at, resource) in resources {
-        let mut built = model.built.clone();
-        built.network.resources[at].capacity *= 1.1;
-        let run = model.run(&built, case)?;
-        let start = found.flows.iter().map(|flow| flow.start).fold(f64::INFINITY, f64::min);
-        let bytes: f64 = run.outcomes.iter().map(|outcome| outcome.bytes).sum();
-        let rate = bytes / (run.end - start).max(1.0);
-        gains.push(Gain { resource, ratio: rate / before });
-    }
-    gains.sort_by(|a, b| b.ratio.total_cmp(&a.ratio).then(a.resource.cmp(&b.resource)));
-    Ok(gains)
 }
 
 /// FNV-1a, 64 bits (draft-eastlake-fnv).
