@@ -243,7 +243,7 @@ fn modelled() -> &'static (Fabric, Workload) {
     MODELLED.get_or_init(|| {
         let machine = Fabric::from_toml(include_str!("../../machines/pair.toml"));
         let text = "kind = 'crowd'\ndrives = ['a', 'b', 'c']\npattern = 'pairs'\n\
-                    routes = ['p2p', 'host']\nblocks = ['128K']\nlength = '64M'\n";
+                    routes = ['p2p', 'host-pipelined']\nblocks = ['128K']\nlength = '64M'\n";
         (machine.expect("a machine"), workload::parse(text).expect("a workload"))
     })
 }

@@ -13,8 +13,8 @@ mod scale;
 pub(crate) use bars::{Bar, Bars, ROWS_MAX};
 pub(crate) use forest::{Forest, Ratio};
 pub(crate) use heat::{Heat, SIDE_MAX};
-pub(crate) use lines::{LimitLine, Lines, Look, Point, Series};
-pub(crate) use scale::{Kind, Values};
+pub use lines::{LimitLine, Lines, Look, Point, Series};
+pub use scale::{Kind, Values};
 
 use crate::ink::{self, Paper, Rules};
 use crate::plain::{escape, plain};
@@ -112,9 +112,9 @@ impl Anchor {
 
 /// A finished chart.
 #[derive(Debug, Clone)]
-pub(crate) struct Picture {
+pub struct Picture {
     /// What it shows, for those who do not see it.
-    pub(crate) about: String,
+    pub about: String,
     height: f64,
     body: String,
 }
@@ -136,7 +136,7 @@ impl Picture {
     }
 
     /// The chart as a file of its own, with its title above and a sentence below it.
-    pub(crate) fn alone(&self, title: &str, note: &str, paper: Paper) -> String {
+    pub fn alone(&self, title: &str, note: &str, paper: Paper) -> String {
         const HEAD: f64 = 34.0;
         const SIDE: f64 = 10.0;
         let width = WIDTH + 2.0 * SIDE;

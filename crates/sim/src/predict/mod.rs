@@ -24,10 +24,11 @@ use self::case::{Found, Model};
 use self::record::Parts;
 use self::setting::Setting;
 use crate::flow::rates;
-use crate::parameters::{Draw, ParameterError, Parameters, percentile};
+use crate::parameters::{Draw, ParameterError, Parameters, fnv1a, percentile};
 use crate::tlp::TlpError;
 
 pub use flows::FlowError;
+pub(crate) use flows::lends_memory;
 pub use setting::{DEFAULTS, ParametersError, SettingError, parameters};
 
 /// Draws from the ranges of parameters.
@@ -35,7 +36,7 @@ const DRAWS: u64 = 40;
 /// Flows of a case beyond which neither ranges nor gains are looked at.
 const MANY: usize = 2_000;
 /// Flows of a case up to which `auto` adds windows of packets.
-const FEW: usize = 64;
+const FEW: usize = 128;
 /// What computes rates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Engine {
@@ -136,7 +137,7 @@ pub fn run(
         asked: workload.clone(),
         machine: Machine {
             name: fabric.name.clone(),
-            fabric: format!("{:016x}", fnv1a(fabric.to_toml().as_bytes())),
+            fabric: format!("{:016x}", fnv1a(&fabric.to_toml())),
             kernel: fabric.kernel.release.clone(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
         },
@@ -248,13 +249,6 @@ impl Found {
             flow.end = flow.start + flow.bytes / rate;
         }
     }
-}
-
-/// FNV-1a, 64 bits (draft-eastlake-fnv).
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]

@@ -10,7 +10,7 @@ use crate::devices::drive::Side;
 use crate::devices::table::Table;
 use crate::model::{
     self, Endpoint, HostMemory, Memory, NodeKind, Op, Picos, RootComplex, Switch, Topology,
-    TopologyError,
+    TopologyError, named,
 };
 use crate::parameters::{ParameterError, ParameterShape, Parameters};
 use crate::way::as_f64;
@@ -152,8 +152,7 @@ fn stated(fabric: &Fabric, topology: &mut Topology) {
     }
     let lower = |one: Option<ByteRate>, other: Option<ByteRate>| one.into_iter().chain(other).min();
     for bridge in &fabric.bridges {
-        let name = format!("root{}", bridge.numa_node.unwrap_or(0));
-        let Some(node) = topology.find(&name) else { continue };
+        let Some(node) = topology.find(&named(bridge, "root")) else { continue };
         if let NodeKind::RootComplex(root) = &mut topology.node_mut(node).kind {
             root.p2p_write = lower(root.p2p_write, bridge.peer.write);
             root.p2p_read = lower(root.p2p_read, bridge.peer.read);
