@@ -208,8 +208,7 @@ pub fn notation(bytes: &[u8]) {
 /// A file of parameters for the model, or of figures with theirs: what is accepted has numbers above zero
 /// within their ranges, and gives a rate that is a number, or a reason why there is none.
 pub fn parameters(bytes: &[u8]) {
-    const FIGURES: &[(&str, &str)] =
-        &[("donard", include_str!("../../machines/donard.toml"))];
+    const FIGURES: &[(&str, &str)] = &[("donard", include_str!("../../machines/donard.toml"))];
     const SHARED: &str = include_str!("../../sources/parameters.toml");
     const PREDICTIONS: &str = "date = \"2026-01-01\"\nprediction = []\n";
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -217,7 +216,10 @@ pub fn parameters(bytes: &[u8]) {
         Ok(found) => {
             for parameter in found.iter() {
                 assert!(0.0 < parameter.lo && parameter.lo <= parameter.value, "{parameter:?}");
-                assert!(parameter.value <= parameter.hi && parameter.hi.is_finite(), "{parameter:?}");
+                assert!(
+                    parameter.value <= parameter.hi && parameter.hi.is_finite(),
+                    "{parameter:?}"
+                );
             }
             let (machine, workload) = modelled();
             let variant = |_| (workload.clone(), found.values());

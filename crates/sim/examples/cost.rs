@@ -13,12 +13,14 @@ use peerlane_sim::tlp::{self, Extent, Train, simulate};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Flows, and simulated microseconds that give enough events to time.
-const CASES: [(usize, u64); 5] = [(10, 20_000), (100, 2_000), (1_000, 400), (10_000, 100), (100_000, 0)];
+const CASES: [(usize, u64); 5] =
+    [(10, 20_000), (100, 2_000), (1_000, 400), (10_000, 100), (100_000, 0)];
 /// The quickest of some: other programs only add to it.
 const REPEATS: usize = 3;
 
 fn main() {
-    let machine = std::env::args().nth(1).unwrap_or_else(|| "a machine that was not named".to_owned());
+    let machine =
+        std::env::args().nth(1).unwrap_or_else(|| "a machine that was not named".to_owned());
     println!("# measured on day {} since 1970 on {machine}", days());
     println!("engine,flows,devices,value,unit");
     for (count, micros) in CASES {
@@ -28,7 +30,10 @@ fn main() {
         let flows = flows(&machine, count);
         println!("flow,{count},{devices},{:.3},ms", rates(&machine, &flows));
         if micros > 0 {
-            println!("tlp,{count},{devices},{:.2},million events/s", events(&machine, &flows, micros));
+            println!(
+                "tlp,{count},{devices},{:.2},million events/s",
+                events(&machine, &flows, micros)
+            );
         }
     }
 }

@@ -59,13 +59,8 @@ fn ring(drives: &[String], path: Path) -> Vec<Flow> {
 /// What can be asked of a machine with drives: each kind of path, alone and all at once, and each other
 /// end that a transfer can have.
 fn cases(fabric: &Fabric) -> Vec<(String, Vec<Flow>)> {
-    const PATHS: [Path; 5] = [
-        Path::P2p,
-        Path::HostPipelined,
-        Path::HostSerial,
-        Path::HostPageCache,
-        Path::HostMapped,
-    ];
+    const PATHS: [Path; 5] =
+        [Path::P2p, Path::HostPipelined, Path::HostSerial, Path::HostPageCache, Path::HostMapped];
     let drives = named(fabric, Kind::Nvme);
     let mut cases = Vec::new();
     if drives.len() > 1 {
@@ -82,7 +77,8 @@ fn cases(fabric: &Fabric) -> Vec<(String, Vec<Flow>)> {
         .map(|(word, _)| format!("{word}:0"))
         .chain(["host".to_owned(), "null".to_owned()])
         .collect();
-    for (drive, other) in drives.iter().take(1).flat_map(|drive| others.iter().map(move |o| (drive, o)))
+    for (drive, other) in
+        drives.iter().take(1).flat_map(|drive| others.iter().map(move |o| (drive, o)))
     {
         cases.push((format!("from {other}"), vec![flow(other, drive, Path::P2p)]));
         cases.push((format!("to {other}"), vec![flow(drive, other, Path::P2p)]));

@@ -35,7 +35,12 @@ pub(super) fn plots() -> [Plot; 2] {
         of("tlp", 1.0),
     );
     [
-        Plot { file: "cost-flow.svg", title: "Flow engine: cost of more flows", note: note.clone(), lines: time },
+        Plot {
+            file: "cost-flow.svg",
+            title: "Flow engine: cost of more flows",
+            note: note.clone(),
+            lines: time,
+        },
         Plot { file: "cost-tlp.svg", title: "TLP engine: cost of more flows", note, lines: events },
     ]
 }

@@ -33,7 +33,8 @@ pub(super) fn plot() -> Plot {
             comment(FILE)
         ),
         lines: Lines {
-            about: "Rate of each flow by the flow engine over its rate by the TLP engine".to_owned(),
+            about: "Rate of each flow by the flow engine over its rate by the TLP engine"
+                .to_owned(),
             x: ("by packets", Kind::Log10, Values::Rate),
             y: ("by fluids", Kind::Log10, Values::Rate),
             names: Vec::new(),

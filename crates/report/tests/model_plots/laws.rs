@@ -55,7 +55,10 @@ fn lines(
 
 fn note(formula: &str, worst: f64) -> String {
     assert!(worst < 0.01, "{formula} is off by {worst}");
-    format!("Lines: {formula}. Points: single packets, simulated. Largest difference {:.2} %.", worst * 100.0)
+    format!(
+        "Lines: {formula}. Points: single packets, simulated. Largest difference {:.2} %.",
+        worst * 100.0
+    )
 }
 
 pub(super) fn links() -> Plot {

@@ -121,22 +121,22 @@ fn text(notation: &str, kind: &str, machine: &Machine) -> String {
                 let socket = sockets.iter().filter(|other| **other == before).count();
                 sockets.push(before);
                 // Writing to a String cannot fail.
-                let _ = writeln!(
-                    text,
-                    "\n[[host_bridge]]\nname = \"{own}\"\nnuma_node = {socket}"
-                );
+                let _ = writeln!(text, "\n[[host_bridge]]\nname = \"{own}\"\nnuma_node = {socket}");
                 continue;
             }
             NodeKind::HostMemory(_) => continue,
             NodeKind::Switch(_) => "kind = \"upstream-port\"",
             NodeKind::Endpoint(_) => "kind = \"nvme\"\nsize = \"4T\"\ncmb = \"64M\"",
         };
-        let Some(link) = topology.link_above(index).map(|link| topology.link(link)) else { continue };
+        let Some(link) = topology.link_above(index).map(|link| topology.link(link)) else {
+            continue;
+        };
         let port = match &topology.node(link.upper).kind {
             NodeKind::RootComplex(_) => "root-port",
             _ => "downstream-port",
         };
-        let speed = link.wire.speed.map_or_else(String::new, |speed| format!("link = \"{speed}\"\n"));
+        let speed =
+            link.wire.speed.map_or_else(String::new, |speed| format!("link = \"{speed}\"\n"));
         let upper = name(link.upper);
         let _ = write!(
             text,

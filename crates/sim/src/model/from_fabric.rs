@@ -109,9 +109,7 @@ impl Build<'_> {
     fn above(&self, function: &Function) -> NodeIndex {
         match function.parent {
             Parent::Function(parent) => self.at[parent.0],
-            Parent::Bridge(bridge) => {
-                self.roots[&place(&self.fabric.bridges[bridge.0])]
-            }
+            Parent::Bridge(bridge) => self.roots[&place(&self.fabric.bridges[bridge.0])],
         }
     }
 

@@ -16,8 +16,8 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use from_fabric::named;
 pub use from_fabric::TopologyError;
+pub(crate) use from_fabric::named;
 pub use node::{
     Coupling, Endpoint, HostMemory, Iommu, Memory, Node, NodeKind, RootComplex, Switch,
 };

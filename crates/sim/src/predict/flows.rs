@@ -93,8 +93,7 @@ pub(super) fn plan(
     setting: &Setting<'_>,
     case: &CaseSpec,
 ) -> Result<Vec<Planned>, FlowError> {
-    let is_host =
-        |node: NodeIndex| matches!(topology.node(node).kind, NodeKind::HostMemory(_));
+    let is_host = |node: NodeIndex| matches!(topology.node(node).kind, NodeKind::HostMemory(_));
     let links = topology.links().iter().filter(|link| is_host(link.lower));
     let hosts = links.map(|link| (link.upper, link.lower)).collect();
     let planner = Planner { hosts, fabric, topology, setting };

@@ -14,9 +14,7 @@ mod tests;
 mod windows;
 
 use peerlane_fabric::Fabric;
-use peerlane_results::{
-    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Machine, Workload,
-};
+use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Machine, Workload};
 use peerlane_units::{ByteRate, Nanos};
 use rayon::prelude::*;
 

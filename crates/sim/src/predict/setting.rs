@@ -104,11 +104,7 @@ impl<'a> Setting<'a> {
             name: prefix.clone(),
             problem: "its times are no table",
         })?;
-        Ok(Side {
-            latency,
-            rate,
-            commands: self.get(&format!("{prefix}.commands"))?,
-        })
+        Ok(Side { latency, rate, commands: self.get(&format!("{prefix}.commands"))? })
     }
 
     /// The machine with these numbers.
