@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 use peerlane_bench::evidence::{self, DriveBytes, Requests, Root, Scene, Seen};
 use peerlane_bench::guards::Surroundings;
@@ -19,9 +20,11 @@ use peerlane_fabric::{BlockDevice, Fabric, Origin, capture, reach};
 use peerlane_lab::recorder;
 use peerlane_memory::xrt::xclbin;
 use peerlane_report::{Named, Record, Report};
-use peerlane_results::{BenchRecord, BytesByRoute, Comparison, CopyRecord, Plan};
+use peerlane_results::{BenchRecord, BytesByRoute, Comparison, CopyRecord, Plan, Workload};
 use peerlane_scan::formats::{decode, decode_with_opacity};
 use peerlane_scan::{Gray, Hit, Picture, Pose, Searcher, look};
+use peerlane_sim::predict::{self, Engine};
+use peerlane_sim::reproduce::Study;
 use peerlane_units::{ByteRate, Bytes, Nanos};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,6 +41,7 @@ pub const ALL: [Target; 14] = [
     ("journal", journal),
     ("machine", machine),
     ("notation", notation),
+    ("parameters", parameters),
     ("record", record),
     ("recorder", recorder),
     ("report", report),
@@ -218,6 +222,51 @@ pub fn notation(bytes: &[u8]) {
     if let Ok(number) = text.parse::<u64>() {
         let _ = Nanos(number).to_string();
     }
+}
+
+/// A file of parameters for the model, or of figures with theirs: what is accepted has numbers above zero
+/// within their ranges, and gives a rate that is a number, or a reason why there is none.
+pub fn parameters(bytes: &[u8]) {
+    const FIGURES: &[(&str, &str)] = &[("donard", include_str!("../../machines/donard.toml"))];
+    const SHARED: &str = include_str!("../../sources/parameters.toml");
+    const PREDICTIONS: &str = "date = \"2026-01-01\"\nprediction = []\n";
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match predict::parameters(Some(text)) {
+        Ok(found) => {
+            for parameter in found.iter() {
+                assert!(0.0 < parameter.lo && parameter.lo <= parameter.value, "{parameter:?}");
+                assert!(
+                    parameter.value <= parameter.hi && parameter.hi.is_finite(),
+                    "{parameter:?}"
+                );
+            }
+            let (machine, workload) = modelled();
+            let variant = |_| (workload.clone(), found.values());
+            match predict::variants(machine, &found, 1, variant, Engine::Flow) {
+                Ok(rates) => {
+                    let is_rate = |rate: &f64| rate.is_finite() && *rate >= 0.0;
+                    assert!(rates.iter().flatten().all(is_rate), "{rates:?}");
+                }
+                Err(error) => assert!(!error.to_string().is_empty()),
+            }
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    match Study::read(FIGURES, SHARED, &[("fuzz", text)], "curve = []", PREDICTIONS) {
+        Ok(study) => assert_eq!(study.names().count(), 1),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// Drives with memory, and a transfer of each route between them.
+fn modelled() -> &'static (Fabric, Workload) {
+    static MODELLED: OnceLock<(Fabric, Workload)> = OnceLock::new();
+    MODELLED.get_or_init(|| {
+        let machine = Fabric::from_toml(include_str!("../../machines/pair.toml"));
+        let text = "kind = 'crowd'\ndrives = ['a', 'b', 'c']\npattern = 'pairs'\n\
+                    routes = ['p2p', 'host-pipelined']\nblocks = ['128K']\nlength = '64M'\n";
+        (machine.expect("a machine"), workload::parse(text).expect("a workload"))
+    })
 }
 
 /// The two ends of a device, cut at the byte that the first two bytes say.

@@ -160,6 +160,11 @@ fn any_endpoint_and_quantity_is_refused_or_prints_as_it_was_meant() {
 }
 
 #[test]
+fn damaged_parameters_are_refused_or_give_a_rate() {
+    survives("parameters", INPUTS / 10);
+}
+
+#[test]
 fn damaged_records_are_refused_or_read_back_the_same() {
     survives("record", INPUTS);
 }

@@ -51,6 +51,32 @@ fn the_object_is_the_record_of_a_benchmark() {
     assert!(case["prediction"]["gains"][0]["ratio"].as_f64() > Some(1.0));
 }
 
+fn generated(machine: &str, workload: &str, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+    command.args(["sim", machine, workload, "--json"]).args(args).output().expect("it runs")
+}
+
+#[test]
+fn machines_and_workloads_are_made_by_notation() {
+    for (machine, transfers) in [("tree:20", 30), ("servers:3", 40), ("pods:2:9", 40)] {
+        let output = generated(machine, &format!("random:{transfers}:1"), &["--engine", "flow"]);
+        assert!(output.status.success(), "{machine}: {}", text(&output.stderr));
+        let record: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let flows = record["cases"][0]["flows"].as_array().expect("transfers");
+        assert_eq!((flows.len(), &record["machine"]["name"]), (transfers, &machine.into()));
+        assert!(flows.iter().all(|flow| flow["bytes_by_route"]["host"] == 0));
+    }
+    for (machine, workload, words) in [
+        ("tree:1", "random:3", "between 2 and 4096 devices"),
+        ("pods:x", "random:3", "none of tree:DEVICES"),
+        ("tree:4", "random:0", "between 1 and 100000 transfers"),
+    ] {
+        let output = generated(machine, workload, &[]);
+        assert_eq!(output.status.code(), Some(2), "{machine} {workload}");
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn variants_are_rows() {
     let output =

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
-mod chart;
+pub mod chart;
 mod csv;
 mod document;
 mod html;

@@ -197,7 +197,7 @@ pub enum RouteVerdict {
 }
 
 /// Load of one direction of a link.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkLoad {
     /// PCI address of the function below the link, or its name in the machine file.
     pub below: String,
@@ -207,6 +207,10 @@ pub struct LinkLoad {
     pub payload: ByteRate,
     /// Most payload a second that the link carries.
     pub ceiling: ByteRate,
+    /// Share of its time in which it sends anything, headers, requests and acknowledgements too, 0 to 1;
+    /// `None` where nothing counts it.
+    #[serde(default)]
+    pub busy: Option<f64>,
 }
 
 /// Direction on a link.
@@ -228,6 +232,10 @@ pub struct Prediction {
     pub interval: Option<(ByteRate, ByteRate)>,
     /// What a tenth more of each resource would gain, most first.
     pub gains: Vec<Gain>,
+    /// Host-memory traffic: with all that devices write still in the processor's cache when it is read, and
+    /// with none of it. `None` in records of versions that did not say it.
+    #[serde(default)]
+    pub host_memory: Option<(Bytes, Bytes)>,
 }
 
 /// What more of a resource would gain.

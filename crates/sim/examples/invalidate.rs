@@ -1,7 +1,10 @@
 //! Looks for cases in which flow and TLP engine differ: `cargo run --release -p peerlane-sim --example
-//! invalidate -- [SEEDS [FIRST]]`. Writes the tables of `docs/model/flow.md`.
+//! invalidate -- [SEEDS [FIRST]]`. Writes the tables of `docs/model/flow.md`; with `--csv`, every flow as the
+//! data of the plot in `docs/model.md`:
+//! `cargo run --release -p peerlane-sim --example invalidate -- --csv 12 > docs/model/data/engines.csv`.
 #![allow(
     clippy::print_stdout,
+    clippy::print_stderr,
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss
@@ -21,6 +24,7 @@ struct Case {
 }
 
 fn main() {
+    let is_csv = std::env::args().any(|text| text == "--csv");
     let mut args = std::env::args().skip(1).filter_map(|text| text.parse::<u64>().ok());
     let count = args.next().unwrap_or(50);
     let first = args.next().unwrap_or(0);
@@ -30,13 +34,29 @@ fn main() {
         .filter_map(|(family, seed)| match compare(&scenario(family, seed)) {
             Ok(compared) => Some(Case { family, seed, compared }),
             Err(error) => {
-                println!("{family} {seed}: {error}");
+                eprintln!("{family} {seed}: {error}");
                 None
             }
         })
         .collect();
-    table(&cases);
-    worst(&cases);
+    if is_csv {
+        csv(&cases, first..first + count);
+    } else {
+        table(&cases);
+        worst(&cases);
+    }
+}
+
+/// Every flow: GB/s by either engine.
+fn csv(cases: &[Case], seeds: std::ops::Range<u64>) {
+    println!("# seeds {} to {} of each family", seeds.start, seeds.end.saturating_sub(1));
+    println!("family,seed,flow,tlp_gb_s,flow_gb_s");
+    for case in cases {
+        let rates = case.compared.tlp.iter().zip(&case.compared.flow);
+        for (index, (tlp, flow)) in rates.enumerate() {
+            println!("{},{},{index},{tlp:.4},{flow:.4}", case.family, case.seed);
+        }
+    }
 }
 
 /// Mean, 95th percentile and highest of some errors, in percent.

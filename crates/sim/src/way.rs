@@ -27,7 +27,8 @@ pub struct Step {
     pub link: LinkIndex,
     /// Which way on it.
     pub direction: Direction,
-    /// Bytes on the link for each byte of payload that the flow moves.
+    /// Bytes on the link for each byte of payload that the flow moves; 0 for requests on a path that
+    /// carries payload alone ([`Framing::Bare`](crate::model::Framing::Bare)): it is no resource for them.
     pub cost: f64,
     /// Bytes sent back on the other direction for each byte of payload.
     pub back: f64,

@@ -14,7 +14,7 @@ Examples:
   peerlane reproduce --fit
   peerlane reproduce --json 002")]
 pub(crate) struct ReproduceArgs {
-    /// Documents (000 to 004) and sets held out (donard-log, fabrics); all of them when left out
+    /// Documents (000 to 004) and sets held out (donard-log, fabrics, aisio); all of them when left out
     #[arg(value_name = "SOURCE")]
     pub(crate) sources: Vec<String>,
     /// Show the fits in place of the figures: parameters, rows, residuals, degrees of freedom

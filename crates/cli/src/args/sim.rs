@@ -15,10 +15,17 @@ Examples:
   peerlane sim machines/epyc.toml sweep.toml --engine tlp
   peerlane sim --root machine.tar.zst crowd.toml -o run.json
   peerlane sim ten crowd.toml --vary drive.read.rate=1e9..14e9
-  peerlane sim ten crowd.toml --vary depth=1,2,4,8,16,32")]
+  peerlane sim ten crowd.toml --vary depth=1,2,4,8,16,32
+  peerlane sim tree:100 random:1000
+
+Generated machines: `tree` is one root complex above switches of eight ports, Gen4, sixteen lanes between
+switches and four to drives; `servers` are machines with sixteen drives each; `pods` are machines of two
+sockets with switches, links and drives by the seed. All drives lend memory. `random` moves 1 GiB between
+random drives of one machine each, peer to peer, all at once.")]
 pub(crate) struct SimArgs {
-    /// The machine, unless --root gives one: a TOML file, or a name from `peerlane lab machines`; then the
-    /// workload: a TOML file as `peerlane bench run` takes it
+    /// The machine, unless --root gives one: a TOML file, a name from `peerlane lab machines`, or
+    /// `tree:DEVICES`, `servers:COUNT`, `pods:COUNT[:SEED]` for one that is generated; then the workload: a TOML
+    /// file as `peerlane bench run` takes it, or `random:TRANSFERS[:SEED]`
     #[arg(value_name = "MACHINE WORKLOAD", num_args = 1..=2, required = true)]
     pub(crate) what: Vec<PathBuf>,
     /// Take the machine from the sys/ and proc/ below this directory, or from an archive of `peerlane capture`

@@ -27,6 +27,12 @@ fn one(sheet: &mut Sheet, case: &CaseRecord) {
             format_args!("{low} to {high} in 80 % of draws from the parameters' ranges"),
         );
     }
+    if let Some((least, most)) = prediction.host_memory.filter(|(_, most)| most.0 > 0) {
+        sheet.row(
+            "host memory",
+            format_args!("{least} to {most}: all in the processor's cache, or none"),
+        );
+    }
     let mut limits: Vec<(&str, usize)> = Vec::new();
     for limit in case.flows.iter().filter_map(|flow| flow.limited_by.as_deref()) {
         match limits.iter_mut().find(|(known, _)| *known == limit) {
@@ -50,8 +56,9 @@ fn one(sheet: &mut Sheet, case: &CaseRecord) {
 
 /// The links with the highest load.
 fn links(sheet: &mut Sheet, case: &CaseRecord) {
-    let share =
-        |link: &peerlane_results::LinkLoad| link.payload.0 as f64 / link.ceiling.0.max(1) as f64;
+    let share = |link: &peerlane_results::LinkLoad| {
+        link.busy.unwrap_or(link.payload.0 as f64 / link.ceiling.0.max(1) as f64)
+    };
     let mut links: Vec<_> = case.links.iter().collect();
     links.sort_by(|a, b| share(b).total_cmp(&share(a)));
     for link in links.into_iter().take(MOST_LINKS) {

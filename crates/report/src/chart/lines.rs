@@ -8,37 +8,37 @@ use crate::plain::escape;
 
 /// A chart of lines.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub struct Lines {
     /// What it shows, for those who do not see it.
-    pub(crate) about: String,
+    pub about: String,
     /// Name, layout and kind of the values from left to right.
-    pub(crate) x: (&'static str, Kind, Values),
+    pub x: (&'static str, Kind, Values),
     /// The same from bottom to top.
-    pub(crate) y: (&'static str, Kind, Values),
+    pub y: (&'static str, Kind, Values),
     /// Words in place of values from left to right, where those are 0, 1, 2 and so on.
-    pub(crate) names: Vec<String>,
+    pub names: Vec<String>,
     /// The lines.
-    pub(crate) series: Vec<Series>,
+    pub series: Vec<Series>,
     /// Ceilings.
-    pub(crate) limits: Vec<LimitLine>,
+    pub limits: Vec<LimitLine>,
 }
 
 /// A line.
 #[derive(Debug)]
-pub(crate) struct Series {
+pub struct Series {
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// Which colour.
-    pub(crate) colour: usize,
+    pub colour: usize,
     /// How it looks.
-    pub(crate) look: Look,
+    pub look: Look,
     /// Its points, from left to right.
-    pub(crate) points: Vec<Point>,
+    pub points: Vec<Point>,
 }
 
 /// How a line looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub enum Look {
     /// A line through marks.
     Line,
     /// A broken line through marks.
@@ -49,20 +49,24 @@ pub(crate) enum Look {
 
 /// A point of a line.
 #[derive(Debug, Clone)]
-pub(crate) struct Point {
-    pub(crate) x: f64,
-    pub(crate) y: f64,
+pub struct Point {
+    /// Its place from left to right.
+    pub x: f64,
+    /// Its place from bottom to top.
+    pub y: f64,
     /// What the value may be as well.
-    pub(crate) band: Option<(f64, f64)>,
+    pub band: Option<(f64, f64)>,
     /// What a pointer that rests on it shows.
-    pub(crate) note: String,
+    pub note: String,
 }
 
 /// A ceiling across the chart.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LimitLine {
-    pub(crate) name: String,
-    pub(crate) y: f64,
+pub struct LimitLine {
+    /// Its name.
+    pub name: String,
+    /// Its place.
+    pub y: f64,
 }
 
 const HEIGHT: f64 = 320.0;
@@ -71,7 +75,7 @@ const NAME_MAX: usize = 17;
 
 impl Lines {
     /// The chart as a picture.
-    pub(crate) fn picture(&self) -> Picture {
+    pub fn picture(&self) -> Picture {
         let mut sheet = Sheet::default();
         let is_listed = self.is_listed();
         let longest = self.series.iter().map(|series| series.name.chars().count()).max();

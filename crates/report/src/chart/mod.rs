@@ -13,8 +13,9 @@ mod scale;
 pub(crate) use bars::{Bar, Bars, ROWS_MAX};
 pub(crate) use forest::{Forest, Ratio};
 pub(crate) use heat::{Heat, SIDE_MAX};
-pub(crate) use lines::{LimitLine, Lines, Look, Point, Series};
-pub(crate) use scale::{Kind, Values, rate_unit, three};
+pub use lines::{LimitLine, Lines, Look, Point, Series};
+pub use scale::{Kind, Values};
+pub(crate) use scale::{rate_unit, three};
 
 use crate::ink::{self, Paper, Rules};
 use crate::plain::{escape, plain};
@@ -113,9 +114,9 @@ impl Anchor {
 
 /// A finished chart.
 #[derive(Debug, Clone)]
-pub(crate) struct Picture {
+pub struct Picture {
     /// What it shows, for those who do not see it.
-    pub(crate) about: String,
+    pub about: String,
     height: f64,
     body: String,
 }
@@ -137,7 +138,7 @@ impl Picture {
     }
 
     /// The chart as a file of its own, with its title above and a sentence below it.
-    pub(crate) fn alone(&self, title: &str, note: &str, paper: Paper) -> String {
+    pub fn alone(&self, title: &str, note: &str, paper: Paper) -> String {
         const HEAD: f64 = 34.0;
         const SIDE: f64 = 10.0;
         let width = WIDTH + 2.0 * SIDE;

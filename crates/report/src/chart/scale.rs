@@ -4,7 +4,7 @@ use peerlane_units::{Bytes, Nanos};
 
 /// How values lie along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Evenly, from zero.
     Linear,
     /// Evenly, around the values.
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 
 /// What values are, which decides how they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Values {
+pub enum Values {
     /// Bytes a second.
     Rate,
     /// Bytes.

@@ -209,6 +209,7 @@ fn run(spec: &CaseSpec, repeat: u32, wish: &Wish, random: &mut Random) -> CaseRe
             engine: "flow: several flows share links".to_owned(),
             interval: Some((ByteRate((rate * 0.93) as u64), ByteRate((rate * 1.06) as u64))),
             gains: vec![Gain { resource: "drive nvme1".to_owned(), ratio: 1.07 }],
+            host_memory: None,
         }),
         warnings: Vec::new(),
     }
@@ -228,6 +229,7 @@ fn loads(spec: &CaseSpec, rate: f64) -> Vec<LinkLoad> {
         direction,
         payload: ByteRate(payload as u64),
         ceiling: ByteRate(ceiling as u64),
+        busy: None,
     };
     let mut loads = Vec::new();
     for flow in &spec.flows {

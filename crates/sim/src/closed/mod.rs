@@ -39,14 +39,16 @@ pub struct Closed {
     pub bounds: Vec<Bound>,
     /// Time of one command on an idle machine, in nanoseconds.
     pub latency: f64,
-    /// Commands under way from which on more of them bring nothing.
+    /// Commands under way from which on more of them bring nothing: `q* = L B / n`, with `B` the lowest bound
+    /// of the machine (Little's law).
     pub knee: f64,
     /// Bytes of a command, and how many are under way.
     command: (f64, f64),
 }
 
 impl Closed {
-    /// The bounds of a flow.
+    /// The bounds of a flow: of each resource its capacity over what a byte takes of it (`R p / (p + 24)` of
+    /// a link, `tags MRRS / round trip`, and so on: `docs/model/tlp.md`), and its own.
     ///
     /// # Errors
     /// When it has no path.
@@ -88,8 +90,8 @@ impl Closed {
     }
 }
 
-/// The most that a flow takes of a machine without limits: what its depth, its legs and what arrives
-/// allow, in payload a nanosecond.
+/// The most that a flow takes of a machine without limits: what its depth (`q n / L`, Little's law), its legs
+/// and what arrives allow, in payload a nanosecond.
 ///
 /// # Errors
 /// When the flow has no path.
@@ -124,7 +126,9 @@ pub fn latency(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
     Ok(latency)
 }
 
-/// The first packet on its way, and the rest behind it at the rate of the slowest.
+/// Nanoseconds: what is fixed, the first packet on its way (`way::Way::latency`), and the rest behind it at
+/// the rate of the slowest: `t0 + t1 + (n - p) / B`. Reads whose tags cover a window `w` below `n` take `(n - w) / w` round trips at
+/// least (Little's law on tags).
 fn leg_latency(topology: &Topology, flow: &FlowSpec, leg: &Leg, ways: &[Way]) -> f64 {
     let Some(data) = ways.last() else { return 0.0 };
     let size = as_f64(flow.request);

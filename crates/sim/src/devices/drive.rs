@@ -63,14 +63,15 @@ pub fn flash(channels: f64, channel_rate: f64, dies: f64, page: f64, time: f64) 
     (channels * channel_rate).min(dies * page / time)
 }
 
-/// Seconds to write `bytes` to a drive whose cache of `cache` bytes takes them at `fast`, and at `slow`
+/// Seconds, by arithmetic on two rates one after the other, to write `bytes` to a drive whose cache of `cache` bytes takes them at `fast`, and at `slow`
 /// from then on. The cache is empty at the start.
 pub fn write_time(bytes: f64, cache: f64, fast: f64, slow: f64) -> f64 {
     let cached = bytes.min(cache);
     cached / fast + (bytes - cached) / slow.min(fast)
 }
 
-/// Bytes a second of a mixture with `reads` of its bytes read: `x_r / R + x_w / W <= 1`.
+/// Bytes a second of a mixture with `reads` of its bytes read: `x_r / R + x_w / W <= 1`, the utilisation law
+/// on one resource used in turns (Lazowska and others, Quantitative System Performance, 1984, chapter 3).
 pub fn mixed(reads: f64, read: f64, write: f64) -> f64 {
     let reads = reads.clamp(0.0, 1.0);
     1.0 / (reads / read + (1.0 - reads) / write)

@@ -41,13 +41,14 @@ pub fn cached_share(in_flight: f64, device_ways: f64) -> (f64, f64) {
     }
 }
 
-/// Bytes a second that host memory leaves to devices: `efficiency * peak - background`, not below zero.
+/// Bytes a second that host memory leaves to devices: `efficiency * peak - background`, not below zero. The
+/// efficiency is a parameter; 0.8 is a usual guess.
 pub fn memory_left(peak: f64, efficiency: f64, background: f64) -> f64 {
     (peak * efficiency - background).max(0.0)
 }
 
 /// Bytes a second that processors can submit and copy: `cores / (c_io / n + c_byte)`, with seconds a command and
-/// seconds a byte.
+/// seconds a byte (the utilisation law; Lazowska and others, 1984, chapter 3).
 pub fn processor_ceiling(cores: f64, size: f64, per_command: f64, per_byte: f64) -> f64 {
     cores / (per_command / size + per_byte)
 }
@@ -59,7 +60,7 @@ pub fn page_faults(bytes: f64, window: f64, at_start: f64) -> f64 {
     at_start + (bytes / window).ceil()
 }
 
-/// Seconds that faults add to a byte.
+/// Seconds that faults add to a byte: one fault for each window, as in [`page_faults`].
 pub fn fault_cost(window: f64, fault: f64) -> f64 {
     fault / window
 }

@@ -29,7 +29,7 @@ pub fn port_rate(port: Port) -> f64 {
     port.rate.min(by_latency)
 }
 
-/// Peak of a memory of `banks` ports, `bits` wide, at `transfers` a second each.
+/// Bytes a second at the peak, by arithmetic, of a memory of `banks` ports, `bits` wide, at `transfers` a second each.
 pub fn peak(banks: f64, bits: f64, transfers: f64) -> f64 {
     banks * bits / 8.0 * transfers
 }
@@ -40,7 +40,7 @@ pub fn engine_rate(size: f64, start: f64, rate: f64) -> f64 {
     size / (start + size / rate)
 }
 
-/// Seconds for a processor that stores `bytes` one uncached word at a time into a BAR.
+/// Seconds (60 ns a store in document 003) for a processor that stores `bytes` one uncached word at a time into a BAR.
 pub fn uncached_fill(bytes: f64, word: f64, store: f64) -> f64 {
     bytes / word * store
 }

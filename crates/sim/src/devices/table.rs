@@ -87,6 +87,11 @@ impl Table {
         Self { points: vec![at(1.0), at(2.0)] }
     }
 
+    /// The same time at every size, in seconds.
+    pub fn constant(time: f64) -> Self {
+        Self { points: vec![(1.0, time), (2.0, time)] }
+    }
+
     /// Seconds for a block of `size` bytes (piecewise linear through the points, as in the latency model
     /// of NVMeVirt, FAST 2023, which keeps small and large reads apart).
     pub fn time(&self, size: f64) -> f64 {

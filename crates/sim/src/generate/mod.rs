@@ -5,10 +5,12 @@
 //! the same result, always.
 
 mod draws;
+mod fabrics;
 mod machines;
 pub mod scenarios;
 
 pub use draws::Draws;
+pub use fabrics::{NotationError, fabric, workload};
 pub use machines::{Machine, pods, servers, tree};
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use peerlane_fabric::{Acs, Fabric, Function, FunctionId, Kind, Parent};
+use peerlane_fabric::{Acs, Fabric, Function, FunctionId, HostBridge, Kind, Parent};
 use peerlane_units::ByteRate;
 
 use super::{NodeIndex, NodeKind, Parameters, Picos, Switch, Topology, Wire};
@@ -33,6 +33,9 @@ impl Topology {
     /// The topology of a fabric: a root complex and a host memory (`host0`) for each memory node, every
     /// host bridge of the node in it, and a node for each switch and device, named as in the fabric.
     ///
+    /// A fabric may hold several machines, which nothing joins: what stands before a slash in the name of a
+    /// host bridge is its machine, and stands before the names of its root complexes and host memories.
+    ///
     /// Root ports and downstream ports are ends of links, not nodes. Functions of one device share the
     /// link above it.
     ///
@@ -58,12 +61,26 @@ impl Topology {
     }
 }
 
+/// The machine of a host bridge, and its memory node.
+fn place(bridge: &HostBridge) -> (&str, u32) {
+    let machine = bridge.name.split_once('/').map_or("", |(machine, _)| machine);
+    (machine, bridge.numa_node.unwrap_or(0))
+}
+
+/// The name of the root complex (`root`) or the host memory (`host`) of a host bridge.
+pub(crate) fn named(bridge: &HostBridge, what: &str) -> String {
+    match place(bridge) {
+        ("", numa) => format!("{what}{numa}"),
+        (machine, numa) => format!("{machine}/{what}{numa}"),
+    }
+}
+
 struct Build<'a> {
     fabric: &'a Fabric,
     parameters: &'a Parameters,
     topology: Topology,
-    /// The root complex of each memory node.
-    roots: BTreeMap<u32, NodeIndex>,
+    /// The root complex of each memory node of each machine.
+    roots: BTreeMap<(&'a str, u32), NodeIndex>,
     /// The node in which each function ends up.
     at: Vec<NodeIndex>,
 }
@@ -72,19 +89,19 @@ impl Build<'_> {
     fn roots(&mut self) {
         let Parameters { root, host, socket, .. } = self.parameters;
         for bridge in &self.fabric.bridges {
-            let numa = bridge.numa_node.unwrap_or(0);
-            if self.roots.contains_key(&numa) {
+            let (machine, numa) = place(bridge);
+            if self.roots.contains_key(&(machine, numa)) {
                 continue;
             }
             let kind = NodeKind::RootComplex(root.clone());
-            let node = self.topology.add(format!("root{numa}"), kind);
+            let node = self.topology.add(named(bridge, "root"), kind);
             let memory = NodeKind::HostMemory(host.clone());
             let on_chip = Wire::bare(ON_CHIP, Picos::ZERO);
-            self.topology.add_below(node, format!("host{numa}"), memory, on_chip);
-            for &other in self.roots.values() {
+            self.topology.add_below(node, named(bridge, "host"), memory, on_chip);
+            for (_, &other) in self.roots.range((machine, 0)..=(machine, u32::MAX)) {
                 self.topology.join(other, node, Wire::bare(*socket, Picos::nanos(60)));
             }
-            self.roots.insert(numa, node);
+            self.roots.insert((machine, numa), node);
         }
     }
 
@@ -92,10 +109,7 @@ impl Build<'_> {
     fn above(&self, function: &Function) -> NodeIndex {
         match function.parent {
             Parent::Function(parent) => self.at[parent.0],
-            Parent::Bridge(bridge) => {
-                let numa = self.fabric.bridges[bridge.0].numa_node.unwrap_or(0);
-                self.roots[&numa]
-            }
+            Parent::Bridge(bridge) => self.roots[&place(&self.fabric.bridges[bridge.0])],
         }
     }
 

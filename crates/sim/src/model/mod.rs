@@ -17,6 +17,7 @@ mod wire;
 mod tests;
 
 pub use from_fabric::TopologyError;
+pub(crate) use from_fabric::named;
 pub use node::{
     Coupling, Endpoint, HostMemory, Iommu, Memory, Node, NodeKind, RootComplex, Switch,
 };

@@ -23,18 +23,22 @@ impl Draw {
     }
 
     /// A number for every parameter: its value is the median, and below and above it equal ratios have the
-    /// same chance.
+    /// same chance. It depends on the parameter's name, not on what other parameters there are.
     pub fn numbers(self, parameters: &Parameters, draw: u64) -> Vec<f64> {
         let between = |parameter: &Parameter, unit: f64| {
             let end = if unit < 0.5 { parameter.lo } else { parameter.hi };
             parameter.value * (end / parameter.value).powf((2.0 * unit - 1.0).abs())
         };
-        parameters
-            .iter()
-            .zip(0..)
-            .map(|(parameter, place)| between(parameter, self.unit(draw, place)))
-            .collect()
+        let unit = |parameter: &Parameter| self.unit(draw, fnv1a(&parameter.name));
+        parameters.iter().map(|parameter| between(parameter, unit(parameter))).collect()
     }
+}
+
+/// FNV-1a, 64 bits (draft-eastlake-fnv).
+pub fn fnv1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// The finaliser of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",

@@ -13,7 +13,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use draw::{Draw, percentile};
+pub use draw::{Draw, fnv1a, percentile};
 pub use read::{ParameterShape, Unit};
 
 /// Why parameters cannot be used.

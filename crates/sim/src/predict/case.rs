@@ -17,6 +17,9 @@ use crate::way::picos;
 /// Ends that lie no further apart lead to one solution: a microsecond.
 const QUANTUM: f64 = 1_000.0;
 
+/// What limits a flow with too few blocks in flight.
+const DEPTH: &str = "its depth";
+
 /// A case with its machine, ready for an engine.
 pub(super) struct Model {
     pub(super) topology: Topology,
@@ -105,7 +108,7 @@ impl Model {
             let (bytes, end) = self.span(flow.bytes, start, closed.rate());
             let limited_by = match closed.bounds.first().map(|bound| bound.by) {
                 Some(By::Resource(what)) => names::of(&self.topology, what),
-                Some(By::Depth) => "its depth".to_owned(),
+                Some(By::Depth) => DEPTH.to_owned(),
                 _ => self.own_limit(flow),
             };
             flows.push(FoundFlow { bytes, start, end, limited_by });
@@ -161,13 +164,26 @@ impl Model {
         crate::closed::latency(&self.topology, &self.flows[flow].spec).unwrap_or(0.0)
     }
 
+    /// What a flow takes of an idle machine with more of something that bounds it by itself, as
+    /// [`own_limit`](Self::own_limit) names it; payload a nanosecond.
+    pub(super) fn demand_with_more(&self, index: usize, name: &str, more: f64) -> f64 {
+        let flow = &self.flows[index];
+        let raised = |bound: &(String, f64)| bound.1 * if bound.0 == name { more } else { 1.0 };
+        let least = flow.bounds.iter().map(raised).fold(f64::INFINITY, f64::min);
+        let mut spec = flow.spec.clone();
+        spec.first.bound = Some(names::per_second(least));
+        let demand = crate::closed::demand(&self.topology, &spec).unwrap_or(f64::INFINITY);
+        let deeper = if name == DEPTH { more } else { 1.0 };
+        (demand * deeper).min(least)
+    }
+
     /// What limits a flow that no resource does.
     fn own_limit(&self, flow: &Planned) -> String {
         let least = flow.bounds.iter().min_by(|a, b| a.1.total_cmp(&b.1));
         let demand = crate::closed::demand(&self.topology, &flow.spec).unwrap_or(f64::INFINITY);
         match least {
             Some((name, rate)) if *rate <= demand * 1.001 => name.clone(),
-            _ => "its depth".to_owned(),
+            _ => DEPTH.to_owned(),
         }
     }
 }

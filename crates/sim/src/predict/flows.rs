@@ -1,6 +1,8 @@
 //! What flows of a workload are on the model: who issues requests to which memory, and what the
 //! processor has to do for each block.
 
+use std::collections::BTreeMap;
+
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
 use peerlane_results::{CaseSpec, Flow, Path, Route};
 use peerlane_units::{ByteRate, Bytes};
@@ -91,11 +93,16 @@ pub(super) fn plan(
     setting: &Setting<'_>,
     case: &CaseSpec,
 ) -> Result<Vec<Planned>, FlowError> {
-    let planner = Planner { fabric, topology, setting };
+    let is_host = |node: NodeIndex| matches!(topology.node(node).kind, NodeKind::HostMemory(_));
+    let links = topology.links().iter().filter(|link| is_host(link.lower));
+    let hosts = links.map(|link| (link.upper, link.lower)).collect();
+    let planner = Planner { hosts, fabric, topology, setting };
     case.flows.iter().map(|flow| planner.flow(flow)).collect()
 }
 
 struct Planner<'a> {
+    /// The host memory below each root complex.
+    hosts: BTreeMap<NodeIndex, NodeIndex>,
     fabric: &'a Fabric,
     topology: &'a Topology,
     setting: &'a Setting<'a>,
@@ -210,7 +217,7 @@ impl Planner<'_> {
             let function = self.fabric.function(id);
             let op = if at == 0 { Op::Write } else { Op::Read };
             let typed = if at == 0 { &flow.source } else { &flow.target };
-            let side = self.setting.side(&[typed, &function.name], op)?;
+            let side = self.setting.side(&[typed, &function.name], function.rates, op)?;
             let largest = largest_of(function).unwrap_or(largest);
             let parts = commands(block, largest);
             let command = block / parts;
@@ -266,7 +273,8 @@ impl Planner<'_> {
         Ok(seconds * 1e9)
     }
 
-    /// The memory of a device between two drives: that of the target, of the source, of any other one.
+    /// The memory of a device between two drives: that of the target, of the source, or of the one that lies
+    /// nearest to both; of several, of the one nearest to the target.
     fn lent(&self, from: NodeIndex, to: NodeIndex) -> Option<NodeIndex> {
         let lends = |node: NodeIndex| {
             let name = &self.topology.node(node).name;
@@ -276,8 +284,10 @@ impl Planner<'_> {
                 .any(|function| function.name == *name && lends_memory(function))
         };
         let others = self.fabric.functions.iter().filter(|function| lends_memory(function));
-        let mut candidates = others.filter_map(|function| self.topology.find(&function.name));
-        [to, from].into_iter().find(|&node| lends(node)).or_else(|| candidates.next())
+        let candidates = others.filter_map(|function| self.topology.find(&function.name));
+        let links = |one, other| self.topology.path(one, other).map_or(usize::MAX / 2, |p| p.len());
+        let far = |&node: &NodeIndex| (links(from, node) + links(node, to), links(node, to));
+        [to, from].into_iter().find(|&node| lends(node)).or_else(|| candidates.min_by_key(far))
     }
 
     fn memory_name(&self, node: NodeIndex) -> String {
@@ -289,20 +299,18 @@ impl Planner<'_> {
         }
     }
 
-    /// The host memory nearest to a node.
+    /// The host memory nearest to a node: that of its root complex.
     fn host(&self, near: NodeIndex) -> NodeIndex {
-        let count = u32::try_from(self.topology.nodes().len()).unwrap_or(u32::MAX);
-        let hosts = (0..count)
-            .map(NodeIndex)
-            .filter(|&node| matches!(self.topology.node(node).kind, NodeKind::HostMemory(_)));
-        let far = |node: &NodeIndex| {
-            self.topology.path(near, *node).map_or(usize::MAX, |path| path.len())
-        };
-        hosts.min_by_key(far).unwrap_or(near)
+        let mut top = near;
+        while let Some(link) = self.topology.link_above(top) {
+            top = self.topology.link(link).upper;
+        }
+        self.hosts.get(&top).copied().unwrap_or(near)
     }
 }
 
-fn lends_memory(function: &Function) -> bool {
+/// Whether others can move data into a function's memory.
+pub(crate) fn lends_memory(function: &Function) -> bool {
     function.p2pmem.is_some() || function.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some())
 }
 

@@ -5,6 +5,7 @@
 
 mod case;
 mod flows;
+mod gains;
 mod names;
 mod record;
 mod setting;
@@ -13,9 +14,7 @@ mod tests;
 mod windows;
 
 use peerlane_fabric::Fabric;
-use peerlane_results::{
-    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Gain, Machine, Workload,
-};
+use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Machine, Workload};
 use peerlane_units::{ByteRate, Nanos};
 use rayon::prelude::*;
 
@@ -23,10 +22,11 @@ use self::case::{Found, Model};
 use self::record::Parts;
 use self::setting::Setting;
 use crate::flow::rates;
-use crate::parameters::{Draw, ParameterError, Parameters, percentile};
+use crate::parameters::{Draw, ParameterError, Parameters, fnv1a, percentile};
 use crate::tlp::TlpError;
 
 pub use flows::FlowError;
+pub(crate) use flows::lends_memory;
 pub use setting::{DEFAULTS, ParametersError, SettingError, parameters};
 
 /// Draws from the ranges of parameters.
@@ -34,10 +34,7 @@ const DRAWS: u64 = 40;
 /// Flows of a case beyond which neither ranges nor gains are looked at.
 const MANY: usize = 2_000;
 /// Flows of a case up to which `auto` adds windows of packets.
-const FEW: usize = 64;
-/// Resources whose gain is looked at.
-const MOST_GAINS: usize = 8;
-
+const FEW: usize = 128;
 /// What computes rates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Engine {
@@ -138,7 +135,7 @@ pub fn run(
         asked: workload.clone(),
         machine: Machine {
             name: fabric.name.clone(),
-            fabric: format!("{:016x}", fnv1a(fabric.to_toml().as_bytes())),
+            fabric: format!("{:016x}", fnv1a(&fabric.to_toml())),
             kernel: fabric.kernel.release.clone(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
         },
@@ -214,7 +211,7 @@ impl Predictor<'_> {
         let is_small = case.flows.len() <= MANY;
         let interval = if is_small { self.interval(case, engine)? } else { None };
         let gains = if is_small && engine != Engine::Closed {
-            gains(&model, &found, case)?
+            gains::gains(&model, &found, case)?
         } else {
             Vec::new()
         };
@@ -251,41 +248,6 @@ impl Found {
             flow.end = flow.start + flow.bytes / rate;
         }
     }
-}
-
-/// What a tenth more of each resource that limits a flow would gain, most first.
-fn gains(model: &Model, found: &Found, case: &CaseSpec) -> Result<Vec<Gain>, PredictError> {
-    let before = found.rate();
-    let limiting: std::collections::BTreeSet<&str> =
-        found.flows.iter().map(|flow| flow.limited_by.as_str()).collect();
-    let resources: Vec<(usize, String)> = model
-        .built
-        .what
-        .iter()
-        .enumerate()
-        .map(|(at, &what)| (at, names::of(&model.topology, what)))
-        .filter(|(_, name)| limiting.contains(name.as_str()))
-        .take(MOST_GAINS)
-        .collect();
-    let mut gains = Vec::new();
-    for (at, resource) in resources {
-        let mut built = model.built.clone();
-        built.network.resources[at].capacity *= 1.1;
-        let run = model.run(&built, case)?;
-        let start = found.flows.iter().map(|flow| flow.start).fold(f64::INFINITY, f64::min);
-        let bytes: f64 = run.outcomes.iter().map(|outcome| outcome.bytes).sum();
-        let rate = bytes / (run.end - start).max(1.0);
-        gains.push(Gain { resource, ratio: rate / before });
-    }
-    gains.sort_by(|a, b| b.ratio.total_cmp(&a.ratio).then(a.resource.cmp(&b.resource)));
-    Ok(gains)
-}
-
-/// FNV-1a, 64 bits (draft-eastlake-fnv).
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]

@@ -35,6 +35,22 @@ pub(super) fn of(topology: &Topology, what: What) -> String {
     }
 }
 
+/// Several resources of one kind, all of which limit something; `None` for what there is one of.
+pub(super) fn several(what: What, count: usize) -> Option<String> {
+    (count > 1).then(|| match what {
+        What::Link(_, Direction::Up) => format!("{count} links up"),
+        What::Link(_, Direction::Down) => format!("{count} links down"),
+        What::Buffer(..) => format!("credits on {count} links"),
+        What::Memory(..) => format!("{count} memories"),
+        What::Medium(_, Op::Write) => format!("media of {count} drives, read"),
+        What::Medium(_, Op::Read) => format!("media of {count} drives, written"),
+        What::Tags(_) => format!("read tags of {count} devices"),
+        What::Peers(..) | What::PeersBuffer(..) => format!("{count} ways between peers"),
+        What::Walkers(_) => format!("page walks of {count} IOMMUs"),
+        What::Answers(..) => format!("completions of {count} memories"),
+    })
+}
+
 fn packets(kind: PacketKind) -> &'static str {
     match kind {
         PacketKind::Posted => "writes",
@@ -43,11 +59,13 @@ fn packets(kind: PacketKind) -> &'static str {
     }
 }
 
-/// Payload that crossed each direction of each link that carried some, over a time in nanoseconds.
-/// `moved` has the payload of each class.
+/// Load of each direction of each link that carried anything, over a time in nanoseconds. `moved` has the
+/// payload of each class.
 pub(super) fn loads(topology: &Topology, built: &Built, moved: &[f64], time: f64) -> Vec<LinkLoad> {
     let mut payload = vec![0.0; built.what.len()];
     let mut wire = vec![0.0; built.what.len()];
+    // Acknowledgements of what goes the other way come on top.
+    let mut ahead = vec![0.0; built.what.len()];
     for (class, moved) in built.network.classes.iter().zip(moved) {
         for hop in class.legs.iter().flatten() {
             wire[hop.resource as usize] += hop.cost * moved;
@@ -56,15 +74,21 @@ pub(super) fn loads(topology: &Topology, built: &Built, moved: &[f64], time: f64
                 payload[hop.resource as usize] += moved;
             }
         }
+        for &(resource, cost) in &class.ahead {
+            ahead[resource as usize] += cost * moved;
+        }
     }
     let mut loads = Vec::new();
     for (position, what) in built.what.iter().enumerate() {
         let What::Link(link, direction) = *what else { continue };
         // What stays inside a chip is no link that anybody could look at.
-        if payload[position] <= 0.0 || topology.link(link).wire.speed.is_none() {
+        let sent = wire[position] + ahead[position];
+        if sent <= 0.0 || topology.link(link).wire.speed.is_none() {
             continue;
         }
-        let share = payload[position] / wire[position];
+        // Of requests and acknowledgements alone: as much as a link carries of anything.
+        let share = if payload[position] > 0.0 { payload[position] / wire[position] } else { 1.0 };
+        let rate = rate_of(topology, link);
         loads.push(LinkLoad {
             below: topology.node(topology.link(link).lower).name.clone(),
             direction: match direction {
@@ -72,7 +96,8 @@ pub(super) fn loads(topology: &Topology, built: &Built, moved: &[f64], time: f64
                 Direction::Down => Way::Down,
             },
             payload: per_second(payload[position] / time.max(1.0)),
-            ceiling: per_second(rate_of(topology, link) * share),
+            ceiling: per_second(rate * share),
+            busy: Some(sent / (rate * time.max(1.0))),
         });
     }
     loads

@@ -35,6 +35,7 @@ impl Parts<'_> {
                 self.model.flows.iter().zip(&flows).filter(|(flow, _)| flow.route == route);
             Bytes(of_route.map(|(_, flow)| flow.bytes.0).sum())
         };
+        let (least, most) = host_memory(pairs());
         let cpu: f64 = pairs().map(|(flow, found)| flow.cpu * found.bytes).sum();
         let moved: Vec<f64> = self.found.flows.iter().map(|flow| flow.bytes).collect();
         let model = self.model;
@@ -46,7 +47,7 @@ impl Parts<'_> {
             bytes_by_route: BytesByRoute { p2p: by_route(Route::P2p), host: by_route(Route::Host) },
             latency: Latency { read: Percentiles::default(), write: Percentiles::default() },
             cpu: CpuCost { system_ns: Nanos(whole(cpu)), ..CpuCost::default() },
-            host_memory: host_memory(pairs()),
+            host_memory: said(least, most),
             flows,
             verification: None,
             evidence: vec![self.evidence()],
@@ -57,6 +58,7 @@ impl Parts<'_> {
                 engine: self.engine,
                 interval: self.interval,
                 gains: self.gains,
+                host_memory: Some((Bytes(whole(least)), Bytes(whole(most)))),
             }),
             warnings: Vec::new(),
         }
@@ -98,8 +100,9 @@ impl Parts<'_> {
     }
 }
 
-/// Host-memory bytes, in the middle of what caches allow.
-fn host_memory<'a>(pairs: impl Iterator<Item = (&'a Planned, &'a FoundFlow)>) -> HostMemoryTraffic {
+/// Host-memory bytes: with all that devices write still in the processor's cache when it is read, and with
+/// none of it.
+fn host_memory<'a>(pairs: impl Iterator<Item = (&'a Planned, &'a FoundFlow)>) -> (f64, f64) {
     let (mut least, mut most) = (0.0, 0.0);
     for (flow, found) in pairs.filter(|(flow, _)| flow.route == Route::Host) {
         let traffic = match flow.spec.second {
@@ -110,6 +113,11 @@ fn host_memory<'a>(pairs: impl Iterator<Item = (&'a Planned, &'a FoundFlow)>) ->
         least += traffic.least * found.bytes;
         most += traffic.most * found.bytes;
     }
+    (least, most)
+}
+
+/// The same in the words of a measured record.
+fn said(least: f64, most: f64) -> HostMemoryTraffic {
     HostMemoryTraffic {
         bytes: Some(Bytes(whole(most))),
         reason: format!(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use peerlane_fabric::{Fabric, Kind};
+use peerlane_fabric::{Fabric, Kind, Rates};
 use peerlane_units::{ByteRate, Bytes};
 use serde::Deserialize;
 
@@ -10,9 +10,10 @@ use crate::devices::drive::Side;
 use crate::devices::table::Table;
 use crate::model::{
     self, Endpoint, HostMemory, Memory, NodeKind, Op, Picos, RootComplex, Switch, Topology,
-    TopologyError,
+    TopologyError, named,
 };
 use crate::parameters::{ParameterError, ParameterShape, Parameters};
+use crate::way::as_f64;
 
 /// The parameters of machines of which nothing better is known.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
@@ -72,14 +73,28 @@ impl<'a> Setting<'a> {
         Ok(Bytes(whole(self.get(name)?)))
     }
 
-    /// One direction of a drive, by the first of its names that has parameters, or as any drive.
-    pub(super) fn side(&self, names: &[&str], op: Op) -> Result<Side, ParameterError> {
+    /// One direction of a drive: by the first of its names that has parameters, or as any drive, with the
+    /// rate that the machine's description states of it.
+    pub(super) fn side(
+        &self,
+        names: &[&str],
+        stated: Rates,
+        op: Op,
+    ) -> Result<Side, ParameterError> {
+        let stated = match op {
+            Op::Write => stated.read,
+            Op::Read => stated.write,
+        };
         let op = match op {
             Op::Write => "read",
             Op::Read => "write",
         };
         let known = names.iter().find(|name| self.get(&format!("{name}.{op}.rate")).is_ok());
         let prefix = format!("{}.{op}", known.unwrap_or(&"drive"));
+        let rate = match stated.filter(|_| known.is_none()) {
+            Some(rate) => as_f64(Bytes(rate.0)).max(1.0),
+            None => self.get(&format!("{prefix}.rate"))?,
+        };
         let start = format!("{prefix}.time-");
         let points = self.parameters.iter().zip(self.numbers).filter_map(|(parameter, &time)| {
             let size: f64 = parameter.name.strip_prefix(&start)?.parse().ok()?;
@@ -89,11 +104,7 @@ impl<'a> Setting<'a> {
             name: prefix.clone(),
             problem: "its times are no table",
         })?;
-        Ok(Side {
-            latency,
-            rate: self.get(&format!("{prefix}.rate"))?,
-            commands: self.get(&format!("{prefix}.commands"))?,
-        })
+        Ok(Side { latency, rate, commands: self.get(&format!("{prefix}.commands"))? })
     }
 
     /// The machine with these numbers.
@@ -114,17 +125,42 @@ impl<'a> Setting<'a> {
         let mut topology = Topology::from_fabric(fabric, &parameters)?;
         for function in fabric.functions.iter().filter(|function| function.kind == Kind::Nvme) {
             let names = [function.name.as_str()];
-            let posts = self.side(&names, Op::Write)?.rate;
-            let fetches = self.side(&names, Op::Read)?.rate;
-            let node = topology.find(&function.name);
-            if let Some(node) = node {
-                if let NodeKind::Endpoint(endpoint) = &mut topology.node_mut(node).kind {
-                    endpoint.posts = Some(ByteRate(whole(posts)));
-                    endpoint.fetches = Some(ByteRate(whole(fetches)));
-                }
+            let posts = self.side(&names, function.rates, Op::Write)?.rate;
+            let fetches = self.side(&names, function.rates, Op::Read)?.rate;
+            if let Some(endpoint) = endpoint_of(&mut topology, &function.name) {
+                endpoint.posts = Some(ByteRate(whole(posts)));
+                endpoint.fetches = Some(ByteRate(whole(fetches)));
             }
         }
+        stated(fabric, &mut topology);
         Ok(topology)
+    }
+}
+
+/// What the description of the machine states of memories that devices lend and of root complexes.
+fn stated(fabric: &Fabric, topology: &mut Topology) {
+    for function in &fabric.functions {
+        let Some(memory) = function.p2pmem.as_ref() else { continue };
+        if let Some(endpoint) = endpoint_of(topology, &function.name) {
+            endpoint.memory.write = memory.rates.write.or(endpoint.memory.write);
+            endpoint.memory.read = memory.rates.read.or(endpoint.memory.read);
+        }
+    }
+    let lower = |one: Option<ByteRate>, other: Option<ByteRate>| one.into_iter().chain(other).min();
+    for bridge in &fabric.bridges {
+        let Some(node) = topology.find(&named(bridge, "root")) else { continue };
+        if let NodeKind::RootComplex(root) = &mut topology.node_mut(node).kind {
+            root.p2p_write = lower(root.p2p_write, bridge.peer.write);
+            root.p2p_read = lower(root.p2p_read, bridge.peer.read);
+        }
+    }
+}
+
+fn endpoint_of<'a>(topology: &'a mut Topology, name: &str) -> Option<&'a mut Endpoint> {
+    let node = topology.find(name)?;
+    match &mut topology.node_mut(node).kind {
+        NodeKind::Endpoint(endpoint) => Some(endpoint),
+        _ => None,
     }
 }
 

@@ -118,6 +118,42 @@ fn engines_agree_on_a_flow_that_is_alone_and_packets_give_percentiles() {
     assert!(flow.summaries[0].block.count == 0 && tlp.summaries[0].block.count > 100);
 }
 
+/// What a reader of a prediction looks for, on ten pairs of SmartSSDs that do not know each other.
+#[test]
+fn ten_pairs_are_predicted_with_everything_that_a_record_has() {
+    let machine = machine("r7515-10-smartssd");
+    let all = |path| -> Vec<Flow> {
+        let pair = |n: usize| flow(&format!("drive{n}"), &format!("drive{}", (n + 1) % 10), path);
+        (0..10).map(pair).collect()
+    };
+    let cases = vec![("p2p", all(Path::P2p)), ("host", all(Path::HostPipelined))];
+    let record = predict(&machine, &workload(cases), Engine::Auto);
+    for case in &record.cases {
+        let prediction = case.prediction.as_ref().expect("it is one");
+        let (low, high) = prediction.interval.expect("few flows");
+        let rate = case.rate().expect("a rate");
+        assert!(low <= rate && rate <= high && low < high, "{low} {rate} {high}");
+        assert!(case.flows.iter().all(|flow| flow.limited_by.is_some()), "{case:?}");
+        assert!(case.flows.iter().all(|flow| flow.block.count > 100), "no percentiles");
+        assert!(case.flows.iter().all(|flow| flow.block.p99_ns >= flow.block.p50_ns));
+        assert!(case.cpu.system_ns.0 > 0, "no processor time");
+        // Up and down of each drive and of each switch above one, at least.
+        assert!(case.links.len() >= 40, "{:?}", case.links);
+        assert!(case.links.iter().all(|link| link.busy.is_some_and(|busy| busy <= 1.001)));
+        let together = prediction.gains.first().expect("something limits");
+        assert!(together.ratio > 1.02, "all of what limits gains: {:?}", prediction.gains);
+        // The description states 2006 MB/s of writes.
+        assert!(rate.0 <= 10 * 2_006_000_000, "{rate}");
+    }
+    let traffic = |case: usize| record.cases[case].prediction.as_ref().and_then(|p| p.host_memory);
+    assert_eq!(traffic(0), Some((Bytes::ZERO, Bytes::ZERO)));
+    assert_eq!(traffic(1), Some((Bytes::ZERO, Bytes(20 * Bytes::mib(1024).0))));
+    // Each pair goes through the FPGA beside its target, not all through one.
+    let memories: std::collections::BTreeSet<&str> =
+        record.cases[0].flows.iter().map(|flow| flow.memory.as_str()).collect();
+    assert_eq!(memories.len(), 10, "{memories:?}");
+}
+
 #[test]
 fn a_record_does_not_depend_on_the_number_of_threads() {
     let flows: Vec<Flow> = (0..9).map(|n| flow(&format!("d{n}"), "d9", Path::P2p)).collect();

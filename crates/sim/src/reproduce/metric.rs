@@ -2,9 +2,14 @@
 
 use super::StudyError;
 use super::scenario::Evaluator;
-use super::shape::{FaultsShape, FlowShape, MetricShape};
+use super::shape::{DrivesShape, FaultsShape, FlowShape, MetricShape};
+use crate::devices::drive::{Side, throughput};
 use crate::devices::host;
+use crate::devices::table::Table;
 use crate::parameters::View;
+
+/// Ends of which every ordered pair is looked at.
+const MOST_ENDS: u32 = 128;
 
 /// What the model says of a figure: a number in base units, or a word.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +60,8 @@ pub(super) fn answer(evaluator: &Evaluator, metric: &MetricShape) -> Result<Answ
             count / at_start
         }
         MetricShape::FaultCount(faults) => page_faults(evaluator, faults)?.0,
+        MetricShape::DrivesRate(drives) => drives_rate(evaluator, drives, drives.depth)?,
+        MetricShape::SaturatingDepth(drives) => saturating_depth(evaluator, drives)?,
     }))
 }
 
@@ -65,6 +72,9 @@ fn spread(
     target: &str,
     count: u32,
 ) -> Result<f64, StudyError> {
+    if count > MOST_ENDS {
+        return Err(StudyError::TooMany(count, MOST_ENDS));
+    }
     let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
     for one in 0..count {
         for other in (0..count).filter(|&other| other != one) {
@@ -78,6 +88,36 @@ fn spread(
         }
     }
     Ok(most / least)
+}
+
+/// `min(q n / L, IOPS n)` of each drive, and all of them together no more than the link.
+fn drives_rate(evaluator: &Evaluator, shape: &DrivesShape, depth: u32) -> Result<f64, StudyError> {
+    let values = evaluator.values;
+    let count = f64::from(shape.drives);
+    let block = crate::way::as_f64(shape.block).max(1.0);
+    let latency = values.loss(&shape.latency, 0.0)?.max(1e-12);
+    let ceiling = values.ceiling(&shape.ceiling)?;
+    let (table, rate) = match &shape.rate {
+        Some(rate) => {
+            let rate = values.ceiling(rate)?;
+            (Table::line(latency, rate), rate)
+        }
+        None => (Table::constant(latency), f64::INFINITY),
+    };
+    let side = Side { latency: table, rate, commands: values.ceiling(&shape.commands)? / count };
+    Ok((throughput(&side, block, f64::from(depth)) * count).min(ceiling))
+}
+
+fn saturating_depth(evaluator: &Evaluator, shape: &DrivesShape) -> Result<f64, StudyError> {
+    let values = evaluator.values;
+    let full = values.get(&shape.full)? * values.ceiling(&shape.ceiling)?;
+    let depths = (0..31).map(|power| 1_u32 << power).take_while(|&depth| depth <= shape.depth);
+    for depth in depths {
+        if drives_rate(evaluator, shape, depth)? >= full {
+            return Ok(f64::from(depth));
+        }
+    }
+    Ok(2.0 * f64::from(shape.depth))
 }
 
 /// How many, and how many of them at the start. Without rounding, so that a fit is smooth.

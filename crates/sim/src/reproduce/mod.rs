@@ -89,6 +89,12 @@ pub enum StudyError {
     /// A text that is no link speed.
     #[error("`{0}` is not a link speed such as `16GT/s x4`")]
     Link(String),
+    /// A pattern of more ends than anything has.
+    #[error("{0} ends: at most {1} are looked at pair by pair")]
+    TooMany(u32, u32),
+    /// Scenarios whose stages lead back to themselves.
+    #[error("the stages of scenario `{0}` go through more scenarios than there are")]
+    Circle(String),
     /// A scenario without a flow.
     #[error("a scenario needs a flow, a stage or a part")]
     Empty,
@@ -120,6 +126,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("004", include_str!("../../../../sources/004.toml")),
     ("donard-log", include_str!("../../../../sources/donard-log.toml")),
     ("fabrics", include_str!("../../../../sources/holdout-fabrics.toml")),
+    ("aisio", include_str!("../../../../sources/holdout-aisio.toml")),
 ];
 const PARAMETERS: &str = include_str!("../../../../sources/parameters.toml");
 const CURVES: &str = include_str!("../../../../sources/holdout-curves.toml");

@@ -6,7 +6,7 @@ use super::fit::{Search, least_squares, standard_errors};
 use super::metric::{Answer, answer};
 use super::scenario::Evaluator;
 use super::{Study, StudyError};
-use crate::parameters::{Draw, Provenance, Values, View};
+use crate::parameters::{Draw, Provenance, Values, View, fnv1a};
 
 /// Parameters that are fitted together: those with the same rows.
 pub(super) struct Group {
@@ -76,10 +76,9 @@ impl Study {
         }
         let other = Draw::new(draw_of_rows(index));
         let stated: Vec<f64> = (0..self.figures.len())
-            .zip(0..)
-            .map(|(row, place)| {
+            .map(|row| {
                 let (lo, _, hi) = self.stated_range_at(row).unwrap_or((0.0, 0.0, 0.0));
-                lo + (hi - lo) * other.unit(index, place)
+                lo + (hi - lo) * other.unit(index, fnv1a(&self.name(row)))
             })
             .collect();
         self.fit(numbers, &stated, Search::Near)

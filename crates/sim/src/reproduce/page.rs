@@ -10,7 +10,7 @@ const HEAD: &str = "\
 What nobody has measured, or published, on the day in the last column: `peerlane reproduce --predictions` prints this page, and a test
 compares the two. Rates come from the flow engine on machines of `machines/`, with the parameters of `sources/`: those that were fitted on
 figures of the documents carry what is wrong in them over to here. The interval holds 80 % of draws from the ranges of the
-parameters; it says nothing of what the model leaves out. A measurement outside the interval refutes the parameters, one with another limit
+parameters, a hundred of them, so that its ends are known to some percent; it says nothing of what the model leaves out. A measurement outside the interval refutes the parameters, one with another limit
 refutes the model.
 
 All rates are payload in GB/s (10^9 bytes a second). *All* is the sum of the transfers that run at once, *each* the slowest and the

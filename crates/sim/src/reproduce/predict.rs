@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use peerlane_fabric::{Fabric, Link, LinkSpeed};
+use peerlane_fabric::{Fabric, Link};
 use peerlane_results::Path;
 use peerlane_units::{ByteRate, Bytes};
 use serde::{Deserialize, Serialize};
@@ -19,16 +19,13 @@ use crate::devices::memory::{InFlight, Port, port_rate};
 use crate::flow::build::What;
 use crate::flow::rates::Rates;
 use crate::flow::solve::Settings;
-use crate::model::{Coupling, FlowSpec, NodeKind, Op, Parameters as Usual, Picos, Topology, Wire};
+use crate::model::{Coupling, FlowSpec, NodeKind, Op, Parameters as Usual, Picos, Topology};
 use crate::parameters::{Draw, ParameterShape, Values, View, percentile};
 
 /// Draws for an interval.
 const DRAWS: u64 = 100;
 /// Seed of all draws.
 const SEED: u64 = 20_261_121;
-
-/// No bottleneck: what joins host memory to its root complex.
-const ON_CHIP: LinkSpeed = LinkSpeed { megatransfers: 32_000, width: 255 };
 
 /// `sources/predictions.toml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -306,10 +303,6 @@ impl Engine<'_> {
         }
         let mut topology = Topology::from_fabric(self.place.fabric, &usual)
             .map_err(|error| StudyError::Engine(error.to_string()))?;
-        // Reads of host memory send requests; a link without framing would carry them for nothing.
-        if let Some(link) = topology.find("host0").and_then(|host| topology.link_above(host)) {
-            *topology.wire_mut(link) = Wire::pcie(ON_CHIP, usual.mps);
-        }
         for (_, function) in self.place.fabric.iter() {
             let (Some(device), Some(node)) =
                 (self.place.device(&function.name), topology.find(&function.name))

@@ -16,6 +16,9 @@ use crate::devices::path;
 use crate::devices::share::{Demand, fill};
 use crate::parameters::{Values, View};
 
+/// Scenarios of stages within each other; documents have two.
+const DEEPEST: usize = 4;
+
 /// A scenario on its machine.
 pub(super) struct Place<'a> {
     pub(super) fabric: &'a Fabric,
@@ -71,7 +74,7 @@ impl Evaluator<'_> {
     ) -> Result<Outcome, StudyError> {
         let scenario = self.find(name)?;
         if !scenario.stages.is_empty() {
-            return self.stages(scenario);
+            return self.stages(name, scenario, 0);
         }
         let mut flows = scenario.flows.clone();
         flows.iter_mut().for_each(change);
@@ -163,10 +166,19 @@ impl Evaluator<'_> {
         (rate, if by_fixed { None } else { slowest.1 })
     }
 
-    fn stages(&self, scenario: &ScenarioShape) -> Result<Outcome, StudyError> {
+    /// Stages of a scenario, some of which may be scenarios of stages: `depth` of them lead here.
+    fn stages(
+        &self,
+        name: &str,
+        scenario: &ScenarioShape,
+        depth: usize,
+    ) -> Result<Outcome, StudyError> {
+        if depth > DEEPEST {
+            return Err(StudyError::Circle(name.to_owned()));
+        }
         let mut rates = Vec::new();
         for stage in &scenario.stages {
-            rates.push(self.stage(stage)?);
+            rates.push(self.stage(stage, depth)?);
         }
         let exponent = scenario
             .exponent
@@ -182,10 +194,16 @@ impl Evaluator<'_> {
         })
     }
 
-    fn stage(&self, stage: &StageShape) -> Result<f64, StudyError> {
+    fn stage(&self, stage: &StageShape, depth: usize) -> Result<f64, StudyError> {
         match (&stage.rate, &stage.scenario) {
             (Some(name), None) => Ok(self.values.ceiling(name)?),
-            (None, Some(name)) => Ok(self.outcome(name)?.rate),
+            (None, Some(name)) => {
+                let inner = self.find(name)?;
+                if inner.stages.is_empty() {
+                    return Ok(self.outcome(name)?.rate);
+                }
+                Ok(self.stages(name, inner, depth + 1)?.rate)
+            }
             _ => Err(StudyError::Stage(stage.name.clone())),
         }
     }

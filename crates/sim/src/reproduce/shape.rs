@@ -272,6 +272,32 @@ pub(super) enum MetricShape {
     Faults(FaultsShape),
     /// Page faults.
     FaultCount(FaultsShape),
+    /// Bytes a second of drives that fill one link.
+    DrivesRate(DrivesShape),
+    /// Commands in flight of each drive, a power of two, from which on the link is full; twice the most that
+    /// is tried where it never is.
+    SaturatingDepth(DrivesShape),
+}
+
+/// Drives that are alike and read at once into one link, by the law of `devices::drive`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct DrivesShape {
+    /// How many there are.
+    pub(super) drives: u32,
+    pub(super) block: Bytes,
+    /// Commands in flight of each; of a saturating depth, the most that is tried.
+    pub(super) depth: u32,
+    /// Parameter: seconds of one command, all of it or, with `rate`, beside its transfer.
+    pub(super) latency: String,
+    /// Parameter: what each drive transfers.
+    pub(super) rate: Option<String>,
+    /// Parameter: commands a second of all of them.
+    pub(super) commands: String,
+    /// Parameter: what the link carries.
+    pub(super) ceiling: String,
+    /// Parameter: share of the ceiling at which the link counts as full.
+    pub(super) full: String,
 }
 
 /// Parameters of page faults.

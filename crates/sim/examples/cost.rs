@@ -1,0 +1,90 @@
+//! What both engines cost over four decades of flows: `cargo run --release -p peerlane-sim --example cost --
+//! "MACHINE, LOAD" > docs/model/data/cost.csv`. The text says what it ran on; the day is that of the clock.
+#![allow(clippy::print_stdout, clippy::cast_precision_loss)]
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use peerlane_sim::flow::rates::build;
+use peerlane_sim::flow::settle::settle;
+use peerlane_sim::flow::solve;
+use peerlane_sim::generate::{Draws, Machine, servers};
+use peerlane_sim::model::{FlowSpec, Picos};
+use peerlane_sim::tlp::{self, Extent, Train, simulate};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Flows, and simulated microseconds that give enough events to time.
+const CASES: [(usize, u64); 5] =
+    [(10, 20_000), (100, 2_000), (1_000, 400), (10_000, 100), (100_000, 0)];
+/// The quickest of some: other programs only add to it.
+const REPEATS: usize = 3;
+
+fn main() {
+    let machine =
+        std::env::args().nth(1).unwrap_or_else(|| "a machine that was not named".to_owned());
+    println!("# measured on day {} since 1970 on {machine}", days());
+    println!("engine,flows,devices,value,unit");
+    for (count, micros) in CASES {
+        // Ten flows for each device, as a crowd has; never fewer devices than a server holds.
+        let machine = servers((count / 160).max(1));
+        let devices: usize = machine.groups.iter().map(Vec::len).sum();
+        let flows = flows(&machine, count);
+        println!("flow,{count},{devices},{:.3},ms", rates(&machine, &flows));
+        if micros > 0 {
+            println!(
+                "tlp,{count},{devices},{:.2},million events/s",
+                events(&machine, &flows, micros)
+            );
+        }
+    }
+}
+
+/// Writes between random pairs of devices of one server each.
+fn flows(machine: &Machine, count: usize) -> Vec<FlowSpec> {
+    let mut draws = Draws::new(1);
+    let flow = |_| {
+        let (source, target) = machine.pair(&mut draws);
+        FlowSpec::write("flow", source, target)
+    };
+    (0..count).map(flow).collect()
+}
+
+/// Milliseconds for the rates of all flows.
+fn rates(machine: &Machine, flows: &[FlowSpec]) -> f64 {
+    let built = build(&machine.topology, flows).expect("pairs have paths");
+    let settings = solve::Settings { tolerance: 1e-3, rounds: 400 };
+    let mut quickest = f64::INFINITY;
+    for _ in 0..REPEATS {
+        let begin = Instant::now();
+        settle(&built.network, settings).expect("in order");
+        quickest = quickest.min(begin.elapsed().as_secs_f64() * 1e3);
+    }
+    quickest
+}
+
+/// Millions of events for each second of the processor.
+fn events(machine: &Machine, flows: &[FlowSpec], micros: u64) -> f64 {
+    let settings = tlp::Settings {
+        extent: Extent::Steady { window: Picos::micros(micros), most: Picos::ZERO },
+        train: Train::Fixed(16),
+        ..tlp::Settings::default()
+    };
+    let mut most = 0.0_f64;
+    for _ in 0..REPEATS {
+        let begin = processor_time();
+        let outcome = simulate(&machine.topology, flows, &settings).expect("pairs have paths");
+        let time = processor_time().saturating_sub(begin).as_secs_f64();
+        most = most.max(outcome.events as f64 / 1e6 / time.max(1e-9));
+    }
+    most
+}
+
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let [seconds, nanos] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    Duration::from_secs(seconds) + Duration::from_nanos(nanos)
+}
+
+fn days() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs() / 86_400)
+}

@@ -1,0 +1,169 @@
+//! A small workload of every kind on every machine of `machines/`, by every engine: what is refused has a
+//! name, no link carries more than it can, and what goes in comes out.
+
+use std::error::Error;
+use std::path::Path as File;
+
+use peerlane_fabric::{Fabric, Kind};
+use peerlane_results::{
+    BenchRecord, CaseSpec, Flow, Order, Path, Repeats, Route, WORKLOAD_SCHEMA, Workload,
+    WorkloadKind,
+};
+use peerlane_sim::predict::{Engine, parameters, run};
+use peerlane_units::{Bytes, Nanos};
+
+const MOVED: Bytes = Bytes::mib(8);
+/// `auto` is one of them.
+const ENGINES: [Engine; 3] = [Engine::Closed, Engine::Flow, Engine::Tlp];
+
+fn machines() -> Vec<Fabric> {
+    let folder = File::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .expect("the folder of machines")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .collect();
+    files.sort();
+    files.iter().map(|file| Fabric::read_machine_file(file).expect("a machine")).collect()
+}
+
+fn named(fabric: &Fabric, kind: Kind) -> Vec<String> {
+    let of_kind = fabric.functions.iter().filter(|function| function.kind == kind);
+    of_kind.map(|function| function.name.clone()).collect()
+}
+
+fn flow(source: &str, target: &str, path: Path) -> Flow {
+    Flow {
+        source: source.to_owned(),
+        target: target.to_owned(),
+        via: None,
+        path,
+        // Windows of packets have two thousand blocks.
+        block: Bytes::kib(4),
+        depth: 8,
+        order: Order::Sequential,
+        offset: Bytes::ZERO,
+        target_offset: Bytes::ZERO,
+        bytes: MOVED,
+        limit: None,
+        start_ns: Nanos(0),
+    }
+}
+
+/// Every drive into the next one, all at once.
+fn ring(drives: &[String], path: Path) -> Vec<Flow> {
+    let next = |at: usize| &drives[(at + 1) % drives.len()];
+    (0..drives.len()).map(|at| flow(&drives[at], next(at), path)).collect()
+}
+
+/// What can be asked of a machine with drives: each kind of path, alone and all at once, and each other
+/// end that a transfer can have.
+fn cases(fabric: &Fabric) -> Vec<(String, Vec<Flow>)> {
+    const PATHS: [Path; 5] =
+        [Path::P2p, Path::HostPipelined, Path::HostSerial, Path::HostPageCache, Path::HostMapped];
+    let drives = named(fabric, Kind::Nvme);
+    let mut cases = Vec::new();
+    if drives.len() > 1 {
+        for path in PATHS {
+            cases.push((format!("{path:?} alone"), vec![flow(&drives[0], &drives[1], path)]));
+            cases.push((format!("{path:?} ring"), ring(&drives, path)));
+        }
+        let via = Flow { via: Some("host".to_owned()), ..flow(&drives[0], &drives[1], PATHS[1]) };
+        cases.push(("via host".to_owned(), vec![via]));
+    }
+    let memories = [("gpu", Kind::Gpu), ("fpga", Kind::Fpga)].into_iter();
+    let memories = memories.filter(|&(_, kind)| !named(fabric, kind).is_empty());
+    let others: Vec<String> = memories
+        .map(|(word, _)| format!("{word}:0"))
+        .chain(["host".to_owned(), "null".to_owned()])
+        .collect();
+    for (drive, other) in
+        drives.iter().take(1).flat_map(|drive| others.iter().map(move |o| (drive, o)))
+    {
+        cases.push((format!("from {other}"), vec![flow(other, drive, Path::P2p)]));
+        cases.push((format!("to {other}"), vec![flow(drive, other, Path::P2p)]));
+    }
+    cases
+}
+
+fn workload(name: &str, flows: Vec<Flow>) -> Workload {
+    Workload {
+        schema: WORKLOAD_SCHEMA.to_owned(),
+        name: name.to_owned(),
+        kind: WorkloadKind::Crowd,
+        cases: vec![CaseSpec { name: name.to_owned(), flows, time_ns: None }],
+        repeats: Repeats { warm_up: 0, least: 1, most: 1, until_per_mille: None },
+        seed: 7,
+    }
+}
+
+/// The last cause of an error.
+fn root_cause(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), root_cause)
+}
+
+#[test]
+fn a_workload_of_every_kind_runs_on_every_machine_by_every_engine() {
+    let parameters = parameters(None).expect("the defaults");
+    let (mut with_drives, mut by_host) = (0, 0);
+    for fabric in machines() {
+        with_drives += usize::from(!named(&fabric, Kind::Nvme).is_empty());
+        for (name, flows) in cases(&fabric) {
+            let count = flows.len();
+            let is_host = !flows.iter().any(|flow| flow.path == Path::P2p);
+            let workload = workload(&name, flows);
+            // Alone is what the closed form knows.
+            for engine in ENGINES.into_iter().filter(|&e| e != Engine::Closed || count == 1) {
+                let place = format!("{} {name} {engine:?}", fabric.name);
+                match run(&fabric, &parameters, &workload, engine) {
+                    Ok(record) => {
+                        sound(&record, &place);
+                        by_host += usize::from(is_host);
+                    }
+                    Err(error) => {
+                        let cause = root_cause(&error);
+                        let is_named = cause.contains("no device lends memory between");
+                        assert!(is_named && !is_host, "{place}: {error}: {cause}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(with_drives >= 18 && by_host > 300, "{with_drives} machines, {by_host} by host");
+}
+
+/// Nothing is lost, made, or faster than a link.
+fn sound(record: &BenchRecord, place: &str) {
+    let case = &record.cases[0];
+    let moved: u64 = case.flows.iter().map(|flow| flow.bytes.0).sum();
+    assert_eq!(moved, MOVED.0 * case.flows.len() as u64, "{place}");
+    assert_eq!(case.bytes.0, moved, "{place}");
+    assert_eq!(case.bytes_by_route.p2p.0 + case.bytes_by_route.host.0, moved, "{place}");
+    for flow in &case.flows {
+        assert!(flow.elapsed_ns.0 > 0 && flow.limited_by.is_some(), "{place}: {flow:?}");
+    }
+    let seconds = case.elapsed_ns.0 as f64 / 1e9;
+    for link in &case.links {
+        let share = link.payload.0 as f64 / link.ceiling.0 as f64;
+        assert!(share <= 1.005, "{place}: {link:?} is loaded to {share}");
+        // What each transfer puts on a link is all of its payload.
+        let crossed = link.payload.0 as f64 * seconds / MOVED.0 as f64;
+        let whole = crossed.round();
+        assert!((crossed - whole).abs() <= 0.01 * whole, "{place}: {link:?} {crossed}");
+        assert!(link.busy.is_some_and(|busy| busy > 0.0 && busy < 1.005), "{place}: {link:?}");
+        assert!(whole >= 1.0 || link.payload.0 == 0, "{place}: {link:?}");
+    }
+    let limit = record.cases[0].host_memory.bytes.map_or(0, |bytes| bytes.0);
+    let is_host = case.asked.flows.iter().any(|flow| flow.path != Path::P2p);
+    assert!(!is_host || limit > 0, "{place}: a bounce touches host memory");
+    let route = if is_host { Route::Host } else { Route::P2p };
+    let of_route = match route {
+        Route::Host => case.bytes_by_route.host.0,
+        Route::P2p => case.bytes_by_route.p2p.0,
+    };
+    assert!(of_route == moved || case.asked.flows.iter().any(ends_at_host), "{place}");
+}
+
+fn ends_at_host(flow: &Flow) -> bool {
+    [&flow.source, &flow.target].into_iter().any(|end| end == "host" || end == "null")
+}
