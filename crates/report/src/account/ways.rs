@@ -67,6 +67,7 @@ impl Ways {
                     direction,
                     payload: rate(bytes),
                     ceiling: ceiling(fabric, id, basis),
+                    busy: None,
                 })
         });
         Self { loads: loads.collect(), roles: words(tally), unknown }
