@@ -133,6 +133,8 @@ pub enum Path {
     HostPageCache,
     /// A mapped source, written from the map.
     HostMapped,
+    /// Through host memory by cuFile's compatibility mode, into or out of memory of a GPU.
+    HostCufile,
 }
 
 impl Path {
@@ -153,6 +155,7 @@ impl fmt::Display for Path {
             Self::HostSerial => "host-serial",
             Self::HostPageCache => "host-page-cache",
             Self::HostMapped => "host-mapped",
+            Self::HostCufile => "host-cufile",
         })
     }
 }

@@ -73,12 +73,17 @@ impl RunError {
     /// Whether nothing was changed and this machine cannot do it.
     pub fn is_not_possible(&self) -> bool {
         matches!(self, Self::Flow { source, .. }
-            if matches!(**source, MeasureError::NotPossible { .. } | MeasureError::Device(_)))
+        if match &**source {
+            MeasureError::NotPossible { .. } | MeasureError::Device(_) => true,
+            MeasureError::Gpu { source, .. } => source.is_missing(),
+            MeasureError::CuFile { .. } => true,
+            _ => false,
+        })
     }
 
     /// Whether content at a target is not what was written.
     pub fn is_difference(&self) -> bool {
         matches!(self, Self::Flow { source, .. }
-            if matches!(**source, MeasureError::Differs { .. }))
+            if matches!(**source, MeasureError::Differs { .. } | MeasureError::MemoryDiffers { .. }))
     }
 }

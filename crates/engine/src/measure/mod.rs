@@ -12,6 +12,7 @@ mod blocks;
 mod carry;
 mod content;
 mod error;
+mod gpu;
 mod hold;
 mod look;
 mod looks;

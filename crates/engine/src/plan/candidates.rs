@@ -38,6 +38,7 @@ pub(super) fn via(fabric: &Fabric, asked: &Asked) -> Result<Via, PlanError> {
             .filter(|&id| fabric.function(id).p2pmem.is_some())
             .map(Via::Function)
             .ok_or_else(|| unknown(fabric, typed)),
+        (Notation::Gpu(_), _) => Err(PlanError::GpuBetween { typed: typed.clone() }),
         _ => Err(PlanError::NotMemory { typed: typed.clone() }),
     }
 }

@@ -34,6 +34,15 @@ pub enum PlanError {
         /// What was typed.
         typed: String,
     },
+    /// Memory of a GPU between two drives.
+    #[error(
+        "cannot copy through {typed}: a copy takes memory that the kernel itself can name, and no \
+         kernel can name memory of a GPU in a request of io_uring"
+    )]
+    GpuBetween {
+        /// What was typed.
+        typed: String,
+    },
     /// No function of the machine is called that, or it lends no memory.
     #[error("machine {machine} has no peer-to-peer memory `{typed}`")]
     UnknownMemory {
@@ -73,6 +82,10 @@ impl PlanError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Endpoint { source, .. } => source.hint(),
+            Self::GpuBetween { typed } => Some(format!(
+                "`--via cmb:NAME` or `--route host`; `peerlane bench roundtrip DRIVE --via {typed}` measures \
+                 both halves of that way"
+            )),
             Self::UnknownMemory { memories, .. } if memories.is_empty() => {
                 Some("`peerlane topo` shows the machine; a drive offers memory when it has a CMB and the kernel CONFIG_PCI_P2PDMA".to_owned())
             }

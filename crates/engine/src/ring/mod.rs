@@ -6,6 +6,7 @@
 
 #[allow(unsafe_code)]
 mod counter;
+mod gpu;
 #[allow(unsafe_code)]
 mod identify;
 mod passthrough;
@@ -24,6 +25,7 @@ use peerlane_units::Nanos;
 use rustix::io::Errno;
 
 pub use counter::{Counter, CounterEvent, CounterReading};
+pub use gpu::{AttachError, GpuRing};
 pub use passthrough::{ADDRESS_ALIGNMENT, Namespace, PassthroughFile};
 pub use status::NvmeStatus;
 pub use uring::{Uring, UringError};
@@ -133,6 +135,9 @@ pub enum PushError {
         /// Offset in the region asked for, in bytes.
         offset: u64,
     },
+    /// A chain that touches memory of a GPU.
+    #[error("cannot queue a chain: memory of a GPU takes single requests")]
+    NoChain,
     /// A command that nobody splits is longer than the drive takes.
     #[error(
         "cannot queue a command of {length} bytes: the drive takes {most}, and nobody splits it"
