@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use build::BriefError;
 pub use check::check;
-pub use stream::is_memory;
+pub use stream::{is_gpu, is_memory};
 pub use text::{TextError, parse, print};
 
 /// What a person says of a workload; what is left out has a default that depends on the kind.

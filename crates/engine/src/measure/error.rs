@@ -150,13 +150,13 @@ pub enum MeasureError {
     },
     /// Every request succeeded and the content of a GPU's memory is other.
     #[error(
-        "every request succeeded, but {memory} does not hold what was read: {mismatches} parts differ, \
-         the first from byte {offset} of the range"
+        "every request succeeded, but {memory} does not hold what was read: {mismatches} blocks \
+         differ, the first at byte {} of the range", offset.0
     )]
     MemoryDiffers {
         /// The memory.
         memory: String,
-        /// Parts that differ.
+        /// Blocks that differ.
         mismatches: u64,
         /// Offset in the range of the first.
         offset: Bytes,

@@ -73,9 +73,13 @@ pub(crate) struct StreamArgs {
     /// Where data comes from: drives or files, once for each, or a memory
     #[arg(long, value_name = "SOURCE", required = true)]
     pub(crate) source: Vec<String>,
-    /// Where data goes to: a memory (`host`, `null`, `cmb:NAME`), or drives or files
+    /// Where data goes to: a memory (`host`, `null`, `cmb:NAME`, `gpu:N`), or drives or files
     #[arg(long, value_name = "TARGET", required = true)]
     pub(crate) target: Vec<String>,
+    /// Ways to or from a GPU, with commas between them; p2p is cuFile without its fallback, host-cufile its
+    /// compatibility mode [default: p2p where nothing stands in its way, else host, saying so]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub(crate) routes: Vec<RouteArg>,
     /// Transfers of each drive, each on a part of the range
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) jobs: u32,
@@ -96,9 +100,15 @@ pub(crate) struct RoundtripArgs {
     /// The drive
     #[arg(value_name = "DRIVE")]
     pub(crate) drive: String,
-    /// The device memory, such as cmb:nvme2
+    /// The device memory, such as cmb:nvme2 or gpu:0
     #[arg(long, value_name = "MEMORY")]
     pub(crate) via: String,
+    /// Ways to and from a GPU, with commas between them [default: as for `bench stream`]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub(crate) routes: Vec<RouteArg>,
+    /// Measure the way through one buffer and the page cache as well, to and from a GPU
+    #[arg(long)]
+    pub(crate) classical: bool,
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
 }

@@ -142,6 +142,7 @@ fn brief(command: &BenchCommand, seed: u64) -> Brief {
         BenchCommand::Stream(args) => Brief {
             source: args.source.clone(),
             target: args.target.clone(),
+            routes: args.routes.iter().copied().map(Into::into).collect(),
             jobs: Some(args.jobs),
             order: if args.random { Order::Random } else { Order::Sequential },
             ..of(&args.bench, WorkloadKind::Stream)
@@ -149,6 +150,7 @@ fn brief(command: &BenchCommand, seed: u64) -> Brief {
         BenchCommand::Roundtrip(args) => Brief {
             drives: vec![args.drive.clone()],
             via: Some(args.via.clone()),
+            routes: args.routes.iter().copied().map(Into::into).collect(),
             ..of(&args.bench, WorkloadKind::Roundtrip)
         },
         BenchCommand::Calibrate(args) => args.brief(seed),

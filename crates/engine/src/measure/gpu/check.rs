@@ -120,6 +120,37 @@ impl Log for Landed {
     }
 }
 
+/// How two contents differ.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Differ {
+    blocks: u64,
+    /// Offset of the first byte that does.
+    first: Option<u64>,
+}
+
+impl Differ {
+    /// Compares block by block; what one of them lacks differs.
+    fn between(one: &[u8], other: &[u8], block: usize) -> Self {
+        let mut differ = Self::default();
+        let all = one.len().max(other.len());
+        for start in (0..all).step_by(block) {
+            let end = start + block;
+            let (one, other) = (part(one, start, end), part(other, start, end));
+            if one != other {
+                let same = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+                differ.blocks += 1;
+                differ.first.get_or_insert((start + same) as u64);
+            }
+        }
+        differ
+    }
+}
+
+/// What there is of a range.
+fn part(of: &[u8], start: usize, end: usize) -> &[u8] {
+    &of[start.min(of.len())..end.min(of.len())]
+}
+
 impl Ready {
     fn stopped(planned: &PlannedFlow, stopped: Stopped, deadline: Nanos) -> MeasureError {
         match stopped {
@@ -167,16 +198,10 @@ impl Ready {
             let mut start = range.start;
             while start < range.end {
                 let part = self.desk.room().min(range.end - start);
-                let same = self.is_same(
-                    planned,
-                    place + (start - range.start),
-                    start..start + part,
-                    tools,
-                )?;
-                if !same {
-                    mismatches += 1;
-                    first.get_or_insert(Bytes(start));
-                }
+                let there = place + (start - range.start);
+                let found = self.differ(planned, there, start..start + part, tools)?;
+                mismatches += found.blocks;
+                first = first.or(found.first.map(|at| Bytes(start + at)));
                 bytes += part;
                 start += part;
             }
@@ -195,13 +220,14 @@ impl Ready {
         Ok(Verification { mode, bytes: Bytes(bytes), mismatches })
     }
 
-    fn is_same(
+    /// What of a part of the range differs between memory and file.
+    fn differ(
         &mut self,
         planned: &PlannedFlow,
         place: u64,
         range: Range<u64>,
         tools: &FlowTools<'_>,
-    ) -> Result<bool, MeasureError> {
+    ) -> Result<Differ, MeasureError> {
         let need = range.end - range.start;
         let time = (tools.clock, tools.deadline);
         self.desk
@@ -223,8 +249,10 @@ impl Ready {
         };
         carry_out(&mut self.ring, &mut [request], tools.clock, tools.deadline)?;
         let size = usize::try_from(need).unwrap_or(usize::MAX);
-        let Some(file) = self.ring.host_bytes(self.host) else { return Ok(false) };
-        Ok(self.desk.bytes().get(..size) == file.get(..size))
+        let file = self.ring.host_bytes(self.host).and_then(|bytes| bytes.get(..size));
+        let memory = self.desk.bytes().get(..size);
+        let block = usize::try_from(planned.flow.block.0).unwrap_or(size).clamp(1, size.max(1));
+        Ok(Differ::between(memory.unwrap_or_default(), file.unwrap_or_default(), block))
     }
 
     /// Reads back what slots wrote to the file.
@@ -259,5 +287,20 @@ impl Ready {
         self.evidence
             .push(saw(format!("{} after the check of the content", planned.memory.name), showed));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_counted_by_blocks_and_placed_by_bytes() {
+        let (one, mut other) = (vec![7u8; 1000], vec![7u8; 1000]);
+        assert_eq!(Differ::between(&one, &other, 256), Differ::default());
+        (other[300], other[301], other[999]) = (0, 0, 0);
+        assert_eq!(Differ::between(&one, &other, 256), Differ { blocks: 2, first: Some(300) });
+        let short = Differ::between(&one, &other[..100], 256);
+        assert_eq!(short, Differ { blocks: 4, first: Some(100) });
     }
 }

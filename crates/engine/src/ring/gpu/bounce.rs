@@ -117,21 +117,23 @@ impl Bounce {
         ring.push(Operation { region, region_offset, tag, ..*operation })
     }
 
-    /// Takes what the ring below did for the piece of a slot.
+    /// Takes what the ring below did for the piece of a slot; says why where its copy does not begin.
     pub(super) fn moved(
         &mut self,
         slot: usize,
         result: Result<u32, Errno>,
         ended: &mut VecDeque<Completion>,
-    ) {
-        let Some(Some(piece)) = self.pieces.get_mut(slot) else { return };
+    ) -> Option<String> {
+        let piece = self.pieces.get_mut(slot)?.as_mut()?;
         match result {
             Ok(moved) if piece.operation.action == Action::Read && moved > 0 => {
                 piece.state = State::Copy(moved);
-                // What is said of a copy that does not begin is said of the next look, too.
-                self.copy(slot, moved, ended);
+                self.copy(slot, moved, ended)
             }
-            result => self.end(slot, result, ended),
+            result => {
+                self.end(slot, result, ended);
+                None
+            }
         }
     }
 

@@ -174,7 +174,8 @@ impl GpuRing {
             match (self.tags.take(tag), &mut self.way) {
                 (Some(Own::Other(tag)), _) => self.ended.push_back(Completion { tag, result }),
                 (Some(Own::Slot(slot)), Way::Bounce(bounce)) => {
-                    bounce.moved(slot, result, &mut self.ended);
+                    let failed = bounce.moved(slot, result, &mut self.ended);
+                    self.failure = self.failure.take().or(failed);
                 }
                 _ => {}
             }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use peerlane_memory::cuda::DeviceMemory;
@@ -43,6 +43,7 @@ pub(super) struct Workers {
     done: Receiver<Done>,
     pending: usize,
     depth: usize,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Workers {
@@ -51,15 +52,16 @@ impl Workers {
         let (jobs, queue) = channel::<Job>();
         let (sender, done) = channel();
         let queue = Arc::new(Mutex::new(queue));
+        let mut threads = Vec::new();
         for number in 0..depth {
             let (session, queue) = (Arc::clone(session), Arc::clone(&queue));
             let sender = sender.clone();
             let work = move || while work(&session, &queue, &sender) {};
-            thread::Builder::new().name(format!("cufile-{number}")).spawn(work)?;
+            threads.push(thread::Builder::new().name(format!("cufile-{number}")).spawn(work)?);
         }
         let (files, memories) = (HashMap::new(), HashMap::new());
         let (session, jobs) = (Arc::clone(session), Some(jobs));
-        Ok(Self { session, files, memories, jobs, done, pending: 0, depth })
+        Ok(Self { session, files, memories, jobs, done, pending: 0, depth, threads })
     }
 
     pub(super) fn attach_file(&mut self, id: FileId, file: File) -> Result<(), CuFileError> {
@@ -124,7 +126,11 @@ impl Workers {
             Err(failure) => Err(failure.errno()),
         };
         ended.push_back(Completion { tag: done.tag, result });
-        done.result.err().map(|failure| failure.to_string())
+        match done.result {
+            // The errno says it all.
+            Ok(_) | Err(IoFailure::System(_)) => None,
+            Err(failure) => Some(failure.to_string()),
+        }
     }
 }
 
@@ -139,6 +145,10 @@ impl Drop for Workers {
                 return;
             }
             self.pending -= 1;
+        }
+        // They have nothing to do, so that they end now; the session ends with the last who holds it.
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
         }
     }
 }
