@@ -191,7 +191,10 @@ static Host *host_at(const char *address, size_t size) {
 int cuMemAlloc_v2(uint64_t *address, size_t size) {
     CURRENT("cuMemAlloc");
     if (!size) LEAVE(1);
-    if (taken + (long)size > number("memory", 64 << 20)) LEAVE(2);
+    if (taken + (long)size > number("memory", 64 << 20)) {
+        note("cuMemAlloc refused");
+        LEAVE(2);
+    }
     for (int i = 0; i < MANY; i++)
         if (!memories[i].used) {
             char *shown = mmap(0, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -408,7 +411,10 @@ Status cuFileHandleRegister(void **handle, Descriptor *descriptor) {
     ENTER("cuFileHandleRegister");
     if (!open_driver) { wrong("cuFileHandleRegister", "not open"); GIVE(5001); }
     if (descriptor->type != 1 || descriptor->fs_ops) { wrong("cuFileHandleRegister", "descriptor"); GIVE(5022); }
-    if (way() < 0) GIVE(5049);
+    if (way() < 0) {
+        note("cuFileHandleRegister refused");
+        GIVE(5049);
+    }
     for (int i = 0; i < MANY; i++)
         if (files[i].used && files[i].fd == descriptor->handle.fd) GIVE(5028);
     for (int i = 0; i < MANY; i++)

@@ -36,8 +36,8 @@ pub enum PlanError {
     },
     /// Memory of a GPU between two drives.
     #[error(
-        "cannot copy through {typed}: a copy takes memory that the kernel itself can name, and no \
-         kernel can name memory of a GPU in a request of io_uring"
+        "cannot copy through {typed}: a copy makes its requests by io_uring, in which memory of a GPU \
+         cannot be named, and not by cuFile, in which it can"
     )]
     GpuBetween {
         /// What was typed.

@@ -114,7 +114,9 @@ pub(crate) fn said(error: &libloading::Error) -> String {
         text = inner.to_string();
         source = inner.source();
     }
-    text.lines().next().unwrap_or_default().to_owned()
+    let line = text.lines().next().unwrap_or_default();
+    // The loader begins with the name, which stands before this, too.
+    line.split_once(": ").map_or(line, |(_, what)| what).to_owned()
 }
 
 fn list(gpus: &[String]) -> String {

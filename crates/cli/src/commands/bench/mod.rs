@@ -4,6 +4,7 @@ mod attach;
 mod calibrate;
 mod compare;
 mod fio;
+mod gpu;
 pub(super) mod keep;
 pub(super) mod outputs;
 mod reach;
@@ -27,6 +28,7 @@ use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::{machines, render, signals, small_file};
+use gpu::Classical;
 use watcher::Watcher;
 
 /// The longest workload that is read: a full one of ten thousand transfers has a few MiB.
@@ -57,7 +59,11 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
     let seed = earlier.as_ref().map_or_else(super::copy::seed, |record| record.asked.seed);
     let workload = match &args.command {
         BenchCommand::Run(args) => read(&args.file)?,
-        command => reach::within(&fabric, brief(command, seed))?.build().map_err(Failure::new)?,
+        command => {
+            let brief = reach::within(&fabric, brief(command, seed))?;
+            let brief = gpu::with_routes(&fabric, brief, classical(command), printer)?;
+            brief.build().map_err(Failure::new)?
+        }
     };
     let fio = match &args.command {
         BenchCommand::Stream(args) => args.fio.as_deref(),
@@ -113,6 +119,13 @@ fn read(file: &Path) -> Result<Workload, Failure> {
     let tried = || format!("read the workload {}", file.display());
     let text = small_file::read(file, WORKLOAD_MAX).map_err(Tried::to(tried()))?;
     workload::parse(&text).map_err(Tried::to(tried()))
+}
+
+fn classical(command: &BenchCommand) -> Classical {
+    match command {
+        BenchCommand::Roundtrip(args) if args.classical => Classical::Too,
+        _ => Classical::LeftOut,
+    }
 }
 
 /// What the words say of the workload.
