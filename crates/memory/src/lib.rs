@@ -8,6 +8,8 @@
 //! way to its content is DMA through host memory.
 #![deny(unsafe_code)]
 
+pub mod cuda;
+pub mod cufile;
 pub mod host;
 #[allow(unsafe_code)]
 mod map;

@@ -2,9 +2,11 @@
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use peerlane_units::Bytes;
 
+use crate::cuda::Pinned;
 use crate::map::Map;
 use crate::xrt::ffi::Buffer;
 
@@ -19,6 +21,8 @@ pub enum RegionKind {
     Card,
     /// The page cache of a file, mapped.
     MappedFile,
+    /// Host memory that a GPU's copy engine reaches, too.
+    Pinned,
 }
 
 impl RegionKind {
@@ -35,6 +39,8 @@ pub(crate) enum Keeper {
     Map(Map),
     /// A buffer of XRT, which maps and unmaps it.
     Card(Buffer),
+    /// Memory that is registered with a GPU, and shared with its lanes.
+    Pinned(Arc<Pinned>),
 }
 
 impl From<Map> for Keeper {
@@ -65,6 +71,12 @@ impl Region {
         Self { keeper: keeper.into(), length, kind }
     }
 
+    /// A region over memory that is registered with a GPU.
+    pub(crate) fn pinned(pinned: Arc<Pinned>) -> Self {
+        let length = pinned.length();
+        Self { keeper: Keeper::Pinned(pinned), length, kind: RegionKind::Pinned }
+    }
+
     /// Size in bytes, as asked for at its making.
     pub fn length(&self) -> Bytes {
         self.length
@@ -80,11 +92,12 @@ impl Region {
         match &self.keeper {
             Keeper::Map(map) => map.address(),
             Keeper::Card(buffer) => buffer.address(),
+            Keeper::Pinned(pinned) => pinned.address(),
         }
     }
 
-    /// The bytes of host memory; `None` for device memory, which the CPU never touches, and for a mapped
-    /// file, which others may cut.
+    /// The bytes of host memory; `None` for device memory, which the CPU never touches, for a mapped file,
+    /// which others may cut, and for what a copy engine may be at work on.
     pub fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
         match (self.kind, &mut self.keeper) {
             (RegionKind::Host, Keeper::Map(map)) => {

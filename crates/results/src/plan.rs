@@ -114,6 +114,8 @@ pub enum EndpointKind {
     Passthrough,
     /// A regular file, there or to be made.
     File,
+    /// Memory of a GPU, which has no blocks.
+    Gpu,
 }
 
 /// What is known of one end of a copy.
@@ -154,6 +156,8 @@ pub enum MemoryKind {
     Host,
     /// The controller memory buffer of an NVMe drive, or other memory published to the kernel.
     P2pmem,
+    /// Memory of a GPU.
+    Gpu,
 }
 
 /// The memory between read and write.

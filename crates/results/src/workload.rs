@@ -134,6 +134,8 @@ pub enum Path {
     HostPageCache,
     /// A mapped source, written from the map.
     HostMapped,
+    /// Through host memory by cuFile's compatibility mode, into or out of memory of a GPU.
+    HostCufile,
 }
 
 impl Path {
@@ -154,6 +156,7 @@ impl fmt::Display for Path {
             Self::HostSerial => "host-serial",
             Self::HostPageCache => "host-page-cache",
             Self::HostMapped => "host-mapped",
+            Self::HostCufile => "host-cufile",
         })
     }
 }

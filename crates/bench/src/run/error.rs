@@ -71,13 +71,20 @@ impl RunError {
     /// Whether nothing was changed and this machine cannot do it.
     pub fn is_not_possible(&self) -> bool {
         matches!(self, Self::Flow { source, .. }
-            if matches!(**source, MeasureError::NotPossible { .. } | MeasureError::Device(_)))
+        if match &**source {
+            MeasureError::NotPossible { .. } | MeasureError::Device(_) => true,
+            MeasureError::Gpu { source, .. } => source.is_missing(),
+            MeasureError::CuFile { .. } => true,
+            _ => false,
+        })
     }
 
     /// Whether content at a target is not what was written.
     pub fn is_difference(&self) -> bool {
         match self {
-            Self::Flow { source, .. } => matches!(**source, MeasureError::Differs { .. }),
+            Self::Flow { source, .. } => {
+                matches!(**source, MeasureError::Differs { .. } | MeasureError::MemoryDiffers { .. })
+            }
             Self::Nonsense { source, .. } => matches!(source, Nonsense::ContentDiffers { .. }),
             _ => false,
         }

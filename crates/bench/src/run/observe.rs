@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use peerlane_engine::Clock;
 use peerlane_engine::measure::{Moved, PlannedFlow};
 use peerlane_fabric::{Fabric, FunctionId};
-use peerlane_results::{BytesByRoute, EndpointFacts, EndpointKind, Path as Way, Places, Route};
+use peerlane_results::{
+    BytesByRoute, EndpointFacts, EndpointKind, MemoryKind, Path as Way, Places, Route,
+};
 use peerlane_units::Bytes;
 
 use crate::evidence::{Drive, DriveBytes, Observed, Pool, Requests, Root, Scene, Seen, Watch};
@@ -89,7 +91,8 @@ impl Observer {
 
 fn pools(flows: &[PlannedFlow]) -> Vec<Pool> {
     let mut pools: Vec<Pool> = Vec::new();
-    for flow in flows {
+    let lent = flows.iter().filter(|flow| flow.memory().kind == MemoryKind::P2pmem);
+    for flow in lent {
         let address = flow.memory().address.as_ref().and_then(|one| one.parse().ok());
         let Some(address) = address else { continue };
         let taken = flow.memory_taken();

@@ -137,7 +137,7 @@ impl Brief {
         let bytes = self.length().round_down(block);
         let depth = match path {
             Path::HostSerial | Path::HostPageCache | Path::HostMapped => 1,
-            Path::P2p | Path::HostPipelined => self.depth(),
+            Path::P2p | Path::HostPipelined | Path::HostCufile => self.depth(),
         };
         (bytes > Bytes::ZERO).then(|| Flow {
             source: source.to_owned(),

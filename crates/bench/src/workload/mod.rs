@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use build::BriefError;
 pub use check::check;
 use one_or_many::one_or_many;
-pub use stream::is_memory;
+pub use stream::{is_gpu, is_memory};
 pub use text::{TextError, Written, parse, print, read};
 
 /// What a person says of a workload; what is left out has a default that depends on the kind.

@@ -13,22 +13,44 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
     let [drive] = brief.drives.as_slice() else { return Err(brief.missing("one drive")) };
     let memory =
         brief.via.as_deref().ok_or_else(|| brief.missing("a memory (`--via cmb:NAME`)"))?;
+    let is_gpu = super::is_gpu(memory);
     let routes = brief.routes(&[Path::P2p, Path::HostPipelined]);
-    if routes.iter().any(|route| !matches!(route, Path::P2p | Path::HostPipelined)) {
+    let is_plain = |route: &Path| matches!(route, Path::P2p | Path::HostPipelined);
+    if !is_gpu && !routes.iter().all(is_plain) {
         return Err(brief.missing("routes out of `p2p` and `host`"));
     }
+    // A GPU is reached in several ways, and the drive alone stands beside them all; any other memory in one.
+    let (paths, has_alone) = match (is_gpu, brief.routes.is_empty()) {
+        (true, true) => (vec![Path::P2p], true),
+        (true, false) => (routes, true),
+        (false, _) => {
+            let has_alone = routes.contains(&Path::HostPipelined);
+            (routes.into_iter().filter(|route| *route == Path::P2p).collect(), has_alone)
+        }
+    };
     let mut cases = Vec::new();
     for block in brief.blocks() {
         let size = super::sweep::short(block);
-        for (name, source, target, path) in [
-            (format!("write {size} {memory} -> drive"), memory, drive.as_str(), Path::P2p),
-            (format!("read {size} drive -> {memory}"), drive.as_str(), memory, Path::P2p),
-            (format!("write {size} drive alone"), "host", drive.as_str(), Path::HostPipelined),
-            (format!("read {size} drive alone"), drive.as_str(), "host", Path::HostPipelined),
-        ] {
-            if !routes.contains(&path) {
-                continue;
-            }
+        let mut all = Vec::new();
+        for &path in &paths {
+            // Any other memory has one way to it.
+            let by = if is_gpu { format!(" {path}") } else { String::new() };
+            let (write, read) = (
+                format!("write {size} {memory} -> drive{by}"),
+                format!("read {size} drive -> {memory}{by}"),
+            );
+            all.extend([
+                (write, memory, drive.as_str(), path),
+                (read, drive.as_str(), memory, path),
+            ]);
+        }
+        if has_alone {
+            all.extend([
+                (format!("write {size} drive alone"), "host", drive.as_str(), Path::HostPipelined),
+                (format!("read {size} drive alone"), drive.as_str(), "host", Path::HostPipelined),
+            ]);
+        }
+        for (name, source, target, path) in all {
             let Some(flow) = brief.flow(source, target, path, block) else { continue };
             cases.push(brief.case(name, vec![peerlane_results::Flow { via: None, ..flow }]));
         }

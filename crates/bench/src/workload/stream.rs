@@ -13,24 +13,28 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
     if sources.len() > 1 && targets.len() > 1 {
         return Err(brief.missing("one memory"));
     }
-    let usual = |memory: &str| match memory {
-        "host" | "null" => Path::HostPipelined,
-        _ => Path::P2p,
-    };
     let memory = if is_memory(&targets[0]) { &targets[0] } else { &sources[0] };
     if !is_memory(memory) {
-        return Err(
-            brief.missing("a memory: `host`, `null`, `cmb:NAME`, `p2pmem:NAME` or `fpga:ADDRESS`")
-        );
+        return Err(brief.missing(
+            "a memory: `host`, `null`, `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS` or `gpu:N`",
+        ));
     }
+    let paths = match memory.as_str() {
+        _ if is_gpu(memory) && !brief.routes.is_empty() => brief.routes.clone(),
+        _ if !brief.routes.is_empty() => return Err(brief.missing("a GPU for its routes")),
+        "host" | "null" => vec![Path::HostPipelined],
+        _ => vec![Path::P2p],
+    };
     let jobs = u64::from(brief.jobs.unwrap_or(1).max(1));
     let mut cases = Vec::new();
-    for block in brief.blocks() {
+    let each =
+        brief.blocks().into_iter().flat_map(|block| paths.iter().map(move |path| (block, *path)));
+    for (block, path) in each {
         let part = Bytes(brief.length().0 / jobs).round_down(block);
         let mut flows = Vec::new();
         for source in sources {
             for target in targets {
-                let Some(whole) = brief.flow(source, target, usual(memory), block) else {
+                let Some(whole) = brief.flow(source, target, path, block) else {
                     continue;
                 };
                 for job in 0..jobs {
@@ -48,9 +52,17 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
         let plural = if drives == 1 { "" } else { "s" };
         let size = super::sweep::short(block);
         let way = if is_memory(&targets[0]) { "to" } else { "from" };
-        cases.push(brief.case(format!("{drives} drive{plural} {way} {memory} {size}"), flows));
+        let name = format!("{drives} drive{plural} {way} {memory} {size}");
+        // Any other memory has one way to it.
+        let name = if is_gpu(memory) { format!("{name} {path}") } else { name };
+        cases.push(brief.case(name, flows));
     }
     Ok((format!("{} -> {}", sources.join(" "), targets.join(" ")), cases))
+}
+
+/// Says whether a text names memory of a GPU.
+pub fn is_gpu(typed: &str) -> bool {
+    typed.starts_with("gpu:")
 }
 
 /// Says whether a text names a memory and no drive.

@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 
+use peerlane_engine::endpoint::Notation;
 use peerlane_engine::journal::Environment;
 use peerlane_engine::{CopyError, CopyOptions, MonotonicClock, Phase, Start, Tools, Watch};
 use peerlane_fabric::Fabric;
-use peerlane_results::CopyRecord;
+use peerlane_results::{Asked, CopyRecord};
 use peerlane_units::Nanos;
 
 use super::reporter::Reporter;
@@ -35,6 +36,7 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     let [asked] = asked.as_slice() else {
         return fan_out::run(args, &fabric, &asked, reporter, printer);
     };
+    not_with_gpu(asked)?;
     let plan = plan::make(&fabric, asked)?;
     if args.dry_run {
         return plan::show(&plan, printer);
@@ -57,6 +59,19 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     reporter.finish();
     let shown = result.map_err(failure).and_then(|record| show(&record, printer));
     trace_file::finish(trace, shown, printer)
+}
+
+/// What a GPU holds is gone with the program that holds it, so that no copy ends there.
+fn not_with_gpu(asked: &Asked) -> Result<(), Failure> {
+    let is_gpu = |typed: &&String| matches!(typed.parse(), Ok(Notation::Gpu(_)));
+    let Some(gpu) = [&asked.source, &asked.target].into_iter().find(is_gpu) else {
+        return Ok(());
+    };
+    let error =
+        format!("cannot copy to or from {}: its memory is gone when this program ends", gpu);
+    let hint = "`peerlane bench stream --source FILE --target gpu:N` measures the way; `peerlane plan` \
+                explains it";
+    Err(Failure::new(error).hint(hint.to_owned()))
 }
 
 fn show(record: &CopyRecord, printer: Printer) -> Result<Exit, Failure> {

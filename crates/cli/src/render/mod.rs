@@ -84,6 +84,7 @@ fn one_line(text: &str) -> String {
 
 fn endpoint(facts: &EndpointFacts) -> String {
     let kind = match facts.kind {
+        EndpointKind::Gpu => return gpu(facts),
         EndpointKind::BlockDevice => "block device".to_owned(),
         EndpointKind::Passthrough => "passthrough node".to_owned(),
         EndpointKind::File => match &facts.file_system {
@@ -100,6 +101,15 @@ fn endpoint(facts: &EndpointFacts) -> String {
         .collect();
     if !on.is_empty() {
         let _ = write!(text, " ({})", on.join(", "));
+    }
+    text
+}
+
+/// A GPU has no size as files have it, and no blocks.
+fn gpu(facts: &EndpointFacts) -> String {
+    let mut text = format!("{}, memory of a GPU", facts.path);
+    if let Some(address) = &facts.address {
+        let _ = write!(text, " ({address})");
     }
     text
 }

@@ -1,6 +1,6 @@
 //! A plan in words.
 
-use peerlane_results::{Candidate, Plan, Refusal, Route, Warning};
+use peerlane_results::{EndpointKind, Plan, Refusal, Route, Warning};
 use peerlane_units::Bytes;
 
 use super::Sheet;
@@ -10,7 +10,12 @@ pub(crate) fn plan(plan: &Plan) -> String {
     let mut sheet = Sheet::default();
     let length = plan.shape.as_ref().map(|shape| shape.length).or(plan.asked.length);
     sheet.line(format_args!(
-        "plan: copy {}{} to {}",
+        "plan: {} {}{} to {}",
+        if [&plan.source, &plan.target].iter().any(|end| end.kind == EndpointKind::Gpu) {
+            "move"
+        } else {
+            "copy"
+        },
         length.map(|length| format!("{length} from ")).unwrap_or_default(),
         plan.asked.source,
         plan.asked.target
@@ -29,7 +34,7 @@ pub(crate) fn plan(plan: &Plan) -> String {
     }
     sheet.limits(&plan.limits);
     unmeasured(&mut sheet, plan);
-    candidates(&mut sheet, &plan.candidates);
+    candidates(&mut sheet, plan);
     refusals(&mut sheet, &plan.refusals);
     sheet.line("");
     // The verdict says that it falls back, and nothing was copied yet.
@@ -77,18 +82,27 @@ fn asked(plan: &Plan) -> String {
     text
 }
 
-fn candidates(sheet: &mut Sheet, candidates: &[Candidate]) {
+fn candidates(sheet: &mut Sheet, plan: &Plan) {
+    let candidates = plan.candidates.as_slice();
+    let is_with_gpu = [&plan.source, &plan.target].iter().any(|end| end.kind == EndpointKind::Gpu);
     sheet.line("");
     if candidates.is_empty() {
         sheet.line("memories considered: none; no device of this machine offers memory to peers");
         return;
     }
-    sheet.line("memories considered, best first:");
+    let what = if is_with_gpu { "ways" } else { "memories" };
+    sheet.line(format_args!("{what} considered, best first:"));
     for candidate in candidates {
         let distance = candidate.distance.map(|hops| format!(", {hops} hops")).unwrap_or_default();
         sheet.line(format_args!("  {}{distance}", super::memory(&candidate.memory)));
-        sheet.line(format_args!("    source writes into it: {}", candidate.source));
-        sheet.line(format_args!("    target reads out of it: {}", candidate.target));
+        if is_with_gpu {
+            let refused = candidate.refusals.iter().any(|one| !one.is_empty());
+            let state = if refused { "refused" } else { "nothing speaks against it" };
+            sheet.line(format_args!("    {state}; the kernel's decision: {}", candidate.source));
+        } else {
+            sheet.line(format_args!("    source writes into it: {}", candidate.source));
+            sheet.line(format_args!("    target reads out of it: {}", candidate.target));
+        }
         for fact in &candidate.facts {
             sheet.line(format_args!("    - {fact}"));
         }

@@ -2,17 +2,22 @@
 
 use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_results::{
-    Cost, DoctorRecord, EndpointFacts, EndpointKind, Finding, FindingKind, Fix, Needs, Plan, Probe,
-    ProbeAnswer, Route,
+    Candidate, Cost, DoctorRecord, EndpointFacts, EndpointKind, Finding, FindingKind, Fix,
+    MemoryKind, Needs, Plan, Probe, ProbeAnswer, Route,
 };
 
-use super::{Chart, asked_here, at, drive, finished, iommu, kernel, link, memory, route, saw};
+use super::{
+    Chart, accelerator, asked_here, at, drive, finished, iommu, kernel, link, memory, route, saw,
+};
 use crate::endpoint::{kernel_refusal, lender};
 use crate::plan::initiator;
 
 /// Examines what lies between the ends of a plan; `probes` may be empty.
 pub fn examine_pair(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRecord {
     let ends = [&plan.source, &plan.target];
+    if ends.iter().any(|end| end.kind == EndpointKind::Gpu) {
+        return with_gpu(fabric, plan);
+    }
     let initiators: Vec<FunctionId> =
         ends.iter().filter_map(|end| initiator(fabric, end)).collect();
     let mut chart = Chart::default();
@@ -47,6 +52,40 @@ pub fn examine_pair(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRec
     chart.findings.extend(probes.iter().filter_map(|probe| stale(fabric, probe)));
     let pair = [plan.asked.source.clone(), plan.asked.target.clone()];
     DoctorRecord { pair: Some(pair), verdict: verdict(plan), ..finished(fabric, chart) }
+}
+
+/// A drive and a GPU: what stands against each direct way is a finding, with what to do in its words.
+fn with_gpu(fabric: &Fabric, plan: &Plan) -> DoctorRecord {
+    let ends = [&plan.source, &plan.target];
+    let functions: Vec<FunctionId> = ends.iter().filter_map(|end| initiator(fabric, end)).collect();
+    let mut chart = Chart::default();
+    iommu::examine(fabric, &mut chart);
+    accelerator::examine(fabric, &mut chart);
+    link::examine(fabric, &functions, &mut chart);
+    let is_direct = |one: &&Candidate| one.memory.kind != MemoryKind::Host;
+    let works = plan.candidates.iter().filter(is_direct).any(|one| one.refusals.is_empty());
+    for candidate in plan.candidates.iter().filter(is_direct) {
+        chart.findings.extend(candidate.refusals.iter().map(|refusal| Finding {
+            kind: FindingKind::CopyRefused,
+            // One direct way is enough.
+            cost: if works { Cost::Speed } else { Cost::Routes },
+            object: candidate.memory.name.clone(),
+            what: refusal.clone(),
+            evidence: candidate.facts.iter().map(|fact| saw("the plan", fact)).collect(),
+            fix: None,
+        }));
+    }
+    let pair = [plan.asked.source.clone(), plan.asked.target.clone()];
+    let verdict = match (plan.route, &plan.memory) {
+        (Some(Route::P2p), Some(memory)) => {
+            format!("payload may go between them directly: {}", memory.name)
+        }
+        (Some(Route::Host), Some(memory)) => {
+            format!("payload goes between them only through host memory: {}", memory.name)
+        }
+        _ => format!("no payload goes between them: {}", plan.reason),
+    };
+    DoctorRecord { pair: Some(pair), verdict, ..finished(fabric, chart) }
 }
 
 fn verdict(plan: &Plan) -> String {

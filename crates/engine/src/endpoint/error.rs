@@ -144,7 +144,11 @@ impl EndpointError {
             Self::NotPayload { notation: Notation::Host } => {
                 Some("for a copy through host memory use `--route host`".to_owned())
             }
-            Self::NotPayload { .. } => Some("GPU and null ends are not supported yet".to_owned()),
+            Self::NotPayload { notation: Notation::Gpu(gpu) } => Some(format!(
+                "a GPU keeps no files: `peerlane bench stream --source FILE --target gpu:{gpu}` moves \
+                 payload into its memory"
+            )),
+            Self::NotPayload { .. } => Some("null ends are not supported yet".to_owned()),
             Self::NoDevice { .. } => Some(
                 "`ls /dev/nvme*` and `peerlane topo` show the devices that are there".to_owned(),
             ),

@@ -22,7 +22,7 @@ use peerlane_units::Bytes;
 pub(crate) use described::strip_device_directory;
 pub use error::EndpointError;
 pub(crate) use live::has_flag;
-pub use notation::{Notation, NotationError, lender};
+pub use notation::{GpuName, Notation, NotationError, lender};
 pub(crate) use passthrough::Passthrough;
 pub(crate) use peer::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, kernel_refusal};
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use peerlane_fabric::Bdf;
+
 /// An endpoint or a memory as typed, before anything is looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notation {
@@ -19,10 +21,28 @@ pub enum Notation {
     Host,
     /// `null`: nothing is read, or what is written is thrown away.
     Null,
-    /// `gpu:N`: memory of a GPU, counted from 0.
-    Gpu(u32),
+    /// `gpu:N`: memory of a GPU, counted from 0 by PCI address, or `gpu:ADDRESS`.
+    Gpu(GpuName),
     /// `fpga:ADDRESS`: memory of an FPGA card through XRT, by the address of the card's user function.
     Fpga(String),
+}
+
+/// Which GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuName {
+    /// By its place in the order of PCI addresses, as `nvidia-smi` counts.
+    Index(u32),
+    /// By its PCI address.
+    Address(Bdf),
+}
+
+impl fmt::Display for GpuName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Index(index) => write!(f, "{index}"),
+            Self::Address(address) => write!(f, "{address}"),
+        }
+    }
 }
 
 /// A text that names neither an endpoint nor a memory.
@@ -34,8 +54,8 @@ pub enum NotationError {
     /// A prefix without a name behind it.
     #[error("`{0}` names no device")]
     NoName(String),
-    /// A GPU is named by its number.
-    #[error("`{0}` is not a GPU number such as gpu:0")]
+    /// A GPU is named by its number or its address.
+    #[error("`{0}` is neither a GPU number such as gpu:0 nor an address such as gpu:0000:41:00.0")]
     NotAGpu(String),
 }
 
@@ -56,8 +76,10 @@ impl FromStr for Notation {
             Some(("cmb", name)) => named(name).map(Self::Cmb),
             Some(("p2pmem", name)) => named(name).map(Self::P2pmem),
             Some(("fpga", name)) => named(name).map(Self::Fpga),
-            Some(("gpu", number)) => {
-                number.parse().map(Self::Gpu).map_err(|_| NotationError::NotAGpu(text.to_owned()))
+            Some(("gpu", name)) => {
+                let index = name.parse().map(GpuName::Index);
+                let gpu = index.or_else(|_| name.parse().map(GpuName::Address));
+                gpu.map(Self::Gpu).map_err(|_| NotationError::NotAGpu(text.to_owned()))
             }
             _ => Ok(Self::Path(PathBuf::from(text))),
         }
@@ -72,7 +94,7 @@ impl fmt::Display for Notation {
             Self::P2pmem(name) => write!(f, "p2pmem:{name}"),
             Self::Host => f.write_str("host"),
             Self::Null => f.write_str("null"),
-            Self::Gpu(number) => write!(f, "gpu:{number}"),
+            Self::Gpu(name) => write!(f, "gpu:{name}"),
             Self::Fpga(name) => write!(f, "fpga:{name}"),
         }
     }
@@ -102,7 +124,8 @@ mod tests {
             ("p2pmem:0000:06:00.0", Notation::P2pmem("0000:06:00.0".into())),
             ("host", Notation::Host),
             ("null", Notation::Null),
-            ("gpu:0", Notation::Gpu(0)),
+            ("gpu:0", Notation::Gpu(GpuName::Index(0))),
+            ("gpu:0000:41:00.0", Notation::Gpu(GpuName::Address("0000:41:00.0".parse().unwrap()))),
             ("fpga:0000:04:00.1", Notation::Fpga("0000:04:00.1".into())),
         ] {
             assert_eq!(text.parse(), Ok(notation.clone()), "{text}");

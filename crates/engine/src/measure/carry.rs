@@ -42,6 +42,9 @@ impl PlannedFlow {
     /// [`MeasureError`]; where it failed before it moved, others of the case must be told through their
     /// gate by the caller.
     pub fn carry(&self, tools: &mut FlowTools<'_>) -> Result<FlowOutcome, MeasureError> {
+        if let Some(gpu) = &self.gpu {
+            return self.carry_gpu(gpu, tools);
+        }
         let is_copy = self.source.storage().is_some() && self.target.storage().is_some();
         match self.flow.path {
             Way::HostSerial | Way::HostPageCache if is_copy => serial::carry(self, tools),

@@ -18,7 +18,7 @@ use crate::failure::Role;
 use crate::random::Random;
 use crate::ranges::RangeSet;
 use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, Ring};
+use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::scrub::{BORROWED_MAX, HOST_PARTS, ScrubSetup, scrub};
 use crate::verify::{Comparison, Coverage, Digests, verify};
 
@@ -125,55 +125,9 @@ impl Ready {
         tools: &FlowTools<'_>,
     ) -> Result<Verification, MeasureError> {
         let Some(target) = self.target else { return Err(MeasureError::WithOthers) };
-        let room = self.ring.region_length(self.host).unwrap_or(0);
-        let piece = slots.part.min(room).max(1);
-        let lanes = usize::try_from(room / piece).unwrap_or(1).clamp(1, SIDE_BY_SIDE);
-        let written = slots.last.iter().enumerate().filter(|(_, slot)| **slot != UNKNOWN);
-        let all: Vec<(u64, u16)> = written.map(|(index, slot)| (index as u64, *slot)).collect();
-        let (mut bytes, mut mismatches, mut first) = (0, 0, None);
-        for some in all.chunks(lanes) {
-            if tools.watch.stop_requested() {
-                break;
-            }
-            let mut requests: Vec<Request> = some
-                .iter()
-                .enumerate()
-                .map(|(lane, (index, _))| {
-                    let start = index * slots.part;
-                    let need = piece.min(planned.flow.bytes.0 - start);
-                    Request {
-                        role: Role::Target,
-                        action: Action::Read,
-                        file: target.compared,
-                        file_offset: planned.flow.target_offset.0 + start,
-                        region: self.host,
-                        region_offset: lane as u64 * piece,
-                        memory: peerlane_results::MemoryKind::Host,
-                        need,
-                        ask: need.next_multiple_of(self.blocks[1]),
-                        block: self.blocks[1],
-                        end: End::Fails,
-                        progress: Progress::default(),
-                    }
-                })
-                .collect();
-            carry_out(&mut self.ring, &mut requests, tools.clock, tools.deadline)?;
-            let Some(found) = self.ring.host_bytes(self.host) else { continue };
-            for (request, (index, slot)) in requests.iter().zip(some) {
-                let range = request.region_offset..request.region_offset + request.need;
-                let found = &found[as_size(range.start)..as_size(range.end)];
-                bytes += request.need;
-                if !is_pattern(found, pattern(seed, u64::from(*slot))) {
-                    mismatches += 1;
-                    first.get_or_insert(planned.flow.target_offset.0 + index * slots.part);
-                }
-            }
-        }
-        let verification = Verification { mode: VerifyMode::Full, bytes: Bytes(bytes), mismatches };
-        match first {
-            None => Ok(verification),
-            Some(offset) => Err(differs(planned, mismatches, offset)),
-        }
+        let block = self.blocks[1];
+        let back = Back { file: target.compared, host: self.host, block, seed };
+        read_back(&mut self.ring, planned, slots, &back, tools)
     }
 
     /// Compares what a copy wrote with its source, by host memory.
@@ -250,6 +204,75 @@ impl Ready {
             showed: format!("{} bytes were overwritten with zeroes by DMA", cleared.0),
         });
         self.flush(tools)
+    }
+}
+
+/// Where what slots wrote is read back from, and into what.
+pub(super) struct Back {
+    pub(super) file: FileId,
+    pub(super) host: RegionId,
+    /// Block size of the file.
+    pub(super) block: u64,
+    /// Of the patterns.
+    pub(super) seed: u64,
+}
+
+/// Reads back what slots wrote, by host memory, and compares it with their patterns.
+pub(super) fn read_back<R: Ring>(
+    ring: &mut R,
+    planned: &PlannedFlow,
+    slots: &Slots,
+    back: &Back,
+    tools: &FlowTools<'_>,
+) -> Result<Verification, MeasureError> {
+    let room = ring.region_length(back.host).unwrap_or(0);
+    let piece = slots.part.min(room).max(1);
+    let lanes = usize::try_from(room / piece).unwrap_or(1).clamp(1, SIDE_BY_SIDE);
+    let written = slots.last.iter().enumerate().filter(|(_, slot)| **slot != UNKNOWN);
+    let all: Vec<(u64, u16)> = written.map(|(index, slot)| (index as u64, *slot)).collect();
+    let (mut bytes, mut mismatches, mut first) = (0, 0, None);
+    for some in all.chunks(lanes) {
+        if tools.watch.stop_requested() {
+            break;
+        }
+        let mut requests: Vec<Request> = some
+            .iter()
+            .enumerate()
+            .map(|(lane, (index, _))| {
+                let start = index * slots.part;
+                let need = piece.min(planned.flow.bytes.0 - start);
+                Request {
+                    role: Role::Target,
+                    action: Action::Read,
+                    file: back.file,
+                    file_offset: planned.flow.target_offset.0 + start,
+                    region: back.host,
+                    region_offset: lane as u64 * piece,
+                    memory: peerlane_results::MemoryKind::Host,
+                    need,
+                    ask: need.next_multiple_of(back.block),
+                    block: back.block,
+                    end: End::Fails,
+                    progress: Progress::default(),
+                }
+            })
+            .collect();
+        carry_out(ring, &mut requests, tools.clock, tools.deadline)?;
+        let Some(found) = ring.host_bytes(back.host) else { continue };
+        for (request, (index, slot)) in requests.iter().zip(some) {
+            let range = request.region_offset..request.region_offset + request.need;
+            let found = &found[as_size(range.start)..as_size(range.end)];
+            bytes += request.need;
+            if !is_pattern(found, pattern(back.seed, u64::from(*slot))) {
+                mismatches += 1;
+                first.get_or_insert(planned.flow.target_offset.0 + index * slots.part);
+            }
+        }
+    }
+    let verification = Verification { mode: VerifyMode::Full, bytes: Bytes(bytes), mismatches };
+    match first {
+        None => Ok(verification),
+        Some(offset) => Err(differs(planned, mismatches, offset)),
     }
 }
 

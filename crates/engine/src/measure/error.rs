@@ -4,8 +4,10 @@ use std::io;
 use std::path::PathBuf;
 
 use peerlane_memory::MemoryError;
+use peerlane_memory::cuda::CudaError;
+use peerlane_memory::cufile::CuFileError;
 use peerlane_results::Refusal;
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
 
 use crate::copy::CopyError;
 use crate::device_memory::DeviceRefusal;
@@ -113,6 +115,64 @@ pub enum MeasureError {
     /// No device memory.
     #[error("cannot take device memory")]
     Device(#[from] DeviceRefusal),
+    /// No GPU, or not by CUDA.
+    #[error("cannot use {gpu}")]
+    Gpu {
+        /// Which GPU.
+        gpu: String,
+        /// Why.
+        source: CudaError,
+    },
+    /// cuFile does not serve.
+    #[error("cannot reach {gpu} by cuFile")]
+    CuFile {
+        /// Which GPU.
+        gpu: String,
+        /// Why.
+        source: CuFileError,
+    },
+    /// cuFile took another way than the one that was required.
+    #[error(
+        "cuFile moved {posix} of {all} requests to or from {memory} through host memory, though its \
+         compatibility mode was off"
+    )]
+    CuFileFellBack {
+        /// The memory.
+        memory: String,
+        /// Requests through host memory.
+        posix: u64,
+        /// All requests.
+        all: u64,
+    },
+    /// A copy by the GPU did not end in time.
+    #[error("a copy by {gpu} did not end within {} s", deadline.0 / 1_000_000_000)]
+    CopyEngine {
+        /// Which GPU.
+        gpu: String,
+        /// How long it was waited for.
+        deadline: Nanos,
+    },
+    /// A request failed, and GPU or cuFile said why.
+    #[error("{said}")]
+    Said {
+        /// What was said.
+        said: String,
+        /// The request.
+        source: RequestError,
+    },
+    /// Every request succeeded and the content of a GPU's memory is other.
+    #[error(
+        "every request succeeded, but {memory} does not hold what was read: {mismatches} blocks \
+         differ, the first at byte {} of the range", offset.0
+    )]
+    MemoryDiffers {
+        /// The memory.
+        memory: String,
+        /// Blocks that differ.
+        mismatches: u64,
+        /// Offset in the range of the first.
+        offset: Bytes,
+    },
     /// The route is not proved.
     #[error(transparent)]
     Proof(#[from] Box<ProofFailure>),
@@ -170,6 +230,16 @@ impl MeasureError {
             Self::Uring(source) => source.hint().map(str::to_owned),
             Self::Memory(source) => source.hint().map(str::to_owned),
             Self::Device(source) => source.hint(),
+            Self::Gpu { source, .. } => source.hint().map(str::to_owned),
+            Self::CuFile { source, .. } => source.hint().map(str::to_owned),
+            Self::CuFileFellBack { .. } => Some(
+                "cufile.log says why; `--routes host` measures the way through host memory"
+                    .to_owned(),
+            ),
+            Self::CopyEngine { .. } => Some(
+                "`sudo dmesg | grep -i nvrm` and `nvidia-smi` show whether the GPU hangs"
+                    .to_owned(),
+            ),
             Self::Request(source) => source.hint().map(str::to_owned),
             _ => None,
         }

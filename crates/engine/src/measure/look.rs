@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
+use peerlane_memory::cuda::CudaError;
 use peerlane_results::Path as Way;
 use peerlane_results::{
     Asked, EndpointFacts, Flow, Limit, MemoryFacts, MemoryKind, Refusal, Route, RouteChoice,
@@ -10,9 +11,10 @@ use peerlane_results::{
 };
 use peerlane_units::Bytes;
 
+use super::gpu::GpuEnd;
 use super::{Consent, MeasureError};
 use crate::copy::open_source;
-use crate::endpoint::{self, Endpoint, Node, Notation, PEER_REQUEST_MAX};
+use crate::endpoint::{self, Endpoint, GpuName, Node, Notation, PEER_REQUEST_MAX};
 use crate::extents::{Extent, Grid, data_ranges};
 use crate::failure::Role;
 use crate::guard::{self, Span, System, Wanted};
@@ -36,6 +38,8 @@ pub struct PlannedFlow {
     pub(super) request: u64,
     pub(super) slots: u32,
     pub(super) is_source_scratch: bool,
+    /// The GPU whose memory an end is, if there is one.
+    pub(super) gpu: Option<GpuEnd>,
     limits: Vec<Limit>,
     pub(super) facts: Vec<String>,
     warnings: Vec<Warning>,
@@ -117,9 +121,18 @@ impl PlannedFlow {
         Bytes(stride.0.saturating_mul(u64::from(self.slots)))
     }
 
+    /// What stands against using its GPU.
+    pub(super) fn no_gpu(&self, source: CudaError) -> MeasureError {
+        MeasureError::Gpu { gpu: self.memory.name.clone(), source }
+    }
+
     /// The route that its bytes take.
     pub fn route(&self) -> Route {
-        if self.memory.kind == MemoryKind::Host { Route::Host } else { Route::P2p }
+        match self.memory.kind {
+            MemoryKind::Gpu => self.gpu_route(),
+            MemoryKind::Host => Route::Host,
+            MemoryKind::P2pmem => Route::P2p,
+        }
     }
 
     /// Ceilings on the way, lowest first.
@@ -182,15 +195,15 @@ fn is_same_file(one: &Endpoint, other: &Endpoint) -> bool {
 }
 
 /// A look at a flow.
-struct Look<'a> {
+pub(super) struct Look<'a> {
     system: &'a System,
     fabric: &'a Fabric,
-    flow: &'a Flow,
+    pub(super) flow: &'a Flow,
     consent: &'a Consent,
 }
 
 impl Look<'_> {
-    fn no_pair(&self, reason: &'static str) -> MeasureError {
+    pub(super) fn no_pair(&self, reason: &'static str) -> MeasureError {
         let (from, to) = (self.flow.source.clone(), self.flow.target.clone());
         MeasureError::Pair { from, to, reason }
     }
@@ -260,7 +273,8 @@ impl Look<'_> {
     /// One drive against a memory; `role` is the drive's.
     fn one_way(&self, memory: &Notation, role: Role) -> Result<PlannedFlow, MeasureError> {
         let flow = self.flow;
-        if !matches!(flow.path, Way::P2p | Way::HostPipelined | Way::HostSerial) {
+        let is_gpu = matches!(memory, Notation::Gpu(_));
+        if !is_gpu && !matches!(flow.path, Way::P2p | Way::HostPipelined | Way::HostSerial) {
             return Err(self.no_pair("a baseline with a file of its own goes from file to file"));
         }
         let (typed, offset) = match role {
@@ -280,6 +294,9 @@ impl Look<'_> {
             warnings.clear();
         }
         let is_source_scratch = role == Role::Source && self.check_source(&drive)?;
+        if let Notation::Gpu(name) = memory {
+            return self.against_gpu(*name, role, drive, warnings);
+        }
         let via = match (memory, role) {
             (Notation::Host, _) | (Notation::Null, Role::Source) => None,
             (Notation::Cmb(_) | Notation::P2pmem(_) | Notation::Fpga(_), _) => {
@@ -288,7 +305,7 @@ impl Look<'_> {
             (Notation::Null, _) => return Err(self.no_pair("`null` has nothing to write")),
             _ => {
                 return Err(self.no_pair(
-                    "only `cmb:NAME`, `p2pmem:NAME` and `fpga:ADDRESS` are device memory here",
+                    "only `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS` and `gpu:N` are device memory here",
                 ));
             }
         };
@@ -336,12 +353,42 @@ impl Look<'_> {
         })
     }
 
+    /// One drive against memory of a GPU; `role` is the drive's.
+    fn against_gpu(
+        &self,
+        name: GpuName,
+        role: Role,
+        drive: Endpoint,
+        mut warnings: Vec<Warning>,
+    ) -> Result<PlannedFlow, MeasureError> {
+        let found = self.gpu(name, &drive)?;
+        warnings.extend(found.warnings);
+        let (unit, storage) = (drive.facts.block.0, End::Storage(Box::new(drive)));
+        let (source, target) = match role {
+            Role::Source => (storage, End::Memory),
+            Role::Target => (End::Memory, storage),
+        };
+        let planned = self.planned(Parts {
+            source,
+            target,
+            memory: found.memory,
+            most: found.most,
+            unit,
+            is_source_scratch: false,
+            limits: Vec::new(),
+            facts: Vec::new(),
+            warnings,
+        })?;
+        Ok(PlannedFlow { gpu: Some(found.gpu), ..planned })
+    }
+
     fn planned(&self, parts: Parts) -> Result<PlannedFlow, MeasureError> {
         let flow = self.flow;
         let Parts { source, target, memory, most, unit, limits, facts, warnings, .. } = parts;
         let request = (flow.block.0.min(most) / unit * unit).max(unit);
         let per_block = flow.block.0.div_ceil(request).max(1);
-        let depth = if flow.path == Way::HostSerial { 1 } else { u64::from(flow.depth.max(1)) };
+        let is_serial = matches!(flow.path, Way::HostSerial | Way::HostPageCache);
+        let depth = if is_serial { 1 } else { u64::from(flow.depth.max(1)) };
         let stride = Bytes(request).round_up(SLOT_ALIGNMENT).unwrap_or(Bytes(request)).0;
         let room = match (memory.kind, memory.available) {
             (MemoryKind::Host, _) | (_, None) => HOST_ROOM,
@@ -363,6 +410,7 @@ impl Look<'_> {
             request,
             slots,
             is_source_scratch: parts.is_source_scratch,
+            gpu: None,
             limits,
             facts,
             warnings,

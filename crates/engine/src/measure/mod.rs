@@ -13,6 +13,7 @@ mod carry;
 mod content;
 mod error;
 mod fill;
+mod gpu;
 mod hold;
 mod look;
 mod looks;

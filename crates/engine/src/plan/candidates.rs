@@ -49,6 +49,7 @@ pub(super) fn via(fabric: &Fabric, asked: &Asked) -> Result<Via, PlanError> {
             .and_then(|name| lender_called(fabric, name))
             .map(Via::Function)
             .ok_or_else(|| PlanError::NotMemory { typed: typed.clone() }),
+        (Notation::Gpu(_), _) => Err(PlanError::GpuBetween { typed: typed.clone() }),
         _ => Err(PlanError::NotMemory { typed: typed.clone() }),
     }
 }

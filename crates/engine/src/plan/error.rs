@@ -36,6 +36,31 @@ pub enum PlanError {
         /// What was typed.
         typed: String,
     },
+    /// Memory of a GPU between two drives.
+    #[error(
+        "cannot copy through {typed}: a copy makes its requests by io_uring, in which memory of a GPU \
+         cannot be named, and not by cuFile, in which it can"
+    )]
+    GpuBetween {
+        /// What was typed.
+        typed: String,
+    },
+    /// Memory between two ends of which one is memory itself.
+    #[error("`--via {via}` makes no sense where an end is memory of a GPU")]
+    ViaWithGpu {
+        /// What was typed.
+        via: String,
+    },
+    /// No GPU by that name.
+    #[error("machine {machine} has no `{typed}`")]
+    UnknownGpu {
+        /// What was typed.
+        typed: String,
+        /// The machine.
+        machine: String,
+        /// The GPUs that it has.
+        gpus: Vec<String>,
+    },
     /// No function of the machine is called that, or it lends no memory.
     #[error("machine {machine} has no peer-to-peer memory `{typed}`")]
     UnknownMemory {
@@ -75,6 +100,14 @@ impl PlanError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Endpoint { source, .. } => source.hint(),
+            Self::UnknownGpu { gpus, .. } if gpus.is_empty() => {
+                Some("`peerlane topo` shows the machine: no GPU of NVIDIA or AMD is in it".to_owned())
+            }
+            Self::UnknownGpu { gpus, .. } => Some(format!("its GPUs are {}", gpus.join(", "))),
+            Self::GpuBetween { typed } => Some(format!(
+                "`--via cmb:NAME` or `--route host`; `peerlane bench roundtrip DRIVE --via {typed}` measures \
+                 both halves of that way"
+            )),
             Self::UnknownMemory { memories, .. } if memories.is_empty() => {
                 Some("`peerlane topo` shows the machine; a drive offers memory when it has a CMB and the kernel CONFIG_PCI_P2PDMA".to_owned())
             }

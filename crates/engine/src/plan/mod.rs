@@ -11,6 +11,7 @@ mod ceilings;
 mod error;
 mod explain;
 mod fan_out;
+mod gpu;
 mod probe;
 mod route;
 mod shape;
@@ -43,7 +44,11 @@ use route::Choice;
 /// When the words do not name endpoints or memories of this machine, or ask for nothing possible on
 /// any machine. What only this copy cannot do is a reason or a refusal in the plan.
 pub fn plan(fabric: &Fabric, asked: &Asked) -> Result<Plan, PlanError> {
-    prepare(&System::at(Path::new("/")), fabric, asked).map(|prepared| prepared.plan)
+    let system = System::at(Path::new("/"));
+    if let Some(gpu) = gpu::asked_for(asked) {
+        return gpu::plan(&system, fabric, asked, gpu);
+    }
+    prepare(&system, fabric, asked).map(|prepared| prepared.plan)
 }
 
 /// A plan with the endpoints it was made for.

@@ -27,6 +27,7 @@ pub(super) fn tail(ends: Ends<'_>, length: Bytes) -> Tail {
         _ if rest == Bytes::ZERO => Tail::None,
         EndpointKind::File => Tail::RoundUpAndCut,
         _ if rest.is_multiple_of(source.block) => Tail::MergeInSlot,
+        EndpointKind::Gpu => Tail::None,
         EndpointKind::BlockDevice | EndpointKind::Passthrough => Tail::MergeInHost,
     }
 }

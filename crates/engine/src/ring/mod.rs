@@ -8,6 +8,7 @@
 mod around;
 #[allow(unsafe_code)]
 mod counter;
+mod gpu;
 #[allow(unsafe_code)]
 mod identify;
 mod passthrough;
@@ -28,6 +29,7 @@ use rustix::io::Errno;
 #[cfg(any(test, feature = "simulation"))]
 pub use around::Around;
 pub use counter::{Counter, CounterEvent, CounterReading};
+pub use gpu::{AttachError, GpuRing};
 pub use passthrough::{ADDRESS_ALIGNMENT, Namespace, PassthroughFile};
 pub use status::NvmeStatus;
 pub use uring::{Uring, UringError};
@@ -137,6 +139,9 @@ pub enum PushError {
         /// Offset in the region asked for, in bytes.
         offset: u64,
     },
+    /// A chain that touches memory of a GPU.
+    #[error("cannot queue a chain: memory of a GPU takes single requests")]
+    NoChain,
     /// A command that nobody splits is longer than the drive takes.
     #[error(
         "cannot queue a command of {length} bytes: the drive takes {most}, and nobody splits it"

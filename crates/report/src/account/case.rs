@@ -106,6 +106,7 @@ pub(super) fn path_words(path: Option<Path>) -> &'static str {
         Some(Path::HostSerial) => "host-serial",
         Some(Path::HostPageCache) => "host-page-cache",
         Some(Path::HostMapped) => "host-mapped",
+        Some(Path::HostCufile) => "host-cufile",
         None => "mixed",
     }
 }
@@ -118,7 +119,8 @@ pub(super) fn path_colour(path: Option<Path>) -> usize {
         Some(Path::HostSerial) => 2,
         Some(Path::HostPageCache) => 3,
         Some(Path::HostMapped) => 4,
-        None => 5,
+        Some(Path::HostCufile) => 5,
+        None => 6,
     }
 }
 

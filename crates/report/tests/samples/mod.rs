@@ -84,6 +84,7 @@ fn alone(flow: &Flow) -> f64 {
         Path::HostSerial => (95e-6, 1.1 * GB),
         Path::HostPageCache => (80e-6, 0.9 * GB),
         Path::HostMapped => (120e-6, 0.7 * GB),
+        Path::HostCufile => (60e-6, 1.5 * GB),
     };
     let in_flight =
         if flow.path == Path::P2p || flow.path == Path::HostPipelined { 16.0 } else { 1.0 };

@@ -23,7 +23,9 @@ pub struct Traffic {
 pub fn traffic(path: Path) -> Traffic {
     match path {
         Path::P2p => Traffic { least: 0.0, most: 0.0 },
-        Path::HostPipelined | Path::HostSerial => Traffic { least: 0.0, most: 2.0 },
+        Path::HostPipelined | Path::HostCufile | Path::HostSerial => {
+            Traffic { least: 0.0, most: 2.0 }
+        }
         Path::HostPageCache | Path::HostMapped => Traffic { least: 2.0, most: 5.0 },
     }
 }

@@ -158,7 +158,7 @@ impl Planner<'_> {
             None => None,
         };
         let depth = match flow.path {
-            Path::P2p | Path::HostPipelined => flow.depth.max(1),
+            Path::P2p | Path::HostPipelined | Path::HostCufile => flow.depth.max(1),
             Path::HostSerial | Path::HostPageCache | Path::HostMapped => 1,
         };
         let name = format!("{} to {}", flow.source, flow.target);
@@ -263,7 +263,7 @@ impl Planner<'_> {
         let mut seconds = commands * self.setting.get("host.command")? / block;
         let copy = self.setting.get("host.copy")?;
         match path {
-            Path::P2p | Path::HostPipelined | Path::HostSerial => {}
+            Path::P2p | Path::HostPipelined | Path::HostCufile | Path::HostSerial => {}
             Path::HostPageCache => seconds += 2.0 / copy,
             Path::HostMapped => {
                 let window = self.setting.get("host.window")?;

@@ -348,7 +348,7 @@ impl Engine<'_> {
             |name: &str| self.place.device(name).filter(|device| device.role == DeviceRole::Drive);
         let depth = match flow.path {
             Path::HostSerial | Path::HostPageCache | Path::HostMapped => 1,
-            Path::P2p | Path::HostPipelined => flow.depth,
+            Path::P2p | Path::HostPipelined | Path::HostCufile => flow.depth,
         };
         let middle = match (flow.path, &flow.via) {
             (Path::P2p, via) => via.as_deref().map(node).transpose()?,

@@ -154,6 +154,7 @@ pub(crate) enum RouteArg {
     HostSerial,
     HostPageCache,
     HostMapped,
+    HostCufile,
 }
 
 impl From<RouteArg> for Path {
@@ -164,6 +165,7 @@ impl From<RouteArg> for Path {
             RouteArg::HostSerial => Self::HostSerial,
             RouteArg::HostPageCache => Self::HostPageCache,
             RouteArg::HostMapped => Self::HostMapped,
+            RouteArg::HostCufile => Self::HostCufile,
         }
     }
 }

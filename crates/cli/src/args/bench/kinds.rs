@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use peerlane_bench::workload::Pattern;
 
-use super::common::{BenchArgs, RoutesArgs, WayArgs};
+use super::common::{BenchArgs, RouteArg, RoutesArgs, WayArgs};
 
 /// Arguments of `peerlane bench sweep`.
 #[derive(Debug, Clone, Args)]
@@ -61,10 +61,14 @@ pub(crate) struct StreamArgs {
     /// Where data comes from: drives or files, once for each, or a memory
     #[arg(long, value_name = "SOURCE", required = true)]
     pub(crate) source: Vec<String>,
-    /// Where data goes to: a memory (`host`, `null`, `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`), or drives or
-    /// files
+    /// Where data goes to: a memory (`host`, `null`, `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`, `gpu:N`), or
+    /// drives or files
     #[arg(long, value_name = "TARGET", required = true)]
     pub(crate) target: Vec<String>,
+    /// Ways to or from a GPU, with commas between them; p2p is cuFile without its fallback, host-cufile its
+    /// compatibility mode [default: p2p where nothing stands in its way, else host, saying so]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub(crate) routes: Vec<RouteArg>,
     /// Transfers of each drive, each on a part of the range
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) jobs: u32,
@@ -89,9 +93,12 @@ pub(crate) struct RoundtripArgs {
     /// The drive
     #[arg(value_name = "DRIVE")]
     pub(crate) drive: String,
-    /// The device memory, such as cmb:nvme2
+    /// The device memory, such as cmb:nvme2 or gpu:0
     #[arg(long, value_name = "MEMORY")]
     pub(crate) via: String,
+    /// Measure the way through one buffer and the page cache as well, to and from a GPU
+    #[arg(long)]
+    pub(crate) classical: bool,
     #[command(flatten)]
     pub(crate) routes: RoutesArgs,
     #[command(flatten)]

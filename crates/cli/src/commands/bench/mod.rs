@@ -4,6 +4,7 @@ mod attach;
 mod calibrate;
 mod compare;
 mod fio;
+mod gpu;
 pub(super) mod keep;
 pub(super) mod outputs;
 mod reach;
@@ -30,6 +31,7 @@ use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::render::Overwritten;
 use crate::{machines, render, signals};
+use gpu::Classical;
 use watcher::Watcher;
 
 /// Runs a benchmark.
@@ -57,7 +59,11 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
     let seed = earlier.as_ref().map_or_else(super::copy::seed, |record| record.asked.seed);
     let workload = match &args.command {
         BenchCommand::Run(args) => in_reach(&fabric, workload_file::read(&args.file)?)?,
-        command => reach::within(&fabric, brief(command, seed))?.build().map_err(Failure::new)?,
+        command => {
+            let brief = reach::within(&fabric, brief(command, seed))?;
+            let brief = gpu::with_routes(&fabric, brief, classical(command), printer)?;
+            brief.build().map_err(Failure::new)?
+        }
     };
     let fio = match &args.command {
         BenchCommand::Stream(args) => args.fio.as_deref(),
@@ -132,6 +138,13 @@ fn on_model(
     model.run(&workload, output, printer)
 }
 
+fn classical(command: &BenchCommand) -> Classical {
+    match command {
+        BenchCommand::Roundtrip(args) if args.classical => Classical::Too,
+        _ => Classical::LeftOut,
+    }
+}
+
 /// What the words say of the workload.
 fn brief(command: &BenchCommand, seed: u64) -> Brief {
     let of = |bench: &BenchArgs, kind| bench.brief(kind, seed);
@@ -159,6 +172,7 @@ fn brief(command: &BenchCommand, seed: u64) -> Brief {
         BenchCommand::Stream(args) => Brief {
             source: args.source.clone(),
             target: args.target.clone(),
+            routes: args.routes.iter().copied().map(Into::into).collect(),
             jobs: Some(args.jobs),
             order: if args.random { Order::Random } else { Order::Sequential },
             ..of(&args.bench, WorkloadKind::Stream)

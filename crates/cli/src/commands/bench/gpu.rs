@@ -1,0 +1,79 @@
+//! Which ways to a GPU are measured where nobody says which.
+
+use peerlane_bench::workload::{Brief, is_gpu};
+use peerlane_fabric::Fabric;
+use peerlane_results::{Asked, Path, Route, RouteChoice, VerifyMode};
+use peerlane_units::Bytes;
+
+use crate::error::Failure;
+use crate::printer::Printer;
+
+/// Whether the way through the page cache is measured as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Classical {
+    /// It is.
+    Too,
+    /// It is not.
+    LeftOut,
+}
+
+/// The brief with ways to its GPU: direct where nothing stands in its way, else through host memory, which is
+/// said. A brief without a GPU stays as it is.
+pub(super) fn with_routes(
+    fabric: &Fabric,
+    brief: Brief,
+    classical: Classical,
+    printer: Printer,
+) -> Result<Brief, Failure> {
+    let Some((source, target)) = pair(&brief) else {
+        return match classical {
+            Classical::LeftOut => Ok(brief),
+            Classical::Too => {
+                let hint =
+                    "`peerlane bench sweep --routes host-page-cache` has it for files".to_owned();
+                Err(Failure::new("`--classical` is for memory of a GPU").hint(hint))
+            }
+        };
+    };
+    let mut routes = brief.routes.clone();
+    if routes.is_empty() {
+        routes.push(best(fabric, source, target, printer));
+    }
+    if classical == Classical::Too && !routes.contains(&Path::HostPageCache) {
+        routes.push(Path::HostPageCache);
+    }
+    Ok(Brief { routes, ..brief })
+}
+
+/// What goes to or comes from a GPU first.
+fn pair(brief: &Brief) -> Option<(&str, &str)> {
+    let via = brief.via.as_deref().filter(|via| is_gpu(via));
+    if let (Some(via), [drive]) = (via, brief.drives.as_slice()) {
+        return Some((drive, via));
+    }
+    let (source, target) = (brief.source.first()?, brief.target.first()?);
+    (is_gpu(source) || is_gpu(target)).then_some((source, target))
+}
+
+fn best(fabric: &Fabric, source: &str, target: &str, printer: Printer) -> Path {
+    let asked = Asked {
+        source: source.to_owned(),
+        target: target.to_owned(),
+        route: RouteChoice::P2p,
+        via: None,
+        block: Bytes::mib(1),
+        depth: 16,
+        offset: Bytes::ZERO,
+        length: None,
+        target_offset: Bytes::ZERO,
+        verify: VerifyMode::Full,
+        force: true,
+    };
+    let reason = match peerlane_engine::plan(fabric, &asked) {
+        Ok(plan) if plan.route == Some(Route::P2p) => return Path::P2p,
+        Ok(plan) => plan.reason,
+        Err(error) => error.to_string(),
+    };
+    printer.note(&format!("through host memory, since p2p is not possible: {reason}"));
+    Path::HostPipelined
+}

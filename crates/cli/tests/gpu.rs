@@ -1,0 +1,252 @@
+//! Benchmarks against memory of a GPU, with a mock of CUDA and cuFile that the program opens as it would open
+//! theirs, and that demands their order of calls. No GPU has run these.
+
+#[path = "../../memory/mock-cuda/mod.rs"]
+mod mock;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use mock::Mock;
+use peerlane_results::{BenchRecord, CaseRecord, Path as Way, Plan, RouteVerdict, VerifyMode};
+
+const LENGTH: usize = 4 << 20;
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let content: Vec<u8> = (0..LENGTH).map(|at| (at / 3 + at / 4096).to_le_bytes()[0]).collect();
+    fs::write(folder.path().join("source"), &content).expect("room");
+    folder
+}
+
+fn peerlane(mock: &Mock, folder: &Path, words: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(words.split_whitespace())
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .env("LD_LIBRARY_PATH", mock.folder())
+        .output()
+        .expect("the program starts")
+}
+
+fn bench(mock: &Mock, folder: &Path, words: &str) -> Output {
+    let common = "--block 256K --depth 4 --length 4M --repeats 1 --warm-up 0 --json";
+    peerlane(mock, folder, &format!("bench {words} {common}"))
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[track_caller]
+fn record(output: &Output) -> BenchRecord {
+    assert_eq!(output.status.code(), Some(0), "{}", said(output));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+fn showed(run: &CaseRecord, what: &str) -> bool {
+    let all = run.evidence.iter().map(|one| &one.evidence);
+    all.into_iter().any(|one| one.showed.contains(what))
+}
+
+#[test]
+fn a_file_reaches_a_gpu_through_pinned_memory_and_all_of_it_is_compared() {
+    let (mock, folder) = (Mock::new("delay=3"), folder());
+    let words = "stream --source source --target gpu:0 --routes host,host-serial,host-page-cache";
+    let found = record(&bench(&mock, folder.path(), words));
+    assert_eq!(found.cases.len(), 3);
+    for run in &found.cases {
+        assert_eq!((run.bytes.0, run.bytes_by_route.host), (LENGTH as u64, run.bytes));
+        let checked = run.verification.expect("content is checked");
+        assert_eq!(
+            (checked.mode, checked.bytes, checked.mismatches),
+            (VerifyMode::Full, run.bytes, 0)
+        );
+        assert_ne!(run.verdict, RouteVerdict::Contradicted, "{:?}", run.evidence);
+        assert!(showed(run, "pinned host memory"), "{:?}", run.evidence);
+        assert!(showed(run, "overwritten with zeroes"), "{:?}", run.evidence);
+        assert_eq!(run.flows[0].memory, "gpu:0");
+    }
+    mock.expect_all_undone();
+}
+
+#[test]
+fn what_a_gpu_holds_reaches_a_new_file_by_every_way() {
+    let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
+    let words = "stream --source gpu:0 --target new --scratch new --routes p2p,host,host-cufile";
+    let found = record(&bench(&mock, folder.path(), words));
+    for run in &found.cases {
+        let checked = run.verification.expect("content is checked");
+        assert_eq!((checked.bytes, checked.mismatches), (run.bytes, 0), "{}", run.asked.name);
+        let is_direct = run.asked.flows[0].path == Way::P2p;
+        assert_eq!(run.bytes_by_route.p2p.0 > 0, is_direct);
+    }
+    assert_eq!(fs::metadata(folder.path().join("new")).expect("it").len(), LENGTH as u64);
+    mock.expect_all_undone();
+}
+
+#[test]
+fn the_way_of_cufile_is_in_the_record_with_its_counters() {
+    for (conf, route, way, counted) in [
+        (
+            "mode=p2pdma",
+            "p2p",
+            "direct by P2PDMA",
+            "16 requests by P2PDMA, 0 by nvidia-fs, 0 through",
+        ),
+        (
+            "mode=nvfs",
+            "p2p",
+            "direct by nvidia-fs",
+            "0 requests by P2PDMA, 16 by nvidia-fs, 0 through",
+        ),
+        (
+            "mode=nvfs",
+            "host-cufile",
+            "compatibility mode",
+            "0 by nvidia-fs, 16 through host memory",
+        ),
+    ] {
+        let (mock, folder) = (Mock::new(conf), folder());
+        let words = format!("stream --source source --target gpu:0 --routes {route}");
+        let run = record(&bench(&mock, folder.path(), &words)).cases.remove(0);
+        assert!(showed(&run, way) && showed(&run, counted), "{conf}: {:?}", run.evidence);
+        mock.expect_all_undone();
+    }
+}
+
+#[test]
+fn no_fallback_passes_for_the_route_that_was_required() {
+    let words = "stream --source source --target gpu:0 --routes p2p";
+    for (conf, code, says) in [
+        ("mode=compat", 77, "only possible in compatibility mode, which is off"),
+        ("mode=compat\nsticky=1", 77, "keeps its compatibility mode on"),
+        ("mode=p2pdma\nno_set=1", 77, "cuFileSetParameterBool failed"),
+        ("mode=p2pdma\nlie=1", 2, "cuFile moved 16 of 16 requests"),
+    ] {
+        let (mock, folder) = (Mock::new(conf), folder());
+        let output = bench(&mock, folder.path(), words);
+        assert_eq!(output.status.code(), Some(code), "{conf}: {}", said(&output));
+        assert!(said(&output).contains(says), "{conf}: {}", said(&output));
+        mock.expect_no_violation();
+    }
+}
+
+#[test]
+fn failures_name_what_failed_and_lost_data_is_found() {
+    for (conf, route, code, says) in [
+        ("devices=0", "host", 77, "cuInit failed: no device (100)"),
+        ("memory=1000", "host", 2, "out of memory"),
+        ("fail_copy=3", "host", 2, "cuMemcpyHtoDAsync failed: launch failed (719)"),
+        ("mode=p2pdma\nfail_io=3", "p2p", 2, "cannot read 262144 bytes"),
+        ("mode=p2pdma\nlose=5", "p2p", 1, "gpu:0 does not hold what was read: 1 blocks differ"),
+    ] {
+        let (mock, folder) = (Mock::new(conf), folder());
+        let words = format!("stream --source source --target gpu:0 --routes {route}");
+        let output = bench(&mock, folder.path(), &words);
+        assert_eq!(output.status.code(), Some(code), "{conf}: {}", said(&output));
+        assert!(said(&output).contains(says), "{conf}: {}", said(&output));
+        mock.expect_no_violation();
+    }
+}
+
+#[test]
+fn short_requests_go_on_where_they_ended() {
+    let (mock, folder) = (Mock::new("mode=p2pdma\nshort_io=2"), folder());
+    let words = "stream --source source --target gpu:0 --routes p2p";
+    let run = record(&bench(&mock, folder.path(), words)).cases.remove(0);
+    assert_eq!(run.verification.map(|one| one.bytes), Some(run.bytes));
+    assert_eq!(mock.calls("cuFileRead"), 17);
+}
+
+#[test]
+fn memory_that_holds_less_than_the_range_is_used_again_and_its_last_content_compared() {
+    let (mock, folder) = (Mock::new("memory=2097152"), folder());
+    let words = "stream --source source --target gpu:0 --routes host";
+    let run = record(&bench(&mock, folder.path(), words)).cases.remove(0);
+    let checked = run.verification.expect("content is checked");
+    assert_eq!((run.bytes.0, checked.mode), (LENGTH as u64, VerifyMode::Sample));
+    assert!(checked.bytes.0 == 1 << 20, "four slots: {checked:?}");
+    mock.expect_all_undone();
+}
+
+#[test]
+fn a_gpu_is_named_by_its_address_as_well() {
+    let (mock, folder) = (Mock::new("devices=2"), folder());
+    for (name, code) in
+        [("gpu:0000:c1:00.0", 0), ("gpu:1", 0), ("gpu:2", 77), ("gpu:0000:01:00.0", 77)]
+    {
+        let words = format!("stream --source source --target {name} --routes host");
+        let output = bench(&mock, folder.path(), &words);
+        assert_eq!(output.status.code(), Some(code), "{name}: {}", said(&output));
+        let is_shown = said(&output).contains("0000:81:00.0, 0000:c1:00.0");
+        assert_eq!(is_shown, code == 77, "{name}: {}", said(&output));
+    }
+}
+
+#[test]
+fn a_roundtrip_has_the_classical_way_beside_ours() {
+    let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
+    let words = "roundtrip source --via gpu:0 --scratch source --force --routes p2p --classical";
+    let found = record(&bench(&mock, folder.path(), words));
+    let names: Vec<&str> = found.asked.cases.iter().map(|case| case.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "write 256K gpu:0 -> drive p2p",
+            "read 256K drive -> gpu:0 p2p",
+            "write 256K gpu:0 -> drive host-page-cache",
+            "read 256K drive -> gpu:0 host-page-cache",
+            "write 256K drive alone",
+            "read 256K drive alone",
+        ]
+    );
+    let faults = |run: &CaseRecord| {
+        run.evidence.iter().any(|one| one.evidence.looked_at.contains("page faults"))
+    };
+    assert!(found.cases.iter().all(faults));
+    mock.expect_all_undone();
+}
+
+#[test]
+fn what_is_not_there_is_refused_with_a_reason() {
+    let (mock, folder) = (Mock::new(""), folder());
+    for (words, says) in [
+        ("copy source gpu:0", "its memory is gone when this program ends"),
+        ("copy source new --via gpu:0", "cannot copy through gpu:0"),
+        (
+            "bench stream --source source --target gpu:0 --routes host-mapped --length 4M",
+            "mapped source",
+        ),
+        ("bench stream --source source --target host --routes p2p --length 4M", "needs a GPU"),
+        ("bench roundtrip source --via cmb:nvme0 --classical --length 4M", "`--classical` is for"),
+        ("bench stream --source source --target gpu:x --length 4M", "neither a GPU number"),
+    ] {
+        let output = peerlane(&mock, folder.path(), words);
+        assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
+        assert!(said(&output).contains(says), "{words}: {}", said(&output));
+    }
+    assert_eq!(mock.log().len(), 0, "nothing was opened for that");
+}
+
+#[test]
+fn a_machine_with_gpus_is_planned_and_examined_without_them() {
+    let (mock, folder) = (Mock::new(""), folder());
+    let tree =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs/eight-gpus/tree.tar.zst");
+    let root = tree.display();
+    let output =
+        peerlane(&mock, folder.path(), &format!("plan nvme0n1 gpu:0 --root {root} --json"));
+    let plan: Plan =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    assert_eq!(plan.candidates.len(), 4);
+    assert_eq!(plan.target.address.as_deref(), Some("0000:18:00.0"));
+    assert!(plan.candidates[1].refusals.iter().any(|one| one.contains("modprobe nvidia_fs")));
+    let output = peerlane(&mock, folder.path(), &format!("doctor nvme0n1 gpu:0 --root {root}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("gpu:0 by cuFile, direct by nvidia-fs"), "{text}");
+    let output = peerlane(&mock, folder.path(), &format!("plan nvme0n1 gpu:8 --root {root}"));
+    assert!(said(&output).contains("its GPUs are"), "{}", said(&output));
+    assert_eq!(mock.log().len(), 0, "looking loads nothing");
+}

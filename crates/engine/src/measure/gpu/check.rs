@@ -1,0 +1,306 @@
+//! What is in memory of a GPU, by its copy engine: filled before a run, compared after it, cleared at the end.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use peerlane_memory::cuda::{Copy, CudaError, DeviceMemory, Direction, Gpu, Lane, Pinned};
+use peerlane_results::{MemoryKind, Verification, VerifyMode};
+use peerlane_units::{Bytes, Nanos};
+
+use super::super::content::{self, Filled, Slots, pattern};
+use super::super::look::PlannedFlow;
+use super::super::stream::{Log, Place};
+use super::super::{FlowTools, MeasureError};
+use super::ready::Ready;
+use super::saw;
+use crate::Clock;
+use crate::failure::Role;
+use crate::ranges::RangeSet;
+use crate::request::{End, Progress, Request, carry_out};
+use crate::ring::{Action, Ring};
+
+/// Pause between two looks at a copy.
+const NAP: std::time::Duration = std::time::Duration::from_micros(20);
+
+/// Pinned host memory with a lane of its own.
+pub(super) struct Desk {
+    pinned: Arc<Pinned>,
+    lane: Lane,
+}
+
+impl Desk {
+    pub(super) fn new(gpu: &Arc<Gpu>, room: Bytes) -> Result<Self, CudaError> {
+        Ok(Self { pinned: gpu.pin(room)?, lane: gpu.lane()? })
+    }
+
+    fn room(&self) -> u64 {
+        self.pinned.length().0
+    }
+
+    /// Copies, and waits until that is over, with a deadline.
+    fn copy(
+        &mut self,
+        direction: Direction,
+        (memory, memory_offset): (&Arc<DeviceMemory>, u64),
+        length: u64,
+        (clock, deadline): (&dyn Clock, Nanos),
+    ) -> Result<(), Stopped> {
+        let pinned = &self.pinned;
+        let copy =
+            Copy { direction, pinned, pinned_offset: 0, memory, memory_offset, length, tag: 0 };
+        self.lane.begin(&copy)?;
+        let start = clock.now();
+        while self.lane.finished()?.is_none() {
+            if clock.now().since(start) >= deadline {
+                return Err(Stopped::Deadline);
+            }
+            std::thread::sleep(NAP);
+        }
+        Ok(())
+    }
+
+    /// The host's bytes; empty while a copy has them.
+    fn bytes(&mut self) -> &mut [u8] {
+        Pinned::bytes_mut(&mut self.pinned).unwrap_or_default()
+    }
+}
+
+/// Why a copy did not end.
+enum Stopped {
+    Cuda(CudaError),
+    Deadline,
+}
+
+impl From<CudaError> for Stopped {
+    fn from(error: CudaError) -> Self {
+        Self::Cuda(error)
+    }
+}
+
+/// Where in the memory which part of the range came to lie last.
+pub(super) enum Landed {
+    /// Each byte at its own place.
+    Range(RangeSet),
+    /// In slots, the later over the earlier.
+    Slots { stride: u64, last: Vec<Option<Range<u64>>> },
+}
+
+impl Landed {
+    pub(super) fn new(ready: &Ready) -> Self {
+        match ready.place {
+            Place::Range(_) => Self::Range(RangeSet::new()),
+            Place::Slot(stride) => Self::Slots { stride, last: Vec::new() },
+        }
+    }
+
+    /// Offsets in the memory with the parts of the range that are there.
+    fn parts(&self) -> Vec<(u64, Range<u64>)> {
+        match self {
+            Self::Range(ranges) => ranges.iter().map(|range| (range.start, range)).collect(),
+            Self::Slots { stride, last } => {
+                let slots = (0..).zip(last);
+                slots.filter_map(|(slot, range)| Some((slot * stride, range.clone()?))).collect()
+            }
+        }
+    }
+}
+
+impl Log for Landed {
+    fn done(&mut self, slot: u32, range: Range<u64>) {
+        match self {
+            Self::Range(ranges) => ranges.insert(range),
+            Self::Slots { last, .. } => {
+                let slot = usize::try_from(slot).unwrap_or(usize::MAX);
+                if last.len() <= slot {
+                    last.resize(slot + 1, None);
+                }
+                last[slot] = Some(range);
+            }
+        }
+    }
+}
+
+/// How two contents differ.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Differ {
+    blocks: u64,
+    /// Offset of the first byte that does.
+    first: Option<u64>,
+}
+
+impl Differ {
+    /// Compares block by block; what one of them lacks differs.
+    fn between(one: &[u8], other: &[u8], block: usize) -> Self {
+        let mut differ = Self::default();
+        let all = one.len().max(other.len());
+        for start in (0..all).step_by(block) {
+            let end = start + block;
+            let (one, other) = (part(one, start, end), part(other, start, end));
+            if one != other {
+                let same = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+                differ.blocks += 1;
+                differ.first.get_or_insert((start + same) as u64);
+            }
+        }
+        differ
+    }
+}
+
+/// What there is of a range.
+fn part(of: &[u8], start: usize, end: usize) -> &[u8] {
+    &of[start.min(of.len())..end.min(of.len())]
+}
+
+impl Ready {
+    fn stopped(planned: &PlannedFlow, stopped: Stopped, deadline: Nanos) -> MeasureError {
+        match stopped {
+            Stopped::Cuda(source) => planned.no_gpu(source),
+            Stopped::Deadline => {
+                MeasureError::CopyEngine { gpu: planned.memory.name.clone(), deadline }
+            }
+        }
+    }
+
+    /// Gives every slot a pattern of its own.
+    pub(super) fn fill(
+        &mut self,
+        planned: &PlannedFlow,
+        tools: &FlowTools<'_>,
+    ) -> Result<Filled, MeasureError> {
+        let (seed, time) = (tools.seed, (tools.clock, tools.deadline));
+        for slot in 0..u64::from(planned.slots) {
+            let mut random = pattern(seed, slot);
+            let mut done = 0;
+            while done < planned.request {
+                // A pattern goes on in whole words.
+                let part = self.desk.room().min(planned.request - done);
+                let size = usize::try_from(part).unwrap_or(usize::MAX);
+                random.fill(&mut self.desk.bytes()[..size]);
+                let place = (&self.memory, slot * self.stride + done);
+                self.desk
+                    .copy(Direction::ToDevice, place, part, time)
+                    .map_err(|stopped| Self::stopped(planned, stopped, tools.deadline))?;
+                done += part;
+            }
+        }
+        Ok(Filled { seed })
+    }
+
+    /// Compares what is in the memory with the file, which is read by host memory.
+    pub(super) fn compare(
+        &mut self,
+        planned: &PlannedFlow,
+        landed: &Landed,
+        tools: &FlowTools<'_>,
+    ) -> Result<Verification, MeasureError> {
+        let (mut bytes, mut mismatches, mut first) = (0, 0, None);
+        for (place, range) in landed.parts() {
+            let mut start = range.start;
+            while start < range.end {
+                let part = self.desk.room().min(range.end - start);
+                let there = place + (start - range.start);
+                let found = self.differ(planned, there, start..start + part, tools)?;
+                mismatches += found.blocks;
+                first = first.or(found.first.map(|at| Bytes(start + at)));
+                bytes += part;
+                start += part;
+            }
+        }
+        if let Some(offset) = first {
+            let memory = planned.memory.name.clone();
+            return Err(MeasureError::MemoryDiffers { memory, mismatches, offset });
+        }
+        let is_all = matches!(landed, Landed::Range(_));
+        let mode = if is_all { VerifyMode::Full } else { VerifyMode::Sample };
+        let all = if is_all { "all" } else { "all that was not overwritten" };
+        self.evidence.push(saw(
+            format!("{} by its copy engine, and the file by host memory", planned.memory.name),
+            format!("{all} that was moved, {bytes} bytes, is the same"),
+        ));
+        Ok(Verification { mode, bytes: Bytes(bytes), mismatches })
+    }
+
+    /// What of a part of the range differs between memory and file.
+    fn differ(
+        &mut self,
+        planned: &PlannedFlow,
+        place: u64,
+        range: Range<u64>,
+        tools: &FlowTools<'_>,
+    ) -> Result<Differ, MeasureError> {
+        let need = range.end - range.start;
+        let time = (tools.clock, tools.deadline);
+        self.desk
+            .copy(Direction::ToHost, (&self.memory, place), need, time)
+            .map_err(|stopped| Self::stopped(planned, stopped, tools.deadline))?;
+        let request = Request {
+            role: Role::Source,
+            action: Action::Read,
+            file: self.file,
+            file_offset: planned.flow.offset.0 + range.start,
+            region: self.host,
+            region_offset: 0,
+            memory: MemoryKind::Host,
+            need,
+            ask: need.next_multiple_of(self.block),
+            block: self.block,
+            end: End::Fails,
+            progress: Progress::default(),
+        };
+        carry_out(&mut self.ring, &mut [request], tools.clock, tools.deadline)?;
+        let size = usize::try_from(need).unwrap_or(usize::MAX);
+        let file = self.ring.host_bytes(self.host).and_then(|bytes| bytes.get(..size));
+        let memory = self.desk.bytes().get(..size);
+        let block = usize::try_from(planned.flow.block.0).unwrap_or(size).clamp(1, size.max(1));
+        Ok(Differ::between(memory.unwrap_or_default(), file.unwrap_or_default(), block))
+    }
+
+    /// Reads back what slots wrote to the file.
+    pub(super) fn read_back(
+        &mut self,
+        planned: &PlannedFlow,
+        slots: &Slots,
+        seed: u64,
+        tools: &FlowTools<'_>,
+    ) -> Result<Verification, MeasureError> {
+        let back = content::Back { file: self.file, host: self.host, block: self.block, seed };
+        content::read_back(&mut self.ring, planned, slots, &back, tools)
+    }
+
+    /// Overwrites the memory with zeroes, before its next user can have it.
+    pub(super) fn clear(
+        &mut self,
+        planned: &PlannedFlow,
+        tools: &FlowTools<'_>,
+    ) -> Result<(), MeasureError> {
+        self.desk.bytes().fill(0);
+        let (length, mut done) = (self.memory.length().0, 0);
+        while done < length {
+            let part = self.desk.room().min(length - done);
+            let time = (tools.clock, tools.deadline);
+            self.desk
+                .copy(Direction::ToDevice, (&self.memory, done), part, time)
+                .map_err(|stopped| Self::stopped(planned, stopped, tools.deadline))?;
+            done += part;
+        }
+        let showed = format!("{length} bytes were overwritten with zeroes by the copy engine");
+        self.evidence
+            .push(saw(format!("{} after the check of the content", planned.memory.name), showed));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_counted_by_blocks_and_placed_by_bytes() {
+        let (one, mut other) = (vec![7u8; 1000], vec![7u8; 1000]);
+        assert_eq!(Differ::between(&one, &other, 256), Differ::default());
+        (other[300], other[301], other[999]) = (0, 0, 0);
+        assert_eq!(Differ::between(&one, &other, 256), Differ { blocks: 2, first: Some(300) });
+        let short = Differ::between(&one, &other[..100], 256);
+        assert_eq!(short, Differ { blocks: 4, first: Some(100) });
+    }
+}

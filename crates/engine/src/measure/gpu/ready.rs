@@ -1,0 +1,279 @@
+//! A flow with its file, its GPU and its way open.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use peerlane_memory::cuda::{DeviceMemory, Gpu};
+use peerlane_memory::cufile::{self, Counts, Mode, Session};
+use peerlane_memory::host;
+use peerlane_results::{Evidence, MemoryKind, Path as Way, Route};
+use peerlane_units::Bytes;
+
+use super::super::look::PlannedFlow;
+use super::super::ready::Cache;
+use super::super::serial::forget;
+use super::super::stream::Place;
+use super::super::{FlowTools, MeasureError};
+use super::check::Desk;
+use super::{GpuEnd, saw};
+use crate::copy::check::flush_file;
+use crate::failure::Role;
+use crate::plan::SLOT_ALIGNMENT;
+use crate::ring::{AttachError, FileId, GpuRing, RegionId, Ring, Uring};
+use crate::trace::Traced;
+
+/// Host memory that content is compared in.
+const CHECK_ROOM: Bytes = Bytes::mib(16);
+
+/// A flow between a drive and a GPU that can move.
+pub(super) struct Ready {
+    pub(super) ring: Traced<GpuRing>,
+    session: Option<Arc<Session>>,
+    pub(super) memory: Arc<DeviceMemory>,
+    /// The same as the ring knows it.
+    pub(super) region: RegionId,
+    pub(super) file: FileId,
+    /// Host memory that the file is read into for the check.
+    pub(super) host: RegionId,
+    pub(super) desk: Desk,
+    /// What the drive is.
+    pub(super) role: Role,
+    /// Block size of the file.
+    pub(super) block: u64,
+    pub(super) place: Place,
+    pub(super) stride: u64,
+    pub(super) evidence: Vec<Evidence>,
+}
+
+/// What every way needs.
+struct Parts<'a> {
+    planned: &'a PlannedFlow,
+    gpu: Arc<Gpu>,
+    file: File,
+    role: Role,
+    stride: u64,
+}
+
+/// A way that is open.
+struct Open {
+    ring: GpuRing,
+    session: Option<Arc<Session>>,
+    memory: Arc<DeviceMemory>,
+    region: RegionId,
+    file: FileId,
+    place: Place,
+}
+
+impl Ready {
+    pub(super) fn open(
+        planned: &PlannedFlow,
+        end: &GpuEnd,
+        tools: &FlowTools<'_>,
+    ) -> Result<Self, MeasureError> {
+        let is_cached = planned.flow.path == Way::HostPageCache;
+        let cache = if is_cached { Cache::Through } else { Cache::Around };
+        let [source, target] = planned.open_ends(cache, tools.hold)?;
+        let role = if source.is_some() { Role::Source } else { Role::Target };
+        let Some(opened) = source.or(target) else { return Err(MeasureError::WithOthers) };
+        if is_cached && role == Role::Source {
+            forget(&opened.file, planned.flow.offset.0, planned.flow.bytes);
+        }
+        let request = Bytes(planned.request);
+        let stride = request.round_up(SLOT_ALIGNMENT).unwrap_or(request).0;
+        let gpu = end.cuda.open(&end.facts).map_err(|source| planned.no_gpu(source))?;
+        let desk = Desk::new(&gpu, CHECK_ROOM).map_err(|source| planned.no_gpu(source))?;
+        let parts = Parts { planned, gpu, file: opened.file, role, stride };
+        let mut evidence = Vec::new();
+        let open = match planned.flow.path {
+            Way::P2p => parts.direct(&mut evidence)?,
+            Way::HostCufile => parts.cufile(Mode::Compatible)?,
+            _ => parts.bounce()?,
+        };
+        evidence.push(parts.named(&open));
+        let name = format!("{} to {}", planned.flow.source, planned.flow.target);
+        let mut ring = Traced::new(open.ring, tools.trace.map(|tracer| tracer.log(name)));
+        let drive = planned.source().or(planned.target()).map(|facts| facts.path.clone());
+        ring.name_file(open.file, &drive.unwrap_or_default());
+        ring.name_region(open.region, &planned.memory.name, MemoryKind::Gpu);
+        ring.slots(open.region, stride, planned.slots);
+        let host = ring.attach_region(host::allocate(CHECK_ROOM)?);
+        let facts = planned.source().or(planned.target());
+        let block = facts.filter(|_| opened.is_direct).map_or(1, |facts| facts.block.0);
+        let Open { session, memory, region, file, place, .. } = open;
+        Ok(Self {
+            ring,
+            session,
+            memory,
+            region,
+            file,
+            host,
+            desk,
+            role,
+            block,
+            place,
+            stride,
+            evidence,
+        })
+    }
+
+    /// What cuFile has counted so far.
+    pub(super) fn counts(&self) -> Option<Counts> {
+        self.session.as_ref().and_then(|session| session.counts())
+    }
+
+    /// Judges by which way cuFile says that its requests went.
+    ///
+    /// # Errors
+    /// When it was direct that was asked for, and some went through host memory.
+    pub(super) fn judge(
+        &mut self,
+        planned: &PlannedFlow,
+        before: Option<Counts>,
+    ) -> Result<(), MeasureError> {
+        let Some(session) = &self.session else { return Ok(()) };
+        let (Some(before), Some(after)) = (before, session.counts()) else {
+            self.evidence.push(saw("cuFile's counters", "not to be seen: this library has none"));
+            return Ok(());
+        };
+        let since = |of: fn(&Counts) -> u64| of(&after).saturating_sub(of(&before));
+        let posix = since(|counts| counts.posix);
+        let (p2pdma, nvidia_fs) = (since(|counts| counts.p2pdma), since(|counts| counts.nvidia_fs));
+        let all = p2pdma.saturating_add(nvidia_fs).saturating_add(posix);
+        if planned.gpu_route() == Route::P2p && posix > 0 {
+            let memory = planned.memory.name.clone();
+            return Err(MeasureError::CuFileFellBack { memory, posix, all });
+        }
+        let showed = format!(
+            "{p2pdma} requests by P2PDMA, {nvidia_fs} by nvidia-fs, {posix} through host memory"
+        );
+        self.evidence.push(saw("cuFile's counters of this process", showed));
+        Ok(())
+    }
+
+    /// A failure with what GPU or cuFile said of it.
+    pub(super) fn explained(&mut self, error: MeasureError) -> MeasureError {
+        let said = self.ring.ring_mut().failure().map(str::to_owned);
+        match (error, said) {
+            (MeasureError::Request(source), Some(said)) => MeasureError::Said { said, source },
+            (error, _) => error,
+        }
+    }
+
+    /// Makes what was written durable: cuFile leaves that to its users.
+    pub(super) fn flush(&mut self, tools: &FlowTools<'_>) -> Result<(), MeasureError> {
+        let named = (self.file, self.host);
+        Ok(flush_file(&mut self.ring, named, tools.deadline, tools.clock)?)
+    }
+}
+
+impl Parts<'_> {
+    /// cuFile by P2PDMA, else by nvidia-fs, with its fallback switched off; what refused is in the evidence.
+    fn direct(&self, evidence: &mut Vec<Evidence>) -> Result<Open, MeasureError> {
+        let mut reasons = Vec::new();
+        for mode in [Mode::P2pdma, Mode::NvidiaFs] {
+            match self.cufile(mode) {
+                Ok(open) => {
+                    evidence.extend(reasons.into_iter().map(|one| saw("cuFile", one)));
+                    return Ok(open);
+                }
+                Err(MeasureError::CuFile { source, .. }) => {
+                    reasons.push(format!("{mode}: {source}"));
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Err(MeasureError::NotPossible { reason: reasons.join("; ") })
+    }
+
+    fn cufile(&self, mode: Mode) -> Result<Open, MeasureError> {
+        let refused = |source| {
+            let gpu = self.planned.memory.name.clone();
+            MeasureError::CuFile { gpu, source }
+        };
+        let session = cufile::open(mode).map_err(refused)?;
+        let ring = Uring::new(self.entries())?;
+        let mut ring = GpuRing::cufile(ring, &session, self.planned.slots)
+            .map_err(|source| self.file_error("begin threads for", source))?;
+        let file = match ring.attach(self.copy_of_file()?) {
+            Ok(file) => file,
+            Err(AttachError::CuFile(source)) => return Err(refused(source)),
+            Err(AttachError::System(source)) => return Err(self.file_error("attach", source)),
+        };
+        // The window of a GPU may be smaller than its memory.
+        let mut last = None;
+        for (place, length) in self.places()? {
+            let memory = self.gpu.allocate(length).map_err(|source| self.planned.no_gpu(source))?;
+            match ring.attach_memory(Arc::clone(&memory)) {
+                Ok(region) => {
+                    let session = Some(session);
+                    return Ok(Open { ring, session, memory, region, file, place });
+                }
+                Err(source) => last = Some(source),
+            }
+        }
+        Err(last.map_or(MeasureError::WithOthers, refused))
+    }
+
+    fn bounce(&self) -> Result<Open, MeasureError> {
+        let no_gpu = |source| self.planned.no_gpu(source);
+        let ring = Uring::new(self.entries())?;
+        let length = Bytes(self.planned.request);
+        let mut ring =
+            GpuRing::bounce(ring, &self.gpu, self.planned.slots, length).map_err(no_gpu)?;
+        let file = ring
+            .attach_file(self.copy_of_file()?)
+            .map_err(|source| self.file_error("attach", source))?;
+        let (place, length) = self.places()?[0];
+        let memory = self.gpu.allocate(length).map_err(no_gpu)?;
+        let region = ring.attach_memory(Arc::clone(&memory)).map_err(|source| {
+            let gpu = self.planned.memory.name.clone();
+            MeasureError::CuFile { gpu, source }
+        })?;
+        Ok(Open { ring, session: None, memory, region, file, place })
+    }
+
+    /// Where payload may lie in the memory, and how much of that it takes: every byte of what is read has a
+    /// place of its own where there is room, so that all of it can be compared.
+    fn places(&self) -> Result<Vec<(Place, Bytes)>, MeasureError> {
+        let slots = self.stride.saturating_mul(u64::from(self.planned.slots));
+        let by_slot = (Place::Slot(self.stride), Bytes(slots));
+        let free = self.gpu.free().map_err(|source| self.planned.no_gpu(source))?;
+        let range = self.planned.flow.bytes;
+        let has_room = range.0 <= free.0 - free.0 / 8;
+        if self.role == Role::Source && has_room {
+            return Ok(vec![(Place::Range(0), range), by_slot]);
+        }
+        Ok(vec![by_slot])
+    }
+
+    fn entries(&self) -> u32 {
+        self.planned.slots.saturating_mul(2).clamp(64, 4096)
+    }
+
+    fn copy_of_file(&self) -> Result<File, MeasureError> {
+        self.file.try_clone().map_err(|source| self.file_error("open", source))
+    }
+
+    fn file_error(&self, action: &'static str, source: std::io::Error) -> MeasureError {
+        let facts = self.planned.source().or(self.planned.target());
+        let path = facts.map(|facts| facts.path.clone().into()).unwrap_or_default();
+        MeasureError::File { action, path, source }
+    }
+
+    /// The way in words.
+    fn named(&self, open: &Open) -> Evidence {
+        let way = match &open.session {
+            Some(session) => session.mode().to_string(),
+            None => format!(
+                "through {} slots of pinned host memory, {} each, copied by the GPU's copy engine",
+                self.planned.slots,
+                Bytes(self.stride)
+            ),
+        };
+        let facts = self.gpu.facts();
+        saw(
+            format!("the way to {} ({}, {})", self.planned.memory.name, facts.model, facts.address),
+            way,
+        )
+    }
+}

@@ -1,0 +1,164 @@
+//! Ways between a drive and a GPU on machines that have or lack something for each.
+
+use super::*;
+use peerlane_results::VerifyMode;
+
+/// A drive and a GPU below one switch, with all that every way wants.
+const SOUND: &str = "
+name = 'm'
+iommu = 'passthrough'
+libraries = ['libcuda.so.1', 'libcufile.so.0']
+[kernel]
+release = '7.2.13'
+p2pdma = true
+modules = [{ name = 'nvidia', version = '580.95.05' }, { name = 'nvidia_fs', version = '2.30' }]
+[cpu]
+vendor = 'GenuineIntel'
+family = 6
+[[function]]
+name = 'host-bridge'
+kind = 'other'
+address = '0000:00:00.0'
+vendor = '0x8086'
+device = '0x29c0'
+[[function]]
+name = 'root'
+kind = 'root-port'
+address = '0000:00:01.0'
+acs = 'absent'
+[[function]]
+name = 'up'
+kind = 'upstream-port'
+address = '0000:01:00.0'
+under = 'root'
+acs = 'absent'
+[[function]]
+name = 'down-a'
+kind = 'downstream-port'
+address = '0000:02:00.0'
+under = 'up'
+acs = 'absent'
+[[function]]
+name = 'down-b'
+kind = 'downstream-port'
+address = '0000:02:01.0'
+under = 'up'
+acs = 'absent'
+[[function]]
+name = 'nvme0'
+kind = 'nvme'
+address = '0000:03:00.0'
+under = 'down-a'
+acs = 'absent'
+namespaces = [{ name = 'nvme0n1', size = '1G' }]
+[[function]]
+name = 'gpu'
+kind = 'gpu'
+vendor = '0x10de'
+address = '0000:04:00.0'
+under = 'down-b'
+acs = 'absent'
+";
+
+fn planned(route: RouteChoice, changes: &[(&str, &str)]) -> Result<Plan, PlanError> {
+    let mut text = SOUND.to_owned();
+    for (from, to) in changes {
+        assert!(text.contains(from), "nothing to change: {from}");
+        text = text.replacen(from, to, 1);
+    }
+    let fabric = Fabric::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let asked = Asked {
+        source: "nvme0".into(),
+        target: "gpu:0".into(),
+        route,
+        via: None,
+        block: Bytes::mib(1),
+        depth: 16,
+        offset: Bytes::ZERO,
+        length: None,
+        target_offset: Bytes::ZERO,
+        verify: VerifyMode::Full,
+        force: false,
+    };
+    super::super::plan(&fabric, &asked)
+}
+
+/// What is against each of the four ways.
+fn refusals(changes: &[(&str, &str)]) -> Vec<Vec<String>> {
+    let plan = planned(RouteChoice::Auto, changes).expect("a plan");
+    plan.candidates.into_iter().map(|one| one.refusals).collect()
+}
+
+#[test]
+fn ways_come_in_order_of_preference_and_are_named() {
+    let plan = planned(RouteChoice::Auto, &[]).expect("a plan");
+    let names: Vec<&str> = plan.candidates.iter().map(|one| one.memory.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "gpu:0 by cuFile, direct by P2PDMA",
+            "gpu:0 by cuFile, direct by nvidia-fs",
+            "gpu:0 by cuFile in compatibility mode, through host memory",
+            "gpu:0 by pinned host memory",
+        ]
+    );
+    assert_eq!(plan.route, Some(Route::P2p));
+    assert_eq!(plan.memory.map(|memory| memory.name).as_deref(), Some(names[0]));
+    assert_eq!(plan.candidates[0].source, Verdict::BusAddress);
+    assert!(plan.candidates.iter().all(|one| one.refusals.is_empty()), "{:?}", plan.candidates);
+}
+
+#[test]
+fn what_a_way_lacks_is_said_of_that_way_with_what_to_do() {
+    for (change, way, says) in [
+        (("'7.2.13'", "'6.1.0'"), 0, "older than 6.2"),
+        (("p2pdma = true", "p2pdma = false"), 0, "CONFIG_PCI_P2PDMA"),
+        (("'580.95.05'", "'550.54'"), 0, "older than 565"),
+        (
+            (
+                "acs = 'absent'\n[[function]]\nname = 'down-b'",
+                "acs = { control = 0x1d }\n[[function]]\nname = 'down-b'",
+            ),
+            0,
+            "ACS",
+        ),
+        (
+            ("{ name = 'nvidia_fs', version = '2.30' }", "{ name = 'ext4' }"),
+            1,
+            "modprobe nvidia_fs",
+        ),
+        (("'passthrough'", "'translating'"), 1, "iommu=pt"),
+        (("'libcufile.so.0'", "'libxrt_coreutil.so.2'"), 2, "nvidia-gds"),
+        (("'libcuda.so.1'", "'libxrt_coreutil.so.2'"), 3, "libcuda"),
+    ] {
+        let found = refusals(&[change]);
+        assert!(found[way].iter().any(|one| one.contains(says)), "{change:?}: {found:?}");
+    }
+    let found = refusals(&[("name = 'nvidia', version", "name = 'nouveau', version")]);
+    assert!(found.iter().all(|way| way[0].contains("modprobe nvidia")), "{found:?}");
+}
+
+#[test]
+fn without_a_direct_way_auto_says_so_and_p2p_refuses() {
+    let lacks = [("p2pdma = true", "p2pdma = false"), ("'passthrough'", "'translating'")];
+    let auto = planned(RouteChoice::Auto, &lacks).expect("a plan");
+    assert_eq!(auto.route, Some(Route::Host));
+    assert!(matches!(auto.warnings.as_slice(), [Warning::FellBack { .. }]), "{:?}", auto.warnings);
+    assert!(auto.memory.is_some_and(|memory| memory.name.contains("compatibility mode")));
+    let p2p = planned(RouteChoice::P2p, &lacks).expect("a plan");
+    assert_eq!((p2p.route, p2p.memory), (None, None));
+    assert!(p2p.reason.contains("CONFIG_PCI_P2PDMA") && p2p.reason.contains("iommu=pt"));
+}
+
+#[test]
+fn an_amd_gpu_is_a_stated_gap() {
+    let plan = planned(RouteChoice::Auto, &[("'0x10de'", "'0x1002'")]).expect("a plan");
+    assert_eq!((plan.route, plan.candidates.len()), (None, 1));
+    assert!(plan.candidates[0].refusals[0].contains("hipFile"), "{:?}", plan.candidates);
+}
+
+#[test]
+fn gpus_that_are_not_there_are_named_with_those_that_are() {
+    let error = planned(RouteChoice::Auto, &[("'0x10de'", "'0x8086'")]).expect_err("no GPU");
+    assert!(matches!(&error, PlanError::UnknownGpu { gpus, .. } if gpus.is_empty()), "{error}");
+}

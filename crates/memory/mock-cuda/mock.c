@@ -1,0 +1,529 @@
+/* A CUDA driver and a cuFile that live in host memory and check what the real ones demand.
+ *
+ * Written against cuda.h and the cuFile API reference, by itself: it shares nothing with the tables that it is
+ * there to check. Device addresses are handed out of a map that nobody may touch, so that a load or store by
+ * the program ends it; copies happen when their event is found to be over, and not before, so that memory
+ * reused too early shows in the content.
+ *
+ * Beside the library lie NAME.conf (lines `key=value`, read at cuInit and cuFileDriverOpen) and NAME.log
+ * (every call, and `VIOLATION` where one came in the wrong order). Keys: devices, memory, delay (looks before
+ * a copy is over), fail_copy (which copy fails), mode (p2pdma, nvfs, compat: what the machine offers), no_set
+ * (no parameters), sticky (compat cannot be switched off), fail_io (which request fails), short_io, lie
+ * (counters say host memory), lose (which request moves nothing and says that it did).
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#define MANY 4096
+typedef struct { char *shown, *real; size_t size; int used, registered, busy; } Memory;
+typedef struct { char *at; size_t size; int used, busy; } Host;
+typedef struct { char *to, *from; size_t size; Memory *memory; Host *host; void *stream; int done; } Work;
+typedef struct { int used, looks, recorded; long until; void *stream; } Event;
+typedef struct { int used; } Stream;
+typedef struct { int used, fd, busy; } OpenFile;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static Memory memories[MANY];
+static Host hosts[MANY];
+static Work work[1 << 16];
+static long works;
+static Event events[MANY];
+static Stream streams[MANY];
+static OpenFile files[MANY];
+static int initialised, retained, open_driver, level, started;
+static bool may_compat = true, force_compat, use_p2pdma;
+static long copies, requests, taken;
+static uint64_t reads[3], writes[3];
+static __thread void *current;
+static char context;
+
+static const char *beside(const char *end) {
+    static __thread char path[4096];
+    Dl_info info;
+    if (!dladdr((void *)beside, &info)) return "/dev/null";
+    snprintf(path, sizeof path, "%s.%s", info.dli_fname, end);
+    return path;
+}
+
+static void note(const char *format, ...) {
+    FILE *log = fopen(beside("log"), "a");
+    if (!log) return;
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(log, format, arguments);
+    va_end(arguments);
+    fputc('\n', log);
+    fclose(log);
+}
+
+static long number(const char *key, long otherwise) {
+    FILE *file = fopen(beside("conf"), "r");
+    char line[256];
+    long value = otherwise;
+    size_t length = strlen(key);
+    while (file && fgets(line, sizeof line, file))
+        if (!strncmp(line, key, length) && line[length] == '=') value = strtol(line + length + 1, 0, 10);
+    if (file) fclose(file);
+    return value;
+}
+
+static int is(const char *key, const char *wanted) {
+    FILE *file = fopen(beside("conf"), "r");
+    char line[256];
+    int found = 0;
+    size_t length = strlen(key);
+    while (file && fgets(line, sizeof line, file))
+        if (!strncmp(line, key, length) && line[length] == '=') {
+            line[strcspn(line, "\n")] = 0;
+            found = !strcmp(line + length + 1, wanted);
+        }
+    if (file) fclose(file);
+    return found;
+}
+
+static int wrong(const char *call, const char *why) {
+    note("VIOLATION %s: %s", call, why);
+    return 999;
+}
+
+#define ENTER(name) pthread_mutex_lock(&lock); note("%s", name)
+#define LEAVE(code) do { int code_ = (code); pthread_mutex_unlock(&lock); return code_; } while (0)
+#define INIT(name) do { ENTER(name); if (!initialised) LEAVE(wrong(name, "before cuInit") ? 3 : 3); } while (0)
+#define CURRENT(name) do { INIT(name); \
+    if (current != &context || !retained) LEAVE(wrong(name, "without a current context")); } while (0)
+
+int cuInit(unsigned flags) {
+    ENTER("cuInit");
+    if (flags) LEAVE(wrong("cuInit", "flags"));
+    if (number("devices", 1) == 0) LEAVE(100);
+    initialised = 1;
+    LEAVE(0);
+}
+int cuDriverGetVersion(int *version) { *version = 12080; return 0; }
+int cuDeviceGetCount(int *count) { INIT("cuDeviceGetCount"); *count = (int)number("devices", 1); LEAVE(0); }
+int cuDeviceGet(int *device, int ordinal) {
+    INIT("cuDeviceGet");
+    if (ordinal < 0 || ordinal >= number("devices", 1)) LEAVE(101);
+    *device = ordinal;
+    LEAVE(0);
+}
+int cuDeviceGetName(char *name, int length, int device) {
+    INIT("cuDeviceGetName");
+    snprintf(name, (size_t)length, "Mock GPU %d", device);
+    LEAVE(0);
+}
+int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    INIT("cuDeviceTotalMem");
+    (void)device;
+    *bytes = (size_t)number("memory", 64 << 20);
+    LEAVE(0);
+}
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    INIT("cuDeviceGetAttribute");
+    (void)device;
+    *value = attribute == 75 ? 9 : 0;
+    LEAVE(0);
+}
+/* The fastest comes first, which is not the order of addresses. */
+int cuDeviceGetPCIBusId(char *text, int length, int device) {
+    INIT("cuDeviceGetPCIBusId");
+    snprintf(text, (size_t)length, "0000:%02X:00.0", 0xC1 - 0x40 * device);
+    LEAVE(0);
+}
+int cuDevicePrimaryCtxRetain(void **handle, int device) {
+    INIT("cuDevicePrimaryCtxRetain");
+    (void)device;
+    retained++;
+    *handle = &context;
+    LEAVE(0);
+}
+int cuDevicePrimaryCtxRelease_v2(int device) {
+    INIT("cuDevicePrimaryCtxRelease");
+    (void)device;
+    if (retained-- < 1) LEAVE(wrong("cuDevicePrimaryCtxRelease", "not retained"));
+    if (!retained)
+        for (int i = 0; i < MANY; i++) {
+            if (memories[i].used) wrong("cuDevicePrimaryCtxRelease", "with memory allocated");
+            if (hosts[i].used) wrong("cuDevicePrimaryCtxRelease", "with host memory registered");
+            if (streams[i].used) wrong("cuDevicePrimaryCtxRelease", "with a stream");
+        }
+    LEAVE(0);
+}
+int cuCtxSetCurrent(void *handle) {
+    pthread_mutex_lock(&lock);
+    if (!retained) LEAVE(wrong("cuCtxSetCurrent", "of a context that is not retained"));
+    current = handle;
+    LEAVE(0);
+}
+int cuMemGetInfo_v2(size_t *available, size_t *total) {
+    CURRENT("cuMemGetInfo");
+    *total = (size_t)number("memory", 64 << 20);
+    *available = *total - (size_t)taken;
+    LEAVE(0);
+}
+
+static Memory *memory_at(uint64_t address, size_t size) {
+    for (int i = 0; i < MANY; i++) {
+        uint64_t base = (uint64_t)(uintptr_t)memories[i].shown;
+        if (memories[i].used && address >= base && address + size <= base + memories[i].size)
+            return &memories[i];
+    }
+    return 0;
+}
+static Host *host_at(const char *address, size_t size) {
+    for (int i = 0; i < MANY; i++)
+        if (hosts[i].used && address >= hosts[i].at && address + size <= hosts[i].at + hosts[i].size)
+            return &hosts[i];
+    return 0;
+}
+
+int cuMemAlloc_v2(uint64_t *address, size_t size) {
+    CURRENT("cuMemAlloc");
+    if (!size) LEAVE(1);
+    if (taken + (long)size > number("memory", 64 << 20)) {
+        note("cuMemAlloc refused");
+        LEAVE(2);
+    }
+    for (int i = 0; i < MANY; i++)
+        if (!memories[i].used) {
+            char *shown = mmap(0, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            Memory memory = { shown, malloc(size), size, 1, 0, 0 };
+            memset(memory.real, 0xEE, size);
+            memories[i] = memory;
+            taken += (long)size;
+            *address = (uint64_t)(uintptr_t)shown;
+            LEAVE(0);
+        }
+    LEAVE(2);
+}
+int cuMemFree_v2(uint64_t address) {
+    CURRENT("cuMemFree");
+    Memory *memory = memory_at(address, 1);
+    if (!memory) LEAVE(wrong("cuMemFree", "of no memory"));
+    if (memory->busy) LEAVE(wrong("cuMemFree", "of memory in flight"));
+    if (memory->registered) LEAVE(wrong("cuMemFree", "of memory that is registered with cuFile"));
+    munmap(memory->shown, memory->size);
+    free(memory->real);
+    taken -= (long)memory->size;
+    memory->used = 0;
+    LEAVE(0);
+}
+int cuMemHostRegister_v2(void *address, size_t size, unsigned flags) {
+    CURRENT("cuMemHostRegister");
+    (void)flags;
+    if (host_at(address, 1)) LEAVE(712);
+    for (int i = 0; i < MANY; i++)
+        if (!hosts[i].used) {
+            Host host = { address, size, 1, 0 };
+            hosts[i] = host;
+            LEAVE(0);
+        }
+    LEAVE(2);
+}
+int cuMemHostUnregister(void *address) {
+    CURRENT("cuMemHostUnregister");
+    Host *host = host_at(address, 1);
+    if (!host) LEAVE(wrong("cuMemHostUnregister", "of memory that is not registered"));
+    if (host->busy) LEAVE(wrong("cuMemHostUnregister", "of memory in flight"));
+    host->used = 0;
+    LEAVE(0);
+}
+
+static int ask(char *to, char *from, size_t size, Memory *memory, Host *host, void *stream) {
+    if (!stream || !((Stream *)stream)->used) return wrong("cuMemcpyAsync", "in no stream");
+    if (++copies == number("fail_copy", 0)) return 719;
+    Work one = { to, from, size, memory, host, stream, 0 };
+    work[works++ % (1 << 16)] = one;
+    memory->busy++;
+    host->busy++;
+    return 0;
+}
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, void *stream) {
+    CURRENT("cuMemcpyHtoDAsync");
+    Memory *memory = memory_at(to, size);
+    Host *host = host_at(from, size);
+    if (!memory) LEAVE(wrong("cuMemcpyHtoDAsync", "beyond device memory"));
+    if (!host) LEAVE(wrong("cuMemcpyHtoDAsync", "from memory that is not registered"));
+    char *real = memory->real + (to - (uint64_t)(uintptr_t)memory->shown);
+    LEAVE(ask(real, (char *)from, size, memory, host, stream));
+}
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, void *stream) {
+    CURRENT("cuMemcpyDtoHAsync");
+    Memory *memory = memory_at(from, size);
+    Host *host = host_at(to, size);
+    if (!memory) LEAVE(wrong("cuMemcpyDtoHAsync", "beyond device memory"));
+    if (!host) LEAVE(wrong("cuMemcpyDtoHAsync", "to memory that is not registered"));
+    char *real = memory->real + (from - (uint64_t)(uintptr_t)memory->shown);
+    LEAVE(ask(to, real, size, memory, host, stream));
+}
+int cuStreamCreate(void **stream, unsigned flags) {
+    CURRENT("cuStreamCreate");
+    (void)flags;
+    for (int i = 0; i < MANY; i++)
+        if (!streams[i].used) {
+            streams[i].used = 1;
+            *stream = &streams[i];
+            LEAVE(0);
+        }
+    LEAVE(2);
+}
+int cuStreamDestroy_v2(void *stream) {
+    CURRENT("cuStreamDestroy");
+    for (long i = 0; i < works && i < (1 << 16); i++)
+        if (work[i].stream == stream && !work[i].done) LEAVE(wrong("cuStreamDestroy", "with work in it"));
+    ((Stream *)stream)->used = 0;
+    LEAVE(0);
+}
+int cuEventCreate(void **event, unsigned flags) {
+    CURRENT("cuEventCreate");
+    (void)flags;
+    for (int i = 0; i < MANY; i++)
+        if (!events[i].used) {
+            Event one = { 1, 0, 0, 0, 0 };
+            events[i] = one;
+            *event = &events[i];
+            LEAVE(0);
+        }
+    LEAVE(2);
+}
+int cuEventRecord(void *event, void *stream) {
+    CURRENT("cuEventRecord");
+    Event one = { 1, 0, 1, works, stream };
+    *(Event *)event = one;
+    LEAVE(0);
+}
+int cuEventQuery(void *handle) {
+    CURRENT("cuEventQuery");
+    Event *event = handle;
+    if (!event->used) LEAVE(wrong("cuEventQuery", "of no event"));
+    if (!event->recorded) LEAVE(wrong("cuEventQuery", "of an event that was never recorded"));
+    if (event->looks++ < number("delay", 2)) LEAVE(600);
+    for (long i = 0; i < event->until; i++) {
+        Work *one = &work[i % (1 << 16)];
+        if (one->done || one->stream != event->stream) continue;
+        memcpy(one->to, one->from, one->size);
+        one->done = 1;
+        one->memory->busy--;
+        one->host->busy--;
+    }
+    LEAVE(0);
+}
+int cuEventDestroy_v2(void *event) {
+    CURRENT("cuEventDestroy");
+    if (!((Event *)event)->used) LEAVE(wrong("cuEventDestroy", "of no event"));
+    ((Event *)event)->used = 0;
+    LEAVE(0);
+}
+
+/* cuFile. */
+typedef struct { int err, cu_err; } Status;
+typedef struct { int type; union { int fd; void *handle; } handle; const void *fs_ops; } Descriptor;
+typedef struct {
+    struct {
+        unsigned major_version, minor_version;
+        size_t poll_thresh_size, max_direct_io_size;
+        unsigned dstatusflags, dcontrolflags;
+    } nvfs;
+    unsigned fflags, max_device_cache_size, per_buffer_cache_size, max_device_pinned_mem_size;
+    unsigned max_batch_io_size, max_batch_io_timeout_msecs;
+} Properties;
+typedef struct { uint64_t ok, err; } OpCounter;
+typedef struct {
+    OpCounter operations[6];
+    uint64_t basic[10];
+    OpCounter batch[15];
+    uint64_t batch_basic[12];
+} StatsLevel1;
+typedef struct { StatsLevel1 basic; uint64_t read_hist[32], write_hist[32]; } StatsLevel2;
+typedef struct {
+    char uuid[16];
+    uint64_t read_bytes, read_bw, read_utilization, read_duration_us;
+    uint64_t n_total_reads, n_p2p_reads, n_nvfs_reads, n_posix_reads, n_unaligned_reads, n_dr_reads;
+    uint64_t n_sparse_regions, n_inline_regions, n_reads_err;
+    uint64_t writes_bytes, write_bw, write_utilization, write_duration_us;
+    uint64_t n_total_writes, n_p2p_writes, n_nvfs_writes, n_posix_writes, n_unaligned_writes, n_dr_writes;
+    uint64_t n_writes_err, n_mmap, n_mmap_ok, n_mmap_err, n_mmap_free, reg_bytes;
+} PerGpu;
+typedef struct { StatsLevel2 detailed; uint32_t num_gpus; PerGpu per_gpu_stats[16]; } StatsLevel3;
+
+#define GIVE(code) do { Status status_ = { (code), 0 }; pthread_mutex_unlock(&lock); return status_; } while (0)
+
+Status cuFileSetParameterBool(int parameter, bool value) {
+    ENTER("cuFileSetParameterBool");
+    if (open_driver) { wrong("cuFileSetParameterBool", "after cuFileDriverOpen"); GIVE(5022); }
+    if (number("no_set", 0)) GIVE(5002);
+    if (parameter == 1) may_compat = value || number("sticky", 0);
+    if (parameter == 2) force_compat = value;
+    if (parameter == 7) use_p2pdma = value;
+    GIVE(0);
+}
+Status cuFileSetStatsLevel(int wanted) { ENTER("cuFileSetStatsLevel"); level = wanted; GIVE(0); }
+Status cuFileStatsStart(void) {
+    ENTER("cuFileStatsStart");
+    if (!open_driver || !level) { wrong("cuFileStatsStart", "before level and driver"); GIVE(5001); }
+    started = 1;
+    GIVE(0);
+}
+Status cuFileDriverOpen(void) {
+    ENTER("cuFileDriverOpen");
+    if (open_driver++) { wrong("cuFileDriverOpen", "twice"); GIVE(5026); }
+    memset(reads, 0, sizeof reads);
+    memset(writes, 0, sizeof writes);
+    GIVE(0);
+}
+Status cuFileDriverClose_v2(void) {
+    ENTER("cuFileDriverClose");
+    if (open_driver-- != 1) { wrong("cuFileDriverClose", "not open"); GIVE(5001); }
+    for (int i = 0; i < MANY; i++) {
+        if (files[i].used) wrong("cuFileDriverClose", "with a file registered");
+        if (memories[i].used && memories[i].registered) wrong("cuFileDriverClose", "with memory registered");
+    }
+    GIVE(0);
+}
+Status cuFileDriverGetProperties(Properties *properties) {
+    ENTER("cuFileDriverGetProperties");
+    if (!open_driver) { wrong("cuFileDriverGetProperties", "not open"); GIVE(5001); }
+    memset(properties, 0, sizeof *properties);
+    if (is("mode", "nvfs")) properties->nvfs.major_version = 2;
+    properties->nvfs.dcontrolflags = may_compat ? 1u << 1 : 0;
+    properties->max_device_pinned_mem_size = 33554432;
+    GIVE(0);
+}
+/* Which way a request takes: 0 P2PDMA, 1 nvidia-fs, 2 POSIX; -1 for none. */
+static int way(void) {
+    if (force_compat && may_compat) return 2;
+    if (use_p2pdma && is("mode", "p2pdma")) return 0;
+    if (!use_p2pdma && is("mode", "nvfs")) return 1;
+    return may_compat ? 2 : -1;
+}
+Status cuFileHandleRegister(void **handle, Descriptor *descriptor) {
+    ENTER("cuFileHandleRegister");
+    if (!open_driver) { wrong("cuFileHandleRegister", "not open"); GIVE(5001); }
+    if (descriptor->type != 1 || descriptor->fs_ops) { wrong("cuFileHandleRegister", "descriptor"); GIVE(5022); }
+    if (way() < 0) {
+        note("cuFileHandleRegister refused");
+        GIVE(5049);
+    }
+    for (int i = 0; i < MANY; i++)
+        if (files[i].used && files[i].fd == descriptor->handle.fd) GIVE(5028);
+    for (int i = 0; i < MANY; i++)
+        if (!files[i].used) {
+            OpenFile one = { 1, descriptor->handle.fd, 0 };
+            files[i] = one;
+            *handle = &files[i];
+            GIVE(0);
+        }
+    GIVE(5030);
+}
+void cuFileHandleDeregister(void *handle) {
+    ENTER("cuFileHandleDeregister");
+    OpenFile *file = handle;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file->fd);
+    if (!file->used) wrong("cuFileHandleDeregister", "of no file");
+    if (file->busy) wrong("cuFileHandleDeregister", "of a file in flight");
+    if (access(path, F_OK)) wrong("cuFileHandleDeregister", "after the file was closed");
+    file->used = 0;
+    pthread_mutex_unlock(&lock);
+}
+Status cuFileBufRegister(const void *base, size_t size, int flags) {
+    ENTER("cuFileBufRegister");
+    if (!open_driver || flags) { wrong("cuFileBufRegister", "not open"); GIVE(5001); }
+    if (current != &context) { wrong("cuFileBufRegister", "without a current context"); GIVE(5015); }
+    Memory *memory = memory_at((uint64_t)(uintptr_t)base, size);
+    if (!memory) { wrong("cuFileBufRegister", "of no device memory"); GIVE(5013); }
+    if (memory->registered) GIVE(5023);
+    memory->registered = 1;
+    GIVE(0);
+}
+Status cuFileBufDeregister(const void *base) {
+    ENTER("cuFileBufDeregister");
+    Memory *memory = memory_at((uint64_t)(uintptr_t)base, 1);
+    if (!memory || !memory->registered) { wrong("cuFileBufDeregister", "not registered"); GIVE(5024); }
+    if (memory->busy) { wrong("cuFileBufDeregister", "of memory in flight"); GIVE(5022); }
+    memory->registered = 0;
+    GIVE(0);
+}
+
+static ssize_t move(OpenFile *file, uint64_t base, size_t size, off_t at, off_t offset, int is_write) {
+    pthread_mutex_lock(&lock);
+    note(is_write ? "cuFileWrite" : "cuFileRead");
+    Memory *memory = memory_at(base + (uint64_t)offset, size);
+    int taken_way = way();
+    long turn = ++requests;
+    if (!open_driver || !file->used || !memory || current != &context || taken_way < 0) {
+        wrong("cuFileRead or cuFileWrite", "of what is not registered, or without a context");
+        pthread_mutex_unlock(&lock);
+        return -5022;
+    }
+    if (!memory->registered) {
+        wrong("cuFileRead or cuFileWrite", "of memory that is not registered");
+        pthread_mutex_unlock(&lock);
+        return -5024;
+    }
+    if (turn == number("fail_io", 0)) {
+        pthread_mutex_unlock(&lock);
+        errno = EIO;
+        return -1;
+    }
+    if (turn == number("short_io", 0) && size > 4096) size = 4096;
+    char *real = memory->real + (base + (uint64_t)offset - (uint64_t)(uintptr_t)memory->shown);
+    int loses = turn == number("lose", 0);
+    uint64_t *counted = is_write ? writes : reads;
+    if (started) counted[number("lie", 0) ? 2 : taken_way]++;
+    memory->busy++;
+    file->busy++;
+    pthread_mutex_unlock(&lock);
+    void *through = 0;
+    ssize_t moved = -1;
+    if (loses) moved = (ssize_t)size;
+    else if (!posix_memalign(&through, 4096, (size + 4095) & ~(size_t)4095)) {
+        if (is_write) {
+            memcpy(through, real, size);
+            moved = pwrite(file->fd, through, size, at);
+        } else {
+            moved = pread(file->fd, through, size, at);
+            if (moved > 0) memcpy(real, through, (size_t)moved);
+        }
+    }
+    int kept = errno;
+    free(through);
+    pthread_mutex_lock(&lock);
+    memory->busy--;
+    file->busy--;
+    pthread_mutex_unlock(&lock);
+    errno = kept;
+    return moved;
+}
+ssize_t cuFileRead(void *file, void *base, size_t size, off_t at, off_t offset) {
+    return move(file, (uint64_t)(uintptr_t)base, size, at, offset, 0);
+}
+ssize_t cuFileWrite(void *file, const void *base, size_t size, off_t at, off_t offset) {
+    return move(file, (uint64_t)(uintptr_t)base, size, at, offset, 1);
+}
+Status cuFileGetStatsL3(StatsLevel3 *stats) {
+    ENTER("cuFileGetStatsL3");
+    _Static_assert(sizeof(StatsLevel3) == 5000, "the layout of cufile.h");
+    if (!started) GIVE(5022);
+    memset(stats, 0, sizeof *stats);
+    stats->num_gpus = 2;
+    PerGpu *gpu = &stats->per_gpu_stats[1];
+    gpu->n_p2p_reads = reads[0];
+    gpu->n_nvfs_reads = reads[1];
+    gpu->n_posix_reads = reads[2];
+    gpu->n_p2p_writes = writes[0];
+    gpu->n_nvfs_writes = writes[1];
+    gpu->n_posix_writes = writes[2];
+    GIVE(0);
+}

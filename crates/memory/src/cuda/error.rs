@@ -1,0 +1,170 @@
+//! Why a GPU cannot be used, and what to do about it.
+
+use std::ffi::OsStr;
+
+use peerlane_units::Bytes;
+
+/// Why a GPU cannot be used: a value, with a way out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CudaError {
+    /// The library cannot be opened.
+    #[error("cannot open {library}: {reason}")]
+    Library {
+        /// Its name.
+        library: String,
+        /// What the loader said.
+        reason: String,
+    },
+    /// The library lacks a function.
+    #[error("{library} has no function {symbol}")]
+    Symbol {
+        /// The library.
+        library: String,
+        /// The function.
+        symbol: String,
+    },
+    /// A call of the driver API failed.
+    #[error("{call} failed: {} ({code})", name_of(*code))]
+    Call {
+        /// The function.
+        call: &'static str,
+        /// `CUresult`.
+        code: i32,
+    },
+    /// No GPU by that name.
+    #[error("there is no {asked}: the driver shows {}", list(.shown))]
+    NoSuchGpu {
+        /// What was asked for.
+        asked: String,
+        /// The GPUs that there are, by PCI address.
+        shown: Vec<String>,
+    },
+    /// The GPU's address cannot be read.
+    #[error("the driver calls a GPU `{text}`, which is no PCI address")]
+    Address {
+        /// What it said.
+        text: String,
+    },
+    /// Memory that no address holds, or none at all.
+    #[error("cannot take {length} of GPU memory: not addressable")]
+    Length {
+        /// What was asked for.
+        length: Bytes,
+    },
+    /// A copy reaches beyond one of its ends.
+    #[error("cannot copy {length} at {offset} of a memory of {size}")]
+    Range {
+        /// Where it begins.
+        offset: Bytes,
+        /// How long it is.
+        length: Bytes,
+        /// How much there is.
+        size: Bytes,
+    },
+    /// There is no host memory to copy through.
+    #[error("cannot take host memory for a GPU")]
+    Host(#[from] crate::MemoryError),
+}
+
+impl CudaError {
+    pub(crate) fn library(name: &OsStr, error: &libloading::Error) -> Self {
+        Self::Library { library: name.to_string_lossy().into_owned(), reason: said(error) }
+    }
+
+    pub(crate) fn symbol(name: &OsStr, symbol: &[u8]) -> Self {
+        Self::Symbol {
+            library: name.to_string_lossy().into_owned(),
+            symbol: String::from_utf8_lossy(symbol).into_owned(),
+        }
+    }
+
+    /// Whether the machine lacks something, so that trying again makes no sense.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Self::Library { .. } | Self::Symbol { .. } | Self::NoSuchGpu { .. } => true,
+            Self::Call { code, .. } => matches!(code, 34 | 46 | 100 | 101 | 800..=804),
+            _ => false,
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Library { .. } => Some(
+                "install NVIDIA's driver, whose user part brings libcuda.so.1: `ldconfig -p | grep libcuda`; \
+                 a container needs `--gpus all`",
+            ),
+            Self::Symbol { .. } => Some("a driver of CUDA 11 or later is needed: `nvidia-smi`"),
+            Self::NoSuchGpu { .. } => {
+                Some("`nvidia-smi -L` lists them; CUDA_VISIBLE_DEVICES hides some")
+            }
+            Self::Call { code, .. } => hint_of(*code),
+            Self::Host(error) => error.hint(),
+            Self::Address { .. } | Self::Length { .. } | Self::Range { .. } => None,
+        }
+    }
+}
+
+/// What the loader said, in one line.
+pub(crate) fn said(error: &libloading::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text = inner.to_string();
+        source = inner.source();
+    }
+    let line = text.lines().next().unwrap_or_default();
+    // The loader begins with the name, which stands before this, too.
+    line.split_once(": ").map_or(line, |(_, what)| what).to_owned()
+}
+
+fn list(gpus: &[String]) -> String {
+    if gpus.is_empty() { "none".to_owned() } else { gpus.join(", ") }
+}
+
+/// Names of `CUresult` that a user may meet (`cuda.h`).
+fn name_of(code: i32) -> &'static str {
+    match code {
+        1 => "invalid value",
+        2 => "out of memory",
+        3 => "not initialised",
+        4 => "being shut down",
+        34 => "a stub library, not the driver",
+        46 => "device unavailable",
+        100 => "no device",
+        101 => "invalid device",
+        201 => "invalid context",
+        214 => "uncorrectable memory error",
+        400 => "invalid handle",
+        600 => "not ready",
+        700 => "illegal address",
+        712 => "host memory already registered",
+        713 => "host memory not registered",
+        719 => "launch failed",
+        800 => "not permitted",
+        801 => "not supported",
+        802 => "system not ready",
+        803 => "driver library and kernel module differ",
+        999 => "unknown error",
+        _ => "see CUresult in cuda.h",
+    }
+}
+
+fn hint_of(code: i32) -> Option<&'static str> {
+    match code {
+        2 => Some(
+            "take a smaller --block, --depth or --length, or end what holds the memory: `nvidia-smi`",
+        ),
+        34 => Some("LD_LIBRARY_PATH finds CUDA's stub before the driver: take `stubs` out of it"),
+        46 => Some("another program has it alone: `nvidia-smi -q -d COMPUTE`"),
+        100 | 101 => Some("`nvidia-smi -L` lists GPUs; CUDA_VISIBLE_DEVICES hides some"),
+        3 | 800 | 999 => Some(
+            "`ls -l /dev/nvidia*` shows whether the nodes are there and yours to open; \
+             `sudo nvidia-modprobe -u -c=0` makes them; `sudo dmesg | grep -i nvrm` has the reason",
+        ),
+        802 => Some("start the fabric manager: `sudo systemctl start nvidia-fabricmanager`"),
+        803 => Some("the driver was updated under way: restart the machine, or reload its modules"),
+        _ => None,
+    }
+}

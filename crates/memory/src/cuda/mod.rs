@@ -1,0 +1,195 @@
+//! Memory of NVIDIA GPUs by CUDA's driver API, opened when the program runs.
+//!
+//! The interface, from the outside in:
+//!
+//! - [`Cuda::load`] opens `libcuda.so.1` and initialises it; a missing library, device or permission is a
+//!   [`CudaError`] with a hint. [`Cuda::gpus`] lists the GPUs by PCI address, as `nvidia-smi` numbers them.
+//! - [`Cuda::open`] gives a [`Gpu`]: its primary context, retained until the last user is gone.
+//! - [`Gpu::allocate`] gives [`DeviceMemory`], which nobody sees as bytes; [`Gpu::pin`] gives [`Pinned`] host
+//!   memory that the GPU's copy engine reaches; [`Gpu::lane`] gives a [`Lane`], which copies between the two.
+//! - A lane keeps both ends of a copy until its event has come: neither can be freed or unregistered under it.
+//! - [`Pinned::region`] is that host memory for a ring. Its bytes are seen only by who holds it alone, when no
+//!   ring and no lane has it ([`Pinned::bytes_mut`]).
+//!
+//! Nothing here waits: [`Lane::finished`] asks whether the oldest copy is over, and callers have deadlines.
+
+mod error;
+#[allow(unsafe_code)]
+mod ffi;
+mod transfer;
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use peerlane_fabric::Bdf;
+use peerlane_units::Bytes;
+
+pub use error::CudaError;
+pub(crate) use error::said;
+use ffi::{Context, Device, Driver};
+pub use transfer::{Copy, DeviceMemory, Direction, Lane, Pinned};
+
+/// The user part of NVIDIA's driver.
+const LIBRARY: &str = "libcuda.so.1";
+/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `_MINOR`.
+const COMPUTE: [i32; 2] = [75, 76];
+
+/// CUDA's driver API, initialised.
+#[derive(Clone)]
+pub struct Cuda {
+    driver: Arc<Driver>,
+}
+
+/// What the driver says of a GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuFacts {
+    /// Its place in the order of PCI addresses: the N of `gpu:N`, as `nvidia-smi` counts.
+    pub index: u32,
+    /// Its PCI address.
+    pub address: Bdf,
+    /// What it calls itself.
+    pub model: String,
+    /// Memory that it has.
+    pub memory: Bytes,
+    /// Compute capability, major and minor; 8 is Ampere.
+    pub compute: (i32, i32),
+    device: Device,
+}
+
+/// A GPU whose primary context is retained.
+pub struct Gpu {
+    context: Context,
+    facts: GpuFacts,
+}
+
+impl Cuda {
+    /// Opens the driver library of this machine and initialises it.
+    ///
+    /// # Errors
+    /// [`CudaError`] by what is missing.
+    pub fn load() -> Result<Self, CudaError> {
+        Self::open_library(OsStr::new(LIBRARY))
+    }
+
+    /// The same with a library that stands for it.
+    ///
+    /// # Errors
+    /// As [`Cuda::load`].
+    pub fn load_from(library: &Path) -> Result<Self, CudaError> {
+        Self::open_library(library.as_os_str())
+    }
+
+    fn open_library(name: &OsStr) -> Result<Self, CudaError> {
+        let driver = Driver::open(name)?;
+        driver.init()?;
+        Ok(Self { driver: Arc::new(driver) })
+    }
+
+    /// Version of the driver API, major and minor.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn version(&self) -> Result<(i32, i32), CudaError> {
+        let version = self.driver.version()?;
+        Ok((version / 1000, version % 1000 / 10))
+    }
+
+    /// Every GPU that the driver shows to this process, by PCI address.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn gpus(&self) -> Result<Vec<GpuFacts>, CudaError> {
+        let driver = &self.driver;
+        let facts = (0..driver.count()?).map(|ordinal| {
+            let device = driver.device(ordinal)?;
+            let text = driver.bus(device)?;
+            let address = text.to_ascii_lowercase().parse();
+            let attribute = |number| driver.attribute(device, number);
+            Ok(GpuFacts {
+                index: 0,
+                address: address.map_err(|_| CudaError::Address { text })?,
+                model: driver.device_name(device)?,
+                memory: Bytes(driver.device_memory(device)? as u64),
+                compute: (attribute(COMPUTE[0])?, attribute(COMPUTE[1])?),
+                device,
+            })
+        });
+        let mut facts = facts.collect::<Result<Vec<_>, CudaError>>()?;
+        facts.sort_by_key(|one| one.address);
+        for (index, one) in (0..).zip(&mut facts) {
+            one.index = index;
+        }
+        Ok(facts)
+    }
+
+    /// Takes a GPU into use: its primary context, retained until the last user is gone.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn open(&self, facts: &GpuFacts) -> Result<Arc<Gpu>, CudaError> {
+        let context = Context::retain(Arc::clone(&self.driver), facts.device)?;
+        Ok(Arc::new(Gpu { context, facts: facts.clone() }))
+    }
+}
+
+impl Gpu {
+    /// What the driver says of it.
+    pub fn facts(&self) -> &GpuFacts {
+        &self.facts
+    }
+
+    /// Memory that is free now.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn free(&self) -> Result<Bytes, CudaError> {
+        Ok(Bytes(self.context.memory_info()?.0 as u64))
+    }
+
+    /// Takes memory of the GPU; its content is what the last user left.
+    ///
+    /// # Errors
+    /// [`CudaError::Length`] for none; else what the driver answered.
+    pub fn allocate(self: &Arc<Self>, length: Bytes) -> Result<Arc<DeviceMemory>, CudaError> {
+        DeviceMemory::allocate(self, length).map(Arc::new)
+    }
+
+    /// Takes host memory that the copy engine reaches by itself.
+    ///
+    /// # Errors
+    /// When there is none, or the driver refuses to register it.
+    pub fn pin(self: &Arc<Self>, length: Bytes) -> Result<Arc<Pinned>, CudaError> {
+        Pinned::register(self, length).map(Arc::new)
+    }
+
+    /// A queue of copies, which are done in order.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn lane(self: &Arc<Self>) -> Result<Lane, CudaError> {
+        Lane::new(self)
+    }
+
+    /// Makes it the GPU of the calling thread.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub(crate) fn make_current(&self) -> Result<(), CudaError> {
+        self.context.make_current()
+    }
+}
+
+impl fmt::Debug for Cuda {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cuda").field("library", &self.driver.name).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let library = &self.context.driver().name;
+        f.debug_struct("Gpu").field("facts", &self.facts).field("library", library).finish()
+    }
+}

@@ -1,0 +1,291 @@
+//! The calls that take memory, each behind an owner of what it takes.
+
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::fmt;
+use std::mem;
+use std::ptr;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use peerlane_units::Bytes;
+
+use super::{Copy, Direction};
+use crate::cuda::ffi::check;
+use crate::cuda::{CudaError, Gpu};
+use crate::host;
+use crate::region::Region;
+
+/// `CU_MEMHOSTREGISTER_PORTABLE`: registered for every context.
+const PORTABLE: u32 = 1;
+/// `CU_STREAM_NON_BLOCKING`: does not wait for the default stream.
+const NON_BLOCKING: u32 = 1;
+/// `CU_EVENT_DISABLE_TIMING`.
+const NO_TIMING: u32 = 2;
+/// `CUDA_ERROR_NOT_READY`.
+const NOT_READY: i32 = 600;
+/// How long a dropped lane waits for the copy engine before it leaks what that still holds.
+const DROP_WAIT: Duration = Duration::from_secs(1);
+/// Pause between two looks of a dropped lane.
+const DROP_NAP: Duration = Duration::from_micros(100);
+
+/// Memory of a GPU; freed when dropped. It has an address that only devices and the driver know what to do
+/// with: nobody here makes a reference of it.
+pub struct DeviceMemory {
+    gpu: Arc<Gpu>,
+    address: u64,
+    length: Bytes,
+}
+
+impl DeviceMemory {
+    pub(in crate::cuda) fn allocate(gpu: &Arc<Gpu>, length: Bytes) -> Result<Self, CudaError> {
+        let bytes = usize::try_from(length.0).ok().filter(|&bytes| bytes > 0);
+        let bytes = bytes.ok_or(CudaError::Length { length })?;
+        gpu.make_current()?;
+        let mut address = 0;
+        // SAFETY: a context is current, and one address is written to a local.
+        let code = unsafe { (gpu.context.table().memory_allocate)(&raw mut address, bytes) };
+        check("cuMemAlloc", code)?;
+        Ok(Self { gpu: Arc::clone(gpu), address, length })
+    }
+
+    /// Size in bytes, as asked for at its making.
+    pub fn length(&self) -> Bytes {
+        self.length
+    }
+
+    /// The GPU that it is of.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// The address by which the driver and cuFile know it.
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        if self.gpu.make_current().is_ok() {
+            // SAFETY: allocated by `allocate` and freed once, here. A copy or a cuFile registration under
+            // way holds an `Arc` of it, so that there is none now.
+            let _ = unsafe { (self.gpu.context.table().memory_free)(self.address) };
+        }
+    }
+}
+
+impl fmt::Debug for DeviceMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.gpu.facts().address;
+        f.debug_struct("DeviceMemory").field("gpu", &address).field("length", &self.length).finish()
+    }
+}
+
+/// Host memory that is registered with a GPU; unregistered and released when dropped.
+pub struct Pinned {
+    gpu: Arc<Gpu>,
+    /// `None` only while it is dropped.
+    region: Option<Region>,
+    length: Bytes,
+}
+
+// SAFETY: the memory is owned, and registering is not tied to a thread.
+unsafe impl Send for Pinned {}
+// SAFETY: `&Pinned` gives an address and a length; bytes are only seen through `&mut`.
+unsafe impl Sync for Pinned {}
+
+impl Pinned {
+    pub(in crate::cuda) fn register(gpu: &Arc<Gpu>, length: Bytes) -> Result<Self, CudaError> {
+        let region = host::allocate(length)?;
+        let bytes = usize::try_from(length.0).map_err(|_| CudaError::Length { length })?;
+        gpu.make_current()?;
+        let address = region.address().as_ptr();
+        // SAFETY: a context is current; the range is mapped, and stays so until it is unregistered: `drop`
+        // does that first, and keeps the memory for ever where that fails.
+        let code = unsafe { (gpu.context.table().host_register)(address, bytes, PORTABLE) };
+        check("cuMemHostRegister", code)?;
+        Ok(Self { gpu: Arc::clone(gpu), region: Some(region), length })
+    }
+
+    /// Size in bytes, as asked for at its making.
+    pub fn length(&self) -> Bytes {
+        self.length
+    }
+
+    /// The memory for a ring, which never sees its bytes.
+    pub fn region(self: &Arc<Self>) -> Region {
+        Region::pinned(Arc::clone(self))
+    }
+
+    /// The bytes, where nobody else holds the memory: no ring, and no copy that is not known to be over.
+    pub fn bytes_mut(this: &mut Arc<Self>) -> Option<&mut [u8]> {
+        Arc::get_mut(this)?.region.as_mut()?.host_bytes_mut()
+    }
+
+    pub(crate) fn address(&self) -> ptr::NonNull<c_void> {
+        self.region.as_ref().map_or(ptr::NonNull::dangling(), Region::address)
+    }
+
+    fn at(&self, offset: u64) -> *mut c_void {
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        self.address().as_ptr().wrapping_byte_add(offset)
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let address = self.address().as_ptr();
+        // SAFETY: registered by `register` and unregistered once, here. A copy under way holds an `Arc`, so
+        // that there is none now.
+        let unregister = || unsafe { (self.gpu.context.table().host_unregister)(address) };
+        if self.gpu.make_current().is_err() || unregister() != 0 {
+            // The driver may still use it.
+            mem::forget(self.region.take());
+        }
+    }
+}
+
+impl fmt::Debug for Pinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.gpu.facts().address;
+        f.debug_struct("Pinned").field("gpu", &address).field("length", &self.length).finish()
+    }
+}
+
+/// A queue of copies by the copy engine, done in the order in which they were asked for.
+pub struct Lane {
+    gpu: Arc<Gpu>,
+    stream: *mut c_void,
+    idle: Vec<*mut c_void>,
+    in_flight: VecDeque<InFlight>,
+}
+
+/// A copy under way, and what it must not lose.
+struct InFlight {
+    event: *mut c_void,
+    tag: u64,
+    _pinned: Arc<Pinned>,
+    _memory: Arc<DeviceMemory>,
+}
+
+impl Lane {
+    pub(in crate::cuda) fn new(gpu: &Arc<Gpu>) -> Result<Self, CudaError> {
+        gpu.make_current()?;
+        let mut stream = ptr::null_mut();
+        // SAFETY: a context is current, and one handle is written to a local.
+        let code = unsafe { (gpu.context.table().stream_create)(&raw mut stream, NON_BLOCKING) };
+        check("cuStreamCreate", code)?;
+        let (idle, in_flight) = (Vec::new(), VecDeque::new());
+        Ok(Self { gpu: Arc::clone(gpu), stream, idle, in_flight })
+    }
+
+    /// Copies that were begun and are not known to be over.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Begins a copy; both ends are held until [`Lane::finished`] has named its tag.
+    ///
+    /// # Errors
+    /// [`CudaError::Range`] beyond an end; else what the driver answered.
+    pub fn begin(&mut self, copy: &Copy<'_>) -> Result<(), CudaError> {
+        copy.check()?;
+        let length = usize::try_from(copy.length).unwrap_or(usize::MAX);
+        self.gpu.make_current()?;
+        let event = self.event()?;
+        let host = copy.pinned.at(copy.pinned_offset);
+        let device = copy.memory.address.wrapping_add(copy.memory_offset);
+        let (table, stream) = (self.gpu.context.table(), self.stream);
+        let (pinned, memory) = (Arc::clone(copy.pinned), Arc::clone(copy.memory));
+        let asked = match copy.direction {
+            Direction::ToDevice => {
+                // SAFETY: a context is current; both ranges lie within their memories by `check`, and those
+                // are held until the event has come, or for ever.
+                let code = unsafe { (table.copy_to_device)(device, host, length, stream) };
+                check("cuMemcpyHtoDAsync", code)
+            }
+            Direction::ToHost => {
+                // SAFETY: as above; no reference to the host bytes is given out while an `Arc` is held here.
+                let code = unsafe { (table.copy_to_host)(host, device, length, stream) };
+                check("cuMemcpyDtoHAsync", code)
+            }
+        };
+        if let Err(error) = asked {
+            self.idle.push(event);
+            return Err(error);
+        }
+        // SAFETY: event and stream were made in the current context and live as long as the lane.
+        let code = unsafe { (table.event_record)(event, stream) };
+        if let Err(error) = check("cuEventRecord", code) {
+            // When it ends is not to be known any more.
+            mem::forget((pinned, memory));
+            return Err(error);
+        }
+        let (tag, _pinned, _memory) = (copy.tag, pinned, memory);
+        self.in_flight.push_back(InFlight { event, tag, _pinned, _memory });
+        Ok(())
+    }
+
+    /// The tag of the oldest copy where it is over; `None` where none is.
+    ///
+    /// # Errors
+    /// What went wrong with it; it then counts as under way for ever, as does what it holds.
+    pub fn finished(&mut self) -> Result<Option<u64>, CudaError> {
+        let Some(oldest) = self.in_flight.front() else { return Ok(None) };
+        self.gpu.make_current()?;
+        // SAFETY: the event was made and recorded in the current context.
+        let code = unsafe { (self.gpu.context.table().event_query)(oldest.event) };
+        if code == NOT_READY {
+            return Ok(None);
+        }
+        check("cuEventQuery", code)?;
+        let done = self.in_flight.pop_front();
+        Ok(done.map(|done| {
+            self.idle.push(done.event);
+            done.tag
+        }))
+    }
+
+    fn event(&mut self) -> Result<*mut c_void, CudaError> {
+        if let Some(event) = self.idle.pop() {
+            return Ok(event);
+        }
+        let mut event = ptr::null_mut();
+        let table = self.gpu.context.table();
+        // SAFETY: a context is current, and one handle is written to a local.
+        let code = unsafe { (table.event_create)(&raw mut event, NO_TIMING) };
+        check("cuEventCreate", code)?;
+        Ok(event)
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        let until = Instant::now() + DROP_WAIT;
+        while !self.in_flight.is_empty() && Instant::now() < until {
+            match self.finished() {
+                Ok(Some(_)) => {}
+                Ok(None) => thread::sleep(DROP_NAP),
+                Err(_) => break,
+            }
+        }
+        if !self.in_flight.is_empty() || self.gpu.make_current().is_err() {
+            mem::forget((mem::take(&mut self.in_flight), Arc::clone(&self.gpu)));
+            return;
+        }
+        for event in mem::take(&mut self.idle) {
+            // SAFETY: made by `event`, destroyed once, here; nothing waits for it.
+            let _ = unsafe { (self.gpu.context.table().event_destroy)(event) };
+        }
+        // SAFETY: made by `new`, destroyed once, here; nothing is under way in it.
+        let _ = unsafe { (self.gpu.context.table().stream_destroy)(self.stream) };
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane").field("in_flight", &self.in_flight.len()).finish_non_exhaustive()
+    }
+}

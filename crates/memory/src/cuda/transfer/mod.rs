@@ -1,0 +1,59 @@
+//! Memory of a GPU, host memory that its copy engine reaches, and copies between the two.
+//!
+//! The one thing to know: a copy holds both its ends until its event has come. What is still under way when a
+//! lane is dropped, and does not end soon, is leaked with its memory and never freed under the copy engine.
+
+#[allow(unsafe_code)]
+mod ffi;
+
+use std::sync::Arc;
+
+use peerlane_units::Bytes;
+
+use super::CudaError;
+pub use ffi::{DeviceMemory, Lane, Pinned};
+
+/// Which way a copy goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From pinned host memory to the GPU.
+    ToDevice,
+    /// From the GPU to pinned host memory.
+    ToHost,
+}
+
+/// A copy that is asked for.
+#[derive(Debug)]
+pub struct Copy<'a> {
+    /// Which way.
+    pub direction: Direction,
+    /// Host memory.
+    pub pinned: &'a Arc<Pinned>,
+    /// Where in it, in bytes.
+    pub pinned_offset: u64,
+    /// Memory of the GPU.
+    pub memory: &'a Arc<DeviceMemory>,
+    /// Where in it, in bytes.
+    pub memory_offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Comes back when it is done.
+    pub tag: u64,
+}
+
+impl Copy<'_> {
+    /// Refuses a copy that reaches beyond one of its ends.
+    fn check(&self) -> Result<(), CudaError> {
+        let ends = [
+            (self.pinned_offset, self.pinned.length()),
+            (self.memory_offset, self.memory.length()),
+        ];
+        for (offset, size) in ends {
+            if offset.checked_add(self.length).is_none_or(|end| end > size.0) {
+                let (offset, length) = (Bytes(offset), Bytes(self.length));
+                return Err(CudaError::Range { offset, length, size });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! cuFile (GPUDirect Storage), opened when the program runs: files to GPU memory and back.
+//!
+//! The interface: [`open`] gives a [`Session`] in one [`Mode`]; [`Session::file`] registers an open file and
+//! [`Session::memory`] memory of a GPU; [`Session::read`] and [`Session::write`] move bytes between the two and
+//! return when they have. What is registered holds what it needs, so that the order in which the library wants
+//! things undone follows from dropping.
+//!
+//! The one thing to know: left alone, cuFile falls back to host memory without a word (`allow_compat_mode`). A
+//! direct mode switches that off before the driver is opened, so that the library refuses instead, and
+//! [`Session::counts`] says afterwards which way its requests took, where the library has counters.
+//!
+//! The settings are the whole process's, so that all sessions at a time are of one mode.
+
+mod error;
+#[allow(unsafe_code)]
+mod ffi;
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use error::{CuFileError, IoFailure};
+pub use ffi::{Counts, Memory, OpenFile, Properties, Session};
+
+/// The library of GPUDirect Storage.
+const LIBRARY: &str = "libcufile.so.0";
+
+/// Which way cuFile is to take, and no other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Between drive and GPU by the kernel's P2PDMA.
+    P2pdma,
+    /// Between drive and GPU by the module nvidia-fs.
+    NvidiaFs,
+    /// Its compatibility mode: through host memory.
+    Compatible,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::P2pdma => "cuFile, direct by P2PDMA",
+            Self::NvidiaFs => "cuFile, direct by nvidia-fs",
+            Self::Compatible => "cuFile in compatibility mode, through host memory",
+        })
+    }
+}
+
+/// Opens cuFile of this machine.
+///
+/// # Errors
+/// [`CuFileError`] by what is missing, or who has it open in another mode.
+pub fn open(mode: Mode) -> Result<Arc<Session>, CuFileError> {
+    Session::open(OsStr::new(LIBRARY), mode)
+}
+
+/// The same with a library that stands for it.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_from(library: &Path, mode: Mode) -> Result<Arc<Session>, CuFileError> {
+    Session::open(library.as_os_str(), mode)
+}
+
+/// A range of a file and a range of registered memory, as long as each other.
+#[derive(Debug)]
+pub struct Span<'a> {
+    /// The file.
+    pub file: &'a OpenFile,
+    /// Where in it, in bytes.
+    pub file_offset: u64,
+    /// The memory.
+    pub memory: &'a Memory,
+    /// Where in it, in bytes.
+    pub memory_offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+impl Span<'_> {
+    /// Refuses a range that reaches beyond the memory, or that no call can name.
+    fn check(&self) -> Result<(), IoFailure> {
+        let end = self.memory_offset.checked_add(self.length);
+        let file_end = self.file_offset.checked_add(self.length);
+        let fits = end.is_some_and(|end| end <= self.memory.length().0)
+            && file_end.is_some_and(|end| i64::try_from(end).is_ok());
+        if fits { Ok(()) } else { Err(IoFailure::Range) }
+    }
+}
+
+impl Session {
+    /// Registers a file, opened with `O_DIRECT`; it is closed when the registration is gone.
+    ///
+    /// # Errors
+    /// [`CuFileError::Call`] where this mode cannot serve it.
+    pub fn file(self: &Arc<Self>, file: File) -> Result<OpenFile, CuFileError> {
+        OpenFile::register(self, file)
+    }
+}

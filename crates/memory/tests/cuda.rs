@@ -1,0 +1,256 @@
+//! GPU memory, copies and cuFile against a mock that demands the order of calls that the real libraries do.
+
+#[path = "../mock-cuda/mod.rs"]
+mod mock;
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use mock::Mock;
+use peerlane_memory::cuda::{Copy, Cuda, CudaError, DeviceMemory, Direction, Gpu, Lane, Pinned};
+use peerlane_memory::cufile::{self, CuFileError, Mode, Session, Span};
+use peerlane_memory::{Region, RegionKind};
+use peerlane_units::Bytes;
+
+fn first(mock: &Mock) -> Arc<Gpu> {
+    let cuda = Cuda::load_from(&mock.library()).unwrap();
+    let gpus = cuda.gpus().unwrap();
+    cuda.open(&gpus[0]).unwrap()
+}
+
+fn copy<'a>(
+    direction: Direction,
+    pinned: &'a Arc<Pinned>,
+    memory: &'a Arc<DeviceMemory>,
+    tag: u64,
+) -> Copy<'a> {
+    let length = memory.length().0;
+    Copy { direction, pinned, pinned_offset: 0, memory, memory_offset: 0, length, tag }
+}
+
+/// Looks until the copy is over; the mock says so after a few looks.
+fn finish(lane: &mut Lane) -> u64 {
+    (0..100).find_map(|_| lane.finished().unwrap()).expect("a copy that ends")
+}
+
+#[test]
+fn a_library_that_is_not_there_is_a_value_with_a_way_out() {
+    let error = Cuda::load_from(Path::new("/nowhere/libcuda.so.1")).unwrap_err();
+    assert!(matches!(&error, CudaError::Library { reason, .. } if !reason.is_empty()), "{error}");
+    assert!(error.is_missing() && error.hint().is_some_and(|hint| hint.contains("libcuda")));
+    let error = cufile::open_from(Path::new("/nowhere/libcufile.so.0"), Mode::P2pdma).unwrap_err();
+    assert!(matches!(error, CuFileError::Library { .. }), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("nvidia-gds")));
+}
+
+#[test]
+fn another_library_by_that_name_lacks_a_function() {
+    let error = Cuda::load_from(Path::new("libc.so.6")).unwrap_err();
+    assert!(matches!(&error, CudaError::Symbol { symbol, .. } if symbol == "cuInit"), "{error}");
+}
+
+#[test]
+fn a_machine_without_gpus_says_so() {
+    let mock = Mock::new("devices=0");
+    let error = Cuda::load_from(&mock.library()).unwrap_err();
+    assert_eq!(error, CudaError::Call { call: "cuInit", code: 100 });
+    assert_eq!(error.to_string(), "cuInit failed: no device (100)");
+    assert!(error.is_missing() && error.hint().is_some());
+}
+
+#[test]
+fn gpus_are_numbered_by_their_addresses() {
+    let mock = Mock::new("devices=2");
+    let cuda = Cuda::load_from(&mock.library()).unwrap();
+    let gpus = cuda.gpus().unwrap();
+    let found: Vec<_> = gpus.iter().map(|one| (one.index, one.address.to_string())).collect();
+    assert_eq!(found, [(0, "0000:81:00.0".to_owned()), (1, "0000:c1:00.0".to_owned())]);
+    assert_eq!((gpus[0].memory, gpus[0].compute.0), (Bytes::mib(64), 9));
+    assert_eq!(cuda.version().unwrap(), (12, 8));
+    mock.expect_no_violation();
+}
+
+#[test]
+fn what_is_copied_in_comes_out_and_everything_is_undone_in_order() {
+    let mock = Mock::new("");
+    let gpu = first(&mock);
+    let memory = gpu.allocate(Bytes::kib(64)).unwrap();
+    let (mut pinned, mut back) =
+        (gpu.pin(Bytes::kib(64)).unwrap(), gpu.pin(Bytes::kib(64)).unwrap());
+    Pinned::bytes_mut(&mut pinned).unwrap().fill(0x5a);
+    let (mut there, mut here) = (gpu.lane().unwrap(), gpu.lane().unwrap());
+    there.begin(&copy(Direction::ToDevice, &pinned, &memory, 7)).unwrap();
+    assert_eq!(there.finished().unwrap(), None, "not at once");
+    assert!(Pinned::bytes_mut(&mut pinned).is_none(), "not while it is copied");
+    assert_eq!(finish(&mut there), 7);
+    here.begin(&copy(Direction::ToHost, &back, &memory, 8)).unwrap();
+    assert_eq!(finish(&mut here), 8);
+    assert!(Pinned::bytes_mut(&mut back).unwrap().iter().all(|&byte| byte == 0x5a));
+    // In the worst order: what is made last is needed longest.
+    drop(gpu);
+    drop((memory, pinned, back));
+    drop((there, here));
+    mock.expect_all_undone();
+}
+
+#[test]
+fn memory_that_is_dropped_under_a_copy_is_freed_after_it() {
+    let mock = Mock::new("delay=5");
+    let gpu = first(&mock);
+    let (memory, pinned) = (gpu.allocate(Bytes::kib(4)).unwrap(), gpu.pin(Bytes::kib(4)).unwrap());
+    let mut lane = gpu.lane().unwrap();
+    lane.begin(&copy(Direction::ToDevice, &pinned, &memory, 1)).unwrap();
+    drop((memory, pinned, gpu));
+    assert_eq!(mock.calls("cuMemFree"), 0);
+    drop(lane);
+    mock.expect_all_undone();
+}
+
+#[test]
+fn pinned_memory_is_a_region_that_nobody_sees_into() {
+    let mock = Mock::new("");
+    let gpu = first(&mock);
+    let mut pinned = gpu.pin(Bytes::kib(8)).unwrap();
+    let mut region: Region = pinned.region();
+    assert_eq!((region.length(), region.kind()), (Bytes::kib(8), RegionKind::Pinned));
+    assert_eq!(region.host_bytes_mut(), None);
+    assert!(Pinned::bytes_mut(&mut pinned).is_none(), "a ring may hold the region");
+    drop(region);
+    assert!(Pinned::bytes_mut(&mut pinned).is_some());
+}
+
+#[test]
+fn copies_beyond_an_end_are_refused_before_the_driver_sees_them() {
+    let mock = Mock::new("");
+    let gpu = first(&mock);
+    let (memory, pinned) = (gpu.allocate(Bytes::kib(8)).unwrap(), gpu.pin(Bytes::kib(4)).unwrap());
+    let mut lane = gpu.lane().unwrap();
+    for (pinned_offset, memory_offset, length) in [(0, 0, 8192), (1, 0, 4096), (0, u64::MAX, 1)] {
+        let direction = Direction::ToDevice;
+        let (pinned, memory) = (&pinned, &memory);
+        let one = Copy { direction, pinned, pinned_offset, memory, memory_offset, length, tag: 0 };
+        assert!(matches!(lane.begin(&one), Err(CudaError::Range { .. })));
+    }
+    assert_eq!(mock.calls("cuMemcpyHtoDAsync"), 0);
+}
+
+#[test]
+fn too_much_memory_and_a_failed_copy_are_errors_that_leave_nothing_behind() {
+    let mock = Mock::new("memory=65536\nfail_copy=1");
+    let gpu = first(&mock);
+    assert_eq!(gpu.free().unwrap(), Bytes::kib(64));
+    let error = gpu.allocate(Bytes::kib(128)).unwrap_err();
+    assert_eq!(error, CudaError::Call { call: "cuMemAlloc", code: 2 });
+    assert!(!error.is_missing() && error.hint().is_some_and(|hint| hint.contains("--block")));
+    assert!(matches!(gpu.allocate(Bytes(0)), Err(CudaError::Length { .. })));
+    let (memory, pinned) = (gpu.allocate(Bytes::kib(4)).unwrap(), gpu.pin(Bytes::kib(4)).unwrap());
+    let mut lane = gpu.lane().unwrap();
+    let error = lane.begin(&copy(Direction::ToDevice, &pinned, &memory, 1)).unwrap_err();
+    assert_eq!(error, CudaError::Call { call: "cuMemcpyHtoDAsync", code: 719 });
+    drop((memory, pinned, lane, gpu));
+    mock.expect_all_undone();
+}
+
+/// A file of `bytes` bytes, open for direct I/O where the file system has it.
+fn file(folder: &Path, bytes: &[u8]) -> File {
+    let path = folder.join("data");
+    File::create(&path).unwrap().write_all(bytes).unwrap();
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap();
+    options.clone().custom_flags(direct).open(&path).or_else(|_| options.open(&path)).unwrap()
+}
+
+fn read_all(session: &Arc<Session>, gpu: &Arc<Gpu>, file: File) -> (u64, Arc<DeviceMemory>) {
+    let memory = gpu.allocate(Bytes::kib(16)).unwrap();
+    let registered = session.memory(Arc::clone(&memory)).unwrap();
+    let file = session.file(file).unwrap();
+    let span = Span {
+        file: &file,
+        file_offset: 0,
+        memory: &registered,
+        memory_offset: 4096,
+        length: 8192,
+    };
+    (session.read(&span).unwrap(), memory)
+}
+
+#[test]
+fn cufile_goes_the_way_it_was_told_and_its_counters_say_so() {
+    for (mode, conf, p2pdma, nvidia_fs, posix) in [
+        (Mode::P2pdma, "mode=p2pdma", 1, 0, 0),
+        (Mode::NvidiaFs, "mode=nvfs", 0, 1, 0),
+        (Mode::Compatible, "mode=p2pdma", 0, 0, 1),
+    ] {
+        let mock = Mock::new(conf);
+        let gpu = first(&mock);
+        let session = cufile::open_from(&mock.library(), mode).unwrap();
+        let data: Vec<u8> = (0..16384u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
+        let (moved, memory) = read_all(&session, &gpu, file(mock.folder(), &data));
+        assert_eq!(moved, 8192);
+        let counts = session.counts().expect("counters");
+        assert_eq!((counts.p2pdma, counts.nvidia_fs, counts.posix), (p2pdma, nvidia_fs, posix));
+        let allows = session.properties().unwrap().allows_compatible;
+        assert_eq!(allows, mode == Mode::Compatible);
+        let (mut back, mut lane) = (gpu.pin(Bytes::kib(16)).unwrap(), gpu.lane().unwrap());
+        lane.begin(&copy(Direction::ToHost, &back, &memory, 0)).unwrap();
+        finish(&mut lane);
+        assert_eq!(Pinned::bytes_mut(&mut back).unwrap()[4096..12288], data[..8192]);
+        drop((lane, back, memory, session, gpu));
+        mock.expect_all_undone();
+    }
+}
+
+#[test]
+fn a_direct_mode_that_the_machine_lacks_is_refused_and_never_a_fallback() {
+    let mock = Mock::new("mode=compat");
+    for mode in [Mode::P2pdma, Mode::NvidiaFs] {
+        let session = cufile::open_from(&mock.library(), mode).unwrap();
+        let error = session.file(file(mock.folder(), b"x")).unwrap_err();
+        assert!(matches!(error, CuFileError::Call { code: 5049, .. }), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("--routes host")));
+    }
+    mock.expect_all_undone();
+}
+
+#[test]
+fn a_fallback_that_cannot_be_switched_off_is_an_error() {
+    let mock = Mock::new("mode=compat\nsticky=1");
+    let error = cufile::open_from(&mock.library(), Mode::P2pdma).unwrap_err();
+    assert_eq!(error, CuFileError::StillCompatible);
+    assert_eq!(mock.calls("cuFileDriverClose"), 1);
+    assert!(cufile::open_from(&mock.library(), Mode::Compatible).is_ok());
+    mock.expect_no_violation();
+}
+
+#[test]
+fn the_process_has_one_mode_at_a_time() {
+    let mock = Mock::new("mode=p2pdma");
+    let open = |mode| cufile::open_from(&mock.library(), mode);
+    let session = open(Mode::P2pdma).unwrap();
+    assert!(Arc::ptr_eq(&session, &open(Mode::P2pdma).unwrap()));
+    let error = open(Mode::Compatible).unwrap_err();
+    assert_eq!(error, CuFileError::OtherMode { open: Mode::P2pdma });
+    drop(session);
+    assert!(open(Mode::Compatible).is_ok());
+    mock.expect_no_violation();
+}
+
+#[test]
+fn requests_that_fail_or_reach_beyond_are_told_apart() {
+    let mock = Mock::new("mode=p2pdma\nfail_io=1");
+    let gpu = first(&mock);
+    let session = cufile::open_from(&mock.library(), Mode::P2pdma).unwrap();
+    let memory = session.memory(gpu.allocate(Bytes::kib(8)).unwrap()).unwrap();
+    let file = session.file(file(mock.folder(), &[1; 8192])).unwrap();
+    let span =
+        |length| Span { file: &file, file_offset: 0, memory: &memory, memory_offset: 4096, length };
+    let beyond = session.write(&span(8192)).unwrap_err();
+    assert_eq!((beyond.errno(), mock.calls("cuFileWrite")), (rustix::io::Errno::INVAL, 0));
+    let failed = session.write(&span(4096)).unwrap_err();
+    assert_eq!(failed.errno(), rustix::io::Errno::IO);
+    assert_eq!(session.write(&span(4096)), Ok(4096));
+}
