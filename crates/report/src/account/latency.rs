@@ -83,8 +83,8 @@ pub(super) fn figure(kind: WorkloadKind, cases: &[Case<'_>]) -> Option<Figure> {
     Some(Figure {
         title: "Distribution of latency".to_owned(),
         caption: format!(
-            "{}the left axis is logarithmic.{more}",
-            if has_several { "All counted runs of a case together; " } else { "Of a block; " }
+            "{} left axis is logarithmic.{more}",
+            if has_several { "All counted runs of a case together; the" } else { "The" }
         ),
         art: Art::Chart(lines.picture()),
     })

@@ -34,7 +34,11 @@
       body.append(...rows);
     });
   }
+  // Dozens of sheets of evidence are for a screen.
+  const most = 120;
   addEventListener("beforeprint", () => {
-    for (const closed of document.querySelectorAll("details")) closed.open = true;
+    for (const closed of document.querySelectorAll("details")) {
+      if (closed.querySelectorAll("tbody tr").length <= most) closed.open = true;
+    }
   });
 })();

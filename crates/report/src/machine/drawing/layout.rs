@@ -21,7 +21,7 @@ pub(super) const LABEL_WIDTH: f64 = 290.0;
 const ROOMY: usize = 24;
 
 /// Room for what functions did, beside their names.
-pub(super) const ROLE_WIDTH: f64 = 150.0;
+pub(super) const ROLE_WIDTH: f64 = 190.0;
 
 /// What a drawing is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,14 +34,15 @@ pub(super) enum Purpose {
 
 impl Purpose {
     /// Room before what hangs from something: a function needs it for the words above its link, and a
-    /// switch for those of its load; inside a switch there are none.
-    fn step(self, fabric: &Fabric, child: &What) -> f64 {
-        match (self, child) {
-            (Self::Reach, What::Leaves(..)) => 110.0,
-            (Self::Reach, _) => 76.0,
-            (Self::Loads, What::Leaves(..)) => 130.0,
-            (Self::Loads, What::Port(id)) if is_switch(fabric, *id) => 118.0,
-            (Self::Loads, _) => 84.0,
+    /// switch for those of its load; inside a processor or a switch there are none.
+    fn step(self, fabric: &Fabric, above: &What, child: &What) -> f64 {
+        match (self, above, child) {
+            (Self::Reach, _, What::Leaves(..)) => 110.0,
+            (Self::Reach, ..) => 76.0,
+            (Self::Loads, _, What::Leaves(..)) => 112.0,
+            (Self::Loads, _, What::Port(id)) if is_switch(fabric, *id) => 100.0,
+            (Self::Loads, What::Bridge(_), _) => 44.0,
+            (Self::Loads, ..) => 76.0,
         }
     }
 }
@@ -194,7 +195,7 @@ fn place(grid: &Grid<'_>, node: &mut Node, x: f64, leaf_x: &mut f64) {
         _ => x + 8.0,
     };
     for child in &mut node.children {
-        let step = grid.purpose.step(grid.fabric, &child.what);
+        let step = grid.purpose.step(grid.fabric, &node.what, &child.what);
         place(grid, child, right + step, leaf_x);
     }
     let first = node.children.first().map_or(grid.top, |child| child.y);
