@@ -418,7 +418,7 @@ impl Look<'_> {
     }
 
     fn check_target(&self, target: &Endpoint) -> Result<(), MeasureError> {
-        if self.is_scratch(target)? {
+        if self.is_scratch(target, &self.flow.target)? {
             return Ok(());
         }
         Err(MeasureError::NotScratch { path: target.facts.path.clone() })
@@ -427,7 +427,7 @@ impl Look<'_> {
     /// Whether the source may be written, and so is filled; nothing must stand against that. Otherwise it
     /// must have content in its whole range.
     fn check_source(&self, source: &Endpoint) -> Result<bool, MeasureError> {
-        if !self.is_scratch(source)? {
+        if !self.is_scratch(source, &self.flow.source)? {
             return self.check_holes(source).map(|()| false);
         }
         let found = guard::check_in_place(self.system, source, None, self.consent.force);
@@ -459,7 +459,11 @@ impl Look<'_> {
         Ok(())
     }
 
-    fn is_scratch(&self, end: &Endpoint) -> Result<bool, MeasureError> {
+    fn is_scratch(&self, end: &Endpoint, typed: &str) -> Result<bool, MeasureError> {
+        // The same words mean the same end, which need not be looked at for that; others may mean it, too.
+        if self.consent.scratch.iter().any(|scratch| scratch == typed) {
+            return Ok(true);
+        }
         for typed in &self.consent.scratch {
             let scratch = inspect(self.system, self.fabric, typed, Role::Target)?;
             if scratch.facts.path == end.facts.path {
