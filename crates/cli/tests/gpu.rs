@@ -152,6 +152,35 @@ fn failures_name_what_failed_and_lost_data_is_found() {
 }
 
 #[test]
+fn a_gpu_that_hangs_ends_the_run_at_its_deadline() {
+    for ends in ["--source source --target gpu:0", "--source gpu:0 --target new --scratch new"] {
+        let (mock, folder) = (Mock::new("delay=1000000000"), folder());
+        let words = format!("stream {ends} --routes host --timeout 1");
+        let output = bench(&mock, folder.path(), &words);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(
+            said(&output).contains("a copy by gpu:0 did not end within 1 s"),
+            "{}",
+            said(&output)
+        );
+        mock.expect_no_violation();
+        assert_eq!(mock.calls("cuMemFree"), 0, "the GPU may still write there");
+    }
+}
+
+#[test]
+fn transfers_side_by_side_share_cufile_and_each_has_memory_of_its_own() {
+    for conf in ["mode=nvfs", "mode=p2pdma"] {
+        let (mock, folder) = (Mock::new(conf), folder());
+        let words = "stream --source source --target gpu:0 --routes p2p --jobs 3";
+        let run = record(&bench(&mock, folder.path(), words)).cases.remove(0);
+        assert_eq!((run.flows.len(), run.bytes_by_route.p2p), (3, run.bytes));
+        assert_eq!(run.verification.map(|one| one.bytes), Some(run.bytes));
+        mock.expect_all_undone();
+    }
+}
+
+#[test]
 fn short_requests_go_on_where_they_ended() {
     let (mock, folder) = (Mock::new("mode=p2pdma\nshort_io=2"), folder());
     let words = "stream --source source --target gpu:0 --routes p2p";

@@ -1,4 +1,5 @@
 //! GPU memory, copies and cuFile against a mock that demands the order of calls that the real libraries do.
+#![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "../mock-cuda/mod.rs"]
 mod mock;

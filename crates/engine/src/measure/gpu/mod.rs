@@ -116,12 +116,12 @@ impl PlannedFlow {
     ) -> Result<FlowOutcome, MeasureError> {
         let mut ready = Ready::open(self, gpu, tools)?;
         match ready.role {
-            Role::Source => self.into_gpu(&mut ready, tools),
-            Role::Target => self.out_of_gpu(&mut ready, tools),
+            Role::Source => self.read_in(&mut ready, tools),
+            Role::Target => self.write_out(&mut ready, tools),
         }
     }
 
-    fn into_gpu(
+    fn read_in(
         &self,
         ready: &mut Ready,
         tools: &mut FlowTools<'_>,
@@ -134,7 +134,7 @@ impl PlannedFlow {
         Ok(self.outcome(run, Some(verification), evidence, Vec::new()))
     }
 
-    fn out_of_gpu(
+    fn write_out(
         &self,
         ready: &mut Ready,
         tools: &mut FlowTools<'_>,
@@ -162,7 +162,7 @@ impl PlannedFlow {
         let moved = self.stream_gpu(ready, log, tools);
         let bytes = Bytes(moved.as_ref().map_or(0, |run| run.bytes));
         tools.gate.end(super::Moved { bytes, requested: ready.ring.counted(bytes) });
-        let run = moved.map_err(|error| ready.explained(error))?;
+        let run = moved.map_err(|error| ready.explained(error, self, tools.deadline))?;
         ready.judge(self, before)?;
         Ok(run)
     }

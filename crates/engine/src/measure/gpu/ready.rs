@@ -4,10 +4,10 @@ use std::fs::File;
 use std::sync::Arc;
 
 use peerlane_memory::cuda::{DeviceMemory, Gpu};
-use peerlane_memory::cufile::{self, Counts, Mode, Session};
+use peerlane_memory::cufile::{self, Counts, CuFileError, Mode, Session};
 use peerlane_memory::host;
 use peerlane_results::{Evidence, MemoryKind, Path as Way, Route};
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
 
 use super::super::look::PlannedFlow;
 use super::super::ready::Cache;
@@ -17,13 +17,17 @@ use super::super::{FlowTools, MeasureError};
 use super::check::Desk;
 use super::{GpuEnd, saw};
 use crate::copy::check::flush_file;
-use crate::failure::Role;
+use crate::failure::{RequestError, Role};
 use crate::plan::SLOT_ALIGNMENT;
 use crate::ring::{AttachError, FileId, GpuRing, RegionId, Ring, Uring};
 use crate::trace::Traced;
 
 /// Host memory that content is compared in.
 const CHECK_ROOM: Bytes = Bytes::mib(16);
+
+/// How often, and how long after each other, a mode of cuFile is tried that another flow is in the way of.
+const MODE_TRIES: u32 = 200;
+const MODE_NAP: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// A flow between a drive and a GPU that can move.
 pub(super) struct Ready {
@@ -151,9 +155,18 @@ impl Ready {
     }
 
     /// A failure with what GPU or cuFile said of it.
-    pub(super) fn explained(&mut self, error: MeasureError) -> MeasureError {
-        let said = self.ring.ring_mut().failure().map(str::to_owned);
+    pub(super) fn explained(
+        &mut self,
+        error: MeasureError,
+        planned: &PlannedFlow,
+        deadline: Nanos,
+    ) -> MeasureError {
+        let ring = self.ring.ring_mut();
+        let said = ring.failure().map(str::to_owned);
         match (error, said) {
+            (MeasureError::Request(RequestError::Stuck(_)), None) if ring.copies() > 0 => {
+                MeasureError::CopyEngine { gpu: planned.memory.name.clone(), deadline }
+            }
             (MeasureError::Request(source), Some(said)) => MeasureError::Said { said, source },
             (error, _) => error,
         }
@@ -171,7 +184,7 @@ impl Parts<'_> {
     fn direct(&self, evidence: &mut Vec<Evidence>) -> Result<Open, MeasureError> {
         let mut reasons = Vec::new();
         for mode in [Mode::P2pdma, Mode::NvidiaFs] {
-            match self.cufile(mode) {
+            match self.when_free(mode) {
                 Ok(open) => {
                     evidence.extend(reasons.into_iter().map(|one| saw("cuFile", one)));
                     return Ok(open);
@@ -183,6 +196,19 @@ impl Parts<'_> {
             }
         }
         Err(MeasureError::NotPossible { reason: reasons.join("; ") })
+    }
+
+    /// Another flow of the case may still be at the mode before this one: the mode is the process's.
+    fn when_free(&self, mode: Mode) -> Result<Open, MeasureError> {
+        for _ in 0..MODE_TRIES {
+            match self.cufile(mode) {
+                Err(MeasureError::CuFile { source: CuFileError::OtherMode { .. }, .. }) => {
+                    std::thread::sleep(MODE_NAP);
+                }
+                tried => return tried,
+            }
+        }
+        self.cufile(mode)
     }
 
     fn cufile(&self, mode: Mode) -> Result<Open, MeasureError> {

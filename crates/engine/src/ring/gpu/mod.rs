@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use peerlane_memory::Region;
 use peerlane_memory::cuda::{CudaError, DeviceMemory, Gpu};
@@ -149,6 +150,14 @@ impl GpuRing {
         self.failure.as_deref()
     }
 
+    /// Copies that the GPU has not finished.
+    pub fn copies(&self) -> usize {
+        match &self.way {
+            Way::Bounce(bounce) => bounce.copies(),
+            Way::CuFile(_) => 0,
+        }
+    }
+
     fn place(&mut self, place: Place) -> RegionId {
         self.regions.push(place);
         RegionId(u32::try_from(self.regions.len() - 1).unwrap_or(u32::MAX))
@@ -187,20 +196,19 @@ impl GpuRing {
         self.failure = self.failure.take().or(failed);
     }
 
-    /// Waits until the drive, or cuFile, has done something; returns how long at most.
-    fn nap(&mut self, left: Nanos) -> io::Result<Nanos> {
+    /// Waits until the drive, or cuFile, has done something, or it is time to look at copies.
+    fn nap(&mut self, left: Nanos) -> io::Result<()> {
         let nap = match &mut self.way {
             Way::Bounce(bounce) if bounce.copies() == 0 => left,
             Way::CuFile(workers) if workers.pending() == 0 => left,
             Way::CuFile(workers) if self.ring.in_flight() == 0 => {
                 let failed = workers.wait(left, &mut self.ended);
                 self.failure = self.failure.take().or(failed);
-                return Ok(left);
+                return Ok(());
             }
             _ => left.min(NAP),
         };
-        self.ring.submit(1, nap)?;
-        Ok(nap)
+        self.ring.submit(1, nap)
     }
 }
 
@@ -283,14 +291,16 @@ impl Ring for GpuRing {
 
     fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
         let wait = usize::try_from(wait).unwrap_or(usize::MAX);
-        let mut left = timeout;
+        // What the kernel does with a timeout, over several of its own waits.
+        let start = Instant::now();
         self.ring.submit(0, Nanos(0))?;
         loop {
             self.collect();
+            let left = timeout.since(start.elapsed().into());
             if self.ended.len() >= wait || left == Nanos(0) {
                 return self.ring.submit(0, Nanos(0));
             }
-            left = left.since(self.nap(left)?);
+            self.nap(left)?;
         }
     }
 
