@@ -21,7 +21,7 @@ const REPEATS: usize = 3;
 fn main() {
     let machine =
         std::env::args().nth(1).unwrap_or_else(|| "a machine that was not named".to_owned());
-    println!("# measured on day {} since 1970 on {machine}", days());
+    println!("# Measured on {} on {machine}", date());
     println!("engine,flows,devices,value,unit");
     for (count, micros) in CASES {
         // Ten flows for each device, as a crowd has; never fewer devices than a server holds.
@@ -84,7 +84,15 @@ fn processor_time() -> Duration {
     Duration::from_secs(seconds) + Duration::from_nanos(nanos)
 }
 
-fn days() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs() / 86_400)
+/// The day of the clock as a date (Hinnant, "chrono-compatible low-level date algorithms").
+fn date() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let days = since.as_secs() / 86_400 + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    format!("{}-{month:02}-{day:02}", era * 400 + year + u64::from(month <= 2))
 }

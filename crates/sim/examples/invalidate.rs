@@ -49,7 +49,7 @@ fn main() {
 
 /// Every flow: GB/s by either engine.
 fn csv(cases: &[Case], seeds: std::ops::Range<u64>) {
-    println!("# seeds {} to {} of each family", seeds.start, seeds.end.saturating_sub(1));
+    println!("# Seeds {} to {} of each family", seeds.start, seeds.end.saturating_sub(1));
     println!("family,seed,flow,tlp_gb_s,flow_gb_s");
     for case in cases {
         let rates = case.compared.tlp.iter().zip(&case.compared.flow);

@@ -5,6 +5,11 @@ use clap::Args;
 /// Arguments of `peerlane reproduce`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
+Roles: a predicted figure is compared with a model that does not know it; a fitted one decided a
+parameter, an input is one; a bound limits the prediction; a structural one follows from who is
+connected to whom; an excluded one is not comparable. Objects of --json have rows with source, figure,
+says, stated, predicted, unit, error, interval, role and reason, and the count at their top.
+
 A figure is shown as fitted when a parameter behind it was fitted on it, whatever its file says; then
 the exit status is 1. Files: sources/*.toml in the repository, built into the program.
 

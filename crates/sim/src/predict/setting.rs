@@ -92,7 +92,7 @@ impl<'a> Setting<'a> {
         let known = names.iter().find(|name| self.get(&format!("{name}.{op}.rate")).is_ok());
         let prefix = format!("{}.{op}", known.unwrap_or(&"drive"));
         let rate = match stated.filter(|_| known.is_none()) {
-            Some(rate) => as_f64(Bytes(rate.0)).max(1.0),
+            Some(rate) => as_f64(Bytes(rate.0)).max(1.0) * self.get("machine.stated")?,
             None => self.get(&format!("{prefix}.rate"))?,
         };
         let start = format!("{prefix}.time-");
@@ -132,18 +132,19 @@ impl<'a> Setting<'a> {
                 endpoint.fetches = Some(ByteRate(whole(fetches)));
             }
         }
-        stated(fabric, &mut topology);
+        stated(fabric, &mut topology, self.get("machine.stated")?);
         Ok(topology)
     }
 }
 
 /// What the description of the machine states of memories that devices lend and of root complexes.
-fn stated(fabric: &Fabric, topology: &mut Topology) {
+fn stated(fabric: &Fabric, topology: &mut Topology, kept: f64) {
+    let kept = |rate: ByteRate| ByteRate(whole(as_f64(Bytes(rate.0)) * kept).max(1));
     for function in &fabric.functions {
         let Some(memory) = function.p2pmem.as_ref() else { continue };
         if let Some(endpoint) = endpoint_of(topology, &function.name) {
-            endpoint.memory.write = memory.rates.write.or(endpoint.memory.write);
-            endpoint.memory.read = memory.rates.read.or(endpoint.memory.read);
+            endpoint.memory.write = memory.rates.write.map(kept).or(endpoint.memory.write);
+            endpoint.memory.read = memory.rates.read.map(kept).or(endpoint.memory.read);
         }
     }
     let lower = |one: Option<ByteRate>, other: Option<ByteRate>| one.into_iter().chain(other).min();
