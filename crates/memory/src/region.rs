@@ -16,6 +16,8 @@ pub enum RegionKind {
     P2pmem,
     /// The page cache of a file, mapped.
     MappedFile,
+    /// Host memory of somebody else, who may look at it meanwhile.
+    Lent,
 }
 
 /// A mapped region of memory; released when dropped.
@@ -44,20 +46,20 @@ impl Region {
         self.kind
     }
 
-    /// Where it is mapped, page aligned: for handing to the kernel, never to load from or store to.
+    /// Where it is mapped, page aligned unless it was lent: for handing to the kernel, never to load from or store to.
     pub fn address(&self) -> NonNull<c_void> {
         self.map.address()
     }
 
-    /// The bytes of host memory; `None` for device memory, which the CPU never touches, and for a mapped
-    /// file, which others may cut.
+    /// The bytes of host memory; `None` for device memory, which the CPU never touches, for a mapped
+    /// file, which others may cut, and for lent memory, which others may be reading.
     pub fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self.kind {
             RegionKind::Host => {
                 let length = usize::try_from(self.length.0).ok()?;
                 self.map.bytes_mut().get_mut(..length)
             }
-            RegionKind::P2pmem | RegionKind::MappedFile => None,
+            RegionKind::P2pmem | RegionKind::MappedFile | RegionKind::Lent => None,
         }
     }
 }
