@@ -56,8 +56,8 @@ fn searcher(
     threshold: f32,
 ) -> Result<Searcher, Problem> {
     let what = format!("read picture {}", picture.display());
-    let bytes = std::fs::read(picture)
-        .map_err(|error| Problem::tried(Kind::BadInput, &what, &error))?;
+    let bytes =
+        std::fs::read(picture).map_err(|error| Problem::tried(Kind::BadInput, &what, &error))?;
     let (gray, opacity) = decode_with_opacity(bytes)
         .map_err(|error| Problem::tried(Kind::BadInput, &what, &error))?;
     let poses = poses.into_iter().map(|(scale, degrees)| Pose { scale, degrees });
@@ -132,8 +132,9 @@ pub(crate) fn make_haystack(
         match store(&recipe, &folder, form, || watch.stop_requested()) {
             Ok(Some(planted)) => Ok(planted),
             Ok(None) => Err(Problem::new(Kind::Interrupted, "interrupted")),
-            Err(error @ HaystackError::Used { .. }) => Err(Problem::of(Kind::Refused, &error)
-                .hint(Some("name another folder"))),
+            Err(error @ HaystackError::Used { .. }) => {
+                Err(Problem::of(Kind::Refused, &error).hint(Some("name another folder")))
+            }
             Err(error) => Err(Problem::of(Kind::Failed, &error)),
         }
     });

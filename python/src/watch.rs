@@ -65,7 +65,8 @@ impl PyWatch {
     fn tell(&mut self, done: Bytes, total: Bytes) {
         let Some(progress) = &self.progress else { return };
         let is_early = self.told.is_some_and(|told| told.elapsed() < PAUSE);
-        if self.raised.borrow().is_some() || (is_early && done < total) {
+        let is_bound = done == total || done == Bytes::ZERO;
+        if self.raised.borrow().is_some() || (is_early && !is_bound) {
             return;
         }
         self.told = Some(Instant::now());
@@ -89,9 +90,10 @@ impl Watch for PyWatch {
         };
     }
 
+    /// After this the first block that is done is told, too, however early.
     fn begin(&mut self, done: Bytes, total: Bytes) {
-        self.told = None;
         self.tell(done, total);
+        self.told = None;
     }
 
     fn progress(&mut self, done: Bytes, total: Bytes) {

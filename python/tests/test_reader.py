@@ -30,7 +30,7 @@ class OnlyDlpack:
 
 def view(target) -> bytes:
     held = target.held if isinstance(target, OnlyDlpack) else target
-    return bytes(memoryview(held).cast("B"))
+    return held.tobytes() if isinstance(held, np.ndarray) else bytes(memoryview(held).cast("B"))
 
 
 TARGETS = {

@@ -75,8 +75,12 @@ mod tests {
 
     #[test]
     fn refuses_unsafe_outside_the_fence() {
-        for path in ["crates/cli/src/x.rs", "crates/memory/src/p2pmem.rs", "crates/engine/src/r.rs", "python/src/x.rs"]
-        {
+        for path in [
+            "crates/cli/src/x.rs",
+            "crates/memory/src/p2pmem.rs",
+            "crates/engine/src/r.rs",
+            "python/src/x.rs",
+        ] {
             assert_eq!(findings_at(path, BLOCK), [2], "{path}");
         }
     }

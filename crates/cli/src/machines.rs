@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use peerlane::machines::{self, Look, MachineError, Place};
 pub(crate) use peerlane::machines::Description;
+use peerlane::machines::{self, Look, MachineError, Place};
 use peerlane_fabric::Fabric;
 
 use crate::args::FabricArgs;

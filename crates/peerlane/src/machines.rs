@@ -245,10 +245,8 @@ fn in_folder(folder: &Path) -> Result<Vec<Description>, MachineError> {
 }
 
 fn from_file(path: &Path) -> Result<Description, MachineError> {
-    let text = small_file::read(path, FILE_MAX).map_err(|source| MachineError::File {
-        place: path.display().to_string(),
-        source,
-    })?;
+    let text = small_file::read(path, FILE_MAX)
+        .map_err(|source| MachineError::File { place: path.display().to_string(), source })?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     Ok(Description { name, file: Some(path.to_owned()), text })
 }

@@ -91,8 +91,11 @@ impl Reader {
         let not_here = || ReadError::NotHere { machine: fabric.name.clone() };
         let live = end.live.as_ref().ok_or_else(not_here)?;
         let path = live.path.clone();
-        let opened = open_source(live)
-            .map_err(|source| ReadError::File { action: "open", path: path.clone(), source })?;
+        let opened = open_source(live).map_err(|source| ReadError::File {
+            action: "open",
+            path: path.clone(),
+            source,
+        })?;
         let block = if opened.is_direct { end.facts.block.0.max(1) } else { 1 };
         let request = end.facts.request_host.0.min(REQUEST_MAX);
         let rules = Rules {
@@ -233,12 +236,7 @@ impl Work {
     }
 
     /// The request for a piece in a slot.
-    fn fill(
-        &mut self,
-        index: usize,
-        piece: Piece,
-        ring: &mut Uring,
-    ) -> Result<Request, ReadError> {
+    fn fill(&mut self, index: usize, piece: Piece, ring: &mut Uring) -> Result<Request, ReadError> {
         let slot = &mut self.slots[index];
         slot.piece = Some(piece);
         let (region, region_offset) = match (piece.way, slot.host) {

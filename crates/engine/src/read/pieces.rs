@@ -68,7 +68,13 @@ impl Iterator for Pieces {
         let (place, offset) = (self.at - self.start, self.at / block * block);
         let (skip, rest) = (self.at - offset, self.end - offset);
         let piece = if self.fits && skip == 0 && rest >= block {
-            Piece { offset, need: request.min(rest / block * block), skip, place, way: Way::InPlace }
+            Piece {
+                offset,
+                need: request.min(rest / block * block),
+                skip,
+                place,
+                way: Way::InPlace,
+            }
         } else {
             Piece { offset, need: self.room().min(rest), skip, place, way: Way::Copied }
         };
