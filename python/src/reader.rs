@@ -1,14 +1,28 @@
 //! `peerlane.Reader`: a file or block device into memory of Python.
 
+use std::path::Path;
+use std::sync::OnceLock;
+
 use peerlane::machines::{self, Look, Place};
 use peerlane::read::{self, ReadTools};
-use peerlane::{Bytes, MonotonicClock, Nanos};
+use peerlane::{Bytes, Fabric, MonotonicClock, Nanos};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::buffer;
 use crate::error::Problem;
 use crate::watch::PyWatch;
+
+/// This machine as it was when the first file was opened. Opening a path asks the system about the path
+/// itself; to look at all devices again for each of many files would take longer than reading them.
+fn machine() -> Result<&'static Fabric, Problem> {
+    static MACHINE: OnceLock<Fabric> = OnceLock::new();
+    if let Some(machine) = MACHINE.get() {
+        return Ok(machine);
+    }
+    let machine = machines::read(Place::Here, Look::Quiet)?;
+    Ok(MACHINE.get_or_init(|| machine))
+}
 
 /// A file or block device, open for reading round the page cache.
 #[pyclass(frozen, module = "peerlane._peerlane")]
@@ -21,8 +35,13 @@ impl Reader {
     #[new]
     fn new(py: Python<'_>, path: String) -> PyResult<Self> {
         Ok(py.detach(|| {
-            let fabric = machines::read(Place::Here, Look::Quiet)?;
-            Ok::<_, Problem>(Self { reader: read::Reader::open(&fabric, &path)? })
+            let reader = if Path::new(&path).exists() {
+                read::Reader::open(machine()?, &path)?
+            } else {
+                // Perhaps the address of a drive, which may have come a moment ago.
+                read::Reader::open(&machines::read(Place::Here, Look::Quiet)?, &path)?
+            };
+            Ok::<_, Problem>(Self { reader })
         })?)
     }
 

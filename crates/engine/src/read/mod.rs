@@ -32,6 +32,8 @@ use pieces::{Piece, Pieces, Way};
 
 /// Requests in flight at most.
 const DEPTH: usize = 16;
+/// Room of the ring.
+const ENTRIES: u32 = 32;
 /// The most that one request reads.
 const REQUEST_MAX: u64 = 1 << 20;
 
@@ -149,7 +151,7 @@ impl Reader {
             return Ok(Reading::default());
         }
         let pieces = Pieces::new(self.rules, offset.0, total, memory.address() as u64);
-        let mut ring = Uring::new(2 * DEPTH as u32)?;
+        let mut ring = Uring::new(ENTRIES)?;
         let file = self.opened.file.try_clone().map_err(|error| self.failed("open", error))?;
         let file = ring.attach_file(file).map_err(|error| self.failed("attach", error))?;
         let region = ring.attach_region(lent::region(memory));
