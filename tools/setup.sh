@@ -164,6 +164,8 @@ missing_packages() {
         has shellcheck || echo shellcheck
         # What the module for the lab's cards is built with.
         has make || echo make
+        # What the Python package is tested in; Debian keeps parts of it in a package of its own.
+        python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
         # What the lab's suites make file systems with; without them those cases are skipped.
         has mkfs.ext4 || [[ -x /sbin/mkfs.ext4 ]] || echo e2fsprogs
         has mkfs.xfs || [[ -x /sbin/mkfs.xfs ]] || echo xfsprogs

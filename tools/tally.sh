@@ -32,6 +32,25 @@ tally() {
     printf '%d %d %d\n' $((passed - skips)) "$failed" $((ignored + skips))
 }
 
+# Prints `passed failed skipped` of a step whose pytest output is $1 and exit status $2, by its last line.
+#
+# Tests that could not be set up count as failed, and so does a run that failed without one.
+tally_pytest() {
+    local passed failed skipped
+    read -r passed failed skipped < <(awk '
+        / in [0-9.]+s( |$)/ {
+            passed = failed = skipped = 0
+            for (i = 2; i <= NF; i++) {
+                if ($i ~ /^passed,?$/) passed = $(i - 1)
+                if ($i ~ /^(failed|errors?),?$/) failed += $(i - 1)
+                if ($i ~ /^skipped,?$/) skipped = $(i - 1)
+            }
+        }
+        END { print passed + 0, failed + 0, skipped + 0 }' "$1")
+    if (($2 != 0 && failed == 0)); then failed=1; fi
+    printf '%d %d %d\n' "$passed" "$failed" "$skipped"
+}
+
 # Prints how often each reason occurs in `name: reason` lines on standard input, the most frequent first.
 reasons() {
     sed 's/^[^ ]*: //' | sort | uniq -c | sort -rn |

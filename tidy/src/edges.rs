@@ -45,7 +45,11 @@ pub fn read_table(architecture: &str) -> Result<BTreeMap<String, usize>, Finding
 #[must_use]
 pub fn read_packages(metadata: &str, root: &Path) -> Option<Vec<Package>> {
     let metadata: Value = serde_json::from_str(metadata).ok()?;
-    let short = |name: &str| name.strip_prefix("peerlane-").map(str::to_owned);
+    // The library has the name of the project.
+    let short = |name: &str| match name {
+        "peerlane" => Some(name.to_owned()),
+        _ => name.strip_prefix("peerlane-").map(str::to_owned),
+    };
     let mut packages = Vec::new();
     for package in metadata["packages"].as_array()? {
         let manifest = Path::new(package["manifest_path"].as_str()?);

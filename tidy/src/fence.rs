@@ -5,7 +5,7 @@ use crate::rust::code_only;
 use crate::{Finding, text};
 
 /// Crates that hold fenced files, so that their root cannot forbid `unsafe`; it denies it.
-const FENCED_CRATES: [&str; 2] = ["crates/memory/", "crates/engine/"];
+const FENCED_CRATES: [&str; 3] = ["crates/memory/", "crates/engine/", "python/"];
 
 /// How many lines above an unsafe block its `SAFETY:` note may begin.
 const NOTE_REACH: usize = 12;
@@ -16,6 +16,7 @@ pub fn is_inside(path: &str) -> bool {
     path == "crates/memory/src/map.rs"
         || (path.starts_with("crates/memory/src/") && path.ends_with("/ffi.rs"))
         || path.starts_with("crates/engine/src/ring/")
+        || path == "python/src/ffi.rs"
 }
 
 /// Finds `unsafe` outside the fence, blocks without a `SAFETY:` note, and crate roots that
@@ -74,8 +75,12 @@ mod tests {
 
     #[test]
     fn refuses_unsafe_outside_the_fence() {
-        for path in ["crates/cli/src/x.rs", "crates/memory/src/p2pmem.rs", "crates/engine/src/r.rs"]
-        {
+        for path in [
+            "crates/cli/src/x.rs",
+            "crates/memory/src/p2pmem.rs",
+            "crates/engine/src/r.rs",
+            "python/src/x.rs",
+        ] {
             assert_eq!(findings_at(path, BLOCK), [2], "{path}");
         }
     }
@@ -87,6 +92,7 @@ mod tests {
             "crates/memory/src/map.rs",
             "crates/memory/src/cuda/ffi.rs",
             "crates/engine/src/ring/a.rs",
+            "python/src/ffi.rs",
         ] {
             assert_eq!(findings_at(path, BLOCK), [2], "{path}");
             assert_eq!(findings_at(path, noted), [0; 0], "{path}");

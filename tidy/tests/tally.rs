@@ -57,6 +57,25 @@ fn counts_nothing_where_nothing_ran() {
 }
 
 #[test]
+fn reads_the_last_line_of_pytest() {
+    let check = |output: &str, status: &str, expected: &str| {
+        assert_eq!(
+            bash(&format!("tally_pytest \"$1\" {status}"), output, ""),
+            expected,
+            "{output}"
+        );
+    };
+    check(
+        "..s\nSKIPPED [1] x.py:1: in 3.0s no\n160 passed, 2 skipped in 63.10s (0:01:03)\n",
+        "0",
+        "160 0 2",
+    );
+    check("== 1 failed, 3 passed, 2 errors in 0.12s ==\n", "1", "3 3 0");
+    check("error: the wheel was not built\n", "1", "0 1 0");
+    check("no tests ran in 0.01s\n", "5", "0 1 0");
+}
+
+#[test]
 fn lists_ignored_tests_with_their_reasons() {
     let lines = bash("ignored_tests \"$1\"", OUTPUT, "");
     assert_eq!(lines, "b: needs a GPU\nc: ignored without a reason");

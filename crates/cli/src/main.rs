@@ -13,7 +13,6 @@ mod machines;
 mod printer;
 mod render;
 mod signals;
-mod small_file;
 
 use std::ffi::OsString;
 use std::panic;
@@ -23,6 +22,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 use args::{Cli, ColorChoice};
 use exit::Exit;
+use peerlane::small_file;
 use printer::Printer;
 
 fn main() -> ExitCode {

@@ -23,6 +23,7 @@ mod privileged;
 pub mod prove;
 mod random;
 pub mod ranges;
+pub mod read;
 pub mod relay;
 mod request;
 pub mod ring;

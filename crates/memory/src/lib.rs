@@ -1,7 +1,7 @@
 //! Where payload may rest between a read and a write: host memory and the memory of PCIe devices.
 //!
-//! A [`Region`] is made by [`host::allocate`], [`p2pmem::allocate`] or [`xrt::Card::allocate`] and released when dropped. It
-//! moves nothing; the engine hands its address to the kernel.
+//! A [`Region`] is made by [`host::allocate`], [`p2pmem::allocate`], [`xrt::Card::allocate`] or [`lent::region`] and
+//! released when dropped. It moves nothing; the engine hands its address to the kernel.
 //!
 //! Device memory is never seen as a slice: the kernel forbids CPU access to P2P maps such as memcpy
 //! (`Documentation/driver-api/pci/p2pdma.rst`), since it corrupts or crashes on some machines. The only
@@ -11,6 +11,7 @@
 pub mod cuda;
 pub mod cufile;
 pub mod host;
+pub mod lent;
 #[allow(unsafe_code)]
 mod map;
 pub mod mapped;
@@ -19,6 +20,7 @@ mod region;
 pub mod xrt;
 
 pub use host::MemoryError;
+pub use map::Lent;
 pub use p2pmem::P2pRefusal;
 pub use region::{Region, RegionKind};
 pub use xrt::XrtRefusal;

@@ -1,16 +1,23 @@
 //! Maps of memory: the only place of this crate that talks to the system about addresses.
 //!
 //! A [`Map`] unmaps itself when dropped. Maps of device memory are not read or written here either.
+//! [`Lent`] is memory of somebody else, by a promise that only its owner can make.
 
+use std::any::Any;
 use std::ffi::c_void;
+use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::{Arc, Mutex};
 
+use peerlane_units::Bytes;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-/// A map of whole pages that this process owns alone.
+use crate::region::Region;
+
+/// A map of whole pages that this process owns alone, or memory that it was lent.
 #[derive(Debug)]
 pub(crate) struct Map {
     address: NonNull<c_void>,
@@ -19,16 +26,105 @@ pub(crate) struct Map {
 }
 
 /// What lies behind a map.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum Backing {
     /// Private anonymous pages: ordinary memory.
     Anonymous,
     /// A shared map of a file; may be device memory.
     Shared,
+    /// Memory of somebody else, who keeps it while this is there.
+    Lent(#[expect(dead_code, reason = "kept for its end")] Owner),
 }
 
-// SAFETY: a `Map` is the only owner of its pages, and neither mapping nor unmapping is tied to a thread.
+/// Keeps lent memory where it is.
+#[derive(Clone)]
+struct Owner(#[expect(dead_code, reason = "kept for its end")] Arc<dyn Any + Send + Sync>);
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Owner")
+    }
+}
+
+// SAFETY: a `Map` is the only owner of its pages, and neither mapping nor unmapping is tied to a thread;
+// lent memory may be used from any thread by the promise of `Lent::new`.
 unsafe impl Send for Map {}
+
+/// Host memory of somebody else that payload may be read into.
+///
+/// Clones are of the same memory. Its bytes are only ever stored to: by the kernel for requests of a ring
+/// that owns [`Lent::region`], and by [`Lent::store`].
+#[derive(Debug, Clone)]
+pub struct Lent {
+    address: NonNull<u8>,
+    length: usize,
+    owner: Owner,
+}
+
+// SAFETY: `Lent::new` asks for memory that any thread may store to, and the owner is `Send` and `Sync`.
+unsafe impl Send for Lent {}
+
+// SAFETY: as above; what several threads store at the same time is for the caller of `store` to order,
+// and nothing here loads it.
+unsafe impl Sync for Lent {}
+
+impl Lent {
+    /// Takes `length` bytes at `address` for as long as `owner` is kept.
+    ///
+    /// # Safety
+    /// Until `owner` is dropped, any thread and the kernel may store to these bytes, which are host memory
+    /// in one allocation, and no Rust reference to them is used.
+    pub unsafe fn new(
+        address: NonNull<u8>,
+        length: usize,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Self {
+        Self { address, length, owner: Owner(owner) }
+    }
+
+    /// Lends all of a region, which is kept in the owner that comes back; `None` where it is no host memory
+    /// of our own.
+    pub(crate) fn of_region(mut region: Region) -> Option<(Self, Arc<Mutex<Region>>)> {
+        let length = region.host_bytes_mut()?.len();
+        let address = region.address().cast();
+        let owner = Arc::new(Mutex::new(region));
+        let kept: Arc<dyn Any + Send + Sync> = Arc::clone(&owner) as _;
+        // SAFETY: the region holds these pages until the owner is dropped, and it is given back only when
+        // nobody else has the owner (`Lender::take`), so no reference to its bytes is made meanwhile.
+        let lent = unsafe { Self::new(address, length, kept) };
+        Some((lent, owner))
+    }
+
+    /// Bytes that were lent.
+    pub fn length(&self) -> Bytes {
+        Bytes(self.length as u64)
+    }
+
+    /// Where they begin, for rules of alignment.
+    pub fn address(&self) -> usize {
+        self.address.as_ptr().addr()
+    }
+
+    /// The same memory as a map that a ring can own.
+    pub(crate) fn map(&self) -> Map {
+        let address = self.address.cast();
+        Map { address, length: self.length, backing: Backing::Lent(self.owner.clone()) }
+    }
+
+    /// Stores bytes at an offset; false, and nothing is stored, where they do not fit.
+    #[must_use]
+    pub fn store(&self, offset: u64, bytes: &[u8]) -> bool {
+        let Ok(offset) = usize::try_from(offset) else { return false };
+        if offset.checked_add(bytes.len()).is_none_or(|end| end > self.length) {
+            return false;
+        }
+        let place = self.address.as_ptr().wrapping_add(offset);
+        // SAFETY: the place and as many bytes after it are within the memory that `Lent::new` was promised,
+        // which is there while `owner` is; `bytes` is a Rust reference, so by that promise not of it.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+        true
+    }
+}
 
 impl Map {
     /// Maps `length` bytes of private zeroed memory at a multiple of `alignment`.
@@ -88,7 +184,7 @@ impl Map {
 
     /// Asks for huge pages; an answer of no changes only speed and is not reported.
     pub(crate) fn prefer_huge_pages(&mut self) {
-        if self.backing == Backing::Anonymous {
+        if matches!(self.backing, Backing::Anonymous) {
             // SAFETY: the range is a map of our own, and `MADV_HUGEPAGE` does not change its content.
             let _ = unsafe { madvise(self.address.as_ptr(), self.length, Advice::LinuxHugepage) };
         }
@@ -103,14 +199,14 @@ impl Map {
         unsafe { madvise(self.address.as_ptr(), self.length, Advice::LinuxPopulateWrite) }
     }
 
-    /// First byte of the map, page aligned.
+    /// First byte of the map; page aligned unless it was lent.
     pub(crate) fn address(&self) -> NonNull<c_void> {
         self.address
     }
 
     /// The bytes of an anonymous map; empty for any other, which may be device memory.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        if self.backing != Backing::Anonymous {
+        if !matches!(self.backing, Backing::Anonymous) {
             return &mut [];
         }
         // SAFETY: the range is mapped readable and writable for as long as `self` lives, holds zeroed or
@@ -123,7 +219,9 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        trim(self.address.as_ptr(), self.length);
+        if !matches!(self.backing, Backing::Lent(_)) {
+            trim(self.address.as_ptr(), self.length);
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub enum RegionKind {
     MappedFile,
     /// Host memory that a GPU's copy engine reaches, too.
     Pinned,
+    /// Host memory of somebody else, who may look at it meanwhile.
+    Lent,
 }
 
 impl RegionKind {
@@ -87,7 +89,7 @@ impl Region {
         self.kind
     }
 
-    /// Where it is mapped, page aligned: for handing to the kernel, never to load from or store to.
+    /// Where it is mapped, page aligned unless it was lent: for handing to the kernel, never to load from or store to.
     pub fn address(&self) -> NonNull<c_void> {
         match &self.keeper {
             Keeper::Map(map) => map.address(),
@@ -97,7 +99,8 @@ impl Region {
     }
 
     /// The bytes of host memory; `None` for device memory, which the CPU never touches, for a mapped file,
-    /// which others may cut, and for what a copy engine may be at work on.
+    /// which others may cut, for lent memory, which others may be reading, and for what a copy engine may be
+    /// at work on.
     pub fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
         match (self.kind, &mut self.keeper) {
             (RegionKind::Host, Keeper::Map(map)) => {

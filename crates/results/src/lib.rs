@@ -9,6 +9,7 @@ mod compare;
 mod copy;
 mod doctor;
 mod fan_out;
+mod hit;
 mod plan;
 mod schema;
 mod trace;
@@ -32,6 +33,7 @@ pub use fan_out::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyFailure, FAN_OUT_PLAN_SCHEMA,
     FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, JobOutcome, TargetOutcome,
 };
+pub use hit::{HIT_SCHEMA, HitRecord};
 pub use plan::{
     Asked, Candidate, EndpointFacts, EndpointKind, ExplainedPlan, Explanation, ExplanationStep,
     Limit, MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal, Route,

@@ -57,6 +57,22 @@ pub struct Busy {
     pub search: Nanos,
 }
 
+impl Busy {
+    /// The stage whose threads had least time to spare, of so many that decode and search beside one
+    /// that loads.
+    pub fn limit(&self, threads: usize) -> &'static str {
+        let Self { load, decode, search } = *self;
+        let work = (decode.0 + search.0) / (threads as u64).max(1);
+        if load.0 > work {
+            "load"
+        } else if decode > search {
+            "decode"
+        } else {
+            "search"
+        }
+    }
+}
+
 #[derive(Default)]
 struct Clocks {
     load: AtomicU64,

@@ -2,6 +2,8 @@
 //!
 //! Leaves out reading images. The one thing to know: what is reported was scored in full resolution.
 
+use peerlane_results::{HIT_SCHEMA, HitRecord};
+
 use crate::Gray;
 use crate::correlate::{Scores, scores};
 use crate::picture::{Layer, Picture, Pose, margin};
@@ -36,6 +38,24 @@ pub struct Hit {
     pub pose: Pose,
     /// Normalised cross-correlation in full resolution: at most 1.
     pub score: f32,
+}
+
+impl Hit {
+    /// The hit as a record, in an image of this name.
+    pub fn record(&self, image: &str) -> HitRecord {
+        let Self { x, y, width, height, pose: Pose { scale, degrees }, score } = *self;
+        HitRecord {
+            schema: HIT_SCHEMA.to_owned(),
+            image: image.to_owned(),
+            x,
+            y,
+            width,
+            height,
+            scale,
+            degrees,
+            score,
+        }
+    }
 }
 
 /// Looks for a picture in its poses.

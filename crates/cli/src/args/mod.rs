@@ -15,12 +15,13 @@ mod report;
 mod reproduce;
 mod scan;
 mod sim;
-pub(crate) mod size;
 mod topo;
 mod transfer;
 mod verify;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use peerlane::size;
 
 pub(crate) use bench::{
     AttachArgs, BenchArgs, BenchCommand, BenchCommandArgs, CalibrateArgs, CompareArgs, HowArgs,

@@ -1,11 +1,9 @@
 //! `peerlane copy`: moves data and prints the record.
 
 use std::ffi::OsString;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 
 use peerlane_engine::endpoint::Notation;
-use peerlane_engine::journal::Environment;
 use peerlane_engine::{CopyError, CopyOptions, MonotonicClock, Phase, Start, Tools, Watch};
 use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, CopyRecord};
@@ -85,17 +83,14 @@ fn show(record: &CopyRecord, printer: Printer) -> Result<Exit, Failure> {
 
 /// A number that nobody foresees.
 pub(super) fn seed() -> u64 {
-    RandomState::new().build_hasher().finish()
+    peerlane::seed()
 }
 
 pub(super) fn options(args: &CopyArgs) -> CopyOptions {
     CopyOptions {
         start: if args.resume { Start::Resume } else { Start::Anew },
         journal: args.journal.clone(),
-        environment: Environment {
-            xdg_state_home: std::env::var_os("XDG_STATE_HOME"),
-            home: std::env::var_os("HOME"),
-        },
+        environment: peerlane::environment(),
         sparse: args.sparse(),
         scrub: args.scrub(),
         limit: args.limit,

@@ -1,16 +1,12 @@
 //! `peerlane haystack make`: a set of images with a picture hidden in some.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use peerlane_scan::Gray;
-use peerlane_scan::formats::{Encoding, encode};
-use peerlane_scan::haystack::Recipe;
+use peerlane_scan::formats::Encoding;
+use peerlane_scan::haystack::{HaystackError, Recipe, store};
 
 use crate::args::{HayFormat, HaystackArgs, HaystackCommand, MakeArgs};
-use crate::error::{Failure, Tried};
+use crate::error::Failure;
 use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::signals;
@@ -26,32 +22,11 @@ pub(crate) fn run(args: &HaystackArgs, printer: Printer) -> Result<Exit, Failure
 
 fn make(args: &MakeArgs, printer: Printer) -> Result<Exit, Failure> {
     let folder = &args.output;
-    let images = folder.join("images");
-    let is_used = fs::read_dir(folder).is_ok_and(|mut inside| inside.next().is_some());
-    if is_used {
-        let error = format!("folder {} is not empty", folder.display());
-        return Err(Failure::new(error).hint("name another folder with `-o`".to_owned()));
-    }
-    fs::create_dir_all(&images).map_err(writing(&images))?;
     let stop = signals::stop_flag()?;
-    let recipe = recipe(args);
-    let picture = recipe.picture();
-    store(&folder.join("picture.png"), &picture, Encoding::Png)?;
-    let answers = folder.join("answers.jsonl");
-    let mut lines = BufWriter::new(File::create(&answers).map_err(writing(&answers))?);
-    let mut planted = 0;
-    for index in 0..args.images {
-        if stop.load(Ordering::Relaxed) {
-            return Ok(Exit::Interrupted);
-        }
-        let name = format!("{index:06}.{}", args.format.extension());
-        let (image, answer) = recipe.image(&picture, index, name.clone());
-        store(&images.join(name), &image, encoding(args.format))?;
-        planted += u32::from(answer.planted);
-        let line = serde_json::to_string(&answer).map_err(Tried::to("write an answer as JSON"))?;
-        writeln!(lines, "{line}").map_err(writing(&answers))?;
-    }
-    lines.flush().map_err(writing(&answers))?;
+    let form = (encoding(args.format), args.format.extension());
+    let made = store(&recipe(args), folder, form, || stop.load(Ordering::Relaxed));
+    let Some(planted) = made.map_err(failure)? else { return Ok(Exit::Interrupted) };
+    let images = folder.join("images");
     printer.note(&format!(
         "{} images in {}, the picture in {planted}; search with `peerlane scan {} {}`",
         args.images,
@@ -60,6 +35,11 @@ fn make(args: &MakeArgs, printer: Printer) -> Result<Exit, Failure> {
         images.display(),
     ));
     Ok(Exit::Done)
+}
+
+fn failure(error: HaystackError) -> Failure {
+    let is_used = matches!(error, HaystackError::Used { .. });
+    Failure::new(error).hint(is_used.then(|| "name another folder with `-o`".to_owned()))
 }
 
 fn recipe(args: &MakeArgs) -> Recipe {
@@ -82,16 +62,4 @@ fn encoding(format: HayFormat) -> Encoding {
         HayFormat::Png => Encoding::Png,
         HayFormat::Webp => Encoding::Webp,
     }
-}
-
-fn store(path: &Path, image: &Gray, encoding: Encoding) -> Result<(), Failure> {
-    let bytes = encode(image, encoding).map_err(writing(path))?;
-    fs::write(path, bytes).map_err(writing(path))
-}
-
-fn writing<E>(path: &Path) -> impl FnOnce(E) -> Failure
-where
-    E: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    Tried::to(format!("write {}", path.display()))
 }

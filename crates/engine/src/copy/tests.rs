@@ -33,12 +33,12 @@ pub(crate) fn bare_machine() -> Fabric {
 }
 
 /// A folder on the file system of the build, which unlike `/tmp` is rarely one in memory.
-pub(super) fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     let program = std::env::current_exe().unwrap();
     tempfile::tempdir_in(program.parent().unwrap()).unwrap()
 }
 
-pub(super) fn content(length: u64) -> Vec<u8> {
+pub(crate) fn content(length: u64) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ length;
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < length {

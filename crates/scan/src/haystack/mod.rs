@@ -1,13 +1,15 @@
 //! Makes a haystack: images of many kinds by seed, a picture hidden in some, and the answers.
 //!
-//! Leaves out storing them. The one thing to know: every image depends on the seed and its number
+//! The one thing to know: every image depends on the seed and its number
 //! alone, so that any of them can be made again without the others.
 
 mod chance;
 mod paste;
+mod store;
 mod texture;
 
 pub use chance::Chance;
+pub use store::{HaystackError, store};
 
 use serde::{Deserialize, Serialize};
 

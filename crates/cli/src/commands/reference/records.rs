@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use peerlane_results::RecordSchema;
+use peerlane::topology;
+use peerlane_results::{HIT_SCHEMA, HitRecord, RecordSchema};
 use serde_json::{Map, Value};
 
-use crate::commands::{capture, lab, scan, topo};
+use crate::commands::{capture, lab};
 
 const HEAD: &str = "# Records\n\n\
     Written by `peerlane reference --write docs/reference` from the types. Every object that `--json` prints says its name and\n\
@@ -24,7 +25,8 @@ pub(super) fn pages() -> Vec<(String, String)> {
 /// The schema of everything that `--json` prints.
 fn schemas() -> Vec<RecordSchema> {
     let mut all = peerlane_results::schemas();
-    all.extend([topo::schema(), capture::schema(), scan::schema()]);
+    all.extend([topology::schema(), capture::schema()]);
+    all.push(RecordSchema::of::<HitRecord>(HIT_SCHEMA));
     all.extend(lab::schemas());
     all
 }

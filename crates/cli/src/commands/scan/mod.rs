@@ -7,11 +7,9 @@ use std::sync::atomic::Ordering;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use peerlane_results::RecordSchema;
+use peerlane_results::HitRecord;
 use peerlane_scan::formats::decode_with_opacity;
 use peerlane_scan::{Answer, Busy, Crops, Hit, Pose, Searcher, inputs, pictures, scan};
-use schemars::JsonSchema;
-use serde::Serialize;
 use sheet::Sheet;
 
 use crate::args::ScanArgs;
@@ -76,36 +74,6 @@ fn all_processors() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-/// Name and version of a hit.
-const HIT_SCHEMA: &str = "peerlane.hit/1";
-
-/// The schema of a hit.
-pub(super) fn schema() -> RecordSchema {
-    RecordSchema::of::<HitLine<'_>>(HIT_SCHEMA)
-}
-
-/// One place where a picture is; `peerlane scan --json` prints one a line.
-#[derive(Debug, Serialize, JsonSchema)]
-struct HitLine<'a> {
-    schema: &'static str,
-    /// Path of the image, or `ARCHIVE:MEMBER`.
-    image: &'a str,
-    /// Left edge of the picture, in pixels of the image.
-    x: usize,
-    /// Top edge, in pixels.
-    y: usize,
-    /// Pixels in a row of the picture as it was found.
-    width: usize,
-    /// Rows.
-    height: usize,
-    /// Size over the picture's own.
-    scale: f32,
-    /// Rotation in degrees, counter-clockwise.
-    degrees: f32,
-    /// Normalised cross-correlation in full resolution: 1 is the picture itself.
-    score: f32,
-}
-
 fn tell(answer: Answer, printer: Printer, tally: &mut Tally) -> Result<(), Failure> {
     let image = &answer.image;
     let hits = match answer.found {
@@ -125,11 +93,9 @@ fn tell(answer: Answer, printer: Printer, tally: &mut Tally) -> Result<(), Failu
 }
 
 fn show(image: &str, hit: &Hit, printer: Printer) -> Result<(), Failure> {
-    let Hit { x, y, width, height, pose: Pose { scale, degrees }, score } = *hit;
+    let HitRecord { x, y, width, height, scale, degrees, score, .. } = hit.record(image);
     if printer.is_json() {
-        let line =
-            HitLine { schema: HIT_SCHEMA, image, x, y, width, height, scale, degrees, score };
-        return printer.json_line(&line);
+        return printer.json_line(&hit.record(image));
     }
     let mut pose = String::new();
     if scale != 1.0 {
@@ -164,21 +130,7 @@ impl Tally {
             self.hits,
             self.images,
             self.pixels as f64 / 1e6,
-            self.limit(threads),
+            self.busy.limit(threads),
         )
-    }
-
-    /// The stage whose threads had least time to spare.
-    fn limit(&self, threads: usize) -> &'static str {
-        let Busy { load, decode, search } = self.busy;
-        let threads = threads as u64;
-        let work = (decode.0 + search.0) / threads;
-        if load.0 > work {
-            "load"
-        } else if decode > search {
-            "decode"
-        } else {
-            "search"
-        }
     }
 }

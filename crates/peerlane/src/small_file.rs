@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 ///
 /// # Errors
 /// When it cannot be read, is not regular, is longer, or is no UTF-8.
-pub(crate) fn read(path: &Path, most: u64) -> io::Result<String> {
+pub fn read(path: &Path, most: u64) -> io::Result<String> {
     // A pipe is opened without waiting for its other side.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

@@ -1,4 +1,4 @@
-//! Sizes as flags: what can be refused without looking at a device is refused here.
+//! Sizes as people type them: what can be refused without looking at a device is refused here.
 
 use peerlane_units::{ByteRate, Bytes};
 
@@ -6,7 +6,10 @@ use peerlane_units::{ByteRate, Bytes};
 const BLOCK_MAX: Bytes = Bytes::mib(1024);
 
 /// Reads a block size: at least one byte, at most 1 GiB.
-pub(crate) fn block(text: &str) -> Result<Bytes, String> {
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn block(text: &str) -> Result<Bytes, String> {
     let size = text.parse::<Bytes>().map_err(|error| error.to_string())?;
     match size {
         Bytes(0) => Err("a block holds at least one byte".to_owned()),
@@ -16,7 +19,10 @@ pub(crate) fn block(text: &str) -> Result<Bytes, String> {
 }
 
 /// Reads a rate: at least one byte a second.
-pub(crate) fn rate(text: &str) -> Result<ByteRate, String> {
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn rate(text: &str) -> Result<ByteRate, String> {
     match text.parse::<ByteRate>() {
         Ok(ByteRate(0)) => Err("nothing would ever move".to_owned()),
         Ok(rate) => Ok(rate),
@@ -25,7 +31,10 @@ pub(crate) fn rate(text: &str) -> Result<ByteRate, String> {
 }
 
 /// Reads a length: at least one byte.
-pub(crate) fn length(text: &str) -> Result<Bytes, String> {
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn length(text: &str) -> Result<Bytes, String> {
     match text.parse::<Bytes>() {
         Ok(Bytes(0)) => Err("there is nothing to copy".to_owned()),
         Ok(size) => Ok(size),

@@ -1,0 +1,86 @@
+//! Why a read did not come to its end.
+
+use std::io;
+use std::path::PathBuf;
+
+use peerlane_memory::MemoryError;
+use peerlane_units::Bytes;
+
+use crate::endpoint::{EndpointError, NotationError};
+use crate::failure::RequestError;
+use crate::ring::UringError;
+
+/// Why a read did not come to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// A text that names nothing to read.
+    #[error("cannot understand what is to be read")]
+    Notation(#[from] NotationError),
+    /// Nothing to read from.
+    #[error("cannot read")]
+    Endpoint(#[from] EndpointError),
+    /// A machine that is only described.
+    #[error("cannot read on machine {machine}: it is described, not here")]
+    NotHere {
+        /// The machine.
+        machine: String,
+    },
+    /// The file could not be opened or looked at.
+    #[error("cannot {action} {}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No host memory.
+    #[error("cannot set up host memory")]
+    Memory(#[from] MemoryError),
+    /// No ring could be set up.
+    #[error("cannot set up io_uring")]
+    Ring(#[from] UringError),
+    /// A request came to no good end.
+    #[error("cannot read {}", path.display())]
+    Request {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: RequestError,
+    },
+    /// What was read does not fit where it belongs: a fault of this program.
+    #[error("what was read does not fit where it belongs")]
+    Misplaced,
+    /// A wish to stop came from outside.
+    #[error("interrupted after {done} of {total}")]
+    Interrupted {
+        /// Bytes from the beginning on that are in the memory.
+        done: Bytes,
+        /// Bytes that were to be read.
+        total: Bytes,
+    },
+}
+
+impl From<RequestError> for ReadError {
+    fn from(source: RequestError) -> Self {
+        Self::Request { path: PathBuf::new(), source }
+    }
+}
+
+impl ReadError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Endpoint(error) => error.hint(),
+            Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some("docs/privileges.md says what each command needs; root has it".to_owned())
+            }
+            Self::Memory(error) => error.hint().map(str::to_owned),
+            Self::Ring(error) => error.hint().map(str::to_owned),
+            Self::Request { source, .. } => source.hint().map(str::to_owned),
+            _ => None,
+        }
+    }
+}

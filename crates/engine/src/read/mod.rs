@@ -1,0 +1,299 @@
+//! Reads a file or block device into memory that the caller owns, round the page cache.
+//!
+//! Blocks that lie in that memory as direct I/O wants them are read to where they belong. The rest (a
+//! beginning or an end that is no whole block, or memory at another alignment) is read into host memory
+//! and stored from there; [`Reading`] says how much went which way. Nothing is written or kept, and no
+//! bytes before or after the range that was asked for are changed.
+
+mod error;
+mod pieces;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use peerlane_fabric::Fabric;
+use peerlane_memory::{Lent, host, lent};
+use peerlane_results::MemoryKind;
+use peerlane_units::{Bytes, Nanos};
+use rustix::fs::{AtFlags, StatxFlags};
+
+pub use error::ReadError;
+
+use crate::copy::{Opened, open_source};
+use crate::endpoint::{self, Notation};
+use crate::failure::Role;
+use crate::guard::System;
+use crate::request::{End, Progress, Request, carry_out, carry_until};
+use crate::ring::{Action, FileId, RegionId, Ring, Uring};
+use crate::{Clock, Phase, Watch};
+use pieces::{Piece, Pieces, Way};
+
+/// Requests in flight at most.
+const DEPTH: usize = 16;
+/// Room of the ring.
+const ENTRIES: u32 = 32;
+/// The most that one request reads.
+const REQUEST_MAX: u64 = 1 << 20;
+
+/// What a read is given from outside.
+pub struct ReadTools<'a> {
+    /// Tells the time.
+    pub clock: &'a dyn Clock,
+    /// Is told what happens, and may ask for an end.
+    pub watch: &'a mut dyn Watch,
+    /// The longest wait for a single request.
+    pub deadline: Nanos,
+}
+
+/// What was read, and how it came to where it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Bytes read; fewer than there is room for only where the file ends.
+    pub bytes: Bytes,
+    /// Bytes of them that the drive's DMA put where they are.
+    pub direct: Bytes,
+    /// Bytes of them that came through host memory of our own and were stored by the CPU.
+    pub copied: Bytes,
+    /// Bytes of them that came out of the page cache, where the file takes no direct I/O.
+    pub page_cache: Bytes,
+}
+
+/// A file or block device, open for reading.
+#[derive(Debug)]
+pub struct Reader {
+    opened: Opened,
+    path: PathBuf,
+    size: Bytes,
+    rules: Rules,
+}
+
+/// How requests to a file may look, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rules {
+    /// Unit of offsets and lengths.
+    block: u64,
+    /// Unit of addresses.
+    alignment: u64,
+    /// The most of one request; a multiple of the block.
+    request: u64,
+    is_direct: bool,
+}
+
+impl Reader {
+    /// Opens what a person names as they name the source of a copy.
+    ///
+    /// # Errors
+    /// [`ReadError`] when it is not there, not readable, or no source of payload.
+    pub fn open(fabric: &Fabric, typed: &str) -> Result<Self, ReadError> {
+        let notation: Notation = typed.parse()?;
+        let system = System::at(Path::new("/"));
+        let end = endpoint::inspect(&system, fabric, &notation, Role::Source)?;
+        let not_here = || ReadError::NotHere { machine: fabric.name.clone() };
+        let live = end.live.as_ref().ok_or_else(not_here)?;
+        let path = live.path.clone();
+        let opened = open_source(live).map_err(|source| ReadError::File {
+            action: "open",
+            path: path.clone(),
+            source,
+        })?;
+        let block = if opened.is_direct { end.facts.block.0.max(1) } else { 1 };
+        let request = end.facts.request_host.0.min(REQUEST_MAX);
+        let rules = Rules {
+            block,
+            alignment: if opened.is_direct { alignment(&opened.file).unwrap_or(block) } else { 1 },
+            request: (request / block * block).max(block),
+            is_direct: opened.is_direct,
+        };
+        Ok(Self { opened, path, size: end.facts.size, rules })
+    }
+
+    /// Absolute path, links resolved.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether reads go round the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.rules.is_direct
+    }
+
+    /// Unit of offsets that needs no host memory of our own, in bytes.
+    pub fn block(&self) -> Bytes {
+        Bytes(self.rules.block)
+    }
+
+    /// What there is to be read: of a file as it is now, of a device as it was when it was opened.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn size(&self) -> Result<Bytes, ReadError> {
+        let facts = self.opened.file.metadata().map_err(|error| self.failed("look at", error))?;
+        Ok(if facts.is_file() { Bytes(facts.len()) } else { self.size })
+    }
+
+    /// Fills memory with what lies at an offset, as far as there is something.
+    ///
+    /// # Errors
+    /// [`ReadError`]; what the memory holds is not said then.
+    pub fn read_into(
+        &self,
+        offset: Bytes,
+        memory: &Lent,
+        tools: &mut ReadTools<'_>,
+    ) -> Result<Reading, ReadError> {
+        let there = self.size()?.0.saturating_sub(offset.0);
+        let total = there.min(memory.length().0);
+        tools.watch.phase(Phase::Move);
+        tools.watch.begin(Bytes::ZERO, Bytes(total));
+        if total == 0 {
+            return Ok(Reading::default());
+        }
+        let pieces = Pieces::new(self.rules, offset.0, total, memory.address() as u64);
+        let mut ring = Uring::new(ENTRIES)?;
+        let file = self.opened.file.try_clone().map_err(|error| self.failed("open", error))?;
+        let file = ring.attach_file(file).map_err(|error| self.failed("attach", error))?;
+        let region = ring.attach_region(lent::region(memory));
+        let room = pieces.room();
+        let work = Work { rules: self.rules, file, region, room, total, slots: Vec::new() };
+        work.run(&mut ring, pieces, memory, tools).map_err(|error| self.named(error))
+    }
+
+    fn failed(&self, action: &'static str, source: std::io::Error) -> ReadError {
+        ReadError::File { action, path: self.path.clone(), source }
+    }
+
+    /// Says which file it was.
+    fn named(&self, error: ReadError) -> ReadError {
+        match error {
+            ReadError::Request { source, .. } => {
+                ReadError::Request { path: self.path.clone(), source }
+            }
+            other => other,
+        }
+    }
+}
+
+/// What addresses of direct I/O must be a multiple of, where the kernel says it (Linux 6.1).
+fn alignment(file: &File) -> Option<u64> {
+    let facts = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    let is_told = facts.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
+    Some(u64::from(facts.stx_dio_mem_align)).filter(|align| is_told && align.is_power_of_two())
+}
+
+/// A read under way: pieces in slots, each used again when its piece is where it belongs.
+struct Work {
+    rules: Rules,
+    file: FileId,
+    /// The caller's memory.
+    region: RegionId,
+    /// Bytes of host memory that a slot may need.
+    room: u64,
+    total: u64,
+    slots: Vec<Slot>,
+}
+
+/// A place for one request.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    piece: Option<Piece>,
+    /// Host memory of its own, from the first piece on that needs it.
+    host: Option<RegionId>,
+}
+
+impl Work {
+    fn run(
+        mut self,
+        ring: &mut Uring,
+        mut pieces: Pieces,
+        memory: &Lent,
+        tools: &mut ReadTools<'_>,
+    ) -> Result<Reading, ReadError> {
+        let mut requests = Vec::with_capacity(DEPTH);
+        for piece in pieces.by_ref().take(DEPTH) {
+            self.slots.push(Slot::default());
+            let index = self.slots.len() - 1;
+            requests.push(self.fill(index, piece, ring)?);
+        }
+        let mut reading = Reading::default();
+        for index in (0..self.slots.len()).cycle() {
+            let Some(piece) = self.slots[index].piece else { break };
+            if tools.watch.stop_requested() {
+                carry_out(ring, &mut requests, tools.clock, tools.deadline)?;
+                return Err(ReadError::Interrupted {
+                    done: reading.bytes,
+                    total: Bytes(self.total),
+                });
+            }
+            carry_until(ring, &mut requests, index..index + 1, tools.clock, tools.deadline)?;
+            self.settle(index, piece, ring, memory, &mut reading)?;
+            tools.watch.progress(reading.bytes, Bytes(self.total));
+            self.slots[index].piece = None;
+            if let Some(piece) = pieces.next() {
+                requests[index] = self.fill(index, piece, ring)?;
+            }
+        }
+        Ok(reading)
+    }
+
+    /// The request for a piece in a slot.
+    fn fill(&mut self, index: usize, piece: Piece, ring: &mut Uring) -> Result<Request, ReadError> {
+        let slot = &mut self.slots[index];
+        slot.piece = Some(piece);
+        let (region, region_offset) = match (piece.way, slot.host) {
+            (Way::InPlace, _) => (self.region, piece.place),
+            (Way::Copied, Some(host)) => (host, 0),
+            (Way::Copied, None) => {
+                let host = ring.attach_region(host::allocate(Bytes(self.room))?);
+                slot.host = Some(host);
+                (host, 0)
+            }
+        };
+        Ok(Request {
+            role: Role::Source,
+            action: Action::Read,
+            file: self.file,
+            file_offset: piece.offset,
+            region,
+            region_offset,
+            memory: MemoryKind::Host,
+            need: piece.need,
+            ask: piece.need.next_multiple_of(self.rules.block),
+            block: self.rules.block,
+            end: End::Fails,
+            progress: Progress::default(),
+        })
+    }
+
+    /// Puts what was read to where it belongs, and counts it.
+    fn settle(
+        &self,
+        index: usize,
+        piece: Piece,
+        ring: &mut Uring,
+        memory: &Lent,
+        reading: &mut Reading,
+    ) -> Result<(), ReadError> {
+        let length = piece.length();
+        reading.bytes.0 += length;
+        match (piece.way, self.rules.is_direct) {
+            (Way::InPlace, true) => reading.direct.0 += length,
+            (Way::InPlace, false) => reading.page_cache.0 += length,
+            (Way::Copied, _) => {
+                reading.copied.0 += length;
+                let range = usize::try_from(piece.skip)
+                    .and_then(|from| Ok(from..usize::try_from(piece.need)?))
+                    .map_err(|_| ReadError::Misplaced)?;
+                let stored = self.slots[index]
+                    .host
+                    .and_then(|host| ring.host_bytes(host)?.get(range))
+                    .is_some_and(|bytes| memory.store(piece.place, bytes));
+                if !stored {
+                    return Err(ReadError::Misplaced);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! A range of a file as requests: whole blocks to where they belong, the rest by way of host memory.
+
+use super::Rules;
+
+/// How a piece comes to where it belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The request names the place.
+    InPlace,
+    /// The request names host memory of our own.
+    Copied,
+}
+
+/// What one request reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Offset in the file, a multiple of the block.
+    pub(super) offset: u64,
+    /// Bytes that must be read from there.
+    pub(super) need: u64,
+    /// Bytes of them, at the beginning, that nobody asked for.
+    pub(super) skip: u64,
+    /// Offset in the caller's memory of the first byte that was asked for.
+    pub(super) place: u64,
+    pub(super) way: Way,
+}
+
+impl Piece {
+    /// Bytes that were asked for.
+    pub(super) fn length(&self) -> u64 {
+        self.need - self.skip
+    }
+}
+
+/// The pieces of a range, in order.
+#[derive(Debug, Clone)]
+pub(super) struct Pieces {
+    rules: Rules,
+    start: u64,
+    at: u64,
+    end: u64,
+    /// Whether blocks of the file lie in the memory as requests may name them.
+    fits: bool,
+}
+
+impl Pieces {
+    /// The pieces of `length` bytes at `offset` of the file, for memory at `address`.
+    pub(super) fn new(rules: Rules, offset: u64, length: u64, address: u64) -> Self {
+        let of_first_byte = address.wrapping_sub(offset);
+        let fits = of_first_byte % rules.alignment == 0 && rules.block % rules.alignment == 0;
+        Self { rules, start: offset, at: offset, end: offset.saturating_add(length), fits }
+    }
+
+    /// Bytes of host memory that a piece may need.
+    pub(super) fn room(&self) -> u64 {
+        if self.fits { self.rules.block } else { self.rules.request }
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        if self.at >= self.end {
+            return None;
+        }
+        let Rules { block, request, .. } = self.rules;
+        let (place, offset) = (self.at - self.start, self.at / block * block);
+        let (skip, rest) = (self.at - offset, self.end - offset);
+        let piece = if self.fits && skip == 0 && rest >= block {
+            Piece {
+                offset,
+                need: request.min(rest / block * block),
+                skip,
+                place,
+                way: Way::InPlace,
+            }
+        } else {
+            Piece { offset, need: self.room().min(rest), skip, place, way: Way::Copied }
+        };
+        self.at = offset + piece.need;
+        Some(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RULES: Rules = Rules { block: 512, alignment: 4, request: 4096, is_direct: true };
+
+    fn ways(rules: Rules, offset: u64, length: u64, address: u64) -> Vec<(u64, u64, Way)> {
+        let pieces = Pieces::new(rules, offset, length, address);
+        pieces.map(|piece| (piece.offset, piece.need, piece.way)).collect()
+    }
+
+    #[test]
+    fn whole_blocks_go_in_place_and_the_ends_are_copied() {
+        use Way::{Copied, InPlace};
+        assert_eq!(
+            ways(RULES, 100, 9000, 4096 + 100),
+            [(0, 512, Copied), (512, 4096, InPlace), (4608, 4096, InPlace), (8704, 396, Copied)]
+        );
+        assert_eq!(ways(RULES, 0, 512, 64), [(0, 512, InPlace)]);
+        assert_eq!(ways(RULES, 510, 1, 510), [(0, 511, Copied)]);
+    }
+
+    #[test]
+    fn memory_that_does_not_fit_is_reached_by_copies_of_long_requests() {
+        use Way::Copied;
+        assert_eq!(
+            ways(RULES, 100, 9000, 4096 + 101),
+            [(0, 4096, Copied), (4096, 4096, Copied), (8192, 908, Copied)]
+        );
+        let odd = Rules { alignment: 4096, ..RULES };
+        assert_eq!(ways(odd, 0, 512, 0), [(0, 512, Copied)]);
+    }
+
+    #[test]
+    fn the_page_cache_takes_any_place() {
+        let cached = Rules { block: 1, alignment: 1, request: 4096, is_direct: false };
+        let pieces = ways(cached, 3, 5000, 7);
+        assert_eq!(pieces, [(3, 4096, Way::InPlace), (4099, 904, Way::InPlace)]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_read_once_to_its_place_by_requests_that_the_file_takes(
+            block in prop::sample::select(vec![1_u64, 512, 4096]),
+            alignment in prop::sample::select(vec![1_u64, 4, 512, 4096]),
+            blocks in 1_u64..20,
+            offset in 0_u64..20_000,
+            length in 0_u64..200_000,
+            address in 0_u64..10_000,
+        ) {
+            let rules = Rules { block, alignment, request: block * blocks, is_direct: true };
+            let pieces = Pieces::new(rules, offset, length, address);
+            let room = pieces.room();
+            let mut next = 0;
+            for piece in pieces {
+                prop_assert_eq!(piece.place, next);
+                prop_assert_eq!(piece.offset + piece.skip, offset + next);
+                prop_assert_eq!(piece.offset % block, 0);
+                prop_assert!(piece.length() > 0 && piece.need <= rules.request);
+                match piece.way {
+                    Way::InPlace => {
+                        prop_assert_eq!((piece.skip, piece.need % block), (0, 0));
+                        prop_assert_eq!((address + piece.place) % alignment, 0);
+                    }
+                    Way::Copied => prop_assert!(piece.need <= room),
+                }
+                next += piece.length();
+            }
+            prop_assert_eq!(next, length);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Memory of somebody else as a region: what a program reads into that has its own buffers.
+//!
+//! The pages are never unmapped here, and are not locked: direct I/O pins them only while a request runs.
+//! A ring that has to leak its regions leaks the lender's hold on the memory with them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::map::Lent;
+use crate::region::{Region, RegionKind};
+
+/// A region over all of the memory.
+pub fn region(lent: &Lent) -> Region {
+    Region::new(lent.map(), lent.length(), RegionKind::Lent)
+}
+
+/// Lends host memory that was allocated here; `None` for any other.
+///
+/// # Examples
+///
+/// ```
+/// use peerlane_memory::{host, lent};
+/// use peerlane_units::Bytes;
+///
+/// let (lent, lender) = lent::lend(host::allocate(Bytes(8)).unwrap()).unwrap();
+/// assert!(lent.store(2, &[7]));
+/// let lender = lender.take().unwrap_err(); // it is still lent
+/// drop(lent);
+/// let mut region = lender.take().unwrap();
+/// assert_eq!(region.host_bytes_mut().unwrap(), [0, 0, 7, 0, 0, 0, 0, 0]);
+/// ```
+pub fn lend(region: Region) -> Option<(Lent, Lender)> {
+    Lent::of_region(region).map(|(lent, owner)| (lent, Lender { owner }))
+}
+
+/// Has the memory back when nobody uses it any more.
+#[derive(Debug)]
+pub struct Lender {
+    owner: Arc<Mutex<Region>>,
+}
+
+impl Lender {
+    /// The memory.
+    ///
+    /// # Errors
+    /// The lender itself, while the memory is lent.
+    pub fn take(self) -> Result<Region, Self> {
+        Arc::try_unwrap(self.owner)
+            .map(|region| region.into_inner().unwrap_or_else(PoisonError::into_inner))
+            .map_err(|owner| Self { owner })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peerlane_units::Bytes;
+
+    use super::*;
+    use crate::host;
+
+    fn lent(length: u64) -> (Lent, Lender) {
+        lend(host::allocate(Bytes(length)).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn bytes_are_stored_where_they_fit_and_nowhere_else() {
+        let (lent, lender) = lent(8);
+        assert!(lent.store(2, &[1, 2]) && lent.store(8, &[]));
+        assert!(!lent.store(7, &[3, 3]) && !lent.store(u64::MAX, &[3]) && !lent.store(9, &[]));
+        drop(lent);
+        let mut region = lender.take().unwrap();
+        assert_eq!(region.host_bytes_mut().unwrap(), [0, 0, 1, 2, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn the_lender_gets_its_memory_back_as_it_was_when_the_last_hold_is_gone() {
+        let (lent, lender) = lent(4096);
+        let mut region = region(&lent);
+        assert_eq!((region.length(), region.kind()), (Bytes::kib(4), RegionKind::Lent));
+        assert_eq!(region.address().as_ptr().addr(), lent.address());
+        assert_eq!(region.host_bytes_mut(), None);
+        drop(lent);
+        let lender = lender.take().unwrap_err();
+        drop(region);
+        let mut back = lender.take().unwrap();
+        assert_eq!(back.host_bytes_mut().unwrap(), [0; 4096]);
+    }
+
+    #[test]
+    fn only_host_memory_of_our_own_is_lent() {
+        let (lent, _lender) = lent(8);
+        assert!(lend(region(&lent)).is_none());
+    }
+}

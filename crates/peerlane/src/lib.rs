@@ -1,0 +1,136 @@
+//! Moves data between PCIe devices without passing it through host memory, and proves that it did so.
+//!
+//! What a program needs of Peerlane's crates under one name, and what a program has to bring itself: the
+//! machine that a person means ([`machines`]), a seed, an environment. Decisions are made in the crates
+//! below; `ARCHITECTURE.md` says what always holds. Linux only.
+//!
+//! # A machine, and what a copy would do on it
+//!
+//! Nothing is opened outside the place that is named, and nothing is changed. A refused route is a reason
+//! in the plan, not an error.
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use peerlane::machines::{Look, Place};
+//! use peerlane::{Asked, Bytes, Route, RouteChoice, VerifyMode};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // `Place::Here` is the running machine.
+//! let fabric = peerlane::machines::read(Place::Described(Path::new("pair")), Look::Quiet)?;
+//! let asked = Asked {
+//!     source: "a".into(),
+//!     target: "b".into(),
+//!     route: RouteChoice::Auto,
+//!     via: None,
+//!     block: Bytes::mib(1),
+//!     depth: 16,
+//!     offset: Bytes::ZERO,
+//!     length: Some(Bytes::mib(64)),
+//!     target_offset: Bytes::ZERO,
+//!     verify: VerifyMode::Sample,
+//!     force: false,
+//! };
+//! let plan = peerlane::plan(&fabric, &asked)?;
+//! assert_eq!(plan.route, Some(Route::P2p));
+//! assert_eq!(plan.candidates[0].memory.name, "cmb:c");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # A copy
+//!
+//! It refuses what the program refuses: a target that is mounted, in use, or holds something that can be
+//! recognised, unless [`Asked::force`] is set for the last.
+//!
+//! ```
+//! use peerlane::machines::{Look, Place};
+//! use peerlane::{Asked, Bytes, CopyOptions, MonotonicClock, Nanos, Tools};
+//! # use peerlane::{RouteChoice, VerifyMode};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir_in(std::env::current_exe()?.parent().unwrap())?;
+//! # let source = folder.path().join("source");
+//! # let target = folder.path().join("target");
+//! std::fs::write(&source, [7; 10_000])?;
+//! # let asked = Asked {
+//! #     source: source.display().to_string(), target: target.display().to_string(),
+//! #     route: RouteChoice::Host, via: None, block: Bytes::mib(1), depth: 16, offset: Bytes::ZERO,
+//! #     length: None, target_offset: Bytes::ZERO, verify: VerifyMode::Full, force: false,
+//! # };
+//! let here = peerlane::machines::read(Place::Here, Look::Quiet)?;
+//! let plan = peerlane::plan(&here, &asked)?; // from `source` to `target`
+//! let mut tools = Tools {
+//!     clock: &MonotonicClock::start(),
+//!     watch: &mut (), // hears nothing and never stops; see `Watch`
+//!     seed: peerlane::seed(),
+//!     deadline: Nanos::seconds(60),
+//!     options: CopyOptions { environment: peerlane::environment(), ..CopyOptions::default() },
+//! };
+//! let record = peerlane::copy(&here, &plan, &mut tools)?;
+//! assert_eq!(record.bytes, Bytes(10_000));
+//! assert_eq!(std::fs::read(&target)?, [7; 10_000]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # A read into memory of your own
+//!
+//! ```
+//! use peerlane::machines::{Look, Place};
+//! use peerlane::read::{ReadTools, Reader};
+//! use peerlane::{Bytes, MonotonicClock, Nanos, host, lent};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir_in(std::env::current_exe()?.parent().unwrap())?;
+//! # let path = folder.path().join("set.bin");
+//! # std::fs::write(&path, [7; 10_000])?;
+//! # let path = path.to_str().unwrap();
+//! let here = peerlane::machines::read(Place::Here, Look::Quiet)?;
+//! let reader = Reader::open(&here, path)?;
+//! let (memory, lender) = lent::lend(host::allocate(Bytes(4096))?).ok_or("host memory is lent")?;
+//! let clock = MonotonicClock::start();
+//! let mut tools = ReadTools { clock: &clock, watch: &mut (), deadline: Nanos::seconds(60) };
+//! let reading = reader.read_into(Bytes(100), &memory, &mut tools)?;
+//! assert_eq!(reading.bytes, Bytes(4096));
+//! drop(memory);
+//! let mut region = lender.take().map_err(|_| "a request is still under way")?;
+//! assert_eq!(region.host_bytes_mut(), Some(&mut [7; 4096][..]));
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod machines;
+pub mod size;
+pub mod small_file;
+pub mod topology;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+pub use peerlane_engine::{
+    Clock, CopyError, CopyOptions, FanOut, Metadatum, MonotonicClock, Phase, PlanError, Scrub,
+    Sparse, Start, Tools, Watch, copy, copy_fan_out, examine, examine_pair, explain, journal, plan,
+    plan_fan_out, probe, read, verify,
+};
+pub use peerlane_fabric::{DiscoverError, Fabric};
+pub use peerlane_memory::{Lent, MemoryError, Region, host, lent};
+pub use peerlane_results::{
+    Asked, CopyRecord, DoctorRecord, FanOutRecord, Plan, Refusal, Route, RouteChoice, VerifyMode,
+    VerifyRecord, Warning, Workload,
+};
+pub use peerlane_sim::{parameters, predict, reproduce};
+pub use peerlane_units::{ByteRate, Bytes, Nanos};
+
+/// A number that nobody foresees, for what the engine draws by chance.
+pub fn seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// Where this process keeps state, which decides where journals of devices are.
+pub fn environment() -> journal::Environment {
+    journal::Environment {
+        xdg_state_home: std::env::var_os("XDG_STATE_HOME"),
+        home: std::env::var_os("HOME"),
+    }
+}

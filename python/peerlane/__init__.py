@@ -1,0 +1,51 @@
+"""Moves data between PCIe devices without passing it through host memory, and proves that it did so.
+
+Records are plain dicts, the same as the program ``peerlane`` prints with ``--json``: sizes in bytes,
+times in nanoseconds. Sizes are given as numbers or as texts such as ``"64K"`` (binary). Work is done
+without the GIL.
+"""
+
+from __future__ import annotations
+
+from ._copy import Progress, copy, plan
+from ._frames import to_pandas
+from ._machine import machines, reproduce, simulate, topology
+from ._peerlane import __version__
+from ._reader import Reader, Reading
+from ._scan import make_haystack, scan
+from ._types import Record
+from .errors import (
+    BadInput,
+    CudaUnavailable,
+    DataDiffers,
+    Interrupted,
+    NotPossible,
+    PeerlaneError,
+    Refused,
+    RouteWarning,
+)
+
+__all__ = [
+    "BadInput",
+    "CudaUnavailable",
+    "DataDiffers",
+    "Interrupted",
+    "NotPossible",
+    "PeerlaneError",
+    "Progress",
+    "Reader",
+    "Reading",
+    "Record",
+    "Refused",
+    "RouteWarning",
+    "__version__",
+    "copy",
+    "machines",
+    "make_haystack",
+    "plan",
+    "reproduce",
+    "scan",
+    "simulate",
+    "to_pandas",
+    "topology",
+]

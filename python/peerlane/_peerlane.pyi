@@ -1,0 +1,53 @@
+"""The Rust side of the package; use :mod:`peerlane`."""
+
+from collections.abc import Callable
+from typing import Any, final
+
+__all__ = [
+    "Reader",
+    "__version__",
+    "copy",
+    "machines",
+    "make_haystack",
+    "plan",
+    "reproduce",
+    "scan",
+    "simulate",
+    "topology",
+]
+
+__version__: str
+
+@final
+class Reader:
+    def __new__(cls, path: str) -> Reader: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def block(self) -> int: ...
+    @property
+    def is_direct(self) -> bool: ...
+    def read_into(self, target: Any, offset: int, timeout: int) -> dict[str, int]: ...
+
+def topology(arguments: dict[str, Any]) -> str: ...
+def machines() -> list[str]: ...
+def plan(arguments: dict[str, Any]) -> str: ...
+def simulate(arguments: dict[str, Any], workload_json: str | None) -> str: ...
+def reproduce(sources: list[str]) -> str: ...
+def copy(
+    arguments: dict[str, Any],
+    progress: Callable[[str, int, int], object] | None,
+    warn: Callable[[str], object] | None,
+) -> str: ...
+def scan(
+    picture: str,
+    images: list[str],
+    poses: list[tuple[float, float]],
+    threshold: float,
+    threads: int | None,
+) -> str: ...
+def make_haystack(
+    folder: str, images: int, seed: int, side: int, per_mille: int, format: str
+) -> int: ...

@@ -1,0 +1,107 @@
+"""Reading into memory of the caller."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from . import _peerlane
+from ._types import Path, words
+from .errors import BadInput
+
+
+class Reading(NamedTuple):
+    """What was read, and how it came to where it is."""
+
+    bytes: int
+    """Bytes read; fewer than there is room for only where the file ends."""
+    direct: int
+    """Bytes of them that the drive's DMA put where they are."""
+    copied: int
+    """Bytes of them that came through host memory of Peerlane and were stored by a CPU."""
+    page_cache: int
+    """Bytes of them that came out of the page cache, where the file takes no direct I/O."""
+
+
+class Reader:
+    """A file or block device, open for reading round the page cache.
+
+    Parameters
+    ----------
+    path
+        A file, a block device, or the PCI address of a drive.
+
+    Raises
+    ------
+    BadInput
+        It is not there, or nothing that has a size.
+    PeerlaneError
+        It cannot be opened.
+
+    Examples
+    --------
+    >>> import pathlib, peerlane
+    >>> _ = pathlib.Path("numbers.bin").write_bytes(bytes(range(100)))
+    >>> buffer = bytearray(4)
+    >>> reader = peerlane.Reader("numbers.bin")
+    >>> reader.size, reader.read_into(buffer, offset=10).bytes, list(buffer)
+    (100, 4, [10, 11, 12, 13])
+    """
+
+    __slots__ = ("_reader",)
+
+    def __init__(self, path: Path) -> None:
+        self._reader = _peerlane.Reader(words(path) or "")
+
+    @property
+    def path(self) -> str:
+        """Absolute path, links resolved."""
+        return self._reader.path
+
+    @property
+    def size(self) -> int:
+        """Bytes that there are to be read."""
+        return self._reader.size
+
+    @property
+    def block(self) -> int:
+        """Offsets that are a multiple of it, into memory that is aligned to it, need no copy."""
+        return self._reader.block
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether reads go round the page cache."""
+        return self._reader.is_direct
+
+    def read_into(self, target: Any, offset: int = 0, *, timeout: int = 60) -> Reading:
+        """Fills memory with what lies at an offset, as far as there is something.
+
+        Whole blocks go to where they belong by DMA, where the memory is aligned as the file wants it; the
+        beginning, the end and memory at another alignment go through host memory of Peerlane. The result
+        says how much went which way.
+
+        Parameters
+        ----------
+        target
+            Anything writable with the buffer protocol (``bytearray``, ``memoryview``, ``numpy.ndarray``)
+            or with ``__dlpack__`` on the CPU (``torch.Tensor``), in one piece and in C's order. All of
+            it is filled, whatever its type is.
+        offset
+            Bytes from the beginning of the file.
+        timeout
+            Seconds to wait for a device.
+
+        Raises
+        ------
+        BadInput
+            The memory is read only, has gaps, or is none.
+        CudaUnavailable
+            The memory is that of a GPU.
+        Interrupted
+            Ctrl-C; ``done`` bytes from the beginning on are in the memory.
+        """
+        if offset < 0 or not 1 <= timeout <= 86_400:
+            raise BadInput(["offset: 0 or more is needed, timeout: 1 to 86400"])
+        return Reading(**self._reader.read_into(target, offset, timeout))
+
+    def __repr__(self) -> str:
+        return f"Reader({self.path!r})"

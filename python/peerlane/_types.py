@@ -1,0 +1,20 @@
+"""Types that several modules use."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeAlias
+
+Record: TypeAlias = dict[str, Any]
+"""A record as ``docs/reference/record.md`` describes it."""
+
+Path: TypeAlias = str | os.PathLike[str]
+"""A path, or an endpoint as the program takes it."""
+
+Size: TypeAlias = int | str
+"""Bytes, or a text such as ``"64K"`` (binary)."""
+
+
+def words(path: Path | None) -> str | None:
+    """A path as text; ``None`` stays ``None``."""
+    return None if path is None else os.fspath(path)

@@ -1,0 +1,192 @@
+//! What Python gives as values of the library, with the bounds of the program's options.
+
+use std::path::PathBuf;
+
+use peerlane::machines::{self, Look, Place};
+use peerlane::{
+    Asked, ByteRate, Bytes, CopyOptions, Fabric, Metadatum, RouteChoice, Scrub, Sparse, Start,
+    VerifyMode, size,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::{Kind, Problem};
+
+/// Longest wait for one request, in seconds.
+const TIMEOUT_MAX: u64 = 86_400;
+/// Most blocks in flight.
+const DEPTH_MAX: u32 = 1024;
+
+/// Arguments by name.
+pub(crate) struct Named<'py>(pub(crate) Bound<'py, PyDict>);
+
+fn bad(name: &str, words: impl std::fmt::Display) -> Problem {
+    Problem::new(Kind::BadInput, format!("{name}: {words}"))
+}
+
+impl<'py> Named<'py> {
+    /// An argument; `None` where it is missing or `None`.
+    fn any(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
+    }
+
+    pub(crate) fn text(&self, name: &str) -> PyResult<Option<String>> {
+        let Some(value) = self.any(name)? else { return Ok(None) };
+        let text = value.extract().map_err(|_| bad(name, format!("a text is needed, not {value}")));
+        Ok(Some(text?))
+    }
+
+    fn words(&self, name: &str) -> PyResult<Vec<String>> {
+        let Some(value) = self.any(name)? else { return Ok(Vec::new()) };
+        Ok(value.extract().map_err(|_| bad(name, "a list of texts is needed"))?)
+    }
+
+    fn is_set(&self, name: &str) -> PyResult<bool> {
+        self.any(name)?.map_or(Ok(false), |value| value.is_truthy())
+    }
+
+    /// A number of bytes, or a text such as `64K`, under a rule of the program.
+    fn quantity<T>(
+        &self,
+        name: &str,
+        rule: impl FnOnce(&str) -> Result<T, String>,
+    ) -> PyResult<Option<T>> {
+        let Some(value) = self.any(name)? else { return Ok(None) };
+        let text = match value.extract::<u64>() {
+            Ok(number) => number.to_string(),
+            Err(_) => value.extract::<String>().map_err(|_| {
+                bad(name, format!("a number or a text such as \"1M\" is needed, not {value}"))
+            })?,
+        };
+        Ok(Some(rule(&text).map_err(|words| bad(name, words))?))
+    }
+
+    fn number(&self, name: &str, most: u64) -> PyResult<Option<u64>> {
+        let Some(value) = self.any(name)? else { return Ok(None) };
+        let number = value.extract::<u64>().ok().filter(|number| (1..=most).contains(number));
+        Ok(Some(number.ok_or_else(|| bad(name, format!("1 to {most} is needed, not {value}")))?))
+    }
+
+    /// One of several words.
+    fn choice<T: Copy>(&self, name: &str, all: &[(&str, T)]) -> PyResult<Option<T>> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        Ok(Some(one_of(name, &text, all)?))
+    }
+
+    /// Ends of a copy, and how data gets from one to the other.
+    pub(crate) fn asked(&self) -> PyResult<Asked> {
+        let offset = |name| Ok::<_, PyErr>(self.quantity(name, bytes)?.unwrap_or(Bytes::ZERO));
+        let depth = self.number("depth", DEPTH_MAX.into())?.unwrap_or(16);
+        Ok(Asked {
+            source: self.text("source")?.unwrap_or_default(),
+            target: self.text("target")?.unwrap_or_default(),
+            route: self.choice("route", ROUTES)?.unwrap_or(RouteChoice::Auto),
+            via: self.text("via")?,
+            block: self.quantity("block", size::block)?.unwrap_or(Bytes::mib(1)),
+            depth: u32::try_from(depth).unwrap_or(DEPTH_MAX),
+            offset: offset("offset")?,
+            length: self.quantity("length", size::length)?,
+            target_offset: offset("target_offset")?,
+            verify: self.choice("verify", VERIFY)?.unwrap_or(VerifyMode::Sample),
+            force: self.is_set("force")?,
+        })
+    }
+
+    /// Journal, holes, and what becomes of the memory.
+    pub(crate) fn options(&self) -> PyResult<Options> {
+        let preserve = self.words("preserve")?;
+        let preserve = preserve.iter().map(|word| one_of("preserve", word, METADATA));
+        Ok(Options {
+            start: if self.is_set("resume")? { Start::Resume } else { Start::Anew },
+            journal: self.text("journal")?.map(PathBuf::from),
+            sparse: self.choice("sparse", &[("auto", Sparse::Auto), ("never", Sparse::Never)])?,
+            scrub: self.choice("scrub", &[("auto", Scrub::Auto), ("never", Scrub::Never)])?,
+            limit: self.quantity("limit", size::rate)?,
+            preserve: preserve.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The longest wait for one request, in seconds.
+    pub(crate) fn timeout(&self) -> PyResult<u64> {
+        Ok(self.number("timeout", TIMEOUT_MAX)?.unwrap_or(60))
+    }
+
+    /// What says which machine is meant.
+    pub(crate) fn machine(&self) -> PyResult<Machine> {
+        let path = |name| Ok::<_, PyErr>(self.text(name)?.map(PathBuf::from));
+        let machine = Machine { described: path("machine")?, root: path("root")? };
+        if machine.described.is_some() && machine.root.is_some() {
+            return Err(bad("machine", "`machine` and `root` exclude each other").into());
+        }
+        Ok(machine)
+    }
+}
+
+/// What a copy is told; the rest of its options needs no argument.
+pub(crate) struct Options {
+    start: Start,
+    journal: Option<PathBuf>,
+    sparse: Option<Sparse>,
+    scrub: Option<Scrub>,
+    limit: Option<ByteRate>,
+    preserve: Vec<Metadatum>,
+}
+
+impl Options {
+    pub(crate) fn of_a_copy(self) -> CopyOptions {
+        CopyOptions {
+            start: self.start,
+            journal: self.journal,
+            environment: peerlane::environment(),
+            sparse: self.sparse.unwrap_or(Sparse::Auto),
+            scrub: self.scrub.unwrap_or(Scrub::Auto),
+            limit: self.limit,
+            preserve: self.preserve,
+            ..CopyOptions::default()
+        }
+    }
+}
+
+/// Which machine is meant; this one where nothing is said.
+pub(crate) struct Machine {
+    described: Option<PathBuf>,
+    root: Option<PathBuf>,
+}
+
+impl Machine {
+    pub(crate) fn read(&self, look: Look) -> Result<Fabric, Problem> {
+        let place = match (&self.described, &self.root) {
+            (Some(machine), _) => Place::Described(machine),
+            (None, Some(root)) => Place::Root(root),
+            (None, None) => Place::Here,
+        };
+        Ok(machines::read(place, look)?)
+    }
+}
+
+const ROUTES: &[(&str, RouteChoice)] =
+    &[("auto", RouteChoice::Auto), ("p2p", RouteChoice::P2p), ("host", RouteChoice::Host)];
+const VERIFY: &[(&str, VerifyMode)] =
+    &[("sample", VerifyMode::Sample), ("full", VerifyMode::Full), ("none", VerifyMode::None)];
+const METADATA: &[(&str, Metadatum)] = &[
+    ("mode", Metadatum::Mode),
+    ("timestamps", Metadatum::Timestamps),
+    ("ownership", Metadatum::Ownership),
+    ("xattr", Metadatum::Xattr),
+];
+
+/// What a word stands for.
+///
+/// # Errors
+/// Which words there are.
+pub(crate) fn one_of<T: Copy>(name: &str, text: &str, all: &[(&str, T)]) -> Result<T, Problem> {
+    let found = all.iter().find(|(word, _)| *word == text).map(|&(_, value)| value);
+    found.ok_or_else(|| {
+        let words: Vec<&str> = all.iter().map(|&(word, _)| word).collect();
+        bad(name, format!("one of {} is needed, not \"{text}\"", words.join(", ")))
+    })
+}
+
+fn bytes(text: &str) -> Result<Bytes, String> {
+    text.parse().map_err(|error: <Bytes as std::str::FromStr>::Err| error.to_string())
+}

@@ -1,0 +1,42 @@
+//! `peerlane.copy`: plans and moves.
+
+use peerlane::machines::{self, Look, Place};
+use peerlane::{MonotonicClock, Nanos, Phase, Tools, Watch};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arguments::{Named, Options};
+use crate::error::Problem;
+use crate::machine::json;
+use crate::watch::PyWatch;
+
+/// Copies on this machine; the record as JSON.
+#[pyfunction]
+pub(crate) fn copy(
+    py: Python<'_>,
+    arguments: Bound<'_, PyDict>,
+    progress: Option<Py<PyAny>>,
+    warn: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let named = Named(arguments);
+    let (asked, options, timeout) = (named.asked()?, named.options()?, named.timeout()?);
+    let mut watch = PyWatch::new(progress, warn);
+    let result = py.detach(|| carry_out(&asked, options, Nanos::seconds(timeout), &mut watch));
+    watch.end(result)
+}
+
+fn carry_out(
+    asked: &peerlane::Asked,
+    options: Options,
+    deadline: Nanos,
+    watch: &mut PyWatch,
+) -> Result<String, Problem> {
+    // Planning reads both ends to see what they carry; that is no payload.
+    watch.phase(Phase::Check);
+    let fabric = machines::read(Place::Here, Look::Quiet)?;
+    let plan = peerlane::plan(&fabric, asked)?;
+    let clock = MonotonicClock::start();
+    let options = options.of_a_copy();
+    let mut tools = Tools { clock: &clock, watch, seed: peerlane::seed(), deadline, options };
+    json(&peerlane::copy(&fabric, &plan, &mut tools)?)
+}

@@ -1,0 +1,162 @@
+//! Errors of the library as exceptions of `peerlane.errors`.
+
+use std::error::Error;
+
+use peerlane::machines::MachineError;
+use peerlane::read::ReadError;
+use peerlane::{CopyError, PlanError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Which exception it becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Something failed.
+    Failed,
+    /// What was asked for makes no sense.
+    BadInput,
+    /// Something stands against it, and nothing was changed.
+    Refused,
+    /// Not possible on this machine, and nothing was changed.
+    NotPossible,
+    /// CUDA memory, which is not here.
+    CudaUnavailable,
+    /// The content at the target is not that of the source.
+    DataDiffers,
+    /// A wish to stop came.
+    Interrupted,
+}
+
+impl Kind {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Failed => "PeerlaneError",
+            Self::BadInput => "BadInput",
+            Self::Refused => "Refused",
+            Self::NotPossible => "NotPossible",
+            Self::CudaUnavailable => "CudaUnavailable",
+            Self::DataDiffers => "DataDiffers",
+            Self::Interrupted => "Interrupted",
+        }
+    }
+}
+
+/// An error with everything that a person or a program needs of it.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) kind: Kind,
+    causes: Vec<String>,
+    hint: Option<String>,
+    journal: Option<String>,
+    /// Bytes that are done, and bytes that were to be done.
+    progress: Option<(u64, u64)>,
+}
+
+impl Problem {
+    /// A problem in words alone.
+    pub(crate) fn new(kind: Kind, words: impl Into<String>) -> Self {
+        Self { kind, causes: vec![words.into()], hint: None, journal: None, progress: None }
+    }
+
+    /// The words of an error and of what caused it.
+    pub(crate) fn of(kind: Kind, error: &(dyn Error + 'static)) -> Self {
+        let mut problem = Self::new(kind, error.to_string());
+        let mut next = error.source();
+        while let Some(cause) = next {
+            problem.causes.push(cause.to_string());
+            next = cause.source();
+        }
+        problem
+    }
+
+    /// The same, with what was tried in front.
+    pub(crate) fn tried(kind: Kind, what: &str, error: &(dyn Error + 'static)) -> Self {
+        let mut problem = Self::of(kind, error);
+        problem.causes.insert(0, format!("cannot {what}"));
+        problem
+    }
+
+    pub(crate) fn hint(self, hint: Option<impl Into<String>>) -> Self {
+        Self { hint: hint.map(Into::into), ..self }
+    }
+
+    /// All of it on one line, for a note.
+    pub(crate) fn line(&self) -> String {
+        let hint = self.hint.iter().map(|hint| format!("; {hint}"));
+        self.causes.join(": ") + &hint.collect::<String>()
+    }
+
+    fn exception(&self, py: Python<'_>) -> PyResult<PyErr> {
+        let more = PyDict::new(py);
+        more.set_item("hint", &self.hint)?;
+        more.set_item("journal", &self.journal)?;
+        more.set_item("done", self.progress.map(|(done, _)| done))?;
+        more.set_item("total", self.progress.map(|(_, total)| total))?;
+        let class = py.import("peerlane.errors")?.getattr(self.kind.class())?;
+        Ok(PyErr::from_value(class.call((self.causes.clone(),), Some(&more))?))
+    }
+}
+
+impl From<Problem> for PyErr {
+    fn from(problem: Problem) -> Self {
+        Python::attach(|py| problem.exception(py).unwrap_or_else(|error| error))
+    }
+}
+
+impl From<MachineError> for Problem {
+    fn from(error: MachineError) -> Self {
+        let kind = match error {
+            MachineError::Missing { .. } | MachineError::Text { .. } => Kind::BadInput,
+            _ => Kind::Failed,
+        };
+        Self::of(kind, &error).hint(error.hint())
+    }
+}
+
+impl From<PlanError> for Problem {
+    fn from(error: PlanError) -> Self {
+        Self::of(Kind::BadInput, &error).hint(error.hint())
+    }
+}
+
+impl From<CopyError> for Problem {
+    fn from(error: CopyError) -> Self {
+        let kind = match error.cause() {
+            CopyError::NotPossible { .. } => Kind::NotPossible,
+            CopyError::Differs { .. } => Kind::DataDiffers,
+            CopyError::Interrupted { .. } => Kind::Interrupted,
+            CopyError::Plan(_) => Kind::BadInput,
+            CopyError::Refused(_)
+            | CopyError::NothingToResume { .. }
+            | CopyError::Changed { .. } => Kind::Refused,
+            _ => Kind::Failed,
+        };
+        let progress = match &error {
+            CopyError::Interrupted { done, total, .. } | CopyError::Kept { done, total, .. } => {
+                Some((done.0, total.0))
+            }
+            _ => None,
+        };
+        let journal = error.journal().map(|path| path.display().to_string());
+        let again = journal.as_ref().map(|_| "the same call with resume=True goes on".to_owned());
+        let hints: Vec<String> = error.hint().into_iter().chain(again).collect();
+        let hint = (!hints.is_empty()).then(|| hints.join("; "));
+        Self { journal, progress, ..Self::of(kind, &error).hint(hint) }
+    }
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        let kind = match error {
+            ReadError::Notation(_) | ReadError::Endpoint(_) => Kind::BadInput,
+            ReadError::NotHere { .. } => Kind::NotPossible,
+            ReadError::Interrupted { .. } => Kind::Interrupted,
+            _ => Kind::Failed,
+        };
+        let progress = match &error {
+            ReadError::Interrupted { done, total } => Some((done.0, total.0)),
+            _ => None,
+        };
+        Self { progress, ..Self::of(kind, &error).hint(error.hint()) }
+    }
+}

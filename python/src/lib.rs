@@ -1,0 +1,36 @@
+//! The Rust side of the Python package: arguments in, the library called without the GIL, JSON out.
+//!
+//! It decides nothing. Words for people, records as dicts and what is convenient are in `peerlane/*.py`.
+//! The one thing to know: [`ffi`] is the only file with `unsafe` written by hand; what PyO3's macros
+//! expand to is theirs.
+#![deny(unsafe_code)]
+
+mod arguments;
+mod buffer;
+mod copy;
+mod cuda;
+mod error;
+#[allow(unsafe_code)]
+mod ffi;
+mod machine;
+mod reader;
+mod scan;
+mod watch;
+
+use pyo3::prelude::*;
+
+/// The Rust side of the package `peerlane`; use that.
+#[pymodule]
+fn _peerlane(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<reader::Reader>()?;
+    module.add_function(wrap_pyfunction!(machine::topology, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::machines, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::plan, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::reproduce, module)?)?;
+    module.add_function(wrap_pyfunction!(copy::copy, module)?)?;
+    module.add_function(wrap_pyfunction!(scan::scan, module)?)?;
+    module.add_function(wrap_pyfunction!(scan::make_haystack, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Machines: what they are, what a copy would do on them, and what a workload would.
+
+use std::path::PathBuf;
+
+use peerlane::machines::Look;
+use peerlane::predict::{self, Engine};
+use peerlane::reproduce::Study;
+use peerlane::{machines as known, small_file, topology as topo};
+use peerlane_bench::workload;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde::Serialize;
+
+use crate::arguments::{Named, one_of};
+use crate::error::{Kind, Problem};
+
+/// The longest workload that is read: a full one of ten thousand transfers has a few MiB.
+const WORKLOAD_MAX: u64 = 16 << 20;
+/// The longest file of parameters that is read.
+const PARAMETERS_MAX: u64 = 1 << 20;
+
+/// What is to be handed to Python.
+pub(crate) fn json(value: &impl Serialize) -> Result<String, Problem> {
+    serde_json::to_string(value)
+        .map_err(|error| Problem::tried(Kind::Failed, "write the result as JSON", &error))
+}
+
+/// A machine as `peerlane topo --json` prints it.
+#[pyfunction]
+pub(crate) fn topology(py: Python<'_>, arguments: Bound<'_, PyDict>) -> PyResult<String> {
+    let machine = Named(arguments).machine()?;
+    Ok(py.detach(|| {
+        let fabric = machine.read(Look::Full)?;
+        json(&topo::object(&fabric).map_err(|error| Problem::of(Kind::Failed, &error))?)
+    })?)
+}
+
+/// Names of the machines that can be named here.
+#[pyfunction]
+pub(crate) fn machines() -> PyResult<Vec<String>> {
+    let found = known::list(None).map_err(Problem::from)?;
+    Ok(found.into_iter().map(|description| description.name).collect())
+}
+
+/// What a copy would do, as JSON.
+#[pyfunction]
+pub(crate) fn plan(py: Python<'_>, arguments: Bound<'_, PyDict>) -> PyResult<String> {
+    let named = Named(arguments);
+    let (asked, machine) = (named.asked()?, named.machine()?);
+    Ok(py.detach(|| {
+        let fabric = machine.read(Look::Quiet)?;
+        json(&peerlane::plan(&fabric, &asked)?)
+    })?)
+}
+
+/// What a workload would do; it comes as the path of a TOML file or as JSON.
+#[pyfunction]
+pub(crate) fn simulate(
+    py: Python<'_>,
+    arguments: Bound<'_, PyDict>,
+    workload_json: Option<String>,
+) -> PyResult<String> {
+    let named = Named(arguments);
+    let machine = named.machine()?;
+    let engine = named.text("engine")?.unwrap_or_else(|| "auto".to_owned());
+    let engine = one_of("engine", &engine, ENGINES)?;
+    let workload = named.text("workload")?.map(PathBuf::from);
+    let parameters = named.text("parameters")?.map(PathBuf::from);
+    Ok(py.detach(|| {
+        let fabric = machine.read(Look::Full)?;
+        let text = match (workload_json, &workload) {
+            (Some(text), _) => toml_of(&text)?,
+            (None, Some(path)) => read("the workload", path, WORKLOAD_MAX)?,
+            (None, None) => return Err(Problem::new(Kind::BadInput, "no workload is given")),
+        };
+        let workload = workload::parse(&text)
+            .map_err(|error| Problem::tried(Kind::BadInput, "read the workload", &error))?;
+        let text = parameters.map(|path| read("the parameters", &path, PARAMETERS_MAX));
+        let parameters = predict::parameters(text.transpose()?.as_deref())
+            .map_err(|error| Problem::tried(Kind::BadInput, "read the parameters", &error))?;
+        let what = format!("predict {} on {}", workload.name, fabric.name);
+        let record = predict::run(&fabric, &parameters, &workload, engine)
+            .map_err(|error| Problem::tried(Kind::BadInput, &what, &error))?;
+        json(&record)
+    })?)
+}
+
+const ENGINES: &[(&str, Engine)] = &[
+    ("auto", Engine::Auto),
+    ("closed", Engine::Closed),
+    ("flow", Engine::Flow),
+    ("tlp", Engine::Tlp),
+];
+
+fn read(what: &str, path: &std::path::Path, most: u64) -> Result<String, Problem> {
+    let what = format!("read {what} {}", path.display());
+    small_file::read(path, most).map_err(|error| Problem::tried(Kind::BadInput, &what, &error))
+}
+
+/// A workload that came as JSON, in the form that is parsed and checked.
+fn toml_of(text: &str) -> Result<String, Problem> {
+    let tried = |error: &(dyn std::error::Error + 'static)| {
+        Problem::tried(Kind::BadInput, "read the workload", error)
+    };
+    let value: toml::Value = serde_json::from_str(text).map_err(|error| tried(&error))?;
+    toml::to_string(&value).map_err(|error| tried(&error))
+}
+
+/// Figures of documents beside the model, as JSON; all of them where no document is named.
+#[pyfunction]
+pub(crate) fn reproduce(py: Python<'_>, sources: Vec<String>) -> PyResult<String> {
+    Ok(py.detach(|| {
+        let tried = |error: &(dyn std::error::Error + 'static)| {
+            Problem::tried(Kind::BadInput, "compare figures with the model", error)
+        };
+        let study = Study::built_in().map_err(|error| tried(&error))?;
+        json(&study.report(&sources).map_err(|error| tried(&error))?)
+    })?)
+}

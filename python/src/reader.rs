@@ -1,0 +1,94 @@
+//! `peerlane.Reader`: a file or block device into memory of Python.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use peerlane::machines::{self, Look, Place};
+use peerlane::read::{self, ReadTools};
+use peerlane::{Bytes, Fabric, MonotonicClock, Nanos};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::buffer;
+use crate::error::Problem;
+use crate::watch::PyWatch;
+
+/// This machine as it was when the first file was opened. Opening a path asks the system about the path
+/// itself; to look at all devices again for each of many files would take longer than reading them.
+fn machine() -> Result<&'static Fabric, Problem> {
+    static MACHINE: OnceLock<Fabric> = OnceLock::new();
+    if let Some(machine) = MACHINE.get() {
+        return Ok(machine);
+    }
+    let machine = machines::read(Place::Here, Look::Quiet)?;
+    Ok(MACHINE.get_or_init(|| machine))
+}
+
+/// A file or block device, open for reading round the page cache.
+#[pyclass(frozen, module = "peerlane._peerlane")]
+pub(crate) struct Reader {
+    reader: read::Reader,
+}
+
+#[pymethods]
+impl Reader {
+    #[new]
+    fn new(py: Python<'_>, path: String) -> PyResult<Self> {
+        Ok(py.detach(|| {
+            let reader = if Path::new(&path).exists() {
+                read::Reader::open(machine()?, &path)?
+            } else {
+                // Perhaps the address of a drive, which may have come a moment ago.
+                read::Reader::open(&machines::read(Place::Here, Look::Quiet)?, &path)?
+            };
+            Ok::<_, Problem>(Self { reader })
+        })?)
+    }
+
+    #[getter]
+    fn path(&self) -> String {
+        self.reader.path().display().to_string()
+    }
+
+    #[getter]
+    fn size(&self) -> PyResult<u64> {
+        Ok(self.reader.size().map_err(Problem::from)?.0)
+    }
+
+    #[getter]
+    fn block(&self) -> u64 {
+        self.reader.block().0
+    }
+
+    #[getter]
+    fn is_direct(&self) -> bool {
+        self.reader.is_direct()
+    }
+
+    /// Fills a buffer; bytes by the way they came.
+    fn read_into<'py>(
+        &self,
+        py: Python<'py>,
+        target: Bound<'py, PyAny>,
+        offset: u64,
+        timeout: u64,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let memory = buffer::lend(&target)?;
+        let mut watch = PyWatch::new(None, None);
+        let result = py.detach(|| {
+            let clock = MonotonicClock::start();
+            let deadline = Nanos::seconds(timeout);
+            let mut tools = ReadTools { clock: &clock, watch: &mut watch, deadline };
+            let result = self.reader.read_into(Bytes(offset), &memory, &mut tools);
+            drop(memory);
+            result.map_err(Problem::from)
+        });
+        let reading = watch.end(result)?;
+        let found = PyDict::new(py);
+        found.set_item("bytes", reading.bytes.0)?;
+        found.set_item("direct", reading.direct.0)?;
+        found.set_item("copied", reading.copied.0)?;
+        found.set_item("page_cache", reading.page_cache.0)?;
+        Ok(found)
+    }
+}

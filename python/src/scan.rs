@@ -1,0 +1,151 @@
+//! `peerlane.scan`: where in which image a picture is.
+
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+use std::time::Instant;
+
+use peerlane::Watch;
+use peerlane_scan::formats::{Encoding, decode_with_opacity};
+use peerlane_scan::haystack::{HaystackError, Recipe, store};
+use peerlane_scan::{Answer, Busy, Crops, Pose, Searcher, inputs, pictures, scan as search};
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+
+use crate::arguments::one_of;
+use crate::error::{Kind, Problem};
+use crate::machine::json as text;
+use crate::watch::PyWatch;
+
+/// Searches; hits and what it took, as JSON.
+#[pyfunction]
+pub(crate) fn scan(
+    py: Python<'_>,
+    picture: PathBuf,
+    images: Vec<String>,
+    poses: Vec<(f32, f32)>,
+    threshold: f32,
+    threads: Option<usize>,
+) -> PyResult<String> {
+    let mut watched = PyWatch::new(None, None);
+    let watch = &mut watched;
+    let result = py.detach(move || {
+        let searcher = searcher(&picture, poses, threshold)?;
+        let threads = threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
+        let start = Instant::now();
+        let mut found = Found::default();
+        let mut is_whole = true;
+        search(inputs::walk(images), &searcher, threads, Crops::Dropped, |answer, busy| {
+            found.busy = busy;
+            found.add(answer);
+            is_whole = !watch.stop_requested();
+            is_whole
+        });
+        let elapsed = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        if !is_whole {
+            let words = format!("interrupted after {} images", found.images);
+            return Err(Problem::new(Kind::Interrupted, words));
+        }
+        text(&found.object(elapsed, threads))
+    });
+    watched.end(result)
+}
+
+fn searcher(
+    picture: &PathBuf,
+    poses: Vec<(f32, f32)>,
+    threshold: f32,
+) -> Result<Searcher, Problem> {
+    let what = format!("read picture {}", picture.display());
+    let bytes =
+        std::fs::read(picture).map_err(|error| Problem::tried(Kind::BadInput, &what, &error))?;
+    let (gray, opacity) = decode_with_opacity(bytes)
+        .map_err(|error| Problem::tried(Kind::BadInput, &what, &error))?;
+    let poses = poses.into_iter().map(|(scale, degrees)| Pose { scale, degrees });
+    let what = format!("look for picture {}", picture.display());
+    let pictures = pictures(&gray, opacity.as_ref(), poses)
+        .map_err(|error| Problem::tried(Kind::BadInput, &what, &error))?;
+    Ok(Searcher::new(pictures, threshold))
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Found {
+    hits: Vec<Value>,
+    failed: Vec<Value>,
+    images: u64,
+    pixels: u64,
+    busy: Busy,
+}
+
+impl Found {
+    fn add(&mut self, answer: Answer) {
+        match answer.found {
+            Ok((pixels, hits)) => {
+                self.images += 1;
+                self.pixels += pixels;
+                self.hits.extend(hits.iter().map(|hit| json!(hit.record(&answer.image))));
+            }
+            Err(error) => {
+                self.failed.push(json!({ "image": answer.image, "error": error.to_string() }));
+            }
+        }
+    }
+
+    fn object(self, elapsed: u64, threads: usize) -> Value {
+        let Busy { load, decode, search } = self.busy;
+        json!({
+            "hits": self.hits,
+            "failed": self.failed,
+            "images": self.images,
+            "pixels": self.pixels,
+            "threads": threads,
+            "elapsed_ns": elapsed,
+            "busy": { "load_ns": load.0, "decode_ns": decode.0, "search_ns": search.0 },
+            "limited_by": self.busy.limit(threads),
+        })
+    }
+}
+
+/// Makes images with a picture hidden in some; how many have it.
+#[pyfunction]
+pub(crate) fn make_haystack(
+    py: Python<'_>,
+    folder: PathBuf,
+    images: u32,
+    seed: u64,
+    side: usize,
+    per_mille: u32,
+    format: String,
+) -> PyResult<u32> {
+    let form = one_of("format", &format, FORMATS)?;
+    let mut watched = PyWatch::new(None, None);
+    let watch = &mut watched;
+    let result = py.detach(move || {
+        let recipe = Recipe {
+            seed,
+            images,
+            side,
+            planted_per_mille: per_mille,
+            scales: vec![1.0],
+            rotations: vec![0.0],
+        };
+        match store(&recipe, &folder, form, || watch.stop_requested()) {
+            Ok(Some(planted)) => Ok(planted),
+            Ok(None) => Err(Problem::new(Kind::Interrupted, "interrupted")),
+            Err(error @ HaystackError::Used { .. }) => {
+                Err(Problem::of(Kind::Refused, &error).hint(Some("name another folder")))
+            }
+            Err(error) => Err(Problem::of(Kind::Failed, &error)),
+        }
+    });
+    watched.end(result)
+}
+
+const FORMATS: &[(&str, (Encoding, &str))] = &[
+    ("pgm", (Encoding::Pgm, "pgm")),
+    ("bmp", (Encoding::Bmp, "bmp")),
+    ("tiff", (Encoding::Tiff, "tiff")),
+    ("jpeg", (Encoding::Jpeg, "jpg")),
+    ("png", (Encoding::Png, "png")),
+    ("webp", (Encoding::Webp, "webp")),
+];

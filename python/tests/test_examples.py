@@ -1,0 +1,58 @@
+"""What documentation shows works: docstrings, pages, and the notebook."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+import pathlib
+import pkgutil
+import re
+
+import peerlane
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+MODULES = [name for _, name, _ in pkgutil.iter_modules(peerlane.__path__) if name != "_peerlane"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of_docstrings(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(f"peerlane.{name}")
+    results = doctest.testmod(module, raise_on_error=False, verbose=False)
+    assert results.failed == 0
+
+
+def test_every_public_function_and_class_has_an_example():
+    objects = [getattr(peerlane, name) for name in peerlane.__all__]
+    shown = [one for one in objects if callable(one) and not hasattr(one, "__origin__")]
+    bare = {"Progress", "Reading", "Record", "make_haystack"}
+    for one in shown:
+        is_error = isinstance(one, type) and issubclass(one, BaseException)
+        if not is_error and one.__name__ not in bare:
+            assert ">>>" in (one.__doc__ or ""), one.__name__
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "python/README.md"])
+def test_examples_of_pages(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert blocks, f"{page} shows nothing"
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
+
+
+def test_the_notebook_runs_from_its_first_to_its_last_cell(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = ROOT / "python" / "examples" / "donard.ipynb"
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    names: dict[str, object] = {"__name__": "__main__", "SMALL": True}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), path.name, "exec"), names)
+    printed = capsys.readouterr().out
+    for words in ("Donard", "not measured here", "Mpixel/s"):
+        assert words in printed

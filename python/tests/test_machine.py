@@ -1,0 +1,100 @@
+"""Machines that are described, and what the model says of them."""
+
+from __future__ import annotations
+
+import peerlane
+import pytest
+
+SWEEP = {
+    "kind": "sweep",
+    "source": ["a"],
+    "target": ["b"],
+    "blocks": ["64K", "1M"],
+    "length": "64M",
+    "routes": ["p2p", "host-pipelined"],
+    "repeats": 1,
+    "name": None,
+}
+TOML = """
+kind = "sweep"
+source = ["a"]
+target = ["b"]
+blocks = ["64K", "1M"]
+length = "64M"
+routes = ["p2p", "host-pipelined"]
+repeats = 1
+"""
+
+
+def test_this_machine_and_a_described_one_have_the_same_form():
+    here, pair = peerlane.topology(), peerlane.topology(machine="pair")
+    assert here["schema"] == pair["schema"] == "peerlane.topo/1"
+    assert {"a", "b", "c"} <= {one["name"] for one in pair["function"]}
+
+
+def test_a_machine_comes_from_a_file_too(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "mine"\niommu = "off"\n')
+    assert peerlane.topology(machine=path)["name"] == "mine"
+    path.write_text("name = 7\n")
+    with pytest.raises(peerlane.BadInput, match="cannot read machine file"):
+        peerlane.topology(machine=path)
+
+
+def test_a_machine_that_is_not_there_is_named_with_a_hint():
+    with pytest.raises(peerlane.BadInput, match="cannot find machine nobody") as raised:
+        peerlane.topology(machine="nobody")
+    assert "lab machines" in (raised.value.hint or "")
+    with pytest.raises(peerlane.BadInput, match="exclude"):
+        peerlane.topology(machine="pair", root="/")
+
+
+def test_a_refused_route_is_a_reason_and_no_error():
+    plan = peerlane.plan("a", "b", route="p2p", machine="split")
+    assert plan["route"] is None and plan["reason"]
+    assert plan["candidates"][0]["refusals"]
+
+
+def test_a_plan_knows_the_drives_of_its_machine():
+    with pytest.raises(peerlane.BadInput) as raised:
+        peerlane.plan("a", "z", machine="pair")
+    assert raised.value.causes[0].startswith("cannot use the target")
+
+
+def test_a_workload_is_a_dict_or_a_file(tmp_path):
+    path = tmp_path / "sweep.toml"
+    path.write_text(TOML)
+    of_dict = peerlane.simulate("pair", SWEEP, engine="closed")
+    of_file = peerlane.simulate("pair", path, engine="closed")
+    assert of_dict["cases"] == of_file["cases"] and len(of_dict["cases"]) == 4
+
+
+@pytest.mark.parametrize(
+    "workload", [{}, {"kind": "nothing"}, {**SWEEP, "blocks": ["0"]}, "/nowhere/at/all.toml"]
+)
+def test_a_workload_that_is_none_is_refused(workload):
+    with pytest.raises(peerlane.BadInput, match="workload"):
+        peerlane.simulate("pair", workload)
+
+
+def test_an_engine_that_is_none_is_refused():
+    with pytest.raises(peerlane.BadInput, match="engine: one of auto"):
+        peerlane.simulate("pair", SWEEP, engine="magic")
+
+
+def test_tables_have_a_row_for_each_case_figure_or_record():
+    pandas = pytest.importorskip("pandas")
+    record = peerlane.simulate("pair", SWEEP, engine="closed")
+    table = peerlane.to_pandas(record)
+    assert isinstance(table, pandas.DataFrame) and len(table) == 4
+    assert len(peerlane.to_pandas([record, record])) == 8
+    assert len(peerlane.to_pandas(peerlane.plan("a", "b", machine="pair"))) == 1
+    nested = peerlane.to_pandas({"a": {"b": {"c": 1}}, "d": [2, 3]})
+    assert list(nested.columns) == ["a.b.c", "d"] and nested["d"][0] == [2, 3]
+
+
+def test_figures_of_a_document_stand_beside_the_model():
+    report = peerlane.reproduce(["004"])
+    assert {row["source"] for row in report["rows"]} == {"004"}
+    with pytest.raises(peerlane.BadInput):
+        peerlane.reproduce(["no such document"])
