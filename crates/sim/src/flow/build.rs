@@ -139,6 +139,9 @@ impl<'a> Build<'a> {
             capacity,
             rank,
             is_held: matches!(what, What::Tags(_)),
+            is_sender: matches!(what, What::Link(..)),
+            holds: f64::INFINITY,
+            passing: 0.0,
         });
         self.number.insert(what, number);
         number
@@ -184,10 +187,6 @@ impl<'a> Build<'a> {
 
     /// What a leg takes of its initiator: nobody waits behind it.
     fn initiator(&mut self, flow: &FlowSpec, leg: &Leg, ways: &[Way], class: &mut Class) {
-        let mut alone = |resource, cost| {
-            // Equal turns of payload, whatever each byte takes.
-            class.legs.push(vec![Hop { resource, port: NONE, turn: cost, cost }]);
-        };
         if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
             let medium = match leg.op {
                 Op::Write => endpoint.posts,
@@ -195,14 +194,19 @@ impl<'a> Build<'a> {
             };
             if let Some(rate) = medium {
                 let capacity = per_nano(rate.0);
-                alone(self.resource(What::Medium(leg.initiator, leg.op), capacity), 1.0);
+                let resource = self.resource(What::Medium(leg.initiator, leg.op), capacity);
+                let hop = Hop { resource, port: NONE, turn: 1.0, cost: 1.0, in_row: 1.0 };
+                class.legs.push(vec![hop]);
             }
             let in_flight = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
             if leg.op == Op::Read
                 && self.reads.get(&leg.initiator).is_some_and(|&most| most > in_flight)
             {
                 let tags = self.resource(What::Tags(leg.initiator), in_flight);
-                alone(tags, round_trip(self.topology, flow.memory, ways));
+                let time = round_trip(self.topology, flow.memory, ways);
+                let in_row = f64::from(endpoint.tags);
+                let hop = Hop { resource: tags, port: NONE, turn: time, cost: time, in_row };
+                class.legs.push(vec![hop]);
             }
         }
     }
@@ -223,11 +227,16 @@ impl<'a> Build<'a> {
     }
 
     fn way(&mut self, flow: &FlowSpec, leg: &Leg, way: &Way, class: &mut Class) {
-        let mut chain = Chain { hops: Vec::with_capacity(way.steps.len() + 1), port: NONE };
+        let mut chain =
+            Chain { hops: Vec::with_capacity(way.steps.len() + 1), port: NONE, in_row: 1.0 };
         if way.kind == PacketKind::Completion {
             let answers = self.resource(What::Answers(flow.memory, leg.initiator), UNBOUNDED);
             chain.push(class, &self.built, (answers, 1.0, 1.0));
             chain.port = answers;
+            if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
+                let asked = as_f64(endpoint.mrrs.min(flow.request));
+                chain.in_row = (asked / way.payload).max(1.0);
+            }
         }
         for (position, step) in way.steps.iter().enumerate() {
             if let Some(&(_, root)) = way.roots.iter().find(|&&(before, _)| before == position) {
@@ -246,6 +255,7 @@ impl<'a> Build<'a> {
                 chain.port = link;
             }
             chain.port = buffer.unwrap_or(chain.port);
+            self.queue(step, way, way.steps.get(position + 1).map(|step| step.link), chain.port);
             self.walkers(way, position, class);
             let other = (step.link, step.direction.reverse());
             if step.back > 0.0 && self.kinds.contains_key(&other) {
@@ -263,6 +273,20 @@ impl<'a> Build<'a> {
             chain.push(class, &self.built, (resource, turn, cost));
         }
         class.legs.push(chain.hops);
+    }
+
+    /// Notes what the queue behind a step holds. Initiators take every answer that they asked for.
+    fn queue(&mut self, step: &Step, way: &Way, next: Option<LinkIndex>, at: u32) {
+        if way.kind == PacketKind::Completion && next.is_none() || at == NONE {
+            return;
+        }
+        let is_link = matches!(self.built.what[at as usize], What::Link(..));
+        let cost = if is_link { step.cost } else { 1.0 };
+        let holds = room(self.topology, step, way) * cost;
+        let resource = &mut self.built.network.resources[at as usize];
+        // One packet at least.
+        resource.holds = holds.max(cost * way.payload);
+        resource.passing = loop_time(self.topology, step, next);
     }
 
     /// Payload that can wait in front of a memory.
@@ -348,7 +372,7 @@ impl<'a> Build<'a> {
         let misses = f64::from(iommu.miss_per_mille) / 1000.0;
         let cost = misses / as_f64(iommu.bytes_per_translation).max(1.0);
         let resource = self.resource(What::Walkers(at), walks);
-        class.legs.push(vec![Hop { resource, port: NONE, turn: 1.0, cost }]);
+        class.legs.push(vec![Hop { resource, port: NONE, turn: 1.0, cost, in_row: 1.0 }]);
     }
 }
 
@@ -357,6 +381,8 @@ struct Chain {
     hops: Vec<Hop>,
     /// The buffer that the packets come from.
     port: u32,
+    /// Packets that come in a row.
+    in_row: f64,
 }
 
 impl Chain {
@@ -370,7 +396,7 @@ impl Chain {
         }
         let is_known = self.hops.iter().any(|before| before.resource == self.port);
         let port = if is_known { self.port } else { NONE };
-        self.hops.push(Hop { resource, port, turn, cost });
+        self.hops.push(Hop { resource, port, turn, cost, in_row: self.in_row });
     }
 }
 
@@ -380,15 +406,18 @@ fn credit_rate(topology: &Topology, step: &Step, way: &Way, next: Option<LinkInd
     if way.kind == PacketKind::Completion && next.is_none() {
         return f64::INFINITY;
     }
-    let room = room(topology, step, way);
+    room(topology, step, way) / loop_time(topology, step, next).max(1e-3)
+}
+
+/// How long a packet that does not wait holds credits of the receiver of a step.
+fn loop_time(topology: &Topology, step: &Step, next: Option<LinkIndex>) -> f64 {
     let wire = &topology.link(step.link).wire;
     let node = topology.node(topology.receiver(step.link, step.direction));
-    let mut loop_time =
-        2.0 * picos(wire.propagation.0) + step.packet / rate_of(topology, step.link);
-    if let Some(next) = next {
-        loop_time += picos(node.kind.latency().0) + step.packet / rate_of(topology, next);
+    let around = 2.0 * picos(wire.propagation.0) + step.packet / rate_of(topology, step.link);
+    match next {
+        Some(next) => around + picos(node.kind.latency().0) + step.packet / rate_of(topology, next),
+        None => around,
     }
-    room / loop_time.max(1e-3)
 }
 
 /// Payload that the receiver of a step can hold.
@@ -405,9 +434,32 @@ fn room(topology: &Topology, step: &Step, way: &Way) -> f64 {
 
 /// From a read request to the last byte of its answer on an idle machine, in nanoseconds.
 pub fn round_trip(topology: &Topology, memory: NodeIndex, ways: &[Way]) -> f64 {
-    let ways: f64 = ways.iter().map(|way| way.latency(topology)).sum();
+    let mut time: f64 = ways.iter().map(|way| way.latency(topology)).sum();
+    for way in ways {
+        let times = way.steps.iter().map(|step| step.packet / rate_of(topology, step.link));
+        let slowest = times.fold(0.0, f64::max);
+        // Every other sender waits for the header.
+        let headers: f64 =
+            way.steps.iter().map(|step| header(step, way) / rate_of(topology, step.link)).sum();
+        let first =
+            way.steps.iter().find(|step| step.packet / rate_of(topology, step.link) >= slowest);
+        time +=
+            headers - first.map_or(0.0, |step| header(step, way) / rate_of(topology, step.link));
+        if way.kind == PacketKind::Completion {
+            let asked = ways.first().map_or(way.payload, |requests| requests.payload);
+            time += (asked / way.payload - 1.0).max(0.0) * slowest;
+        }
+    }
     let target = topology.node(memory).kind.memory();
-    ways + target.map_or(0.0, |memory| picos(memory.read_latency.0))
+    time + target.map_or(0.0, |memory| picos(memory.read_latency.0))
+}
+
+/// Bytes of a packet that are not payload.
+fn header(step: &Step, way: &Way) -> f64 {
+    match way.kind {
+        PacketKind::NonPosted => step.packet,
+        _ => (step.packet - step.packet / step.cost.max(1e-9)).max(0.0),
+    }
 }
 
 /// Bytes a second as bytes a nanosecond.

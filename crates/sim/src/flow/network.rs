@@ -20,6 +20,12 @@ pub struct Resource {
     /// Whether a flow holds what it takes until all legs of the stage have passed, so that one that waits
     /// elsewhere keeps others from it: the tags of an initiator.
     pub is_held: bool,
+    /// Whether it sends one packet after the other, so that some wait even where it is not full.
+    pub is_sender: bool,
+    /// Most that waits in the queue behind it, in its own unit; infinite where nothing bounds that.
+    pub holds: f64,
+    /// How long what passes that queue without waiting takes of it, in nanoseconds.
+    pub passing: f64,
 }
 
 /// One visit of a leg to a resource.
@@ -35,6 +41,8 @@ pub struct Hop {
     pub turn: f64,
     /// Units of the resource for each byte of payload.
     pub cost: f64,
+    /// Packets that come in a row: the answers of one request. For what is held, how many can be.
+    pub in_row: f64,
 }
 
 /// Flows that do the same: same legs, same demand.
@@ -92,6 +100,19 @@ pub enum NetworkError {
         /// Where the order breaks.
         resource: u32,
     },
+}
+
+impl Default for Resource {
+    fn default() -> Self {
+        Self {
+            capacity: 1.0,
+            rank: 0,
+            is_held: false,
+            is_sender: false,
+            holds: f64::INFINITY,
+            passing: 0.0,
+        }
+    }
 }
 
 impl Network {

@@ -381,9 +381,14 @@ mod tests {
 
     /// One link of 4 bytes a nanosecond, and transfers that ask for 3.
     fn link(classes: usize) -> Network {
-        let hop = Hop { resource: 0, port: NONE, turn: 1.0, cost: 1.0 };
+        let hop = Hop { resource: 0, port: NONE, turn: 1.0, cost: 1.0, in_row: 1.0 };
         Network {
-            resources: vec![Resource { capacity: 4.0, rank: 0, is_held: false }],
+            resources: vec![Resource {
+                capacity: 4.0,
+                rank: 0,
+                is_held: false,
+                ..Resource::default()
+            }],
             classes: vec![
                 Class { count: 1, demand: 3.0, legs: vec![vec![hop]], ..Class::default() };
                 classes
@@ -454,9 +459,16 @@ mod tests {
     #[test]
     fn the_number_of_threads_changes_nothing() {
         let mut network = link(0);
-        network.resources = vec![Resource { capacity: 4.0, rank: 0, is_held: false }; 40];
+        network.resources =
+            vec![Resource { capacity: 4.0, rank: 0, is_held: false, ..Resource::default() }; 40];
         for resource in 0..40 {
-            let hop = Hop { resource, port: NONE, turn: 1.0, cost: 1.0 + f64::from(resource) };
+            let hop = Hop {
+                resource,
+                port: NONE,
+                turn: 1.0,
+                cost: 1.0 + f64::from(resource),
+                in_row: 1.0,
+            };
             network.classes.push(Class {
                 count: 1,
                 demand: 3.0,

@@ -29,20 +29,6 @@ pub(super) struct Backlog {
     pub share: f64,
 }
 
-impl Backlog {
-    /// Without this input, whose rate counts in neither way.
-    pub(super) fn without(self, input: Input, level: f64) -> Self {
-        let waiting = nearness(input.per_turn() / level) * self.share;
-        let weight = waiting * input.weight;
-        Self {
-            weight: self.weight - weight,
-            square: self.square - weight * input.turn,
-            left: self.left + (1.0 - waiting) * input.demand,
-            share: self.share,
-        }
-    }
-}
-
 /// 1 from one on, 0 up to a little below it: what is only nearly full must not matter all at once.
 fn nearness(share: f64) -> f64 {
     ((share - 1.0 + NEAR) / NEAR).clamp(0.0, 1.0)
@@ -51,23 +37,20 @@ fn nearness(share: f64) -> f64 {
 /// How far below full a resource begins to make others wait.
 pub(super) const NEAR: f64 = 0.05;
 
-impl Input {
-    fn per_turn(self) -> f64 {
-        self.demand / self.weight
-    }
-}
-
-/// The inputs of one resource by what they ask for in a turn, lowest first.
+/// The inputs of one resource.
 #[derive(Debug, Default)]
 pub(super) struct Filling {
     capacity: f64,
     inputs: Vec<Input>,
-    /// Which input is at each position.
-    order: Vec<usize>,
-    /// At which position each input is.
-    position: Vec<usize>,
-    /// Sum of the inputs before each position, and at the end of all.
-    before: Vec<Input>,
+    /// What each asks for in a turn.
+    per_turn: Vec<f64>,
+    /// The least and the most of that.
+    least: f64,
+    most: f64,
+    /// Sum over all inputs.
+    sum: Input,
+    /// Which share of the time each has something waiting.
+    waiting: Vec<f64>,
 }
 
 impl Filling {
@@ -76,44 +59,38 @@ impl Filling {
         self.capacity = capacity;
         self.inputs.clear();
         self.inputs.extend_from_slice(inputs);
-        self.order.clear();
-        self.order.extend(0..inputs.len());
-        self.order.sort_unstable_by(|&a, &b| {
-            inputs[a].per_turn().total_cmp(&inputs[b].per_turn()).then(a.cmp(&b))
-        });
-        self.position.resize(inputs.len(), 0);
-        self.before.clear();
-        let mut sum = Input::default();
-        for (position, &index) in self.order.iter().enumerate() {
-            self.position[index] = position;
-            self.before.push(sum);
-            let input = inputs[index];
-            sum.demand += input.demand;
-            sum.weight += input.weight;
+        self.per_turn.clear();
+        self.sum = Input::default();
+        (self.least, self.most) = (f64::INFINITY, 0.0);
+        for input in inputs {
+            let per_turn = input.demand / input.weight;
+            self.per_turn.push(per_turn);
+            self.least = self.least.min(per_turn);
+            self.most = self.most.max(per_turn);
+            self.sum.demand += input.demand;
+            self.sum.weight += input.weight;
         }
-        self.before.push(sum);
     }
 
     /// The most that any input gets in a turn when the resource is full: a turn in which it is used up.
     /// Where all get what they ask for to the last byte, that is what the largest asks for.
     pub(super) fn level(&self) -> f64 {
-        let last = self.order.len().saturating_sub(1);
-        let total = self.before[self.order.len()];
-        let used = self.capacity.min(total.demand);
-        // Somebody is not satisfied; rounding must not say otherwise.
-        self.search(|position| {
-            let satisfied = self.before[position.min(last)];
-            (used - satisfied.demand) / (total.weight - satisfied.weight)
-        })
+        if self.sum.demand <= self.capacity { self.most } else { self.rise(usize::MAX) }
     }
 
     /// The inputs that take their turns at this level.
-    pub(super) fn backlog(&self, level: f64) -> Backlog {
-        let total = self.before[self.order.len()].demand;
-        let share = nearness(total / self.capacity);
+    pub(super) fn backlog(&mut self, level: f64) -> Backlog {
+        let share = nearness(self.sum.demand / self.capacity);
         let mut backlog = Backlog { left: self.capacity, share, ..Backlog::default() };
-        for input in &self.inputs {
-            let waiting = nearness(input.per_turn() / level) * share;
+        self.waiting.clear();
+        if share <= 0.0 {
+            self.waiting.resize(self.inputs.len(), 0.0);
+            backlog.left -= self.sum.demand;
+            return backlog;
+        }
+        for (input, per_turn) in self.inputs.iter().zip(&self.per_turn) {
+            let waiting = nearness(per_turn / level) * share;
+            self.waiting.push(waiting);
             backlog.weight += waiting * input.weight;
             backlog.square += waiting * input.weight * input.turn;
             backlog.left -= (1.0 - waiting) * input.demand;
@@ -121,34 +98,48 @@ impl Filling {
         backlog
     }
 
+    /// A backlog without one of the inputs, whose rate counts in neither way.
+    pub(super) fn without(&self, backlog: Backlog, index: usize) -> Backlog {
+        let (input, waiting) = (self.inputs[index], self.waiting[index]);
+        let weight = waiting * input.weight;
+        Backlog {
+            weight: backlog.weight - weight,
+            square: backlog.square - weight * input.turn,
+            left: backlog.left + (1.0 - waiting) * input.demand,
+            share: backlog.share,
+        }
+    }
+
     /// What an input would get if it asked for everything and the others for what they ask for now.
     pub(super) fn share_if_greedy(&self, index: usize) -> f64 {
         let own = self.inputs[index];
-        let at = self.position[index];
-        let weight = self.before[self.order.len()].weight;
-        let level = self.search(|position| {
-            let mut satisfied = self.before[position];
-            if position > at {
-                satisfied.demand -= own.demand;
-                satisfied.weight -= own.weight;
-            }
-            (self.capacity - satisfied.demand) / (weight - satisfied.weight)
-        });
-        own.weight * level.max(0.0)
+        let left = self.capacity - (self.sum.demand - own.demand);
+        if left >= self.most * own.weight { left } else { own.weight * self.rise(index) }
     }
 
-    /// The level, given what it is if the inputs before a position, and no others, are satisfied.
-    fn search(&self, level: impl Fn(usize) -> f64) -> f64 {
-        let (mut low, mut high) = (0, self.order.len());
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            if level(middle) <= self.inputs[self.order[middle]].per_turn() {
-                high = middle;
-            } else {
-                low = middle + 1;
+    /// The level at which the resource is used up, with one input that takes all it can get: what those
+    /// leave that ask for less goes to the others, again and again.
+    fn rise(&self, greedy: usize) -> f64 {
+        let mut level = self.capacity / self.sum.weight;
+        let mut count = 0;
+        loop {
+            let (mut left, mut weight, mut satisfied) = (self.capacity, self.sum.weight, 0);
+            if level > self.least {
+                for (index, (input, &per_turn)) in self.inputs.iter().zip(&self.per_turn).enumerate() {
+                    if per_turn < level && index != greedy {
+                        left -= input.demand;
+                        weight -= input.weight;
+                        satisfied += 1;
+                    }
+                }
             }
+            // Rounding must not leave nobody.
+            if satisfied == count || satisfied == self.inputs.len() {
+                return level.max(0.0);
+            }
+            count = satisfied;
+            level = left / weight;
         }
-        level(low)
     }
 }
 

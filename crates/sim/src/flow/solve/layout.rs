@@ -7,33 +7,44 @@ use std::ops::Range;
 
 use crate::flow::network::{Hop, NONE, Network};
 
-/// A leg's visit to an input.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Visit {
-    /// Which leg.
-    pub leg: u32,
-    /// Units of the resource for each byte of payload.
-    pub cost: f64,
-    /// Turns for each unit of the resource.
-    pub turns: f64,
-}
-
 /// An input of a resource with the legs that come by it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Arc {
     /// The resource whose buffer it is; [`NONE`] where each flow of the class has one to itself.
     pub port: u32,
-    /// Positions in [`Layout::visits`].
-    pub visits: Range<usize>,
+    /// Units of the resource that a turn of every leg is worth; 0 where they differ.
+    pub turn: f64,
+    /// First visit, and one after the last.
+    visits: (usize, usize),
+}
+
+impl Arc {
+    /// Positions of its visits.
+    pub(super) fn visits(&self) -> Range<usize> {
+        self.visits.0..self.visits.1
+    }
 }
 
 /// A resource that is visited.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Stop {
     /// Which resource.
     pub resource: usize,
-    /// Positions in [`Layout::arcs`].
-    pub arcs: Range<usize>,
+    /// First input, and one after the last.
+    arcs: (usize, usize),
+    /// Whether an input is the queue behind another resource.
+    pub has_queues: bool,
+    /// Whether legs hold what they take of it until all of the stage have passed.
+    pub is_held: bool,
+    /// Whether it makes legs wait that hold a pool meanwhile, even where it is not full.
+    pub is_waited_for: bool,
+}
+
+impl Stop {
+    /// Positions of its inputs.
+    pub(super) fn arcs(self) -> Range<usize> {
+        self.arcs.0..self.arcs.1
+    }
 }
 
 /// Everything that a sweep walks over.
@@ -43,14 +54,34 @@ pub(super) struct Layout {
     pub stops: Vec<Stop>,
     /// Their inputs.
     pub arcs: Vec<Arc>,
-    /// The legs of those.
-    pub visits: Vec<Visit>,
+    /// The leg of each visit.
+    pub legs: Vec<u32>,
+    /// Units of the resource for each byte of payload, by visit.
+    pub costs: Vec<f64>,
+    /// Turns for each unit of the resource, by visit.
+    pub turns: Vec<f64>,
+    /// Packets that come in a row, by visit.
+    pub in_row: Vec<f64>,
     /// What each leg holds until the others have passed.
     pub held: Vec<Option<u32>>,
+    /// The leg that holds a pool while this one is under way, or [`NONE`].
+    pub holder: Vec<u32>,
+    /// How many pieces each leg that holds a pool can hold at a time.
+    pub most_held: Vec<f64>,
+    /// Legs that hold a pool, with the queues that what they wait for stands in.
+    pub queued: Vec<(u32, u32)>,
+    /// Whether all that waits in the queue behind a resource holds a pool meanwhile.
+    pub is_windowed: Vec<bool>,
     /// Whether each leg belongs to the second stage.
     pub is_second: Vec<bool>,
     /// The class of each leg.
     pub class_of: Vec<u32>,
+    /// Classes of several legs.
+    pub joined: Vec<usize>,
+    /// Legs that hold a pool.
+    pub holders: Vec<u32>,
+    /// What goes ahead, by class: the class, the resource, and units of it for each byte of payload.
+    pub ahead: Vec<(u32, u32, f64)>,
     /// The legs of each class.
     pub legs_of: Vec<Range<usize>>,
 }
@@ -63,6 +94,7 @@ struct Key {
     leg: u32,
     cost: f64,
     turn: f64,
+    in_row: f64,
 }
 
 impl Key {
@@ -72,7 +104,7 @@ impl Key {
         let order = [rank, hop.resource, hop.port, own]
             .iter()
             .fold(0, |order, &field| order << 32 | u128::from(field));
-        Self { order, leg, cost: hop.cost, turn: hop.turn }
+        Self { order, leg, cost: hop.cost, turn: hop.turn, in_row: hop.in_row }
     }
 
     fn resource(&self) -> u32 {
@@ -85,6 +117,17 @@ impl Key {
 }
 
 impl Layout {
+    /// The pool that the leg of a visit holds meanwhile.
+    pub(super) fn pool_of(&self, visit: usize) -> Option<usize> {
+        let holder = self.holder[self.legs[visit] as usize];
+        (holder != NONE).then(|| self.held[holder as usize].map_or(0, |pool| pool as usize))
+    }
+
+    /// Positions of the visits to a resource.
+    pub(super) fn visits_of(&self, stop: Stop) -> Range<usize> {
+        self.arcs[stop.arcs.0].visits.0..self.arcs[stop.arcs.1 - 1].visits.1
+    }
+
     /// Lays out a network.
     pub(super) fn of(network: &Network) -> Self {
         let mut layout = Self::default();
@@ -96,31 +139,91 @@ impl Layout {
                 let number = u32::try_from(layout.class_of.len()).unwrap_or(u32::MAX);
                 layout.class_of.push(index);
                 let first = leg.first().map(|hop| hop.resource);
+                layout.most_held.push(leg.first().map_or(1.0, |hop| hop.in_row.max(1.0)));
                 layout.held.push(first.filter(|&first| network.resources[first as usize].is_held));
                 keys.extend(leg.iter().map(|hop| Key::of(network, number, hop)));
             }
+            if layout.class_of.len() > first + 1 {
+                layout.joined.push(layout.legs_of.len());
+            }
+            layout
+                .ahead
+                .extend(class.ahead.iter().map(|&(resource, cost)| (index, resource, cost)));
             layout.legs_of.push(first..layout.class_of.len());
         }
         // Stable, so that legs of one input stay in their order.
         keys.sort_by_key(|key| key.order);
-        layout.take(&keys);
+        layout.holders = (0..)
+            .zip(&layout.held)
+            .filter(|(_, held)| held.is_some())
+            .map(|(leg, _)| leg)
+            .collect();
+        layout.take(network, &keys);
+        layout.hold(network);
         layout
     }
 
-    fn take(&mut self, keys: &[Key]) {
+    /// Finds who holds what while legs are under way. A leg of one visit without a queue in front waits
+    /// somewhere that is not modelled.
+    fn hold(&mut self, network: &Network) {
+        let mut is_used = vec![false; network.resources.len()];
+        self.is_windowed = vec![true; network.resources.len()];
+        self.holder = vec![NONE; self.class_of.len()];
+        for (class, legs) in network.classes.iter().zip(&self.legs_of) {
+            for (leg, hops) in legs.clone().zip(&class.legs) {
+                let is_chain = hops.len() > 1 || hops.iter().any(|hop| hop.port != NONE);
+                let holder = legs.clone().find(|&other| {
+                    self.held[other].is_some() && self.is_second[other] == self.is_second[leg]
+                });
+                if let Some(holder) = holder.filter(|_| is_chain && self.held[leg].is_none()) {
+                    self.holder[leg] = u32::try_from(holder).unwrap_or(NONE);
+                }
+                for hop in hops.iter().filter(|hop| hop.port != NONE) {
+                    is_used[hop.port as usize] = true;
+                    self.is_windowed[hop.port as usize] &= self.holder[leg] != NONE;
+                }
+            }
+        }
+        self.is_windowed.iter_mut().zip(is_used).for_each(|(at, is_used)| *at &= is_used);
+        for position in 0..self.stops.len() {
+            let stop = self.stops[position];
+            let mut held = self.visits_of(stop).map(|at| self.holder[self.legs[at] as usize]);
+            self.stops[position].is_waited_for =
+                network.resources[stop.resource].is_sender && held.any(|holder| holder != NONE);
+        }
+        for (class, legs) in network.classes.iter().zip(&self.legs_of) {
+            for (leg, hops) in legs.clone().zip(&class.legs) {
+                let ports = hops.iter().map(|hop| hop.port).filter(|&port| port != NONE);
+                let ports = ports.filter(|&port| self.is_windowed[port as usize]);
+                let holder = self.holder[leg];
+                self.queued.extend(ports.filter(|_| holder != NONE).map(|port| (holder, port)));
+            }
+        }
+    }
+
+    fn take(&mut self, network: &Network, keys: &[Key]) {
+        self.legs = keys.iter().map(|key| key.leg).collect();
+        self.costs = keys.iter().map(|key| key.cost).collect();
+        self.turns = keys.iter().map(|key| key.turn.recip()).collect();
+        self.in_row = keys.iter().map(|key| key.in_row).collect();
+        let mut visits = 0;
         for stop in keys.chunk_by(|a, b| a.resource() == b.resource()) {
-            let first_arc = self.arcs.len();
+            let first = self.arcs.len();
             for arc in stop.chunk_by(|a, b| a.order == b.order) {
-                let first_visit = self.visits.len();
-                self.visits.extend(arc.iter().map(|key| Visit {
-                    leg: key.leg,
-                    cost: key.cost,
-                    turns: key.turn.recip(),
-                }));
-                self.arcs.push(Arc { port: arc[0].port(), visits: first_visit..self.visits.len() });
+                let is_even = arc.iter().all(|key| key.turn == arc[0].turn);
+                let turn = if is_even { arc[0].turn } else { 0.0 };
+                let end = visits + arc.len();
+                self.arcs.push(Arc { port: arc[0].port(), turn, visits: (visits, end) });
+                visits = end;
             }
             let resource = stop[0].resource() as usize;
-            self.stops.push(Stop { resource, arcs: first_arc..self.arcs.len() });
+            self.stops.push(Stop {
+                resource,
+                arcs: (first, self.arcs.len()),
+                is_held: network.resources[resource].is_held,
+                is_waited_for: false,
+                has_queues: self.arcs[first..].iter().any(|arc| arc.port != NONE),
+            });
         }
     }
 }

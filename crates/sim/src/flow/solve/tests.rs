@@ -20,11 +20,13 @@ impl Tree {
                 capacity,
                 rank: depths - depth,
                 is_held: false,
+                ..Resource::default()
             });
             tree.network.resources.push(Resource {
                 capacity,
                 rank: depths + depth,
                 is_held: false,
+                ..Resource::default()
             });
         }
         tree
@@ -47,7 +49,7 @@ impl Tree {
         let mut port = NONE;
         up.chain(down)
             .map(|resource| (resource, std::mem::replace(&mut port, resource)))
-            .map(|(resource, port)| Hop { resource, port, turn: 1.0, cost })
+            .map(|(resource, port)| Hop { resource, port, turn: 1.0, cost, in_row: 1.0 })
             .collect()
     }
 

@@ -1,0 +1,178 @@
+//! What a sweep changes for the next one: what goes ahead, what legs ask for, how full queues are.
+
+use std::ops::Range;
+
+use super::{BASE, DAMPING_RANGE, EDGE, LEAST, NEARLY, NONE, SLACK, Solver};
+
+impl Solver {
+    /// Takes off every capacity what goes ahead on it at the rates of this sweep. Returns the largest
+    /// relative change.
+    pub(super) fn give_way(&mut self) -> f64 {
+        if self.layout.ahead.is_empty() {
+            return 0.0;
+        }
+        self.ahead.fill(0.0);
+        let (mut last, mut rate) = (usize::MAX, 0.0);
+        for &(class, resource, cost) in &self.layout.ahead {
+            if class as usize != last {
+                last = class as usize;
+                rate = self.rate_of_all(last);
+            }
+            self.ahead[resource as usize] += rate * cost;
+        }
+        let mut residual: f64 = 0.0;
+        for (index, &most) in self.most.iter().enumerate() {
+            let left = (most - self.ahead[index]).max(most * LEAST);
+            let before = std::mem::replace(&mut self.capacity[index], left);
+            residual = residual.max((left - before).abs() / left);
+            if self.effective[index] >= before || self.effective[index] > left {
+                self.effective[index] = left;
+            }
+        }
+        residual
+    }
+
+    /// Lets a leg ask for little more than the other legs of its flow get: enough to show whether it
+    /// could have it. Returns the largest relative difference between legs of one flow.
+    pub(super) fn balance_legs(&mut self) -> f64 {
+        let mut residual: f64 = 0.0;
+        for at in 0..self.layout.joined.len() {
+            let class = self.layout.joined[at];
+            let legs = self.layout.legs_of[class].clone();
+            if self.counts[class] == 0.0 {
+                continue;
+            }
+            // The slowest two of those that were cut, since a leg does not wait for itself.
+            let demand = self.demand[class];
+            let (mut slowest, mut second, mut which) = (f64::INFINITY, f64::INFINITY, usize::MAX);
+            for leg in legs.clone() {
+                self.is_slow[leg] = self.is_cut(leg);
+                let rate = self.rate[leg];
+                if self.is_slow[leg] && rate < slowest {
+                    (slowest, second, which) = (rate, slowest, leg);
+                } else if self.is_slow[leg] {
+                    second = second.min(rate);
+                }
+            }
+            for leg in legs.clone() {
+                let mut others = if leg == which { second } else { slowest };
+                if let Some(pool) = self.layout.held[leg] {
+                    others = self.hold(leg, legs.clone(), pool);
+                } else {
+                    let excess = self.rate[leg] / slowest.min(demand) - 1.0;
+                    residual = residual.max(excess - 2.0 * SLACK);
+                }
+                self.asked[leg] = demand.min(others * (1.0 + SLACK));
+            }
+        }
+        residual
+    }
+
+    /// What waits in another leg of the same stage keeps what it holds: the pool is the queue in front
+    /// of it. Returns the rate of the slowest leg of the other stage.
+    fn hold(&mut self, leg: usize, legs: Range<usize>, pool: u32) -> f64 {
+        let (mut same, mut other) = (f64::INFINITY, f64::INFINITY);
+        for later in legs.filter(|&later| later != leg && self.is_slow[later]) {
+            let is_same = self.layout.is_second[later] == self.layout.is_second[leg];
+            if is_same && self.layout.holder[later] != NONE {
+                continue;
+            }
+            let slowest = if is_same { &mut same } else { &mut other };
+            *slowest = slowest.min(self.rate[later]);
+        }
+        self.room[pool as usize].limit(same / self.rate[leg], NONE);
+        other
+    }
+
+    fn is_cut(&self, leg: usize) -> bool {
+        self.rate[leg] < self.asked[leg] * (1.0 - SLACK / 2.0)
+    }
+
+    /// Brings queues nearer to what full ones let through. Returns the largest relative change that is
+    /// still to come.
+    pub(super) fn balance_queues(&mut self, most: f64) -> f64 {
+        let mut residual: f64 = 0.0;
+        for at in 0..self.layout.stops.len() {
+            let resource = self.layout.stops[at].resource;
+            let ratio = self.room[resource].ratio();
+            let change = if self.layout.is_windowed[resource] && !self.fill_up(resource, ratio) {
+                self.balance_delay(resource, ratio, most)
+            } else {
+                self.balance_flow(resource, ratio, most)
+            };
+            residual = residual.max(change);
+        }
+        residual
+    }
+
+    /// Says whether the queue behind a resource holds up what comes next. One that only pools fill does once
+    /// there is no room for more of them.
+    fn fill_up(&mut self, resource: usize, ratio: f64) -> bool {
+        let is_open = self.effective[resource] >= self.capacity[resource];
+        let full = self.longest(resource);
+        if is_open && (ratio >= 1.0 || self.delay[resource] < full * (1.0 - NEARLY)) {
+            return false;
+        }
+        self.delay[resource] = full;
+        true
+    }
+
+    /// How long what passes a resource waits behind it when the queue there is full, in nanoseconds.
+    fn longest(&self, resource: usize) -> f64 {
+        let at = &self.network.resources[resource];
+        (at.holds / self.passed[resource] - at.passing).max(0.0)
+    }
+
+    /// Lets a queue grow or shrink whose pools slow down as it does: `x = W / (T + d)`.
+    fn balance_delay(&mut self, resource: usize, ratio: f64, most: f64) -> f64 {
+        let delay = self.delay[resource];
+        let change = if ratio.is_finite() && ratio > 0.0 { ratio.ln() } else { 1.0 };
+        if change >= 0.0 && delay <= 0.0 {
+            return 0.0;
+        }
+        let share = Self::damped(&mut self.damping[resource], change, most);
+        let full = self.longest(resource);
+        let new = ((BASE + delay) * (-change * share).exp() - BASE).clamp(0.0, full);
+        self.delay[resource] = new;
+        if new < full { change.abs() - 2.0 * SLACK } else { f64::INFINITY }
+    }
+
+    /// Brings an effective capacity nearer to what the full queue behind it lets through.
+    fn balance_flow(&mut self, resource: usize, ratio: f64, most: f64) -> f64 {
+        let now = self.effective[resource];
+        let (passed, capacity) = (self.passed[resource], self.capacity[resource]);
+        let wanted = (passed * ratio).min(capacity);
+        let wanted = if wanted > 0.0 { wanted } else { capacity };
+        if wanted == now {
+            return 0.0;
+        }
+        let change = (wanted / now).ln();
+        let share = Self::damped(&mut self.damping[resource], change, most);
+        self.effective[resource] = if wanted == capacity && change * (1.0 - share) < EDGE {
+            capacity
+        } else {
+            now * (change * share).exp()
+        };
+        if change < 0.0 || passed >= now * (1.0 - EDGE) { change.abs() } else { 0.0 }
+    }
+
+    /// Takes over how long legs that hold a pool waited in this sweep.
+    pub(super) fn balance_waits(&mut self, most: f64) -> f64 {
+        let mut residual: f64 = 0.0;
+        for &leg in &self.layout.holders {
+            let leg = leg as usize;
+            let change = self.waiting[leg] - self.waited[leg];
+            residual = residual.max(change.abs() / (BASE + self.waited[leg]));
+            self.waited[leg] += change * most.min(0.5);
+        }
+        residual
+    }
+
+    /// The share of a change to make: less after every turn of direction, more while it goes on.
+    fn damped(state: &mut (f64, f64), change: f64, most: f64) -> f64 {
+        let (share, last) = *state;
+        let share = if change * last < 0.0 { share * 0.6 } else { share * 1.1 };
+        *state = (share.max(DAMPING_RANGE.0).min(most), change);
+        state.0
+    }
+}
