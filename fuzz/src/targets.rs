@@ -33,7 +33,7 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 14] = [
+pub const ALL: [Target; 15] = [
     ("archive", archive),
     ("capture", captured),
     ("evidence", evidence),
