@@ -377,7 +377,7 @@ fn count_held(rows: &[&Row]) -> Option<String> {
     (!rows.is_empty()).then(|| {
         format!(
             "Of figures held out from elsewhere {} are predicted: {near} within 7 % or within what is \
-             printed, {better} closer than both the datasheets and the nearest measurement.",
+             printed, {better} closer than both others.",
             predicted.len()
         )
     })
