@@ -65,8 +65,7 @@ fn not_with_gpu(asked: &Asked) -> Result<(), Failure> {
     let Some(gpu) = [&asked.source, &asked.target].into_iter().find(is_gpu) else {
         return Ok(());
     };
-    let error =
-        format!("cannot copy to or from {}: its memory is gone when this program ends", gpu);
+    let error = format!("cannot copy to or from {gpu}: its memory is gone when this program ends");
     let hint = "`peerlane bench stream --source FILE --target gpu:N` measures the way; `peerlane plan` \
                 explains it";
     Err(Failure::new(error).hint(hint.to_owned()))

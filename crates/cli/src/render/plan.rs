@@ -1,6 +1,6 @@
 //! A plan in words.
 
-use peerlane_results::{EndpointKind, Plan, Refusal, Route, Warning};
+use peerlane_results::{EndpointKind, Plan, Refusal, Route, Verdict, Warning};
 use peerlane_units::Bytes;
 
 use super::Sheet;
@@ -98,7 +98,10 @@ fn candidates(sheet: &mut Sheet, plan: &Plan) {
         if is_with_gpu {
             let refused = candidate.refusals.iter().any(|one| !one.is_empty());
             let state = if refused { "refused" } else { "nothing speaks against it" };
-            sheet.line(format_args!("    {state}; the kernel's decision: {}", candidate.source));
+            match candidate.source {
+                Verdict::Unknown => sheet.line(format_args!("    {state}")),
+                source => sheet.line(format_args!("    {state}; the kernel's decision: {source}")),
+            }
         } else {
             sheet.line(format_args!("    source writes into it: {}", candidate.source));
             sheet.line(format_args!("    target reads out of it: {}", candidate.target));

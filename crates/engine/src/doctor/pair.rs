@@ -59,20 +59,27 @@ fn with_gpu(fabric: &Fabric, plan: &Plan) -> DoctorRecord {
     let ends = [&plan.source, &plan.target];
     let functions: Vec<FunctionId> = ends.iter().filter_map(|end| initiator(fabric, end)).collect();
     let mut chart = Chart::default();
+    kernel::examine(fabric, &mut chart);
     iommu::examine(fabric, &mut chart);
     accelerator::examine(fabric, &mut chart);
     link::examine(fabric, &functions, &mut chart);
     let is_direct = |one: &&Candidate| one.memory.kind != MemoryKind::Host;
     let works = plan.candidates.iter().filter(is_direct).any(|one| one.refusals.is_empty());
     for candidate in plan.candidates.iter().filter(is_direct) {
-        chart.findings.extend(candidate.refusals.iter().map(|refusal| Finding {
-            kind: FindingKind::CopyRefused,
-            // One direct way is enough.
-            cost: if works { Cost::Speed } else { Cost::Routes },
-            object: candidate.memory.name.clone(),
-            what: refusal.clone(),
-            evidence: candidate.facts.iter().map(|fact| saw("the plan", fact)).collect(),
-            fix: None,
+        // What is wrong with the kernel is said with its own fix.
+        let of_the_kernel = kernel_refusal(&fabric.kernel);
+        let refusals = candidate.refusals.iter().filter(|one| Some(*one) != of_the_kernel.as_ref());
+        chart.findings.extend(refusals.map(|refusal| {
+            let (what, fix) = with_fix(refusal);
+            Finding {
+                kind: FindingKind::CopyRefused,
+                // One direct way is enough.
+                cost: if works { Cost::Speed } else { Cost::Routes },
+                object: candidate.memory.name.clone(),
+                what,
+                evidence: candidate.facts.iter().map(|fact| saw("the plan", fact)).collect(),
+                fix,
+            }
         }));
     }
     let pair = [plan.asked.source.clone(), plan.asked.target.clone()];
@@ -86,6 +93,24 @@ fn with_gpu(fabric: &Fabric, plan: &Plan) -> DoctorRecord {
         _ => format!("no payload goes between them: {}", plan.reason),
     };
     DoctorRecord { pair: Some(pair), verdict, ..finished(fabric, chart) }
+}
+
+/// A refusal of a way to a GPU in its two parts: what is wrong, and behind a colon what to do.
+fn with_fix(refusal: &str) -> (String, Option<Fix>) {
+    let parts = refusal.rsplit_once(": ").filter(|(_, way_out)| way_out.contains('`'));
+    let Some((what, way_out)) = parts else { return (refusal.to_owned(), None) };
+    let quoted = way_out.split('`').skip(1).step_by(2);
+    let commands = quoted.filter(|one| one.starts_with("sudo ")).map(str::to_owned);
+    let needs = if way_out.contains("kernel's parameters") { Needs::Reboot } else { Needs::Rebind };
+    let fix = Fix {
+        what: way_out.to_owned(),
+        commands: commands.collect(),
+        weakens: way_out
+            .contains("disable_acs_redir")
+            .then(|| "devices below those ports are no longer isolated from each other".to_owned()),
+        needs,
+    };
+    (what.to_owned(), Some(fix))
 }
 
 fn verdict(plan: &Plan) -> String {

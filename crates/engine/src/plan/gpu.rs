@@ -22,6 +22,10 @@ const P2PDMA_DRIVER: u32 = 565;
 const CUDA: &str = "libcuda.so.1";
 const CUFILE: &str = "libcufile.so.0";
 
+/// What helps where the kernel lets neither reach the other.
+const REACH_FIX: &str = "put both below one switch, or switch redirection by ACS off at the ports that \
+    are named, by `pci=disable_acs_redir=ADDRESS` among the kernel's parameters";
+
 /// The GPU of what was asked for, and which end it is; `None` where there is none.
 pub(super) fn asked_for(asked: &Asked) -> Option<(GpuName, Role)> {
     let name = |typed: &str| match typed.parse() {
@@ -139,7 +143,8 @@ fn choose(
     let best = candidates.iter().filter(fits).find(|one| one.refusals.is_empty());
     match best {
         Some(best) if route_of(best) == Route::Host && choice == RouteChoice::Auto => {
-            let reason = format!("{}: {}", best.memory.name, why_not_direct(candidates));
+            let reason =
+                format!("{}; what is left is {}", why_not_direct(candidates), best.memory.name);
             (Some(Route::Host), Some(best.memory.clone()), reason)
         }
         Some(best) => {
@@ -308,7 +313,7 @@ impl Scene<'_> {
         candidate.facts = reach.facts.iter().map(ToString::to_string).collect();
         if verdict == Verdict::NotSupported {
             let name = &self.fabric.function(drive).name;
-            candidate.refusals.push(format!("{name}: {}", reach.summary()));
+            candidate.refusals.push(format!("{name}, {}: {REACH_FIX}", reach.summary()));
         }
     }
 
@@ -340,7 +345,11 @@ impl Scene<'_> {
         let version = modules.iter().find(|one| one.name == "nvidia")?.version.as_deref()?;
         let major: u32 = version.split('.').next()?.parse().ok()?;
         (major < P2PDMA_DRIVER)
-            .then(|| format!("driver {version} is older than {P2PDMA_DRIVER}: `nvidia-smi`"))
+            .then(|| {
+                format!(
+                    "driver {version} is older than {P2PDMA_DRIVER}: `sudo apt install nvidia-open` for a later one"
+                )
+            })
     }
 }
 

@@ -199,7 +199,9 @@ fn a_memory_that_is_none_is_an_error_that_lists_those_there_are() {
 #[test]
 fn ends_that_are_none_are_errors() {
     let source = |source: &str| plan(&machine("pair"), &Asked { source: source.into(), ..asked() });
-    for name in ["cmb:c", "gpu:0", "null", "host"] {
+    let error = source("gpu:0").expect_err("no GPU");
+    assert!(matches!(error, PlanError::UnknownGpu { .. }) && error.hint().is_some(), "{error:?}");
+    for name in ["cmb:c", "null", "host"] {
         let error = source(name).expect_err("not an end");
         let is_refused =
             matches!(error, PlanError::Endpoint { source: EndpointError::NotPayload { .. }, .. });

@@ -66,7 +66,7 @@ pub(crate) struct StreamArgs {
     #[arg(long, value_name = "TARGET", required = true)]
     pub(crate) target: Vec<String>,
     /// Ways to or from a GPU, with commas between them; p2p is cuFile without its fallback, host-cufile its
-    /// compatibility mode [default: p2p where nothing stands in its way, else host, saying so]
+    /// compatibility mode [default: p2p where nothing stands in its way, else what the plan names, saying so]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     pub(crate) routes: Vec<RouteArg>,
     /// Transfers of each drive, each on a part of the range

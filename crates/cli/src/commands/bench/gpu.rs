@@ -59,7 +59,7 @@ fn best(fabric: &Fabric, source: &str, target: &str, printer: Printer) -> Path {
     let asked = Asked {
         source: source.to_owned(),
         target: target.to_owned(),
-        route: RouteChoice::P2p,
+        route: RouteChoice::Auto,
         via: None,
         block: Bytes::mib(1),
         depth: 16,
@@ -69,11 +69,15 @@ fn best(fabric: &Fabric, source: &str, target: &str, printer: Printer) -> Path {
         verify: VerifyMode::Full,
         force: true,
     };
-    let reason = match peerlane_engine::plan(fabric, &asked) {
+    let (path, reason) = match peerlane_engine::plan(fabric, &asked) {
         Ok(plan) if plan.route == Some(Route::P2p) => return Path::P2p,
-        Ok(plan) => plan.reason,
-        Err(error) => error.to_string(),
+        Ok(plan) => {
+            let name = plan.memory.map(|memory| memory.name).unwrap_or_default();
+            let is_cufile = name.contains("cuFile");
+            (if is_cufile { Path::HostCufile } else { Path::HostPipelined }, plan.reason)
+        }
+        Err(error) => (Path::HostPipelined, error.to_string()),
     };
-    printer.note(&format!("through host memory, since p2p is not possible: {reason}"));
-    Path::HostPipelined
+    printer.note(&format!("by {path}, since p2p is not possible: {reason}"));
+    path
 }

@@ -60,13 +60,16 @@ under = 'down-b'
 acs = 'absent'
 ";
 
-fn planned(route: RouteChoice, changes: &[(&str, &str)]) -> Result<Plan, PlanError> {
+fn machine(changes: &[(&str, &str)]) -> Fabric {
     let mut text = SOUND.to_owned();
     for (from, to) in changes {
         assert!(text.contains(from), "nothing to change: {from}");
         text = text.replacen(from, to, 1);
     }
-    let fabric = Fabric::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    Fabric::from_toml(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn planned(route: RouteChoice, changes: &[(&str, &str)]) -> Result<Plan, PlanError> {
     let asked = Asked {
         source: "nvme0".into(),
         target: "gpu:0".into(),
@@ -80,7 +83,7 @@ fn planned(route: RouteChoice, changes: &[(&str, &str)]) -> Result<Plan, PlanErr
         verify: VerifyMode::Full,
         force: false,
     };
-    super::super::plan(&fabric, &asked)
+    super::super::plan(&machine(changes), &asked)
 }
 
 /// What is against each of the four ways.
@@ -161,4 +164,20 @@ fn an_amd_gpu_is_a_stated_gap() {
 fn gpus_that_are_not_there_are_named_with_those_that_are() {
     let error = planned(RouteChoice::Auto, &[("'0x10de'", "'0x8086'")]).expect_err("no GPU");
     assert!(matches!(&error, PlanError::UnknownGpu { gpus, .. } if gpus.is_empty()), "{error}");
+}
+
+#[test]
+fn what_stands_in_the_way_of_a_pair_is_found_with_its_fix() {
+    let lacks = [("name = 'nvidia_fs'", "name = 'ext4'"), ("p2pdma = true", "p2pdma = false")];
+    let plan = planned(RouteChoice::Auto, &lacks).expect("a plan");
+    let record = crate::doctor::examine_pair(&machine(&lacks), &plan, &[]);
+    assert!(record.verdict.contains("only through host memory"), "{}", record.verdict);
+    let module = record.findings.iter().find(|one| one.what.contains("nvidia_fs")).expect("it");
+    let fix = module.fix.as_ref().expect("a fix");
+    assert_eq!(fix.commands, ["sudo modprobe nvidia_fs"]);
+    let about_kernel = record.findings.iter().filter(|one| one.what.contains("CONFIG_PCI_P2PDMA"));
+    assert!(about_kernel.clone().all(|one| one.fix.is_some()) && about_kernel.count() == 1);
+    let sound = planned(RouteChoice::Auto, &[]).expect("a plan");
+    let record = crate::doctor::examine_pair(&machine(&[]), &sound, &[]);
+    assert!(record.is_healthy() && record.verdict.contains("directly"), "{record:?}");
 }
