@@ -122,13 +122,17 @@ pub fn find_older_kernel() -> Result<KernelImage, LabError> {
 /// # Errors
 /// [`LabError::MissingRamBar`] with where it was looked for.
 pub fn find_ram_bar(kernel: &KernelImage) -> Result<PathBuf, LabError> {
-    let path = match std::env::var_os(RAM_BAR_VARIABLE).filter(|path| !path.is_empty()) {
-        Some(path) => PathBuf::from(path),
-        None => {
-            let folder = cache_folder().unwrap_or_default().join("ram-bar").join(&kernel.release);
-            folder.join(format!("{RAM_BAR}.ko"))
-        }
-    };
+    let named = std::env::var_os(RAM_BAR_VARIABLE).filter(|path| !path.is_empty());
+    ram_bar_for(kernel, named.map(PathBuf::from), &cache_folder().unwrap_or_default())
+}
+
+fn ram_bar_for(
+    kernel: &KernelImage,
+    named: Option<PathBuf>,
+    cache: &Path,
+) -> Result<PathBuf, LabError> {
+    let built = || cache.join("ram-bar").join(&kernel.release).join(format!("{RAM_BAR}.ko"));
+    let path = named.unwrap_or_else(built);
     match path.is_file() {
         true => Ok(path),
         false => Err(LabError::MissingRamBar { release: kernel.release.clone(), path }),
@@ -275,6 +279,24 @@ mod tests {
         refusal("not readable");
         put(&root.path().join("boot/vmlinuz-6.1.0"), &image_of("6.1.0"));
         assert_eq!(running_kernel(root.path(), "6.1.0").expect("kernel").release, "6.1.0");
+    }
+
+    #[test]
+    fn the_module_for_cards_is_that_of_the_kernel_or_the_one_that_is_named() {
+        let cache = tempfile::tempdir().expect("folder");
+        let release = "7.2.13".to_owned();
+        let kernel = KernelImage { image: PathBuf::new(), release, modules: None };
+        let error = ram_bar_for(&kernel, None, cache.path()).expect_err("not built");
+        assert!(error.to_string().contains("kernel 7.2.13: there is no"), "{error}");
+        assert!(error.hint().expect("a hint").contains("tools/build-ram-bar"));
+        let built = cache.path().join("ram-bar/7.2.13/peerlane_ram_bar.ko");
+        put(&built, b"ELF");
+        assert_eq!(ram_bar_for(&kernel, None, cache.path()).expect("module"), built);
+        let named = cache.path().join("other.ko");
+        let error = ram_bar_for(&kernel, Some(named.clone()), cache.path()).expect_err("no file");
+        assert!(error.to_string().contains("other.ko"), "{error}");
+        put(&named, b"ELF");
+        assert_eq!(ram_bar_for(&kernel, Some(named.clone()), cache.path()).expect("module"), named);
     }
 
     #[test]

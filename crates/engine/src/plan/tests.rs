@@ -75,6 +75,8 @@ fn smartssd() -> Fabric {
     card.bars =
         vec![Bar { index: 4, size: Bytes::mib(8192), is_prefetchable: true, largest: None }];
     fabric.libraries = Some(vec!["libxrt_coreutil.so.2".to_owned()]);
+    let release = Some("7.2.13".to_owned());
+    fabric.kernel = Kernel { release, has_p2pdma: Some(true), ..Kernel::default() };
     fabric
 }
 

@@ -132,7 +132,7 @@ mod tests {
             header[32..].copy_from_slice(&size.to_le_bytes());
             file.extend(header);
         }
-        file.extend((banks.len() as u32).to_le_bytes());
+        file.extend(u32::try_from(banks.len()).unwrap().to_le_bytes());
         file.extend([0; 4]);
         for (kind, used, kibibytes, tag) in banks {
             let mut bank = [0; BANK];

@@ -91,7 +91,7 @@ pub(crate) fn skip(thing: &str, reason: &str) {
     assert!(!required.split(',').any(|word| word.trim() == thing), "required: {reason}");
     let thread = std::thread::current();
     let line = format!("{}: {reason}\n", thread.name().unwrap_or("a test"));
-    eprint!("{line}");
+    std::io::stderr().write_all(line.as_bytes()).expect("standard error");
     if let Some(log) = std::env::var_os("PEERLANE_SKIP_LOG") {
         let log = std::fs::File::options().create(true).append(true).open(Path::new(&log));
         log.and_then(|mut log| log.write_all(line.as_bytes())).expect("PEERLANE_SKIP_LOG");
