@@ -53,7 +53,7 @@ unsafe impl Send for Map {}
 /// Host memory of somebody else that payload may be read into.
 ///
 /// Clones are of the same memory. Its bytes are only ever stored to: by the kernel for requests of a ring
-/// that owns [`Lent::region`], and by [`Lent::store`].
+/// that owns [`crate::lent::region`], and by [`Lent::store`].
 #[derive(Debug, Clone)]
 pub struct Lent {
     address: NonNull<u8>,
