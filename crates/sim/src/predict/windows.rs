@@ -17,7 +17,7 @@ const MOST_WINDOWS: usize = 16;
 /// Flows in a window at most.
 const MOST_FLOWS: usize = 256;
 /// Payload of a window: enough commands for percentiles, and little enough for seconds.
-const PAYLOAD: (f64, f64) = (4e6, 2e8);
+const PAYLOAD: (f64, f64) = (4e6, 1e8);
 /// Commands of a window.
 const COMMANDS: f64 = 2_000.0;
 
