@@ -25,6 +25,7 @@ fn pair(link: LinkSpeed, mps: u64, device: Endpoint) -> (Topology, [NodeIndex; 2
 /// Bytes a second of one flow, packet by packet, and the largest relative error of `expected`.
 fn simulated(topology: &Topology, flow: FlowSpec, expected: f64, worst: &mut f64) -> f64 {
     // As long as ten thousand packets take.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time above 0")]
     let micros = (1e4 * PAYLOAD / expected * 1e6).max(50.0) as u64;
     let extent = Extent::Steady { window: Picos::micros(micros), most: Picos::millis(100) };
     let settings = Settings { train: Train::Fixed(1), extent, ..Settings::default() };

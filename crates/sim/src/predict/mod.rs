@@ -31,8 +31,9 @@ pub use setting::{DEFAULTS, ParametersError, SettingError, parameters};
 
 /// Draws from the ranges of parameters.
 const DRAWS: u64 = 40;
-/// Flows of a case beyond which neither ranges nor gains are looked at.
-const MANY: usize = 2_000;
+/// Flows of a case beyond which neither ranges nor gains are looked at: each is dozens of runs, and a run
+/// solves anew as often as a flow ends.
+const MANY: usize = 256;
 /// Flows of a case up to which `auto` adds windows of packets.
 const FEW: usize = 128;
 /// What computes rates.

@@ -17,9 +17,11 @@ const MOST_WINDOWS: usize = 16;
 /// Flows in a window at most.
 const MOST_FLOWS: usize = 256;
 /// Payload of a window: enough commands for percentiles, and little enough for seconds.
-const PAYLOAD: (f64, f64) = (4e6, 2e8);
+const PAYLOAD: (f64, f64) = (4e6, 1e8);
 /// Commands of a window.
 const COMMANDS: f64 = 2_000.0;
+/// Commands of each flow, so that one in a hundred is there, and the payload up to which that holds.
+const OF_EACH: (f64, f64) = (128.0, 2e9);
 
 /// What windows showed.
 #[derive(Debug, Default)]
@@ -68,7 +70,9 @@ fn window(model: &Model, set: &[usize]) -> Result<(TlpOutcome, f64), TlpError> {
     let rates = Rates::of(&model.topology, &specs, Settings::default());
     let sum: f64 = rates.map_or(0.0, |rates| rates.solution.rates.iter().sum());
     let block = specs.iter().map(|spec| crate::way::as_f64(spec.request)).fold(1.0, f64::max);
-    let payload = (COMMANDS * block).clamp(PAYLOAD.0, PAYLOAD.1);
+    #[expect(clippy::cast_precision_loss, reason = "a few hundred flows")]
+    let of_each = (OF_EACH.0 * block * specs.len() as f64).min(OF_EACH.1);
+    let payload = (COMMANDS * block).clamp(PAYLOAD.0, PAYLOAD.1).max(of_each);
     let window = payload / sum.max(1e-3);
     let settings = tlp::Settings {
         extent: Extent::Steady { window: picos(window), most: picos(10.0 * window + 1e6) },
