@@ -125,7 +125,9 @@ impl Filling {
         loop {
             let (mut left, mut weight, mut satisfied) = (self.capacity, self.sum.weight, 0);
             if level > self.least {
-                for (index, (input, &per_turn)) in self.inputs.iter().zip(&self.per_turn).enumerate() {
+                for (index, (input, &per_turn)) in
+                    self.inputs.iter().zip(&self.per_turn).enumerate()
+                {
                     if per_turn < level && index != greedy {
                         left -= input.demand;
                         weight -= input.weight;
