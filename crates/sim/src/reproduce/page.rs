@@ -40,7 +40,7 @@ const TAIL: &str = "
 | What | Value | Before | Now | Changed on | Why |
 | --- | --- | --- | --- | --- | --- |
 | R7515: all ninety ordered pairs at once | all | 33.24 | 33.25 | 2026-11-22 | the flow engine ends its rounds elsewhere within its tolerance |
-| Direct Connect: the conventional copy with a server link of x2 | 80 %, least | 0.347 | 0.352 | 2026-11-22 | reads wait in the queues that their tags fill, and no longer slow each other down to the slowest |
+| Direct Connect: the conventional copy with a server link of x2 | 80 %, least | 0.347 | 0.352 | 2026-11-22 | the flow engine counts what reads wait in the queues that their tags fill |
 ";
 
 /// `docs/predictions.md`.
