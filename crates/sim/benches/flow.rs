@@ -1,9 +1,10 @@
 //! How fast the flow engine finds rates: `cargo bench -p peerlane-sim --bench flow`.
 //!
-//! Solving only; `examples/growth.rs` also counts the building of the network.
+//! Solving only, on one core; `examples/growth.rs` also counts the building of the network.
 #![allow(missing_docs)]
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use peerlane_sim::flow::network::Network;
@@ -30,15 +31,19 @@ fn network(machine: &Machine, flows: usize) -> Network {
 fn solve(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("solve");
     group.sample_size(10);
+    group.warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(3));
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
     for (name, machine, flows) in [
         ("100 flows, 16 devices", servers(1), 100),
         ("10,000 flows, 625 servers", servers(625), 10_000),
-        ("10,000 flows, one fabric of 10,000 devices", tree(10_000), 10_000),
+        ("10,000 flows, one fabric of 1,000 devices", tree(1_000), 10_000),
         ("100,000 flows, one fabric of 10,000 devices", tree(10_000), 100_000),
     ] {
         let network = network(&machine, flows);
         group.bench_function(name, |bencher| {
-            bencher.iter(|| settle(black_box(&network), SETTINGS).expect("in order"));
+            one.install(|| {
+                bencher.iter(|| settle(black_box(&network), SETTINGS).expect("in order"));
+            });
         });
     }
     group.finish();

@@ -2,6 +2,8 @@
 //! invalidate -- [SEEDS [FIRST]]`. Writes the tables of `docs/model/flow.md`; with `--csv`, every flow as the
 //! data of the plot in `docs/model.md`:
 //! `cargo run --release -p peerlane-sim --example invalidate -- --csv 12 > docs/model/data/engines.csv`.
+//! With `--rotating` the first seed comes from the commit, so that every version is tried on cases that it was not
+//! written beside.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -27,7 +29,11 @@ fn main() {
     let is_csv = std::env::args().any(|text| text == "--csv");
     let mut args = std::env::args().skip(1).filter_map(|text| text.parse::<u64>().ok());
     let count = args.next().unwrap_or(50);
-    let first = args.next().unwrap_or(0);
+    let first = match args.next() {
+        Some(first) => first,
+        None if std::env::args().any(|arg| arg == "--rotating") => rotating(),
+        None => 0,
+    };
     let cases: Vec<Case> = FAMILIES
         .into_par_iter()
         .flat_map(|family| (first..first + count).into_par_iter().map(move |seed| (family, seed)))
@@ -42,6 +48,7 @@ fn main() {
     if is_csv {
         csv(&cases, first..first + count);
     } else {
+        println!("Seeds {first} to {}.\n", first + count - 1);
         table(&cases);
         worst(&cases);
     }
@@ -57,6 +64,14 @@ fn csv(cases: &[Case], seeds: std::ops::Range<u64>) {
             println!("{},{},{index},{tlp:.4},{flow:.4}", case.family, case.seed);
         }
     }
+}
+
+/// The first seed that belongs to the commit that is checked out.
+fn rotating() -> u64 {
+    let commit = std::process::Command::new("git").args(["rev-parse", "HEAD"]).output();
+    let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let digits = commit.as_deref().ok().and_then(|id| id.get(..12));
+    digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()).expect("git names a commit")
 }
 
 /// Mean, 95th percentile and highest of some errors, in percent.

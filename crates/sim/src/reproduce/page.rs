@@ -34,6 +34,13 @@ const TAIL: &str = "
   states: that figure was used.
 - Reads of GPU memory by four Gen5 drives: the widest interval here. How many bytes of peer reads a root complex keeps in flight is
   published for none.
+
+## What changed since it was made
+
+| What | Value | Before | Now | Changed on | Why |
+| --- | --- | --- | --- | --- | --- |
+| R7515: all ninety ordered pairs at once | all | 33.24 | 33.25 | 2026-11-22 | the flow engine ends its rounds elsewhere within its tolerance |
+| Direct Connect: the conventional copy with a server link of x2 | 80 %, least | 0.347 | 0.352 | 2026-11-22 | the flow engine counts what reads wait in the queues that their tags fill |
 ";
 
 /// `docs/predictions.md`.

@@ -125,7 +125,9 @@ impl Filling {
         loop {
             let (mut left, mut weight, mut satisfied) = (self.capacity, self.sum.weight, 0);
             if level > self.least {
-                for (index, (input, &per_turn)) in self.inputs.iter().zip(&self.per_turn).enumerate() {
+                for (index, (input, &per_turn)) in
+                    self.inputs.iter().zip(&self.per_turn).enumerate()
+                {
                     if per_turn < level && index != greedy {
                         left -= input.demand;
                         weight -= input.weight;
@@ -133,8 +135,8 @@ impl Filling {
                     }
                 }
             }
-            // Rounding must not leave nobody.
-            if satisfied == count || satisfied == self.inputs.len() {
+            // Rounding must not leave nobody, nor go back and forth: they only become more.
+            if satisfied <= count || satisfied == self.inputs.len() {
                 return level.max(0.0);
             }
             count = satisfied;
@@ -160,6 +162,18 @@ mod tests {
         assert!((filling(&[1.0, 5.0, 5.0], 7.0).level() - 3.0).abs() < 1e-12);
         assert!((filling(&[2.0, 2.0, 2.0], 3.0).level() - 1.0).abs() < 1e-12);
         assert!((filling(&[1.0, 2.0], 4.0).level() - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn rounding_does_not_let_the_level_go_back_and_forth() {
+        // Demands that lie at the level to the last bit, in all orders of magnitude.
+        for seed in 1..2_000_u32 {
+            let one = f64::from(seed) / 3.0;
+            let demands: Vec<f64> = (0..9).map(|k| one * (1.0 + f64::from(k) * 1e-16)).collect();
+            let filling = filling(&demands, one * 9.0 * (1.0 - 1e-16));
+            assert!((filling.level() / one - 1.0).abs() < 1e-9);
+            assert!((filling.share_if_greedy(4) / one - 1.0).abs() < 1e-9);
+        }
     }
 
     #[test]
