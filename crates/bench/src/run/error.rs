@@ -83,7 +83,10 @@ impl RunError {
     pub fn is_difference(&self) -> bool {
         match self {
             Self::Flow { source, .. } => {
-                matches!(**source, MeasureError::Differs { .. } | MeasureError::MemoryDiffers { .. })
+                matches!(
+                    **source,
+                    MeasureError::Differs { .. } | MeasureError::MemoryDiffers { .. }
+                )
             }
             Self::Nonsense { source, .. } => matches!(source, Nonsense::ContentDiffers { .. }),
             _ => false,
