@@ -84,7 +84,7 @@ impl Solver {
         other
     }
 
-    fn is_cut(&self, leg: usize) -> bool {
+    pub(super) fn is_cut(&self, leg: usize) -> bool {
         self.rate[leg] < self.asked[leg] * (1.0 - SLACK / 2.0)
     }
 

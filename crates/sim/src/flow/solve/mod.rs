@@ -285,7 +285,8 @@ impl Solver {
             return None;
         }
         if self.layout.held[slowest] == Some(at) {
-            at = self.longest_wait(slowest).unwrap_or(at);
+            let waits = self.longest_wait(slowest);
+            at = waits.or_else(|| self.cut_after(slowest, class)).unwrap_or(at);
         }
         for _ in 0..self.network.resources.len() {
             let resource = at as usize;
@@ -297,6 +298,19 @@ impl Solver {
             at = next;
         }
         Some(at)
+    }
+
+    /// What cuts the slowest leg of the same stage that waits while it keeps what this one holds.
+    fn cut_after(&self, holder: usize, class: usize) -> Option<u32> {
+        let layout = &self.layout;
+        let waits = |&leg: &usize| {
+            let is_same = layout.is_second[leg] == layout.is_second[holder];
+            leg != holder && is_same && layout.holder[leg] == NONE && self.is_cut(leg)
+        };
+        let legs = layout.legs_of[class].clone().filter(waits);
+        let slowest = legs.min_by(|&a, &b| self.rate[a].total_cmp(&self.rate[b]))?;
+        let (factor, at) = self.trace.cut[slowest];
+        (factor <= 1.0 - EDGE).then_some(at)
     }
 
     /// The queue in which what a leg asked for waits longest, where that counts.
