@@ -20,8 +20,11 @@ const MOST_FLOWS: usize = 256;
 const PAYLOAD: (f64, f64) = (4e6, 1e8);
 /// Commands of a window.
 const COMMANDS: f64 = 2_000.0;
-/// Commands of each flow, so that one in a hundred is there, and the payload up to which that holds.
-const OF_EACH: (f64, f64) = (128.0, 2e9);
+/// Commands of each flow, so that one in a hundred is there, and the payload of a flow and of all up to
+/// which that holds.
+const OF_EACH: (f64, f64, f64) = (128.0, 1.4e8, 7e8);
+/// Windows until rates have settled, and the payload up to which that holds: a window of large blocks is long.
+const UNTIL_SETTLED: (f64, f64) = (10.0, 1e9);
 
 /// What windows showed.
 #[derive(Debug, Default)]
@@ -71,11 +74,12 @@ fn window(model: &Model, set: &[usize]) -> Result<(TlpOutcome, f64), TlpError> {
     let sum: f64 = rates.map_or(0.0, |rates| rates.solution.rates.iter().sum());
     let block = specs.iter().map(|spec| crate::way::as_f64(spec.request)).fold(1.0, f64::max);
     #[expect(clippy::cast_precision_loss, reason = "a few hundred flows")]
-    let of_each = (OF_EACH.0 * block * specs.len() as f64).min(OF_EACH.1);
+    let of_each = ((OF_EACH.0 * block).min(OF_EACH.1) * specs.len() as f64).min(OF_EACH.2);
     let payload = (COMMANDS * block).clamp(PAYLOAD.0, PAYLOAD.1).max(of_each);
     let window = payload / sum.max(1e-3);
+    let windows = (UNTIL_SETTLED.1 / payload).clamp(2.0, UNTIL_SETTLED.0);
     let settings = tlp::Settings {
-        extent: Extent::Steady { window: picos(window), most: picos(10.0 * window + 1e6) },
+        extent: Extent::Steady { window: picos(window), most: picos(windows * window + 1e6) },
         ..tlp::Settings::default()
     };
     Ok((simulate(&model.topology, &specs, &settings)?, sum))
