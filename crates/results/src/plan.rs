@@ -103,6 +103,25 @@ pub struct Asked {
     pub force: bool,
 }
 
+impl Asked {
+    /// All of the source to the start of the target, as `peerlane copy` does it without options.
+    pub fn between(source: &str, target: &str) -> Self {
+        Self {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            route: RouteChoice::Auto,
+            via: None,
+            block: Bytes::mib(1),
+            depth: 16,
+            offset: Bytes::ZERO,
+            length: None,
+            target_offset: Bytes::ZERO,
+            verify: VerifyMode::Sample,
+            force: false,
+        }
+    }
+}
+
 /// What an endpoint is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

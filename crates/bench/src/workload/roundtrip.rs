@@ -14,20 +14,16 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
     let memory =
         brief.via.as_deref().ok_or_else(|| brief.missing("a memory (`--via cmb:NAME`)"))?;
     let is_gpu = super::is_gpu(memory);
-    let routes = brief.routes(&[Path::P2p, Path::HostPipelined]);
+    let usual: &[Path] = if is_gpu { &[Path::P2p] } else { &[Path::P2p, Path::HostPipelined] };
+    let routes = brief.routes(usual);
     let is_plain = |route: &Path| matches!(route, Path::P2p | Path::HostPipelined);
     if !is_gpu && !routes.iter().all(is_plain) {
         return Err(brief.missing("routes out of `p2p` and `host`"));
     }
     // A GPU is reached in several ways, and the drive alone stands beside them all; any other memory in one.
-    let (paths, has_alone) = match (is_gpu, brief.routes.is_empty()) {
-        (true, true) => (vec![Path::P2p], true),
-        (true, false) => (routes, true),
-        (false, _) => {
-            let has_alone = routes.contains(&Path::HostPipelined);
-            (routes.into_iter().filter(|route| *route == Path::P2p).collect(), has_alone)
-        }
-    };
+    let has_alone = is_gpu || routes.contains(&Path::HostPipelined);
+    let paths: Vec<Path> =
+        routes.into_iter().filter(|route| is_gpu || *route == Path::P2p).collect();
     let mut cases = Vec::new();
     for block in brief.blocks() {
         let size = super::sweep::short(block);

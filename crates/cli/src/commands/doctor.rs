@@ -1,7 +1,6 @@
 //! `peerlane doctor`: what stands in the way of peer-to-peer copies, and what to do about it.
 
-use peerlane_results::{Asked, RouteChoice, VerifyMode};
-use peerlane_units::Bytes;
+use peerlane_results::Asked;
 
 use super::plan;
 use crate::args::DoctorArgs;
@@ -34,17 +33,5 @@ pub(crate) fn run(args: &DoctorArgs, printer: Printer) -> Result<Exit, Failure> 
 
 /// A copy as `peerlane copy` would make it; that the target holds something is no fault of the machine.
 fn asked(source: &str, target: &str) -> Asked {
-    Asked {
-        source: source.to_owned(),
-        target: target.to_owned(),
-        route: RouteChoice::Auto,
-        via: None,
-        block: Bytes::mib(1),
-        depth: 16,
-        offset: Bytes::ZERO,
-        length: None,
-        target_offset: Bytes::ZERO,
-        verify: VerifyMode::Sample,
-        force: true,
-    }
+    Asked { force: true, ..Asked::between(source, target) }
 }

@@ -72,8 +72,7 @@ fn own_names<'a>(fabric: &'a Fabric, end: &'a Endpoint) -> BTreeSet<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use peerlane_results::{Asked, Plan, RouteChoice, VerifyMode};
-    use peerlane_units::Bytes;
+    use peerlane_results::{Asked, Plan};
 
     use super::*;
 
@@ -105,19 +104,7 @@ file_system = 'ext4'
 
     fn planned(text: &str, source: &str, target: &str, origin: Origin) -> Plan {
         let fabric = Fabric { origin, ..Fabric::from_toml(text).expect("a machine") };
-        let asked = Asked {
-            source: source.to_owned(),
-            target: target.to_owned(),
-            route: RouteChoice::Auto,
-            via: None,
-            block: Bytes::mib(1),
-            depth: 16,
-            offset: Bytes::ZERO,
-            length: None,
-            target_offset: Bytes::ZERO,
-            verify: VerifyMode::Sample,
-            force: true,
-        };
+        let asked = Asked { force: true, ..Asked::between(source, target) };
         crate::plan::plan(&fabric, &asked).expect("a plan")
     }
 

@@ -1,9 +1,7 @@
 //! Plans for the machines of `machines/`, and for made-up variants of them.
 
 use peerlane_fabric::{Bar, Fabric, FunctionId, Kernel};
-use peerlane_results::{
-    Asked, EndpointKind, Plan, Route, RouteChoice, Tail, Verdict, VerifyMode, Warning,
-};
+use peerlane_results::{Asked, EndpointKind, Plan, Route, RouteChoice, Tail, Verdict, Warning};
 use peerlane_units::{ByteRate, Bytes};
 
 use super::{PlanError, plan};
@@ -15,19 +13,7 @@ fn machine(name: &str) -> Fabric {
 }
 
 pub(super) fn asked() -> Asked {
-    Asked {
-        source: "a".into(),
-        target: "b".into(),
-        route: RouteChoice::Auto,
-        via: None,
-        block: Bytes::mib(1),
-        depth: 16,
-        offset: Bytes::ZERO,
-        length: None,
-        target_offset: Bytes::ZERO,
-        verify: VerifyMode::Sample,
-        force: false,
-    }
+    Asked::between("a", "b")
 }
 
 fn planned(name: &str, asked: &Asked) -> Plan {

@@ -2,8 +2,7 @@
 
 use peerlane_bench::workload::{Brief, is_gpu};
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, Path, Route, RouteChoice, VerifyMode};
-use peerlane_units::Bytes;
+use peerlane_results::{Asked, Path, Route};
 
 use crate::error::Failure;
 use crate::printer::Printer;
@@ -56,19 +55,7 @@ fn pair(brief: &Brief) -> Option<(&str, &str)> {
 }
 
 fn best(fabric: &Fabric, source: &str, target: &str, printer: Printer) -> Path {
-    let asked = Asked {
-        source: source.to_owned(),
-        target: target.to_owned(),
-        route: RouteChoice::Auto,
-        via: None,
-        block: Bytes::mib(1),
-        depth: 16,
-        offset: Bytes::ZERO,
-        length: None,
-        target_offset: Bytes::ZERO,
-        verify: VerifyMode::Full,
-        force: true,
-    };
+    let asked = Asked { force: true, ..Asked::between(source, target) };
     let (path, reason) = match peerlane_engine::plan(fabric, &asked) {
         Ok(plan) if plan.route == Some(Route::P2p) => return Path::P2p,
         Ok(plan) => {

@@ -70,19 +70,8 @@ fn machine(changes: &[(&str, &str)]) -> Fabric {
 }
 
 fn planned(route: RouteChoice, changes: &[(&str, &str)]) -> Result<Plan, PlanError> {
-    let asked = Asked {
-        source: "nvme0".into(),
-        target: "gpu:0".into(),
-        route,
-        via: None,
-        block: Bytes::mib(1),
-        depth: 16,
-        offset: Bytes::ZERO,
-        length: None,
-        target_offset: Bytes::ZERO,
-        verify: VerifyMode::Full,
-        force: false,
-    };
+    let between = Asked::between("nvme0", "gpu:0");
+    let asked = Asked { route, verify: VerifyMode::Full, ..between };
     super::super::plan(&machine(changes), &asked)
 }
 
