@@ -72,6 +72,19 @@ fn a_file_reaches_a_gpu_through_pinned_memory_and_all_of_it_is_compared() {
 }
 
 #[test]
+fn a_source_that_may_be_written_gets_a_pattern_before_a_gpu_reads_it() {
+    let (mock, folder) = (Mock::new(""), folder());
+    let source = folder.path().join("empty");
+    fs::File::create(&source).and_then(|file| file.set_len(LENGTH as u64)).expect("room");
+    let words = "stream --source empty --target gpu:0 --scratch empty --force --routes host";
+    let found = record(&bench(&mock, folder.path(), words));
+    assert_eq!(found.cases.len(), 1);
+    let filled = fs::read(&source).expect("it is there");
+    assert!(filled.chunks(4096).all(|block| block.iter().any(|&byte| byte != 0)));
+    mock.expect_all_undone();
+}
+
+#[test]
 fn what_a_gpu_holds_reaches_a_new_file_by_every_way() {
     let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
     let words = "stream --source gpu:0 --target new --scratch new --routes p2p,host,host-cufile";

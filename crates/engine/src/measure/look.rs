@@ -295,7 +295,7 @@ impl Look<'_> {
         }
         let is_source_scratch = role == Role::Source && self.check_source(&drive)?;
         if let Notation::Gpu(name) = memory {
-            return self.against_gpu(*name, role, drive, warnings);
+            return self.against_gpu(*name, role, drive, is_source_scratch, warnings);
         }
         let via = match (memory, role) {
             (Notation::Host, _) | (Notation::Null, Role::Source) => None,
@@ -359,6 +359,7 @@ impl Look<'_> {
         name: GpuName,
         role: Role,
         drive: Endpoint,
+        is_source_scratch: bool,
         mut warnings: Vec<Warning>,
     ) -> Result<PlannedFlow, MeasureError> {
         let found = self.gpu(name, &drive)?;
@@ -374,7 +375,7 @@ impl Look<'_> {
             memory: found.memory,
             most: found.most,
             unit,
-            is_source_scratch: false,
+            is_source_scratch,
             limits: Vec::new(),
             facts: Vec::new(),
             warnings,
