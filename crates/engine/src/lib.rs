@@ -41,5 +41,5 @@ pub use copy::{
 pub use device_memory::DeviceRefusal;
 pub use doctor::{examine, examine_pair};
 pub use guard::{signature, stake};
-pub use plan::{PlanError, explain, links_between, plan, plan_fan_out, plan_jobs, probe};
+pub use plan::{PlanError, explain, gpu_path, links_between, plan, plan_fan_out, plan_jobs, probe};
 pub use watch::{Phase, Watch};

@@ -5,8 +5,8 @@
 
 use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Kind, MapType, reach};
 use peerlane_results::{
-    Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan,
-    Route, RouteChoice, Verdict, Warning,
+    Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, PLAN_SCHEMA, Path,
+    Plan, Route, RouteChoice, Verdict, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -21,6 +21,7 @@ const VENDOR_AMD: u16 = 0x1002;
 const P2PDMA_DRIVER: u32 = 565;
 const CUDA: &str = "libcuda.so.1";
 const CUFILE: &str = "libcufile.so.0";
+const COMPATIBLE: &str = "cuFile in compatibility mode, through host memory";
 
 /// What helps where the kernel lets neither reach the other.
 const REACH_FIX: &str = "put both below one switch, or switch redirection by ACS off at the ports that \
@@ -34,6 +35,15 @@ pub(super) fn asked_for(asked: &Asked) -> Option<(GpuName, Role)> {
     };
     let source = name(&asked.source).map(|name| (name, Role::Source));
     source.or_else(|| name(&asked.target).map(|name| (name, Role::Target)))
+}
+
+/// How a measurement goes the way that a plan between a drive and a GPU has chosen.
+pub fn gpu_path(plan: &Plan) -> Path {
+    match &plan.memory {
+        _ if plan.route == Some(Route::P2p) => Path::P2p,
+        Some(memory) if memory.name.ends_with(COMPATIBLE) => Path::HostCufile,
+        _ => Path::HostPipelined,
+    }
 }
 
 /// Plans what goes between a drive and a GPU.
@@ -257,8 +267,7 @@ impl Scene<'_> {
     }
 
     fn compatible(&self) -> Candidate {
-        let way = "cuFile in compatibility mode, through host memory";
-        self.candidate(way, MemoryKind::Host, self.stack(CUFILE))
+        self.candidate(COMPATIBLE, MemoryKind::Host, self.stack(CUFILE))
     }
 
     fn bounce(&self) -> Candidate {

@@ -1,8 +1,9 @@
 //! Which ways to a GPU are measured where nobody says which.
 
 use peerlane_bench::workload::{Brief, is_gpu};
+use peerlane_engine::gpu_path;
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, Path, Route};
+use peerlane_results::{Asked, Path};
 
 use crate::error::Failure;
 use crate::printer::Printer;
@@ -57,14 +58,12 @@ fn pair(brief: &Brief) -> Option<(&str, &str)> {
 fn best(fabric: &Fabric, source: &str, target: &str, printer: Printer) -> Path {
     let asked = Asked { force: true, ..Asked::between(source, target) };
     let (path, reason) = match peerlane_engine::plan(fabric, &asked) {
-        Ok(plan) if plan.route == Some(Route::P2p) => return Path::P2p,
-        Ok(plan) => {
-            let name = plan.memory.map(|memory| memory.name).unwrap_or_default();
-            let is_cufile = name.contains("cuFile");
-            (if is_cufile { Path::HostCufile } else { Path::HostPipelined }, plan.reason)
-        }
+        Ok(plan) => (gpu_path(&plan), plan.reason),
         Err(error) => (Path::HostPipelined, error.to_string()),
     };
+    if path == Path::P2p {
+        return path;
+    }
     printer.note(&format!("by {path}, since p2p is not possible: {reason}"));
     path
 }
