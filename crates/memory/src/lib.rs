@@ -12,6 +12,7 @@ pub mod cuda;
 pub mod cufile;
 pub mod host;
 pub mod lent;
+mod library;
 #[allow(unsafe_code)]
 mod map;
 pub mod mapped;

@@ -6,9 +6,8 @@
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
-use libloading::Library;
-
 use super::CudaError;
+use crate::library::ffi::Library;
 
 /// `CUresult`.
 pub(super) type Code = c_int;
@@ -25,10 +24,8 @@ macro_rules! table {
                 $(
                     // SAFETY: the symbol has the type that `cuda.h` declares for it, and the pointer is kept
                     // no longer than the library, beside which it lies in `Driver`.
-                    let $field = unsafe {
-                        library.get::<unsafe extern "C" fn($($argument),*) -> Code>($symbol)
-                    };
-                    let $field = *$field.map_err(|_| CudaError::symbol(name, $symbol))?;
+                    let $field = unsafe { library.function($symbol) };
+                    let $field = $field.ok_or_else(|| CudaError::symbol(name, $symbol))?;
                 )*
                 Ok(Self { $($field),* })
             }
@@ -96,10 +93,7 @@ pub(super) fn check(call: &'static str, code: Code) -> Result<(), CudaError> {
 impl Driver {
     /// Opens the library and finds every function; initialises nothing.
     pub(super) fn open(name: &OsStr) -> Result<Self, CudaError> {
-        // SAFETY: what runs when a library is loaded is the library's own; this one is the GPU driver of the
-        // machine, or the file that the caller named instead.
-        let library = unsafe { Library::new(name) };
-        let library = library.map_err(|error| CudaError::library(name, &error))?;
+        let library = Library::open(name).map_err(|error| CudaError::library(name, &error))?;
         Ok(Self { table: Table::fill(&library, name)?, name: name.to_owned(), _library: library })
     }
 

@@ -10,12 +10,12 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use libloading::Library;
 use peerlane_units::Bytes;
 use rustix::io::Errno;
 
 use super::{CuFileError, IoFailure, Mode, Span};
 use crate::cuda::DeviceMemory;
+use crate::library::ffi::Library;
 
 /// `CUfileError_t`, returned by value.
 #[repr(C)]
@@ -104,12 +104,10 @@ struct Symbols<'a>(&'a Library, &'a OsStr);
 
 impl Symbols<'_> {
     /// # Safety
-    /// `T` is the function pointer that `cufile.h` declares for the name, and is kept no longer than the
-    /// library.
+    /// As [`Library::function`], by `cufile.h`.
     unsafe fn optional<T: Copy>(&self, name: &[u8]) -> Option<T> {
         // SAFETY: by the caller.
-        let found = unsafe { self.0.get::<T>(name) };
-        found.ok().map(|symbol| *symbol)
+        unsafe { self.0.function(name) }
     }
 
     /// # Safety
@@ -221,10 +219,7 @@ impl Session {
             let open = session.mode;
             return if open == mode { Ok(session) } else { Err(CuFileError::OtherMode { open }) };
         }
-        // SAFETY: what runs when a library is loaded is the library's own; this one is the machine's cuFile,
-        // or the file that the caller named instead.
-        let library = unsafe { Library::new(name) };
-        let library = library.map_err(|error| CuFileError::library(name, &error))?;
+        let library = Library::open(name).map_err(|error| CuFileError::library(name, &error))?;
         let table = Table::fill(&library, name)?;
         configure(&table, mode)?;
         let has_counters = table.counters.as_ref().is_some_and(Counters::choose_level);

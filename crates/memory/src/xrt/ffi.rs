@@ -9,7 +9,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use libloading::Library;
+use crate::library::ffi::Library;
 
 /// `XCL_BO_FLAGS_P2P` of `xrt_mem.h`: the buffer is mapped through the card's window.
 const FLAG_P2P: u64 = 1 << 30;
@@ -52,10 +52,7 @@ pub(super) enum NoTable {
 impl Table {
     /// Loads the library by file name or path.
     pub(super) fn load(name: &OsStr) -> Result<Arc<Self>, NoTable> {
-        // SAFETY: loading runs the initialisers of XRT, which touch nothing of this process's own state;
-        // the name is one that this program or its user chose.
-        let library = unsafe { Library::new(name) };
-        let library = library.map_err(|error| NoTable::Library(error.to_string()))?;
+        let library = Library::open(name).map_err(|error| NoTable::Library(error.to_string()))?;
         let table = Self {
             // SAFETY: `xrtDeviceHandle xrtDeviceOpenByBDF(const char* bdf)`.
             open_by_bdf: unsafe { function(&library, "xrtDeviceOpenByBDF") }?,
@@ -95,9 +92,9 @@ impl Table {
 /// # Safety
 /// `F` must be the type of the C function of that name; the pointer must not outlive the library.
 unsafe fn function<F: Copy>(library: &Library, name: &'static str) -> Result<F, NoTable> {
-    // SAFETY: the caller vouches for the type.
-    let found = unsafe { library.get::<F>(name.as_bytes()) };
-    found.map(|symbol| *symbol).map_err(|_| NoTable::Function(name))
+    // SAFETY: by the caller.
+    let found = unsafe { library.function(name.as_bytes()) };
+    found.ok_or(NoTable::Function(name))
 }
 
 /// An open card.
