@@ -214,3 +214,15 @@ fn the_no_op_card_of_xrt_takes_the_same_calls() {
     let refusal = card.allocate(Bytes::kib(64)).expect_err("no window");
     assert!(matches!(refusal, XrtRefusal::NotAWindow { .. }), "{refusal:?}");
 }
+
+#[test]
+fn an_image_without_an_end_and_one_that_is_too_long_are_refused_unread() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let long = folder.path().join("long.xclbin");
+    std::fs::File::create(&long).and_then(|file| file.set_len((1 << 30) + 1)).expect("a file");
+    for (path, words) in [(Path::new("/dev/null"), "no regular file"), (&long, "file too large")] {
+        let refusal = xrt::groups_of(path).expect_err("refused");
+        let XrtRefusal::XclbinFile { source, .. } = refusal else { panic!("{refusal:?}") };
+        assert!(source.to_string().contains(words), "{source}");
+    }
+}

@@ -371,8 +371,12 @@ impl Card {
 /// [`XrtRefusal::XclbinFile`] and [`XrtRefusal::Xclbin`].
 pub fn groups_of(path: &Path) -> Result<Vec<Group>, XrtRefusal> {
     let unreadable = |source| XrtRefusal::XclbinFile { path: path.to_owned(), source };
-    let size = std::fs::metadata(path).map_err(unreadable)?.len();
-    if size > LARGEST_XCLBIN {
+    // A pipe or a device has no length, and might have no end.
+    let found = std::fs::metadata(path).map_err(unreadable)?;
+    if !found.is_file() {
+        return Err(unreadable(io::Error::other("it is no regular file")));
+    }
+    if found.len() > LARGEST_XCLBIN {
         return Err(unreadable(io::ErrorKind::FileTooLarge.into()));
     }
     let file = std::fs::read(path).map_err(unreadable)?;
