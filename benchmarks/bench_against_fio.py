@@ -3,13 +3,11 @@
 
     benchmarks/bench_against_fio.py [--repeats 9] [--seconds 1] [--size 128M] [--folder DIR] [--peerlane FILE]
 
-fio is told to do what our ring does: to hand over what is ready and take what has ended together (its default is one request a
-system call), and our process gets no huge pages, since fio asks for none: a request on a huge page is one segment, on small pages
-256 a MiB, which a virtual disk feels. `--as-it-is` leaves fio's defaults and our huge pages instead.
+Both hand requests over one by one, which is fio's default. Our process gets no huge pages, since fio asks for none: a request on a huge
+page is one segment, on small pages 256 a MiB, which a virtual disk feels. `--huge-pages` leaves them.
 
 One row for each of the ten cases: the ratio of the medians, the lowest and highest ratio of a pair, the ratio of CPU time a GiB, and
-how large the requests were that reached the drive. The block layer merges requests of neighbouring blocks that are handed over
-together, so that small sequential blocks measure how each program's batches fall, too; the random ones cannot be merged.
+how large the requests were that reached the drive: the block layer merges neighbouring blocks that are handed over together.
 Every case is in the table, whatever it shows; the line above it has the load. Four minutes as it is.
 """
 import argparse, ctypes, json, os, platform, random, statistics, subprocess, sys, tempfile
@@ -41,7 +39,7 @@ def peerlane(options, file, direction, block, depth, order):
     scratch = [] if direction == "read" else ["--scratch", file, "--force"]
     command = [options.peerlane, "bench", "stream", *ends, *scratch, "--block", block, "--depth", str(depth), "--length", options.size,
                "--time", str(options.seconds), "--warm-up", "0", "--repeats", "1", "--json", "-q", *([f"--{order}"] if order else [])]
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=None if options.as_it_is else without_huge_pages)
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=None if options.huge_pages else without_huge_pages)
     if done.returncode:
         sys.exit(done.stderr)
     run = json.loads(done.stdout)["cases"][0]
@@ -50,9 +48,8 @@ def peerlane(options, file, direction, block, depth, order):
 
 
 def fio(options, file, direction, block, depth, order):
-    batch = [] if options.as_it_is else [f"--iodepth_batch_submit={depth}", "--iodepth_batch_complete_min=1", f"--iodepth_batch_complete_max={depth}"]
     way = f"rand{direction}" if order else direction
-    command = ["fio", "--name=x", f"--filename={file}", f"--rw={way}", f"--bs={block.lower()}", f"--iodepth={depth}", *batch,
+    command = ["fio", "--name=x", f"--filename={file}", f"--rw={way}", f"--bs={block.lower()}", f"--iodepth={depth}",
                "--ioengine=io_uring", "--direct=1", f"--size={options.size}", "--time_based=1", f"--runtime={int(options.seconds * 1000)}ms",
                "--thread=1", "--output-format=json"] + (["--end_fsync=1"] if direction == "write" else [])
     done = subprocess.run(command, capture_output=True, text=True)
@@ -68,7 +65,7 @@ def main():
     parser.add_argument("--size", default="128M")
     parser.add_argument("--folder", default=tempfile.gettempdir())
     parser.add_argument("--peerlane", default=str(HERE.parent / "target/release/peerlane"))
-    parser.add_argument("--as-it-is", action="store_true")
+    parser.add_argument("--huge-pages", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         file = str(Path(folder) / "file")

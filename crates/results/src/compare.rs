@@ -15,10 +15,13 @@ pub const COMPARE_SCHEMA: &str = "peerlane.compare/1";
 pub struct Comparison {
     /// [`COMPARE_SCHEMA`].
     pub schema: String,
-    /// The run that is compared with.
+    /// The run that is compared with; the first of them where there were several.
     pub before: ComparedRun,
-    /// The run that is judged.
+    /// The run that is judged; the first of them where there were several.
     pub after: ComparedRun,
+    /// How many records there were of each, measured in turns.
+    #[serde(default = "one")]
+    pub turns: u32,
     /// By how much a case may be slower, as a share of the rate before: 0.05.
     pub threshold: f64,
     /// How sure all verdicts are together: 0.95.
@@ -31,6 +34,11 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// Whether a case is certainly slower by more than the threshold.
     pub has_regressed: bool,
+}
+
+/// Records of earlier programs were of one turn.
+fn one() -> u32 {
+    1
 }
 
 /// One of the two runs.
@@ -62,7 +70,8 @@ pub struct CaseComparison {
     /// Geometric mean of the rates after, in bytes a second.
     #[serde(default)]
     pub after_geometric_mean: Option<f64>,
-    /// Geometric mean of the rates after over that before; below one is slower.
+    /// Geometric mean of the rates after over that before; below one is slower. Of several turns, the
+    /// median of the turns' ratios and of the geometric means of every two of them (Hodges and Lehmann).
     pub ratio: Option<f64>,
     /// Confidence interval of the ratio; all intervals of a comparison hold together with its confidence.
     pub interval: Option<(f64, f64)>,
@@ -161,6 +170,18 @@ pub enum Incomparable {
         /// Runs that are needed in each.
         needed: u32,
     },
+    /// There are too few turns for any difference to be certain.
+    TooFewTurns {
+        /// Turns that there are.
+        turns: u32,
+        /// Turns that are needed for so many cases.
+        needed: u32,
+    },
+    /// One record is given for two turns.
+    Twice {
+        /// Of which of the two runs.
+        run: WhichRun,
+    },
 }
 
 /// One of two runs.
@@ -198,6 +219,10 @@ impl fmt::Display for Incomparable {
             Self::TooFew { before, after, needed } => {
                 write!(f, "{before} and {after} runs, where each needs {needed}")
             }
+            Self::TooFewTurns { turns, needed } => {
+                write!(f, "{turns} turns, where so many cases need {needed}")
+            }
+            Self::Twice { run } => write!(f, "a record of the run {run} is given twice"),
         }
     }
 }

@@ -19,6 +19,22 @@ pub(super) fn records(before: &BenchRecord, after: &BenchRecord) -> Vec<Incompar
     reasons
 }
 
+/// A record that is given for two turns would count twice what was measured once.
+pub(super) fn twice(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
+    let is_same = |one: &BenchRecord, other: &BenchRecord| {
+        one.started_s.is_some() && one.cases == other.cases && !one.cases.is_empty()
+    };
+    let mut pairs = turns
+        .iter()
+        .enumerate()
+        .flat_map(|(later, turn)| turns[..later].iter().map(move |one| (one, turn)));
+    pairs.find_map(|(one, other)| match () {
+        () if is_same(one.0, other.0) => Some(Incomparable::Twice { run: WhichRun::Before }),
+        () if is_same(one.1, other.1) => Some(Incomparable::Twice { run: WhichRun::After }),
+        () => None,
+    })
+}
+
 /// What differs and may be what a person wants to know the effect of.
 pub(super) fn notes(before: &BenchRecord, after: &BenchRecord) -> Vec<String> {
     let (old, new) = (&before.machine, &after.machine);

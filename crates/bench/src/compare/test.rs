@@ -11,7 +11,8 @@ pub(super) struct Sample {
     count: f64,
     /// How many runs that know nothing of each other would tell as much of the mean.
     effective: f64,
-    mean: f64,
+    /// Of the logarithms.
+    pub(super) mean: f64,
     variance: f64,
 }
 
@@ -50,9 +51,9 @@ impl Sample {
     }
 }
 
-/// What the test of one case found, before it is corrected for the others.
+/// What the test of two means found, before it is corrected for the others.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tested {
+pub(super) struct Means {
     /// Geometric mean after over that before.
     pub(super) ratio: f64,
     /// The chance of a difference at least as large between equal cases.
@@ -63,7 +64,7 @@ pub(super) struct Tested {
     freedom: f64,
 }
 
-impl Tested {
+impl Means {
     /// The interval that misses the true ratio with chance `share`.
     pub(super) fn interval(&self, share: f64) -> (f64, f64) {
         let half = quantile(share, self.freedom) * self.error;
@@ -74,7 +75,7 @@ impl Tested {
 /// Tests whether two samples are of the same rate; `None` for samples of fewer than `needed` rates.
 ///
 /// Samples without spread, as predictions are, differ certainly or not at all.
-pub(super) fn test(before: &Sample, after: &Sample, threshold: f64, needed: u32) -> Option<Tested> {
+pub(super) fn test(before: &Sample, after: &Sample, threshold: f64, needed: u32) -> Option<Means> {
     if before.count.min(after.count) < f64::from(needed) {
         return None;
     }
@@ -88,7 +89,7 @@ pub(super) fn test(before: &Sample, after: &Sample, threshold: f64, needed: u32)
     let t = |beyond: f64| if beyond.abs() < 1e-9 { 0.0 } else { beyond / error };
     let beyond = t(difference - (1.0 - threshold).ln());
     let half = two_sided(beyond, freedom) / 2.0;
-    Some(Tested {
+    Some(Means {
         ratio: difference.exp(),
         chance: two_sided(t(difference), freedom),
         chance_of_less: if beyond < 0.0 { half } else { 1.0 - half },
@@ -115,7 +116,7 @@ pub(super) fn holm(chances: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn of(before: &[f64], after: &[f64], threshold: f64) -> Option<Tested> {
+    fn of(before: &[f64], after: &[f64], threshold: f64) -> Option<Means> {
         test(&Sample::of(before)?, &Sample::of(after)?, threshold, NEEDED)
     }
 

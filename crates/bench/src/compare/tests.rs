@@ -109,6 +109,85 @@ fn neighbours_that_are_slow_together_count_for_less() {
     assert!(alarms <= 71, "{alarms} of 1000");
 }
 
+/// Records of two runs each, made in turns on a machine whose rate walks by 3 % from record to record and now
+/// and then is held up; `share` of the rate after.
+fn turns(random: &mut Random, count: usize, share: f64) -> Vec<(BenchRecord, BenchRecord)> {
+    let mut walk = 0.0;
+    let mut one = |share: f64| {
+        walk += 0.03 * random.normal();
+        let rates = noisy(random, 1e9 * share * f64::exp(walk));
+        let mut record = record(&[("1M", rates[..2].to_vec())]);
+        record.started_s = Some(1);
+        record
+    };
+    (0..count).map(|_| (one(1.0), one(share))).collect()
+}
+
+fn compared(turns: &[(BenchRecord, BenchRecord)], threshold: f64) -> Comparison {
+    let all: Vec<Turn<'_>> = turns.iter().map(|(before, after)| (before, after)).collect();
+    compare_turns(all[0], &all[1..], threshold)
+}
+
+#[test]
+fn turns_on_a_machine_that_drifts_are_as_quiet_as_stated() {
+    let verdict = |seed: u64| {
+        let mut random = Random::new(3_000_000 + seed);
+        compared(&turns(&mut random, 20, 1.0), 0.0).cases[0].verdict
+    };
+    let alarms = (0..1000).filter(|seed| verdict(*seed) != Change::Same).count();
+    // 5 % of 1000, and three standard errors of that.
+    assert!(alarms <= 71, "{alarms} of 1000");
+}
+
+#[test]
+fn turns_find_a_slowdown_that_two_records_do_not() {
+    let found = |seed: &u64| {
+        let mut random = Random::new(4_000_000 + seed);
+        let comparison = compared(&turns(&mut random, 20, 0.95), 0.0);
+        let case = &comparison.cases[0];
+        let (low, high) = case.interval.unwrap();
+        assert!(low < case.ratio.unwrap() && case.ratio.unwrap() < high);
+        case.verdict == Change::Slower
+    };
+    let found = (0..200).filter(found).count();
+    assert!(found >= 160, "{found} of 200");
+}
+
+#[test]
+fn too_few_turns_and_turns_of_other_things_are_said() {
+    let mut random = Random::new(1);
+    let mut five = turns(&mut random, 5, 0.5);
+    let few = compared(&five, 0.0);
+    assert_eq!(few.cases[0].reasons, [Incomparable::TooFewTurns { turns: 5, needed: 6 }]);
+    assert_eq!((few.cases[0].verdict, few.turns), (Change::NotComparable, 5));
+
+    five.extend(turns(&mut random, 1, 0.5));
+    assert_eq!(compared(&five, 0.05).cases[0].verdict, Change::Slower);
+    assert!(compared(&five, 0.05).has_regressed);
+
+    let mut again = five.clone();
+    again[5].1 = again[2].1.clone();
+    let run = WhichRun::After;
+    assert_eq!(compared(&again, 0.0).cases[0].reasons, [Incomparable::Twice { run }]);
+
+    let mut other = five.clone();
+    let (before, after) = &mut other[3];
+    for record in [before, after] {
+        record.asked.cases.iter_mut().for_each(|case| case.flows[0].depth = 1);
+        record.cases.iter_mut().for_each(|case| case.asked.flows[0].depth = 1);
+    }
+    let reasons = &compared(&other, 0.0).cases[0].reasons;
+    assert!(
+        matches!(&reasons[..], [Incomparable::Asked { setting, .. }] if setting == "depth"),
+        "{reasons:?}"
+    );
+
+    let mut gone = five;
+    gone[4].1.cases.clear();
+    gone[4].1.asked.cases.clear();
+    assert_eq!(compared(&gone, 0.0).cases[0].reasons, [Incomparable::Missing { run }]);
+}
+
 #[test]
 fn the_intervals_hold_the_planted_ratio_together() {
     let mut random = Random::new(77);

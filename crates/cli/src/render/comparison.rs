@@ -30,7 +30,12 @@ pub(crate) fn comparison(found: &Comparison) -> String {
     for line in aligned(&rows) {
         sheet.line(line);
     }
-    sheet.line("rates are geometric means of the runs, and the ratio is that of them");
+    sheet.line(match found.turns {
+        0 | 1 => "rates are geometric means of the runs, and the ratio is that of them".to_owned(),
+        turns => format!(
+            "rates are geometric means of all runs; the ratio is the middle one of {turns} turns (Hodges and Lehmann)"
+        ),
+    });
     for case in &found.cases {
         for reason in &case.reasons {
             sheet.line(format_args!("{}: {reason}", case.case));

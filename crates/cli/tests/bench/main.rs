@@ -1,6 +1,7 @@
 //! Benchmarks on files: what is written and what is not, what is kept, and going on.
 
 mod model;
+mod turns;
 mod writes;
 
 use std::fs;

@@ -110,9 +110,9 @@ impl Stream<'_, '_> {
         loop {
             self.out.interrupted |= watch.stop_requested();
             let mut pause = Nanos(0);
-            let mut now = self.clock.now();
             while !(is_over || self.out.interrupted || self.failed.is_some() || ring.space() == 0) {
                 let Some(slot) = self.idle.pop() else { break };
+                let now = self.clock.now();
                 pause = self.blocks.pause(now);
                 let range = if pause > Nanos(0) { None } else { self.blocks.next() };
                 let Some(range) = range else {
@@ -127,7 +127,7 @@ impl Stream<'_, '_> {
                 return Ok(());
             }
             ring.submit(1, if pause > Nanos(0) { sleep.min(pause) } else { sleep })?;
-            now = self.clock.now();
+            let now = self.clock.now();
             while let Some(completion) = ring.pop() {
                 let slot = usize::try_from(completion.tag).unwrap_or(usize::MAX);
                 self.settle(ring, slot, completion.result, now)?;
@@ -168,7 +168,9 @@ impl Stream<'_, '_> {
         };
         ring.push(request.operation(slot as u64, false))?;
         self.lanes[slot] = Some(Lane { request, since: now, range });
-        Ok(())
+        // Handed over together, neighbours would be merged into one request and end together, again and
+        // again, so that ever fewer of them are in flight. fio's default is one by one, too.
+        Ok(ring.submit(0, Nanos(0))?)
     }
 
     fn settle<R: Ring>(

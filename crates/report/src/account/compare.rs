@@ -98,6 +98,15 @@ fn facts(name: &str, record: &Comparison) -> Vec<(&'static str, String)> {
         ("record", plain(name)),
         ("before", run(&record.before)),
         ("after", run(&record.after)),
+        (
+            "measured",
+            match record.turns {
+                0 | 1 => "one record of each".to_owned(),
+                turns => {
+                    format!("{turns} records of each, in turns; before and after are the first")
+                }
+            },
+        ),
         ("threshold", format!("{:.1} %", record.threshold * 100.0)),
         ("method", plain(&record.method)),
     ]

@@ -248,6 +248,7 @@ pub(crate) fn compare() -> Comparison {
         after: run(1_780_090_000),
         threshold: 0.05,
         confidence: 0.95,
+        turns: 1,
         method: "a method made up for a sample".to_owned(),
         cases: vec![
             case("64K p2p", 1.9e9, 1.061, Change::Faster),

@@ -17,6 +17,10 @@ pub(crate) struct CompareArgs {
     /// The record that is judged
     #[arg(value_name = "AFTER.json")]
     pub(crate) after: PathBuf,
+    /// Further records of both, made in turns: before, after, before, after. What drifts on the machine then
+    /// touches both alike
+    #[arg(value_name = "BEFORE.json AFTER.json", num_args = 0..)]
+    pub(crate) more: Vec<PathBuf>,
     /// By how much a case may be slower
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = super::common::percent)]
     pub(crate) threshold: u32,

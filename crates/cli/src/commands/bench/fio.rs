@@ -56,9 +56,7 @@ pub(super) fn beside(
 
 /// A job of fio that moves what the case moves.
 fn job(fabric: &Fabric, case: &CaseSpec) -> String {
-    // As our ring does it, what is ready is handed over and taken together.
-    let depth = case.flows.iter().map(|flow| flow.depth).max().unwrap_or(1);
-    let mut text = GLOBAL.replace("{depth}", &depth.to_string());
+    let mut text = GLOBAL.to_owned();
     if let Some(time) = case.time_ns {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "time_based=1\nruntime={}ms", time.0 / 1_000_000);

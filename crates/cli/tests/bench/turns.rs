@@ -1,0 +1,55 @@
+//! Both sides of a comparison measured in turns.
+
+use std::fs;
+
+use peerlane_results::{BenchRecord, Change, Comparison};
+use peerlane_units::Nanos;
+
+use super::{bench, folder, said};
+
+const TURNS: usize = 6;
+
+#[test]
+fn a_side_that_is_much_slower_is_found_in_six_turns() {
+    let folder = folder();
+    let mut words = "compare --json".to_owned();
+    for turn in 0..TURNS {
+        for side in ["before", "after"] {
+            let file = format!("{side}{turn}.json");
+            let stream = "stream --source source --target host --block 64K --repeats 2 -q";
+            let output = bench(folder.path(), &format!("{stream} -o {file}"));
+            assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+            if side == "after" {
+                slow_down(&folder.path().join(&file));
+            }
+            words += &format!(" {file}");
+        }
+    }
+    let output = bench(folder.path(), &words);
+    let found: Comparison = serde_json::from_slice(&output.stdout).expect("a comparison");
+    assert_eq!((found.turns, found.cases.len()), (6, 1));
+    let case = &found.cases[0];
+    assert_eq!((case.verdict, output.status.code()), (Change::Slower, Some(1)), "{case:?}");
+    let (low, high) = case.interval.expect("an interval");
+    assert!(low <= case.ratio.expect("a ratio") && high < 0.95, "{case:?}");
+
+    let alone = words.rsplit_once(' ').expect("files").0;
+    let output = bench(folder.path(), alone);
+    assert_eq!(output.status.code(), Some(2));
+    let reason = "before5.json has no record after it to be compared with";
+    assert!(said(&output).contains(reason), "{}", said(&output));
+
+    let two = "compare before0.json after0.json before1.json after1.json";
+    let output = bench(folder.path(), two);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("2 turns, where so many cases need 6"), "{text}");
+}
+
+/// Makes every run of a record take a hundred times as long, which no load of the machine does.
+fn slow_down(file: &std::path::Path) {
+    let text = fs::read_to_string(file).expect("the record");
+    let mut record: BenchRecord = serde_json::from_str(&text).expect("a record");
+    record.cases.iter_mut().for_each(|run| run.elapsed_ns = Nanos(run.elapsed_ns.0 * 100));
+    fs::write(file, serde_json::to_vec(&record).expect("JSON")).expect("room");
+}
