@@ -9,8 +9,8 @@ use peerlane_units::Bytes;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use super::PlanError;
 use super::shape::Ends;
+use super::{PlanError, gpu};
 use crate::endpoint::{Endpoint, Notation, lender, strip_device_directory};
 use crate::guard::System;
 
@@ -21,6 +21,8 @@ pub(super) enum Via {
     Any,
     /// This one.
     Function(FunctionId),
+    /// Memory of a GPU, by what was typed for it.
+    Gpu(FunctionId, String),
     /// Host memory.
     Host,
 }
@@ -49,7 +51,9 @@ pub(super) fn via(fabric: &Fabric, asked: &Asked) -> Result<Via, PlanError> {
             .and_then(|name| lender_called(fabric, name))
             .map(Via::Function)
             .ok_or_else(|| PlanError::NotMemory { typed: typed.clone() }),
-        (Notation::Gpu(_), _) => Err(PlanError::GpuBetween { typed: typed.clone() }),
+        (Notation::Gpu(name), _) => {
+            gpu::find(fabric, name, typed).map(|id| Via::Gpu(id, typed.clone()))
+        }
         _ => Err(PlanError::NotMemory { typed: typed.clone() }),
     }
 }
@@ -83,6 +87,9 @@ fn function_called(fabric: &Fabric, name: &str) -> Option<FunctionId> {
 
 /// The function that lends a memory.
 pub(crate) fn memory_function(fabric: &Fabric, memory: &MemoryFacts) -> Option<FunctionId> {
+    if memory.kind == MemoryKind::Gpu {
+        return fabric.find(memory.address.as_deref()?);
+    }
     fabric.find(lender(&memory.name)?)
 }
 
@@ -100,8 +107,11 @@ pub(super) fn judge(
     let is_asked = |id: FunctionId| match via {
         Via::Any => true,
         Via::Function(only) => *only == id,
-        Via::Host => false,
+        Via::Gpu(..) | Via::Host => false,
     };
+    if let Via::Gpu(gpu, typed) = via {
+        return gpu::between(fabric, ends, *gpu, typed);
+    }
     // Memory of a card is taken where it is asked for and never by itself: nobody has tried it yet.
     let is_named = |id: FunctionId| *via == Via::Function(id) && card_memory(fabric, id).is_some();
     let mut candidates: Vec<Candidate> = fabric
@@ -225,10 +235,14 @@ fn leg(
     drives
         .map(|&drive| one_leg(fabric, memory, drive, refusals, facts))
         .reduce(|one, other| {
-            let verdict = if severity(other.0) > severity(one.0) { other.0 } else { one.0 };
-            (verdict, one.1.zip(other.1).map(|(one, other)| one.max(other)))
+            (worse(one.0, other.0), one.1.zip(other.1).map(|(one, other)| one.max(other)))
         })
         .unwrap_or((Verdict::Unknown, None))
+}
+
+/// The one that permits less.
+pub(super) fn worse(one: Verdict, other: Verdict) -> Verdict {
+    if severity(other) > severity(one) { other } else { one }
 }
 
 fn severity(verdict: Verdict) -> u8 {
