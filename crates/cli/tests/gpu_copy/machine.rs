@@ -64,8 +64,7 @@ impl Machine {
 
     /// Gives a drive the number of a device that is really there, and the links by which it is found.
     pub(crate) fn set_number(&self, drive: &str, number: u64) {
-        let number =
-            format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
+        let number = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
         let sys = self.tree.path().join("root/sys");
         let folder = find(&sys.join("devices"), drive).expect("a drive of that name");
         fs::write(folder.join("dev"), format!("{number}\n")).expect("room");
