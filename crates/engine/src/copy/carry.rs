@@ -120,7 +120,9 @@ impl Job<'_> {
             Ok((moved, tail, done_before))
         });
         if flush_failed || ready.ring.in_flight() > idle {
-            return outcome.map_err(|error| self.name_the_stuck(error, route));
+            let copies = ready.ring.ring().copies();
+            let error = |error| name_the_engine(error, &ready.memory.name, copies, route);
+            return outcome.map_err(|found| self.name_the_stuck(error(found), route));
         }
         self.recorder.flush_begins();
         let flushed = check::flush(ready, tools.clock);
@@ -217,5 +219,18 @@ impl Job<'_> {
             }
             source => CopyError::Kept { source: Box::new(source), done, total, journal },
         }
+    }
+}
+
+/// Says that it is a GPU that does not answer, where one has copies under way.
+fn name_the_engine(error: CopyError, memory: &str, copies: usize, route: Route) -> CopyError {
+    match error {
+        CopyError::Move {
+            source: RelayError::Stopped { source: RequestError::Stuck(source), .. },
+            ..
+        } if copies > 0 => {
+            CopyError::Stuck { drive: format!("the copy engine of {memory}"), route, source }
+        }
+        error => error,
     }
 }

@@ -43,14 +43,19 @@ pub(crate) enum AnyRing {
 }
 
 impl AnyRing {
-    /// What the GPU or cuFile said of the first operation that failed, beyond its errno; or that it says nothing.
+    /// What the GPU or cuFile said of the first operation that failed, beyond its errno.
     pub(crate) fn said(&self) -> Option<&str> {
         match self {
             Self::Kernel(_) => None,
-            Self::Gpu(ring) if ring.copies() > 0 => {
-                ring.failure().or(Some("nothing: a copy by its copy engine is still under way"))
-            }
             Self::Gpu(ring) => ring.failure(),
+        }
+    }
+
+    /// Copies that a GPU has not finished.
+    pub(crate) fn copies(&self) -> usize {
+        match self {
+            Self::Kernel(_) => 0,
+            Self::Gpu(ring) => ring.copies(),
         }
     }
 }
