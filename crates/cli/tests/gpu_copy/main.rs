@@ -301,7 +301,11 @@ fn what_is_not_built_is_refused_with_its_reason_and_nothing_is_written() {
         ("copy source one two --via gpu:0", 2, "cannot copy to 2 targets through gpu:0"),
         ("copy source gpu:0", 2, "its memory is gone when this program ends"),
         ("copy source target --via gpu:7", 2, "its GPUs are 0000:c1:00.0"),
-        ("bench stream --source source --target gpu:0 --via gpu:0 --length 1M", 2, "--via"),
+        (
+            "bench sweep source target --via gpu:0 --scratch target --routes p2p --block 64K",
+            2,
+            "measures both halves",
+        ),
     ] {
         let output = machine.peerlane(words);
         assert_eq!(output.status.code(), Some(code), "{words}: {}", said(&output));
@@ -360,4 +364,35 @@ fn a_gpu_that_hangs_ends_the_copy_at_its_deadline() {
     assert!(said(&output).contains("was not cleared"), "{}", said(&output));
     assert_eq!(machine.mock.calls("cuMemFree"), 0, "the GPU may still write there");
     machine.mock.expect_no_violation();
+}
+
+#[test]
+fn copies_side_by_side_share_cufile_and_each_says_by_which_way() {
+    let test = "copies_side_by_side_share_cufile_and_each_says_by_which_way";
+    for conf in ["mode=p2pdma", "mode=nvfs"] {
+        let Some(machine) = Machine::new(test, conf) else { return };
+        let content = machine.source(LENGTH);
+        let one = |target: &str| {
+            format!("[[copy]]\nsource='source'\ntarget='{target}'\nvia='gpu:0'\nroute='p2p'\n")
+        };
+        fs::write(machine.path("jobs.toml"), one("a") + &one("b")).expect("room");
+        let output = machine.peerlane("copy --batch jobs.toml --jobs 2");
+        assert_eq!(output.status.code(), Some(0), "{conf}: {}", said(&output));
+        for target in ["a", "b"] {
+            assert!(fs::read(machine.path(target)).expect("it") == content);
+        }
+        machine.mock.expect_all_undone();
+        assert_eq!(machine.mock.calls("left content"), 0);
+    }
+}
+
+#[test]
+fn a_trace_names_the_memory_of_the_gpu() {
+    let test = "a_trace_names_the_memory_of_the_gpu";
+    let Some(machine) = Machine::new(test, "mode=p2pdma") else { return };
+    machine.source(LENGTH);
+    record(&machine.peerlane(&format!("copy source target --trace t.json {COMMON}")));
+    let trace = fs::read(machine.path("t.json")).expect("a trace");
+    let name = b"gpu:0 by cuFile, direct by P2PDMA";
+    assert!(trace.windows(name.len()).any(|bytes| bytes == name), "its memory is named");
 }

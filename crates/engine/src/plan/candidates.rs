@@ -2,15 +2,14 @@
 
 use std::cmp::Reverse;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, MapType, Memory, P2pMem, reach};
-use peerlane_memory::xrt;
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind, MapType, P2pMem, reach};
 use peerlane_results::{Asked, Candidate, MemoryFacts, MemoryKind, RouteChoice, Verdict};
 use peerlane_units::Bytes;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use super::shape::Ends;
-use super::{PlanError, gpu};
+use super::{PlanError, card, gpu};
 use crate::endpoint::{Endpoint, Notation, lender, strip_device_directory};
 use crate::guard::System;
 
@@ -113,7 +112,7 @@ pub(super) fn judge(
         return gpu::between(fabric, ends, *gpu, typed);
     }
     // Memory of a card is taken where it is asked for and never by itself: nobody has tried it yet.
-    let is_named = |id: FunctionId| *via == Via::Function(id) && card_memory(fabric, id).is_some();
+    let is_named = |id: FunctionId| *via == Via::Function(id) && card::memory(fabric, id).is_some();
     let mut candidates: Vec<Candidate> = fabric
         .iter()
         .filter(|(id, function)| (function.p2pmem.is_some() && is_asked(*id)) || is_named(*id))
@@ -159,13 +158,20 @@ fn candidate(
 ) -> Option<Candidate> {
     let (memory, mut refusals) = match function.p2pmem {
         Some(pool) => pool_facts(function, pool, slot),
-        None => card_facts(fabric, id, function)?,
+        None => card::facts(fabric, id, function)?,
     };
+    let known = refusals.clone();
     let mut facts = Vec::new();
     let mut leg = |end: &Endpoint| leg(fabric, id, end, &mut refusals, &mut facts);
     let (source, from_source) = leg(ends.source);
     let (target, to_target) = leg(ends.target);
     let distance = from_source.zip(to_target).map(|(one, other)| one.saturating_add(other));
+    if card::goes_by_own_way(fabric, id) {
+        // What the kernel would decide by its rules is no matter: it does not ask them.
+        let (source, target) = (Verdict::Unknown, Verdict::Unknown);
+        let facts = vec![card::own_way(fabric)];
+        return Some(Candidate { memory, source, target, distance, refusals: known, facts });
+    }
     Some(Candidate { memory, source, target, distance, refusals, facts })
 }
 
@@ -188,39 +194,6 @@ fn pool_facts(function: &Function, pool: P2pMem, slot: Bytes) -> (MemoryFacts, V
         refusals.push(format!("it has {} free, and one request takes {slot}", pool.available));
     }
     (memory, refusals)
-}
-
-/// The memory of an FPGA card that its maker's library hands out.
-fn card_memory(fabric: &Fabric, id: FunctionId) -> Option<Memory> {
-    fabric.memory(id).filter(|memory| memory.kind == peerlane_fabric::MemoryKind::Fpga)
-}
-
-/// What the memory of a card is, and what stands against it as far as files tell.
-fn card_facts(
-    fabric: &Fabric,
-    id: FunctionId,
-    function: &Function,
-) -> Option<(MemoryFacts, Vec<String>)> {
-    let memory = MemoryFacts {
-        name: memory_name(function),
-        kind: MemoryKind::P2pmem,
-        address: function.address.map(|address| address.to_string()),
-        size: card_memory(fabric, id)?.size,
-        available: None,
-    };
-    let mut refusals = Vec::new();
-    if function.driver.as_deref() != Some("xocl") {
-        let found = function.driver.as_deref().unwrap_or("none");
-        refusals.push(format!("its driver is {found}, not xocl, which lends the memory"));
-    }
-    if function.fpga_p2p == Some(false) {
-        refusals.push("the card does not lend its memory: p2p_enable is 0".to_owned());
-    }
-    let is_missing = |list: &Vec<String>| !list.iter().any(|name| name == xrt::LIBRARY);
-    if fabric.libraries.as_ref().is_some_and(is_missing) {
-        refusals.push(format!("there is no {} (XRT) to ask for it", xrt::LIBRARY));
-    }
-    Some((memory, refusals))
 }
 
 /// The kernel's decision for one end, the worst of its drives; reasons go to `refusals` and `facts`.

@@ -7,6 +7,7 @@
 
 mod by_node;
 mod candidates;
+pub(crate) mod card;
 mod ceilings;
 mod error;
 mod explain;

@@ -8,7 +8,7 @@ use peerlane_units::Bytes;
 
 use super::candidates::Via;
 use super::shape::Ends;
-use super::{by_node, gpu};
+use super::{by_node, card, gpu};
 use crate::endpoint::{Endpoint, is_old_head, kernel_refusal, lender};
 
 /// What the choice depends on, besides the candidates.
@@ -110,11 +110,14 @@ fn obstacle<'a>(
         let best = best.ok_or_else(|| gpu::why_not_direct(candidates))?;
         return whole_or_merged(question, best);
     }
-    if let Some(reason) = kernel_refusal(&fabric.kernel) {
+    let by_rules = kernel_refusal(&fabric.kernel);
+    let own_way = card::is_by_own_way(fabric, question.via);
+    if let Some(reason) = by_rules.clone().filter(|_| !own_way) {
         return Err(reason);
     }
     for end in [ends.source, ends.target] {
-        if let Some(reason) = &end.facts.refusal {
+        let is_of_the_rules = own_way && end.facts.refusal == by_rules;
+        if let Some(reason) = end.facts.refusal.as_ref().filter(|_| !is_of_the_rules) {
             let way_out = match by_node::command(asked, ends) {
                 Some(command) if is_old_head(fabric, end) => format!(": `{command}`"),
                 _ => String::new(),

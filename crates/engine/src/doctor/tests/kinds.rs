@@ -69,6 +69,12 @@ machines! {
     GpuStackMissing => with_card("kind = 'gpu'\nvendor = '0x10de'", "", ""),
     FpgaStackMissing => with_card("kind = 'fpga'\nvendor = '0x10ee'", "", ""),
     FpgaWindowOff => with_card("kind = 'fpga'\nfpga_p2p = false", "", ""),
+    FpgaKernel => with_card(
+        "kind = 'fpga'\nvendor = '0x10ee'\ndriver = 'xocl'\n\
+         bars = [{ index = 4, size = '8G', prefetchable = true }]",
+        "{ name = 'xocl' }",
+        "'libxrt_coreutil.so.2'",
+    ),
     DriveHot => with_drive("temperature = { current = 80000, warning = 74000 }\n", ""),
     CopyRefused => pair::copy_refused(),
     StaleDecision => pair::stale(),
