@@ -33,6 +33,7 @@ pub use around::Around;
 pub use counter::{Counter, CounterEvent, CounterReading};
 pub(crate) use gpu::open_cufile;
 pub use gpu::{AttachError, GpuRing};
+pub(crate) use identify::identify_controller;
 pub use passthrough::{ADDRESS_ALIGNMENT, Namespace, PassthroughFile};
 pub use status::NvmeStatus;
 pub use uring::{Uring, UringError};

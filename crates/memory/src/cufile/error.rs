@@ -75,12 +75,10 @@ impl CuFileError {
     /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Library { .. } => {
-                Some(
+            Self::Library { .. } => Some(
                 "install GPUDirect Storage: `sudo apt install nvidia-gds`; or go through host memory: \
                  `--route host`, `--routes host` of a benchmark",
-            )
-            }
+            ),
             Self::Symbol { .. } | Self::NoParameters { .. } => Some(
                 "install GPUDirect Storage of CUDA 12.8 or later: `sudo apt install nvidia-gds`",
             ),

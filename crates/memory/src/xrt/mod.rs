@@ -22,6 +22,7 @@
 //!
 //! None of this has run on a card: `docs/fpga.md`.
 
+pub mod dna;
 #[allow(unsafe_code)]
 pub(crate) mod ffi;
 pub mod xclbin;
