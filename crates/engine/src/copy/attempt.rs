@@ -192,7 +192,7 @@ impl Attempt<'_> {
             true => Uring::for_passthrough(entries)?,
             false => Uring::new(entries)?,
         };
-        let mut ring = self.traced(AnyRing::Kernel(ring), tools);
+        let mut ring = self.traced(AnyRing::Kernel(Box::new(ring)), tools);
         let mut attach = |opened: &Opened, end: &EndpointFacts| {
             opened.attach(&mut ring, &drive_of(end)).map_err(|source| CopyError::File {
                 action: "attach",

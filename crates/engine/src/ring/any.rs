@@ -37,7 +37,7 @@ impl Nodes for AnyRing {
 /// One of the two.
 pub(crate) enum AnyRing {
     /// Between files and memory that has addresses.
-    Kernel(Uring),
+    Kernel(Box<Uring>),
     /// Between files and memory of a GPU.
     Gpu(Box<GpuRing>),
 }

@@ -226,8 +226,9 @@ pub(super) fn registers<const N: usize>(
         unsafe { mmap(ptr::null_mut(), PAGE, ProtFlags::READ, MapFlags::SHARED, window, page) }?;
     // SAFETY: each offset lies within the map and is a multiple of four, and a map begins at a page. What is there is
     // a register, or bytes of a file, which others may change at any time: hence volatile, and no reference.
-    let words = at.map(|at| unsafe { map.cast::<u32>().byte_add(at).read_volatile() });
+    let words = at.map(|at| unsafe { map.cast::<u32>().wrapping_byte_add(at).read_volatile() });
     // SAFETY: the map is this function's own, and nothing refers to it any more.
     unsafe { munmap(map, PAGE) }?;
-    Ok(words)
+    // Devices of PCIe have the lowest byte first.
+    Ok(words.map(u32::from_le))
 }
