@@ -19,7 +19,7 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
     let format = if printer.is_json() { TopoFormat::Json } else { args.format };
     match format {
         TopoFormat::Text => {
-            printer.data(&format!("{}{}", machine::topo(&fabric), pairs(&fabric)))?
+            printer.data(&format!("{}{}", machine::topo(&fabric), pairs(&fabric)))?;
         }
         TopoFormat::Toml => printer.data(&fabric.to_toml())?,
         TopoFormat::Svg => printer.data(&machine::svg(&fabric))?,

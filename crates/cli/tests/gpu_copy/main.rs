@@ -3,6 +3,7 @@
 
 #[path = "../../../memory/mock-cuda/mod.rs"]
 mod mock;
+#[allow(clippy::print_stderr, clippy::unwrap_used, reason = "it is a file of the engine's tests")]
 #[path = "../../../engine/tests/common/skip.rs"]
 mod skip;
 
