@@ -256,7 +256,7 @@ fn what_is_not_there_is_refused_with_a_reason() {
     let (mock, folder) = (Mock::new(""), folder());
     for (words, says) in [
         ("copy source gpu:0", "its memory is gone when this program ends"),
-        ("copy source new --via gpu:0", "cannot copy through gpu:0"),
+        ("copy source new --via gpu:0", "has no `gpu:0`"),
         (
             "bench stream --source source --target gpu:0 --routes host-mapped --length 4M",
             "mapped source",

@@ -155,7 +155,7 @@ pub enum Cause {
 impl Cause {
     /// What an errno means for a request of this kind between a drive and this memory.
     pub fn of(errno: Errno, action: Action, memory: MemoryKind) -> Self {
-        let is_p2p = memory == MemoryKind::P2pmem;
+        let is_p2p = memory != MemoryKind::Host;
         if let Some(status) = NvmeStatus::of(errno) {
             return Self::Nvme { status };
         }

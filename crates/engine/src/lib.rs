@@ -7,6 +7,7 @@
 
 mod clock;
 mod copy;
+mod desk;
 mod device_memory;
 mod doctor;
 pub mod endpoint;
@@ -17,6 +18,7 @@ pub mod faults;
 mod guard;
 pub mod journal;
 pub mod measure;
+mod pairs;
 mod plan;
 #[cfg(test)]
 mod privileged;
@@ -39,7 +41,8 @@ pub use copy::{
     copy_fan_out, warnings_of_machine,
 };
 pub use device_memory::DeviceRefusal;
-pub use doctor::{examine, examine_pair};
+pub use doctor::{examine, examine_cards, examine_pair};
 pub use guard::{signature, stake};
+pub use pairs::{CardPair, Dnas, card_pairs, pair_in_words, read_dna};
 pub use plan::{PlanError, explain, gpu_path, links_between, plan, plan_fan_out, plan_jobs, probe};
 pub use watch::{Phase, Watch};

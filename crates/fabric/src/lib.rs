@@ -30,6 +30,7 @@ pub use model::{
     Link, LinkSpeed, Module, Mount, Namespace, NvmeController, Origin, P2pMem, Parent, Partition,
     QueueLimits, Rates, StackedDevice, Temperature,
 };
+pub use pairing::{Dna, Pairing};
 pub use reach::{Decisions, MapType, Reach};
 pub use stack::Stack;
 pub use sysfs::snapshot::{Entry, NoPlace, Snapshot};

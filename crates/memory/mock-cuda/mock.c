@@ -9,7 +9,9 @@
  * (every call, and `VIOLATION` where one came in the wrong order). Keys: devices, memory, delay (looks before
  * a copy is over), fail_copy (which copy fails), mode (p2pdma, nvfs, compat: what the machine offers), no_set
  * (no parameters), sticky (compat cannot be switched off), fail_io (which request fails), short_io, lie
- * (counters say host memory), lose (which request moves nothing and says that it did).
+ * (counters say host memory), lose (which request moves nothing and says that it did), lie_from (the request from
+ * which on counters say host memory), no_window (bytes from which on memory cannot be registered with cuFile).
+ * Memory that is freed is noted as `left zeroes` or `left content`.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -213,6 +215,9 @@ int cuMemFree_v2(uint64_t address) {
     if (!memory) LEAVE(wrong("cuMemFree", "of no memory"));
     if (memory->busy) LEAVE(wrong("cuMemFree", "of memory in flight"));
     if (memory->registered) LEAVE(wrong("cuMemFree", "of memory that is registered with cuFile"));
+    size_t zeroes = 0;
+    while (zeroes < memory->size && !memory->real[zeroes]) zeroes++;
+    note(zeroes == memory->size ? "left zeroes" : "left content");
     munmap(memory->shown, memory->size);
     free(memory->real);
     taken -= (long)memory->size;
@@ -444,6 +449,10 @@ Status cuFileBufRegister(const void *base, size_t size, int flags) {
     Memory *memory = memory_at((uint64_t)(uintptr_t)base, size);
     if (!memory) { wrong("cuFileBufRegister", "of no device memory"); GIVE(5013); }
     if (memory->registered) GIVE(5023);
+    if (number("no_window", 0) && size >= (size_t)number("no_window", 0)) {
+        note("cuFileBufRegister refused");
+        GIVE(5045);
+    }
     memory->registered = 1;
     GIVE(0);
 }
@@ -481,7 +490,8 @@ static ssize_t move(OpenFile *file, uint64_t base, size_t size, off_t at, off_t 
     char *real = memory->real + (base + (uint64_t)offset - (uint64_t)(uintptr_t)memory->shown);
     int loses = turn == number("lose", 0);
     uint64_t *counted = is_write ? writes : reads;
-    if (started) counted[number("lie", 0) ? 2 : taken_way]++;
+    long lie_from = number("lie_from", 0);
+    if (started) counted[number("lie", 0) || (lie_from && turn >= lie_from) ? 2 : taken_way]++;
     memory->busy++;
     file->busy++;
     pthread_mutex_unlock(&lock);

@@ -125,6 +125,10 @@ pub enum FindingKind {
     FpgaStackMissing,
     /// The peer-to-peer window of an FPGA card is off.
     FpgaWindowOff,
+    /// The kernel takes the window of an FPGA card for what it is not.
+    FpgaKernel,
+    /// Switch and DNA say different things of which drive shares its board with an FPGA.
+    FpgaPairing,
     /// A drive is too hot, or has slowed itself down.
     DriveHot,
     /// The copy would be refused, whatever the route.

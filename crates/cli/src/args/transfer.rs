@@ -26,7 +26,7 @@ pub(crate) struct TransferArgs {
     /// Route: auto falls back to host memory and says so, p2p refuses instead
     #[arg(long, value_name = "ROUTE", value_enum, default_value = "auto")]
     route: RouteArg,
-    /// Memory between source and target, such as cmb:nvme2, p2pmem:0000:06:00.0 or fpga:0000:04:00.1
+    /// Memory between source and target, such as cmb:nvme2, p2pmem:0000:06:00.0, fpga:0000:04:00.1 or gpu:0
     #[arg(long, value_name = "MEMORY")]
     via: Option<String>,
     /// Bytes that travel as one block, such as 64K or 1M

@@ -21,7 +21,10 @@ pub(crate) fn run(args: &DoctorArgs, printer: Printer) -> Result<Exit, Failure> 
             let probes = if args.probe { plan::probe(&fabric, &plan)? } else { Vec::new() };
             peerlane_engine::examine_pair(&fabric, &plan, &probes)
         }
-        _ => peerlane_engine::examine(&fabric),
+        _ => {
+            let dnas = peerlane_engine::read_dna(&fabric);
+            peerlane_engine::examine_cards(&fabric, &dnas)
+        }
     };
     if printer.is_json() {
         printer.object(&record)?;

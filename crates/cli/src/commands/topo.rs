@@ -1,6 +1,7 @@
 //! `peerlane topo`: the machine as PCIe sees it.
 
 use peerlane::topology;
+use peerlane_fabric::{Fabric, Pairing};
 use peerlane_report::machine;
 
 use crate::args::{TopoArgs, TopoFormat};
@@ -17,7 +18,9 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
     let fabric = machines::fabric(&args.fabric)?;
     let format = if printer.is_json() { TopoFormat::Json } else { args.format };
     match format {
-        TopoFormat::Text => printer.data(&machine::topo(&fabric))?,
+        TopoFormat::Text => {
+            printer.data(&format!("{}{}", machine::topo(&fabric), pairs(&fabric)))?;
+        }
         TopoFormat::Toml => printer.data(&fabric.to_toml())?,
         TopoFormat::Svg => printer.data(&machine::svg(&fabric))?,
         TopoFormat::Json => {
@@ -25,4 +28,13 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// Cards and drives on one board, where more than their switch says so or speaks against it.
+fn pairs(fabric: &Fabric) -> String {
+    let dnas = peerlane_engine::read_dna(fabric);
+    let pairs = peerlane_engine::card_pairs(fabric, &dnas);
+    let told = pairs.into_iter().filter(|pair| !matches!(pair.pairing, Pairing::BySwitch(_)));
+    let words = told.filter_map(|pair| peerlane_engine::pair_in_words(fabric, pair));
+    words.map(|words| format!("{words}\n")).collect()
 }

@@ -7,14 +7,17 @@ use peerlane_results::{
 use peerlane_units::Bytes;
 
 use super::check::{self, NotProved};
-use super::files::{Opened, Target};
+use super::files::{Attached, Opened, Target};
 use super::gone::drive_of;
+use super::gpu::{self, GpuSide, GpuSlots};
 use super::pieces::Holes;
 use super::{CopyError, Tools};
 use crate::device_memory::{self, DeviceRefusal};
-use crate::plan::{Prepared, SLOT_ALIGNMENT, fitted};
+use crate::failure::Role;
+use crate::plan::{GpuWay, Prepared, SLOT_ALIGNMENT, fitted, way_of};
 use crate::relay::Transfer;
-use crate::ring::{FileId, RegionId, Ring, Uring};
+use crate::request::{End, Progress, Request, carry_out};
+use crate::ring::{Action, AnyRing, FileId, RegionId, Ring, Uring};
 use crate::trace::Traced;
 
 /// Host memory beside the route, for proof, tail and a sample; and for comparing everything at full
@@ -44,7 +47,9 @@ pub(super) struct Attempt<'a> {
 /// A route that is proved, ready to move payload.
 #[derive(Debug)]
 pub(super) struct Ready {
-    pub(super) ring: Traced<Uring>,
+    pub(super) ring: Traced<AnyRing>,
+    /// Where the memory is that of a GPU: what its ring does not do.
+    pub(super) gpu: Option<GpuSide>,
     pub(super) transfer: Transfer,
     /// Source and target as they are compared: another way than that of payload where there is one.
     pub(super) compared: [FileId; 2],
@@ -76,6 +81,9 @@ impl Attempt<'_> {
             Ok(opened) => opened,
             Err(rejection) => return Ok(Err(rejection)),
         };
+        if let Err(rejection) = self.look_at_gpu(&mut ready, tools) {
+            return Ok(Err(rejection));
+        }
         match check::prove(&mut ready, tools.seed.wrapping_add(self.number), tools) {
             Ok(found) => evidence.extend(found),
             Err(NotProved::Rejected { reason, hint }) => {
@@ -103,6 +111,9 @@ impl Attempt<'_> {
             Ok(shape) => shape,
             Err(reason) => return Ok(Err(self.rejection(reason, None))),
         };
+        if let Some(way) = way_of(self.memory) {
+            return self.open_gpu(way, &planned, tools, evidence);
+        }
         let (region, shape) = match self.allocate(&planned)? {
             Ok(found) => found,
             Err(refusal) => {
@@ -181,9 +192,7 @@ impl Attempt<'_> {
             true => Uring::for_passthrough(entries)?,
             false => Uring::new(entries)?,
         };
-        let name = || format!("{} to {}", self.plan.source.path, self.plan.target.path);
-        let log = tools.options.trace.as_ref().map(|tracer| tracer.log(name()));
-        let mut ring = Traced::new(ring, log);
+        let mut ring = self.traced(AnyRing::Kernel(Box::new(ring)), tools);
         let mut attach = |opened: &Opened, end: &EndpointFacts| {
             opened.attach(&mut ring, &drive_of(end)).map_err(|source| CopyError::File {
                 action: "attach",
@@ -193,8 +202,24 @@ impl Attempt<'_> {
         };
         let source = attach(ends[0], &self.plan.source)?;
         let target = attach(ends[1], &self.plan.target)?;
-        let compared = [source.compared, target.compared];
         let region = ring.attach_region(region);
+        self.ready(ring, [source, target], region, shape, tools)
+    }
+
+    fn traced(&self, ring: AnyRing, tools: &Tools<'_>) -> Traced<AnyRing> {
+        let name = || format!("{} to {}", self.plan.source.path, self.plan.target.path);
+        Traced::new(ring, tools.options.trace.as_ref().map(|tracer| tracer.log(name())))
+    }
+
+    /// Both ends and the slots are attached; what is left is host memory, and the transfer itself.
+    fn ready(
+        &self,
+        mut ring: Traced<AnyRing>,
+        [source, target]: [Attached; 2],
+        region: RegionId,
+        shape: Shape,
+        tools: &Tools<'_>,
+    ) -> Result<Ready, CopyError> {
         ring.name_region(region, &self.memory.name, self.memory.kind);
         let room = check_room(self.plan, &shape);
         let host = ring.attach_region(host::allocate(room)?);
@@ -220,7 +245,102 @@ impl Attempt<'_> {
             deadline: tools.deadline,
         };
         ring.slots(region, transfer.slot_stride, transfer.slots);
-        Ok(Ready { ring, transfer, compared, host, zeroes, shape, memory: self.memory.clone() })
+        let compared = [source.compared, target.compared];
+        let memory = self.memory.clone();
+        Ok(Ready { ring, gpu: None, transfer, compared, host, zeroes, shape, memory })
+    }
+}
+
+/// Memory of a GPU.
+impl Attempt<'_> {
+    /// Opens the GPU by the way that the plan names, with both ends.
+    fn open_gpu(
+        &self,
+        way: GpuWay,
+        planned: &Shape,
+        tools: &Tools<'_>,
+        evidence: &mut Vec<Evidence>,
+    ) -> Result<Result<(Ready, Option<Warning>), Rejection>, CopyError> {
+        let (source, target) = (&self.plan.source, &self.plan.target);
+        let ends = gpu::Ends {
+            source: &self.source.file,
+            target: self.target.file(),
+            paths: [&source.path, &target.path],
+        };
+        let entries = entries(planned.slots, self.targets).max(64);
+        let opened = match gpu::open(way, self.memory, planned, entries, &ends)? {
+            Ok(opened) => opened,
+            Err(refusal) => return Ok(Err(self.rejection(refusal.reason, refusal.hint))),
+        };
+        let GpuSlots { ring, source: from, target: to, region, shape, side, evidence: way } =
+            opened;
+        evidence.push(way);
+        let mut ring = self.traced(AnyRing::Gpu(Box::new(ring)), tools);
+        let mut attached = |id: FileId, end: &EndpointFacts| {
+            ring.name_file(id, &drive_of(end));
+            Attached { payload: id, compared: id }
+        };
+        let ends = [attached(from, source), attached(to, target)];
+        let (asked, slots) = (planned.slots, shape.slots);
+        let ready = self.ready(ring, ends, region, shape, tools)?;
+        let reduced = (slots < asked).then_some(Warning::DepthReduced { asked, slots });
+        Ok(Ok((Ready { gpu: Some(side), ..ready }, reduced)))
+    }
+
+    /// Reads a block of either end into the GPU, and asks cuFile which way they came: nothing was written yet.
+    fn look_at_gpu(&self, ready: &mut Ready, tools: &Tools<'_>) -> Result<(), Rejection> {
+        if self.route != Route::P2p || ready.gpu.is_none() || ready.transfer.length == 0 {
+            return Ok(());
+        }
+        let read = self.read_into_gpu(ready, tools);
+        let Some(side) = &mut ready.gpu else { return Ok(()) };
+        let reason = match (read, side.fell_back()) {
+            (Err(words), _) => words,
+            (Ok(()), Some(found)) => format!(
+                "cuFile moved {} of {} requests through host memory, though its compatibility mode was off",
+                found.posix, found.all
+            ),
+            (Ok(()), None) => return Ok(()),
+        };
+        if ready.ring.in_flight() == 0 {
+            // It holds a block of either end; why it could not be cleared adds nothing.
+            let _ = side.clear(tools.clock, tools.deadline);
+        }
+        let hint = "`cufile.log` says why; `--route host` goes through host memory".to_owned();
+        Err(self.rejection(reason, Some(hint)))
+    }
+
+    fn read_into_gpu(&self, ready: &mut Ready, tools: &Tools<'_>) -> Result<(), String> {
+        let transfer = ready.transfer;
+        let read = |role| {
+            let (file, file_offset, block) = match role {
+                Role::Source => (transfer.source, transfer.source_offset, transfer.source_block),
+                Role::Target => (transfer.target, transfer.target_offset, transfer.target_block),
+            };
+            Request {
+                role,
+                action: Action::Read,
+                file,
+                file_offset,
+                region: transfer.region,
+                region_offset: 0,
+                memory: transfer.memory,
+                need: block,
+                ask: block,
+                block,
+                end: End::IsFine,
+                progress: Progress::default(),
+            }
+        };
+        let mut requests = [read(Role::Source), read(Role::Target)];
+        let read = requests.iter_mut().try_for_each(|request| {
+            let one = std::slice::from_mut(request);
+            carry_out(&mut ready.ring, one, tools.clock, tools.deadline)
+        });
+        read.map_err(|error| {
+            let said = ready.ring.ring().said().map(|said| format!(" ({said})"));
+            format!("{}{}", error_in_words(&error), said.unwrap_or_default())
+        })
     }
 }
 

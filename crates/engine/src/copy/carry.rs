@@ -7,6 +7,7 @@ use peerlane_units::Bytes;
 
 use super::attempt::{self, Ready};
 use super::gone::drive_of;
+use super::gpu::FellBack;
 use super::ledger::{Account, Ledger, Turn};
 use super::pieces::Pieces;
 use super::{CopyError, Done, Job, Tools, begin, check, cost};
@@ -38,6 +39,7 @@ impl Job<'_> {
         let scrubbed = self.scrub(ready, tools);
         let (moved, tail, done_before) = moved?;
         let scrubbed = scrubbed.map_err(|error| self.name_the_stuck(error, route))?;
+        self.judge_gpu(ready, route)?;
         tools.watch.phase(Phase::Verify);
         let verification = check::verify(ready, self.plan, &self.before, tools)
             .map_err(|error| self.name_the_stuck(error, route))?;
@@ -49,6 +51,17 @@ impl Job<'_> {
         let check = tools.clock.now().since(end);
         let (elapsed, before) = (end.since(start), Bytes(done_before));
         Ok(Done { moved, tail, before, elapsed, check, cpu, scrubbed, verification })
+    }
+
+    /// Judges by which way cuFile says that payload went: direct was what its memory was taken for.
+    fn judge_gpu(&mut self, ready: &Ready, route: Route) -> Result<(), CopyError> {
+        let Some(gpu) = &ready.gpu else { return Ok(()) };
+        if let (Route::P2p, Some(FellBack { posix, all })) = (route, gpu.fell_back()) {
+            let memory = ready.memory.name.clone();
+            return Err(CopyError::CuFileFellBack { memory, posix, all });
+        }
+        self.evidence.extend(gpu.evidence());
+        Ok(())
     }
 
     pub(super) fn counters(&self) -> [Option<cost::BlockCounter>; 2] {
@@ -90,6 +103,9 @@ impl Job<'_> {
             relay_work(ring, transfer, &mut ledger, ready.zeroes, clock, watch)
         };
         let Account { unsaved, flush_failed, .. } = ledger.account;
+        if let (Err(_), Some(said)) = (&moved, ready.ring.ring().said()) {
+            tools.watch.caution(&format!("{} says: {said}", ready.memory.name));
+        }
         self.warnings.extend(
             unsaved
                 .map(|error| Warning::JournalNotSaved { reason: attempt::error_in_words(&error) }),
@@ -104,7 +120,9 @@ impl Job<'_> {
             Ok((moved, tail, done_before))
         });
         if flush_failed || ready.ring.in_flight() > idle {
-            return outcome.map_err(|error| self.name_the_stuck(error, route));
+            let copies = ready.ring.ring().copies();
+            let error = |error| name_the_engine(error, &ready.memory.name, copies, route);
+            return outcome.map_err(|found| self.name_the_stuck(error(found), route));
         }
         self.recorder.flush_begins();
         let flushed = check::flush(ready, tools.clock);
@@ -201,5 +219,18 @@ impl Job<'_> {
             }
             source => CopyError::Kept { source: Box::new(source), done, total, journal },
         }
+    }
+}
+
+/// Says that it is a GPU that does not answer, where one has copies under way.
+fn name_the_engine(error: CopyError, memory: &str, copies: usize, route: Route) -> CopyError {
+    match error {
+        CopyError::Move {
+            source: RelayError::Stopped { source: RequestError::Stuck(source), .. },
+            ..
+        } if copies > 0 => {
+            CopyError::Stuck { drive: format!("the copy engine of {memory}"), route, source }
+        }
+        error => error,
     }
 }

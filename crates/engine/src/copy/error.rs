@@ -163,6 +163,19 @@ pub enum CopyError {
         /// Why, and what became of the target's first block.
         source: Box<ProofFailure>,
     },
+    /// cuFile says that it did what it was told not to.
+    #[error(
+        "cuFile moved {posix} of {all} requests to or from {memory} through host memory, though its \
+         compatibility mode was off"
+    )]
+    CuFileFellBack {
+        /// The memory.
+        memory: String,
+        /// Requests through host memory.
+        posix: u64,
+        /// All requests.
+        all: u64,
+    },
     /// Blocks of the target that were borrowed to clear device memory may hold zeroes.
     #[error("cannot put back what {path} held while device memory was cleared")]
     Scrub {
@@ -255,6 +268,9 @@ impl CopyError {
             Self::Scrub {
                 source: ScrubFailure { cause: ScrubCause::Request(error), .. }, ..
             } => error.hint().map(str::to_owned),
+            Self::CuFileFellBack { .. } => {
+                Some("`cufile.log` says why; `--route host` goes through host memory".to_owned())
+            }
             Self::Move { .. } | Self::Check { .. } | Self::Scrub { .. } => None,
         }
     }

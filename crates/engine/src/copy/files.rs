@@ -25,7 +25,7 @@ use crate::endpoint::{Live, Node, Passthrough};
 use crate::extents::Extent;
 use crate::failure::Role;
 use crate::journal::device_name;
-use crate::ring::{FileId, PassthroughFile, Ring, Uring};
+use crate::ring::{FileId, Nodes, PassthroughFile, Ring as _};
 use crate::trace::Traced;
 
 /// An open file, and whether it goes round the page cache.
@@ -48,14 +48,18 @@ pub(crate) struct Attached {
 }
 
 impl Opened {
-    pub(crate) fn attach(&self, ring: &mut Traced<Uring>, drive: &str) -> io::Result<Attached> {
+    pub(crate) fn attach<R: Nodes>(
+        &self,
+        ring: &mut Traced<R>,
+        drive: &str,
+    ) -> io::Result<Attached> {
         let compared = ring.attach_file(self.file.try_clone()?)?;
         ring.name_file(compared, drive);
         let Some(PassthroughFile { file, namespace }) = &self.passthrough else {
             return Ok(Attached { payload: compared, compared });
         };
         let node = PassthroughFile { file: file.try_clone()?, namespace: *namespace };
-        let payload = ring.ring_mut().attach_passthrough(node)?;
+        let payload = ring.ring_mut().attach_node(node)?;
         ring.name_file(payload, drive);
         Ok(Attached { payload, compared })
     }

@@ -17,6 +17,7 @@ mod error;
 mod fan_out;
 mod files;
 mod gone;
+mod gpu;
 mod ledger;
 mod options;
 mod pieces;
@@ -28,7 +29,8 @@ use std::path::Path;
 
 use peerlane_fabric::Fabric;
 use peerlane_results::{
-    Asked, CopyRecord, Evidence, MemoryFacts, Plan, Refusal, Route, RouteChoice, Warning,
+    Asked, Candidate, CopyRecord, Evidence, MemoryFacts, MemoryKind, Plan, Refusal, Route,
+    RouteChoice, Warning,
 };
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
@@ -348,15 +350,18 @@ impl Job<'_> {
         // A target that has its name already is only looked at, and not by a proof that writes.
         let wants_p2p = self.plan.route == Some(Route::P2p) && !self.target.is_finished();
         if wants_p2p {
-            let usable = self.plan.candidates.iter().filter(|one| one.refusals.is_empty());
-            for candidate in usable {
+            let all = self.plan.candidates.iter();
+            let usable =
+                |one: &&Candidate| one.refusals.is_empty() && one.memory.kind != MemoryKind::Host;
+            for candidate in all.filter(usable) {
                 let number = rejections.len() as u64;
                 match self.attempt(Route::P2p, &candidate.memory, number, tools)? {
                     Ok(ready) => {
-                        self.evidence.push(Evidence {
+                        let rules = (!candidate.facts.is_empty()).then(|| Evidence {
                             looked_at: format!("the kernel's rules for {}", candidate.memory.name),
                             showed: candidate.facts.join("; "),
                         });
+                        self.evidence.extend(rules);
                         let reason = self.reason_for(&candidate.memory);
                         self.memory = Some(candidate.memory.name.clone());
                         return Ok((ready, Route::P2p, reason));
@@ -404,11 +409,17 @@ impl Job<'_> {
     }
 
     fn through_host_memory(&mut self, tools: &mut Tools<'_>) -> Result<Ready, CopyError> {
-        let attempt = self.attempt(Route::Host, &host_memory(), 0, tools)?;
+        let attempt = self.attempt(Route::Host, &self.host_memory(), 0, tools)?;
         attempt.map_err(|rejection| CopyError::NotPossible {
             reason: rejection.reason,
             hint: rejection.hint,
         })
+    }
+
+    /// Host memory, with that of a GPU behind it where just this was asked for.
+    fn host_memory(&self) -> MemoryFacts {
+        let planned = self.plan.memory.as_ref().filter(|_| self.plan.route == Some(Route::Host));
+        planned.cloned().unwrap_or_else(host_memory)
     }
 
     fn reason_for(&self, memory: &MemoryFacts) -> String {

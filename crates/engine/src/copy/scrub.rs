@@ -13,6 +13,7 @@ use crate::Clock;
 use crate::journal::{JournalError, Recorder};
 use crate::prove::{self, ProofFailure, ProofSetup, TargetState};
 use crate::ranges::RangeSet;
+use crate::ring::Ring as _;
 use crate::scrub::{BORROWED_MAX, ScrubCause, ScrubFailure, ScrubSetup, Step, scrub};
 
 impl Job<'_> {
@@ -26,7 +27,15 @@ impl Job<'_> {
         tools: &mut Tools<'_>,
     ) -> Result<Scrubbed, CopyError> {
         let not = |reason: &str| Scrubbed { bytes: Bytes::ZERO, reason: reason.to_owned() };
-        if ready.transfer.memory == MemoryKind::Host {
+        if ready.gpu.is_some() && tools.options.scrub != Scrub::Never {
+            return Ok(match clear_gpu(ready, tools) {
+                Ok(bytes) => {
+                    Scrubbed { bytes, reason: "zeroes by the GPU's copy engine".to_owned() }
+                }
+                Err(reason) => self.not_scrubbed(reason, tools),
+            });
+        }
+        if ready.transfer.memory == MemoryKind::Host && ready.gpu.is_none() {
             return Ok(not("host memory, which the kernel clears"));
         }
         if ready.transfer.length == 0 {
@@ -40,7 +49,7 @@ impl Job<'_> {
         let mut unclaimed = done.clone();
         unclaimed.subtract(0..setup.length);
         if let Err(error) = self.claim(&unclaimed) {
-            return Ok(self.not_scrubbed(&error, tools));
+            return Ok(self.not_scrubbed(error_in_words(&error), tools));
         }
         let cleared = clear_durably(ready, &setup, tools.clock);
         match &cleared {
@@ -52,7 +61,9 @@ impl Job<'_> {
         }
         match cleared {
             Ok(bytes) => Ok(Scrubbed { bytes, reason: how(&setup) }),
-            Err(failure) if failure.is_restored => Ok(self.not_scrubbed(&failure, tools)),
+            Err(failure) if failure.is_restored => {
+                Ok(self.not_scrubbed(error_in_words(&failure), tools))
+            }
             Err(source) => {
                 let path = &self.plan.target.path;
                 let words = error_in_words(&source);
@@ -72,12 +83,22 @@ impl Job<'_> {
         }
     }
 
-    fn not_scrubbed(&mut self, error: &dyn std::error::Error, tools: &mut Tools<'_>) -> Scrubbed {
-        let reason = error_in_words(error);
+    fn not_scrubbed(&mut self, reason: String, tools: &mut Tools<'_>) -> Scrubbed {
         let warning = Warning::NotScrubbed { reason: reason.clone() };
         tools.watch.caution(&warning.to_string());
         self.warnings.push(warning);
         Scrubbed { bytes: Bytes::ZERO, reason }
+    }
+}
+
+/// Clears memory of a GPU by its copy engine, without help of the target; says why it is not cleared.
+fn clear_gpu(ready: &mut Ready, tools: &Tools<'_>) -> Result<Bytes, String> {
+    match (ready.ring.in_flight(), &mut ready.gpu) {
+        (0, Some(gpu)) => {
+            ready.ring.phase(PhaseKind::Scrub);
+            gpu.clear(tools.clock, tools.deadline).map_err(|stopped| error_in_words(&stopped))
+        }
+        (in_flight, _) => Err(format!("{in_flight} requests are in flight")),
     }
 }
 
@@ -112,6 +133,12 @@ pub(super) fn after_proof(
     // The first step is the first to put anything there.
     let is_empty = failure.step == prove::Step::ProbeTarget;
     if tools.options.scrub == Scrub::Never || is_empty {
+        return failure;
+    }
+    if ready.gpu.is_some() {
+        if let Err(reason) = clear_gpu(ready, tools) {
+            tools.watch.caution(&Warning::NotScrubbed { reason }.to_string());
+        }
         return failure;
     }
     let setup = ScrubSetup {

@@ -1,10 +1,11 @@
 //! GPUs and FPGA cards: the window onto their memory. Of the software above it, see [`super::stack`].
 
-use peerlane_fabric::{Bar, Fabric, Function, Kind};
+use peerlane_fabric::{Bar, Fabric, Function, FunctionId, Kind, Pairing};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
 use super::{Chart, at, saw};
+use crate::pairs::{Dnas, card_pairs, pair_in_words};
 
 pub(super) const VENDOR_NVIDIA: u16 = 0x10de;
 pub(super) const VENDOR_AMD: u16 = 0x1002;
@@ -21,6 +22,43 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
             }
             _ => {}
         }
+    }
+}
+
+/// Whether the switch and the FPGA's DNA agree on which drive is whose. Either alone is enough; both at odds mean that
+/// a module was put together otherwise, or that one of the two is not what it is taken for.
+pub(super) fn pairs(fabric: &Fabric, dnas: &Dnas, chart: &mut Chart) {
+    for (name, why) in dnas.unknown() {
+        chart.unknown(
+            format!("the DNA of {name}, by which a SmartSSD's drive and FPGA name each other: {why}"),
+            "root, and a kernel without CONFIG_IO_STRICT_DEVMEM for the card (`iomem=relaxed` among its parameters)",
+        );
+    }
+    for pair in card_pairs(fabric, dnas) {
+        let Pairing::Contradiction { switch, dna } = pair.pairing else { continue };
+        let shown = |id: FunctionId| {
+            let text = dnas.of(id).map_or_else(|| "none".to_owned(), |dna| dna.to_string());
+            saw(format!("DNA of {}", fabric.function(id).name), text)
+        };
+        let evidence = [Some(pair.card), Some(switch), dna].into_iter().flatten().map(shown);
+        chart.findings.push(Finding {
+            kind: FindingKind::FpgaPairing,
+            cost: Cost::Speed,
+            object: fabric.function(pair.card).name.clone(),
+            what: pair_in_words(fabric, pair).unwrap_or_default(),
+            evidence: evidence.collect(),
+            fix: Some(Fix {
+                what: "measure which of them is nearer, and name it; the switch says what the way is, and the DNA what \
+                       was built"
+                    .to_owned(),
+                commands: vec![format!(
+                    "peerlane bench stream --source DRIVE --target fpga:{}",
+                    fabric.function(pair.card).name
+                )],
+                weakens: None,
+                needs: Needs::Nothing,
+            }),
+        });
     }
 }
 

@@ -5,6 +5,7 @@ use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 
 use super::{Chart, drives, lenders, saw};
 use crate::endpoint::kernel_refusal;
+use crate::plan::card;
 
 pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
     let kernel = &fabric.kernel;
@@ -30,9 +31,23 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
         ),
         _ => (FindingKind::KernelTooOld, saw("/proc/sys/kernel/osrelease", release)),
     };
+    let own_way = fabric.iter().find(|&(id, card)| {
+        card.driver.as_deref() == Some("xocl") && card::goes_by_own_way(fabric, id)
+    });
+    let (cost, what) = match own_way {
+        None => (Cost::Everything, what),
+        Some((_, card)) => (
+            Cost::Routes,
+            format!(
+                "{what}; drives reach the memory of {} all the same, by XRT's own way (docs/fpga.md), which \
+                 another kernel takes away",
+                card.name
+            ),
+        ),
+    };
     chart.findings.push(Finding {
         kind,
-        cost: Cost::Everything,
+        cost,
         object: format!("kernel {release}"),
         what,
         evidence: vec![evidence],

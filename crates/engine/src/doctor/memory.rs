@@ -4,6 +4,7 @@ use peerlane_fabric::{Fabric, Function, Kind, P2pMem};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
+use super::accelerator::VENDOR_NVIDIA;
 use super::{Chart, NoPermission, at, drives, kernel_parameters, lenders, saw};
 use crate::endpoint::kernel_refusal;
 use crate::plan::memory_name;
@@ -181,10 +182,14 @@ fn no_memory(fabric: &Fabric) -> Finding {
                  had from its maker's driver, and `peerlane copy` {}",
                 first.name,
                 if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) },
-                if first.kind == Kind::Fpga {
-                    "takes it where it is named, as in `--via fpga:ADDRESS`, and not by itself"
-                } else {
-                    "does not take it"
+                match (first.kind, first.vendor) {
+                    (Kind::Fpga, _) => {
+                        "takes it where it is named, as in `--via fpga:ADDRESS`, and not by itself"
+                    }
+                    (Kind::Gpu, Some(VENDOR_NVIDIA)) => {
+                        "takes it where it is named, as in `--via gpu:0`, and not by itself"
+                    }
+                    _ => "does not take it",
                 },
             ),
         },

@@ -24,6 +24,7 @@ pub use pair::examine_pair;
 
 use crate::copy::machine_of;
 use crate::guard::System;
+use crate::pairs::Dnas;
 use crate::plan::no_permission;
 
 /// Why whoever runs this may not take the memory of the function at an address; `None` where they may.
@@ -47,7 +48,12 @@ impl Chart {
 
 /// Examines a whole machine.
 pub fn examine(fabric: &Fabric) -> DoctorRecord {
-    examine_with(fabric, &asked_here(fabric))
+    examine_cards(fabric, &Dnas::default())
+}
+
+/// The same with what was read of FPGA cards and their drives.
+pub fn examine_cards(fabric: &Fabric, dnas: &Dnas) -> DoctorRecord {
+    examine_with(fabric, &asked_here(fabric), dnas)
 }
 
 /// Asks this machine, where the fabric is of it.
@@ -57,7 +63,7 @@ fn asked_here(fabric: &Fabric) -> impl Fn(&str) -> Option<String> {
 }
 
 /// The same with the question to this machine why somebody may not take the memory of an address.
-fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>) -> DoctorRecord {
+fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>, dnas: &Dnas) -> DoctorRecord {
     let mut chart = Chart::default();
     memory::examine(fabric, no_permission, &mut chart);
     kernel::examine(fabric, &mut chart);
@@ -66,6 +72,7 @@ fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>) -> DoctorRecor
     drive::examine(fabric, &mut chart);
     link::examine(fabric, &link::of_the_machine(fabric), &mut chart);
     accelerator::examine(fabric, &mut chart);
+    accelerator::pairs(fabric, dnas, &mut chart);
     stack::examine(fabric, &mut chart);
     finished(fabric, chart)
 }

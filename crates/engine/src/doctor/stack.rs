@@ -9,6 +9,7 @@ use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 use super::accelerator::{VENDOR_AMD, VENDOR_NVIDIA};
 use super::{Chart, at, saw};
 use crate::endpoint::kernel_refusal;
+use crate::plan::card::{self, Taken};
 
 /// AMD's adaptive computing, once Xilinx: the cards of XRT.
 const VENDOR_XILINX: u16 = 0x10ee;
@@ -201,6 +202,7 @@ fn xrt(fabric: &Fabric, cards: &[&Function], chart: &mut Chart) {
     }
     if missing.is_empty() {
         chart.findings.extend(unbound(cards));
+        chart.findings.extend(kernel_of_cards(fabric, cards));
         return;
     }
     let mut evidence: Vec<Evidence> = has_driver
@@ -252,6 +254,34 @@ fn unbound(cards: &[&Function]) -> Option<Finding> {
                 .to_owned(),
             commands: vec!["lspci -kd 10ee:".to_owned(), "sudo xrt-smi examine".to_owned()],
             weakens: None,
+            needs: Needs::Reboot,
+        }),
+    })
+}
+
+/// A kernel that takes the window of a card for what it is not. A card that its driver lends by the kernel's own
+/// call is none of these.
+fn kernel_of_cards(fabric: &Fabric, cards: &[&Function]) -> Option<Finding> {
+    let is_one = |card: &&Function| card.driver.as_deref() == Some("xocl") && card.p2pmem.is_none();
+    let bound: Vec<&Function> = cards.iter().copied().filter(is_one).collect();
+    if bound.is_empty() || card::taken_by(&fabric.kernel) != Taken::AsForeign {
+        return None;
+    }
+    Some(Finding {
+        kind: FindingKind::FpgaKernel,
+        cost: Cost::Routes,
+        object: names("FPGA card", &bound),
+        what: card::kernel_risk(&fabric.kernel)?,
+        evidence: vec![
+            saw("the kernel's configuration", "CONFIG_PCI_P2PDMA is set"),
+            saw(format!("{}/driver", at(bound[0])), "xocl"),
+        ],
+        fix: Some(Fix {
+            what: "run a kernel without it, on which XRT's own way is left (not tried here), as Debian 13's 6.12; then no \
+                   memory is to be had by the kernel's rules"
+                .to_owned(),
+            commands: vec!["zgrep PCI_P2PDMA /proc/config.gz /boot/config-*".to_owned()],
+            weakens: Some("the kernel asks nobody whether a route exists".to_owned()),
             needs: Needs::Reboot,
         }),
     })

@@ -365,9 +365,35 @@ fn accelerators_that_storage_does_not_reach_are_found() {
             "'libxrt_coreutil.so.2'",
         )
     };
-    assert_eq!(kinds(&window("32M")), [FindingKind::SmallWindow]);
-    assert!(window("8G").is_healthy());
+    assert_eq!(kinds(&window("32M")), [FindingKind::SmallWindow, FindingKind::FpgaKernel]);
+    assert_eq!(kinds(&window("8G")), [FindingKind::FpgaKernel]);
     assert!(card(true).is_healthy());
+}
+
+#[test]
+fn a_card_on_a_kernel_without_the_option_goes_by_its_makers_own_way() {
+    let with = |driver: &str| {
+        examined(&[
+            ("p2pdma = true", "p2pdma = false\nmodules = [{ name = 'xocl' }]"),
+            ("name = 'm'", "name = 'm'\nlibraries = ['libxrt_coreutil.so.2']"),
+            (
+                "p2pmem = { size = '64M', available = '64M', published = true }\n",
+                &format!(
+                    "[[function]]\nname = 'card'\nkind = 'fpga'\nvendor = '0x10ee'\nunder = 'down-b'\n\
+                     acs = 'absent'\ndriver = '{driver}'\n\
+                     bars = [{{ index = 4, size = '8G', prefetchable = true }}]\n"
+                ),
+            ),
+        ])
+    };
+    let of_kernel = |record: &DoctorRecord| {
+        let is_it = |one: &&Finding| one.kind == FindingKind::KernelWithoutP2pdma;
+        record.findings.iter().find(is_it).cloned().expect("the kernel")
+    };
+    let found = of_kernel(&with("xocl"));
+    assert_eq!(found.cost, Cost::Routes);
+    assert!(found.what.contains("card all the same, by XRT's own way"), "{}", found.what);
+    assert_eq!(of_kernel(&with("vfio-pci")).cost, Cost::Everything);
 }
 
 /// A sound machine with a card, and what is installed and loaded for it.

@@ -231,6 +231,12 @@ impl Look<'_> {
             _ => RouteChoice::Host,
         };
         let via = self.flow.via.clone().filter(|_| route == RouteChoice::P2p);
+        if via.as_ref().is_some_and(|via| matches!(via.parse(), Ok(Notation::Gpu(_)))) {
+            return Err(self.no_pair(
+                "`peerlane copy --via gpu:N` goes through a GPU, and `peerlane bench roundtrip` measures \
+                 both halves of that way",
+            ));
+        }
         let asked = Self::asked_of(self.flow, route, via, self.consent.force);
         let prepared = plan::prepare(self.system, self.fabric, &asked)?;
         let (source, target) = (prepared.source, prepared.target);

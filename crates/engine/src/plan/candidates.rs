@@ -2,15 +2,14 @@
 
 use std::cmp::Reverse;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, MapType, Memory, P2pMem, reach};
-use peerlane_memory::xrt;
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind, MapType, P2pMem, reach};
 use peerlane_results::{Asked, Candidate, MemoryFacts, MemoryKind, RouteChoice, Verdict};
 use peerlane_units::Bytes;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use super::PlanError;
 use super::shape::Ends;
+use super::{PlanError, card, gpu};
 use crate::endpoint::{Endpoint, Notation, lender, strip_device_directory};
 use crate::guard::System;
 
@@ -21,6 +20,8 @@ pub(super) enum Via {
     Any,
     /// This one.
     Function(FunctionId),
+    /// Memory of a GPU, by what was typed for it.
+    Gpu(FunctionId, String),
     /// Host memory.
     Host,
 }
@@ -49,7 +50,9 @@ pub(super) fn via(fabric: &Fabric, asked: &Asked) -> Result<Via, PlanError> {
             .and_then(|name| lender_called(fabric, name))
             .map(Via::Function)
             .ok_or_else(|| PlanError::NotMemory { typed: typed.clone() }),
-        (Notation::Gpu(_), _) => Err(PlanError::GpuBetween { typed: typed.clone() }),
+        (Notation::Gpu(name), _) => {
+            gpu::find(fabric, name, typed).map(|id| Via::Gpu(id, typed.clone()))
+        }
         _ => Err(PlanError::NotMemory { typed: typed.clone() }),
     }
 }
@@ -83,6 +86,9 @@ fn function_called(fabric: &Fabric, name: &str) -> Option<FunctionId> {
 
 /// The function that lends a memory.
 pub(crate) fn memory_function(fabric: &Fabric, memory: &MemoryFacts) -> Option<FunctionId> {
+    if memory.kind == MemoryKind::Gpu {
+        return fabric.find(memory.address.as_deref()?);
+    }
     fabric.find(lender(&memory.name)?)
 }
 
@@ -100,10 +106,13 @@ pub(super) fn judge(
     let is_asked = |id: FunctionId| match via {
         Via::Any => true,
         Via::Function(only) => *only == id,
-        Via::Host => false,
+        Via::Gpu(..) | Via::Host => false,
     };
+    if let Via::Gpu(gpu, typed) = via {
+        return gpu::between(fabric, ends, *gpu, typed);
+    }
     // Memory of a card is taken where it is asked for and never by itself: nobody has tried it yet.
-    let is_named = |id: FunctionId| *via == Via::Function(id) && card_memory(fabric, id).is_some();
+    let is_named = |id: FunctionId| *via == Via::Function(id) && card::memory(fabric, id).is_some();
     let mut candidates: Vec<Candidate> = fabric
         .iter()
         .filter(|(id, function)| (function.p2pmem.is_some() && is_asked(*id)) || is_named(*id))
@@ -149,13 +158,20 @@ fn candidate(
 ) -> Option<Candidate> {
     let (memory, mut refusals) = match function.p2pmem {
         Some(pool) => pool_facts(function, pool, slot),
-        None => card_facts(fabric, id, function)?,
+        None => card::facts(fabric, id, function)?,
     };
+    let known = refusals.clone();
     let mut facts = Vec::new();
     let mut leg = |end: &Endpoint| leg(fabric, id, end, &mut refusals, &mut facts);
     let (source, from_source) = leg(ends.source);
     let (target, to_target) = leg(ends.target);
     let distance = from_source.zip(to_target).map(|(one, other)| one.saturating_add(other));
+    if card::goes_by_own_way(fabric, id) {
+        // What the kernel would decide by its rules is no matter: it does not ask them.
+        let (source, target) = (Verdict::Unknown, Verdict::Unknown);
+        let facts = vec![card::own_way(fabric)];
+        return Some(Candidate { memory, source, target, distance, refusals: known, facts });
+    }
     Some(Candidate { memory, source, target, distance, refusals, facts })
 }
 
@@ -180,39 +196,6 @@ fn pool_facts(function: &Function, pool: P2pMem, slot: Bytes) -> (MemoryFacts, V
     (memory, refusals)
 }
 
-/// The memory of an FPGA card that its maker's library hands out.
-fn card_memory(fabric: &Fabric, id: FunctionId) -> Option<Memory> {
-    fabric.memory(id).filter(|memory| memory.kind == peerlane_fabric::MemoryKind::Fpga)
-}
-
-/// What the memory of a card is, and what stands against it as far as files tell.
-fn card_facts(
-    fabric: &Fabric,
-    id: FunctionId,
-    function: &Function,
-) -> Option<(MemoryFacts, Vec<String>)> {
-    let memory = MemoryFacts {
-        name: memory_name(function),
-        kind: MemoryKind::P2pmem,
-        address: function.address.map(|address| address.to_string()),
-        size: card_memory(fabric, id)?.size,
-        available: None,
-    };
-    let mut refusals = Vec::new();
-    if function.driver.as_deref() != Some("xocl") {
-        let found = function.driver.as_deref().unwrap_or("none");
-        refusals.push(format!("its driver is {found}, not xocl, which lends the memory"));
-    }
-    if function.fpga_p2p == Some(false) {
-        refusals.push("the card does not lend its memory: p2p_enable is 0".to_owned());
-    }
-    let is_missing = |list: &Vec<String>| !list.iter().any(|name| name == xrt::LIBRARY);
-    if fabric.libraries.as_ref().is_some_and(is_missing) {
-        refusals.push(format!("there is no {} (XRT) to ask for it", xrt::LIBRARY));
-    }
-    Some((memory, refusals))
-}
-
 /// The kernel's decision for one end, the worst of its drives; reasons go to `refusals` and `facts`.
 fn leg(
     fabric: &Fabric,
@@ -225,10 +208,14 @@ fn leg(
     drives
         .map(|&drive| one_leg(fabric, memory, drive, refusals, facts))
         .reduce(|one, other| {
-            let verdict = if severity(other.0) > severity(one.0) { other.0 } else { one.0 };
-            (verdict, one.1.zip(other.1).map(|(one, other)| one.max(other)))
+            (worse(one.0, other.0), one.1.zip(other.1).map(|(one, other)| one.max(other)))
         })
         .unwrap_or((Verdict::Unknown, None))
+}
+
+/// The one that permits less.
+pub(super) fn worse(one: Verdict, other: Verdict) -> Verdict {
+    if severity(other) > severity(one) { other } else { one }
 }
 
 fn severity(verdict: Verdict) -> u8 {

@@ -30,20 +30,22 @@ pub enum PlanError {
     },
     /// Memory of a kind that payload cannot rest in.
     #[error(
-        "cannot copy through `{typed}`: only `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS` and `host` are memories"
+        "cannot copy through `{typed}`: only `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`, `gpu:N` and `host` are memories"
     )]
     NotMemory {
         /// What was typed.
         typed: String,
     },
-    /// Memory of a GPU between two drives.
+    /// Memory of a GPU between a source and several targets.
     #[error(
-        "cannot copy through {typed}: a copy makes its requests by io_uring, in which memory of a GPU \
-         cannot be named, and not by cuFile, in which it can"
+        "cannot copy to {count} targets through {via}: what is read once is written to all of them by the \
+         kernel's queue, and requests with memory of a GPU go by another"
     )]
-    GpuBetween {
+    GpuForMany {
         /// What was typed.
-        typed: String,
+        via: String,
+        /// How many.
+        count: usize,
     },
     /// Memory between two ends of which one is memory itself.
     #[error("`--via {via}` makes no sense where an end is memory of a GPU")]
@@ -104,10 +106,9 @@ impl PlanError {
                 Some("`peerlane topo` shows the machine: no GPU of NVIDIA or AMD is in it".to_owned())
             }
             Self::UnknownGpu { gpus, .. } => Some(format!("its GPUs are {}", gpus.join(", "))),
-            Self::GpuBetween { typed } => Some(format!(
-                "`--via cmb:NAME` or `--route host`; `peerlane bench roundtrip DRIVE --via {typed}` measures \
-                 both halves of that way"
-            )),
+            Self::GpuForMany { .. } => {
+                Some("a copy for each target, or `--via cmb:NAME`".to_owned())
+            }
             Self::UnknownMemory { memories, .. } if memories.is_empty() => {
                 Some("`peerlane topo` shows the machine; a drive offers memory when it has a CMB and the kernel CONFIG_PCI_P2PDMA".to_owned())
             }

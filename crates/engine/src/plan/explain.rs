@@ -4,16 +4,21 @@
 //! the queues and of the size of a request; the plan itself holds only what the choice rests on.
 
 use peerlane_fabric::{Fabric, FunctionId, Origin, reach};
+use peerlane_memory::cufile::Mode;
 use peerlane_results::{EndpointFacts, Explanation, ExplanationStep, Plan};
 
 use super::candidates::memory_function;
+use super::gpu::{GpuWay, way_of};
 
 /// Explains a plan that was made for `fabric`: the queue of either end, then every memory for both.
 pub fn explain(fabric: &Fabric, plan: &Plan) -> Vec<Explanation> {
     let ends = [&plan.source, &plan.target];
     let mut all: Vec<Explanation> = ends.iter().map(|end| queue(fabric, end)).collect();
     for candidate in &plan.candidates {
-        let Some(memory) = memory_function(fabric, &candidate.memory) else { continue };
+        // nvidia-fs maps by itself, and asks the kernel for no route.
+        let asks_nobody = way_of(&candidate.memory) == Some(GpuWay::CuFile(Mode::NvidiaFs));
+        let memory = memory_function(fabric, &candidate.memory).filter(|_| !asks_nobody);
+        let Some(memory) = memory else { continue };
         let name = &candidate.memory.name;
         for (end, does) in ends.iter().zip(["write into", "read out of"]) {
             let question = format!("may {} {does} {name}?", end.path);

@@ -15,6 +15,7 @@ use peerlane_units::Bytes;
 
 use super::route::{Choice, host_memory};
 use super::{PlanError, Prepared, ceilings, prepare, shape, warnings_of};
+use crate::endpoint::Notation;
 use crate::guard::{self, Span, System};
 use crate::relay::TARGETS_MAX;
 
@@ -97,6 +98,10 @@ pub(crate) fn prepare_fan_out(
     let count = asked.len();
     if !(1..=TARGETS_MAX).contains(&count) {
         return Err(PlanError::Targets { count, most: TARGETS_MAX });
+    }
+    let via = asked.iter().find_map(|one| one.via.clone());
+    if let Some(via) = via.filter(|via| count > 1 && matches!(via.parse(), Ok(Notation::Gpu(_)))) {
+        return Err(PlanError::GpuForMany { via, count });
     }
     let mut ends = Vec::with_capacity(count);
     for one in asked {

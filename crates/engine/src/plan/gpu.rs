@@ -1,15 +1,21 @@
-//! The plan between a drive and memory of a GPU: every way in order of preference, with what is against it.
+//! The plan between drives and memory of a GPU, as an end or between two ends: every way in order of preference,
+//! with what is against it.
 //!
 //! It rests on what discovery sees: modules, libraries, kernel, ports. Nothing is loaded here; whether a way
 //! that nothing speaks against is really taken shows when cuFile opens with its fallback switched off.
 
+use std::fmt;
+
 use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Kind, MapType, reach};
+use peerlane_memory::cufile::Mode;
 use peerlane_results::{
     Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, PLAN_SCHEMA, Path,
     Plan, Route, RouteChoice, Verdict, Warning,
 };
 use peerlane_units::Bytes;
 
+use super::candidates::worse;
+use super::shape::Ends;
 use super::{PlanError, look};
 use crate::endpoint::{Endpoint, GpuName, Notation, kernel_refusal};
 use crate::failure::Role;
@@ -21,7 +27,9 @@ const VENDOR_AMD: u16 = 0x1002;
 const P2PDMA_DRIVER: u32 = 565;
 const CUDA: &str = "libcuda.so.1";
 const CUFILE: &str = "libcufile.so.0";
-const COMPATIBLE: &str = "cuFile in compatibility mode, through host memory";
+/// Most requests of a copy through memory of a GPU at a time: each is a thread of cuFile's, and two stay free for
+/// what is no payload.
+pub(super) const REQUESTS_MAX: u32 = 120;
 
 /// What helps where the kernel lets neither reach the other.
 const REACH_FIX: &str = "put both below one switch, or switch redirection by ACS off at the ports that \
@@ -37,11 +45,38 @@ pub(super) fn asked_for(asked: &Asked) -> Option<(GpuName, Role)> {
     source.or_else(|| name(&asked.target).map(|name| (name, Role::Target)))
 }
 
+/// How bytes get between a drive and memory of a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GpuWay {
+    /// By cuFile.
+    CuFile(Mode),
+    /// By pieces in pinned host memory, which the GPU's copy engine takes.
+    Pinned,
+}
+
+impl fmt::Display for GpuWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CuFile(mode) => mode.fmt(f),
+            Self::Pinned => f.pad("pinned host memory"),
+        }
+    }
+}
+
+/// The way that a memory of a plan stands for; `None` where it is no GPU's.
+pub(crate) fn way_of(memory: &MemoryFacts) -> Option<GpuWay> {
+    let (name, words) = memory.name.split_once(" by ")?;
+    let ways = [Mode::P2pdma, Mode::NvidiaFs, Mode::Compatible].map(GpuWay::CuFile);
+    let mut ways = ways.into_iter().chain([GpuWay::Pinned]);
+    let is_gpu = matches!(name.parse(), Ok(Notation::Gpu(_)));
+    ways.find(|way| is_gpu && way.to_string() == words)
+}
+
 /// How a measurement goes the way that a plan between a drive and a GPU has chosen.
 pub fn gpu_path(plan: &Plan) -> Path {
-    match &plan.memory {
+    match plan.memory.as_ref().and_then(way_of) {
         _ if plan.route == Some(Route::P2p) => Path::P2p,
-        Some(memory) if memory.name.ends_with(COMPATIBLE) => Path::HostCufile,
+        Some(GpuWay::CuFile(Mode::Compatible)) => Path::HostCufile,
         _ => Path::HostPipelined,
     }
 }
@@ -60,13 +95,9 @@ pub(super) fn plan(
         Role::Source => (&asked.source, &asked.target, Role::Target),
         Role::Target => (&asked.target, &asked.source, Role::Source),
     };
-    let gpu = function(fabric, name).ok_or_else(|| PlanError::UnknownGpu {
-        typed: typed.clone(),
-        machine: fabric.name.clone(),
-        gpus: gpus(fabric).iter().map(|&id| fabric.function(id).name.clone()).collect(),
-    })?;
+    let gpu = find(fabric, name, typed)?;
     let drive = look(system, fabric, other, drive_role)?;
-    let candidates = ways(fabric, &drive, gpu, typed);
+    let candidates = ways(&Scene { fabric, ends: &[&drive], gpu, typed });
     let (route, memory, reason) = choose(asked.route, &candidates);
     let fell_back = asked.route == RouteChoice::Auto && route == Some(Route::Host);
     let warnings = fell_back.then(|| Warning::FellBack { reason: why_not_direct(&candidates) });
@@ -105,6 +136,15 @@ fn gpus(fabric: &Fabric) -> Vec<FunctionId> {
     };
     let nvidia = of(VENDOR_NVIDIA);
     if nvidia.is_empty() { of(VENDOR_AMD) } else { nvidia }
+}
+
+/// The function of a GPU, by what was typed for it.
+pub(super) fn find(fabric: &Fabric, name: GpuName, typed: &str) -> Result<FunctionId, PlanError> {
+    function(fabric, name).ok_or_else(|| PlanError::UnknownGpu {
+        typed: typed.to_owned(),
+        machine: fabric.name.clone(),
+        gpus: gpus(fabric).iter().map(|&id| fabric.function(id).name.clone()).collect(),
+    })
 }
 
 /// The function of a GPU.
@@ -175,7 +215,7 @@ fn choose(
 }
 
 /// What is against the direct ways, first reasons only.
-fn why_not_direct(candidates: &[Candidate]) -> String {
+pub(super) fn why_not_direct(candidates: &[Candidate]) -> String {
     let direct = candidates.iter().filter(|one| one.memory.kind != MemoryKind::Host);
     let reasons =
         direct.filter_map(|one| Some(format!("{}: {}", one.memory.name, one.refusals.first()?)));
@@ -185,18 +225,36 @@ fn why_not_direct(candidates: &[Candidate]) -> String {
 /// What a machine has for one GPU.
 struct Scene<'a> {
     fabric: &'a Fabric,
-    drive: &'a Endpoint,
+    /// What it is to exchange bytes with: one end, or source and target.
+    ends: &'a [&'a Endpoint],
     gpu: FunctionId,
     typed: &'a str,
 }
 
 /// Every way, the best first.
-fn ways(fabric: &Fabric, drive: &Endpoint, gpu: FunctionId, typed: &str) -> Vec<Candidate> {
-    let scene = Scene { fabric, drive, gpu, typed };
-    if fabric.function(gpu).vendor != Some(VENDOR_NVIDIA) {
+fn ways(scene: &Scene<'_>) -> Vec<Candidate> {
+    if scene.fabric.function(scene.gpu).vendor != Some(VENDOR_NVIDIA) {
         return vec![scene.amd()];
     }
-    vec![scene.p2pdma(), scene.nvidia_fs(), scene.compatible(), scene.bounce()]
+    vec![scene.p2pdma(), scene.nvidia_fs(), scene.compatible(), scene.pinned()]
+}
+
+/// Every way of a copy through memory of a GPU, the best first. Compatibility mode is none: it is host memory,
+/// which is had without cuFile.
+pub(super) fn between(
+    fabric: &Fabric,
+    ends: Ends<'_>,
+    gpu: FunctionId,
+    typed: &str,
+) -> Vec<Candidate> {
+    let scene = Scene { fabric, ends: &[ends.source, ends.target], gpu, typed };
+    let mut candidates = ways(&scene);
+    candidates.retain(|one| way_of(&one.memory) != Some(GpuWay::CuFile(Mode::Compatible)));
+    for candidate in &mut candidates {
+        let is_direct = candidate.memory.kind != MemoryKind::Host;
+        candidate.refusals.extend(scene.of_files(is_direct));
+    }
+    candidates
 }
 
 impl Scene<'_> {
@@ -214,13 +272,35 @@ impl Scene<'_> {
         Candidate { memory, source, target, distance: None, refusals, facts: Vec::new() }
     }
 
+    fn by(&self, way: GpuWay, kind: MemoryKind, refusals: Vec<String>) -> Candidate {
+        self.candidate(&way.to_string(), kind, refusals)
+    }
+
+    /// What the files themselves are in the way of.
+    fn of_files(&self, is_direct: bool) -> Vec<String> {
+        let reason = |end: &&Endpoint| {
+            let (live, path) = (end.live.as_ref()?, &end.facts.path);
+            if live.passthrough.is_some() {
+                return Some(format!(
+                    "{path} is a passthrough node, which reaches no GPU: name its block device"
+                ));
+            }
+            let is_cached = is_direct && !live.is_direct;
+            is_cached.then(|| format!("{path} takes no direct I/O, which cuFile wants"))
+        };
+        self.ends.iter().filter_map(reason).collect()
+    }
+
     fn p2pdma(&self) -> Candidate {
         let kernel = &self.fabric.kernel;
         let mut refusals: Vec<String> = self.stack(CUFILE);
         refusals.extend(self.old_driver());
         refusals.extend(kernel_refusal(kernel));
-        let refusal = self.drive.facts.refusal.clone();
-        refusals.extend(refusal.filter(|one| kernel_refusal(kernel).as_ref() != Some(one)));
+        for end in self.ends {
+            let refusal = end.facts.refusal.clone();
+            refusals.extend(refusal.filter(|one| kernel_refusal(kernel).as_ref() != Some(one)));
+        }
+        refusals.dedup();
         if kernel.nvme_multipath == Some(true) && kernel.version() < Some((7, 2)) {
             refusals.push(
                 "nvme_core.multipath is on, which takes no peer-to-peer pages: add \
@@ -228,7 +308,7 @@ impl Scene<'_> {
                     .to_owned(),
             );
         }
-        let mut candidate = self.candidate("cuFile, direct by P2PDMA", MemoryKind::Gpu, refusals);
+        let mut candidate = self.by(GpuWay::CuFile(Mode::P2pdma), MemoryKind::Gpu, refusals);
         self.reach(&mut candidate);
         if self.fabric.function(self.gpu).p2pmem.is_none() {
             candidate.facts.push(
@@ -255,23 +335,19 @@ impl Scene<'_> {
                     .to_owned(),
             );
         }
-        refusals.extend(
-            self.drive.initiator.is_none().then(|| {
-                format!("{} lies on no NVMe drive of this machine", self.drive.facts.path)
-            }),
-        );
-        let mut candidate =
-            self.candidate("cuFile, direct by nvidia-fs", MemoryKind::Gpu, refusals);
+        let elsewhere = self.ends.iter().filter(|end| end.initiator.is_none());
+        refusals.extend(elsewhere.map(|end| on_no_drive(end)));
+        let mut candidate = self.by(GpuWay::CuFile(Mode::NvidiaFs), MemoryKind::Gpu, refusals);
         candidate.distance = self.distance();
         candidate
     }
 
     fn compatible(&self) -> Candidate {
-        self.candidate(COMPATIBLE, MemoryKind::Host, self.stack(CUFILE))
+        self.by(GpuWay::CuFile(Mode::Compatible), MemoryKind::Host, self.stack(CUFILE))
     }
 
-    fn bounce(&self) -> Candidate {
-        self.candidate("pinned host memory", MemoryKind::Host, self.stack(CUDA))
+    fn pinned(&self) -> Candidate {
+        self.by(GpuWay::Pinned, MemoryKind::Host, self.stack(CUDA))
     }
 
     /// hipFile's direct way is a call of the driver that comes with ROCm, `kfd_ais_rw_file`; the kernel's own
@@ -303,31 +379,47 @@ impl Scene<'_> {
         candidate
     }
 
-    /// The kernel's decision for the drive and the GPU.
+    /// The kernel's decision for each drive and the GPU.
     fn reach(&self, candidate: &mut Candidate) {
-        let Some(drive) = self.drive.initiator else {
-            let path = &self.drive.facts.path;
-            candidate.refusals.push(format!("{path} lies on no NVMe drive of this machine"));
-            return;
-        };
-        let reach = reach::decide(self.fabric, self.gpu, drive);
-        let verdict = match reach.map {
-            MapType::BusAddress => Verdict::BusAddress,
-            MapType::ThroughHostBridge => Verdict::ThroughHostBridge,
-            MapType::NotSupported => Verdict::NotSupported,
-            MapType::Unknown => Verdict::Unknown,
-        };
-        (candidate.source, candidate.target) = (verdict, verdict);
-        candidate.distance = reach.distance;
-        candidate.facts = reach.facts.iter().map(ToString::to_string).collect();
-        if verdict == Verdict::NotSupported {
-            let name = &self.fabric.function(drive).name;
-            candidate.refusals.push(format!("{name}, {}: {REACH_FIX}", reach.summary()));
+        let verdicts: Vec<Verdict> =
+            self.ends.iter().map(|end| self.reach_of(end, candidate)).collect();
+        if let (Some(&first), Some(&last)) = (verdicts.first(), verdicts.last()) {
+            (candidate.source, candidate.target) = (first, last);
         }
+        candidate.distance = self.distance();
     }
 
+    /// The same for one, the worst of its drives.
+    fn reach_of(&self, end: &Endpoint, candidate: &mut Candidate) -> Verdict {
+        if end.initiator.is_none() {
+            candidate.refusals.push(on_no_drive(end));
+            return Verdict::Unknown;
+        }
+        let mut worst = Verdict::BusAddress;
+        for &drive in end.initiator.iter().chain(&end.further) {
+            let reach = reach::decide(self.fabric, self.gpu, drive);
+            let verdict = match reach.map {
+                MapType::BusAddress => Verdict::BusAddress,
+                MapType::ThroughHostBridge => Verdict::ThroughHostBridge,
+                MapType::NotSupported => Verdict::NotSupported,
+                MapType::Unknown => Verdict::Unknown,
+            };
+            worst = worse(worst, verdict);
+            let facts = reach.facts.iter().map(ToString::to_string);
+            let new: Vec<String> = facts.filter(|one| !candidate.facts.contains(one)).collect();
+            candidate.facts.extend(new);
+            if verdict == Verdict::NotSupported {
+                let name = &self.fabric.function(drive).name;
+                candidate.refusals.push(format!("{name}, {}: {REACH_FIX}", reach.summary()));
+            }
+        }
+        worst
+    }
+
+    /// Of all ends together.
     fn distance(&self) -> Option<u32> {
-        reach::decide(self.fabric, self.gpu, self.drive.initiator?).distance
+        let of = |end: &&Endpoint| reach::decide(self.fabric, self.gpu, end.initiator?).distance;
+        self.ends.iter().map(of).sum()
     }
 
     /// What of the driver and this library is missing; what cannot be seen is not missing.
@@ -360,6 +452,10 @@ impl Scene<'_> {
                 )
             })
     }
+}
+
+fn on_no_drive(end: &Endpoint) -> String {
+    format!("{} lies on no NVMe drive of this machine", end.facts.path)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 mod by_node;
 mod candidates;
+pub(crate) mod card;
 mod ceilings;
 mod error;
 mod explain;
@@ -30,6 +31,7 @@ pub(crate) use explain::initiator;
 pub(crate) use fan_out::{memories_for_all, shapes_for};
 pub use fan_out::{plan_fan_out, plan_jobs};
 pub use gpu::gpu_path;
+pub(crate) use gpu::{GpuWay, way_of};
 pub use probe::probe;
 pub(crate) use route::host_memory;
 pub(crate) use shape::{SLOT_ALIGNMENT, fitted};
@@ -66,7 +68,8 @@ impl Prepared {
         let ends = shape::Ends { source: &self.source, target: &self.target };
         let asked = &self.plan.asked;
         let length = guard::length_of(asked, &self.source.facts);
-        shape::shape(ends, asked, length, route, memory.available, &mut Vec::new())
+        let shape = shape::shape(ends, asked, length, route, memory.available, &mut Vec::new());
+        shape::for_memory(shape, Some(memory))
     }
 }
 
@@ -103,7 +106,8 @@ pub(crate) fn prepare(
     let mut warnings = findings.warnings;
     let shape = choice.route.map(|route| {
         let room = choice.memory.as_ref().and_then(|memory| memory.available);
-        shape::shape(ends, asked, length, route, room, &mut warnings)
+        let shape = shape::shape(ends, asked, length, route, room, &mut warnings);
+        shape::for_memory(shape, choice.memory.as_ref())
     });
     warnings.extend(warnings_of(asked, &choice, ends, shape.as_ref()));
     let way = way::of_payload(fabric, ends, choice.memory.as_ref());

@@ -10,10 +10,10 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{Candidate, MemoryKind, Plan, Probe, ProbeAnswer, Verdict};
 use peerlane_units::Nanos;
 
-use super::{PlanError, SLOT_ALIGNMENT, prepare};
+use super::{PlanError, SLOT_ALIGNMENT, prepare, way_of};
 use crate::Clock;
 use crate::copy::{error_in_words, open_source};
-use crate::device_memory;
+use crate::device_memory::{self, CARD};
 use crate::endpoint::{Endpoint, Node};
 use crate::failure::{RequestError, Role};
 use crate::guard::System;
@@ -70,6 +70,16 @@ fn ask(end: &Endpoint, candidate: &Candidate, clock: &dyn Clock, deadline: Nanos
     let Some(address) = &candidate.memory.address else {
         return ProbeAnswer::NotAsked { reason: "the memory has no PCI address".to_owned() };
     };
+    if way_of(&candidate.memory).is_some() {
+        let reason = "a copy asks cuFile, which opens the GPU, before anything is written";
+        return ProbeAnswer::NotAsked { reason: reason.to_owned() };
+    }
+    if let (true, Some(refusal)) =
+        (candidate.memory.name.starts_with(CARD), candidate.refusals.first())
+    {
+        // The request itself is what some kernels may not survive.
+        return ProbeAnswer::NotAsked { reason: refusal.clone() };
+    }
     let block = end.facts.block;
     if end.facts.size < block {
         return ProbeAnswer::NotAsked { reason: "it holds less than one block".to_owned() };

@@ -6,9 +6,9 @@ use peerlane_results::{
 };
 use peerlane_units::Bytes;
 
-use super::by_node;
 use super::candidates::Via;
 use super::shape::Ends;
+use super::{by_node, card, gpu};
 use crate::endpoint::{Endpoint, is_old_head, kernel_refusal, lender};
 
 /// What the choice depends on, besides the candidates.
@@ -44,6 +44,9 @@ pub(super) fn choose(question: Question<'_>, candidates: &[Candidate]) -> Choice
     if *via == Via::Host {
         return by_host("`--via host` asks for it");
     }
+    if let (Via::Gpu(..), RouteChoice::Host) = (via, asked.route) {
+        return into_gpu_and_out(candidates);
+    }
     match (asked.route, obstacle(question, candidates)) {
         (RouteChoice::Host, _) => by_host("`--route host` asks for it"),
         (_, Ok(best)) => Choice {
@@ -58,6 +61,29 @@ pub(super) fn choose(question: Question<'_>, candidates: &[Candidate]) -> Choice
         (RouteChoice::P2p, Err(reason)) => {
             Choice { route: None, memory: None, reason, fell_back: None }
         }
+    }
+}
+
+/// Through pinned host memory into a GPU and out of it again, which nobody would want but who asks for it.
+fn into_gpu_and_out(candidates: &[Candidate]) -> Choice {
+    let pinned = candidates.iter().find(|one| one.memory.kind == MemoryKind::Host);
+    let refusal = match pinned {
+        Some(one) => one.refusals.first(),
+        None => candidates.iter().find_map(|one| one.refusals.first()),
+    };
+    match (pinned, refusal) {
+        (Some(one), None) => Choice {
+            route: Some(Route::Host),
+            memory: Some(one.memory.clone()),
+            reason: "`--route host` asks for it, and `--via` that it goes by the GPU".to_owned(),
+            fell_back: None,
+        },
+        (_, refusal) => Choice {
+            route: None,
+            memory: None,
+            reason: refusal.cloned().unwrap_or_default(),
+            fell_back: None,
+        },
     }
 }
 
@@ -77,12 +103,21 @@ fn obstacle<'a>(
     question: Question<'_>,
     candidates: &'a [Candidate],
 ) -> Result<&'a Candidate, String> {
-    let Question { fabric, asked, ends, tail, length, .. } = question;
-    if let Some(reason) = kernel_refusal(&fabric.kernel) {
+    let Question { fabric, asked, ends, .. } = question;
+    if let Via::Gpu(..) = question.via {
+        let mut direct = candidates.iter().filter(|one| one.memory.kind == MemoryKind::Gpu);
+        let best = direct.find(|one| one.refusals.is_empty());
+        let best = best.ok_or_else(|| gpu::why_not_direct(candidates))?;
+        return whole_or_merged(question, best);
+    }
+    let by_rules = kernel_refusal(&fabric.kernel);
+    let own_way = card::is_by_own_way(fabric, question.via);
+    if let Some(reason) = by_rules.clone().filter(|_| !own_way) {
         return Err(reason);
     }
     for end in [ends.source, ends.target] {
-        if let Some(reason) = &end.facts.refusal {
+        let is_of_the_rules = own_way && end.facts.refusal == by_rules;
+        if let Some(reason) = end.facts.refusal.as_ref().filter(|_| !is_of_the_rules) {
             let way_out = match by_node::command(asked, ends) {
                 Some(command) if is_old_head(fabric, end) => format!(": `{command}`"),
                 _ => String::new(),
@@ -96,6 +131,15 @@ fn obstacle<'a>(
     if let Some(reason) = best.refusals.first() {
         return Err(format!("{}: {reason}", best.memory.name));
     }
+    whole_or_merged(question, best)
+}
+
+/// The candidate, unless the end of the copy would have to pass host memory and must not.
+fn whole_or_merged<'a>(
+    question: Question<'_>,
+    best: &'a Candidate,
+) -> Result<&'a Candidate, String> {
+    let Question { asked, ends, tail, length, .. } = question;
     if tail == Tail::MergeInHost && asked.route == RouteChoice::P2p {
         return Err(odd_tail(ends.target, length));
     }
@@ -126,6 +170,10 @@ fn praise(question: Question<'_>, best: &Candidate) -> String {
     };
     let (source, target) = (name(ends.source), name(ends.target));
     let memory = &best.memory.name;
+    if best.memory.kind == MemoryKind::Gpu {
+        return "nothing that can be seen speaks against it, and cuFile decides when it opens"
+            .to_owned();
+    }
     if best.source == Verdict::Unknown || best.target == Verdict::Unknown {
         return format!(
             "{memory} may be reached by {source} and {target}: whether the kernel permits it cannot \

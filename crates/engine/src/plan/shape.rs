@@ -1,8 +1,9 @@
 //! Sizes and counts: how large a request, how many slots, what becomes of the end.
 
-use peerlane_results::{Asked, EndpointKind, Route, Shape, Tail, Warning};
+use peerlane_results::{Asked, EndpointKind, MemoryFacts, Route, Shape, Tail, Warning};
 use peerlane_units::Bytes;
 
+use super::gpu;
 use crate::endpoint::{Endpoint, PEER_REQUEST_MAX};
 
 /// Slots start at whole pages, since peer-to-peer pages are mapped one by one.
@@ -125,6 +126,18 @@ pub(crate) fn fitted(shape: &Shape, room: Bytes) -> Shape {
         memory: Bytes(stride.0.saturating_mul(u64::from(slots))),
         ..shape.clone()
     }
+}
+
+/// The shape with no more slots than there may be requests between drives and a GPU.
+pub(super) fn for_memory(shape: Shape, memory: Option<&MemoryFacts>) -> Shape {
+    let is_gpu = memory.and_then(gpu::way_of).is_some();
+    if !is_gpu || shape.slots <= gpu::REQUESTS_MAX {
+        return shape;
+    }
+    let slots = gpu::REQUESTS_MAX;
+    let memory = Bytes(stride(shape.request).0.saturating_mul(u64::from(slots)));
+    let slots_limit = "the most requests of a GPU at a time".to_owned();
+    Shape { slots, memory, slots_limit, ..shape }
 }
 
 /// An eighth of what is free stays free, for other users of the pool and since a map is one run.

@@ -61,8 +61,9 @@ fn smartssd() -> Fabric {
     card.bars =
         vec![Bar { index: 4, size: Bytes::mib(8192), is_prefetchable: true, largest: None }];
     fabric.libraries = Some(vec!["libxrt_coreutil.so.2".to_owned()]);
-    let release = Some("7.2.13".to_owned());
-    fabric.kernel = Kernel { release, has_p2pdma: Some(true), ..Kernel::default() };
+    // Debian 13's own, which is built without the option.
+    let release = Some("6.12.107".to_owned());
+    fabric.kernel = Kernel { release, has_p2pdma: Some(false), ..Kernel::default() };
     fabric
 }
 
@@ -78,7 +79,10 @@ fn memory_of_a_card_is_taken_where_it_is_named_and_never_by_itself() {
     assert_eq!(named.route, Some(Route::P2p), "{}", named.reason);
     let memory = named.memory.expect("a memory");
     assert_eq!((memory.name.as_str(), memory.size), ("fpga:fpga0", Some(Bytes::mib(8192))));
-    assert_eq!(named.candidates[0].refusals, Vec::<String>::new());
+    let candidate = &named.candidates[0];
+    assert_eq!(candidate.refusals, Vec::<String>::new());
+    assert_eq!((candidate.source, candidate.target), (Verdict::Unknown, Verdict::Unknown));
+    assert!(candidate.facts[0].contains("nobody asks whether there is a route"), "{candidate:?}");
 
     let unnamed = plan(&fabric, &drive_to_itself(None)).expect("a plan");
     assert_eq!((unnamed.route, unnamed.candidates), (Some(Route::Host), vec![]));
@@ -108,6 +112,26 @@ fn what_a_card_lacks_is_a_reason_in_the_plan() {
     assert!(refused(&|fabric| fabric.libraries = Some(vec![])).contains("libxrt_coreutil.so.2"));
     let error = plan(&smartssd(), &drive_to_itself(Some("fpga:drive0"))).expect_err("no card");
     assert!(matches!(error, PlanError::UnknownMemory { .. }), "{error:?}");
+}
+
+#[test]
+fn a_kernel_that_may_not_survive_the_window_of_a_card_is_not_asked() {
+    for (option, says) in [
+        (Some(true), "kernel 7.2.13 has CONFIG_PCI_P2PDMA"),
+        (None, "whether kernel 7.2.13 has CONFIG_PCI_P2PDMA cannot be seen"),
+    ] {
+        let mut fabric = smartssd();
+        let release = Some("7.2.13".to_owned());
+        fabric.kernel = Kernel { release, has_p2pdma: option, ..Kernel::default() };
+        let asked = drive_to_itself(Some("fpga:fpga0"));
+        let auto = plan(&fabric, &asked).expect("a plan");
+        assert_eq!(auto.route, Some(Route::Host));
+        let why = auto.candidates[0].refusals.join("; ");
+        assert!(why.contains(says) && why.contains("bring the machine down"), "{why}");
+        let only = Asked { route: RouteChoice::P2p, ..asked };
+        let only = plan(&fabric, &only).expect("a plan");
+        assert!(only.route.is_none() && only.reason.contains(says), "{}", only.reason);
+    }
 }
 
 #[test]

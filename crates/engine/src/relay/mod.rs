@@ -307,7 +307,7 @@ impl Relay<'_> {
                 position += 1;
                 continue;
             }
-            if ring.space() < slot.operations() && ring.in_flight() > 0 {
+            if ring.space() < slot.operations(ring) && ring.in_flight() > 0 {
                 return Ok(());
             }
             slot.push(ring, self.clock.now())?;

@@ -3,6 +3,7 @@
 //! A part is up to three requests in a row: the target's block for a merge, the read, the write. They
 //! are handed over as one chain; the kernel starts each only when the one before it was full, so a
 //! short read never writes stale bytes. When the chain has ended, what is left is handed over again.
+//! A ring without chains gets the first that is left, and the next when that has ended in full.
 
 use peerlane_results::MemoryKind;
 use peerlane_units::Nanos;
@@ -147,14 +148,15 @@ impl Slot {
     }
 
     /// Operations that [`Slot::push`] is going to queue.
-    pub(super) fn operations(&self) -> u32 {
+    pub(super) fn operations<R: Ring>(&self, ring: &R) -> u32 {
+        let most = if ring.takes_chains() { LEGS } else { 1 };
         let open = self.legs.iter().flatten().filter(|leg| !leg.request.is_done()).count();
-        u32::try_from(open).unwrap_or(u32::MAX)
+        u32::try_from(open.min(most)).unwrap_or(u32::MAX)
     }
 
-    /// Queues what is left of the part as one chain.
+    /// Queues what is left of the part as one chain, or its first operation where the ring has no chains.
     pub(super) fn push<R: Ring>(&mut self, ring: &mut R, now: Nanos) -> Result<(), PushError> {
-        let mut left = self.operations();
+        let mut left = self.operations(ring);
         let space = ring.space();
         if space < left {
             return Err(PushError::Full { space });
@@ -163,7 +165,7 @@ impl Slot {
         for (number, leg) in self.legs.iter_mut().enumerate() {
             let Some(leg) = leg else { continue };
             leg.state = State::Idle;
-            if leg.request.is_done() {
+            if leg.request.is_done() || left == 0 {
                 continue;
             }
             left -= 1;

@@ -33,7 +33,7 @@ impl Namespace {
             let reason = format!("it is namespace {nsid} now, not {}", self.nsid);
             return Err(io::Error::other(reason));
         }
-        match identify(node, nsid) {
+        match identify(node, Structure::Namespace, nsid) {
             Ok(answer) => self.matches(&answer, size).map_err(io::Error::other),
             Err(Errno::ACCESS | Errno::PERM) => Ok(()),
             Err(errno) => match NvmeStatus::of(errno) {
@@ -124,11 +124,30 @@ unsafe impl Ioctl for AdminCommand {
     }
 }
 
-fn identify(node: &File, nsid: u32) -> Result<Box<[u8; ANSWER]>, Errno> {
+/// Which structure Identify is to give (NVMe Base Specification 2.0, figure 274).
+#[derive(Clone, Copy)]
+enum Structure {
+    Namespace = 0,
+    Controller = 1,
+}
+
+/// What the controller behind an open node says of itself (NVMe Base Specification 2.0, figure 276).
+///
+/// # Errors
+/// The system's answer, or the drive's; before Linux 6.2 it takes `CAP_SYS_ADMIN`.
+pub(crate) fn identify_controller(node: &File) -> io::Result<Box<[u8; ANSWER]>> {
+    identify(node, Structure::Controller, 0).map_err(|errno| match NvmeStatus::of(errno) {
+        Some(status) => io::Error::other(status.to_string()),
+        None => errno.into(),
+    })
+}
+
+fn identify(node: &File, structure: Structure, nsid: u32) -> Result<Box<[u8; ANSWER]>, Errno> {
     let mut answer = Box::new([0; ANSWER]);
     let command = AdminCommand {
         opcode: IDENTIFY,
         nsid,
+        words_10_to_15: [structure as u32, 0, 0, 0, 0, 0],
         address: ptr::from_mut(answer.as_mut()) as u64,
         length: ANSWER_LENGTH,
         ..AdminCommand::default()
@@ -172,5 +191,6 @@ mod tests {
         assert_eq!(size_of::<AdminCommand>(), 72);
         let file = File::open("/dev/null").unwrap();
         assert!(NAMESPACE.confirm(&file, 1 << 20).is_err(), "no passthrough node");
+        assert!(identify_controller(&file).is_err(), "no controller");
     }
 }

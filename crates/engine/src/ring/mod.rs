@@ -4,6 +4,7 @@
 //! a seeded simulation another. A ring owns the files and regions given to it, so that neither can go
 //! away while the kernel works on them.
 
+mod any;
 #[cfg(any(test, feature = "simulation"))]
 mod around;
 #[allow(unsafe_code)]
@@ -26,10 +27,13 @@ use std::io;
 use peerlane_units::Nanos;
 use rustix::io::Errno;
 
+pub(crate) use any::{AnyRing, Nodes};
 #[cfg(any(test, feature = "simulation"))]
 pub use around::Around;
 pub use counter::{Counter, CounterEvent, CounterReading};
+pub(crate) use gpu::open_cufile;
 pub use gpu::{AttachError, GpuRing};
+pub(crate) use identify::identify_controller;
 pub use passthrough::{ADDRESS_ALIGNMENT, Namespace, PassthroughFile};
 pub use status::NvmeStatus;
 pub use uring::{Uring, UringError};
@@ -172,6 +176,12 @@ pub trait Ring {
 
     /// Length of a region in bytes; `None` where there is no such region.
     fn region_length(&self, region: RegionId) -> Option<u64>;
+
+    /// Whether operations can be linked to each other; without, whoever wants one after the other waits for
+    /// the first to end.
+    fn takes_chains(&self) -> bool {
+        true
+    }
 
     /// Operations that can be pushed now. A linked chain is pushed only when there is room for all of
     /// it, since a chain that is handed to the kernel in parts is no chain.

@@ -32,6 +32,11 @@ impl<R> Traced<R> {
         self.tally.by_route(payload)
     }
 
+    /// The ring itself, for what only it can say.
+    pub fn ring(&self) -> &R {
+        &self.ring
+    }
+
     /// The ring itself, for what only it can attach.
     pub fn ring_mut(&mut self) -> &mut R {
         &mut self.ring
@@ -86,6 +91,10 @@ impl<R: Ring> Ring for Traced<R> {
 
     fn region_length(&self, region: RegionId) -> Option<u64> {
         self.ring.region_length(region)
+    }
+
+    fn takes_chains(&self) -> bool {
+        self.ring.takes_chains()
     }
 
     fn space(&self) -> u32 {

@@ -75,9 +75,10 @@ impl CuFileError {
     /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Library { .. } => {
-                Some("install GPUDirect Storage: `sudo apt install nvidia-gds`; or `--routes host`")
-            }
+            Self::Library { .. } => Some(
+                "install GPUDirect Storage: `sudo apt install nvidia-gds`; or go through host memory: \
+                 `--route host`, `--routes host` of a benchmark",
+            ),
             Self::Symbol { .. } | Self::NoParameters { .. } => Some(
                 "install GPUDirect Storage of CUDA 12.8 or later: `sudo apt install nvidia-gds`",
             ),
@@ -167,7 +168,8 @@ fn hint_of(code: i32) -> Option<&'static str> {
             "`sudo modprobe nvidia_fs` loads it; `/usr/local/cuda/gds/tools/gdscheck -p` shows its state",
         ),
         5007..=5009 | 5049 => Some(
-            "`peerlane doctor FILE gpu:N` says what stands in the way; `--routes host` goes through host memory",
+            "`peerlane doctor FILE gpu:N` says what stands in the way; `--route host`, or `--routes host` of a \
+             benchmark, goes through host memory",
         ),
         5016 | 5036 | 5045 => Some(
             "take a smaller --block or --depth; \"max_device_pinned_mem_size_kb\" in /etc/cufile.json, and the \

@@ -5,9 +5,12 @@
 //! library loaded: XRT ends the process where handles are left open at its exit.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
+use std::fs::File;
 use std::io;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::library::ffi::Library;
 
@@ -199,4 +202,33 @@ fn error_of(status: c_int) -> io::Error {
         -1 => io::Error::last_os_error(),
         other => io::Error::from_raw_os_error(other.saturating_abs()),
     }
+}
+
+/// Bytes of the map that registers are read through: the smallest page that Linux has, or a part of a larger one.
+const PAGE: usize = 4096;
+
+/// Reads registers of 32 bits through the window that a file of sysfs stands for (`resourceN`). `page` is where the
+/// map begins, `at` are offsets in it.
+pub(super) fn registers<const N: usize>(
+    window: &File,
+    page: u64,
+    at: [usize; N],
+) -> io::Result<[u32; N]> {
+    if at.iter().any(|&at| at % 4 != 0 || at + 4 > PAGE) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let length = window.metadata()?.len();
+    if page.checked_add(PAGE as u64).is_none_or(|end| end > length) {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    // SAFETY: the kernel chooses a place that nothing of this process uses.
+    let map =
+        unsafe { mmap(ptr::null_mut(), PAGE, ProtFlags::READ, MapFlags::SHARED, window, page) }?;
+    // SAFETY: each offset lies within the map and is a multiple of four, and a map begins at a page. What is there is
+    // a register, or bytes of a file, which others may change at any time: hence volatile, and no reference.
+    let words = at.map(|at| unsafe { map.cast::<u32>().wrapping_byte_add(at).read_volatile() });
+    // SAFETY: the map is this function's own, and nothing refers to it any more.
+    unsafe { munmap(map, PAGE) }?;
+    // Devices of PCIe have the lowest byte first.
+    Ok(words.map(u32::from_le))
 }

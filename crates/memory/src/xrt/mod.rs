@@ -9,9 +9,10 @@
 //! 5. An image (xclbin) is on the card, or is named and loads: it says which memory groups there are.
 //! 6. The group has room. What is mapped begins at a page, or direct I/O would be refused.
 //!
-//! The driver registers the window with P2PDMA (`xocl_p2p`, XRT 2.25), so that the map takes direct I/O
-//! like that of a CMB. It is the card's memory itself: there is no copy of it in the host that
-//! `xrtBOSync` would have to move, and the CPU never loads from it or stores to it.
+//! The driver gives the window pages (`xocl_p2p`, XRT 2.25), so that the map takes direct I/O. What a kernel makes of
+//! these pages differs, and some may not survive it: the plan of a copy judges that, and nothing here does. The map is
+//! the card's memory itself: there is no copy of it in the host that `xrtBOSync` would have to move, and the CPU
+//! never loads from it or stores to it.
 //!
 //! The one thing a reader must know: the card's DDR has ECC, and a read of what was never written since
 //! power-on can end in a PCIe error, an NVMe error or a reset of the machine (Xilinx UG1382, "SmartSSD",
@@ -21,6 +22,7 @@
 //!
 //! None of this has run on a card: `docs/fpga.md`.
 
+pub mod dna;
 #[allow(unsafe_code)]
 pub(crate) mod ffi;
 pub mod xclbin;

@@ -1,5 +1,6 @@
 //! A machine for every kind of finding that there can be.
 
+use peerlane_fabric::Dna;
 use peerlane_results::FindingKind;
 
 use super::*;
@@ -69,6 +70,13 @@ machines! {
     GpuStackMissing => with_card("kind = 'gpu'\nvendor = '0x10de'", "", ""),
     FpgaStackMissing => with_card("kind = 'fpga'\nvendor = '0x10ee'", "", ""),
     FpgaWindowOff => with_card("kind = 'fpga'\nfpga_p2p = false", "", ""),
+    FpgaKernel => with_card(
+        "kind = 'fpga'\nvendor = '0x10ee'\ndriver = 'xocl'\n\
+         bars = [{ index = 4, size = '8G', prefetchable = true }]",
+        "{ name = 'xocl' }",
+        "'libxrt_coreutil.so.2'",
+    ),
+    FpgaPairing => at_odds(),
     DriveHot => with_drive("temperature = { current = 80000, warning = 74000 }\n", ""),
     CopyRefused => pair::copy_refused(),
     StaleDecision => pair::stale(),
@@ -77,9 +85,49 @@ machines! {
 /// The question to this machine is answered by the test: whoever runs it may be root.
 fn not_permitted() -> DoctorRecord {
     let fabric = Fabric::from_toml(SOUND).expect("a machine");
-    examine_with(&fabric, &|address| {
-        (address == "0000:04:00.0").then(|| "no permission".to_owned())
-    })
+    let refused = |address: &str| (address == "0000:04:00.0").then(|| "no permission".to_owned());
+    examine_with(&fabric, &refused, &Dnas::default())
+}
+
+/// A sound machine with a SmartSSD whose switch has `ssd` and whose FPGA is named by `named`.
+fn smartssd(named: &str, unknown: Vec<(String, String)>) -> DoctorRecord {
+    let mut text = SOUND.to_owned();
+    for (name, kind, under, ids) in [
+        ("board", "upstream-port", "root", "vendor = '0x10ee'\ndevice = '0x9134'"),
+        ("board-a", "downstream-port", "board", ""),
+        ("board-b", "downstream-port", "board", ""),
+        ("ssd", "nvme", "board-a", "vendor = '0x144d'\ndevice = '0xa824'"),
+        ("card", "fpga", "board-b", "vendor = '0x10ee'\ndevice = '0x6988'"),
+    ] {
+        text += &format!(
+            "[[function]]\nname = '{name}'\nkind = '{kind}'\nunder = '{under}'\nacs = 'absent'\n{ids}\n"
+        );
+    }
+    let fabric = Fabric::from_toml(&text).expect("a machine");
+    let dna = |low: u32| Dna::of_words([low, 1, 1]).expect("DNA");
+    let id = |name: &str| fabric.find(name).expect("a function");
+    let known = [(id("card"), dna(7)), (id("ssd"), dna(8)), (id(named), dna(7))];
+    examine_with(&fabric, &|_| None, &Dnas::of_test(known.into(), unknown))
+}
+
+fn at_odds() -> DoctorRecord {
+    smartssd("a", Vec::new())
+}
+
+#[test]
+fn switch_and_dna_at_odds_are_found_and_what_could_not_be_read_is_said() {
+    let of = |record: &DoctorRecord| {
+        let is_it = |one: &&Finding| one.kind == FindingKind::FpgaPairing;
+        record.findings.iter().find(is_it).map(|one| one.what.clone())
+    };
+    let says = "card hangs from one switch with ssd, and the FPGA's DNA is what a names";
+    assert_eq!(of(&at_odds()).as_deref(), Some(says));
+    assert_eq!(of(&smartssd("ssd", Vec::new())), None, "both say the same");
+    let card = smartssd("card", vec![("card".to_owned(), "no permission".to_owned())]);
+    let says = "card hangs from one switch with ssd, which names another FPGA";
+    assert_eq!(of(&card).as_deref(), Some(says));
+    let unknown = card.unknown.iter().find(|one| one.what.contains("DNA of card"));
+    assert!(unknown.is_some_and(|one| one.what.contains("no permission")), "{:?}", card.unknown);
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! What is in memory of a GPU, by its copy engine: filled before a run, compared after it, cleared at the end.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use peerlane_memory::cuda::{Copy, CudaError, DeviceMemory, Direction, Gpu, Lane, Pinned};
+use peerlane_memory::cuda::Direction;
 use peerlane_results::{MemoryKind, Verification, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
@@ -13,69 +12,11 @@ use super::super::stream::{Log, Place};
 use super::super::{FlowTools, MeasureError};
 use super::ready::Ready;
 use super::saw;
-use crate::Clock;
+use crate::desk::Stopped;
 use crate::failure::Role;
 use crate::ranges::RangeSet;
 use crate::request::{End, Progress, Request, carry_out};
 use crate::ring::{Action, Ring};
-
-/// Pause between two looks at a copy.
-const NAP: std::time::Duration = std::time::Duration::from_micros(20);
-
-/// Pinned host memory with a lane of its own.
-pub(super) struct Desk {
-    pinned: Arc<Pinned>,
-    lane: Lane,
-}
-
-impl Desk {
-    pub(super) fn new(gpu: &Arc<Gpu>, room: Bytes) -> Result<Self, CudaError> {
-        Ok(Self { pinned: gpu.pin(room)?, lane: gpu.lane()? })
-    }
-
-    fn room(&self) -> u64 {
-        self.pinned.length().0
-    }
-
-    /// Copies, and waits until that is over, with a deadline.
-    fn copy(
-        &mut self,
-        direction: Direction,
-        (memory, memory_offset): (&Arc<DeviceMemory>, u64),
-        length: u64,
-        (clock, deadline): (&dyn Clock, Nanos),
-    ) -> Result<(), Stopped> {
-        let pinned = &self.pinned;
-        let copy =
-            Copy { direction, pinned, pinned_offset: 0, memory, memory_offset, length, tag: 0 };
-        self.lane.begin(&copy)?;
-        let start = clock.now();
-        while self.lane.finished()?.is_none() {
-            if clock.now().since(start) >= deadline {
-                return Err(Stopped::Deadline);
-            }
-            std::thread::sleep(NAP);
-        }
-        Ok(())
-    }
-
-    /// The host's bytes; empty while a copy has them.
-    fn bytes(&mut self) -> &mut [u8] {
-        Pinned::bytes_mut(&mut self.pinned).unwrap_or_default()
-    }
-}
-
-/// Why a copy did not end.
-enum Stopped {
-    Cuda(CudaError),
-    Deadline,
-}
-
-impl From<CudaError> for Stopped {
-    fn from(error: CudaError) -> Self {
-        Self::Cuda(error)
-    }
-}
 
 /// Where in the memory which part of the range came to lie last.
 pub(super) enum Landed {
@@ -273,16 +214,12 @@ impl Ready {
         planned: &PlannedFlow,
         tools: &FlowTools<'_>,
     ) -> Result<(), MeasureError> {
-        self.desk.bytes().fill(0);
-        let (length, mut done) = (self.memory.length().0, 0);
-        while done < length {
-            let part = self.desk.room().min(length - done);
-            let time = (tools.clock, tools.deadline);
-            self.desk
-                .copy(Direction::ToDevice, (&self.memory, done), part, time)
-                .map_err(|stopped| Self::stopped(planned, stopped, tools.deadline))?;
-            done += part;
-        }
+        let time = (tools.clock, tools.deadline);
+        let length = self
+            .desk
+            .clear(&self.memory, time)
+            .map_err(|stopped| Self::stopped(planned, stopped, tools.deadline))?
+            .0;
         let showed = format!("{length} bytes were overwritten with zeroes by the copy engine");
         self.evidence
             .push(saw(format!("{} after the check of the content", planned.memory.name), showed));

@@ -184,7 +184,8 @@ impl PlannedFlow {
             offset: offset.0,
             file_block: ready.block,
             region: ready.region,
-            memory: MemoryKind::Gpu,
+            // What an errno means is a matter of who is between: the drive meets host memory on the other ways.
+            memory: if self.gpu_route() == Route::P2p { MemoryKind::Gpu } else { MemoryKind::Host },
             slots: self.slots,
             place: ready.place,
             deadline: tools.deadline,

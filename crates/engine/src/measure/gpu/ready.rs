@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use peerlane_memory::cuda::{DeviceMemory, Gpu};
-use peerlane_memory::cufile::{self, Counts, CuFileError, Mode, Session};
+use peerlane_memory::cufile::{Counts, Mode, Session};
 use peerlane_memory::host;
 use peerlane_results::{Evidence, MemoryKind, Path as Way, Route};
 use peerlane_units::{Bytes, Nanos};
@@ -14,20 +14,16 @@ use super::super::ready::Cache;
 use super::super::serial::forget;
 use super::super::stream::Place;
 use super::super::{FlowTools, MeasureError};
-use super::check::Desk;
 use super::{GpuEnd, saw};
 use crate::copy::check::flush_file;
+use crate::desk::Desk;
 use crate::failure::{RequestError, Role};
 use crate::plan::SLOT_ALIGNMENT;
-use crate::ring::{AttachError, FileId, GpuRing, RegionId, Ring, Uring};
+use crate::ring::{AttachError, FileId, GpuRing, RegionId, Ring, Uring, open_cufile};
 use crate::trace::Traced;
 
 /// Host memory that content is compared in.
 const CHECK_ROOM: Bytes = Bytes::mib(16);
-
-/// How often, and how long after each other, a mode of cuFile is tried that another flow is in the way of.
-const MODE_TRIES: u32 = 200;
-const MODE_NAP: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// A flow between a drive and a GPU that can move.
 pub(super) struct Ready {
@@ -184,7 +180,7 @@ impl Parts<'_> {
     fn direct(&self, evidence: &mut Vec<Evidence>) -> Result<Open, MeasureError> {
         let mut reasons = Vec::new();
         for mode in [Mode::P2pdma, Mode::NvidiaFs] {
-            match self.when_free(mode) {
+            match self.cufile(mode) {
                 Ok(open) => {
                     evidence.extend(reasons.into_iter().map(|one| saw("cuFile", one)));
                     return Ok(open);
@@ -198,25 +194,12 @@ impl Parts<'_> {
         Err(MeasureError::NotPossible { reason: reasons.join("; ") })
     }
 
-    /// Another flow of the case may still be at the mode before this one: the mode is the process's.
-    fn when_free(&self, mode: Mode) -> Result<Open, MeasureError> {
-        for _ in 0..MODE_TRIES {
-            match self.cufile(mode) {
-                Err(MeasureError::CuFile { source: CuFileError::OtherMode { .. }, .. }) => {
-                    std::thread::sleep(MODE_NAP);
-                }
-                tried => return tried,
-            }
-        }
-        self.cufile(mode)
-    }
-
     fn cufile(&self, mode: Mode) -> Result<Open, MeasureError> {
         let refused = |source| {
             let gpu = self.planned.memory.name.clone();
             MeasureError::CuFile { gpu, source }
         };
-        let session = cufile::open(mode).map_err(refused)?;
+        let session = open_cufile(mode).map_err(refused)?;
         let ring = Uring::new(self.entries())?;
         let mut ring = GpuRing::cufile(ring, &session, self.planned.slots)
             .map_err(|source| self.file_error("begin threads for", source))?;

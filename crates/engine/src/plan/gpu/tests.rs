@@ -170,3 +170,95 @@ fn what_stands_in_the_way_of_a_pair_is_found_with_its_fix() {
     let record = crate::doctor::examine_pair(&machine(&[]), &sound, &[]);
     assert!(record.is_healthy() && record.verdict.contains("directly"), "{record:?}");
 }
+
+/// Another drive below the switch.
+const SECOND: &str = "
+[[function]]
+name = 'down-c'
+kind = 'downstream-port'
+address = '0000:02:02.0'
+under = 'up'
+acs = 'absent'
+[[function]]
+name = 'nvme1'
+kind = 'nvme'
+address = '0000:05:00.0'
+under = 'down-c'
+acs = 'absent'
+namespaces = [{ name = 'nvme1n1', size = '1G' }]
+";
+
+fn through(route: RouteChoice, changes: &[(&str, &str)]) -> Plan {
+    let changes: Vec<(&str, &str)> = changes.to_vec();
+    let mut text = format!("{SOUND}{SECOND}");
+    for (from, to) in changes {
+        assert!(text.contains(from), "nothing to change: {from}");
+        text = text.replacen(from, to, 1);
+    }
+    let fabric = Fabric::from_toml(&text).expect("a machine");
+    let via = Some("gpu:0".to_owned());
+    let asked = Asked { route, via, depth: 1024, ..Asked::between("nvme0", "nvme1") };
+    super::super::plan(&fabric, &asked).expect("a plan")
+}
+
+#[test]
+fn between_two_drives_a_gpu_is_reached_by_both_or_by_none() {
+    let plan = through(RouteChoice::P2p, &[]);
+    assert_eq!(plan.route, Some(Route::P2p), "{}", plan.reason);
+    let best = &plan.candidates[0];
+    assert_eq!((best.source, best.target), (Verdict::BusAddress, Verdict::BusAddress));
+    assert_eq!(best.distance, Some(8));
+    assert_eq!(
+        plan.way.join(" "),
+        "nvme0 down-a up down-b gpu:0 by cuFile, direct by P2PDMA down-b up down-c nvme1"
+    );
+    let slots = plan.shape.expect("a shape").slots;
+    assert!(slots <= REQUESTS_MAX, "each is a thread: {slots}");
+
+    let redirects = [(
+        "acs = 'absent'\n[[function]]\nname = 'nvme1'",
+        "acs = { control = 0x1d }\n[[function]]\nname = 'nvme1'",
+    )];
+    let plan = through(RouteChoice::P2p, &redirects);
+    let best = &plan.candidates[0];
+    assert_eq!((best.source, best.target), (Verdict::BusAddress, Verdict::NotSupported));
+    assert!(best.refusals[0].contains("nvme1, "), "{:?}", best.refusals);
+    assert!(plan.memory.is_some_and(|one| one.name.ends_with("nvidia-fs")), "which asks nobody");
+}
+
+#[test]
+fn a_copy_without_a_direct_way_spares_itself_the_gpu_unless_that_is_asked_for() {
+    let lacks = [("p2pdma = true", "p2pdma = false"), ("'passthrough'", "'translating'")];
+    let auto = through(RouteChoice::Auto, &lacks);
+    assert_eq!(auto.route, Some(Route::Host));
+    assert_eq!(auto.memory.map(|memory| memory.name), Some("host".to_owned()));
+    assert!(matches!(auto.warnings.as_slice(), [Warning::FellBack { .. }]), "{:?}", auto.warnings);
+    let host = through(RouteChoice::Host, &[]);
+    assert_eq!(host.memory.as_ref().and_then(way_of), Some(GpuWay::Pinned));
+    assert_eq!((host.route, host.warnings.len()), (Some(Route::Host), 0));
+    let none = through(RouteChoice::Host, &[("'libcuda.so.1', ", "")]);
+    assert!(none.route.is_none() && none.reason.contains("libcuda"), "{}", none.reason);
+    let amd = through(RouteChoice::P2p, &[("'0x10de'", "'0x1002'")]);
+    assert!(amd.route.is_none() && amd.reason.contains("hipFile"), "{}", amd.reason);
+}
+
+#[test]
+fn the_name_of_a_memory_says_its_way() {
+    let memory = |name: &str| MemoryFacts {
+        name: name.to_owned(),
+        kind: MemoryKind::Gpu,
+        address: None,
+        size: None,
+        available: None,
+    };
+    for (name, way) in [
+        ("gpu:0 by cuFile, direct by P2PDMA", Some(GpuWay::CuFile(Mode::P2pdma))),
+        ("gpu:0000:41:00.0 by cuFile, direct by nvidia-fs", Some(GpuWay::CuFile(Mode::NvidiaFs))),
+        ("gpu:1 by pinned host memory", Some(GpuWay::Pinned)),
+        ("gpu:1 by hipFile", None),
+        ("cmb:a by pinned host memory", None),
+        ("host", None),
+    ] {
+        assert_eq!(way_of(&memory(name)), way, "{name}");
+    }
+}

@@ -17,11 +17,12 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use peerlane_memory::Region;
 use peerlane_memory::cuda::{CudaError, DeviceMemory, Gpu};
-use peerlane_memory::cufile::{CuFileError, Session};
+use peerlane_memory::cufile::{self, CuFileError, Mode, Session};
 use peerlane_units::{Bytes, Nanos};
 
 use super::{Completion, FileId, Operation, PushError, RegionId, Ring, Uring};
@@ -30,6 +31,22 @@ use workers::Workers;
 
 /// Pause between two looks at copies: about what 1 MiB takes over 16 lanes of PCIe 4.0.
 const NAP: Nanos = Nanos(50_000);
+
+/// How often, and how long after each other, a mode of cuFile is tried that another user is in the way of.
+const MODE_TRIES: u32 = 200;
+const MODE_NAP: Duration = Duration::from_millis(10);
+
+/// Opens cuFile in a mode. Somebody else of this process may still be at the mode before: there is one for
+/// all of them.
+pub(crate) fn open_cufile(mode: Mode) -> Result<Arc<Session>, CuFileError> {
+    for _ in 0..MODE_TRIES {
+        match cufile::open(mode) {
+            Err(CuFileError::OtherMode { .. }) => thread::sleep(MODE_NAP),
+            tried => return tried,
+        }
+    }
+    cufile::open(mode)
+}
 
 /// A ring between files and memory of a GPU.
 pub struct GpuRing {
@@ -244,6 +261,10 @@ impl Ring for GpuRing {
             Place::Ring(below) => self.ring.region_length(*below),
             Place::Gpu(memory) => Some(memory.length().0),
         }
+    }
+
+    fn takes_chains(&self) -> bool {
+        false
     }
 
     fn space(&self) -> u32 {

@@ -109,7 +109,7 @@ pub(super) fn details(fabric: &Fabric, id: FunctionId) -> Vec<String> {
     }
     details.extend(memory(fabric, id));
     if let Some(drive) = fabric.drive_of_card(id) {
-        details.push(format!("one SmartSSD with {}", fabric.function(drive).name));
+        details.push(format!("one SmartSSD with {}, by their switch", fabric.function(drive).name));
     }
     for namespace in function.nvme.iter().flat_map(|nvme| &nvme.namespaces) {
         storage(fabric, namespace, &mut details);

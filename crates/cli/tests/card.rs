@@ -1,0 +1,67 @@
+//! What is planned for memory of an FPGA card, by the kernel at hand. No card was there to try it on.
+
+use std::fs;
+use std::process::{Command, Output};
+
+/// A drive and a card below one switch, as their drivers show them.
+const TEXT: &str = "
+name = 'card'
+libraries = ['libxrt_coreutil.so.2']
+[[function]]
+name = 'root'
+kind = 'root-port'
+[[function]]
+name = 'up'
+kind = 'upstream-port'
+under = 'root'
+[[function]]
+name = 'down-a'
+kind = 'downstream-port'
+under = 'up'
+[[function]]
+name = 'down-b'
+kind = 'downstream-port'
+under = 'up'
+[[function]]
+name = 'a'
+kind = 'nvme'
+under = 'down-a'
+namespaces = [{ name = 'a', size = '1G' }]
+[[function]]
+name = 'card0'
+kind = 'fpga'
+vendor = '0x10ee'
+driver = 'xocl'
+under = 'down-b'
+bars = [{ index = 4, size = '8G', prefetchable = true }]
+";
+
+fn plan(kernel: &str, anyway: &str) -> Output {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let file = folder.path().join("card.toml");
+    fs::write(&file, format!("{TEXT}\n[kernel]\n{kernel}\n")).expect("room");
+    Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(["plan", "a", "a", "--target-offset", "512M", "--length", "64M"])
+        .args(["--via", "fpga:card0", "--route", "p2p", "--force", "--machine"])
+        .arg(&file)
+        .env("NO_COLOR", "1")
+        .env("PEERLANE_XOCL_ANYWAY", anyway)
+        .output()
+        .expect("the program starts")
+}
+
+#[test]
+fn a_card_goes_by_its_makers_way_or_only_where_somebody_insists() {
+    for (kernel, anyway, code, says) in [
+        ("release = '6.12.107'\np2pdma = false", "", 0, "by XRT's own way"),
+        ("release = '7.2.13'\np2pdma = true", "", 1, "or bring the machine down"),
+        ("release = '7.2.13'", "", 1, "cannot be seen"),
+        ("release = '7.2.13'\np2pdma = true", "1", 0, "inside the switch"),
+    ] {
+        let output = plan(kernel, anyway);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{kernel}: {said}");
+        assert!(said.contains(says), "{kernel}: {said}");
+    }
+}

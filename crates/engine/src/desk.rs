@@ -1,0 +1,83 @@
+//! Pinned host memory beside memory of a GPU: content goes in and out there by the copy engine, whatever
+//! way payload takes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use peerlane_memory::cuda::{Copy, CudaError, DeviceMemory, Direction, Gpu, Lane, Pinned};
+use peerlane_units::{Bytes, Nanos};
+
+use crate::Clock;
+
+/// Pause between two looks at a copy.
+const NAP: Duration = Duration::from_micros(20);
+
+/// Pinned host memory with a lane of its own.
+pub(crate) struct Desk {
+    pinned: Arc<Pinned>,
+    lane: Lane,
+}
+
+/// Why a copy did not end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Stopped {
+    /// The driver's answer.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
+    /// It is still under way.
+    #[error("its copy engine does not answer")]
+    Deadline,
+}
+
+impl Desk {
+    pub(crate) fn new(gpu: &Arc<Gpu>, room: Bytes) -> Result<Self, CudaError> {
+        Ok(Self { pinned: gpu.pin(room)?, lane: gpu.lane()? })
+    }
+
+    pub(crate) fn room(&self) -> u64 {
+        self.pinned.length().0
+    }
+
+    /// Copies, and waits until that is over, with a deadline.
+    pub(crate) fn copy(
+        &mut self,
+        direction: Direction,
+        (memory, memory_offset): (&Arc<DeviceMemory>, u64),
+        length: u64,
+        (clock, deadline): (&dyn Clock, Nanos),
+    ) -> Result<(), Stopped> {
+        let pinned = &self.pinned;
+        let copy =
+            Copy { direction, pinned, pinned_offset: 0, memory, memory_offset, length, tag: 0 };
+        self.lane.begin(&copy)?;
+        let start = clock.now();
+        while self.lane.finished()?.is_none() {
+            if clock.now().since(start) >= deadline {
+                return Err(Stopped::Deadline);
+            }
+            std::thread::sleep(NAP);
+        }
+        Ok(())
+    }
+
+    /// Overwrites memory with zeroes; says how many bytes.
+    pub(crate) fn clear(
+        &mut self,
+        memory: &Arc<DeviceMemory>,
+        time: (&dyn Clock, Nanos),
+    ) -> Result<Bytes, Stopped> {
+        self.bytes().fill(0);
+        let (length, mut done) = (memory.length().0, 0);
+        while done < length {
+            let part = self.room().min(length - done);
+            self.copy(Direction::ToDevice, (memory, done), part, time)?;
+            done += part;
+        }
+        Ok(Bytes(length))
+    }
+
+    /// The host's bytes; empty while a copy has them.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        Pinned::bytes_mut(&mut self.pinned).unwrap_or_default()
+    }
+}

@@ -1,0 +1,131 @@
+//! Which FPGA card and which drive are one SmartSSD, on this machine: by their switch, and by the card's DNA, which its
+//! drive names.
+//!
+//! It reads a register of the card and asks the drive who it is (Identify Controller): both leave things as they
+//! are, and both take root. A machine without such a card is not touched.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+use peerlane_fabric::{Dna, Fabric, FunctionId, Kind, Pairing};
+use peerlane_memory::xrt::dna;
+
+use crate::ring::identify_controller;
+
+/// Devices of a SmartSSD (Xilinx UG1382, "U.2 Platform"): its user function, and its drive.
+const USER_FUNCTION: (u16, u16) = (0x10ee, 0x6988);
+const DRIVES: [(u16, u16); 2] = [(0x144d, 0xa824), (0x144d, 0xa825)];
+
+/// What was read of cards and drives.
+#[derive(Debug, Clone, Default)]
+pub struct Dnas {
+    known: BTreeMap<FunctionId, Dna>,
+    /// What could not be read, by name, and why.
+    unknown: Vec<(String, String)>,
+}
+
+/// A card, and the drive that is on its board.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CardPair {
+    /// The card's user function.
+    pub card: FunctionId,
+    /// What is known of its drive.
+    pub pairing: Pairing,
+}
+
+/// Reads the DNA of every SmartSSD of this machine; nothing of a machine that is described, or that has none.
+pub fn read_dna(fabric: &Fabric) -> Dnas {
+    let mut dnas = Dnas::default();
+    let cards = of(fabric, Kind::Fpga, &[USER_FUNCTION]);
+    if !fabric.is_this_machine() || cards.is_empty() {
+        return dnas;
+    }
+    for card in cards {
+        let Some(address) = fabric.function(card).address else { continue };
+        dnas.add(fabric, card, dna::read(Path::new("/"), &address.to_string()));
+    }
+    for drive in of(fabric, Kind::Nvme, &DRIVES) {
+        let node = Path::new("/dev").join(&fabric.function(drive).name);
+        let answer = File::open(node).and_then(|node| identify_controller(&node));
+        dnas.add(fabric, drive, answer.map(|answer| Dna::of_drive(&answer)));
+    }
+    dnas
+}
+
+fn of(fabric: &Fabric, kind: Kind, devices: &[(u16, u16)]) -> Vec<FunctionId> {
+    let is_it = |ids: (Option<u16>, Option<u16>)| {
+        devices.iter().any(|&(vendor, device)| ids == (Some(vendor), Some(device)))
+    };
+    let all = fabric.iter();
+    all.filter(|(_, one)| one.kind == kind && is_it((one.vendor, one.device)))
+        .map(|(id, _)| id)
+        .collect()
+}
+
+impl Dnas {
+    fn add(&mut self, fabric: &Fabric, id: FunctionId, read: std::io::Result<Option<Dna>>) {
+        match read {
+            Ok(Some(dna)) => {
+                self.known.insert(id, dna);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                self.unknown.push((fabric.function(id).name.clone(), error.to_string()));
+            }
+        }
+    }
+
+    /// What could not be read, and why.
+    pub(crate) fn unknown(&self) -> &[(String, String)] {
+        &self.unknown
+    }
+
+    /// The DNA of a card or a drive.
+    pub(crate) fn of(&self, id: FunctionId) -> Option<Dna> {
+        self.known.get(&id).copied()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_test(
+        known: BTreeMap<FunctionId, Dna>,
+        unknown: Vec<(String, String)>,
+    ) -> Self {
+        Self { known, unknown }
+    }
+}
+
+/// Every user function of a SmartSSD with what is known of its drive.
+pub fn card_pairs(fabric: &Fabric, dnas: &Dnas) -> Vec<CardPair> {
+    let cards = of(fabric, Kind::Fpga, &[USER_FUNCTION]).into_iter();
+    cards.map(|card| CardPair { card, pairing: fabric.pairing(card, &dnas.known) }).collect()
+}
+
+/// How the drive of a card is known, in words; `None` where nothing is.
+pub fn pair_in_words(fabric: &Fabric, pair: CardPair) -> Option<String> {
+    let name = |id: FunctionId| fabric.function(id).name.as_str();
+    let card = name(pair.card);
+    Some(match pair.pairing {
+        Pairing::Unknown => return None,
+        Pairing::BySwitch(drive) => {
+            format!("{card} and {} are one SmartSSD, by their switch", name(drive))
+        }
+        Pairing::ByDna(drive) => {
+            format!("{card} and {} are one SmartSSD, by the FPGA's DNA", name(drive))
+        }
+        Pairing::ByBoth(drive) => {
+            format!(
+                "{card} and {} are one SmartSSD, by their switch and the FPGA's DNA",
+                name(drive)
+            )
+        }
+        Pairing::Contradiction { switch, dna: Some(drive) } => format!(
+            "{card} hangs from one switch with {}, and the FPGA's DNA is what {} names",
+            name(switch),
+            name(drive)
+        ),
+        Pairing::Contradiction { switch, dna: None } => {
+            format!("{card} hangs from one switch with {}, which names another FPGA", name(switch))
+        }
+    })
+}

@@ -1,0 +1,128 @@
+//! The ring of a copy: that of the kernel, or one with memory of a GPU at its other end.
+
+use std::fs::File;
+use std::{fmt, io};
+
+use peerlane_memory::Region;
+use peerlane_units::Nanos;
+
+use super::{
+    Completion, FileId, GpuRing, Operation, PassthroughFile, PushError, RegionId, Ring, Uring,
+};
+
+/// Takes passthrough nodes beside files.
+pub(crate) trait Nodes: Ring<File = File> {
+    /// Takes a node with its namespace.
+    ///
+    /// # Errors
+    /// The system's answer, or that this ring takes none.
+    fn attach_node(&mut self, node: PassthroughFile) -> io::Result<FileId>;
+}
+
+impl Nodes for Uring {
+    fn attach_node(&mut self, node: PassthroughFile) -> io::Result<FileId> {
+        self.attach_passthrough(node)
+    }
+}
+
+impl Nodes for AnyRing {
+    fn attach_node(&mut self, node: PassthroughFile) -> io::Result<FileId> {
+        match self {
+            Self::Kernel(ring) => ring.attach_passthrough(node),
+            Self::Gpu(_) => Err(io::Error::other("a passthrough node reaches no GPU")),
+        }
+    }
+}
+
+/// One of the two.
+pub(crate) enum AnyRing {
+    /// Between files and memory that has addresses.
+    Kernel(Box<Uring>),
+    /// Between files and memory of a GPU.
+    Gpu(Box<GpuRing>),
+}
+
+impl AnyRing {
+    /// What the GPU or cuFile said of the first operation that failed, beyond its errno.
+    pub(crate) fn said(&self) -> Option<&str> {
+        match self {
+            Self::Kernel(_) => None,
+            Self::Gpu(ring) => ring.failure(),
+        }
+    }
+
+    /// Copies that a GPU has not finished.
+    pub(crate) fn copies(&self) -> usize {
+        match self {
+            Self::Kernel(_) => 0,
+            Self::Gpu(ring) => ring.copies(),
+        }
+    }
+}
+
+impl fmt::Debug for AnyRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernel(ring) => ring.fmt(f),
+            Self::Gpu(ring) => f
+                .debug_struct("GpuRing")
+                .field("in_flight", &ring.in_flight())
+                .finish_non_exhaustive(),
+        }
+    }
+}
+
+/// Hands a call on to whichever ring it is.
+macro_rules! either {
+    ($self:expr, $ring:ident => $call:expr) => {
+        match $self {
+            AnyRing::Kernel($ring) => $call,
+            AnyRing::Gpu($ring) => $call,
+        }
+    };
+}
+
+impl Ring for AnyRing {
+    type File = File;
+    type Region = Region;
+
+    fn attach_file(&mut self, file: File) -> io::Result<FileId> {
+        either!(self, ring => ring.attach_file(file))
+    }
+
+    fn attach_region(&mut self, region: Region) -> RegionId {
+        either!(self, ring => ring.attach_region(region))
+    }
+
+    fn region_length(&self, region: RegionId) -> Option<u64> {
+        either!(self, ring => ring.region_length(region))
+    }
+
+    fn takes_chains(&self) -> bool {
+        either!(self, ring => ring.takes_chains())
+    }
+
+    fn space(&self) -> u32 {
+        either!(self, ring => ring.space())
+    }
+
+    fn push(&mut self, operation: Operation) -> Result<(), PushError> {
+        either!(self, ring => ring.push(operation))
+    }
+
+    fn submit(&mut self, wait: u32, timeout: Nanos) -> io::Result<()> {
+        either!(self, ring => ring.submit(wait, timeout))
+    }
+
+    fn pop(&mut self) -> Option<Completion> {
+        either!(self, ring => ring.pop())
+    }
+
+    fn in_flight(&self) -> u32 {
+        either!(self, ring => ring.in_flight())
+    }
+
+    fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
+        either!(self, ring => ring.host_bytes(region))
+    }
+}
