@@ -16,6 +16,7 @@ pub mod failure;
 pub mod faults;
 mod guard;
 pub mod journal;
+pub mod load;
 pub mod measure;
 mod plan;
 #[cfg(test)]

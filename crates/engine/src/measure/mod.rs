@@ -32,6 +32,7 @@ use peerlane_results::{BytesByRoute, Evidence, Machine, Verification, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 pub use error::MeasureError;
+pub use gpu::find as find_gpu;
 pub use hold::Hold;
 pub use look::{PlannedFlow, size_of};
 pub use made::Made;
