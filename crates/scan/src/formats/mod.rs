@@ -12,6 +12,7 @@ use thiserror::Error;
 
 pub use encode::{Encoding, encode};
 pub(crate) use jpeg::means;
+pub(crate) use plain::{FileExcerpts, find};
 
 use crate::{Gray, GrayError};
 
@@ -68,7 +69,7 @@ pub enum FormatError {
 /// # Errors
 /// [`FormatError`] for what is no image, or is broken, or too large.
 pub fn decode(bytes: Vec<u8>) -> Result<Gray, FormatError> {
-    match plain::find(&bytes)? {
+    match plain::find(bytes.as_slice())? {
         Some(pixels) => Ok(pixels.gray(bytes)?),
         None => library::decode(&bytes),
     }
@@ -79,7 +80,7 @@ pub fn decode(bytes: Vec<u8>) -> Result<Gray, FormatError> {
 /// # Errors
 /// As [`decode`].
 pub fn decode_with_opacity(bytes: Vec<u8>) -> Result<(Gray, Option<Gray>), FormatError> {
-    match plain::find(&bytes)? {
+    match plain::find(bytes.as_slice())? {
         Some(pixels) => Ok((pixels.gray(bytes)?, None)),
         None => library::decode_with_opacity(&bytes),
     }
@@ -87,17 +88,17 @@ pub fn decode_with_opacity(bytes: Vec<u8>) -> Result<(Gray, Option<Gray>), Forma
 
 /// Grey bytes that lie in a file as they are, row after row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct PlainPixels {
-    width: usize,
-    height: usize,
-    begin: usize,
-    stride: usize,
-    rows: Rows,
+pub(crate) struct PlainPixels {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) begin: usize,
+    pub(crate) stride: usize,
+    pub(crate) rows: Rows,
 }
 
 /// Which row comes first in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rows {
+pub(crate) enum Rows {
     TopFirst,
     BottomFirst,
 }
