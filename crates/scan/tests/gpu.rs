@@ -27,7 +27,11 @@ fn options(slots: usize) -> GpuOptions {
     GpuOptions { gpu: GpuName::Index(0), route: RouteChoice::Host, slots, deadline }
 }
 
-fn open<'a>(mock: &Mock, searcher: &'a Searcher, options: GpuOptions) -> Result<GpuSearch<'a>, GpuScanError> {
+fn open<'a>(
+    mock: &Mock,
+    searcher: &'a Searcher,
+    options: GpuOptions,
+) -> Result<GpuSearch<'a>, GpuScanError> {
     let cuda = Cuda::load_from(&mock.library())?;
     let nvrtc = Nvrtc::load_from(&mock.library())?;
     let facts = cuda.gpus()?.remove(0);
@@ -52,11 +56,17 @@ fn by_processor(folder: &Path, searcher: &Searcher) -> Found {
     found
 }
 
-fn by_gpu(mock: &Mock, folder: &Path, searcher: &Searcher, options: GpuOptions) -> (Found, GpuWork) {
+fn by_gpu(
+    mock: &Mock,
+    folder: &Path,
+    searcher: &Searcher,
+    options: GpuOptions,
+) -> (Found, GpuWork) {
     let search = open(mock, searcher, options).unwrap();
     let mut found = Found::new();
     let all = inputs::walk(vec![folder.display().to_string()]);
-    let work = scan_on_gpu(all, &search, Crops::Dropped, |answer, _| note(&mut found, answer)).unwrap();
+    let work =
+        scan_on_gpu(all, &search, Crops::Dropped, |answer, _| note(&mut found, answer)).unwrap();
     drop(search);
     mock.expect_all_undone();
     (found, work)
@@ -83,11 +93,9 @@ fn recipe(seed: u64, images: u32, side: usize) -> Recipe {
 
 #[test]
 fn plain_images_of_every_form_are_searched_hit_for_hit_and_bit_for_bit() {
-    for (seed, encoding, extension) in [
-        (11, Encoding::Pgm, "pgm"),
-        (12, Encoding::Bmp, "bmp"),
-        (13, Encoding::Tiff, "tiff"),
-    ] {
+    for (seed, encoding, extension) in
+        [(11, Encoding::Pgm, "pgm"), (12, Encoding::Bmp, "bmp"), (13, Encoding::Tiff, "tiff")]
+    {
         let recipe = recipe(seed, 6, 700);
         let (_folder, images) = hay(&recipe, encoding, extension);
         let searcher = searcher(&recipe.picture(), &[1.0], &[0.0], 0.9);

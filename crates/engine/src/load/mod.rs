@@ -117,7 +117,13 @@ impl<'a> Loader<'a> {
         let moved = self.carry(&mut way, file, range, memory);
         self.host = Some(way);
         let page_cache = !is_direct;
-        Ok(Loaded { begin: range.start % BLOCK, bytes: moved?, route: Route::Host, page_cache, reason })
+        Ok(Loaded {
+            begin: range.start % BLOCK,
+            bytes: moved?,
+            route: Route::Host,
+            page_cache,
+            reason,
+        })
     }
 
     fn by_cufile(
@@ -178,8 +184,9 @@ impl<'a> Loader<'a> {
         if way.ring.in_flight() == 0 {
             way.ring.detach_file(file);
         }
-        carried.map_err(|source| {
-            LoadError::Request { said: way.ring.failure().map(str::to_owned), source }
+        carried.map_err(|source| LoadError::Request {
+            said: way.ring.failure().map(str::to_owned),
+            source,
         })?;
         Ok(Bytes(requests.iter().map(Request::moved).sum()))
     }

@@ -125,7 +125,8 @@ impl Nvrtc {
         architecture: i32,
     ) -> Result<Image, NvrtcError> {
         let prefix = if kind == Kind::Cubin { "sm" } else { "compute" };
-        let options = [format!("--gpu-architecture={prefix}_{architecture}"), "--fmad=false".into()];
+        let options =
+            [format!("--gpu-architecture={prefix}_{architecture}"), "--fmad=false".into()];
         let [source, name] = [source, name].map(|text| CString::new(text).unwrap_or_default());
         let program = Program::new(&self.library, &source, &name)?;
         if let Err(error) = program.compile(&options) {

@@ -49,7 +49,9 @@ impl GpuScanError {
             Self::Cuda(error) => error.hint(),
             Self::Nvrtc(error) => error.hint(),
             Self::Load(error) => error.hint(),
-            Self::Stuck { .. } => Some("`nvidia-smi` and `sudo dmesg | grep -i nvrm` say how it is"),
+            Self::Stuck { .. } => {
+                Some("`nvidia-smi` and `sudo dmesg | grep -i nvrm` say how it is")
+            }
             Self::Answer { .. } => Some("`--on cpu` searches without it"),
         }
     }

@@ -14,6 +14,7 @@ use peerlane_engine::MonotonicClock;
 use peerlane_engine::load::{Loader, room};
 use peerlane_results::{Route, RouteChoice};
 use peerlane_units::Bytes;
+use rustix::fs::{Advice, fadvise};
 
 use super::round::{Round, Wanted};
 use super::slot::{Frame, Slot};
@@ -209,6 +210,8 @@ impl Thread<'_> {
     fn file(&mut self, path: &Path) -> Result<Looked, Trouble> {
         let (file, size) = regular(path).map_err(InputError::from)?;
         check_size(size)?;
+        // Nothing is read ahead of a header whose pixels may never see host memory; it is only advice.
+        let _ = fadvise(&file, 0, None, Advice::Random);
         match find(&FileExcerpts::new(&file, size))? {
             Some(pixels) => {
                 let (height, width) = (pixels.height, pixels.width);
@@ -217,7 +220,10 @@ impl Thread<'_> {
                 let crops = self.crops(&hits, || again(path));
                 Ok((width as u64 * height as u64, hits, crops))
             }
-            None => self.bytes(limited(file, size)?),
+            None => {
+                let _ = fadvise(&file, 0, None, Advice::Sequential);
+                self.bytes(limited(file, size)?)
+            }
         }
     }
 
@@ -320,7 +326,8 @@ fn search<'a>(
             let mut round = Round::new(Wanted::Scores);
             let mut members = Vec::new();
             while let Some(&index) = queue.peek() {
-                if !round.is_empty() && (round.cost() > search.room || members.len() >= MOST_AREAS) {
+                if !round.is_empty() && (round.cost() > search.room || members.len() >= MOST_AREAS)
+                {
                     break;
                 }
                 queue.next();
@@ -335,7 +342,8 @@ fn search<'a>(
             if round.is_empty() {
                 continue;
             }
-            for ((index, area, enough), map) in members.into_iter().zip(slot.scores(frame, &round)?) {
+            for ((index, area, enough), map) in members.into_iter().zip(slot.scores(frame, &round)?)
+            {
                 match trails[index].0.take(area, &map, enough) {
                     None => left.push(index),
                     Some(end) => hits[index] = end,
@@ -383,8 +391,9 @@ fn coarse<'a>(
             places[index] = found;
         }
     }
-    let trails = places.into_iter().zip(pictures).enumerate().flat_map(|(index, (found, picture))| {
-        found.into_iter().map(move |place| (Trail::new(picture, place, size), index))
-    });
+    let trails =
+        places.into_iter().zip(pictures).enumerate().flat_map(|(index, (found, picture))| {
+            found.into_iter().map(move |place| (Trail::new(picture, place, size), index))
+        });
     Ok(trails.collect())
 }

@@ -319,6 +319,9 @@ mod tests {
             round.area(area, 2);
             round.layer(picture.layer(2), at, 0.5);
         }
-        assert_eq!((round.plane_count(), round.tasks.len(), round.pixels()), (1, 2, 250 * 225 * 16));
+        assert_eq!(
+            (round.plane_count(), round.tasks.len(), round.pixels()),
+            (1, 2, 250 * 225 * 16)
+        );
     }
 }

@@ -134,7 +134,9 @@ fn ways(work: &GpuWork) -> String {
 fn kernels(work: &GpuWork, limits: Limits) -> String {
     let share = |part: Part, most: u64| match most {
         0 => String::new(),
-        most => format!(" ({:.1} % of {:.0})", 100.0 * part.rate() / most as f64, most as f64 / 1e9),
+        most => {
+            format!(" ({:.1} % of {:.0})", 100.0 * part.rate() / most as f64, most as f64 / 1e9)
+        }
     };
     let milliseconds = |time: Nanos| time.0 as f64 / 1e6;
     let (means, correlate) = (work.means, work.correlate);

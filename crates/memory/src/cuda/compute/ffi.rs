@@ -163,7 +163,8 @@ impl Queue {
         }
         self.begin()?;
         self.held.push(Arc::<DeviceMemory>::clone(memory));
-        let (at, length) = (memory.address() + offset, usize::try_from(length).unwrap_or(usize::MAX));
+        let (at, length) =
+            (memory.address() + offset, usize::try_from(length).unwrap_or(usize::MAX));
         // SAFETY: a context is current; the range lies within the memory, which is held until all is over.
         let code = unsafe { (self.gpu.context.table().memory_fill)(at, byte, length, self.stream) };
         check("cuMemsetD8Async", code)
@@ -284,9 +285,8 @@ impl Queue {
         self.gpu.make_current()?;
         let mut milliseconds = 0.0_f32;
         // SAFETY: both events were made and recorded in the current context; one number is written to a local.
-        let code = unsafe {
-            (self.gpu.context.table().event_elapsed)(&raw mut milliseconds, from, to)
-        };
+        let code =
+            unsafe { (self.gpu.context.table().event_elapsed)(&raw mut milliseconds, from, to) };
         check("cuEventElapsedTime", code)?;
         Ok(Duration::try_from_secs_f32(milliseconds.max(0.0) / 1000.0).unwrap_or_default().into())
     }
