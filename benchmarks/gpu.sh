@@ -149,8 +149,9 @@ search() {
         return
     fi
     sort "$work/hits" >"$work/sorted"
-    if [ ! -e "$work/$same" ]; then cp "$work/sorted" "$work/$same"; fi
-    if cmp -s "$work/sorted" "$work/$same"; then agree="the same hits, byte for byte"; else agree="OTHER HITS"; fi
+    agree="OTHER HITS"
+    if [ ! -e "$work/$same" ]; then cp "$work/sorted" "$work/$same" && agree="to compare with"; fi
+    if [ "$agree" = "OTHER HITS" ] && cmp -s "$work/sorted" "$work/$same"; then agree="the same hits, byte for byte"; fi
     echo "  $(wc -l <"$work/hits") hits, $agree"
     sed 's/^/  /' "$work/words"
 }

@@ -1,5 +1,6 @@
 //! The search on a GPU against that of the processor, with a mock that compiles the same kernels for the processor.
 //! No GPU has run these.
+#![allow(clippy::unwrap_used)]
 
 #[path = "../../memory/mock-cuda/mod.rs"]
 mod mock;

@@ -15,7 +15,7 @@ files, folders, patterns in quotes, tar archives, or @FILE with one path a line.
 be read is told on standard error and does not stop the scan. The exit status is 0 when the picture
 is found, 1 when it is in none of the images.
 
-On a GPU the same is found, score for score. PGM, BMP and TIFF with plain grey pixels go from storage
+A GPU finds the same, score for score. PGM, BMP and TIFF with plain grey pixels go from storage
 into its memory by --route; others are decoded by the processor and copied up.
 
 Examples:

@@ -130,3 +130,41 @@ fn checked_size(width: u64, height: u64) -> Result<(usize, usize), FormatError> 
         _ => Err(large),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn pixels_are_found_in_a_file_where_they_are_found_in_its_bytes() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images");
+        let mut plain = 0;
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let (bytes, file) = (fs::read(&path).unwrap(), File::open(&path).unwrap());
+            let by_bytes = plain::find(bytes.as_slice());
+            let by_file = find(&FileExcerpts::new(&file, bytes.len() as u64));
+            plain += usize::from(matches!(by_bytes, Ok(Some(_))));
+            assert_eq!(format!("{by_bytes:?}"), format!("{by_file:?}"), "{}", path.display());
+        }
+        assert!(plain > 3, "{plain} have plain pixels");
+    }
+
+    #[test]
+    fn what_lies_far_behind_the_header_is_found_in_a_file_too() {
+        let (width, height) = (700, 611);
+        let gray =
+            Gray::new(width, height, (0..width * height).map(|n| n.to_le_bytes()[0]).collect());
+        let bytes = encode(&gray.unwrap(), Encoding::Tiff).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.tiff");
+        fs::write(&path, &bytes).unwrap();
+        let by_file = find(&FileExcerpts::new(&File::open(&path).unwrap(), bytes.len() as u64));
+        let pixels = by_file.unwrap().expect("plain pixels");
+        assert_eq!(Some(pixels), plain::find(bytes.as_slice()).unwrap());
+        assert_eq!((pixels.width, pixels.height), (width, height));
+    }
+}

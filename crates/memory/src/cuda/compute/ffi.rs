@@ -192,7 +192,7 @@ impl Queue {
                     memory.address()
                 }
                 Argument::Whole(whole) => *whole,
-                Argument::Signed(signed) => signed.cast_unsigned(),
+                Argument::Signed(signed) => u64::from_ne_bytes(signed.to_ne_bytes()),
             });
         }
         self.held.push(Arc::<Module>::clone(&kernel.module));
