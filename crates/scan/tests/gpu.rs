@@ -198,7 +198,7 @@ fn a_gpu_that_fails_or_hangs_ends_the_scan_with_its_reason() {
     for (conf, options, says) in [
         ("fail_launch=9", options(2), "cuLaunchKernel failed: launch failed (719)"),
         ("fail_copy=4", options(2), "failed: launch failed (719)"),
-        ("delay=100000000", hasty, "the GPU did not finish within 200 ms"),
+        ("delay=100000000", hasty, "the GPU did not finish within 200"),
         ("late_code=1", options(1), "of a later CUDA than the driver (222)"),
         ("bad_kernels=1", options(1), "NVRTC refuses the kernels"),
     ] {

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use peerlane_engine::MonotonicClock;
-use peerlane_engine::load::{Loader, room};
+use peerlane_engine::load::{LoadError, Loader, room};
 use peerlane_results::{Route, RouteChoice};
 use peerlane_units::Bytes;
 use rustix::fs::{Advice, fadvise};
@@ -177,7 +177,14 @@ fn take(
         };
         let (found, crops) = match done {
             Ok((pixels, hits, crops)) => (Ok((pixels, hits)), crops),
-            Err(Trouble::Image(error)) => (Err(error), Vec::new()),
+            Err(Trouble::Image(error)) => {
+                let is_refused = matches!(
+                    error,
+                    ScanError::Encoded | ScanError::Load(LoadError::NotDirect { .. })
+                );
+                thread.slot.work.refused += u64::from(is_refused);
+                (Err(error), Vec::new())
+            }
             Err(Trouble::Gpu(error)) => return Err(error),
         };
         if searched.send(Answer { image, found, crops }).is_err() {

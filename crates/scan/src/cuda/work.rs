@@ -49,6 +49,8 @@ pub struct GpuWork {
     pub decoded: (u64, Bytes),
     /// JPEG images to which the means of their blocks were enough to say no, on the CPU.
     pub by_means: u64,
+    /// Images that the route which was asked for does not take.
+    pub refused: u64,
     /// Why the first of those through host memory did not go directly, where that was not ruled out.
     pub reason: Option<Arc<str>>,
     /// The mode of cuFile, where it served.
@@ -71,6 +73,7 @@ impl AddAssign for GpuWork {
         add(&mut self.decoded, other.decoded);
         self.page_cache += other.page_cache;
         self.by_means += other.by_means;
+        self.refused += other.refused;
         self.reason = self.reason.take().or(other.reason);
         self.mode = self.mode.or(other.mode);
         self.counts = self.counts.or(other.counts);

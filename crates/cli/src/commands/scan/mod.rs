@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     }
     printer.note(&summary);
     place.tell(&done, printer);
-    if place.is_refused(&done, tally.images, tally.failed) {
+    if place.is_refused(&done, tally.images) {
         return Ok(Exit::NotPossible);
     }
     Ok(match (stop.load(Ordering::Relaxed), tally.hits) {

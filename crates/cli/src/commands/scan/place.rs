@@ -23,7 +23,7 @@ const TIMEOUT: u64 = 60;
 /// What searches.
 pub(super) enum Place<'a> {
     Cpu { searcher: &'a Searcher, threads: usize },
-    Gpu { search: Box<GpuSearch<'a>>, route: RouteChoice, name: String },
+    Gpu { search: Box<GpuSearch<'a>>, name: String },
 }
 
 impl<'a> Place<'a> {
@@ -48,7 +48,7 @@ impl<'a> Place<'a> {
         let options = GpuOptions { gpu, route, slots, deadline };
         let name = format!("gpu:{gpu}");
         let search = GpuSearch::open(searcher, options).map_err(|error| failed(&name, error))?;
-        Ok(Self::Gpu { search: Box::new(search), route, name })
+        Ok(Self::Gpu { search: Box::new(search), name })
     }
 
     /// Searches everything that is found; what a GPU did.
@@ -63,7 +63,7 @@ impl<'a> Place<'a> {
                 scan(found, searcher, *threads, crops, tell);
                 Ok(None)
             }
-            Self::Gpu { search, name, .. } => {
+            Self::Gpu { search, name } => {
                 let done = scan_on_gpu(found, search, crops, tell);
                 done.map(Some).map_err(|error| failed(name, error))
             }
@@ -80,7 +80,7 @@ impl<'a> Place<'a> {
 
     /// Says how images came to a GPU, and how long its kernels took.
     pub(super) fn tell(&self, done: &Option<GpuWork>, printer: Printer) {
-        let (Self::Gpu { search, name, .. }, Some(work)) = (self, done) else { return };
+        let (Self::Gpu { search, name }, Some(work)) = (self, done) else { return };
         let facts = search.facts();
         printer.note(&format!("{name} ({}, {}): {}", facts.model, facts.address, ways(work)));
         if let Some(counts) = work.counts {
@@ -95,10 +95,9 @@ impl<'a> Place<'a> {
         printer.note(&kernels(work, search.limits()));
     }
 
-    /// Whether all that was asked for was a route that no image could take.
-    pub(super) fn is_refused(&self, done: &Option<GpuWork>, searched: u64, failed: u64) -> bool {
-        let is_strict = matches!(self, Self::Gpu { route: RouteChoice::P2p, .. });
-        is_strict && done.is_some() && searched == 0 && failed > 0
+    /// Whether the route that was asked for took no image at all.
+    pub(super) fn is_refused(&self, done: &Option<GpuWork>, searched: u64) -> bool {
+        searched == 0 && done.as_ref().is_some_and(|work| work.refused > 0)
     }
 }
 
