@@ -1,22 +1,24 @@
 #!/bin/sh
-# Storage to a GPU and back by every route, beside gdsio and KvikIO, in one run on one machine.
+# Storage to a GPU and back by every route, beside gdsio and KvikIO, and the search for a picture on the GPU, in one
+# run on one machine.
 #
 #   cargo build --release -p peerlane-cli
-#   sudo benchmarks/gpu.sh --folder /mnt/nvme --gpu 0 --size 8G --repeats 5
+#   sudo benchmarks/gpu.sh --folder /mnt/nvme --gpu 0 --size 8G --repeats 5 [--only moves|scan] [--images 500]
 #
 # Writes gpu-DATE.md here: the machine, then the rate of every variant (median, lowest, highest) and its ratio to
-# peerlane through pinned host memory. Variants take turns within each repeat. What is not installed is listed
-# as not run. `--check` says what is there and ends. Exit status: 0 done, 2 failed, 77 not possible here.
+# peerlane through pinned host memory. Variants take turns within each repeat. Hits of the GPU are compared with those
+# of the processors byte by byte, and its kernels with what it could do at most. What is not installed is listed as
+# not run. `--check` says what is there and ends. Exit status: 0 done, 2 failed, 77 not possible here.
 # In FOLDER it makes and removes a folder of its own, and writes nothing else.
 set -eu
 
-folder=. gpu=0 size=8G repeats=5 block=4M depth=16 check=no
+folder=. gpu=0 size=8G repeats=5 block=4M depth=16 check=no only=all images=500
 program=${PEERLANE:-$(dirname "$0")/../target/release/peerlane}
 gdsio=${GDSIO:-/usr/local/cuda/gds/tools/gdsio}
 python=${PYTHON:-python3}
 
 usage() {
-    sed -n '2,10s/^# \{0,1\}//p' "$0"
+    sed -n '2,12s/^# \{0,1\}//p' "$0"
     exit "$1"
 }
 
@@ -28,6 +30,8 @@ while [ $# -gt 0 ]; do
     --repeats) repeats=$2 && shift ;;
     --block) block=$2 && shift ;;
     --depth) depth=$2 && shift ;;
+    --only) only=$2 && shift ;;
+    --images) images=$2 && shift ;;
     --check) check=yes ;;
     --help) usage 0 ;;
     *) usage 2 >&2 ;;
@@ -46,6 +50,9 @@ there() {
     fi
     if ldconfig -p 2>/dev/null | grep -q 'libcufile\.so\.0'; then echo "cuFile: yes"; else
         echo "cuFile: no, install it: apt install nvidia-gds"
+    fi
+    if ldconfig -p 2>/dev/null | grep -q 'libnvrtc\.so' || [ -n "${LD_LIBRARY_PATH:-}" ]; then echo "NVRTC: yes, or in LD_LIBRARY_PATH"; else
+        echo "NVRTC: no, install it: apt install cuda-nvrtc-12-8, or pip install nvidia-cuda-nvrtc-cu12 and LD_LIBRARY_PATH"
     fi
     if [ -x "$gdsio" ]; then echo "gdsio: yes"; else
         echo "gdsio: no, $gdsio is not there: apt install nvidia-gds, or set GDSIO"
@@ -130,8 +137,45 @@ cold() {
     if [ -w /proc/sys/vm/drop_caches ]; then echo 1 >/proc/sys/vm/drop_caches; fi
 }
 
+# A search by the words given, and whether its hits are those of the file `same`; no hit at all is an answer, too.
+search() {
+    name=$1 same=$2 status=0
+    shift 2
+    cold
+    "$program" scan "$work/hay/picture.png" "$work/hay/images" --json "$@" >"$work/hits" 2>"$work/words" || status=$?
+    echo "- $name, \`scan $*\`:"
+    if [ "$status" -gt 1 ]; then
+        echo "  did not run ($status): $(tail -n 3 "$work/words" | tr '\n' ' ')"
+        return
+    fi
+    sort "$work/hits" >"$work/sorted"
+    agree="OTHER HITS"
+    if [ ! -e "$work/$same" ]; then cp "$work/sorted" "$work/$same" && agree="to compare with"; fi
+    if [ "$agree" = "OTHER HITS" ] && cmp -s "$work/sorted" "$work/$same"; then agree="the same hits, byte for byte"; fi
+    echo "  $(wc -l <"$work/hits") hits, $agree"
+    sed 's/^/  /' "$work/words"
+}
+
+# One size and rotation, then eight; by each route; one image at a time for the times of kernels.
+scan_part() {
+    "$program" haystack make --seed 7 --images "$images" --format pgm -q -o "$work/hay"
+    many="--scales 0.5,0.71,1,1.41 --rotations 0,90"
+    for poses in "" "$many"; do
+        same=hits-one && [ -z "$poses" ] || same=hits-many
+        # shellcheck disable=SC2086 # the poses are words
+        {
+            search "processors" $same $poses
+            for route in p2p host; do search "GPU" $same --on "gpu:$gpu" --route $route $poses; done
+            search "GPU, one image at a time" $same --on "gpu:$gpu" --route host --threads 1 $poses
+        }
+    done
+    rm -rf "$work/hay"
+}
+
 : >"$rates"
 : >"$work/failed"
+if [ "$only" != moves ]; then scan_part >"$work/scan.md"; fi
+[ "$only" != scan ] || repeats=0
 head -c "$bytes" /dev/urandom >"$work/data"
 sync
 repeat=0
@@ -192,5 +236,14 @@ for one in case["evidence"]:
     done
     echo
     sort -u "$work/failed"
+    if [ -e "$work/scan.md" ]; then
+        echo
+        echo "## The search for a picture"
+        echo
+        echo "$images images by seed 7, 2048 pixels a side in the mean, PGM. Shares in brackets are of what the driver says"
+        echo "that the GPU could do at most."
+        echo
+        cat "$work/scan.md"
+    fi
 } >"$page"
 echo "$page"

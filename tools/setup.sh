@@ -262,10 +262,23 @@ prepare_ram_bar() {
     fi
 }
 
+# Gives the tests CUDA's compiler; without it those that compile the kernels by it are skipped.
+prepare_nvrtc() {
+    local library
+    if [[ -n ${PEERLANE_NVRTC:-} ]]; then
+        say "NVRTC: $PEERLANE_NVRTC, as PEERLANE_NVRTC says"
+    elif library=$(tools/fetch-nvrtc); then
+        export PEERLANE_NVRTC=$library
+    else
+        say 'warning: there is no NVRTC to compile the kernels of GPUs by'
+    fi
+}
+
 prepare() {
     [[ $(uname -m) == x86_64 ]] || say "warning: the lab boots x86-64 machines, this one is $(uname -m)"
     prepare_programs "$1"
     if [[ $1 == test ]]; then prepare_older_kernel; fi
     prepare_kernel
     if [[ $1 == test ]]; then prepare_ram_bar; fi
+    if [[ $1 == test ]]; then prepare_nvrtc; fi
 }

@@ -17,6 +17,7 @@ pub mod failure;
 pub mod faults;
 mod guard;
 pub mod journal;
+pub mod load;
 pub mod measure;
 mod pairs;
 mod plan;

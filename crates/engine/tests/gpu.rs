@@ -5,16 +5,21 @@ mod common;
 #[path = "../../memory/mock-cuda/mod.rs"]
 mod mock;
 
+use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 
 use common::{direct, folder, noise, ring};
 use mock::Mock;
+use peerlane_engine::MonotonicClock;
+use peerlane_engine::load::{Loader, Ways, room};
 use peerlane_engine::ring::{
     Action, Completion, FileId, GpuRing, Operation, PushError, RegionId, Ring,
 };
-use peerlane_memory::cuda::{Cuda, Gpu};
+use peerlane_memory::cuda::{Copy, Cuda, DeviceMemory, Direction, Gpu, Pinned};
 use peerlane_memory::cufile::{self, Mode};
 use peerlane_memory::host;
+use peerlane_results::{Route, RouteChoice};
 use peerlane_units::{Bytes, Nanos};
 
 const PIECE: u32 = 64 << 10;
@@ -149,4 +154,53 @@ fn the_end_of_the_file_is_a_short_or_empty_read() {
     assert_eq!(bench.act(half).result, Ok(4096));
     let none = Operation { file_offset: 4 * u64::from(PIECE), ..half };
     assert_eq!(bench.act(none).result, Ok(0));
+}
+
+/// What memory of a GPU holds.
+fn content_of(gpu: &Arc<Gpu>, memory: &Arc<DeviceMemory>) -> Vec<u8> {
+    let (mut pinned, mut queue) = (gpu.pin(memory.length()).unwrap(), gpu.queue().unwrap());
+    let (length, direction) = (memory.length().0, Direction::ToHost);
+    let (pinned_offset, memory_offset) = (0, 0);
+    let copy =
+        Copy { direction, pinned: &pinned, pinned_offset, memory, memory_offset, length, tag: 0 };
+    queue.copy(&copy).unwrap();
+    queue.close().unwrap();
+    assert!((0..100).any(|_| queue.is_over().unwrap()));
+    let length = usize::try_from(length).unwrap();
+    Pinned::bytes_mut(&mut pinned).unwrap()[..length].to_vec()
+}
+
+#[test]
+fn ranges_of_many_files_are_loaded_one_after_the_other_into_memory_that_changes() {
+    if ring("gpu_load", 64).is_none() {
+        return;
+    }
+    let mock = Mock::new("delay=1");
+    let folder = folder();
+    let cuda = Cuda::load_from(&mock.library()).unwrap();
+    let gpu = cuda.open(&cuda.gpus().unwrap()[0]).unwrap();
+    let (ways, clock) = (Ways::new(RouteChoice::Host), MonotonicClock::start());
+    let mut loader = Loader::new(&gpu, &ways, &clock, WAIT);
+    let path = folder.path().join("file");
+    // More files than a ring holds at a time, some of them more than one piece.
+    for round in 0..70_usize {
+        let length = if round % 30 == 0 { 3_000_001 } else { 9000 };
+        let (content, from) = (noise(length, round as u64), [15, 4096, 5000][round % 3]);
+        std::fs::write(&path, &content).unwrap();
+        let range: Range<u64> = from as u64..length as u64;
+        let memory = gpu.allocate(room(&range)).unwrap();
+        let loaded = loader.load(&File::open(&path).unwrap(), &range, &memory).unwrap();
+        assert_eq!((loaded.begin, loaded.route), (range.start % 4096, Route::Host));
+        let there = content_of(&gpu, &memory);
+        assert!(there[from % 4096..][..length - from] == content[from..], "round {round}");
+    }
+    let memory = gpu.allocate(Bytes::mib(1)).unwrap();
+    let file = File::open(&path).unwrap();
+    let short = loader.load(&file, &(0..20_000), &memory).unwrap_err();
+    assert!(short.is_of_one_file(), "{short:?}");
+    assert!(loader.load(&file, &(0..2 << 20), &memory).is_err_and(|error| error.is_of_one_file()));
+    assert!(loader.load(&file, &(0..9000), &memory).is_ok(), "an error of one file is no more");
+    assert_eq!(ways.judge().unwrap(), None);
+    drop((loader, memory, gpu));
+    mock.expect_all_undone();
 }

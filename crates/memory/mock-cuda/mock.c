@@ -3,12 +3,13 @@
  * Written against cuda.h and the cuFile API reference, by itself: it shares nothing with the tables that it is
  * there to check. Device addresses are handed out of a map that nobody may touch, so that a load or store by
  * the program ends it; copies happen when their event is found to be over, and not before, so that memory
- * reused too early shows in the content.
+ * reused too early shows in the content. Kernels run then, too, in the order of their stream, on the processor:
+ * only then is device memory open at the addresses that were handed out (compute.c).
  *
  * Beside the library lie NAME.conf (lines `key=value`, read at cuInit and cuFileDriverOpen) and NAME.log
  * (every call, and `VIOLATION` where one came in the wrong order). Keys: devices, memory, delay (looks before
  * a copy is over), fail_copy (which copy fails), mode (p2pdma, nvfs, compat: what the machine offers), no_set
- * (no parameters), sticky (compat cannot be switched off), fail_io (which request fails), short_io, lie
+ * (no parameters), sticky (compat cannot be switched off), fail_launch (which launch fails), fail_io (which request fails), short_io, lie
  * (counters say host memory), lose (which request moves nothing and says that it did), lie_from (the request from
  * which on counters say host memory), no_window (bytes from which on memory cannot be registered with cuFile).
  * Memory that is freed is noted as `left zeroes` or `left content`.
@@ -25,17 +26,33 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "mock.h"
+
 #define MANY 4096
-typedef struct { char *shown, *real; size_t size; int used, registered, busy; } Memory;
+#define PAGE 4096
+/* `map` is `size` rounded up to pages between two that nobody may ever touch; `shown` and `real` are the same memory,
+ * which ends where a page does as far as addresses are multiples of 256. */
+typedef struct { char *shown, *real, *map, *real_map; size_t size, pages; int used, registered, busy; } Memory;
 typedef struct { char *at; size_t size; int used, busy; } Host;
-typedef struct { char *to, *from; size_t size; Memory *memory; Host *host; void *stream; int done; } Work;
-typedef struct { int used, looks, recorded; long until; void *stream; } Event;
+/* A copy, a fill (`from` is null), or a launch (`size` is 0). */
+typedef struct {
+    char *to, *from;
+    size_t size;
+    Memory *memory;
+    Host *host;
+    void *stream;
+    int done, byte;
+    Launch launch;
+} Work;
+/* `at` is when the work before it was over, in ns; 0 while it is not. */
+typedef struct { int used, flags, looks, recorded; long until, order, at; void *stream; } Event;
 typedef struct { int used; } Stream;
 typedef struct { int used, fd, busy; } OpenFile;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Memory memories[MANY];
 static Host hosts[MANY];
 static Work work[1 << 16];
@@ -45,12 +62,12 @@ static Stream streams[MANY];
 static OpenFile files[MANY];
 static int initialised, retained, open_driver, level, started;
 static bool may_compat = true, force_compat, use_p2pdma;
-static long copies, requests, taken;
+static long copies, requests, taken, launches, records;
 static uint64_t reads[3], writes[3];
 static __thread void *current;
 static char context;
 
-static const char *beside(const char *end) {
+const char *beside(const char *end) {
     static __thread char path[4096];
     Dl_info info;
     if (!dladdr((void *)beside, &info)) return "/dev/null";
@@ -58,7 +75,7 @@ static const char *beside(const char *end) {
     return path;
 }
 
-static void note(const char *format, ...) {
+void note(const char *format, ...) {
     FILE *log = fopen(beside("log"), "a");
     if (!log) return;
     va_list arguments;
@@ -69,7 +86,7 @@ static void note(const char *format, ...) {
     fclose(log);
 }
 
-static long number(const char *key, long otherwise) {
+long number(const char *key, long otherwise) {
     FILE *file = fopen(beside("conf"), "r");
     char line[256];
     long value = otherwise;
@@ -94,13 +111,11 @@ static int is(const char *key, const char *wanted) {
     return found;
 }
 
-static int wrong(const char *call, const char *why) {
+int wrong(const char *call, const char *why) {
     note("VIOLATION %s: %s", call, why);
     return 999;
 }
 
-#define ENTER(name) pthread_mutex_lock(&lock); note("%s", name)
-#define LEAVE(code) do { int code_ = (code); pthread_mutex_unlock(&lock); return code_; } while (0)
 #define INIT(name) do { ENTER(name); if (!initialised) LEAVE(wrong(name, "before cuInit") ? 3 : 3); } while (0)
 #define CURRENT(name) do { INIT(name); \
     if (current != &context || !retained) LEAVE(wrong(name, "without a current context")); } while (0)
@@ -134,7 +149,11 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) {
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     INIT("cuDeviceGetAttribute");
     (void)device;
-    *value = attribute == 75 ? 9 : 0;
+    /* Compute capability 9.0; 2619 MHz of 5120 bits; 132 multiprocessors at 1980 MHz. */
+    static const int known[][2] = {{75, 9}, {36, 2619000}, {37, 5120}, {13, 1980000}, {16, 132}};
+    *value = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i][0] == attribute) *value = known[i][1];
     LEAVE(0);
 }
 /* The fastest comes first, which is not the order of addresses. */
@@ -160,6 +179,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
             if (hosts[i].used) wrong("cuDevicePrimaryCtxRelease", "with host memory registered");
             if (streams[i].used) wrong("cuDevicePrimaryCtxRelease", "with a stream");
         }
+    if (!retained && modules_loaded) wrong("cuDevicePrimaryCtxRelease", "with a module");
     LEAVE(0);
 }
 int cuCtxSetCurrent(void *handle) {
@@ -199,12 +219,18 @@ int cuMemAlloc_v2(uint64_t *address, size_t size) {
     }
     for (int i = 0; i < MANY; i++)
         if (!memories[i].used) {
-            char *shown = mmap(0, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            Memory memory = { shown, malloc(size), size, 1, 0, 0 };
+            size_t pages = (size + PAGE - 1) / PAGE * PAGE, skip = (pages - size) & ~(size_t)255;
+            int both = memfd_create("mock", MFD_CLOEXEC);
+            if (both < 0 || ftruncate(both, (off_t)pages)) LEAVE(2);
+            char *map = mmap(0, pages + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            mmap(map + PAGE, pages, PROT_NONE, MAP_SHARED | MAP_FIXED, both, 0);
+            char *real = mmap(0, pages, PROT_READ | PROT_WRITE, MAP_SHARED, both, 0);
+            close(both);
+            Memory memory = { map + PAGE + skip, real + skip, map, real, size, pages, 1, 0, 0 };
             memset(memory.real, 0xEE, size);
             memories[i] = memory;
             taken += (long)size;
-            *address = (uint64_t)(uintptr_t)shown;
+            *address = (uint64_t)(uintptr_t)memory.shown;
             LEAVE(0);
         }
     LEAVE(2);
@@ -218,8 +244,8 @@ int cuMemFree_v2(uint64_t address) {
     size_t zeroes = 0;
     while (zeroes < memory->size && !memory->real[zeroes]) zeroes++;
     note(zeroes == memory->size ? "left zeroes" : "left content");
-    munmap(memory->shown, memory->size);
-    free(memory->real);
+    munmap(memory->map, memory->pages + 2 * PAGE);
+    munmap(memory->real_map, memory->pages);
     taken -= (long)memory->size;
     memory->used = 0;
     LEAVE(0);
@@ -248,11 +274,67 @@ int cuMemHostUnregister(void *address) {
 static int ask(char *to, char *from, size_t size, Memory *memory, Host *host, void *stream) {
     if (!stream || !((Stream *)stream)->used) return wrong("cuMemcpyAsync", "in no stream");
     if (++copies == number("fail_copy", 0)) return 719;
-    Work one = { to, from, size, memory, host, stream, 0 };
+    Work one = { to, from, size, memory, host, stream, 0, 0, { 0 } };
     work[works++ % (1 << 16)] = one;
     memory->busy++;
     host->busy++;
     return 0;
+}
+int cuMemsetD8Async(uint64_t to, unsigned char byte, size_t size, void *stream) {
+    CURRENT("cuMemsetD8Async");
+    Memory *memory = memory_at(to, size);
+    if (!stream || !((Stream *)stream)->used) LEAVE(wrong("cuMemsetD8Async", "in no stream"));
+    if (!memory) LEAVE(wrong("cuMemsetD8Async", "beyond device memory"));
+    char *real = memory->real + (to - (uint64_t)(uintptr_t)memory->shown);
+    Work one = { real, 0, size, memory, 0, stream, 0, byte, { 0 } };
+    work[works++ % (1 << 16)] = one;
+    memory->busy++;
+    LEAVE(0);
+}
+/* What a launch points to is busy until it has run. */
+static void touch(const Launch *launch, int by) {
+    for (int i = 0; i < launch->words; i++)
+        for (int at = 0; at < MANY; at++) {
+            uint64_t base = (uint64_t)(uintptr_t)memories[at].shown;
+            if (memories[at].used && launch->word[i] >= base && launch->word[i] < base + memories[at].size)
+                memories[at].busy += by;
+        }
+}
+int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned one_y, unsigned one_z,
+                   unsigned shared, void *stream, void **parameters, void **extra) {
+    CURRENT("cuLaunchKernel");
+    if (!stream || !((Stream *)stream)->used) LEAVE(wrong("cuLaunchKernel", "in no stream"));
+    if (!x || !y || !z || y > 65535 || z > 65535 || x > 0x7fffffff) LEAVE(wrong("cuLaunchKernel", "no such grid"));
+    if (!threads || threads > 1024 || one_y != 1 || one_z != 1) LEAVE(wrong("cuLaunchKernel", "no such block"));
+    if (shared || !parameters || extra) LEAVE(wrong("cuLaunchKernel", "parameters"));
+    if (++launches == number("fail_launch", 0)) LEAVE(719);
+    Work one = { 0, 0, 0, 0, 0, stream, 0, 0, { 0 } };
+    if (!launch_of(&one.launch, function, x, y, z, threads, parameters)) LEAVE(wrong("cuLaunchKernel", "no function"));
+    touch(&one.launch, 1);
+    work[works++ % (1 << 16)] = one;
+    LEAVE(0);
+}
+static long nanoseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+static void open_memory(int protection) {
+    for (int i = 0; i < MANY; i++)
+        if (memories[i].used) mprotect(memories[i].map + PAGE, memories[i].pages, protection);
+}
+static void carry_out(Work *one) {
+    if (one->from) memcpy(one->to, one->from, one->size);
+    else if (one->size) memset(one->to, one->byte, one->size);
+    else {
+        open_memory(PROT_READ | PROT_WRITE);
+        run(&one->launch);
+        open_memory(PROT_NONE);
+        touch(&one->launch, -1);
+    }
+    one->done = 1;
+    if (one->memory) one->memory->busy--;
+    if (one->host) one->host->busy--;
 }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, void *stream) {
     CURRENT("cuMemcpyHtoDAsync");
@@ -292,10 +374,9 @@ int cuStreamDestroy_v2(void *stream) {
 }
 int cuEventCreate(void **event, unsigned flags) {
     CURRENT("cuEventCreate");
-    (void)flags;
     for (int i = 0; i < MANY; i++)
         if (!events[i].used) {
-            Event one = { 1, 0, 0, 0, 0 };
+            Event one = { 1, (int)flags, 0, 0, 0, 0, 0, 0 };
             events[i] = one;
             *event = &events[i];
             LEAVE(0);
@@ -304,9 +385,18 @@ int cuEventCreate(void **event, unsigned flags) {
 }
 int cuEventRecord(void *event, void *stream) {
     CURRENT("cuEventRecord");
-    Event one = { 1, 0, 1, works, stream };
+    Event one = { 1, ((Event *)event)->flags, 0, 1, works, ++records, 0, stream };
     *(Event *)event = one;
     LEAVE(0);
+}
+/* The other events of a stream that come before this work. */
+static void pass(const Event *last, long next) {
+    for (int i = 0; i < MANY; i++) {
+        Event *event = &events[i];
+        if (event->used && event->recorded && !event->at && event->stream == last->stream && event->until <= next
+            && event->order < last->order)
+            event->at = nanoseconds();
+    }
 }
 int cuEventQuery(void *handle) {
     CURRENT("cuEventQuery");
@@ -314,14 +404,23 @@ int cuEventQuery(void *handle) {
     if (!event->used) LEAVE(wrong("cuEventQuery", "of no event"));
     if (!event->recorded) LEAVE(wrong("cuEventQuery", "of an event that was never recorded"));
     if (event->looks++ < number("delay", 2)) LEAVE(600);
-    for (long i = 0; i < event->until; i++) {
+    for (long i = works > 1 << 16 ? works - (1 << 16) : 0; i < event->until; i++) {
         Work *one = &work[i % (1 << 16)];
         if (one->done || one->stream != event->stream) continue;
-        memcpy(one->to, one->from, one->size);
-        one->done = 1;
-        one->memory->busy--;
-        one->host->busy--;
+        pass(event, i);
+        carry_out(one);
     }
+    pass(event, event->until);
+    event->at = nanoseconds();
+    LEAVE(0);
+}
+int cuEventElapsedTime(float *milliseconds, void *from, void *to) {
+    CURRENT("cuEventElapsedTime");
+    Event *begin = from, *end = to;
+    if (!begin->used || !end->used || !begin->recorded || !end->recorded || (begin->flags | end->flags) & 2)
+        LEAVE(wrong("cuEventElapsedTime", "of events that tell no time"));
+    if (!begin->at || !end->at) LEAVE(600);
+    *milliseconds = (float)(end->at - begin->at) / 1e6f;
     LEAVE(0);
 }
 int cuEventDestroy_v2(void *event) {

@@ -1,4 +1,4 @@
-//! The mock of CUDA and cuFile for tests: built by the C compiler that links every Rust program, too, and
+//! The mock of CUDA, NVRTC and cuFile for tests: built by the C compiler that links every Rust program, too, and
 //! copied for each test, so that no two share its state. `mock.c` says what it checks and what it can be told.
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The names by which programs look for the two libraries.
-const NAMES: [&str; 2] = ["libcuda.so.1", "libcufile.so.0"];
+/// The names by which programs look for the libraries.
+const NAMES: [&str; 3] = ["libcuda.so.1", "libcufile.so.0", "libnvrtc.so.12"];
 
 /// A machine with GPUs of its own.
 pub(crate) struct Mock {
@@ -19,10 +19,12 @@ fn built() -> &'static Path {
     let (_, path) = BUILT.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("libmock.so");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../memory/mock-cuda/mock.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../memory/mock-cuda");
+        let shim = source.join("shim.h");
         let done = Command::new("cc")
             .args(["-std=gnu11", "-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o"])
-            .args([&path, &source])
+            .args([&path, &source.join("mock.c"), &source.join("compute.c")])
+            .arg(format!("-DSHIM=\"{}\"", shim.display()))
             .output()
             .expect("cc, which links Rust programs, too");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -36,8 +38,10 @@ impl Mock {
     pub(crate) fn new(conf: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::copy(built(), folder.path().join(NAMES[0])).expect("a copy");
-        // One file by two names is one library with one state.
-        std::os::unix::fs::symlink(NAMES[0], folder.path().join(NAMES[1])).expect("a link");
+        // One file by several names is one library with one state.
+        for name in &NAMES[1..] {
+            std::os::unix::fs::symlink(NAMES[0], folder.path().join(name)).expect("a link");
+        }
         let mock = Self { folder };
         mock.configure(conf);
         mock
@@ -49,12 +53,12 @@ impl Mock {
             .expect("written");
     }
 
-    /// The folder that both libraries are in, for `LD_LIBRARY_PATH`.
+    /// The folder that the libraries are in, for `LD_LIBRARY_PATH`.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Both libraries in one file.
+    /// All of them in one file.
     pub(crate) fn library(&self) -> PathBuf {
         self.folder.path().join(NAMES[0])
     }
@@ -88,6 +92,8 @@ impl Mock {
             ("cuMemHostRegister", "cuMemHostUnregister"),
             ("cuStreamCreate", "cuStreamDestroy"),
             ("cuEventCreate", "cuEventDestroy"),
+            ("cuModuleLoadData", "cuModuleUnload"),
+            ("nvrtcCreateProgram", "nvrtcDestroyProgram"),
             ("cuFileDriverOpen", "cuFileDriverClose"),
             ("cuFileHandleRegister", "cuFileHandleDeregister"),
             ("cuFileBufRegister", "cuFileBufDeregister"),

@@ -16,6 +16,7 @@ mod library;
 #[allow(unsafe_code)]
 mod map;
 pub mod mapped;
+pub mod nvrtc;
 pub mod p2pmem;
 mod region;
 pub mod xrt;

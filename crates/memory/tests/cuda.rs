@@ -11,8 +11,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mock::Mock;
-use peerlane_memory::cuda::{Copy, Cuda, CudaError, DeviceMemory, Direction, Gpu, Lane, Pinned};
+use peerlane_memory::cuda::{
+    Argument, Copy, Cuda, CudaError, DeviceMemory, Direction, Gpu, Grid, Kernel, Lane, Pinned,
+    Queue,
+};
 use peerlane_memory::cufile::{self, CuFileError, Mode, Session, Span};
+use peerlane_memory::nvrtc::{Nvrtc, NvrtcError};
 use peerlane_memory::{Region, RegionKind};
 use peerlane_units::Bytes;
 
@@ -254,4 +258,86 @@ fn requests_that_fail_or_reach_beyond_are_told_apart() {
     let failed = session.write(&span(4096)).unwrap_err();
     assert_eq!(failed.errno(), rustix::io::Errno::IO);
     assert_eq!(session.write(&span(4096)), Ok(4096));
+}
+
+/// Doubles words, a thread a word.
+const TWICE: &str = "
+#ifdef __cplusplus
+#define KERNEL extern \"C\" __global__ void
+#else
+#define KERNEL static void
+#endif
+KERNEL twice(unsigned *at, unsigned long long count) {
+    unsigned index = blockIdx.x * blockDim.x + threadIdx.x;
+    if (index < count) at[index] *= 2;
+}
+";
+
+fn twice(mock: &Mock, gpu: &Arc<Gpu>) -> Kernel {
+    let nvrtc = Nvrtc::load_from(&mock.library()).unwrap();
+    let image = nvrtc.compile(TWICE, "twice.cu", gpu.facts().compute).unwrap();
+    gpu.module(&image).unwrap().kernel(c"twice").unwrap()
+}
+
+fn double(queue: &mut Queue, kernel: &Kernel, memory: &Arc<DeviceMemory>) {
+    let words = memory.length().0 / 4;
+    let grid = Grid { blocks: [u32::try_from(words.div_ceil(64)).unwrap(), 1, 1], threads: 64 };
+    queue.launch(kernel, grid, &[Argument::Memory(memory), Argument::Whole(words)]).unwrap();
+}
+
+#[test]
+fn kernels_and_copies_are_done_in_order_and_say_how_long_they_took() {
+    let mock = Mock::new("delay=3");
+    let gpu = first(&mock);
+    let kernel = twice(&mock, &gpu);
+    let (memory, mut pinned) = (gpu.allocate(Bytes(1000)).unwrap(), gpu.pin(Bytes(1000)).unwrap());
+    let mut queue = gpu.queue().unwrap();
+    queue.fill(&memory, 0, 1000, 1).unwrap();
+    queue.stamp().unwrap();
+    double(&mut queue, &kernel, &memory);
+    double(&mut queue, &kernel, &memory);
+    queue.stamp().unwrap();
+    queue.copy(&copy(Direction::ToHost, &pinned, &memory, 0)).unwrap();
+    queue.close().unwrap();
+    assert!(!queue.is_over().unwrap(), "not at once");
+    assert!(Pinned::bytes_mut(&mut pinned).is_none(), "not while it is copied");
+    assert!((0..100).any(|_| queue.is_over().unwrap()));
+    assert!(Pinned::bytes_mut(&mut pinned).unwrap().iter().all(|&byte| byte == 4));
+    let times = queue.times().unwrap();
+    assert!(times.len() == 1 && times[0].0 > 0, "{times:?}");
+    drop((gpu, kernel, memory, pinned, queue));
+    mock.expect_all_undone();
+}
+
+#[test]
+fn what_a_kernel_works_on_outlives_it_in_whatever_order_all_is_dropped() {
+    let mock = Mock::new("delay=4");
+    let gpu = first(&mock);
+    let (kernel, memory) = (twice(&mock, &gpu), gpu.allocate(Bytes(4096)).unwrap());
+    let mut queue = gpu.queue().unwrap();
+    queue.fill(&memory, 0, 4096, 0).unwrap();
+    double(&mut queue, &kernel, &memory);
+    drop((gpu, kernel, memory));
+    assert_eq!((mock.calls("cuMemFree"), mock.calls("cuModuleUnload")), (0, 0));
+    drop(queue);
+    mock.expect_all_undone();
+}
+
+#[test]
+fn wrong_kernels_and_ranges_are_errors_that_leave_nothing_behind() {
+    let mock = Mock::new("");
+    let gpu = first(&mock);
+    let nvrtc = Nvrtc::load_from(&mock.library()).unwrap();
+    let image = nvrtc.compile(TWICE, "twice.cu", (9, 0)).unwrap();
+    let module = gpu.module(&image).unwrap();
+    let error = module.kernel(c"thrice").unwrap_err();
+    assert_eq!(error, CudaError::Call { call: "cuModuleGetFunction", code: 500 });
+    let memory = gpu.allocate(Bytes(4096)).unwrap();
+    let mut queue = gpu.queue().unwrap();
+    assert!(matches!(queue.fill(&memory, 4000, 97, 0), Err(CudaError::Range { .. })));
+    assert!(matches!(queue.fill(&memory, u64::MAX, 1, 0), Err(CudaError::Range { .. })));
+    let error = nvrtc.compile("no kernel", "wrong.cu", (9, 0)).unwrap_err();
+    assert!(matches!(&error, NvrtcError::Source { words } if words.contains("error")), "{error}");
+    drop((queue, memory, module, nvrtc, gpu));
+    mock.expect_all_undone();
 }

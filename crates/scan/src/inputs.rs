@@ -155,13 +155,13 @@ impl Found {
     }
 }
 
-fn file(path: &Path) -> Result<Vec<u8>, InputError> {
+pub(crate) fn file(path: &Path) -> Result<Vec<u8>, InputError> {
     let (file, size) = regular(path)?;
     limited(file, size)
 }
 
 /// Opens a regular file and nothing else: opening a pipe would wait for a writer that never comes.
-fn regular(path: &Path) -> io::Result<(File, u64)> {
+pub(crate) fn regular(path: &Path) -> io::Result<(File, u64)> {
     let kind = fs::metadata(path)?;
     if !kind.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
@@ -169,17 +169,18 @@ fn regular(path: &Path) -> io::Result<(File, u64)> {
     Ok((File::open(path)?, kind.len()))
 }
 
-fn limited(reader: impl Read, size: u64) -> Result<Vec<u8>, InputError> {
-    let too_large = |bytes| InputError::Large { bytes, most: MOST_BYTES };
-    if size > MOST_BYTES {
-        return Err(too_large(size));
-    }
+/// Refuses what is larger than any image.
+pub(crate) fn check_size(bytes: u64) -> Result<(), InputError> {
+    let most = MOST_BYTES;
+    if bytes > most { Err(InputError::Large { bytes, most }) } else { Ok(()) }
+}
+
+pub(crate) fn limited(reader: impl Read, size: u64) -> Result<Vec<u8>, InputError> {
+    check_size(size)?;
     // What is claimed is not given beforehand: a tar member may claim more than there is.
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).min(64 << 20));
     reader.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(too_large(bytes.len() as u64));
-    }
+    check_size(bytes.len() as u64)?;
     Ok(bytes)
 }
 

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod correlate;
+pub mod cuda;
+mod follow;
 pub mod formats;
 mod gray;
 pub mod haystack;

@@ -161,6 +161,10 @@ impl Picture {
         &self.layers[self.layers.len() - 1]
     }
 
+    pub(crate) fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
     pub(crate) fn layer(&self, level: u32) -> &Layer {
         &self.layers[level as usize]
     }

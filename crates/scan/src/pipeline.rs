@@ -10,6 +10,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Instant;
 
+use peerlane_engine::load::LoadError;
+use peerlane_memory::cuda::CudaError;
 use peerlane_units::Nanos;
 use thiserror::Error;
 
@@ -19,7 +21,7 @@ use crate::reduce::MEANS_LEVEL;
 use crate::{Gray, Hit, Searcher};
 
 /// Crops of one image at most.
-const MOST_CROPS: usize = 16;
+pub(crate) const MOST_CROPS: usize = 16;
 
 /// What was found in one image.
 #[derive(Debug)]
@@ -41,6 +43,15 @@ pub enum ScanError {
     /// Its bytes are no image that is taken.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// Its pixels cannot go directly into memory of a GPU, and nothing else was allowed.
+    #[error("its pixels have to be decoded, which takes host memory")]
+    Encoded,
+    /// It did not get into memory of a GPU.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The GPU has no room for it.
+    #[error("there is no room for it on the GPU")]
+    Room(#[source] CudaError),
     /// A decoder stopped in a way that it should not.
     #[error("the decoder failed on this image")]
     Failed,
@@ -71,23 +82,30 @@ impl Busy {
             "search"
         }
     }
+
+    /// The stage that took longest, where the same threads do all of them.
+    pub fn longest(&self) -> &'static str {
+        let Self { load, decode, search } = *self;
+        let all = [(search, "search"), (decode, "decode"), (load, "load")];
+        all.into_iter().max_by_key(|(time, _)| *time).map_or("load", |(_, name)| name)
+    }
 }
 
 #[derive(Default)]
-struct Clocks {
-    load: AtomicU64,
-    decode: AtomicU64,
-    search: AtomicU64,
+pub(crate) struct Clocks {
+    pub(crate) load: AtomicU64,
+    pub(crate) decode: AtomicU64,
+    pub(crate) search: AtomicU64,
 }
 
 impl Clocks {
-    fn busy(&self) -> Busy {
+    pub(crate) fn busy(&self) -> Busy {
         let read = |clock: &AtomicU64| Nanos(clock.load(Ordering::Relaxed));
         Busy { load: read(&self.load), decode: read(&self.decode), search: read(&self.search) }
     }
 }
 
-fn timed<T>(clock: &AtomicU64, work: impl FnOnce() -> T) -> T {
+pub(crate) fn timed<T>(clock: &AtomicU64, work: impl FnOnce() -> T) -> T {
     let begin = Instant::now();
     let out = work();
     let nanos = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -211,7 +229,7 @@ fn one(
 }
 
 /// The pixels of a JPEG that the means of its blocks are enough to say no to.
-fn told_by_means(bytes: &[u8], searcher: &Searcher, clocks: &Clocks) -> Option<u64> {
+pub(crate) fn told_by_means(bytes: &[u8], searcher: &Searcher, clocks: &Clocks) -> Option<u64> {
     if searcher.coarsest() < MEANS_LEVEL {
         return None;
     }

@@ -6,22 +6,17 @@ use peerlane_results::{HIT_SCHEMA, HitRecord};
 
 use crate::Gray;
 use crate::correlate::{Scores, scores};
-use crate::picture::{Layer, Picture, Pose, margin};
+use crate::follow::Trail;
+use crate::picture::{Layer, Picture, Pose};
 use crate::reduce::{Area, MEANS_LEVEL, Plane, reduce};
 
 /// Places of one image that are looked at closer, best first; more is a picture that looks like
 /// everything.
-const MOST_CANDIDATES: usize = 256;
+pub(crate) const MOST_CANDIDATES: usize = 256;
 
 /// Of what a picture would score at a coarse level, as much is enough for a closer look: room for noise
 /// that lies between its pixels.
 const COARSE_MARGIN: f32 = 0.85;
-
-/// Pixels to each side of where a coarser level found it that a level looks at.
-const AROUND: usize = 2;
-
-/// Windows that are looked at in full resolution on the way to the best place.
-const MOST_STEPS: usize = 16;
 
 /// A place where the picture is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -116,81 +111,27 @@ impl Searcher {
         found.into_iter().map(|(_, x, y)| (x, y)).collect()
     }
 
-    fn enough(&self, layer: &Layer) -> f32 {
+    /// The score that a closer look at a layer needs.
+    pub(crate) fn enough(&self, layer: &Layer) -> f32 {
         if layer.level == 0 { self.threshold } else { self.threshold * layer.floor * COARSE_MARGIN }
     }
 
+    /// What is looked for, in every pose.
+    pub(crate) fn pictures(&self) -> &[Picture] {
+        &self.pictures
+    }
+
     /// Follows a place of the coarse level down to full resolution.
-    fn closer(&self, image: &Gray, picture: &Picture, (x, y): (usize, usize)) -> Option<Hit> {
-        let coarse = picture.coarsest();
-        // Corner of the picture, in pixels of the image; negative is moved to the edge.
-        let corner = |at: usize, level: u32| (at << level).saturating_sub(margin(level));
-        let (mut x, mut y) = (corner(x, coarse), corner(y, coarse));
-        if coarse == 0 {
-            let around = Area { x, y, width: picture.width(), height: picture.height() };
-            let map = scores(&reduce(image, around, 0), picture.layer(0));
-            return Some(self.hit(picture, x, y, *map.values.first()?));
-        }
-        for level in (1..coarse).rev() {
-            (_, x, y) = self.best_around(image, picture, level, (x, y))?;
-        }
-        // On smooth ground a coarse level may be off by more: from there uphill.
-        let mut score = 0.0;
-        for _ in 0..MOST_STEPS {
-            let (better, to_x, to_y) = self.best_around(image, picture, 0, (x, y))?;
-            if better <= score {
-                break;
+    fn closer(&self, image: &Gray, picture: &Picture, place: (usize, usize)) -> Option<Hit> {
+        let mut trail = Trail::new(picture, place, (image.width(), image.height()));
+        loop {
+            let (layer, area) = trail.wants()?;
+            let map = scores(&reduce(image, area, layer.level), layer);
+            if let Some(end) = trail.take(area, &map, self.enough(layer)) {
+                return end;
             }
-            (score, x, y) = (better, to_x, to_y);
         }
-        Some(self.hit(picture, x, y, score))
     }
-
-    /// The best place within [`AROUND`] squares of a level, where it is enough.
-    fn best_around(
-        &self,
-        image: &Gray,
-        picture: &Picture,
-        level: u32,
-        (x, y): (usize, usize),
-    ) -> Option<(f32, usize, usize)> {
-        let layer = picture.layer(level);
-        let area = window(image, layer, x, y)?;
-        let map = scores(&reduce(image, area, level), layer);
-        let (best, dx, dy) = highest(&map)?;
-        let is_enough = best >= self.enough(layer);
-        is_enough.then(|| (best, corner_in(area.x, dx, level), corner_in(area.y, dy, level)))
-    }
-
-    fn hit(&self, picture: &Picture, x: usize, y: usize, score: f32) -> Hit {
-        let (width, height) = (picture.width(), picture.height());
-        Hit { x, y, width, height, pose: picture.pose(), score: score.min(1.0) }
-    }
-}
-
-/// The pixels of the image in which a layer fits at the place and [`AROUND`] it, on the grid of its
-/// level.
-fn window(image: &Gray, layer: &Layer, x: usize, y: usize) -> Option<Area> {
-    let span = |at: usize, inner: usize, whole: usize| {
-        let side = 1_usize << layer.level;
-        let around = AROUND * side;
-        let begin = (at + margin(layer.level)).saturating_sub(around);
-        let end = (at + margin(layer.level) + inner * side + around).min(whole);
-        let begin = begin.min(end.saturating_sub(inner * side));
-        (end - begin >= inner * side).then_some((begin, end - begin))
-    };
-    let (left, width) = span(x, layer.width, image.width())?;
-    let (top, height) = span(y, layer.height, image.height())?;
-    Some(Area { x: left, y: top, width, height })
-}
-
-fn corner_in(begin: usize, at: usize, level: u32) -> usize {
-    (begin + (at << level)).saturating_sub(margin(level))
-}
-
-fn highest(map: &Scores) -> Option<(f32, usize, usize)> {
-    let (index, best) = map.values.iter().enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
-    Some((*best, index % map.width, index / map.width))
 }
 
 /// Places whose score is at least `enough` and not below that of a neighbour.
@@ -212,7 +153,8 @@ fn peaks(map: &Scores, enough: f32) -> impl Iterator<Item = (f32, usize, usize)>
         .map(move |(index, score)| (*score, index % map.width, index / map.width))
 }
 
-fn best_of_each(mut hits: Vec<Hit>) -> Vec<Hit> {
+/// The best of those that overlap by half, best first.
+pub(crate) fn best_of_each(mut hits: Vec<Hit>) -> Vec<Hit> {
     hits.sort_by(|a, b| b.score.total_cmp(&a.score));
     let mut kept: Vec<Hit> = Vec::new();
     for hit in hits {

@@ -40,7 +40,7 @@ pub(crate) use progress::ProgressArgs;
 pub(crate) use reference::ReferenceArgs;
 pub(crate) use report::{ReportArgs, ReportFormat};
 pub(crate) use reproduce::ReproduceArgs;
-pub(crate) use scan::{HayFormat, HaystackArgs, HaystackCommand, MakeArgs, ScanArgs};
+pub(crate) use scan::{HayFormat, HaystackArgs, HaystackCommand, MakeArgs, ScanArgs, ScanOn};
 pub(crate) use sim::{SimArgs, SimEngine};
 pub(crate) use topo::{TopoArgs, TopoFormat};
 pub(crate) use transfer::TransferArgs;

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use peerlane_engine::endpoint::{GpuName, Notation};
+
+use super::transfer::RouteArg;
 
 /// Arguments of `peerlane scan`.
 #[derive(Debug, Clone, Args)]
@@ -12,9 +15,13 @@ files, folders, patterns in quotes, tar archives, or @FILE with one path a line.
 be read is told on standard error and does not stop the scan. The exit status is 0 when the picture
 is found, 1 when it is in none of the images.
 
+A GPU finds the same, score for score. PGM, BMP and TIFF with plain grey pixels go from storage
+into its memory by --route; others are decoded by the processor and copied up.
+
 Examples:
   peerlane scan logo.png /data/photos
   peerlane scan logo.png '/data/*.jpg' --scales 0.5,0.71,1,1.41 --json
+  peerlane scan logo.png /data/photos --on cuda --route p2p
   peerlane haystack make --seed 7 --images 100 --format pgm -o hay
   peerlane scan hay/picture.png hay/images")]
 pub(crate) struct ScanArgs {
@@ -36,9 +43,36 @@ pub(crate) struct ScanArgs {
     /// Write the hits as a page with pictures, for a browser
     #[arg(long, value_name = "FILE")]
     pub(crate) sheet: Option<PathBuf>,
-    /// Threads that decode and search; all processors when not given
+    /// Threads that decode and search; all processors when not given, and on a GPU, where each has an image and
+    /// memory there, 16 at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
+    /// What searches: cpu, cuda (the first NVIDIA GPU), or one by its number or address, gpu:1 or gpu:0000:41:00.0
+    #[arg(long, value_name = "WHERE", default_value = "cpu", value_parser = on)]
+    pub(crate) on: ScanOn,
+    /// How images get to the GPU: auto takes host memory where it must and says so, p2p refuses instead; auto when
+    /// not given
+    #[arg(long, value_name = "ROUTE", value_enum)]
+    pub(crate) route: Option<RouteArg>,
+    /// Seconds to wait for the GPU, or for a request to a drive, before it counts as stuck and the scan ends
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) timeout: Option<u64>,
+}
+
+/// What searches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScanOn {
+    Cpu,
+    Gpu(GpuName),
+}
+
+fn on(text: &str) -> Result<ScanOn, String> {
+    match (text, text.parse()) {
+        ("cpu", _) => Ok(ScanOn::Cpu),
+        ("cuda", _) => Ok(ScanOn::Gpu(GpuName::Index(0))),
+        (_, Ok(Notation::Gpu(gpu))) => Ok(ScanOn::Gpu(gpu)),
+        _ => Err("cpu, cuda, or a GPU such as gpu:0 or gpu:0000:41:00.0 is needed".to_owned()),
+    }
 }
 
 /// Arguments of `peerlane haystack`.

@@ -79,8 +79,9 @@ impl TransferArgs {
     }
 }
 
+/// Which route is taken.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum RouteArg {
+pub(crate) enum RouteArg {
     Auto,
     P2p,
     Host,

@@ -32,7 +32,7 @@ use peerlane_results::{BytesByRoute, Evidence, Machine, Verification, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 pub use error::MeasureError;
-pub(crate) use gpu::find as find_gpu;
+pub use gpu::find as find_gpu;
 pub use hold::Hold;
 pub use look::{PlannedFlow, size_of};
 pub use made::Made;

@@ -98,7 +98,8 @@ struct Attached {
 /// The io_uring of the running kernel. Not `Send`: the kernel ties it to the thread that made it.
 pub struct Uring {
     queues: Queues,
-    files: Vec<Attached>,
+    /// `None` for what was given back.
+    files: Vec<Option<Attached>>,
     files_registered: bool,
     regions: Vec<Region>,
     in_flight: InFlight,
@@ -174,7 +175,8 @@ impl Uring {
     }
 
     fn attach(&mut self, attached: Attached) -> io::Result<FileId> {
-        let index = u32::try_from(self.files.len()).unwrap_or(FILES);
+        let free = self.files.iter().position(Option::is_none).unwrap_or(self.files.len());
+        let index = u32::try_from(free).unwrap_or(FILES);
         if index >= FILES {
             return Err(Errno::NFILE.into());
         }
@@ -182,12 +184,25 @@ impl Uring {
             let descriptor = attached.file.as_raw_fd();
             self.queues.submitter().register_files_update(index, &[descriptor])?;
         }
-        self.files.push(attached);
+        if free == self.files.len() {
+            self.files.push(None);
+        }
+        self.files[free] = Some(attached);
         Ok(FileId(index))
     }
 
+    /// Gives a file back that nothing in flight is of; its number may become that of another.
+    pub(crate) fn detach_file(&mut self, file: FileId) {
+        let index = usize::try_from(file.0).unwrap_or(usize::MAX);
+        let taken = self.files.get_mut(index).and_then(Option::take);
+        if taken.is_some() && self.files_registered {
+            // Where the kernel does not let go of it now, it does when another takes its place.
+            let _ = self.queues.submitter().register_files_update(file.0, &[-1]);
+        }
+    }
+
     fn file(&self, file: FileId) -> Option<&Attached> {
-        usize::try_from(file.0).ok().and_then(|index| self.files.get(index))
+        usize::try_from(file.0).ok().and_then(|index| self.files.get(index)?.as_ref())
     }
 
     fn namespace(&self, file: FileId) -> Option<Namespace> {

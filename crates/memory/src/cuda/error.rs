@@ -134,11 +134,17 @@ fn name_of(code: i32) -> &'static str {
         46 => "device unavailable",
         100 => "no device",
         101 => "invalid device",
+        200 => "invalid code",
         201 => "invalid context",
+        209 => "the code is for another GPU",
         214 => "uncorrectable memory error",
+        218 => "the code cannot be translated",
+        222 => "the code is of a later CUDA than the driver",
         400 => "invalid handle",
+        500 => "not found",
         600 => "not ready",
         700 => "illegal address",
+        701 => "too much for a launch",
         712 => "host memory already registered",
         713 => "host memory not registered",
         719 => "launch failed",
@@ -162,6 +168,9 @@ fn hint_of(code: i32) -> Option<&'static str> {
         3 | 800 | 999 => Some(
             "`ls -l /dev/nvidia*` shows whether the nodes are there and yours to open; \
              `sudo nvidia-modprobe -u -c=0` makes them; `sudo dmesg | grep -i nvrm` has the reason",
+        ),
+        209 | 218 | 222 => Some(
+            "libnvrtc and the driver are of different CUDAs: take one of the driver's, which `nvidia-smi` shows",
         ),
         802 => Some("start the fabric manager: `sudo systemctl start nvidia-fabricmanager`"),
         803 => Some("the driver was updated under way: restart the machine, or reload its modules"),

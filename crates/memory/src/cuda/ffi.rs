@@ -3,7 +3,7 @@
 //! Names and types are those of `cuda.h` (CUDA 12), which maps plain names to the `_v2` ones. Nothing is
 //! linked: a machine without CUDA builds and runs this.
 
-use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::sync::Arc;
 
 use super::CudaError;
@@ -58,6 +58,13 @@ table! {
     event_record, b"cuEventRecord", (*mut c_void, *mut c_void);
     event_query, b"cuEventQuery", (*mut c_void);
     event_destroy, b"cuEventDestroy_v2", (*mut c_void);
+    event_elapsed, b"cuEventElapsedTime", (*mut f32, *mut c_void, *mut c_void);
+    memory_fill, b"cuMemsetD8Async", (u64, c_uchar, usize, *mut c_void);
+    module_load, b"cuModuleLoadData", (*mut *mut c_void, *const c_void);
+    module_unload, b"cuModuleUnload", (*mut c_void);
+    module_function, b"cuModuleGetFunction", (*mut *mut c_void, *mut c_void, *const c_char);
+    launch, b"cuLaunchKernel", (*mut c_void, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, *mut c_void,
+        *mut *mut c_void, *mut *mut c_void);
 }
 
 /// The driver library, open.

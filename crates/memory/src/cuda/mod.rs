@@ -7,12 +7,15 @@
 //! - [`Cuda::open`] gives a [`Gpu`]: its primary context, retained until the last user is gone.
 //! - [`Gpu::allocate`] gives [`DeviceMemory`], which nobody sees as bytes; [`Gpu::pin`] gives [`Pinned`] host
 //!   memory that the GPU's copy engine reaches; [`Gpu::lane`] gives a [`Lane`], which copies between the two.
+//! - [`Gpu::module`] loads what [`crate::nvrtc`] compiled, and [`Gpu::queue`] gives a [`Queue`], which runs its kernels
+//!   and copies in one order and says how long they took.
 //! - A lane keeps both ends of a copy until its event has come: neither can be freed or unregistered under it.
 //! - [`Pinned::region`] is that host memory for a ring. Its bytes are seen only by who holds it alone, when no
 //!   ring and no lane has it ([`Pinned::bytes_mut`]).
 //!
 //! Nothing here waits: [`Lane::finished`] asks whether the oldest copy is over, and callers have deadlines.
 
+mod compute;
 mod error;
 #[allow(unsafe_code)]
 mod ffi;
@@ -26,15 +29,21 @@ use std::sync::Arc;
 use peerlane_fabric::Bdf;
 use peerlane_units::Bytes;
 
+pub use compute::{Argument, Grid, Kernel, Module, Queue};
 pub use error::CudaError;
 pub(crate) use error::said;
 use ffi::{Context, Device, Driver};
 pub use transfer::{Copy, DeviceMemory, Direction, Lane, Pinned};
 
+use crate::nvrtc::Image;
+
 /// The user part of NVIDIA's driver.
 const LIBRARY: &str = "libcuda.so.1";
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `_MINOR`.
 const COMPUTE: [i32; 2] = [75, 76];
+/// `CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE` in kHz, `GLOBAL_MEMORY_BUS_WIDTH` in bits, `CLOCK_RATE` in kHz and
+/// `MULTIPROCESSOR_COUNT`.
+const SPEED: [i32; 4] = [36, 37, 13, 16];
 
 /// CUDA's driver API, initialised.
 #[derive(Clone)]
@@ -56,6 +65,15 @@ pub struct GpuFacts {
     /// Compute capability, major and minor; 8 is Ampere.
     pub compute: (i32, i32),
     device: Device,
+}
+
+/// What a GPU could do at most, by what the driver says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes a second between the GPU and its own memory; 0 where the driver does not say.
+    pub memory_rate: u64,
+    /// Additions or multiplications a second in single precision, none of them fused; 0 where the driver does not say.
+    pub operation_rate: u64,
 }
 
 /// A GPU whose primary context is retained.
@@ -170,6 +188,42 @@ impl Gpu {
     /// What the driver answered.
     pub fn lane(self: &Arc<Self>) -> Result<Lane, CudaError> {
         Lane::new(self)
+    }
+
+    /// Loads code that was compiled for it.
+    ///
+    /// # Errors
+    /// What the driver answered: the code is of a later CUDA, or for another GPU.
+    pub fn module(self: &Arc<Self>, image: &Image) -> Result<Arc<Module>, CudaError> {
+        Module::load(self, image).map(Arc::new)
+    }
+
+    /// A queue of kernels and copies, which are done in order.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn queue(self: &Arc<Self>) -> Result<Queue, CudaError> {
+        Queue::new(self)
+    }
+
+    /// What it could do at most.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub fn limits(&self) -> Result<Limits, CudaError> {
+        let (driver, device) = (self.context.driver(), self.facts.device);
+        let mut values = [0; 4];
+        for (value, number) in values.iter_mut().zip(SPEED) {
+            *value = u64::try_from(driver.attribute(device, number)?).unwrap_or(0);
+        }
+        let [memory_khz, bus_bits, khz, processors] = values;
+        // Two transfers a clock; units of single precision by the table "Throughput of Native Arithmetic
+        // Instructions" of the CUDA C++ Programming Guide.
+        let units = if matches!(self.facts.compute, (7, _) | (8, 0)) { 64 } else { 128 };
+        Ok(Limits {
+            memory_rate: memory_khz.saturating_mul(1000 * 2).saturating_mul(bus_bits / 8),
+            operation_rate: khz.saturating_mul(1000 * units).saturating_mul(processors),
+        })
     }
 
     /// Makes it the GPU of the calling thread.

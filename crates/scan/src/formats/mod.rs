@@ -12,6 +12,7 @@ use thiserror::Error;
 
 pub use encode::{Encoding, encode};
 pub(crate) use jpeg::means;
+pub(crate) use plain::{FileExcerpts, find};
 
 use crate::{Gray, GrayError};
 
@@ -68,7 +69,7 @@ pub enum FormatError {
 /// # Errors
 /// [`FormatError`] for what is no image, or is broken, or too large.
 pub fn decode(bytes: Vec<u8>) -> Result<Gray, FormatError> {
-    match plain::find(&bytes)? {
+    match plain::find(bytes.as_slice())? {
         Some(pixels) => Ok(pixels.gray(bytes)?),
         None => library::decode(&bytes),
     }
@@ -79,7 +80,7 @@ pub fn decode(bytes: Vec<u8>) -> Result<Gray, FormatError> {
 /// # Errors
 /// As [`decode`].
 pub fn decode_with_opacity(bytes: Vec<u8>) -> Result<(Gray, Option<Gray>), FormatError> {
-    match plain::find(&bytes)? {
+    match plain::find(bytes.as_slice())? {
         Some(pixels) => Ok((pixels.gray(bytes)?, None)),
         None => library::decode_with_opacity(&bytes),
     }
@@ -87,17 +88,17 @@ pub fn decode_with_opacity(bytes: Vec<u8>) -> Result<(Gray, Option<Gray>), Forma
 
 /// Grey bytes that lie in a file as they are, row after row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct PlainPixels {
-    width: usize,
-    height: usize,
-    begin: usize,
-    stride: usize,
-    rows: Rows,
+pub(crate) struct PlainPixels {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) begin: usize,
+    pub(crate) stride: usize,
+    pub(crate) rows: Rows,
 }
 
 /// Which row comes first in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rows {
+pub(crate) enum Rows {
     TopFirst,
     BottomFirst,
 }
@@ -127,5 +128,43 @@ fn checked_size(width: u64, height: u64) -> Result<(usize, usize), FormatError> 
     match (usize::try_from(width), usize::try_from(height)) {
         (Ok(w), Ok(h)) if width.checked_mul(height).is_some_and(|n| n <= MOST_PIXELS) => Ok((w, h)),
         _ => Err(large),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn pixels_are_found_in_a_file_where_they_are_found_in_its_bytes() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images");
+        let mut plain = 0;
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let (bytes, file) = (fs::read(&path).unwrap(), File::open(&path).unwrap());
+            let by_bytes = plain::find(bytes.as_slice());
+            let by_file = find(&FileExcerpts::new(&file, bytes.len() as u64));
+            plain += usize::from(matches!(by_bytes, Ok(Some(_))));
+            assert_eq!(format!("{by_bytes:?}"), format!("{by_file:?}"), "{}", path.display());
+        }
+        assert!(plain > 3, "{plain} have plain pixels");
+    }
+
+    #[test]
+    fn what_lies_far_behind_the_header_is_found_in_a_file_too() {
+        let (width, height) = (700, 611);
+        let gray =
+            Gray::new(width, height, (0..width * height).map(|n| n.to_le_bytes()[0]).collect());
+        let bytes = encode(&gray.unwrap(), Encoding::Tiff).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.tiff");
+        fs::write(&path, &bytes).unwrap();
+        let by_file = find(&FileExcerpts::new(&File::open(&path).unwrap(), bytes.len() as u64));
+        let pixels = by_file.unwrap().expect("plain pixels");
+        assert_eq!(Some(pixels), plain::find(bytes.as_slice()).unwrap());
+        assert_eq!((pixels.width, pixels.height), (width, height));
     }
 }

@@ -4,33 +4,118 @@
 //! Leaves out every other form of them, which a library decodes. The one thing to know: these pixels
 //! can go from storage to where they are searched without being touched on the way.
 
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
 use super::{FormatError, PlainPixels, Rows, checked_size};
+
+/// Bytes that are read from a file at a time.
+const WINDOW: usize = 16 << 10;
+
+/// A file that is looked at here and there.
+pub(crate) trait Excerpts {
+    /// Bytes that there are.
+    fn length(&self) -> usize;
+
+    /// Fills `into` with what lies at an offset; false where there is less.
+    fn read(&self, at: usize, into: &mut [u8]) -> bool;
+}
+
+impl Excerpts for [u8] {
+    fn length(&self) -> usize {
+        self.len()
+    }
+
+    fn read(&self, at: usize, into: &mut [u8]) -> bool {
+        let part = at.checked_add(into.len()).and_then(|end| self.get(at..end));
+        part.is_some_and(|part| {
+            into.copy_from_slice(part);
+            true
+        })
+    }
+}
+
+/// A file that is not read as a whole; two parts that were last looked at are kept, since TIFF has two lists that are
+/// read side by side.
+pub(crate) struct FileExcerpts<'a> {
+    file: &'a File,
+    length: usize,
+    kept: RefCell<Kept>,
+}
+
+/// Parts of a file with their beginnings.
+#[derive(Default)]
+struct Kept {
+    parts: [(usize, Vec<u8>); 2],
+    /// The one that is replaced next.
+    older: usize,
+}
+
+impl<'a> FileExcerpts<'a> {
+    /// A file of so many bytes.
+    pub(crate) fn new(file: &'a File, length: u64) -> Self {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        Self { file, length, kept: RefCell::default() }
+    }
+}
+
+impl Excerpts for FileExcerpts<'_> {
+    fn length(&self) -> usize {
+        self.length
+    }
+
+    fn read(&self, at: usize, into: &mut [u8]) -> bool {
+        let Some(end) = at.checked_add(into.len()).filter(|end| *end <= self.length) else {
+            return false;
+        };
+        let mut kept = self.kept.borrow_mut();
+        let has = |(begin, part): &(usize, Vec<u8>)| at >= *begin && end <= begin + part.len();
+        let index = kept.parts.iter().position(has).unwrap_or(kept.older);
+        kept.older = 1 - index;
+        let (begin, part) = &mut kept.parts[index];
+        if at < *begin || end > *begin + part.len() {
+            part.resize(WINDOW.max(into.len()).min(self.length - at), 0);
+            *begin = at;
+            if self.file.read_exact_at(part, at as u64).is_err() {
+                part.clear();
+                return false;
+            }
+        }
+        into.copy_from_slice(&part[at - *begin..end - *begin]);
+        true
+    }
+}
+
+fn array<const N: usize>(bytes: &(impl Excerpts + ?Sized), at: usize) -> Option<[u8; N]> {
+    let mut array = [0; N];
+    bytes.read(at, &mut array).then_some(array)
+}
 
 /// Where the pixels lie; `None` for what is no such file.
 ///
 /// # Errors
 /// [`FormatError`] for such a file with a size that cannot be, or without all of its pixels.
-pub(super) fn find(bytes: &[u8]) -> Result<Option<PlainPixels>, FormatError> {
-    match bytes {
-        [b'P', b'5', ..] => pgm(bytes),
-        [b'B', b'M', ..] => bmp(bytes),
-        [b'I', b'I', 42, 0, ..] => tiff(bytes, u16::from_le_bytes, u32::from_le_bytes),
-        [b'M', b'M', 0, 42, ..] => tiff(bytes, u16::from_be_bytes, u32::from_be_bytes),
+pub(crate) fn find(bytes: &(impl Excerpts + ?Sized)) -> Result<Option<PlainPixels>, FormatError> {
+    match array(bytes, 0).or_else(|| array(bytes, 0).map(|[a, b]| [a, b, 0, 0])) {
+        Some([b'P', b'5', ..]) => pgm(bytes),
+        Some([b'B', b'M', ..]) => bmp(bytes),
+        Some([b'I', b'I', 42, 0]) => tiff(bytes, u16::from_le_bytes, u32::from_le_bytes),
+        Some([b'M', b'M', 0, 42]) => tiff(bytes, u16::from_be_bytes, u32::from_be_bytes),
         _ => Ok(None),
     }
 }
 
 /// Netpbm's binary PGM: `P5`, width, height, maximum, one white space, then the pixels (pgm(5)).
-fn pgm(bytes: &[u8]) -> Result<Option<PlainPixels>, FormatError> {
-    let wrong = |what: &str| FormatError::Header { format: "PGM", what: what.to_owned() };
+fn pgm(bytes: &(impl Excerpts + ?Sized)) -> Result<Option<PlainPixels>, FormatError> {
     let mut at = 2;
     let mut fields = [0_u64; 3];
     for field in &mut fields {
         at = skip_space(bytes, at);
-        let digits = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let text = std::str::from_utf8(&bytes[at..at + digits]).unwrap_or_default();
-        *field = text.parse().map_err(|_| wrong("width, height and maximum are numbers"))?;
-        at += digits;
+        (*field, at) = decimal(bytes, at).ok_or_else(|| FormatError::Header {
+            format: "PGM",
+            what: "width, height and maximum are numbers".to_owned(),
+        })?;
     }
     let [width, height, maximum] = fields;
     let (width, height) = checked_size(width, height)?;
@@ -42,33 +127,43 @@ fn pgm(bytes: &[u8]) -> Result<Option<PlainPixels>, FormatError> {
 }
 
 /// Past white space and comments.
-fn skip_space(bytes: &[u8], mut at: usize) -> usize {
-    loop {
-        match bytes.get(at) {
-            Some(b'#') => {
-                let rest = &bytes[at..];
-                at += rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-            }
-            Some(byte) if byte.is_ascii_whitespace() => at += 1,
-            _ => return at,
+fn skip_space(bytes: &(impl Excerpts + ?Sized), mut at: usize) -> usize {
+    let mut is_comment = false;
+    while let Some([byte]) = array(bytes, at) {
+        match byte {
+            b'\n' => is_comment = false,
+            b'#' => is_comment = true,
+            _ if is_comment || byte.is_ascii_whitespace() => {}
+            _ => break,
         }
+        at += 1;
     }
+    at
+}
+
+/// A number, and where it ends.
+fn decimal(bytes: &(impl Excerpts + ?Sized), mut at: usize) -> Option<(u64, usize)> {
+    let begin = at;
+    let mut number = 0_u64;
+    while let Some([byte @ b'0'..=b'9']) = array(bytes, at) {
+        number = number.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?;
+        at += 1;
+    }
+    (at > begin).then_some((number, at))
 }
 
 /// Windows bitmap with `BITMAPINFOHEADER`: 8 bits a pixel, no compression, a palette of greys in
 /// order.
-fn bmp(bytes: &[u8]) -> Result<Option<PlainPixels>, FormatError> {
-    let word =
-        |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
-    let half =
-        |at: usize| bytes.get(at..at + 2).and_then(|b| b.try_into().ok()).map(u16::from_le_bytes);
+fn bmp(bytes: &(impl Excerpts + ?Sized)) -> Result<Option<PlainPixels>, FormatError> {
+    let word = |at: usize| array(bytes, at).map(u32::from_le_bytes);
+    let half = |at: usize| array(bytes, at).map(u16::from_le_bytes);
     let (Some(begin), Some(header), Some(width), Some(height), Some(depth), Some(packed)) =
         (word(10), word(14), word(18), word(22), half(28), word(30))
     else {
         return Ok(None);
     };
-    let palette = 14 + header as usize;
-    let is_grey = bytes.get(palette..palette + 1024).is_some_and(|palette| {
+    let palette: Option<[u8; 1024]> = array(bytes, 14 + header as usize);
+    let is_grey = palette.is_some_and(|palette| {
         let mut entries = palette.chunks_exact(4).zip(0_u8..=255);
         entries.all(|(entry, shade)| entry[..3] == [shade; 3])
     });
@@ -86,12 +181,12 @@ fn bmp(bytes: &[u8]) -> Result<Option<PlainPixels>, FormatError> {
 /// Baseline TIFF 6.0: tags 256 width, 257 height, 258 bits, 259 compression, 262 photometric, 273 strip
 /// offsets, 277 samples a pixel, 279 strip sizes.
 fn tiff(
-    bytes: &[u8],
+    bytes: &(impl Excerpts + ?Sized),
     half: fn([u8; 2]) -> u16,
     word: fn([u8; 4]) -> u32,
 ) -> Result<Option<PlainPixels>, FormatError> {
-    let half = |at: usize| bytes.get(at..at + 2).and_then(|b| b.try_into().ok()).map(half);
-    let word = |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(word);
+    let half = |at: usize| array(bytes, at).map(half);
+    let word = |at: usize| array(bytes, at).map(word);
     let Some(directory) = word(4).map(|at| at as usize) else { return Ok(None) };
     let Some(count) = half(directory) else { return Ok(None) };
     // Looked for once a tag: a file may have many entries, and name many strips.
@@ -136,7 +231,7 @@ fn tiff(
 
 fn found(
     format: &'static str,
-    bytes: &[u8],
+    bytes: &(impl Excerpts + ?Sized),
     begin: usize,
     width: usize,
     height: usize,
@@ -147,8 +242,8 @@ fn found(
         return Err(FormatError::Header { format, what: "there are no pixels".to_owned() });
     }
     let end = begin.saturating_add(stride * height);
-    if end > bytes.len() {
-        let (bytes, needed) = (bytes.len() as u64, end as u64);
+    if end > bytes.length() {
+        let (bytes, needed) = (bytes.length() as u64, end as u64);
         return Err(FormatError::Short { format, bytes, needed });
     }
     Ok(PlainPixels { width, height, begin, stride, rows })

@@ -1,15 +1,16 @@
 //! `peerlane scan`: prints where in which image a picture is.
 
+mod place;
 mod sheet;
 
 use std::fs;
 use std::sync::atomic::Ordering;
-use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use peerlane_results::HitRecord;
 use peerlane_scan::formats::decode_with_opacity;
-use peerlane_scan::{Answer, Busy, Crops, Hit, Pose, Searcher, inputs, pictures, scan};
+use peerlane_scan::{Answer, Busy, Crops, Hit, Pose, Searcher, inputs, pictures};
+use place::Place;
 use sheet::Sheet;
 
 use crate::args::ScanArgs;
@@ -25,31 +26,36 @@ use crate::signals;
 pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     let searcher = searcher(args)?;
     let stop = signals::stop_flag()?;
-    let threads = args.threads.map_or_else(all_processors, usize::from);
+    let place = Place::of(args, &searcher)?;
     let start = Instant::now();
     let mut tally = Tally::default();
     let mut failure = None;
     let mut count = Count::new(printer);
     let mut sheet = args.sheet.as_ref().map(|_| Sheet::default());
     let crops = if sheet.is_some() { Crops::Kept } else { Crops::Dropped };
-    scan(inputs::walk(args.images.clone()), &searcher, threads, crops, |answer, busy| {
+    let done = place.scan(inputs::walk(args.images.clone()), crops, |answer, busy| {
         tally.busy = busy;
         if let (Some(sheet), Ok((_, hits))) = (&mut sheet, &answer.found) {
             sheet.add(&answer.image, hits, &answer.crops);
         }
         failure = count.aside(|| tell(answer, printer, &mut tally)).err();
-        count.set(|| tally.words(start.elapsed(), threads));
+        count.set(|| tally.words(start.elapsed(), place.limit(tally.busy)));
         failure.is_none() && !stop.load(Ordering::Relaxed)
     });
     count.finish();
     if let Some(failure) = failure {
         return Err(failure);
     }
-    let summary = tally.words(start.elapsed(), threads);
+    let done = done?;
+    let summary = tally.words(start.elapsed(), place.limit(tally.busy));
     if let (Some(sheet), Some(path)) = (&sheet, &args.sheet) {
         sheet.write(path, &summary)?;
     }
     printer.note(&summary);
+    place.tell(&done, printer);
+    if place.is_refused(&done, tally.images) {
+        return Ok(Exit::NotPossible);
+    }
     Ok(match (stop.load(Ordering::Relaxed), tally.hits) {
         (true, _) => Exit::Interrupted,
         (false, 0) => Exit::Negative,
@@ -68,10 +74,6 @@ fn searcher(args: &ScanArgs) -> Result<Searcher, Failure> {
     let pictures = pictures(&gray, opacity.as_ref(), poses)
         .map_err(Tried::to(format!("look for picture {name}")))?;
     Ok(Searcher::new(pictures, args.threshold))
-}
-
-fn all_processors() -> usize {
-    available_parallelism().map_or(1, usize::from)
 }
 
 fn tell(answer: Answer, printer: Printer, tally: &mut Tally) -> Result<(), Failure> {
@@ -118,7 +120,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn words(&self, elapsed: Duration, threads: usize) -> String {
+    fn words(&self, elapsed: Duration, limit: &str) -> String {
         let seconds = elapsed.as_secs_f64();
         let rate = self.pixels as f64 / 1e6 / seconds.max(1e-9);
         let failed = match self.failed {
@@ -130,7 +132,7 @@ impl Tally {
             self.hits,
             self.images,
             self.pixels as f64 / 1e6,
-            self.busy.limit(threads),
+            limit,
         )
     }
 }

@@ -50,7 +50,7 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// What CUDA lacks.
-pub(crate) fn find(name: GpuName) -> Result<(Cuda, GpuFacts), CudaError> {
+pub fn find(name: GpuName) -> Result<(Cuda, GpuFacts), CudaError> {
     let cuda = Cuda::load()?;
     let gpus = cuda.gpus()?;
     let is_it = |one: &&GpuFacts| match name {

@@ -64,6 +64,8 @@ enum Place {
     Ring(RegionId),
     /// Memory of a GPU.
     Gpu(Arc<DeviceMemory>),
+    /// What was given back.
+    Gone,
 }
 
 enum Way {
@@ -160,6 +162,25 @@ impl GpuRing {
             workers.attach_file(below, file)?;
         }
         Ok(below)
+    }
+
+    /// Gives a file back that nothing in flight is of.
+    pub(crate) fn detach_file(&mut self, file: FileId) {
+        if let Way::CuFile(workers) = &mut self.way {
+            workers.detach_file(file);
+        }
+        self.ring.detach_file(file);
+    }
+
+    /// Gives memory of a GPU back that nothing in flight is of.
+    pub(crate) fn detach_memory(&mut self, region: RegionId) {
+        let index = usize::try_from(region.0).unwrap_or(usize::MAX);
+        if let Way::CuFile(workers) = &mut self.way {
+            workers.detach_memory(index);
+        }
+        if let Some(place @ Place::Gpu(_)) = self.regions.get_mut(index) {
+            *place = Place::Gone;
+        }
     }
 
     /// What the GPU or cuFile said of the first operation that failed, beyond its errno.
@@ -260,6 +281,7 @@ impl Ring for GpuRing {
         match self.region(region)? {
             Place::Ring(below) => self.ring.region_length(*below),
             Place::Gpu(memory) => Some(memory.length().0),
+            Place::Gone => None,
         }
     }
 
@@ -286,7 +308,7 @@ impl Ring for GpuRing {
         }
         let (region, length) = (operation.region, operation.length);
         let memory = match self.region(region) {
-            None => return Err(PushError::UnknownRegion { region }),
+            None | Some(Place::Gone) => return Err(PushError::UnknownRegion { region }),
             Some(&Place::Ring(below)) => return self.push_below(operation, below),
             Some(Place::Gpu(memory)) => Arc::clone(memory),
         };
@@ -341,7 +363,7 @@ impl Ring for GpuRing {
     fn host_bytes(&mut self, region: RegionId) -> Option<&mut [u8]> {
         match self.regions.get(usize::try_from(region.0).ok()?)? {
             Place::Ring(below) => self.ring.host_bytes(*below),
-            Place::Gpu(_) => None,
+            Place::Gpu(_) | Place::Gone => None,
         }
     }
 }

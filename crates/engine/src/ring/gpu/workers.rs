@@ -78,6 +78,14 @@ impl Workers {
         Ok(())
     }
 
+    pub(super) fn detach_file(&mut self, id: FileId) {
+        self.files.remove(&id);
+    }
+
+    pub(super) fn detach_memory(&mut self, region: usize) {
+        self.memories.remove(&region);
+    }
+
     pub(super) fn space(&self) -> u32 {
         u32::try_from(self.depth - self.pending.min(self.depth)).unwrap_or(u32::MAX)
     }

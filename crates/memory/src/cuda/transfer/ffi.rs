@@ -20,11 +20,11 @@ use crate::region::Region;
 /// `CU_MEMHOSTREGISTER_PORTABLE`: registered for every context.
 const PORTABLE: u32 = 1;
 /// `CU_STREAM_NON_BLOCKING`: does not wait for the default stream.
-const NON_BLOCKING: u32 = 1;
+pub(in crate::cuda) const NON_BLOCKING: u32 = 1;
 /// `CU_EVENT_DISABLE_TIMING`.
-const NO_TIMING: u32 = 2;
+pub(in crate::cuda) const NO_TIMING: u32 = 2;
 /// `CUDA_ERROR_NOT_READY`.
-const NOT_READY: i32 = 600;
+pub(in crate::cuda) const NOT_READY: i32 = 600;
 /// How long a dropped lane waits for the copy engine before it leaks what that still holds.
 const DROP_WAIT: Duration = Duration::from_secs(1);
 /// Pause between two looks of a dropped lane.
@@ -60,7 +60,7 @@ impl DeviceMemory {
         &self.gpu
     }
 
-    /// The address by which the driver and cuFile know it.
+    /// The address by which the driver, its kernels and cuFile know it.
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
@@ -128,7 +128,7 @@ impl Pinned {
         self.region.as_ref().map_or(ptr::NonNull::dangling(), Region::address)
     }
 
-    fn at(&self, offset: u64) -> *mut c_void {
+    pub(in crate::cuda) fn at(&self, offset: u64) -> *mut c_void {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         self.address().as_ptr().wrapping_byte_add(offset)
     }

@@ -4,7 +4,7 @@
 //! lane is dropped, and does not end soon, is leaked with its memory and never freed under the copy engine.
 
 #[allow(unsafe_code)]
-mod ffi;
+pub(super) mod ffi;
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub struct Copy<'a> {
 
 impl Copy<'_> {
     /// Refuses a copy that reaches beyond one of its ends.
-    fn check(&self) -> Result<(), CudaError> {
+    pub(super) fn check(&self) -> Result<(), CudaError> {
         let ends = [
             (self.pinned_offset, self.pinned.length()),
             (self.memory_offset, self.memory.length()),

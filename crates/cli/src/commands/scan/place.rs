@@ -1,0 +1,153 @@
+//! What searches: the processors, or a GPU, and what is told of it.
+
+use std::thread::available_parallelism;
+
+use peerlane_memory::cuda::Limits;
+use peerlane_results::RouteChoice;
+use peerlane_scan::cuda::{GpuOptions, GpuScanError, GpuSearch, GpuWork, Part, scan_on_gpu};
+use peerlane_scan::inputs::Found;
+use peerlane_scan::{Answer, Busy, Crops, Searcher, scan};
+use peerlane_units::Nanos;
+
+use crate::args::{ScanArgs, ScanOn};
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
+use crate::printer::Printer;
+
+/// Images on a GPU at a time, unless it is said: each takes memory there.
+const SLOTS: usize = 16;
+
+/// Seconds that a GPU or a drive may take, unless it is said.
+const TIMEOUT: u64 = 60;
+
+/// What searches.
+pub(super) enum Place<'a> {
+    Cpu { searcher: &'a Searcher, threads: usize },
+    Gpu { search: Box<GpuSearch<'a>>, name: String },
+}
+
+impl<'a> Place<'a> {
+    /// What the arguments name, ready to search.
+    ///
+    /// # Errors
+    /// When there is no such GPU, or what it needs is missing: nothing falls back to the processors.
+    pub(super) fn of(args: &ScanArgs, searcher: &'a Searcher) -> Result<Self, Failure> {
+        let processors = available_parallelism().map_or(1, usize::from);
+        let threads = args.threads.map(usize::from);
+        let ScanOn::Gpu(gpu) = args.on else {
+            if args.route.is_some() || args.timeout.is_some() {
+                let error = "`--route` and `--timeout` are of a GPU, and `--on cpu` has none";
+                return Err(Failure::new(error).hint("`--on cuda`".to_owned()));
+            }
+            return Ok(Self::Cpu { searcher, threads: threads.unwrap_or(processors) });
+        };
+        let route = args.route.map_or(RouteChoice::Auto, RouteChoice::from);
+        // One is read while another is searched.
+        let slots = threads.unwrap_or(processors.clamp(2, SLOTS));
+        let deadline = Nanos::seconds(args.timeout.unwrap_or(TIMEOUT));
+        let options = GpuOptions { gpu, route, slots, deadline };
+        let name = format!("gpu:{gpu}");
+        let search = GpuSearch::open(searcher, options).map_err(|error| failed(&name, error))?;
+        Ok(Self::Gpu { search: Box::new(search), name })
+    }
+
+    /// Searches everything that is found; what a GPU did.
+    pub(super) fn scan(
+        &self,
+        found: impl Iterator<Item = Found> + Send,
+        crops: Crops,
+        tell: impl FnMut(Answer, Busy) -> bool,
+    ) -> Result<Option<GpuWork>, Failure> {
+        match self {
+            Self::Cpu { searcher, threads } => {
+                scan(found, searcher, *threads, crops, tell);
+                Ok(None)
+            }
+            Self::Gpu { search, name } => {
+                let done = scan_on_gpu(found, search, crops, tell);
+                done.map(Some).map_err(|error| failed(name, error))
+            }
+        }
+    }
+
+    /// The stage that had least time to spare.
+    pub(super) fn limit(&self, busy: Busy) -> &'static str {
+        match self {
+            Self::Cpu { threads, .. } => busy.limit(*threads),
+            Self::Gpu { .. } => busy.longest(),
+        }
+    }
+
+    /// Says how images came to a GPU, and how long its kernels took.
+    pub(super) fn tell(&self, done: &Option<GpuWork>, printer: Printer) {
+        let (Self::Gpu { search, name }, Some(work)) = (self, done) else { return };
+        let facts = search.facts();
+        printer.note(&format!("{name} ({}, {}): {}", facts.model, facts.address, ways(work)));
+        if let Some(counts) = work.counts {
+            printer.note(&format!(
+                "cuFile counted {} requests by P2PDMA, {} by nvidia-fs, {} through host memory",
+                counts.p2pdma, counts.nvidia_fs, counts.posix
+            ));
+        }
+        if let (Some(reason), true) = (&work.reason, work.through_host.0 > 0) {
+            printer.note(&format!("not directly: {reason}"));
+        }
+        printer.note(&kernels(work, search.limits()));
+    }
+
+    /// Whether the route that was asked for took no image at all.
+    pub(super) fn is_refused(&self, done: &Option<GpuWork>, searched: u64) -> bool {
+        searched == 0 && done.as_ref().is_some_and(|work| work.refused > 0)
+    }
+}
+
+fn failed(name: &str, error: GpuScanError) -> Failure {
+    let hint = error.hint().map(str::to_owned);
+    let exit = if error.is_missing() { Exit::NotPossible } else { Exit::Failed };
+    Tried::to(format!("search on {name}"))(error).hint(hint).exit(exit)
+}
+
+/// How images got to the GPU, in words.
+fn ways(work: &GpuWork) -> String {
+    let mut ways = Vec::new();
+    if let ((images @ 1.., bytes), Some(mode)) = (work.direct, work.mode) {
+        ways.push(format!("{images} images, {bytes}, by {mode}"));
+    }
+    if let (images @ 1.., bytes) = work.through_host {
+        let cached = match work.page_cache {
+            0 => String::new(),
+            cached => format!(", {cached} of them out of the page cache"),
+        };
+        ways.push(format!("{images} images, {bytes}, through pinned host memory{cached}"));
+    }
+    if let (images @ 1.., bytes) = work.decoded {
+        ways.push(format!("{images} images, {bytes} of pixels, decoded and copied up"));
+    }
+    if work.by_means > 0 {
+        ways.push(format!("{} images looked at by their blocks on the processor", work.by_means));
+    }
+    if ways.is_empty() { "no images".to_owned() } else { ways.join("; ") }
+}
+
+/// What its kernels took, and how near that is to what it could do.
+fn kernels(work: &GpuWork, limits: Limits) -> String {
+    let share = |part: Part, most: u64| match most {
+        0 => String::new(),
+        most => {
+            format!(" ({:.1} % of {:.0})", 100.0 * part.rate() / most as f64, most as f64 / 1e9)
+        }
+    };
+    let milliseconds = |time: Nanos| time.0 as f64 / 1e6;
+    let (means, correlate) = (work.means, work.correlate);
+    format!(
+        "kernels: means {:.3} ms, {:.2} GB/s{}; correlation {:.3} ms, {:.2} G operations/s{}; others {:.3} ms in {} rounds",
+        milliseconds(means.time),
+        means.rate() / 1e9,
+        share(means, limits.memory_rate),
+        milliseconds(correlate.time),
+        correlate.rate() / 1e9,
+        share(correlate, limits.operation_rate),
+        milliseconds(work.other.time),
+        work.other.amount,
+    )
+}

@@ -1,0 +1,140 @@
+//! `scan --on cuda` against a mock of CUDA, NVRTC and cuFile that the program opens as it would open theirs, and that
+//! runs the kernels on the processor. No GPU has run these.
+
+#[path = "../../memory/mock-cuda/mod.rs"]
+mod mock;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use mock::Mock;
+
+/// Images with a picture in half of them, as `hay`.
+fn hay(format: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let make = format!(
+        "haystack make --seed 5 --images 4 --side 700 --per-mille 500 --format {format} -o hay -q"
+    );
+    let made = program(folder.path(), Path::new("/nowhere"), &make);
+    assert_eq!(made.status.code(), Some(0), "{}", said(&made));
+    folder
+}
+
+fn program(folder: &Path, libraries: &Path, words: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(words.split_whitespace())
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .env("LD_LIBRARY_PATH", libraries)
+        .output()
+        .expect("the program starts")
+}
+
+fn scan(mock: &Mock, folder: &Path, words: &str) -> Output {
+    program(folder, mock.folder(), &format!("scan hay/picture.png hay/images --json {words}"))
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Lines of hits, in the order of their images.
+fn hits(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn hits_are_those_of_the_processor_by_every_route() {
+    let folder = hay("pgm");
+    for (conf, words, way) in [
+        ("mode=p2pdma", "--on cuda --route p2p", "4 images, "),
+        ("mode=p2pdma", "--on cuda", "direct by P2PDMA"),
+        ("mode=nvfs", "--on gpu:0", "direct by nvidia-fs"),
+        ("mode=p2pdma", "--on cuda --route host", "through pinned host memory"),
+        ("mode=compat", "--on cuda --route auto", "through pinned host memory"),
+    ] {
+        let mock = Mock::new(conf);
+        let processor = scan(&mock, folder.path(), "");
+        assert_eq!(mock.log().len(), 0, "nothing is opened for a search by the processor");
+        let gpu = scan(&mock, folder.path(), &format!("{words} --threads 2"));
+        assert_eq!(gpu.status.code(), Some(0), "{words}: {}", said(&gpu));
+        assert_eq!((hits(&gpu).len(), hits(&gpu)), (2, hits(&processor)), "{words}");
+        assert!(said(&gpu).contains(way), "{words}: {}", said(&gpu));
+        assert!(said(&gpu).contains("kernels: means"), "{words}: {}", said(&gpu));
+        assert_eq!(mock.calls("cuFileRead") > 0, way != "through pinned host memory");
+        mock.expect_all_undone();
+    }
+}
+
+#[test]
+fn what_cufile_refuses_goes_through_host_memory_only_where_that_is_allowed() {
+    let folder = hay("bmp");
+    let mock = Mock::new("mode=compat");
+    let auto = scan(&mock, folder.path(), "--on cuda");
+    assert_eq!(auto.status.code(), Some(0), "{}", said(&auto));
+    assert!(said(&auto).contains("not directly: cuFile, direct by P2PDMA"), "{}", said(&auto));
+    let strict = scan(&mock, folder.path(), "--on cuda --route p2p");
+    assert_eq!((strict.status.code(), hits(&strict).len()), (Some(77), 0), "{}", said(&strict));
+    assert!(said(&strict).contains("not possible without host memory"), "{}", said(&strict));
+    mock.expect_all_undone();
+    let lies = Mock::new("mode=p2pdma\nlie=1");
+    let lied = scan(&lies, folder.path(), "--on cuda --route p2p");
+    assert_eq!(lied.status.code(), Some(2), "{}", said(&lied));
+    assert!(said(&lied).contains("requests through host memory"), "{}", said(&lied));
+    lies.expect_no_violation();
+}
+
+#[test]
+fn images_that_have_to_be_decoded_are_refused_where_host_memory_is() {
+    let folder = hay("png");
+    let mock = Mock::new("mode=p2pdma");
+    let auto = scan(&mock, folder.path(), "--on cuda");
+    assert_eq!((auto.status.code(), hits(&auto).len()), (Some(0), 2), "{}", said(&auto));
+    assert!(said(&auto).contains("decoded and copied up"), "{}", said(&auto));
+    let strict = scan(&mock, folder.path(), "--on cuda --route p2p");
+    assert_eq!(strict.status.code(), Some(77), "{}", said(&strict));
+    assert!(said(&strict).contains("have to be decoded"), "{}", said(&strict));
+    mock.expect_all_undone();
+}
+
+#[test]
+fn what_is_missing_is_said_and_the_processor_does_not_step_in() {
+    let folder = hay("pgm");
+    for (conf, words, code, says) in [
+        ("devices=0", "--on cuda", 77, "cuInit failed: no device (100)"),
+        ("", "--on gpu:7", 77, "there is no gpu:7: the driver shows 0000:c1:00.0"),
+        ("late_code=1", "--on cuda", 2, "of a later CUDA than the driver (222)"),
+        ("bad_kernels=1", "--on cuda", 2, "NVRTC refuses the kernels"),
+        ("memory=100000", "--on cuda", 2, "out of memory"),
+        ("", "--on vulkan", 2, "cpu, cuda, or a GPU"),
+        ("", "--route p2p", 2, "`--on cpu` has none"),
+    ] {
+        let mock = Mock::new(conf);
+        let output = scan(&mock, folder.path(), words);
+        assert_eq!(output.status.code(), Some(code), "{words}: {}", said(&output));
+        assert!(said(&output).contains(says), "{words}: {}", said(&output));
+        assert_eq!(hits(&output).len(), 0, "{words}");
+        mock.expect_no_violation();
+    }
+    let mock = Mock::new("");
+    let nvrtc = mock.folder().join("libnvrtc.so.12");
+    fs::remove_file(&nvrtc).and_then(|()| fs::write(&nvrtc, "no library")).expect("written");
+    let output = scan(&mock, folder.path(), "--on cuda");
+    assert_eq!(output.status.code(), Some(77), "{}", said(&output));
+    assert!(said(&output).contains("hint: install NVRTC"), "{}", said(&output));
+}
+
+#[test]
+fn a_sheet_has_what_is_at_the_hits_of_a_gpu_too() {
+    let folder = hay("tiff");
+    let mock = Mock::new("");
+    let output = scan(&mock, folder.path(), "--on cuda --route host --sheet gpu.html");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let page = fs::read_to_string(folder.path().join("gpu.html")).expect("a page");
+    assert_eq!(page.matches("data:image/png").count(), 2, "{page}");
+    mock.expect_all_undone();
+}

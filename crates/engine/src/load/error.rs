@@ -1,0 +1,102 @@
+//! Why nothing was loaded.
+
+use std::io;
+use std::sync::Arc;
+
+use peerlane_memory::cuda::CudaError;
+use peerlane_units::Bytes;
+
+use crate::failure::RequestError;
+use crate::ring::UringError;
+
+/// Why a range of a file did not get into memory of a GPU.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// There is no io_uring.
+    #[error(transparent)]
+    Uring(#[from] UringError),
+    /// The GPU, or host memory for it.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
+    /// Something on the file failed.
+    #[error("cannot {action} it")]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// It does not go directly, and nothing else was allowed.
+    #[error("not possible without host memory: {reason}")]
+    NotDirect {
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// The memory is too small.
+    #[error("{needed} do not fit a memory of {size}")]
+    Room {
+        /// What is needed.
+        needed: Bytes,
+        /// What there is.
+        size: Bytes,
+    },
+    /// A request failed.
+    #[error("{}", .said.as_deref().unwrap_or("it cannot be read"))]
+    Request {
+        /// What GPU or cuFile said of it.
+        said: Option<String>,
+        /// Which request, and the answer.
+        source: RequestError,
+    },
+    /// cuFile fell back although that was switched off.
+    #[error(
+        "cuFile moved {posix} of {all} requests through host memory, though they were to go directly"
+    )]
+    FellBack {
+        /// Requests that went through host memory.
+        posix: u64,
+        /// All requests.
+        all: u64,
+    },
+}
+
+impl LoadError {
+    pub(super) fn file(action: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { action, source }
+    }
+
+    pub(super) fn not_direct(reason: &str) -> Self {
+        Self::NotDirect { reason: reason.into() }
+    }
+
+    /// Whether it is of one file only, so that others may still be loaded.
+    pub fn is_of_one_file(&self) -> bool {
+        match self {
+            Self::File { .. } | Self::NotDirect { .. } | Self::Room { .. } => true,
+            Self::Request { said, source } => {
+                said.is_none() && matches!(source, RequestError::Failed(_))
+            }
+            Self::Uring(_) | Self::Cuda(_) | Self::FellBack { .. } => false,
+        }
+    }
+
+    /// Whether the machine lacks something.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Self::Uring(error) => !matches!(error, UringError::Other { .. }),
+            Self::Cuda(error) => error.is_missing(),
+            _ => false,
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Uring(error) => error.hint(),
+            Self::Cuda(error) => error.hint(),
+            Self::NotDirect { .. } => Some("`--route auto` or `--route host` takes host memory"),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Kernels, and the queue in which a GPU runs them.
+//!
+//! The one thing to know: what a queue was asked for holds the memory, the pinned memory and the code that it works
+//! on until all of it is over ([`Queue::is_over`]). What is still under way when a queue is dropped, and does not end
+//! soon, is leaked and never freed under the GPU.
+
+#[allow(unsafe_code)]
+mod ffi;
+
+use std::sync::Arc;
+
+use super::DeviceMemory;
+pub use ffi::{Kernel, Module, Queue};
+
+/// Threads of a launch: blocks in three directions, and threads of each block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grid {
+    /// Blocks; none may be 0, and only the first may be more than 65535.
+    pub blocks: [u32; 3],
+    /// Threads of a block, 1024 at most.
+    pub threads: u32,
+}
+
+/// What a kernel is given; as many, and of such sizes, as its parameters.
+#[derive(Debug, Clone, Copy)]
+pub enum Argument<'a> {
+    /// The address of memory of the GPU.
+    Memory(&'a Arc<DeviceMemory>),
+    /// A whole number of 64 bits.
+    Whole(u64),
+    /// A signed one.
+    Signed(i64),
+}

@@ -1,0 +1,117 @@
+//! Why nothing was compiled, and what to do about it.
+
+use std::ffi::OsStr;
+
+use super::MOST_WORDS;
+use crate::cuda::said;
+
+/// Why nothing was compiled: a value, with a way out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NvrtcError {
+    /// The library cannot be opened.
+    #[error("cannot open {library}: {reason}")]
+    Library {
+        /// Its name.
+        library: String,
+        /// What the loader said.
+        reason: String,
+    },
+    /// The library lacks a function.
+    #[error("{library} has no function {symbol}")]
+    Symbol {
+        /// The library.
+        library: String,
+        /// The function.
+        symbol: String,
+    },
+    /// The driver is older than any compiler that is known here.
+    #[error("the driver is of CUDA {major}.{minor}, and code is compiled for 11 and later")]
+    OldDriver {
+        /// Of the driver.
+        major: i32,
+        /// Of the driver.
+        minor: i32,
+    },
+    /// The compiler makes nothing for such a GPU.
+    #[error("this libnvrtc compiles nothing for GPUs of compute capability {major}.{minor}")]
+    Gpu {
+        /// Of the GPU.
+        major: i32,
+        /// Of the GPU.
+        minor: i32,
+    },
+    /// A call failed.
+    #[error("{call} failed: {} ({code})", name_of(*code))]
+    Call {
+        /// The function.
+        call: &'static str,
+        /// `nvrtcResult`.
+        code: i32,
+    },
+    /// The source does not compile.
+    #[error("NVRTC refuses the kernels: {words}")]
+    Source {
+        /// What the compiler said.
+        words: String,
+    },
+}
+
+impl NvrtcError {
+    pub(super) fn library(name: &OsStr, error: &libloading::Error) -> Self {
+        Self::Library { library: name.to_string_lossy().into_owned(), reason: said(error) }
+    }
+
+    pub(super) fn symbol(name: &OsStr, symbol: &[u8]) -> Self {
+        Self::Symbol {
+            library: name.to_string_lossy().into_owned(),
+            symbol: String::from_utf8_lossy(symbol).into_owned(),
+        }
+    }
+
+    /// The same failure by what the compiler said of it.
+    pub(super) fn with_words(self, words: &str) -> Self {
+        let words: String = words.trim().chars().take(MOST_WORDS).collect();
+        Self::Source { words }
+    }
+
+    /// Whether the machine lacks something, so that trying again makes no sense.
+    pub fn is_missing(&self) -> bool {
+        matches!(
+            self,
+            Self::Library { .. } | Self::Symbol { .. } | Self::OldDriver { .. } | Self::Gpu { .. }
+        )
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Library { .. } => Some(
+                "install NVRTC of the driver's CUDA: `sudo apt install cuda-nvrtc-12-8`; or `pip install \
+                 nvidia-cuda-nvrtc-cu12`, and name the folder of its libnvrtc.so.12 in LD_LIBRARY_PATH",
+            ),
+            Self::Symbol { .. } => Some("NVRTC of CUDA 11.2 or later is needed"),
+            Self::OldDriver { .. } => Some("`nvidia-smi` shows the driver and its CUDA"),
+            Self::Gpu { .. } => Some("an earlier CUDA may still know the GPU: `nvidia-smi -q`"),
+            Self::Call { code: 7, .. } => Some(
+                "libnvrtc-builtins of the same version lies beside libnvrtc; `ldconfig -p | grep nvrtc`",
+            ),
+            Self::Call { .. } | Self::Source { .. } => None,
+        }
+    }
+}
+
+/// Names of `nvrtcResult` (`nvrtc.h`).
+fn name_of(code: i32) -> &'static str {
+    match code {
+        1 => "out of memory",
+        2 => "program could not be created",
+        3 => "invalid input",
+        4 => "invalid program",
+        5 => "invalid option",
+        6 => "compilation error",
+        7 => "its builtins cannot be opened",
+        11 => "internal error",
+        _ => "see nvrtcResult in nvrtc.h",
+    }
+}

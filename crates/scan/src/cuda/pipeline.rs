@@ -1,0 +1,406 @@
+//! Many images on a GPU: a thread walks the inputs, and each of several others has one image at a time.
+//!
+//! The one thing to know: what is wrong with an image is an answer, and what is wrong with the GPU ends the scan.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use peerlane_engine::MonotonicClock;
+use peerlane_engine::load::{LoadError, Loader, room};
+use peerlane_results::{Route, RouteChoice};
+use peerlane_units::Bytes;
+use rustix::fs::{Advice, fadvise};
+
+use super::round::{Round, Wanted};
+use super::slot::{Frame, Slot};
+use super::{GpuScanError, GpuSearch, GpuWork, is_for_want_of_room};
+use crate::follow::Trail;
+use crate::formats::{FileExcerpts, PlainPixels, Rows, decode, find};
+use crate::inputs::{Found, Input, InputError, check_size, file, limited, regular};
+use crate::pipeline::{Answer, Busy, Clocks, Crops, MOST_CROPS, ScanError, timed, told_by_means};
+use crate::reduce::Area;
+use crate::search::best_of_each;
+use crate::{Gray, Hit};
+
+/// Areas of one round at most.
+const MOST_AREAS: usize = 4096;
+
+/// An image that waits for a thread.
+enum Work {
+    File(PathBuf),
+    Read(Input),
+}
+
+/// What went wrong.
+enum Trouble {
+    /// With an image.
+    Image(ScanError),
+    /// With the GPU.
+    Gpu(GpuScanError),
+}
+
+impl<E: Into<ScanError>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        match error.into() {
+            ScanError::Load(error) if !error.is_of_one_file() => Self::Gpu(error.into()),
+            error => Self::Image(error),
+        }
+    }
+}
+
+impl From<GpuScanError> for Trouble {
+    fn from(error: GpuScanError) -> Self {
+        match error {
+            GpuScanError::Cuda(error) if is_for_want_of_room(&error) => {
+                Self::Image(ScanError::Room(error))
+            }
+            error => Self::Gpu(error),
+        }
+    }
+}
+
+/// What the threads have together.
+struct Shared<'a> {
+    search: &'a GpuSearch<'a>,
+    crops: Crops,
+    clocks: Clocks,
+    enough: AtomicBool,
+    failed: Mutex<Option<GpuScanError>>,
+    work: Mutex<GpuWork>,
+}
+
+impl Shared<'_> {
+    fn fail(&self, error: GpuScanError) {
+        self.enough.store(true, Ordering::Relaxed);
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get_or_insert(error);
+    }
+
+    fn is_enough(&self) -> bool {
+        self.enough.load(Ordering::Relaxed)
+    }
+}
+
+/// Searches everything that is found, until all is done or `tell` says that it is enough by `false`. Every answer and
+/// the time that the stages were busy so far go to `tell`, one after the other.
+///
+/// # Errors
+/// [`GpuScanError`] where the GPU or the way to it failed; images that cannot be searched are answers.
+pub fn scan_on_gpu(
+    found: impl Iterator<Item = Found> + Send,
+    search: &GpuSearch<'_>,
+    crops: Crops,
+    mut tell: impl FnMut(Answer, Busy) -> bool,
+) -> Result<GpuWork, GpuScanError> {
+    let slots = search.options.slots.max(1);
+    let (walked, to_search) = sync_channel::<Work>(slots);
+    let (searched, answers) = sync_channel::<Answer>(slots);
+    let to_search = Mutex::new(to_search);
+    let shared = Shared {
+        search,
+        crops,
+        clocks: Clocks::default(),
+        enough: AtomicBool::new(false),
+        failed: Mutex::default(),
+        work: Mutex::default(),
+    };
+    thread::scope(|scope| {
+        let (shared, to_search) = (&shared, &to_search);
+        scope.spawn(move || walk(found, walked, shared));
+        for _ in 0..slots {
+            let searched = searched.clone();
+            scope.spawn(move || {
+                if let Err(error) = take(to_search, searched, shared) {
+                    shared.fail(error);
+                    // What waits is thrown away, so that nobody waits for room.
+                    while next(to_search).is_some() {}
+                }
+            });
+        }
+        drop(searched);
+        for answer in answers {
+            if !shared.is_enough() && !tell(answer, shared.clocks.busy()) {
+                shared.enough.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+    let failed = shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let mut work = shared.work.into_inner().unwrap_or_else(PoisonError::into_inner);
+    work.counts = search.ways.judge()?;
+    work.mode = search.ways.mode();
+    Ok(work)
+}
+
+fn walk(mut found: impl Iterator<Item = Found>, walked: SyncSender<Work>, shared: &Shared<'_>) {
+    while let (false, Some(next)) = (shared.is_enough(), found.next()) {
+        let is_wanted = |work| !shared.is_enough() && walked.send(work).is_ok();
+        match next {
+            Found::File(path) => {
+                is_wanted(Work::File(path));
+            }
+            other => other.read(|input| is_wanted(Work::Read(input))),
+        }
+    }
+}
+
+fn next(to_search: &Mutex<Receiver<Work>>) -> Option<Work> {
+    to_search.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+}
+
+/// Searches one image after the other.
+fn take(
+    to_search: &Mutex<Receiver<Work>>,
+    searched: SyncSender<Answer>,
+    shared: &Shared<'_>,
+) -> Result<(), GpuScanError> {
+    let clock = MonotonicClock::start();
+    let search = shared.search;
+    let loader = Loader::new(&search.gpu, &search.ways, &clock, search.options.deadline);
+    let mut thread = Thread { shared, loader, slot: Slot::new(search)? };
+    while let Some(work) = next(to_search) {
+        if shared.is_enough() {
+            continue;
+        }
+        let (image, done) = match work {
+            Work::File(path) => (path.display().to_string(), thread.file(&path)),
+            Work::Read(Input { name, bytes }) => {
+                (name, bytes.map_err(Trouble::from).and_then(|bytes| thread.bytes(bytes)))
+            }
+        };
+        let (found, crops) = match done {
+            Ok((pixels, hits, crops)) => (Ok((pixels, hits)), crops),
+            Err(Trouble::Image(error)) => {
+                let is_refused = matches!(
+                    error,
+                    ScanError::Encoded | ScanError::Load(LoadError::NotDirect { .. })
+                );
+                thread.slot.work.refused += u64::from(is_refused);
+                (Err(error), Vec::new())
+            }
+            Err(Trouble::Gpu(error)) => return Err(error),
+        };
+        if searched.send(Answer { image, found, crops }).is_err() {
+            break;
+        }
+    }
+    thread.slot.end()?;
+    *shared.work.lock().unwrap_or_else(PoisonError::into_inner) += thread.slot.work;
+    Ok(())
+}
+
+/// What the CPU makes of an image.
+enum Decoded {
+    /// The means of its blocks are enough to say no; its pixels.
+    Told(u64),
+    Whole(Gray),
+}
+
+/// What one thread works with.
+struct Thread<'a> {
+    shared: &'a Shared<'a>,
+    loader: Loader<'a>,
+    slot: Slot<'a>,
+}
+
+/// Pixels of an image, hits, and what is at them.
+type Looked = (u64, Vec<Hit>, Vec<Gray>);
+
+impl Thread<'_> {
+    fn file(&mut self, path: &Path) -> Result<Looked, Trouble> {
+        let (file, size) = regular(path).map_err(InputError::from)?;
+        check_size(size)?;
+        // Nothing is read ahead of a header whose pixels may never see host memory; it is only advice.
+        let _ = fadvise(&file, 0, None, Advice::Random);
+        match find(&FileExcerpts::new(&file, size))? {
+            Some(pixels) => {
+                let (height, width) = (pixels.height, pixels.width);
+                let frame = self.load(&file, &pixels)?;
+                let hits = self.search(&frame)?;
+                let crops = self.crops(&hits, || again(path));
+                Ok((width as u64 * height as u64, hits, crops))
+            }
+            None => {
+                let _ = fadvise(&file, 0, None, Advice::Sequential);
+                self.bytes(limited(file, size)?)
+            }
+        }
+    }
+
+    /// Loads pixels that lie in a file as they are.
+    fn load(&mut self, file: &File, pixels: &PlainPixels) -> Result<Frame, Trouble> {
+        let begin = pixels.begin as u64;
+        let range = begin..begin + (pixels.stride * pixels.height) as u64;
+        let Self { shared, loader, slot } = self;
+        let memory = slot.frame(room(&range), || loader.release())?;
+        let loaded = timed(&shared.clocks.load, || loader.load(file, &range, &memory))?;
+        let way = match loaded.route {
+            Route::P2p => &mut slot.work.direct,
+            Route::Host => &mut slot.work.through_host,
+        };
+        *way = (way.0 + 1, Bytes(way.1.0.saturating_add(loaded.bytes.0)));
+        slot.work.page_cache += u64::from(loaded.page_cache);
+        if slot.work.reason.is_none() {
+            slot.work.reason = loaded.reason;
+        }
+        Ok(frame_of(pixels, loaded.begin))
+    }
+
+    /// An image whose bytes the CPU has.
+    fn bytes(&mut self, bytes: Vec<u8>) -> Result<Looked, Trouble> {
+        let Shared { search, clocks, .. } = self.shared;
+        if search.options.route == RouteChoice::P2p {
+            return Err(Trouble::Image(ScanError::Encoded));
+        }
+        // Decoders read what anybody may have written: one that panics costs its image, not the scan.
+        let decoded = catch_unwind(AssertUnwindSafe(|| {
+            match told_by_means(&bytes, search.searcher, clocks) {
+                Some(pixels) => Ok(Decoded::Told(pixels)),
+                None => timed(&clocks.decode, || decode(bytes)).map(Decoded::Whole),
+            }
+        }));
+        let gray = match decoded.map_err(|_| ScanError::Failed)?? {
+            Decoded::Told(pixels) => {
+                self.slot.work.by_means += 1;
+                return Ok((pixels, Vec::new(), Vec::new()));
+            }
+            Decoded::Whole(gray) => gray,
+        };
+        let (width, height) = (gray.width(), gray.height());
+        let pixels = width as u64 * height as u64;
+        let Self { loader, slot, .. } = self;
+        timed(&clocks.load, || slot.copy_up(gray.pixels(), || loader.release()))?;
+        let (images, bytes) = slot.work.decoded;
+        slot.work.decoded = (images + 1, Bytes(bytes.0.saturating_add(pixels)));
+        let stride = i64::try_from(width).unwrap_or(i64::MAX);
+        let hits = self.search(&Frame { width, height, begin: 0, stride })?;
+        let crops = self.crops(&hits, || Some(gray));
+        Ok((pixels, hits, crops))
+    }
+
+    /// Every place of an image where the picture is.
+    fn search(&mut self, frame: &Frame) -> Result<Vec<Hit>, GpuScanError> {
+        let (shared, slot) = (self.shared, &mut self.slot);
+        timed(&shared.clocks.search, || search(shared.search, slot, frame))
+    }
+
+    fn crops(&self, hits: &[Hit], image: impl FnOnce() -> Option<Gray>) -> Vec<Gray> {
+        if self.shared.crops == Crops::Dropped || hits.is_empty() {
+            return Vec::new();
+        }
+        let Some(image) = image() else { return Vec::new() };
+        let hits = hits.iter().take(MOST_CROPS);
+        hits.map(|hit| image.part(hit.x, hit.y, hit.width, hit.height)).collect()
+    }
+}
+
+/// The image once more, for who wants to see it; nothing where it has gone since.
+fn again(path: &Path) -> Option<Gray> {
+    decode(file(path).ok()?).ok()
+}
+
+/// Where pixels lie in memory that has them from `begin` on.
+fn frame_of(pixels: &PlainPixels, begin: u64) -> Frame {
+    let signed = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
+    let PlainPixels { width, height, stride, rows, .. } = *pixels;
+    let (begin, stride) = (i64::try_from(begin).unwrap_or(i64::MAX), signed(stride));
+    let last = begin + stride * signed(height.saturating_sub(1));
+    match rows {
+        Rows::TopFirst => Frame { width, height, begin, stride },
+        Rows::BottomFirst => Frame { width, height, begin: last, stride: -stride },
+    }
+}
+
+fn search<'a>(
+    search: &'a GpuSearch<'a>,
+    slot: &mut Slot<'a>,
+    frame: &Frame,
+) -> Result<Vec<Hit>, GpuScanError> {
+    let mut trails = coarse(search, slot, frame)?;
+    let mut hits: Vec<Option<Hit>> = vec![None; trails.len()];
+    let mut on_the_way: Vec<usize> = (0..trails.len()).collect();
+    while !on_the_way.is_empty() {
+        let mut left = Vec::new();
+        let mut queue = on_the_way.into_iter().peekable();
+        while queue.peek().is_some() {
+            let mut round = Round::new(Wanted::Scores);
+            let mut members = Vec::new();
+            while let Some(&index) = queue.peek() {
+                if !round.is_empty() && (round.cost() > search.room || members.len() >= MOST_AREAS)
+                {
+                    break;
+                }
+                queue.next();
+                let (trail, picture) = &trails[index];
+                let Some((layer, area)) = trail.wants() else { continue };
+                let Some(at) = search.layers.place(*picture, layer.level) else { continue };
+                round.area(area, layer.level);
+                if round.layer(layer, at, 0.0) {
+                    members.push((index, area, search.searcher.enough(layer)));
+                }
+            }
+            if round.is_empty() {
+                continue;
+            }
+            for ((index, area, enough), map) in members.into_iter().zip(slot.scores(frame, &round)?)
+            {
+                match trails[index].0.take(area, &map, enough) {
+                    None => left.push(index),
+                    Some(end) => hits[index] = end,
+                }
+            }
+        }
+        on_the_way = left;
+    }
+    Ok(best_of_each(hits.into_iter().flatten().collect()))
+}
+
+/// The places of the coarse levels that are worth a closer look, with the number of their picture.
+fn coarse<'a>(
+    search: &'a GpuSearch<'a>,
+    slot: &mut Slot<'a>,
+    frame: &Frame,
+) -> Result<Vec<(Trail<'a>, usize)>, GpuScanError> {
+    let size = (frame.width, frame.height);
+    let all = Area { x: 0, y: 0, width: frame.width, height: frame.height };
+    let pictures = search.searcher.pictures();
+    // Poses of one level share their plane.
+    let mut order: Vec<usize> = (0..pictures.len()).collect();
+    order.sort_by_key(|index| pictures[*index].coarsest());
+    let mut places: Vec<Vec<(usize, usize)>> = vec![Vec::new(); pictures.len()];
+    let mut queue = order.into_iter().peekable();
+    while queue.peek().is_some() {
+        let mut round = Round::new(Wanted::Peaks);
+        let mut members = Vec::new();
+        while let Some(&index) = queue.peek() {
+            if !round.is_empty() && (round.cost() > search.room || members.len() >= MOST_AREAS) {
+                break;
+            }
+            queue.next();
+            let layer = pictures[index].coarse();
+            let Some(at) = search.layers.place(index, layer.level) else { continue };
+            round.area(all, layer.level);
+            if round.layer(layer, at, search.searcher.enough(layer)) {
+                members.push(index);
+            }
+        }
+        if round.is_empty() {
+            continue;
+        }
+        for (index, found) in members.into_iter().zip(slot.peaks(frame, &round)?) {
+            places[index] = found;
+        }
+    }
+    let trails =
+        places.into_iter().zip(pictures).enumerate().flat_map(|(index, (found, picture))| {
+            found.into_iter().map(move |place| (Trail::new(picture, place, size), index))
+        });
+    Ok(trails.collect())
+}

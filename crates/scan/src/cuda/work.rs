@@ -1,0 +1,81 @@
+//! What a search on a GPU did, and how long its kernels took.
+
+use std::ops::AddAssign;
+use std::sync::Arc;
+
+use peerlane_memory::cufile::{Counts, Mode};
+use peerlane_units::{Bytes, Nanos};
+
+/// A part of the work of the GPU. Kernels of several images run side by side, so that their times may come to more
+/// than has passed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Time of its kernels, by events of the GPU.
+    pub time: Nanos,
+    /// Bytes of pixels read, or operations done.
+    pub amount: u64,
+}
+
+impl Part {
+    /// Bytes, or operations, a second.
+    pub fn rate(&self) -> f64 {
+        self.amount as f64 / (self.time.0 as f64 / 1e9).max(1e-9)
+    }
+}
+
+impl AddAssign for Part {
+    fn add_assign(&mut self, other: Self) {
+        self.time.0 = self.time.0.saturating_add(other.time.0);
+        self.amount = self.amount.saturating_add(other.amount);
+    }
+}
+
+/// What was done on a GPU, and how images came there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GpuWork {
+    /// Means of squares of whole images: bytes of pixels, each read once.
+    pub means: Part,
+    /// Correlation with whole images: single multiplications and additions.
+    pub correlate: Part,
+    /// All other kernels; the amount is how often they were waited for.
+    pub other: Part,
+    /// Images that came without host memory, and their bytes.
+    pub direct: (u64, Bytes),
+    /// Images that came as they are through pinned host memory, and their bytes.
+    pub through_host: (u64, Bytes),
+    /// Of those, images that came out of the page cache.
+    pub page_cache: u64,
+    /// Images that the CPU decoded and copied up, and bytes of their pixels.
+    pub decoded: (u64, Bytes),
+    /// JPEG images to which the means of their blocks were enough to say no, on the CPU.
+    pub by_means: u64,
+    /// Images that the route which was asked for does not take.
+    pub refused: u64,
+    /// Why the first of those through host memory did not go directly, where that was not ruled out.
+    pub reason: Option<Arc<str>>,
+    /// The mode of cuFile, where it served.
+    pub mode: Option<Mode>,
+    /// What cuFile counted, where it served and counts.
+    pub counts: Option<Counts>,
+}
+
+impl AddAssign for GpuWork {
+    fn add_assign(&mut self, other: Self) {
+        let add = |one: &mut (u64, Bytes), more: (u64, Bytes)| {
+            one.0 += more.0;
+            one.1 = Bytes(one.1.0.saturating_add(more.1.0));
+        };
+        self.means += other.means;
+        self.correlate += other.correlate;
+        self.other += other.other;
+        add(&mut self.direct, other.direct);
+        add(&mut self.through_host, other.through_host);
+        add(&mut self.decoded, other.decoded);
+        self.page_cache += other.page_cache;
+        self.by_means += other.by_means;
+        self.refused += other.refused;
+        self.reason = self.reason.take().or(other.reason);
+        self.mode = self.mode.or(other.mode);
+        self.counts = self.counts.or(other.counts);
+    }
+}

@@ -1,0 +1,259 @@
+//! The search on a GPU against that of the processor, with a mock that compiles the same kernels for the processor.
+//! No GPU has run these.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../memory/mock-cuda/mod.rs"]
+mod mock;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mock::Mock;
+use peerlane_engine::endpoint::GpuName;
+use peerlane_memory::cuda::{Cuda, CudaError};
+use peerlane_memory::nvrtc::{Kind, Nvrtc, NvrtcError};
+use peerlane_results::RouteChoice;
+use peerlane_scan::cuda::{GpuOptions, GpuScanError, GpuSearch, GpuWork, KERNELS, scan_on_gpu};
+use peerlane_scan::formats::{Encoding, decode_with_opacity};
+use peerlane_scan::haystack::{Recipe, store};
+use peerlane_scan::{Answer, Crops, Gray, Pose, Searcher, inputs, pictures, scan};
+use peerlane_units::Nanos;
+
+/// What was found in each image, or that it was not searched, by name.
+type Found = BTreeMap<String, Option<(u64, Vec<String>)>>;
+
+fn options(slots: usize) -> GpuOptions {
+    let deadline = Nanos::seconds(60);
+    GpuOptions { gpu: GpuName::Index(0), route: RouteChoice::Host, slots, deadline }
+}
+
+fn open<'a>(
+    mock: &Mock,
+    searcher: &'a Searcher,
+    options: GpuOptions,
+) -> Result<GpuSearch<'a>, GpuScanError> {
+    let cuda = Cuda::load_from(&mock.library())?;
+    let nvrtc = Nvrtc::load_from(&mock.library())?;
+    let facts = cuda.gpus()?.remove(0);
+    GpuSearch::on(searcher, options, (&cuda, &facts), &nvrtc)
+}
+
+/// A hit with its score to the last bit.
+fn note(found: &mut Found, answer: Answer) -> bool {
+    let name = Path::new(&answer.image).file_name().map(|name| name.to_string_lossy().into_owned());
+    let hits = answer.found.ok().map(|(pixels, hits)| {
+        let words = hits.iter().map(|hit| format!("{hit:?} {:08x}", hit.score.to_bits()));
+        (pixels, words.collect())
+    });
+    found.insert(name.unwrap_or(answer.image), hits);
+    true
+}
+
+fn by_processor(folder: &Path, searcher: &Searcher) -> Found {
+    let mut found = Found::new();
+    let all = inputs::walk(vec![folder.display().to_string()]);
+    scan(all, searcher, 2, Crops::Dropped, |answer, _| note(&mut found, answer));
+    found
+}
+
+fn by_gpu(
+    mock: &Mock,
+    folder: &Path,
+    searcher: &Searcher,
+    options: GpuOptions,
+) -> (Found, GpuWork) {
+    let search = open(mock, searcher, options).unwrap();
+    let mut found = Found::new();
+    let all = inputs::walk(vec![folder.display().to_string()]);
+    let work =
+        scan_on_gpu(all, &search, Crops::Dropped, |answer, _| note(&mut found, answer)).unwrap();
+    drop(search);
+    mock.expect_all_undone();
+    (found, work)
+}
+
+fn searcher(picture: &Gray, scales: &[f32], rotations: &[f32], threshold: f32) -> Searcher {
+    let poses = scales.iter().flat_map(|scale| {
+        rotations.iter().map(|degrees| Pose { scale: *scale, degrees: *degrees })
+    });
+    Searcher::new(pictures(picture, None, poses).unwrap(), threshold)
+}
+
+/// A haystack of files of one form below a folder, and the folder of its images.
+fn hay(recipe: &Recipe, encoding: Encoding, extension: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let hay = folder.path().join("hay");
+    store(recipe, &hay, (encoding, extension), || false).unwrap();
+    (folder, hay.join("images"))
+}
+
+fn recipe(seed: u64, images: u32, side: usize) -> Recipe {
+    Recipe { seed, images, side, planted_per_mille: 500, ..Recipe::default() }
+}
+
+#[test]
+fn plain_images_of_every_form_are_searched_hit_for_hit_and_bit_for_bit() {
+    for (seed, encoding, extension) in
+        [(11, Encoding::Pgm, "pgm"), (12, Encoding::Bmp, "bmp"), (13, Encoding::Tiff, "tiff")]
+    {
+        let recipe = recipe(seed, 6, 700);
+        let (_folder, images) = hay(&recipe, encoding, extension);
+        let searcher = searcher(&recipe.picture(), &[1.0], &[0.0], 0.9);
+        let mock = Mock::new("delay=1");
+        let (found, work) = by_gpu(&mock, &images, &searcher, options(2));
+        assert_eq!(found, by_processor(&images, &searcher), "{extension}");
+        let hits = found.values().flatten().map(|(_, hits)| hits.len()).sum::<usize>();
+        assert_eq!((found.len(), hits, work.through_host.0), (6, 3, 6), "{extension}: {work:?}");
+        assert_eq!((work.direct.0, work.decoded.0), (0, 0));
+        let pixels: u64 = found.values().flatten().map(|(pixels, _)| pixels).sum();
+        assert!(work.means.amount <= pixels && work.means.amount > pixels * 9 / 10, "{work:?}");
+        assert!(work.correlate.time.0 > 0 && work.correlate.amount > 0);
+    }
+}
+
+#[test]
+fn what_has_to_be_decoded_is_decoded_and_copied_up() {
+    for (seed, encoding, extension) in [(21, Encoding::Png, "png"), (22, Encoding::Jpeg, "jpg")] {
+        let recipe = recipe(seed, 6, 700);
+        let (_folder, images) = hay(&recipe, encoding, extension);
+        let searcher = searcher(&recipe.picture(), &[1.0], &[0.0], 0.9);
+        let mock = Mock::new("delay=1");
+        let (found, work) = by_gpu(&mock, &images, &searcher, options(2));
+        assert_eq!(found, by_processor(&images, &searcher), "{extension}");
+        assert_eq!(work.decoded.0 + work.by_means, 6, "{work:?}");
+        assert_eq!(work.by_means > 0, extension == "jpg", "{work:?}");
+    }
+}
+
+#[test]
+fn sizes_and_rotations_with_their_weights_are_searched_bit_for_bit() {
+    let (scales, rotations) = ([0.5, 1.0, 1.5], [0.0, 30.0]);
+    let recipe = Recipe {
+        scales: scales.to_vec(),
+        rotations: rotations.to_vec(),
+        planted_per_mille: 1000,
+        ..recipe(31, 3, 900)
+    };
+    let (_folder, images) = hay(&recipe, Encoding::Pgm, "pgm");
+    // With a low threshold there are many places to follow, in many rounds.
+    for threshold in [0.9, 0.45] {
+        let searcher = searcher(&recipe.picture(), &scales, &rotations, threshold);
+        let mock = Mock::new("delay=1\nmemory=536870912");
+        let (found, work) = by_gpu(&mock, &images, &searcher, options(1));
+        assert_eq!(found, by_processor(&images, &searcher), "{threshold}");
+        assert!(found.values().flatten().all(|(_, hits)| !hits.is_empty()));
+        assert!(work.other.amount > 3 * 3, "{work:?}");
+    }
+}
+
+#[test]
+fn a_picture_without_a_coarse_level_is_searched_in_full_resolution() {
+    let recipe = recipe(41, 2, 640);
+    let (_folder, images) = hay(&recipe, Encoding::Pgm, "pgm");
+    let first = fs::read(images.join("000001.pgm")).unwrap();
+    let (image, _) = decode_with_opacity(first).unwrap();
+    let picture = image.part(97, 55, 14, 13);
+    let searcher = searcher(&picture, &[1.0], &[0.0], 0.95);
+    let mock = Mock::new("delay=1\nmemory=536870912");
+    let (found, _) = by_gpu(&mock, &images, &searcher, options(1));
+    assert_eq!(found, by_processor(&images, &searcher));
+    let hits = &found["000001.pgm"].as_ref().unwrap().1;
+    assert!(hits.iter().any(|hit| hit.contains("x: 97, y: 55")), "{hits:?}");
+}
+
+#[test]
+fn every_image_of_the_tests_sound_or_broken_has_the_same_answer() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images");
+    let (gray, _) = decode_with_opacity(fs::read(folder.join("mark.png")).unwrap()).unwrap();
+    let searcher = searcher(&gray, &[1.0], &[0.0], 0.9);
+    let mock = Mock::new("delay=1");
+    let (found, work) = by_gpu(&mock, &folder, &searcher, options(3));
+    assert_eq!(found, by_processor(&folder, &searcher));
+    assert!(found.values().any(Option::is_none) && work.decoded.0 > 5 && work.through_host.0 > 2);
+}
+
+#[test]
+fn an_image_that_the_gpu_has_no_room_for_costs_no_other_its_answer() {
+    let (small, large) = (recipe(51, 2, 640), recipe(52, 1, 3000));
+    let (folder, images) = hay(&small, Encoding::Pgm, "pgm");
+    let (_other, more) = hay(&large, Encoding::Pgm, "pgm");
+    fs::copy(more.join("000000.pgm"), images.join("large.pgm")).unwrap();
+    let searcher = searcher(&small.picture(), &[1.0], &[0.0], 0.9);
+    // Room for what all need, and for the small ones.
+    let mock = Mock::new("delay=1\nmemory=6000000");
+    let (found, _) = by_gpu(&mock, &images, &searcher, options(1));
+    let searched: Vec<bool> = found.values().map(Option::is_some).collect();
+    assert_eq!(searched, [true, true, false], "{found:?}");
+    drop(folder);
+}
+
+#[test]
+fn a_gpu_that_fails_or_hangs_ends_the_scan_with_its_reason() {
+    let recipe = recipe(61, 3, 640);
+    let (_folder, images) = hay(&recipe, Encoding::Pgm, "pgm");
+    let searcher = searcher(&recipe.picture(), &[1.0], &[0.0], 0.9);
+    let mut hasty = options(2);
+    hasty.deadline = Nanos(200_000_000);
+    for (conf, options, says) in [
+        ("fail_launch=9", options(2), "cuLaunchKernel failed: launch failed (719)"),
+        ("fail_copy=4", options(2), "failed: launch failed (719)"),
+        ("delay=100000000", hasty, "the GPU did not finish within 200"),
+        ("late_code=1", options(1), "of a later CUDA than the driver (222)"),
+        ("bad_kernels=1", options(1), "NVRTC refuses the kernels"),
+    ] {
+        let mock = Mock::new(conf);
+        let failed = open(&mock, &searcher, options).and_then(|search| {
+            let all = inputs::walk(vec![images.display().to_string()]);
+            scan_on_gpu(all, &search, Crops::Dropped, |_, _| true)
+        });
+        let error = failed.map(|_| ()).expect_err(conf);
+        assert!(error.to_string().contains(says), "{conf}: {error}");
+        mock.expect_no_violation();
+    }
+}
+
+#[test]
+fn a_scan_that_is_enough_ends_and_leaves_nothing_on_the_gpu() {
+    let recipe = recipe(71, 8, 640);
+    let (_folder, images) = hay(&recipe, Encoding::Pgm, "pgm");
+    let searcher = searcher(&recipe.picture(), &[1.0], &[0.0], 0.9);
+    let mock = Mock::new("delay=1");
+    let search = open(&mock, &searcher, options(2)).unwrap();
+    let mut told = 0;
+    let all = inputs::walk(vec![images.display().to_string()]);
+    scan_on_gpu(all, &search, Crops::Dropped, |_, _| {
+        told += 1;
+        false
+    })
+    .unwrap();
+    drop(search);
+    assert_eq!(told, 1);
+    mock.expect_all_undone();
+    assert!(mock.calls("cuMemsetD8Async") >= 4, "what was there is overwritten");
+}
+
+#[test]
+fn code_is_made_for_the_gpu_or_translated_by_its_driver() {
+    for (conf, kind) in [("", Kind::Cubin), ("no_arch=1", Kind::Ptx)] {
+        let mock = Mock::new(conf);
+        let nvrtc = Nvrtc::load_from(&mock.library()).unwrap();
+        assert_eq!(nvrtc.compile(KERNELS, "kernels.cu", (9, 0)).unwrap().kind(), kind);
+        let error = nvrtc.compile(KERNELS, "kernels.cu", (3, 5)).unwrap_err();
+        assert_eq!(error, NvrtcError::Gpu { major: 3, minor: 5 });
+        assert!(error.is_missing() && error.hint().is_some());
+        mock.expect_no_violation();
+    }
+}
+
+#[test]
+fn a_compiler_that_is_not_there_is_a_value_with_a_way_out() {
+    let error = Nvrtc::load_from(Path::new("/nowhere/libnvrtc.so.12")).unwrap_err();
+    assert!(error.is_missing() && error.hint().is_some_and(|hint| hint.contains("pip install")));
+    let error = Nvrtc::load_from(Path::new("libc.so.6")).unwrap_err();
+    assert!(matches!(&error, NvrtcError::Symbol { symbol, .. } if symbol == "nvrtcVersion"));
+    assert!(Nvrtc::load((10, 2)).is_err_and(|error| error.to_string().contains("10.2")));
+    let mock = Mock::new("devices=0");
+    let error = Cuda::load_from(&mock.library()).map(|_| ()).unwrap_err();
+    assert!(matches!(error, CudaError::Call { code: 100, .. }));
+}
