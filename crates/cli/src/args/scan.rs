@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use peerlane_results::ScanMethod;
 
 /// Arguments of `peerlane scan`.
 #[derive(Debug, Clone, Args)]
@@ -30,15 +31,37 @@ pub(crate) struct ScanArgs {
     /// Rotations to look for, in degrees counter-clockwise
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", value_parser = degrees, allow_hyphen_values = true)]
     pub(crate) rotations: Vec<f32>,
-    /// Least correlation of a hit, 1 is the picture itself
-    #[arg(long, value_name = "SCORE", default_value = "0.9", value_parser = threshold)]
-    pub(crate) threshold: f32,
+    /// How to look; donard is for comparison: one size, and scores that are not normalised
+    #[arg(long, value_name = "METHOD", value_enum, default_value = "ncc")]
+    pub(crate) method: MethodArg,
+    /// Least score of a hit: by ncc the correlation, 1 is the picture itself; by donard what its hits have to
+    /// be above [default: 0.9, by donard 250]
+    #[arg(long, value_name = "SCORE", value_parser = threshold)]
+    pub(crate) threshold: Option<f32>,
     /// Write the hits as a page with pictures, for a browser
     #[arg(long, value_name = "FILE")]
     pub(crate) sheet: Option<PathBuf>,
     /// Threads that decode and search; all processors when not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
+}
+
+/// Ways to look for a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MethodArg {
+    /// Normalised cross-correlation, coarse to fine
+    Ncc,
+    /// Linear correlation with the picture's edges by Fourier transform, as Donard's program
+    Donard,
+}
+
+impl From<MethodArg> for ScanMethod {
+    fn from(method: MethodArg) -> Self {
+        match method {
+            MethodArg::Ncc => Self::Ncc,
+            MethodArg::Donard => Self::Donard,
+        }
+    }
 }
 
 /// Arguments of `peerlane haystack`.
@@ -124,7 +147,10 @@ fn degrees(text: &str) -> Result<f32, String> {
 }
 
 fn threshold(text: &str) -> Result<f32, String> {
-    within(text, 0.3, 1.0)
+    match within(text, 0.0, 1e9) {
+        Ok(value) if value > 0.0 => Ok(value),
+        _ => Err("a number above 0 is needed".to_owned()),
+    }
 }
 
 fn within(text: &str, low: f32, high: f32) -> Result<f32, String> {
