@@ -5,6 +5,7 @@ use std::fs;
 use peerlane_scan::formats::decode_with_opacity;
 use peerlane_scan::{DONARD_THRESHOLD, Donard, Gray, PictureError, Pose, Searcher, pictures};
 
+use super::sheet::Sheet;
 use crate::args::{MethodArg, ScanArgs};
 use crate::error::{Failure, Tried};
 use crate::printer::Printer;
@@ -63,6 +64,15 @@ fn donard(args: &ScanArgs, printer: Printer) -> Result<Searcher, Failure> {
          hits have more than {threshold}"
     ));
     Ok(Searcher::by_donard(donard))
+}
+
+/// A page for the hits, where one is asked for.
+///
+/// # Errors
+/// When the picture cannot be read.
+pub(super) fn sheet(args: &ScanArgs) -> Result<Option<Sheet>, Failure> {
+    let Some(_) = args.sheet else { return Ok(None) };
+    Ok(Some(Sheet::new(&args.picture, &picture(args)?.0)))
 }
 
 fn picture(args: &ScanArgs) -> Result<(Gray, Option<Gray>), Failure> {

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     let mut tally = Tally { method: args.method.into(), ..Tally::default() };
     let mut failure = None;
     let mut count = Count::new(printer);
-    let mut sheet = args.sheet.as_ref().map(|_| Sheet::default());
+    let mut sheet = method::sheet(args)?;
     let crops = if sheet.is_some() { Crops::Kept } else { Crops::Dropped };
     scan(inputs::walk(args.images.clone()), &searcher, threads, crops, |answer, busy| {
         tally.busy = busy;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
         return Err(failure);
     }
     let summary = tally.words(start.elapsed(), threads);
-    if let (Some(sheet), Some(path)) = (&sheet, &args.sheet) {
+    if let (Some(sheet), Some(path)) = (sheet, &args.sheet) {
         sheet.write(path, &summary)?;
     }
     printer.note(&summary);
