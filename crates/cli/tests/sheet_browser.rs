@@ -41,7 +41,7 @@ fn sheet(folder: &Path) -> (PathBuf, usize) {
 }
 
 /// A page that shows the sheet in frames of some widths and says how wide it came out in each, how many hits it
-/// shows, and how many of their pictures have a size.
+/// shows, and how many of them have a picture with its words below it.
 fn frames(sheet: &str) -> String {
     let quoted = sheet.replace('&', "&amp;").replace('"', "&quot;");
     let mut page = String::from("<!doctype html><body>");
@@ -54,8 +54,11 @@ fn frames(sheet: &str) -> String {
     page + "<script>onload = () => {
         const wide = [...document.querySelectorAll('iframe')].map((frame) => {
             const inner = frame.contentDocument;
-            const shown = [...inner.querySelectorAll('li svg image')];
-            const drawn = shown.filter((image) => image.getBoundingClientRect().height > 20).length;
+            const box = (item, what) => item.querySelector(what).getBoundingClientRect();
+            const shown = [...inner.querySelectorAll('li')];
+            const drawn = shown.filter((item) => box(item, 'image').height > 20
+                && box(item, 'svg').bottom <= box(item, '.name').top
+                && box(item, '.facts').bottom <= item.getBoundingClientRect().bottom + 1).length;
             const root = inner.documentElement;
             return root.clientWidth + ':' + root.scrollWidth + ':' + shown.length + ':' + drawn;
         });
@@ -77,7 +80,7 @@ fn a_sheet_fits_a_phone_a_laptop_and_paper_and_shows_every_hit() {
     let found = dom.split_once("widths ").and_then(|(_, rest)| rest.split_once(" end"));
     let found = found.map(|(found, _)| found).unwrap_or_else(|| panic!("{dom:.2000}"));
     let expected = WIDTHS.map(|width| format!("{width}:{width}:{hits}:{hits}")).join(" ");
-    assert_eq!(found, expected, "inner width, width of the content, hits, and those drawn");
+    assert_eq!(found, expected, "inner width, width of the content, hits, and those that are whole");
 }
 
 #[test]

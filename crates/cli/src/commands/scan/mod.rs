@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use peerlane_results::{HitRecord, ScanMethod};
 use peerlane_scan::{Answer, Busy, Crops, Hit, inputs, scan};
-use sheet::Sheet;
 
 use crate::args::ScanArgs;
 use crate::error::{Failure, Tried};
