@@ -80,7 +80,10 @@ fn a_sheet_fits_a_phone_a_laptop_and_paper_and_shows_every_hit() {
     let found = dom.split_once("widths ").and_then(|(_, rest)| rest.split_once(" end"));
     let found = found.map(|(found, _)| found).unwrap_or_else(|| panic!("{dom:.2000}"));
     let expected = WIDTHS.map(|width| format!("{width}:{width}:{hits}:{hits}")).join(" ");
-    assert_eq!(found, expected, "inner width, width of the content, hits, and those that are whole");
+    assert_eq!(
+        found, expected,
+        "inner width, width of the content, hits, and those that are whole"
+    );
 }
 
 #[test]

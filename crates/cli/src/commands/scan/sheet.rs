@@ -57,7 +57,7 @@ impl Sheet {
             let (folder, file) = image.rsplit_once('/').unwrap_or(("", image));
             let item = format!(
                 "<li>{drawn}<p class=\"name\"><b>{}</b> <span>{}</span></p>\
-                 <p class=\"facts\"><b>{:.3}</b> &middot; at {}, {} &middot; {} &times; {}{}</p></li>\n",
+                 <p class=\"facts\"><b>score&nbsp;{:.3}</b> &middot; at&nbsp;{},&nbsp;{} &middot; {}&nbsp;&times;&nbsp;{}{}</p></li>\n",
                 escaped(file),
                 escaped(folder),
                 hit.score,
@@ -118,7 +118,7 @@ fn pose(pose: Pose) -> String {
     let mut words = String::new();
     // Writing to a String cannot fail.
     if pose.scale != 1.0 {
-        let _ = write!(words, " &middot; scale {}", pose.scale);
+        let _ = write!(words, " &middot; scale&nbsp;{}", pose.scale);
     }
     if pose.degrees != 0.0 {
         let _ = write!(words, " &middot; {}&deg;", pose.degrees);
@@ -226,9 +226,9 @@ mod tests {
         sheet.add("a.png", &[hit(9), hit(5), hit(1)], &[crop.clone(), crop]);
         let page = sheet.page("4 hits");
         let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
-        assert!(at("at 5, 2") < at("at 9, 2") && at("at 9, 2") < at("at 7, 2"));
+        assert!(at("5,&nbsp;2") < at("9,&nbsp;2") && at("9,&nbsp;2") < at("7,&nbsp;2"));
         assert!(page.contains("4 hits. 1 more are not shown."));
-        assert!(page.contains("scale 0.5 &middot; -15&deg;"));
+        assert!(page.contains("scale&nbsp;0.5 &middot; -15&deg;"));
         let nothing = Sheet::new(Path::new("logo.png"), &Gray::filled(3, 3, 9)).page("0 hits");
         assert!(nothing.contains("in none of the images"));
     }
