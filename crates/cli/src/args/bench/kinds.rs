@@ -91,8 +91,8 @@ memory. With a GPU --routes are the ways to it, and the drive alone is measured 
 host's, from the hand-over of a request to its completion; nothing is timed on a device, and no CPU
 stores into the memory.
 
-DRIVE is read and written. With --source and --target the source is read, and what --scratch names is
-written; without it only reads are measured.
+DRIVE is read and written. With --source and --target the source is read, and what --scratch names
+is written; without it only reads are measured.
 
 Example, Donard's two tables:
   peerlane bench roundtrip --source /data/set.bin --target gpu:0 --scratch /data/new.bin --classical")]
