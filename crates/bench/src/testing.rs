@@ -65,6 +65,7 @@ pub(crate) fn run(name: &str, path: Path, bytes: Bytes, elapsed_ns: Nanos) -> Ca
         limits: Vec::new(),
         links: Vec::new(),
         prediction: None,
+        page_faults: None,
         warnings: Vec::new(),
     }
 }

@@ -239,7 +239,7 @@ fn a_roundtrip_has_the_classical_way_beside_ours() {
             "write 256K gpu:0 -> drive p2p",
             "read 256K drive -> gpu:0 p2p",
             "write 256K gpu:0 -> drive host-page-cache",
-            "read 256K drive -> gpu:0 host-page-cache",
+            "read 256K drive -> gpu:0 host-mapped",
             "write 256K drive alone",
             "read 256K drive alone",
         ]
@@ -251,6 +251,64 @@ fn a_roundtrip_has_the_classical_way_beside_ours() {
     mock.expect_all_undone();
 }
 
+/// Page faults of the runs of a way, counted.
+fn faults(found: &BenchRecord, name: &str) -> u64 {
+    let run = found.cases.iter().find(|run| run.asked.name == name);
+    let run = run.unwrap_or_else(|| panic!("{name}: {:?}", found.asked.cases));
+    let counted = run.page_faults.expect("the kernel counts them");
+    counted.minor + counted.major
+}
+
+#[test]
+fn donards_tables_are_one_command() {
+    let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
+    let output = peerlane(
+        &mock,
+        folder.path(),
+        "bench roundtrip --source source --target gpu:0 --classical --routes p2p",
+    );
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(text.contains("Donard's table, source -> gpu:0, blocks of 1 MiB"), "{text}");
+    assert!(text.contains("host-mapped (classical)"), "{text}");
+    assert!(text.contains("no count of memory traffic"), "{text}");
+    assert!(!text.contains("gpu:0 -> source"), "nothing may be written: {text}");
+    assert!(said(&output).contains("the way out of gpu:0 is not measured"), "{}", said(&output));
+    let content = fs::read(folder.path().join("source")).expect("the source");
+    assert_eq!(content[1 << 20], ((1_usize << 20) / 3 + (1 << 20) / 4096).to_le_bytes()[0]);
+
+    let words = "roundtrip --source source --target gpu:0 --scratch new --classical --routes p2p";
+    let found = record(&bench(&mock, folder.path(), words));
+    let pages = (LENGTH / 4096) as u64;
+    let mapped = faults(&found, "read 256K drive -> gpu:0 host-mapped");
+    // As many pages at a fault as the kernel likes, and more than none.
+    assert!((1..=pages + 1000).contains(&mapped), "{mapped}");
+    // A buffer taken anew for each of 16 blocks: a page in it is never there before.
+    let taken = faults(&found, "write 256K gpu:0 -> drive host-page-cache");
+    let direct = faults(&found, "write 256K gpu:0 -> drive p2p");
+    assert!(taken >= 16 && taken > direct, "{taken} and {direct} by p2p");
+    for run in &found.cases {
+        let checked = run.verification.map(|checked| (checked.bytes, checked.mismatches));
+        assert!(checked.is_none_or(|checked| checked == (run.bytes, 0)), "{}", run.asked.name);
+    }
+    assert!(found.cases.iter().any(|run| showed(run, "out of a map of the file")));
+    assert!(found.cases.iter().any(|run| showed(run, "taken anew for each block")));
+    assert_eq!(fs::metadata(folder.path().join("new")).expect("it").len(), LENGTH as u64);
+    mock.expect_all_undone();
+    assert_eq!(mock.calls("cuMemcpyDtoH"), 16);
+}
+
+#[test]
+fn a_copy_that_the_driver_refuses_ends_the_classical_way_and_leaves_nothing_behind() {
+    // Its third copy is the third block: content of a source that may not be written is not filled.
+    let (mock, folder) = (Mock::new("fail_copy=3"), folder());
+    let words = "stream --source source --target gpu:0 --routes host-mapped";
+    let output = bench(&mock, folder.path(), words);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("cuMemcpyHtoD failed: launch failed"), "{}", said(&output));
+    mock.expect_all_undone();
+}
+
 #[test]
 fn what_is_not_there_is_refused_with_a_reason() {
     let (mock, folder) = (Mock::new(""), folder());
@@ -258,9 +316,12 @@ fn what_is_not_there_is_refused_with_a_reason() {
         ("copy source gpu:0", "its memory is gone when this program ends"),
         ("copy source new --via gpu:0", "has no `gpu:0`"),
         (
-            "bench stream --source source --target gpu:0 --routes host-mapped --length 4M",
-            "mapped source",
+            "bench stream --source gpu:0 --target new --scratch new --routes host-mapped --length 4M",
+            "no source to map",
         ),
+        ("bench roundtrip --source source --classical", "--target"),
+        ("bench roundtrip --source source --target new --routes host", "a device's memory"),
+        ("bench roundtrip source --classical", "--via"),
         ("bench stream --source source --target host --routes p2p --length 4M", "needs a GPU"),
         ("bench roundtrip source --via cmb:nvme0 --classical --length 4M", "`--classical` is for"),
         ("bench stream --source source --target gpu:x --length 4M", "neither a GPU number"),

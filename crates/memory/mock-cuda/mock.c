@@ -61,6 +61,8 @@ static Event events[MANY];
 static Stream streams[MANY];
 static OpenFile files[MANY];
 static int initialised, retained, open_driver, level, started;
+/* What a plain copy took from the host and the device may not have yet. */
+static int staged;
 static bool may_compat = true, force_compat, use_p2pdma;
 static long copies, requests, taken, launches, records;
 static uint64_t reads[3], writes[3];
@@ -349,10 +351,37 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, void *stream) {
     CURRENT("cuMemcpyDtoHAsync");
     Memory *memory = memory_at(from, size);
     Host *host = host_at(to, size);
+    if (staged) LEAVE(wrong("cuMemcpyDtoHAsync", "while a copy may still be on its way"));
     if (!memory) LEAVE(wrong("cuMemcpyDtoHAsync", "beyond device memory"));
     if (!host) LEAVE(wrong("cuMemcpyDtoHAsync", "to memory that is not registered"));
     char *real = memory->real + (from - (uint64_t)(uintptr_t)memory->shown);
     LEAVE(ask(to, real, size, memory, host, stream));
+}
+/* Plain host memory: read or written at once, and pages of a mapped file come in then. */
+int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) {
+    CURRENT("cuMemcpyHtoD");
+    Memory *memory = memory_at(to, size);
+    if (!memory) LEAVE(wrong("cuMemcpyHtoD", "beyond device memory"));
+    if (host_at(from, size)) LEAVE(wrong("cuMemcpyHtoD", "from memory that is registered"));
+    if (++copies == number("fail_copy", 0)) LEAVE(719);
+    memcpy(memory->real + (to - (uint64_t)(uintptr_t)memory->shown), from, size);
+    staged = 1;
+    LEAVE(0);
+}
+int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) {
+    CURRENT("cuMemcpyDtoH");
+    Memory *memory = memory_at(from, size);
+    if (!memory) LEAVE(wrong("cuMemcpyDtoH", "beyond device memory"));
+    if (host_at(to, size)) LEAVE(wrong("cuMemcpyDtoH", "to memory that is registered"));
+    if (staged) LEAVE(wrong("cuMemcpyDtoH", "while a copy may still be on its way"));
+    if (++copies == number("fail_copy", 0)) LEAVE(719);
+    memcpy(to, memory->real + (from - (uint64_t)(uintptr_t)memory->shown), size);
+    LEAVE(0);
+}
+int cuCtxSynchronize(void) {
+    CURRENT("cuCtxSynchronize");
+    staged = 0;
+    LEAVE(0);
 }
 int cuStreamCreate(void **stream, unsigned flags) {
     CURRENT("cuStreamCreate");

@@ -57,15 +57,7 @@ impl MemoryError {
 /// # Errors
 /// [`MemoryError`] with what was asked for.
 pub fn allocate(length: Bytes) -> Result<Region, MemoryError> {
-    if length == Bytes::ZERO {
-        return Err(MemoryError::Empty);
-    }
-    let page = rustix::param::page_size();
-    let pages = usize::try_from(length.0)
-        .ok()
-        .and_then(|n| n.checked_next_multiple_of(page))
-        .filter(|&n| isize::try_from(n).is_ok())
-        .ok_or(MemoryError::TooLarge { length })?;
+    let (page, pages) = (rustix::param::page_size(), in_pages(length)?);
     let refused = |errno| MemoryError::Refused { length, errno };
     let huge = pages >= HUGE_PAGE;
     let mut map = Map::anonymous(pages, if huge { HUGE_PAGE } else { page }).map_err(refused)?;
@@ -76,6 +68,29 @@ pub fn allocate(length: Bytes) -> Result<Region, MemoryError> {
         Ok(()) | Err(Errno::INVAL) => Ok(Region::new(map, length, RegionKind::Host)),
         Err(errno) => Err(refused(errno)),
     }
+}
+
+/// Reserves zeroed host memory as the allocator of a program does: each page gets its memory, by a page fault,
+/// when it is first touched.
+///
+/// # Errors
+/// [`MemoryError`] with what was asked for.
+pub fn untouched(length: Bytes) -> Result<Region, MemoryError> {
+    let map = Map::anonymous(in_pages(length)?, rustix::param::page_size())
+        .map_err(|errno| MemoryError::Refused { length, errno })?;
+    Ok(Region::new(map, length, RegionKind::Host))
+}
+
+/// Bytes of the whole pages that hold so many.
+fn in_pages(length: Bytes) -> Result<usize, MemoryError> {
+    if length == Bytes::ZERO {
+        return Err(MemoryError::Empty);
+    }
+    usize::try_from(length.0)
+        .ok()
+        .and_then(|n| n.checked_next_multiple_of(rustix::param::page_size()))
+        .filter(|&n| isize::try_from(n).is_ok())
+        .ok_or(MemoryError::TooLarge { length })
 }
 
 #[cfg(test)]
@@ -118,6 +133,20 @@ mod tests {
         let region = allocate(Bytes::mib(4)).unwrap();
         let resident = resident_kib(region.address().as_ptr().addr());
         assert!(resident.is_some_and(|kib| kib >= 4096), "{resident:?}");
+    }
+
+    #[test]
+    fn untouched_memory_has_no_pages_before_it_is_written() {
+        let mut region = untouched(Bytes::mib(4)).unwrap();
+        let address = region.address().as_ptr().addr();
+        let before = resident_kib(address);
+        region.host_bytes_mut().unwrap().fill(1);
+        let after = resident_kib(address);
+        assert!(
+            before.zip(after).is_some_and(|(before, after)| after >= before + 4096),
+            "{before:?} {after:?}"
+        );
+        assert_eq!(untouched(Bytes(0)).unwrap_err(), MemoryError::Empty);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use peerlane_memory::cuda::{
 };
 use peerlane_memory::cufile::{self, CuFileError, Mode, Session, Span};
 use peerlane_memory::nvrtc::{Nvrtc, NvrtcError};
-use peerlane_memory::{Region, RegionKind};
+use peerlane_memory::{Region, RegionKind, host, mapped};
 use peerlane_units::Bytes;
 
 fn first(mock: &Mock) -> Arc<Gpu> {
@@ -125,6 +125,41 @@ fn pinned_memory_is_a_region_that_nobody_sees_into() {
     assert!(Pinned::bytes_mut(&mut pinned).is_none(), "a ring may hold the region");
     drop(region);
     assert!(Pinned::bytes_mut(&mut pinned).is_some());
+}
+
+#[test]
+fn plain_memory_and_a_mapped_file_are_copied_by_the_driver_and_nothing_else_is() {
+    let mock = Mock::new("");
+    let gpu = first(&mock);
+    let memory = gpu.allocate(Bytes::kib(64)).unwrap();
+    let mut content = tempfile::tempfile().unwrap();
+    let bytes: Vec<u8> = (0..65_536_u32).map(|at| (at / 7).to_le_bytes()[0]).collect();
+    content.write_all(&bytes).unwrap();
+    let map = mapped::map(&content, Bytes::kib(64)).unwrap();
+    memory.load(4096, (&map, 0), 60 << 10).unwrap();
+    memory.load(0, (&map, 60 << 10), 4096).unwrap();
+    let mut plain = host::untouched(Bytes::kib(64)).unwrap();
+    memory.store(0, (&mut plain, 0), 64 << 10).unwrap();
+    let back = plain.host_bytes_mut().unwrap();
+    assert!(back[4096..] == bytes[..60 << 10] && back[..4096] == bytes[60 << 10..]);
+    plain.host_bytes_mut().unwrap().fill(9);
+    memory.load(0, (&plain, 0), 64 << 10).unwrap();
+
+    let pinned = gpu.pin(Bytes::kib(64)).unwrap().region();
+    let error = memory.load(0, (&pinned, 0), 4096).unwrap_err();
+    assert_eq!(error, CudaError::NotPlain { kind: RegionKind::Pinned });
+    let mut map = map;
+    let error = memory.store(0, (&mut map, 0), 4096).unwrap_err();
+    assert_eq!(error, CudaError::NotPlain { kind: RegionKind::MappedFile });
+    for (memory_offset, host_offset) in [(61 << 10, 0), (0, 61 << 10), (u64::MAX, 0)] {
+        let error = memory.load(memory_offset, (&plain, host_offset), 4096).unwrap_err();
+        assert!(matches!(error, CudaError::Range { .. }), "{error}");
+        let error = memory.store(memory_offset, (&mut plain, host_offset), 4096).unwrap_err();
+        assert!(matches!(error, CudaError::Range { .. }), "{error}");
+    }
+    assert_eq!((mock.calls("cuMemcpyHtoD"), mock.calls("cuMemcpyDtoH")), (3, 1));
+    drop((memory, pinned, gpu));
+    mock.expect_all_undone();
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod account;
 pub mod chart;
 mod csv;
 mod document;
+pub mod donard;
 mod html;
 mod ink;
 pub mod machine;

@@ -113,8 +113,20 @@ pub struct CaseRecord {
     pub links: Vec<LinkLoad>,
     /// What a prediction adds; `None` for a measurement.
     pub prediction: Option<Prediction>,
+    /// Page faults of the process while payload moved; `None` where they were not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_faults: Option<PageFaults>,
     /// What a reader should know of this run.
     pub warnings: Vec<Warning>,
+}
+
+/// Page faults as the kernel counts them: pages that came into a process, not bytes that memory moved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PageFaults {
+    /// Without I/O.
+    pub minor: u64,
+    /// With I/O.
+    pub major: u64,
 }
 
 impl CaseRecord {

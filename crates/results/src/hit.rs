@@ -25,6 +25,21 @@ pub struct HitRecord {
     pub scale: f32,
     /// Rotation in degrees, counter-clockwise.
     pub degrees: f32,
-    /// Normalised cross-correlation in full resolution: 1 is the picture itself.
+    /// By `ncc`, normalised cross-correlation in full resolution: 1 is the picture itself. By `donard`, what
+    /// Donard's program prints, which only means something beside the score of the picture itself.
     pub score: f32,
+    /// How it was looked for.
+    #[serde(default)]
+    pub method: ScanMethod,
+}
+
+/// Ways to look for a picture.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScanMethod {
+    /// Normalised cross-correlation, coarse to fine.
+    #[default]
+    Ncc,
+    /// Linear correlation with the edges of the picture by Fourier transform, as in Donard's program.
+    Donard,
 }

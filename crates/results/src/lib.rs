@@ -19,7 +19,7 @@ mod workload;
 
 pub use bench::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CpuCost, Direction, FlowRecord, Gain, LinkLoad,
-    LocationEffect, Places, Prediction, RouteEvidence, RouteVerdict, Spread, Summary,
+    LocationEffect, PageFaults, Places, Prediction, RouteEvidence, RouteVerdict, Spread, Summary,
 };
 pub use compare::{
     COMPARE_SCHEMA, CaseComparison, Change, ComparedRun, Comparison, Incomparable, WhichRun,
@@ -33,7 +33,7 @@ pub use fan_out::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyFailure, FAN_OUT_PLAN_SCHEMA,
     FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, JobOutcome, TargetOutcome,
 };
-pub use hit::{HIT_SCHEMA, HitRecord};
+pub use hit::{HIT_SCHEMA, HitRecord, ScanMethod};
 pub use plan::{
     Asked, Candidate, EndpointFacts, EndpointKind, ExplainedPlan, Explanation, ExplanationStep,
     Limit, MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal, Route,

@@ -130,9 +130,10 @@ pub enum Path {
     HostPipelined,
     /// Through one buffer in host memory with direct I/O: read, then write. What papers call classical.
     HostSerial,
-    /// Through one buffer in host memory and the page cache: read, then write.
+    /// Through one buffer in host memory and the page cache: read, then write. Out of memory of a GPU the
+    /// buffer is pageable, and taken anew for each block.
     HostPageCache,
-    /// A mapped source, written from the map.
+    /// A mapped source, written from the map, or copied from it into memory of a GPU.
     HostMapped,
     /// Through host memory by cuFile's compatibility mode, into or out of memory of a GPU.
     HostCufile,

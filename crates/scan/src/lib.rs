@@ -2,11 +2,13 @@
 //!
 //! Leaves out where the bytes come from and how hits are shown. The one thing to know: an image is
 //! searched at a coarse level first, and only what looks like the picture there is looked at in full
-//! resolution; every hit that is reported was checked in full resolution.
+//! resolution; every hit that is reported was checked in full resolution. [`Donard`] is another search, for
+//! comparison.
 #![forbid(unsafe_code)]
 
 mod correlate;
 pub mod cuda;
+mod donard;
 mod follow;
 pub mod formats;
 mod gray;
@@ -18,6 +20,7 @@ mod pose;
 mod reduce;
 mod search;
 
+pub use donard::{DONARD_THRESHOLD, Donard};
 pub use gray::{Gray, GrayError};
 pub use picture::{Picture, PictureError, Pose, pictures};
 pub use pipeline::{Answer, Busy, Crops, ScanError, look, scan};

@@ -66,6 +66,16 @@ pub enum PictureError {
     /// All of it has one brightness.
     #[error("the picture has one brightness all over, and would be found everywhere or nowhere")]
     Flat,
+    /// The threshold of Donard's search is above what any image scores.
+    #[error(
+        "no image scores more than {most:.2} for this picture, and hits have to score more than {threshold}"
+    )]
+    Unreachable {
+        /// What a hit has to score more than.
+        threshold: f32,
+        /// The most.
+        most: f32,
+    },
 }
 
 /// A picture in one pose, ready to be looked for.

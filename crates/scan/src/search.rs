@@ -2,13 +2,15 @@
 //!
 //! Leaves out reading images. The one thing to know: what is reported was scored in full resolution.
 
-use peerlane_results::{HIT_SCHEMA, HitRecord};
+use std::sync::Arc;
 
-use crate::Gray;
+use peerlane_results::{HIT_SCHEMA, HitRecord, ScanMethod};
+
 use crate::correlate::{Scores, scores};
 use crate::follow::Trail;
 use crate::picture::{Layer, Picture, Pose};
 use crate::reduce::{Area, MEANS_LEVEL, Plane, reduce};
+use crate::{Donard, Gray};
 
 /// Places of one image that are looked at closer, best first; more is a picture that looks like
 /// everything.
@@ -31,12 +33,12 @@ pub struct Hit {
     pub height: usize,
     /// What it was turned into.
     pub pose: Pose,
-    /// Normalised cross-correlation in full resolution: at most 1.
+    /// Normalised cross-correlation in full resolution: at most 1. Of [`Donard`], its own score.
     pub score: f32,
 }
 
 impl Hit {
-    /// The hit as a record, in an image of this name.
+    /// The hit as a record, in an image of this name; by normalised cross-correlation.
     pub fn record(&self, image: &str) -> HitRecord {
         let Self { x, y, width, height, pose: Pose { scale, degrees }, score } = *self;
         HitRecord {
@@ -49,6 +51,7 @@ impl Hit {
             scale,
             degrees,
             score,
+            method: ScanMethod::Ncc,
         }
     }
 }
@@ -58,12 +61,19 @@ impl Hit {
 pub struct Searcher {
     pictures: Vec<Picture>,
     threshold: f32,
+    /// Looks in place of all the others.
+    donard: Option<Arc<Donard>>,
 }
 
 impl Searcher {
     /// A search for any of these poses that reports scores from `threshold`, between 0 and 1.
     pub fn new(pictures: Vec<Picture>, threshold: f32) -> Self {
-        Self { pictures, threshold }
+        Self { pictures, threshold, donard: None }
+    }
+
+    /// A search by Donard's own way, which looks at every image in full.
+    pub fn by_donard(donard: Arc<Donard>) -> Self {
+        Self { pictures: Vec::new(), threshold: 0.0, donard: Some(donard) }
     }
 
     /// The level that is enough to tell whether a closer look is worth it, for all poses.
@@ -74,6 +84,9 @@ impl Searcher {
     /// Every place in the image where the picture is, best first; places that overlap by half count
     /// once.
     pub fn search(&self, image: &Gray) -> Vec<Hit> {
+        if let Some(donard) = &self.donard {
+            return donard.search(image).into_iter().collect();
+        }
         let mut planes: [Option<Plane>; 5] = Default::default();
         let mut hits = Vec::new();
         for picture in &self.pictures {

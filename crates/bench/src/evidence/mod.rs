@@ -21,12 +21,11 @@ use std::path::PathBuf;
 
 use peerlane_fabric::Bdf;
 use peerlane_results::{
-    BytesByRoute, CpuCost, Evidence, HostMemoryTraffic, RouteEvidence, RouteVerdict,
+    BytesByRoute, CpuCost, Evidence, HostMemoryTraffic, PageFaults, RouteEvidence, RouteVerdict,
 };
 use peerlane_units::Bytes;
 
 pub use dma::DmaTally;
-pub use page_faults::PageFaults;
 pub use root::{Root, Unread};
 pub use sectors::DriveBytes;
 pub use verdict::{least_certain, verdict};

@@ -4,20 +4,11 @@
 //! mapped file; the kernel now maps many pages at a fault, so the count follows the kernel's version
 //! more than it follows memory traffic. It is recorded under its own name and says nothing of routes.
 
-use peerlane_results::{RouteEvidence, RouteVerdict};
+use peerlane_results::{PageFaults, RouteEvidence, RouteVerdict};
 
 use super::{Root, Unread, says, unseen};
 
 const LOOKED_AT: &str = "page faults of the process (Donard's measure of memory use)";
-
-/// Page faults, as counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PageFaults {
-    /// Without I/O.
-    pub minor: u64,
-    /// With I/O.
-    pub major: u64,
-}
 
 pub(super) fn count(root: &Root) -> Result<PageFaults, Unread> {
     let path = "proc/self/stat";

@@ -1,9 +1,11 @@
 //! All sources together, around one run of one case.
 
+use peerlane_results::PageFaults;
+
 use super::counters::Counters;
 use super::cpu::CpuWatch;
 use super::kernel_log::Log;
-use super::page_faults::{self, PageFaults};
+use super::page_faults;
 use super::pool::PoolWatch;
 use super::sectors::SectorWatch;
 use super::{DriveBytes, Observed, Root, Scene, Seen, Unread, cache, dma, requests};

@@ -223,6 +223,7 @@ fn record(
         limits: if conditions.is_emulated() { Vec::new() } else { limits(&case.flows) },
         links: Vec::new(),
         prediction: None,
+        page_faults: observed.page_faults,
         warnings: warnings(&case.flows, &outcomes, conditions),
     };
     Ran { record, around, block: outcomes.into_iter().map(|one| one.block).collect() }

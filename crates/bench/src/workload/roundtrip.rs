@@ -10,9 +10,7 @@ use peerlane_results::{CaseSpec, Path};
 use super::{Brief, BriefError};
 
 pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError> {
-    let [drive] = brief.drives.as_slice() else { return Err(brief.missing("one drive")) };
-    let memory =
-        brief.via.as_deref().ok_or_else(|| brief.missing("a memory (`--via cmb:NAME`)"))?;
+    let Ends { read, written, memory } = ends(brief)?;
     let is_gpu = super::is_gpu(memory);
     let usual: &[Path] = if is_gpu { &[Path::P2p] } else { &[Path::P2p, Path::HostPipelined] };
     let routes = brief.routes(usual);
@@ -23,33 +21,70 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
     // A GPU is reached in several ways, and the drive alone stands beside them all; any other memory in one.
     let has_alone = is_gpu || routes.contains(&Path::HostPipelined);
     let paths: Vec<Path> =
-        routes.into_iter().filter(|route| is_gpu || *route == Path::P2p).collect();
+        routes.iter().copied().filter(|route| is_gpu || *route == Path::P2p).collect();
     let mut cases = Vec::new();
     for block in brief.blocks() {
         let size = super::sweep::short(block);
         let mut all = Vec::new();
         for &path in &paths {
             // Any other memory has one way to it.
-            let by = if is_gpu { format!(" {path}") } else { String::new() };
-            let (write, read) = (
-                format!("write {size} {memory} -> drive{by}"),
-                format!("read {size} drive -> {memory}{by}"),
-            );
-            all.extend([
-                (write, memory, drive.as_str(), path),
-                (read, drive.as_str(), memory, path),
-            ]);
+            let by = |path| if is_gpu { format!(" {path}") } else { String::new() };
+            let out = way_out(path);
+            // What has no way out of its own may stand there by itself.
+            let is_own = out == path || !routes.contains(&out);
+            if let Some(drive) = written.filter(|_| is_own) {
+                let name = format!("write {size} {memory} -> drive{}", by(out));
+                all.push((name, memory, drive, out));
+            }
+            all.push((format!("read {size} drive -> {memory}{}", by(path)), read, memory, path));
         }
         if has_alone {
-            all.extend([
-                (format!("write {size} drive alone"), "host", drive.as_str(), Path::HostPipelined),
-                (format!("read {size} drive alone"), drive.as_str(), "host", Path::HostPipelined),
-            ]);
+            let path = Path::HostPipelined;
+            if let Some(drive) = written {
+                all.push((format!("write {size} drive alone"), "host", drive, path));
+            }
+            all.push((format!("read {size} drive alone"), read, "host", path));
         }
         for (name, source, target, path) in all {
             let Some(flow) = brief.flow(source, target, path, block) else { continue };
             cases.push(brief.case(name, vec![peerlane_results::Flow { via: None, ..flow }]));
         }
     }
-    Ok((format!("{drive} {memory}"), cases))
+    Ok((format!("{read} {memory}"), cases))
+}
+
+/// Who takes part.
+struct Ends<'a> {
+    /// What is read into the memory.
+    read: &'a str,
+    /// What is written out of it.
+    written: Option<&'a str>,
+    memory: &'a str,
+}
+
+/// One drive for both directions and a memory, or a source, a target that is a memory, and what is written, if
+/// anything is.
+fn ends(brief: &Brief) -> Result<Ends<'_>, BriefError> {
+    let memory = brief.via.as_deref();
+    match (brief.source.as_slice(), brief.target.as_slice(), brief.drives.as_slice()) {
+        ([], [], [drive]) => {
+            let memory = memory.ok_or_else(|| brief.missing("a memory (`--via cmb:NAME`)"))?;
+            Ok(Ends { read: drive, written: Some(drive), memory })
+        }
+        ([read], [memory], written) if brief.via.is_none() && written.len() < 2 => {
+            if !super::is_memory(memory) || matches!(memory.as_str(), "host" | "null") {
+                return Err(brief.missing("a device's memory as its target (`--target gpu:N`)"));
+            }
+            Ok(Ends { read, written: written.first().map(String::as_str), memory })
+        }
+        _ => Err(brief.missing("one drive, or one source and one memory as its target")),
+    }
+}
+
+/// Out of a memory there is nothing to map: the other half of a mapped source is the page cache.
+fn way_out(path: Path) -> Path {
+    match path {
+        Path::HostMapped => Path::HostPageCache,
+        path => path,
+    }
 }

@@ -25,7 +25,7 @@ pub(crate) use peerlane::size;
 
 pub(crate) use bench::{
     AttachArgs, BenchArgs, BenchCommand, BenchCommandArgs, CalibrateArgs, CompareArgs, HowArgs,
-    ModelArgs, On,
+    ModelArgs, On, RoundtripArgs,
 };
 pub(crate) use capture::CaptureArgs;
 pub(crate) use copy::CopyArgs;
@@ -40,7 +40,9 @@ pub(crate) use progress::ProgressArgs;
 pub(crate) use reference::ReferenceArgs;
 pub(crate) use report::{ReportArgs, ReportFormat};
 pub(crate) use reproduce::ReproduceArgs;
-pub(crate) use scan::{HayFormat, HaystackArgs, HaystackCommand, MakeArgs, ScanArgs, ScanOn};
+pub(crate) use scan::{
+    HayFormat, HaystackArgs, HaystackCommand, MakeArgs, MethodArg, ScanArgs, ScanOn,
+};
 pub(crate) use sim::{SimArgs, SimEngine};
 pub(crate) use topo::{TopoArgs, TopoFormat};
 pub(crate) use transfer::TransferArgs;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use peerlane_engine::endpoint::{GpuName, Notation};
+use peerlane_results::ScanMethod;
 
 use super::transfer::RouteArg;
 
@@ -37,9 +38,13 @@ pub(crate) struct ScanArgs {
     /// Rotations to look for, in degrees counter-clockwise
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", value_parser = degrees, allow_hyphen_values = true)]
     pub(crate) rotations: Vec<f32>,
-    /// Least correlation of a hit, 1 is the picture itself
-    #[arg(long, value_name = "SCORE", default_value = "0.9", value_parser = threshold)]
-    pub(crate) threshold: f32,
+    /// How to look; donard is for comparison: one size, and scores that are not normalised
+    #[arg(long, value_name = "METHOD", value_enum, default_value = "ncc")]
+    pub(crate) method: MethodArg,
+    /// Least score of a hit: by ncc the correlation, 1 is the picture itself; by donard what its hits have to
+    /// be above [default: 0.9, by donard 250]
+    #[arg(long, value_name = "SCORE", value_parser = threshold)]
+    pub(crate) threshold: Option<f32>,
     /// Write the hits as a page with pictures, for a browser
     #[arg(long, value_name = "FILE")]
     pub(crate) sheet: Option<PathBuf>,
@@ -72,6 +77,24 @@ fn on(text: &str) -> Result<ScanOn, String> {
         ("cuda", _) => Ok(ScanOn::Gpu(GpuName::Index(0))),
         (_, Ok(Notation::Gpu(gpu))) => Ok(ScanOn::Gpu(gpu)),
         _ => Err("cpu, cuda, or a GPU such as gpu:0 or gpu:0000:41:00.0 is needed".to_owned()),
+    }
+}
+
+/// Ways to look for a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MethodArg {
+    /// Normalised cross-correlation, coarse to fine
+    Ncc,
+    /// Linear correlation with the picture's edges by Fourier transform, as Donard's program
+    Donard,
+}
+
+impl From<MethodArg> for ScanMethod {
+    fn from(method: MethodArg) -> Self {
+        match method {
+            MethodArg::Ncc => Self::Ncc,
+            MethodArg::Donard => Self::Donard,
+        }
     }
 }
 
@@ -158,7 +181,10 @@ fn degrees(text: &str) -> Result<f32, String> {
 }
 
 fn threshold(text: &str) -> Result<f32, String> {
-    within(text, 0.3, 1.0)
+    match within(text, 0.0, 1e9) {
+        Ok(value) if value > 0.0 => Ok(value),
+        _ => Err("a number above 0 is needed".to_owned()),
+    }
 }
 
 fn within(text: &str, low: f32, high: f32) -> Result<f32, String> {

@@ -9,7 +9,7 @@ use peerlane_results::{
 };
 use peerlane_units::ByteRate;
 
-use super::{Overwritten, Sheet};
+use super::{Overwritten, Sheet, donard};
 
 const HEAD: [&str; 10] = [
     "case",
@@ -47,6 +47,7 @@ pub(crate) fn bench(record: &BenchRecord, overwritten: &Overwritten) -> String {
     match record.asked.kind {
         WorkloadKind::Crowd => crowd(&mut sheet, record),
         WorkloadKind::Matrix => matrix(&mut sheet, record),
+        WorkloadKind::Roundtrip => donard::show(&mut sheet, record),
         _ => {}
     }
     verification(&mut sheet, record);

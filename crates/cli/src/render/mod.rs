@@ -5,6 +5,7 @@ mod calibration;
 mod comparison;
 mod copy;
 mod doctor;
+mod donard;
 mod explanation;
 mod fan_out;
 mod overwritten;

@@ -368,7 +368,7 @@ impl Look<'_> {
         is_source_scratch: bool,
         mut warnings: Vec<Warning>,
     ) -> Result<PlannedFlow, MeasureError> {
-        let found = self.gpu(name, &drive)?;
+        let found = self.gpu(name, &drive, role)?;
         warnings.extend(found.warnings);
         let (unit, storage) = (drive.facts.block.0, End::Storage(Box::new(drive)));
         let (source, target) = match role {
@@ -394,7 +394,7 @@ impl Look<'_> {
         let Parts { source, target, memory, most, unit, limits, facts, warnings, .. } = parts;
         let request = (flow.block.0.min(most) / unit * unit).max(unit);
         let per_block = flow.block.0.div_ceil(request).max(1);
-        let is_serial = matches!(flow.path, Way::HostSerial | Way::HostPageCache);
+        let is_serial = matches!(flow.path, Way::HostSerial | Way::HostPageCache | Way::HostMapped);
         let depth = if is_serial { 1 } else { u64::from(flow.depth.max(1)) };
         let stride = Bytes(request).round_up(SLOT_ALIGNMENT).unwrap_or(Bytes(request)).0;
         let room = match (memory.kind, memory.available) {

@@ -86,7 +86,7 @@ fn copy(
         let part = &mut bytes[..usize::try_from(block.min(length - at)).unwrap_or(0)];
         read_all(source, part, flow.offset.0 + at)?;
         let between = tools.clock.now();
-        write_all(target, part, flow.target_offset.0 + at)?;
+        write_all(&target.file, part, flow.target_offset.0 + at)?;
         let after = tools.clock.now();
         run.read.saturating_record(between.since(before).0);
         run.write.saturating_record(after.since(between).0);
@@ -116,10 +116,11 @@ fn read_all(file: &Opened, bytes: &mut [u8], offset: u64) -> Result<(), MeasureE
     Ok(())
 }
 
-fn write_all(file: &Opened, bytes: &[u8], offset: u64) -> Result<(), MeasureError> {
+/// Writes all of it by the calls of the system.
+pub(super) fn write_all(file: impl AsFd, bytes: &[u8], offset: u64) -> Result<(), MeasureError> {
     let (mut done, length) = (0, bytes.len() as u64);
     while done < bytes.len() {
-        match pwrite(&file.file, &bytes[done..], offset + done as u64) {
+        match pwrite(file.as_fd(), &bytes[done..], offset + done as u64) {
             Ok(0) => {
                 return Err(failure(Role::Target, Action::Write, offset, length, Errno::NOSPC));
             }

@@ -62,6 +62,12 @@ pub enum CudaError {
         /// How much there is.
         size: Bytes,
     },
+    /// Memory that is no plain host memory, which a copy by the driver would touch with the CPU.
+    #[error("cannot copy between a GPU and {kind:?} memory by the CPU")]
+    NotPlain {
+        /// What it is.
+        kind: crate::RegionKind,
+    },
     /// There is no host memory to copy through.
     #[error("cannot take host memory for a GPU")]
     Host(#[from] crate::MemoryError),
@@ -101,7 +107,10 @@ impl CudaError {
             }
             Self::Call { code, .. } => hint_of(*code),
             Self::Host(error) => error.hint(),
-            Self::Address { .. } | Self::Length { .. } | Self::Range { .. } => None,
+            Self::Address { .. }
+            | Self::Length { .. }
+            | Self::Range { .. }
+            | Self::NotPlain { .. } => None,
         }
     }
 }

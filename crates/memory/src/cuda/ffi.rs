@@ -45,11 +45,14 @@ table! {
     context_retain, b"cuDevicePrimaryCtxRetain", (*mut *mut c_void, c_int);
     context_release, b"cuDevicePrimaryCtxRelease_v2", (c_int);
     context_set, b"cuCtxSetCurrent", (*mut c_void);
+    context_synchronise, b"cuCtxSynchronize", ();
     memory_info, b"cuMemGetInfo_v2", (*mut usize, *mut usize);
     memory_allocate, b"cuMemAlloc_v2", (*mut u64, usize);
     memory_free, b"cuMemFree_v2", (u64);
     host_register, b"cuMemHostRegister_v2", (*mut c_void, usize, c_uint);
     host_unregister, b"cuMemHostUnregister", (*mut c_void);
+    copy_plain_to_device, b"cuMemcpyHtoD_v2", (u64, *const c_void, usize);
+    copy_plain_to_host, b"cuMemcpyDtoH_v2", (*mut c_void, u64, usize);
     copy_to_device, b"cuMemcpyHtoDAsync_v2", (u64, *const c_void, usize, *mut c_void);
     copy_to_host, b"cuMemcpyDtoHAsync_v2", (*mut c_void, u64, usize, *mut c_void);
     stream_create, b"cuStreamCreate", (*mut *mut c_void, c_uint);

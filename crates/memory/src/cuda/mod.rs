@@ -13,7 +13,11 @@
 //! - [`Pinned::region`] is that host memory for a ring. Its bytes are seen only by who holds it alone, when no
 //!   ring and no lane has it ([`Pinned::bytes_mut`]).
 //!
-//! Nothing here waits: [`Lane::finished`] asks whether the oldest copy is over, and callers have deadlines.
+//! - [`DeviceMemory::load`] and [`DeviceMemory::store`] copy as programs do that pin nothing: the driver moves
+//!   the bytes by the CPU through memory of its own. They are what papers compare with.
+//!
+//! But for those two nothing here waits: [`Lane::finished`] asks whether the oldest copy is over, and callers
+//! have deadlines.
 
 mod compute;
 mod error;

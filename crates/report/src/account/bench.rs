@@ -4,8 +4,8 @@ use peerlane_results::{Basis, BenchRecord, WorkloadKind};
 
 use super::case::{Case, cases};
 use super::{
-    Drawn, crowd, headline, latency, loads, machine_facts, matrix, order, rows, sweep, tables,
-    warnings,
+    Drawn, crowd, donard, headline, latency, loads, machine_facts, matrix, order, rows, sweep,
+    tables, warnings,
 };
 use crate::document::{Block, Figure, Section, Verdict};
 use crate::plain::{count, plain};
@@ -27,6 +27,7 @@ pub(super) fn section(name: &str, bench: &BenchRecord, drawn: &[Drawn<'_>]) -> (
     } else {
         blocks.extend(figures(bench, &cases).into_iter().map(Block::Figure));
         blocks.extend(loads::figures(bench, &cases, drawn).into_iter().map(Block::Figure));
+        blocks.extend(donard::blocks(bench));
         blocks.push(Block::Table(tables::cases(&cases, bench.basis)));
         blocks.extend(tables::gains(&cases).map(Block::Table));
         blocks.extend(tables::evidence(&cases).map(Block::Table));

@@ -206,6 +206,7 @@ fn run(spec: &CaseSpec, repeat: u32, wish: &Wish, random: &mut Random) -> CaseRe
         verdict: if is_p2p { wish.verdict } else { RouteVerdict::Consistent },
         limits: limits(spec),
         links: loads(spec, rate),
+        page_faults: None,
         prediction: (wish.basis == Basis::Predicted).then(|| Prediction {
             engine: "flow: several flows share links".to_owned(),
             interval: Some((ByteRate((rate * 0.93) as u64), ByteRate((rate * 1.06) as u64))),

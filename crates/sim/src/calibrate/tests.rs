@@ -60,6 +60,7 @@ fn case(
         limits: Vec::new(),
         links: Vec::new(),
         prediction: None,
+        page_faults: None,
         warnings: Vec::new(),
     }
 }

@@ -60,6 +60,7 @@ impl Parts<'_> {
                 gains: self.gains,
                 host_memory: Some((Bytes(whole(least)), Bytes(whole(most)))),
             }),
+            page_faults: None,
             warnings: Vec::new(),
         }
     }

@@ -89,15 +89,33 @@ pub(crate) struct StreamArgs {
 p2p is the drive against the device memory, in either direction; host is the drive alone, against host
 memory. With a GPU --routes are the ways to it, and the drive alone is measured beside them. Times are the
 host's, from the hand-over of a request to its completion; nothing is timed on a device, and no CPU
-stores into the memory.")]
+stores into the memory.
+
+DRIVE is read and written. With --source and --target the source is read, and what --scratch names
+is written; without it only reads are measured.
+
+Example, Donard's two tables:
+  peerlane bench roundtrip --source /data/set.bin --target gpu:0 --scratch /data/new.bin --classical")]
 pub(crate) struct RoundtripArgs {
     /// The drive
-    #[arg(value_name = "DRIVE")]
-    pub(crate) drive: String,
+    #[arg(
+        value_name = "DRIVE",
+        required_unless_present = "source",
+        conflicts_with = "source",
+        requires = "via"
+    )]
+    pub(crate) drive: Option<String>,
     /// The device memory, such as cmb:nvme2 or gpu:0
-    #[arg(long, value_name = "MEMORY")]
-    pub(crate) via: String,
-    /// Measure the way through one buffer and the page cache as well, to and from a GPU
+    #[arg(long, value_name = "MEMORY", conflicts_with = "source")]
+    pub(crate) via: Option<String>,
+    /// What is read, in place of DRIVE
+    #[arg(long, value_name = "SOURCE", requires = "target")]
+    pub(crate) source: Option<String>,
+    /// The device memory, in place of --via
+    #[arg(long, value_name = "MEMORY", requires = "source")]
+    pub(crate) target: Option<String>,
+    /// Measure as well what papers compare with, to and from a GPU, and count page faults: out of a map of
+    /// the source, and by a buffer and the page cache into the target
     #[arg(long)]
     pub(crate) classical: bool,
     #[command(flatten)]

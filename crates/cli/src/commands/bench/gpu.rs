@@ -8,7 +8,7 @@ use peerlane_results::{Asked, Path};
 use crate::error::Failure;
 use crate::printer::Printer;
 
-/// Whether the way through the page cache is measured as well.
+/// Whether the way that papers compare with is measured as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Classical {
     /// It is.
@@ -30,7 +30,8 @@ pub(super) fn with_routes(
             Classical::LeftOut => Ok(brief),
             Classical::Too => {
                 let hint =
-                    "`peerlane bench sweep --routes host-page-cache` has it for files".to_owned();
+                    "`peerlane bench sweep --routes host-mapped,host-page-cache` has it for files"
+                        .to_owned();
                 Err(Failure::new("`--classical` is for memory of a GPU").hint(hint))
             }
         };
@@ -39,8 +40,8 @@ pub(super) fn with_routes(
     if routes.is_empty() {
         routes.push(best(fabric, source, target, printer));
     }
-    if classical == Classical::Too && !routes.contains(&Path::HostPageCache) {
-        routes.push(Path::HostPageCache);
+    if classical == Classical::Too && !routes.contains(&Path::HostMapped) {
+        routes.push(Path::HostMapped);
     }
     Ok(Brief { routes, ..brief })
 }

@@ -8,6 +8,7 @@ mod gpu;
 pub(super) mod keep;
 pub(super) mod outputs;
 mod reach;
+mod roundtrip;
 mod watcher;
 
 use std::path::Path;
@@ -62,6 +63,9 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         command => {
             let brief = reach::within(&fabric, brief(command, seed))?;
             let brief = gpu::with_routes(&fabric, brief, classical(command), printer)?;
+            if let BenchCommand::Roundtrip(_) = command {
+                roundtrip::tell(&brief, printer);
+            }
             brief.build().map_err(Failure::new)?
         }
     };
@@ -177,12 +181,7 @@ fn brief(command: &BenchCommand, seed: u64) -> Brief {
             order: if args.random { Order::Random } else { Order::Sequential },
             ..of(&args.bench, WorkloadKind::Stream)
         },
-        BenchCommand::Roundtrip(args) => Brief {
-            drives: vec![args.drive.clone()],
-            via: Some(args.via.clone()),
-            routes: args.routes.paths(),
-            ..of(&args.bench, WorkloadKind::Roundtrip)
-        },
+        BenchCommand::Roundtrip(args) => roundtrip::brief(args, seed),
         BenchCommand::Calibrate(args) => args.brief(seed),
         BenchCommand::Run(_) | BenchCommand::Compare(_) | BenchCommand::Attach(_) => {
             Brief::of(WorkloadKind::Calibrate)

@@ -33,7 +33,9 @@ pub(super) fn within(fabric: &Fabric, brief: Brief) -> Result<Brief, Failure> {
         if !matches!(typed.parse(), Ok(Notation::Path(_))) {
             continue;
         }
-        let is_target = brief.target.contains(typed);
+        let is_written = brief.kind == WorkloadKind::Roundtrip && brief.drives.contains(typed);
+        let is_target = brief.target.contains(typed)
+            || is_written && !brief.source.is_empty() && !brief.source.contains(typed);
         // A file that is written grows, or is made.
         if is_target && !is_device(typed) {
             continue;

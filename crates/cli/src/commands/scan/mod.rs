@@ -1,17 +1,15 @@
 //! `peerlane scan`: prints where in which image a picture is.
 
+mod method;
 mod place;
 mod sheet;
 
-use std::fs;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use peerlane_results::HitRecord;
-use peerlane_scan::formats::decode_with_opacity;
-use peerlane_scan::{Answer, Busy, Crops, Hit, Pose, Searcher, inputs, pictures};
+use peerlane_results::{HitRecord, ScanMethod};
+use peerlane_scan::{Answer, Busy, Crops, Hit, inputs};
 use place::Place;
-use sheet::Sheet;
 
 use crate::args::ScanArgs;
 use crate::error::{Failure, Tried};
@@ -24,14 +22,14 @@ use crate::signals;
 /// # Errors
 /// When the picture cannot be looked for; images that cannot be searched are told and passed over.
 pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
-    let searcher = searcher(args)?;
+    let searcher = method::searcher(args, printer)?;
     let stop = signals::stop_flag()?;
     let place = Place::of(args, &searcher)?;
     let start = Instant::now();
-    let mut tally = Tally::default();
+    let mut tally = Tally { method: args.method.into(), ..Tally::default() };
     let mut failure = None;
     let mut count = Count::new(printer);
-    let mut sheet = args.sheet.as_ref().map(|_| Sheet::default());
+    let mut sheet = method::sheet(args)?;
     let crops = if sheet.is_some() { Crops::Kept } else { Crops::Dropped };
     let done = place.scan(inputs::walk(args.images.clone()), crops, |answer, busy| {
         tally.busy = busy;
@@ -48,7 +46,7 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     }
     let done = done?;
     let summary = tally.words(start.elapsed(), place.limit(tally.busy));
-    if let (Some(sheet), Some(path)) = (&sheet, &args.sheet) {
+    if let (Some(sheet), Some(path)) = (sheet, &args.sheet) {
         sheet.write(path, &summary)?;
     }
     printer.note(&summary);
@@ -61,19 +59,6 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
         (false, 0) => Exit::Negative,
         (false, _) => Exit::Done,
     })
-}
-
-fn searcher(args: &ScanArgs) -> Result<Searcher, Failure> {
-    let name = args.picture.display();
-    let bytes = fs::read(&args.picture).map_err(Tried::to(format!("read picture {name}")))?;
-    let (gray, opacity) =
-        decode_with_opacity(bytes).map_err(Tried::to(format!("read picture {name}")))?;
-    let poses = args.scales.iter().flat_map(|scale| {
-        args.rotations.iter().map(|degrees| Pose { scale: *scale, degrees: *degrees })
-    });
-    let pictures = pictures(&gray, opacity.as_ref(), poses)
-        .map_err(Tried::to(format!("look for picture {name}")))?;
-    Ok(Searcher::new(pictures, args.threshold))
 }
 
 fn tell(answer: Answer, printer: Printer, tally: &mut Tally) -> Result<(), Failure> {
@@ -91,14 +76,15 @@ fn tell(answer: Answer, printer: Printer, tally: &mut Tally) -> Result<(), Failu
         }
     };
     tally.hits += hits.len();
-    hits.iter().try_for_each(|hit| show(image, hit, printer))
+    hits.iter().try_for_each(|hit| show(image, hit, tally.method, printer))
 }
 
-fn show(image: &str, hit: &Hit, printer: Printer) -> Result<(), Failure> {
-    let HitRecord { x, y, width, height, scale, degrees, score, .. } = hit.record(image);
+fn show(image: &str, hit: &Hit, method: ScanMethod, printer: Printer) -> Result<(), Failure> {
+    let record = HitRecord { method, ..hit.record(image) };
     if printer.is_json() {
-        return printer.json_line(&hit.record(image));
+        return printer.json_line(&record);
     }
+    let HitRecord { x, y, width, height, scale, degrees, score, .. } = record;
     let mut pose = String::new();
     if scale != 1.0 {
         pose += &format!("  scale {scale}");
@@ -112,6 +98,7 @@ fn show(image: &str, hit: &Hit, printer: Printer) -> Result<(), Failure> {
 /// What was done so far.
 #[derive(Debug, Default)]
 struct Tally {
+    method: ScanMethod,
     images: u64,
     pixels: u64,
     hits: usize,

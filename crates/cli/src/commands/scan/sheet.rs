@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use peerlane_scan::formats::{Encoding, encode};
-use peerlane_scan::{Gray, Hit};
+use peerlane_scan::{Gray, Hit, Pose};
 
 use crate::error::{Failure, Tried};
 
@@ -15,44 +15,60 @@ const MOST: usize = 2000;
 /// Pixels a side of what is shown, at most.
 const SIDE: usize = 240;
 
-const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Hits</title>\n<style>\n\
-    body { font: 14px system-ui, sans-serif; margin: 2em; }\n\
-    main { display: flex; flex-wrap: wrap; gap: 1em; }\n\
-    figure { margin: 0; width: 250px; overflow-wrap: anywhere; }\n\
-    object { max-width: 240px; border: 1px solid #888; }\n\
-    </style>\n";
+const PAGE: &str = include_str!("sheet.html");
+const STYLE: &str = include_str!("sheet.css");
 
 /// A page in the making.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sheet {
-    figures: String,
-    shown: usize,
+    /// Name of the picture that is looked for, and the picture.
+    name: String,
+    picture: String,
+    shown: Vec<Shown>,
     hits: usize,
 }
 
+/// A hit, and by what it is ordered: threads find them in any order.
+#[derive(Debug)]
+struct Shown {
+    image: String,
+    top: usize,
+    left: usize,
+    item: String,
+}
+
 impl Sheet {
+    /// A page of the hits of a picture.
+    pub(super) fn new(path: &Path, picture: &Gray) -> Self {
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let drawn = drawing(picture, &format!("the picture {name}")).unwrap_or_default();
+        let picture =
+            format!("<figure>{drawn}<figcaption>{}</figcaption></figure>", escaped(&name));
+        Self { name, picture, shown: Vec::new(), hits: 0 }
+    }
+
     /// Adds the hits in one image, and what is at the first of them.
     pub(super) fn add(&mut self, image: &str, hits: &[Hit], crops: &[Gray]) {
         self.hits += hits.len();
-        for (hit, crop) in hits.iter().zip(crops).take(MOST - self.shown) {
-            // An image that small has a form.
-            let Ok(bytes) = encode(&small(crop), Encoding::Png) else { continue };
-            self.shown += 1;
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                self.figures,
-                "<figure><object type=\"image/png\" data=\"data:image/png;base64,{}\"></object><figcaption>{}<br>{},{} &middot; {} x {} \
-                 &middot; scale {} &middot; {}&deg; &middot; score {:.3}</figcaption></figure>",
-                base64(&bytes),
-                escaped(image),
+        for (hit, crop) in hits.iter().zip(crops).take(MOST - self.shown.len()) {
+            let Some(drawn) = drawing(crop, &format!("what is at the hit in {image}")) else {
+                continue;
+            };
+            let (folder, file) = image.rsplit_once('/').unwrap_or(("", image));
+            let item = format!(
+                "<li>{drawn}<p class=\"name\"><b>{}</b> <span>{}</span></p>\
+                 <p class=\"facts\"><b>score&nbsp;{:.3}</b> &middot; at&nbsp;{},&nbsp;{} &middot; {}&nbsp;&times;&nbsp;{}{}</p></li>\n",
+                escaped(file),
+                escaped(folder),
+                hit.score,
                 hit.x,
                 hit.y,
                 hit.width,
                 hit.height,
-                hit.pose.scale,
-                hit.pose.degrees,
-                hit.score,
+                pose(hit.pose),
             );
+            let (top, left) = (hit.y, hit.x);
+            self.shown.push(Shown { image: image.to_owned(), top, left, item });
         }
     }
 
@@ -60,25 +76,83 @@ impl Sheet {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub(super) fn write(&self, path: &Path, summary: &str) -> Result<(), Failure> {
-        let left_out = match self.hits - self.shown {
+    pub(super) fn write(mut self, path: &Path, summary: &str) -> Result<(), Failure> {
+        let page = self.page(summary);
+        fs::write(path, page).map_err(Tried::to(format!("write {}", path.display())))
+    }
+
+    fn page(&mut self, summary: &str) -> String {
+        self.shown.sort_by(|a, b| (&a.image, a.top, a.left).cmp(&(&b.image, b.top, b.left)));
+        let left_out = match self.hits - self.shown.len() {
             0 => String::new(),
             left_out => format!(" {left_out} more are not shown."),
         };
-        let summary = escaped(summary);
-        let figures = &self.figures;
-        let page =
-            format!("{HEAD}<h1>Hits</h1>\n<p>{summary}.{left_out}</p>\n<main>\n{figures}</main>\n");
-        fs::write(path, page).map_err(Tried::to(format!("write {}", path.display())))
+        let hits = if self.shown.is_empty() {
+            "<p class=\"none\">The picture is in none of the images.</p>\n".to_owned()
+        } else {
+            let items: String = self.shown.iter().map(|one| one.item.as_str()).collect();
+            format!("<ol>\n{items}</ol>\n")
+        };
+        let parts = [
+            ("{title}", escaped(&format!("Hits of {}", self.name))),
+            ("{style}", STYLE.to_owned()),
+            ("{title}", escaped(&format!("Hits of {}", self.name))),
+            ("{summary}", escaped(&format!("{summary}.{left_out}"))),
+            ("{picture}", std::mem::take(&mut self.picture)),
+            ("{hits}", hits),
+        ];
+        // Each part stands in its place once, in this order, so that what one brings is not looked at again.
+        let (mut out, mut rest) = (String::new(), PAGE);
+        for (place, text) in parts {
+            let (before, after) = rest.split_once(place).unwrap_or((rest, ""));
+            out += before;
+            out += &text;
+            rest = after;
+        }
+        out + rest
     }
 }
 
-/// Every n-th pixel of every n-th row, so that it is small enough.
-fn small(crop: &Gray) -> Gray {
-    let step = crop.width().max(crop.height()).div_ceil(SIDE).max(1);
-    let rows = (0..crop.height()).step_by(step);
-    let pixels = rows.flat_map(|y| crop.row(y).iter().step_by(step).copied()).collect();
-    let (width, height) = (crop.width().div_ceil(step), crop.height().div_ceil(step));
+/// Size and rotation, where they are not the picture's own.
+fn pose(pose: Pose) -> String {
+    let mut words = String::new();
+    // Writing to a String cannot fail.
+    if pose.scale != 1.0 {
+        let _ = write!(words, " &middot; scale&nbsp;{}", pose.scale);
+    }
+    if pose.degrees != 0.0 {
+        let _ = write!(words, " &middot; {}&deg;", pose.degrees);
+    }
+    words
+}
+
+/// An image as part of a page, with words for those who do not see it.
+fn drawing(image: &Gray, words: &str) -> Option<String> {
+    let image = small(image);
+    let (width, height) = (image.width(), image.height());
+    // An image that small has a form.
+    let bytes = encode(&image, Encoding::Png).ok()?;
+    Some(format!(
+        "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\"><image width=\"{width}\" height=\"{height}\" \
+         href=\"data:image/png;base64,{}\"/></svg>",
+        escaped(words),
+        base64(&bytes),
+    ))
+}
+
+/// Means of squares of pixels, so large that the image is small enough.
+fn small(image: &Gray) -> Gray {
+    let side = image.width().max(image.height()).div_ceil(SIDE).max(1);
+    let (width, height) = (image.width().div_ceil(side), image.height().div_ceil(side));
+    let mean = |index: usize| {
+        let (x, y) = (index % width * side, index / width * side);
+        let columns = x..(x + side).min(image.width());
+        let rows = y..(y + side).min(image.height());
+        let count = u64::try_from(columns.len() * rows.len()).unwrap_or(u64::MAX).max(1);
+        let row = |y: usize| image.row(y)[columns.clone()].iter().map(|pixel| u64::from(*pixel));
+        u8::try_from(rows.flat_map(row).sum::<u64>() / count).unwrap_or(u8::MAX)
+    };
+    let pixels = (0..width * height).map(mean).collect();
     Gray::new(width, height, pixels).unwrap_or_else(|_| Gray::filled(1, 1, 0))
 }
 
@@ -130,8 +204,42 @@ mod tests {
     fn a_name_cannot_become_part_of_the_page() {
         let pose = Pose::default();
         let hit = Hit { x: 1, y: 2, width: 600, height: 3, pose, score: 0.95 };
-        let mut sheet = Sheet::default();
-        sheet.add("<script>\"x'&\u{1b}", &[hit], &[Gray::filled(600, 3, 9)]);
-        assert!(sheet.figures.contains("&lt;script&gt;&quot;x&#39;&amp;\u{fffd}<br>1,2"));
+        let name = "<script>\"x'&\u{1b}";
+        let mut sheet = Sheet::new(Path::new(&format!("{name}.png")), &Gray::filled(3, 3, 9));
+        sheet.add(&format!("a/{name}{{hits}}"), &[hit], &[Gray::filled(600, 3, 9)]);
+        let page = sheet.page("1 hit {picture}");
+        assert!(
+            page.contains("&lt;script&gt;&quot;x&#39;&amp;\u{fffd}{hits}</b> <span>a</span>"),
+            "{page}"
+        );
+        assert!(page.contains("1 hit {picture}.") && !page.contains("<script"), "{page}");
+        assert!(page.ends_with("</html>\n"), "{page}");
+    }
+
+    #[test]
+    fn hits_stand_in_the_order_of_their_images_and_what_is_left_out_is_said() {
+        let pose = Pose { scale: 0.5, degrees: -15.0 };
+        let hit = |x| Hit { x, y: 2, width: 6, height: 3, pose, score: 0.95 };
+        let mut sheet = Sheet::new(Path::new("logo.png"), &Gray::filled(3, 3, 9));
+        let crop = Gray::filled(6, 3, 9);
+        sheet.add("b.png", &[hit(7)], &[crop.clone()]);
+        sheet.add("a.png", &[hit(9), hit(5), hit(1)], &[crop.clone(), crop]);
+        let page = sheet.page("4 hits");
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
+        assert!(at("5,&nbsp;2") < at("9,&nbsp;2") && at("9,&nbsp;2") < at("7,&nbsp;2"));
+        assert!(page.contains("4 hits. 1 more are not shown."));
+        assert!(page.contains("scale&nbsp;0.5 &middot; -15&deg;"));
+        let nothing = Sheet::new(Path::new("logo.png"), &Gray::filled(3, 3, 9)).page("0 hits");
+        assert!(nothing.contains("in none of the images"));
+    }
+
+    #[test]
+    fn what_is_too_large_becomes_means_of_its_squares() {
+        let mut image = Gray::filled(481, 2, 0);
+        image.pixels_mut()[0] = 90;
+        image.pixels_mut()[480] = 255;
+        let small = small(&image);
+        assert_eq!((small.width(), small.height()), (161, 1));
+        assert_eq!((small.row(0)[0], small.row(0)[160]), (15, 127));
     }
 }

@@ -1,17 +1,21 @@
 //! A file or a drive against memory of a GPU.
 //!
-//! Four ways, each named in the record: cuFile direct by P2PDMA, cuFile direct by nvidia-fs (both `p2p`), cuFile
-//! in compatibility mode (`host-cufile`), and our own pieces through pinned host memory (`host`, `host-serial`,
-//! `host-page-cache`). `p2p` tries the first and then the second with cuFile's fallback switched off, and is not
+//! Five ways, each named in the record: cuFile direct by P2PDMA, cuFile direct by nvidia-fs (both `p2p`), cuFile
+//! in compatibility mode (`host-cufile`), our own pieces through pinned host memory (`host`, `host-serial`, and
+//! `host-page-cache` into a GPU), and what pins nothing (`host-mapped` into a GPU, `host-page-cache` out of it:
+//! [`classical`]). `p2p` tries the first and then the second with cuFile's fallback switched off, and is not
 //! possible where both refuse; what cuFile counts afterwards as moved through host memory makes the run an error.
 //!
 //! Content goes into the GPU and out of it for the check by the copy engine, never by the route that is measured.
 
 mod check;
+mod classical;
 mod ready;
 
 use peerlane_memory::cuda::{Cuda, CudaError, GpuFacts};
-use peerlane_results::{Evidence, MemoryFacts, MemoryKind, Path as Way, Route, Warning};
+use peerlane_results::{
+    BytesByRoute, Evidence, MemoryFacts, MemoryKind, Path as Way, Route, Warning,
+};
 use peerlane_units::Bytes;
 
 use super::blocks::Ended;
@@ -25,10 +29,13 @@ use crate::failure::Role;
 use crate::relay::latencies;
 use crate::ring::Action;
 use check::Landed;
+use classical::is_classical;
 use ready::Ready;
 
 /// Most bytes of a request by cuFile, which cuts it as the drive wants.
 const CUFILE_REQUEST: Bytes = Bytes::mib(16);
+/// Most bytes of a request that the driver moves by the CPU: a block is one.
+const CLASSICAL_REQUEST: Bytes = Bytes::mib(1024);
 
 /// The GPU of a flow.
 #[derive(Debug, Clone)]
@@ -69,10 +76,15 @@ pub fn find(name: GpuName) -> Result<(Cuda, GpuFacts), CudaError> {
 
 impl Look<'_> {
     /// What a drive and a GPU are to each other, before anything is opened.
-    pub(super) fn gpu(&self, name: GpuName, drive: &Endpoint) -> Result<Found, MeasureError> {
+    pub(super) fn gpu(
+        &self,
+        name: GpuName,
+        drive: &Endpoint,
+        role: Role,
+    ) -> Result<Found, MeasureError> {
         let typed = Notation::Gpu(name).to_string();
-        if self.flow.path == Way::HostMapped {
-            return Err(self.no_pair("a mapped source goes from file to file"));
+        if self.flow.path == Way::HostMapped && role == Role::Target {
+            return Err(self.no_pair("out of a GPU there is no source to map"));
         }
         let live = drive.live.as_ref();
         if live.is_some_and(|live| live.passthrough.is_some()) {
@@ -97,7 +109,14 @@ impl Look<'_> {
             size: Some(facts.memory),
             available: None,
         };
-        let most = if by_cufile { CUFILE_REQUEST } else { drive.facts.request_host }.0;
+        let most = if by_cufile {
+            CUFILE_REQUEST
+        } else if is_classical(self.flow.path, role) {
+            CLASSICAL_REQUEST
+        } else {
+            drive.facts.request_host
+        }
+        .0;
         Ok(Found { gpu: GpuEnd { cuda, facts }, memory, most, warnings })
     }
 }
@@ -159,9 +178,19 @@ impl PlannedFlow {
         let is_direct = self.gpu_route() == Route::P2p;
         ready.ring.begin_count(is_direct.then_some(ready.region));
         let before = ready.counts();
-        let moved = self.stream_gpu(ready, log, tools);
+        let hands = ready.hands.take();
+        let has_ring = hands.is_none();
+        let moved = match hands {
+            Some(hands) => classical::carry(self, ready, hands, log, tools),
+            None => self.stream_gpu(ready, log, tools),
+        };
         let bytes = Bytes(moved.as_ref().map_or(0, |run| run.bytes));
-        tools.gate.end(super::Moved { bytes, requested: ready.ring.counted(bytes) });
+        let requested = if has_ring {
+            ready.ring.counted(bytes)
+        } else {
+            BytesByRoute { p2p: Bytes::ZERO, host: bytes }
+        };
+        tools.gate.end(super::Moved { bytes, requested });
         let run = moved.map_err(|error| ready.explained(error, self, tools.deadline))?;
         ready.judge(self, before)?;
         Ok(run)

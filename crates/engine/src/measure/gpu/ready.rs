@@ -14,6 +14,7 @@ use super::super::ready::Cache;
 use super::super::serial::forget;
 use super::super::stream::Place;
 use super::super::{FlowTools, MeasureError};
+use super::classical::{Hands, is_classical};
 use super::{GpuEnd, saw};
 use crate::copy::check::flush_file;
 use crate::desk::Desk;
@@ -41,6 +42,8 @@ pub(super) struct Ready {
     /// Block size of the file.
     pub(super) block: u64,
     pub(super) place: Place,
+    /// What moves bytes in place of the ring.
+    pub(super) hands: Option<Hands>,
     pub(super) stride: u64,
     pub(super) evidence: Vec<Evidence>,
 }
@@ -62,6 +65,7 @@ struct Open {
     region: RegionId,
     file: FileId,
     place: Place,
+    hands: Option<Hands>,
 }
 
 impl Ready {
@@ -70,7 +74,7 @@ impl Ready {
         end: &GpuEnd,
         tools: &FlowTools<'_>,
     ) -> Result<Self, MeasureError> {
-        let is_cached = planned.flow.path == Way::HostPageCache;
+        let is_cached = matches!(planned.flow.path, Way::HostPageCache | Way::HostMapped);
         let cache = if is_cached { Cache::Through } else { Cache::Around };
         let [source, target] = planned.open_ends(cache, tools.hold)?;
         let role = if source.is_some() { Role::Source } else { Role::Target };
@@ -87,6 +91,7 @@ impl Ready {
         let open = match planned.flow.path {
             Way::P2p => parts.direct(&mut evidence)?,
             Way::HostCufile => parts.cufile(Mode::Compatible)?,
+            path if is_classical(path, role) => parts.classical()?,
             _ => parts.bounce()?,
         };
         evidence.push(parts.named(&open));
@@ -99,7 +104,7 @@ impl Ready {
         let host = ring.attach_region(host::allocate(CHECK_ROOM)?);
         let facts = planned.source().or(planned.target());
         let block = facts.filter(|_| opened.is_direct).map_or(1, |facts| facts.block.0);
-        let Open { session, memory, region, file, place, .. } = open;
+        let Open { session, memory, region, file, place, hands, .. } = open;
         Ok(Self {
             ring,
             session,
@@ -111,6 +116,7 @@ impl Ready {
             role,
             block,
             place,
+            hands,
             stride,
             evidence,
         })
@@ -214,8 +220,8 @@ impl Parts<'_> {
             let memory = self.gpu.allocate(length).map_err(|source| self.planned.no_gpu(source))?;
             match ring.attach_memory(Arc::clone(&memory)) {
                 Ok(region) => {
-                    let session = Some(session);
-                    return Ok(Open { ring, session, memory, region, file, place });
+                    let (session, hands) = (Some(session), None);
+                    return Ok(Open { ring, session, memory, region, file, place, hands });
                 }
                 Err(source) => last = Some(source),
             }
@@ -224,11 +230,21 @@ impl Parts<'_> {
     }
 
     fn bounce(&self) -> Result<Open, MeasureError> {
+        self.by_ring(self.planned.slots, Bytes(self.planned.request))
+    }
+
+    /// What pins nothing; the ring is for the check alone.
+    fn classical(&self) -> Result<Open, MeasureError> {
+        let open = self.by_ring(1, Bytes::kib(4))?;
+        let hands = Hands::new(self.planned, self.copy_of_file()?, self.role, &open.memory)?;
+        Ok(Open { hands: Some(hands), ..open })
+    }
+
+    /// A ring with so many slots of pinned memory.
+    fn by_ring(&self, slots: u32, length: Bytes) -> Result<Open, MeasureError> {
         let no_gpu = |source| self.planned.no_gpu(source);
         let ring = Uring::new(self.entries())?;
-        let length = Bytes(self.planned.request);
-        let mut ring =
-            GpuRing::bounce(ring, &self.gpu, self.planned.slots, length).map_err(no_gpu)?;
+        let mut ring = GpuRing::bounce(ring, &self.gpu, slots, length).map_err(no_gpu)?;
         let file = ring
             .attach_file(self.copy_of_file()?)
             .map_err(|source| self.file_error("attach", source))?;
@@ -238,7 +254,7 @@ impl Parts<'_> {
             let gpu = self.planned.memory.name.clone();
             MeasureError::CuFile { gpu, source }
         })?;
-        Ok(Open { ring, session: None, memory, region, file, place })
+        Ok(Open { ring, session: None, memory, region, file, place, hands: None })
     }
 
     /// Where payload may lie in the memory, and how much of that it takes: every byte of what is read has a
@@ -273,6 +289,10 @@ impl Parts<'_> {
     fn named(&self, open: &Open) -> Evidence {
         let way = match &open.session {
             Some(session) => session.mode().to_string(),
+            None if open.hands.is_some() => match self.role {
+                Role::Source => "out of a map of the file, copied by the driver from pageable memory".to_owned(),
+                Role::Target => "through a buffer of pageable memory, taken anew for each block, and the page cache".to_owned(),
+            },
             None => format!(
                 "through {} slots of pinned host memory, {} each, copied by the GPU's copy engine",
                 self.planned.slots,

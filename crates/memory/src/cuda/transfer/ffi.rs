@@ -15,7 +15,7 @@ use super::{Copy, Direction};
 use crate::cuda::ffi::check;
 use crate::cuda::{CudaError, Gpu};
 use crate::host;
-use crate::region::Region;
+use crate::region::{Region, RegionKind};
 
 /// `CU_MEMHOSTREGISTER_PORTABLE`: registered for every context.
 const PORTABLE: u32 = 1;
@@ -60,10 +60,79 @@ impl DeviceMemory {
         &self.gpu
     }
 
+    /// Takes bytes from plain host memory or a mapped file, which the driver reads by the CPU; when this
+    /// returns, all are there. There is no deadline: whoever waits for it needs one.
+    ///
+    /// A mapped file that somebody cuts meanwhile ends the process (`SIGBUS`), as it ends any program that
+    /// reads its map.
+    ///
+    /// # Errors
+    /// [`CudaError::Range`] beyond an end, [`CudaError::NotPlain`] for other memory; else what the driver
+    /// answered.
+    pub fn load(&self, offset: u64, host: (&Region, u64), length: u64) -> Result<(), CudaError> {
+        let (region, region_offset) = host;
+        let kinds = [RegionKind::Host, RegionKind::MappedFile];
+        let (host, bytes) = plain(region, region_offset, length, &kinds)?;
+        super::within(offset, length, self.length)?;
+        self.gpu.make_current()?;
+        let table = self.gpu.context.table();
+        let device = self.address.wrapping_add(offset);
+        // SAFETY: a context is current; both ranges lie within their memories by the checks above. The host's
+        // is mapped readable until `region` is dropped, nobody holds it `&mut`, and pageable memory is not
+        // read any more when this returns (CUDA Driver API, "API synchronization behavior").
+        let code = unsafe { (table.copy_plain_to_device)(device, host, bytes) };
+        check("cuMemcpyHtoD", code)?;
+        // The last of what was read may still be on its way to the device.
+        // SAFETY: a context is current, and no pointer is taken.
+        check("cuCtxSynchronize", unsafe { (table.context_synchronise)() })
+    }
+
+    /// Gives bytes to plain host memory, which the driver writes by the CPU; when this returns, all are
+    /// there. There is no deadline: whoever waits for it needs one.
+    ///
+    /// # Errors
+    /// As [`DeviceMemory::load`].
+    pub fn store(
+        &self,
+        offset: u64,
+        host: (&mut Region, u64),
+        length: u64,
+    ) -> Result<(), CudaError> {
+        let (region, region_offset) = host;
+        let (host, bytes) = plain(region, region_offset, length, &[RegionKind::Host])?;
+        super::within(offset, length, self.length)?;
+        self.gpu.make_current()?;
+        let table = self.gpu.context.table();
+        let device = self.address.wrapping_add(offset);
+        // SAFETY: a context is current; both ranges lie within their memories by the checks above. The host's
+        // is mapped writable until `region` is dropped, `&mut` excludes any reference to it, and a copy to
+        // pageable memory is over when this returns (CUDA Driver API, "API synchronization behavior").
+        let code = unsafe { (table.copy_plain_to_host)(host, device, bytes) };
+        check("cuMemcpyDtoH", code)
+    }
+
     /// The address by which the driver, its kernels and cuFile know it.
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
+}
+
+/// The address of a part of host memory of one of these kinds, and its length.
+fn plain(
+    region: &Region,
+    offset: u64,
+    length: u64,
+    kinds: &[RegionKind],
+) -> Result<(*mut c_void, usize), CudaError> {
+    let kind = region.kind();
+    if !kinds.contains(&kind) {
+        return Err(CudaError::NotPlain { kind });
+    }
+    super::within(offset, length, region.length())?;
+    let unaddressable = |_| CudaError::Length { length: Bytes(length) };
+    let start = usize::try_from(offset).map_err(unaddressable)?;
+    let bytes = usize::try_from(length).map_err(unaddressable)?;
+    Ok((region.address().as_ptr().wrapping_byte_add(start), bytes))
 }
 
 impl Drop for DeviceMemory {

@@ -48,12 +48,15 @@ impl Copy<'_> {
             (self.pinned_offset, self.pinned.length()),
             (self.memory_offset, self.memory.length()),
         ];
-        for (offset, size) in ends {
-            if offset.checked_add(self.length).is_none_or(|end| end > size.0) {
-                let (offset, length) = (Bytes(offset), Bytes(self.length));
-                return Err(CudaError::Range { offset, length, size });
-            }
-        }
-        Ok(())
+        ends.into_iter().try_for_each(|(offset, size)| within(offset, self.length, size))
     }
+}
+
+/// Refuses a part that reaches beyond its memory.
+fn within(offset: u64, length: u64, size: Bytes) -> Result<(), CudaError> {
+    if offset.checked_add(length).is_none_or(|end| end > size.0) {
+        let (offset, length) = (Bytes(offset), Bytes(length));
+        return Err(CudaError::Range { offset, length, size });
+    }
+    Ok(())
 }

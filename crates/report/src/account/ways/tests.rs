@@ -108,6 +108,7 @@ fn run(flows: &[(Flow, &str, Option<Places>)]) -> CaseRecord {
         limits: Vec::new(),
         links: Vec::new(),
         prediction: None,
+        page_faults: None,
         warnings: Vec::new(),
     }
 }

@@ -1,0 +1,36 @@
+//! `peerlane bench roundtrip`: what is read, and what may be written.
+
+use peerlane_bench::workload::Brief;
+use peerlane_results::WorkloadKind;
+
+use crate::args::RoundtripArgs;
+use crate::printer::Printer;
+
+/// What the words say: a drive for both directions, or a source and, of what may be written, the target of
+/// the way back.
+pub(super) fn brief(args: &RoundtripArgs, seed: u64) -> Brief {
+    let brief = Brief {
+        routes: args.routes.paths(),
+        via: args.via.clone(),
+        ..args.bench.brief(WorkloadKind::Roundtrip, seed)
+    };
+    let Some(source) = &args.source else {
+        return Brief { drives: args.drive.iter().cloned().collect(), ..brief };
+    };
+    let scratch = &args.bench.how.scratch;
+    // A source that may be written is filled; it is what is written, too, unless something else is named.
+    let others: Vec<String> = scratch.iter().filter(|one| *one != source).cloned().collect();
+    let drives = if others.is_empty() { scratch.clone() } else { others };
+    let target = args.target.iter().cloned().collect();
+    Brief { source: vec![source.clone()], target, drives, ..brief }
+}
+
+/// Says what is not measured.
+pub(super) fn tell(brief: &Brief, printer: Printer) {
+    if let ([_], [memory], []) = (&*brief.source, &*brief.target, &*brief.drives) {
+        printer.note(&format!(
+            "the way out of {memory} is not measured, since nothing may be written: `--scratch FILE` names \
+             a new file or a drive for it"
+        ));
+    }
+}

@@ -1,0 +1,90 @@
+//! What a person types and reads who looks for a picture by either method.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use peerlane_results::{HIT_SCHEMA, HitRecord, ScanMethod};
+
+fn peerlane(folder: &Path, words: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .args(words.split_whitespace())
+        .output()
+        .expect("the program starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Six images, with the picture in all of them.
+fn haystack() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = peerlane(
+        folder.path(),
+        "haystack make --seed 3 --images 6 --side 700 --per-mille 1000 -o hay -q",
+    );
+    assert_eq!(made.status.code(), Some(0), "{}", said(&made));
+    folder
+}
+
+fn hits(output: &Output) -> Vec<HitRecord> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut hits: Vec<HitRecord> =
+        text.lines().map(|line| serde_json::from_str(line).expect("a hit")).collect();
+    hits.sort_by(|a, b| a.image.cmp(&b.image));
+    hits
+}
+
+#[test]
+fn both_methods_find_the_same_places_and_say_which_they_are() {
+    let hay = haystack();
+    let find = |method: &str| {
+        let words = format!("scan hay/picture.png hay/images --json --threads 2 {method}");
+        let output = peerlane(hay.path(), &words);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        (hits(&output), said(&output))
+    };
+    let (ours, _) = find("");
+    let (donards, told) = find("--method donard --threshold 60");
+    let place = |hit: &HitRecord| (hit.image.clone(), hit.x, hit.y);
+    assert_eq!(ours.len(), 6);
+    assert_eq!(
+        ours.iter().map(place).collect::<Vec<_>>(),
+        donards.iter().map(place).collect::<Vec<_>>()
+    );
+    assert!(ours.iter().all(|hit| hit.method == ScanMethod::Ncc && hit.score <= 1.0));
+    assert!(donards.iter().all(|hit| hit.method == ScanMethod::Donard && hit.score > 60.0));
+    assert!(donards.iter().all(|hit| hit.schema == HIT_SCHEMA));
+    assert!(told.contains("the picture itself scores"), "{told}");
+}
+
+#[test]
+fn a_hit_of_an_earlier_program_was_found_by_correlation() {
+    let old = r#"{"schema":"peerlane.hit/1","image":"a","x":1,"y":2,"width":3,"height":4,"scale":1.0,
+        "degrees":0.0,"score":0.97}"#;
+    let hit: HitRecord = serde_json::from_str(old).expect("a hit");
+    assert_eq!(hit.method, ScanMethod::Ncc);
+}
+
+#[test]
+fn what_makes_no_sense_for_a_method_is_refused_with_a_way_out() {
+    let hay = haystack();
+    for (words, says, hint) in [
+        ("--method donard --scales 0.5,1", "in no other size or rotation", "--scales"),
+        ("--method donard --rotations 90", "in no other size or rotation", "--rotations"),
+        ("--method donard --threshold 1e6", "no image scores more than", "--threshold"),
+        ("--threshold 250", "no correlation from 0.3 to 1", "--method donard"),
+        ("--threshold 0", "above 0", ""),
+        ("--method other", "donard", ""),
+    ] {
+        let output = peerlane(hay.path(), &format!("scan hay/picture.png hay/images {words}"));
+        assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
+        assert!(said(&output).contains(says), "{words}: {}", said(&output));
+        let told = said(&output);
+        let told = told.split_once("hint: ").map_or("", |(_, told)| told);
+        assert!(told.contains(hint), "{words}: {}", said(&output));
+        assert!(output.stdout.is_empty());
+    }
+}

@@ -1,0 +1,124 @@
+//! The contact sheet of `scan --sheet` in a browser: at the widths of a phone, a laptop and a sheet of paper
+//! nothing is said on the console and nothing is wider than the page, in light, in dark, and printed.
+//!
+//! Skipped where there is no Chromium, as `browser.rs` says; `PEERLANE_SHOTS=FOLDER` keeps what it showed.
+
+mod chromium;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use chromium::{browser, run};
+
+/// Widths of a phone, a laptop, and a sheet of A4 between its margins, in CSS pixels.
+const WIDTHS: [u32; 3] = [390, 1440, 688];
+
+fn peerlane(folder: &Path, words: &[&str]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .current_dir(folder)
+        .args(words)
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A sheet of hits in images with long names, in several sizes and rotations; and how many hits it has.
+fn sheet(folder: &Path) -> (PathBuf, usize) {
+    let make = "haystack make --seed 11 --images 14 --side 700 --per-mille 800 --scales 0.7,1 \
+                --rotations 0,90 -o hay -q";
+    peerlane(folder, &make.split_whitespace().collect::<Vec<_>>());
+    let long = format!("a-folder-{}", "with-a-name-that-does-not-end-".repeat(4));
+    std::fs::rename(folder.join("hay/images"), folder.join(&long)).expect("renamed");
+    let (scales, rotations) = (["--scales", "0.7,1"], ["--rotations", "0,90"]);
+    let mut words = vec!["scan", "hay/picture.png", &long, "--sheet", "hits.html", "-q"];
+    words.extend(scales.into_iter().chain(rotations));
+    peerlane(folder, &words);
+    let page = folder.join("hits.html");
+    let hits = std::fs::read_to_string(&page).expect("a page").matches("<li>").count();
+    assert!(hits > 8, "{hits} hits");
+    (page, hits)
+}
+
+/// A page that shows the sheet in frames of some widths and says how wide it came out in each, how many hits it
+/// shows, and how many of them have a picture with its words below it.
+fn frames(sheet: &str) -> String {
+    let quoted = sheet.replace('&', "&amp;").replace('"', "&quot;");
+    let mut page = String::from("<!doctype html><body>");
+    for width in WIDTHS {
+        let _ = write!(
+            page,
+            "<iframe style=\"width:{width}px;height:900px;border:0\" srcdoc=\"{quoted}\"></iframe>"
+        );
+    }
+    page + "<script>onload = () => {
+        const wide = [...document.querySelectorAll('iframe')].map((frame) => {
+            const inner = frame.contentDocument;
+            const box = (item, what) => item.querySelector(what).getBoundingClientRect();
+            const shown = [...inner.querySelectorAll('li')];
+            const drawn = shown.filter((item) => box(item, 'image').height > 20
+                && box(item, 'svg').bottom <= box(item, '.name').top
+                && box(item, '.facts').bottom <= item.getBoundingClientRect().bottom + 1).length;
+            const root = inner.documentElement;
+            return root.clientWidth + ':' + root.scrollWidth + ':' + shown.length + ':' + drawn;
+        });
+        document.body.textContent = 'widths ' + wide.join(' ') + ' end';
+    }</script>"
+}
+
+#[test]
+fn a_sheet_fits_a_phone_a_laptop_and_paper_and_shows_every_hit() {
+    let Some(browser) = browser() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (sheet, hits) = sheet(folder.path());
+    // The page itself first: whatever it says on the console fails this.
+    run(&browser, folder.path(), &sheet, &["--dump-dom"]);
+    let page = folder.path().join("frames.html");
+    let text = std::fs::read_to_string(&sheet).expect("a sheet");
+    std::fs::write(&page, frames(&text)).expect("a file");
+    let dom = run(&browser, folder.path(), &page, &["--window-size=1600,1000", "--dump-dom"]);
+    let found = dom.split_once("widths ").and_then(|(_, rest)| rest.split_once(" end"));
+    let found = found.map(|(found, _)| found).unwrap_or_else(|| panic!("{dom:.2000}"));
+    let expected = WIDTHS.map(|width| format!("{width}:{width}:{hits}:{hits}")).join(" ");
+    assert_eq!(
+        found, expected,
+        "inner width, width of the content, hits, and those that are whole"
+    );
+}
+
+#[test]
+fn a_sheet_is_seen_in_light_and_dark_and_is_printed() {
+    let Some(browser) = browser() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (sheet, _) = sheet(folder.path());
+    let keep = std::env::var_os("PEERLANE_SHOTS").map(PathBuf::from);
+    for (width, height) in [(390, 2400), (1440, 1400)] {
+        let shots = [("light", "1"), ("dark", "0")].map(|(scheme, number)| {
+            let picture = folder.path().join(format!("sheet-{width}-{scheme}.png"));
+            let words = [
+                format!("--window-size={width},{height}"),
+                format!("--screenshot={}", picture.display()),
+                format!("--blink-settings=preferredColorScheme={number}"),
+            ];
+            run(&browser, folder.path(), &sheet, &words.each_ref().map(String::as_str));
+            let bytes = std::fs::read(&picture).expect("a picture");
+            assert_eq!(chromium::size_of(&bytes), (width, height));
+            if let Some(keep) = &keep {
+                std::fs::copy(&picture, keep.join(picture.file_name().expect("a name")))
+                    .expect("a copy");
+            }
+            bytes
+        });
+        assert_ne!(shots[0], shots[1], "it follows the reader's choice");
+        assert!(shots.iter().all(|shot| shot.len() > 30_000), "an empty page");
+    }
+    let paper = folder.path().join("sheet.pdf");
+    let words =
+        ["--no-pdf-header-footer".to_owned(), format!("--print-to-pdf={}", paper.display())];
+    run(&browser, folder.path(), &sheet, &words.each_ref().map(String::as_str));
+    let bytes = std::fs::read(&paper).expect("a file");
+    assert!(bytes.starts_with(b"%PDF-") && bytes.len() > 20_000, "{} bytes", bytes.len());
+    if let Some(keep) = &keep {
+        std::fs::copy(&paper, keep.join("sheet.pdf")).expect("a copy");
+    }
+}
