@@ -75,6 +75,7 @@ fn what_makes_no_sense_for_a_method_is_refused_with_a_way_out() {
         ("--method donard --scales 0.5,1", "in no other size or rotation", "--scales"),
         ("--method donard --rotations 90", "in no other size or rotation", "--rotations"),
         ("--method donard --threshold 1e6", "no image scores more than", "--threshold"),
+        ("--method donard --on cuda", "searched by the processor only", "--on"),
         ("--threshold 250", "no correlation from 0.3 to 1", "--method donard"),
         ("--threshold 0", "above 0", ""),
         ("--method other", "donard", ""),

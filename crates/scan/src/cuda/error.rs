@@ -24,6 +24,9 @@ pub enum GpuScanError {
         /// How long it was waited for.
         deadline: Nanos,
     },
+    /// A way to search that has no kernels.
+    #[error("Donard's method is searched by the processor only")]
+    Method,
     /// What it said of an image cannot be.
     #[error("the GPU answered what cannot be: {what}")]
     Answer {
@@ -39,7 +42,7 @@ impl GpuScanError {
             Self::Cuda(error) => error.is_missing(),
             Self::Nvrtc(error) => error.is_missing(),
             Self::Load(error) => error.is_missing(),
-            Self::Stuck { .. } | Self::Answer { .. } => false,
+            Self::Stuck { .. } | Self::Method | Self::Answer { .. } => false,
         }
     }
 
@@ -52,6 +55,7 @@ impl GpuScanError {
             Self::Stuck { .. } => {
                 Some("`nvidia-smi` and `sudo dmesg | grep -i nvrm` say how it is")
             }
+            Self::Method => Some("leave `--on` out, or `--method`"),
             Self::Answer { .. } => Some("`--on cpu` searches without it"),
         }
     }

@@ -92,12 +92,17 @@ impl Kernels {
     }
 }
 
+fn has_kernels(searcher: &Searcher) -> Result<(), GpuScanError> {
+    if searcher.is_by_donard() { Err(GpuScanError::Method) } else { Ok(()) }
+}
+
 impl<'a> GpuSearch<'a> {
     /// Takes a GPU into use, compiles the kernels for it and copies the picture up.
     ///
     /// # Errors
     /// [`GpuScanError`] by what is missing.
     pub fn open(searcher: &'a Searcher, options: GpuOptions) -> Result<Self, GpuScanError> {
+        has_kernels(searcher)?;
         let (cuda, facts) = find_gpu(options.gpu)?;
         let nvrtc = Nvrtc::load(cuda.version()?)?;
         Self::on(searcher, options, (&cuda, &facts), &nvrtc)
@@ -113,6 +118,7 @@ impl<'a> GpuSearch<'a> {
         (cuda, facts): (&Cuda, &GpuFacts),
         nvrtc: &Nvrtc,
     ) -> Result<Self, GpuScanError> {
+        has_kernels(searcher)?;
         let gpu = cuda.open(facts)?;
         let kernels = Kernels::load(&gpu, nvrtc)?;
         let layers = Layers::copy_up(&gpu, searcher, options.deadline)?;

@@ -9,7 +9,7 @@ use peerlane_scan::inputs::Found;
 use peerlane_scan::{Answer, Busy, Crops, Searcher, scan};
 use peerlane_units::Nanos;
 
-use crate::args::{MethodArg, ScanArgs, ScanOn};
+use crate::args::{ScanArgs, ScanOn};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
@@ -41,10 +41,6 @@ impl<'a> Place<'a> {
             }
             return Ok(Self::Cpu { searcher, threads: threads.unwrap_or(processors) });
         };
-        if args.method == MethodArg::Donard {
-            let error = "`--method donard` is searched by the processors only";
-            return Err(Failure::new(error).hint("leave `--on` out, or `--method`".to_owned()));
-        }
         let route = args.route.map_or(RouteChoice::Auto, RouteChoice::from);
         // One is read while another is searched.
         let slots = threads.unwrap_or(processors.clamp(2, SLOTS));
