@@ -18,6 +18,9 @@ pub enum GpuScanError {
     /// The way of images to it.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// What is looked for is nothing that its kernels know.
+    #[error("a GPU looks for pictures by normalised cross-correlation only")]
+    NoPicture,
     /// It does not get done.
     #[error("the GPU did not finish within {deadline}")]
     Stuck {
@@ -39,7 +42,7 @@ impl GpuScanError {
             Self::Cuda(error) => error.is_missing(),
             Self::Nvrtc(error) => error.is_missing(),
             Self::Load(error) => error.is_missing(),
-            Self::Stuck { .. } | Self::Answer { .. } => false,
+            Self::NoPicture | Self::Stuck { .. } | Self::Answer { .. } => false,
         }
     }
 
@@ -52,7 +55,7 @@ impl GpuScanError {
             Self::Stuck { .. } => {
                 Some("`nvidia-smi` and `sudo dmesg | grep -i nvrm` say how it is")
             }
-            Self::Answer { .. } => Some("`--on cpu` searches without it"),
+            Self::NoPicture | Self::Answer { .. } => Some("`--on cpu` searches without it"),
         }
     }
 }

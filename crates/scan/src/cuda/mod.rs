@@ -98,6 +98,9 @@ impl<'a> GpuSearch<'a> {
     /// # Errors
     /// [`GpuScanError`] by what is missing.
     pub fn open(searcher: &'a Searcher, options: GpuOptions) -> Result<Self, GpuScanError> {
+        if searcher.pictures().is_empty() {
+            return Err(GpuScanError::NoPicture);
+        }
         let (cuda, facts) = find_gpu(options.gpu)?;
         let nvrtc = Nvrtc::load(cuda.version()?)?;
         Self::on(searcher, options, (&cuda, &facts), &nvrtc)
