@@ -128,22 +128,22 @@ fn what_has_to_be_decoded_is_decoded_and_copied_up() {
 
 #[test]
 fn sizes_and_rotations_with_their_weights_are_searched_bit_for_bit() {
-    let (scales, rotations) = ([0.5, 1.0, 1.5], [0.0, 30.0]);
+    let (scales, rotations) = ([0.5, 1.0], [0.0, 30.0]);
     let recipe = Recipe {
         scales: scales.to_vec(),
         rotations: rotations.to_vec(),
         planted_per_mille: 1000,
-        ..recipe(31, 3, 900)
+        ..recipe(31, 2, 800)
     };
     let (_folder, images) = hay(&recipe, Encoding::Pgm, "pgm");
     // With a low threshold there are many places to follow, in many rounds.
-    for threshold in [0.9, 0.45] {
+    for threshold in [0.9, 0.6] {
         let searcher = searcher(&recipe.picture(), &scales, &rotations, threshold);
         let mock = Mock::new("delay=1\nmemory=536870912");
         let (found, work) = by_gpu(&mock, &images, &searcher, options(1));
         assert_eq!(found, by_processor(&images, &searcher), "{threshold}");
         assert!(found.values().flatten().all(|(_, hits)| !hits.is_empty()));
-        assert!(work.other.amount > 3 * 3, "{work:?}");
+        assert!(work.other.amount > 3 * 2, "{work:?}");
     }
 }
 
@@ -231,6 +231,13 @@ fn a_scan_that_is_enough_ends_and_leaves_nothing_on_the_gpu() {
     assert_eq!(told, 1);
     mock.expect_all_undone();
     assert!(mock.calls("cuMemsetD8Async") >= 4, "what was there is overwritten");
+}
+
+#[test]
+fn a_search_that_the_kernels_do_not_know_is_refused_before_a_gpu_is_looked_for() {
+    let searcher = Searcher::new(Vec::new(), 0.9);
+    let error = GpuSearch::open(&searcher, options(1)).map(|_| ()).expect_err("no picture");
+    assert!(matches!(error, GpuScanError::NoPicture) && error.hint().is_some(), "{error}");
 }
 
 #[test]

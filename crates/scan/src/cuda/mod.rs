@@ -2,7 +2,7 @@
 //!
 //! Images whose pixels lie in the file as they are go from storage into memory of the GPU, without host memory where
 //! the route allows it; others are decoded by the CPU and copied up. The GPU computes means, scores and peaks
-//! (`kernels.cu`); which areas it is asked for is decided by the code that decides it for a CPU ([`crate::follow`]), so
+//! (`kernels.cu`); which areas it is asked for is decided by the code that decides it for a CPU (`follow`), so
 //! that few numbers come back: how many places of the coarse level are worth a look, and the scores around those.
 //!
 //! The interface: [`GpuSearch::open`] compiles the kernels for the GPU and puts the picture there; [`scan_on_gpu`]
