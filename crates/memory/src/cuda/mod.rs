@@ -27,7 +27,6 @@ use peerlane_fabric::Bdf;
 use peerlane_units::Bytes;
 
 pub use error::CudaError;
-pub(crate) use error::said;
 use ffi::{Context, Device, Driver};
 pub use transfer::{Copy, DeviceMemory, Direction, Lane, Pinned};
 
