@@ -16,7 +16,7 @@ use peerlane_bench::{compare, workload};
 use peerlane_engine::endpoint::Notation;
 use peerlane_engine::journal::{self, Journal};
 use peerlane_engine::signature::{self, Ends};
-use peerlane_fabric::{BlockDevice, Fabric, Origin, capture, reach};
+use peerlane_fabric::{BlockDevice, Dna, Fabric, Origin, capture, reach};
 use peerlane_lab::recorder;
 use peerlane_memory::xrt::xclbin;
 use peerlane_report::{Named, Record, Report};
@@ -238,6 +238,9 @@ pub fn notation(bytes: &[u8]) {
     let _ = text.parse::<ByteRate>().map(|rate| rate.to_string());
     if let Ok(number) = text.parse::<u64>() {
         let _ = Nanos(number).to_string();
+    }
+    if let Some(dna) = Dna::of_text(text) {
+        assert_eq!(Dna::of_text(&dna.to_string()), Some(dna), "{text}");
     }
 }
 

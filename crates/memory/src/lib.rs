@@ -22,6 +22,7 @@ mod region;
 pub mod xrt;
 
 pub use host::MemoryError;
+pub use library::LibraryError;
 pub use map::Lent;
 pub use p2pmem::P2pRefusal;
 pub use region::{Region, RegionKind};

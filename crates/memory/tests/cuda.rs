@@ -17,7 +17,7 @@ use peerlane_memory::cuda::{
 };
 use peerlane_memory::cufile::{self, CuFileError, Mode, Session, Span};
 use peerlane_memory::nvrtc::{Nvrtc, NvrtcError};
-use peerlane_memory::{Region, RegionKind, host, mapped};
+use peerlane_memory::{LibraryError, Region, RegionKind, host, mapped};
 use peerlane_units::Bytes;
 
 fn first(mock: &Mock) -> Arc<Gpu> {
@@ -44,17 +44,23 @@ fn finish(lane: &mut Lane) -> u64 {
 #[test]
 fn a_library_that_is_not_there_is_a_value_with_a_way_out() {
     let error = Cuda::load_from(Path::new("/nowhere/libcuda.so.1")).unwrap_err();
-    assert!(matches!(&error, CudaError::Library { reason, .. } if !reason.is_empty()), "{error}");
+    assert!(
+        matches!(&error, CudaError::Library(LibraryError::NotThere { reason, .. }) if !reason.is_empty()),
+        "{error}"
+    );
     assert!(error.is_missing() && error.hint().is_some_and(|hint| hint.contains("libcuda")));
     let error = cufile::open_from(Path::new("/nowhere/libcufile.so.0"), Mode::P2pdma).unwrap_err();
-    assert!(matches!(error, CuFileError::Library { .. }), "{error}");
+    assert!(matches!(error, CuFileError::Library(LibraryError::NotThere { .. })), "{error}");
     assert!(error.hint().is_some_and(|hint| hint.contains("nvidia-gds")));
 }
 
 #[test]
 fn another_library_by_that_name_lacks_a_function() {
     let error = Cuda::load_from(Path::new("libc.so.6")).unwrap_err();
-    assert!(matches!(&error, CudaError::Symbol { symbol, .. } if symbol == "cuInit"), "{error}");
+    assert!(
+        matches!(&error, CudaError::Library(LibraryError::NoFunction { symbol, .. }) if symbol == "cuInit"),
+        "{error}"
+    );
 }
 
 #[test]

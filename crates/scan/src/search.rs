@@ -71,11 +71,6 @@ impl Searcher {
         Self { pictures, threshold, donard: None }
     }
 
-    /// Whether it searches by Donard's own way.
-    pub(crate) fn is_by_donard(&self) -> bool {
-        self.donard.is_some()
-    }
-
     /// A search by Donard's own way, which looks at every image in full.
     pub fn by_donard(donard: Arc<Donard>) -> Self {
         Self { pictures: Vec::new(), threshold: 0.0, donard: Some(donard) }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use mock::Mock;
 use peerlane_engine::endpoint::GpuName;
+use peerlane_memory::LibraryError;
 use peerlane_memory::cuda::{Cuda, CudaError};
 use peerlane_memory::nvrtc::{Kind, Nvrtc, NvrtcError};
 use peerlane_results::RouteChoice;
@@ -236,8 +237,8 @@ fn a_scan_that_is_enough_ends_and_leaves_nothing_on_the_gpu() {
 #[test]
 fn a_search_that_the_kernels_do_not_know_is_refused_before_a_gpu_is_looked_for() {
     let searcher = Searcher::new(Vec::new(), 0.9);
-    let error = GpuSearch::open(&searcher, options(1)).map(|_| ()).expect_err("no picture");
-    assert!(matches!(error, GpuScanError::NoPicture) && error.hint().is_some(), "{error}");
+    let error = GpuSearch::open(&searcher, options(1)).map(|_| ()).expect_err("no kernels");
+    assert!(matches!(error, GpuScanError::Method) && error.hint().is_some(), "{error}");
 }
 
 #[test]
@@ -258,7 +259,10 @@ fn a_compiler_that_is_not_there_is_a_value_with_a_way_out() {
     let error = Nvrtc::load_from(Path::new("/nowhere/libnvrtc.so.12")).unwrap_err();
     assert!(error.is_missing() && error.hint().is_some_and(|hint| hint.contains("pip install")));
     let error = Nvrtc::load_from(Path::new("libc.so.6")).unwrap_err();
-    assert!(matches!(&error, NvrtcError::Symbol { symbol, .. } if symbol == "nvrtcVersion"));
+    let NvrtcError::Library(LibraryError::NoFunction { symbol, .. }) = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(symbol, "nvrtcVersion");
     assert!(Nvrtc::load((10, 2)).is_err_and(|error| error.to_string().contains("10.2")));
     let mock = Mock::new("devices=0");
     let error = Cuda::load_from(&mock.library()).map(|_| ()).unwrap_err();

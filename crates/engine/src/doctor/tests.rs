@@ -4,44 +4,16 @@ use super::*;
 use peerlane_results::{FindingKind, Needs};
 
 /// Three drives below one switch, the last of which lends memory; no fault.
-const SOUND: &str = "
+const SOUND: &str = concat!(
+    "\
 name = 'm'
 iommu = 'passthrough'
 [kernel]
 release = '7.2.13'
 p2pdma = true
-[cpu]
-vendor = 'GenuineIntel'
-family = 6
-[[function]]
-name = 'host-bridge'
-kind = 'other'
-address = '0000:00:00.0'
-vendor = '0x8086'
-device = '0x29c0'
-[[function]]
-name = 'root'
-kind = 'root-port'
-address = '0000:00:01.0'
-acs = 'absent'
-[[function]]
-name = 'up'
-kind = 'upstream-port'
-address = '0000:01:00.0'
-under = 'root'
-acs = 'absent'
-[[function]]
-name = 'down-a'
-kind = 'downstream-port'
-address = '0000:02:00.0'
-under = 'up'
-acs = 'absent'
-[[function]]
-name = 'down-b'
-kind = 'downstream-port'
-address = '0000:02:01.0'
-under = 'up'
-acs = 'absent'
+",
+    include_str!("../../tests/machines/switch.toml"),
+    "\
 [[function]]
 name = 'a'
 kind = 'nvme'
@@ -55,7 +27,8 @@ address = '0000:04:00.0'
 under = 'down-b'
 acs = 'absent'
 p2pmem = { size = '64M', available = '64M', published = true }
-";
+"
+);
 
 fn examined(changes: &[(&str, &str)]) -> DoctorRecord {
     let mut text = SOUND.to_owned();

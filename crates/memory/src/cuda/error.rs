@@ -4,26 +4,15 @@ use std::ffi::OsStr;
 
 use peerlane_units::Bytes;
 
+use crate::LibraryError;
+
 /// Why a GPU cannot be used: a value, with a way out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
-    /// The library cannot be opened.
-    #[error("cannot open {library}: {reason}")]
-    Library {
-        /// Its name.
-        library: String,
-        /// What the loader said.
-        reason: String,
-    },
-    /// The library lacks a function.
-    #[error("{library} has no function {symbol}")]
-    Symbol {
-        /// The library.
-        library: String,
-        /// The function.
-        symbol: String,
-    },
+    /// The library is not there, or is another one.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
     /// A call of the driver API failed.
     #[error("{call} failed: {} ({code})", name_of(*code))]
     Call {
@@ -75,20 +64,17 @@ pub enum CudaError {
 
 impl CudaError {
     pub(crate) fn library(name: &OsStr, error: &libloading::Error) -> Self {
-        Self::Library { library: name.to_string_lossy().into_owned(), reason: said(error) }
+        LibraryError::not_there(name, error).into()
     }
 
     pub(crate) fn symbol(name: &OsStr, symbol: &[u8]) -> Self {
-        Self::Symbol {
-            library: name.to_string_lossy().into_owned(),
-            symbol: String::from_utf8_lossy(symbol).into_owned(),
-        }
+        LibraryError::no_function(name, symbol).into()
     }
 
     /// Whether the machine lacks something, so that trying again makes no sense.
     pub fn is_missing(&self) -> bool {
         match self {
-            Self::Library { .. } | Self::Symbol { .. } | Self::NoSuchGpu { .. } => true,
+            Self::Library(_) | Self::NoSuchGpu { .. } => true,
             Self::Call { code, .. } => matches!(code, 34 | 46 | 100 | 101 | 800..=804),
             _ => false,
         }
@@ -97,11 +83,13 @@ impl CudaError {
     /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Library { .. } => Some(
+            Self::Library(LibraryError::NotThere { .. }) => Some(
                 "install NVIDIA's driver, whose user part brings libcuda.so.1: `ldconfig -p | grep libcuda`; \
                  a container needs `--gpus all`",
             ),
-            Self::Symbol { .. } => Some("a driver of CUDA 11 or later is needed: `nvidia-smi`"),
+            Self::Library(LibraryError::NoFunction { .. }) => {
+                Some("a driver of CUDA 11 or later is needed: `nvidia-smi`")
+            }
             Self::NoSuchGpu { .. } => {
                 Some("`nvidia-smi -L` lists them; CUDA_VISIBLE_DEVICES hides some")
             }
@@ -113,19 +101,6 @@ impl CudaError {
             | Self::NotPlain { .. } => None,
         }
     }
-}
-
-/// What the loader said, in one line.
-pub(crate) fn said(error: &libloading::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        text = inner.to_string();
-        source = inner.source();
-    }
-    let line = text.lines().next().unwrap_or_default();
-    // The loader begins with the name, which stands before this, too.
-    line.split_once(": ").map_or(line, |(_, what)| what).to_owned()
 }
 
 fn list(gpus: &[String]) -> String {

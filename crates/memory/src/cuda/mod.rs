@@ -35,7 +35,6 @@ use peerlane_units::Bytes;
 
 pub use compute::{Argument, Grid, Kernel, Module, Queue};
 pub use error::CudaError;
-pub(crate) use error::said;
 use ffi::{Context, Device, Driver};
 pub use transfer::{Copy, DeviceMemory, Direction, Lane, Pinned};
 

@@ -5,28 +5,16 @@ use std::ffi::OsStr;
 use rustix::io::Errno;
 
 use super::Mode;
-use crate::cuda::{CudaError, said};
+use crate::LibraryError;
+use crate::cuda::CudaError;
 
 /// Why cuFile does not serve: a value, with a way out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CuFileError {
-    /// The library cannot be opened.
-    #[error("cannot open {library}: {reason}")]
-    Library {
-        /// Its name.
-        library: String,
-        /// What the loader said.
-        reason: String,
-    },
-    /// The library lacks a function.
-    #[error("{library} has no function {symbol}")]
-    Symbol {
-        /// The library.
-        library: String,
-        /// The function.
-        symbol: String,
-    },
+    /// The library is not there, or is another one.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
     /// The library cannot be told which way to take.
     #[error("this libcufile cannot be told to go {mode} only: it has no cuFileSetParameterBool")]
     NoParameters {
@@ -62,24 +50,21 @@ pub enum CuFileError {
 
 impl CuFileError {
     pub(super) fn library(name: &OsStr, error: &libloading::Error) -> Self {
-        Self::Library { library: name.to_string_lossy().into_owned(), reason: said(error) }
+        LibraryError::not_there(name, error).into()
     }
 
     pub(super) fn symbol(name: &OsStr, symbol: &[u8]) -> Self {
-        Self::Symbol {
-            library: name.to_string_lossy().into_owned(),
-            symbol: String::from_utf8_lossy(symbol).into_owned(),
-        }
+        LibraryError::no_function(name, symbol).into()
     }
 
     /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Library { .. } => Some(
+            Self::Library(LibraryError::NotThere { .. }) => Some(
                 "install GPUDirect Storage: `sudo apt install nvidia-gds`; or go through host memory: \
                  `--route host`, `--routes host` of a benchmark",
             ),
-            Self::Symbol { .. } | Self::NoParameters { .. } => Some(
+            Self::Library(LibraryError::NoFunction { .. }) | Self::NoParameters { .. } => Some(
                 "install GPUDirect Storage of CUDA 12.8 or later: `sudo apt install nvidia-gds`",
             ),
             Self::StillCompatible => Some(

@@ -3,28 +3,15 @@
 use std::ffi::OsStr;
 
 use super::MOST_WORDS;
-use crate::cuda::said;
+use crate::LibraryError;
 
 /// Why nothing was compiled: a value, with a way out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NvrtcError {
-    /// The library cannot be opened.
-    #[error("cannot open {library}: {reason}")]
-    Library {
-        /// Its name.
-        library: String,
-        /// What the loader said.
-        reason: String,
-    },
-    /// The library lacks a function.
-    #[error("{library} has no function {symbol}")]
-    Symbol {
-        /// The library.
-        library: String,
-        /// The function.
-        symbol: String,
-    },
+    /// The library is not there, or is another one.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
     /// The driver is older than any compiler that is known here.
     #[error("the driver is of CUDA {major}.{minor}, and code is compiled for 11 and later")]
     OldDriver {
@@ -59,14 +46,11 @@ pub enum NvrtcError {
 
 impl NvrtcError {
     pub(super) fn library(name: &OsStr, error: &libloading::Error) -> Self {
-        Self::Library { library: name.to_string_lossy().into_owned(), reason: said(error) }
+        LibraryError::not_there(name, error).into()
     }
 
     pub(super) fn symbol(name: &OsStr, symbol: &[u8]) -> Self {
-        Self::Symbol {
-            library: name.to_string_lossy().into_owned(),
-            symbol: String::from_utf8_lossy(symbol).into_owned(),
-        }
+        LibraryError::no_function(name, symbol).into()
     }
 
     /// The same failure by what the compiler said of it.
@@ -77,20 +61,19 @@ impl NvrtcError {
 
     /// Whether the machine lacks something, so that trying again makes no sense.
     pub fn is_missing(&self) -> bool {
-        matches!(
-            self,
-            Self::Library { .. } | Self::Symbol { .. } | Self::OldDriver { .. } | Self::Gpu { .. }
-        )
+        matches!(self, Self::Library(_) | Self::OldDriver { .. } | Self::Gpu { .. })
     }
 
     /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Library { .. } => Some(
+            Self::Library(LibraryError::NotThere { .. }) => Some(
                 "install NVRTC of the driver's CUDA: `sudo apt install cuda-nvrtc-12-8`; or `pip install \
                  nvidia-cuda-nvrtc-cu12`, and name the folder of its libnvrtc.so.12 in LD_LIBRARY_PATH",
             ),
-            Self::Symbol { .. } => Some("NVRTC of CUDA 11.2 or later is needed"),
+            Self::Library(LibraryError::NoFunction { .. }) => {
+                Some("NVRTC of CUDA 11.2 or later is needed")
+            }
             Self::OldDriver { .. } => Some("`nvidia-smi` shows the driver and its CUDA"),
             Self::Gpu { .. } => Some("an earlier CUDA may still know the GPU: `nvidia-smi -q`"),
             Self::Call { code: 7, .. } => Some(

@@ -93,7 +93,7 @@ impl Kernels {
 }
 
 fn has_kernels(searcher: &Searcher) -> Result<(), GpuScanError> {
-    if searcher.is_by_donard() { Err(GpuScanError::Method) } else { Ok(()) }
+    if searcher.pictures().is_empty() { Err(GpuScanError::Method) } else { Ok(()) }
 }
 
 impl<'a> GpuSearch<'a> {

@@ -4,61 +4,11 @@ use super::*;
 use peerlane_results::VerifyMode;
 
 /// A drive and a GPU below one switch, with all that every way wants.
-const SOUND: &str = "
-name = 'm'
-iommu = 'passthrough'
-libraries = ['libcuda.so.1', 'libcufile.so.0']
-[kernel]
-release = '7.2.13'
-p2pdma = true
-modules = [{ name = 'nvidia', version = '580.95.05' }, { name = 'nvidia_fs', version = '2.30' }]
-[cpu]
-vendor = 'GenuineIntel'
-family = 6
-[[function]]
-name = 'host-bridge'
-kind = 'other'
-address = '0000:00:00.0'
-vendor = '0x8086'
-device = '0x29c0'
-[[function]]
-name = 'root'
-kind = 'root-port'
-address = '0000:00:01.0'
-acs = 'absent'
-[[function]]
-name = 'up'
-kind = 'upstream-port'
-address = '0000:01:00.0'
-under = 'root'
-acs = 'absent'
-[[function]]
-name = 'down-a'
-kind = 'downstream-port'
-address = '0000:02:00.0'
-under = 'up'
-acs = 'absent'
-[[function]]
-name = 'down-b'
-kind = 'downstream-port'
-address = '0000:02:01.0'
-under = 'up'
-acs = 'absent'
-[[function]]
-name = 'nvme0'
-kind = 'nvme'
-address = '0000:03:00.0'
-under = 'down-a'
-acs = 'absent'
-namespaces = [{ name = 'nvme0n1', size = '1G' }]
-[[function]]
-name = 'gpu'
-kind = 'gpu'
-vendor = '0x10de'
-address = '0000:04:00.0'
-under = 'down-b'
-acs = 'absent'
-";
+const SOUND: &str = concat!(
+    include_str!("../../../tests/machines/gpu-stack.toml"),
+    include_str!("../../../tests/machines/switch.toml"),
+    include_str!("../../../tests/machines/gpu.toml"),
+);
 
 fn machine(changes: &[(&str, &str)]) -> Fabric {
     let mut text = SOUND.to_owned();
@@ -172,21 +122,7 @@ fn what_stands_in_the_way_of_a_pair_is_found_with_its_fix() {
 }
 
 /// Another drive below the switch.
-const SECOND: &str = "
-[[function]]
-name = 'down-c'
-kind = 'downstream-port'
-address = '0000:02:02.0'
-under = 'up'
-acs = 'absent'
-[[function]]
-name = 'nvme1'
-kind = 'nvme'
-address = '0000:05:00.0'
-under = 'down-c'
-acs = 'absent'
-namespaces = [{ name = 'nvme1n1', size = '1G' }]
-";
+const SECOND: &str = include_str!("../../../tests/machines/second-drive.toml");
 
 fn through(route: RouteChoice, changes: &[(&str, &str)]) -> Plan {
     let changes: Vec<(&str, &str)> = changes.to_vec();
