@@ -285,8 +285,7 @@ fn donards_tables_are_one_command() {
     assert!((1..=pages + 1000).contains(&mapped), "{mapped}");
     // A buffer taken anew for each of 16 blocks: a page in it is never there before.
     let taken = faults(&found, "write 256K gpu:0 -> drive host-page-cache");
-    let direct = faults(&found, "write 256K gpu:0 -> drive p2p");
-    assert!(taken >= 16 && taken > direct, "{taken} and {direct} by p2p");
+    assert!(taken >= 16, "{taken}");
     for run in &found.cases {
         let checked = run.verification.map(|checked| (checked.bytes, checked.mismatches));
         assert!(checked.is_none_or(|checked| checked == (run.bytes, 0)), "{}", run.asked.name);
