@@ -76,7 +76,7 @@ fn row<'a>(record: &BenchRecord, case: &'a CaseSpec) -> Option<(&'a Flow, Row)> 
     let summary: &Summary = record.summaries.iter().find(|one| one.case == case.name)?;
     let runs = record.cases.iter().filter(|run| run.asked.name == case.name);
     let faults: Option<Vec<f64>> = runs
-        .map(|run| Some(run.page_faults?))
+        .map(|run| run.page_faults)
         .map(|faults| faults.map(|faults| faults.minor as f64 + faults.major as f64))
         .collect();
     let faults = faults.filter(|all| !all.is_empty());

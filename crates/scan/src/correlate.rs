@@ -6,7 +6,7 @@
 //! The score is Lewis's (Fast Normalized Cross-Correlation, 1995): 1 for the picture itself under any
 //! gain and offset of brightness, 0 for what has nothing to do with it.
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
 use crate::picture::Layer;
 use crate::reduce::Plane;
@@ -85,12 +85,29 @@ pub(crate) fn single(value: f64) -> f32 {
 /// places.
 fn correlate(plane: &Plane, taps: &[f32], layer: &Layer, width: usize, height: usize) -> Vec<f32> {
     let mut out = vec![0.0; width * height];
-    Arch::new().dispatch(|| {
-        for (y, line) in out.chunks_exact_mut(width).enumerate() {
-            correlate_line(plane, y, taps, layer.width, line);
-        }
-    });
+    Arch::new().dispatch(Lines { plane, taps, tap_width: layer.width, width, out: &mut out });
     out
+}
+
+/// All lines of places. A closure in its place would be a function of its own, which the compiler makes without
+/// the vectors of the processor.
+struct Lines<'a> {
+    plane: &'a Plane,
+    taps: &'a [f32],
+    tap_width: usize,
+    width: usize,
+    out: &'a mut [f32],
+}
+
+impl WithSimd for Lines<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (y, line) in self.out.chunks_exact_mut(self.width).enumerate() {
+            correlate_line(self.plane, y, self.taps, self.tap_width, line);
+        }
+    }
 }
 
 #[inline(always)]

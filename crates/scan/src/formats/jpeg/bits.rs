@@ -76,6 +76,7 @@ impl<'a> Bits<'a> {
     }
 
     /// A difference of `size` bits (T.81 F.2.2.1, EXTEND).
+    #[inline]
     pub(super) fn signed(&mut self, size: u32) -> Option<i32> {
         if size == 0 {
             return Some(0);
