@@ -119,7 +119,7 @@ impl Solver {
 
     /// How long what passes a resource waits behind it when the queue there is full, in nanoseconds.
     fn longest(&self, resource: usize) -> f64 {
-        let at = &self.network.resources[resource];
+        let at = &self.resources[resource];
         (at.holds / self.passed[resource] - at.passing).max(0.0)
     }
 

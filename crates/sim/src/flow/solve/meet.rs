@@ -47,7 +47,7 @@ impl Solver {
             let apart = if arc.port == NONE {
                 0.0
             } else {
-                capacity / self.network.resources[arc.port as usize].capacity
+                capacity / self.resources[arc.port as usize].capacity
             };
             let burst = 1.0 - apart.min(1.0);
             for at in arc.visits() {
