@@ -92,8 +92,8 @@ impl Solver {
     /// still to come.
     pub(super) fn balance_queues(&mut self, most: f64) -> f64 {
         let mut residual: f64 = 0.0;
-        for at in 0..self.layout.stops.len() {
-            let resource = self.layout.stops[at].resource;
+        for at in 0..self.layout.queues.len() {
+            let resource = self.layout.queues[at];
             let ratio = self.room[resource].ratio();
             let change = if self.layout.is_windowed[resource] && !self.fill_up(resource, ratio) {
                 self.balance_delay(resource, ratio, most)

@@ -33,14 +33,14 @@ pub(super) struct Stop {
     pub resource: usize,
     /// First input, and one after the last.
     arcs: (usize, usize),
-    /// Whether what passes waits in a queue behind it for what comes next.
-    pub is_queue: bool,
     /// Whether an input is the queue behind another resource.
     pub has_queues: bool,
     /// Whether legs hold what they take of it until all of the stage have passed.
     pub is_held: bool,
     /// Whether it makes legs wait that hold a pool meanwhile, even where it is not full.
     pub is_waited_for: bool,
+    /// Whether it does nothing but cut legs, and that only where it is full.
+    pub is_plain: bool,
 }
 
 impl Stop {
@@ -55,6 +55,8 @@ impl Stop {
 pub(super) struct Layout {
     /// Visited resources, lowest rank first.
     pub stops: Vec<Stop>,
+    /// Those with a queue behind them, and pools.
+    pub queues: Vec<usize>,
     /// Their inputs.
     pub arcs: Vec<Arc>,
     /// The leg of each visit.
@@ -213,7 +215,11 @@ impl Layout {
             let mut held = self.visits_of(stop).map(|at| self.holder[self.legs[at] as usize]);
             self.stops[position].is_waited_for =
                 resources[stop.resource].is_sender && held.any(|holder| holder != NONE);
-            self.stops[position].is_queue = is_used[stop.resource];
+            let stop = &mut self.stops[position];
+            stop.is_plain = !stop.is_held && !stop.is_waited_for && !stop.has_queues;
+            if is_used[stop.resource] || stop.is_held {
+                self.queues.push(stop.resource);
+            }
         }
         if self.holders.is_empty() {
             return;
@@ -252,7 +258,7 @@ impl Layout {
                 arcs: (first, self.arcs.len()),
                 is_held: resources[resource].is_held,
                 is_waited_for: false,
-                is_queue: false,
+                is_plain: false,
                 has_queues: self.arcs[first..].iter().any(|arc| arc.port != NONE),
             });
         }

@@ -19,7 +19,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use fill::{Filling, Input};
+use fill::Filling;
 use layout::Layout;
 use room::Room;
 
@@ -125,13 +125,12 @@ pub struct Solver {
     /// Share of a change that a round makes, and the direction of the last one.
     damping: Vec<(f64, f64)>,
     trace: Trace,
+    filling: Filling,
     scratch: Scratch,
 }
 
 #[derive(Debug, Default)]
 struct Scratch {
-    inputs: Vec<Input>,
-    filling: Filling,
     /// Share of a resource that what holds each pool takes, and half of its time there by one input.
     pool: Vec<f64>,
     pool_here: Vec<f64>,
@@ -196,11 +195,8 @@ impl Solver {
             delayed: vec![0.0; legs],
             damping: vec![(DAMPING, 0.0); resources],
             trace: Trace::default(),
-            scratch: Scratch {
-                pool: vec![0.0; resources],
-                pool_here: vec![0.0; resources],
-                ..Scratch::default()
-            },
+            filling: Filling::default(),
+            scratch: Scratch { pool: vec![0.0; resources], pool_here: vec![0.0; resources] },
             layout,
         };
         (0..classes).for_each(|class| solver.ask(class));
