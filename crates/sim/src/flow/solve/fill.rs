@@ -57,18 +57,20 @@ pub(super) struct Filling {
 impl Filling {
     /// Takes the capacity that the inputs share.
     pub(super) fn set(&mut self, capacity: f64) {
-        self.capacity = capacity;
+        let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
+        let (mut demand, mut weight) = (0.0, 0.0);
         self.per_turn.clear();
-        self.sum = Input::default();
-        (self.least, self.most) = (f64::INFINITY, 0.0);
-        for input in &self.inputs {
+        self.per_turn.extend(self.inputs.iter().map(|input| {
             let per_turn = input.demand / input.weight;
-            self.per_turn.push(per_turn);
-            self.least = self.least.min(per_turn);
-            self.most = self.most.max(per_turn);
-            self.sum.demand += input.demand;
-            self.sum.weight += input.weight;
-        }
+            // Comparisons in place of `min` and `max`, which look for what is no number.
+            least = if per_turn < least { per_turn } else { least };
+            most = if per_turn > most { per_turn } else { most };
+            demand += input.demand;
+            weight += input.weight;
+            per_turn
+        }));
+        (self.capacity, self.least, self.most) = (capacity, least, most);
+        self.sum = Input { demand, weight, turn: 0.0 };
     }
 
     /// The most that any input gets in a turn when the resource is full: a turn in which it is used up.
