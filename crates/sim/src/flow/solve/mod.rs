@@ -13,6 +13,7 @@ mod balance;
 mod fill;
 mod layout;
 mod maxmin;
+mod means;
 mod meet;
 mod room;
 mod sweep;
@@ -21,6 +22,7 @@ mod tests;
 
 use fill::Filling;
 use layout::Layout;
+use means::Means;
 use room::Room;
 
 use super::network::{NONE, Network, NetworkError, Resource};
@@ -76,7 +78,8 @@ pub struct Solution {
     pub load: Vec<f64>,
     /// Rounds that it took.
     pub rounds: u32,
-    /// Largest relative change that a further round would make.
+    /// Largest relative change that a further round would make. Of what goes in circles, the largest
+    /// relative difference between the means over the last two spans of rounds.
     pub residual: f64,
 }
 
@@ -226,7 +229,9 @@ impl Solver {
         let mut rounds = 0;
         let mut residual = f64::INFINITY;
         let mut changed = f64::INFINITY;
-        while rounds < settings.rounds && residual > settings.tolerance {
+        let mut means = Means::new();
+        let mut apart = f64::INFINITY;
+        while rounds < settings.rounds && residual.min(apart) > settings.tolerance {
             self.sweep();
             rounds += 1;
             let most = (PATIENCE / f64::from(rounds)).min(DAMPING_RANGE.1);
@@ -237,10 +242,19 @@ impl Solver {
                 changed = self.give_way();
             }
             residual = residual.max(changed);
+            if Means::wants(rounds) {
+                let rates = (0..self.counts.len()).map(|class| self.rate_of_all(class));
+                apart = means.take(rounds, rates).unwrap_or(apart);
+            }
         }
-        let rates: Vec<f64> = (0..self.counts.len())
-            .map(|class| self.rate_of_all(class) / self.counts[class].max(1.0))
-            .collect();
+        let classes = self.counts.iter().enumerate();
+        let mut rates: Vec<f64> =
+            classes.map(|(class, count)| self.rate_of_all(class) / count.max(1.0)).collect();
+        if let Some((means, apart)) = means.last().filter(|_| residual > settings.tolerance) {
+            let means = means.iter().zip(&self.counts);
+            rates = means.map(|(mean, count)| mean / count.max(1.0)).collect();
+            residual = apart;
+        }
         let load = self.load(&rates);
         Solution { limits: self.limits(), rates, load, rounds, residual }
     }
