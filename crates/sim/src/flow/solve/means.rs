@@ -4,7 +4,7 @@
 //! fit into all capacities, and so does their mean.
 
 /// Rounds before the first span; each span is as long as all that was before it.
-const BEGIN: u32 = 100;
+const BEGIN: u32 = 50;
 
 /// Means over the last two spans of rounds.
 #[derive(Debug)]
