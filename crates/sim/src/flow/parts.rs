@@ -203,3 +203,42 @@ impl Sets {
         self.0[a.max(b)] = a.min(b);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::network::Hop;
+
+    fn class(resource: u32, cost: f64, count: u32) -> Class {
+        let hop = Hop { resource, port: NONE, turn: 1.0, cost, in_row: 1.0 };
+        Class { count, demand: 1.0, legs: vec![vec![hop]], ..Class::default() }
+    }
+
+    #[test]
+    fn what_shares_nothing_is_apart_and_what_does_the_same_is_one() {
+        let classes = vec![
+            class(2, 1.0, 1),
+            class(0, 1.0, 1),
+            class(2, 1.0, 3),
+            class(2, 1.5, 1),
+            Class { ahead: vec![(1, 0.1)], ..class(0, 1.0, 1) },
+        ];
+        let network = Network { resources: vec![Resource::default(); 3], classes };
+        let parts = Parts::of(&network);
+        let two = Part {
+            first: vec![0, 3],
+            counts: vec![4, 1],
+            members: vec![(0, 0), (2, 0), (3, 1)],
+            resources: vec![2],
+        };
+        let other = Part {
+            first: vec![1, 4],
+            counts: vec![1, 1],
+            members: vec![(1, 0), (4, 1)],
+            resources: vec![0, 1],
+        };
+        assert_eq!(parts.parts, [two, other]);
+        let view = parts.view(&parts.parts[1]);
+        assert_eq!([view.local(0), view.local(1), view.local(NONE)], [0, 1, NONE]);
+    }
+}
