@@ -145,7 +145,9 @@ impl Network {
             let resource = hop.resource;
             self.check_resource(class, resource)?;
             let rank = self.resources[resource as usize].rank;
-            let is_before = |named: u32| leg[..position].iter().any(|hop| hop.resource == named);
+            // Mostly the one before.
+            let is_before =
+                |named: u32| leg[..position].iter().rev().any(|hop| hop.resource == named);
             if last.is_some_and(|last| last >= rank) || hop.port != NONE && !is_before(hop.port) {
                 return Err(NetworkError::OutOfOrder { class, resource });
             }

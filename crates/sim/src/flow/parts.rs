@@ -3,115 +3,190 @@
 //! Leaves out solving. The one thing to know: what happens in one part changes nothing in another, so
 //! that parts are solved on their own, in any order, on any number of threads, with the same result.
 
-use std::collections::HashMap;
+use super::network::{Class, NONE, Network, Resource};
 
-use super::network::{Class, NONE, Network};
-
-/// Resources and classes that are connected, as a network of its own.
+/// Resources and classes that are connected, each numbered from 0.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Part {
-    /// The part, numbered from 0.
-    pub network: Network,
-    /// For each class of the part, the classes of the whole that were merged into it.
-    pub classes: Vec<Vec<usize>>,
+    /// For each class of the part, the first class of the whole that was merged into it.
+    pub first: Vec<usize>,
+    /// How many flows those have together.
+    pub counts: Vec<u32>,
+    /// The classes of the whole in their order, each with the class of the part that it was merged into.
+    pub members: Vec<(usize, usize)>,
     /// For each resource of the part, its number in the whole.
     pub resources: Vec<usize>,
 }
 
-/// Splits a network into parts, in order of their first class.
-pub fn split(network: &Network) -> Vec<Part> {
-    let mut sets = Sets::new(network.resources.len());
-    for class in &network.classes {
-        let ahead = class.ahead.iter().map(|&(resource, _)| resource as usize);
-        let hops = class.legs.iter().flatten().map(|hop| hop.resource as usize);
-        let mut resources = hops.chain(ahead);
-        let Some(first) = resources.next() else { continue };
-        resources.for_each(|resource| sets.join(first, resource));
-    }
-    let mut part_of_set = HashMap::new();
-    let mut builders: Vec<Builder> = Vec::new();
-    // Where a resource went in its part.
-    let mut number = vec![NONE; network.resources.len()];
-    for (index, class) in network.classes.iter().enumerate() {
-        let first = class.legs.iter().flatten().next();
-        let set = first.map_or(usize::MAX, |hop| sets.find(hop.resource as usize));
-        let part = *part_of_set.entry(set).or_insert_with(|| {
-            builders.push(Builder::default());
-            builders.len() - 1
-        });
-        builders[part].take(network, index, class, &mut number);
-    }
-    builders.into_iter().map(|builder| builder.part).collect()
+/// A network in parts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parts<'a> {
+    /// The whole.
+    pub network: &'a Network,
+    /// The parts, in order of their first class.
+    pub parts: Vec<Part>,
+    /// For each resource of the whole that a flow visits, its number in its part.
+    number: Vec<u32>,
 }
 
-#[derive(Default)]
-struct Builder {
-    part: Part,
-    /// Classes of the part by what they do.
-    known: HashMap<Vec<u64>, usize>,
-    key: Vec<u64>,
+/// One of the parts, with what it is a part of.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    network: &'a Network,
+    number: &'a [u32],
+    /// The part.
+    pub part: &'a Part,
 }
 
-impl Builder {
-    fn take(&mut self, network: &Network, index: usize, class: &Class, number: &mut [u32]) {
-        let mut class = class.clone();
-        for hop in class.legs.iter_mut().flatten() {
-            hop.resource = self.resource(network, hop.resource, number);
-            if hop.port != NONE {
-                hop.port = self.resource(network, hop.port, number);
-            }
-        }
-        for (resource, _) in &mut class.ahead {
-            *resource = self.resource(network, *resource, number);
-        }
-        let classes = &mut self.part.network.classes;
-        write_key(&class, &mut self.key);
-        let at = match self.known.get(&self.key) {
-            Some(&at) => at,
-            None => {
-                self.known.insert(self.key.clone(), classes.len());
-                self.part.classes.push(Vec::new());
-                classes.push(Class { count: 0, ..class });
-                classes.len() - 1
-            }
+impl<'a> View<'a> {
+    /// A class of the part; the resources that it names are those of the whole.
+    pub fn class(self, index: usize) -> &'a Class {
+        &self.network.classes[self.part.first[index]]
+    }
+
+    /// The number in the part of a resource of the whole, which may be [`NONE`].
+    pub fn local(self, resource: u32) -> u32 {
+        if resource == NONE { NONE } else { self.number[resource as usize] }
+    }
+
+    /// The resources of the part.
+    pub fn resources(self) -> impl Iterator<Item = Resource> + 'a {
+        self.part.resources.iter().map(|&whole| self.network.resources[whole])
+    }
+}
+
+impl<'a> Parts<'a> {
+    /// A network as its only part, with nothing merged.
+    pub fn whole(network: &'a Network) -> Self {
+        let classes = network.classes.len();
+        let part = Part {
+            first: (0..classes).collect(),
+            counts: network.classes.iter().map(|class| class.count).collect(),
+            members: (0..classes).map(|class| (class, class)).collect(),
+            resources: (0..network.resources.len()).collect(),
         };
-        classes[at].count = classes[at].count.saturating_add(network.classes[index].count);
-        self.part.classes[at].push(index);
+        Self { network, parts: vec![part], number: (0..).take(network.resources.len()).collect() }
     }
 
-    fn resource(&mut self, network: &Network, resource: u32, number: &mut [u32]) -> u32 {
-        let at = &mut number[resource as usize];
-        if *at == NONE {
-            *at = u32::try_from(self.part.resources.len()).unwrap_or(NONE);
-            self.part.resources.push(resource as usize);
-            self.part.network.resources.push(network.resources[resource as usize]);
+    /// Splits a network into as many parts as there are, and merges identical classes.
+    pub fn of(network: &'a Network) -> Self {
+        let mut sets = Sets::of(network);
+        let mut part_of_set = vec![NONE; network.resources.len() + 1];
+        let mut parts: Vec<Part> = Vec::new();
+        let mut number = vec![NONE; network.resources.len()];
+        let mut known = Known::new(network);
+        for (index, class) in network.classes.iter().enumerate() {
+            let first = class.legs.iter().flatten().next();
+            let set = first.map_or(network.resources.len(), |hop| sets.find(hop.resource as usize));
+            if part_of_set[set] == NONE {
+                part_of_set[set] = u32::try_from(parts.len()).unwrap_or(NONE);
+                parts.push(Part::default());
+            }
+            let part = &mut parts[part_of_set[set] as usize];
+            let at = known.class(index, part.first.len());
+            if at == part.first.len() {
+                part.take(index, class, &mut number);
+            }
+            part.counts[at] = part.counts[at].saturating_add(class.count);
+            part.members.push((index, at));
         }
-        *at
+        Self { network, parts, number }
+    }
+
+    /// A part with what it is a part of.
+    pub fn view(&'a self, part: &'a Part) -> View<'a> {
+        View { network: self.network, number: &self.number, part }
     }
 }
 
-/// Writes what makes classes the same, as numbers that can be compared and hashed.
-fn write_key(class: &Class, key: &mut Vec<u64>) {
-    key.clear();
-    key.push(class.demand.to_bits());
-    for (position, leg) in class.legs.iter().enumerate() {
-        key.push(u64::MAX - u64::from(position == class.second));
-        for hop in leg {
-            key.push(u64::from(hop.resource) << 32 | u64::from(hop.port));
-            key.extend([hop.turn.to_bits(), hop.cost.to_bits()]);
+impl Part {
+    /// Adds a class that is like none before.
+    fn take(&mut self, index: usize, class: &Class, number: &mut [u32]) {
+        let hops = class.legs.iter().flatten().map(|hop| hop.resource);
+        for resource in hops.chain(class.ahead.iter().map(|&(resource, _)| resource)) {
+            let at = &mut number[resource as usize];
+            if *at == NONE {
+                *at = u32::try_from(self.resources.len()).unwrap_or(NONE);
+                self.resources.push(resource as usize);
+            }
+        }
+        self.first.push(index);
+        self.counts.push(0);
+    }
+}
+
+/// Classes that were met, by what they do: a table with open addresses, since it is read once for
+/// each flow.
+struct Known<'a> {
+    network: &'a Network,
+    slots: Vec<u32>,
+    /// For each class of the whole, its class in its part.
+    class: Vec<usize>,
+}
+
+impl<'a> Known<'a> {
+    fn new(network: &'a Network) -> Self {
+        let classes = network.classes.len();
+        let slots = vec![NONE; (2 * classes).next_power_of_two()];
+        Self { network, slots, class: vec![0; classes] }
+    }
+
+    /// The class in its part of one that does the same, or else the one that is offered.
+    fn class(&mut self, index: usize, offered: usize) -> usize {
+        let class = &self.network.classes[index];
+        let mask = self.slots.len() - 1;
+        let mut slot = usize::try_from(digest(class)).unwrap_or(0) & mask;
+        loop {
+            match self.slots[slot] {
+                NONE => {
+                    self.slots[slot] = u32::try_from(index).unwrap_or(NONE);
+                    self.class[index] = offered;
+                    return offered;
+                }
+                met if is_same(&self.network.classes[met as usize], class) => {
+                    return self.class[met as usize];
+                }
+                _ => slot = (slot + 1) & mask,
+            }
         }
     }
-    for &(resource, cost) in &class.ahead {
-        key.extend([u64::from(resource), cost.to_bits()]);
+}
+
+/// Whether flows of two classes do the same; how many there are does not count.
+fn is_same(a: &Class, b: &Class) -> bool {
+    a.demand == b.demand && a.second == b.second && a.legs == b.legs && a.ahead == b.ahead
+}
+
+/// A number that two classes hardly share unless they do the same.
+fn digest(class: &Class) -> u64 {
+    // Multiplication spreads to higher bits only, so that those come back down (Knuth, volume 3, 6.4).
+    let mix = |sum: u64, value: u64| {
+        let product = (sum ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        product ^ product >> 32
+    };
+    let mut sum = mix(0, class.demand.to_bits());
+    for hop in class.legs.iter().flatten() {
+        sum = mix(sum, u64::from(hop.resource) << 32 | u64::from(hop.port));
+        sum = mix(sum, hop.cost.to_bits() ^ hop.turn.to_bits().rotate_left(32));
     }
+    sum
 }
 
 /// Disjoint sets (Galler, Fischer, 1964) with paths halved.
 struct Sets(Vec<usize>);
 
 impl Sets {
-    fn new(count: usize) -> Self {
-        Self((0..count).collect())
+    /// Resources that a class visits are of one set.
+    fn of(network: &Network) -> Self {
+        let mut sets = Self((0..network.resources.len()).collect());
+        for class in &network.classes {
+            let ahead = class.ahead.iter().map(|&(resource, _)| resource as usize);
+            let hops = class.legs.iter().flatten().map(|hop| hop.resource as usize);
+            let mut resources = hops.chain(ahead);
+            let Some(first) = resources.next() else { continue };
+            resources.for_each(|resource| sets.join(first, resource));
+        }
+        sets
     }
 
     fn find(&mut self, mut at: usize) -> usize {
@@ -126,5 +201,44 @@ impl Sets {
         let (a, b) = (self.find(a), self.find(b));
         // The lower number stays, so that the outcome does not depend on the order.
         self.0[a.max(b)] = a.min(b);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::network::Hop;
+
+    fn class(resource: u32, cost: f64, count: u32) -> Class {
+        let hop = Hop { resource, port: NONE, turn: 1.0, cost, in_row: 1.0 };
+        Class { count, demand: 1.0, legs: vec![vec![hop]], ..Class::default() }
+    }
+
+    #[test]
+    fn what_shares_nothing_is_apart_and_what_does_the_same_is_one() {
+        let classes = vec![
+            class(2, 1.0, 1),
+            class(0, 1.0, 1),
+            class(2, 1.0, 3),
+            class(2, 1.5, 1),
+            Class { ahead: vec![(1, 0.1)], ..class(0, 1.0, 1) },
+        ];
+        let network = Network { resources: vec![Resource::default(); 3], classes };
+        let parts = Parts::of(&network);
+        let two = Part {
+            first: vec![0, 3],
+            counts: vec![4, 1],
+            members: vec![(0, 0), (2, 0), (3, 1)],
+            resources: vec![2],
+        };
+        let other = Part {
+            first: vec![1, 4],
+            counts: vec![1, 1],
+            members: vec![(1, 0), (4, 1)],
+            resources: vec![0, 1],
+        };
+        assert_eq!(parts.parts, [two, other]);
+        let view = parts.view(&parts.parts[1]);
+        assert_eq!([view.local(0), view.local(1), view.local(NONE)], [0, 1, NONE]);
     }
 }

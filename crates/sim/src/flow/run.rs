@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use rayon::prelude::*;
 
 use super::network::{Network, NetworkError};
-use super::parts::{Part, split};
+use super::parts::{Part, Parts, View};
 use super::solve::{Settings, Solution, Solver};
 
 /// One transfer.
@@ -93,29 +93,30 @@ pub fn run(
     settings: RunSettings,
 ) -> Result<Run, NetworkError> {
     network.check()?;
-    let parts = split(network);
+    let parts = Parts::of(network);
     let mut part_of = vec![(0, 0); network.classes.len()];
-    for (number, part) in parts.iter().enumerate() {
-        for (class, wholes) in part.classes.iter().enumerate() {
-            wholes.iter().for_each(|&whole| part_of[whole] = (number, class));
+    for (number, part) in parts.parts.iter().enumerate() {
+        for &(whole, class) in &part.members {
+            part_of[whole] = (number, class);
         }
     }
-    let mut of_part: Vec<Vec<(usize, Transfer)>> = vec![Vec::new(); parts.len()];
+    let mut of_part: Vec<Vec<(usize, Transfer)>> = vec![Vec::new(); parts.parts.len()];
     for (index, transfer) in transfers.iter().enumerate() {
         let (part, class) = part_of[transfer.class];
         of_part[part].push((index, Transfer { class, ..*transfer }));
     }
     let runs: Vec<PartRun> = parts
+        .parts
         .par_iter()
         .zip(&of_part)
-        .map(|(part, transfers)| Ok(PartRun::new(part, settings)?.run(transfers)))
-        .collect::<Result<_, NetworkError>>()?;
+        .map(|(part, transfers)| PartRun::new(parts.view(part), settings).run(transfers))
+        .collect();
     let mut whole = Run {
         outcomes: vec![Outcome::default(); transfers.len()],
         carried: vec![0.0; network.resources.len()],
         ..Run::default()
     };
-    for ((part, run), transfers) in parts.iter().zip(runs).zip(&of_part) {
+    for ((part, run), transfers) in parts.parts.iter().zip(runs).zip(&of_part) {
         run.put_into(&mut whole, part, transfers);
     }
     Ok(whole)
@@ -169,11 +170,11 @@ struct PartRun {
 }
 
 impl PartRun {
-    fn new(part: &Part, settings: RunSettings) -> Result<Self, NetworkError> {
-        let (classes, resources) = (part.network.classes.len(), part.network.resources.len());
-        let mut solver = Solver::new(part.network.clone())?;
+    fn new(view: View, settings: RunSettings) -> Self {
+        let (classes, resources) = (view.part.first.len(), view.part.resources.len());
+        let mut solver = Solver::of(view);
         (0..classes).for_each(|class| solver.set_count(class, 0));
-        Ok(Self {
+        Self {
             settings,
             solver,
             queues: vec![Queue::default(); classes],
@@ -187,7 +188,7 @@ impl PartRun {
             phases: BTreeMap::new(),
             solutions: 0,
             residual: 0.0,
-        })
+        }
     }
 
     fn run(mut self, transfers: &[(usize, Transfer)]) -> Self {
@@ -356,7 +357,7 @@ impl PartRun {
         phases.truncate(PHASES);
         for phase in &mut phases {
             for (class, _) in &mut phase.active {
-                *class = part.classes[*class][0];
+                *class = part.first[*class];
             }
             for member in &mut phase.members {
                 *member = transfers[*member].0;

@@ -5,7 +5,7 @@
 use rayon::prelude::*;
 
 use super::network::{Network, NetworkError};
-use super::parts::{Part, split};
+use super::parts::Parts;
 use super::solve::{Settings, Solution, Solver};
 
 /// Finds where the flows of a network settle.
@@ -14,15 +14,18 @@ use super::solve::{Settings, Solution, Solver};
 /// What [`Network::check`] finds.
 pub fn settle(network: &Network, settings: Settings) -> Result<Solution, NetworkError> {
     network.check()?;
-    let parts = split(network);
-    let solved: Vec<Solution> = parts
-        .par_iter()
-        .map(|part| Ok(Solver::new(part.network.clone())?.solve(settings)))
-        .collect::<Result<_, NetworkError>>()?;
-    Ok(put_together(network, &parts, &solved))
+    let parts = Parts::of(network);
+    let solve = |part| Solver::of(parts.view(part)).solve(settings);
+    // One part needs no other thread.
+    let solved: Vec<Solution> = match parts.parts.as_slice() {
+        [part] => vec![solve(part)],
+        all => all.par_iter().map(solve).collect(),
+    };
+    Ok(put_together(&parts, &solved))
 }
 
-fn put_together(network: &Network, parts: &[Part], solved: &[Solution]) -> Solution {
+fn put_together(parts: &Parts, solved: &[Solution]) -> Solution {
+    let network = parts.network;
     let mut whole = Solution {
         rates: vec![0.0; network.classes.len()],
         limits: vec![None; network.classes.len()],
@@ -30,13 +33,11 @@ fn put_together(network: &Network, parts: &[Part], solved: &[Solution]) -> Solut
         rounds: 0,
         residual: 0.0,
     };
-    for (part, solution) in parts.iter().zip(solved) {
-        for (class, wholes) in part.classes.iter().enumerate() {
+    for (part, solution) in parts.parts.iter().zip(solved) {
+        for &(index, class) in &part.members {
             let limit = solution.limits[class].map(|at| part.resources[at as usize]);
-            for &index in wholes {
-                whole.rates[index] = solution.rates[class];
-                whole.limits[index] = limit.and_then(|at| u32::try_from(at).ok());
-            }
+            whole.rates[index] = solution.rates[class];
+            whole.limits[index] = limit.and_then(|at| u32::try_from(at).ok());
         }
         for (&resource, load) in part.resources.iter().zip(&solution.load) {
             whole.load[resource] = *load;

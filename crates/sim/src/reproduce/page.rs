@@ -43,7 +43,6 @@ other, and reads wait in the queues that their tags fill.
 | What | Value | Before | Now | Changed on | Why |
 | --- | --- | --- | --- | --- | --- |
 | R7515: ten pairs at once, drive i to FPGA i + 1, peer to peer | 80 % | 29.71 to 34.91 | 29.23 to 34.20 | 2026-11-22 | drawn anew |
-| R7515: all ninety ordered pairs at once | All | 33.24 | 33.25 | 2026-11-22 | the flow engine ends its rounds elsewhere within its tolerance |
 | R7515: all ninety ordered pairs at once | 80 % | 29.71 to 33.24 | 29.23 to 33.24 | 2026-11-22 | drawn anew |
 | NoLoad: one drive into the CMB | 80 % | 6.50 to 6.63 | 6.50 to 6.75 | 2026-11-22 | drawn anew |
 | NoLoad: two drives into the CMB | 80 % | 13.00 to 13.26 | 13.00 to 13.50 | 2026-11-22 | drawn anew |

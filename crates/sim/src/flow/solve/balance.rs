@@ -92,8 +92,8 @@ impl Solver {
     /// still to come.
     pub(super) fn balance_queues(&mut self, most: f64) -> f64 {
         let mut residual: f64 = 0.0;
-        for at in 0..self.layout.stops.len() {
-            let resource = self.layout.stops[at].resource;
+        for at in 0..self.layout.queues.len() {
+            let resource = self.layout.queues[at];
             let ratio = self.room[resource].ratio();
             let change = if self.layout.is_windowed[resource] && !self.fill_up(resource, ratio) {
                 self.balance_delay(resource, ratio, most)
@@ -119,7 +119,7 @@ impl Solver {
 
     /// How long what passes a resource waits behind it when the queue there is full, in nanoseconds.
     fn longest(&self, resource: usize) -> f64 {
-        let at = &self.network.resources[resource];
+        let at = &self.resources[resource];
         (at.holds / self.passed[resource] - at.passing).max(0.0)
     }
 

@@ -41,7 +41,8 @@ pub(super) const NEAR: f64 = 0.05;
 #[derive(Debug, Default)]
 pub(super) struct Filling {
     capacity: f64,
-    inputs: Vec<Input>,
+    /// Who asks.
+    pub inputs: Vec<Input>,
     /// What each asks for in a turn.
     per_turn: Vec<f64>,
     /// The least and the most of that.
@@ -54,22 +55,22 @@ pub(super) struct Filling {
 }
 
 impl Filling {
-    /// Takes the inputs of a resource.
-    pub(super) fn set(&mut self, inputs: &[Input], capacity: f64) {
-        self.capacity = capacity;
-        self.inputs.clear();
-        self.inputs.extend_from_slice(inputs);
+    /// Takes the capacity that the inputs share.
+    pub(super) fn set(&mut self, capacity: f64) {
+        let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
+        let (mut demand, mut weight) = (0.0, 0.0);
         self.per_turn.clear();
-        self.sum = Input::default();
-        (self.least, self.most) = (f64::INFINITY, 0.0);
-        for input in inputs {
+        self.per_turn.extend(self.inputs.iter().map(|input| {
             let per_turn = input.demand / input.weight;
-            self.per_turn.push(per_turn);
-            self.least = self.least.min(per_turn);
-            self.most = self.most.max(per_turn);
-            self.sum.demand += input.demand;
-            self.sum.weight += input.weight;
-        }
+            // Comparisons in place of `min` and `max`, which look for what is no number.
+            least = if per_turn < least { per_turn } else { least };
+            most = if per_turn > most { per_turn } else { most };
+            demand += input.demand;
+            weight += input.weight;
+            per_turn
+        }));
+        (self.capacity, self.least, self.most) = (capacity, least, most);
+        self.sum = Input { demand, weight, turn: 0.0 };
     }
 
     /// The most that any input gets in a turn when the resource is full: a turn in which it is used up.
@@ -150,10 +151,9 @@ mod tests {
     use super::*;
 
     fn filling(demands: &[f64], capacity: f64) -> Filling {
-        let inputs: Vec<Input> =
-            demands.iter().map(|&demand| Input { demand, weight: 1.0, turn: 1.0 }).collect();
-        let mut filling = Filling::default();
-        filling.set(&inputs, capacity);
+        let inputs = demands.iter().map(|&demand| Input { demand, weight: 1.0, turn: 1.0 });
+        let mut filling = Filling { inputs: inputs.collect(), ..Filling::default() };
+        filling.set(capacity);
         filling
     }
 
@@ -181,7 +181,8 @@ mod tests {
         let mut filling = Filling::default();
         let input = |weight| Input { demand: 9.0, weight, turn: weight };
         let (one, two) = (input(1.0), input(2.0));
-        filling.set(&[one, two], 6.0);
+        filling.inputs = vec![one, two];
+        filling.set(6.0);
         assert!((filling.level() - 2.0).abs() < 1e-12);
     }
 

@@ -5,7 +5,8 @@
 
 use std::ops::Range;
 
-use crate::flow::network::{Hop, NONE, Network};
+use crate::flow::network::{Hop, NONE, Resource};
+use crate::flow::parts::View;
 
 /// An input of a resource with the legs that come by it.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +39,8 @@ pub(super) struct Stop {
     pub is_held: bool,
     /// Whether it makes legs wait that hold a pool meanwhile, even where it is not full.
     pub is_waited_for: bool,
+    /// Whether it does nothing but cut legs, and that only where it is full.
+    pub is_plain: bool,
 }
 
 impl Stop {
@@ -52,6 +55,8 @@ impl Stop {
 pub(super) struct Layout {
     /// Visited resources, lowest rank first.
     pub stops: Vec<Stop>,
+    /// Those with a queue behind them, and pools.
+    pub queues: Vec<usize>,
     /// Their inputs.
     pub arcs: Vec<Arc>,
     /// The leg of each visit.
@@ -89,8 +94,8 @@ pub(super) struct Layout {
 /// One hop with its leg.
 #[derive(Clone, Copy)]
 struct Key {
-    /// Rank, resource, port and, where the port is its own, leg: in this order sweeps meet them.
-    order: u128,
+    resource: u32,
+    port: u32,
     leg: u32,
     cost: f64,
     turn: f64,
@@ -98,22 +103,43 @@ struct Key {
 }
 
 impl Key {
-    fn of(network: &Network, leg: u32, hop: &Hop) -> Self {
-        let rank = network.resources[hop.resource as usize].rank;
-        let own = if hop.port == NONE { leg } else { 0 };
-        let order = [rank, hop.resource, hop.port, own]
-            .iter()
-            .fold(0, |order, &field| order << 32 | u128::from(field));
-        Self { order, leg, cost: hop.cost, turn: hop.turn, in_row: hop.in_row }
+    fn of(view: View, leg: u32, hop: &Hop) -> Self {
+        let (resource, port) = (view.local(hop.resource), view.local(hop.port));
+        Self { resource, port, leg, cost: hop.cost, turn: hop.turn, in_row: hop.in_row }
     }
 
-    fn resource(&self) -> u32 {
-        u32::try_from(self.order >> 64 & u128::from(u32::MAX)).unwrap_or(NONE)
+    /// Whether both come by one input.
+    fn is_beside(&self, other: &Self) -> bool {
+        self.port == other.port && (self.port != NONE || self.leg == other.leg)
     }
+}
 
-    fn port(&self) -> u32 {
-        u32::try_from(self.order >> 32 & u128::from(u32::MAX)).unwrap_or(NONE)
+/// Positions of hops in the order in which sweeps meet them: by rank, resource, port and, where the port
+/// is its own, leg. Hops of one input stay in their order.
+fn in_order(keys: &[Key], resources: &[Resource]) -> Vec<u32> {
+    let mut by_rank: Vec<(u32, u32)> = resources.iter().map(|at| at.rank).zip(0..).collect();
+    by_rank.sort_unstable();
+    // Hops counted by resource, so that only those of one resource have to be sorted.
+    let mut next = vec![0_usize; resources.len()];
+    keys.iter().for_each(|key| next[key.resource as usize] += 1);
+    let mut ends = Vec::with_capacity(resources.len());
+    let mut sum = 0;
+    for &(_, resource) in &by_rank {
+        sum += std::mem::replace(&mut next[resource as usize], sum);
+        ends.push(sum);
     }
+    let mut order = vec![(NONE, NONE); keys.len()];
+    for (key, position) in keys.iter().zip(0..) {
+        let at = &mut next[key.resource as usize];
+        order[*at] = (key.port, position);
+        *at += 1;
+    }
+    let mut begin = 0;
+    for end in ends {
+        order[begin..end].sort_unstable();
+        begin = end;
+    }
+    order.into_iter().map(|(_, position)| position).collect()
 }
 
 impl Layout {
@@ -128,49 +154,47 @@ impl Layout {
         self.arcs[stop.arcs.0].visits.0..self.arcs[stop.arcs.1 - 1].visits.1
     }
 
-    /// Lays out a network.
-    pub(super) fn of(network: &Network) -> Self {
+    /// Lays out a part of a network.
+    pub(super) fn of(view: View) -> Self {
+        let resources: Vec<Resource> = view.resources().collect();
         let mut layout = Self::default();
         let mut keys = Vec::new();
-        for (class, index) in network.classes.iter().zip(0..) {
+        for (class, index) in (0..view.part.first.len()).map(|class| view.class(class)).zip(0..) {
             let first = layout.class_of.len();
             for (position, leg) in class.legs.iter().enumerate() {
                 layout.is_second.push(class.second > 0 && position >= class.second);
                 let number = u32::try_from(layout.class_of.len()).unwrap_or(u32::MAX);
                 layout.class_of.push(index);
-                let first = leg.first().map(|hop| hop.resource);
+                let first = leg.first().map(|hop| view.local(hop.resource));
                 layout.most_held.push(leg.first().map_or(1.0, |hop| hop.in_row.max(1.0)));
-                layout.held.push(first.filter(|&first| network.resources[first as usize].is_held));
-                keys.extend(leg.iter().map(|hop| Key::of(network, number, hop)));
+                layout.held.push(first.filter(|&first| resources[first as usize].is_held));
+                keys.extend(leg.iter().map(|hop| Key::of(view, number, hop)));
             }
             if layout.class_of.len() > first + 1 {
                 layout.joined.push(layout.legs_of.len());
             }
-            layout
-                .ahead
-                .extend(class.ahead.iter().map(|&(resource, cost)| (index, resource, cost)));
+            let ahead = class.ahead.iter();
+            layout.ahead.extend(ahead.map(|&(resource, cost)| (index, view.local(resource), cost)));
             layout.legs_of.push(first..layout.class_of.len());
         }
-        // Stable, so that legs of one input stay in their order.
-        keys.sort_by_key(|key| key.order);
         layout.holders = (0..)
             .zip(&layout.held)
             .filter(|(_, held)| held.is_some())
             .map(|(leg, _)| leg)
             .collect();
-        layout.take(network, &keys);
-        layout.hold(network);
+        layout.take(&resources, &keys);
+        layout.hold(view, &resources);
         layout
     }
 
     /// Finds who holds what while legs are under way. A leg of one visit without a queue in front waits
     /// somewhere that is not modelled.
-    fn hold(&mut self, network: &Network) {
-        let mut is_used = vec![false; network.resources.len()];
-        self.is_windowed = vec![true; network.resources.len()];
+    fn hold(&mut self, view: View, resources: &[Resource]) {
+        let mut is_used = vec![false; resources.len()];
+        self.is_windowed = vec![true; resources.len()];
         self.holder = vec![NONE; self.class_of.len()];
-        for (class, legs) in network.classes.iter().zip(&self.legs_of) {
-            for (leg, hops) in legs.clone().zip(&class.legs) {
+        for (class, legs) in self.legs_of.iter().enumerate() {
+            for (leg, hops) in legs.clone().zip(&view.class(class).legs) {
                 let is_chain = hops.len() > 1 || hops.iter().any(|hop| hop.port != NONE);
                 let holder = legs.clone().find(|&other| {
                     self.held[other].is_some() && self.is_second[other] == self.is_second[leg]
@@ -179,21 +203,31 @@ impl Layout {
                     self.holder[leg] = u32::try_from(holder).unwrap_or(NONE);
                 }
                 for hop in hops.iter().filter(|hop| hop.port != NONE) {
-                    is_used[hop.port as usize] = true;
-                    self.is_windowed[hop.port as usize] &= self.holder[leg] != NONE;
+                    let port = view.local(hop.port) as usize;
+                    is_used[port] = true;
+                    self.is_windowed[port] &= self.holder[leg] != NONE;
                 }
             }
         }
-        self.is_windowed.iter_mut().zip(is_used).for_each(|(at, is_used)| *at &= is_used);
+        self.is_windowed.iter_mut().zip(&is_used).for_each(|(at, is_used)| *at &= is_used);
         for position in 0..self.stops.len() {
             let stop = self.stops[position];
             let mut held = self.visits_of(stop).map(|at| self.holder[self.legs[at] as usize]);
             self.stops[position].is_waited_for =
-                network.resources[stop.resource].is_sender && held.any(|holder| holder != NONE);
+                resources[stop.resource].is_sender && held.any(|holder| holder != NONE);
+            let stop = &mut self.stops[position];
+            stop.is_plain = !stop.is_held && !stop.is_waited_for && !stop.has_queues;
+            if is_used[stop.resource] || stop.is_held {
+                self.queues.push(stop.resource);
+            }
         }
-        for (class, legs) in network.classes.iter().zip(&self.legs_of) {
-            for (leg, hops) in legs.clone().zip(&class.legs) {
+        if self.holders.is_empty() {
+            return;
+        }
+        for (class, legs) in self.legs_of.iter().enumerate() {
+            for (leg, hops) in legs.clone().zip(&view.class(class).legs) {
                 let ports = hops.iter().map(|hop| hop.port).filter(|&port| port != NONE);
+                let ports = ports.map(|port| view.local(port));
                 let ports = ports.filter(|&port| self.is_windowed[port as usize]);
                 let holder = self.holder[leg];
                 self.queued.extend(ports.filter(|_| holder != NONE).map(|port| (holder, port)));
@@ -201,27 +235,30 @@ impl Layout {
         }
     }
 
-    fn take(&mut self, network: &Network, keys: &[Key]) {
+    fn take(&mut self, resources: &[Resource], keys: &[Key]) {
+        let order = in_order(keys, resources);
+        let keys: Vec<Key> = order.iter().map(|&position| keys[position as usize]).collect();
         self.legs = keys.iter().map(|key| key.leg).collect();
         self.costs = keys.iter().map(|key| key.cost).collect();
         self.turns = keys.iter().map(|key| key.turn.recip()).collect();
         self.in_row = keys.iter().map(|key| key.in_row).collect();
         let mut visits = 0;
-        for stop in keys.chunk_by(|a, b| a.resource() == b.resource()) {
+        for stop in keys.chunk_by(|a, b| a.resource == b.resource) {
             let first = self.arcs.len();
-            for arc in stop.chunk_by(|a, b| a.order == b.order) {
+            for arc in stop.chunk_by(Key::is_beside) {
                 let is_even = arc.iter().all(|key| key.turn == arc[0].turn);
                 let turn = if is_even { arc[0].turn } else { 0.0 };
                 let end = visits + arc.len();
-                self.arcs.push(Arc { port: arc[0].port(), turn, visits: (visits, end) });
+                self.arcs.push(Arc { port: arc[0].port, turn, visits: (visits, end) });
                 visits = end;
             }
-            let resource = stop[0].resource() as usize;
+            let resource = stop[0].resource as usize;
             self.stops.push(Stop {
                 resource,
                 arcs: (first, self.arcs.len()),
-                is_held: network.resources[resource].is_held,
+                is_held: resources[resource].is_held,
                 is_waited_for: false,
+                is_plain: false,
                 has_queues: self.arcs[first..].iter().any(|arc| arc.port != NONE),
             });
         }

@@ -14,7 +14,7 @@ impl Solver {
     /// 1979), and nothing of what comes by the same way, since the answers of a pool are as far apart as
     /// the requests were. Nobody waits for more than a turn of each other input for each packet.
     pub(super) fn meet(&mut self, stop: Stop, total: f64) {
-        let Self { layout, scratch, rate, capacity, waiting, .. } = self;
+        let Self { layout, filling, scratch, rate, capacity, waiting, .. } = self;
         let capacity = capacity[stop.resource];
         let load = (total / capacity).min(1.0);
         // Where more is asked for than fits, what passes is less by a factor.
@@ -23,7 +23,7 @@ impl Solver {
         let batch = |at: usize| layout.in_row[at] / layout.turns[at] / capacity;
         let arcs = &layout.arcs[stop.arcs()];
         let (mut turns, mut all) = (0.0, 0.0);
-        for (arc, input) in arcs.iter().zip(&scratch.inputs).filter(|(_, input)| input.demand > 0.0)
+        for (arc, input) in arcs.iter().zip(&filling.inputs).filter(|(_, input)| input.demand > 0.0)
         {
             turns += input.weight;
             for at in arc.visits() {
@@ -33,7 +33,7 @@ impl Solver {
                 }
             }
         }
-        for (arc, input) in arcs.iter().zip(&scratch.inputs).filter(|(_, input)| input.demand > 0.0)
+        for (arc, input) in arcs.iter().zip(&filling.inputs).filter(|(_, input)| input.demand > 0.0)
         {
             let mut own = 0.0;
             for at in arc.visits() {
@@ -47,7 +47,7 @@ impl Solver {
             let apart = if arc.port == NONE {
                 0.0
             } else {
-                capacity / self.network.resources[arc.port as usize].capacity
+                capacity / self.resources[arc.port as usize].capacity
             };
             let burst = 1.0 - apart.min(1.0);
             for at in arc.visits() {

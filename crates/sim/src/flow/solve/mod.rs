@@ -13,17 +13,20 @@ mod balance;
 mod fill;
 mod layout;
 mod maxmin;
+mod means;
 mod meet;
 mod room;
 mod sweep;
 #[cfg(test)]
 mod tests;
 
-use fill::{Filling, Input};
+use fill::Filling;
 use layout::Layout;
+use means::Means;
 use room::Room;
 
-use super::network::{NONE, Network, NetworkError};
+use super::network::{NONE, Network, NetworkError, Resource};
+use super::parts::{Parts, View};
 
 pub use maxmin::max_min;
 
@@ -75,7 +78,8 @@ pub struct Solution {
     pub load: Vec<f64>,
     /// Rounds that it took.
     pub rounds: u32,
-    /// Largest relative change that a further round would make.
+    /// Largest relative change that a further round would make. Of what goes in circles, the largest
+    /// relative difference between the means over the last two spans of rounds.
     pub residual: f64,
 }
 
@@ -89,8 +93,10 @@ impl Solution {
 /// Solves a network again and again while flows come and go, each time from where it stood.
 #[derive(Debug)]
 pub struct Solver {
-    network: Network,
     layout: Layout,
+    resources: Vec<Resource>,
+    /// What each flow of each class asks for.
+    each: Vec<f64>,
     /// How many flows of each class there are now.
     counts: Vec<f64>,
     /// What all flows of each class ask for together.
@@ -122,13 +128,12 @@ pub struct Solver {
     /// Share of a change that a round makes, and the direction of the last one.
     damping: Vec<(f64, f64)>,
     trace: Trace,
+    filling: Filling,
     scratch: Scratch,
 }
 
 #[derive(Debug, Default)]
 struct Scratch {
-    inputs: Vec<Input>,
-    filling: Filling,
     /// Share of a resource that what holds each pool takes, and half of its time there by one input.
     pool: Vec<f64>,
     pool_here: Vec<f64>,
@@ -160,15 +165,24 @@ impl Solver {
     ///
     /// # Errors
     /// What [`Network::check`] finds.
-    pub fn new(network: Network) -> Result<Self, NetworkError> {
+    pub fn new(network: &Network) -> Result<Self, NetworkError> {
         network.check()?;
-        let layout = Layout::of(&network);
-        let resources = network.resources.len();
+        let whole = Parts::whole(network);
+        Ok(Self::of(whole.view(&whole.parts[0])))
+    }
+
+    /// Takes a part of a network that was checked, with nothing known of where it settles.
+    pub fn of(view: View) -> Self {
+        let layout = Layout::of(view);
+        let classes = view.part.first.len();
+        let resources = view.part.resources.len();
         let legs = layout.class_of.len();
-        let most: Vec<f64> = network.resources.iter().map(|resource| resource.capacity).collect();
+        let most: Vec<f64> = view.resources().map(|resource| resource.capacity).collect();
         let mut solver = Self {
-            counts: vec![0.0; network.classes.len()],
-            demand: vec![0.0; network.classes.len()],
+            resources: view.resources().collect(),
+            each: (0..classes).map(|class| view.class(class).demand).collect(),
+            counts: view.part.counts.iter().map(|&count| f64::from(count)).collect(),
+            demand: vec![0.0; classes],
             asked: vec![0.0; legs],
             rate: vec![0.0; legs],
             is_slow: vec![false; legs],
@@ -184,39 +198,28 @@ impl Solver {
             delayed: vec![0.0; legs],
             damping: vec![(DAMPING, 0.0); resources],
             trace: Trace::default(),
-            scratch: Scratch {
-                pool: vec![0.0; resources],
-                pool_here: vec![0.0; resources],
-                ..Scratch::default()
-            },
+            filling: Filling::default(),
+            scratch: Scratch { pool: vec![0.0; resources], pool_here: vec![0.0; resources] },
             layout,
-            network,
         };
-        (0..solver.counts.len()).for_each(|class| solver.ask(class));
-        Ok(solver)
-    }
-
-    /// The network, with the counts as they are now.
-    pub fn network(&self) -> &Network {
-        &self.network
+        (0..classes).for_each(|class| solver.ask(class));
+        solver
     }
 
     /// Says how many flows of a class there are from now on.
     pub fn set_count(&mut self, class: usize, count: u32) {
-        self.network.classes[class].count = count;
+        self.counts[class] = f64::from(count);
         self.ask(class);
     }
 
     /// Says what each flow of a class asks for from now on.
     pub fn set_demand(&mut self, class: usize, demand: f64) {
-        self.network.classes[class].demand = demand;
+        self.each[class] = demand;
         self.ask(class);
     }
 
     fn ask(&mut self, class: usize) {
-        let of = &self.network.classes[class];
-        self.counts[class] = f64::from(of.count);
-        self.demand[class] = of.demand * self.counts[class];
+        self.demand[class] = self.each[class] * self.counts[class];
         self.asked[self.layout.legs_of[class].clone()].fill(self.demand[class]);
     }
 
@@ -226,7 +229,9 @@ impl Solver {
         let mut rounds = 0;
         let mut residual = f64::INFINITY;
         let mut changed = f64::INFINITY;
-        while rounds < settings.rounds && residual > settings.tolerance {
+        let mut means = Means::new();
+        let mut apart = f64::INFINITY;
+        while rounds < settings.rounds && residual.min(apart) > settings.tolerance {
             self.sweep();
             rounds += 1;
             let most = (PATIENCE / f64::from(rounds)).min(DAMPING_RANGE.1);
@@ -237,10 +242,19 @@ impl Solver {
                 changed = self.give_way();
             }
             residual = residual.max(changed);
+            if Means::wants(rounds) {
+                let rates = (0..self.counts.len()).map(|class| self.rate_of_all(class));
+                apart = means.take(rounds, rates).unwrap_or(apart);
+            }
         }
-        let rates: Vec<f64> = (0..self.counts.len())
-            .map(|class| self.rate_of_all(class) / self.counts[class].max(1.0))
-            .collect();
+        let classes = self.counts.iter().enumerate();
+        let mut rates: Vec<f64> =
+            classes.map(|(class, count)| self.rate_of_all(class) / count.max(1.0)).collect();
+        if let Some((means, apart)) = means.last().filter(|_| residual > settings.tolerance) {
+            let means = means.iter().zip(&self.counts);
+            rates = means.map(|(mean, count)| mean / count.max(1.0)).collect();
+            residual = apart;
+        }
         let load = self.load(&rates);
         Solution { limits: self.limits(), rates, load, rounds, residual }
     }
@@ -253,7 +267,19 @@ impl Solver {
 
     /// What flows put on each resource; a pool is held while they wait, too.
     fn load(&self, rates: &[f64]) -> Vec<f64> {
-        let mut load = self.network.load(rates);
+        let layout = &self.layout;
+        let mut load = vec![0.0; self.resources.len()];
+        for &stop in &layout.stops {
+            let visits = layout.visits_of(stop);
+            let legs = &layout.legs[visits.clone()];
+            for (&leg, cost) in legs.iter().zip(&layout.costs[visits]) {
+                let class = layout.class_of[leg as usize] as usize;
+                load[stop.resource] += rates[class] * cost * self.counts[class];
+            }
+        }
+        for &(class, resource, cost) in &layout.ahead {
+            load[resource as usize] += rates[class as usize] * cost * self.counts[class as usize];
+        }
         for &leg in &self.layout.holders {
             let leg = leg as usize;
             if let Some(pool) = self.layout.held[leg] {
@@ -288,7 +314,7 @@ impl Solver {
             let waits = self.longest_wait(slowest);
             at = waits.or_else(|| self.cut_after(slowest, class)).unwrap_or(at);
         }
-        for _ in 0..self.network.resources.len() {
+        for _ in 0..self.resources.len() {
             let resource = at as usize;
             let is_open = self.effective[resource] >= self.capacity[resource];
             let next = self.room[resource].by;

@@ -19,6 +19,9 @@ impl Solver {
         }
         for position in 0..self.layout.stops.len() {
             let stop = self.layout.stops[position];
+            if stop.is_plain && self.pass(stop) {
+                continue;
+            }
             self.visit(stop);
             if stop.is_held {
                 self.release(stop);
@@ -40,10 +43,21 @@ impl Solver {
         }
     }
 
-    fn visit(&mut self, stop: Stop) {
-        let Self { layout, scratch, rate, delayed, effective, capacity, delay, counts, .. } = self;
+    /// Lets all legs pass where that is all they do. Says whether there was room.
+    fn pass(&mut self, stop: Stop) -> bool {
+        let Self { layout, rate, effective, passed, .. } = self;
+        let visits = layout.visits_of(stop);
+        let visits = layout.legs[visits.clone()].iter().zip(&layout.costs[visits]);
+        let total: f64 = visits.map(|(&leg, cost)| rate[leg as usize] * cost).sum();
         let full = effective[stop.resource];
-        let inputs = &mut scratch.inputs;
+        passed[stop.resource] = total.min(full);
+        total <= full * (1.0 - EDGE)
+    }
+
+    fn visit(&mut self, stop: Stop) {
+        let Self { layout, filling, rate, delayed, effective, capacity, delay, counts, .. } = self;
+        let full = effective[stop.resource];
+        let inputs = &mut filling.inputs;
         inputs.clear();
         let mut total = 0.0;
         let mut has_room = false;
@@ -95,15 +109,14 @@ impl Solver {
 
     /// Cuts the inputs of a resource to their turns, and notes what that leaves for what is behind.
     fn take_turns(&mut self, stop: Stop, is_full: bool) {
-        let Self { layout, scratch, rate, room, trace, .. } = self;
-        let filling = &mut scratch.filling;
-        filling.set(&scratch.inputs, self.effective[stop.resource]);
+        let Self { layout, filling, rate, room, trace, .. } = self;
+        filling.set(self.effective[stop.resource]);
         let resource = u32::try_from(stop.resource).unwrap_or(NONE);
         let level = filling.level();
         let backlog =
             if stop.has_queues { filling.backlog(level) } else { super::fill::Backlog::default() };
         for (index, arc) in layout.arcs[stop.arcs()].iter().enumerate() {
-            let input = scratch.inputs[index];
+            let input = filling.inputs[index];
             if input.demand <= 0.0 {
                 continue;
             }

@@ -61,7 +61,7 @@ impl Tree {
 
     fn solve(&self) -> Solution {
         let settings = Settings { tolerance: 1e-9, ..Settings::default() };
-        let mut solver = Solver::new(self.network.clone()).expect("a tree is in order");
+        let mut solver = Solver::new(&self.network).expect("a tree is in order");
         let solution = solver.solve(settings);
         assert!(
             solution.has_converged(settings),
@@ -164,7 +164,7 @@ fn a_read_loads_both_directions() {
 
 #[test]
 fn flows_that_leave_give_back_what_they_had() {
-    let mut solver = Solver::new(incast(3).network).expect("a tree is in order");
+    let mut solver = Solver::new(&incast(3).network).expect("a tree is in order");
     let settings = Settings { tolerance: 1e-9, ..Settings::default() };
     solver.solve(settings);
     solver.set_count(3, 0);
