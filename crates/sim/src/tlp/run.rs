@@ -8,7 +8,9 @@ use super::check::{self, Check};
 use super::commands::{FlowState, LegState};
 use super::engine::Engine;
 use super::network::{self, Network};
-use super::outcome::{FlowOutcome, LinkOutcome, MemoryOutcome, TlpError, TlpOutcome};
+use super::outcome::{
+    FlowOutcome, LatencyHistogram, LinkOutcome, MemoryOutcome, TlpError, TlpOutcome,
+};
 use super::parts::{PortCount, Slab};
 use super::queue::{EventQueue, Heap, Wheel};
 use super::settings::{Extent, Queue, Settings};
@@ -80,7 +82,7 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         packets: u32,
         queue: Q,
     ) -> Self {
-        let is_endless = matches!(settings.extent, Extent::Steady { .. });
+        let is_endless = !matches!(settings.extent, Extent::Whole { .. });
         let (mut legs, mut flows) = (Vec::new(), Vec::new());
         for (flow, spec) in (0u32..).zip(specs) {
             let first = u32::try_from(legs.len()).unwrap_or(u32::MAX);
@@ -115,6 +117,13 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
                 self.engine.run_until(time + window.0);
                 (mark, time + window.0, is_settled)
             }
+            Extent::Even { least, window, most } => {
+                let (time, is_settled) = self.settle(most.0);
+                let mark = self.mark(time);
+                self.engine.is_measuring = true;
+                let end = self.until_even(time, least.0.min(window.0), window.0);
+                (mark, end, is_settled)
+            }
             Extent::Whole { most } => {
                 let mark = self.mark(0);
                 self.engine.is_measuring = true;
@@ -134,6 +143,25 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         outcome
     }
 
+    /// Measures until commands of each flow took as long in one half of the window as in the other: when.
+    fn until_even(&mut self, from: u64, least: u64, most: u64) -> u64 {
+        let latencies = |run: &Self| -> Vec<LatencyHistogram> {
+            run.engine.flows.iter().map(|flow| flow.latency.clone()).collect()
+        };
+        self.engine.run_until(from + least / 2);
+        let (mut first, mut length) = (latencies(self), least);
+        loop {
+            self.engine.run_until(from + length);
+            let whole = latencies(self);
+            let is_even = first.iter().zip(&whole).all(|(first, whole)| first.is_half_of(whole));
+            if is_even || length >= most {
+                return from + length;
+            }
+            first = whole;
+            length = (2 * length).min(most);
+        }
+    }
+
     /// Runs until each flow has used all its slots and each leg moved as much in a step as in the step
     /// before, and as the other leg of its flow, twice: when that was, and whether it was.
     fn settle(&mut self, most: u64) -> (u64, bool) {
@@ -147,7 +175,8 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             let moved: Vec<u64> = moved.collect();
             let is_stable = before.as_ref().is_some_and(|before| self.is_stable(before, &moved));
             agreed = if is_stable { agreed + 1 } else { 0 };
-            if agreed == 2 {
+            let are_used = self.engine.flows.iter().all(|flow| flow.completed >= flow.depth());
+            if agreed >= 2 && are_used {
                 return (time, true);
             }
             if time >= most {
@@ -171,17 +200,19 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         let joined = (1..now.len()).all(|leg| {
             legs[leg].flow != legs[leg - 1].flow || is_even(leg, now[leg - 1], now[leg])
         });
-        steady && joined && flows.iter().all(|flow| flow.completed >= flow.depth())
+        steady && joined
     }
 
-    /// How much two steps may differ: by their share, by trains at their edges, and, where chance has a
-    /// part, by four standard deviations of a count of commands.
+    /// How much two steps may differ: by their share, by trains at their edges, by the slot in which the
+    /// faster leg of a relay moves at once, and, where chance has a part, by four standard deviations of a
+    /// count of commands.
     fn allowed(&self, flow: &FlowState, moved: u64) -> u64 {
         let edges = 2 * u64::from(self.packets) * 512;
         let is_random = flow.is_open() || self.engine.net.is_random;
         let request = flow.request();
         let noise = if is_random { 4 * request * (1 + (moved / request).isqrt()) } else { 0 };
-        moved * STABLE_PER_MILLE / 1000 + edges + noise
+        let slot = if flow.is_relay() { request } else { 0 };
+        moved * STABLE_PER_MILLE / 1000 + edges + slot + noise
     }
 
     fn mark(&self, time: u64) -> Mark {
