@@ -25,9 +25,9 @@ const PAYLOAD: (f64, f64) = (4e6, 1e8);
 const COMMANDS: f64 = 2_000.0;
 /// Commands of each flow, so that one in a hundred is there, and the payload of a flow and of all up to
 /// which that holds.
-const OF_EACH: (f64, f64, f64) = (128.0, 1.4e8, 7e8);
+const OF_EACH: (f64, f64, f64) = (256.0, 1.4e8, 7e8);
 /// The same of the shortest window, and commands of each flow that it has whatever their payload.
-const OF_EACH_AT_LEAST: (f64, f64, f64) = (32.0, 7e7, 2.5e8);
+const OF_EACH_AT_LEAST: (f64, f64, f64) = (128.0, 7e7, 2.5e8);
 const AT_LEAST: f64 = 4.0;
 /// Windows until rates have settled, and the payload up to which that holds: a window of large blocks is long.
 const UNTIL_SETTLED: (f64, f64) = (10.0, 1e9);

@@ -162,21 +162,28 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         }
     }
 
-    /// Runs until each flow has used all its slots and each leg moved as much in a step as in the step
-    /// before, and as the other leg of its flow, twice: when that was, and whether it was.
+    /// Runs until each flow has used all its slots, each leg moved as much in a step as in the step before,
+    /// twice, and both legs of a relay as much as each other since half of the time: when that was, and
+    /// whether it was.
     fn settle(&mut self, most: u64) -> (u64, bool) {
         let (mut time, mut step, mut agreed) = (0, FIRST_STEP, 0);
         let mut before: Option<Vec<u64>> = None;
+        // What had arrived by when, back to half of the time that has passed.
+        let mut known = vec![(0, self.arrived())];
         loop {
-            let from: Vec<u64> = self.engine.legs.iter().map(|leg| leg.arrived).collect();
             time += step;
             self.engine.run_until(time);
-            let moved = self.engine.legs.iter().zip(&from).map(|(leg, from)| leg.arrived - from);
-            let moved: Vec<u64> = moved.collect();
-            let is_stable = before.as_ref().is_some_and(|before| self.is_stable(before, &moved));
-            agreed = if is_stable { agreed + 1 } else { 0 };
+            let now = self.arrived();
+            let since = |from: &[u64]| now.iter().zip(from).map(|(now, from)| now - from).collect();
+            let moved: Vec<u64> = since(&known[known.len() - 1].1);
+            let half = known.iter().rposition(|(at, _)| *at <= time / 2).unwrap_or(0);
+            let of_half: Vec<u64> = since(&known[half].1);
+            known.drain(..half);
+            known.push((time, now));
+            let is_steady = before.as_ref().is_some_and(|before| self.are_even(before, &moved));
+            agreed = if is_steady { agreed + 1 } else { 0 };
             let are_used = self.engine.flows.iter().all(|flow| flow.completed >= flow.depth());
-            if agreed >= 2 && are_used {
+            if agreed >= 2 && are_used && self.are_joined(&of_half) {
                 return (time, true);
             }
             if time >= most {
@@ -190,23 +197,31 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         }
     }
 
-    fn is_stable(&self, before: &[u64], now: &[u64]) -> bool {
-        let flows = &self.engine.flows;
-        let is_even = |leg: usize, one: u64, other: u64| {
-            one.abs_diff(other) <= self.allowed(&flows[self.engine.legs[leg].flow as usize], other)
-        };
+    fn arrived(&self) -> Vec<u64> {
+        self.engine.legs.iter().map(|leg| leg.arrived).collect()
+    }
+
+    /// Whether each leg moved as much here as there.
+    fn are_even(&self, here: &[u64], there: &[u64]) -> bool {
+        here.iter().zip(there).enumerate().all(|(leg, (&here, &there))| {
+            here.abs_diff(there) <= self.allowed(self.engine.legs[leg].flow, there)
+        })
+    }
+
+    /// Whether both legs of each relay moved as much as each other: none fills or empties slots any more.
+    fn are_joined(&self, moved: &[u64]) -> bool {
         let legs = &self.engine.legs;
-        let steady = (0..now.len()).all(|leg| is_even(leg, before[leg], now[leg]));
-        let joined = (1..now.len()).all(|leg| {
-            legs[leg].flow != legs[leg - 1].flow || is_even(leg, now[leg - 1], now[leg])
-        });
-        steady && joined
+        (1..moved.len()).all(|leg| {
+            legs[leg].flow != legs[leg - 1].flow
+                || moved[leg].abs_diff(moved[leg - 1]) <= self.allowed(legs[leg].flow, moved[leg])
+        })
     }
 
     /// How much two steps may differ: by their share, by trains at their edges, by the slot in which the
     /// faster leg of a relay moves at once, and, where chance has a part, by four standard deviations of a
     /// count of commands.
-    fn allowed(&self, flow: &FlowState, moved: u64) -> u64 {
+    fn allowed(&self, flow: u32, moved: u64) -> u64 {
+        let flow = &self.engine.flows[flow as usize];
         let edges = 2 * u64::from(self.packets) * 512;
         let is_random = flow.is_open() || self.engine.net.is_random;
         let request = flow.request();
