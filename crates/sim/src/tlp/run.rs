@@ -111,14 +111,14 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         self.engine.start();
         let (mark, end, is_settled) = match self.settings.extent {
             Extent::Steady { window, most } => {
-                let (time, is_settled) = self.settle(most.0);
+                let (time, is_settled) = self.settle(0, most.0);
                 let mark = self.mark(time);
                 self.engine.is_measuring = true;
                 self.engine.run_until(time + window.0);
                 (mark, time + window.0, is_settled)
             }
-            Extent::Even { least, window, most } => {
-                let (time, is_settled) = self.settle(most.0);
+            Extent::Even { after, least, window, most } => {
+                let (time, is_settled) = self.settle(after.0, most.0);
                 let mark = self.mark(time);
                 self.engine.is_measuring = true;
                 let end = self.until_even(time, least.0.min(window.0), window.0);
@@ -165,7 +165,7 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
     /// Runs until each flow has used all its slots, each leg moved as much in a step as in the step before,
     /// twice, and both legs of a relay as much as each other since half of the time: when that was, and
     /// whether it was.
-    fn settle(&mut self, most: u64) -> (u64, bool) {
+    fn settle(&mut self, least: u64, most: u64) -> (u64, bool) {
         let (mut time, mut step, mut agreed) = (0, FIRST_STEP, 0);
         let mut before: Option<Vec<u64>> = None;
         // What had arrived by when, back to half of the time that has passed.
@@ -183,7 +183,7 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             let is_steady = before.as_ref().is_some_and(|before| self.are_even(before, &moved));
             agreed = if is_steady { agreed + 1 } else { 0 };
             let are_used = self.engine.flows.iter().all(|flow| flow.completed >= flow.depth());
-            if agreed >= 2 && are_used && self.are_joined(&of_half) {
+            if agreed >= 2 && time >= least && are_used && self.are_joined(&of_half) {
                 return (time, true);
             }
             if time >= most {
