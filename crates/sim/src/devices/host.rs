@@ -30,19 +30,6 @@ pub fn traffic(path: Path) -> Traffic {
     }
 }
 
-/// Share of what devices wrote that is still in the cache when it is read: all of it up to half of the ways
-/// that devices may fill, none beyond twice (the coarse rule that measurements of direct cache access
-/// support; A4, HPCA 2023, shows storage gaining little).
-pub fn cached_share(in_flight: f64, device_ways: f64) -> (f64, f64) {
-    if in_flight <= device_ways / 2.0 {
-        (1.0, 1.0)
-    } else if in_flight >= device_ways * 2.0 {
-        (0.0, 0.0)
-    } else {
-        (0.0, 1.0)
-    }
-}
-
 /// Bytes a second that host memory leaves to devices: `efficiency * peak - background`, not below zero. The
 /// efficiency is a parameter; 0.8 is a usual guess.
 pub fn memory_left(peak: f64, efficiency: f64, background: f64) -> f64 {

@@ -88,13 +88,6 @@ fn a_large_synchronous_request_is_many_commands() {
 }
 
 #[test]
-fn direct_cache_access_is_an_interval_between_its_ends() {
-    assert_eq!(host::cached_share(1.0, 4.0), (1.0, 1.0));
-    assert_eq!(host::cached_share(4.0, 4.0), (0.0, 1.0));
-    assert_eq!(host::cached_share(9.0, 4.0), (0.0, 0.0));
-}
-
-#[test]
 fn one_buffer_adds_times_and_two_hide_the_shorter() {
     let times = [2.0, 3.0];
     assert_near(makespan(&times, 1, 100), 500.0, 1e-9);

@@ -3,6 +3,7 @@
 //! Leaves out everything that a fabric and parameters do not say: garbage collection, temperature, other
 //! users. The one thing to know: an interval covers the ranges of parameters, not mistakes of the model.
 
+mod alike;
 mod case;
 mod flows;
 mod gains;
@@ -126,11 +127,17 @@ pub fn run(
 ) -> Result<BenchRecord, PredictError> {
     let numbers = parameters.values();
     let predictor = Predictor { fabric, parameters, seed: workload.seed };
-    let cases: Vec<CaseRecord> = workload
+    let cases: Vec<Prepared<'_>> = workload
         .cases
         .par_iter()
-        .map(|case| predictor.case(case, &numbers, engine))
+        .map(|case| predictor.prepare(case, &numbers, engine))
         .collect::<Result<_, _>>()?;
+    let planned =
+        cases.iter().filter_map(|case| Some((case.asked.name.as_str(), case.windows.as_ref()?)));
+    let shown = windows::run(planned)
+        .map_err(|(case, source)| PredictError::Tlp { case: case.to_owned(), source })?;
+    let cases: Vec<CaseRecord> =
+        cases.par_iter().map(|case| predictor.case(case, &shown)).collect::<Result<_, _>>()?;
     Ok(BenchRecord {
         schema: BENCH_SCHEMA.to_owned(),
         asked: workload.clone(),
@@ -173,6 +180,16 @@ pub fn variants(
     all.into_iter().collect()
 }
 
+/// A case with its rates, before windows are run.
+struct Prepared<'a> {
+    asked: &'a CaseSpec,
+    engine: Engine,
+    why: &'static str,
+    model: Model,
+    found: Found,
+    windows: Option<windows::Planned>,
+}
+
 struct Predictor<'a> {
     fabric: &'a Fabric,
     parameters: &'a Parameters,
@@ -193,33 +210,40 @@ impl Predictor<'_> {
         Ok((model, found))
     }
 
-    fn case(
+    fn prepare<'a>(
         &self,
-        case: &CaseSpec,
+        case: &'a CaseSpec,
         numbers: &[f64],
         asked: Engine,
-    ) -> Result<CaseRecord, PredictError> {
+    ) -> Result<Prepared<'a>, PredictError> {
         let (engine, why) = asked.choose(case);
-        let (model, mut found) = self.found(case, numbers, engine)?;
+        let (model, found) = self.found(case, numbers, engine)?;
         let has_windows = engine == Engine::Tlp || asked == Engine::Auto && case.flows.len() <= FEW;
-        let windows = has_windows
-            .then(|| windows::run(&model, &found))
-            .transpose()
-            .map_err(|source| PredictError::Tlp { case: case.name.clone(), source })?;
+        let windows = has_windows.then(|| windows::plan(&model, &found));
+        Ok(Prepared { asked: case, engine, why, model, found, windows })
+    }
+
+    fn case(
+        &self,
+        prepared: &Prepared<'_>,
+        shown: &windows::Shown<'_>,
+    ) -> Result<CaseRecord, PredictError> {
+        let &Prepared { asked: case, engine, why, ref model, .. } = prepared;
+        let mut found = prepared.found.clone();
+        let windows = prepared.windows.as_ref().map(|planned| windows::of(planned, shown));
         if let (Engine::Tlp, Some(windows)) = (engine, &windows) {
             found.take_rates(&windows.rate);
         }
         let is_small = case.flows.len() <= MANY;
         let interval = if is_small { self.interval(case, engine)? } else { None };
         let gains = if is_small && engine != Engine::Closed {
-            gains::gains(&model, &found, case)?
+            gains::gains(model, &found, case)?
         } else {
             Vec::new()
         };
         let engine = format!("{}: {why}", engine.name());
         let windows = windows.as_ref();
-        Ok(Parts { asked: case, model: &model, found: &found, windows, engine, interval, gains }
-            .record())
+        Ok(Parts { asked: case, model, found: &found, windows, engine, interval, gains }.record())
     }
 
     /// Between which rates four of five draws lie.

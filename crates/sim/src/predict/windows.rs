@@ -1,30 +1,41 @@
 //! Windows of packets: the flows that are active together for the longest time, on the TLP engine, for
 //! percentiles and for the difference of both engines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use peerlane_results::Percentiles;
+use peerlane_units::{ByteRate, Bytes, Nanos};
 use rayon::prelude::*;
 
+use super::alike::Part;
 use super::case::{Found, Model};
+use super::names;
 use crate::flow::rates::Rates;
 use crate::flow::solve::Settings;
 use crate::model::{FlowSpec, Picos};
-use crate::tlp::{self, Extent, TlpError, TlpOutcome, simulate};
+use crate::tlp::{self, Extent, TlpError, TlpOutcome, simulate, simulate_beside};
+use crate::way::as_f64;
 
 /// Parts of the machine that get a window.
 const MOST_WINDOWS: usize = 16;
 /// Flows in a window at most.
 const MOST_FLOWS: usize = 256;
-/// Payload of a window: enough commands for percentiles, and little enough for seconds.
+/// Payload of a window at most: enough commands for percentiles, and little enough for seconds.
 const PAYLOAD: (f64, f64) = (4e6, 1e8);
-/// Commands of a window.
+/// Commands of a window at most.
 const COMMANDS: f64 = 2_000.0;
 /// Commands of each flow, so that one in a hundred is there, and the payload of a flow and of all up to
 /// which that holds.
-const OF_EACH: (f64, f64, f64) = (128.0, 1.4e8, 7e8);
+const OF_EACH: (f64, f64, f64) = (256.0, 1.4e8, 7e8);
+/// The same of the shortest window, and of the shortest time before it.
+const OF_EACH_AT_LEAST: (f64, f64, f64) = (128.0, 7e7, 2.5e8);
+/// Commands of each flow in a window whatever their payload.
+const AT_LEAST: f64 = 4.0;
 /// Windows until rates have settled, and the payload up to which that holds: a window of large blocks is long.
 const UNTIL_SETTLED: (f64, f64) = (10.0, 1e9);
+/// Payload under way from which on depth is left out, and the depth that is left.
+const UNDER_WAY: f64 = 2.5e8;
+const SHALLOW: u32 = 4;
 
 /// What windows showed.
 #[derive(Debug, Default)]
@@ -41,50 +52,265 @@ pub(super) struct Windows {
     pub(super) count: (usize, usize),
 }
 
-/// Runs windows.
-pub(super) fn run(model: &Model, found: &Found) -> Result<Windows, TlpError> {
-    let parts = found.sets.len();
-    let sets: Vec<&Vec<usize>> =
-        found.sets.iter().filter(|set| set.len() <= MOST_FLOWS).take(MOST_WINDOWS).collect();
-    let outcomes: Vec<(TlpOutcome, f64)> =
-        sets.par_iter().map(|set| window(model, set)).collect::<Result<_, _>>()?;
-    let mut windows =
-        Windows { is_settled: true, count: (sets.len(), parts), ..Windows::default() };
-    for (set, (outcome, flow)) in sets.into_iter().zip(outcomes) {
+/// The windows of a case that are to be run: parts of the machine, each with the flows in it.
+#[derive(Debug)]
+pub(super) struct Planned {
+    parts: Vec<(Vec<usize>, Part, String)>,
+    /// Parts that there are.
+    of: usize,
+}
+
+/// Which windows a case has.
+pub(super) fn plan(model: &Model, found: &Found) -> Planned {
+    let sets = found.sets.iter().filter(|set| set.len() <= MOST_FLOWS).take(MOST_WINDOWS);
+    let parts = sets.map(|set| {
+        let part = Part::of(&model.topology, set.iter().map(|&index| &model.flows[index].spec));
+        let key = part.key();
+        (set.clone(), part, key)
+    });
+    Planned { parts: parts.collect(), of: found.sets.len() }
+}
+
+/// Windows that were run, by the part of a machine that they are of: parts that are alike have one.
+pub(super) type Shown<'a> = HashMap<&'a str, Window>;
+
+/// Runs the windows of cases, each with its name.
+pub(super) fn run<'a>(
+    cases: impl Iterator<Item = (&'a str, &'a Planned)>,
+) -> Result<Shown<'a>, (&'a str, TlpError)> {
+    let mut jobs: Vec<(&str, &str, &Part)> = Vec::new();
+    let mut known: HashSet<&str> = HashSet::new();
+    for (name, planned) in cases {
+        let new = planned.parts.iter().filter(|(_, _, key)| known.insert(key));
+        jobs.extend(new.map(|(_, part, key)| (name, key.as_str(), part)));
+    }
+    let shown = jobs.par_iter().map(|&(name, key, part)| match window(part) {
+        Ok(window) => Ok((key, window)),
+        Err(error) => Err((name, error)),
+    });
+    shown.collect()
+}
+
+/// What the windows of one case showed.
+pub(super) fn of(planned: &Planned, shown: &Shown<'_>) -> Windows {
+    let mut windows = Windows {
+        is_settled: true,
+        count: (planned.parts.len(), planned.of),
+        ..Windows::default()
+    };
+    for (set, _, key) in &planned.parts {
+        let Some(Window { outcome, behind, flow }) = shown.get(key.as_str()) else { continue };
         let mut sum = 0.0;
-        for (&index, one) in set.iter().zip(&outcome.flows) {
-            let rate = crate::way::as_f64(one.bytes) / super::nanos(outcome.measured.to_nanos());
+        for ((&index, one), &behind) in set.iter().zip(&outcome.flows).zip(behind) {
+            let rate = as_f64(one.bytes) / super::nanos(outcome.measured.to_nanos());
             sum += rate;
-            windows.latency.insert(index, one.latency.percentiles());
+            windows.latency.insert(index, later(&one.latency.percentiles(), behind));
             windows.rate.insert(index, rate);
         }
         windows.difference = windows.difference.max((flow / sum.max(1e-9) - 1.0).abs());
         windows.is_settled &= outcome.is_settled;
     }
-    Ok(windows)
+    windows
+}
+
+/// Percentiles of commands that took so many nanoseconds longer.
+fn later(percentiles: &Percentiles, nanos: f64) -> Percentiles {
+    let later = |time: Nanos| Nanos(time.0.saturating_add(super::setting::whole(nanos)));
+    Percentiles {
+        count: percentiles.count,
+        p50_ns: later(percentiles.p50_ns),
+        p90_ns: later(percentiles.p90_ns),
+        p99_ns: later(percentiles.p99_ns),
+        p999_ns: later(percentiles.p999_ns),
+        max_ns: later(percentiles.max_ns),
+    }
+}
+
+/// What one window showed of its flows.
+#[derive(Debug)]
+pub(super) struct Window {
+    outcome: TlpOutcome,
+    /// Nanoseconds that commands took longer, by depth that was left out.
+    behind: Vec<f64>,
+    /// The sum of what the flow engine says of the same flows.
+    flow: f64,
 }
 
 /// One window, and what the flow engine says of the same flows.
-fn window(model: &Model, set: &[usize]) -> Result<(TlpOutcome, f64), TlpError> {
-    let specs: Vec<FlowSpec> = set
-        .iter()
-        .map(|&index| FlowSpec { start: Picos::ZERO, ..model.flows[index].spec.clone() })
-        .collect();
-    let rates = Rates::of(&model.topology, &specs, Settings::default());
-    let sum: f64 = rates.map_or(0.0, |rates| rates.solution.rates.iter().sum());
-    let block = specs.iter().map(|spec| crate::way::as_f64(spec.request)).fold(1.0, f64::max);
-    #[expect(clippy::cast_precision_loss, reason = "a few hundred flows")]
-    let of_each = ((OF_EACH.0 * block).min(OF_EACH.1) * specs.len() as f64).min(OF_EACH.2);
-    let payload = (COMMANDS * block).clamp(PAYLOAD.0, PAYLOAD.1).max(of_each);
-    let window = payload / sum.max(1e-3);
-    let windows = (UNTIL_SETTLED.1 / payload).clamp(2.0, UNTIL_SETTLED.0);
-    let settings = tlp::Settings {
-        extent: Extent::Steady { window: picos(window), most: picos(windows * window + 1e6) },
-        ..tlp::Settings::default()
+///
+/// Where packets agree with fluids, shorter trains would show no other rates, and depth beyond what keeps a
+/// flow at its rate `x` only adds commands that wait for the others of their own flow: `n / x` each (Little's
+/// law). Where they do not agree, neither is taken for granted.
+fn window(Part { topology, flows: specs }: &Part) -> Result<Window, TlpError> {
+    let rates = Rates::of(topology, specs, Settings::default());
+    let rates = rates.map_or_else(|_| vec![0.0; specs.len()], |rates| rates.solution.rates);
+    let flow: f64 = rates.iter().sum();
+    let found: Vec<ByteRate> = rates.iter().map(|&rate| names::per_second(rate)).collect();
+    let shallow = shallow(specs);
+    let settings = settings(&shallow, flow);
+    let (outcome, agrees) = simulate_beside(topology, &shallow, &settings, &found)?;
+    if agrees {
+        let left_out = specs.iter().zip(&shallow).map(|(whole, kept)| whole.depth - kept.depth);
+        let behind = left_out.zip(specs).zip(&outcome.flows).map(|((depth, spec), one)| {
+            f64::from(depth) * as_f64(spec.request) / as_f64(Bytes(one.rate.0)).max(1.0) * 1e9
+        });
+        return Ok(Window { behind: behind.collect(), outcome, flow });
+    }
+    let outcome = simulate(topology, specs, &self::settings(specs, flow))?;
+    Ok(Window { behind: vec![0.0; specs.len()], outcome, flow })
+}
+
+/// The flows with less depth, where their commands hold more payload than a window should take to begin.
+fn shallow(specs: &[FlowSpec]) -> Vec<FlowSpec> {
+    let kept = (UNDER_WAY / under_way(specs)).min(1.0);
+    let depth = |spec: &FlowSpec| {
+        let depth = super::setting::whole(f64::from(spec.depth) * kept);
+        u32::try_from(depth).unwrap_or(u32::MAX).max(SHALLOW).min(spec.depth)
     };
-    Ok((simulate(&model.topology, &specs, &settings)?, sum))
+    specs.iter().map(|spec| FlowSpec { depth: depth(spec), ..spec.clone() }).collect()
+}
+
+fn under_way(specs: &[FlowSpec]) -> f64 {
+    specs.iter().map(|spec| as_f64(spec.request) * f64::from(spec.depth)).sum::<f64>().max(1.0)
+}
+
+/// How long a window is for flows of these rates together.
+fn settings(specs: &[FlowSpec], rate: f64) -> tlp::Settings {
+    let block = specs.iter().map(|spec| as_f64(spec.request)).fold(1.0, f64::max);
+    #[expect(clippy::cast_precision_loss, reason = "a few hundred flows")]
+    let flows = specs.len() as f64;
+    let of_each =
+        |(commands, each, all): (f64, f64, f64)| ((commands * block).min(each) * flows).min(all);
+    let together = (COMMANDS * block).clamp(PAYLOAD.0, PAYLOAD.1);
+    let payload = together.max(of_each(OF_EACH));
+    let least = of_each(OF_EACH_AT_LEAST).max(AT_LEAST * block * flows).min(payload);
+    let until = (UNTIL_SETTLED.0 * payload).min(UNTIL_SETTLED.1).max(2.0 * payload);
+    let time = |payload: f64| picos(payload / rate.max(1e-3));
+    let extent = Extent::Even {
+        after: time(together.max(of_each(OF_EACH_AT_LEAST))),
+        least: time(least),
+        window: time(payload),
+        most: Picos(time(until.max(2.0 * under_way(specs))).0.saturating_add(1_000_000_000)),
+    };
+    tlp::Settings { extent, ..tlp::Settings::default() }
 }
 
 fn picos(nanos: f64) -> Picos {
     Picos::nanos(super::setting::whole(nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{Draws, pods, tree};
+    use crate::model::{Endpoint, NodeIndex, NodeKind, Topology};
+    use crate::tlp::Train;
+
+    /// Ten drives with media that several flows of one drive share.
+    fn drives() -> (Topology, Vec<NodeIndex>) {
+        let mut machine = tree(10);
+        let drives = machine.groups.remove(0);
+        for &drive in &drives {
+            let posts = Some(ByteRate(5_000_000_000));
+            let fetches = Some(ByteRate(3_000_000_000));
+            machine.topology.node_mut(drive).kind =
+                NodeKind::Endpoint(Endpoint { posts, fetches, ..Endpoint::default() });
+        }
+        (machine.topology, drives)
+    }
+
+    /// Flows with blocks of so many KiB and so much depth, behind a drive of 80 us.
+    fn blocks(mut flows: Vec<FlowSpec>, kib: u64, depth: u32) -> Vec<FlowSpec> {
+        for flow in &mut flows {
+            flow.first.latency = Picos::micros(80);
+            (flow.request, flow.depth) = (Bytes::kib(kib), depth);
+        }
+        flows
+    }
+
+    /// Percentiles at full depth over a window of many commands.
+    fn long(part: &Part) -> (Vec<Percentiles>, bool) {
+        let (topology, flows) = (&part.topology, &part.flows);
+        let extent = Extent::Steady { window: Picos::millis(200), most: Picos::millis(400) };
+        let settings =
+            tlp::Settings { extent, train: Train::Fixed(16), ..tlp::Settings::default() };
+        let outcome = simulate(topology, flows, &settings).unwrap();
+        let percentiles = outcome.flows.iter().map(|one| one.latency.percentiles());
+        (percentiles.collect(), outcome.is_settled)
+    }
+
+    fn error(found: Nanos, expected: Nanos) -> f64 {
+        (super::super::nanos(found) / super::super::nanos(expected) - 1.0).abs()
+    }
+
+    #[test]
+    fn short_windows_at_little_depth_have_the_percentiles_of_long_ones_at_all_of_it() {
+        let (topology, d) = drives();
+        let incast = || (1..6).map(|at| FlowSpec::write("in", d[at], d[0])).collect();
+        let pairs = || (0..5).map(|at| FlowSpec::read("pair", d[at], d[at + 5])).collect();
+        let all = || -> Vec<FlowSpec> {
+            let others = |one: usize| (0..4).filter(move |&other| other != one);
+            let flow = |one: usize, other: usize| FlowSpec::relay("all", d[one], d[9], d[other]);
+            (0..4).flat_map(|one| others(one).map(move |other| flow(one, other))).collect()
+        };
+        // Where depth leaves gaps, flows find turns in which they meet less, for longer than a window is.
+        let cases = [
+            ("incast, deep", blocks(incast(), 128, 32), 0.02),
+            ("incast, shallow", blocks(incast(), 64, 2), 0.06),
+            ("pairs", blocks(pairs(), 128, 8), 0.02),
+            ("all to all", blocks(all(), 128, 16), 0.02),
+            ("blocks so large that depth is left out", blocks(pairs(), 8192, 16), 0.02),
+        ];
+        for (name, flows, most) in cases {
+            let part = Part::of(&topology, flows.iter());
+            let found = window(&part).unwrap();
+            let (long, is_settled) = long(&part);
+            assert!(is_settled && found.outcome.is_settled, "{name} has not settled");
+            for ((one, &behind), long) in found.outcome.flows.iter().zip(&found.behind).zip(long) {
+                let short = later(&one.latency.percentiles(), behind);
+                let median = error(short.p50_ns, long.p50_ns);
+                let last = error(short.p99_ns, long.p99_ns);
+                assert!(median < most && last < most, "{name}: {short:?} {long:?}");
+            }
+            let is_shallow = found.behind.iter().any(|&behind| behind > 0.0);
+            assert_eq!(is_shallow, name.contains("left out"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_machine_gives_the_same_figures_as_the_whole() {
+        let machine = pods(3, 5);
+        let mut draws = Draws::new(2);
+        let settings = tlp::Settings {
+            extent: Extent::Steady { window: Picos::micros(500), most: Picos::millis(1) },
+            train: Train::Fixed(8),
+            ..tlp::Settings::default()
+        };
+        for _ in 0..8 {
+            let (source, target) = machine.pair(&mut draws);
+            let (other, memory) = machine.pair(&mut draws);
+            let flows = [FlowSpec::read("r", source, target), FlowSpec::write("w", other, memory)];
+            let part = Part::of(&machine.topology, flows.iter());
+            assert!(part.topology.nodes().len() < machine.topology.nodes().len());
+            let whole = simulate(&machine.topology, &flows, &settings).unwrap();
+            let alone = simulate(&part.topology, &part.flows, &settings).unwrap();
+            assert_eq!(whole.events, alone.events);
+            for (whole, alone) in whole.flows.iter().zip(&alone.flows) {
+                assert_eq!((whole.bytes, &whole.latency), (alone.bytes, &alone.latency));
+            }
+        }
+    }
+
+    #[test]
+    fn pairs_of_drives_that_are_alike_have_one_window() {
+        let (topology, d) = drives();
+        let key = |from: usize, to: usize, kib: u64| {
+            let flows = blocks(vec![FlowSpec::write("w", d[from], d[to])], kib, 4);
+            Part::of(&topology, flows.iter()).key()
+        };
+        // Eight switches: drives 0 and 8 hang from one, the others do not share theirs.
+        assert_eq!(key(1, 2, 64), key(5, 3, 64));
+        assert_ne!(key(1, 2, 64), key(0, 8, 64));
+        assert_ne!(key(1, 2, 64), key(1, 2, 128));
+    }
 }

@@ -164,6 +164,11 @@ impl FlowState {
         self.between.is_some()
     }
 
+    /// Whether a second leg goes on with what the first has moved.
+    pub(super) fn is_relay(&self) -> bool {
+        self.first_leg != self.last_leg
+    }
+
     pub(super) fn request(&self) -> u64 {
         self.request.into()
     }

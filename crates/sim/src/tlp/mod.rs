@@ -28,6 +28,8 @@ pub use outcome::{
 };
 pub use settings::{Extent, Queue, Settings, Train};
 
+use peerlane_units::ByteRate;
+
 use crate::model::{FlowSpec, Topology};
 
 /// Rates of two train lengths that differ by less agree.
@@ -51,7 +53,7 @@ pub fn simulate(
     while packets > 1 {
         packets /= 2;
         let mut fine = run::run(topology, flows, settings, packets)?;
-        let difference = difference(&coarse, &fine);
+        let difference = difference(rates(&coarse), rates(&fine));
         events += fine.events;
         fine.train_difference = Some(difference);
         coarse = fine;
@@ -63,12 +65,36 @@ pub fn simulate(
     Ok(coarse)
 }
 
+/// Simulates flows whose rates somebody else has found, once: with [`Train::Auto`] by the longest trains that
+/// buffers allow. Says whether each flow has that rate, within 0.5 %, so that shorter trains would show no other.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_beside(
+    topology: &Topology,
+    flows: &[FlowSpec],
+    settings: &Settings,
+    found: &[ByteRate],
+) -> Result<(TlpOutcome, bool), TlpError> {
+    let packets = match settings.train {
+        Train::Fixed(packets) => packets,
+        Train::Auto => run::longest_train(topology, flows)?,
+    };
+    let outcome = run::run(topology, flows, settings, packets)?;
+    let agrees =
+        outcome.is_settled && difference(rates(&outcome), found.iter().copied()) <= AGREEMENT;
+    Ok((outcome, agrees))
+}
+
+fn rates(outcome: &TlpOutcome) -> impl Iterator<Item = ByteRate> {
+    outcome.flows.iter().map(|flow| flow.rate)
+}
+
 /// The largest relative difference of a flow's rate.
 #[expect(clippy::cast_precision_loss, reason = "three digits are compared")]
-fn difference(one: &TlpOutcome, other: &TlpOutcome) -> f64 {
-    let rates = one.flows.iter().zip(&other.flows);
-    let relative = rates.map(|(one, other)| {
-        let (one, other) = (one.rate.0 as f64, other.rate.0 as f64);
+fn difference(one: impl Iterator<Item = ByteRate>, other: impl Iterator<Item = ByteRate>) -> f64 {
+    let relative = one.zip(other).map(|(one, other)| {
+        let (one, other) = (one.0 as f64, other.0 as f64);
         (one - other).abs() / other.max(1.0)
     });
     relative.fold(0.0, f64::max)

@@ -133,6 +133,18 @@ impl LatencyHistogram {
         let _ = self.0.record(picos.max(1));
     }
 
+    /// Whether what `whole` has beside this took as long: median and 99th percentile within 2 %.
+    pub(super) fn is_half_of(&self, whole: &Self) -> bool {
+        let mut rest = whole.0.clone();
+        if rest.subtract(&self.0).is_err() || self.0.is_empty() || rest.is_empty() {
+            return false;
+        }
+        [0.5, 0.99].into_iter().all(|share| {
+            let (one, other) = (self.0.value_at_quantile(share), rest.value_at_quantile(share));
+            one.abs_diff(other) <= one.max(other) / 50
+        })
+    }
+
     /// Commands counted.
     pub fn count(&self) -> u64 {
         self.0.len()

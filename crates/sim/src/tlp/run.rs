@@ -8,7 +8,9 @@ use super::check::{self, Check};
 use super::commands::{FlowState, LegState};
 use super::engine::Engine;
 use super::network::{self, Network};
-use super::outcome::{FlowOutcome, LinkOutcome, MemoryOutcome, TlpError, TlpOutcome};
+use super::outcome::{
+    FlowOutcome, LatencyHistogram, LinkOutcome, MemoryOutcome, TlpError, TlpOutcome,
+};
 use super::parts::{PortCount, Slab};
 use super::queue::{EventQueue, Heap, Wheel};
 use super::settings::{Extent, Queue, Settings};
@@ -80,7 +82,7 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         packets: u32,
         queue: Q,
     ) -> Self {
-        let is_endless = matches!(settings.extent, Extent::Steady { .. });
+        let is_endless = !matches!(settings.extent, Extent::Whole { .. });
         let (mut legs, mut flows) = (Vec::new(), Vec::new());
         for (flow, spec) in (0u32..).zip(specs) {
             let first = u32::try_from(legs.len()).unwrap_or(u32::MAX);
@@ -109,11 +111,18 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         self.engine.start();
         let (mark, end, is_settled) = match self.settings.extent {
             Extent::Steady { window, most } => {
-                let (time, is_settled) = self.settle(most.0);
+                let (time, is_settled) = self.settle(0, most.0);
                 let mark = self.mark(time);
                 self.engine.is_measuring = true;
                 self.engine.run_until(time + window.0);
                 (mark, time + window.0, is_settled)
+            }
+            Extent::Even { after, least, window, most } => {
+                let (time, is_settled) = self.settle(after.0, most.0);
+                let mark = self.mark(time);
+                self.engine.is_measuring = true;
+                let end = self.until_even(time, least.0.min(window.0), window.0);
+                (mark, end, is_settled)
             }
             Extent::Whole { most } => {
                 let mark = self.mark(0);
@@ -134,20 +143,47 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         outcome
     }
 
-    /// Runs until each flow has used all its slots and each leg moved as much in a step as in the step
-    /// before, and as the other leg of its flow, twice: when that was, and whether it was.
-    fn settle(&mut self, most: u64) -> (u64, bool) {
+    /// Measures until commands of each flow took as long in one half of the window as in the other: when.
+    fn until_even(&mut self, from: u64, least: u64, most: u64) -> u64 {
+        let latencies = |run: &Self| -> Vec<LatencyHistogram> {
+            run.engine.flows.iter().map(|flow| flow.latency.clone()).collect()
+        };
+        self.engine.run_until(from + least / 2);
+        let (mut first, mut length) = (latencies(self), least);
+        loop {
+            self.engine.run_until(from + length);
+            let whole = latencies(self);
+            let is_even = first.iter().zip(&whole).all(|(first, whole)| first.is_half_of(whole));
+            if is_even || length >= most {
+                return from + length;
+            }
+            first = whole;
+            length = (2 * length).min(most);
+        }
+    }
+
+    /// Runs until each flow has used all its slots, each leg moved as much in a step as in the step before,
+    /// twice, and both legs of a relay as much as each other since half of the time: when that was, and
+    /// whether it was.
+    fn settle(&mut self, least: u64, most: u64) -> (u64, bool) {
         let (mut time, mut step, mut agreed) = (0, FIRST_STEP, 0);
         let mut before: Option<Vec<u64>> = None;
+        // What had arrived by when, back to half of the time that has passed.
+        let mut known = vec![(0, self.arrived())];
         loop {
-            let from: Vec<u64> = self.engine.legs.iter().map(|leg| leg.arrived).collect();
             time += step;
             self.engine.run_until(time);
-            let moved = self.engine.legs.iter().zip(&from).map(|(leg, from)| leg.arrived - from);
-            let moved: Vec<u64> = moved.collect();
-            let is_stable = before.as_ref().is_some_and(|before| self.is_stable(before, &moved));
-            agreed = if is_stable { agreed + 1 } else { 0 };
-            if agreed == 2 {
+            let now = self.arrived();
+            let since = |from: &[u64]| now.iter().zip(from).map(|(now, from)| now - from).collect();
+            let moved: Vec<u64> = since(&known[known.len() - 1].1);
+            let half = known.iter().rposition(|(at, _)| *at <= time / 2).unwrap_or(0);
+            let of_half: Vec<u64> = since(&known[half].1);
+            known.drain(..half);
+            known.push((time, now));
+            let is_steady = before.as_ref().is_some_and(|before| self.are_even(before, &moved));
+            agreed = if is_steady { agreed + 1 } else { 0 };
+            let are_used = self.engine.flows.iter().all(|flow| flow.completed >= flow.depth());
+            if agreed >= 2 && time >= least && are_used && self.are_joined(&of_half) {
                 return (time, true);
             }
             if time >= most {
@@ -161,27 +197,37 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         }
     }
 
-    fn is_stable(&self, before: &[u64], now: &[u64]) -> bool {
-        let flows = &self.engine.flows;
-        let is_even = |leg: usize, one: u64, other: u64| {
-            one.abs_diff(other) <= self.allowed(&flows[self.engine.legs[leg].flow as usize], other)
-        };
-        let legs = &self.engine.legs;
-        let steady = (0..now.len()).all(|leg| is_even(leg, before[leg], now[leg]));
-        let joined = (1..now.len()).all(|leg| {
-            legs[leg].flow != legs[leg - 1].flow || is_even(leg, now[leg - 1], now[leg])
-        });
-        steady && joined && flows.iter().all(|flow| flow.completed >= flow.depth())
+    fn arrived(&self) -> Vec<u64> {
+        self.engine.legs.iter().map(|leg| leg.arrived).collect()
     }
 
-    /// How much two steps may differ: by their share, by trains at their edges, and, where chance has a
-    /// part, by four standard deviations of a count of commands.
-    fn allowed(&self, flow: &FlowState, moved: u64) -> u64 {
+    /// Whether each leg moved as much here as there.
+    fn are_even(&self, here: &[u64], there: &[u64]) -> bool {
+        here.iter().zip(there).enumerate().all(|(leg, (&here, &there))| {
+            here.abs_diff(there) <= self.allowed(self.engine.legs[leg].flow, there)
+        })
+    }
+
+    /// Whether both legs of each relay moved as much as each other: none fills or empties slots any more.
+    fn are_joined(&self, moved: &[u64]) -> bool {
+        let legs = &self.engine.legs;
+        (1..moved.len()).all(|leg| {
+            legs[leg].flow != legs[leg - 1].flow
+                || moved[leg].abs_diff(moved[leg - 1]) <= self.allowed(legs[leg].flow, moved[leg])
+        })
+    }
+
+    /// How much two steps may differ: by their share, by trains at their edges, by the slot in which the
+    /// faster leg of a relay moves at once, and, where chance has a part, by four standard deviations of a
+    /// count of commands.
+    fn allowed(&self, flow: u32, moved: u64) -> u64 {
+        let flow = &self.engine.flows[flow as usize];
         let edges = 2 * u64::from(self.packets) * 512;
         let is_random = flow.is_open() || self.engine.net.is_random;
         let request = flow.request();
         let noise = if is_random { 4 * request * (1 + (moved / request).isqrt()) } else { 0 };
-        moved * STABLE_PER_MILLE / 1000 + edges + noise
+        let slot = if flow.is_relay() { request } else { 0 };
+        moved * STABLE_PER_MILLE / 1000 + edges + slot + noise
     }
 
     fn mark(&self, time: u64) -> Mark {

@@ -44,6 +44,18 @@ pub enum Extent {
         /// Longest time before it.
         most: Picos,
     },
+    /// The same with a window that is as long as it must be: `least`, then doubled until commands took as long
+    /// in its second half as in its first, up to `window`.
+    Even {
+        /// Shortest time before it: flows of little depth find turns in which they meet less.
+        after: Picos,
+        /// The shortest window.
+        least: Picos,
+        /// The longest.
+        window: Picos,
+        /// Longest time before it.
+        most: Picos,
+    },
     /// Until every flow has moved its bytes, but `most` at most.
     Whole {
         /// Longest simulated time.

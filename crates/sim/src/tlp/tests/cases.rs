@@ -59,10 +59,16 @@ fn a_victim_with_a_queue_of_its_own_is_none() {
     assert_near(found[4], 3.59, 1.0, "the fifth");
 }
 
+/// What is shared less holds up less, from all of it to nothing.
 #[test]
-fn half_a_coupling_lies_between() {
-    let found = victim(Coupling::new(0.5));
-    assert!(found[4] > 1.2 && found[4] < 3.3, "{found:?}");
+fn a_victim_gains_with_every_bit_of_coupling_less() {
+    let shares = [1.0, 0.75, 0.5, 0.25, 0.0];
+    let found = shares.map(|share| victim(Coupling::new(share)));
+    for (two, share) in found.windows(2).zip(&shares[1..]) {
+        assert!(two[1][4] > two[0][4] * 1.03, "{share}: {found:?}");
+    }
+    let hot: Vec<f64> = found.iter().map(|rates| rates[..4].iter().sum()).collect();
+    assert!(hot.iter().all(|&rate| rate < 3.62), "the hot link carries no more: {hot:?}");
 }
 
 #[test]

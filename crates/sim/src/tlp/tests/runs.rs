@@ -91,6 +91,24 @@ fn automatic_trains_end_with_two_lengths_that_agree() {
     assert!(outcome.train_difference.unwrap() <= 0.005 || outcome.train == 1);
 }
 
+#[test]
+fn a_window_ends_when_both_halves_say_the_same() {
+    let (t, nodes, _) = devices(2, "8GT/s x4");
+    let extent = Extent::Even {
+        after: Picos::ZERO,
+        least: Picos::millis(2),
+        window: Picos::millis(32),
+        most: Picos::millis(50),
+    };
+    let settings = Settings { extent, train: Train::Fixed(16), ..Settings::default() };
+    let steady = FlowSpec::write("w", nodes[0], nodes[1]);
+    let outcome = simulated(&t, std::slice::from_ref(&steady), &settings);
+    assert_eq!(outcome.measured, Picos::millis(2), "every command takes as long");
+    let arrival = Arrival::Open { rate: ByteRate(3_200_000_000) };
+    let outcome = simulated(&t, &[FlowSpec { arrival, ..steady }], &settings);
+    assert!(outcome.measured > Picos::millis(2), "queues grow and shrink");
+}
+
 /// One flow over one link is a server with random arrivals and constant service, M/D/1: the mean wait
 /// is `S rho / (2 (1 - rho))` (Pollaczek and Khinchine).
 #[test]
