@@ -222,7 +222,7 @@ mod tests {
         let hit = |x| Hit { x, y: 2, width: 6, height: 3, pose, score: 0.95 };
         let mut sheet = Sheet::new(Path::new("logo.png"), &Gray::filled(3, 3, 9));
         let crop = Gray::filled(6, 3, 9);
-        sheet.add("b.png", &[hit(7)], &[crop.clone()]);
+        sheet.add("b.png", &[hit(7)], std::slice::from_ref(&crop));
         sheet.add("a.png", &[hit(9), hit(5), hit(1)], &[crop.clone(), crop]);
         let page = sheet.page("4 hits");
         let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
