@@ -89,3 +89,61 @@ fn what_makes_no_sense_for_a_method_is_refused_with_a_way_out() {
         assert!(output.stdout.is_empty());
     }
 }
+
+#[test]
+fn a_sheet_replaces_nothing_but_a_sheet_and_nothing_is_waited_for_at_a_pipe() {
+    let hay = haystack();
+    let of = |name: &str| hay.path().join(name);
+    let picture = std::fs::read(of("hay/picture.png")).expect("it");
+    let pipe = rustix::fs::mknodat(
+        rustix::fs::CWD,
+        of("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    );
+    pipe.expect("a pipe");
+    for (words, reason) in [
+        ("scan hay/picture.png hay/images --sheet hay/picture.png", "is no sheet of hits"),
+        ("scan hay/picture.png hay/images --sheet pipe", "no regular file"),
+        ("scan pipe hay/images", "not a regular file"),
+    ] {
+        let output = peerlane(hay.path(), words);
+        assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
+        assert!(said(&output).contains(reason), "{words}: {}", said(&output));
+        assert!(output.stdout.is_empty(), "refused before anything is searched");
+    }
+    assert!(std::fs::read(of("hay/picture.png")).expect("it") == picture);
+    for _ in 0..2 {
+        let output = peerlane(hay.path(), "scan hay/picture.png hay/images --sheet hits.html");
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    }
+}
+
+#[test]
+fn where_no_image_could_be_searched_the_answer_is_not_no() {
+    let hay = haystack();
+    std::fs::create_dir(hay.path().join("empty")).expect("a folder");
+    std::fs::write(hay.path().join("text.png"), "no image").expect("room");
+    for images in ["empty", "gone", "text.png", "'*.nothing'"] {
+        let output = peerlane(hay.path(), &format!("scan hay/picture.png {images}"));
+        assert_eq!(output.status.code(), Some(2), "{images}: {}", said(&output));
+    }
+}
+
+/// A name may hold a line that looks like a hit.
+#[test]
+fn a_name_forges_no_hit() {
+    let hay = haystack();
+    let first = std::fs::read_dir(hay.path().join("hay/images")).expect("images").next();
+    let image = first.expect("an image").expect("an image").path();
+    let forged = hay.path().join("a\nb  1,1  2 x 3  score 1.000.tiff");
+    std::fs::copy(image, forged).expect("room");
+    let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .current_dir(hay.path())
+        .args(["scan", "hay/picture.png", "a\nb  1,1  2 x 3  score 1.000.tiff"])
+        .output()
+        .expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!((output.status.code(), text.lines().count()), (Some(0), 1), "{text}");
+}

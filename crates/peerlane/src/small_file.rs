@@ -15,6 +15,14 @@ use rustix::fs::OFlags;
 /// # Errors
 /// When it cannot be read, is not regular, is longer, or is no UTF-8.
 pub fn read(path: &Path, most: u64) -> io::Result<String> {
+    String::from_utf8(bytes(path, most)?).map_err(|_| io::Error::other("it is no UTF-8 text"))
+}
+
+/// The same for what is no text.
+///
+/// # Errors
+/// When it cannot be read, is not regular, or is longer.
+pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     // A pipe is opened without waiting for its other side.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -27,7 +35,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<String> {
     if bytes.len() as u64 > most {
         return Err(io::Error::other(format!("it is larger than {}", Bytes(most))));
     }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is no UTF-8 text"))
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -177,7 +177,12 @@ pub enum Incomparable {
         /// Turns that are needed for so many cases.
         needed: u32,
     },
-    /// One record is given for two turns.
+    /// A turn began before the one before it was over.
+    NotInTurns {
+        /// Which turn, from 1.
+        turn: u32,
+    },
+    /// One record is given twice.
     Twice {
         /// Of which of the two runs.
         run: WhichRun,
@@ -221,6 +226,9 @@ impl fmt::Display for Incomparable {
             }
             Self::TooFewTurns { turns, needed } => {
                 write!(f, "{turns} turns, where so many cases need {needed}")
+            }
+            Self::NotInTurns { turn } => {
+                write!(f, "turn {turn} began before the one before it was over")
             }
             Self::Twice { run } => write!(f, "a record of the run {run} is given twice"),
         }

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use peerlane_results::{
-    BenchRecord, CaseRecord, CaseSpec, Flow, Incomparable, RouteVerdict, Warning, WhichRun,
+    Basis, BenchRecord, CaseRecord, CaseSpec, Flow, Incomparable, RouteVerdict, Warning, WhichRun,
 };
 
 /// What stands against comparing any case of two records.
@@ -19,19 +19,27 @@ pub(super) fn records(before: &BenchRecord, after: &BenchRecord) -> Vec<Incompar
     reasons
 }
 
-/// A record that is given for two turns would count twice what was measured once.
-pub(super) fn twice(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
-    let is_same = |one: &BenchRecord, other: &BenchRecord| {
-        one.started_s.is_some() && one.cases == other.cases && !one.cases.is_empty()
+/// Turns that do not follow each other: what drifts then touches one side more than the other.
+pub(super) fn order(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
+    let is_late = |(one, other): (&super::Turn<'_>, &super::Turn<'_>)| {
+        let last = one.0.started_s.max(one.1.started_s);
+        let first = other.0.started_s.min(other.1.started_s);
+        last.zip(first).is_some_and(|(last, first)| last > first)
     };
-    let mut pairs = turns
+    let number = turns.iter().zip(turns.iter().skip(1)).position(is_late)?;
+    Some(Incomparable::NotInTurns { turn: u32::try_from(number + 2).unwrap_or(u32::MAX) })
+}
+
+/// A record that is given twice would count twice what was measured once.
+pub(super) fn twice(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
+    let all: Vec<(WhichRun, &BenchRecord)> = turns
         .iter()
-        .enumerate()
-        .flat_map(|(later, turn)| turns[..later].iter().map(move |one| (one, turn)));
-    pairs.find_map(|(one, other)| match () {
-        () if is_same(one.0, other.0) => Some(Incomparable::Twice { run: WhichRun::Before }),
-        () if is_same(one.1, other.1) => Some(Incomparable::Twice { run: WhichRun::After }),
-        () => None,
+        .flat_map(|turn| [(WhichRun::Before, turn.0), (WhichRun::After, turn.1)])
+        .filter(|(_, record)| record.basis != Basis::Predicted && !record.cases.is_empty())
+        .collect();
+    all.iter().enumerate().find_map(|(later, (run, record))| {
+        let is_again = all[..later].iter().any(|(_, earlier)| earlier.cases == record.cases);
+        is_again.then_some(Incomparable::Twice { run: *run })
     })
 }
 

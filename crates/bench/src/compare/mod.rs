@@ -214,6 +214,7 @@ impl Compared<'_> {
             }
         }
         reasons.extend(comparable::twice(self.turns));
+        reasons.extend(comparable::order(self.turns));
         without_repetition(reasons)
     }
 

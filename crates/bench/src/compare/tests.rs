@@ -169,6 +169,13 @@ fn too_few_turns_and_turns_of_other_things_are_said() {
     again[5].1 = again[2].1.clone();
     let run = WhichRun::After;
     assert_eq!(compared(&again, 0.0).cases[0].reasons, [Incomparable::Twice { run }]);
+    again[5].1 = again[2].0.clone();
+    assert_eq!(compared(&again, 0.0).cases[0].reasons, [Incomparable::Twice { run }]);
+
+    let mut all_before_all = five.clone();
+    all_before_all.iter_mut().for_each(|turn| turn.1.started_s = Some(9));
+    let late = [Incomparable::NotInTurns { turn: 2 }];
+    assert_eq!(compared(&all_before_all, 0.0).cases[0].reasons, late);
 
     let mut other = five.clone();
     let (before, after) = &mut other[3];
@@ -207,6 +214,12 @@ fn the_intervals_hold_the_planted_ratio_together() {
 #[test]
 fn records_of_different_things_are_not_compared() {
     let before = record(&[("1M", vec![1e9, 1.01e9, 0.99e9])]);
+    // Of the same thing, measured another time.
+    let again = || {
+        let mut again = before.clone();
+        again.cases[0].elapsed_ns.0 += 1;
+        again
+    };
     let why = |after: &BenchRecord| {
         let comparison = compare(&before, after, 0.05);
         let case = &comparison.cases[0];
@@ -214,28 +227,28 @@ fn records_of_different_things_are_not_compared() {
         assert!(!comparison.has_regressed && case.ratio.is_none() && case.interval.is_none());
         case.reasons.clone()
     };
-    let mut other = before.clone();
+    let mut other = again();
     other.machine.name = "another".to_owned();
     assert!(matches!(why(&other)[..], [Incomparable::Machine { .. }]));
-    let mut other = before.clone();
+    let mut other = again();
     other.basis = Basis::Emulated;
     assert!(matches!(why(&other)[..], [Incomparable::Basis { .. }]));
-    let mut other = before.clone();
+    let mut other = again();
     other.cases.iter_mut().for_each(|case| case.asked.flows[0].block = Bytes(4096));
     assert_eq!(why(&other)[0].to_string(), "another block of flow 0: 1048576, 4096");
-    let mut other = before.clone();
+    let mut other = again();
     other
         .cases
         .iter_mut()
         .for_each(|case| case.asked.flows[0].path = peerlane_results::Path::HostSerial);
     assert!(matches!(&why(&other)[0], Incomparable::Asked { setting, .. } if setting == "path"));
-    let mut other = before.clone();
+    let mut other = again();
     other.cases.iter_mut().for_each(|case| case.asked.flows[0].depth = 1);
     assert!(matches!(&why(&other)[0], Incomparable::Asked { setting, .. } if setting == "depth"));
-    let mut other = before.clone();
+    let mut other = again();
     other.cases[1].verdict = RouteVerdict::Contradicted;
     assert_eq!(why(&other), [Incomparable::Route { run: WhichRun::After }]);
-    let mut other = before.clone();
+    let mut other = again();
     other.cases.pop();
     assert_eq!(why(&other), [Incomparable::TooFew { before: 3, after: 2, needed: 3 }]);
 }
@@ -266,6 +279,7 @@ fn another_kernel_is_a_note_and_no_reason() {
     let before = record(&[("1M", vec![1e9, 1.01e9, 0.99e9])]);
     let mut after = before.clone();
     after.machine.kernel = Some("7.3.0".to_owned());
+    after.cases[0].elapsed_ns.0 += 1;
     let comparison = compare(&before, &after, 0.05);
     assert_eq!(comparison.notes, ["another kernel: 7.2.0, 7.3.0"]);
     assert_eq!(comparison.cases[0].verdict, Change::Same);
@@ -275,6 +289,7 @@ fn another_kernel_is_a_note_and_no_reason() {
 fn runs_that_differ_a_lot_are_noted() {
     let before = record(&[("1M", vec![1e9, 1.01e9, 0.99e9])]);
     let mut after = before.clone();
+    after.cases[0].elapsed_ns.0 += 1;
     let case = "1M".to_owned();
     after.warnings.push(peerlane_results::Warning::Variance { case, per_mille: 253 });
     let notes = compare(&before, &after, 0.05).notes;

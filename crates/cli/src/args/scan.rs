@@ -14,7 +14,7 @@ use super::transfer::RouteArg;
 Every hit was checked in full resolution. Images may be JPEG, PNG, TIFF, BMP, PGM or WebP; IMAGES are
 files, folders, patterns in quotes, tar archives, or @FILE with one path a line. An image that cannot
 be read is told on standard error and does not stop the scan. The exit status is 0 when the picture
-is found, 1 when it is in none of the images.
+is found, 1 when it is in none of the images, 2 when no image could be searched.
 
 A GPU finds the same, score for score. PGM, BMP and TIFF with plain grey pixels go from storage
 into its memory by --route; others are decoded by the processor and copied up.

@@ -11,6 +11,7 @@ mod lab;
 mod marks;
 mod outcome;
 mod overwrite;
+mod page_file;
 mod plan;
 mod reference;
 mod report;

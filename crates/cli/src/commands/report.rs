@@ -1,13 +1,13 @@
 //! `peerlane report`: records as a page, as Markdown, as comma-separated values, as pictures.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
 use peerlane_report::{Drawn, Named, Paper, RECORD_MAX, ReadError, Record, Report, is_report};
 use serde::Serialize;
 
+use super::page_file;
 use crate::args::{FabricArgs, ReportArgs, ReportFormat};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ReportArgs, printer: Printer) -> Result<Exit, Failure> 
     };
     let mut files = Vec::new();
     if let Some(output) = &args.output {
-        write(&text, output)?;
+        page_file::write(&text, output, "report", is_report)?;
         files.push(output.display().to_string());
     }
     if let Some(folder) = &args.png {
@@ -152,43 +152,6 @@ fn machines(args: &ReportArgs, records: &[Named]) -> Result<Vec<Machine>, Failur
     // A report needs nothing of the machine that it is made on.
     let own = machines::fabric_for_a_plan(&of(None, None));
     Ok(own.map(|fabric| Machine::new(fabric, false)).into_iter().collect())
-}
-
-/// Writes a report by rename, over nothing but an earlier report.
-fn write(text: &str, output: &Path) -> Result<(), Failure> {
-    let tried = || format!("write {}", output.display());
-    may_replace(output)?;
-    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new()
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(folder)
-        .map_err(Tried::to(tried()))?;
-    file.write_all(text.as_bytes()).map_err(Tried::to(tried()))?;
-    file.as_file().sync_all().map_err(Tried::to(tried()))?;
-    file.persist(output).map_err(|error| Tried::to(tried())(error.error))?;
-    Ok(())
-}
-
-/// Refuses to write over what is no report.
-fn may_replace(output: &Path) -> Result<(), Failure> {
-    const BEGINNING: u64 = 1024;
-    let tried = || format!("write {}", output.display());
-    let found = match fs::symlink_metadata(output) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        found => found.map_err(Tried::to(tried()))?,
-    };
-    if !found.is_file() {
-        return Err(Tried::to(tried())("there is something that is no regular file"));
-    }
-    let mut beginning = Vec::new();
-    let file = fs::File::open(output).map_err(Tried::to(tried()))?;
-    file.take(BEGINNING).read_to_end(&mut beginning).map_err(Tried::to(tried()))?;
-    if beginning.is_empty() || is_report(&String::from_utf8_lossy(&beginning)) {
-        return Ok(());
-    }
-    let hint = "choose another name, or remove the file first".to_owned();
-    Err(Tried::to(tried())("it is there and is no report").hint(hint))
 }
 
 /// Writes every figure into a folder.

@@ -1,6 +1,6 @@
 //! Two records of benchmarks beside each other, in words.
 
-use peerlane_results::Comparison;
+use peerlane_results::{Change, Comparison};
 
 use super::Sheet;
 use super::bench::{aligned, in_words};
@@ -44,11 +44,13 @@ pub(crate) fn comparison(found: &Comparison) -> String {
     for note in &found.notes {
         sheet.line(format_args!("note: {note}"));
     }
+    let is_compared = found.cases.iter().any(|case| case.verdict != Change::NotComparable);
     sheet.line(format_args!(
         "{} ({}; {:.0} % sure of all together)",
-        match found.has_regressed {
-            true => "something became slower",
-            false => "nothing became slower for certain",
+        match (found.has_regressed, is_compared) {
+            (true, _) => "something became slower",
+            (false, true) => "nothing became slower for certain",
+            (false, false) => "nothing could be compared",
         },
         found.method,
         found.confidence * 100.0

@@ -146,7 +146,9 @@ fn a_record_goes_on_where_it_stopped_and_only_with_the_same_workload() {
     assert_eq!(saved, found);
 
     let output = bench(folder.path(), "compare run.json run.json");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("a record of the run after is given twice"), "{text}");
 }
 
 /// Starts a benchmark, waits for a line that has these words, interrupts it, and returns its status and all

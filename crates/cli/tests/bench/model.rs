@@ -24,9 +24,17 @@ fn a_prediction_writes_over_nothing_but_a_record() {
 fn the_model_takes_what_it_knows_and_refuses_what_it_would_ignore() {
     let folder = folder();
     let words = "stream --source a --target host --on model";
-    for more in
-        ["--resume run.json", "--trace t", "--scratch a", "--force", "--timeout 5", "--fio j"]
-    {
+    for more in [
+        "--resume run.json",
+        "--trace t",
+        "--scratch a",
+        "--force",
+        "--timeout 5",
+        "--fio j",
+        "--repeats 2",
+        "--warm-up 0",
+        "--until 2%",
+    ] {
         let output = bench(folder.path(), &format!("{words} --machine pair {more}"));
         assert_eq!(output.status.code(), Some(2), "{more}");
         assert!(said(&output).contains("cannot be used with"), "{more}: {}", said(&output));
@@ -51,4 +59,28 @@ fn the_model_takes_what_it_knows_and_refuses_what_it_would_ignore() {
                 source = \"this test\"\n";
     fs::write(folder.path().join("p.toml"), slow).expect("room");
     assert!(rate("--parameters p.toml") < rate("") / 100.0);
+}
+
+#[test]
+fn the_model_takes_what_goes_by_host_memory_into_a_gpu_through_it() {
+    let folder = folder();
+    for (ends, slower) in
+        [("--source drive0 --target gpu:gpu", true), ("--source gpu:gpu --target drive0", false)]
+    {
+        let words = format!(
+            "stream {ends} --on model --machine donard-gen5 --length 16M --block 1M --depth 1 \
+             --routes p2p,host --json"
+        );
+        let output = bench(folder.path(), &words);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let found = record(&output);
+        let bytes = |run: &peerlane_results::CaseRecord| {
+            (run.host_memory.bytes.map_or(0, |bytes| bytes.0), run.bytes_by_route.host.0)
+        };
+        let (length, runs) = (16 << 20, &found.cases);
+        assert_eq!(bytes(&runs[0]), (0, 0), "{ends}");
+        // Written there, and read out of it again.
+        assert_eq!(bytes(&runs[1]), (2 * length, length), "{ends}");
+        assert!(!slower || runs[1].elapsed_ns > runs[0].elapsed_ns, "a leg more");
+    }
 }

@@ -147,3 +147,25 @@ fn a_workload_in_its_short_form_is_as_long_as_its_ends() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(record(&output).cases[0].bytes.0, LENGTH as u64);
 }
+
+/// fio takes what follows a colon as another file, and more characters as words of its own.
+#[test]
+fn a_job_of_fio_names_the_files_that_are_measured_and_no_other() {
+    let folder = folder();
+    let of = |name: &str| folder.path().join(name);
+    fs::write(of("X"), "dear diary").expect("room");
+    let words = "stream --source host --length 64K --block 4K --repeats 1 --warm-up 0 --fio job";
+    let output = bench(folder.path(), &format!("{words} --target X:Y --scratch X:Y"));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let job = fs::read_to_string(of("job")).expect("a job");
+    assert!(job.lines().any(|line| line.ends_with("X\\:Y")), "{job}");
+    assert_eq!(fs::read_to_string(of("X")).expect("it"), "dear diary");
+    assert_eq!(fs::metadata(of("X:Y")).expect("it").len(), 64 * KIB as u64);
+
+    for name in ["Z$pid", "Z;rm", "Z#"] {
+        let output = bench(folder.path(), &format!("{words}2 --target {name} --scratch {name}"));
+        assert_eq!(output.status.code(), Some(2), "{name}: {}", said(&output));
+        assert!(said(&output).contains("a job cannot hold"), "{}", said(&output));
+        assert!(!of(name).exists() && !of("job2").exists(), "{name}");
+    }
+}

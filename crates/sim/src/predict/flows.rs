@@ -166,6 +166,7 @@ impl Planner<'_> {
             End::Memory(node) => node,
             _ => via.unwrap_or(host),
         };
+        let by_host = |memory: &str| flow.path != Path::P2p && memory.starts_with("gpu:");
         let mut spec = match (source, target) {
             (End::Drive(_, from), End::Drive(_, to)) => {
                 let between = match flow.path {
@@ -175,6 +176,13 @@ impl Planner<'_> {
                     _ => host,
                 };
                 self.between(name, from, between, to)
+            }
+            // Through host memory, out of which the GPU's copy engine takes it, and the other way.
+            (End::Drive(_, from), End::Memory(to)) if by_host(&flow.target) => {
+                FlowSpec::relay(name, from, host, to)
+            }
+            (End::Memory(from), End::Drive(_, to)) if by_host(&flow.source) => {
+                FlowSpec::relay(name, from, host, to)
             }
             (End::Drive(_, from), end) => FlowSpec::write(name, from, memory(end)),
             (end, End::Drive(_, to)) => FlowSpec::read(name, to, memory(end)),

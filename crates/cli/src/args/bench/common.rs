@@ -35,14 +35,16 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "RATE", value_parser = size::rate)]
     limit: Option<ByteRate>,
     /// Runs of each case before those that count
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "machine",
+          value_parser = clap::value_parser!(u32).range(0..=1000))]
     warm_up: u32,
     /// Runs of each case that count; with --until the most of them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", conflicts_with = "machine",
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeats: Option<u32>,
     /// Run each case until the 95 % confidence interval of its mean is no wider than this on either
     /// side, such as 2%
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", conflicts_with = "machine", value_parser = percent)]
     until: Option<u32>,
     /// Seed of the order of the runs, of patterns and of random blocks; drawn and printed when not given
     #[arg(long, value_name = "N")]

@@ -116,7 +116,7 @@ pub(crate) struct RoundtripArgs {
     pub(crate) target: Option<String>,
     /// Measure as well what papers compare with, to and from a GPU, and count page faults: out of a map of
     /// the source, and by a buffer and the page cache into the target
-    #[arg(long)]
+    #[arg(long, conflicts_with = "machine")]
     pub(crate) classical: bool,
     #[command(flatten)]
     pub(crate) routes: RoutesArgs,

@@ -40,6 +40,14 @@ pub(super) fn run(args: &CompareArgs, printer: Printer) -> Result<Exit, Failure>
     if !is_compared {
         printer.warning("nothing could be compared");
     }
+    if !more.is_empty() {
+        let files = [&args.before, &args.after].into_iter().chain(&args.more);
+        let names: Vec<String> = files.map(|file| file.display().to_string()).collect();
+        let side = |first: usize| -> String {
+            names.iter().skip(first).step_by(2).map(String::as_str).collect::<Vec<_>>().join(" ")
+        };
+        printer.note(&format!("before: {}; after: {}", side(0), side(1)));
+    }
     let is_negative = found.has_regressed || missing > 0 || !is_compared;
     Ok(if is_negative { Exit::Negative } else { Exit::Done })
 }

@@ -7,15 +7,38 @@ use std::process::Command;
 
 use peerlane_engine::endpoint::lender;
 use peerlane_fabric::Fabric;
-use peerlane_results::{BenchRecord, CaseSpec, Flow, Order};
+use peerlane_results::{BenchRecord, CaseSpec, Flow, Order, Workload};
 use peerlane_units::ByteRate;
 
 use crate::error::{Failure, Tried};
 use crate::printer::Printer;
 
+/// Runs of fio that end within this part of a second say little.
+const SHORT: u64 = 2;
+
 /// What all transfers have in common, and one of them; in files, since fio's words are not ours.
 const GLOBAL: &str = include_str!("fio_global.job");
 const FLOW: &str = include_str!("fio_flow.job");
+
+/// Characters of names that mean nothing to fio beside letters and digits; a colon between names can be escaped.
+const PLAIN: &str = "/._-+=@%,~^:";
+
+/// Refuses drives whose names fio would read as something else: several files, a comment, a variable.
+///
+/// # Errors
+/// When a name has such a character; nothing ran yet.
+pub(super) fn check(workload: &Workload) -> Result<(), Failure> {
+    let flows = workload.cases.iter().flat_map(|case| &case.flows);
+    for name in flows.flat_map(|flow| [&flow.source, &flow.target]) {
+        let odd = name.chars().find(|c| !(c.is_alphanumeric() || PLAIN.contains(*c)));
+        if let Some(odd) = odd {
+            let what = format!("write a job of fio with {name}");
+            return Err(Tried::to(what)(format!("a job cannot hold {odd:?} in a name"))
+                .hint("leave `--fio` out, or use a link with a plain name".to_owned()));
+        }
+    }
+    Ok(())
+}
 
 /// Writes the job file of the first case, runs fio where it is installed, and prints both rates.
 pub(super) fn beside(
@@ -45,6 +68,12 @@ pub(super) fn beside(
     let Some(ours) = ours.map(|one| one.rate.mean).filter(|rate| *rate > 0.0) else {
         return Ok(());
     };
+    let is_short = case.time_ns.is_none()
+        && case.flows.iter().map(|flow| flow.bytes.0).sum::<u64>() < theirs / SHORT;
+    if is_short {
+        printer
+            .warning("fio's run was short, and it counts milliseconds: `--time` makes both longer");
+    }
     printer.note(&format!(
         "fio: {}, one run of {}; ours {:+.1} % of it",
         ByteRate(theirs),
@@ -81,7 +110,7 @@ fn section(fabric: &Fabric, index: usize, flow: &Flow) -> String {
     };
     let words = [
         ("{index}", index.to_string()),
-        ("{drive}", drive.clone()),
+        ("{drive}", drive.replace(':', "\\:")),
         ("{direction}", direction.to_owned()),
         ("{block}", flow.block.0.to_string()),
         ("{depth}", flow.depth.to_string()),

@@ -79,6 +79,9 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
     };
     let beside: Vec<&Path> = parameters.into_iter().chain(fio).collect();
     outputs::check(how, &beside, &workload)?;
+    if fio.is_some() {
+        fio::check(&workload)?;
+    }
     let (record, overwritten) = carry_out(&fabric, &workload, earlier, how, printer)?;
     if printer.is_json() {
         printer.object(&record)?;

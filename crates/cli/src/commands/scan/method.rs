@@ -1,7 +1,5 @@
 //! The picture made ready for the method that looks for it.
 
-use std::fs;
-
 use peerlane_scan::formats::decode_with_opacity;
 use peerlane_scan::{DONARD_THRESHOLD, Donard, Gray, PictureError, Pose, Searcher, pictures};
 
@@ -9,6 +7,10 @@ use super::sheet::Sheet;
 use crate::args::{MethodArg, ScanArgs};
 use crate::error::{Failure, Tried};
 use crate::printer::Printer;
+use crate::small_file;
+
+/// The longest picture: what is decoded has 2^28 pixels at most.
+const PICTURE_MAX: u64 = 1 << 30;
 
 /// The threshold of normalised cross-correlation, and those that make sense of it.
 const USUAL: f32 = 0.9;
@@ -71,13 +73,14 @@ fn donard(args: &ScanArgs, printer: Printer) -> Result<Searcher, Failure> {
 /// # Errors
 /// When the picture cannot be read.
 pub(super) fn sheet(args: &ScanArgs) -> Result<Option<Sheet>, Failure> {
-    let Some(_) = args.sheet else { return Ok(None) };
+    let Some(path) = &args.sheet else { return Ok(None) };
+    super::sheet::may_replace(path)?;
     Ok(Some(Sheet::new(&args.picture, &picture(args)?.0)))
 }
 
 fn picture(args: &ScanArgs) -> Result<(Gray, Option<Gray>), Failure> {
     let what = format!("read picture {}", args.picture.display());
-    let bytes = fs::read(&args.picture).map_err(Tried::to(what.clone()))?;
+    let bytes = small_file::bytes(&args.picture, PICTURE_MAX).map_err(Tried::to(what.clone()))?;
     decode_with_opacity(bytes).map_err(Tried::to(what))
 }
 

@@ -22,6 +22,7 @@ use crate::signals;
 /// # Errors
 /// When the picture cannot be looked for; images that cannot be searched are told and passed over.
 pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
+    let mut sheet = method::sheet(args)?;
     let searcher = method::searcher(args, printer)?;
     let stop = signals::stop_flag()?;
     let place = Place::of(args, &searcher)?;
@@ -29,7 +30,6 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     let mut tally = Tally { method: args.method.into(), ..Tally::default() };
     let mut failure = None;
     let mut count = Count::new(printer);
-    let mut sheet = method::sheet(args)?;
     let crops = if sheet.is_some() { Crops::Kept } else { Crops::Dropped };
     let done = place.scan(inputs::walk(args.images.clone()), crops, |answer, busy| {
         tally.busy = busy;
@@ -54,10 +54,12 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     if place.is_refused(&done, tally.images) {
         return Ok(Exit::NotPossible);
     }
-    Ok(match (stop.load(Ordering::Relaxed), tally.hits) {
-        (true, _) => Exit::Interrupted,
-        (false, 0) => Exit::Negative,
-        (false, _) => Exit::Done,
+    Ok(match (stop.load(Ordering::Relaxed), tally.images, tally.hits) {
+        (true, ..) => Exit::Interrupted,
+        // In none of no images it was not looked for.
+        (false, 0, _) => Exit::Failed,
+        (false, _, 0) => Exit::Negative,
+        (false, ..) => Exit::Done,
     })
 }
 
@@ -92,6 +94,8 @@ fn show(image: &str, hit: &Hit, method: ScanMethod, printer: Printer) -> Result<
     if degrees != 0.0 {
         pose += &format!("  rotated {degrees}");
     }
+    // A name with a line end in it forges no hit.
+    let image = image.replace('\n', "\\n");
     printer.data(&format!("{image}  {x},{y}  {width} x {height}{pose}  score {score:.3}\n"))
 }
 

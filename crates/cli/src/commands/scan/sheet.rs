@@ -1,13 +1,13 @@
 //! The contact sheet: one HTML page with what is at each hit, which needs nothing beside itself.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use peerlane_scan::formats::{Encoding, encode};
 use peerlane_scan::{Gray, Hit, Pose};
 
-use crate::error::{Failure, Tried};
+use crate::commands::page_file;
+use crate::error::Failure;
 
 /// Hits that a page shows at most; a browser takes no more.
 const MOST: usize = 2000;
@@ -17,6 +17,21 @@ const SIDE: usize = 240;
 
 const PAGE: &str = include_str!("sheet.html");
 const STYLE: &str = include_str!("sheet.css");
+
+/// What a page is called.
+const WHAT: &str = "sheet of hits";
+
+/// Refuses a page where something else is.
+///
+/// # Errors
+/// When something else is there.
+pub(super) fn may_replace(path: &Path) -> Result<(), Failure> {
+    page_file::may_replace(path, WHAT, is_sheet)
+}
+
+fn is_sheet(beginning: &str) -> bool {
+    PAGE.split_once("{title}").is_some_and(|(head, _)| beginning.starts_with(head))
+}
 
 /// A page in the making.
 #[derive(Debug)]
@@ -77,8 +92,7 @@ impl Sheet {
     /// # Errors
     /// When the file cannot be written.
     pub(super) fn write(mut self, path: &Path, summary: &str) -> Result<(), Failure> {
-        let page = self.page(summary);
-        fs::write(path, page).map_err(Tried::to(format!("write {}", path.display())))
+        page_file::write(&self.page(summary), path, WHAT, is_sheet)
     }
 
     fn page(&mut self, summary: &str) -> String {
