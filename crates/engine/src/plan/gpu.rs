@@ -25,6 +25,8 @@ const VENDOR_NVIDIA: u16 = 0x10de;
 const VENDOR_AMD: u16 = 0x1002;
 /// First open driver that lends memory by P2PDMA (NVIDIA, "GDS Support for NVMe Drives Using Linux PCI P2PDMA").
 const P2PDMA_DRIVER: u32 = 565;
+/// Kernel whose io_uring waits with a deadline, which ours needs.
+const IO_URING: (u32, u32) = (5, 11);
 const CUDA: &str = "libcuda.so.1";
 const CUFILE: &str = "libcufile.so.0";
 /// Most requests of a copy through memory of a GPU at a time: each is a thread of cuFile's, and two stay free for
@@ -347,7 +349,11 @@ impl Scene<'_> {
     }
 
     fn pinned(&self) -> Candidate {
-        self.by(GpuWay::Pinned, MemoryKind::Host, self.stack(CUDA))
+        let mut refusals = self.stack(CUDA);
+        if self.fabric.kernel.version().is_some_and(|version| version < IO_URING) {
+            refusals.push("io_uring with deadlines came with Linux 5.11".to_owned());
+        }
+        self.by(GpuWay::Pinned, MemoryKind::Host, refusals)
     }
 
     /// hipFile's direct way is a call of the driver that comes with ROCm, `kfd_ais_rw_file`; the kernel's own
