@@ -114,6 +114,15 @@ def test_an_exception_out_of_progress_ends_the_copy_which_can_go_on(source, targ
     assert target.read_bytes() == source.read_bytes()
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C as at a terminal: a shell starts what runs in the background with it ignored."""
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_the_copy_which_can_go_on(source, target):
     moving = threading.Event()
 
