@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Count the false alarms and the found slowdowns of `peerlane bench compare` on real files of this machine.
 
-    benchmarks/compare.py [--dir DIR] [--size 256M] [--comparisons 20] [--turns 20] [--repeats 2] [--slowdown 5] [--seed N]
+    benchmarks/compare.py [--dir DIR] [--size 128M] [--comparisons 20] [--turns 40] [--repeats 2] [--slowdown 5] [--seed N]
                           [--json FILE] [--peerlane PROGRAM]
 
 Runs the same `bench stream` of one file for both sides, in turns, and compares: the share of comparisons in which the case is called
@@ -41,9 +41,9 @@ def verdicts(answer):
 def main():
     options = parser(__doc__)
     options.add_argument("--dir", default=".")
-    options.add_argument("--size", default="256M")
+    options.add_argument("--size", default="128M")
     options.add_argument("--comparisons", type=int, default=20)
-    options.add_argument("--turns", type=int, default=20)
+    options.add_argument("--turns", type=int, default=40)
     options.add_argument("--repeats", type=int, default=2)
     options.add_argument("--slowdown", type=float, default=5.0, help="in percent")
     arguments = options.parse_args()
