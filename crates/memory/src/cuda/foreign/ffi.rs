@@ -44,11 +44,12 @@ impl Driver {
 
     fn tell(&self, address: u64) -> Result<Told, CudaError> {
         // A short value lies in the first bytes of a word on every machine that CUDA runs on.
-        let low = |word: u64| (word & u64::from(u32::MAX)) as u32;
+        let low = |word: u64| word & u64::from(u32::MAX);
         let kind = self.attribute_of(address, MEMORY_TYPE)?;
         Ok(Told {
-            kind: low(kind).into(),
-            ordinal: low(self.attribute_of(address, ORDINAL)?).cast_signed(),
+            kind: low(kind),
+            // -1 and the like are no device.
+            ordinal: i32::try_from(low(self.attribute_of(address, ORDINAL)?)).unwrap_or(-1),
             context: self.attribute_of(address, CONTEXT)?,
             start: self.attribute_of(address, RANGE_START)?,
             size: self.attribute_of(address, RANGE_SIZE)?,
