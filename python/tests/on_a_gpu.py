@@ -1,12 +1,14 @@
 """Reads into memory of a GPU that this process allocated by the driver, as CuPy and PyTorch do; for test_cuda.py.
 
-Takes a list of calls as JSON and prints what came of each.
+Takes a list of calls as JSON and writes what came of each to a file: too much for a pipe, of which an unbuffered
+Python loses what a short write leaves.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
+import pathlib
 import sys
 import warnings
 
@@ -81,7 +83,7 @@ def main() -> None:
         one["bytes"] = driver.content(address)
         driver.call("cuMemFree_v2", ctypes.c_uint64(address))
         found.append(one)
-    print(json.dumps(found))
+    pathlib.Path(sys.argv[2]).write_text(json.dumps(found))
 
 
 main()
