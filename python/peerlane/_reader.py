@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 from . import _peerlane
 from ._types import Path, words
-from .errors import BadInput
+from .errors import BadInput, RouteWarning
 
 
 class Reading(NamedTuple):
@@ -15,9 +16,9 @@ class Reading(NamedTuple):
     bytes: int
     """Bytes read; fewer than there is room for only where the file ends."""
     direct: int
-    """Bytes of them that the drive's DMA put where they are."""
+    """Bytes of them that the drive's DMA put where they are; on a GPU, beside it: by cuFile, direct."""
     copied: int
-    """Bytes of them that came through host memory of Peerlane and were stored by a CPU."""
+    """Bytes of them that came through host memory of Peerlane and were stored by a CPU, or by a GPU's copy engine."""
     page_cache: int
     """Bytes of them that came out of the page cache, where the file takes no direct I/O."""
 
@@ -79,12 +80,17 @@ class Reader:
         beginning, the end and memory at another alignment go through host memory of Peerlane. The result
         says how much went which way.
 
+        Memory of a GPU gets its bytes by cuFile, direct, or through pinned host memory, which a
+        ``RouteWarning`` says with the reason; either way they are copied once more within the GPU.
+        All that the GPU was asked for before is waited for.
+
         Parameters
         ----------
         target
             Anything writable with the buffer protocol (``bytearray``, ``memoryview``, ``numpy.ndarray``)
-            or with ``__dlpack__`` on the CPU (``torch.Tensor``), in one piece and in C's order. All of
-            it is filled, whatever its type is.
+            or with ``__dlpack__`` on the CPU (``torch.Tensor``), or memory of a GPU with
+            ``__cuda_array_interface__`` (``cupy.ndarray``, ``torch.Tensor``, Numba), in one piece and in
+            C's order. All of it is filled, whatever its type is.
         offset
             Bytes from the beginning of the file.
         timeout
@@ -95,13 +101,18 @@ class Reader:
         BadInput
             The memory is read only, has gaps, or is none.
         CudaUnavailable
-            The memory is that of a GPU.
+            The memory is that of a GPU, and there is no driver or no GPU.
         Interrupted
             Ctrl-C; ``done`` bytes from the beginning on are in the memory.
         """
         if offset < 0 or not 1 <= timeout <= 86_400:
             raise BadInput(["offset: 0 or more is needed, timeout: 1 to 86400"])
-        return Reading(**self._reader.read_into(target, offset, timeout))
+        return Reading(**self._reader.read_into(target, offset, timeout, _warn))
 
     def __repr__(self) -> str:
         return f"Reader({self.path!r})"
+
+
+def _warn(text: str) -> None:
+    # Over the frames of this function and of `read_into`, to the line that called.
+    warnings.warn(text, RouteWarning, stacklevel=3)

@@ -7,7 +7,7 @@ Class                     Status  Meaning
 :class:`BadInput`         2       What was asked for makes no sense here; also a ``ValueError``
 :class:`Refused`          2       Something stands against it; nothing was changed
 :class:`NotPossible`      77      Not possible on this machine; nothing was changed
-:class:`CudaUnavailable`  77      The memory is that of a GPU, and this build cannot reach it
+:class:`CudaUnavailable`  77      The memory is that of a GPU, and there is no driver or no GPU
 :class:`DataDiffers`      1       The content at the target is not that of the source
 :class:`Interrupted`      130     Ctrl-C; a ``KeyboardInterrupt``, and no :class:`PeerlaneError`
 ========================  ======  ==============================================================
@@ -88,7 +88,7 @@ class NotPossible(PeerlaneError):
 
 
 class CudaUnavailable(NotPossible):
-    """The memory is that of a GPU, and this build cannot reach it."""
+    """The memory is that of a GPU, and there is no driver or no GPU."""
 
 
 class DataDiffers(PeerlaneError):

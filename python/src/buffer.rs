@@ -5,7 +5,7 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::cuda::{self, DeviceMemory};
+use crate::cuda::{self, GpuMemory};
 use crate::error::{Kind, Problem};
 use crate::ffi;
 
@@ -15,22 +15,30 @@ const CUDA: i64 = 2;
 const CUDA_HOST: i64 = 3;
 const CUDA_MANAGED: i64 = 13;
 
+/// Where the memory of an object is.
+pub(crate) enum Target {
+    Host(Lent),
+    Gpu(GpuMemory),
+}
+
 /// The memory of an object, for as long as the result is kept.
 ///
 /// # Errors
 /// When it is read only, has gaps, or is nothing that can be read into.
-pub(crate) fn lend(target: &Bound<'_, PyAny>) -> PyResult<Lent> {
+pub(crate) fn lend(target: &Bound<'_, PyAny>) -> PyResult<Target> {
     // An object with this attribute says that its memory is on a device, whatever else it has.
     if target.hasattr("__cuda_array_interface__")? {
-        return Ok(cuda::lend(DeviceMemory { device: None })?);
+        return cuda::of(target).map(Target::Gpu);
     }
+    lend_host(target).map(Target::Host)
+}
+
+fn lend_host(target: &Bound<'_, PyAny>) -> PyResult<Lent> {
     if target.hasattr("__dlpack_device__")? {
         let (kind, index): (i64, i64) = target.call_method0("__dlpack_device__")?.extract()?;
         match kind {
             CPU | CUDA_HOST => {}
-            CUDA | CUDA_MANAGED => {
-                return Ok(cuda::lend(DeviceMemory { device: Some(index) })?);
-            }
+            CUDA | CUDA_MANAGED => return Err(cuda::by_dlpack_alone(index).into()),
             kind => return Err(bad(format!("DLPack device type {kind} is no host memory")).into()),
         }
     }

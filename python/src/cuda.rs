@@ -1,25 +1,157 @@
-//! The seam to CUDA memory: what a read does whose target lies on a GPU.
+//! Memory of a GPU as a Python object describes it, by version 2 or later of the CUDA Array Interface of Numba.
+//!
+//! Nothing that an object says is believed beyond its form: whether there is such memory is for the driver to say.
 
-use peerlane::Lent;
+use std::sync::Arc;
 
+use peerlane::Bytes;
+use peerlane::cuda::{Cuda, CudaError, Foreign};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
+
+use crate::buffer::bad;
 use crate::error::{Kind, Problem};
 
-/// Memory of a CUDA device as a Python object describes it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct DeviceMemory {
-    /// Which device, where the object says it.
-    pub(crate) device: Option<i64>,
+/// The oldest version that says what the keys mean.
+const VERSION: u64 = 2;
+/// Kinds of elements that are bytes and nothing else; `O` would be addresses of Python objects.
+const KINDS: &str = "biufcmMSUV";
+/// More dimensions than NumPy or PyTorch have.
+const DIMENSIONS: usize = 64;
+
+/// Memory on a GPU as an object has it.
+#[derive(Debug)]
+pub(crate) struct GpuMemory {
+    address: u64,
+    pub(crate) length: u64,
+    /// The object.
+    owner: Py<PyAny>,
 }
 
-/// Memory of a CUDA device for requests of a ring.
+/// What an object says of its memory.
 ///
 /// # Errors
-/// Always, for now: this build has no provider of CUDA memory.
-pub(crate) fn lend(memory: DeviceMemory) -> Result<Lent, Problem> {
-    let device = memory.device.map_or_else(String::new, |device| format!(" {device}"));
-    let words =
-        format!("cannot read into memory of CUDA device{device}: CUDA memory is not in this build");
+/// What is wrong with it.
+pub(crate) fn of(target: &Bound<'_, PyAny>) -> PyResult<GpuMemory> {
+    let interface = target.getattr("__cuda_array_interface__")?;
+    let interface = interface.cast_into::<PyDict>();
+    let interface = interface.map_err(|_| odd("it is no dict"))?;
+    let version = number(&interface, "version")?;
+    if version < VERSION {
+        return Err(odd(format!("version {version} is older than {VERSION}")).into());
+    }
+    if interface.get_item("mask")?.is_some_and(|mask| !mask.is_none()) {
+        return Err(odd("it has a mask").into());
+    }
+    let shape = numbers(&get(&interface, "shape")?, "shape")?;
+    let typestr = get(&interface, "typestr")?;
+    let typestr = typestr.cast_into::<PyString>().map_err(|_| odd("typestr is no text"))?;
+    let item = item_size(&typestr.to_cow()?)?;
+    // A dimension of none makes the others mean nothing, however large they are.
+    let first = if shape.contains(&0) { 0 } else { item };
+    let length = shape.iter().try_fold(first, |bytes: u64, &size| bytes.checked_mul(size));
+    let length = length.filter(|&length| i64::try_from(length).is_ok());
+    let length = length.ok_or_else(|| odd("it is larger than any memory"))?;
+    if let Some(strides) = interface.get_item("strides")?.filter(|strides| !strides.is_none()) {
+        let strides = numbers(&strides, "strides")?;
+        if length > 0 && !is_contiguous(&shape, &strides, item) {
+            return Err(bad("it has gaps or another order than C's".to_owned()).into());
+        }
+    }
+    let address = address(&interface)?;
+    Ok(GpuMemory { address, length, owner: target.clone().unbind() })
+}
+
+/// The address, of memory that may be written.
+fn address(interface: &Bound<'_, PyDict>) -> PyResult<u64> {
+    let data = get(interface, "data")?.cast_into::<PyTuple>();
+    let data = data.map_err(|_| odd("data is no tuple"))?;
+    if data.len() != 2 {
+        return Err(odd("data is no pair").into());
+    }
+    let is_read_only = data.get_item(1)?.cast_into::<PyBool>();
+    if is_read_only.map_err(|_| odd("data does not say whether it is read only"))?.is_true() {
+        return Err(bad("it is read only".to_owned()).into());
+    }
+    let address = data.get_item(0)?.extract::<u64>();
+    Ok(address.map_err(|_| odd("data has no address"))?)
+}
+
+fn odd(why: impl std::fmt::Display) -> Problem {
+    bad(format!("its __cuda_array_interface__ is not to be understood: {why}"))
+}
+
+fn get<'py>(interface: &Bound<'py, PyDict>, key: &str) -> PyResult<Bound<'py, PyAny>> {
+    Ok(interface.get_item(key)?.ok_or_else(|| odd(format!("{key} is missing")))?)
+}
+
+fn number(interface: &Bound<'_, PyDict>, key: &str) -> PyResult<u64> {
+    let number = get(interface, key)?.extract::<u64>();
+    Ok(number.map_err(|_| odd(format!("{key} is no number")))?)
+}
+
+fn numbers(tuple: &Bound<'_, PyAny>, key: &str) -> PyResult<Vec<u64>> {
+    let tuple = tuple.cast::<PyTuple>().map_err(|_| odd(format!("{key} is no tuple")))?;
+    if tuple.len() > DIMENSIONS {
+        return Err(odd(format!("{key} has more than {DIMENSIONS} dimensions")).into());
+    }
+    let numbers = tuple.iter().map(|number| number.extract::<u64>());
+    let numbers = numbers.collect::<PyResult<Vec<u64>>>();
+    Ok(numbers.map_err(|_| odd(format!("{key} has what is no size")))?)
+}
+
+/// Bytes of an element: `<f4` has 4.
+fn item_size(typestr: &str) -> Result<u64, Problem> {
+    let refused = || odd("typestr is of no plain number");
+    let rest = typestr.strip_prefix(['<', '>', '|', '=']).ok_or_else(refused)?;
+    let kind = rest.chars().next().filter(|kind| KINDS.contains(*kind)).ok_or_else(refused)?;
+    let digits = &rest[kind.len_utf8()..];
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let size = digits.parse::<u64>().ok().filter(|&size| is_number && size > 0);
+    let size = size.ok_or_else(refused)?;
+    // NumPy counts characters of four bytes.
+    if kind == 'U' { size.checked_mul(4).ok_or_else(refused) } else { Ok(size) }
+}
+
+/// Whether strides, in bytes, are those of C; of memory that is not empty.
+fn is_contiguous(shape: &[u64], strides: &[u64], item: u64) -> bool {
+    let mut expected = Some(item);
+    let pairs = shape.iter().zip(strides).rev();
+    shape.len() == strides.len()
+        && pairs.into_iter().all(|(&size, &stride)| {
+            let fits = size == 1 || expected == Some(stride);
+            expected = expected.and_then(|bytes| bytes.checked_mul(size));
+            fits
+        })
+}
+
+impl GpuMemory {
+    /// The same, as the driver knows it.
+    ///
+    /// # Errors
+    /// When there is no driver or GPU, or no such memory.
+    pub(crate) fn lend(self) -> Result<Foreign, Problem> {
+        let cuda = Cuda::load().map_err(refused)?;
+        cuda.foreign(self.address, Bytes(self.length), Arc::new(self.owner)).map_err(refused)
+    }
+}
+
+fn refused(error: CudaError) -> Problem {
+    let what = "read into memory of a GPU";
+    if matches!(error, CudaError::NotOfAGpu { .. }) {
+        return Problem::tried(Kind::BadInput, what, &error);
+    }
+    if !error.is_missing() {
+        return Problem::tried(Kind::Failed, what, &error).hint(error.hint());
+    }
     let hint = "read into host memory and hand it to the device: numpy.empty, read_into, then \
                 torch.from_numpy(...).cuda() or cupy.asarray(...)";
-    Err(Problem::new(Kind::CudaUnavailable, words).hint(Some(hint)))
+    let hint = error.hint().map_or_else(|| hint.to_owned(), |first| format!("{first}; {hint}"));
+    Problem::tried(Kind::CudaUnavailable, what, &error).hint(Some(hint))
+}
+
+/// Memory of a GPU that its object tells by DLPack alone.
+pub(crate) fn by_dlpack_alone(device: i64) -> Problem {
+    bad(format!("its memory is on CUDA device {device}, and it has no __cuda_array_interface__"))
+        .hint(Some("cupy.from_dlpack(...) or torch.from_dlpack(...) makes an object that has one"))
 }

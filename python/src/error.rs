@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use peerlane::load::LoadError;
 use peerlane::machines::MachineError;
 use peerlane::read::ReadError;
 use peerlane::{CopyError, PlanError};
@@ -147,10 +148,13 @@ impl From<CopyError> for Problem {
 
 impl From<ReadError> for Problem {
     fn from(error: ReadError) -> Self {
-        let kind = match error {
+        let kind = match &error {
             ReadError::Notation(_) | ReadError::Endpoint(_) => Kind::BadInput,
             ReadError::NotHere { .. } => Kind::NotPossible,
             ReadError::Interrupted { .. } => Kind::Interrupted,
+            ReadError::Load { source: LoadError::Cuda(source), .. } if source.is_missing() => {
+                Kind::CudaUnavailable
+            }
             _ => Kind::Failed,
         };
         let progress = match &error {

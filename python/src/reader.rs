@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
+use peerlane::load::Ways;
 use peerlane::machines::{self, Look, Place};
-use peerlane::read::{self, ReadTools};
-use peerlane::{Bytes, Fabric, MonotonicClock, Nanos};
+use peerlane::read::{self, ReadTools, Reading};
+use peerlane::{Bytes, Fabric, MonotonicClock, Nanos, RouteChoice};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::buffer;
+use crate::buffer::{self, Target};
 use crate::error::Problem;
 use crate::watch::PyWatch;
 
@@ -28,6 +29,8 @@ fn machine() -> Result<&'static Fabric, Problem> {
 #[pyclass(frozen, module = "peerlane._peerlane")]
 pub(crate) struct Reader {
     reader: read::Reader,
+    /// What cuFile said; it is open from the first read into memory of a GPU on.
+    ways: Ways,
 }
 
 #[pymethods]
@@ -41,7 +44,7 @@ impl Reader {
                 // Perhaps the address of a drive, which may have come a moment ago.
                 read::Reader::open(&machines::read(Place::Here, Look::Quiet)?, &path)?
             };
-            Ok::<_, Problem>(Self { reader })
+            Ok::<_, Problem>(Self { reader, ways: Ways::new(RouteChoice::Auto) })
         })?)
     }
 
@@ -72,16 +75,15 @@ impl Reader {
         target: Bound<'py, PyAny>,
         offset: u64,
         timeout: u64,
+        warn: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let memory = buffer::lend(&target)?;
-        let mut watch = PyWatch::new(None, None);
+        let mut watch = PyWatch::new(None, warn);
         let result = py.detach(|| {
             let clock = MonotonicClock::start();
             let deadline = Nanos::seconds(timeout);
             let mut tools = ReadTools { clock: &clock, watch: &mut watch, deadline };
-            let result = self.reader.read_into(Bytes(offset), &memory, &mut tools);
-            drop(memory);
-            result.map_err(Problem::from)
+            self.fill(Bytes(offset), memory, &mut tools)
         });
         let reading = watch.end(result)?;
         let found = PyDict::new(py);
@@ -90,5 +92,23 @@ impl Reader {
         found.set_item("copied", reading.copied.0)?;
         found.set_item("page_cache", reading.page_cache.0)?;
         Ok(found)
+    }
+}
+
+impl Reader {
+    fn fill(
+        &self,
+        offset: Bytes,
+        memory: Target,
+        tools: &mut ReadTools<'_>,
+    ) -> Result<Reading, Problem> {
+        match memory {
+            Target::Host(memory) => Ok(self.reader.read_into(offset, &memory, tools)?),
+            Target::Gpu(memory) if memory.length == 0 => Ok(Reading::default()),
+            Target::Gpu(memory) => {
+                let memory = memory.lend()?;
+                Ok(self.reader.read_into_gpu(offset, &memory, &self.ways, tools)?)
+            }
+        }
     }
 }

@@ -11,11 +11,12 @@ use std::sync::Arc;
 
 use common::{direct, folder, noise, ring};
 use mock::Mock;
-use peerlane_engine::MonotonicClock;
-use peerlane_engine::load::{Loader, Ways, room};
+use peerlane_engine::load::{Filled, LoadError, Loader, Ways, fill, room};
+use peerlane_engine::read::ReadTools;
 use peerlane_engine::ring::{
     Action, Completion, FileId, GpuRing, Operation, PushError, RegionId, Ring,
 };
+use peerlane_engine::{MonotonicClock, Watch};
 use peerlane_memory::cuda::{Copy, Cuda, DeviceMemory, Direction, Gpu, Pinned};
 use peerlane_memory::cufile::{self, Mode};
 use peerlane_memory::host;
@@ -202,5 +203,110 @@ fn ranges_of_many_files_are_loaded_one_after_the_other_into_memory_that_changes(
     assert!(loader.load(&file, &(0..9000), &memory).is_ok(), "an error of one file is no more");
     assert_eq!(ways.judge().unwrap(), None);
     drop((loader, memory, gpu));
+    mock.expect_all_undone();
+}
+
+/// Stops when so many bytes are done.
+#[derive(Default)]
+struct Stops {
+    after: Option<u64>,
+    done: u64,
+    cautions: Vec<String>,
+}
+
+impl Watch for Stops {
+    fn progress(&mut self, done: Bytes, _total: Bytes) {
+        self.done = done.0;
+    }
+
+    fn caution(&mut self, text: &str) {
+        self.cautions.push(text.to_owned());
+    }
+
+    fn stop_requested(&self) -> bool {
+        self.after.is_some_and(|after| self.done >= after)
+    }
+}
+
+/// Fills memory of somebody else, from its byte `skip` on; what all of it holds then.
+fn fill_others(
+    mock: &Mock,
+    owner_length: u64,
+    (file, range): (&File, Range<u64>),
+    skip: u64,
+    stops: &mut Stops,
+) -> (Result<Filled, LoadError>, Vec<u8>) {
+    let cuda = Cuda::load_from(&mock.library()).unwrap();
+    let gpu = cuda.open(&cuda.gpus().unwrap()[0]).unwrap();
+    let owner = gpu.allocate(Bytes(owner_length)).unwrap();
+    let (address, length) = (owner.address() + skip, Bytes(range.end - range.start));
+    let memory = cuda.foreign(address, length, Arc::<DeviceMemory>::clone(&owner)).unwrap();
+    let clock = MonotonicClock::start();
+    let mut tools = ReadTools { clock: &clock, watch: stops, deadline: WAIT };
+    let filled = fill(file, &range, &memory, &Ways::new(RouteChoice::Host), &mut tools);
+    let zeroes = mock.calls("left zeroes");
+    assert_eq!((zeroes, mock.calls("cuMemFree")), (1, 1), "ours is cleared and freed");
+    (filled, content_of(&gpu, &owner))
+}
+
+#[test]
+fn memory_of_somebody_else_is_filled_byte_by_byte_and_nothing_beside_it_is_touched() {
+    if ring("gpu_fill", 64).is_none() {
+        return;
+    }
+    let folder = folder();
+    let path = folder.path().join("file");
+    let content = noise(3_000_001, 3);
+    std::fs::write(&path, &content).unwrap();
+    for (range, skip) in [(0..3_000_001_u64, 0_u64), (4097..2_999_998, 77), (5..6, 1)] {
+        // There is not room for all of it at a time, and it comes in parts of 1 MiB.
+        let mock = Mock::new("delay=1\nmemory=4500000");
+        let file = File::open(&path).unwrap();
+        let source = (&file, range.clone());
+        let (filled, there) = fill_others(&mock, 3_001_000, source, skip, &mut Stops::default());
+        let (filled, length) = (filled.unwrap(), range.end - range.start);
+        assert_eq!(filled.bytes.0, length);
+        assert_eq!(filled.direct, Bytes::ZERO);
+        assert_eq!(filled.through_host.0 + filled.page_cache.0, length);
+        let mut expected = vec![0xee; 3_001_000];
+        let [from, to, at] = [range.start, range.end, skip].map(|n| usize::try_from(n).unwrap());
+        expected[at..at + to - from].copy_from_slice(&content[from..to]);
+        assert!(there == expected, "{range:?}");
+        let calls = mock.log();
+        let first = |name: &str| calls.iter().position(|call| call == name).unwrap();
+        assert!(
+            first("cuCtxSynchronize") < first("cuMemcpyHtoDAsync"),
+            "others' work is waited for"
+        );
+        mock.expect_all_undone();
+    }
+}
+
+#[test]
+fn a_fill_that_fails_or_is_stopped_leaves_nothing_of_ours_behind() {
+    if ring("gpu_fill_ends", 64).is_none() {
+        return;
+    }
+    let folder = folder();
+    let path = folder.path().join("file");
+    std::fs::write(&path, noise(3_000_000, 4)).unwrap();
+    let file = File::open(&path).unwrap();
+    let conf = "delay=1\nmemory=4500000";
+    let mock = Mock::new(conf);
+    let mut stops = Stops { after: Some(1 << 20), ..Stops::default() };
+    let (stopped, _) = fill_others(&mock, 3_000_000, (&file, 0..3_000_000), 0, &mut stops);
+    let stopped = stopped.unwrap();
+    assert!(stopped.is_stopped && stopped.bytes == Bytes::mib(1), "{stopped:?}");
+    mock.expect_all_undone();
+    let mock = Mock::new(conf);
+    let mut stops = Stops::default();
+    let (short, _) = fill_others(&mock, 3_000_001, (&file, 0..3_000_001), 0, &mut stops);
+    assert!(matches!(short, Err(LoadError::Request { .. })), "{short:?}");
+    mock.expect_all_undone();
+    // The copies in are those of the first part, and the next is the one within the GPU.
+    let mock = Mock::new("fail_copy=2");
+    let (failed, there) = fill_others(&mock, 4096, (&file, 0..4096), 0, &mut stops);
+    assert!(matches!(failed, Err(LoadError::Cuda(_))), "{failed:?}");
+    assert!(there.iter().all(|&byte| byte == 0xee) && stops.cautions.is_empty());
     mock.expect_all_undone();
 }

@@ -186,8 +186,14 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
 }
 int cuCtxSetCurrent(void *handle) {
     pthread_mutex_lock(&lock);
-    if (!retained) LEAVE(wrong("cuCtxSetCurrent", "of a context that is not retained"));
+    if (handle && !retained) LEAVE(wrong("cuCtxSetCurrent", "of a context that is not retained"));
+    if (!handle) note("cuCtxSetCurrent none");
     current = handle;
+    LEAVE(0);
+}
+int cuCtxGetCurrent(void **handle) {
+    INIT("cuCtxGetCurrent");
+    *handle = current;
     LEAVE(0);
 }
 int cuMemGetInfo_v2(size_t *available, size_t *total) {
@@ -200,7 +206,7 @@ int cuMemGetInfo_v2(size_t *available, size_t *total) {
 static Memory *memory_at(uint64_t address, size_t size) {
     for (int i = 0; i < MANY; i++) {
         uint64_t base = (uint64_t)(uintptr_t)memories[i].shown;
-        if (memories[i].used && address >= base && address + size <= base + memories[i].size)
+        if (memories[i].used && address >= base && size <= memories[i].size && address - base <= memories[i].size - size)
             return &memories[i];
     }
     return 0;
@@ -376,6 +382,34 @@ int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) {
     if (staged) LEAVE(wrong("cuMemcpyDtoH", "while a copy may still be on its way"));
     if (++copies == number("fail_copy", 0)) LEAVE(719);
     memcpy(to, memory->real + (from - (uint64_t)(uintptr_t)memory->shown), size);
+    LEAVE(0);
+}
+/* Whole memories alone are known, by any address within them. `memory_type`, `ordinal` and
+ * `other_context` of the configuration say something else of them. */
+int cuPointerGetAttribute(void *value, int attribute, uint64_t address) {
+    INIT("cuPointerGetAttribute");
+    Memory *memory = memory_at(address, 1);
+    if (!memory) LEAVE(1);
+    switch (attribute) {
+    case 1: *(void **)value = number("other_context", 0) ? (void *)&lock : (void *)&context; LEAVE(0);
+    case 2: *(unsigned *)value = (unsigned)number("memory_type", 2); LEAVE(0);
+    case 9: *(int *)value = (int)number("ordinal", 0); LEAVE(0);
+    case 11: *(uint64_t *)value = (uint64_t)(uintptr_t)memory->shown; LEAVE(0);
+    case 12: *(size_t *)value = memory->size; LEAVE(0);
+    default: LEAVE(1);
+    }
+}
+/* On the device, asked for in the order of the default stream: over only when the context was waited for. */
+int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t size) {
+    CURRENT("cuMemcpyDtoD");
+    Memory *source = memory_at(from, size), *target = memory_at(to, size);
+    if (!size) LEAVE(wrong("cuMemcpyDtoD", "of nothing"));
+    if (!source || !target) LEAVE(1);
+    if (source->busy || target->busy) LEAVE(wrong("cuMemcpyDtoD", "of memory in flight"));
+    if (++copies == number("fail_copy", 0)) LEAVE(719);
+    memcpy(target->real + (to - (uint64_t)(uintptr_t)target->shown),
+           source->real + (from - (uint64_t)(uintptr_t)source->shown), size);
+    staged = 1;
     LEAVE(0);
 }
 int cuCtxSynchronize(void) {

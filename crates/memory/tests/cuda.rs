@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use mock::Mock;
 use peerlane_memory::cuda::{
-    Argument, Copy, Cuda, CudaError, DeviceMemory, Direction, Gpu, Grid, Kernel, Lane, Pinned,
-    Queue,
+    Argument, Copy, Cuda, CudaError, DeviceMemory, Direction, Foreign, Gpu, Grid, Kernel, Lane,
+    Pinned, Queue,
 };
 use peerlane_memory::cufile::{self, CuFileError, Mode, Session, Span};
 use peerlane_memory::nvrtc::{Nvrtc, NvrtcError};
@@ -380,5 +380,95 @@ fn wrong_kernels_and_ranges_are_errors_that_leave_nothing_behind() {
     let error = nvrtc.compile("no kernel", "wrong.cu", (9, 0)).unwrap_err();
     assert!(matches!(&error, NvrtcError::Source { words } if words.contains("error")), "{error}");
     drop((queue, memory, module, nvrtc, gpu));
+    mock.expect_all_undone();
+}
+
+/// What the driver says of a range, as another library would name it: from `skip` on in its own memory.
+fn foreign(
+    mock: &Mock,
+    owner: &Arc<DeviceMemory>,
+    skip: u64,
+    length: u64,
+) -> Result<Foreign, CudaError> {
+    let cuda = Cuda::load_from(&mock.library()).unwrap();
+    let address = owner.address().wrapping_add(skip);
+    cuda.foreign(address, Bytes(length), Arc::<DeviceMemory>::clone(owner))
+}
+
+#[test]
+fn memory_of_somebody_else_takes_bytes_where_they_are_named_and_nowhere_else() {
+    let mock = Mock::new("");
+    let gpu = first(&mock);
+    let (owner, own) = (gpu.allocate(Bytes(5000)).unwrap(), gpu.allocate(Bytes(4096)).unwrap());
+    let mut host = host::allocate(Bytes(8192)).unwrap();
+    host.host_bytes_mut().unwrap().fill(7);
+    own.load(0, (&host, 0), 4096).unwrap();
+    let part = foreign(&mock, &owner, 3, 4097).unwrap();
+    part.take(1, (&own, 5), 33).unwrap();
+    part.take(4097, (&own, 4096), 0).unwrap();
+    assert_eq!(mock.calls("cuMemcpyDtoD"), 1, "nothing of nothing");
+    for (offset, source_offset, length) in
+        [(4097, 0, 1), (0, 4096, 1), (u64::MAX, 0, 2), (0, u64::MAX, 2), (0, 0, 4097)]
+    {
+        let refused = part.take(offset, (&own, source_offset), length);
+        assert!(matches!(refused, Err(CudaError::Range { .. })), "{refused:?}");
+    }
+    owner.store(0, (&mut host, 0), 5000).unwrap();
+    let mut expected = vec![0xee; 5000];
+    expected[4..37].fill(7);
+    assert!(host.host_bytes_mut().unwrap()[..5000] == expected);
+    drop((gpu, owner, own));
+    assert_eq!(mock.calls("cuMemFree"), 1, "its owner is kept");
+    drop(part);
+    mock.expect_all_undone();
+}
+
+#[test]
+fn what_the_driver_does_not_say_is_memory_of_one_gpu_is_refused() {
+    let mock = Mock::new("");
+    let gpu = first(&mock);
+    let owner = gpu.allocate(Bytes(8192)).unwrap();
+    for (skip, length, words) in [
+        (0, 8193, "beyond its allocation"),
+        (8191, 2, "beyond its allocation"),
+        (1, u64::MAX, "no end"),
+        (8192, 1, "does not know it"),
+        (u64::MAX, 1, "does not know it"),
+        (owner.address().wrapping_neg(), 1, "does not know it"),
+    ] {
+        let error = foreign(&mock, &owner, skip, length).unwrap_err();
+        assert!(matches!(error, CudaError::NotOfAGpu { .. }), "{error}");
+        assert!(error.to_string().contains(words), "{skip} {length}: {error}");
+    }
+    let none = foreign(&mock, &owner, 0, 0).unwrap_err();
+    assert_eq!(none, CudaError::Length { length: Bytes::ZERO });
+    for (conf, words) in
+        [("memory_type=1", "no memory of a GPU"), ("other_context=1", "another context")]
+    {
+        mock.configure(conf);
+        let error = foreign(&mock, &owner, 0, 8192).unwrap_err();
+        assert!(error.to_string().contains(words), "{conf}: {error}");
+    }
+    for conf in ["ordinal=7", "ordinal=-2"] {
+        mock.configure(conf);
+        let error = foreign(&mock, &owner, 0, 8192).unwrap_err();
+        assert_eq!(error, CudaError::Call { call: "cuDeviceGet", code: 101 });
+    }
+    drop((gpu, owner));
+    mock.expect_all_undone();
+}
+
+#[test]
+fn a_thread_has_its_context_again_afterwards() {
+    let mock = Mock::new("");
+    let gpu = first(&mock);
+    let kept = gpu.keep_context().unwrap();
+    let owner = gpu.allocate(Bytes(1)).unwrap();
+    assert!(gpu.free().is_ok());
+    let none = || mock.calls("cuCtxSetCurrent none");
+    assert_eq!((mock.calls("cuCtxGetCurrent"), none()), (1, 0));
+    drop(kept);
+    assert_eq!(none(), 1, "it had none");
+    drop((owner, gpu));
     mock.expect_all_undone();
 }

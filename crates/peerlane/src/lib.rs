@@ -99,6 +99,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Memory that another library of the process has on a GPU is named by [`cuda::Cuda::foreign`] and filled by
+//! [`read::Reader::read_into_gpu`].
 #![forbid(unsafe_code)]
 
 pub mod machines;
@@ -110,11 +113,11 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 pub use peerlane_engine::{
     Clock, CopyError, CopyOptions, FanOut, Metadatum, MonotonicClock, Phase, PlanError, Scrub,
-    Sparse, Start, Tools, Watch, copy, copy_fan_out, examine, examine_pair, explain, journal, plan,
-    plan_fan_out, probe, read, verify,
+    Sparse, Start, Tools, Watch, copy, copy_fan_out, examine, examine_pair, explain, journal, load,
+    plan, plan_fan_out, probe, read, verify,
 };
 pub use peerlane_fabric::{DiscoverError, Fabric};
-pub use peerlane_memory::{Lent, MemoryError, Region, host, lent};
+pub use peerlane_memory::{Lent, MemoryError, Region, cuda, host, lent};
 pub use peerlane_results::{
     Asked, CopyRecord, DoctorRecord, FanOutRecord, Plan, Refusal, Route, RouteChoice, VerifyMode,
     VerifyRecord, Warning, Workload,

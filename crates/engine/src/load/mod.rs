@@ -5,10 +5,13 @@
 //! by cuFile, direct by P2PDMA or else by nvidia-fs, or is refused; by [`RouteChoice::Host`] through pinned host memory;
 //! by [`RouteChoice::Auto`] directly where nothing refuses, else through host memory, with the reason.
 //!
+//! [`fill`] does the same into memory of somebody else on a GPU, in parts through memory of our own.
+//!
 //! The one thing to know: [`Ways::judge`] has the last word. What cuFile counted as moved through host memory although
 //! it was to go directly is an error.
 
 mod error;
+mod fill;
 mod ways;
 
 use std::fs::File;
@@ -23,6 +26,7 @@ use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 pub use error::LoadError;
+pub use fill::{Filled, fill};
 pub use ways::Ways;
 
 pub use crate::measure::find_gpu;

@@ -8,6 +8,7 @@ use peerlane_units::Bytes;
 
 use crate::endpoint::{EndpointError, NotationError};
 use crate::failure::RequestError;
+use crate::load::LoadError;
 use crate::ring::UringError;
 
 /// Why a read did not come to its end.
@@ -50,6 +51,14 @@ pub enum ReadError {
         /// Why.
         source: RequestError,
     },
+    /// It did not get into memory of a GPU.
+    #[error("cannot read {} into memory of a GPU", path.display())]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: LoadError,
+    },
     /// What was read does not fit where it belongs: a fault of this program.
     #[error("what was read does not fit where it belongs")]
     Misplaced,
@@ -79,6 +88,7 @@ impl ReadError {
             }
             Self::Memory(error) => error.hint().map(str::to_owned),
             Self::Ring(error) => error.hint().map(str::to_owned),
+            Self::Load { source, .. } => source.hint().map(str::to_owned),
             Self::Request { source, .. } => source.hint().map(str::to_owned),
             _ => None,
         }

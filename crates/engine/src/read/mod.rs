@@ -4,8 +4,11 @@
 //! beginning or an end that is no whole block, or memory at another alignment) is read into host memory
 //! and stored from there; [`Reading`] says how much went which way. Nothing is written or kept, and no
 //! bytes before or after the range that was asked for are changed.
+//!
+//! Memory of a GPU is filled by [`Reader::read_into_gpu`], in the ways of [`crate::load`].
 
 mod error;
+mod gpu;
 mod pieces;
 #[cfg(test)]
 mod tests;

@@ -51,6 +51,16 @@ pub enum CudaError {
         /// How much there is.
         size: Bytes,
     },
+    /// An address that somebody else gave for memory of a GPU, and that is none, or not all of it.
+    #[error("{length} at {address:#x} are not to be written on a GPU: {why}")]
+    NotOfAGpu {
+        /// Where it begins.
+        address: u64,
+        /// How long it is.
+        length: Bytes,
+        /// What speaks against it.
+        why: &'static str,
+    },
     /// Memory that is no plain host memory, which a copy by the driver would touch with the CPU.
     #[error("cannot copy between a GPU and {kind:?} memory by the CPU")]
     NotPlain {
@@ -98,6 +108,7 @@ impl CudaError {
             Self::Address { .. }
             | Self::Length { .. }
             | Self::Range { .. }
+            | Self::NotOfAGpu { .. }
             | Self::NotPlain { .. } => None,
         }
     }

@@ -45,6 +45,7 @@ table! {
     context_retain, b"cuDevicePrimaryCtxRetain", (*mut *mut c_void, c_int);
     context_release, b"cuDevicePrimaryCtxRelease_v2", (c_int);
     context_set, b"cuCtxSetCurrent", (*mut c_void);
+    context_get, b"cuCtxGetCurrent", (*mut *mut c_void);
     context_synchronise, b"cuCtxSynchronize", ();
     memory_info, b"cuMemGetInfo_v2", (*mut usize, *mut usize);
     memory_allocate, b"cuMemAlloc_v2", (*mut u64, usize);
@@ -55,6 +56,8 @@ table! {
     copy_plain_to_host, b"cuMemcpyDtoH_v2", (*mut c_void, u64, usize);
     copy_to_device, b"cuMemcpyHtoDAsync_v2", (u64, *const c_void, usize, *mut c_void);
     copy_to_host, b"cuMemcpyDtoHAsync_v2", (*mut c_void, u64, usize, *mut c_void);
+    copy_within, b"cuMemcpyDtoD_v2", (u64, u64, usize);
+    pointer_attribute, b"cuPointerGetAttribute", (*mut c_void, c_int, u64);
     stream_create, b"cuStreamCreate", (*mut *mut c_void, c_uint);
     stream_destroy, b"cuStreamDestroy_v2", (*mut c_void);
     event_create, b"cuEventCreate", (*mut *mut c_void, c_uint);
@@ -199,12 +202,21 @@ impl Context {
         Ok((free, total))
     }
 
+    /// What the driver calls it.
+    pub(super) fn handle(&self) -> *mut c_void {
+        self.handle
+    }
+
     pub(super) fn table(&self) -> &Table {
         &self.driver.table
     }
 
     pub(super) fn driver(&self) -> &Driver {
         &self.driver
+    }
+
+    pub(super) fn shared_driver(&self) -> Arc<Driver> {
+        Arc::clone(&self.driver)
     }
 }
 

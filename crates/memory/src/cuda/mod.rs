@@ -13,16 +13,20 @@
 //! - [`Pinned::region`] is that host memory for a ring. Its bytes are seen only by who holds it alone, when no
 //!   ring and no lane has it ([`Pinned::bytes_mut`]).
 //!
+//! - [`Cuda::foreign`] gives [`Foreign`] memory: what another library of the process has on a GPU. [`Foreign::take`]
+//!   fills it from memory of our own.
+//!
 //! - [`DeviceMemory::load`] and [`DeviceMemory::store`] copy as programs do that pin nothing: the driver moves
 //!   the bytes by the CPU through memory of its own. They are what papers compare with.
 //!
-//! But for those two nothing here waits: [`Lane::finished`] asks whether the oldest copy is over, and callers
+//! But for those three nothing here waits: [`Lane::finished`] asks whether the oldest copy is over, and callers
 //! have deadlines.
 
 mod compute;
 mod error;
 #[allow(unsafe_code)]
 mod ffi;
+mod foreign;
 mod transfer;
 
 use std::ffi::OsStr;
@@ -36,6 +40,8 @@ use peerlane_units::Bytes;
 pub use compute::{Argument, Grid, Kernel, Module, Queue};
 pub use error::CudaError;
 use ffi::{Context, Device, Driver};
+pub use foreign::{Foreign, KeptContext};
+use transfer::within;
 pub use transfer::{Copy, DeviceMemory, Direction, Lane, Pinned};
 
 use crate::nvrtc::Image;

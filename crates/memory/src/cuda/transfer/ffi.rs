@@ -112,7 +112,7 @@ impl DeviceMemory {
     }
 
     /// The address by which the driver, its kernels and cuFile know it.
-    pub(crate) fn address(&self) -> u64 {
+    pub fn address(&self) -> u64 {
         self.address
     }
 }

@@ -53,7 +53,7 @@ impl Copy<'_> {
 }
 
 /// Refuses a part that reaches beyond its memory.
-fn within(offset: u64, length: u64, size: Bytes) -> Result<(), CudaError> {
+pub(super) fn within(offset: u64, length: u64, size: Bytes) -> Result<(), CudaError> {
     if offset.checked_add(length).is_none_or(|end| end > size.0) {
         let (offset, length) = (Bytes(offset), Bytes(length));
         return Err(CudaError::Range { offset, length, size });

@@ -1,0 +1,38 @@
+//! Memory of somebody else on a GPU: of a library in the same process that has the primary context, too.
+//!
+//! The one thing to know: an address is believed only after the driver said that the whole range lies in one allocation
+//! of that GPU. It can still be freed by its owner, whom [`Foreign`] keeps for that reason.
+
+#[allow(unsafe_code)]
+mod ffi;
+
+pub use ffi::{Foreign, KeptContext};
+
+use peerlane_units::Bytes;
+
+use super::CudaError;
+
+/// `CU_MEMORYTYPE_DEVICE`.
+const DEVICE: u64 = 2;
+
+/// What the driver says of an address.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    kind: u64,
+    ordinal: i32,
+    context: u64,
+    start: u64,
+    size: u64,
+}
+
+/// Refuses a range that does not lie within the allocation of a GPU that the driver told.
+fn judge(address: u64, length: Bytes, told: Told) -> Result<(), CudaError> {
+    let refused = |why| CudaError::NotOfAGpu { address, length, why };
+    if told.kind != DEVICE {
+        return Err(refused("it is no memory of a GPU"));
+    }
+    let end = address.checked_add(length.0).ok_or(refused("it has no end"))?;
+    let allocation_end = told.start.checked_add(told.size);
+    let is_within = address >= told.start && allocation_end.is_some_and(|last| end <= last);
+    if is_within { Ok(()) } else { Err(refused("it reaches beyond its allocation")) }
+}

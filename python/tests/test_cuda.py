@@ -1,0 +1,181 @@
+"""Reading files into memory of a GPU, against the mock of CUDA and cuFile that the tests in Rust have, too."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import peerlane
+import pytest
+from conftest import content
+
+SIZE = (3 << 20) + 777
+MOCK = pathlib.Path(__file__).parents[2] / "crates" / "memory" / "mock-cuda"
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory) -> pathlib.Path:
+    """The mock, built as the tests in Rust build it."""
+    if not shutil.which("cc"):
+        pytest.skip("there is no cc to build the mock of CUDA with")
+    path = tmp_path_factory.mktemp("mock") / "libmock.so"
+    flags = ["-std=gnu11", "-O1", "-shared", "-fPIC", f'-DSHIM="{MOCK / "shim.h"}"']
+    sources = [MOCK / "mock.c", MOCK / "compute.c"]
+    subprocess.run(["cc", *flags, "-o", path, *sources], check=True)
+    return path
+
+
+class Machine:
+    """A process whose CUDA is the mock: a Python of its own, since libraries are found when it starts."""
+
+    def __init__(self, folder: pathlib.Path, library: pathlib.Path, conf: str) -> None:
+        self.folder = folder
+        # One file by two names is one library with one state.
+        shutil.copy(library, folder / "libcuda.so.1")
+        (folder / "libcufile.so.0").symlink_to("libcuda.so.1")
+        (folder / "libcuda.so.1.conf").write_text(conf + "\n")
+
+    def run(self, *calls: dict[str, object]) -> list[dict[str, object]]:
+        program = pathlib.Path(__file__).with_name("on_a_gpu.py")
+        found = self.folder / "found.json"
+        done = subprocess.run(
+            [sys.executable, program, json.dumps(calls), found],
+            env=os.environ | {"LD_LIBRARY_PATH": str(self.folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(found.read_text())
+
+    def log(self) -> list[str]:
+        return (self.folder / "libcuda.so.1.log").read_text().splitlines()
+
+
+def expected(before: int, offset: int, length: int, whole: int) -> str:
+    """What an allocation holds that was filled from its byte `before` on, as a number that tells it."""
+    filled = content(SIZE)[offset : offset + length]
+    return (b"\xee" * before + filled).ljust(whole, b"\xee").hex()
+
+
+@pytest.mark.parametrize("conf", ["", "mode=p2pdma", "mode=nvfs"])
+def test_memory_of_a_gpu_is_filled_by_the_way_that_the_result_says(source, library, tmp_path, conf):
+    machine = Machine(tmp_path, library, conf)
+    # Where in the allocation, where in the file, and how long; the last two reach to the end of the file and beyond.
+    ranges = [(0, 0, 4096), (3, 5001, 70_001), (0, SIZE - 5000, 6000), (8, SIZE + 1, 10), (1, 7, 0)]
+    calls = [
+        {"path": str(source), "skip": skip, "offset": offset, "shape": [length]}
+        for skip, offset, length in ranges
+    ]
+    is_direct = peerlane.Reader(source).is_direct
+    for (skip, offset, length), found in zip(ranges, machine.run(*calls), strict=True):
+        count = max(min(length, SIZE - offset), 0)
+        by_drive = count if conf and is_direct else 0
+        by_host = 0 if by_drive or not is_direct else count
+        assert found["reading"] == [count, by_drive, by_host, count - by_drive - by_host]
+        assert found["bytes"] == expected(skip, offset, count, 80_000)
+        assert found["is_same_context"]
+        says = [] if by_drive or not count else ["RouteWarning"]
+        assert found["warnings"] == says
+    log = machine.log()
+    assert not [line for line in log if line.startswith("VIOLATION")]
+    # Those of Peerlane are cleared, the caller's are not; where nothing is read, nothing is taken.
+    assert (log.count("left zeroes"), log.count("left content")) == (3, 5)
+    assert log.count("cuMemcpyDtoD") == 3
+
+
+def test_forms_of_an_interface_that_are_in_one_piece(source, library, tmp_path):
+    machine = Machine(tmp_path, library, "")
+    forms = [
+        {"shape": [], "typestr": "<f8"},
+        {"shape": [10, 20], "typestr": "<f4", "strides": [80, 4]},
+        {"shape": [1, 20], "typestr": "<c16", "strides": [7, 16]},
+        {"shape": [5], "typestr": "|V3"},
+        {"shape": [5], "typestr": "<U3"},
+    ]
+    calls = [{"path": str(source), "skip": 0, "offset": 1, **form} for form in forms]
+    lengths = [found["reading"][0] for found in machine.run(*calls)]
+    assert lengths == [8, 800, 320, 15, 60]
+
+
+def test_what_the_driver_does_not_know_is_refused(source, library, tmp_path):
+    machine = Machine(tmp_path, library, "")
+    calls = [
+        {"path": str(source), "skip": skip, "offset": 0, "shape": [length]}
+        for skip, length in [(0, 80_001), (79_999, 2), (80_000, 1), (-4096, 1)]
+    ]
+    for found in machine.run(*calls):
+        assert found["error"] == "BadInput"
+        assert "allocation" in found["words"] or "does not know it" in found["words"]
+        assert found["bytes"] == "ee" * 80_000
+    assert "cuMemcpyDtoD" not in machine.log()
+
+
+def test_a_machine_without_a_gpu_says_what_to_do(source, library, tmp_path):
+    machine = Machine(tmp_path, library, "devices=0")
+    (found,) = machine.run({"path": str(source), "address": 4096, "offset": 0, "shape": [1]})
+    assert (found["error"], found["status"]) == ("CudaUnavailable", 77)
+    assert "no device" in found["words"] and "nvidia-smi" in found["hint"] and "numpy.empty" in found["hint"]
+
+
+GOOD = {"shape": (4,), "typestr": "|u1", "data": (4096, False), "version": 3}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": 1}, "version 1 is older"),
+        ({"version": None}, "version is no number"),
+        ({"mask": object()}, "mask"),
+        ({"shape": 4}, "shape is no tuple"),
+        ({"shape": (-1,)}, "shape has what is no size"),
+        ({"shape": (2**63, 2)}, "larger than any memory"),
+        ({"shape": (2**62, 2)}, "larger than any memory"),
+        ({"shape": (2**64,)}, "shape has what is no size"),
+        ({"shape": (1,) * 65}, "dimensions"),
+        ({"typestr": "<f"}, "typestr"),
+        ({"typestr": "<f0"}, "typestr"),
+        ({"typestr": "<f+4"}, "typestr"),
+        ({"typestr": "|O8"}, "typestr"),
+        ({"typestr": "\N{SNOWMAN}f4"}, "typestr"),
+        ({"typestr": "<U9223372036854775807"}, "typestr"),
+        ({"typestr": "<f99999999999999999999"}, "typestr"),
+        ({"typestr": 4}, "typestr is no text"),
+        ({"strides": (2,)}, "gaps"),
+        ({"strides": (1, 1)}, "gaps"),
+        ({"strides": (-1,)}, "strides has what is no size"),
+        ({"shape": (2, 2), "strides": (1, 2)}, "order"),
+        ({"data": (4096, True)}, "read only"),
+        ({"data": (4096, 0)}, "does not say"),
+        ({"data": (4096,)}, "no pair"),
+        ({"data": (-1, False)}, "no address"),
+        ({"data": b"bytes"}, "no tuple"),
+    ],
+)
+def test_an_interface_that_makes_no_sense_is_refused_with_the_reason(source, change, words):
+    class Odd:
+        __cuda_array_interface__ = GOOD | change
+
+    with pytest.raises(peerlane.BadInput, match=words):
+        peerlane.Reader(source).read_into(Odd())
+
+
+@pytest.mark.parametrize("key", ["shape", "typestr", "data", "version"])
+def test_an_interface_that_lacks_something_is_refused(source, key):
+    class Lacks:
+        __cuda_array_interface__ = {name: value for name, value in GOOD.items() if name != key}
+
+    with pytest.raises(peerlane.BadInput, match=f"{key} is missing"):
+        peerlane.Reader(source).read_into(Lacks())
+
+
+def test_an_interface_that_is_no_dict_is_refused(source):
+    class Text:
+        __cuda_array_interface__ = "text"
+
+    with pytest.raises(peerlane.BadInput, match="no dict"):
+        peerlane.Reader(source).read_into(Text())
