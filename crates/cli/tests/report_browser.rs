@@ -117,34 +117,10 @@ fn a_report_is_seen_in_light_and_dark_and_is_printed() {
     let Some(browser) = browser() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let report = report(folder.path());
-    let keep = std::env::var_os("PEERLANE_SHOTS").map(PathBuf::from);
-    for (width, height) in [(390, 6000), (1440, 4000)] {
-        let shots = [("light", "1"), ("dark", "0")].map(|(scheme, number)| {
-            let picture = folder.path().join(format!("report-{width}-{scheme}.png"));
-            let words = [
-                format!("--window-size={width},{height}"),
-                format!("--screenshot={}", picture.display()),
-                format!("--blink-settings=preferredColorScheme={number}"),
-            ];
-            run(&browser, folder.path(), &report, &words.each_ref().map(String::as_str));
-            let bytes = std::fs::read(&picture).expect("a picture");
-            assert_eq!(chromium::size_of(&bytes), (width, height));
-            if let Some(keep) = &keep {
-                std::fs::copy(&picture, keep.join(picture.file_name().expect("a name")))
-                    .expect("a copy");
-            }
-            bytes
-        });
-        assert_ne!(shots[0], shots[1], "it follows the reader's choice");
-        assert!(shots.iter().all(|shot| shot.len() > 100_000), "an empty page");
-    }
-    let paper = folder.path().join("report.pdf");
-    let words =
-        ["--no-pdf-header-footer".to_owned(), format!("--print-to-pdf={}", paper.display())];
-    run(&browser, folder.path(), &report, &words.each_ref().map(String::as_str));
-    let bytes = std::fs::read(&paper).expect("a file");
-    assert!(bytes.starts_with(b"%PDF-") && bytes.len() > 100_000, "{} bytes", bytes.len());
-    if let Some(keep) = &keep {
-        std::fs::copy(&paper, keep.join("report.pdf")).expect("a copy");
-    }
+    chromium::look_at(
+        (&browser, folder.path()),
+        ("report", &report),
+        [(390, 6000), (1440, 4000)],
+        (100_000, 100_000),
+    );
 }

@@ -91,34 +91,10 @@ fn a_sheet_is_seen_in_light_and_dark_and_is_printed() {
     let Some(browser) = browser() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let (sheet, _) = sheet(folder.path());
-    let keep = std::env::var_os("PEERLANE_SHOTS").map(PathBuf::from);
-    for (width, height) in [(390, 2400), (1440, 1400)] {
-        let shots = [("light", "1"), ("dark", "0")].map(|(scheme, number)| {
-            let picture = folder.path().join(format!("sheet-{width}-{scheme}.png"));
-            let words = [
-                format!("--window-size={width},{height}"),
-                format!("--screenshot={}", picture.display()),
-                format!("--blink-settings=preferredColorScheme={number}"),
-            ];
-            run(&browser, folder.path(), &sheet, &words.each_ref().map(String::as_str));
-            let bytes = std::fs::read(&picture).expect("a picture");
-            assert_eq!(chromium::size_of(&bytes), (width, height));
-            if let Some(keep) = &keep {
-                std::fs::copy(&picture, keep.join(picture.file_name().expect("a name")))
-                    .expect("a copy");
-            }
-            bytes
-        });
-        assert_ne!(shots[0], shots[1], "it follows the reader's choice");
-        assert!(shots.iter().all(|shot| shot.len() > 30_000), "an empty page");
-    }
-    let paper = folder.path().join("sheet.pdf");
-    let words =
-        ["--no-pdf-header-footer".to_owned(), format!("--print-to-pdf={}", paper.display())];
-    run(&browser, folder.path(), &sheet, &words.each_ref().map(String::as_str));
-    let bytes = std::fs::read(&paper).expect("a file");
-    assert!(bytes.starts_with(b"%PDF-") && bytes.len() > 20_000, "{} bytes", bytes.len());
-    if let Some(keep) = &keep {
-        std::fs::copy(&paper, keep.join("sheet.pdf")).expect("a copy");
-    }
+    chromium::look_at(
+        (&browser, folder.path()),
+        ("sheet", &sheet),
+        [(390, 2400), (1440, 1400)],
+        (30_000, 20_000),
+    );
 }

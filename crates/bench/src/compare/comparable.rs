@@ -6,8 +6,21 @@ use peerlane_results::{
     Basis, BenchRecord, CaseRecord, CaseSpec, Flow, Incomparable, RouteVerdict, Warning, WhichRun,
 };
 
+/// What stands against comparing any case of these turns.
+pub(super) fn turns(turns: &[super::Turn<'_>]) -> Vec<Incomparable> {
+    let mut reasons = Vec::new();
+    for turn in turns {
+        reasons.extend(records(turn.0, turn.1));
+        // Turns must be of the same thing as each other, too.
+        reasons.extend(records(turns[0].0, turn.0));
+    }
+    reasons.extend(twice(turns));
+    reasons.extend(order(turns));
+    reasons
+}
+
 /// What stands against comparing any case of two records.
-pub(super) fn records(before: &BenchRecord, after: &BenchRecord) -> Vec<Incomparable> {
+fn records(before: &BenchRecord, after: &BenchRecord) -> Vec<Incomparable> {
     let mut reasons = Vec::new();
     if before.machine.name != after.machine.name {
         let (before, after) = (before.machine.name.clone(), after.machine.name.clone());
@@ -20,7 +33,7 @@ pub(super) fn records(before: &BenchRecord, after: &BenchRecord) -> Vec<Incompar
 }
 
 /// Turns that do not follow each other: what drifts then touches one side more than the other.
-pub(super) fn order(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
+fn order(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
     let is_late = |(one, other): (&super::Turn<'_>, &super::Turn<'_>)| {
         let last = one.0.started_s.max(one.1.started_s);
         let first = other.0.started_s.min(other.1.started_s);
@@ -31,7 +44,7 @@ pub(super) fn order(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
 }
 
 /// A record that is given twice would count twice what was measured once.
-pub(super) fn twice(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
+fn twice(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
     let all: Vec<(WhichRun, &BenchRecord)> = turns
         .iter()
         .flat_map(|turn| [(WhichRun::Before, turn.0), (WhichRun::After, turn.1)])

@@ -54,7 +54,8 @@ pub fn compare_turns(first: Turn<'_>, more: &[Turn<'_>], threshold: f64) -> Comp
     let threshold = if (0.0..1.0).contains(&threshold) { threshold } else { 0.0 };
     let turns: Vec<Turn<'_>> = std::iter::once(first).chain(more.iter().copied()).collect();
     let names = names(&turns);
-    let compared = Compared { turns: &turns, cases: names.len(), threshold };
+    let (common, cases) = (comparable::turns(&turns), names.len());
+    let compared = Compared { turns: &turns, common, cases, threshold };
     let mut cases: Vec<Case> = names.iter().map(|name| compared.case(name)).collect();
     settle(&mut cases);
     let cases: Vec<CaseComparison> = cases.into_iter().map(|case| case.said).collect();
@@ -150,6 +151,8 @@ struct Case {
 /// What is compared, and how many cases there are in all.
 struct Compared<'a> {
     turns: &'a [Turn<'a>],
+    /// What stands against comparing any case.
+    common: Vec<Incomparable>,
     cases: usize,
     threshold: f64,
 }
@@ -193,16 +196,14 @@ impl Compared<'_> {
 
     /// What stands against comparing a case, each reason once.
     fn reasons(&self, name: &str) -> Vec<Incomparable> {
-        let mut reasons = Vec::new();
+        let mut reasons = self.common.clone();
         let Some(first) = self.turns.first() else { return reasons };
         for turn in self.turns {
-            reasons.extend(comparable::records(turn.0, turn.1));
-            // Turns must be of the same thing as each other, too.
-            reasons.extend(comparable::records(first.0, turn.0));
             let (asked_before, asked_after) = (spec(turn.0, name), spec(turn.1, name));
             for (run, asked) in [(WhichRun::Before, asked_before), (WhichRun::After, asked_after)] {
                 reasons.extend(asked.is_none().then_some(Incomparable::Missing { run }));
             }
+            // Turns must be of the same thing as each other, too.
             let known = spec(first.0, name);
             for (before, after) in [(asked_before, asked_after), (known, asked_before)] {
                 reasons.extend(
@@ -213,8 +214,6 @@ impl Compared<'_> {
                 reasons.extend(comparable::route(run, runs(record, name)));
             }
         }
-        reasons.extend(comparable::twice(self.turns));
-        reasons.extend(comparable::order(self.turns));
         without_repetition(reasons)
     }
 

@@ -73,3 +73,44 @@ pub(crate) fn size_of(png: &[u8]) -> (u32, u32) {
     let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"));
     (number(16), number(20))
 }
+
+/// A page in light and dark at two window sizes, and on paper: something is seen on each, of `least` bytes as a
+/// picture and as a document, and light and dark differ. `PEERLANE_SHOTS=FOLDER` keeps them by `name`.
+pub(crate) fn look_at(
+    (browser, folder): (&Path, &Path),
+    (name, page): (&str, &Path),
+    sizes: [(u32, u32); 2],
+    (least_picture, least_document): (usize, usize),
+) {
+    let keep = std::env::var_os("PEERLANE_SHOTS").map(PathBuf::from);
+    let kept = |file: &Path| {
+        if let Some(keep) = &keep {
+            std::fs::copy(file, keep.join(file.file_name().expect("a name"))).expect("a copy");
+        }
+    };
+    for (width, height) in sizes {
+        let shots = [("light", "1"), ("dark", "0")].map(|(scheme, number)| {
+            let picture = folder.join(format!("{name}-{width}-{scheme}.png"));
+            let words = [
+                format!("--window-size={width},{height}"),
+                format!("--screenshot={}", picture.display()),
+                format!("--blink-settings=preferredColorScheme={number}"),
+            ];
+            run(browser, folder, page, &words.each_ref().map(String::as_str));
+            let bytes = std::fs::read(&picture).expect("a picture");
+            assert_eq!(size_of(&bytes), (width, height));
+            kept(&picture);
+            bytes
+        });
+        assert_ne!(shots[0], shots[1], "it follows the reader's choice");
+        assert!(shots.iter().all(|shot| shot.len() > least_picture), "an empty page");
+    }
+    let paper = folder.join(format!("{name}.pdf"));
+    let words =
+        ["--no-pdf-header-footer".to_owned(), format!("--print-to-pdf={}", paper.display())];
+    run(browser, folder, page, &words.each_ref().map(String::as_str));
+    let bytes = std::fs::read(&paper).expect("a file");
+    let is_document = bytes.starts_with(b"%PDF-") && bytes.len() > least_document;
+    assert!(is_document, "{} bytes", bytes.len());
+    kept(&paper);
+}

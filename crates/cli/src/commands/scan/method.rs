@@ -3,7 +3,6 @@
 use peerlane_scan::formats::decode_with_opacity;
 use peerlane_scan::{DONARD_THRESHOLD, Donard, Gray, PictureError, Pose, Searcher, pictures};
 
-use super::sheet::Sheet;
 use crate::args::{MethodArg, ScanArgs};
 use crate::error::{Failure, Tried};
 use crate::printer::Printer;
@@ -20,38 +19,44 @@ const CORRELATIONS: std::ops::RangeInclusive<f32> = 0.3..=1.0;
 ///
 /// # Errors
 /// When the picture cannot be looked for in that way.
-pub(super) fn searcher(args: &ScanArgs, printer: Printer) -> Result<Searcher, Failure> {
+pub(super) fn searcher(
+    args: &ScanArgs,
+    picture: &Picture,
+    printer: Printer,
+) -> Result<Searcher, Failure> {
     match args.method {
-        MethodArg::Ncc => ncc(args),
-        MethodArg::Donard => donard(args, printer),
+        MethodArg::Ncc => ncc(args, picture),
+        MethodArg::Donard => donard(args, picture, printer),
     }
 }
 
-fn ncc(args: &ScanArgs) -> Result<Searcher, Failure> {
+fn ncc(args: &ScanArgs, (gray, opacity): &Picture) -> Result<Searcher, Failure> {
     let threshold = args.threshold.unwrap_or(USUAL);
     if !CORRELATIONS.contains(&threshold) {
         let (low, high) = (CORRELATIONS.start(), CORRELATIONS.end());
         let error = format!("`--threshold {threshold}` is no correlation from {low} to {high}");
         return Err(Failure::new(error).hint("`--method donard` has other scores".to_owned()));
     }
-    let (gray, opacity) = picture(args)?;
     let poses = args.scales.iter().flat_map(|scale| {
         args.rotations.iter().map(|degrees| Pose { scale: *scale, degrees: *degrees })
     });
-    let pictures = pictures(&gray, opacity.as_ref(), poses).map_err(Tried::to(tried(args)))?;
+    let pictures = pictures(gray, opacity.as_ref(), poses).map_err(Tried::to(tried(args)))?;
     Ok(Searcher::new(pictures, threshold))
 }
 
-fn donard(args: &ScanArgs, printer: Printer) -> Result<Searcher, Failure> {
+fn donard(
+    args: &ScanArgs,
+    (gray, opacity): &Picture,
+    printer: Printer,
+) -> Result<Searcher, Failure> {
     if args.scales != [1.0] || args.rotations != [0.0] {
         let error =
             "`--method donard` looks for the picture as it is, in no other size or rotation";
         let hint = "leave `--scales` and `--rotations` out, or `--method`".to_owned();
         return Err(Failure::new(error).hint(hint));
     }
-    let (gray, opacity) = picture(args)?;
     let threshold = args.threshold.unwrap_or(DONARD_THRESHOLD);
-    let donard = Donard::new(&gray, opacity.as_ref(), threshold).map_err(|error| {
+    let donard = Donard::new(gray, opacity.as_ref(), threshold).map_err(|error| {
         let hint = match &error {
             PictureError::Unreachable { most, .. } if *most > 0.0 => {
                 Some(format!("`--threshold {:.0}` is half of that", (most / 2.0).max(1.0)))
@@ -68,17 +73,14 @@ fn donard(args: &ScanArgs, printer: Printer) -> Result<Searcher, Failure> {
     Ok(Searcher::by_donard(donard))
 }
 
-/// A page for the hits, where one is asked for.
+/// What is looked for, and how opaque it is where that is said.
+pub(super) type Picture = (Gray, Option<Gray>);
+
+/// Reads the picture.
 ///
 /// # Errors
-/// When the picture cannot be read.
-pub(super) fn sheet(args: &ScanArgs) -> Result<Option<Sheet>, Failure> {
-    let Some(path) = &args.sheet else { return Ok(None) };
-    super::sheet::may_replace(path)?;
-    Ok(Some(Sheet::new(&args.picture, &picture(args)?.0)))
-}
-
-fn picture(args: &ScanArgs) -> Result<(Gray, Option<Gray>), Failure> {
+/// When it cannot be read, or is no image.
+pub(super) fn picture(args: &ScanArgs) -> Result<Picture, Failure> {
     let what = format!("read picture {}", args.picture.display());
     let bytes = small_file::bytes(&args.picture, PICTURE_MAX).map_err(Tried::to(what.clone()))?;
     decode_with_opacity(bytes).map_err(Tried::to(what))

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use peerlane_results::{HitRecord, ScanMethod};
 use peerlane_scan::{Answer, Busy, Crops, Hit, inputs};
 use place::Place;
+use sheet::Sheet;
 
 use crate::args::ScanArgs;
 use crate::error::{Failure, Tried};
@@ -22,8 +23,12 @@ use crate::signals;
 /// # Errors
 /// When the picture cannot be looked for; images that cannot be searched are told and passed over.
 pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
-    let mut sheet = method::sheet(args)?;
-    let searcher = method::searcher(args, printer)?;
+    if let Some(path) = &args.sheet {
+        sheet::may_replace(path)?;
+    }
+    let picture = method::picture(args)?;
+    let searcher = method::searcher(args, &picture, printer)?;
+    let mut sheet = args.sheet.as_ref().map(|_| Sheet::new(&args.picture, &picture.0));
     let stop = signals::stop_flag()?;
     let place = Place::of(args, &searcher)?;
     let start = Instant::now();
