@@ -193,18 +193,15 @@ fn take_memory(
 }
 
 impl GpuSide {
-    /// What cuFile has counted since it was opened here: by P2PDMA, by nvidia-fs, through host memory.
-    fn counted(&self) -> Option<[u64; 3]> {
-        let now = self.session.as_ref()?.counts()?;
-        let before = self.before?;
-        let since = |of: fn(&Counts) -> u64| of(&now).saturating_sub(of(&before));
-        Some([since(|one| one.p2pdma), since(|one| one.nvidia_fs), since(|one| one.posix)])
+    /// What cuFile has counted since it was opened here.
+    fn counted(&self) -> Option<Counts> {
+        Some(self.session.as_ref()?.counts()?.since(&self.before?))
     }
 
     /// Whether requests went through host memory that were to go direct, as far as cuFile says.
     pub(super) fn fell_back(&self) -> Option<FellBack> {
-        let [p2pdma, nvidia_fs, posix] = self.counted()?;
-        let all = p2pdma.saturating_add(nvidia_fs).saturating_add(posix);
+        let counts = self.counted()?;
+        let (posix, all) = (counts.posix, counts.all());
         (posix > 0).then_some(FellBack { posix, all })
     }
 
@@ -213,10 +210,7 @@ impl GpuSide {
         self.session.as_ref()?;
         let showed = match self.counted() {
             None => "not to be seen: this library has none".to_owned(),
-            Some([p2pdma, nvidia_fs, posix]) => format!(
-                "{p2pdma} requests by P2PDMA, {nvidia_fs} by nvidia-fs, {posix} through host memory, \
-                 which is the library's word"
-            ),
+            Some(counts) => format!("{counts}, which is the library's word"),
         };
         Some(Evidence { looked_at: "cuFile's counters of this process".to_owned(), showed })
     }

@@ -92,16 +92,10 @@ impl Ways {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((session, Some(before))) = &state.session else { return Ok(None) };
         let Some(after) = session.counts() else { return Ok(None) };
-        let since = |of: fn(&Counts) -> u64| of(&after).saturating_sub(of(before));
-        let counts = Counts {
-            p2pdma: since(|one| one.p2pdma),
-            nvidia_fs: since(|one| one.nvidia_fs),
-            posix: since(|one| one.posix),
-        };
-        let all = counts.p2pdma.saturating_add(counts.nvidia_fs).saturating_add(counts.posix);
+        let counts = after.since(before);
         match counts.posix {
             0 => Ok(Some(counts)),
-            posix => Err(LoadError::FellBack { posix, all }),
+            posix => Err(LoadError::FellBack { posix, all: counts.all() }),
         }
     }
 }

@@ -202,6 +202,33 @@ pub struct Counts {
     pub posix: u64,
 }
 
+impl Counts {
+    /// What was counted after `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            p2pdma: self.p2pdma.saturating_sub(before.p2pdma),
+            nvidia_fs: self.nvidia_fs.saturating_sub(before.nvidia_fs),
+            posix: self.posix.saturating_sub(before.posix),
+        }
+    }
+
+    /// Requests by any way.
+    pub fn all(&self) -> u64 {
+        self.p2pdma.saturating_add(self.nvidia_fs).saturating_add(self.posix)
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { p2pdma, nvidia_fs, posix } = self;
+        write!(
+            f,
+            "{p2pdma} requests by P2PDMA, {nvidia_fs} by nvidia-fs, {posix} through host memory"
+        )
+    }
+}
+
 impl Session {
     pub(super) fn open(name: &OsStr, mode: Mode) -> Result<Arc<Self>, CuFileError> {
         let is_closing = |open: &mut Vec<(OsString, Weak<Self>)>| {

@@ -84,10 +84,7 @@ impl<'a> Place<'a> {
         let facts = search.facts();
         printer.note(&format!("{name} ({}, {}): {}", facts.model, facts.address, ways(work)));
         if let Some(counts) = work.counts {
-            printer.note(&format!(
-                "cuFile counted {} requests by P2PDMA, {} by nvidia-fs, {} through host memory",
-                counts.p2pdma, counts.nvidia_fs, counts.posix
-            ));
+            printer.note(&format!("cuFile counted {counts}"));
         }
         if let (Some(reason), true) = (&work.reason, work.through_host.0 > 0) {
             printer.note(&format!("not directly: {reason}"));

@@ -141,18 +141,12 @@ impl Ready {
             self.evidence.push(saw("cuFile's counters", "not to be seen: this library has none"));
             return Ok(());
         };
-        let since = |of: fn(&Counts) -> u64| of(&after).saturating_sub(of(&before));
-        let posix = since(|counts| counts.posix);
-        let (p2pdma, nvidia_fs) = (since(|counts| counts.p2pdma), since(|counts| counts.nvidia_fs));
-        let all = p2pdma.saturating_add(nvidia_fs).saturating_add(posix);
-        if planned.gpu_route() == Route::P2p && posix > 0 {
-            let memory = planned.memory.name.clone();
+        let counts = after.since(&before);
+        if planned.gpu_route() == Route::P2p && counts.posix > 0 {
+            let (memory, posix, all) = (planned.memory.name.clone(), counts.posix, counts.all());
             return Err(MeasureError::CuFileFellBack { memory, posix, all });
         }
-        let showed = format!(
-            "{p2pdma} requests by P2PDMA, {nvidia_fs} by nvidia-fs, {posix} through host memory"
-        );
-        self.evidence.push(saw("cuFile's counters of this process", showed));
+        self.evidence.push(saw("cuFile's counters of this process", counts.to_string()));
         Ok(())
     }
 
