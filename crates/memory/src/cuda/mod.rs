@@ -27,6 +27,7 @@ mod error;
 #[allow(unsafe_code)]
 mod ffi;
 mod foreign;
+mod stream;
 mod transfer;
 
 use std::ffi::OsStr;

@@ -6,23 +6,15 @@ use std::fmt;
 use std::mem;
 use std::ptr;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use peerlane_units::{Bytes, Nanos};
+use peerlane_units::Nanos;
 
 use super::{Argument, Grid};
 use crate::cuda::ffi::check;
-use crate::cuda::transfer::ffi::{NO_TIMING, NON_BLOCKING, NOT_READY};
-use crate::cuda::{Copy, CudaError, DeviceMemory, Direction, Gpu};
+use crate::cuda::stream::{Event, Stream, Timing, settles};
+use crate::cuda::transfer::within;
+use crate::cuda::{Copy, CudaError, DeviceMemory, Gpu};
 use crate::nvrtc::Image;
-
-/// `CU_EVENT_DEFAULT`: events that can say when they came.
-const TIMING: u32 = 0;
-/// How long a dropped queue waits for the GPU before it leaks what that still works on.
-const DROP_WAIT: Duration = Duration::from_secs(1);
-/// Pause between two looks of a dropped queue.
-const DROP_NAP: Duration = Duration::from_micros(100);
 
 /// Code that is loaded; unloaded when dropped.
 pub struct Module {
@@ -86,13 +78,10 @@ unsafe impl Sync for Kernel {}
 
 /// A queue of kernels and copies, done in the order in which they were asked for.
 pub struct Queue {
-    gpu: Arc<Gpu>,
-    stream: *mut c_void,
+    stream: Stream,
     /// Comes when all that was asked for is over; `None` while nobody asked for that.
-    end: Option<*mut c_void>,
-    stamps: Vec<*mut c_void>,
-    idle_ends: Vec<*mut c_void>,
-    idle_stamps: Vec<*mut c_void>,
+    end: Option<Event>,
+    stamps: Vec<Event>,
     /// What the GPU must not lose.
     held: Vec<Arc<dyn Any + Send + Sync>>,
 }
@@ -102,20 +91,8 @@ unsafe impl Send for Queue {}
 
 impl Queue {
     pub(in crate::cuda) fn new(gpu: &Arc<Gpu>) -> Result<Self, CudaError> {
-        gpu.make_current()?;
-        let mut stream = ptr::null_mut();
-        // SAFETY: a context is current, and one handle is written to a local.
-        let code = unsafe { (gpu.context.table().stream_create)(&raw mut stream, NON_BLOCKING) };
-        check("cuStreamCreate", code)?;
-        Ok(Self {
-            gpu: Arc::clone(gpu),
-            stream,
-            end: None,
-            stamps: Vec::new(),
-            idle_ends: Vec::new(),
-            idle_stamps: Vec::new(),
-            held: Vec::new(),
-        })
+        let (stamps, held) = (Vec::new(), Vec::new());
+        Ok(Self { stream: Stream::new(gpu)?, end: None, stamps, held })
     }
 
     /// Asks for a copy; its tag is not used.
@@ -124,26 +101,11 @@ impl Queue {
     /// [`CudaError::Range`] beyond an end; else what the driver answered.
     pub fn copy(&mut self, copy: &Copy<'_>) -> Result<(), CudaError> {
         copy.check()?;
-        let length = usize::try_from(copy.length).unwrap_or(usize::MAX);
         self.begin()?;
-        let host = copy.pinned.at(copy.pinned_offset);
-        let device = copy.memory.address().wrapping_add(copy.memory_offset);
-        let (table, stream) = (self.gpu.context.table(), self.stream);
         let (pinned, memory) = (Arc::clone(copy.pinned), Arc::clone(copy.memory));
         self.held.extend([pinned as Arc<dyn Any + Send + Sync>, memory]);
-        match copy.direction {
-            Direction::ToDevice => {
-                // SAFETY: a context is current; both ranges lie within their memories by `check`, and those are held
-                // until all is over, or for ever.
-                let code = unsafe { (table.copy_to_device)(device, host, length, stream) };
-                check("cuMemcpyHtoDAsync", code)
-            }
-            Direction::ToHost => {
-                // SAFETY: as above; no reference to the host bytes is given out while an `Arc` is held here.
-                let code = unsafe { (table.copy_to_host)(host, device, length, stream) };
-                check("cuMemcpyDtoHAsync", code)
-            }
-        }
+        // SAFETY: both memories are held until all is over, or for ever.
+        unsafe { self.stream.copy(copy) }
     }
 
     /// Asks for memory to be set to a byte.
@@ -157,16 +119,14 @@ impl Queue {
         length: u64,
         byte: u8,
     ) -> Result<(), CudaError> {
-        let size = memory.length();
-        if offset.checked_add(length).is_none_or(|end| end > size.0) {
-            return Err(CudaError::Range { offset: Bytes(offset), length: Bytes(length), size });
-        }
+        within(offset, length, memory.length())?;
         self.begin()?;
         self.held.push(Arc::<DeviceMemory>::clone(memory));
         let (at, length) =
             (memory.address() + offset, usize::try_from(length).unwrap_or(usize::MAX));
+        let (fill, stream) = (self.gpu().context.table().memory_fill, self.stream.handle());
         // SAFETY: a context is current; the range lies within the memory, which is held until all is over.
-        let code = unsafe { (self.gpu.context.table().memory_fill)(at, byte, length, self.stream) };
+        let code = unsafe { fill(at, byte, length, stream) };
         check("cuMemsetD8Async", code)
     }
 
@@ -199,7 +159,7 @@ impl Queue {
         let mut places: Vec<*mut c_void> =
             words.iter_mut().map(|word| ptr::from_mut(word).cast()).collect();
         let [x, y, z] = grid.blocks;
-        let launch = self.gpu.context.table().launch;
+        let (launch, stream) = (self.gpu().context.table().launch, self.stream.handle());
         // SAFETY: a context is current; the function is of a module that is held; the driver reads as many words as the
         // function has parameters, all of 64 bits, during the call. What they point to is memory of the GPU, which is
         // held until all is over.
@@ -213,7 +173,7 @@ impl Queue {
                 1,
                 1,
                 0,
-                self.stream,
+                stream,
                 places.as_mut_ptr(),
                 ptr::null_mut(),
             )
@@ -227,12 +187,9 @@ impl Queue {
     /// What the driver answered.
     pub fn stamp(&mut self) -> Result<(), CudaError> {
         self.begin()?;
-        let event = match self.idle_stamps.pop() {
-            Some(event) => event,
-            None => self.event(TIMING)?,
-        };
-        self.stamps.push(event);
-        self.record(event)
+        let stamp = self.stream.mark(Timing::On)?;
+        self.stamps.push(stamp);
+        Ok(())
     }
 
     /// Asks for word of the end of all that was asked for so far.
@@ -240,14 +197,8 @@ impl Queue {
     /// # Errors
     /// What the driver answered.
     pub fn close(&mut self) -> Result<(), CudaError> {
-        self.gpu.make_current()?;
-        let event = match self.idle_ends.pop() {
-            Some(event) => event,
-            None => self.event(NO_TIMING)?,
-        };
-        self.idle_ends.push(event);
-        self.record(event)?;
-        self.end = self.idle_ends.pop();
+        self.begin()?;
+        self.end = Some(self.stream.mark(Timing::Off)?);
         Ok(())
     }
 
@@ -256,15 +207,11 @@ impl Queue {
     /// # Errors
     /// What went wrong; the queue then counts as at work for ever, as does what it holds.
     pub fn is_over(&mut self) -> Result<bool, CudaError> {
-        let Some(end) = self.end else { return Ok(self.held.is_empty()) };
-        self.gpu.make_current()?;
-        // SAFETY: the event was made and recorded in the current context.
-        let code = unsafe { (self.gpu.context.table().event_query)(end) };
-        if code == NOT_READY {
+        let Some(end) = &self.end else { return Ok(self.held.is_empty()) };
+        if !self.stream.has_come(end)? {
             return Ok(false);
         }
-        check("cuEventQuery", code)?;
-        self.idle_ends.extend(self.end.take());
+        self.forget_end();
         self.held.clear();
         Ok(true)
     }
@@ -275,75 +222,43 @@ impl Queue {
     /// What the driver answered.
     pub fn times(&mut self) -> Result<Vec<Nanos>, CudaError> {
         let stamps = mem::take(&mut self.stamps);
-        let pairs = stamps.windows(2).map(|pair| self.between(pair[0], pair[1]));
+        let pairs = stamps.windows(2).map(|pair| self.stream.between(&pair[0], &pair[1]));
         let times = pairs.collect::<Result<Vec<Nanos>, CudaError>>();
-        self.idle_stamps.extend(stamps);
+        stamps.into_iter().for_each(|stamp| self.stream.give_back(stamp));
         times
     }
 
-    fn between(&self, from: *mut c_void, to: *mut c_void) -> Result<Nanos, CudaError> {
-        self.gpu.make_current()?;
-        let mut milliseconds = 0.0_f32;
-        // SAFETY: both events were made and recorded in the current context; one number is written to a local.
-        let code =
-            unsafe { (self.gpu.context.table().event_elapsed)(&raw mut milliseconds, from, to) };
-        check("cuEventElapsedTime", code)?;
-        Ok(Duration::try_from_secs_f32(milliseconds.max(0.0) / 1000.0).unwrap_or_default().into())
+    fn gpu(&self) -> &Arc<Gpu> {
+        self.stream.gpu()
     }
 
     /// Before something new is asked for: word of an earlier end would not be of it.
     fn begin(&mut self) -> Result<(), CudaError> {
-        self.idle_ends.extend(self.end.take());
-        self.gpu.make_current()
+        self.forget_end();
+        self.gpu().make_current()
     }
 
-    fn event(&self, flags: u32) -> Result<*mut c_void, CudaError> {
-        let mut event = ptr::null_mut();
-        // SAFETY: a context is current, and one handle is written to a local.
-        let code = unsafe { (self.gpu.context.table().event_create)(&raw mut event, flags) };
-        check("cuEventCreate", code)?;
-        Ok(event)
+    fn forget_end(&mut self) {
+        if let Some(end) = self.end.take() {
+            self.stream.give_back(end);
+        }
     }
 
-    fn record(&self, event: *mut c_void) -> Result<(), CudaError> {
-        // SAFETY: event and stream were made in the current context and live as long as the queue.
-        let code = unsafe { (self.gpu.context.table().event_record)(event, self.stream) };
-        check("cuEventRecord", code)
-    }
-
-    /// Waits a little for what is under way; whether nothing is.
+    /// Whether nothing is under way, or ends soon.
     fn settle(&mut self) -> bool {
         if self.held.is_empty() && self.end.is_none() {
             return true;
         }
-        if self.end.is_none() && self.close().is_err() {
-            return false;
-        }
-        let until = Instant::now() + DROP_WAIT;
-        while Instant::now() < until {
-            match self.is_over() {
-                Ok(true) => return true,
-                Ok(false) => thread::sleep(DROP_NAP),
-                Err(_) => return false,
-            }
-        }
-        false
+        (self.end.is_some() || self.close().is_ok()) && settles(|| self.is_over())
     }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        if !self.settle() || self.gpu.make_current().is_err() {
-            mem::forget((mem::take(&mut self.held), Arc::clone(&self.gpu)));
-            return;
+        if !self.settle() {
+            self.stream.abandon(mem::take(&mut self.held));
         }
-        let table = self.gpu.context.table();
-        for &event in self.stamps.iter().chain(&self.idle_stamps).chain(&self.idle_ends) {
-            // SAFETY: made by `event`, destroyed once, here; nothing waits for it.
-            let _ = unsafe { (table.event_destroy)(event) };
-        }
-        // SAFETY: made by `new`, destroyed once, here; nothing is under way in it.
-        let _ = unsafe { (table.stream_destroy)(self.stream) };
+        mem::take(&mut self.stamps).into_iter().for_each(|stamp| self.stream.give_back(stamp));
     }
 }
 

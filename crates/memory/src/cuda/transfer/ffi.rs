@@ -6,29 +6,18 @@ use std::fmt;
 use std::mem;
 use std::ptr;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use peerlane_units::Bytes;
 
-use super::{Copy, Direction};
+use super::Copy;
 use crate::cuda::ffi::check;
+use crate::cuda::stream::{Event, Stream, Timing, settles};
 use crate::cuda::{CudaError, Gpu};
 use crate::host;
 use crate::region::{Region, RegionKind};
 
 /// `CU_MEMHOSTREGISTER_PORTABLE`: registered for every context.
 const PORTABLE: u32 = 1;
-/// `CU_STREAM_NON_BLOCKING`: does not wait for the default stream.
-pub(in crate::cuda) const NON_BLOCKING: u32 = 1;
-/// `CU_EVENT_DISABLE_TIMING`.
-pub(in crate::cuda) const NO_TIMING: u32 = 2;
-/// `CUDA_ERROR_NOT_READY`.
-pub(in crate::cuda) const NOT_READY: i32 = 600;
-/// How long a dropped lane waits for the copy engine before it leaks what that still holds.
-const DROP_WAIT: Duration = Duration::from_secs(1);
-/// Pause between two looks of a dropped lane.
-const DROP_NAP: Duration = Duration::from_micros(100);
 
 /// Memory of a GPU; freed when dropped. It has an address that only devices and the driver know what to do
 /// with: nobody here makes a reference of it.
@@ -225,15 +214,13 @@ impl fmt::Debug for Pinned {
 
 /// A queue of copies by the copy engine, done in the order in which they were asked for.
 pub struct Lane {
-    gpu: Arc<Gpu>,
-    stream: *mut c_void,
-    idle: Vec<*mut c_void>,
+    stream: Stream,
     in_flight: VecDeque<InFlight>,
 }
 
 /// A copy under way, and what it must not lose.
 struct InFlight {
-    event: *mut c_void,
+    event: Event,
     tag: u64,
     _pinned: Arc<Pinned>,
     _memory: Arc<DeviceMemory>,
@@ -241,13 +228,7 @@ struct InFlight {
 
 impl Lane {
     pub(in crate::cuda) fn new(gpu: &Arc<Gpu>) -> Result<Self, CudaError> {
-        gpu.make_current()?;
-        let mut stream = ptr::null_mut();
-        // SAFETY: a context is current, and one handle is written to a local.
-        let code = unsafe { (gpu.context.table().stream_create)(&raw mut stream, NON_BLOCKING) };
-        check("cuStreamCreate", code)?;
-        let (idle, in_flight) = (Vec::new(), VecDeque::new());
-        Ok(Self { gpu: Arc::clone(gpu), stream, idle, in_flight })
+        Ok(Self { stream: Stream::new(gpu)?, in_flight: VecDeque::new() })
     }
 
     /// Copies that were begun and are not known to be over.
@@ -261,38 +242,18 @@ impl Lane {
     /// [`CudaError::Range`] beyond an end; else what the driver answered.
     pub fn begin(&mut self, copy: &Copy<'_>) -> Result<(), CudaError> {
         copy.check()?;
-        let length = usize::try_from(copy.length).unwrap_or(usize::MAX);
-        self.gpu.make_current()?;
-        let event = self.event()?;
-        let host = copy.pinned.at(copy.pinned_offset);
-        let device = copy.memory.address.wrapping_add(copy.memory_offset);
-        let (table, stream) = (self.gpu.context.table(), self.stream);
-        let (pinned, memory) = (Arc::clone(copy.pinned), Arc::clone(copy.memory));
-        let asked = match copy.direction {
-            Direction::ToDevice => {
-                // SAFETY: a context is current; both ranges lie within their memories by `check`, and those
-                // are held until the event has come, or for ever.
-                let code = unsafe { (table.copy_to_device)(device, host, length, stream) };
-                check("cuMemcpyHtoDAsync", code)
-            }
-            Direction::ToHost => {
-                // SAFETY: as above; no reference to the host bytes is given out while an `Arc` is held here.
-                let code = unsafe { (table.copy_to_host)(host, device, length, stream) };
-                check("cuMemcpyDtoHAsync", code)
-            }
-        };
-        if let Err(error) = asked {
-            self.idle.push(event);
+        let event = self.stream.event(Timing::Off)?;
+        let (tag, _pinned, _memory) = (copy.tag, Arc::clone(copy.pinned), Arc::clone(copy.memory));
+        // SAFETY: both memories are held until the event has come, or for ever.
+        if let Err(error) = unsafe { self.stream.copy(copy) } {
+            self.stream.give_back(event);
             return Err(error);
         }
-        // SAFETY: event and stream were made in the current context and live as long as the lane.
-        let code = unsafe { (table.event_record)(event, stream) };
-        if let Err(error) = check("cuEventRecord", code) {
+        if let Err(error) = self.stream.record(&event) {
             // When it ends is not to be known any more.
-            mem::forget((pinned, memory));
+            mem::forget((_pinned, _memory));
             return Err(error);
         }
-        let (tag, _pinned, _memory) = (copy.tag, pinned, memory);
         self.in_flight.push_back(InFlight { event, tag, _pinned, _memory });
         Ok(())
     }
@@ -303,53 +264,26 @@ impl Lane {
     /// What went wrong with it; it then counts as under way for ever, as does what it holds.
     pub fn finished(&mut self) -> Result<Option<u64>, CudaError> {
         let Some(oldest) = self.in_flight.front() else { return Ok(None) };
-        self.gpu.make_current()?;
-        // SAFETY: the event was made and recorded in the current context.
-        let code = unsafe { (self.gpu.context.table().event_query)(oldest.event) };
-        if code == NOT_READY {
+        if !self.stream.has_come(&oldest.event)? {
             return Ok(None);
         }
-        check("cuEventQuery", code)?;
         let done = self.in_flight.pop_front();
         Ok(done.map(|done| {
-            self.idle.push(done.event);
+            self.stream.give_back(done.event);
             done.tag
         }))
-    }
-
-    fn event(&mut self) -> Result<*mut c_void, CudaError> {
-        if let Some(event) = self.idle.pop() {
-            return Ok(event);
-        }
-        let mut event = ptr::null_mut();
-        let table = self.gpu.context.table();
-        // SAFETY: a context is current, and one handle is written to a local.
-        let code = unsafe { (table.event_create)(&raw mut event, NO_TIMING) };
-        check("cuEventCreate", code)?;
-        Ok(event)
     }
 }
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        let until = Instant::now() + DROP_WAIT;
-        while !self.in_flight.is_empty() && Instant::now() < until {
-            match self.finished() {
-                Ok(Some(_)) => {}
-                Ok(None) => thread::sleep(DROP_NAP),
-                Err(_) => break,
-            }
+        let all_finished = || {
+            while self.finished()?.is_some() {}
+            Ok(self.in_flight.is_empty())
+        };
+        if !settles(all_finished) {
+            self.stream.abandon(mem::take(&mut self.in_flight));
         }
-        if !self.in_flight.is_empty() || self.gpu.make_current().is_err() {
-            mem::forget((mem::take(&mut self.in_flight), Arc::clone(&self.gpu)));
-            return;
-        }
-        for event in mem::take(&mut self.idle) {
-            // SAFETY: made by `event`, destroyed once, here; nothing waits for it.
-            let _ = unsafe { (self.gpu.context.table().event_destroy)(event) };
-        }
-        // SAFETY: made by `new`, destroyed once, here; nothing is under way in it.
-        let _ = unsafe { (self.gpu.context.table().stream_destroy)(self.stream) };
     }
 }
 
