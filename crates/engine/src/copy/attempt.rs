@@ -294,14 +294,8 @@ impl Attempt<'_> {
         }
         let read = self.read_into_gpu(ready, tools);
         let Some(side) = &mut ready.gpu else { return Ok(()) };
-        let reason = match (read, side.fell_back()) {
-            (Err(words), _) => words,
-            (Ok(()), Some(found)) => format!(
-                "cuFile moved {} of {} requests through host memory, though its compatibility mode was off",
-                found.posix, found.all
-            ),
-            (Ok(()), None) => return Ok(()),
-        };
+        let judged = read.and_then(|()| side.all_direct().map_err(|error| error.to_string()));
+        let Err(reason) = judged else { return Ok(()) };
         if ready.ring.in_flight() == 0 {
             // It holds a block of either end; why it could not be cleared adds nothing.
             let _ = side.clear(tools.clock, tools.deadline);

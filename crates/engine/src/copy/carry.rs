@@ -7,7 +7,6 @@ use peerlane_units::Bytes;
 
 use super::attempt::{self, Ready};
 use super::gone::drive_of;
-use super::gpu::FellBack;
 use super::ledger::{Account, Ledger, Turn};
 use super::pieces::Pieces;
 use super::{CopyError, Done, Job, Tools, begin, check, cost};
@@ -56,9 +55,11 @@ impl Job<'_> {
     /// Judges by which way cuFile says that payload went: direct was what its memory was taken for.
     fn judge_gpu(&mut self, ready: &Ready, route: Route) -> Result<(), CopyError> {
         let Some(gpu) = &ready.gpu else { return Ok(()) };
-        if let (Route::P2p, Some(FellBack { posix, all })) = (route, gpu.fell_back()) {
-            let memory = ready.memory.name.clone();
-            return Err(CopyError::CuFileFellBack { memory, posix, all });
+        if route == Route::P2p {
+            gpu.all_direct().map_err(|source| {
+                let memory = ready.memory.name.clone();
+                CopyError::CuFileFellBack { memory, source }
+            })?;
         }
         self.evidence.extend(gpu.evidence());
         Ok(())

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use peerlane_memory::MemoryError;
+use peerlane_memory::cufile::FellBack;
 use peerlane_results::{Refusal, Route};
 use peerlane_units::Bytes;
 
@@ -163,18 +164,13 @@ pub enum CopyError {
         /// Why, and what became of the target's first block.
         source: Box<ProofFailure>,
     },
-    /// cuFile says that it did what it was told not to.
-    #[error(
-        "cuFile moved {posix} of {all} requests to or from {memory} through host memory, though its \
-         compatibility mode was off"
-    )]
+    /// cuFile took another way than the one that was required.
+    #[error("cuFile took another way to or from {memory} than the one that was required")]
     CuFileFellBack {
         /// The memory.
         memory: String,
-        /// Requests through host memory.
-        posix: u64,
-        /// All requests.
-        all: u64,
+        /// What it did.
+        source: FellBack,
     },
     /// Blocks of the target that were borrowed to clear device memory may hold zeroes.
     #[error("cannot put back what {path} held while device memory was cleared")]

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use peerlane_memory::cuda::{CudaError, DeviceMemory, Gpu};
-use peerlane_memory::cufile::{Counts, CuFileError, Session};
+use peerlane_memory::cufile::{Counts, CuFileError, FellBack, Session};
 use peerlane_results::{Evidence, MemoryFacts, Shape};
 use peerlane_units::{Bytes, Nanos};
 
@@ -44,13 +44,6 @@ impl From<CuFileError> for GpuRefusal {
     fn from(error: CuFileError) -> Self {
         Self { reason: error.to_string(), hint: error.hint().map(str::to_owned) }
     }
-}
-
-/// Requests of cuFile that went through host memory although it was told to go direct.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FellBack {
-    pub(super) posix: u64,
-    pub(super) all: u64,
 }
 
 /// What a copy holds of a GPU beside its ring.
@@ -198,11 +191,9 @@ impl GpuSide {
         Some(self.session.as_ref()?.counts()?.since(&self.before?))
     }
 
-    /// Whether requests went through host memory that were to go direct, as far as cuFile says.
-    pub(super) fn fell_back(&self) -> Option<FellBack> {
-        let counts = self.counted()?;
-        let (posix, all) = (counts.posix, counts.all());
-        (posix > 0).then_some(FellBack { posix, all })
+    /// Judges requests that were all to go directly, as far as cuFile says.
+    pub(super) fn all_direct(&self) -> Result<(), FellBack> {
+        self.counted().map_or(Ok(()), Counts::all_direct)
     }
 
     /// Which way cuFile says that its requests took; `None` where cuFile took no part.

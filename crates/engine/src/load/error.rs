@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use peerlane_memory::cuda::CudaError;
+use peerlane_memory::cufile::FellBack;
 use peerlane_units::Bytes;
 
 use crate::failure::RequestError;
@@ -50,15 +51,8 @@ pub enum LoadError {
         source: RequestError,
     },
     /// cuFile fell back although that was switched off.
-    #[error(
-        "cuFile moved {posix} of {all} requests through host memory, though they were to go directly"
-    )]
-    FellBack {
-        /// Requests that went through host memory.
-        posix: u64,
-        /// All requests.
-        all: u64,
-    },
+    #[error(transparent)]
+    FellBack(#[from] FellBack),
 }
 
 impl LoadError {
@@ -77,7 +71,7 @@ impl LoadError {
             Self::Request { said, source } => {
                 said.is_none() && matches!(source, RequestError::Failed(_))
             }
-            Self::Uring(_) | Self::Cuda(_) | Self::FellBack { .. } => false,
+            Self::Uring(_) | Self::Cuda(_) | Self::FellBack(_) => false,
         }
     }
 

@@ -93,10 +93,8 @@ impl Ways {
         let Some((session, Some(before))) = &state.session else { return Ok(None) };
         let Some(after) = session.counts() else { return Ok(None) };
         let counts = after.since(before);
-        match counts.posix {
-            0 => Ok(Some(counts)),
-            posix => Err(LoadError::FellBack { posix, all: counts.all() }),
-        }
+        counts.all_direct()?;
+        Ok(Some(counts))
     }
 }
 

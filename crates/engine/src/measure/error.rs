@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use peerlane_memory::MemoryError;
 use peerlane_memory::cuda::CudaError;
-use peerlane_memory::cufile::CuFileError;
+use peerlane_memory::cufile::{CuFileError, FellBack};
 use peerlane_results::Refusal;
 use peerlane_units::{Bytes, Nanos};
 
@@ -132,17 +132,12 @@ pub enum MeasureError {
         source: CuFileError,
     },
     /// cuFile took another way than the one that was required.
-    #[error(
-        "cuFile moved {posix} of {all} requests to or from {memory} through host memory, though its \
-         compatibility mode was off"
-    )]
+    #[error("cuFile took another way to or from {memory} than the one that was required")]
     CuFileFellBack {
         /// The memory.
         memory: String,
-        /// Requests through host memory.
-        posix: u64,
-        /// All requests.
-        all: u64,
+        /// What it did.
+        source: FellBack,
     },
     /// A copy by the GPU did not end in time.
     #[error("a copy by {gpu} did not end within {} s", deadline.0 / 1_000_000_000)]

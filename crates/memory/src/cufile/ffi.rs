@@ -13,6 +13,7 @@ use std::time::Duration;
 use peerlane_units::Bytes;
 use rustix::io::Errno;
 
+use super::counts::{Counts, WORDS};
 use super::{CuFileError, IoFailure, Mode, Span};
 use crate::cuda::DeviceMemory;
 use crate::library::ffi::Library;
@@ -68,13 +69,6 @@ const ALLOW_COMPATIBLE: c_uint = 1 << 1;
 const PARAMETERS: [c_int; 3] = [1, 2, 7];
 /// Counters for each GPU come with this level.
 const LEVEL: c_int = 3;
-
-/// `CUfileStatsLevel3_t` as words of eight bytes, with room for what later versions append.
-const COUNTERS: usize = 4096;
-/// Where `num_gpus` lies, and the first `CUfilePerGpuStats_t`; words of each, and how many there are.
-const GPUS: (usize, usize, usize, usize) = (128, 129, 31, 16);
-/// Within each: reads by P2PDMA, nvidia-fs and POSIX, then the same of writes.
-const BY_WAY: [usize; 6] = [7, 8, 9, 20, 21, 22];
 
 type Call = unsafe extern "C" fn() -> Status;
 
@@ -191,44 +185,6 @@ pub struct Properties {
     pub pinned: Bytes,
 }
 
-/// Requests by the way that they took, counted since the session was opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// By the kernel's P2PDMA.
-    pub p2pdma: u64,
-    /// By nvidia-fs.
-    pub nvidia_fs: u64,
-    /// Through host memory.
-    pub posix: u64,
-}
-
-impl Counts {
-    /// What was counted after `before`.
-    #[must_use]
-    pub fn since(&self, before: &Self) -> Self {
-        Self {
-            p2pdma: self.p2pdma.saturating_sub(before.p2pdma),
-            nvidia_fs: self.nvidia_fs.saturating_sub(before.nvidia_fs),
-            posix: self.posix.saturating_sub(before.posix),
-        }
-    }
-
-    /// Requests by any way.
-    pub fn all(&self) -> u64 {
-        self.p2pdma.saturating_add(self.nvidia_fs).saturating_add(self.posix)
-    }
-}
-
-impl std::fmt::Display for Counts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { p2pdma, nvidia_fs, posix } = self;
-        write!(
-            f,
-            "{p2pdma} requests by P2PDMA, {nvidia_fs} by nvidia-fs, {posix} through host memory"
-        )
-    }
-}
-
 impl Session {
     pub(super) fn open(name: &OsStr, mode: Mode) -> Result<Arc<Self>, CuFileError> {
         let is_closing = |open: &mut Vec<(OsString, Weak<Self>)>| {
@@ -289,7 +245,7 @@ impl Session {
     /// Requests by the way that they took, of all GPUs; `None` where the library does not count.
     pub fn counts(&self) -> Option<Counts> {
         let counters = self.table.counters.as_ref().filter(|_| self.has_counters)?;
-        let mut words = vec![0u64; COUNTERS];
+        let mut words = vec![0u64; WORDS];
         // SAFETY: writes the structure of `cufile.h`, of 5000 bytes, into an array of more than six times that.
         let status = unsafe { (counters.read)(words.as_mut_ptr()) };
         (status.code == 0).then(|| Counts::of(&words))
@@ -391,25 +347,6 @@ impl Counters {
         // SAFETY: takes nothing.
         let status = unsafe { (self.start)() };
         status.code == 0
-    }
-}
-
-impl Counts {
-    fn of(words: &[u64]) -> Self {
-        let (place, first, size, most) = GPUS;
-        // The low half of the word on every machine that CUDA runs on.
-        let gpus = words.get(place).map_or(0, |word| word & u64::from(u32::MAX));
-        let gpus = usize::try_from(gpus).unwrap_or(0).min(most);
-        let sum = |field: usize| -> u64 {
-            let of = |gpu| words.get(first + gpu * size + field).copied().unwrap_or(0);
-            (0..gpus).map(of).fold(0, u64::saturating_add)
-        };
-        let [reads, nvfs_reads, posix_reads, writes, nvfs_writes, posix_writes] = BY_WAY.map(sum);
-        Self {
-            p2pdma: reads.saturating_add(writes),
-            nvidia_fs: nvfs_reads.saturating_add(nvfs_writes),
-            posix: posix_reads.saturating_add(posix_writes),
-        }
     }
 }
 

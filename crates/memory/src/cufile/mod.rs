@@ -11,6 +11,7 @@
 //!
 //! The settings are the whole process's, so that all sessions at a time are of one mode.
 
+mod counts;
 mod error;
 #[allow(unsafe_code)]
 mod ffi;
@@ -21,8 +22,9 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use counts::{Counts, FellBack};
 pub use error::{CuFileError, IoFailure};
-pub use ffi::{Counts, Memory, OpenFile, Properties, Session};
+pub use ffi::{Memory, OpenFile, Properties, Session};
 
 /// The library of GPUDirect Storage.
 const LIBRARY: &str = "libcufile.so.0";

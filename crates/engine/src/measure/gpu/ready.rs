@@ -142,9 +142,11 @@ impl Ready {
             return Ok(());
         };
         let counts = after.since(&before);
-        if planned.gpu_route() == Route::P2p && counts.posix > 0 {
-            let (memory, posix, all) = (planned.memory.name.clone(), counts.posix, counts.all());
-            return Err(MeasureError::CuFileFellBack { memory, posix, all });
+        if planned.gpu_route() == Route::P2p {
+            counts.all_direct().map_err(|source| {
+                let memory = planned.memory.name.clone();
+                MeasureError::CuFileFellBack { memory, source }
+            })?;
         }
         self.evidence.push(saw("cuFile's counters of this process", counts.to_string()));
         Ok(())
