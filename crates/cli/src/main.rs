@@ -10,6 +10,7 @@ mod commands;
 mod error;
 mod exit;
 mod machines;
+mod output_file;
 mod printer;
 mod render;
 mod signals;

@@ -110,7 +110,7 @@ fn a_file_that_is_there_is_no_place_for_a_trace() {
         let words = ["copy", "source", "target", "--route", "host", "--trace", name];
         let output = peerlane(folder.path(), &words);
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(said(&output).contains(&format!("cannot write the trace {name}")));
+        assert!(said(&output).contains(&format!("cannot write {name}")));
         assert!(!folder.path().join("target").exists(), "nothing was moved");
     }
     assert_eq!(fs::metadata(folder.path().join("source")).expect("it").len(), LENGTH as u64);

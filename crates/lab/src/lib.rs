@@ -32,5 +32,5 @@ pub use host::{Options, Outcome, run, unpack_archive};
 pub use kernel::{KernelImage, find_kernel, find_older_kernel, find_ram_bar};
 pub use machine::can_boot;
 pub use mark::{LAB_VARIABLE, Phase, mark};
-pub use recorder::{DmaReport, Operation, TargetKind, Transfer};
+pub use recorder::{DMA_SCHEMA, DmaReport, Operation, TargetKind, Transfer};
 pub use tools::{find_busybox, find_qemu};

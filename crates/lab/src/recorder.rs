@@ -17,7 +17,7 @@ use peerlane_units::Bytes;
 
 use crate::mark::{Mark, Phase};
 use line::{Event, Opcode};
-pub use report::{DmaReport, Operation, TargetKind, Transfer};
+pub use report::{DMA_SCHEMA, DmaReport, Operation, TargetKind, Transfer};
 
 /// Trace events to record: QEMU 7.2 to 11.1 have all of them, at no measurable cost.
 pub(crate) const EVENTS: [&str; 11] = [

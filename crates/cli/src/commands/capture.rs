@@ -1,6 +1,5 @@
 //! `peerlane capture`: what discovery reads, without what identifies the machine, in one file.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use peerlane_fabric::{Acs, Fabric, capture};
@@ -11,6 +10,7 @@ use serde::Serialize;
 use crate::args::CaptureArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
+use crate::output_file::{Kind, OutputFile};
 use crate::printer::Printer;
 
 /// Schema of the object that `--json` prints.
@@ -95,9 +95,8 @@ fn write(content: &peerlane_fabric::Snapshot, output: &Path) -> Result<(), Failu
     if !is_archive {
         return capture::write_folder(content, output).map_err(Tried::to(tried()));
     }
-    let bytes = capture::pack(content).map_err(Tried::to(tried()))?;
-    let mut file = std::fs::File::create_new(output).map_err(Tried::to(tried()))?;
-    file.write_all(&bytes).map_err(Tried::to(tried()))
+    let place = OutputFile::at(output, Kind::New)?;
+    place.write(&capture::pack(content).map_err(Tried::to(tried()))?)
 }
 
 fn text(written: &Written) -> String {

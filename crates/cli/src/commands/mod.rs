@@ -11,7 +11,6 @@ mod lab;
 mod marks;
 mod outcome;
 mod overwrite;
-mod page_file;
 mod plan;
 mod reference;
 mod report;

@@ -7,15 +7,27 @@ use peerlane_fabric::Fabric;
 use peerlane_report::{Drawn, Named, Paper, RECORD_MAX, ReadError, Record, Report, is_report};
 use serde::Serialize;
 
-use super::page_file;
 use crate::args::{FabricArgs, ReportArgs, ReportFormat};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
+use crate::output_file::{Kind, OutputFile};
 use crate::printer::Printer;
 use crate::{machines, small_file};
 
 /// Most records of one report.
 const RECORDS_MAX: usize = 64;
+/// A report in any of its forms, which say in their first line what they are.
+const REPORT: Kind = Kind::Marked {
+    name: "report",
+    most: 1024,
+    is_ours: |beginning| is_report(&String::from_utf8_lossy(beginning)),
+};
+/// Any PNG: what a file of such a name was before, if it was one of ours.
+const PICTURE: Kind = Kind::Marked {
+    name: "picture",
+    most: 8,
+    is_ours: |beginning| beginning == b"\x89PNG\r\n\x1a\n",
+};
 
 /// What was written; the object of `--json`.
 #[derive(Debug, Serialize)]
@@ -31,6 +43,7 @@ struct Written<'a> {
 /// When a record cannot be read or shown, or the report cannot be written.
 pub(crate) fn run(args: &ReportArgs, printer: Printer) -> Result<Exit, Failure> {
     let format = format(args)?;
+    let output = args.output.as_deref().map(|path| OutputFile::at(path, REPORT)).transpose()?;
     let records = read(args)?;
     let machines = machines(args, &records)?;
     let drawn: Vec<Drawn<'_>> = machines.iter().map(Machine::drawn).collect();
@@ -47,9 +60,9 @@ pub(crate) fn run(args: &ReportArgs, printer: Printer) -> Result<Exit, Failure> 
         }
     };
     let mut files = Vec::new();
-    if let Some(output) = &args.output {
-        page_file::write(&text, output, "report", is_report)?;
-        files.push(output.display().to_string());
+    if let Some(output) = output {
+        files.push(output.path().display().to_string());
+        output.write(text.as_bytes())?;
     }
     if let Some(folder) = &args.png {
         files.extend(pictures(&report, folder)?);
@@ -156,7 +169,6 @@ fn machines(args: &ReportArgs, records: &[Named]) -> Result<Vec<Machine>, Failur
 
 /// Writes every figure into a folder.
 fn pictures(report: &Report<'_>, folder: &Path) -> Result<Vec<String>, Failure> {
-    const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
     let tried = || format!("write figures to {}", folder.display());
     let pictures = report.pictures(Paper::Light).map_err(|error| {
         let hint = error.hint();
@@ -166,13 +178,7 @@ fn pictures(report: &Report<'_>, folder: &Path) -> Result<Vec<String>, Failure> 
     let mut files = Vec::new();
     for picture in pictures {
         let path = folder.join(&picture.file);
-        let is_other = fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file());
-        let old = fs::read(&path).unwrap_or_default();
-        if is_other || !(old.is_empty() || old.starts_with(&SIGNATURE)) {
-            let why = format!("{} is there and is no picture", path.display());
-            return Err(Tried::to(tried())(why));
-        }
-        fs::write(&path, &picture.bytes).map_err(Tried::to(tried()))?;
+        OutputFile::at(&path, PICTURE)?.write(&picture.bytes)?;
         files.push(path.display().to_string());
     }
     Ok(files)

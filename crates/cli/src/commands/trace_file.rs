@@ -1,21 +1,22 @@
 //! The file of `--trace`: made before the copy begins, named when it is complete.
 
-use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
 
 use peerlane_engine::trace::{ROOM, Tracer};
 use peerlane_engine::{CopyOptions, MonotonicClock};
 use tempfile::NamedTempFile;
 
 use crate::args::CopyArgs;
-use crate::error::{Failure, Tried};
+use crate::error::Failure;
+use crate::output_file::{Kind, OutputError, OutputFile};
 use crate::printer::Printer;
 
 /// A trace under way. A copy that fails leaves one, too: it shows what came before.
 pub(super) struct TraceFile {
     tracer: Tracer,
-    file: NamedTempFile,
-    path: PathBuf,
+    draft: NamedTempFile,
+    output: OutputFile,
 }
 
 impl TraceFile {
@@ -24,18 +25,10 @@ impl TraceFile {
     /// # Errors
     /// When there is a file of that name, or none can be made there: nothing was moved.
     pub(super) fn begin(path: &Path, clock: MonotonicClock, at_once: u16) -> Result<Self, Failure> {
-        let tried = || format!("write the trace {}", path.display());
-        if path.symlink_metadata().is_ok() {
-            let hint = "name a file that is not there".to_owned();
-            return Err(Tried::to(tried())("it is there already").hint(hint));
-        }
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let file = NamedTempFile::new_in(folder).map_err(Tried::to(tried()))?;
+        let output = OutputFile::at(path, Kind::New)?;
+        let draft = output.draft().map_err(|error| OutputError::from(error).on(path))?;
         let tracer = Tracer::new(clock, ROOM, usize::from(at_once));
-        Ok(Self { tracer, file, path: path.to_owned() })
+        Ok(Self { tracer, draft, output })
     }
 
     /// What the copies are given.
@@ -47,24 +40,23 @@ impl TraceFile {
     ///
     /// # Errors
     /// When it cannot be written, or a file of that name has come meanwhile.
-    pub(super) fn finish(self, printer: Printer) -> Result<(), Failure> {
-        let tried = || format!("write the trace {}", self.path.display());
+    pub(super) fn finish(mut self, printer: Printer) -> Result<(), Failure> {
+        let path = self.output.path().to_owned();
         let traces = self.tracer.finish();
-        let mut out = BufWriter::new(&self.file);
-        peerlane_report::trace::write(&traces, &mut out).map_err(Tried::to(tried()))?;
+        let mut out = BufWriter::new(&self.draft);
+        let filled = peerlane_report::trace::write(&traces, &mut out).and_then(|()| out.flush());
+        filled.map_err(|error| OutputError::from(error).on(&path))?;
         drop(out);
-        self.file.as_file().sync_all().map_err(Tried::to(tried()))?;
-        self.file.persist_noclobber(&self.path).map_err(|error| Tried::to(tried())(error.error))?;
+        self.output.publish(self.draft).map_err(|error| error.on(&path))?;
         let left_out: u64 = traces.iter().map(|trace| trace.left_out).sum();
         if left_out > 0 {
             printer.warning(&format!(
                 "{left_out} requests are not in {}: there is room for {ROOM} notes, two or three a \
                  request",
-                self.path.display()
+                path.display()
             ));
         }
-        printer
-            .note(&format!("trace in {}: open it at https://ui.perfetto.dev", self.path.display()));
+        printer.note(&format!("trace in {}: open it at https://ui.perfetto.dev", path.display()));
         Ok(())
     }
 }

@@ -6,13 +6,16 @@ use serde::Serialize;
 
 use crate::mark::Phase;
 
+/// Version of [`DmaReport`].
+pub const DMA_SCHEMA: &str = "peerlane.dma/1";
+
 /// Where the payload of a run's drives went; bytes throughout.
 ///
 /// Counted from the addresses that the emulated drives used between the start and the end of the
 /// command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DmaReport {
-    /// `peerlane.dma/1`.
+    /// [`DMA_SCHEMA`].
     pub schema: &'static str,
     /// Moved between a drive and a BAR of a PCIe function.
     pub payload_bytes_p2p: u64,
@@ -117,7 +120,7 @@ impl Sum {
 impl Default for DmaReport {
     fn default() -> Self {
         Self {
-            schema: "peerlane.dma/1",
+            schema: DMA_SCHEMA,
             payload_bytes_p2p: 0,
             payload_bytes_guest_memory: 0,
             payload_bytes_unclassified: 0,

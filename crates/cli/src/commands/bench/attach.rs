@@ -4,6 +4,7 @@ use std::path::Path;
 
 use peerlane_bench::attach::{AttachError, attach};
 use peerlane_bench::evidence::DmaTally;
+use peerlane_lab::DMA_SCHEMA;
 use peerlane_units::Bytes;
 use serde::Deserialize;
 
@@ -15,9 +16,9 @@ use crate::printer::Printer;
 use crate::{render, small_file};
 
 /// The longest report that is read: one has a line for each drive and memory.
-const REPORT_MAX: u64 = 16 << 20;
+pub(in crate::commands) const REPORT_MAX: u64 = 16 << 20;
 
-/// What is needed of `peerlane.dma/1`.
+/// What is needed of the recorder's report.
 #[derive(Deserialize)]
 struct Report {
     schema: String,
@@ -39,9 +40,9 @@ pub(super) fn run(args: &AttachArgs, printer: Printer) -> Result<Exit, Failure> 
         let hint = error.hint().map(str::to_owned);
         Failure::new(error).hint(hint).exit(exit)
     })?;
-    for (file, record) in args.records.iter().zip(&records) {
-        keep::write(file, record)
-            .map_err(Tried::to(format!("save the record {}", file.display())))?;
+    let outputs = args.records.iter().map(|file| keep::output(file));
+    for (mut output, record) in outputs.collect::<Result<Vec<_>, _>>()?.into_iter().zip(&records) {
+        keep::write(&mut output, record).map_err(|error| error.on(output.path()))?;
     }
     if printer.is_json() {
         printer.object(&records)?;
@@ -57,7 +58,7 @@ fn tally(file: &Path) -> Result<DmaTally, Failure> {
     let tried = || format!("read the recorder's report {}", file.display());
     let text = small_file::read(file, REPORT_MAX).map_err(Tried::to(tried()))?;
     let report: Report = serde_json::from_str(&text).map_err(Tried::to(tried()))?;
-    if report.schema != "peerlane.dma/1" {
+    if report.schema != DMA_SCHEMA {
         let error = format!("{} is of schema `{}`", file.display(), report.schema);
         return Err(Failure::new(error).hint("`peerlane lab run --dma FILE` writes one".to_owned()));
     }

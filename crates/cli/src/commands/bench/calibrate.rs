@@ -5,6 +5,7 @@ use peerlane_sim::calibrate::calibrate;
 
 use crate::args::CalibrateArgs;
 use crate::error::{Failure, Tried};
+use crate::output_file::{Kind, OutputFile};
 use crate::printer::Printer;
 use crate::render;
 
@@ -16,8 +17,7 @@ pub(super) fn learn(
 ) -> Result<(), Failure> {
     let found = calibrate(record).map_err(Tried::to(format!("calibrate {}", args.drive)))?;
     if let Some(file) = &args.parameters {
-        std::fs::write(file, found.to_toml())
-            .map_err(Tried::to(format!("write {}", file.display())))?;
+        OutputFile::at(file, Kind::New)?.write(found.to_toml().as_bytes())?;
         printer.note(&format!("wrote {}", file.display()));
     }
     if !printer.is_json() {

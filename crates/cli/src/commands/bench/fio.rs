@@ -11,6 +11,7 @@ use peerlane_results::{BenchRecord, CaseSpec, Flow, Order, Workload};
 use peerlane_units::ByteRate;
 
 use crate::error::{Failure, Tried};
+use crate::output_file::{Kind, OutputFile};
 use crate::printer::Printer;
 
 /// Runs of fio that end within this part of a second say little.
@@ -49,7 +50,7 @@ pub(super) fn beside(
 ) -> Result<(), Failure> {
     let Some(case) = record.asked.cases.first() else { return Ok(()) };
     let job = job(fabric, case);
-    std::fs::write(file, &job).map_err(Tried::to(format!("write {}", file.display())))?;
+    OutputFile::at(file, Kind::New)?.write(job.as_bytes())?;
     let output = Command::new("fio").arg("--output-format=json").arg(file).output();
     let output = match output {
         Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -1,41 +1,45 @@
-//! Records of benchmarks as files: written whole, or not at all.
+//! Records of benchmarks as files.
 
-use std::error::Error;
-use std::fs::Permissions;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use peerlane_bench::record;
-use peerlane_results::BenchRecord;
+use peerlane_results::{BENCH_SCHEMA, BenchRecord};
 
 use crate::error::{Failure, Tried};
+use crate::output_file::{Kind, OutputError, OutputFile, has_schema};
 use crate::small_file;
 
 /// The longest record that is read: ten thousand runs have a hundred MiB.
 pub(super) const RECORD_MAX: u64 = 512 << 20;
 
-/// Writes a record beside the file and gives it the name when it is on stable storage.
+/// A record of any benchmark or prediction.
+const RECORD: Kind = Kind::Marked {
+    name: "record of a benchmark",
+    most: RECORD_MAX,
+    is_ours: |bytes| has_schema(bytes, BENCH_SCHEMA),
+};
+
+/// A place to keep a record in.
 ///
 /// # Errors
-/// When the folder takes no file, or the file system is full; the earlier record is there then.
+/// When something else is there, or its folder takes no file.
+pub(in crate::commands) fn output(file: &Path) -> Result<OutputFile, Failure> {
+    OutputFile::at(file, RECORD)
+}
+
+/// Writes a record in place of an earlier one.
+///
+/// # Errors
+/// When the file system is full, or something else has come there; what was there is there then.
 pub(in crate::commands) fn write(
-    file: &Path,
+    output: &mut OutputFile,
     record: &BenchRecord,
-) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let folder = match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    // As any file of the user: what umask leaves.
-    let mode = Permissions::from_mode(0o666);
-    let mut beside = tempfile::Builder::new().permissions(mode).tempfile_in(folder)?;
-    serde_json::to_writer_pretty(&mut beside, record)?;
-    beside.write_all(b"\n")?;
-    beside.as_file().sync_data()?;
-    beside.persist(file)?;
-    Ok(())
+) -> Result<(), OutputError> {
+    output.fill(|out| {
+        serde_json::to_writer_pretty(&mut *out, record)?;
+        out.write_all(b"\n")
+    })
 }
 
 /// Reads a record.

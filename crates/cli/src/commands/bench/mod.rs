@@ -1,12 +1,12 @@
 //! `peerlane bench`: a workload out of words, carried out, its record kept and shown.
 
-mod attach;
+pub(super) mod attach;
 mod calibrate;
 mod compare;
 mod fio;
 mod gpu;
 pub(super) mod keep;
-pub(super) mod outputs;
+mod outputs;
 mod reach;
 mod roundtrip;
 mod watcher;
@@ -29,6 +29,7 @@ use super::workload_file::{self, WorkloadFile};
 use crate::args::{BenchArgs, BenchCommand, BenchCommandArgs, FabricArgs, HowArgs, ModelArgs, On};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
+use crate::output_file::OutputFile;
 use crate::printer::Printer;
 use crate::render::Overwritten;
 use crate::{machines, render, signals};
@@ -78,11 +79,11 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         _ => None,
     };
     let beside: Vec<&Path> = parameters.into_iter().chain(fio).collect();
-    outputs::check(how, &beside, &workload)?;
+    let output = outputs::check(how, &beside, &workload)?;
     if fio.is_some() {
         fio::check(&workload)?;
     }
-    let (record, overwritten) = carry_out(&fabric, &workload, earlier, how, printer)?;
+    let (record, overwritten) = carry_out(&fabric, &workload, earlier, (how, output), printer)?;
     if printer.is_json() {
         printer.object(&record)?;
     } else {
@@ -196,7 +197,7 @@ fn carry_out(
     fabric: &Fabric,
     workload: &Workload,
     earlier: Option<BenchRecord>,
-    how: &HowArgs,
+    (how, output): (&HowArgs, Option<OutputFile>),
     printer: Printer,
 ) -> Result<(BenchRecord, Overwritten), Failure> {
     let stop = signals::stop_flag()?;
@@ -218,7 +219,7 @@ fn carry_out(
         warnings: &warnings,
     };
     printer.note(&format!("{}; seed {}", workload.name, workload.seed));
-    let output = how.resume.as_deref().or(how.output.as_deref());
+    let kept = output.as_ref().map(|output| output.path().to_owned());
     let mut watcher = Watcher::new(printer, output);
     let result = run::run(workload, earlier, &conditions, &mut watcher);
     watcher.finish();
@@ -227,7 +228,7 @@ fn carry_out(
     }
     // A run that failed leaves one, too: it shows what came before.
     trace.map_or(Ok(()), |trace| trace.finish(printer))?;
-    let record = result.map_err(|error| failure(error, output))?;
+    let record = result.map_err(|error| failure(error, kept.as_deref()))?;
     Ok((record, watcher.overwritten()))
 }
 

@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 
 use peerlane_bench::run::Progress;
 use peerlane_engine::Phase;
@@ -11,6 +10,7 @@ use peerlane_units::Bytes;
 
 use super::super::marks::Marks;
 use super::keep;
+use crate::output_file::OutputFile;
 use crate::printer::{Printer, Runs};
 use crate::render::Overwritten;
 
@@ -18,7 +18,7 @@ use crate::render::Overwritten;
 pub(super) struct Watcher {
     printer: Printer,
     runs: Runs,
-    output: Option<PathBuf>,
+    output: Option<OutputFile>,
     overwritten: Overwritten,
     /// Files that were made for nothing.
     removed: Vec<String>,
@@ -27,11 +27,11 @@ pub(super) struct Watcher {
 
 impl Watcher {
     /// A watcher that keeps the record in this file.
-    pub(super) fn new(printer: Printer, output: Option<&Path>) -> Self {
+    pub(super) fn new(printer: Printer, output: Option<OutputFile>) -> Self {
         Self {
             printer,
             runs: Runs::new(printer),
-            output: output.map(Path::to_owned),
+            output,
             overwritten: Overwritten::default(),
             removed: Vec::new(),
             marks: Marks::new(printer),
@@ -84,8 +84,8 @@ impl Progress for Watcher {
     }
 
     fn keep(&mut self, record: &BenchRecord) -> Result<(), Box<dyn Error + Send + Sync>> {
-        match &self.output {
-            Some(output) => keep::write(output, record),
+        match &mut self.output {
+            Some(output) => Ok(keep::write(output, record)?),
             None => Ok(()),
         }
     }

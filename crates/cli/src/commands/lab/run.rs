@@ -3,19 +3,30 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use peerlane_lab::Options;
+use peerlane_lab::{DMA_SCHEMA, Options};
 
 use super::boot;
 use crate::args::RunArgs;
+use crate::commands::bench::attach::REPORT_MAX;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
+use crate::output_file::{Kind, OutputFile, has_schema};
 use crate::printer::Printer;
+
+/// What the recorder saw, of an earlier run.
+const DMA_REPORT: Kind = Kind::Marked {
+    name: "report of the recorder",
+    most: REPORT_MAX,
+    is_ours: |bytes| has_schema(bytes, DMA_SCHEMA),
+};
 
 /// Boots, runs the command, and ends with its exit status.
 ///
 /// # Errors
 /// When the machine does not boot, or its command does not run to its end.
 pub(super) fn run(args: &RunArgs, printer: Printer) -> Result<Exit, Failure> {
+    // Before the boot: the report is written by rename when all is over.
+    args.dma.as_deref().map(|path| OutputFile::at(path, DMA_REPORT)).transpose()?;
     let output = std::io::stdout().as_fd().try_clone_to_owned();
     let output = output.map_err(Tried::to("watch standard output"))?;
     let options = Options {

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use peerlane_results::{HitRecord, ScanMethod};
 use peerlane_scan::{Answer, Busy, Crops, Hit, inputs};
 use place::Place;
-use sheet::Sheet;
+use sheet::{SHEET, Sheet};
 
 use crate::args::ScanArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
+use crate::output_file::OutputFile;
 use crate::printer::{Count, Printer};
 use crate::signals;
 
@@ -23,9 +24,7 @@ use crate::signals;
 /// # Errors
 /// When the picture cannot be looked for; images that cannot be searched are told and passed over.
 pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
-    if let Some(path) = &args.sheet {
-        sheet::may_replace(path)?;
-    }
+    let output = args.sheet.as_deref().map(|path| OutputFile::at(path, SHEET)).transpose()?;
     let picture = method::picture(args)?;
     let searcher = method::searcher(args, &picture, printer)?;
     let mut sheet = args.sheet.as_ref().map(|_| Sheet::new(&args.picture, &picture.0));
@@ -51,8 +50,8 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     }
     let done = done?;
     let summary = tally.words(start.elapsed(), place.limit(tally.busy));
-    if let (Some(sheet), Some(path)) = (sheet, &args.sheet) {
-        sheet.write(path, &summary)?;
+    if let (Some(sheet), Some(output)) = (sheet, output) {
+        sheet.write(output, &summary)?;
     }
     printer.note(&summary);
     place.tell(&done, printer);

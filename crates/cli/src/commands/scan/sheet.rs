@@ -6,8 +6,8 @@ use std::path::Path;
 use peerlane_scan::formats::{Encoding, encode};
 use peerlane_scan::{Gray, Hit, Pose};
 
-use crate::commands::page_file;
 use crate::error::Failure;
+use crate::output_file::{Kind, OutputFile};
 
 /// Hits that a page shows at most; a browser takes no more.
 const MOST: usize = 2000;
@@ -18,19 +18,12 @@ const SIDE: usize = 240;
 const PAGE: &str = include_str!("sheet.html");
 const STYLE: &str = include_str!("sheet.css");
 
-/// What a page is called.
-const WHAT: &str = "sheet of hits";
+/// A page, which begins as the template does.
+pub(super) const SHEET: Kind =
+    Kind::Marked { name: "sheet of hits", most: 1024, is_ours: is_sheet };
 
-/// Refuses a page where something else is.
-///
-/// # Errors
-/// When something else is there.
-pub(super) fn may_replace(path: &Path) -> Result<(), Failure> {
-    page_file::may_replace(path, WHAT, is_sheet)
-}
-
-fn is_sheet(beginning: &str) -> bool {
-    PAGE.split_once("{title}").is_some_and(|(head, _)| beginning.starts_with(head))
+fn is_sheet(beginning: &[u8]) -> bool {
+    PAGE.split_once("{title}").is_some_and(|(head, _)| beginning.starts_with(head.as_bytes()))
 }
 
 /// A page in the making.
@@ -91,8 +84,8 @@ impl Sheet {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub(super) fn write(mut self, path: &Path, summary: &str) -> Result<(), Failure> {
-        page_file::write(&self.page(summary), path, WHAT, is_sheet)
+    pub(super) fn write(mut self, output: OutputFile, summary: &str) -> Result<(), Failure> {
+        output.write(self.page(summary).as_bytes())
     }
 
     fn page(&mut self, summary: &str) -> String {

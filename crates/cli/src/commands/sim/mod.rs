@@ -10,7 +10,7 @@ use peerlane_sim::generate;
 use peerlane_sim::parameters::Parameters;
 use peerlane_sim::predict::{self, Engine};
 
-use super::bench::{keep, outputs};
+use super::bench::keep;
 use super::workload_file;
 use crate::args::{FabricArgs, SimArgs, SimEngine};
 use crate::error::{Failure, Tried};
@@ -73,13 +73,12 @@ impl Model<'_> {
         output: Option<&Path>,
         printer: Printer,
     ) -> Result<Exit, Failure> {
-        output.map_or(Ok(()), outputs::may_replace)?;
+        let output = output.map(keep::output).transpose()?;
         let tried = || format!("predict {} on {}", workload.name, self.fabric.name);
         let record = predict::run(self.fabric, self.parameters, workload, self.engine)
             .map_err(Tried::to(tried()))?;
-        if let Some(output) = output {
-            let tried = || format!("keep the record in {}", output.display());
-            keep::write(output, &record).map_err(Tried::to(tried()))?;
+        if let Some(mut output) = output {
+            keep::write(&mut output, &record).map_err(|error| error.on(output.path()))?;
         }
         if printer.is_json() {
             printer.object(&record)?;

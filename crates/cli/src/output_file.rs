@@ -1,0 +1,241 @@
+//! Files that a person names for what the program makes: written whole or not at all, and never over what
+//! is somebody else's. Every command that writes such a file does it by [`OutputFile`]. The rules:
+//!
+//! 1. What is there is replaced where it is ours by its mark, which its [`Kind`] knows, and else left alone. No
+//!    option changes that: `--force` is of what is copied or measured.
+//! 2. A folder, a symbolic link (wherever it leads), a pipe, a socket and a device are never ours.
+//! 3. Whether the file can be written is looked at before the work whose result it takes, and once more when it is
+//!    written: what came there meanwhile is left alone, too.
+//! 4. It is made beside its place, flushed, and then named. A full disk leaves what was there; a program that is
+//!    killed leaves a file `.tmp` with six characters beside it.
+//! 5. It is a new file, with the mode that umask leaves.
+
+use std::error::Error;
+use std::fmt;
+use std::fs::{self, Metadata, OpenOptions, Permissions};
+use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use serde::Deserialize;
+use tempfile::NamedTempFile;
+
+use crate::error::{Failure, Tried};
+
+/// What may lie at the place of an output, and be replaced.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    /// Nothing.
+    New,
+    /// An earlier one, known by its mark.
+    Marked {
+        /// What it is called: `report`.
+        name: &'static str,
+        /// Bytes from its beginning that are looked at.
+        most: u64,
+        /// Whether these bytes bear the mark.
+        is_ours: fn(&[u8]) -> bool,
+    },
+}
+
+/// Whether these bytes are one JSON object of a schema.
+pub(crate) fn has_schema(bytes: &[u8], schema: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    serde_json::from_slice::<Head>(bytes).is_ok_and(|head| head.schema == schema)
+}
+
+/// The folder that a file is or would be in.
+pub(crate) fn folder(file: &Path) -> &Path {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// A place for an output, looked at.
+#[derive(Debug)]
+pub(crate) struct OutputFile {
+    path: PathBuf,
+    kind: Kind,
+    /// Device and inode of what is there and is ours.
+    ours: Option<(u64, u64)>,
+}
+
+/// Why an output was not written; what was there is there.
+#[derive(Debug)]
+pub(crate) enum OutputError {
+    /// Something is there that is not ours.
+    NotOurs {
+        /// What speaks against it.
+        why: String,
+        /// What to do about it.
+        hint: &'static str,
+    },
+    /// The system's answer.
+    System(io::Error),
+}
+
+impl OutputFile {
+    /// Looks at a place: what is there is ours or nothing, and its folder takes a file.
+    ///
+    /// # Errors
+    /// When the file could not be written now.
+    pub(crate) fn at(path: &Path, kind: Kind) -> Result<Self, Failure> {
+        let look = || -> Result<Self, OutputError> {
+            let found = Self { path: path.to_owned(), kind, ours: judge(path, kind)? };
+            found.draft()?;
+            Ok(found)
+        };
+        look().map_err(|error| error.on(path))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A file beside the place, with no name that stays; gone when dropped.
+    pub(crate) fn draft(&self) -> io::Result<NamedTempFile> {
+        let mode = Permissions::from_mode(0o666);
+        tempfile::Builder::new().permissions(mode).tempfile_in(folder(&self.path))
+    }
+
+    /// Gives a draft that is complete its name.
+    ///
+    /// # Errors
+    /// When it cannot be flushed or named, or something else has come there.
+    pub(crate) fn publish(&mut self, draft: NamedTempFile) -> Result<(), OutputError> {
+        draft.as_file().sync_all()?;
+        let id = id_of(&draft.as_file().metadata()?);
+        if self.ours.is_none() || self.now()? != self.ours {
+            self.ours = judge(&self.path, self.kind)?;
+        }
+        let named = match self.ours {
+            Some(_) => draft.persist(&self.path),
+            None => draft.persist_noclobber(&self.path),
+        };
+        named.map_err(|error| error.error)?;
+        self.ours = Some(id);
+        Ok(())
+    }
+
+    /// Writes all of it; may be done again with what it becomes later.
+    ///
+    /// # Errors
+    /// When it cannot be filled, or [`OutputFile::publish`] fails.
+    pub(crate) fn fill(
+        &mut self,
+        fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), OutputError> {
+        let draft = self.draft()?;
+        let mut out = BufWriter::new(draft.as_file());
+        fill(&mut out)?;
+        out.flush()?;
+        drop(out);
+        self.publish(draft)
+    }
+
+    /// The same for what is in memory, as the end of a command.
+    ///
+    /// # Errors
+    /// As [`OutputFile::fill`].
+    pub(crate) fn write(mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.fill(|out| out.write_all(bytes)).map_err(|error| error.on(&self.path))
+    }
+
+    fn now(&self) -> io::Result<Option<(u64, u64)>> {
+        Ok(metadata(&self.path)?.as_ref().map(id_of))
+    }
+}
+
+impl OutputError {
+    /// The failure of a command that was to write this file.
+    pub(crate) fn on(self, path: &Path) -> Failure {
+        let hint = match &self {
+            Self::NotOurs { hint, .. } => Some((*hint).to_owned()),
+            Self::System(error) if error.kind() == ErrorKind::StorageFull => {
+                Some("make room there, or name a file elsewhere".to_owned())
+            }
+            Self::System(_) => None,
+        };
+        Tried::to(format!("write {}", path.display()))(self).hint(hint)
+    }
+}
+
+/// What is at a place, and ours; `None` where nothing is.
+fn judge(path: &Path, kind: Kind) -> Result<Option<(u64, u64)>, OutputError> {
+    let Some(found) = metadata(path)? else { return Ok(None) };
+    let (name, most, is_ours) = match kind {
+        Kind::New => return Err(not_ours("it is there already", kind)),
+        Kind::Marked { name, most, is_ours } => (name, most, is_ours),
+    };
+    if !found.is_file() {
+        return Err(not_ours(&format!("it is {}, no regular file", word_for(&found)), kind));
+    }
+    // What takes its place now neither lets the program wait nor leads it elsewhere.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let flags = i32::try_from(flags).map_err(io::Error::other)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    let mut bytes = Vec::new();
+    if found.is_file() {
+        file.take(most).read_to_end(&mut bytes)?;
+    }
+    if is_ours(&bytes) {
+        return Ok(Some(id_of(&found)));
+    }
+    Err(not_ours(&format!("it is there and is no {name}"), kind))
+}
+
+fn not_ours(why: &str, kind: Kind) -> OutputError {
+    let hint = match kind {
+        Kind::New => "name a file that is not there",
+        Kind::Marked { .. } => "choose another name, or remove it first",
+    };
+    OutputError::NotOurs { why: why.to_owned(), hint }
+}
+
+fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+fn id_of(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+fn word_for(found: &Metadata) -> &'static str {
+    let kind = found.file_type();
+    match () {
+        () if kind.is_dir() => "a folder",
+        () if kind.is_symlink() => "a symbolic link",
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    }
+}
+
+impl From<io::Error> for OutputError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl fmt::Display for OutputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotOurs { why, .. } => f.write_str(why),
+            Self::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for OutputError {}
+
+#[cfg(test)]
+mod tests;

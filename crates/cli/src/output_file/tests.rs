@@ -1,0 +1,117 @@
+use std::os::unix::net::UnixListener;
+
+use super::*;
+
+const NOTE: Kind =
+    Kind::Marked { name: "note", most: 4, is_ours: |beginning| beginning == b"note" };
+
+fn said(failure: &Failure) -> String {
+    let causes: Vec<String> = failure.chain().collect();
+    format!("{}; {}", causes.join(": "), failure.hint_text().unwrap_or("no hint"))
+}
+
+fn refused(path: &Path, kind: Kind) -> String {
+    said(&OutputFile::at(path, kind).expect_err("somebody else's"))
+}
+
+#[test]
+fn only_a_file_with_the_mark_is_replaced_and_a_new_one_replaces_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    for (name, content) in [("ours", "note 1"), ("theirs", "not ours"), ("empty", "")] {
+        fs::write(at(name), content).expect("room");
+    }
+    OutputFile::at(&at("ours"), NOTE).expect("ours").write(b"note 2").expect("room");
+    assert_eq!(fs::read(at("ours")).expect("it"), b"note 2");
+    for name in ["theirs", "empty"] {
+        let said = refused(&at(name), NOTE);
+        assert!(
+            said.ends_with("it is there and is no note; choose another name, or remove it first")
+        );
+    }
+    let said = refused(&at("ours"), Kind::New);
+    assert!(said.ends_with("it is there already; name a file that is not there"), "{said}");
+    OutputFile::at(&at("new"), Kind::New).expect("nothing").write(b"x").expect("room");
+    assert_eq!(fs::read(at("new")).expect("it"), b"x");
+    assert_eq!(fs::read(at("theirs")).expect("it"), b"not ours");
+    assert_eq!(fs::read_dir(folder.path()).expect("it").count(), 4, "no draft is left");
+}
+
+#[test]
+fn what_is_no_regular_file_is_never_ours_and_nothing_is_followed_or_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("folder")).expect("a folder");
+    fs::write(at("ours"), "note 1").expect("room");
+    std::os::unix::fs::symlink("ours", at("link")).expect("a link");
+    std::os::unix::fs::symlink("absent", at("dangling")).expect("a link");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, mode, 0)
+        .expect("a pipe");
+    let _listener = UnixListener::bind(at("socket")).expect("a socket");
+    for (name, word) in [
+        ("folder", "a folder"),
+        ("link", "a symbolic link"),
+        ("dangling", "a symbolic link"),
+        ("pipe", "a pipe"),
+        ("socket", "a socket"),
+    ] {
+        let said = refused(&at(name), NOTE);
+        assert!(said.contains(&format!("it is {word}, no regular file")), "{said}");
+        assert!(refused(&at(name), Kind::New).contains("already"));
+    }
+    assert!(refused(Path::new("/dev/null"), NOTE).contains("it is a device"));
+    assert!(refused(&at("absent/note"), NOTE).contains("No such file"));
+    assert!(refused(&at("ours/note"), NOTE).contains("Not a directory"));
+    assert!(!at("absent").exists());
+}
+
+#[test]
+fn what_came_there_after_the_look_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (kind, then) in [(NOTE, Some("note 1")), (NOTE, None), (Kind::New, None)] {
+        let path = folder.path().join("file");
+        let _ = fs::remove_file(&path);
+        if let Some(text) = then {
+            fs::write(&path, text).expect("room");
+        }
+        let mut output = OutputFile::at(&path, kind).expect("a place");
+        let beside = folder.path().join("beside");
+        fs::write(&beside, "somebody else's").expect("room");
+        fs::rename(&beside, &path).expect("a name");
+        let error = output.fill(|out| out.write_all(b"note 2")).expect_err("not ours");
+        assert!(matches!(error, OutputError::NotOurs { .. }), "{error}");
+        assert_eq!(fs::read(&path).expect("it"), b"somebody else's");
+        assert_eq!(fs::read_dir(folder.path()).expect("it").count(), 1, "no draft is left");
+    }
+}
+
+#[test]
+fn a_file_that_is_saved_again_and_again_is_whole_each_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("file");
+    let mut output = OutputFile::at(&path, NOTE).expect("a place");
+    for text in ["note 1", "note 2"] {
+        output.fill(|out| out.write_all(text.as_bytes())).expect("room");
+        assert_eq!(fs::read_to_string(&path).expect("it"), text);
+    }
+    let half = |out: &mut dyn Write| {
+        out.write_all(b"note 3, half")?;
+        Err(io::Error::other("the rest does not come"))
+    };
+    output.fill(half).expect_err("it failed");
+    assert_eq!(fs::read_to_string(&path).expect("it"), "note 2");
+    fs::remove_file(&path).expect("it");
+    output.fill(|out| out.write_all(b"note 4")).expect("room");
+    assert_eq!(fs::read_to_string(&path).expect("it"), "note 4");
+}
+
+#[test]
+fn a_schema_is_that_of_one_whole_object() {
+    assert!(has_schema(br#"{"cases": [], "schema": "a/1"}"#, "a/1"));
+    for other in [&br#"{"schema": "a/2"}"#[..], br#"{"schema": "a/1"#, b"{}", b"", b"\xff"] {
+        assert!(!has_schema(other, "a/1"));
+    }
+    let two = br#"{"schema": "a/1"} {"schema": "a/1"}"#;
+    assert!(!has_schema(two, "a/1"), "a file that somebody adds records to");
+}

@@ -1,0 +1,160 @@
+//! Files that commands write where a person names them: whole or not at all, over nothing of somebody else's.
+//!
+//! The rules are tested beside them (`src/output_file/tests.rs`); here is that every option follows them.
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod lab;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use lab::skip;
+
+const PEERLANE: &str = env!("CARGO_BIN_EXE_peerlane");
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
+/// User and group `nobody`, by the number that Linux takes for unknown ones.
+const NOBODY: u32 = 65534;
+
+/// Commands with an option for a file, and the name that they are given for it: `OUT`.
+fn commands() -> Vec<(&'static str, String)> {
+    let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
+    let stream = "bench stream --source source --target host --repeats 1";
+    vec![
+        ("report", format!("report {run} -o OUT --format html")),
+        ("prediction", "bench sweep a b --via cmb:c --on model --machine pair -o OUT".to_owned()),
+        ("record", format!("{stream} -o OUT")),
+        ("trace", format!("{stream} --trace OUT")),
+        ("job", format!("{stream} --fio OUT")),
+        ("capture.tar.zst", "capture -o OUT".to_owned()),
+    ]
+}
+
+/// Runs a command in a folder with a file `source`.
+fn peerlane(folder: &Path, words: &str, out: &str) -> Output {
+    let words = words.replace("OUT", out);
+    let mut command = Command::new(PEERLANE);
+    command.args(words.split_whitespace()).current_dir(folder);
+    command.output().expect("the program starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    fs::write(folder.path().join("source"), [7; 1 << 20]).expect("room");
+    folder
+}
+
+/// Names in a folder, in order.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let name = |entry: std::io::Result<fs::DirEntry>| {
+        entry.expect("an entry").file_name().to_string_lossy().into_owned()
+    };
+    let mut names: Vec<String> = entries.map(name).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn every_option_writes_where_nothing_is_and_leaves_alone_what_is_not_ours() {
+    for (name, words) in commands() {
+        let folder = folder();
+        let at = |name: &str| folder.path().join(name);
+        let output = peerlane(folder.path(), &words, name);
+        assert_eq!(output.status.code(), Some(0), "{words}: {}", said(&output));
+        assert_eq!(names(folder.path()).len(), 2, "{words}: {:?}", names(folder.path()));
+        let mode = fs::metadata(at(name)).expect("it").permissions().mode() & 0o777;
+        assert_eq!(mode & 0o700, 0o600, "{words}: {mode:o}");
+
+        let theirs = format!("theirs-{name}");
+        fs::write(at(&theirs), "dear diary").expect("room");
+        std::os::unix::fs::symlink(name, at(&format!("link-{name}"))).expect("a link");
+        fs::create_dir(at(&format!("folder-{name}"))).expect("a folder");
+        let before = (names(folder.path()), fs::read(at(name)).expect("it"));
+        for place in [&theirs, &format!("link-{name}"), &format!("folder-{name}")] {
+            let output = peerlane(folder.path(), &words, place);
+            assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
+            assert!(said(&output).contains(&format!("cannot write {place}")), "{}", said(&output));
+            assert!(said(&output).contains("hint: "), "{words}: {}", said(&output));
+        }
+        assert_eq!((names(folder.path()), fs::read(at(name)).expect("it")), before, "{words}");
+        assert_eq!(fs::read(at(&theirs)).expect("it"), b"dear diary", "{words}");
+    }
+}
+
+#[test]
+fn the_report_of_the_recorder_takes_the_place_of_nothing_else_and_no_machine_is_booted_for_it() {
+    let folder = folder();
+    let kernel = folder.path().join("kernel");
+    fs::write(&kernel, "none").expect("room");
+    let words = format!("lab run --kernel {} --dma OUT -- true", kernel.display());
+    let output = peerlane(folder.path(), &words, "source");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("is no report of the recorder"), "{}", said(&output));
+    assert!(fs::read(folder.path().join("source")).expect("it") == [7; 1 << 20]);
+}
+
+#[test]
+fn a_full_disk_leaves_what_was_there_and_nothing_beside_it() {
+    let folder = folder();
+    let place = folder.path().join("small");
+    fs::create_dir(&place).expect("a folder");
+    let mount = |program: &str, words: &[&str]| {
+        let output = Command::new(program).args(words).arg(&place).output().expect("a program");
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        output.status.success().then_some(()).ok_or(said)
+    };
+    if let Err(reason) = mount("mount", &["-t", "tmpfs", "-o", "size=16k", "none"]) {
+        return skip("mount", &format!("cannot mount a file system: {reason}"));
+    }
+    let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
+    let words = format!("report {run} -o OUT");
+    fs::write(place.join("page.html"), "<!doctype html>\n<!-- written by peerlane report -->\n")
+        .expect("room");
+    let before = fs::read(place.join("page.html")).expect("it");
+    let output = peerlane(folder.path(), &words, "small/page.html");
+    let found = (names(&place), fs::read(place.join("page.html")).expect("it"));
+    let unmounted = mount("umount", &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("No space left"), "{}", said(&output));
+    assert!(said(&output).contains("hint: make room there"), "{}", said(&output));
+    assert_eq!(found, (vec!["page.html".to_owned()], before));
+    assert_eq!(unmounted, Ok(()));
+}
+
+#[test]
+fn a_place_that_is_not_the_users_is_refused_before_anything_runs() {
+    let folder = folder();
+    let set_mode = |name: &str, mode: u32| {
+        fs::set_permissions(folder.path().join(name), Permissions::from_mode(mode))
+            .expect("a mode");
+    };
+    fs::copy(PEERLANE, folder.path().join("peerlane")).expect("a program");
+    fs::create_dir(folder.path().join("closed")).expect("a folder");
+    for (name, mode) in [(".", 0o755), ("source", 0o644), ("closed", 0o555)] {
+        set_mode(name, mode);
+    }
+    for (name, words) in commands().into_iter().filter(|(name, _)| *name != "capture.tar.zst") {
+        let words = words.replace("OUT", &format!("closed/{name}"));
+        let words = words
+            .replace(&format!("{FIXTURES}/results/samples/bench-sweep-emulated.json"), "source");
+        let mut command = Command::new("./peerlane");
+        command.args(words.split_whitespace()).current_dir(folder.path());
+        if rustix::process::getuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let output = command.output();
+        let output = output.unwrap_or_else(|error| panic!("{words}: {error}"));
+        assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
+        assert!(said(&output).contains("Permission denied"), "{words}: {}", said(&output));
+        assert!(said(&output).contains(&format!("cannot write closed/{name}")), "{words}");
+    }
+    set_mode("closed", 0o755);
+    assert!(names(&folder.path().join("closed")).is_empty());
+}
