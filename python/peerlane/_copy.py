@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias, cast
 
 from . import _peerlane
-from ._types import Path, Record, Size, words
+from ._types import Path, Record, Size
 from .errors import RouteWarning
 
 Route: TypeAlias = Literal["auto", "p2p", "host"]
@@ -77,21 +78,7 @@ def plan(
     >>> peerlane.plan("a", "b", machine="split", route="p2p")["route"] is None
     True
     """
-    arguments = {
-        "source": words(source),
-        "target": words(target),
-        "route": route,
-        "via": via,
-        "block": block,
-        "depth": depth,
-        "offset": offset,
-        "length": length,
-        "target_offset": target_offset,
-        "force": force,
-        "machine": words(machine),
-        "root": words(root),
-    }
-    return cast(Record, json.loads(_peerlane.plan(arguments)))
+    return cast(Record, json.loads(_peerlane.plan(_passed_on(locals()))))
 
 
 def copy(
@@ -171,26 +158,7 @@ def copy(
     >>> record["route"], record["bytes"], record["verification"]["mismatches"]
     ('host', 10000, 0)
     """
-    arguments = {
-        "source": words(source),
-        "target": words(target),
-        "route": route,
-        "via": via,
-        "block": block,
-        "depth": depth,
-        "offset": offset,
-        "length": length,
-        "target_offset": target_offset,
-        "verify": verify,
-        "force": force,
-        "resume": resume,
-        "journal": words(journal),
-        "sparse": sparse,
-        "scrub": scrub,
-        "preserve": list(preserve),
-        "limit": limit,
-        "timeout": timeout,
-    }
+    arguments = _passed_on(locals(), but="progress")
     tell = None
     if progress is not None:
         callback = progress
@@ -199,6 +167,15 @@ def copy(
             callback(Progress(cast(Literal["check", "move", "verify"], phase), done, total))
 
     return cast(Record, json.loads(_peerlane.copy(arguments, tell, _warn)))
+
+
+def _passed_on(given: dict[str, object], but: str | None = None) -> dict[str, object]:
+    """Arguments of a function under their own names, as the Rust side takes them: a path is a text."""
+    return {
+        name: os.fspath(value) if isinstance(value, os.PathLike) else value
+        for name, value in given.items()
+        if name != but
+    }
 
 
 def _warn(text: str) -> None:

@@ -5,7 +5,7 @@ use std::error::Error;
 use peerlane::load::LoadError;
 use peerlane::machines::MachineError;
 use peerlane::read::ReadError;
-use peerlane::{CopyError, PlanError};
+use peerlane::{CopyError, EndError, PlanError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -149,8 +149,8 @@ impl From<CopyError> for Problem {
 impl From<ReadError> for Problem {
     fn from(error: ReadError) -> Self {
         let kind = match &error {
-            ReadError::Notation(_) | ReadError::Endpoint(_) => Kind::BadInput,
-            ReadError::NotHere { .. } => Kind::NotPossible,
+            ReadError::End(EndError::Notation { .. } | EndError::Endpoint { .. }) => Kind::BadInput,
+            ReadError::End(EndError::NotHere { .. }) => Kind::NotPossible,
             ReadError::Interrupted { .. } => Kind::Interrupted,
             ReadError::Load { source: LoadError::Cuda(source), .. } if source.is_missing() => {
                 Kind::CudaUnavailable
