@@ -21,15 +21,19 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
 }
 
-/// Plans a copy in a folder as a user who is not root.
-fn plan(folder: &Path, source: &str, target: &str) -> Output {
+/// Runs a copy of the program in a folder as a user who is not root.
+fn peerlane(folder: &Path, words: &[&str]) -> Output {
     let program = folder.join("peerlane");
     let mut command = Command::new(&program);
-    command.args(["plan", source, target, "--json"]).current_dir(folder);
+    command.args(words).current_dir(folder);
     if rustix::process::getuid().is_root() {
         command.uid(NOBODY).gid(NOBODY);
     }
     command.output().expect("the program starts")
+}
+
+fn plan(folder: &Path, source: &str, target: &str) -> Output {
+    peerlane(folder, &["plan", source, target, "--json"])
 }
 
 /// Reasons and hints of the refusals in a plan.
@@ -58,6 +62,11 @@ fn what_a_user_may_not_do_is_said_before_the_copy_and_by_name() {
     assert!(source.contains("secret: Permission denied"), "{source}");
     let target = refusals(&plan(folder.path(), "open", "closed/copy"));
     assert!(target.contains("cannot make files in"), "{target}");
+    let compared = peerlane(folder.path(), &["verify", "open", "secret"]);
+    let said = String::from_utf8_lossy(&compared.stderr);
+    assert_eq!(compared.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot compare open with secret\ncaused by: cannot open"), "{said}");
+    assert!(said.contains("hint: docs/privileges.md"), "{said}");
     let none = plan(folder.path(), "open", "free/copy");
     assert_eq!(none.status.code(), Some(0), "{}", String::from_utf8_lossy(&none.stderr));
 }

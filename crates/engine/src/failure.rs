@@ -33,6 +33,12 @@ impl fmt::Display for Role {
     }
 }
 
+/// What to do where the system does not let the user at something.
+pub(crate) fn hint_of_denial(error: &io::Error) -> Option<String> {
+    (error.kind() == io::ErrorKind::PermissionDenied)
+        .then(|| "docs/privileges.md says what each command needs; root has it".to_owned())
+}
+
 /// A request that failed for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {}", what(*action, *offset, Some(*length), *role))]

@@ -113,8 +113,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 pub use peerlane_engine::{
     Clock, CopyError, CopyOptions, FanOut, Metadatum, MonotonicClock, Phase, PlanError, Scrub,
-    Sparse, Start, Tools, Watch, copy, copy_fan_out, examine, examine_pair, explain, journal, load,
-    plan, plan_fan_out, probe, read, verify,
+    Sparse, Start, Tools, Watch, copy, copy_fan_out, endpoint::EndError, examine, examine_pair,
+    explain, journal, load, plan, plan_fan_out, probe, read, verify,
 };
 pub use peerlane_fabric::{DiscoverError, Fabric};
 pub use peerlane_memory::{Lent, MemoryError, Region, cuda, host, lent};

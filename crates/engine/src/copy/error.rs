@@ -8,7 +8,7 @@ use peerlane_memory::cufile::FellBack;
 use peerlane_results::{Refusal, Route};
 use peerlane_units::Bytes;
 
-use crate::failure::{RequestError, Stuck};
+use crate::failure::{RequestError, Stuck, hint_of_denial};
 use crate::journal::{Difference, JournalError};
 use crate::plan::PlanError;
 use crate::prove::{ProofCause, ProofFailure, TargetState};
@@ -239,13 +239,10 @@ impl CopyError {
             }
             Self::Journal(error) => error.hint().map(str::to_owned),
             Self::Stuck { source, .. } => RequestError::from(*source).hint().map(str::to_owned),
-            Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                Some("docs/privileges.md says what each command needs; root has it".to_owned())
-            }
             Self::File { source, path, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
                 Some(format!("move {} away; `--force` replaces it", path.display()))
             }
-            Self::File { .. } => None,
+            Self::File { source, .. } => hint_of_denial(source),
             Self::Ring(error) => error.hint().map(str::to_owned),
             Self::Memory(error) => error.hint().map(str::to_owned),
             Self::Move { source: RelayError::Stopped { source, .. }, .. } => {

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::PassthroughNode;
+use peerlane_fabric::{Fabric, PassthroughNode};
 use peerlane_results::{Evidence, Refusal};
 use peerlane_units::Bytes;
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxAttributes, StatxFlags};
@@ -21,9 +21,10 @@ use super::CopyError;
 use super::beside::{Beside, set_buffered, set_direct};
 use super::pieces::{Holes, Layout};
 use super::preserve::Preserved;
-use crate::endpoint::{Live, Node, Passthrough};
+use crate::endpoint::{self, EndError, Endpoint, Live, Node, Passthrough};
 use crate::extents::Extent;
 use crate::failure::Role;
+use crate::guard::System;
 use crate::journal::device_name;
 use crate::ring::{FileId, Nodes, PassthroughFile, Ring as _};
 use crate::trace::Traced;
@@ -70,6 +71,24 @@ pub(crate) fn open_source(live: &Live) -> io::Result<Opened> {
     let mut options = OpenOptions::new();
     options.read(true);
     open(&options, live, OFlags::empty())
+}
+
+/// Looks at an end that is only read, and opens it.
+///
+/// # Errors
+/// [`EndError`] by what stands against it.
+pub(crate) fn open_end(
+    system: &System,
+    fabric: &Fabric,
+    typed: &str,
+    role: Role,
+) -> Result<(Endpoint, Opened), EndError> {
+    let end = endpoint::look_to_read(system, fabric, typed, role)?;
+    let not_here = || EndError::NotHere { machine: fabric.name.clone() };
+    let live = end.live.as_ref().ok_or_else(not_here)?;
+    let opened =
+        open_source(live).map_err(|source| EndError::Open { path: live.path.clone(), source })?;
+    Ok((end, opened))
 }
 
 /// Whether an open of a device is the one that keeps others away, or one of several below such a one.

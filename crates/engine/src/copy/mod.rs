@@ -39,7 +39,7 @@ pub(crate) use beside::is_partial_of;
 pub use cost::CpuMark;
 pub use error::CopyError;
 pub use fan_out::{FanOut, copy_fan_out};
-pub(crate) use files::{Attached, Claim, Opened, grow, open_in_place, open_source};
+pub(crate) use files::{Attached, Claim, Opened, grow, open_end, open_in_place, open_source};
 pub use options::{CopyOptions, Scrub, Sparse, Start};
 pub use preserve::Metadatum;
 pub(crate) use record::machine as machine_of;

@@ -6,6 +6,7 @@
 //! description.
 
 mod described;
+mod end;
 mod error;
 mod layer;
 mod live;
@@ -20,6 +21,8 @@ use peerlane_results::EndpointFacts;
 use peerlane_units::Bytes;
 
 pub(crate) use described::strip_device_directory;
+pub use end::EndError;
+pub(crate) use end::{look, look_to_read};
 pub use error::EndpointError;
 pub(crate) use live::has_flag;
 pub use notation::{GpuName, Notation, NotationError, lender};

@@ -11,8 +11,8 @@ use peerlane_units::{Bytes, Nanos};
 
 use crate::copy::CopyError;
 use crate::device_memory::DeviceRefusal;
-use crate::endpoint::{EndpointError, NotationError};
-use crate::failure::{RequestError, Role};
+use crate::endpoint::EndError;
+use crate::failure::RequestError;
 use crate::plan::PlanError;
 use crate::prove::ProofFailure;
 use crate::relay::RelayError;
@@ -24,22 +24,9 @@ use crate::verify::VerifyError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeasureError {
-    /// A text that names no end.
-    #[error("cannot understand the {role}")]
-    Notation {
-        /// Which end.
-        role: Role,
-        /// What is wrong with it.
-        source: NotationError,
-    },
-    /// An end that is none.
-    #[error("cannot use the {role}")]
-    Endpoint {
-        /// Which end.
-        role: Role,
-        /// What is wrong with it.
-        source: EndpointError,
-    },
+    /// An end that cannot be used.
+    #[error(transparent)]
+    End(#[from] EndError),
     /// Ends or memory that make no sense together.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -205,7 +192,7 @@ impl MeasureError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Endpoint { source, .. } => source.hint(),
+            Self::End(error) => error.hint(),
             Self::Plan(source) => source.hint(),
             Self::NotScratch { path } => {
                 Some(format!("`--scratch {path}` lets the benchmark overwrite its range"))

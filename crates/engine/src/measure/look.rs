@@ -14,7 +14,7 @@ use peerlane_units::Bytes;
 use super::gpu::GpuEnd;
 use super::{Consent, MeasureError};
 use crate::copy::open_source;
-use crate::endpoint::{self, Endpoint, GpuName, Node, Notation, PEER_REQUEST_MAX};
+use crate::endpoint::{self, EndError, Endpoint, GpuName, Node, Notation, PEER_REQUEST_MAX};
 use crate::extents::{Extent, Grid, data_ranges};
 use crate::failure::Role;
 use crate::guard::{self, Span, System, Wanted};
@@ -68,21 +68,11 @@ impl End {
 /// # Errors
 /// When it is not there, or is neither.
 pub fn size_of(fabric: &Fabric, typed: &str) -> Result<Bytes, MeasureError> {
-    Ok(inspect(&System::at(Path::new("/")), fabric, typed, Role::Source)?.facts.size)
+    Ok(endpoint::look(&System::at(Path::new("/")), fabric, typed, Role::Source)?.facts.size)
 }
 
-fn notation(typed: &str, role: Role) -> Result<Notation, MeasureError> {
-    typed.parse().map_err(|source| MeasureError::Notation { role, source })
-}
-
-fn inspect(
-    system: &System,
-    fabric: &Fabric,
-    typed: &str,
-    role: Role,
-) -> Result<Endpoint, MeasureError> {
-    endpoint::inspect(system, fabric, &notation(typed, role)?, role)
-        .map_err(|source| MeasureError::Endpoint { role, source })
+fn notation(typed: &str, role: Role) -> Result<Notation, EndError> {
+    typed.parse().map_err(|source| EndError::Notation { role, source })
 }
 
 impl PlannedFlow {
@@ -287,7 +277,7 @@ impl Look<'_> {
             Role::Source => (&flow.source, flow.offset),
             Role::Target => (&flow.target, flow.target_offset),
         };
-        let drive = inspect(self.system, self.fabric, typed, role)?;
+        let drive = endpoint::look(self.system, self.fabric, typed, role)?;
         self.check_range(&drive, offset, role)?;
         let mut warnings = guard::warnings_of_use(self.system, &drive);
         if role == Role::Target {
@@ -472,7 +462,7 @@ impl Look<'_> {
             return Ok(true);
         }
         for typed in &self.consent.scratch {
-            let scratch = inspect(self.system, self.fabric, typed, Role::Target)?;
+            let scratch = endpoint::look(self.system, self.fabric, typed, Role::Target)?;
             if scratch.facts.path == end.facts.path {
                 return Ok(true);
             }

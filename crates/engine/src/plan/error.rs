@@ -1,27 +1,13 @@
 //! Why there is no plan.
 
-use crate::endpoint::{EndpointError, NotationError};
-use crate::failure::Role;
+use crate::endpoint::{EndError, NotationError};
 
 /// Why there is no plan: what was asked for makes no sense here.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// A text that names no endpoint.
-    #[error("cannot understand the {role}")]
-    Notation {
-        /// Which end.
-        role: Role,
-        /// What is wrong with it.
-        source: NotationError,
-    },
-    /// An endpoint that is none.
-    #[error("cannot use the {role}")]
-    Endpoint {
-        /// Which end.
-        role: Role,
-        /// What is wrong with it.
-        source: EndpointError,
-    },
+    /// An end that cannot be used.
+    #[error(transparent)]
+    End(#[from] EndError),
     /// A text that names no memory.
     #[error("cannot understand `--via`")]
     Via {
@@ -101,7 +87,7 @@ impl PlanError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Endpoint { source, .. } => source.hint(),
+            Self::End(error) => error.hint(),
             Self::UnknownGpu { gpus, .. } if gpus.is_empty() => {
                 Some("`peerlane topo` shows the machine: no GPU of NVIDIA or AMD is in it".to_owned())
             }

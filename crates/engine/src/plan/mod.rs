@@ -36,7 +36,7 @@ pub use probe::probe;
 pub(crate) use route::host_memory;
 pub(crate) use shape::{SLOT_ALIGNMENT, fitted};
 
-use crate::endpoint::{self, Endpoint};
+use crate::endpoint::{Endpoint, look};
 use crate::failure::Role;
 use crate::guard::{self, System, Wanted};
 use route::Choice;
@@ -129,12 +129,6 @@ pub(crate) fn prepare(
         warnings,
     };
     Ok(Prepared { plan, source, target })
-}
-
-fn look(system: &System, fabric: &Fabric, typed: &str, role: Role) -> Result<Endpoint, PlanError> {
-    let notation = typed.parse().map_err(|source| PlanError::Notation { role, source })?;
-    endpoint::inspect(system, fabric, &notation, role)
-        .map_err(|source| PlanError::Endpoint { role, source })
 }
 
 fn warnings_of(

@@ -5,7 +5,7 @@ use peerlane_results::{Asked, EndpointKind, Plan, Route, RouteChoice, Tail, Verd
 use peerlane_units::{ByteRate, Bytes};
 
 use super::{PlanError, plan};
-use crate::endpoint::EndpointError;
+use crate::endpoint::{EndError, EndpointError};
 
 fn machine(name: &str) -> Fabric {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
@@ -215,8 +215,10 @@ fn ends_that_are_none_are_errors() {
     assert!(matches!(error, PlanError::UnknownGpu { .. }) && error.hint().is_some(), "{error:?}");
     for name in ["cmb:c", "null", "host"] {
         let error = source(name).expect_err("not an end");
-        let is_refused =
-            matches!(error, PlanError::Endpoint { source: EndpointError::NotPayload { .. }, .. });
+        let is_refused = matches!(
+            error,
+            PlanError::End(EndError::Endpoint { source: EndpointError::NotPayload { .. }, .. })
+        );
         assert!(is_refused && error.hint().is_some(), "{error:?}");
     }
     let error = source("/dev/zebra").expect_err("no such drive");

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use peerlane_memory::MemoryError;
 use peerlane_units::Bytes;
 
-use crate::endpoint::{EndpointError, NotationError};
-use crate::failure::RequestError;
+use crate::endpoint::EndError;
+use crate::failure::{RequestError, hint_of_denial};
 use crate::load::LoadError;
 use crate::ring::UringError;
 
@@ -15,19 +15,10 @@ use crate::ring::UringError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// A text that names nothing to read.
-    #[error("cannot understand what is to be read")]
-    Notation(#[from] NotationError),
     /// Nothing to read from.
     #[error("cannot read")]
-    Endpoint(#[from] EndpointError),
-    /// A machine that is only described.
-    #[error("cannot read on machine {machine}: it is described, not here")]
-    NotHere {
-        /// The machine.
-        machine: String,
-    },
-    /// The file could not be opened or looked at.
+    End(#[from] EndError),
+    /// The file could not be looked at or attached.
     #[error("cannot {action} {}", path.display())]
     File {
         /// What was tried.
@@ -82,10 +73,8 @@ impl ReadError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Endpoint(error) => error.hint(),
-            Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                Some("docs/privileges.md says what each command needs; root has it".to_owned())
-            }
+            Self::End(error) => error.hint(),
+            Self::File { source, .. } => hint_of_denial(source),
             Self::Memory(error) => error.hint().map(str::to_owned),
             Self::Ring(error) => error.hint().map(str::to_owned),
             Self::Load { source, .. } => source.hint().map(str::to_owned),

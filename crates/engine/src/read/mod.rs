@@ -24,8 +24,7 @@ use rustix::fs::{AtFlags, StatxFlags};
 
 pub use error::ReadError;
 
-use crate::copy::{Opened, open_source};
-use crate::endpoint::{self, Notation};
+use crate::copy::{Opened, open_end};
 use crate::failure::Role;
 use crate::guard::System;
 use crate::request::{End, Progress, Request, carry_out, carry_until};
@@ -90,17 +89,9 @@ impl Reader {
     /// # Errors
     /// [`ReadError`] when it is not there, not readable, or no source of payload.
     pub fn open(fabric: &Fabric, typed: &str) -> Result<Self, ReadError> {
-        let notation: Notation = typed.parse()?;
         let system = System::at(Path::new("/"));
-        let end = endpoint::inspect(&system, fabric, &notation, Role::Source)?;
-        let not_here = || ReadError::NotHere { machine: fabric.name.clone() };
-        let live = end.live.as_ref().ok_or_else(not_here)?;
-        let path = live.path.clone();
-        let opened = open_source(live).map_err(|source| ReadError::File {
-            action: "open",
-            path: path.clone(),
-            source,
-        })?;
+        let (end, opened) = open_end(&system, fabric, typed, Role::Source)?;
+        let path = end.live.map_or_else(PathBuf::new, |live| live.path);
         let block = if opened.is_direct { end.facts.block.0.max(1) } else { 1 };
         let request = end.facts.request_host.0.min(REQUEST_MAX);
         let rules = Rules {

@@ -12,11 +12,10 @@ use peerlane_results::{
 use peerlane_units::{Bytes, Nanos};
 
 use super::{Comparison, Coverage, Digests, Verified, VerifyError, verify};
-use crate::copy::{Opened, machine_of, open_source, warnings_of_machine};
-use crate::endpoint::{self, Endpoint, Live};
+use crate::copy::{Opened, machine_of, open_end, warnings_of_machine};
+use crate::endpoint::{EndError, Endpoint};
 use crate::failure::Role;
 use crate::guard::{self, System};
-use crate::plan::PlanError;
 use crate::ring::{Ring, Uring, UringError};
 use crate::{Clock, Phase, Watch};
 
@@ -57,15 +56,9 @@ pub enum VerifyEndsError {
         /// The target as it was typed.
         target_path: String,
         /// Why.
-        source: Box<PlanError>,
+        source: Box<EndError>,
     },
-    /// The machine is only described.
-    #[error("cannot compare on machine {machine}: it is described, not here")]
-    NotHere {
-        /// Its name.
-        machine: String,
-    },
-    /// An end cannot be opened or attached.
+    /// An end cannot be attached.
     #[error("cannot {action} {}", path.display())]
     File {
         /// What was tried.
@@ -201,18 +194,7 @@ impl End {
             source: Box::new(source),
         };
         let typed = if role == Role::Source { &asked.source } else { &asked.target };
-        let notation =
-            typed.parse().map_err(|source| failed(PlanError::Notation { role, source }))?;
-        // Also the target must be there, as only a source must for a copy.
-        let endpoint = endpoint::inspect(system, fabric, &notation, Role::Source)
-            .map_err(|source| failed(PlanError::Endpoint { role, source }))?;
-        let not_here = || VerifyEndsError::NotHere { machine: fabric.name.clone() };
-        let live: &Live = endpoint.live.as_ref().ok_or_else(not_here)?;
-        let opened = open_source(live).map_err(|source| VerifyEndsError::File {
-            action: "open",
-            path: live.path.clone(),
-            source,
-        })?;
+        let (endpoint, opened) = open_end(system, fabric, typed, role).map_err(failed)?;
         Ok(Self { endpoint, opened })
     }
 

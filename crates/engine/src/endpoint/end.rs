@@ -1,0 +1,93 @@
+//! Ends as a person types them: understood, then looked at.
+
+use std::io;
+use std::path::PathBuf;
+
+use peerlane_fabric::Fabric;
+
+use super::{Endpoint, EndpointError, NotationError, inspect};
+use crate::failure::{Role, hint_of_denial};
+use crate::guard::System;
+
+/// Why an end that was typed cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndError {
+    /// A text that names no endpoint.
+    #[error("cannot understand the {role}")]
+    Notation {
+        /// Which end.
+        role: Role,
+        /// What is wrong with it.
+        source: NotationError,
+    },
+    /// An endpoint that is none.
+    #[error("cannot use the {role}")]
+    Endpoint {
+        /// Which end.
+        role: Role,
+        /// What is wrong with it.
+        source: EndpointError,
+    },
+    /// The machine is only described.
+    #[error("machine {machine} is described, not here")]
+    NotHere {
+        /// Its name.
+        machine: String,
+    },
+    /// It cannot be opened for reading.
+    #[error("cannot open {}", path.display())]
+    Open {
+        /// What was to be opened.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl EndError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Endpoint { source, .. } => source.hint(),
+            Self::Open { source, .. } => hint_of_denial(source),
+            Self::Notation { .. } | Self::NotHere { .. } => None,
+        }
+    }
+}
+
+/// Looks at what is typed for an end of a copy.
+///
+/// # Errors
+/// [`EndError::Notation`] and [`EndError::Endpoint`].
+pub(crate) fn look(
+    system: &System,
+    fabric: &Fabric,
+    typed: &str,
+    role: Role,
+) -> Result<Endpoint, EndError> {
+    look_as(system, fabric, typed, (role, role))
+}
+
+/// The same for an end that is only read: also a target must be there, as only a source must for a copy.
+///
+/// # Errors
+/// As [`look`].
+pub(crate) fn look_to_read(
+    system: &System,
+    fabric: &Fabric,
+    typed: &str,
+    role: Role,
+) -> Result<Endpoint, EndError> {
+    look_as(system, fabric, typed, (role, Role::Source))
+}
+
+fn look_as(
+    system: &System,
+    fabric: &Fabric,
+    typed: &str,
+    (role, usage): (Role, Role),
+) -> Result<Endpoint, EndError> {
+    let notation = typed.parse().map_err(|source| EndError::Notation { role, source })?;
+    inspect(system, fabric, &notation, usage).map_err(|source| EndError::Endpoint { role, source })
+}
