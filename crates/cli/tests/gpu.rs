@@ -3,13 +3,15 @@
 
 #[path = "../../memory/mock-cuda/mod.rs"]
 mod mock;
+mod program;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use mock::Mock;
 use peerlane_results::{BenchRecord, CaseRecord, Path as Way, Plan, RouteVerdict, VerifyMode};
+use program::said;
 
 const LENGTH: usize = 4 << 20;
 
@@ -21,22 +23,14 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn peerlane(mock: &Mock, folder: &Path, words: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_peerlane"))
-        .args(words.split_whitespace())
-        .current_dir(folder)
-        .env("NO_COLOR", "1")
-        .env("LD_LIBRARY_PATH", mock.folder())
-        .output()
-        .expect("the program starts")
+    let mut command = program::command(folder);
+    command.args(words.split_whitespace()).env("LD_LIBRARY_PATH", mock.folder());
+    command.output().expect("the program starts")
 }
 
 fn bench(mock: &Mock, folder: &Path, words: &str) -> Output {
     let common = "--block 256K --depth 4 --length 4M --repeats 1 --warm-up 0 --json";
     peerlane(mock, folder, &format!("bench {words} {common}"))
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[track_caller]

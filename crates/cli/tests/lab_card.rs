@@ -11,7 +11,8 @@ mod lab;
 use std::collections::{BTreeSet, HashSet};
 
 use bench_records::record;
-use lab::{Lab, assert_same, skip};
+use lab::testing::skip;
+use lab::{Lab, assert_same};
 use peerlane_results::{MemoryKind, Route};
 
 const MIB: usize = 1 << 20;

@@ -2,14 +2,14 @@
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
-mod loop_device;
+mod program;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
-use loop_device::Loop;
+use lab::testing::Loop;
 use peerlane_results::{BatchRecord, FanOutPlan, FanOutRecord};
+use program::{peerlane, said};
 
 const LENGTH: usize = (5 << 20) + 77;
 
@@ -21,19 +21,6 @@ fn folder() -> tempfile::TempDir {
         .collect();
     fs::write(folder.path().join("source"), content).expect("room");
     folder
-}
-
-fn peerlane(folder: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_peerlane"))
-        .args(words)
-        .current_dir(folder)
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("the program starts")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn is_copy(folder: &Path, name: &str) -> bool {
@@ -190,7 +177,7 @@ fn copies_of_a_list_to_ranges_of_one_drive_are_carried_out_in_turn() {
     fs::File::create_new(&image).expect("an image").set_len(32 << 20).expect("room");
     let Some(device) = Loop::over(&image) else { return };
     let job = |offset: u32| {
-        let (target, offset) = (&device.0, format!("target-offset={offset}"));
+        let (target, offset) = (device.typed(), format!("target-offset={offset}"));
         format!("[[copy]]\nsource='source'\ntarget='{target}'\n{offset}\n")
     };
     let starts = [0, 8 << 20, 16 << 20, 24 << 20];

@@ -2,8 +2,9 @@
 //!
 //! The rules are tested beside them (`src/output_file/tests.rs`); here is that every option follows them.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
+mod program;
+#[path = "../../../tools/testing.rs"]
+mod testing;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +12,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use lab::skip;
+use program::said;
+use testing::Tmpfs;
 
 const PEERLANE: &str = env!("CARGO_BIN_EXE_peerlane");
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
@@ -35,13 +37,7 @@ fn commands() -> Vec<(&'static str, String)> {
 /// Runs a command in a folder with a file `source`.
 fn peerlane(folder: &Path, words: &str, out: &str) -> Output {
     let words = words.replace("OUT", out);
-    let mut command = Command::new(PEERLANE);
-    command.args(words.split_whitespace()).current_dir(folder);
-    command.output().expect("the program starts")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    program::typed(folder, &words)
 }
 
 fn folder() -> tempfile::TempDir {
@@ -104,15 +100,7 @@ fn the_report_of_the_recorder_takes_the_place_of_nothing_else_and_no_machine_is_
 fn a_full_disk_leaves_what_was_there_and_nothing_beside_it() {
     let folder = folder();
     let place = folder.path().join("small");
-    fs::create_dir(&place).expect("a folder");
-    let mount = |program: &str, words: &[&str]| {
-        let output = Command::new(program).args(words).arg(&place).output().expect("a program");
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        output.status.success().then_some(()).ok_or(said)
-    };
-    if let Err(reason) = mount("mount", &["-t", "tmpfs", "-o", "size=16k", "none"]) {
-        return skip("mount", &format!("cannot mount a file system: {reason}"));
-    }
+    let Some(mounted) = Tmpfs::on(&place, "size=16k") else { return };
     let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
     let words = format!("report {run} -o OUT");
     fs::write(place.join("page.html"), "<!doctype html>\n<!-- written by peerlane report -->\n")
@@ -120,12 +108,11 @@ fn a_full_disk_leaves_what_was_there_and_nothing_beside_it() {
     let before = fs::read(place.join("page.html")).expect("it");
     let output = peerlane(folder.path(), &words, "small/page.html");
     let found = (names(&place), fs::read(place.join("page.html")).expect("it"));
-    let unmounted = mount("umount", &[]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("No space left"), "{}", said(&output));
     assert!(said(&output).contains("hint: make room there"), "{}", said(&output));
     assert_eq!(found, (vec!["page.html".to_owned()], before));
-    assert_eq!(unmounted, Ok(()));
+    drop(mounted);
 }
 
 #[test]

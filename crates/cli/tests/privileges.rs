@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use lab::skip;
+use lab::testing::skip;
 
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/60-peerlane.rules");
 

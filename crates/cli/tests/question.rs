@@ -2,7 +2,6 @@
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
-mod loop_device;
 
 use std::fs::{self, File, FileTimes};
 use std::io::{ErrorKind, Read, Write};
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use loop_device::Loop;
+use lab::testing::Loop;
 
 /// Longest wait for the program to say or do something.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -281,7 +280,7 @@ fn a_device_is_shown_with_what_it_carries_and_overwritten_after_a_yes_only() {
     }
     file.sync_all().expect("a disk");
     let Some(device) = Loop::over(&image) else { return };
-    let words = ["copy", "source", device.0.as_str()];
+    let words = ["copy", "source", device.typed()];
     let before = fs::read(&image).expect("an image");
     let (shown, status) = Terminal::start(folder.path(), &words, "").answer("no\n");
     assert_eq!(status, Some(2), "{shown}");
@@ -293,7 +292,7 @@ DEVICE would be overwritten:
   written   4.88 KiB, from offset 0 on
 Overwrite it? `yes` goes on, anything else stops: no
 ";
-    let shown = shown.replace(&device.0, "DEVICE");
+    let shown = shown.replace(device.typed(), "DEVICE");
     assert!(shown.starts_with(question), "{shown}");
     assert!(fs::read(&image).expect("an image") == before);
     let (shown, status) = Terminal::start(folder.path(), &words, "").answer("yes\n");

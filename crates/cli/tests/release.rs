@@ -3,7 +3,6 @@
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod lab;
-mod loop_device;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader};
@@ -14,8 +13,7 @@ use std::process::{Command, Stdio};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
-use lab::skip;
-use loop_device::Loop;
+use lab::testing::{Loop, Tmpfs};
 
 const LENGTH: usize = 8 << 20;
 /// Copies of each kind; what is let go of late is not always late enough to show.
@@ -68,7 +66,7 @@ fn a_device_can_be_opened_by_itself_when_the_program_has_ended() {
     let Some(device) = Loop::over(&image) else { return };
     let exclusive = i32::try_from(OFlags::EXCL.bits()).expect("a flag");
     for end in ENDS.iter().cycle().take(ENDS.len() * ROUNDS) {
-        copy(folder.path(), Path::new(&device.0), *end);
+        copy(folder.path(), &device.0, *end);
         let opened = OpenOptions::new().write(true).custom_flags(exclusive).open(&device.0);
         assert!(opened.is_ok(), "{end:?}: {opened:?}");
     }
@@ -78,21 +76,9 @@ fn a_device_can_be_opened_by_itself_when_the_program_has_ended() {
 fn a_file_system_can_be_unmounted_when_the_program_has_ended() {
     let folder = folder();
     let place = folder.path().join("mounted");
-    fs::create_dir(&place).expect("a folder");
-    let run = |program: &str, words: &[&str]| {
-        let output = Command::new(program).args(words).arg(&place).output().expect("a program");
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        output.status.success().then_some(()).ok_or(said)
-    };
     for end in ENDS.iter().cycle().take(ENDS.len() * ROUNDS) {
-        if let Err(reason) = run("mount", &["-t", "tmpfs", "-o", "size=32m", "none"]) {
-            return skip("mount", &format!("cannot mount a file system: {reason}"));
-        }
+        let Some(mounted) = Tmpfs::on(&place, "size=32m") else { return };
         copy(folder.path(), &place.join("target"), *end);
-        let unmounted = run("umount", &[]);
-        if unmounted.is_err() {
-            let _ = run("umount", &["--lazy"]);
-        }
-        assert_eq!(unmounted, Ok(()), "{end:?}");
+        assert_eq!(mounted.unmount(), Ok(()), "{end:?}");
     }
 }

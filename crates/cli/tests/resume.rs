@@ -1,13 +1,19 @@
 //! A copy that is stopped by a signal, and the command that it prints.
 
+mod program;
+#[path = "../../../tools/testing.rs"]
+mod testing;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
+use program::said;
 use rustix::fs::inotify;
 use rustix::process::{Pid, Signal, kill_process};
+use testing::Tmpfs;
 
 /// Large enough that a signal at the first written bytes finds the copy under way.
 const LENGTH: u64 = 400 << 20;
@@ -62,10 +68,6 @@ impl Watched {
 
 fn start(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Runs a copy and signals it once bytes were written, until one is stopped with something done.
@@ -144,52 +146,12 @@ fn a_copy_that_is_killed_leaves_nothing_under_its_name() {
     assert!(output.status.success() || is_there, "{output:?}");
 }
 
-/// A file system in memory, gone at the end.
-struct Mounted(PathBuf);
-
-/// Says that the running test cannot run here, and notes it in the file `PEERLANE_SKIP_LOG` names.
-fn skip(reason: &str) {
-    let thread = std::thread::current();
-    let line = format!("{}: {reason}\n", thread.name().unwrap_or("a test"));
-    std::io::stderr().write_all(line.as_bytes()).expect("standard error");
-    if let Some(log) = std::env::var_os("PEERLANE_SKIP_LOG") {
-        let log = fs::File::options().create(true).append(true).open(log);
-        log.expect("PEERLANE_SKIP_LOG").write_all(line.as_bytes()).expect("PEERLANE_SKIP_LOG");
-    }
-}
-
-impl Mounted {
-    /// `None`, with a loud skip, where nothing can be mounted.
-    fn new(place: PathBuf, options: &str) -> Option<Self> {
-        fs::create_dir(&place).expect("a directory");
-        if !rustix::process::geteuid().is_root() {
-            skip("needs root to mount a file system");
-            return None;
-        }
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", options, "none"]).arg(&place);
-        let output = mount.output().expect("mount");
-        if !output.status.success() {
-            let reason = String::from_utf8_lossy(&output.stderr).trim().replace('\n', " ");
-            skip(&format!("cannot mount a file system: {reason}"));
-            return None;
-        }
-        Some(Self(place))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_full_or_read_only_place_for_the_journal_is_named_before_the_first_byte() {
     let (folder, _) = folder();
-    let Some(full) = Mounted::new(folder.path().join("full"), "size=4096") else { return };
+    let Some(full) = Tmpfs::on(&folder.path().join("full"), "size=4096") else { return };
     fs::write(full.0.join("all"), [1; 4096]).expect("one page");
-    let Some(read_only) = Mounted::new(folder.path().join("read-only"), "ro") else { return };
+    let Some(read_only) = Tmpfs::on(&folder.path().join("read-only"), "ro") else { return };
     for (place, cause) in [(&full, "No space left"), (&read_only, "Read-only file system")] {
         let journal = place.0.join("journal");
         let output = copy(folder.path(), &["--journal", journal.to_str().expect("a path")])

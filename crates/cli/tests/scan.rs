@@ -1,27 +1,16 @@
 //! What a person types and reads who looks for a picture by either method.
 
-use std::path::Path;
-use std::process::{Command, Output};
+mod program;
+
+use std::process::Output;
 
 use peerlane_results::{HIT_SCHEMA, HitRecord, ScanMethod};
-
-fn peerlane(folder: &Path, words: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_peerlane"))
-        .current_dir(folder)
-        .env("NO_COLOR", "1")
-        .args(words.split_whitespace())
-        .output()
-        .expect("the program starts")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use program::{peerlane, said, typed};
 
 /// Six images, with the picture in all of them.
 fn haystack() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    let made = peerlane(
+    let made = typed(
         folder.path(),
         "haystack make --seed 3 --images 6 --side 700 --per-mille 1000 -o hay -q",
     );
@@ -42,7 +31,7 @@ fn both_methods_find_the_same_places_and_say_which_they_are() {
     let hay = haystack();
     let find = |method: &str| {
         let words = format!("scan hay/picture.png hay/images --json --threads 2 {method}");
-        let output = peerlane(hay.path(), &words);
+        let output = typed(hay.path(), &words);
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         (hits(&output), said(&output))
     };
@@ -80,7 +69,7 @@ fn what_makes_no_sense_for_a_method_is_refused_with_a_way_out() {
         ("--threshold 0", "above 0", ""),
         ("--method other", "donard", ""),
     ] {
-        let output = peerlane(hay.path(), &format!("scan hay/picture.png hay/images {words}"));
+        let output = typed(hay.path(), &format!("scan hay/picture.png hay/images {words}"));
         assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
         assert!(said(&output).contains(says), "{words}: {}", said(&output));
         let told = said(&output);
@@ -108,14 +97,14 @@ fn a_sheet_replaces_nothing_but_a_sheet_and_nothing_is_waited_for_at_a_pipe() {
         ("scan hay/picture.png hay/images --sheet pipe", "no regular file"),
         ("scan pipe hay/images", "not a regular file"),
     ] {
-        let output = peerlane(hay.path(), words);
+        let output = typed(hay.path(), words);
         assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
         assert!(said(&output).contains(reason), "{words}: {}", said(&output));
         assert!(output.stdout.is_empty(), "refused before anything is searched");
     }
     assert!(std::fs::read(of("hay/picture.png")).expect("it") == picture);
     for _ in 0..2 {
-        let output = peerlane(hay.path(), "scan hay/picture.png hay/images --sheet hits.html");
+        let output = typed(hay.path(), "scan hay/picture.png hay/images --sheet hits.html");
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     }
 }
@@ -126,7 +115,7 @@ fn where_no_image_could_be_searched_the_answer_is_not_no() {
     std::fs::create_dir(hay.path().join("empty")).expect("a folder");
     std::fs::write(hay.path().join("text.png"), "no image").expect("room");
     for images in ["empty", "gone", "text.png", "'*.nothing'"] {
-        let output = peerlane(hay.path(), &format!("scan hay/picture.png {images}"));
+        let output = typed(hay.path(), &format!("scan hay/picture.png {images}"));
         assert_eq!(output.status.code(), Some(2), "{images}: {}", said(&output));
     }
 }
@@ -139,11 +128,8 @@ fn a_name_forges_no_hit() {
     let image = first.expect("an image").expect("an image").path();
     let forged = hay.path().join("a\nb  1,1  2 x 3  score 1.000.tiff");
     std::fs::copy(image, forged).expect("room");
-    let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
-        .current_dir(hay.path())
-        .args(["scan", "hay/picture.png", "a\nb  1,1  2 x 3  score 1.000.tiff"])
-        .output()
-        .expect("the program starts");
+    let words = ["scan", "hay/picture.png", "a\nb  1,1  2 x 3  score 1.000.tiff"];
+    let output = peerlane(hay.path(), &words);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!((output.status.code(), text.lines().count()), (Some(0), 1), "{text}");
 }

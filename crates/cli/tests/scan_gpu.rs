@@ -3,12 +3,14 @@
 
 #[path = "../../memory/mock-cuda/mod.rs"]
 mod mock;
+mod program;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use mock::Mock;
+use program::said;
 
 /// Images with a picture in half of them, as `hay`.
 fn hay(format: &str) -> tempfile::TempDir {
@@ -16,27 +18,19 @@ fn hay(format: &str) -> tempfile::TempDir {
     let make = format!(
         "haystack make --seed 5 --images 4 --side 700 --per-mille 500 --format {format} -o hay -q"
     );
-    let made = program(folder.path(), Path::new("/nowhere"), &make);
+    let made = peerlane(folder.path(), Path::new("/nowhere"), &make);
     assert_eq!(made.status.code(), Some(0), "{}", said(&made));
     folder
 }
 
-fn program(folder: &Path, libraries: &Path, words: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_peerlane"))
-        .args(words.split_whitespace())
-        .current_dir(folder)
-        .env("NO_COLOR", "1")
-        .env("LD_LIBRARY_PATH", libraries)
-        .output()
-        .expect("the program starts")
+fn peerlane(folder: &Path, libraries: &Path, words: &str) -> Output {
+    let mut command = program::command(folder);
+    command.args(words.split_whitespace()).env("LD_LIBRARY_PATH", libraries);
+    command.output().expect("the program starts")
 }
 
 fn scan(mock: &Mock, folder: &Path, words: &str) -> Output {
-    program(folder, mock.folder(), &format!("scan hay/picture.png hay/images --json {words}"))
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    peerlane(folder, mock.folder(), &format!("scan hay/picture.png hay/images --json {words}"))
 }
 
 /// Lines of hits, in the order of their images.

@@ -4,10 +4,10 @@
 //! Skipped where there is no Chromium, as `browser.rs` says; `PEERLANE_SHOTS=FOLDER` keeps what it showed.
 
 mod chromium;
+mod program;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use chromium::{browser, run};
 
@@ -15,12 +15,8 @@ use chromium::{browser, run};
 const WIDTHS: [u32; 3] = [390, 1440, 688];
 
 fn peerlane(folder: &Path, words: &[&str]) {
-    let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
-        .current_dir(folder)
-        .args(words)
-        .output()
-        .expect("the program starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = program::peerlane(folder, words);
+    assert!(output.status.success(), "{}", program::said(&output));
 }
 
 /// A sheet of hits in images with long names, in several sizes and rotations; and how many hits it has.

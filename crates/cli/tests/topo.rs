@@ -5,10 +5,11 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use peerlane_fabric::{Fabric, Function, capture};
 
+mod program;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod schema;
 
@@ -17,11 +18,7 @@ fn repository() -> PathBuf {
 }
 
 fn peerlane(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_peerlane"))
-        .current_dir(repository())
-        .args(words)
-        .output()
-        .expect("the program starts")
+    program::peerlane(&repository(), words)
 }
 
 /// What the program prints when all is well.

@@ -2,14 +2,15 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use peerlane_results::{BatchRecord, CopyRecord, FanOutRecord};
 use perfetto::{Decoded, decode};
+use program::{peerlane, said};
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../../report/tests/common/perfetto.rs"]
 mod perfetto;
+mod program;
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod schema;
@@ -21,19 +22,6 @@ fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     fs::write(folder.path().join("source"), vec![0x5a; LENGTH]).expect("room");
     folder
-}
-
-fn peerlane(folder: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_peerlane"))
-        .args(words)
-        .current_dir(folder)
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("the program starts")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn trace(folder: &Path) -> Decoded {

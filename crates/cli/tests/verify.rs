@@ -3,10 +3,11 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use peerlane_results::VerifyRecord;
+use program::peerlane;
 
+mod program;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod schema;
 
@@ -26,15 +27,6 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 
 fn byte(number: usize) -> u8 {
     u8::try_from(number).expect("a byte")
-}
-
-fn peerlane(folder: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_peerlane"))
-        .args(words)
-        .current_dir(folder)
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("the program starts")
 }
 
 /// The record of a comparison and its exit status.

@@ -21,8 +21,6 @@ pub mod load;
 pub mod measure;
 mod pairs;
 mod plan;
-#[cfg(test)]
-mod privileged;
 pub mod prove;
 mod random;
 pub mod ranges;
@@ -32,6 +30,9 @@ mod request;
 pub mod ring;
 pub mod scrub;
 pub mod shares;
+#[cfg(test)]
+#[path = "../../../tools/testing.rs"]
+mod testing;
 pub mod trace;
 pub mod verify;
 mod watch;

@@ -4,6 +4,8 @@
 mod common;
 #[path = "../../memory/mock-cuda/mod.rs"]
 mod mock;
+#[path = "../../../tools/testing.rs"]
+mod testing;
 
 use std::fs::File;
 use std::ops::Range;
@@ -37,12 +39,12 @@ struct Bench {
     _folder: tempfile::TempDir,
 }
 
-fn bench(test: &str, mock: &Mock, mode: Option<Mode>) -> Option<Bench> {
-    let below = ring(test, 64)?;
+fn bench(mock: &Mock, mode: Option<Mode>) -> Option<Bench> {
+    let below = ring(64)?;
     let folder = folder();
     let content = noise(4 * PIECE as usize, 7);
     std::fs::write(folder.path().join("file"), &content).unwrap();
-    let file = direct(test, &folder.path().join("file"))?;
+    let file = direct(&folder.path().join("file"))?;
     let cuda = Cuda::load_from(&mock.library()).unwrap();
     let gpu = cuda.open(&cuda.gpus().unwrap()[0]).unwrap();
     let mut ring = match mode {
@@ -85,7 +87,7 @@ impl Bench {
 fn content_goes_into_the_gpu_and_comes_back_by_either_way() {
     for (mode, conf) in [(None, ""), (Some(Mode::P2pdma), "mode=p2pdma")] {
         let mock = Mock::new(conf);
-        let Some(mut bench) = bench("gpu_there_and_back", &mock, mode) else { return };
+        let Some(mut bench) = bench(&mock, mode) else { return };
         let full = |tag| Completion { tag, result: Ok(PIECE) };
         let there = bench.operation(Action::Read, bench.memory, 1, u64::MAX);
         assert_eq!(bench.act(there), full(u64::MAX), "any tag comes back");
@@ -109,7 +111,7 @@ fn content_goes_into_the_gpu_and_comes_back_by_either_way() {
 #[test]
 fn more_than_the_slots_is_refused_until_one_is_free() {
     let mock = Mock::new("delay=4");
-    let Some(mut bench) = bench("gpu_slots", &mock, None) else { return };
+    let Some(mut bench) = bench(&mock, None) else { return };
     for piece in 0..2 {
         let operation = bench.operation(Action::Read, bench.memory, piece, piece.into());
         bench.ring.push(operation).unwrap();
@@ -129,7 +131,7 @@ fn more_than_the_slots_is_refused_until_one_is_free() {
 #[test]
 fn what_does_not_fit_or_is_a_chain_is_refused() {
     let mock = Mock::new("");
-    let Some(mut bench) = bench("gpu_refusals", &mock, None) else { return };
+    let Some(mut bench) = bench(&mock, None) else { return };
     let fits = bench.operation(Action::Read, bench.memory, 0, 0);
     let beyond = Operation { region_offset: 4 * u64::from(PIECE), ..fits };
     assert!(matches!(bench.ring.push(beyond), Err(PushError::OutOfRegion { .. })));
@@ -147,7 +149,7 @@ fn what_does_not_fit_or_is_a_chain_is_refused() {
 #[test]
 fn the_end_of_the_file_is_a_short_or_empty_read() {
     let mock = Mock::new("");
-    let Some(mut bench) = bench("gpu_end", &mock, None) else { return };
+    let Some(mut bench) = bench(&mock, None) else { return };
     let half = Operation {
         file_offset: 4 * u64::from(PIECE) - 4096,
         ..bench.operation(Action::Read, bench.memory, 0, 1)
@@ -173,7 +175,7 @@ fn content_of(gpu: &Arc<Gpu>, memory: &Arc<DeviceMemory>) -> Vec<u8> {
 
 #[test]
 fn ranges_of_many_files_are_loaded_one_after_the_other_into_memory_that_changes() {
-    if ring("gpu_load", 64).is_none() {
+    if ring(64).is_none() {
         return;
     }
     let mock = Mock::new("delay=1");
@@ -251,7 +253,7 @@ fn fill_others(
 
 #[test]
 fn memory_of_somebody_else_is_filled_byte_by_byte_and_nothing_beside_it_is_touched() {
-    if ring("gpu_fill", 64).is_none() {
+    if ring(64).is_none() {
         return;
     }
     let folder = folder();
@@ -284,7 +286,7 @@ fn memory_of_somebody_else_is_filled_byte_by_byte_and_nothing_beside_it_is_touch
 
 #[test]
 fn a_fill_that_fails_or_is_stopped_leaves_nothing_of_ours_behind() {
-    if ring("gpu_fill_ends", 64).is_none() {
+    if ring(64).is_none() {
         return;
     }
     let folder = folder();

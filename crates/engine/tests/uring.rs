@@ -2,6 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
 mod common;
+#[path = "../../../tools/testing.rs"]
+mod testing;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -33,14 +35,14 @@ struct Bench {
     _folder: tempfile::TempDir,
 }
 
-fn bench(test: &str, source: &[u8], target: &[u8]) -> Option<Bench> {
-    let mut ring = ring(test, 64)?;
+fn bench(source: &[u8], target: &[u8]) -> Option<Bench> {
+    let mut ring = ring(64)?;
     let folder = folder();
     let (source_path, target_path) = (folder.path().join("source"), folder.path().join("target"));
     std::fs::write(&source_path, source).unwrap();
     std::fs::write(&target_path, target).unwrap();
-    let source = ring.attach_file(direct(test, &source_path)?).unwrap();
-    let target = ring.attach_file(direct(test, &target_path)?).unwrap();
+    let source = ring.attach_file(direct(&source_path)?).unwrap();
+    let target = ring.attach_file(direct(&target_path)?).unwrap();
     let region = ring.attach_region(host::allocate(Bytes::mib(4)).unwrap());
     Some(Bench { ring, source, target, region, target_path, _folder: folder })
 }
@@ -69,7 +71,7 @@ impl Bench {
 #[test]
 fn a_file_is_copied_through_slots() {
     let payload = noise(5 << 20, 1);
-    let Some(mut bench) = bench("a_file_is_copied_through_slots", &payload, b"") else { return };
+    let Some(mut bench) = bench(&payload, b"") else { return };
     let transfer = bench.transfer(payload.len() as u64, Tail::None);
     let moved = relay(&mut bench.ring, &transfer, &MonotonicClock::start(), &mut ()).unwrap();
     assert_eq!((moved.bytes, moved.contiguous()), (5 << 20, 5 << 20));
@@ -83,8 +85,7 @@ fn a_file_is_copied_through_slots() {
 fn an_odd_end_is_rounded_up_for_its_owner_to_cut() {
     for length in [1, 511, 4097, 65536 + 300, (1 << 20) + 4095] {
         let payload = noise(length, 2);
-        let test = "an_odd_end_is_rounded_up_for_its_owner_to_cut";
-        let Some(mut bench) = bench(test, &payload, b"") else { return };
+        let Some(mut bench) = bench(&payload, b"") else { return };
         let transfer = bench.transfer(length as u64, Tail::RoundUpAndCut);
         let moved = relay(&mut bench.ring, &transfer, &MonotonicClock::start(), &mut ()).unwrap();
         assert_eq!(moved.bytes, length as u64);
@@ -98,8 +99,7 @@ fn an_odd_end_is_rounded_up_for_its_owner_to_cut() {
 fn an_odd_end_is_merged_and_what_is_behind_it_stays() {
     for (length, target_length) in [(4096 + 100, 3 * 4096), (100, 8192), (2 * 4096 - 1, 2 * 4096)] {
         let (payload, before) = (noise(8192, 3), noise(target_length, 4));
-        let test = "an_odd_end_is_merged_and_what_is_behind_it_stays";
-        let Some(mut bench) = bench(test, &payload, &before) else { return };
+        let Some(mut bench) = bench(&payload, &before) else { return };
         let transfer = bench.transfer(length, Tail::MergeInHost);
         let clock = MonotonicClock::start();
         let moved = relay(&mut bench.ring, &transfer, &clock, &mut ()).unwrap();
@@ -114,7 +114,7 @@ fn an_odd_end_is_merged_and_what_is_behind_it_stays() {
 #[test]
 fn an_odd_end_is_merged_in_its_slot() {
     let (payload, before) = (noise(8192, 9), noise(12288, 10));
-    let Some(mut bench) = bench("an_odd_end_is_merged_in_its_slot", &payload, &before) else {
+    let Some(mut bench) = bench(&payload, &before) else {
         return;
     };
     let length = 4096 + 1536;
@@ -125,7 +125,7 @@ fn an_odd_end_is_merged_in_its_slot() {
             if failure.cause == Cause::NotAligned =>
         {
             let reason = "the file system has no blocks of 512 bytes";
-            return common::skip("an_odd_end_is_merged_in_its_slot", reason);
+            return testing::skip("direct-io", reason);
         }
         Err(error) => panic!("{error:?}"),
     }
@@ -136,8 +136,7 @@ fn an_odd_end_is_merged_in_its_slot() {
 #[test]
 fn a_route_through_host_memory_is_proved_and_its_copy_compared() {
     let (payload, before) = (noise(300_000, 11), noise(300_000, 12));
-    let test = "a_route_through_host_memory_is_proved_and_its_copy_compared";
-    let Some(mut bench) = bench(test, &payload, &before) else { return };
+    let Some(mut bench) = bench(&payload, &before) else { return };
     let host = bench.ring.attach_region(host::allocate(Bytes::mib(1)).unwrap());
     let second = bench.ring.attach_region(host::allocate(Bytes::mib(1)).unwrap());
     let clock = MonotonicClock::start();
@@ -185,8 +184,7 @@ fn a_route_through_host_memory_is_proved_and_its_copy_compared() {
 #[test]
 fn a_source_that_ends_early_stops_the_copy_at_what_is_written() {
     let payload = noise(1 << 20, 5);
-    let test = "a_source_that_ends_early_stops_the_copy_at_what_is_written";
-    let Some(mut bench) = bench(test, &payload, b"") else { return };
+    let Some(mut bench) = bench(&payload, b"") else { return };
     let transfer = bench.transfer(2 << 20, Tail::None);
     let error = relay(&mut bench.ring, &transfer, &MonotonicClock::start(), &mut ()).unwrap_err();
     let RelayError::Stopped { source: RequestError::Failed(failure), ref moved } = error else {
@@ -200,8 +198,7 @@ fn a_source_that_ends_early_stops_the_copy_at_what_is_written() {
 
 #[test]
 fn a_short_read_cancels_its_write() {
-    let test = "a_short_read_cancels_its_write";
-    let Some(mut bench) = bench(test, &noise(4096, 6), &noise(8192, 7)) else { return };
+    let Some(mut bench) = bench(&noise(4096, 6), &noise(8192, 7)) else { return };
     let operation = Operation {
         action: Action::Read,
         file: bench.source,
@@ -232,7 +229,7 @@ fn a_short_read_cancels_its_write() {
 
 #[test]
 fn a_request_beyond_its_region_is_not_queued() {
-    let Some(mut bench) = bench("a_request_beyond_its_region_is_not_queued", b"", b"") else {
+    let Some(mut bench) = bench(b"", b"") else {
         return;
     };
     let region_length = 4 << 20;
@@ -267,8 +264,7 @@ fn a_request_beyond_its_region_is_not_queued() {
 
 #[test]
 fn a_full_ring_refuses_and_takes_more_after_submission() {
-    let test = "a_full_ring_refuses_and_takes_more_after_submission";
-    let Some(mut bench) = bench(test, &noise(4096, 8), b"") else { return };
+    let Some(mut bench) = bench(&noise(4096, 8), b"") else { return };
     let operation = Operation {
         action: Action::Read,
         file: bench.source,
@@ -294,12 +290,12 @@ fn a_full_ring_refuses_and_takes_more_after_submission() {
 
 #[test]
 fn what_follows_a_command_that_failed_is_cancelled_and_what_leads_to_one_is_waited_for() {
-    let test =
-        "what_follows_a_command_that_failed_is_cancelled_and_what_leads_to_one_is_waited_for";
-    let Some(_) = ring(test, 8) else { return };
+    let Some(_) = ring(8) else { return };
     let mut ring = match Uring::for_passthrough(16) {
         Ok(ring) => ring,
-        Err(error) => return common::skip(test, &format!("entries of 128 bytes: {error:?}")),
+        Err(error) => {
+            return testing::skip("io-uring", &format!("entries of 128 bytes: {error:?}"));
+        }
     };
     let folder = folder();
     let path = folder.path().join("file");
@@ -370,8 +366,7 @@ fn what_follows_a_command_that_failed_is_cancelled_and_what_leads_to_one_is_wait
 /// A read of an empty pipe never ends, like a request to a drive that hangs.
 #[test]
 fn memory_that_the_kernel_still_uses_is_leaked_not_freed() {
-    let test = "memory_that_the_kernel_still_uses_is_leaked_not_freed";
-    let Some(mut ring) = ring(test, 8) else { return };
+    let Some(mut ring) = ring(8) else { return };
     let (reader, writer) = rustix::pipe::pipe().unwrap();
     let folder = folder();
     let pool = folder.path().join("allocate");
@@ -399,8 +394,7 @@ fn memory_that_the_kernel_still_uses_is_leaked_not_freed() {
 
 #[test]
 fn a_stuck_request_is_reported_at_its_deadline() {
-    let test = "a_stuck_request_is_reported_at_its_deadline";
-    let Some(mut bench) = bench(test, b"", b"") else { return };
+    let Some(mut bench) = bench(b"", b"") else { return };
     let (reader, _writer) = rustix::pipe::pipe().unwrap();
     let source = bench.ring.attach_file(reader.into()).unwrap();
     let deadline = Nanos(50_000_000);
@@ -418,7 +412,7 @@ fn a_stuck_request_is_reported_at_its_deadline() {
 #[test]
 fn a_ring_that_is_gone_holds_no_file() {
     for _ in 0..50 {
-        let Some(mut ring) = ring("a_ring_that_is_gone_holds_no_file", 4) else { return };
+        let Some(mut ring) = ring(4) else { return };
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         ring.attach_file(File::from(writer)).unwrap();
         drop(ring);

@@ -4,6 +4,8 @@
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
+#[path = "../../../tools/testing.rs"]
+mod testing;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../../memory/tests/xrt_mock/mod.rs"]
 mod xrt_mock;
@@ -21,16 +23,15 @@ const BLOCK: u64 = 4096;
 
 #[test]
 fn a_map_of_a_card_holds_the_slots_of_a_relay_and_is_freed_behind_it() {
-    let test = "a_map_of_a_card_holds_the_slots_of_a_relay_and_is_freed_behind_it";
-    let Some(mut uring): Option<Uring> = ring(test, 64) else { return };
+    let Some(mut uring): Option<Uring> = ring(64) else { return };
     let Some(mock) = Mock::build(&[]) else { return };
     let folder = folder();
     let (source_path, target_path) = (folder.path().join("source"), folder.path().join("target"));
     let payload = noise(3 << 20, 7);
     std::fs::write(&source_path, &payload).unwrap();
     std::fs::write(&target_path, b"").unwrap();
-    let Some(source) = direct(test, &source_path) else { return };
-    let Some(target) = direct(test, &target_path) else { return };
+    let Some(source) = direct(&source_path) else { return };
+    let Some(target) = direct(&target_path) else { return };
     let (source, target) = (uring.attach_file(source).unwrap(), uring.attach_file(target).unwrap());
 
     let xrt = Xrt::load_from(mock.library().as_os_str()).unwrap();

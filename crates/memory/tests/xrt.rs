@@ -8,10 +8,13 @@ use peerlane_memory::xrt::{self, Xrt};
 use peerlane_memory::{RegionKind, XrtRefusal};
 use peerlane_units::Bytes;
 
+#[path = "../../../tools/testing.rs"]
+mod testing;
 #[path = "xrt_mock/mod.rs"]
 mod xrt_mock;
 
-use xrt_mock::{CARD, Mock, skip};
+use testing::skip;
+use xrt_mock::{CARD, Mock};
 
 fn open(mock: &Mock) -> Result<xrt::Card, XrtRefusal> {
     Xrt::load_from(mock.library().as_os_str())?.open(&mock.root(), CARD)

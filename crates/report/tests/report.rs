@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-use std::io::Write as _;
+#[path = "../../../tools/testing.rs"]
+mod testing;
+
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
@@ -199,19 +201,9 @@ fn figures_are_pictures_where_there_is_a_font() {
                 assert!(picture.bytes.len() > 10_000, "{} shows nothing", picture.file);
             }
         }
-        Err(PngError::NoFont) => skip("there is no font"),
+        Err(PngError::NoFont) => testing::skip("font", "there is no font"),
         Err(other) => panic!("{other}"),
     }
-}
-
-/// Says that a test could not run here, or fails where what is missing is required.
-fn skip(reason: &str) {
-    let required = std::env::var("PEERLANE_REQUIRE").unwrap_or_default();
-    assert!(!required.split(',').any(|name| name == "font"), "{reason}");
-    let Some(log) = std::env::var_os("PEERLANE_SKIP_LOG") else { return };
-    let mut log = std::fs::File::options().create(true).append(true).open(log).unwrap();
-    let name = std::thread::current().name().unwrap_or("report").to_owned();
-    writeln!(log, "{name}: {reason}").unwrap();
 }
 
 /// Texts that mean something to a browser, a terminal, an editor, a spreadsheet.

@@ -1,27 +1,21 @@
 //! The kernels by the real NVRTC, which needs no GPU: `tools/fetch-nvrtc` fetches it, `PEERLANE_NVRTC` names it.
-#![allow(clippy::print_stderr)]
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
+#[path = "../../../tools/testing.rs"]
+mod testing;
+
 use std::path::PathBuf;
 
 use peerlane_memory::nvrtc::{Kind, Nvrtc};
 use peerlane_scan::cuda::KERNELS;
 
 /// The library, or `None` with a loud skip where there is none; a failure where `PEERLANE_REQUIRE` has `nvrtc`.
-fn nvrtc(test: &str) -> Option<Nvrtc> {
+fn nvrtc() -> Option<Nvrtc> {
     let path = std::env::var_os("PEERLANE_NVRTC").filter(|path| !path.is_empty());
     if let Some(path) = path.map(PathBuf::from) {
         return Some(Nvrtc::load_from(&path).expect("the library that PEERLANE_NVRTC names"));
     }
     let reason = "there is no NVRTC: PEERLANE_NVRTC names none, tools/fetch-nvrtc fetches it";
-    let required = std::env::var("PEERLANE_REQUIRE").unwrap_or_default();
-    assert!(!required.split(',').any(|name| name == "nvrtc"), "{reason}");
-    eprintln!("SKIPPED {test}: {reason}");
-    if let Some(path) = std::env::var_os("PEERLANE_SKIP_LOG") {
-        let mut log = OpenOptions::new().create(true).append(true).open(path).expect("a log");
-        writeln!(log, "{test}: {reason}").expect("room");
-    }
+    testing::skip("nvrtc", reason);
     None
 }
 
@@ -33,7 +27,7 @@ fn names() -> Vec<&'static str> {
 
 #[test]
 fn every_kernel_is_in_the_code_for_a_driver_to_translate_and_nothing_is_fused() {
-    let Some(nvrtc) = nvrtc("every_kernel_is_in_the_code") else { return };
+    let Some(nvrtc) = nvrtc() else { return };
     assert_eq!(names().len(), 6, "{:?}", names());
     for architecture in [80, 90] {
         let image = nvrtc.compile_as(KERNELS, "kernels.cu", Kind::Ptx, architecture).expect("code");
@@ -49,7 +43,7 @@ fn every_kernel_is_in_the_code_for_a_driver_to_translate_and_nothing_is_fused() 
 
 #[test]
 fn machine_code_is_made_for_the_gpus_that_it_knows() {
-    let Some(nvrtc) = nvrtc("machine_code_is_made") else { return };
+    let Some(nvrtc) = nvrtc() else { return };
     for compute in [(8, 0), (9, 0)] {
         let image = nvrtc.compile(KERNELS, "kernels.cu", compute).expect("code");
         assert_eq!(image.kind(), Kind::Cubin);
@@ -62,7 +56,7 @@ fn machine_code_is_made_for_the_gpus_that_it_knows() {
 
 #[test]
 fn what_the_compiler_says_of_a_wrong_source_is_in_the_error() {
-    let Some(nvrtc) = nvrtc("what_the_compiler_says") else { return };
+    let Some(nvrtc) = nvrtc() else { return };
     let source = "extern \"C\" __global__ void wrong(int *a) { a[0] = nobody; }";
     let error = nvrtc.compile(source, "wrong.cu", (8, 0)).expect_err("a wrong source");
     let words = error.to_string();

@@ -1,6 +1,8 @@
 //! Benchmarks on files: what is written and what is not, what is kept, and going on.
 
 mod model;
+#[path = "../program/mod.rs"]
+mod program;
 mod turns;
 mod writes;
 
@@ -10,6 +12,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use peerlane_results::{BenchRecord, CaseRecord, Path as Way, RouteVerdict};
+pub(crate) use program::said;
+use program::typed;
 
 pub(crate) const KIB: usize = 1 << 10;
 pub(crate) const LENGTH: usize = 1024 * KIB;
@@ -23,21 +27,11 @@ pub(crate) fn folder() -> tempfile::TempDir {
 }
 
 pub(crate) fn bench(folder: &Path, words: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_peerlane"))
-        .arg("bench")
-        .args(words.split_whitespace())
-        .current_dir(folder)
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("the program starts")
+    typed(folder, &format!("bench {words}"))
 }
 
 pub(crate) fn record(output: &Output) -> BenchRecord {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
-}
-
-pub(crate) fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Headless Chromium, for pages and drawings.
 
-use std::io::Write as _;
+#[path = "../../../../tools/testing.rs"]
+mod testing;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -19,17 +21,7 @@ pub(crate) fn browser() -> Option<PathBuf> {
         .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
         .find(|path| path.is_file());
     if found.is_none() {
-        let required = std::env::var("PEERLANE_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|name| name == "chromium"), "there is no Chromium");
-        let name = std::thread::current().name().unwrap_or("browser").to_owned();
-        if let Some(log) = std::env::var_os("PEERLANE_SKIP_LOG") {
-            let mut log = std::fs::File::options()
-                .create(true)
-                .append(true)
-                .open(log)
-                .expect("PEERLANE_SKIP_LOG");
-            writeln!(log, "{name}: there is no Chromium").expect("PEERLANE_SKIP_LOG");
-        }
+        testing::skip("chromium", "there is no Chromium");
     }
     found
 }

@@ -9,7 +9,8 @@ use std::process::{Command, Output, Stdio};
 use peerlane_fabric::{Fabric, capture};
 
 use crate::mock::Mock;
-use crate::skip::skip;
+use crate::program::said;
+use crate::testing::skip;
 
 /// Two drives and a GPU below one switch, with all that every way wants.
 const TEXT: &str = concat!(
@@ -38,7 +39,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// A machine whose libraries are as `conf` says; `None`, with the reason, where there are no mount namespaces.
-    pub(crate) fn new(test: &str, conf: &str) -> Option<Self> {
+    pub(crate) fn new(conf: &str) -> Option<Self> {
         let mut text = TEXT.to_owned();
         for (from, to) in AS_THE_MOCK {
             assert!(text.contains(from), "nothing to change: {from}");
@@ -56,7 +57,7 @@ impl Machine {
         if tried.status.success() {
             return Some(machine);
         }
-        skip(test, &format!("no mount namespace: {}", said(&tried).trim()));
+        skip("mount-namespace", &format!("no mount namespace: {}", said(&tried).trim()));
         None
     }
 
@@ -121,10 +122,6 @@ impl Machine {
         fs::write(self.path("source"), &content).expect("room");
         content
     }
-}
-
-pub(crate) fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// A folder of that name, at any depth.

@@ -3,18 +3,12 @@
 
 #[path = "../../../memory/mock-cuda/mod.rs"]
 mod mock;
-#[allow(clippy::print_stderr, clippy::unwrap_used, reason = "it is a file of the engine's tests")]
-#[path = "../../../engine/tests/common/skip.rs"]
-mod skip;
+#[path = "../program/mod.rs"]
+mod program;
+#[path = "../../../../tools/testing.rs"]
+mod testing;
 
-#[path = "../loop_device/mod.rs"]
-mod loop_device;
 mod machine;
-
-/// What [`loop_device`] reports with.
-mod lab {
-    pub(crate) use crate::skip::skip;
-}
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -22,10 +16,11 @@ use std::process::{Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use loop_device::Loop;
-use machine::{Machine, said};
+use machine::Machine;
 use peerlane_results::{CopyRecord, Plan, Route, VerifyMode, Warning};
+use program::said;
 use rustix::process::{Pid, Signal, kill_process};
+use testing::Loop;
 
 const LENGTH: usize = 8 << 20;
 const COMMON: &str = "--via gpu:0 --block 64K --depth 4 --json";
@@ -42,12 +37,11 @@ fn showed(record: &CopyRecord, what: &str) -> bool {
 
 #[test]
 fn a_copy_goes_by_either_direct_way_and_is_proved_compared_and_cleared() {
-    let test = "a_copy_goes_by_either_direct_way_and_is_proved_compared_and_cleared";
     for (conf, way, counted) in [
         ("mode=p2pdma", "direct by P2PDMA", "0 by nvidia-fs, 0 through host memory"),
         ("mode=nvfs", "direct by nvidia-fs", "0 requests by P2PDMA, "),
     ] {
-        let Some(machine) = Machine::new(test, conf) else { return };
+        let Some(machine) = Machine::new(conf) else { return };
         let content = machine.source(LENGTH);
         let words = format!("copy source target --route p2p --verify full {COMMON}");
         let found = record(&machine.peerlane(&words));
@@ -68,8 +62,7 @@ fn a_copy_goes_by_either_direct_way_and_is_proved_compared_and_cleared() {
 
 #[test]
 fn files_of_any_length_and_their_holes_arrive_whole() {
-    let test = "files_of_any_length_and_their_holes_arrive_whole";
-    let Some(machine) = Machine::new(test, "mode=p2pdma") else { return };
+    let Some(machine) = Machine::new("mode=p2pdma") else { return };
     for length in [0, 1, 4095, 4096, 4097, 65_537, (1 << 20) + 512] {
         let content = machine.source(length);
         let words = format!("copy source target --route p2p --verify full {COMMON}");
@@ -96,8 +89,7 @@ fn files_of_any_length_and_their_holes_arrive_whole() {
 
 #[test]
 fn a_part_of_a_file_is_copied_and_what_lies_beside_it_is_not() {
-    let test = "a_part_of_a_file_is_copied_and_what_lies_beside_it_is_not";
-    let Some(machine) = Machine::new(test, "mode=p2pdma") else { return };
+    let Some(machine) = Machine::new("mode=p2pdma") else { return };
     let content = machine.source(LENGTH);
     let part = "--offset 1M --length 2000001";
     let words = format!("copy source target --route p2p --verify full {part} {COMMON}");
@@ -109,7 +101,6 @@ fn a_part_of_a_file_is_copied_and_what_lies_beside_it_is_not() {
 
 #[test]
 fn no_fallback_passes_for_the_route_and_nothing_is_left_of_what_was_refused() {
-    let test = "no_fallback_passes_for_the_route_and_nothing_is_left_of_what_was_refused";
     for (conf, says) in [
         ("mode=compat", "only possible in compatibility mode, which is off"),
         ("mode=compat\nsticky=1", "keeps its compatibility mode on"),
@@ -118,7 +109,7 @@ fn no_fallback_passes_for_the_route_and_nothing_is_left_of_what_was_refused() {
         ("devices=0", "no device (100)"),
         ("mode=p2pdma\nfail_io=1", "cannot read 512 bytes at 0 of the source"),
     ] {
-        let Some(machine) = Machine::new(test, conf) else { return };
+        let Some(machine) = Machine::new(conf) else { return };
         let content = machine.source(LENGTH);
         let output = machine.peerlane(&format!("copy source target --route p2p {COMMON}"));
         assert_eq!(output.status.code(), Some(77), "{conf}: {}", said(&output));
@@ -148,8 +139,7 @@ fn resumed(machine: &Machine, said: &str) -> CopyRecord {
 
 #[test]
 fn a_library_that_fails_midway_leaves_a_copy_that_can_go_on() {
-    let test = "a_library_that_fails_midway_leaves_a_copy_that_can_go_on";
-    let Some(machine) = Machine::new(test, "mode=p2pdma\nfail_io=100") else { return };
+    let Some(machine) = Machine::new("mode=p2pdma\nfail_io=100") else { return };
     let content = machine.source(LENGTH);
     let output = machine.peerlane(&format!("copy source target --route p2p {COMMON}"));
     let first = said(&output);
@@ -169,8 +159,7 @@ fn a_library_that_fails_midway_leaves_a_copy_that_can_go_on() {
 
 #[test]
 fn a_copy_that_a_signal_stops_goes_on_and_leaves_nothing_in_the_gpu() {
-    let test = "a_copy_that_a_signal_stops_goes_on_and_leaves_nothing_in_the_gpu";
-    let Some(machine) = Machine::new(test, "mode=p2pdma") else { return };
+    let Some(machine) = Machine::new("mode=p2pdma") else { return };
     let content = machine.source(LENGTH);
     let words = format!("copy source target --route p2p --limit 1MB/s {COMMON}");
     let mut command = machine.command(&words);
@@ -191,9 +180,8 @@ fn a_copy_that_a_signal_stops_goes_on_and_leaves_nothing_in_the_gpu() {
 
 #[test]
 fn a_library_that_falls_back_midway_makes_the_copy_an_error() {
-    let test = "a_library_that_falls_back_midway_makes_the_copy_an_error";
     for route in ["--route p2p", ""] {
-        let Some(machine) = Machine::new(test, "mode=p2pdma\nlie_from=60") else { return };
+        let Some(machine) = Machine::new("mode=p2pdma\nlie_from=60") else { return };
         let content = machine.source(LENGTH);
         let output = machine.peerlane(&format!("copy source target {route} {COMMON}"));
         let first = said(&output);
@@ -210,10 +198,9 @@ fn a_library_that_falls_back_midway_makes_the_copy_an_error() {
 
 #[test]
 fn bytes_that_get_lost_are_found_by_the_proof_and_by_the_comparison() {
-    let test = "bytes_that_get_lost_are_found_by_the_proof_and_by_the_comparison";
     // The third request is the proof's first, the hundredth is payload.
     for (lost, code, says) in [(5, 77, "the pattern"), (100, 1, "content of target differs")] {
-        let Some(machine) = Machine::new(test, &format!("mode=p2pdma\nlose={lost}")) else {
+        let Some(machine) = Machine::new(&format!("mode=p2pdma\nlose={lost}")) else {
             return;
         };
         machine.source(LENGTH);
@@ -235,8 +222,7 @@ fn bytes_that_get_lost_are_found_by_the_proof_and_by_the_comparison() {
 
 #[test]
 fn host_memory_goes_by_the_gpu_where_that_is_asked_for() {
-    let test = "host_memory_goes_by_the_gpu_where_that_is_asked_for";
-    let Some(machine) = Machine::new(test, "delay=3") else { return };
+    let Some(machine) = Machine::new("delay=3") else { return };
     let content = machine.source(LENGTH);
     let words = format!("copy source target --route host --verify full {COMMON}");
     let found = record(&machine.peerlane(&words));
@@ -259,8 +245,7 @@ fn host_memory_goes_by_the_gpu_where_that_is_asked_for() {
 
 #[test]
 fn a_small_window_means_fewer_slots_and_memory_may_be_left_as_it_is() {
-    let test = "a_small_window_means_fewer_slots_and_memory_may_be_left_as_it_is";
-    let Some(machine) = Machine::new(test, "mode=p2pdma\nno_window=200000") else { return };
+    let Some(machine) = Machine::new("mode=p2pdma\nno_window=200000") else { return };
     let content = machine.source(LENGTH);
     let words = format!("copy source target --route p2p --scrub never {COMMON}");
     let found = record(&machine.peerlane(&words));
@@ -274,8 +259,7 @@ fn a_small_window_means_fewer_slots_and_memory_may_be_left_as_it_is() {
 
 #[test]
 fn a_plan_shows_every_way_and_opens_none() {
-    let test = "a_plan_shows_every_way_and_opens_none";
-    let Some(machine) = Machine::new(test, "mode=p2pdma") else { return };
+    let Some(machine) = Machine::new("mode=p2pdma") else { return };
     machine.source(LENGTH);
     for words in ["plan source target --via gpu:0", "copy source target --via gpu:0 --dry-run"] {
         let output = machine.peerlane(&format!("{words} --json"));
@@ -295,8 +279,7 @@ fn a_plan_shows_every_way_and_opens_none() {
 
 #[test]
 fn what_is_not_built_is_refused_with_its_reason_and_nothing_is_written() {
-    let test = "what_is_not_built_is_refused_with_its_reason_and_nothing_is_written";
-    let Some(machine) = Machine::new(test, "mode=p2pdma") else { return };
+    let Some(machine) = Machine::new("mode=p2pdma") else { return };
     machine.source(LENGTH);
     for (words, code, says) in [
         ("copy source one two --via gpu:0", 2, "cannot copy to 2 targets through gpu:0"),
@@ -318,8 +301,7 @@ fn what_is_not_built_is_refused_with_its_reason_and_nothing_is_written() {
 
 #[test]
 fn a_block_device_gets_the_copy_and_keeps_what_lies_behind_it() {
-    let test = "a_block_device_gets_the_copy_and_keeps_what_lies_behind_it";
-    let Some(machine) = Machine::new(test, "mode=p2pdma") else { return };
+    let Some(machine) = Machine::new("mode=p2pdma") else { return };
     let image = machine.path("image");
     fs::File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("room");
     let Some(device) = Loop::over(&image) else { return };
@@ -330,7 +312,7 @@ fn a_block_device_gets_the_copy_and_keeps_what_lies_behind_it() {
     drop(disk);
     // Its last bytes are no whole block, of which the rest is to stay.
     let content = machine.source(LENGTH + 100);
-    let words = format!("copy source {} --force --verify full {COMMON}", device.0);
+    let words = format!("copy source {} --force --verify full {COMMON}", device.typed());
     let found = record(&machine.peerlane(&words));
     assert_eq!((found.route, found.bytes_by_route.p2p.0), (Route::P2p, LENGTH as u64));
     assert_eq!(found.bytes_by_route.host.0, 100, "the tail");
@@ -344,8 +326,10 @@ fn a_block_device_gets_the_copy_and_keeps_what_lies_behind_it() {
 
     // A failure of the route leaves the first block as it was.
     machine.mock.configure("mode=p2pdma\nlose=5");
-    let other =
-        format!("copy source {} --offset 1M --length 4M --force --route p2p {COMMON}", device.0);
+    let other = format!(
+        "copy source {} --offset 1M --length 4M --force --route p2p {COMMON}",
+        device.typed()
+    );
     let output = machine.peerlane(&other);
     assert_eq!(output.status.code(), Some(77), "{}", said(&output));
     disk.read_exact_at(&mut there, 0).expect("all of it");
@@ -354,8 +338,7 @@ fn a_block_device_gets_the_copy_and_keeps_what_lies_behind_it() {
 
 #[test]
 fn a_gpu_that_hangs_ends_the_copy_at_its_deadline() {
-    let test = "a_gpu_that_hangs_ends_the_copy_at_its_deadline";
-    let Some(machine) = Machine::new(test, "delay=1000000000") else { return };
+    let Some(machine) = Machine::new("delay=1000000000") else { return };
     machine.source(LENGTH);
     let words = format!("copy source target --route host --timeout 1 {COMMON}");
     let output = machine.peerlane(&words);
@@ -369,9 +352,8 @@ fn a_gpu_that_hangs_ends_the_copy_at_its_deadline() {
 
 #[test]
 fn copies_side_by_side_share_cufile_and_each_says_by_which_way() {
-    let test = "copies_side_by_side_share_cufile_and_each_says_by_which_way";
     for conf in ["mode=p2pdma", "mode=nvfs"] {
-        let Some(machine) = Machine::new(test, conf) else { return };
+        let Some(machine) = Machine::new(conf) else { return };
         let content = machine.source(LENGTH);
         let one = |target: &str| {
             format!("[[copy]]\nsource='source'\ntarget='{target}'\nvia='gpu:0'\nroute='p2p'\n")
@@ -389,8 +371,7 @@ fn copies_side_by_side_share_cufile_and_each_says_by_which_way() {
 
 #[test]
 fn a_trace_names_the_memory_of_the_gpu() {
-    let test = "a_trace_names_the_memory_of_the_gpu";
-    let Some(machine) = Machine::new(test, "mode=p2pdma") else { return };
+    let Some(machine) = Machine::new("mode=p2pdma") else { return };
     machine.source(LENGTH);
     record(&machine.peerlane(&format!("copy source target --trace t.json {COMMON}")));
     let trace = fs::read(machine.path("t.json")).expect("a trace");

@@ -1,7 +1,7 @@
 //! A machine of `machines/` booted by the built program, for one script of several commands.
 
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -11,6 +11,9 @@ use tempfile::TempDir;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../schema/mod.rs"]
 pub(crate) mod schema;
+#[path = "../../../../tools/testing.rs"]
+pub(crate) mod testing;
+use testing::skip;
 
 /// Shell functions for scripts: each command leaves `NAME.json`, `NAME.err` and `NAME.status`.
 const PRELUDE: &str = "
@@ -297,20 +300,6 @@ impl Lab {
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
-    }
-}
-
-/// Notes that the running test cannot run here; a failure where `PEERLANE_REQUIRE` names what it needs.
-pub(crate) fn skip(thing: &str, reason: &str) {
-    let required = std::env::var("PEERLANE_REQUIRE").unwrap_or_default();
-    assert!(!required.split(',').any(|word| word.trim() == thing), "required: {reason}");
-    let thread = std::thread::current();
-    let line = format!("{}: {}\n", thread.name().unwrap_or("a test"), reason.replace('\n', " "));
-    std::io::stderr().write_all(line.as_bytes()).expect("standard error");
-    if let Some(log) = std::env::var_os("PEERLANE_SKIP_LOG") {
-        let mut log =
-            fs::File::options().create(true).append(true).open(log).expect("PEERLANE_SKIP_LOG");
-        log.write_all(line.as_bytes()).expect("PEERLANE_SKIP_LOG");
     }
 }
 

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use peerlane_results::Asked;
 use peerlane_units::Bytes;
 
-use super::skip::skip;
 use super::tests::{
     asked, content, copy_watched, copy_with, folder, names, planned, run, source, unfinished,
 };
 use super::{CopyError, CopyOptions, Start};
 use crate::Watch;
+use crate::testing::skip;
 
 /// Does something once, when the first payload is at the target.
 struct Meanwhile<F: FnMut()>(Option<F>);
@@ -68,7 +68,7 @@ fn a_replaced_file_keeps_its_owner() {
     let target = folder.path().join("target");
     fs::write(&target, "old").unwrap();
     if std::os::unix::fs::chown(&target, Some(65534), Some(65534)).is_err() {
-        skip("a_replaced_file_keeps_its_owner", "needs root: gives a file to another user");
+        skip("root", "needs root: gives a file to another user");
         return;
     }
     set_mode(&target, 0o4755);

@@ -11,7 +11,7 @@ use super::*;
 use crate::copy::tests::{Stopper, asked, bare_machine, content, folder, planned, source};
 use crate::copy::{CopyOptions, Start, begin_job, ready_to_start};
 use crate::guard::System;
-use crate::privileged::Loop;
+use crate::testing::Loop;
 use crate::{MonotonicClock, Watch};
 
 const LENGTH: u64 = 8 << 20;
@@ -26,12 +26,12 @@ struct Bench {
     options: CopyOptions,
 }
 
-fn bench(test: &str) -> Option<Bench> {
+fn bench() -> Option<Bench> {
     let folder = folder();
     let source = source(folder.path(), LENGTH);
     let backing = folder.path().join("backing");
     File::create(&backing).unwrap().set_len(LENGTH + (1 << 20)).unwrap();
-    let device = Loop::over(test, &backing)?;
+    let device = Loop::over(&backing)?;
     let name = device.0.file_name().unwrap().to_str().unwrap().to_owned();
     let number = fs::read_to_string(format!("/sys/class/block/{name}/dev")).unwrap();
     let sys = folder.path().join("root/sys");
@@ -99,7 +99,7 @@ impl Bench {
 
 #[test]
 fn a_device_that_was_written_to_since_is_not_gone_on_with() {
-    let Some(mut bench) = bench("a_device_that_was_written_to_since_is_not_gone_on_with") else {
+    let Some(mut bench) = bench() else {
         return;
     };
     bench.interrupt();
@@ -118,8 +118,7 @@ fn a_device_that_was_written_to_since_is_not_gone_on_with() {
 
 #[test]
 fn what_the_source_itself_carries_does_not_stop_a_copy_that_goes_on() {
-    let name = "what_the_source_itself_carries_does_not_stop_a_copy_that_goes_on";
-    let Some(mut bench) = bench(name) else { return };
+    let Some(mut bench) = bench() else { return };
     let mark = File::options().write(true).open(&bench.source).unwrap();
     mark.write_all_at(&[0x53, 0xef], EXT4_MARK).unwrap();
     bench.interrupt();
@@ -132,7 +131,7 @@ fn what_the_source_itself_carries_does_not_stop_a_copy_that_goes_on() {
 
 #[test]
 fn a_mark_behind_what_is_done_is_overwritten_only_by_force() {
-    let Some(mut bench) = bench("a_mark_behind_what_is_done_is_overwritten_only_by_force") else {
+    let Some(mut bench) = bench() else {
         return;
     };
     bench.interrupt();
@@ -146,8 +145,7 @@ fn a_mark_behind_what_is_done_is_overwritten_only_by_force() {
 
 #[test]
 fn a_sample_looks_at_what_earlier_runs_moved_as_closely_as_at_the_rest() {
-    let name = "a_sample_looks_at_what_earlier_runs_moved_as_closely_as_at_the_rest";
-    let Some(mut bench) = bench(name) else { return };
+    let Some(mut bench) = bench() else { return };
     bench.interrupt();
     let sampled = Asked { verify: VerifyMode::Sample, ..bench.asked() };
     let record = bench.run(&sampled, &mut ()).unwrap();

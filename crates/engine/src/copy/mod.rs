@@ -473,7 +473,4 @@ mod kill_tests;
 #[cfg(test)]
 mod resume_tests;
 #[cfg(test)]
-#[path = "../../tests/common/skip.rs"]
-mod skip;
-#[cfg(test)]
 pub(crate) mod tests;

@@ -12,7 +12,7 @@ use super::tests::{
 };
 use super::{CopyError, CopyOptions, Sparse, Start, Tools, copy};
 use crate::journal::{Cadence, CopyOption, Difference, Role, Store};
-use crate::privileged::Loop;
+use crate::testing::Loop;
 use crate::{MonotonicClock, Watch};
 
 const LENGTH: u64 = (4 << 20) + 1234;
@@ -472,8 +472,7 @@ fn holes_make_a_device_zero_that_held_something() {
     let expected = sparse_source(&bench.source);
     let backing = bench.folder.path().join("backing");
     fs::write(&backing, vec![0xa5; 6 << 20]).unwrap();
-    let name = "holes_make_a_device_zero_that_held_something";
-    let Some(device) = Loop::over(name, &backing) else { return };
+    let Some(device) = Loop::over(&backing) else { return };
     bench.target = device.0.clone();
     let asked = Asked { target_offset: Bytes(8192), force: true, ..bench.asked() };
     let record = bench.run(&asked, &mut ()).unwrap();

@@ -10,8 +10,8 @@ use peerlane_results::{Asked, CopyRecord, Plan, Route, RouteChoice, VerifyMode, 
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::IFlags;
 
-use super::skip::skip;
 use super::{CopyError, CopyOptions, Tools, copy};
+use crate::testing::skip;
 use crate::{MonotonicClock, Phase, Watch, plan};
 
 /// This machine without any device: what remains is the host route.
@@ -176,8 +176,7 @@ fn a_file_that_cannot_be_replaced_is_refused_before_anything_moves() {
     let opened = File::open(&target).unwrap();
     for (flag, word) in [(IFlags::IMMUTABLE, "immutable"), (IFlags::APPEND, "append only")] {
         if let Err(errno) = rustix::fs::ioctl_setflags(&opened, flag) {
-            let test = "a_file_that_cannot_be_replaced_is_refused_before_anything_moves";
-            skip(test, &format!("cannot make a file {word}: {errno}"));
+            skip("root", &format!("cannot make a file {word}: {errno}"));
             return;
         }
         let error = run(&Asked { force: true, ..asked(&source, &target) }).map(drop);

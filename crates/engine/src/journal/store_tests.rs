@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::super::tests::sample;
 use super::*;
-use crate::privileged::Tmpfs;
+use crate::testing::Tmpfs;
 
 fn place() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
@@ -186,9 +186,8 @@ fn a_failed_save_leaves_the_old_journal() {
 
 #[test]
 fn a_full_file_system_is_an_error_and_leaves_the_old_journal() {
-    const TEST: &str = "a_full_file_system_is_an_error_and_leaves_the_old_journal";
     let mount = tempfile::tempdir().unwrap();
-    let Some(mounted) = Tmpfs::on(TEST, mount.path(), "size=16k") else { return };
+    let Some(mounted) = Tmpfs::on(mount.path(), "size=16k") else { return };
     let store = Store::open(&mount.path().join("x.json")).unwrap();
     store.save(&sample()).unwrap();
     let mut large = sample();

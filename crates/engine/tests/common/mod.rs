@@ -6,18 +6,16 @@ use std::path::Path;
 use peerlane_engine::ring::{Uring, UringError};
 use rustix::fs::{Mode, OFlags};
 
-#[path = "skip.rs"]
-mod skip;
-pub(crate) use skip::skip;
+use crate::testing::skip;
 
 /// A ring, or `None` with a loud skip where this kernel or container has none.
-pub(crate) fn ring(test: &str, entries: u32) -> Option<Uring> {
+pub(crate) fn ring(entries: u32) -> Option<Uring> {
     match Uring::new(entries) {
         Ok(ring) => Some(ring),
         Err(
             error @ (UringError::NotPermitted { .. } | UringError::Absent | UringError::TooOld),
         ) => {
-            skip(test, &error.to_string());
+            skip("io-uring", &error.to_string());
             None
         }
         Err(error) => panic!("{error:?}"),
@@ -30,12 +28,12 @@ pub(crate) fn folder() -> tempfile::TempDir {
 }
 
 /// Opens a file for direct I/O, or `None` with a loud skip where the file system has none.
-pub(crate) fn direct(test: &str, path: &Path) -> Option<File> {
+pub(crate) fn direct(path: &Path) -> Option<File> {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => Some(file.into()),
         Err(error) => {
-            skip(test, &format!("no direct I/O on {}: {error}", path.display()));
+            skip("direct-io", &format!("no direct I/O on {}: {error}", path.display()));
             None
         }
     }

@@ -1,8 +1,8 @@
 //! A shared object in place of XRT's library, built here, with what it was asked for; and a folder in
 //! place of `/sys` with a card.
 
-use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -32,7 +32,7 @@ impl Mock {
             .output();
         match built {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                skip("xrt-mock", "no C compiler here");
+                crate::testing::skip("xrt-mock", "no C compiler here");
                 None
             }
             Err(error) => panic!("cc: {error}"),
@@ -82,18 +82,5 @@ impl Mock {
     pub(crate) fn calls(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.folder.path().join("calls")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
-    }
-}
-
-/// Notes that the running test cannot run here; a failure where `PEERLANE_REQUIRE` names what it needs.
-pub(crate) fn skip(thing: &str, reason: &str) {
-    let required = std::env::var("PEERLANE_REQUIRE").unwrap_or_default();
-    assert!(!required.split(',').any(|word| word.trim() == thing), "required: {reason}");
-    let thread = std::thread::current();
-    let line = format!("{}: {reason}\n", thread.name().unwrap_or("a test"));
-    std::io::stderr().write_all(line.as_bytes()).expect("standard error");
-    if let Some(log) = std::env::var_os("PEERLANE_SKIP_LOG") {
-        let log = std::fs::File::options().create(true).append(true).open(Path::new(&log));
-        log.and_then(|mut log| log.write_all(line.as_bytes())).expect("PEERLANE_SKIP_LOG");
     }
 }

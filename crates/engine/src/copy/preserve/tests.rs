@@ -8,6 +8,7 @@ use super::*;
 use crate::MonotonicClock;
 use crate::copy::tests::{asked, bare_machine, folder, names as left, planned, source};
 use crate::copy::{CopyOptions, Tools, copy};
+use crate::testing::skip;
 
 const ALL: [Metadatum; 4] =
     [Metadatum::Mode, Metadatum::Timestamps, Metadatum::Ownership, Metadatum::Xattr];
@@ -18,15 +19,6 @@ fn run(asked: &Asked, preserve: &[Metadatum]) -> Result<(), CopyError> {
     let mut tools =
         Tools { clock: &clock, watch: &mut (), seed: 7, deadline: Nanos::seconds(60), options };
     copy(&bare_machine(), &planned(asked), &mut tools).map(drop)
-}
-
-/// A skip goes where `./test` counts it.
-fn skip(name: &str, reason: &str) {
-    if let Some(log) = std::env::var_os("PEERLANE_SKIP_LOG") {
-        use std::io::Write;
-        let mut log = File::options().append(true).create(true).open(log).unwrap();
-        writeln!(log, "{name}: {reason}").unwrap();
-    }
 }
 
 #[test]
@@ -63,7 +55,7 @@ fn extended_attributes_come_along_where_that_is_asked_for() {
     let set = fsetxattr(&file, c"user.one", b"1", XattrFlags::empty())
         .and_then(|()| fsetxattr(&file, c"user.long", &long, XattrFlags::empty()));
     if let Err(errno @ (Errno::OPNOTSUPP | Errno::NOSPC)) = set {
-        return skip("extended_attributes_come_along_where_that_is_asked_for", &errno.to_string());
+        return skip("xattr", &errno.to_string());
     }
     set.unwrap();
     let target = folder.path().join("target");
@@ -84,7 +76,7 @@ fn the_owner_is_that_of_the_source_and_what_is_not_allowed_is_named() {
     let folder = folder();
     let path = source(folder.path(), 5000);
     if fchown(File::open(&path).unwrap(), Some(12345), Some(54321)).is_err() {
-        return skip("the_owner_is_that_of_the_source", "needs root: changes the owner of a file");
+        return skip("root", "needs root: changes the owner of a file");
     }
     let target = folder.path().join("target");
     run(&asked(&path, &target), &ALL).unwrap();

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 
 use super::*;
-use crate::privileged::Loop;
+use crate::testing::Loop;
 
 impl Tree {
     /// Adds a loop device `name` that shows `file` from `offset` on.
@@ -156,13 +156,12 @@ fn a_swap_file_in_use_is_not_replaced() {
 
 #[test]
 fn two_real_loop_devices_over_one_file_are_refused() {
-    const TEST: &str = "two_real_loop_devices_over_one_file_are_refused";
     let folder = tempfile::tempdir().unwrap();
     let (path, link) = (folder.path().join("image"), folder.path().join("link"));
     fs::File::create(&path).unwrap().set_len(1 << 20).unwrap();
     fs::hard_link(&path, &link).unwrap();
-    let Some(one) = Loop::over(TEST, &path) else { return };
-    let Some(other) = Loop::over(TEST, &link) else { return };
+    let Some(one) = Loop::over(&path) else { return };
+    let Some(other) = Loop::over(&link) else { return };
     let device = |device: &Loop| {
         let name = device.0.file_name().unwrap().to_str().unwrap();
         let size = Bytes::mib(1);
@@ -187,7 +186,7 @@ fn two_real_loop_devices_over_one_file_are_refused() {
     let found = said(&link, &device(&one));
     assert!(found.iter().any(|reason| reason.contains("show the same file")), "{found:?}");
     // A loop device over a loop device is followed to the file.
-    let Some(upper) = Loop::over(TEST, &one.0) else { return };
+    let Some(upper) = Loop::over(&one.0) else { return };
     let found = said(&device(&upper), &device(&other));
     assert!(found.iter().any(|reason| reason.contains("by way of a loop device")), "{found:?}");
 }

@@ -1,0 +1,27 @@
+//! The program as a person runs it in a folder.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The program in a folder, without colours.
+pub(crate) fn command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+    command.current_dir(folder).env("NO_COLOR", "1");
+    command
+}
+
+/// What comes of these words.
+pub(crate) fn peerlane(folder: &Path, words: &[&str]) -> Output {
+    command(folder).args(words).output().expect("the program starts")
+}
+
+/// What comes of a line of words with spaces between them.
+pub(crate) fn typed(folder: &Path, line: &str) -> Output {
+    peerlane(folder, &line.split_whitespace().collect::<Vec<_>>())
+}
+
+/// What it says beside its result.
+pub(crate) fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}

@@ -1,0 +1,89 @@
+//! What tests of several crates need of the machine that they run on, and the loud way to go without.
+//!
+//! Included by its path, since a crate for it would be a line of its own in who may depend on whom.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Notes that the running test cannot run here, in the file that `PEERLANE_SKIP_LOG` names; a failure where
+/// `PEERLANE_REQUIRE` names the thing that is missing.
+pub(crate) fn skip(thing: &str, reason: &str) {
+    let required = std::env::var("PEERLANE_REQUIRE").unwrap_or_default();
+    assert!(!required.split(',').any(|word| word.trim() == thing), "required: {thing}: {reason}");
+    let thread = std::thread::current();
+    let reason = reason.trim().replace('\n', " ");
+    let line = format!("{}: {reason}\n", thread.name().unwrap_or("a test"));
+    std::io::stderr().write_all(format!("SKIPPED {line}").as_bytes()).expect("standard error");
+    if let Some(log) = std::env::var_os("PEERLANE_SKIP_LOG") {
+        let log = std::fs::File::options().create(true).append(true).open(log);
+        log.and_then(|mut log| log.write_all(line.as_bytes())).expect("PEERLANE_SKIP_LOG");
+    }
+}
+
+/// What a program of the system prints; `None`, with a skip, where it does not do what it is for.
+fn printed(thing: &str, command: &mut Command) -> Option<String> {
+    let reason = match command.output() {
+        Ok(output) if output.status.success() => {
+            return Some(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        }
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    skip(thing, &format!("{}: {reason}", command.get_program().to_string_lossy()));
+    None
+}
+
+/// A loop device over a file, given back at the end.
+pub(crate) struct Loop(pub(crate) PathBuf);
+
+impl Loop {
+    /// `None`, with a skip, where none can be made.
+    pub(crate) fn over(file: &Path) -> Option<Self> {
+        let mut command = Command::new("losetup");
+        command.args(["--find", "--show"]).arg(file);
+        printed("loop", &mut command).map(|path| Self(path.into()))
+    }
+
+    /// As a person types it.
+    pub(crate) fn typed(&self) -> &str {
+        self.0.to_str().expect("a name of the kernel's")
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
+    }
+}
+
+/// A file system in memory, taken down at the end.
+pub(crate) struct Tmpfs(pub(crate) PathBuf);
+
+impl Tmpfs {
+    /// Over a folder, which is made; `None`, with a skip, where nothing can be mounted.
+    pub(crate) fn on(folder: &Path, options: &str) -> Option<Self> {
+        std::fs::create_dir_all(folder).expect("a folder");
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", options, "none"]).arg(folder);
+        printed("mount", &mut command).map(|_| Self(folder.to_owned()))
+    }
+
+    /// Whether it can be taken down now, with nobody at it; it is, in any case.
+    pub(crate) fn unmount(self) -> Result<(), String> {
+        let output = Command::new("umount").arg(&self.0).output().expect("umount");
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        if output.status.success() {
+            std::mem::forget(self);
+            return Ok(());
+        }
+        Err(said)
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
