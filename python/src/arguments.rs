@@ -75,20 +75,21 @@ impl<'py> Named<'py> {
 
     /// Ends of a copy, and how data gets from one to the other.
     pub(crate) fn asked(&self) -> PyResult<Asked> {
+        let end = |name| Ok::<_, PyErr>(self.text(name)?.unwrap_or_default());
         let offset = |name| Ok::<_, PyErr>(self.quantity(name, bytes)?.unwrap_or(Bytes::ZERO));
-        let depth = self.number("depth", DEPTH_MAX.into())?.unwrap_or(16);
+        let usual = Asked::between(&end("source")?, &end("target")?);
+        let depth = self.number("depth", DEPTH_MAX.into())?.map(u32::try_from);
         Ok(Asked {
-            source: self.text("source")?.unwrap_or_default(),
-            target: self.text("target")?.unwrap_or_default(),
-            route: self.choice("route", ROUTES)?.unwrap_or(RouteChoice::Auto),
+            route: self.choice("route", ROUTES)?.unwrap_or(usual.route),
             via: self.text("via")?,
-            block: self.quantity("block", size::block)?.unwrap_or(Bytes::mib(1)),
-            depth: u32::try_from(depth).unwrap_or(DEPTH_MAX),
+            block: self.quantity("block", size::block)?.unwrap_or(usual.block),
+            depth: depth.map_or(usual.depth, |depth| depth.unwrap_or(DEPTH_MAX)),
             offset: offset("offset")?,
             length: self.quantity("length", size::length)?,
             target_offset: offset("target_offset")?,
-            verify: self.choice("verify", VERIFY)?.unwrap_or(VerifyMode::Sample),
+            verify: self.choice("verify", VERIFY)?.unwrap_or(usual.verify),
             force: self.is_set("force")?,
+            ..usual
         })
     }
 

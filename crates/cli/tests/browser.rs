@@ -3,7 +3,6 @@
 //! Skipped where there is no Chromium; `PEERLANE_REQUIRE=chromium` makes that a failure, and
 //! `PEERLANE_SHOTS=FOLDER` keeps what it showed, to be looked at.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
 mod chromium;
 
 use std::path::Path;

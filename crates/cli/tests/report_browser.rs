@@ -7,17 +7,13 @@ mod chromium;
 #[path = "../../report/tests/samples/mod.rs"]
 mod samples;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use chromium::{browser, run};
+use chromium::{WIDTHS, browser, in_frames};
 use peerlane_results::{Basis, Path as Way, RouteVerdict, WorkloadKind};
 use samples::{MEASURED, Wish};
 use serde::Serialize;
-
-/// Widths of a phone, a laptop, and a sheet of A4 between its margins, in CSS pixels.
-const WIDTHS: [u32; 3] = [390, 1440, 688];
 
 /// Records of the size of real ones, as files.
 fn records(folder: &Path) -> Vec<PathBuf> {
@@ -76,38 +72,15 @@ fn report(folder: &Path) -> PathBuf {
     page
 }
 
-/// A page that shows the report in frames of some widths and says how wide it came out in each.
-fn frames(report: &str) -> String {
-    let quoted = report.replace('&', "&amp;").replace('"', "&quot;");
-    let mut page = String::from("<!doctype html><body>");
-    for width in WIDTHS {
-        let _ = write!(
-            page,
-            "<iframe style=\"width:{width}px;height:900px;border:0\" srcdoc=\"{quoted}\"></iframe>"
-        );
-    }
-    page + "<script>onload = () => {
-        const wide = [...document.querySelectorAll('iframe')].map((frame) => {
-            const inner = frame.contentDocument;
-            const button = inner.querySelector('th button');
-            button.click();
-            const sorted = button.parentElement.getAttribute('aria-sort');
-            return inner.documentElement.clientWidth + ':' + inner.documentElement.scrollWidth + ':' + sorted;
-        });
-        document.body.textContent = 'widths ' + wide.join(' ') + ' end';
-    }</script>"
-}
-
 #[test]
 fn a_report_fits_a_phone_a_laptop_and_paper_and_its_tables_sort() {
     let Some(browser) = browser() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let report = std::fs::read_to_string(report(folder.path())).expect("a report");
-    let page = folder.path().join("frames.html");
-    std::fs::write(&page, frames(&report)).expect("a file");
-    let dom = run(&browser, folder.path(), &page, &["--window-size=1600,1000", "--dump-dom"]);
-    let found = dom.split_once("widths ").and_then(|(_, rest)| rest.split_once(" end"));
-    let found = found.map(|(found, _)| found).unwrap_or_else(|| panic!("{dom:.2000}"));
+    let sort = "const button = inner.querySelector('th button');
+        button.click();
+        return button.parentElement.getAttribute('aria-sort');";
+    let found = in_frames((&browser, folder.path()), &report, sort);
     let expected = WIDTHS.map(|width| format!("{width}:{width}:ascending")).join(" ");
     assert_eq!(found, expected, "inner width, width of the content, and a sorted table");
 }

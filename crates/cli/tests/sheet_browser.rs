@@ -6,13 +6,9 @@
 mod chromium;
 mod program;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use chromium::{browser, run};
-
-/// Widths of a phone, a laptop, and a sheet of A4 between its margins, in CSS pixels.
-const WIDTHS: [u32; 3] = [390, 1440, 688];
+use chromium::{WIDTHS, browser, in_frames, run};
 
 fn peerlane(folder: &Path, words: &[&str]) {
     let output = program::peerlane(folder, words);
@@ -36,32 +32,6 @@ fn sheet(folder: &Path) -> (PathBuf, usize) {
     (page, hits)
 }
 
-/// A page that shows the sheet in frames of some widths and says how wide it came out in each, how many hits it
-/// shows, and how many of them have a picture with its words below it.
-fn frames(sheet: &str) -> String {
-    let quoted = sheet.replace('&', "&amp;").replace('"', "&quot;");
-    let mut page = String::from("<!doctype html><body>");
-    for width in WIDTHS {
-        let _ = write!(
-            page,
-            "<iframe style=\"width:{width}px;height:900px;border:0\" srcdoc=\"{quoted}\"></iframe>"
-        );
-    }
-    page + "<script>onload = () => {
-        const wide = [...document.querySelectorAll('iframe')].map((frame) => {
-            const inner = frame.contentDocument;
-            const box = (item, what) => item.querySelector(what).getBoundingClientRect();
-            const shown = [...inner.querySelectorAll('li')];
-            const drawn = shown.filter((item) => box(item, 'image').height > 20
-                && box(item, 'svg').bottom <= box(item, '.name').top
-                && box(item, '.facts').bottom <= item.getBoundingClientRect().bottom + 1).length;
-            const root = inner.documentElement;
-            return root.clientWidth + ':' + root.scrollWidth + ':' + shown.length + ':' + drawn;
-        });
-        document.body.textContent = 'widths ' + wide.join(' ') + ' end';
-    }</script>"
-}
-
 #[test]
 fn a_sheet_fits_a_phone_a_laptop_and_paper_and_shows_every_hit() {
     let Some(browser) = browser() else { return };
@@ -69,12 +39,14 @@ fn a_sheet_fits_a_phone_a_laptop_and_paper_and_shows_every_hit() {
     let (sheet, hits) = sheet(folder.path());
     // The page itself first: whatever it says on the console fails this.
     run(&browser, folder.path(), &sheet, &["--dump-dom"]);
-    let page = folder.path().join("frames.html");
     let text = std::fs::read_to_string(&sheet).expect("a sheet");
-    std::fs::write(&page, frames(&text)).expect("a file");
-    let dom = run(&browser, folder.path(), &page, &["--window-size=1600,1000", "--dump-dom"]);
-    let found = dom.split_once("widths ").and_then(|(_, rest)| rest.split_once(" end"));
-    let found = found.map(|(found, _)| found).unwrap_or_else(|| panic!("{dom:.2000}"));
+    let count = "const box = (item, what) => item.querySelector(what).getBoundingClientRect();
+        const shown = [...inner.querySelectorAll('li')];
+        const drawn = shown.filter((item) => box(item, 'image').height > 20
+            && box(item, 'svg').bottom <= box(item, '.name').top
+            && box(item, '.facts').bottom <= item.getBoundingClientRect().bottom + 1).length;
+        return shown.length + ':' + drawn;";
+    let found = in_frames((&browser, folder.path()), &text, count);
     let expected = WIDTHS.map(|width| format!("{width}:{width}:{hits}:{hits}")).join(" ");
     assert_eq!(
         found, expected,

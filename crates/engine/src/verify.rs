@@ -12,6 +12,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use crate::failure::{RequestError, Role};
 use crate::random::Random;
+use crate::relay::Transfer;
 use crate::request::{End, Progress, Request, carry_out, carry_until};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::{Clock, Watch};
@@ -57,6 +58,30 @@ pub struct Comparison {
     pub digests: Digests,
     /// The longest wait for a single request.
     pub deadline: Nanos,
+}
+
+impl Comparison {
+    /// Of all that a transfer moved, by the files that its source and its target are compared by; no digests.
+    pub fn of(
+        transfer: &Transfer,
+        [source, target]: [FileId; 2],
+        coverage: Coverage,
+        hosts: [RegionId; 2],
+    ) -> Self {
+        Self {
+            source,
+            target,
+            source_offset: transfer.source_offset,
+            target_offset: transfer.target_offset,
+            length: transfer.length,
+            source_block: transfer.source_block,
+            target_block: transfer.target_block,
+            coverage,
+            hosts,
+            digests: Digests::Left,
+            deadline: transfer.deadline,
+        }
+    }
 }
 
 /// How much is compared.

@@ -13,24 +13,12 @@
 //! use std::path::Path;
 //!
 //! use peerlane::machines::{Look, Place};
-//! use peerlane::{Asked, Bytes, Route, RouteChoice, VerifyMode};
+//! use peerlane::{Asked, Bytes, Route};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // `Place::Here` is the running machine.
 //! let fabric = peerlane::machines::read(Place::Described(Path::new("pair")), Look::Quiet)?;
-//! let asked = Asked {
-//!     source: "a".into(),
-//!     target: "b".into(),
-//!     route: RouteChoice::Auto,
-//!     via: None,
-//!     block: Bytes::mib(1),
-//!     depth: 16,
-//!     offset: Bytes::ZERO,
-//!     length: Some(Bytes::mib(64)),
-//!     target_offset: Bytes::ZERO,
-//!     verify: VerifyMode::Sample,
-//!     force: false,
-//! };
+//! let asked = Asked { length: Some(Bytes::mib(64)), ..Asked::between("a", "b") };
 //! let plan = peerlane::plan(&fabric, &asked)?;
 //! assert_eq!(plan.route, Some(Route::P2p));
 //! assert_eq!(plan.candidates[0].memory.name, "cmb:c");
@@ -45,21 +33,17 @@
 //!
 //! ```
 //! use peerlane::machines::{Look, Place};
-//! use peerlane::{Asked, Bytes, CopyOptions, MonotonicClock, Nanos, Tools};
-//! # use peerlane::{RouteChoice, VerifyMode};
+//! use peerlane::{Asked, Bytes, CopyOptions, MonotonicClock, Nanos, Tools, VerifyMode};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir_in(std::env::current_exe()?.parent().unwrap())?;
 //! # let source = folder.path().join("source");
 //! # let target = folder.path().join("target");
 //! std::fs::write(&source, [7; 10_000])?;
-//! # let asked = Asked {
-//! #     source: source.display().to_string(), target: target.display().to_string(),
-//! #     route: RouteChoice::Host, via: None, block: Bytes::mib(1), depth: 16, offset: Bytes::ZERO,
-//! #     length: None, target_offset: Bytes::ZERO, verify: VerifyMode::Full, force: false,
-//! # };
 //! let here = peerlane::machines::read(Place::Here, Look::Quiet)?;
-//! let plan = peerlane::plan(&here, &asked)?; // from `source` to `target`
+//! let (from, to) = (source.display().to_string(), target.display().to_string());
+//! let asked = Asked { verify: VerifyMode::Full, ..Asked::between(&from, &to) };
+//! let plan = peerlane::plan(&here, &asked)?;
 //! let mut tools = Tools {
 //!     clock: &MonotonicClock::start(),
 //!     watch: &mut (), // hears nothing and never stops; see `Watch`

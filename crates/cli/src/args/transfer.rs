@@ -113,3 +113,22 @@ impl From<VerifyArg> for VerifyMode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        transfer: TransferArgs,
+    }
+
+    #[test]
+    fn a_line_with_nothing_but_ends_asks_for_what_the_library_takes_as_usual() {
+        let line = Line::try_parse_from(["copy", "a", "b"]).expect("two ends");
+        assert_eq!(line.transfer.asked(), [Asked::between("a", "b")]);
+    }
+}

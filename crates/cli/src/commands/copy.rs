@@ -6,10 +6,11 @@ use std::path::Path;
 use peerlane_engine::endpoint::Notation;
 use peerlane_engine::{CopyError, CopyOptions, MonotonicClock, Phase, Start, Tools, Watch};
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, CopyRecord};
+use peerlane_results::{Asked, CopyRecord, Route};
 use peerlane_units::Nanos;
 
 use super::reporter::Reporter;
+use super::trace_file::TraceFile;
 use super::{batch, fan_out, overwrite, plan, resume, trace_file};
 use crate::args::CopyArgs;
 use crate::error::{Failure, Tried};
@@ -41,22 +42,37 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     }
     let options = options(args);
     let plan = overwrite::settle(&fabric, plan, &options, printer, || reporter.stop_requested())?;
-    if let Some(route) = plan.route {
+    let copy = |tools: &mut Tools<'_>| peerlane_engine::copy(&fabric, &plan, tools);
+    let (trace, result) = carry_out(args, plan.route, options, reporter, copy)?;
+    let shown = result.map_err(failure).and_then(|record| show(&record, printer));
+    trace_file::finish(trace, shown, printer)
+}
+
+/// Carries a copy out, to one target or to several, and shows how far it is; its trace is still to be written.
+///
+/// # Errors
+/// When there is no place for the trace: nothing was moved.
+pub(super) fn carry_out<T>(
+    args: &CopyArgs,
+    route: Option<Route>,
+    options: CopyOptions,
+    mut reporter: Reporter,
+    copy: impl FnOnce(&mut Tools<'_>) -> T,
+) -> Result<(Option<TraceFile>, T), Failure> {
+    if let Some(route) = route {
         reporter.show(Some(route), args.progress.readers());
     }
     let clock = MonotonicClock::start();
     let trace = trace_file::begin(args, clock)?;
-    let mut tools = Tools {
+    let done = copy(&mut Tools {
         clock: &clock,
         watch: &mut reporter,
         seed: seed(),
         deadline: Nanos::seconds(args.timeout),
         options: trace_file::for_copy(options, trace.as_ref()),
-    };
-    let result = peerlane_engine::copy(&fabric, &plan, &mut tools);
+    });
     reporter.finish();
-    let shown = result.map_err(failure).and_then(|record| show(&record, printer));
-    trace_file::finish(trace, shown, printer)
+    Ok((trace, done))
 }
 
 /// What a GPU holds is gone with the program that holds it, so that no copy ends there.

@@ -2,10 +2,9 @@
 
 use std::ffi::OsString;
 
-use peerlane_engine::{FanOut, MonotonicClock, Tools, Watch, copy_fan_out};
+use peerlane_engine::{FanOut, Tools, Watch, copy_fan_out};
 use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, FAN_OUT_SCHEMA, FanOutRecord};
-use peerlane_units::Nanos;
 
 use super::outcome::{self, Ended};
 use super::reporter::Reporter;
@@ -24,7 +23,7 @@ pub(super) fn run(
     args: &CopyArgs,
     fabric: &Fabric,
     asked: &[Asked],
-    mut reporter: Reporter,
+    reporter: Reporter,
     printer: Printer,
 ) -> Result<Exit, Failure> {
     let plan = plan::make_fan_out(fabric, asked)?;
@@ -34,20 +33,8 @@ pub(super) fn run(
     let options = copy::options(args);
     let plan =
         overwrite::settle_all(fabric, plan, &options, printer, || reporter.stop_requested())?;
-    if let Some(route) = plan.route {
-        reporter.show(Some(route), args.progress.readers());
-    }
-    let clock = MonotonicClock::start();
-    let trace = trace_file::begin(args, clock)?;
-    let mut tools = Tools {
-        clock: &clock,
-        watch: &mut reporter,
-        seed: copy::seed(),
-        deadline: Nanos::seconds(args.timeout),
-        options: trace_file::for_copy(options, trace.as_ref()),
-    };
-    let result = copy_fan_out(fabric, &plan, &mut tools);
-    reporter.finish();
+    let copy = |tools: &mut Tools<'_>| copy_fan_out(fabric, &plan, tools);
+    let (trace, result) = copy::carry_out(args, plan.route, options, reporter, copy)?;
     let shown = result.map_err(copy::failure).and_then(|done| show(asked, done, printer));
     trace_file::finish(trace, shown, printer)
 }

@@ -140,7 +140,7 @@ fn ask(
 
 #[cfg(test)]
 mod tests {
-    use peerlane_results::{Refusal, RouteChoice, VerifyMode};
+    use peerlane_results::Refusal;
     use peerlane_units::Bytes;
 
     use super::*;
@@ -150,19 +150,7 @@ mod tests {
     #[test]
     fn what_an_interrupted_copy_left_on_a_device_is_not_asked_for_by_whatever_node() {
         let fabric = Fabric::from_toml(MACHINE).unwrap();
-        let asked = Asked {
-            source: "a".into(),
-            target: "b".into(),
-            route: RouteChoice::Auto,
-            via: None,
-            block: Bytes::mib(1),
-            depth: 4,
-            offset: Bytes::ZERO,
-            length: Some(Bytes::mib(16)),
-            target_offset: Bytes::ZERO,
-            verify: VerifyMode::Sample,
-            force: false,
-        };
+        let asked = Asked { length: Some(Bytes::mib(16)), ..Asked::between("a", "b") };
         let mut plan = peerlane_engine::plan(&fabric, &asked).unwrap();
         assert!(plan.route.is_some(), "{plan:?}");
         plan.refusals = vec![Refusal { reason: "full".into(), hint: None, forceable: true }];

@@ -57,7 +57,9 @@ impl Progress {
                 Latest::start(move |line| printer.line(line)).map_or(Form::Nothing, Form::Json)
             }
             ProgressFor::People if printer.is_quiet() => Form::Nothing,
-            ProgressFor::People if io::stderr().is_terminal() => Form::Bar(bar()),
+            ProgressFor::People if io::stderr().is_terminal() => {
+                Form::Bar(bar("{binary_bytes} of {binary_total_bytes} {prefix}, {msg}"))
+            }
             ProgressFor::People => Form::Lines(printer),
         };
         let start = Instant::now();
@@ -148,9 +150,9 @@ impl Progress {
     }
 }
 
-fn bar() -> ProgressBar {
-    let template = "[{bar:30}] {binary_bytes} of {binary_total_bytes} {prefix}, {msg}";
-    let style = ProgressStyle::with_template(template)
+/// A bar on standard error, with words behind it by a template.
+pub(super) fn bar(words: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(&format!("[{{bar:30}}] {words}"))
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("=> ");
     ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)

@@ -3,9 +3,10 @@
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::Printer;
+use super::progress::bar;
 
 /// Time between two lines in a log.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
@@ -28,7 +29,7 @@ impl Runs {
     pub(crate) fn new(printer: Printer) -> Self {
         let form = match () {
             () if printer.is_quiet() => Form::Nothing,
-            () if io::stderr().is_terminal() => Form::Bar(bar()),
+            () if io::stderr().is_terminal() => Form::Bar(bar("{pos} of {len} runs, {msg}")),
             () => Form::Lines(printer),
         };
         Self { form, start: Instant::now(), shown: Instant::now() }
@@ -72,13 +73,6 @@ fn left(elapsed: Duration, done: u32, most: u32) -> Option<String> {
         60..3600 => format!("{} min left at most", seconds.div_ceil(60)),
         _ => format!("{} h {} min left at most", seconds / 3600, seconds % 3600 / 60),
     })
-}
-
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("[{bar:30}] {pos} of {len} runs, {msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .progress_chars("=> ");
-    ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ mod tests {
     use peerlane_engine::journal::{DeviceIdentity, IdKind, StableId};
     use peerlane_engine::stake::PartitionHolding;
     use peerlane_fabric::Fabric;
-    use peerlane_results::{Asked, RouteChoice, VerifyMode};
+    use peerlane_results::Asked;
 
     use super::*;
 
@@ -101,17 +101,9 @@ mod tests {
     fn plan() -> Plan {
         let fabric = Fabric::from_toml(MACHINE).unwrap();
         let asked = Asked {
-            source: "a".into(),
-            target: "b".into(),
-            route: RouteChoice::Auto,
-            via: None,
-            block: Bytes::mib(1),
-            depth: 4,
-            offset: Bytes::ZERO,
             length: Some(Bytes::mib(16)),
             target_offset: Bytes::mib(1),
-            verify: VerifyMode::Sample,
-            force: false,
+            ..Asked::between("a", "b")
         };
         peerlane_engine::plan(&fabric, &asked).unwrap()
     }

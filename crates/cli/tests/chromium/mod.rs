@@ -1,4 +1,5 @@
 //! Headless Chromium, for pages and drawings.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 #[path = "../../../../tools/testing.rs"]
 mod testing;
@@ -58,6 +59,38 @@ pub(crate) fn run(browser: &Path, folder: &Path, page: &Path, words: &[&str]) ->
             panic!("the browser did not end within {DEADLINE:?}; killed: {killed:?}");
         }
     }
+}
+
+/// Widths of a phone, a laptop, and a sheet of A4 between its margins, in CSS pixels.
+pub(crate) const WIDTHS: [u32; 3] = [390, 1440, 688];
+
+/// What a page shows in frames of these widths, for each a line `CLIENT-WIDTH:CONTENT-WIDTH:` and what the script
+/// returns of the frame's document, `inner`.
+pub(crate) fn in_frames((browser, folder): (&Path, &Path), text: &str, script: &str) -> String {
+    let quoted = text.replace('&', "&amp;").replace('"', "&quot;");
+    let frames = WIDTHS.map(|width| {
+        format!(
+            "<iframe style=\"width:{width}px;height:900px;border:0\" srcdoc=\"{quoted}\"></iframe>"
+        )
+    });
+    let page = format!(
+        "<!doctype html><body>{}<script>onload = () => {{
+            const look = (inner) => {{ {script} }};
+            const wide = [...document.querySelectorAll('iframe')].map((frame) => {{
+                const inner = frame.contentDocument;
+                const said = look(inner);
+                const root = inner.documentElement;
+                return root.clientWidth + ':' + root.scrollWidth + ':' + said;
+            }});
+            document.body.textContent = 'widths ' + wide.join(' ') + ' end';
+        }}</script>",
+        frames.concat()
+    );
+    let file = folder.join("frames.html");
+    std::fs::write(&file, page).expect("a file");
+    let dom = run(browser, folder, &file, &["--window-size=1600,1000", "--dump-dom"]);
+    let found = dom.split_once("widths ").and_then(|(_, rest)| rest.split_once(" end"));
+    found.map(|(found, _)| found.to_owned()).unwrap_or_else(|| panic!("{dom:.2000}"))
 }
 
 /// The size of a picture, from its head (PNG, section 11.2.2).

@@ -18,7 +18,7 @@ use crate::ranges::RangeSet;
 use crate::relay::Transfer;
 use crate::request::LONGEST_SLEEP;
 use crate::ring::{Action, FileId, Operation, RegionId, Ring};
-use crate::verify::{self, Comparison, Coverage, Digests, Mismatch, Verified, VerifyError};
+use crate::verify::{self, Comparison, Coverage, Mismatch, Verified, VerifyError};
 
 /// Why a route is not proved.
 #[derive(Debug)]
@@ -213,19 +213,7 @@ pub(super) fn verify(
     // While one part is compared, the next is on its way into the other region.
     let room = Bytes(ready.ring.region_length(ready.host).unwrap_or(0));
     let second = ready.ring.attach_region(host::allocate(room)?);
-    let comparison = Comparison {
-        source: ready.compared[0],
-        target: ready.compared[1],
-        source_offset: transfer.source_offset,
-        target_offset: transfer.target_offset,
-        length: transfer.length,
-        source_block: transfer.source_block,
-        target_block: transfer.target_block,
-        coverage,
-        hosts: [ready.host, second],
-        digests: Digests::Left,
-        deadline: transfer.deadline,
-    };
+    let comparison = Comparison::of(&transfer, ready.compared, coverage, [ready.host, second]);
     let path = || plan.target.path.clone().into();
     let verified = match coverage {
         Coverage::Sample { seed } if !before.is_empty() => {

@@ -59,17 +59,11 @@ pub(super) fn source(folder: &Path, length: u64) -> PathBuf {
 
 pub(super) fn asked(source: &Path, target: &Path) -> Asked {
     Asked {
-        source: source.to_str().unwrap().to_owned(),
-        target: target.to_str().unwrap().to_owned(),
         route: RouteChoice::Host,
-        via: None,
         block: Bytes::kib(64),
         depth: 4,
-        offset: Bytes::ZERO,
-        length: None,
-        target_offset: Bytes::ZERO,
         verify: VerifyMode::Full,
-        force: false,
+        ..Asked::between(source.to_str().unwrap(), target.to_str().unwrap())
     }
 }
 

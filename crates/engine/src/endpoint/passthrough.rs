@@ -144,16 +144,7 @@ mod tests {
                 max_segments: Some(65),
                 ..peerlane_fabric::QueueLimits::default()
             },
-            read_only: false,
-            partition: None,
-            partitions: Vec::new(),
-            holders: Vec::new(),
-            slaves: Vec::new(),
-            function: None,
-            controller: None,
-            integrity: None,
-            stable_writes: false,
-            is_multipath_head: false,
+            ..peerlane_fabric::BlockDevice::default()
         };
         PassthroughNode {
             name: "ng0n1".to_owned(),

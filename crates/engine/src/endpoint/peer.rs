@@ -269,7 +269,7 @@ fn stable_writes(device: &BlockDevice, file_system: Option<&str>) -> Option<Obst
 
 #[cfg(test)]
 mod tests {
-    use peerlane_fabric::{Integrity, QueueLimits};
+    use peerlane_fabric::Integrity;
     use peerlane_units::Bytes;
 
     use super::*;
@@ -288,17 +288,9 @@ mod tests {
         BlockDevice {
             name: name.to_owned(),
             size: Bytes::mib(64),
-            limits: QueueLimits::default(),
-            read_only: false,
-            partition: None,
-            partitions: Vec::new(),
-            holders: Vec::new(),
-            slaves: Vec::new(),
             function: "0000:03:00.0".parse().ok(),
             controller: Some("nvme0".to_owned()),
-            integrity: None,
-            stable_writes: false,
-            is_multipath_head: false,
+            ..BlockDevice::default()
         }
     }
 

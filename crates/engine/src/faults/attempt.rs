@@ -19,7 +19,7 @@ use crate::ranges::RangeSet;
 use crate::relay::{FlushOutcome, Piece, RelayError, Transfer, Work, merge_in_host, relay_work};
 use crate::ring::sim::{SimClock, SimRegion, SimRing};
 use crate::ring::{RegionId, Ring};
-use crate::verify::{self, Comparison, Coverage, VerifyError};
+use crate::verify::{self, Comparison, Coverage, Verified, VerifyError};
 use crate::{Clock, Watch};
 
 /// Host memory for checks and tails: the proof's three parts, and two pages of the largest block.
@@ -323,23 +323,8 @@ impl Run<'_> {
 
     fn verify(&mut self) -> Result<(), End> {
         let Some(coverage) = self.plan.coverage else { return Ok(()) };
-        let spare = SimRegion { bytes: vec![0; HOST_BYTES], is_device: false };
-        let spare = self.ring.attach_region(spare);
         let transfer = self.transfer;
-        let comparison = Comparison {
-            source: transfer.source,
-            target: transfer.target,
-            source_offset: transfer.source_offset,
-            target_offset: transfer.target_offset,
-            length: transfer.length,
-            source_block: transfer.source_block,
-            target_block: transfer.target_block,
-            coverage,
-            hosts: [self.host, spare],
-            digests: verify::Digests::Left,
-            deadline: transfer.deadline,
-        };
-        match verify::verify(&mut self.ring, &comparison, &self.clock, &mut ()) {
+        match compare(&mut self.ring, &transfer, coverage, (self.host, &self.clock)) {
             Ok(verified) if verified.first.is_some() => Err(End::Differs),
             Ok(_) => {
                 self.seen.is_verified = true;
@@ -472,4 +457,18 @@ impl Watch for Listener {
     fn stop_requested(&self) -> bool {
         self.is_stopped.get()
     }
+}
+
+/// Compares what a transfer moved, by a second region of host memory beside the one that is there.
+pub(super) fn compare(
+    ring: &mut FaultRing,
+    transfer: &Transfer,
+    coverage: Coverage,
+    (host, clock): (RegionId, &SimClock),
+) -> Result<Verified, VerifyError> {
+    let spare = SimRegion { bytes: vec![0; HOST_BYTES], is_device: false };
+    let spare = ring.attach_region(spare);
+    let files = [transfer.source, transfer.target];
+    let comparison = Comparison::of(transfer, files, coverage, [host, spare]);
+    verify::verify(ring, &comparison, clock, &mut ())
 }

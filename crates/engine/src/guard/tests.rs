@@ -4,10 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::{BlockDevice, ParentDisk, Partition, QueueLimits};
-use peerlane_results::{
-    Asked, EndpointFacts, EndpointKind, Refusal, RouteChoice, VerifyMode, Warning,
-};
+use peerlane_fabric::{BlockDevice, ParentDisk, Partition};
+use peerlane_results::{Asked, EndpointFacts, EndpointKind, Refusal, Warning};
 use peerlane_units::Bytes;
 
 use super::{System, Wanted, check};
@@ -77,24 +75,10 @@ impl Tree {
 }
 
 pub(crate) fn block_device(name: &str) -> BlockDevice {
-    BlockDevice {
-        name: name.to_owned(),
-        size: DISK,
-        limits: QueueLimits::default(),
-        read_only: false,
-        partition: None,
-        partitions: Vec::new(),
-        holders: Vec::new(),
-        slaves: Vec::new(),
-        function: None,
-        controller: None,
-        integrity: None,
-        stable_writes: false,
-        is_multipath_head: false,
-    }
+    BlockDevice { name: name.to_owned(), size: DISK, ..BlockDevice::default() }
 }
 
-fn end(path: &Path, kind: EndpointKind, node: Node, device: BlockDevice) -> Endpoint {
+pub(crate) fn end(path: &Path, kind: EndpointKind, node: Node, device: BlockDevice) -> Endpoint {
     let facts = EndpointFacts {
         path: path.display().to_string(),
         kind,
@@ -132,19 +116,7 @@ fn file(path: &Path, inode: u64, device: &str) -> Endpoint {
 }
 
 fn asked() -> Asked {
-    Asked {
-        source: String::new(),
-        target: String::new(),
-        route: RouteChoice::Auto,
-        via: None,
-        block: Bytes::mib(1),
-        depth: 1,
-        offset: Bytes::ZERO,
-        length: None,
-        target_offset: Bytes::ZERO,
-        verify: VerifyMode::Sample,
-        force: false,
-    }
+    Asked { depth: 1, ..Asked::between("", "") }
 }
 
 fn refusals(tree: &Tree, source: &Endpoint, target: &Endpoint, asked: &Asked) -> Vec<Refusal> {

@@ -63,52 +63,29 @@ fn word(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use peerlane_fabric::BlockDevice;
-    use peerlane_results::EndpointFacts;
 
     use super::*;
-    use crate::endpoint::{Live, Node};
-    use crate::guard::tests::block_device;
+    use crate::endpoint::Node;
+    use crate::guard::{self, tests::block_device};
 
     fn end(path: &str, kind: EndpointKind, device: &str, is_multipath_head: bool) -> Endpoint {
         let device = BlockDevice { is_multipath_head, ..block_device(device) };
-        let facts = EndpointFacts {
-            path: path.to_owned(),
-            kind,
-            size: device.size,
-            block: Bytes(512),
-            request_host: Bytes::mib(1),
-            request_p2p: None,
-            device: Some(device.name.clone()),
-            address: None,
-            drive: None,
-            file_system: None,
-            refusal: None,
-            way_out: None,
-        };
-        let live = Live {
-            path: path.into(),
-            node: Node::Block,
-            device: Some(device),
-            is_direct: true,
-            passthrough: None,
-        };
-        Endpoint { facts, initiator: None, further: Vec::new(), live: Some(live) }
+        guard::tests::end(Path::new(path), kind, Node::Block, device)
     }
 
     fn asked() -> Asked {
         Asked {
-            source: String::new(),
-            target: String::new(),
             route: RouteChoice::P2p,
-            via: None,
             block: BLOCK,
             depth: DEPTH,
             offset: Bytes(512),
             length: Some(Bytes::mib(1)),
-            target_offset: Bytes::ZERO,
             verify: VerifyMode::Full,
             force: true,
+            ..Asked::between("", "")
         }
     }
 

@@ -11,7 +11,7 @@ use super::{disk, functions, nvme};
 use crate::{Bdf, DiscoverError, Integrity, Partition, QueueLimits};
 
 /// A block device: a disk or a partition of one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct BlockDevice {
     /// Kernel name, `nvme2n1p1`.
     pub name: String,

@@ -74,17 +74,10 @@ pub(crate) fn copy() -> CopyRecord {
 
 fn asked() -> Asked {
     Asked {
-        source: "/dev/nvme0n1".to_owned(),
-        target: "/dev/nvme1n1".to_owned(),
         route: RouteChoice::P2p,
-        via: None,
-        block: Bytes::mib(1),
-        depth: 16,
-        offset: Bytes(0),
-        length: None,
-        target_offset: Bytes(0),
         verify: VerifyMode::Full,
         force: true,
+        ..Asked::between("/dev/nvme0n1", "/dev/nvme1n1")
     }
 }
 

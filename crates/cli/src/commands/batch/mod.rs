@@ -311,24 +311,17 @@ impl Watch for JobWatch<'_> {
 
 #[cfg(test)]
 mod tests {
-    use peerlane_results::VerifyMode;
 
     use super::*;
 
     #[test]
     fn the_command_that_goes_on_keeps_rate_and_patience() {
         let asked = Asked {
-            source: "a".into(),
-            target: "b".into(),
             route: RouteChoice::Host,
-            via: None,
             block: Bytes::kib(64),
             depth: 4,
-            offset: Bytes::ZERO,
-            length: None,
-            target_offset: Bytes::ZERO,
-            verify: VerifyMode::Sample,
             force: true,
+            ..Asked::between("a", "b")
         };
         let mut job = Job {
             asked: vec![asked],

@@ -1,24 +1,11 @@
 //! What stands between two ends.
 
-use peerlane_results::{Asked, Plan, Probe, ProbeAnswer, RouteChoice, Verdict, VerifyMode};
-use peerlane_units::Bytes;
+use peerlane_results::{Asked, Plan, Probe, ProbeAnswer, Verdict};
 
 use super::*;
 
 fn planned(fabric: &Fabric, source: &str, target: &str) -> Plan {
-    let asked = Asked {
-        source: source.to_owned(),
-        target: target.to_owned(),
-        route: RouteChoice::Auto,
-        via: None,
-        block: Bytes::mib(1),
-        depth: 4,
-        offset: Bytes::ZERO,
-        length: None,
-        target_offset: Bytes::ZERO,
-        verify: VerifyMode::Sample,
-        force: true,
-    };
+    let asked = Asked { force: true, ..Asked::between(source, target) };
     crate::plan(fabric, &asked).expect("a plan")
 }
 

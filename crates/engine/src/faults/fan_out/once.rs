@@ -11,7 +11,7 @@ use super::ledger::{Ledger, Rest};
 use crate::Clock;
 use crate::copy::check::{NotProved, flush_on, prove_on};
 use crate::failure::RequestError;
-use crate::faults::attempt::{Blame, End, HOST_BYTES, Listener, Plan, ZERO_BYTES};
+use crate::faults::attempt::{Blame, End, HOST_BYTES, Listener, Plan, ZERO_BYTES, compare};
 use crate::faults::world::{FaultRing, Power, Shape, World, index};
 use crate::journal::{self, Cadence, Journal, Recorder};
 use crate::prove::{self, ProofCause};
@@ -22,7 +22,7 @@ use crate::relay::{
 };
 use crate::ring::sim::{SimClock, SimRegion, SimRing};
 use crate::ring::{FileId, RegionId, Ring};
-use crate::verify::{self, Comparison};
+use crate::verify::VerifyError;
 
 /// One target in a run.
 pub(super) struct Lane {
@@ -362,26 +362,11 @@ impl Run<'_> {
 
     fn verify(&mut self, number: usize) -> Result<(), End> {
         let Some(coverage) = self.plan.coverage else { return Ok(()) };
-        let spare = SimRegion { bytes: vec![0; HOST_BYTES], is_device: false };
-        let spare = self.ring.attach_region(spare);
         let transfer = self.lanes[number].transfer;
-        let comparison = Comparison {
-            source: transfer.source,
-            target: transfer.target,
-            source_offset: transfer.source_offset,
-            target_offset: transfer.target_offset,
-            length: transfer.length,
-            source_block: transfer.source_block,
-            target_block: transfer.target_block,
-            coverage,
-            hosts: [self.host, spare],
-            digests: verify::Digests::Left,
-            deadline: transfer.deadline,
-        };
-        match verify::verify(&mut self.ring, &comparison, &self.clock, &mut ()) {
+        match compare(&mut self.ring, &transfer, coverage, (self.host, &self.clock)) {
             Ok(verified) if verified.first.is_some() => Err(End::Differs),
             Ok(_) => Ok(()),
-            Err(verify::VerifyError::Request(error)) => Err(self.failed(error)),
+            Err(VerifyError::Request(error)) => Err(self.failed(error)),
             Err(other) => Err(End::Failed(Blame::Shape(other.to_string()))),
         }
     }
