@@ -9,6 +9,7 @@ mod allow_list;
 mod bdf;
 pub mod capture;
 mod fact;
+pub mod gpu;
 mod link;
 mod machine_file;
 mod matrix;

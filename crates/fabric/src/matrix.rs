@@ -8,12 +8,11 @@ use std::collections::HashMap;
 
 use peerlane_units::Bytes;
 
+use crate::gpu::{VENDOR_AMD, VENDOR_NVIDIA};
 use crate::reach::{self, Decisions, MapType};
 use crate::{Acs, Fabric, FunctionId, Kind, Parent};
 
 const VENDOR_INTEL: u16 = 0x8086;
-const VENDOR_AMD: u16 = 0x1002;
-const VENDOR_NVIDIA: u16 = 0x10de;
 /// Red Hat, Inc.: paravirtual devices, behind which there is no hardware of their own.
 const VENDOR_VIRTIO: u16 = 0x1af4;
 /// Smallest window through which the `xocl` driver lends memory (`P2P_BAR` in its source).

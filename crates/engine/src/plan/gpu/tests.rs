@@ -1,7 +1,7 @@
 //! Ways between a drive and a GPU on machines that have or lack something for each.
 
 use super::*;
-use peerlane_results::VerifyMode;
+use peerlane_results::{Verdict, VerifyMode};
 
 /// A drive and a GPU below one switch, with all that every way wants.
 const SOUND: &str = concat!(
@@ -48,6 +48,31 @@ fn ways_come_in_order_of_preference_and_are_named() {
     assert_eq!(plan.memory.map(|memory| memory.name).as_deref(), Some(names[0]));
     assert_eq!(plan.candidates[0].source, Verdict::BusAddress);
     assert!(plan.candidates.iter().all(|one| one.refusals.is_empty()), "{:?}", plan.candidates);
+}
+
+#[test]
+fn a_gpu_that_is_known_to_be_too_old_is_refused_with_who_says_so() {
+    const VENDOR: &str = "vendor = '0x10de'\n";
+    let of = |device: &str| {
+        let said = format!("{VENDOR}device = '{device}'\n");
+        refusals(&[(VENDOR, &said)])
+    };
+    let k20c = of("0x1022");
+    assert!(k20c[0][0].contains("[Tesla K20c], of Kepler, lends no memory by P2PDMA"), "{k20c:?}");
+    assert!(k20c[1][0].contains("compatibility mode only"), "{k20c:?}");
+    assert!(k20c[..2].iter().all(|way| way[0].contains("NVIDIA, \"")), "a source: {k20c:?}");
+    assert!(k20c[2].is_empty() && k20c[3].is_empty(), "{k20c:?}");
+    let v100 = of("0x1db4");
+    assert!(v100[0][0].contains("of Volta") && v100[1].is_empty(), "{v100:?}");
+    let (a100, unknown) = (of("0x20b0"), of("0xfffe"));
+    assert!(a100.iter().chain(&unknown).all(Vec::is_empty), "{a100:?} {unknown:?}");
+}
+
+#[test]
+fn a_gpu_of_nobody_has_no_way_and_the_plan_says_what_is_missing() {
+    let found = refusals(&[("vendor = '0x10de'\n", "")]);
+    assert!(found[0][0].contains("does not say whose GPU it is"), "{found:?}");
+    assert!(found[0][0].contains("`vendor = \"0x10de\"`"), "{found:?}");
 }
 
 #[test]

@@ -40,7 +40,10 @@ impl Table {
                 let name = memory_label(fabric, first, kinds[&first]);
                 match peers.members.as_slice() {
                     [_] => name,
-                    [.., last] => format!("{name} .. {}", label(fabric, *last)),
+                    [.., last] => {
+                        let last = memory_label(fabric, *last, kinds[last]);
+                        format!("{name} .. {}", last.split_once(':').map_or("", |(_, last)| last))
+                    }
                     [] => name,
                 }
             })

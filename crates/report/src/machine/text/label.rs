@@ -25,7 +25,7 @@ fn name(fabric: &Fabric, id: FunctionId) -> String {
     if address.domain() == 0 { text.trim_start_matches("0000:").to_owned() } else { text }
 }
 
-/// A memory as the command line takes it: `cmb:nvme2`, `gpu:0000:17:00.0`.
+/// A memory as the command line takes it, `cmb:nvme2` or `gpu:0`, but for a short address of a card.
 pub(crate) fn memory_label(fabric: &Fabric, id: FunctionId, kind: MemoryKind) -> String {
     let prefix = match (kind, fabric.function(id).kind) {
         (MemoryKind::P2pMem, Kind::Nvme) => "cmb",
@@ -33,7 +33,10 @@ pub(crate) fn memory_label(fabric: &Fabric, id: FunctionId, kind: MemoryKind) ->
         (MemoryKind::Gpu, _) => "gpu",
         (MemoryKind::Fpga, _) => "fpga",
     };
-    format!("{prefix}:{}", label(fabric, id))
+    match fabric.gpu_number(id).filter(|_| kind == MemoryKind::Gpu) {
+        Some(number) => format!("{prefix}:{number}"),
+        None => format!("{prefix}:{}", label(fabric, id)),
+    }
 }
 
 /// What a function is, in words.

@@ -44,6 +44,9 @@ pub(super) fn line(fabric: &Fabric, id: FunctionId) -> String {
         }
     }
     let _ = write!(text, " ({})", port_kind(function.kind));
+    if let Some(number) = fabric.gpu_number(id) {
+        let _ = write!(text, " gpu:{number}");
+    }
     if !function.kernel_names.is_empty() {
         let _ = write!(text, " {}", function.kernel_names.join(" "));
     }

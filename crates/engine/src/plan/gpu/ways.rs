@@ -1,0 +1,304 @@
+//! Every way between drives and a GPU of a machine, with what speaks against it.
+
+use peerlane_fabric::gpu::{Generation, VENDOR_AMD, VENDOR_NVIDIA};
+use peerlane_fabric::{Fabric, FunctionId, IommuMode, MapType, names, reach};
+use peerlane_memory::cufile::Mode;
+use peerlane_results::{Candidate, MemoryFacts, MemoryKind, Verdict};
+use peerlane_units::Bytes;
+
+use super::{GpuWay, way_of};
+use crate::endpoint::{Endpoint, kernel_refusal};
+use crate::plan::candidates::worse;
+use crate::plan::shape::Ends;
+
+/// First open driver that lends memory by P2PDMA (NVIDIA, "GDS Support for NVMe Drives Using Linux PCI P2PDMA").
+const P2PDMA_DRIVER: u32 = 565;
+/// Kernel whose io_uring waits with a deadline, which ours needs.
+const IO_URING: (u32, u32) = (5, 11);
+const CUDA: &str = "libcuda.so.1";
+const CUFILE: &str = "libcufile.so.0";
+/// What helps where the kernel lets neither reach the other.
+const REACH_FIX: &str = "put both below one switch, or switch redirection by ACS off at the ports that \
+    are named, by `pci=disable_acs_redir=ADDRESS` among the kernel's parameters";
+
+/// What a machine has for one GPU.
+pub(super) struct Scene<'a> {
+    pub(super) fabric: &'a Fabric,
+    /// What it is to exchange bytes with: one end, or source and target.
+    pub(super) ends: &'a [&'a Endpoint],
+    pub(super) gpu: FunctionId,
+    pub(super) typed: &'a str,
+}
+
+/// Every way, the best first.
+pub(super) fn ways(scene: &Scene<'_>) -> Vec<Candidate> {
+    match scene.fabric.function(scene.gpu).vendor {
+        Some(VENDOR_NVIDIA) => {
+            vec![scene.p2pdma(), scene.nvidia_fs(), scene.compatible(), scene.pinned()]
+        }
+        Some(VENDOR_AMD) => vec![scene.amd()],
+        _ => vec![scene.of_nobody()],
+    }
+}
+
+/// Every way of a copy through memory of a GPU, the best first. Compatibility mode is none: it is host memory,
+/// which is had without cuFile.
+pub(in crate::plan) fn between(
+    fabric: &Fabric,
+    ends: Ends<'_>,
+    gpu: FunctionId,
+    typed: &str,
+) -> Vec<Candidate> {
+    let scene = Scene { fabric, ends: &[ends.source, ends.target], gpu, typed };
+    let mut candidates = ways(&scene);
+    candidates.retain(|one| way_of(&one.memory) != Some(GpuWay::CuFile(Mode::Compatible)));
+    for candidate in &mut candidates {
+        let is_direct = candidate.memory.kind != MemoryKind::Host;
+        candidate.refusals.extend(scene.of_files(is_direct));
+    }
+    candidates
+}
+
+impl Scene<'_> {
+    fn candidate(&self, way: &str, kind: MemoryKind, refusals: Vec<String>) -> Candidate {
+        let address = self.fabric.function(self.gpu).address;
+        let memory = MemoryFacts {
+            name: format!("{} by {way}", self.typed),
+            kind,
+            address: address.map(|address| address.to_string()),
+            size: None,
+            available: None,
+        };
+        let unknown = Verdict::Unknown;
+        let (source, target) = (unknown, unknown);
+        Candidate { memory, source, target, distance: None, refusals, facts: Vec::new() }
+    }
+
+    fn by(&self, way: GpuWay, kind: MemoryKind, refusals: Vec<String>) -> Candidate {
+        self.candidate(&way.to_string(), kind, refusals)
+    }
+
+    /// What the files themselves are in the way of.
+    fn of_files(&self, is_direct: bool) -> Vec<String> {
+        let reason = |end: &&Endpoint| {
+            let (live, path) = (end.live.as_ref()?, &end.facts.path);
+            if live.passthrough.is_some() {
+                return Some(format!(
+                    "{path} is a passthrough node, which reaches no GPU: name its block device"
+                ));
+            }
+            let is_cached = is_direct && !live.is_direct;
+            is_cached.then(|| format!("{path} takes no direct I/O, which cuFile wants"))
+        };
+        self.ends.iter().filter_map(reason).collect()
+    }
+
+    fn p2pdma(&self) -> Candidate {
+        let kernel = &self.fabric.kernel;
+        let mut refusals = self.too_old(
+            Generation::Ampere,
+            "lends no memory by P2PDMA, which wants Ampere or later (NVIDIA, \"GDS Support for NVMe Drives \
+             Using Linux PCI P2PDMA\", Pre-installation Steps)",
+        );
+        let is_too_old = !refusals.is_empty();
+        refusals.extend(self.stack(CUFILE));
+        refusals.extend(self.old_driver());
+        refusals.extend(kernel_refusal(kernel));
+        for end in self.ends {
+            let refusal = end.facts.refusal.clone();
+            refusals.extend(refusal.filter(|one| kernel_refusal(kernel).as_ref() != Some(one)));
+        }
+        refusals.dedup();
+        if kernel.nvme_multipath == Some(true) && kernel.version() < Some((7, 2)) {
+            refusals.push(
+                "nvme_core.multipath is on, which takes no peer-to-peer pages: add \
+                 `nvme_core.multipath=N` to the kernel's parameters"
+                    .to_owned(),
+            );
+        }
+        let mut candidate = self.by(GpuWay::CuFile(Mode::P2pdma), MemoryKind::Gpu, refusals);
+        self.reach(&mut candidate);
+        if self.fabric.function(self.gpu).p2pmem.is_none() && !is_too_old {
+            candidate.facts.push(
+                "its memory is not seen to be lent: that wants a data centre GPU from Ampere on, and \
+                 `options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1;\"` \
+                 on x86"
+                    .to_owned(),
+            );
+        }
+        candidate
+    }
+
+    fn nvidia_fs(&self) -> Candidate {
+        let mut refusals = self.too_old(
+            Generation::Pascal,
+            "is reached by cuFile in compatibility mode only: the direct ways want compute capability 6, which is \
+             Pascal, or later (NVIDIA, \"GPUDirect Storage Release Notes\", Support Matrix)",
+        );
+        refusals.extend(self.stack(CUFILE));
+        if self.has_module("nvidia_fs") == Some(false) {
+            refusals.push(
+                "the module nvidia_fs is not loaded: `sudo modprobe nvidia_fs` (nvidia-fs-dkms)"
+                    .to_owned(),
+            );
+        }
+        if self.fabric.iommu == IommuMode::Translating {
+            refusals.push(
+                "the IOMMU translates addresses: `iommu=pt`, or off, among the kernel's parameters"
+                    .to_owned(),
+            );
+        }
+        let elsewhere = self.ends.iter().filter(|end| end.initiator.is_none());
+        refusals.extend(elsewhere.map(|end| on_no_drive(end)));
+        let mut candidate = self.by(GpuWay::CuFile(Mode::NvidiaFs), MemoryKind::Gpu, refusals);
+        candidate.distance = self.distance();
+        candidate
+    }
+
+    fn compatible(&self) -> Candidate {
+        self.by(GpuWay::CuFile(Mode::Compatible), MemoryKind::Host, self.stack(CUFILE))
+    }
+
+    fn pinned(&self) -> Candidate {
+        let mut refusals = self.stack(CUDA);
+        if self.fabric.kernel.version().is_some_and(|version| version < IO_URING) {
+            refusals.push("io_uring with deadlines came with Linux 5.11".to_owned());
+        }
+        self.by(GpuWay::Pinned, MemoryKind::Host, refusals)
+    }
+
+    /// hipFile's direct way is a call of the driver that comes with ROCm, `kfd_ais_rw_file`; the kernel's own
+    /// amdgpu has none, and hipFile then goes through host memory (ROCm documentation, "hipFile").
+    fn amd(&self) -> Candidate {
+        let mut refusals = vec![
+            "AMD's GPUs are reached by hipFile of ROCm, which this program does not drive: no machine \
+             with one was there to try it on; `ais-check` and `aiscp` of ROCm do"
+                .to_owned(),
+        ];
+        let gpu = self.fabric.function(self.gpu);
+        refusals.extend(kernel_refusal(&self.fabric.kernel));
+        if self.has_module("amdgpu") == Some(false) {
+            refusals.push("the driver amdgpu is not loaded: `sudo modprobe amdgpu`".to_owned());
+        }
+        let window = gpu.bars.iter().filter(|bar| bar.is_prefetchable).map(|bar| bar.size).max();
+        if let Some(window) = window.filter(|&size| size <= Bytes::mib(256)) {
+            refusals.push(format!(
+                "its window shows {window} of its memory: switch on \"Resizable BAR\" in the firmware's \
+                 settings"
+            ));
+        }
+        let mut candidate = self.candidate("hipFile", MemoryKind::Gpu, refusals);
+        self.reach(&mut candidate);
+        candidate.facts.push(
+            "hipFile's direct way wants the amdgpu driver of ROCm (amdgpu-dkms) and CONFIG_PCI_P2PDMA"
+                .to_owned(),
+        );
+        candidate
+    }
+
+    /// A GPU of a description that says nothing of its maker, or of a maker that has no such thing.
+    fn of_nobody(&self) -> Candidate {
+        let gpu = self.fabric.function(self.gpu);
+        let refusal = match names::of(gpu) {
+            Some(name) => format!("{name} has no way to storage that this program knows"),
+            None => {
+                "the description does not say whose GPU it is, and every maker has another way: \
+                     `vendor = \"0x10de\"` in it is NVIDIA"
+                    .to_owned()
+            }
+        };
+        let mut candidate =
+            self.candidate("the driver of its maker", MemoryKind::Gpu, vec![refusal]);
+        self.reach(&mut candidate);
+        candidate
+    }
+
+    /// What speaks against a GPU of which it is known that it is older than a generation.
+    fn too_old(&self, first: Generation, what: &str) -> Vec<String> {
+        let gpu = self.fabric.function(self.gpu);
+        let older = Generation::of(gpu).filter(|&generation| generation < first);
+        let named = older.and_then(|generation| Some((generation, names::of(gpu)?)));
+        named
+            .map(|(generation, name)| format!("{name}, of {generation}, {what}"))
+            .into_iter()
+            .collect()
+    }
+
+    /// The kernel's decision for each drive and the GPU.
+    fn reach(&self, candidate: &mut Candidate) {
+        let verdicts: Vec<Verdict> =
+            self.ends.iter().map(|end| self.reach_of(end, candidate)).collect();
+        if let (Some(&first), Some(&last)) = (verdicts.first(), verdicts.last()) {
+            (candidate.source, candidate.target) = (first, last);
+        }
+        candidate.distance = self.distance();
+    }
+
+    /// The same for one, the worst of its drives.
+    fn reach_of(&self, end: &Endpoint, candidate: &mut Candidate) -> Verdict {
+        if end.initiator.is_none() {
+            candidate.refusals.push(on_no_drive(end));
+            return Verdict::Unknown;
+        }
+        let mut worst = Verdict::BusAddress;
+        for &drive in end.initiator.iter().chain(&end.further) {
+            let reach = reach::decide(self.fabric, self.gpu, drive);
+            let verdict = match reach.map {
+                MapType::BusAddress => Verdict::BusAddress,
+                MapType::ThroughHostBridge => Verdict::ThroughHostBridge,
+                MapType::NotSupported => Verdict::NotSupported,
+                MapType::Unknown => Verdict::Unknown,
+            };
+            worst = worse(worst, verdict);
+            let facts = reach.facts.iter().map(ToString::to_string);
+            let new: Vec<String> = facts.filter(|one| !candidate.facts.contains(one)).collect();
+            candidate.facts.extend(new);
+            if verdict == Verdict::NotSupported {
+                let name = &self.fabric.function(drive).name;
+                candidate.refusals.push(format!("{name}, {}: {REACH_FIX}", reach.summary()));
+            }
+        }
+        worst
+    }
+
+    /// Of all ends together.
+    fn distance(&self) -> Option<u32> {
+        let of = |end: &&Endpoint| reach::decide(self.fabric, self.gpu, end.initiator?).distance;
+        self.ends.iter().map(of).sum()
+    }
+
+    /// What of the driver and this library is missing; what cannot be seen is not missing.
+    fn stack(&self, library: &str) -> Vec<String> {
+        let mut missing = Vec::new();
+        if self.has_module("nvidia") == Some(false) {
+            missing.push("the driver nvidia is not loaded: `sudo modprobe nvidia`".to_owned());
+        }
+        let libraries = self.fabric.libraries.as_ref();
+        if libraries.is_some_and(|all| !all.iter().any(|one| one == library)) {
+            let package = if library == CUFILE { "nvidia-gds" } else { "libcuda1" };
+            missing.push(format!("{library} is not installed: `sudo apt install {package}`"));
+        }
+        missing
+    }
+
+    fn has_module(&self, name: &str) -> Option<bool> {
+        let modules = self.fabric.kernel.modules.as_ref()?;
+        Some(modules.iter().any(|module| module.name == name))
+    }
+
+    fn old_driver(&self) -> Option<String> {
+        let modules = self.fabric.kernel.modules.as_ref()?;
+        let version = modules.iter().find(|one| one.name == "nvidia")?.version.as_deref()?;
+        let major: u32 = version.split('.').next()?.parse().ok()?;
+        (major < P2PDMA_DRIVER)
+            .then(|| {
+                format!(
+                    "driver {version} is older than {P2PDMA_DRIVER}: `sudo apt install nvidia-open` for a later one"
+                )
+            })
+    }
+}
+
+fn on_no_drive(end: &Endpoint) -> String {
+    format!("{} lies on no NVMe drive of this machine", end.facts.path)
+}

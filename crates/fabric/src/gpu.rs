@@ -1,0 +1,151 @@
+//! GPUs of a machine: how they are counted, and of which generation their numbers say that they are.
+
+use std::fmt;
+
+use crate::{Fabric, Function, FunctionId, Kind, names};
+
+/// PCI vendor of NVIDIA's GPUs.
+pub const VENDOR_NVIDIA: u16 = 0x10de;
+/// PCI vendor of AMD's GPUs.
+pub const VENDOR_AMD: u16 = 0x1002;
+
+/// Generations of NVIDIA's GPUs, oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Generation {
+    /// G80 to GT2xx; the name of the generation, not of the product line.
+    Tesla,
+    /// GF1xx.
+    Fermi,
+    /// GK1xx: compute capability 3.
+    Kepler,
+    /// GM1xx: compute capability 5.
+    Maxwell,
+    /// GP1xx: compute capability 6.
+    Pascal,
+    /// GV1xx: compute capability 7.0.
+    Volta,
+    /// TU1xx: compute capability 7.5.
+    Turing,
+    /// GA1xx: compute capability 8.
+    Ampere,
+    /// AD1xx: compute capability 8.9.
+    Ada,
+    /// GH1xx: compute capability 9.
+    Hopper,
+    /// GB1xx, GB2xx: compute capability 10 and later.
+    Blackwell,
+}
+
+impl Generation {
+    /// That of a GPU of NVIDIA's whose chip the PCI ID repository names; `None` for all others.
+    pub fn of(function: &Function) -> Option<Self> {
+        let vendor = function.vendor.filter(|&vendor| vendor == VENDOR_NVIDIA)?;
+        let name = names::device(vendor, function.device?)?;
+        let chip = name.split(' ').next()?;
+        let letters = chip.find(|character: char| character.is_ascii_digit())?;
+        Some(match &chip[..letters] {
+            "G" | "GT" => Self::Tesla,
+            "GF" => Self::Fermi,
+            "GK" => Self::Kepler,
+            "GM" => Self::Maxwell,
+            "GP" => Self::Pascal,
+            "GV" => Self::Volta,
+            "TU" => Self::Turing,
+            "GA" => Self::Ampere,
+            "AD" => Self::Ada,
+            "GH" => Self::Hopper,
+            "GB" => Self::Blackwell,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl Fabric {
+    /// GPUs as `gpu:N` counts them: NVIDIA's by PCI address, as `nvidia-smi` does; where there is none, AMD's;
+    /// where there is neither, those of a description that says nothing of their maker.
+    pub fn gpus(&self) -> Vec<FunctionId> {
+        let of = |vendor: Option<u16>| {
+            let is_it = |one: &Function| one.kind == Kind::Gpu && one.vendor == vendor;
+            let mut found: Vec<FunctionId> =
+                self.iter().filter(|(_, one)| is_it(one)).map(|(id, _)| id).collect();
+            found.sort_by_key(|&id| self.function(id).address);
+            found
+        };
+        let makers = [Some(VENDOR_NVIDIA), Some(VENDOR_AMD), None];
+        makers.into_iter().map(of).find(|found| !found.is_empty()).unwrap_or_default()
+    }
+
+    /// The N of `gpu:N`; `None` for what is not counted.
+    pub fn gpu_number(&self, gpu: FunctionId) -> Option<usize> {
+        let is_gpu = self.function(gpu).kind == Kind::Gpu;
+        is_gpu.then(|| self.gpus().iter().position(|&one| one == gpu))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn generations(devices: &[&str]) -> Vec<Option<Generation>> {
+        let functions: String = devices
+            .iter()
+            .enumerate()
+            .map(|(at, device)| {
+                format!("[[function]]\nname = 'g{at}'\nkind = 'gpu'\nvendor = '0x10de'\n{device}\n")
+            })
+            .collect();
+        let fabric = Fabric::from_toml(&format!("name = 'm'\n{functions}")).expect("a machine");
+        fabric.functions.iter().map(Generation::of).collect()
+    }
+
+    #[test]
+    fn the_chip_tells_the_generation_and_what_is_not_known_tells_none() {
+        let (k20c, p100, t4, a100) = ("0x1022", "0x15f8", "0x1eb8", "0x20b0");
+        let (h100, unknown) = ("0x2330", "0xfffe");
+        let named = |id: &&str| format!("device = '{id}'");
+        let devices: Vec<String> = [k20c, p100, t4, a100, h100, unknown]
+            .iter()
+            .map(named)
+            .chain([String::new()])
+            .collect();
+        let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
+        let expected = [
+            Some(Generation::Kepler),
+            Some(Generation::Pascal),
+            Some(Generation::Turing),
+            Some(Generation::Ampere),
+            Some(Generation::Hopper),
+            None,
+            None,
+        ];
+        assert_eq!(generations(&devices), expected);
+        assert!(Generation::Kepler < Generation::Pascal && Generation::Volta < Generation::Ampere);
+    }
+
+    #[test]
+    fn gpus_are_counted_by_address_and_those_of_one_maker_alone() {
+        let count = |makers: &[&str]| {
+            let functions: String = makers
+                .iter()
+                .enumerate()
+                .map(|(at, maker)| {
+                    let address = format!("address = '0000:{:02x}:00.0'", 9 - at);
+                    format!("[[function]]\nname = 'g{at}'\nkind = 'gpu'\n{address}\n{maker}\n")
+                })
+                .collect();
+            let fabric = Fabric::from_toml(&format!("name = 'm'\n{functions}")).expect("a machine");
+            fabric.gpus().iter().map(|&id| fabric.function(id).name.clone()).collect::<Vec<_>>()
+        };
+        let (nvidia, amd) = ("vendor = '0x10de'", "vendor = '0x1002'");
+        assert_eq!(count(&[nvidia, amd, nvidia]), ["g2", "g0"]);
+        assert_eq!(count(&[amd, "", amd]), ["g2", "g0"]);
+        assert_eq!(count(&["", "vendor = '0x8086'"]), ["g0"]);
+        assert!(count(&["vendor = '0x8086'"]).is_empty());
+    }
+}
