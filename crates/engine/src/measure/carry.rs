@@ -6,7 +6,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::blocks::{Account, Blocks, Cut, Ended};
 use super::content::{Filled, Slots};
-use super::look::PlannedFlow;
+use super::planned::PlannedFlow;
 use super::ready::Ready;
 use super::stream::{Log, OneWay, Place, stream};
 use super::{FlowOutcome, FlowTools, MeasureError, Moved, mapped, serial};

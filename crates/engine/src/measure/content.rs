@@ -10,7 +10,7 @@ use peerlane_memory::host;
 use peerlane_results::{Evidence, Verification, VerifyMode, Warning};
 use peerlane_units::Bytes;
 
-use super::look::PlannedFlow;
+use super::planned::PlannedFlow;
 use super::ready::Ready;
 use super::stream::Log;
 use super::{FlowTools, MeasureError};

@@ -5,7 +5,7 @@ use peerlane_results::MemoryKind;
 use peerlane_units::Bytes;
 
 use super::content::pattern;
-use super::look::PlannedFlow;
+use super::planned::PlannedFlow;
 use super::{FlowTools, MeasureError};
 use crate::copy::{Claim, check, open_in_place};
 use crate::failure::Role;

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::MeasureError;
-use super::look::PlannedFlow;
+use super::planned::PlannedFlow;
 use crate::copy::{Claim, Opened, open_in_place};
 use crate::endpoint::{Live, Node};
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::MeasureError;
-use super::look::PlannedFlow;
+use super::planned::PlannedFlow;
 use crate::copy::grow;
 use crate::endpoint::Node;
 

@@ -9,7 +9,7 @@ use peerlane_units::Bytes;
 
 use super::blocks::{Account, Ended};
 use super::carry::Run;
-use super::look::PlannedFlow;
+use super::planned::PlannedFlow;
 use super::ready::{Cache, Ready};
 use super::serial::forget;
 use super::stream::{Log, OneWay, Place, stream};

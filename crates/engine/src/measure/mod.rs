@@ -10,6 +10,7 @@
 
 mod blocks;
 mod carry;
+mod check_ends;
 mod content;
 mod error;
 mod fill;
@@ -19,6 +20,7 @@ mod look;
 mod looks;
 mod made;
 mod mapped;
+mod planned;
 mod ready;
 mod sample;
 mod serial;
@@ -34,8 +36,9 @@ use peerlane_units::{Bytes, Nanos};
 pub use error::MeasureError;
 pub use gpu::find as find_gpu;
 pub use hold::Hold;
-pub use look::{PlannedFlow, size_of};
+pub use look::size_of;
 pub use made::Made;
+pub use planned::PlannedFlow;
 
 use crate::trace::Tracer;
 use crate::{Clock, Watch};

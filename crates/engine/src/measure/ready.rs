@@ -4,7 +4,7 @@ use peerlane_memory::{Region, RegionKind, host};
 use peerlane_results::{Evidence, MemoryKind, Tail};
 use peerlane_units::{Bytes, Nanos};
 
-use super::look::{End, PlannedFlow};
+use super::planned::{End, PlannedFlow};
 use super::{FlowTools, Hold, MeasureError};
 use crate::copy::check::{self, NotProved};
 use crate::copy::{Attached, Opened, open_in_place, open_source};

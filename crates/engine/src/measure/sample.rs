@@ -4,7 +4,7 @@ use peerlane_memory::host;
 use peerlane_results::MemoryKind;
 use peerlane_units::Bytes;
 
-use super::look::PlannedFlow;
+use super::planned::PlannedFlow;
 use super::{FlowTools, MeasureError};
 use crate::copy::open_source;
 use crate::failure::Role;

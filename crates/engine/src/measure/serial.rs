@@ -9,8 +9,8 @@ use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, pread, pwrite};
 
 use super::carry::Run;
-use super::look::PlannedFlow;
 use super::looks::Looks;
+use super::planned::PlannedFlow;
 use super::ready::Cache;
 use super::{FlowOutcome, FlowTools, MeasureError, Moved};
 use crate::copy::Opened;

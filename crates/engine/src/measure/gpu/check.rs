@@ -7,7 +7,7 @@ use peerlane_results::{MemoryKind, Verification, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
 use super::super::content::{self, Filled, Slots, pattern};
-use super::super::look::PlannedFlow;
+use super::super::planned::PlannedFlow;
 use super::super::stream::{Log, Place};
 use super::super::{FlowTools, MeasureError};
 use super::ready::Ready;

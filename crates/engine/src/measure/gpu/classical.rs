@@ -22,7 +22,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::super::blocks::{Account, Ended};
 use super::super::carry::Run;
-use super::super::look::PlannedFlow;
+use super::super::planned::PlannedFlow;
 use super::super::serial::write_all;
 use super::super::stream::{Log, Place};
 use super::super::{FlowTools, MeasureError};

@@ -9,7 +9,7 @@ use peerlane_memory::host;
 use peerlane_results::{Evidence, MemoryKind, Path as Way, Route};
 use peerlane_units::{Bytes, Nanos};
 
-use super::super::look::PlannedFlow;
+use super::super::planned::PlannedFlow;
 use super::super::ready::Cache;
 use super::super::serial::forget;
 use super::super::stream::Place;
