@@ -1,4 +1,4 @@
-//! Outside crates: each has a row with its reason in `CONTRIBUTING.md`, and its version in one place.
+//! Outside crates: each has a row with its reason in `CONTRIBUTING.md`, its version in one place, and a use.
 
 use std::collections::BTreeMap;
 
@@ -79,6 +79,39 @@ pub fn check_inherited(files: &[File]) -> Vec<Finding> {
     findings
 }
 
+/// Finds dependencies of packages that no Rust file of theirs names.
+#[must_use]
+pub fn check_used(files: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
+        let Ok(manifest) = file.text().parse::<Table>() else { continue };
+        let folder = file.path.trim_end_matches("Cargo.toml");
+        let sources = || {
+            let below = files.iter().filter(|one| one.path.starts_with(folder));
+            below.filter(|one| one.is_one_of(&["rs"]))
+        };
+        for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let Some(dependencies) = manifest.get(kind).and_then(Value::as_table) else { continue };
+            for name in dependencies.keys() {
+                let word = name.replace('-', "_");
+                if !sources().any(|source| names(source.text(), &word)) {
+                    let what = format!("`{name}` is a dependency that nothing there uses");
+                    findings.push(Finding::new(&file.path, 0, what));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Whether a text has a word that is no part of a longer one.
+fn names(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        !text[..at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +134,22 @@ mod tests {
         let rows = page("| `serde`, `toml`, `pyo3` | reading |\n");
         assert_eq!(check_reasons(&[MANIFEST, more], &rows), []);
         assert_eq!(check_reasons(&[MANIFEST], &rows).len(), 1);
+    }
+
+    #[test]
+    fn wants_every_dependency_used() {
+        let manifest = "[dependencies]\nserde_json.workspace = true\npci-ids.workspace = true\n";
+        let findings = |source: &str| {
+            check_used(&[
+                File::planted("crates/a/Cargo.toml", manifest),
+                File::planted("crates/a/src/lib.rs", source),
+                File::planted("crates/ab/src/lib.rs", "use pci_ids::x; serde_json::y();"),
+            ])
+        };
+        assert_eq!(findings("use pci_ids::x; serde_json::y();"), []);
+        let left = findings("use pci_ids::x; use serde_json_lenient::y;");
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].what, "`serde_json` is a dependency that nothing there uses");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Words that this project does not use: the last table of `GLOSSARY.md`.
+//! Words that this project uses, each explained once, and those that it does not use: the last table of `GLOSSARY.md`.
 
 use crate::files::File;
 use crate::{Finding, markdown};
@@ -59,6 +59,24 @@ pub fn contains(line: &str, phrase: &str) -> bool {
     })
 }
 
+/// Finds terms that the page explains more than once: words in bold, wherever they stand.
+#[must_use]
+pub fn check_once(glossary: &str) -> Vec<Finding> {
+    let mut seen = Vec::new();
+    let mut findings = Vec::new();
+    for (index, line) in glossary.lines().enumerate() {
+        for term in line.split("**").skip(1).step_by(2).map(str::to_lowercase) {
+            if seen.contains(&term) {
+                let what = format!("`{term}` is explained above already");
+                findings.push(Finding::new("GLOSSARY.md", index + 1, what));
+            } else {
+                seen.push(term);
+            }
+        }
+    }
+    findings
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +92,15 @@ mod tests {
         let findings = check(&refused, &[File::planted("a.rs", text)]);
         assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [1, 2, 3, 4]);
         assert_eq!(findings[0].what, "`foo`: write source, target");
+    }
+
+    #[test]
+    fn a_term_has_one_explanation() {
+        let page = "| **one**, **two** | A thing; *one* |\n| **three** | Its **Two** |\n";
+        let findings = check_once(page);
+        assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [2]);
+        assert_eq!(findings[0].what, "`two` is explained above already");
+        assert_eq!(check_once("| **one** | A thing |\n"), []);
     }
 
     #[test]

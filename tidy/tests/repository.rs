@@ -96,6 +96,16 @@ fn versions_of_dependencies_are_in_one_place() {
 }
 
 #[test]
+fn dependencies_are_used() {
+    expect_none(&dependencies::check_used(&all_files()));
+}
+
+#[test]
+fn the_glossary_explains_each_word_once() {
+    expect_none(&glossary::check_once(&page("GLOSSARY.md")));
+}
+
+#[test]
 fn pages_link_to_what_is_there() {
     expect_none(&links::check(&all_files()));
 }
