@@ -9,6 +9,7 @@ use super::layout::{
     BRIDGE_WIDTH, LABEL_WIDTH, Layout, MARGIN, Node, ROLE_WIDTH, SWITCH_WIDTH, What, is_switch,
 };
 use super::load::{Load, Loads, Scale};
+use super::width::{cut, wide, wrapped};
 use crate::ink::{Paper, Rules};
 use crate::machine::text::{heading, label, port_kind, redirects, speed};
 use crate::plain::escape;
@@ -475,38 +476,4 @@ fn title(fabric: &Fabric, id: FunctionId) -> String {
     let link =
         function.link_below.map(|most| format!(", up to {}", speed(most))).unwrap_or_default();
     escape(&format!("{}{name}{address}{link}{model}", port_kind(function.kind)))
-}
-
-/// About how wide a text is, in the font of the drawing.
-pub(super) fn wide(text: &str) -> f64 {
-    text.chars().count() as f64 * 6.4
-}
-
-/// A text cut to a width.
-pub(super) fn cut(text: &str, width: f64) -> String {
-    if wide(text) <= width {
-        return text.to_owned();
-    }
-    let mut kept = String::new();
-    for character in text.chars() {
-        if wide(&kept) + 12.8 > width {
-            break;
-        }
-        kept.push(character);
-    }
-    kept.trim_end().to_owned() + "\u{2026}"
-}
-
-/// A text in lines of at most a width.
-fn wrapped(text: &str, width: f64) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let fits = |line: &String| line.is_empty() || wide(line) + wide(word) + 6.4 < width;
-        match lines.last_mut().filter(|line| fits(line)) {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) => *line += &format!(" {word}"),
-            None => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use peerlane_fabric::{Fabric, FunctionId, MapType, Matrix, MemoryKind};
 
-use super::draw::{Sheet, cut};
+use super::draw::Sheet;
 use super::layout::{LABEL_WIDTH, Layout, MARGIN};
+use super::width::cut;
 use crate::machine::text::{label, memory_label, reasons};
 use crate::plain::escape;
 

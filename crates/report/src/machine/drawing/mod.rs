@@ -9,6 +9,7 @@ mod draw;
 mod layout;
 mod load;
 mod matrix;
+mod width;
 
 use peerlane_fabric::{Detail, Fabric, FunctionId, Matrix};
 use peerlane_results::LinkLoad;
