@@ -70,6 +70,12 @@ pub fn write_time(bytes: f64, cache: f64, fast: f64, slow: f64) -> f64 {
     cached / fast + (bytes - cached) / slow.min(fast)
 }
 
+/// Bytes that the same drive takes in `time` seconds: [`write_time`] read backwards.
+pub fn written_in(time: f64, cache: f64, fast: f64, slow: f64) -> f64 {
+    let cached = (time * fast).min(cache);
+    cached + (time - cached / fast).max(0.0) * slow.min(fast)
+}
+
 /// Bytes a second of a mixture with `reads` of its bytes read: `x_r / R + x_w / W <= 1`, the utilisation law
 /// on one resource used in turns (Lazowska and others, Quantitative System Performance, 1984, chapter 3).
 pub fn mixed(reads: f64, read: f64, write: f64) -> f64 {
