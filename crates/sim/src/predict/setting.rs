@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::devices::drive::Side;
 use crate::devices::table::Table;
 use crate::model::{
-    self, Coupling, Endpoint, HostMemory, Iommu, Memory, NodeKind, Op, Picos, RootComplex, Switch,
+    self, Coupling, Endpoint, Ethernet, HostMemory, Iommu, Memory, NodeKind, Op, Picos, RootComplex, Switch,
     Topology, TopologyError, named,
 };
 use crate::parameters::{ParameterError, ParameterShape, Parameters};
@@ -154,6 +154,12 @@ impl<'a> Setting<'a> {
             switch: Switch { latency, hol, ..defaults.switch },
             endpoint: Endpoint { tags, mrrs: self.bytes("pcie.mrrs")?, mps, ..defaults.endpoint },
             host: HostMemory { memory },
+            ethernet: Ethernet {
+                tunnel: count(self.get("ethernet.tunnel")?),
+                latency: time(self.get("ethernet.latency")?),
+                mtu: self.bytes("ethernet.mtu")?,
+                headers: self.bytes("ethernet.headers")?,
+            },
             mps,
             ..defaults
         };

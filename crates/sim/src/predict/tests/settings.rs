@@ -191,3 +191,26 @@ fn parameters_that_nothing_uses_are_named() {
     ]);
     assert_eq!(strangers(&given, &ten, &asked), ["d0.read.rat", "d00.read.rate"]);
 }
+
+#[test]
+fn an_ethernet_between_two_parts_of_a_switch_and_behind_a_card_is_a_limit() {
+    // 256 bytes of payload, header 16, bridge 10, frame 38.
+    let frames = 1.25 * 256.0 / (256.0 + 16.0 + 10.0 + 38.0);
+    let direct = machine("direct-connect");
+    let both = || ["drive0", "drive1"].map(|from| flow(from, "host", Path::HostPipelined)).to_vec();
+    for engine in [Engine::Flow, Engine::Tlp] {
+        let record = predict(&direct, &workload(vec![("both", both())]), engine);
+        assert!(is_near(rate(&record, 0), frames), "{engine:?}: {}", rate(&record, 0));
+        assert_eq!(limit(&record), "link of bridge-ethernet up");
+        let link = record.cases[0].links.iter().find(|link| link.below == "bridge-ethernet");
+        assert!(link.is_some_and(|link| link.busy.is_some_and(|busy| is_near(busy, 1.0))));
+    }
+    // What stays beyond it does not cross it.
+    let beyond = alone(&direct, &with(&[]), flow("drive0", "fpga:buffer", Path::P2p));
+    assert!(is_near(beyond, 0.911), "{beyond}");
+    let card = "\n\n[[function]]\nname = \"net\"\nkind = \"nic\"\nunder = \"slot2\"\nlink = \"2.5GT/s x8\"\n\
+                ethernet = \"125M\"\n\n[[function]]\nname = \"buffer\"";
+    let with_card = changed("direct-connect", "\n\n[[function]]\nname = \"buffer\"", card);
+    let sent = alone(&with_card, &with(&[]), flow("drive0", "net", Path::P2p));
+    assert!(is_near(sent, 0.125 * (1500.0 - 52.0) / 1538.0), "{sent}");
+}
