@@ -9,8 +9,8 @@ use serde::Deserialize;
 use crate::devices::drive::Side;
 use crate::devices::table::Table;
 use crate::model::{
-    self, Coupling, Endpoint, Ethernet, HostMemory, Iommu, Memory, NodeKind, Op, Picos, RootComplex, Switch,
-    Topology, TopologyError, named,
+    self, Coupling, Endpoint, Ethernet, HostMemory, Iommu, Memory, NodeKind, Op, Picos,
+    RootComplex, Switch, Topology, TopologyError, named,
 };
 use crate::parameters::{ParameterError, ParameterShape, Parameters};
 use crate::way::as_f64;
