@@ -107,12 +107,14 @@ fn writes_beyond_the_cache_of_a_drive_are_slower() {
         ("a.read.rate", 3000.0, "MB/s"),
         ("a.read.sustained", 0.8, "x"),
     ]);
-    let of =
-        |bytes: f64| Flow { bytes: Bytes(bytes as u64), ..flow("host", "a", Path::HostPipelined) };
-    assert!(is_near(alone(&pair, &parameters, of(20e9)), 3.0));
+    let of = |gigabytes: u64| Flow {
+        bytes: Bytes(gigabytes * 1_000_000_000),
+        ..flow("host", "a", Path::HostPipelined)
+    };
+    assert!(is_near(alone(&pair, &parameters, of(20)), 3.0));
     // Ten seconds for 30 GB, then 40 for 60 GB.
-    assert!(is_near(alone(&pair, &parameters, of(90e9)), 90.0 / 50.0));
-    let mut timed = one(of(1e9));
+    assert!(is_near(alone(&pair, &parameters, of(90)), 90.0 / 50.0));
+    let mut timed = one(of(1));
     timed.cases[0].time_ns = Some(Nanos::seconds(20));
     let record = run(&pair, &parameters, &timed, Engine::Flow).expect("predicted");
     assert!(is_near(rate(&record, 0), (30.0 + 15.0) / 20.0), "{}", rate(&record, 0));
