@@ -51,6 +51,24 @@ fn the_object_is_the_record_of_a_benchmark() {
     assert!(case["prediction"]["gains"][0]["ratio"].as_f64() > Some(1.0));
 }
 
+#[test]
+fn parameters_that_change_nothing_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("p.toml");
+    let one = |name: &str| {
+        format!(
+            "[parameter.\"{name}\"]\nvalue = 2\nunit = \"count\"\nfrom = \"guess\"\nsource = \"a test\"\n"
+        )
+    };
+    std::fs::write(&file, one("d0.turns") + &one("d77.turns")).expect("a file");
+    let file = file.to_str().expect("a name");
+    let output = sim(CROWD, &["--engine", "flow", "--parameters", file]);
+    let words = text(&output.stderr);
+    assert!(output.status.success(), "{words}");
+    assert!(words.contains("parameter `d77.turns` changes nothing"), "{words}");
+    assert!(!words.contains("`d0.turns`"), "{words}");
+}
+
 fn generated(machine: &str, workload: &str, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
     command.args(["sim", machine, workload, "--json"]).args(args).output().expect("it runs")

@@ -180,6 +180,13 @@ pub enum Kind {
     Other,
 }
 
+impl Kind {
+    /// Whether an Ethernet may be behind it: a network controller, or a switch whose two parts frames join.
+    pub fn is_on_ethernet(self) -> bool {
+        matches!(self, Self::Nic | Self::UpstreamPort)
+    }
+}
+
 /// One PCI function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Function {
@@ -222,6 +229,9 @@ pub struct Function {
     pub p2pmem: Option<P2pMem>,
     /// How fast a drive reads and writes what it stores; only a machine file says so.
     pub rates: Rates,
+    /// What the Ethernet carries in each direction, frames and gaps included, behind which a network
+    /// controller or all that is below a switch lies; only a machine file says so.
+    pub ethernet: Option<ByteRate>,
     /// Set for NVMe controllers.
     pub nvme: Option<NvmeController>,
     /// How the lab emulates it.

@@ -126,6 +126,7 @@ fn held_out(text: &mut String, curve: &CurveReport) {
     if let Some(mean) = curve.leave_one_out {
         let _ = writeln!(text, "      each size from all others: mean error {:.1} %", mean * 100.0);
     }
+    let _ = writeln!(text, "      {}", curve.reason);
 }
 
 fn value(value: &Value) -> String {

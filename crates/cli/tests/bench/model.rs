@@ -62,6 +62,29 @@ fn the_model_takes_what_it_knows_and_refuses_what_it_would_ignore() {
 }
 
 #[test]
+fn options_have_their_effect_on_the_model_or_are_named() {
+    let folder = folder();
+    let words = "stream --source host --target a --block 4K --depth 64 --on model --machine pair";
+    let of = |more: &str| {
+        let output = bench(folder.path(), &format!("{words} --json {more}"));
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        (record(&output), said(&output))
+    };
+    let (plain, _) = of("");
+    let (random, _) = of("--random");
+    assert!(random.summaries[0].rate.mean < 0.5 * plain.summaries[0].rate.mean);
+    let (timed, _) = of("--time 3");
+    assert_eq!(timed.cases[0].elapsed_ns.0, 3_000_000_000);
+    let (limited, _) = of("--limit 10M");
+    assert!((limited.summaries[0].rate.mean / 10e6 - 1.0).abs() < 0.01);
+    let (moved, words) = of("--offset 1M --target-offset 2M");
+    assert_eq!(moved.summaries, plain.summaries);
+    for option in ["--offset", "--target-offset"] {
+        assert!(words.contains(&format!("{option} changes nothing on the model")), "{words}");
+    }
+}
+
+#[test]
 fn the_model_takes_what_goes_by_host_memory_into_a_gpu_through_it() {
     let folder = folder();
     for (ends, slower) in

@@ -102,6 +102,9 @@ pub enum Problem {
     /// A key that only functions have that are none of the known kinds.
     #[error("only a function of kind `other` has this key")]
     NotOther,
+    /// A key that only functions have that an Ethernet is behind.
+    #[error("only a function of kind `nic` or `upstream-port` has this key")]
+    NotOnEthernet,
     /// A key that belongs to a bound controller.
     #[error("a drive with `bound = false` has no such key")]
     NotBound,

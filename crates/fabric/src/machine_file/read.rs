@@ -177,6 +177,9 @@ impl<'a> Reader<'a> {
         }
         let p2pmem = p2pmem(function).map_err(|(key, problem)| fail(key, problem))?;
         let nvme = storage::nvme(function).map_err(|(key, problem)| fail(key, problem))?;
+        if function.ethernet.is_some() && !function.kind.is_on_ethernet() {
+            return Err(fail("ethernet", Problem::NotOnEthernet));
+        }
         let address = function.address.map(|address| address.0);
         if let Some(address) = address {
             if self.addresses.contains_key(&address) {
@@ -205,6 +208,7 @@ impl<'a> Reader<'a> {
             fpga_p2p: function.fpga_p2p,
             p2pmem,
             rates: rates(function.read, function.write),
+            ethernet: function.ethernet.map(|rate| rate.0),
             nvme,
             lab: lab_drive(function),
         })

@@ -171,6 +171,10 @@ pub(super) struct Function {
     pub(super) write: Option<Rate>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) throttle: Option<Rate>,
+    /// Bytes a second in each direction of the Ethernet behind a network controller, or between the two
+    /// parts of a switch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ethernet: Option<Rate>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mdts: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]

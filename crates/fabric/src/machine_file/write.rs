@@ -119,6 +119,7 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
         read: function.rates.read.filter(|_| is_drive).map(Rate),
         write: function.rates.write.filter(|_| is_drive).map(Rate),
         throttle: function.lab.throttle.filter(|_| is_drive).map(Rate),
+        ethernet: function.ethernet.filter(|_| function.kind.is_on_ethernet()).map(Rate),
         mdts: function.lab.mdts.filter(|_| is_drive),
         protection: function.lab.protection.filter(|_| is_drive),
         multipath: function.lab.multipath && is_drive,

@@ -126,6 +126,10 @@ fn a_wrong_file_is_refused_with_line_key_and_reason() {
             vec!["`size` of n (line 3)", "only a function of kind `nvme`"],
         ),
         (
+            format!("{drive}ethernet = '1G'"),
+            vec!["`ethernet`", "only a function of kind `nic` or `upstream-port`"],
+        ),
+        (
             "name = 'x'\n[[host_bridge]]\nname = 'p'\n[[host_bridge]]\nname = 'q'\n\
              [[function]]\nname = 'n'\nkind = 'nic'"
                 .to_owned(),

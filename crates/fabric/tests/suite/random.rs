@@ -141,9 +141,9 @@ fn function() -> impl Strategy<Value = Function> {
     let identity = (kind, of(select(TEST_DEVICES.to_vec())), of(0u32..1 << 24), ".*");
     let place = (of(address()), of(any::<u32>()), of(any::<u32>()), of(".*"));
     let abilities = (acs(), of(link()), of(p2pmem()), of(nvme()), drive(), rates());
-    let names = (of(".*"), vec(".*", 0..3), vec(bar(), 0..3), of(any::<bool>()), of(speed()));
+    let names = (of(".*"), vec(".*", 0..3), vec(bar(), 0..3), of(any::<bool>()), links());
     (identity, place, abilities, names).prop_map(|(identity, place, abilities, names)| {
-        let (iommu_type, kernel_names, bars, fpga_p2p, link_below) = names;
+        let (iommu_type, kernel_names, bars, fpga_p2p, (link_below, ethernet)) = names;
         let (kind, ids, class, name) = identity;
         let (address, numa_node, iommu_group, driver) = place;
         let (acs, link, p2pmem, nvme, drive, rates) = abilities;
@@ -168,6 +168,7 @@ fn function() -> impl Strategy<Value = Function> {
             fpga_p2p,
             p2pmem,
             rates: if is_drive { rates } else { Rates::default() },
+            ethernet: ethernet.filter(|_| kind.is_on_ethernet()),
             nvme: nvme.filter(|_| is_drive),
             lab: if is_drive { drive } else { LabDrive::default() },
         }
@@ -192,6 +193,10 @@ fn acs() -> impl Strategy<Value = Acs> {
 
 fn link() -> impl Strategy<Value = Link> {
     (of(speed()), of(speed())).prop_map(|(current, maximum)| Link { current, maximum })
+}
+
+fn links() -> impl Strategy<Value = (Option<LinkSpeed>, Option<ByteRate>)> {
+    (of(speed()), of(any::<u64>().prop_map(ByteRate)))
 }
 
 fn speed() -> impl Strategy<Value = LinkSpeed> {

@@ -23,7 +23,7 @@ pub fn throughput(side: &Side, size: f64, depth: f64) -> f64 {
     (depth * size / side.latency.time(size)).min(side.rate).min(side.commands * size)
 }
 
-/// Seconds from submission to completion with `depth` commands in flight: Little's law read backwards.
+/// Seconds from submission to completion with `depth` commands in flight, `q n / X`: Little's law read backwards.
 pub fn loaded_latency(side: &Side, size: f64, depth: f64) -> f64 {
     depth * size / throughput(side, size, depth)
 }
@@ -39,7 +39,8 @@ pub fn commands(request: f64, largest: f64) -> f64 {
     (request / largest).ceil().max(1.0)
 }
 
-/// Commands in flight for `depth` requests that split, at most `queue` of them.
+/// Commands in flight for `depth` requests that split as in [`commands`], at most `queue` of them: what a queue
+/// holds (NVM Express base specification 2.0, CAP.MQES).
 pub fn commands_in_flight(request: f64, largest: f64, depth: f64, queue: f64) -> f64 {
     (depth * commands(request, largest)).min(queue)
 }
@@ -68,6 +69,12 @@ pub fn flash(channels: f64, channel_rate: f64, dies: f64, page: f64, time: f64) 
 pub fn write_time(bytes: f64, cache: f64, fast: f64, slow: f64) -> f64 {
     let cached = bytes.min(cache);
     cached / fast + (bytes - cached) / slow.min(fast)
+}
+
+/// Bytes that the same drive takes in `time` seconds: [`write_time`] read backwards.
+pub fn written_in(time: f64, cache: f64, fast: f64, slow: f64) -> f64 {
+    let cached = (time * fast).min(cache);
+    cached + (time - cached / fast).max(0.0) * slow.min(fast)
 }
 
 /// Bytes a second of a mixture with `reads` of its bytes read: `x_r / R + x_w / W <= 1`, the utilisation law

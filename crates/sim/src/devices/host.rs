@@ -15,19 +15,54 @@ pub struct Traffic {
     pub most: f64,
 }
 
-/// Host-memory bytes for each byte of payload on a path.
+/// Copies by the processor of each byte that goes from one device to another on a path: into the page cache
+/// or out of it (read(2), write(2)), half of them for each side.
+pub fn copies(path: Path) -> f64 {
+    match path {
+        Path::P2p | Path::HostPipelined | Path::HostCufile | Path::HostSerial => 0.0,
+        // Out of the page cache into the buffer, and out of the buffer into the page cache.
+        Path::HostPageCache => 2.0,
+        // Out of the map.
+        Path::HostMapped => 1.0,
+    }
+}
+
+/// Host-memory bytes for each byte of payload that goes from one device to another on a path.
 ///
 /// A device that writes host memory costs one byte written, one that reads it one byte read; a copy by the
 /// processor costs a byte read, one written, and one more read where the store first fetches its cache
-/// line. What a device wrote may still be in the cache (Intel Data Direct I/O) when it is consumed.
+/// line (Intel 64 and IA-32 Optimization Reference Manual, "write-allocate"). What a device wrote may still
+/// be in the cache (Intel Data Direct I/O) when it is consumed; pages of the page cache, one set for each
+/// side, outlive the cache and are written once.
 pub fn traffic(path: Path) -> Traffic {
+    let devices = 2.0;
     match path {
         Path::P2p => Traffic { least: 0.0, most: 0.0 },
         Path::HostPipelined | Path::HostCufile | Path::HostSerial => {
-            Traffic { least: 0.0, most: 2.0 }
+            Traffic { least: 0.0, most: devices }
         }
-        Path::HostPageCache | Path::HostMapped => Traffic { least: 2.0, most: 5.0 },
+        Path::HostPageCache | Path::HostMapped => {
+            Traffic { least: 2.0, most: devices + 3.0 * copies(path) }
+        }
     }
+}
+
+/// The same where one side is host memory itself: one device, one page cache, and one copy where a path has two.
+pub fn traffic_of_one(path: Path) -> Traffic {
+    let device = 1.0;
+    match path {
+        Path::P2p | Path::HostPipelined | Path::HostCufile | Path::HostSerial => {
+            Traffic { least: 0.0, most: device }
+        }
+        Path::HostPageCache | Path::HostMapped => {
+            Traffic { least: 1.0, most: device + 3.0 * copies_of_one(path) }
+        }
+    }
+}
+
+/// Copies of each byte where one side is host memory: of a map none, since its pages are what is wanted.
+pub fn copies_of_one(path: Path) -> f64 {
+    (copies(path) - 1.0).max(0.0)
 }
 
 /// Bytes a second that host memory leaves to devices: `efficiency * peak - background`, not below zero. The

@@ -3,7 +3,8 @@
 //! Leaves out what a leg is. The one thing to know: with one buffer times add, with two the slower leg
 //! decides, and more buffers than two only smooth what varies.
 
-/// One leg: a fixed time for each block, and a rate.
+/// One leg: a fixed time for each block, and a rate (Hockney, The communication challenge for MPP, Parallel Computing 20,
+/// 1994).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Leg {
     /// Seconds for each block however small.
@@ -19,18 +20,20 @@ impl Leg {
     }
 }
 
-/// Bytes a second with one buffer: `n / sum of (start + n / X)`.
+/// Bytes a second with one buffer: `n / sum of (start + n / X)`, since each leg waits for the other (arithmetic on
+/// [`Leg`]).
 pub fn serial(legs: &[Leg], size: f64) -> f64 {
     size / legs.iter().map(|leg| leg.time(size)).sum::<f64>()
 }
 
-/// Bytes a second with buffers enough: `efficiency * min over legs of n / (start + n / X)`. Copies staged in
+/// Bytes a second with buffers enough: `efficiency * min over legs of n / (start + n / X)`, the slowest stage of a
+/// pipeline (the utilisation law; Lazowska and others, 1984, chapter 3). Copies staged in
 /// host memory reached 0.65 to 0.84 of the slower leg in public reports of GPU transfers.
 pub fn pipelined(legs: &[Leg], size: f64, efficiency: f64) -> f64 {
     efficiency * legs.iter().map(|leg| size / leg.time(size)).fold(f64::INFINITY, f64::min)
 }
 
-/// How much faster one leg is than two in series: `1 + t_host / t_p2p`; for large blocks `1 + X1 / X2`.
+/// How much faster one leg is than two in series, by arithmetic on [`serial`]: `1 + t_host / t_p2p`; for large blocks `1 + X1 / X2`.
 pub fn gain_over_serial(direct: Leg, staged: &[Leg], size: f64) -> f64 {
     staged.iter().map(|leg| leg.time(size)).sum::<f64>() / direct.time(size)
 }

@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 
 use peerlane_fabric::{Acs, Fabric, Function, FunctionId, HostBridge, Kind, Parent};
-use peerlane_units::ByteRate;
+use peerlane_units::{ByteRate, Bytes};
 
-use super::{NodeIndex, NodeKind, Parameters, Picos, Switch, Topology, Wire};
+use super::{
+    Endpoint, Ethernet, Memory, NodeIndex, NodeKind, Parameters, Picos, Switch, Topology, Wire,
+};
+use crate::devices::ethernet::stream;
+use crate::way::as_f64;
 
 /// P2P request redirect (bit 2) and P2P completion redirect (bit 3) of the ACS control register (PCIe
 /// base specification, "ACS control register").
@@ -35,6 +39,8 @@ impl Topology {
     ///
     /// A fabric may hold several machines, which nothing joins: what stands before a slash in the name of a
     /// host bridge is its machine, and stands before the names of its root complexes and host memories.
+    ///
+    /// A switch that an Ethernet divides is two nodes: `bridge`, and `bridge-ethernet` beyond it.
     ///
     /// Root ports and downstream ports are ends of links, not nodes. Functions of one device share the
     /// link above it.
@@ -119,7 +125,7 @@ impl Build<'_> {
             Kind::RootPort | Kind::DownstreamPort => return above,
             Kind::UpstreamPort | Kind::OtherBridge => NodeKind::Switch(self.switch(id)),
             Kind::Nvme | Kind::Gpu | Kind::Fpga | Kind::Nic | Kind::Other => {
-                NodeKind::Endpoint(self.parameters.endpoint.clone())
+                NodeKind::Endpoint(self.endpoint(function))
             }
         };
         let is_on_chip = matches!(function.parent, Parent::Bridge(_));
@@ -127,7 +133,34 @@ impl Build<'_> {
             None if is_on_chip => Wire::bare(ON_CHIP, Picos::ZERO),
             speed => Wire::pcie(speed.unwrap_or(self.parameters.link), self.parameters.mps),
         };
-        self.topology.add_below(above, function.name.clone(), kind, wire)
+        let node = self.topology.add_below(above, function.name.clone(), kind, wire);
+        match function.ethernet {
+            Some(rate) if function.kind == Kind::UpstreamPort => self.beyond(id, node, rate),
+            _ => node,
+        }
+    }
+
+    /// What a switch is beyond the Ethernet between its two parts, where everything below it hangs.
+    fn beyond(&mut self, id: FunctionId, near: NodeIndex, rate: ByteRate) -> NodeIndex {
+        let Ethernet { tunnel, latency, .. } = self.parameters.ethernet;
+        let wire = Wire::ethernet(rate, self.parameters.mps, tunnel, latency);
+        let name = format!("{}-ethernet", self.fabric.function(id).name);
+        self.topology.add_below(near, name, NodeKind::Switch(self.switch(id)), wire)
+    }
+
+    /// A device; what goes to the memory of a network controller is on its way, and comes as fast as
+    /// full frames carry it.
+    fn endpoint(&self, function: &Function) -> Endpoint {
+        let mut endpoint = self.parameters.endpoint.clone();
+        if let Some(wire) = function.ethernet {
+            let Ethernet { mtu, headers, .. } = self.parameters.ethernet;
+            let payload = stream(as_f64(Bytes(wire.0)), as_f64(mtu), as_f64(headers));
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
+            let rate = Some(ByteRate(payload.max(1.0) as u64));
+            let (write, read) = (rate, rate);
+            endpoint.memory = Memory { write, read, is_shared: false, ..endpoint.memory };
+        }
+        endpoint
     }
 
     /// A switch redirects where the ports below it do.

@@ -21,7 +21,7 @@ pub(crate) use from_fabric::named;
 pub use node::{
     Coupling, Endpoint, HostMemory, Iommu, Memory, Node, NodeKind, RootComplex, Switch,
 };
-pub use parameters::Parameters;
+pub use parameters::{Ethernet, Parameters};
 pub use path::{Hop, PathError};
 pub use picos::{Picos, picos_per_kib};
 pub use topology::{Direction, Link, LinkIndex, NodeIndex, Topology};

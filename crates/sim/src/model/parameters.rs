@@ -3,7 +3,7 @@
 use peerlane_fabric::LinkSpeed;
 use peerlane_units::{ByteRate, Bytes};
 
-use super::{Endpoint, HostMemory, RootComplex, Switch};
+use super::{Endpoint, HostMemory, Picos, RootComplex, Switch};
 
 /// Values for every node and link of which nothing better is known.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +22,29 @@ pub struct Parameters {
     pub link: LinkSpeed,
     /// What a link between sockets carries in one direction.
     pub socket: ByteRate,
+    /// Ethernets, where the fabric has any.
+    pub ethernet: Ethernet,
+}
+
+/// What a fabric does not say of an Ethernet.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ethernet {
+    /// Of PCIe in frames: bytes of each frame that are the bridge's own.
+    pub tunnel: u32,
+    /// Of PCIe in frames: from one part of the switch to the other.
+    pub latency: Picos,
+    /// Of network controllers: content of a full frame.
+    pub mtu: Bytes,
+    /// Of network controllers: what of it headers of network and transport take.
+    pub headers: Bytes,
+}
+
+impl Default for Ethernet {
+    /// TCP over IPv4 with timestamps (RFC 791, 9293, 7323) in frames of 1500 bytes; a bridge's header is
+    /// published nowhere.
+    fn default() -> Self {
+        Self { tunnel: 10, latency: Picos::micros(2), mtu: Bytes(1500), headers: Bytes(52) }
+    }
 }
 
 impl Default for Parameters {
@@ -36,6 +59,7 @@ impl Default for Parameters {
             mps: Bytes(256),
             link: LinkSpeed { megatransfers: 16_000, width: 4 },
             socket: ByteRate(31_000_000_000),
+            ethernet: Ethernet::default(),
         }
     }
 }

@@ -5,7 +5,7 @@ use peerlane_units::{ByteRate, Bytes};
 use super::{NodeIndex, Picos};
 
 /// What an initiator does to a memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
     /// Posts writes into it: a drive carries out an NVMe read.
     Write,

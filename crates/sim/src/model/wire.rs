@@ -15,6 +15,14 @@ const ECRC: u64 = 4;
 /// A data link layer packet with its framing (PCIe base specification, "Data link layer packets").
 const DLLP: u64 = 8;
 
+/// What the data link layer puts around a header: framing and sequence number 4, LCRC 4.
+const LINK_LAYER: u64 = 8;
+/// Bytes of a frame that are no content: preamble and delimiter 8, header 14, check sequence 4, gap 12
+/// (IEEE 802.3), as [`FRAME_OVERHEAD`](crate::devices::ethernet::FRAME_OVERHEAD).
+const FRAME: u64 = 38;
+/// Bytes of the shortest frame with preamble and gap: 46 of content (IEEE 802.3).
+const SHORTEST_FRAME: u64 = 46 + FRAME;
+
 /// How payload becomes bytes on a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
@@ -26,6 +34,11 @@ pub enum Framing {
         /// One fits measurements of both directions of a Gen5 link; how a port merges them is its own
         /// affair.
         dllp_per_mille: u32,
+    },
+    /// Packets of PCIe, each in an Ethernet frame of its own (`devices::ethernet`).
+    Ethernet {
+        /// Bytes of each frame that are the bridge's own.
+        tunnel: u32,
     },
     /// Payload alone: paths inside a chip, links between sockets.
     Bare,
@@ -62,6 +75,19 @@ impl Wire {
         }
     }
 
+    /// An Ethernet that carries `rate` in each direction, with a packet of PCIe in each frame, and room for a round
+    /// trip of 20 us.
+    pub fn ethernet(rate: ByteRate, mps: Bytes, tunnel: u32, propagation: Picos) -> Self {
+        Self {
+            speed: None,
+            picos_per_kib: picos_per_kib(rate),
+            mps,
+            framing: Framing::Ethernet { tunnel },
+            propagation,
+            credits: Credits::covering(rate, mps, Picos::micros(20)),
+        }
+    }
+
     /// A way inside a chip or between sockets that carries `rate` of payload.
     pub fn bare(rate: ByteRate, propagation: Picos) -> Self {
         Self {
@@ -86,7 +112,11 @@ impl Wire {
 
     /// Bytes of a read request.
     pub fn request_bytes(&self) -> u64 {
-        self.framed(REQUEST_OVERHEAD)
+        match self.framing {
+            // A frame is no shorter than it must be.
+            Framing::Ethernet { .. } => self.framed(REQUEST_OVERHEAD).max(SHORTEST_FRAME),
+            Framing::Pcie { .. } | Framing::Bare => self.framed(REQUEST_OVERHEAD),
+        }
     }
 
     /// Bytes around the payload of a completion.
@@ -98,13 +128,15 @@ impl Wire {
     pub fn dllp_bytes_per_mille(&self) -> u64 {
         match self.framing {
             Framing::Pcie { dllp_per_mille, .. } => DLLP * u64::from(dllp_per_mille),
-            Framing::Bare => 0,
+            // Its receiver has no data link layer of PCIe.
+            Framing::Ethernet { .. } | Framing::Bare => 0,
         }
     }
 
     fn framed(&self, overhead: u64) -> u64 {
         match self.framing {
             Framing::Pcie { has_ecrc, .. } => overhead + if has_ecrc { ECRC } else { 0 },
+            Framing::Ethernet { tunnel } => overhead - LINK_LAYER + u64::from(tunnel) + FRAME,
             Framing::Bare => 0,
         }
     }

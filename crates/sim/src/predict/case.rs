@@ -1,18 +1,22 @@
 //! One case on the model: rates, times, limits, and what they cost.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use peerlane_fabric::Fabric;
 use peerlane_results::CaseSpec;
+use peerlane_units::{ByteRate, Bytes};
 
-use super::flows::{Planned, plan};
+use super::flows::{Planned, WriteCache, plan};
 use super::setting::Setting;
 use super::{Engine, PredictError, names};
 use crate::closed::{By, Closed};
-use crate::flow::build::Built;
+use crate::devices::drive::{write_time, written_in};
+use crate::flow::build::{Built, What};
 use crate::flow::rates::build;
 use crate::flow::run::{Run, RunSettings, Transfer, run};
 use crate::flow::solve::Settings;
-use crate::model::{Memory, NodeKind, Op, Topology};
-use crate::way::picos;
+use crate::model::{NodeIndex, NodeKind, Op, Topology};
+use crate::way::{as_f64, picos};
 
 /// Ends that lie no further apart lead to one solution: a microsecond.
 const QUANTUM: f64 = 1_000.0;
@@ -26,6 +30,8 @@ pub(super) struct Model {
     pub(super) flows: Vec<Planned>,
     pub(super) built: Built,
     until: Option<f64>,
+    /// Memories of drives that wait for the drive's own medium, by what others do to them.
+    inside: BTreeSet<(NodeIndex, Op)>,
 }
 
 /// What an engine found: for each flow payload, start, end, rate while it ran, and what limited it.
@@ -66,22 +72,21 @@ impl Model {
         let wrong = |source| PredictError::Flow { case: case.name.clone(), source };
         let flows = plan(fabric, topology, setting, case).map_err(wrong)?;
         let mut topology = topology.clone();
+        #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
+        let nanos = |nanos: u64| nanos as f64;
+        let until = case.time_ns.map(|time| nanos(time.0));
+        let kept = beyond_caches(&mut topology, &flows, until);
+        let mut inside = BTreeSet::new();
         for (node, op, rate) in flows.iter().filter_map(|flow| flow.inside) {
-            let rate = Some(names::per_second(rate / 1e9));
-            if let NodeKind::Endpoint(endpoint) = &mut topology.node_mut(node).kind {
-                endpoint.memory = match op {
-                    Op::Write => Memory { write: rate, is_shared: false, ..endpoint.memory },
-                    Op::Read => Memory { read: rate, is_shared: false, ..endpoint.memory },
-                };
+            let kept = kept.get(&node).filter(|_| op == Op::Write).unwrap_or(&1.0);
+            if narrow(&mut topology, node, op, names::per_second(rate * kept / 1e9)) {
+                inside.insert((node, op));
             }
         }
         let specs: Vec<_> = flows.iter().map(|flow| flow.spec.clone()).collect();
         let engine = |source| PredictError::Engine { case: case.name.clone(), source };
         let built = build(&topology, &specs).map_err(engine)?;
-        #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
-        let nanos = |nanos: u64| nanos as f64;
-        let until = case.time_ns.map(|time| nanos(time.0));
-        let mut model = Self { topology, flows, built, until };
+        let mut model = Self { topology, flows, built, until, inside };
         for (flow, asked) in model.flows.iter_mut().zip(&case.flows) {
             flow.spec.start = crate::model::Picos::nanos(asked.start_ns.0);
         }
@@ -93,6 +98,11 @@ impl Model {
             Engine::Closed => self.closed(case),
             Engine::Flow | Engine::Tlp | Engine::Auto => self.flow(case),
         }
+    }
+
+    /// Whether flows run for a time, and not until their bytes are moved.
+    pub(super) fn has_time(&self) -> bool {
+        self.until.is_some()
     }
 
     /// Each flow as if it were alone.
@@ -107,7 +117,7 @@ impl Model {
             let start = picos(flow.spec.start.0);
             let (bytes, end) = self.span(flow.bytes, start, closed.rate());
             let limited_by = match closed.bounds.first().map(|bound| bound.by) {
-                Some(By::Resource(what)) => names::of(&self.topology, what),
+                Some(By::Resource(what)) => self.name(what),
                 Some(By::Depth) => DEPTH.to_owned(),
                 _ => self.own_limit(flow),
             };
@@ -131,7 +141,7 @@ impl Model {
             start: picos(flow.spec.start.0),
             end: outcome.end,
             limited_by: match outcome.limit {
-                Some(at) => names::of(&self.topology, self.built.what[at]),
+                Some(at) => self.name(self.built.what[at]),
                 None => self.own_limit(flow),
             },
         });
@@ -157,6 +167,23 @@ impl Model {
         };
         run(&built.network, &transfers, settings)
             .map_err(|error| PredictError::Engine { case: case.name.clone(), source: error.into() })
+    }
+
+    /// A resource as a person would name it.
+    pub(super) fn name(&self, what: What) -> String {
+        names::of(&self.topology, self.seen(what))
+    }
+
+    /// What a resource stands for to a person: a memory that waits for the medium of its own drive is that
+    /// medium, in the direction in which the drive uses it.
+    pub(super) fn seen(&self, what: What) -> What {
+        match what {
+            What::Memory(at, Some(op)) if self.inside.contains(&(at, op)) => match op {
+                Op::Write => What::Medium(at, Op::Read),
+                Op::Read => What::Medium(at, Op::Write),
+            },
+            other => other,
+        }
     }
 
     /// From the start of a flow to its first completion, in nanoseconds.
@@ -186,6 +213,52 @@ impl Model {
             _ => DEPTH.to_owned(),
         }
     }
+}
+
+/// Lowers what each drive writes to the mean over a case, where a case writes more than fits into its cache:
+/// the share of its rate that each keeps.
+fn beyond_caches(
+    topology: &mut Topology,
+    flows: &[Planned],
+    until: Option<f64>,
+) -> BTreeMap<NodeIndex, f64> {
+    let mut written: BTreeMap<NodeIndex, (f64, WriteCache)> = BTreeMap::new();
+    for (flow, (node, cache)) in flows.iter().filter_map(|flow| Some((flow, flow.cache?))) {
+        written.entry(node).or_insert((0.0, cache)).0 += flow.bytes;
+    }
+    let mut kept = BTreeMap::new();
+    for (node, (bytes, cache)) in written {
+        let NodeKind::Endpoint(endpoint) = &mut topology.node_mut(node).kind else { continue };
+        let Some(fast) = endpoint.fetches else { continue };
+        let rate = as_f64(Bytes(fast.0)).max(1.0);
+        let slow = rate * cache.kept;
+        let share = match until {
+            None => bytes / (rate * write_time(bytes, cache.bytes, rate, slow)),
+            Some(nanos) => written_in(nanos / 1e9, cache.bytes, rate, slow) / (rate * nanos / 1e9),
+        };
+        if share < 1.0 {
+            endpoint.fetches = Some(names::per_second(rate * share / 1e9));
+            kept.insert(node, share);
+        }
+    }
+    kept
+}
+
+/// Lowers what a memory takes or gives to what the medium behind it does, each direction for itself;
+/// `false` where the memory is the slower of both.
+fn narrow(topology: &mut Topology, node: NodeIndex, op: Op, medium: ByteRate) -> bool {
+    let NodeKind::Endpoint(endpoint) = &mut topology.node_mut(node).kind else { return false };
+    let memory = &mut endpoint.memory;
+    let rate = match op {
+        Op::Write => &mut memory.write,
+        Op::Read => &mut memory.read,
+    };
+    if rate.is_some_and(|rate| rate < medium) {
+        return false;
+    }
+    *rate = Some(medium);
+    memory.is_shared = false;
+    true
 }
 
 /// The sets of flows that were active together for the longest time, of all parts of the machine.

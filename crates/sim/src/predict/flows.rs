@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
-use peerlane_results::{CaseSpec, Flow, Path, Route};
+use peerlane_results::{CaseSpec, Flow, Order, Path, Route};
 use peerlane_units::{ByteRate, Bytes};
 
 use super::setting::{Setting, SettingError, time, whole};
 use crate::devices::drive::commands;
+use crate::devices::host::{copies, copies_of_one, fault_cost, processor_ceiling};
 use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Topology};
 use crate::parameters::ParameterError;
 use crate::way::as_f64;
@@ -71,6 +72,17 @@ pub(super) struct Planned {
     pub(super) inside: Option<(NodeIndex, Op, f64)>,
     /// Bounds of its own: what they are, and payload a nanosecond.
     pub(super) bounds: Vec<(String, f64)>,
+    /// The drive that it is written to, and the cache in front of that one's medium.
+    pub(super) cache: Option<(NodeIndex, WriteCache)>,
+}
+
+/// What takes writes faster than the medium behind it, until it is full.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct WriteCache {
+    /// Bytes that fit into it.
+    pub(super) bytes: f64,
+    /// Share of its rate that the drive keeps from then on.
+    pub(super) kept: f64,
 }
 
 /// An end of a flow.
@@ -219,21 +231,33 @@ impl Planner<'_> {
         let block = as_f64(spec.request);
         let largest = self.setting.get("drive.largest")?;
         let (mut bounds, mut total_commands, mut waits) = (Vec::new(), 0.0, [0.0; 2]);
-        let mut inside = None;
+        let (mut inside, mut cache) = (None, None);
         for (at, end) in ends.into_iter().enumerate() {
             let End::Drive(id, node) = end else { continue };
             let function = self.fabric.function(id);
             let op = if at == 0 { Op::Write } else { Op::Read };
             let typed = if at == 0 { &flow.source } else { &flow.target };
-            let side = self.setting.side(&[typed, &function.name], function.rates, op)?;
+            let names = [typed.as_str(), &function.name];
+            let side = self.setting.side(&names, function, op)?;
+            let (word, most) = match flow.order {
+                Order::Sequential => ("commands", side.commands),
+                Order::Random => {
+                    ("random commands", self.setting.random_commands(&names, op, side.commands)?)
+                }
+            };
             let largest = largest_of(function).unwrap_or(largest);
             let parts = commands(block, largest);
             let command = block / parts;
             // What the table says of a command alone, less what the transfer takes of it.
             waits[at] = (side.latency.time(command) - command / side.rate).max(0.0);
-            bounds.push((format!("commands of {}", function.name), side.commands * command / 1e9));
+            bounds.push((format!("{word} of {}", function.name), most * command / 1e9));
             if node == spec.memory {
                 inside = Some((node, spec.first.op, side.rate));
+            }
+            if op == Op::Read {
+                let bytes = self.setting.of_drive(&names, "write.cache")?;
+                let kept = self.setting.of_drive(&names, "write.sustained")?.min(1.0);
+                cache = Some((node, WriteCache { bytes, kept }));
             }
             total_commands += parts;
         }
@@ -244,7 +268,8 @@ impl Planner<'_> {
             // Its own memory or nothing at the other end: both waits are in one leg.
             spec.first.latency = time(waits[0] + waits[1]);
         }
-        let cpu = self.cpu(flow.path, block, total_commands.max(1.0))?;
+        let copies = if spec.second.is_some() { copies } else { copies_of_one };
+        let cpu = self.cpu(flow.path, block, total_commands.max(1.0), copies(flow.path))?;
         bounds.push(("the processor".to_owned(), 1.0 / cpu));
         if let Some(limit) = flow.limit {
             bounds.push(("its limit".to_owned(), as_f64(Bytes(limit.0)) / 1e9));
@@ -262,23 +287,26 @@ impl Planner<'_> {
             cpu,
             inside,
             bounds,
+            cache,
             spec,
         })
     }
 
-    /// Nanoseconds of processor a byte: commands, and what the processor does with the bytes itself.
-    fn cpu(&self, path: Path, block: f64, commands: f64) -> Result<f64, ParameterError> {
-        let mut seconds = commands * self.setting.get("host.command")? / block;
-        let copy = self.setting.get("host.copy")?;
-        match path {
-            Path::P2p | Path::HostPipelined | Path::HostCufile | Path::HostSerial => {}
-            Path::HostPageCache => seconds += 2.0 / copy,
-            Path::HostMapped => {
-                let window = self.setting.get("host.window")?;
-                seconds += 1.0 / copy + self.setting.get("host.fault")? / window;
-            }
+    /// Nanoseconds of processor a byte: commands, and what the processor does with the bytes itself. Each
+    /// transfer has a processor of its own.
+    fn cpu(
+        &self,
+        path: Path,
+        block: f64,
+        commands: f64,
+        copies: f64,
+    ) -> Result<f64, ParameterError> {
+        let each = commands * self.setting.get("host.command")?;
+        let mut byte = copies / self.setting.get("host.copy")?;
+        if path == Path::HostMapped {
+            byte += fault_cost(self.setting.get("host.window")?, self.setting.get("host.fault")?);
         }
-        Ok(seconds * 1e9)
+        Ok(1e9 / processor_ceiling(1.0, block, each, byte))
     }
 
     /// The memory of a device between two drives: that of the target, of the source, or of the one that lies
@@ -322,9 +350,12 @@ pub(crate) fn lends_memory(function: &Function) -> bool {
     function.p2pmem.is_some() || function.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some())
 }
 
-/// The largest command that a drive takes, where that is known.
+/// The largest command that a drive takes, where that is known: what the kernel says, or MDTS in pages of
+/// 4 KiB, with 0 for no limit (NVM Express base specification 2.0, Identify Controller data structure).
 fn largest_of(function: &Function) -> Option<f64> {
-    let namespaces = &function.nvme.as_ref()?.namespaces;
-    let limits = namespaces.iter().find_map(|namespace| namespace.limits.max_hw_request)?;
-    Some(as_f64(limits).max(4096.0))
+    let namespaces = function.nvme.iter().flat_map(|nvme| &nvme.namespaces);
+    let limits = namespaces.filter_map(|namespace| namespace.limits.max_hw_request).map(as_f64);
+    let pages = function.lab.mdts.filter(|&mdts| mdts > 0);
+    let largest = pages.map(|mdts| 4096.0 * f64::from(mdts).exp2());
+    limits.chain(largest).reduce(f64::min).map(|least| least.max(4096.0))
 }

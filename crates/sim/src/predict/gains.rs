@@ -43,6 +43,7 @@ fn raised(model: &Model, found: &Found) -> Vec<(String, Built)> {
     let mut alone = Vec::new();
     let mut kinds: BTreeMap<String, (Vec<usize>, usize)> = BTreeMap::new();
     for (at, &what) in model.built.what.iter().enumerate() {
+        let what = model.seen(what);
         let name = names::of(&model.topology, what);
         if limiting.contains(name.as_str()) {
             alone.push((name, vec![at]));
@@ -51,7 +52,7 @@ fn raised(model: &Model, found: &Found) -> Vec<(String, Built)> {
         }
     }
     let together = kinds.into_values().filter_map(|(all, first)| {
-        Some((names::several(model.built.what[first], all.len())?, all))
+        Some((names::several(model.seen(model.built.what[first]), all.len())?, all))
     });
     let together: Vec<_> = together.collect();
     alone.truncate(MOST_ALONE);
@@ -71,8 +72,7 @@ fn own(model: &Model, found: &Found) -> Vec<(String, Built)> {
     for (index, flow) in found.flows.iter().enumerate() {
         by_name.entry(flow.limited_by.as_str()).or_default().push(index);
     }
-    let known: BTreeSet<String> =
-        model.built.what.iter().map(|&what| names::of(&model.topology, what)).collect();
+    let known: BTreeSet<String> = model.built.what.iter().map(|&what| model.name(what)).collect();
     let own = by_name.into_iter().filter(|(name, _)| !known.contains(*name)).take(MOST_ALONE);
     own.map(|(name, flows)| {
         let mut built = model.built.clone();

@@ -10,6 +10,7 @@ mod gains;
 mod names;
 mod record;
 mod setting;
+mod strangers;
 #[cfg(test)]
 mod tests;
 mod windows;
@@ -29,6 +30,7 @@ use crate::tlp::TlpError;
 pub use flows::FlowError;
 pub(crate) use flows::lends_memory;
 pub use setting::{DEFAULTS, ParametersError, SettingError, parameters};
+pub use strangers::strangers;
 
 /// Draws from the ranges of parameters.
 const DRAWS: u64 = 40;
@@ -232,12 +234,13 @@ impl Predictor<'_> {
         let mut found = prepared.found.clone();
         let windows = prepared.windows.as_ref().map(|planned| windows::of(planned, shown));
         if let (Engine::Tlp, Some(windows)) = (engine, &windows) {
-            found.take_rates(&windows.rate);
+            found.take_rates(&windows.rate, model.has_time());
         }
         let is_small = case.flows.len() <= MANY;
         let interval = if is_small { self.interval(case, engine)? } else { None };
         let gains = if is_small && engine != Engine::Closed {
-            gains::gains(model, &found, case)?
+            // Both sides of a gain by fluids, whatever packets say of the rates.
+            gains::gains(model, &prepared.found, case)?
         } else {
             Vec::new()
         };
@@ -266,11 +269,16 @@ impl Predictor<'_> {
 }
 
 impl Found {
-    /// Puts the rates of packets in place of those of fluids, for what was in a window.
-    fn take_rates(&mut self, rates: &std::collections::BTreeMap<usize, f64>) {
+    /// Puts the rates of packets in place of those of fluids, for what was in a window: of flows with a time
+    /// they decide how much is moved, of others when they end.
+    fn take_rates(&mut self, rates: &std::collections::BTreeMap<usize, f64>, has_time: bool) {
         for (&index, &rate) in rates.iter().filter(|(_, rate)| **rate > 0.0) {
             let flow = &mut self.flows[index];
-            flow.end = flow.start + flow.bytes / rate;
+            if has_time {
+                flow.bytes = rate * (flow.end - flow.start);
+            } else {
+                flow.end = flow.start + flow.bytes / rate;
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use peerlane_units::ByteRate;
 
 use super::setting::whole;
 use crate::flow::build::{Built, What};
-use crate::model::{Direction, LinkIndex, NodeIndex, Op, Topology};
+use crate::model::{Direction, Framing, LinkIndex, NodeIndex, Op, Topology};
 use crate::way::{PacketKind, rate_of};
 
 /// A resource as a person would name it.
@@ -83,7 +83,7 @@ pub(super) fn loads(topology: &Topology, built: &Built, moved: &[f64], time: f64
         let What::Link(link, direction) = *what else { continue };
         // What stays inside a chip is no link that anybody could look at.
         let sent = wire[position] + ahead[position];
-        if sent <= 0.0 || topology.link(link).wire.speed.is_none() {
+        if sent <= 0.0 || topology.link(link).wire.framing == Framing::Bare {
             continue;
         }
         // Of requests and acknowledgements alone: as much as a link carries of anything.

@@ -11,7 +11,7 @@ use super::flows::Planned;
 use super::names;
 use super::setting::whole;
 use super::windows::Windows;
-use crate::devices::host::traffic;
+use crate::devices::host::{traffic, traffic_of_one};
 
 /// What is put together in a record.
 pub(super) struct Parts<'a> {
@@ -108,8 +108,7 @@ fn host_memory<'a>(pairs: impl Iterator<Item = (&'a Planned, &'a FoundFlow)>) ->
     for (flow, found) in pairs.filter(|(flow, _)| flow.route == Route::Host) {
         let traffic = match flow.spec.second {
             Some(_) => traffic(flow.path),
-            // One leg: the other side is host memory itself.
-            None => crate::devices::host::Traffic { least: 0.0, most: 1.0 },
+            None => traffic_of_one(flow.path),
         };
         least += traffic.least * found.bytes;
         most += traffic.most * found.bytes;
@@ -143,7 +142,7 @@ fn limits(model: &Model) -> Vec<Limit> {
         .filter(|((resource, load), _)| **load > 0.0 && resource.capacity < 1e9)
         // What the flows that use it can have together, were each as fast as the others.
         .map(|((resource, load), &what)| {
-            names::limit(names::of(&model.topology, what), resource.capacity / load * flows)
+            names::limit(model.name(what), resource.capacity / load * flows)
         })
         .collect();
     limits.sort_by_key(|limit| limit.bytes_per_second);

@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use peerlane_fabric::{Fabric, Kind, Rates};
+use peerlane_fabric::{Fabric, Function, IommuMode, Kind};
 use peerlane_units::{ByteRate, Bytes};
 use serde::Deserialize;
 
 use crate::devices::drive::Side;
 use crate::devices::table::Table;
 use crate::model::{
-    self, Endpoint, HostMemory, Memory, NodeKind, Op, Picos, RootComplex, Switch, Topology,
-    TopologyError, named,
+    self, Coupling, Endpoint, Ethernet, HostMemory, Iommu, Memory, NodeKind, Op, Picos,
+    RootComplex, Switch, Topology, TopologyError, named,
 };
 use crate::parameters::{ParameterError, ParameterShape, Parameters};
 use crate::way::as_f64;
+
+/// The largest payload of a packet: nothing is cut (PCIe base specification, "Device control register").
+const WHOLE: Bytes = Bytes(4096);
 
 /// The parameters of machines of which nothing better is known.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
@@ -73,67 +76,147 @@ impl<'a> Setting<'a> {
         Ok(Bytes(whole(self.get(name)?)))
     }
 
-    /// One direction of a drive: by the first of its names that has parameters, or as any drive, with the
-    /// rate that the machine's description states of it.
+    /// One direction of a drive: each number by the first of its names that has it, or as of any drive, with
+    /// the rate that the machine's description states of it.
     pub(super) fn side(
         &self,
         names: &[&str],
-        stated: Rates,
+        function: &Function,
         op: Op,
     ) -> Result<Side, ParameterError> {
         let stated = match op {
-            Op::Write => stated.read,
-            Op::Read => stated.write,
+            Op::Write => function.rates.read,
+            Op::Read => function.rates.write,
         };
-        let op = match op {
-            Op::Write => "read",
-            Op::Read => "write",
+        let op = word(op);
+        let own = names.iter().find_map(|name| self.get(&format!("{name}.{op}.rate")).ok());
+        let mut rate = match (own, stated) {
+            (Some(rate), _) => rate,
+            (None, Some(rate)) => as_f64(Bytes(rate.0)).max(1.0) * self.get("machine.stated")?,
+            (None, None) => self.get(&format!("drive.{op}.rate"))?,
         };
-        let known = names.iter().find(|name| self.get(&format!("{name}.{op}.rate")).is_ok());
-        let prefix = format!("{}.{op}", known.unwrap_or(&"drive"));
-        let rate = match stated.filter(|_| known.is_none()) {
-            Some(rate) => as_f64(Bytes(rate.0)).max(1.0) * self.get("machine.stated")?,
-            None => self.get(&format!("{prefix}.rate"))?,
-        };
+        if let Some(throttle) = function.lab.throttle {
+            rate = rate.min(as_f64(Bytes(throttle.0)).max(1.0));
+        }
+        if op == "read" {
+            // What heat and hours leave of it; writes have a cache before that.
+            rate *= self.of_drive(names, "read.sustained")?.min(1.0);
+        }
+        let own = names.iter().map(|name| self.table(&format!("{name}.{op}"))).find(Result::is_ok);
+        let latency = own.unwrap_or_else(|| self.table(&format!("drive.{op}")))?;
+        Ok(Side { latency, rate, commands: self.of_drive(names, &format!("{op}.commands"))? })
+    }
+
+    /// The times of a command by size.
+    fn table(&self, prefix: &str) -> Result<Table, ParameterError> {
         let start = format!("{prefix}.time-");
         let points = self.parameters.iter().zip(self.numbers).filter_map(|(parameter, &time)| {
             let size: f64 = parameter.name.strip_prefix(&start)?.parse().ok()?;
             Some((size, time))
         });
-        let latency = Table::measured(points).map_err(|_| ParameterError::Meaning {
-            name: prefix.clone(),
+        let no_table = |_| ParameterError::Meaning {
+            name: prefix.to_owned(),
             problem: "its times are no table",
-        })?;
-        Ok(Side { latency, rate, commands: self.get(&format!("{prefix}.commands"))? })
+        };
+        Table::measured(points).map_err(no_table)
+    }
+
+    /// Commands a second of blocks in random order, no more than `sequential`.
+    pub(super) fn random_commands(
+        &self,
+        names: &[&str],
+        op: Op,
+        sequential: f64,
+    ) -> Result<f64, ParameterError> {
+        let random = self.of_drive(names, &format!("random-{}.commands", word(op)))?;
+        Ok(random.min(sequential))
+    }
+
+    /// A number of a drive: by the first of its names that has it, or as of any drive.
+    pub(super) fn of_drive(&self, names: &[&str], what: &str) -> Result<f64, ParameterError> {
+        let of = |name: &str| self.get(&format!("{name}.{what}"));
+        names.iter().find_map(|name| of(name).ok()).map_or_else(|| of("drive"), Ok)
     }
 
     /// The machine with these numbers.
     pub(super) fn topology(&self, fabric: &Fabric) -> Result<Topology, SettingError> {
         let host = ByteRate(whole(self.get("host.memory")?));
-        let tags = u32::try_from(whole(self.get("pcie.tags")?)).unwrap_or(u32::MAX);
+        let tags = count(self.get("pcie.tags")?);
         let mps = self.bytes("pcie.mps")?;
         let defaults = model::Parameters::default();
-        let memory = Memory { write: Some(host), read: Some(host), ..HostMemory::default().memory };
+        let completion = self.bytes("host.completion")?;
+        let usual = HostMemory::default().memory;
+        let memory = Memory { write: Some(host), read: Some(host), completion, ..usual };
+        let hol = Coupling::new(self.get("queues.shared")?);
+        let latency = time(self.get("switch.latency")?);
         let parameters = model::Parameters {
-            root: RootComplex { latency: time(self.get("root.latency")?), ..defaults.root },
-            switch: Switch { latency: time(self.get("switch.latency")?), ..defaults.switch },
+            root: self.root(fabric, hol)?,
+            switch: Switch { latency, hol, ..defaults.switch },
             endpoint: Endpoint { tags, mrrs: self.bytes("pcie.mrrs")?, mps, ..defaults.endpoint },
             host: HostMemory { memory },
+            ethernet: Ethernet {
+                tunnel: count(self.get("ethernet.tunnel")?),
+                latency: time(self.get("ethernet.latency")?),
+                mtu: self.bytes("ethernet.mtu")?,
+                headers: self.bytes("ethernet.headers")?,
+            },
             mps,
             ..defaults
         };
         let mut topology = Topology::from_fabric(fabric, &parameters)?;
         for function in fabric.functions.iter().filter(|function| function.kind == Kind::Nvme) {
             let names = [function.name.as_str()];
-            let posts = self.side(&names, function.rates, Op::Write)?.rate;
-            let fetches = self.side(&names, function.rates, Op::Read)?.rate;
+            let posts = self.side(&names, function, Op::Write)?.rate;
+            let fetches = self.side(&names, function, Op::Read)?.rate;
             if let Some(endpoint) = endpoint_of(&mut topology, &function.name) {
                 endpoint.posts = Some(ByteRate(whole(posts)));
                 endpoint.fetches = Some(ByteRate(whole(fetches)));
             }
         }
         stated(fabric, &mut topology, self.get("machine.stated")?);
+        self.turns(&mut topology);
         Ok(topology)
+    }
+
+    /// What root complexes are, and what translation costs where there is any.
+    fn root(&self, fabric: &Fabric, hol: Coupling) -> Result<RootComplex, ParameterError> {
+        let split = self.bytes("root.split")?;
+        let iommu = Iommu {
+            miss_per_mille: count(self.get("iommu.miss")?.min(1.0) * 1000.0),
+            bytes_per_translation: self.bytes("iommu.page")?,
+            walk: time(self.get("iommu.walk")?),
+            walkers: count(self.get("iommu.walkers")?).max(1),
+        };
+        Ok(RootComplex {
+            latency: time(self.get("root.latency")?),
+            split: (split < WHOLE).then_some(split),
+            iommu: (fabric.iommu == IommuMode::Translating).then_some(iommu),
+            hol,
+            ..RootComplex::default()
+        })
+    }
+
+    /// Turns in a row of what comes to a switch from below, by names such as `d0.turns` (PCIe base specification,
+    /// "Port arbitration", weighted round robin).
+    fn turns(&self, topology: &mut Topology) {
+        for (parameter, &turns) in self.parameters.iter().zip(self.numbers) {
+            let Some(name) = parameter.name.strip_suffix(".turns") else { continue };
+            let Some(link) = topology.find(name).and_then(|node| topology.link_above(node)) else {
+                continue;
+            };
+            let upper = topology.link(link).upper;
+            if let NodeKind::Switch(switch) = &mut topology.node_mut(upper).kind {
+                switch.weights.push((link, count(turns).max(1)));
+            }
+        }
+    }
+}
+
+/// What a drive does while its initiator does this to a memory.
+fn word(op: Op) -> &'static str {
+    match op {
+        Op::Write => "read",
+        Op::Read => "write",
     }
 }
 
@@ -179,6 +262,10 @@ pub enum SettingError {
 /// Seconds as the engines count them.
 pub(super) fn time(seconds: f64) -> Picos {
     Picos(whole(seconds * 1e12))
+}
+
+fn count(number: f64) -> u32 {
+    u32::try_from(whole(number)).unwrap_or(u32::MAX)
 }
 
 /// The nearest whole number, within what there is.

@@ -13,7 +13,9 @@ use super::names;
 use crate::flow::rates::Rates;
 use crate::flow::solve::Settings;
 use crate::model::{FlowSpec, Picos};
-use crate::tlp::{self, Extent, TlpError, TlpOutcome, simulate, simulate_beside};
+use crate::tlp::{
+    self, Extent, FlowOutcome, TlpError, TlpOutcome, Train, simulate, simulate_beside,
+};
 use crate::way::as_f64;
 
 /// Parts of the machine that get a window.
@@ -33,6 +35,10 @@ const OF_EACH_AT_LEAST: (f64, f64, f64) = (128.0, 7e7, 2.5e8);
 const AT_LEAST: f64 = 4.0;
 /// Windows until rates have settled, and the payload up to which that holds: a window of large blocks is long.
 const UNTIL_SETTLED: (f64, f64) = (10.0, 1e9);
+/// Depth up to which gaps between commands decide whom they meet, for longer than a window otherwise is, and by
+/// how much a window is longer then.
+const FEW_SLOTS: u32 = 2;
+const MORE_BY_CHANCE: u64 = 4;
 /// Payload under way from which on depth is left out, and the depth that is left.
 const UNDER_WAY: f64 = 2.5e8;
 const SHALLOW: u32 = 4;
@@ -148,6 +154,8 @@ fn window(Part { topology, flows: specs }: &Part) -> Result<Window, TlpError> {
     let found: Vec<ByteRate> = rates.iter().map(|&rate| names::per_second(rate)).collect();
     let shallow = shallow(specs);
     let settings = settings(&shallow, flow);
+    let is_of_chance = specs.len() > 1 && specs.iter().any(|spec| spec.depth <= FEW_SLOTS);
+    let settings = if is_of_chance { longer(settings) } else { settings };
     let (outcome, agrees) = simulate_beside(topology, &shallow, &settings, &found)?;
     if agrees {
         let left_out = specs.iter().zip(&shallow).map(|(whole, kept)| whole.depth - kept.depth);
@@ -156,8 +164,34 @@ fn window(Part { topology, flows: specs }: &Part) -> Result<Window, TlpError> {
         });
         return Ok(Window { behind: behind.collect(), outcome, flow });
     }
+    let behind = vec![0.0; specs.len()];
+    if is_of_chance && outcome.train > 1 && shallow == *specs {
+        // Rates differ by whom commands met, too, so that trains may agree no better than that.
+        let settings = tlp::Settings { train: Train::Fixed(outcome.train / 2), ..settings };
+        let finer = simulate(topology, specs, &settings)?;
+        if outcome.flows.iter().zip(&finer.flows).all(|(one, other)| are_alike(one, other)) {
+            return Ok(Window { behind, outcome: finer, flow });
+        }
+    }
     let outcome = simulate(topology, specs, &self::settings(specs, flow))?;
-    Ok(Window { behind: vec![0.0; specs.len()], outcome, flow })
+    Ok(Window { behind, outcome, flow })
+}
+
+/// Whether two runs say the same of a flow, as far as they can: within what trains may cost, and three
+/// standard errors of the mean time of a command, of which its rate is the inverse (Little's law).
+fn are_alike(one: &FlowOutcome, other: &FlowOutcome) -> bool {
+    let [one_rate, other_rate] = [one, other].map(|flow| as_f64(Bytes(flow.rate.0)).max(1.0));
+    let error = one.latency.relative_error().hypot(other.latency.relative_error());
+    (one_rate / other_rate - 1.0).abs() <= tlp::AGREEMENT + 3.0 * error
+}
+
+/// A window for commands that meet by chance.
+fn longer(mut settings: tlp::Settings) -> tlp::Settings {
+    if let Extent::Even { least, window, .. } = &mut settings.extent {
+        *least = Picos(least.0.saturating_mul(MORE_BY_CHANCE));
+        *window = Picos(window.0.saturating_mul(MORE_BY_CHANCE));
+    }
+    settings
 }
 
 /// The flows with less depth, where their commands hold more payload than a window should take to begin.
@@ -201,10 +235,16 @@ fn picos(nanos: f64) -> Picos {
 
 #[cfg(test)]
 mod tests {
+    use peerlane_results::{CaseSpec, Flow};
+
     use super::*;
     use crate::generate::{Draws, pods, tree};
     use crate::model::{Endpoint, NodeIndex, NodeKind, Topology};
-    use crate::tlp::Train;
+
+    #[derive(serde::Deserialize)]
+    struct Table {
+        flow: Flow,
+    }
 
     /// Ten drives with media that several flows of one drive share.
     fn drives() -> (Topology, Vec<NodeIndex>) {
@@ -274,6 +314,48 @@ mod tests {
             }
             let is_shallow = found.behind.iter().any(|&behind| behind > 0.0);
             assert_eq!(is_shallow, name.contains("left out"), "{name}");
+        }
+    }
+
+    /// Nine drives that fill the memory beside a tenth, one block of 1 MiB each at a time.
+    fn incast_at_depth_1() -> Part {
+        let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/r7515-10-smartssd.toml");
+        let text = std::fs::read_to_string(machine).unwrap();
+        let fabric = peerlane_fabric::Fabric::from_toml(&text).unwrap();
+        let parameters = super::super::parameters(None).unwrap();
+        let numbers = parameters.values();
+        let setting = super::super::setting::Setting::new(&parameters, &numbers);
+        let topology = setting.topology(&fabric).unwrap();
+        let case = |at: u32| {
+            let flow = format!(
+                "{{ source = 'drive{at}', target = 'drive0', path = 'p2p', block = '1M', depth = 1, \
+                 order = 'sequential', offset = 0, target_offset = 0, bytes = '1G', start_ns = 0 }}"
+            );
+            toml::from_str::<Table>(&format!("flow = {flow}")).unwrap().flow
+        };
+        let flows = (1..10).map(case).collect();
+        let case = CaseSpec { name: "in".to_owned(), flows, time_ns: None };
+        let model = Model::new(&fabric, &topology, &setting, &case).unwrap();
+        Part::of(&model.topology, model.flows.iter().map(|flow| &flow.spec))
+    }
+
+    #[test]
+    fn at_depth_1_percentiles_do_not_hang_on_when_a_window_looks() {
+        let part = incast_at_depth_1();
+        let base = longer(settings(&part.flows, 1.9));
+        let at = |times: u64| {
+            let mut settings = tlp::Settings { train: Train::Fixed(8), ..base.clone() };
+            if let Extent::Even { after, .. } = &mut settings.extent {
+                *after = Picos(after.0 * times);
+            }
+            let outcome = simulate(&part.topology, &part.flows, &settings).unwrap();
+            outcome.flows.iter().map(|flow| flow.latency.percentiles()).collect::<Vec<_>>()
+        };
+        let (early, late) = (at(1), at(2));
+        for (early, late) in early.iter().zip(&late) {
+            let median = error(early.p50_ns, late.p50_ns);
+            let last = error(early.p99_ns, late.p99_ns);
+            assert!(median < 0.03 && last < 0.08, "{early:?} {late:?}");
         }
     }
 

@@ -15,6 +15,8 @@ pub struct CurveReport {
     pub says: String,
     /// Where it was published.
     pub source: String,
+    /// Why a table says it no better.
+    pub reason: String,
     /// One for each set of sizes that a table was made of.
     pub held: Vec<Held>,
     /// Mean error of each inner point from a table through all others; `None` for fewer than four points.
@@ -68,6 +70,7 @@ pub(super) fn curve_report(curve: &CurveShape) -> Result<CurveReport, StudyError
         curve: curve.id.clone(),
         says: curve.says.clone(),
         source: curve.source.clone(),
+        reason: curve.reason.clone(),
         held,
         leave_one_out: leave_one_out(curve, &points),
     })

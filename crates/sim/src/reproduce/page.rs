@@ -53,6 +53,7 @@ other, and reads wait in the queues that their tags fill.
 | Direct Connect with a server link of x1 | 80 % | 0.352 to 0.386 | 0.351 to 0.390 | 2026-11-22 | drawn anew |
 | Direct Connect: the conventional copy with a server link of x2 | 80 % | 0.347 to 0.383 | 0.351 to 0.385 | 2026-11-22 | drawn anew |
 | Direct Connect with a server link of x2 | 80 % | 0.352 to 0.386 | 0.351 to 0.390 | 2026-11-22 | drawn anew |
+| Direct Connect: the conventional copy with a server link of x2 | limit | drive0, reading | drive1, writing | 2026-11-22 | both drives have one rate; the Ethernet, which limits neither, is on the way since |
 | Direct Connect: the conventional copy with a server link of x4 | 80 % | 0.352 to 0.386 | 0.351 to 0.390 | 2026-11-22 | drawn anew |
 | Direct Connect with a server link of x4 | 80 % | 0.352 to 0.386 | 0.351 to 0.390 | 2026-11-22 | drawn anew |
 | Direct Connect: the conventional copy with a server link of x8 | 80 % | 0.352 to 0.386 | 0.351 to 0.390 | 2026-11-22 | drawn anew |

@@ -297,6 +297,11 @@ impl Engine<'_> {
         let hol = if shared { Coupling::SHARED } else { Coupling::ISOLATED };
         usual.switch.hol = hol;
         usual.root.hol = hol;
+        if let Some(wire) = self.place.source.device.iter().find_map(|one| one.wire.as_ref()) {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes")]
+            let tunnel = self.values.get(&wire.tunnel)? as u32;
+            usual.ethernet.tunnel = tunnel;
+        }
         if let Some(device) = self.place.device("host-bridge") {
             usual.root.p2p_write = self.rate(&device.write)?;
             usual.root.p2p_read = self.rate(&device.read)?;

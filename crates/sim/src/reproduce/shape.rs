@@ -325,6 +325,8 @@ pub(super) struct CurveShape {
     pub(super) source: String,
     pub(super) unit: Unit,
     pub(super) precision: f64,
+    /// Why a table says it no better.
+    pub(super) reason: String,
     /// Sets of sizes that a table is made of, in KiB.
     pub(super) calibrated: Vec<Vec<f64>>,
     /// KiB and rate.

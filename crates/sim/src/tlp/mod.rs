@@ -33,7 +33,7 @@ use peerlane_units::ByteRate;
 use crate::model::{FlowSpec, Topology};
 
 /// Rates of two train lengths that differ by less agree.
-const AGREEMENT: f64 = 0.005;
+pub const AGREEMENT: f64 = 0.005;
 
 /// Simulates what these flows do to each other.
 ///

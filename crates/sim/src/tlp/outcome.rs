@@ -161,6 +161,16 @@ impl LatencyHistogram {
         Picos(self.0.mean() as u64)
     }
 
+    /// Standard error of the mean over the mean, as if commands did not know of each other; infinite without
+    /// one.
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    pub fn relative_error(&self) -> f64 {
+        match self.count() {
+            0 => f64::INFINITY,
+            count => self.0.stdev() / self.0.mean() / (count as f64).sqrt(),
+        }
+    }
+
     /// The same in the words of a record.
     pub fn percentiles(&self) -> Percentiles {
         let at = |share| -> Nanos { self.quantile(share).to_nanos() };

@@ -56,6 +56,13 @@ pub(crate) struct BenchArgs {
 }
 
 impl BenchArgs {
+    /// Options that were given and change nothing on the model.
+    pub(crate) fn without_effect_on_model(&self) -> Vec<&'static str> {
+        let offset = (self.offset != Bytes::ZERO).then_some("--offset");
+        let target = self.target_offset.map(|_| "--target-offset");
+        offset.into_iter().chain(target).collect()
+    }
+
     /// What these say of a workload.
     pub(crate) fn brief(&self, kind: WorkloadKind, seed: u64) -> Brief {
         Brief {

@@ -108,16 +108,10 @@ fn in_reach(fabric: &Fabric, mut file: WorkloadFile<'_>) -> Result<Workload, Fai
 
 /// The model that is asked instead of this machine, if it is.
 fn model(command: &BenchCommand) -> Result<Option<&ModelArgs>, Failure> {
-    let model = match command {
-        BenchCommand::Sweep(args) => &args.bench.model,
-        BenchCommand::Matrix(args) => &args.bench.model,
-        BenchCommand::Crowd(args) => &args.bench.model,
-        BenchCommand::Stream(args) => &args.bench.model,
-        BenchCommand::Roundtrip(args) => &args.bench.model,
-        BenchCommand::Run(args) => &args.model,
-        BenchCommand::Calibrate(_) | BenchCommand::Compare(_) | BenchCommand::Attach(_) => {
-            return Ok(None);
-        }
+    let model = match (command, options_of(command)) {
+        (BenchCommand::Run(args), _) => &args.model,
+        (_, Some(options)) => &options.model,
+        (_, None) => return Ok(None),
     };
     if model.on == On::Model {
         return Ok(Some(model));
@@ -127,6 +121,21 @@ fn model(command: &BenchCommand) -> Result<Option<&ModelArgs>, Failure> {
     }
     let error = "`--machine` and `--parameters` are of the model, and `--on this` measures";
     Err(Failure::new(error).hint("`--on model` predicts".to_owned()))
+}
+
+/// What all benchmarks have in common, of those that are made of options.
+fn options_of(command: &BenchCommand) -> Option<&BenchArgs> {
+    match command {
+        BenchCommand::Sweep(args) => Some(&args.bench),
+        BenchCommand::Matrix(args) => Some(&args.bench),
+        BenchCommand::Crowd(args) => Some(&args.bench),
+        BenchCommand::Stream(args) => Some(&args.bench),
+        BenchCommand::Roundtrip(args) => Some(&args.bench),
+        BenchCommand::Calibrate(_)
+        | BenchCommand::Run(_)
+        | BenchCommand::Compare(_)
+        | BenchCommand::Attach(_) => None,
+    }
 }
 
 /// The same workload on the model: a record that says that it is predicted.
@@ -141,6 +150,11 @@ fn on_model(
         BenchCommand::Run(args) => workload_file::read(&args.file)?.build()?,
         command => brief(command, 0).build().map_err(Failure::new)?,
     };
+    for option in options_of(command).map(BenchArgs::without_effect_on_model).unwrap_or_default() {
+        printer.warning(&format!(
+            "{option} changes nothing on the model: all places of a drive are alike"
+        ));
+    }
     let parameters = sim::read_parameters(model.parameters.as_deref())?;
     let model = Model { fabric: &fabric, parameters: &parameters, engine: Engine::Auto };
     model.run(&workload, output, printer)

@@ -40,6 +40,7 @@ pub(crate) fn run(args: &SimArgs, printer: Printer) -> Result<Exit, Failure> {
     let parameters = read_parameters(args.parameters.as_deref())?;
     let engine = engine(args.engine);
     if !args.vary.is_empty() {
+        tell_strangers(&fabric, &parameters, &workload, printer);
         return vary::run(args, &fabric, &parameters, &workload, engine, printer);
     }
     let model = Model { fabric: &fabric, parameters: &parameters, engine };
@@ -74,6 +75,7 @@ impl Model<'_> {
         printer: Printer,
     ) -> Result<Exit, Failure> {
         let output = output.map(keep::output).transpose()?;
+        tell_strangers(self.fabric, self.parameters, workload, printer);
         let tried = || format!("predict {} on {}", workload.name, self.fabric.name);
         let record = predict::run(self.fabric, self.parameters, workload, self.engine)
             .map_err(Tried::to(tried()))?;
@@ -86,6 +88,16 @@ impl Model<'_> {
             printer.data(&render::sim(&record))?;
         }
         Ok(Exit::Done)
+    }
+}
+
+/// Says which parameters of a file change nothing: a name misspelt, or of another machine.
+fn tell_strangers(fabric: &Fabric, given: &Parameters, workload: &Workload, printer: Printer) {
+    for name in predict::strangers(given, fabric, workload) {
+        printer.warning(&format!(
+            "parameter `{name}` changes nothing: it is none of the model's, nor of a device of {}",
+            fabric.name
+        ));
     }
 }
 

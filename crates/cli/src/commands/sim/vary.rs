@@ -96,7 +96,9 @@ fn axis(text: &str, steps: u32) -> Result<Axis, Failure> {
         Some((first, last)) => {
             let (first, last) = (number(first)?, number(last)?);
             let ratio = (last / first).powf(1.0 / f64::from(steps.max(2) - 1));
-            (0..steps).map(|step| first * ratio.powf(f64::from(step))).collect()
+            let value = |step| first * ratio.powf(f64::from(step));
+            // Both ends as they were typed, whatever powers round to.
+            (0..steps).map(|step| if step + 1 == steps { last } else { value(step) }).collect()
         }
         None => values.split(',').map(number).collect::<Result<_, _>>()?,
     };

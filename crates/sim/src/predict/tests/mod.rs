@@ -6,6 +6,8 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::*;
 
+mod settings;
+
 fn machine(name: &str) -> Fabric {
     let file = format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"));
     Fabric::from_toml(&std::fs::read_to_string(file).expect("it is there")).expect("a machine")
