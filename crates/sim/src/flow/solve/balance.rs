@@ -171,7 +171,7 @@ impl Solver {
     /// The share of a change to make: less after every turn of direction, more while it goes on.
     fn damped(state: &mut (f64, f64), change: f64, most: f64) -> f64 {
         let (share, last) = *state;
-        let share = if change * last < 0.0 { share * 0.6 } else { share * 1.1 };
+        let share = if change * last < 0.0 { share * 0.8 } else { share * 1.1 };
         *state = (share.max(DAMPING_RANGE.0).min(most), change);
         state.0
     }

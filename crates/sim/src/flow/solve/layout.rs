@@ -59,6 +59,8 @@ pub(super) struct Layout {
     pub queues: Vec<usize>,
     /// Their inputs.
     pub arcs: Vec<Arc>,
+    /// For each input, the one of another resource that the same heads wait for at the same time, or [`NONE`].
+    pub leads_to: Vec<u32>,
     /// The leg of each visit.
     pub legs: Vec<u32>,
     /// Units of the resource for each byte of payload, by visit.
@@ -183,6 +185,7 @@ impl Layout {
             .map(|(leg, _)| leg)
             .collect();
         layout.take(&resources, &keys);
+        layout.lead();
         layout.hold(view, &resources);
         layout
     }
@@ -231,6 +234,20 @@ impl Layout {
                 let ports = ports.filter(|&port| self.is_windowed[port as usize]);
                 let holder = self.holder[leg];
                 self.queued.extend(ports.filter(|_| holder != NONE).map(|port| (holder, port)));
+            }
+        }
+    }
+
+    /// Finds inputs of one queue that legs come by one after the other: a buffer of few credits and the link to it.
+    fn lead(&mut self) {
+        self.leads_to = vec![NONE; self.arcs.len()];
+        let mut last = vec![usize::MAX; self.class_of.len()];
+        for (at, arc) in self.arcs.iter().enumerate() {
+            for &leg in &self.legs[arc.visits()] {
+                let before = std::mem::replace(&mut last[leg as usize], at);
+                if before != usize::MAX && arc.port != NONE && self.arcs[before].port == arc.port {
+                    self.leads_to[before] = u32::try_from(at).unwrap_or(NONE);
+                }
             }
         }
     }

@@ -11,6 +11,7 @@
 
 mod balance;
 mod fill;
+mod heads;
 mod layout;
 mod maxmin;
 mod means;
@@ -21,6 +22,7 @@ mod sweep;
 mod tests;
 
 use fill::Filling;
+use heads::{Crowd, Heads};
 use layout::Layout;
 use means::Means;
 use room::Room;
@@ -37,7 +39,7 @@ const SLACK: f64 = 1e-4;
 /// Share of a capacity that is left whatever goes ahead.
 const LEAST: f64 = 0.01;
 /// Share of a change that a round makes, in logarithms, before anything is known of the resource.
-const DAMPING: f64 = 0.5;
+const DAMPING: f64 = 0.3;
 /// A queue that is as full as this is full.
 const NEARLY: f64 = 1e-3;
 /// About how long a round trip takes when nothing waits, in nanoseconds.
@@ -129,6 +131,8 @@ pub struct Solver {
     damping: Vec<(f64, f64)>,
     trace: Trace,
     filling: Filling,
+    crowd: Crowd,
+    heads: Heads,
     scratch: Scratch,
 }
 
@@ -199,6 +203,8 @@ impl Solver {
             damping: vec![(DAMPING, 0.0); resources],
             trace: Trace::default(),
             filling: Filling::default(),
+            crowd: Crowd::default(),
+            heads: Heads::new(&layout, resources),
             scratch: Scratch { pool: vec![0.0; resources], pool_here: vec![0.0; resources] },
             layout,
         };
@@ -226,6 +232,7 @@ impl Solver {
     /// Finds where the flows settle, from where they stood.
     pub fn solve(&mut self, settings: Settings) -> Solution {
         self.damping.fill((DAMPING, 0.0));
+        self.heads.count(&self.layout, &self.counts);
         let mut rounds = 0;
         let mut residual = f64::INFINITY;
         let mut changed = f64::INFINITY;
@@ -317,7 +324,7 @@ impl Solver {
         for _ in 0..self.resources.len() {
             let resource = at as usize;
             let is_open = self.effective[resource] >= self.capacity[resource];
-            let next = self.room[resource].by;
+            let next = self.room[resource].by();
             if is_open && self.delay[resource] <= 0.0 || next == NONE {
                 break;
             }

@@ -1,0 +1,251 @@
+//! How long the heads of queues wait where several meet.
+//!
+//! What waits for different outputs stands in one queue, of which only the head can go, so that two outputs
+//! are never busy with one queue at the same time (Karol, Hluchyj, Morgan, "Input versus output queueing on
+//! a space-division packet switch", 1987). The share of time that heads of a queue wait, over all outputs,
+//! is at most one: that bounds what the queue lets go. Leaves out who takes turns, which `fill` has.
+//! `docs/model/flow.md` derives the equations. The one thing to know: a head leaves its queue when it begins
+//! to be sent, so that its own time on the link keeps only the next one to the same output waiting.
+
+use super::NONE;
+use super::fill::{Filling, Input};
+use super::layout::{Arc, Layout, Stop};
+use super::room::Room;
+
+/// Share of the way to the shares of a sweep that a round goes.
+const STEP: f64 = 0.25;
+/// How far below full a queue or an output begins to count as full.
+pub(super) const NEAR: f64 = 0.1;
+
+/// Which share of all time the heads of queues wait, and for what.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    /// By input of a resource.
+    waits: Vec<f64>,
+    /// By resource, for the queue behind it, over all outputs: above one where it brings more than goes.
+    pub all: Vec<f64>,
+    /// By input, in this sweep: what heads wait at inputs of resources that lead only to this one.
+    before: Vec<f64>,
+    /// By input, the chance that a head follows one for the same output.
+    follows: Vec<f64>,
+    /// By input, how irregular the time is that passes until the next head for the same output: 0 where
+    /// all for it are of one flow, and come in turn with others, towards 1 for many.
+    mixed: Vec<f64>,
+}
+
+/// An input among those that meet at a resource.
+#[derive(Debug, Clone, Copy)]
+struct Present {
+    /// Share of time that its head waits here.
+    here: f64,
+    /// 0 where its head is always here, near 1 where it is mostly elsewhere.
+    loose: f64,
+    /// Units that pass for each nanosecond.
+    passes: f64,
+    /// What it takes in each round.
+    weight: f64,
+}
+
+/// All that meet at a resource.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    inputs: Vec<Present>,
+    capacity: f64,
+    /// How much waits count that others make while the resource is not full.
+    counts: f64,
+    /// Most turns that any asks for in a nanosecond.
+    busiest: f64,
+    /// Sums over all inputs: `weight here`, the same times `loose`, `passes loose`, and what is left of
+    /// packets under way.
+    waiting: f64,
+    loosely: f64,
+    passing: f64,
+    under_way: f64,
+}
+
+/// 0 up to a little below one, 1 from one on.
+pub(super) fn nearness(share: f64) -> f64 {
+    ((share - 1.0) / NEAR + 1.0).clamp(0.0, 1.0)
+}
+
+impl Crowd {
+    /// Takes those who ask, of whom each gets at most `level` for each unit of its weight. `here` says which
+    /// share of time the head of an input waits here, given how near to a full turn it is.
+    fn gather(&mut self, filling: &Filling, level: f64, here: impl Fn(usize, f64) -> f64) {
+        let Self { inputs, .. } = self;
+        inputs.clear();
+        let (mut count, mut passing_all) = (0.0, 0.0);
+        let mut sums = [0.0; 4];
+        let mut busiest = 0.0_f64;
+        for (index, input) in filling.inputs.iter().enumerate() {
+            let passes = input.demand.min(input.weight * level);
+            let turns = passes / input.weight;
+            let here = here(index, nearness(turns / level));
+            let square = here * here;
+            let loose = 1.0 - square * square;
+            if passes > 0.0 {
+                count += 1.0;
+            }
+            busiest = busiest.max(turns);
+            let waiting = input.weight * here;
+            passing_all += passes;
+            sums[0] += waiting;
+            sums[1] += waiting * loose;
+            sums[2] += passes * loose;
+            sums[3] += passes * input.turn / 2.0;
+            inputs.push(Present { here, loose, passes, weight: input.weight });
+        }
+        self.capacity = filling.capacity();
+        [self.waiting, self.loosely, self.passing, self.under_way] = sums;
+        self.busiest = busiest;
+        let load = (passing_all / self.capacity).min(1.0);
+        let rare = load * load * (count - 1.0) / count.max(1.0);
+        let near = nearness(load);
+        self.counts = rare + (1.0 - rare) * near * near;
+    }
+
+    /// How long the head of an input waits, in nanoseconds, where a packet of its own is still under way with
+    /// the chance `own`.
+    ///
+    /// It finds half a packet of another under way, and the heads of those that wait. While it is always
+    /// here itself, all passes that others send meanwhile, at most a turn of each.
+    fn wait(&self, index: usize, own: f64, turn: f64) -> f64 {
+        let Present { here, loose, passes, weight } = self.inputs[index];
+        let share = (passes / self.capacity).min(0.999);
+        let others = (self.under_way - passes * turn / 2.0) / self.capacity / (1.0 - share);
+        let first = own * turn + (1.0 - own) * others.clamp(0.0, turn / 2.0);
+        let waiting = self.waiting - weight * here;
+        let loosely = self.loosely - weight * here * loose;
+        let passing = self.passing - passes * loose;
+        let sum = first + waiting - here * loosely;
+        let left = self.capacity - here * passing;
+        let mut wait = if left > 0.0 { sum / left } else { f64::INFINITY };
+        if wait * self.busiest > 1.0 {
+            wait = self.wait_in_turn(index, sum, left, wait);
+        }
+        let mine = own * turn / self.capacity;
+        mine + (wait - mine).max(0.0) * self.counts
+    }
+
+    /// The same where some would send more than a turn meanwhile.
+    fn wait_in_turn(&self, index: usize, sum: f64, left: f64, wait: f64) -> f64 {
+        let here = self.inputs[index].here;
+        let (mut wait, mut count) = (wait, 0);
+        loop {
+            let (mut sum, mut left, mut more) = (sum, left, 0);
+            for (other, present) in self.inputs.iter().enumerate() {
+                if other != index && present.passes * wait > present.weight {
+                    sum += here * present.loose * present.weight;
+                    left += here * present.loose * present.passes;
+                    more += 1;
+                }
+            }
+            // Waits become shorter, and those who send a turn fewer.
+            if more == count || left <= 0.0 {
+                return sum / left.max(self.capacity * 1e-3);
+            }
+            (count, wait) = (more, sum / left);
+        }
+    }
+}
+
+impl Heads {
+    /// Nothing so far.
+    pub(super) fn new(layout: &Layout, resources: usize) -> Self {
+        let inputs = layout.arcs.len();
+        Self {
+            waits: vec![0.0; inputs],
+            all: vec![0.0; resources],
+            before: vec![0.0; inputs],
+            follows: vec![0.0; inputs],
+            mixed: vec![0.0; inputs],
+        }
+    }
+
+    /// Says how many flows of each class there are.
+    pub(super) fn count(&mut self, layout: &Layout, counts: &[f64]) {
+        let flows = |arc: &Arc| -> f64 {
+            let legs = layout.legs[arc.visits()].iter();
+            legs.map(|&leg| counts[layout.class_of[leg as usize] as usize]).sum()
+        };
+        let mut of_queue = vec![0.0; self.all.len()];
+        for (arc, &next) in layout.arcs.iter().zip(&layout.leads_to) {
+            if arc.port != NONE && next == NONE {
+                of_queue[arc.port as usize] += flows(arc);
+            }
+        }
+        for (at, arc) in layout.arcs.iter().enumerate().filter(|(_, arc)| arc.port != NONE) {
+            let (here, all) = (flows(arc), of_queue[arc.port as usize]);
+            self.follows[at] = if all > 1.0 { ((here - 1.0) / (all - 1.0)).clamp(0.0, 1.0) } else { 1.0 };
+            self.mixed[at] = 1.0 - here.max(1.0).recip();
+        }
+    }
+
+    /// Takes over what the last sweep found.
+    pub(super) fn take(&mut self, room: &[Room]) {
+        self.all.iter_mut().zip(room).for_each(|(all, room)| *all = room.waits());
+    }
+
+    /// The chance that a head finds the packet of its own queue before it still under way, which takes the
+    /// output `sends` for each nanosecond.
+    ///
+    /// One that follows at once does. Otherwise time has passed elsewhere: always the same where packets
+    /// come in turn, any where they are mixed (an exponential time of the same mean).
+    fn own(&self, at: usize, port: usize, sends: f64) -> f64 {
+        let follows = self.follows[at];
+        if follows >= 1.0 {
+            return 1.0;
+        }
+        let all = self.all[port].max(1.0);
+        let elsewhere = (1.0 - self.waits[at] / all).max(0.0);
+        let passed = elsewhere / (sends * all.recip()).max(1e-12) / (1.0 - follows);
+        let regular = (1.0 - passed).max(0.0);
+        let mixed = if passed > 0.0 { 1.0 - passed * (1.0 - (-passed.recip()).exp()) } else { 1.0 };
+        follows + (1.0 - follows) * (regular + (mixed - regular) * self.mixed[at])
+    }
+}
+
+impl Heads {
+    /// Looks who is at a resource, before [`Self::wait`].
+    pub(super) fn look(
+        &self,
+        crowd: &mut Crowd,
+        layout: &Layout,
+        stop: Stop,
+        filling: &Filling,
+        (level, backlog): (f64, impl Fn(usize) -> f64),
+    ) {
+        let first = stop.arcs().start;
+        crowd.gather(filling, level, |index, near| {
+            let at = first + index;
+            match layout.arcs[at].port {
+                NONE => near,
+                port => self.here(at, port as usize, backlog(port as usize)),
+            }
+        });
+    }
+
+    /// The share of time that the head of a queue waits at an input. One that is never empty has its head
+    /// somewhere all the time.
+    fn here(&self, at: usize, port: usize, backlog: f64) -> f64 {
+        let all = self.all[port];
+        (self.waits[at] / (backlog * all + (1.0 - backlog) * all.max(1.0)).max(1e-9)).min(1.0)
+    }
+
+    /// The share of time that the head of a queue waits at an input, as this sweep finds it; `None` where the
+    /// same heads wait for another resource at the same time.
+    pub(super) fn wait(&mut self, crowd: &Crowd, layout: &Layout, at: usize, index: usize, input: Input) -> Option<f64> {
+        let port = layout.arcs[at].port as usize;
+        let own = self.own(at, port, input.demand / crowd.capacity);
+        let share = input.demand / input.turn * crowd.wait(index, own, input.turn);
+        self.waits[at] += (share - self.waits[at]) * STEP;
+        let before = std::mem::replace(&mut self.before[at], 0.0);
+        match layout.leads_to[at] {
+            NONE => Some(share.max(before)),
+            next => {
+                self.before[next as usize] += share;
+                None
+            }
+        }
+    }
+}
