@@ -80,12 +80,10 @@ impl Crowd {
         for (index, input) in filling.inputs.iter().enumerate() {
             let passes = input.demand.min(input.weight * level);
             let turns = passes / input.weight;
-            let here = here(index, nearness(turns / level));
+            let here = if passes > 0.0 { here(index, nearness(turns / level)) } else { 0.0 };
             let square = here * here;
             let loose = 1.0 - square * square;
-            if passes > 0.0 {
-                count += 1.0;
-            }
+            count += if passes > 0.0 { 1.0 } else { 0.0 };
             busiest = busiest.max(turns);
             let waiting = input.weight * here;
             passing_all += passes;
