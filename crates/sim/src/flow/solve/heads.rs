@@ -12,7 +12,7 @@ use super::fill::{Filling, Input};
 use super::layout::{Arc, Layout, Stop};
 use super::room::Room;
 
-/// Share of the way to the shares of a sweep that a round goes.
+/// Share of the way to what a sweep finds that a round goes, when nothing is new.
 const STEP: f64 = 0.25;
 /// How far below full a queue or an output begins to count as full.
 pub(super) const NEAR: f64 = 0.1;
@@ -22,6 +22,8 @@ pub(super) const NEAR: f64 = 0.1;
 pub(super) struct Heads {
     /// By input of a resource.
     waits: Vec<f64>,
+    /// Share of the way to what a sweep finds that this round goes.
+    step: f64,
     /// By resource, for the queue behind it, over all outputs: above one where it brings more than goes.
     pub all: Vec<f64>,
     /// By input, in this sweep: what heads wait at inputs of resources that lead only to this one.
@@ -162,6 +164,7 @@ impl Heads {
         let inputs = layout.arcs.len();
         Self {
             waits: vec![0.0; inputs],
+            step: 1.0,
             all: vec![0.0; resources],
             before: vec![0.0; inputs],
             follows: vec![0.0; inputs],
@@ -175,6 +178,7 @@ impl Heads {
             let legs = layout.legs[arc.visits()].iter();
             legs.map(|&leg| counts[layout.class_of[leg as usize] as usize]).sum()
         };
+        self.step = 1.0;
         let mut of_queue = vec![0.0; self.all.len()];
         for (arc, &next) in layout.arcs.iter().zip(&layout.leads_to) {
             if arc.port != NONE && next == NONE {
@@ -189,7 +193,8 @@ impl Heads {
     }
 
     /// Takes over what the last sweep found.
-    pub(super) fn take(&mut self, room: &[Room]) {
+    pub(super) fn take(&mut self, room: &[Room], most: f64) {
+        self.step = (self.step / (1.0 + self.step)).max(STEP.min(most * 0.5));
         self.all.iter_mut().zip(room).for_each(|(all, room)| *all = room.waits());
     }
 
@@ -244,7 +249,7 @@ impl Heads {
         let port = layout.arcs[at].port as usize;
         let own = self.own(at, port, input.demand * crowd.unit);
         let share = input.demand / input.turn * crowd.wait(index, own, input.turn);
-        self.waits[at] += (share - self.waits[at]) * STEP;
+        self.waits[at] += (share - self.waits[at]) * self.step;
         let before = std::mem::replace(&mut self.before[at], 0.0);
         match layout.leads_to[at] {
             NONE => Some(share.max(before)),

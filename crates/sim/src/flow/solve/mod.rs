@@ -39,7 +39,7 @@ const SLACK: f64 = 1e-4;
 /// Share of a capacity that is left whatever goes ahead.
 const LEAST: f64 = 0.01;
 /// Share of a change that a round makes, in logarithms, before anything is known of the resource.
-const DAMPING: f64 = 0.3;
+const DAMPING: f64 = 0.5;
 /// A queue that is as full as this is full.
 const NEARLY: f64 = 1e-3;
 /// About how long a round trip takes when nothing waits, in nanoseconds.
@@ -239,9 +239,9 @@ impl Solver {
         let mut means = Means::new();
         let mut apart = f64::INFINITY;
         while rounds < settings.rounds && residual.min(apart) > settings.tolerance {
-            self.sweep();
             rounds += 1;
             let most = (PATIENCE / f64::from(rounds)).min(DAMPING_RANGE.1);
+            self.sweep(most);
             residual = self.balance_legs().max(self.balance_queues(most));
             residual = residual.max(self.balance_waits(most));
             // What goes ahead is little, and changes little.
@@ -301,7 +301,7 @@ impl Solver {
     fn limits(&mut self) -> Vec<Option<u32>> {
         let rate = self.rate.clone();
         self.trace.cut = vec![(1.0, NONE); rate.len()];
-        self.sweep();
+        self.sweep(0.0);
         let limits = (0..self.counts.len()).map(|class| self.limit_of(class)).collect();
         self.trace.cut = Vec::new();
         self.rate = rate;

@@ -10,9 +10,9 @@ use crate::flow::solve::room::Room;
 
 impl Solver {
     /// Lets every leg ask and every resource answer, once, by rank.
-    pub(super) fn sweep(&mut self) {
+    pub(super) fn sweep(&mut self, most: f64) {
         self.rate.copy_from_slice(&self.asked);
-        self.heads.take(&self.room);
+        self.heads.take(&self.room, most);
         self.room.fill(Room::default());
         self.waiting.fill(0.0);
         self.delayed.copy_from_slice(&self.waited);
