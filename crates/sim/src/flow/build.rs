@@ -142,6 +142,7 @@ impl<'a> Build<'a> {
             is_sender: matches!(what, What::Link(..)),
             holds: f64::INFINITY,
             passing: 0.0,
+            follows: f64::INFINITY,
         });
         self.number.insert(what, number);
         number
@@ -329,7 +330,11 @@ impl<'a> Build<'a> {
         }
         let next = next.filter(|_| !is_shared);
         let what = What::Buffer(step.link, step.direction, way.kind, next);
-        Some(self.resource(what, credits.min(UNBOUNDED)))
+        let buffer = self.resource(what, credits.min(UNBOUNDED));
+        // Of payload, as all that it counts.
+        self.built.network.resources[buffer as usize].follows =
+            rate_of(self.topology, step.link) / step.cost;
+        Some(buffer)
     }
 
     /// What a root complex lets pass between peers, in one queue for each kind of packet.

@@ -26,6 +26,9 @@ pub struct Resource {
     pub holds: f64,
     /// How long what passes that queue without waiting takes of it, in nanoseconds.
     pub passing: f64,
+    /// How fast packets of one input follow each other, in its own unit a nanosecond: of a buffer the rate
+    /// of its link.
+    pub follows: f64,
 }
 
 /// One visit of a leg to a resource.
@@ -111,6 +114,7 @@ impl Default for Resource {
             is_sender: false,
             holds: f64::INFINITY,
             passing: 0.0,
+            follows: f64::INFINITY,
         }
     }
 }

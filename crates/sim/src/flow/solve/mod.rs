@@ -23,6 +23,7 @@ mod tests;
 use fill::Filling;
 use layout::Layout;
 use means::Means;
+use meet::Met;
 use room::Room;
 
 use super::network::{NONE, Network, NetworkError, Resource};
@@ -118,6 +119,8 @@ pub struct Solver {
     passed: Vec<f64>,
     /// For each resource, what those in front of it take of what it brings.
     room: Vec<Room>,
+    /// For each resource, whether heads of what it brought waited for others in the sweep before.
+    is_stopped: Vec<bool>,
     /// For each resource, how long what passes waits in the queue behind it, in nanoseconds.
     delay: Vec<f64>,
     /// For each leg that holds a pool, how long it waited in this sweep where nothing is full, and in
@@ -129,14 +132,8 @@ pub struct Solver {
     damping: Vec<(f64, f64)>,
     trace: Trace,
     filling: Filling,
-    scratch: Scratch,
-}
-
-#[derive(Debug, Default)]
-struct Scratch {
-    /// Share of a resource that what holds each pool takes, and half of its time there by one input.
-    pool: Vec<f64>,
-    pool_here: Vec<f64>,
+    /// For each pool, and each set of legs that hold one equally long, what a resource has of it.
+    scratch: Vec<Met>,
 }
 
 /// Who cut what, in a sweep in which that is asked for.
@@ -192,6 +189,7 @@ impl Solver {
             ahead: vec![0.0; resources],
             passed: vec![0.0; resources],
             room: vec![Room::default(); resources],
+            is_stopped: vec![false; resources],
             delay: vec![0.0; resources],
             waiting: vec![0.0; legs],
             waited: vec![0.0; legs],
@@ -199,7 +197,7 @@ impl Solver {
             damping: vec![(DAMPING, 0.0); resources],
             trace: Trace::default(),
             filling: Filling::default(),
-            scratch: Scratch { pool: vec![0.0; resources], pool_here: vec![0.0; resources] },
+            scratch: vec![Met::default(); layout.sets],
             layout,
         };
         (0..classes).for_each(|class| solver.ask(class));

@@ -23,6 +23,8 @@ pub(super) struct Room {
     /// What goes to full outputs: sum and least.
     sum: f64,
     smallest: f64,
+    /// Whether heads wait for others at some output.
+    pub(super) is_contended: bool,
 }
 
 impl Default for Room {
@@ -35,6 +37,7 @@ impl Default for Room {
             saved_squared: 0.0,
             sum: 0.0,
             smallest: f64::INFINITY,
+            is_contended: false,
         }
     }
 }
@@ -52,16 +55,22 @@ impl Room {
     ///
     /// After a packet to the same output, its successor waits for that and a turn of each other; after
     /// one to another output, for a turn of each other and what is left of the turn under way, which is
-    /// half of one on average.
-    pub(super) fn wait(&mut self, input: Input, others: Backlog) {
-        if others.weight <= 0.0 || others.left <= 0.0 {
+    /// half of one on average. In a queue that pools fill it waits for its predecessor where nobody else waits,
+    /// too: `follows` is the rate at which the output sends such packets one after the other.
+    pub(super) fn wait(&mut self, input: Input, others: Backlog, follows: Option<f64>) {
+        let is_contended = others.weight > 0.0;
+        let rate = others.left.min(follows.unwrap_or(f64::INFINITY));
+        if rate <= 0.0 || !is_contended && follows.is_none() {
             return;
         }
-        let per_turn = input.demand / (input.turn * others.left);
-        let saved = per_turn * (input.turn - others.square / others.weight / 2.0);
-        self.wait += per_turn * (others.weight + input.turn * others.share);
-        self.saved += saved * others.share;
-        self.saved_squared += saved * others.share * input.demand;
+        let per_turn = input.demand / (input.turn * rate);
+        let own = if follows.is_some() { input.turn } else { input.turn * others.share };
+        let half = if is_contended { others.square / others.weight / 2.0 } else { 0.0 };
+        let saved = per_turn * (own - half * others.share);
+        self.is_contended |= is_contended;
+        self.wait += per_turn * (others.weight + own);
+        self.saved += saved;
+        self.saved_squared += saved * input.demand;
         self.sum += input.demand;
         self.smallest = self.smallest.min(input.demand);
     }
@@ -69,7 +78,7 @@ impl Room {
     /// The share of what comes that is taken; above one where more would be.
     pub(super) fn ratio(&self) -> f64 {
         let smallest = self.smallest / self.sum;
-        if self.wait <= 0.0 || smallest >= 1.0 {
+        if !self.is_contended || smallest >= 1.0 {
             return self.least;
         }
         // Turns of one round follow each other; an output with one of them never follows itself.

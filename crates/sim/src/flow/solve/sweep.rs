@@ -11,6 +11,12 @@ impl Solver {
     /// Lets every leg ask and every resource answer, once, by rank.
     pub(super) fn sweep(&mut self) {
         self.rate.copy_from_slice(&self.asked);
+        if !self.layout.holders.is_empty() {
+            let windowed = self.room.iter().zip(&self.layout.is_windowed);
+            for (is_stopped, (room, &is_windowed)) in self.is_stopped.iter_mut().zip(windowed) {
+                *is_stopped = is_windowed && room.is_contended;
+            }
+        }
         self.room.fill(Room::default());
         self.waiting.fill(0.0);
         self.delayed.copy_from_slice(&self.waited);
@@ -55,7 +61,18 @@ impl Solver {
     }
 
     fn visit(&mut self, stop: Stop) {
-        let Self { layout, filling, rate, delayed, effective, capacity, delay, counts, .. } = self;
+        let Self {
+            layout,
+            filling,
+            rate,
+            delayed,
+            effective,
+            capacity,
+            delay,
+            counts,
+            is_stopped,
+            ..
+        } = self;
         let full = effective[stop.resource];
         let inputs = &mut filling.inputs;
         inputs.clear();
@@ -93,7 +110,8 @@ impl Solver {
                 weight *= counts[layout.class_of[legs[0] as usize] as usize].max(1.0);
             } else {
                 let port = arc.port as usize;
-                has_room |= effective[port] < capacity[port] || delay[port] > 0.0;
+                has_room |=
+                    effective[port] < capacity[port] || delay[port] > 0.0 || is_stopped[port];
             }
             total += demand;
             inputs.push(Input { demand, weight, turn });
@@ -109,7 +127,7 @@ impl Solver {
 
     /// Cuts the inputs of a resource to their turns, and notes what that leaves for what is behind.
     fn take_turns(&mut self, stop: Stop, is_full: bool) {
-        let Self { layout, filling, rate, room, trace, .. } = self;
+        let Self { layout, filling, rate, room, trace, resources, .. } = self;
         filling.set(self.effective[stop.resource]);
         let resource = u32::try_from(stop.resource).unwrap_or(NONE);
         let level = filling.level();
@@ -133,7 +151,9 @@ impl Solver {
                 let share = if is_cut { turn } else { filling.share_if_greedy(index) };
                 let room = &mut room[arc.port as usize];
                 room.limit(share / input.demand, resource);
-                room.wait(input, filling.without(backlog, index));
+                let follows = resources[stop.resource].follows;
+                let follows = layout.is_windowed[arc.port as usize].then_some(follows);
+                room.wait(input, filling.without(backlog, index), follows);
             }
         }
     }
