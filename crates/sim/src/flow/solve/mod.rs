@@ -329,12 +329,12 @@ impl Solver {
         let layout = &self.layout;
         let waits = |&leg: &usize| {
             let is_same = layout.is_second[leg] == layout.is_second[holder];
-            leg != holder && is_same && layout.holder[leg] == NONE && self.is_cut(leg)
+            let is_cut = self.trace.cut[leg].0 <= 1.0 - EDGE;
+            leg != holder && is_same && layout.holder[leg] == NONE && is_cut
         };
         let legs = layout.legs_of[class].clone().filter(waits);
         let slowest = legs.min_by(|&a, &b| self.rate[a].total_cmp(&self.rate[b]))?;
-        let (factor, at) = self.trace.cut[slowest];
-        (factor <= 1.0 - EDGE).then_some(at)
+        Some(self.trace.cut[slowest].1)
     }
 
     /// The queue in which what a leg asked for waits longest, where that counts.
