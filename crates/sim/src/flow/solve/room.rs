@@ -86,3 +86,35 @@ impl Room {
         self.least.min(1.0 / (self.wait - saved.max(0.0)).max(1e-9))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue of which 0.4 goes to an output where another waits, and 3.6 to one where nobody does.
+    fn ratio(follows: Option<f64>) -> f64 {
+        let input = |demand| Input { demand, weight: 1.0, turn: 1.0 };
+        let contended = Backlog { weight: 1.0, square: 1.0, left: 2.0, share: 1.0 };
+        let mut room = Room::default();
+        room.wait(input(0.4), contended, follows);
+        room.wait(input(3.6), Backlog { left: 4.0, ..Backlog::default() }, follows);
+        room.limit(1.5, 0);
+        room.ratio()
+    }
+
+    #[test]
+    fn heads_wait_for_their_predecessors_where_nobody_else_does() {
+        // Of ten heads nine go to the free output, and eight of these follow one that does.
+        let contended = 0.4 * (1.0 + 0.5) / 2.0;
+        let expected = 1.0 / (contended + 3.6 / 4.0 * 8.0 / 9.0);
+        assert!((ratio(Some(f64::INFINITY)) - expected).abs() < 1e-12);
+        // An output that sends them at half of that.
+        let expected = 1.0 / (contended + 3.6 / 2.0 * 8.0 / 9.0);
+        assert!((ratio(Some(2.0)) - expected).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_no_pool_fills_waits_for_others_only() {
+        assert!((ratio(None) - 1.5).abs() < 1e-12);
+    }
+}
