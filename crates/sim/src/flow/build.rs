@@ -432,34 +432,19 @@ fn room(topology: &Topology, step: &Step, way: &Way) -> f64 {
     (f64::from(headers) * way.payload).min(16.0 * f64::from(units))
 }
 
-/// From a read request to the last byte of its answer on an idle machine, in nanoseconds.
+/// From a read request to the last byte of its answer on an idle machine, in nanoseconds: one packet there,
+/// one back, and the others of the answer behind it, as far apart as the slowest link sends them.
 pub fn round_trip(topology: &Topology, memory: NodeIndex, ways: &[Way]) -> f64 {
     let mut time: f64 = ways.iter().map(|way| way.latency(topology)).sum();
-    for way in ways {
-        let times = way.steps.iter().map(|step| step.packet / rate_of(topology, step.link));
-        let slowest = times.fold(0.0, f64::max);
-        // Every other sender waits for the header.
-        let headers: f64 =
-            way.steps.iter().map(|step| header(step, way) / rate_of(topology, step.link)).sum();
-        let first =
-            way.steps.iter().find(|step| step.packet / rate_of(topology, step.link) >= slowest);
-        time +=
-            headers - first.map_or(0.0, |step| header(step, way) / rate_of(topology, step.link));
-        if way.kind == PacketKind::Completion {
-            let asked = ways.first().map_or(way.payload, |requests| requests.payload);
-            time += (asked / way.payload - 1.0).max(0.0) * slowest;
-        }
+    if let [requests, answers] = ways {
+        let behind = answers.steps.iter().map(|step| {
+            let rest = (requests.payload * step.cost - step.packet).max(0.0);
+            rest / rate_of(topology, step.link)
+        });
+        time += behind.fold(0.0, f64::max);
     }
     let target = topology.node(memory).kind.memory();
     time + target.map_or(0.0, |memory| picos(memory.read_latency.0))
-}
-
-/// Bytes of a packet that are not payload.
-fn header(step: &Step, way: &Way) -> f64 {
-    match way.kind {
-        PacketKind::NonPosted => step.packet,
-        _ => (step.packet - step.packet / step.cost.max(1e-9)).max(0.0),
-    }
 }
 
 /// Bytes a second as bytes a nanosecond.

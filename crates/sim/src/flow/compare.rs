@@ -94,10 +94,45 @@ mod tests {
         // time that those take, the rates of some are up to 170 % too high.
         for (family, seed) in [(Family::FewTags, 5), (Family::FewTags, 9), (Family::Mixed, 7)] {
             let compared = compare(&scenario(family, seed)).expect("both have a result");
-            assert!(compared.sum_error() < 0.06, "{family} {compared:?}");
+            assert!(compared.sum_error() < 0.04, "{family} {compared:?}");
             let errors = compared.errors(&compared.flow);
-            assert!(errors.iter().all(|&error| error < 0.4), "{family} {errors:?}");
+            assert!(errors.iter().all(|&error| error < 0.1), "{family} {errors:?}");
         }
+    }
+
+    #[test]
+    fn a_read_that_is_alone_takes_as_long_as_its_packets() {
+        // Over links of which the next is faster, slower or as fast, in both directions.
+        let mut compared = 0;
+        for seed in [3, 7, 31] {
+            let Scenario { family, topology, flows } = scenario(Family::FewTags, seed);
+            for flow in flows {
+                let alone =
+                    Scenario { family, topology: topology.clone(), flows: vec![flow.clone()] };
+                let error = compare(&alone).expect("both have a result").sum_error();
+                assert!(error < 0.003, "seed {seed}, {}: {error}", flow.name);
+                compared += 1;
+            }
+        }
+        assert!(compared > 20, "{compared}");
+    }
+
+    #[test]
+    fn reads_of_few_tags_wait_for_each_other_no_more_and_no_less_than_packets() {
+        // All reads of one initiator: what is wrong with their round trip or their waits is wrong with all.
+        for seed in [7, 14, 31, 117] {
+            let compared = compare(&scenario(Family::FewTags, seed)).expect("both have a result");
+            assert!(compared.sum_error() < 0.035, "{seed} {compared:?}");
+        }
+    }
+
+    #[test]
+    fn a_queue_of_reads_is_slow_when_some_of_it_wait_for_others() {
+        // A device with 8 tags reads one behind which there is a full output, too: 3.28 GB/s if heads that wait
+        // there cost the queue nothing, 2.55 with packets.
+        let compared = compare(&scenario(Family::FewTags, 197)).expect("both have a result");
+        let errors = compared.errors(&compared.flow);
+        assert!(errors.iter().all(|&error| error < 0.06), "{errors:?} {compared:?}");
     }
 
     /// A first seed that changes with every commit, so that each version is tried on other cases.

@@ -25,6 +25,7 @@ use fill::Filling;
 use heads::{Crowd, Heads};
 use layout::Layout;
 use means::Means;
+use meet::Met;
 use room::Room;
 
 use super::network::{NONE, Network, NetworkError, Resource};
@@ -133,14 +134,8 @@ pub struct Solver {
     filling: Filling,
     crowd: Crowd,
     heads: Heads,
-    scratch: Scratch,
-}
-
-#[derive(Debug, Default)]
-struct Scratch {
-    /// Share of a resource that what holds each pool takes, and half of its time there by one input.
-    pool: Vec<f64>,
-    pool_here: Vec<f64>,
+    /// For each pool, and each set of legs that hold one equally long, what a resource has of it.
+    scratch: Vec<Met>,
 }
 
 /// Who cut what, in a sweep in which that is asked for.
@@ -205,7 +200,7 @@ impl Solver {
             filling: Filling::default(),
             crowd: Crowd::default(),
             heads: Heads::new(&layout, resources),
-            scratch: Scratch { pool: vec![0.0; resources], pool_here: vec![0.0; resources] },
+            scratch: vec![Met::default(); layout.sets],
             layout,
         };
         (0..classes).for_each(|class| solver.ask(class));
@@ -338,12 +333,12 @@ impl Solver {
         let layout = &self.layout;
         let waits = |&leg: &usize| {
             let is_same = layout.is_second[leg] == layout.is_second[holder];
-            leg != holder && is_same && layout.holder[leg] == NONE && self.is_cut(leg)
+            let is_cut = self.trace.cut[leg].0 <= 1.0 - EDGE;
+            leg != holder && is_same && layout.holder[leg] == NONE && is_cut
         };
         let legs = layout.legs_of[class].clone().filter(waits);
         let slowest = legs.min_by(|&a, &b| self.rate[a].total_cmp(&self.rate[b]))?;
-        let (factor, at) = self.trace.cut[slowest];
-        (factor <= 1.0 - EDGE).then_some(at)
+        Some(self.trace.cut[slowest].1)
     }
 
     /// The queue in which what a leg asked for waits longest, where that counts.
