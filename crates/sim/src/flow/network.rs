@@ -54,6 +54,8 @@ pub struct Class {
     pub demand: f64,
     /// Chains of hops that share the flow's rate.
     pub legs: Vec<Vec<Hop>>,
+    /// Which share of the flow takes each leg, where that is not all of it; all from the end of it on.
+    pub shares: Vec<f64>,
     /// Position of the first leg of the second stage; 0 where there is one stage.
     pub second: usize,
     /// What goes first and waits for nobody: resources, and units of them for each byte of payload.

@@ -14,8 +14,8 @@ impl Solver {
         self.room.fill(Room::default());
         self.waiting.fill(0.0);
         self.delayed.copy_from_slice(&self.waited);
-        for &(leg, port) in &self.layout.queued {
-            self.delayed[leg as usize] += self.delay[port as usize];
+        for &(leg, port, share) in &self.layout.queued {
+            self.delayed[leg as usize] += share * self.delay[port as usize];
         }
         for position in 0..self.layout.stops.len() {
             let stop = self.layout.stops[position];
