@@ -12,17 +12,12 @@ use crate::model::{
 };
 use crate::way::{PacketKind, Step, Way, as_f64, picos, rate_of, ways};
 
-use super::chain::Chain;
-use super::credits::{credit_rate, loop_time, room};
-use super::lanes::{Lane, coupling, has_lanes, lanes};
 use super::network::{Class, Hop, NONE, Network, Resource};
 
 /// Deeper trees than this are not of this world (PCI has 256 buses).
 const DEEPEST: u32 = 1 << 10;
 /// A buffer as such carries anything; only what it waits for holds it up.
 const UNBOUNDED: f64 = 1e12;
-/// Bit beside those of the kinds of packets: lanes part on a link.
-const IN_LANES: u8 = 1 << 7;
 
 /// What a resource stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,7 +25,7 @@ pub enum What {
     /// A direction of a link.
     Link(LinkIndex, Direction),
     /// The buffer for packets of a kind behind a direction of a link; for those that go on by one
-    /// output only, where they have a queue of their own.
+    /// output only, where outputs have queues of their own.
     Buffer(LinkIndex, Direction, PacketKind, Option<LinkIndex>),
     /// Memory, written and read, in shares of time where they take from each other.
     Memory(NodeIndex, Option<Op>),
@@ -40,8 +35,8 @@ pub enum What {
     Tags(NodeIndex),
     /// The way between peers through a root complex.
     Peers(NodeIndex, PacketKind),
-    /// The queue behind that; for those that go on by one output only, where they have one of their own.
-    PeersBuffer(NodeIndex, PacketKind, Option<LinkIndex>),
+    /// The queue behind that, for those that go on by one output.
+    PeersBuffer(NodeIndex, PacketKind, LinkIndex),
     /// The completions of a memory that wait for their link, by who asked for them.
     Answers(NodeIndex, NodeIndex),
     /// The walkers of an IOMMU.
@@ -132,9 +127,6 @@ impl<'a> Build<'a> {
         for step in &way.steps {
             *self.kinds.entry((step.link, step.direction)).or_default() |= 1 << way.kind as u8;
         }
-        if let (Some(first), true) = (way.steps.first(), has_lanes(self.topology, way)) {
-            *self.kinds.entry((first.link, first.direction)).or_default() |= IN_LANES;
-        }
     }
 
     fn resource(&mut self, what: What, capacity: f64) -> u32 {
@@ -151,6 +143,7 @@ impl<'a> Build<'a> {
             is_sender: matches!(what, What::Link(..)),
             holds: f64::INFINITY,
             passing: 0.0,
+            sender: NONE,
         });
         self.number.insert(what, number);
         number
@@ -236,98 +229,42 @@ impl<'a> Build<'a> {
     }
 
     fn way(&mut self, flow: &FlowSpec, leg: &Leg, way: &Way, class: &mut Class) {
-        for (number, lane) in lanes(self.topology, way).enumerate() {
-            let mut chain = self.begin(flow, leg, way, lane, class);
-            for position in 0..way.steps.len() {
-                // Lanes part behind the first link, which takes its turns once for all of them.
-                let share = match position {
-                    0 if number == 0 => 1.0,
-                    0 => 0.0,
-                    _ => lane.share,
-                };
-                self.step(way, position, lane, share, class, &mut chain);
-                if number == 0 {
-                    self.beside(way, position, class);
-                }
-            }
-            self.target(flow, leg, way, lane, class, chain);
-        }
-    }
-
-    /// Begins the chain of a lane: completions wait at the memory by who asked for them.
-    fn begin(
-        &mut self,
-        flow: &FlowSpec,
-        leg: &Leg,
-        way: &Way,
-        lane: Lane,
-        class: &mut Class,
-    ) -> Chain {
-        let mut chain = Chain::new(way.steps.len() + 1, lane.share);
+        let mut chain =
+            Chain { hops: Vec::with_capacity(way.steps.len() + 1), port: NONE, in_row: 1.0 };
         if way.kind == PacketKind::Completion {
             let answers = self.resource(What::Answers(flow.memory, leg.initiator), UNBOUNDED);
-            chain.push(class, &self.built, (answers, 1.0, lane.share));
+            chain.push(class, &self.built, (answers, 1.0, 1.0));
             chain.port = answers;
             if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
                 let asked = as_f64(endpoint.mrrs.min(flow.request));
                 chain.in_row = (asked / way.payload).max(1.0);
             }
         }
-        chain
-    }
-
-    /// One link of a lane, with the buffer behind it; `share` of the way's packets take turns there.
-    fn step(
-        &mut self,
-        way: &Way,
-        position: usize,
-        lane: Lane,
-        share: f64,
-        class: &mut Class,
-        chain: &mut Chain,
-    ) {
-        let step = &way.steps[position];
-        let next = way.steps.get(position + 1).map(|step| step.link);
-        if let Some(&(_, root)) = way.roots.iter().find(|&&(before, _)| before == position) {
-            self.peers(root, way, step, lane, class, chain);
-        }
-        let rate = rate_of(self.topology, step.link);
-        let link = self.resource(What::Link(step.link, step.direction), rate);
-        let buffer = self.buffer(way, position, lane);
-        if let Some(buffer) = buffer {
-            chain.push(class, &self.built, (buffer, way.payload, lane.share));
-        }
-        // On a chip requests take nothing of what data take.
-        if step.cost * share > 0.0 {
-            let turn = step.packet * self.weight(way, position);
-            chain.push(class, &self.built, (link, turn, step.cost * share));
-            chain.port = link;
-        }
-        chain.port = buffer.unwrap_or(chain.port);
-        self.queue(step, way, next, chain.port);
-    }
-
-    /// What a step takes besides its turns: walkers, and acknowledgements on the way back.
-    fn beside(&mut self, way: &Way, position: usize, class: &mut Class) {
-        self.walkers(way, position, class);
-        let step = &way.steps[position];
-        let other = (step.link, step.direction.reverse());
-        if step.back > 0.0 && self.kinds.contains_key(&other) {
+        for (position, step) in way.steps.iter().enumerate() {
+            if let Some(&(_, root)) = way.roots.iter().find(|&&(before, _)| before == position) {
+                self.peers(root, way, step, class, &mut chain);
+            }
             let rate = rate_of(self.topology, step.link);
-            class.ahead.push((self.resource(What::Link(other.0, other.1), rate), step.back));
+            let link = self.resource(What::Link(step.link, step.direction), rate);
+            let buffer = self.buffer(way, position);
+            if let Some(buffer) = buffer {
+                self.built.network.resources[buffer as usize].sender = link;
+                chain.push(class, &self.built, (buffer, way.payload, 1.0));
+            }
+            // On a chip requests take nothing of what data take.
+            if step.cost > 0.0 {
+                let turn = step.packet * self.weight(way, position);
+                chain.push(class, &self.built, (link, turn, step.cost));
+                chain.port = link;
+            }
+            chain.port = buffer.unwrap_or(chain.port);
+            self.queue(step, way, way.steps.get(position + 1).map(|step| step.link), chain.port);
+            self.walkers(way, position, class);
+            let other = (step.link, step.direction.reverse());
+            if step.back > 0.0 && self.kinds.contains_key(&other) {
+                class.ahead.push((self.resource(What::Link(other.0, other.1), rate), step.back));
+            }
         }
-    }
-
-    /// Ends the chain of a lane at its memory.
-    fn target(
-        &mut self,
-        flow: &FlowSpec,
-        leg: &Leg,
-        way: &Way,
-        lane: Lane,
-        class: &mut Class,
-        mut chain: Chain,
-    ) {
         let op = match way.kind {
             PacketKind::Posted => Some(Op::Write),
             PacketKind::NonPosted => Some(Op::Read),
@@ -336,9 +273,9 @@ impl<'a> Build<'a> {
         if let Some((resource, cost)) = op.and_then(|op| self.memory(flow.memory, op)) {
             // First come, first served: who has more room to wait in gets more.
             let turn = cost * self.waiting_room(leg, way);
-            chain.push(class, &self.built, (resource, turn, cost * lane.share));
+            chain.push(class, &self.built, (resource, turn, cost));
         }
-        chain.end(class);
+        class.legs.push(chain.hops);
     }
 
     /// Notes what the queue behind a step holds. Initiators take every answer that they asked for.
@@ -383,21 +320,33 @@ impl<'a> Build<'a> {
     }
 
     /// The buffer behind a link, where it is not the link itself that is held up: where packets of
-    /// several kinds or lanes share the link, outputs have queues of their own, or credits are few.
-    fn buffer(&mut self, way: &Way, position: usize, lane: Lane) -> Option<u32> {
+    /// several kinds share the link, outputs have queues of their own, or credits are few.
+    fn buffer(&mut self, way: &Way, position: usize) -> Option<u32> {
         let step = &way.steps[position];
         let next = way.steps.get(position + 1).map(|step| step.link);
-        let coupling = coupling(self.topology, way, position);
-        let is_shared = lane.is_shared(coupling);
         let kinds = self.kinds.get(&(step.link, step.direction)).copied().unwrap_or_default();
+        let is_shared = self.is_shared(way, position);
         let credits = credit_rate(self.topology, step, way, next);
         let is_tight = credits < rate_of(self.topology, step.link) / step.cost;
-        if coupling == Coupling::SHARED && kinds.count_ones() == 1 && !is_tight {
+        if is_shared && kinds.count_ones() == 1 && !is_tight {
             return None;
         }
         let next = next.filter(|_| !is_shared);
         let what = What::Buffer(step.link, step.direction, way.kind, next);
         Some(self.resource(what, credits.min(UNBOUNDED)))
+    }
+
+    /// Whether what goes on by several outputs waits in one queue behind a step. What comes from host memory
+    /// waits for its output in the memory controller, behind nothing that goes elsewhere.
+    fn is_shared(&self, way: &Way, position: usize) -> bool {
+        let step = &way.steps[position];
+        let lower = self.topology.link(step.link).lower;
+        let is_answer = way.kind == PacketKind::Completion && position == 0;
+        if is_answer && matches!(self.topology.node(lower).kind, NodeKind::HostMemory(_)) {
+            return false;
+        }
+        let at = self.topology.receiver(step.link, step.direction);
+        fills_shared(self.topology.node(at).kind.hol())
     }
 
     /// What a root complex lets pass between peers, in one queue for each kind of packet.
@@ -406,7 +355,6 @@ impl<'a> Build<'a> {
         at: NodeIndex,
         way: &Way,
         next: &Step,
-        lane: Lane,
         class: &mut Class,
         chain: &mut Chain,
     ) {
@@ -417,18 +365,15 @@ impl<'a> Build<'a> {
             PacketKind::NonPosted => None,
         };
         let Some(rate) = cap else { return };
+        let is_shared = fills_shared(root.hol);
         let peers = self.resource(What::Peers(at, way.kind), per_nano(rate.0));
-        let buffer = match root.hol {
-            Coupling::SHARED => None,
-            hol if lane.is_shared(hol) => Some(What::PeersBuffer(at, way.kind, None)),
-            _ => Some(What::PeersBuffer(at, way.kind, Some(next.link))),
-        };
         let mut port = peers;
-        if let Some(what) = buffer {
-            port = self.resource(what, UNBOUNDED);
-            chain.push(class, &self.built, (port, way.payload, lane.share));
+        if !is_shared {
+            port = self.resource(What::PeersBuffer(at, way.kind, next.link), UNBOUNDED);
+            self.built.network.resources[port as usize].sender = peers;
+            chain.push(class, &self.built, (port, way.payload, 1.0));
         }
-        chain.push(class, &self.built, (peers, way.payload, lane.share));
+        chain.push(class, &self.built, (peers, way.payload, 1.0));
         chain.port = port;
     }
 
@@ -447,6 +392,68 @@ impl<'a> Build<'a> {
         let resource = self.resource(What::Walkers(at), walks);
         class.legs.push(vec![Hop { resource, port: NONE, turn: 1.0, cost, in_row: 1.0 }]);
     }
+}
+
+/// Whether it is the queue of all outputs that fills where one output is full: it takes turns with the queue of
+/// that output, and the one with more to bring fills.
+fn fills_shared(coupling: Coupling) -> bool {
+    coupling.share() >= 0.5
+}
+
+/// A leg under construction.
+struct Chain {
+    hops: Vec<Hop>,
+    /// The buffer that the packets come from.
+    port: u32,
+    /// Packets that come in a row.
+    in_row: f64,
+}
+
+impl Chain {
+    /// Adds a visit: a resource, what a turn is worth there, and its cost. One that would lead back in
+    /// the order of sweeps begins a new leg, which waits for the first without holding anybody up.
+    fn push(&mut self, class: &mut Class, built: &Built, visit: (u32, f64, f64)) {
+        let (resource, turn, cost) = visit;
+        let rank = |resource: u32| built.network.resources[resource as usize].rank;
+        if self.hops.last().is_some_and(|last| rank(last.resource) >= rank(resource)) {
+            class.legs.push(std::mem::take(&mut self.hops));
+        }
+        let is_known = self.hops.iter().any(|before| before.resource == self.port);
+        let port = if is_known { self.port } else { NONE };
+        self.hops.push(Hop { resource, port, turn, cost, in_row: self.in_row });
+    }
+}
+
+/// Payload a nanosecond that the credits of a receiver allow: what it can hold, each time that credits
+/// come back (PCIe base specification, "Flow control").
+fn credit_rate(topology: &Topology, step: &Step, way: &Way, next: Option<LinkIndex>) -> f64 {
+    if way.kind == PacketKind::Completion && next.is_none() {
+        return f64::INFINITY;
+    }
+    room(topology, step, way) / loop_time(topology, step, next).max(1e-3)
+}
+
+/// How long a packet that does not wait holds credits of the receiver of a step.
+fn loop_time(topology: &Topology, step: &Step, next: Option<LinkIndex>) -> f64 {
+    let wire = &topology.link(step.link).wire;
+    let node = topology.node(topology.receiver(step.link, step.direction));
+    let around = 2.0 * picos(wire.propagation.0) + step.packet / rate_of(topology, step.link);
+    match next {
+        Some(next) => around + picos(node.kind.latency().0) + step.packet / rate_of(topology, next),
+        None => around,
+    }
+}
+
+/// Payload that the receiver of a step can hold.
+fn room(topology: &Topology, step: &Step, way: &Way) -> f64 {
+    let credits = &topology.link(step.link).wire.credits;
+    let (headers, units) = match way.kind {
+        PacketKind::Posted => (credits.posted_headers, credits.posted_data),
+        // Requests carry no payload.
+        PacketKind::NonPosted => (credits.nonposted_headers, u32::MAX),
+        PacketKind::Completion => (credits.completion_headers, credits.completion_data),
+    };
+    (f64::from(headers) * way.payload).min(16.0 * f64::from(units))
 }
 
 /// From a read request to the last byte of its answer on an idle machine, in nanoseconds.

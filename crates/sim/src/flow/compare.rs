@@ -8,8 +8,16 @@ use peerlane_units::Bytes;
 use super::rates::{FlowError, Rates};
 use super::solve::{Settings, max_min};
 use crate::generate::scenarios::Scenario;
-use crate::model::Picos;
+use crate::model::{FlowSpec, Node, Picos};
 use crate::tlp::{self, Extent, TlpError, simulate};
+use crate::way::as_f64;
+
+/// Commands of each flow that passes on slots, and of each where draws have a part.
+const SLOTS: f64 = 50.0;
+const DRAWN: f64 = 200.0;
+/// The shortest window and the longest, in milliseconds.
+const LEAST: f64 = 4.0;
+const MOST: f64 = 100.0;
 
 /// What the engines say of the flows of one case, in payload a nanosecond.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +58,27 @@ impl Compared {
     }
 }
 
+/// How long packets are watched: 4 ms, but as long as a flow needs for some commands where bytes count by
+/// slots or draws decide their queue; 100 ms at most, so that what hardly moves ends.
+fn extent(scenario: &Scenario, rates: &[f64]) -> Extent {
+    let Scenario { topology, flows, .. } = scenario;
+    let is_drawn = |node: &Node| (1..1 << 16).contains(&node.kind.hol().in_65536ths());
+    let is_random = topology.nodes().iter().any(is_drawn);
+    let time = |(flow, rate): (&FlowSpec, &f64)| {
+        let commands = match &flow.second {
+            _ if is_random => DRAWN,
+            Some(_) => SLOTS,
+            None => 0.0,
+        };
+        commands * as_f64(flow.request) / rate / 1e6
+    };
+    let millis = flows.iter().zip(rates).map(time).fold(LEAST, f64::max).min(MOST);
+    let has_slots = flows.iter().any(|flow| flow.second.is_some());
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "4 to 100")]
+    let window = Picos::millis(millis.ceil() as u64);
+    Extent::Steady { window, most: Picos::millis(if has_slots { 300 } else { 60 }) }
+}
+
 /// Runs both engines on a case.
 ///
 /// # Errors
@@ -57,10 +86,8 @@ impl Compared {
 pub fn compare(scenario: &Scenario) -> Result<Compared, CompareError> {
     let Scenario { topology, flows, .. } = scenario;
     let rates = Rates::of(topology, flows, Settings::default())?;
-    let settings = tlp::Settings {
-        extent: Extent::Steady { window: Picos::millis(4), most: Picos::millis(60) },
-        ..tlp::Settings::default()
-    };
+    let extent = extent(scenario, &rates.solution.rates);
+    let settings = tlp::Settings { extent, ..tlp::Settings::default() };
     let outcome = simulate(topology, flows, &settings)?;
     #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
     let per_nano = |bytes: Bytes| bytes.0 as f64 / outcome.measured.to_nanos().0.max(1) as f64;

@@ -5,10 +5,7 @@
 //! credits, and `solve` finds where that settles.
 
 pub mod build;
-mod chain;
 pub mod compare;
-mod credits;
-mod lanes;
 pub mod network;
 pub mod parts;
 pub mod rates;

@@ -26,6 +26,8 @@ pub struct Resource {
     pub holds: f64,
     /// How long what passes that queue without waiting takes of it, in nanoseconds.
     pub passing: f64,
+    /// The sender for which all wait that wait for this, where it is a buffer; else [`NONE`].
+    pub sender: u32,
 }
 
 /// One visit of a leg to a resource.
@@ -54,8 +56,6 @@ pub struct Class {
     pub demand: f64,
     /// Chains of hops that share the flow's rate.
     pub legs: Vec<Vec<Hop>>,
-    /// Which share of the flow takes each leg, where that is not all of it; all from the end of it on.
-    pub shares: Vec<f64>,
     /// Position of the first leg of the second stage; 0 where there is one stage.
     pub second: usize,
     /// What goes first and waits for nobody: resources, and units of them for each byte of payload.
@@ -113,6 +113,7 @@ impl Default for Resource {
             is_sender: false,
             holds: f64::INFINITY,
             passing: 0.0,
+            sender: NONE,
         }
     }
 }

@@ -154,8 +154,7 @@ impl<'a> Known<'a> {
 
 /// Whether flows of two classes do the same; how many there are does not count.
 fn is_same(a: &Class, b: &Class) -> bool {
-    let is_alike = a.demand == b.demand && a.second == b.second && a.shares == b.shares;
-    is_alike && a.legs == b.legs && a.ahead == b.ahead
+    a.demand == b.demand && a.second == b.second && a.legs == b.legs && a.ahead == b.ahead
 }
 
 /// A number that two classes hardly share unless they do the same.

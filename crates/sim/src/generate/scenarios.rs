@@ -9,8 +9,8 @@ use peerlane_units::{ByteRate, Bytes};
 
 use super::Draws;
 use crate::model::{
-    Credits, Endpoint, FlowSpec, Memory, NodeIndex, NodeKind, Op, Picos, RootComplex, Switch,
-    Topology, Wire,
+    Coupling, Credits, Endpoint, FlowSpec, Memory, NodeIndex, NodeKind, Op, Picos, RootComplex,
+    Switch, Topology, Wire,
 };
 
 /// What makes a case hard.
@@ -32,10 +32,12 @@ pub enum Family {
     SmallBuffers,
     /// Relays through a memory, and memories that are slow.
     Relays,
+    /// Nodes that couple a share of the commands.
+    Coupled,
 }
 
 /// Every family.
-pub const FAMILIES: [Family; 8] = [
+pub const FAMILIES: [Family; 9] = [
     Family::Tree,
     Family::ParkingLot,
     Family::Victim,
@@ -44,6 +46,7 @@ pub const FAMILIES: [Family; 8] = [
     Family::TinyPackets,
     Family::SmallBuffers,
     Family::Relays,
+    Family::Coupled,
 ];
 
 impl fmt::Display for Family {
@@ -57,6 +60,7 @@ impl fmt::Display for Family {
             Self::TinyPackets => "tiny packets",
             Self::SmallBuffers => "small buffers",
             Self::Relays => "relays",
+            Self::Coupled => "coupled",
         })
     }
 }
@@ -76,12 +80,20 @@ pub struct Scenario {
 pub fn scenario(family: Family, seed: u64) -> Scenario {
     let mut draws = Draws::new(seed ^ (family as u64) << 56);
     let mut build = Build::new(family, &mut draws);
-    match family {
-        Family::ParkingLot => build.parking_lot(),
-        Family::Victim => build.victim(),
+    match (family, seed % 3) {
+        (Family::ParkingLot, _) | (Family::Coupled, 0) => build.parking_lot(),
+        (Family::Victim, _) | (Family::Coupled, 1) => build.victim(),
         _ => build.random(),
     }
     Scenario { family, topology: build.topology, flows: build.flows }
+}
+
+/// How a node couples its outputs: a whole number of eighths where that is what makes a case hard.
+fn hol(family: Family, draws: &mut Draws) -> Coupling {
+    match family {
+        Family::Coupled => Coupling::new(draws.between(1, 7) as f64 / 8.0),
+        _ => Coupling::SHARED,
+    }
 }
 
 struct Build<'a> {
@@ -96,7 +108,9 @@ struct Build<'a> {
 impl<'a> Build<'a> {
     fn new(family: Family, draws: &'a mut Draws) -> Self {
         let mut topology = Topology::new();
-        let root = topology.add("root", NodeKind::RootComplex(RootComplex::default()));
+        let hol = hol(family, draws);
+        let complex = RootComplex { hol, ..RootComplex::default() };
+        let root = topology.add("root", NodeKind::RootComplex(complex));
         Self { family, draws, topology, flows: Vec::new(), root, devices: Vec::new() }
     }
 
@@ -122,7 +136,8 @@ impl<'a> Build<'a> {
     fn switch(&mut self, upper: NodeIndex, widths: &[u8]) -> NodeIndex {
         let name = format!("switch{}", self.topology.nodes().len());
         let wire = self.wire(widths);
-        self.topology.add_below(upper, name, NodeKind::Switch(Switch::default()), wire)
+        let switch = Switch { hol: hol(self.family, self.draws), ..Switch::default() };
+        self.topology.add_below(upper, name, NodeKind::Switch(switch), wire)
     }
 
     fn device(&mut self, upper: NodeIndex, widths: &[u8]) -> NodeIndex {
@@ -168,6 +183,10 @@ impl<'a> Build<'a> {
         if self.draws.share() < 0.5 && flow.first.op == Op::Write {
             let rate = 1_000_000 * self.draws.between(400, 3_500) as u64;
             flow.first.bound = Some(ByteRate(rate));
+        }
+        if self.family == Family::Coupled {
+            flow =
+                flow.with(self.draws.one_of(&[Bytes::kib(8), Bytes::kib(32), Bytes::kib(128)]), 16);
         }
         self.flows.push(flow);
     }

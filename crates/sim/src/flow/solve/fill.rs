@@ -30,7 +30,7 @@ pub(super) struct Backlog {
 }
 
 /// 1 from one on, 0 up to a little below it: what is only nearly full must not matter all at once.
-fn nearness(share: f64) -> f64 {
+pub(super) fn nearness(share: f64) -> f64 {
     ((share - 1.0 + NEAR) / NEAR).clamp(0.0, 1.0)
 }
 

@@ -55,6 +55,8 @@ impl Stop {
 pub(super) struct Layout {
     /// Visited resources, lowest rank first.
     pub stops: Vec<Stop>,
+    /// For each resource that is a buffer, its sender, or [`NONE`].
+    pub senders: Vec<u32>,
     /// Those with a queue behind them, and pools.
     pub queues: Vec<usize>,
     /// Their inputs.
@@ -73,10 +75,8 @@ pub(super) struct Layout {
     pub holder: Vec<u32>,
     /// How many pieces each leg that holds a pool can hold at a time.
     pub most_held: Vec<f64>,
-    /// Legs that hold a pool, with the queues that what they wait for stands in, and which share of it does.
-    pub queued: Vec<(u32, u32, f64)>,
-    /// Which share of its flow takes each leg.
-    pub share: Vec<f64>,
+    /// Legs that hold a pool, with the queues that what they wait for stands in.
+    pub queued: Vec<(u32, u32)>,
     /// Whether all that waits in the queue behind a resource holds a pool meanwhile.
     pub is_windowed: Vec<bool>,
     /// Whether each leg belongs to the second stage.
@@ -159,13 +159,13 @@ impl Layout {
     /// Lays out a part of a network.
     pub(super) fn of(view: View) -> Self {
         let resources: Vec<Resource> = view.resources().collect();
-        let mut layout = Self::default();
+        let senders = resources.iter().map(|at| view.local(at.sender)).collect();
+        let mut layout = Self { senders, ..Self::default() };
         let mut keys = Vec::new();
         for (class, index) in (0..view.part.first.len()).map(|class| view.class(class)).zip(0..) {
             let first = layout.class_of.len();
             for (position, leg) in class.legs.iter().enumerate() {
                 layout.is_second.push(class.second > 0 && position >= class.second);
-                layout.share.push(class.shares.get(position).copied().unwrap_or(1.0));
                 let number = u32::try_from(layout.class_of.len()).unwrap_or(u32::MAX);
                 layout.class_of.push(index);
                 let first = leg.first().map(|hop| view.local(hop.resource));
@@ -233,9 +233,7 @@ impl Layout {
                 let ports = ports.map(|port| view.local(port));
                 let ports = ports.filter(|&port| self.is_windowed[port as usize]);
                 let holder = self.holder[leg];
-                let share = self.share[leg];
-                let ports = ports.filter(|_| holder != NONE);
-                self.queued.extend(ports.map(|port| (holder, port, share)));
+                self.queued.extend(ports.filter(|_| holder != NONE).map(|port| (holder, port)));
             }
         }
     }

@@ -52,14 +52,12 @@ impl Solver {
             let burst = 1.0 - apart.min(1.0);
             for at in arc.visits() {
                 let Some(pool) = layout.pool_of(at) else { continue };
-                let leg = layout.legs[at] as usize;
-                let holder = layout.holder[leg] as usize;
+                let holder = layout.holder[layout.legs[at] as usize] as usize;
                 let itself = scratch.pool[pool] / layout.most_held[holder];
                 let found =
                     all - own + burst * (own - scratch.pool_here[pool]) - itself * batch(at);
                 let most = (turns - input.weight) * (layout.in_row[at] + 0.5) / capacity;
-                let wait = (found.max(0.0) / (1.0 - load + itself).max(1e-6)).min(most);
-                waiting[holder] += layout.share[leg] * wait;
+                waiting[holder] += (found.max(0.0) / (1.0 - load + itself).max(1e-6)).min(most);
             }
             arc.visits()
                 .filter_map(|at| layout.pool_of(at))

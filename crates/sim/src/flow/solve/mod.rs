@@ -347,8 +347,8 @@ impl Solver {
 
     /// The queue in which what a leg asked for waits longest, where that counts.
     fn longest_wait(&self, holder: usize) -> Option<u32> {
-        let queues = self.layout.queued.iter().filter(|(leg, ..)| *leg as usize == holder);
-        let queues = queues.map(|&(_, queue, share)| (share * self.delay[queue as usize], queue));
+        let queues = self.layout.queued.iter().filter(|(leg, _)| *leg as usize == holder);
+        let queues = queues.map(|&(_, queue)| (self.delay[queue as usize], queue));
         let longest = queues.max_by(|a, b| a.0.total_cmp(&b.0))?;
         (longest.0 > BASE * COUNTS).then_some(longest.1)
     }

@@ -52,12 +52,12 @@ impl Room {
     ///
     /// After a packet to the same output, its successor waits for that and a turn of each other; after
     /// one to another output, for a turn of each other and what is left of the turn under way, which is
-    /// half of one on average.
-    pub(super) fn wait(&mut self, input: Input, others: Backlog) {
-        if others.weight <= 0.0 || others.left <= 0.0 {
+    /// half of one on average. Only a share of that counts where they wait for something else meanwhile.
+    pub(super) fn wait(&mut self, input: Input, others: Backlog, counts: f64) {
+        if others.weight <= 0.0 || others.left <= 0.0 || counts <= 0.0 {
             return;
         }
-        let per_turn = input.demand / (input.turn * others.left);
+        let per_turn = counts * input.demand / (input.turn * others.left);
         let saved = per_turn * (input.turn - others.square / others.weight / 2.0);
         self.wait += per_turn * (others.weight + input.turn * others.share);
         self.saved += saved * others.share;

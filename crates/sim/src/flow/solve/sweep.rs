@@ -2,7 +2,7 @@
 //!
 //! Leaves out what a sweep changes for the next one, which `balance` has.
 
-use super::fill::{Input, NEAR};
+use super::fill::{Input, NEAR, nearness};
 use super::layout::Stop;
 use super::{EDGE, NONE, SLACK, Solver};
 use crate::flow::solve::room::Room;
@@ -14,8 +14,8 @@ impl Solver {
         self.room.fill(Room::default());
         self.waiting.fill(0.0);
         self.delayed.copy_from_slice(&self.waited);
-        for &(leg, port, share) in &self.layout.queued {
-            self.delayed[leg as usize] += share * self.delay[port as usize];
+        for &(leg, port) in &self.layout.queued {
+            self.delayed[leg as usize] += self.delay[port as usize];
         }
         for position in 0..self.layout.stops.len() {
             let stop = self.layout.stops[position];
@@ -109,6 +109,7 @@ impl Solver {
 
     /// Cuts the inputs of a resource to their turns, and notes what that leaves for what is behind.
     fn take_turns(&mut self, stop: Stop, is_full: bool) {
+        let counts = self.counts_beside_sender(stop);
         let Self { layout, filling, rate, room, trace, .. } = self;
         filling.set(self.effective[stop.resource]);
         let resource = u32::try_from(stop.resource).unwrap_or(NONE);
@@ -133,7 +134,19 @@ impl Solver {
                 let share = if is_cut { turn } else { filling.share_if_greedy(index) };
                 let room = &mut room[arc.port as usize];
                 room.limit(share / input.demand, resource);
-                room.wait(input, filling.without(backlog, index));
+                room.wait(input, filling.without(backlog, index), counts);
+            }
+        }
+    }
+
+    /// How much of the waits for a buffer counts: a head waits for its turn at the sender and for room behind it
+    /// at once, so that nothing is added where the sender was as good as full in the sweep before.
+    fn counts_beside_sender(&self, stop: Stop) -> f64 {
+        match self.layout.senders[stop.resource] {
+            NONE => 1.0,
+            sender => {
+                let sender = sender as usize;
+                1.0 - nearness(self.passed[sender] / self.effective[sender])
             }
         }
     }
