@@ -103,7 +103,9 @@ pub fn compare(scenario: &Scenario) -> Result<Compared, CompareError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::scenarios::{Family, scenario};
+    use crate::generate::scenarios::{Family, coupled, scenario};
+    use crate::model::{Coupling, Endpoint, HostMemory, NodeKind, RootComplex, Topology, Wire};
+    use peerlane_units::ByteRate;
 
     #[test]
     fn fluids_and_packets_agree_where_queues_join_and_hold_each_other_up() {
@@ -125,6 +127,73 @@ mod tests {
             let errors = compared.errors(&compared.flow);
             assert!(errors.iter().all(|&error| error < 0.4), "{family} {errors:?}");
         }
+    }
+
+    /// The same with 2 MiB under way in commands of this size.
+    fn in_commands(mut scenario: Scenario, size: Bytes) -> Scenario {
+        for flow in &mut scenario.flows {
+            flow.request = size;
+            flow.depth = u32::try_from(Bytes::mib(2).0 / size.0).expect("few");
+        }
+        scenario
+    }
+
+    #[test]
+    fn the_nearer_end_of_partial_coupling_is_where_small_commands_settle() {
+        for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
+            // Half is where both ends meet. The slowest flow of the parking lot has 200 draws.
+            let allowed = if share == 0.5 { 0.5 } else { 0.1 };
+            for (family, seed) in [(Family::Victim, 0), (Family::ParkingLot, 2), (Family::Tree, 3)]
+            {
+                let case = in_commands(coupled(family, seed, Coupling::new(share)), Bytes::kib(1));
+                let compared = compare(&case).expect("both have a result");
+                let errors = compared.errors(&compared.flow);
+                let worst = errors.iter().copied().fold(0.0, f64::max);
+                assert!(worst < allowed, "{family} {share} {compared:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn outputs_with_queues_of_their_own_take_turns_once() {
+        // A buffer and its link that both were full halved what stood in front of them.
+        for seed in [3, 6, 24] {
+            let case = coupled(Family::Coupled, seed, Coupling::ISOLATED);
+            let compared = compare(&case).expect("both have a result");
+            let errors = compared.errors(&compared.flow);
+            assert!(errors.iter().all(|&error| error < 0.03), "{seed} {compared:?}");
+        }
+    }
+
+    #[test]
+    fn both_legs_of_a_relay_share_a_memory_that_others_leave_alone() {
+        // In small slots, which are no bursts. The legs took turns at what the other one had left, for ever.
+        let case = in_commands(scenario(Family::Relays, 13), Bytes::kib(4));
+        let compared = compare(&case).expect("both have a result");
+        assert!(compared.rounds < 100, "{compared:?}");
+        let errors = compared.errors(&compared.flow);
+        assert!(errors.iter().all(|&error| error < 0.02), "{compared:?}");
+    }
+
+    #[test]
+    fn a_slow_reader_of_host_memory_holds_up_no_fast_one() {
+        let mut topology = Topology::new();
+        let root = topology.add("root", NodeKind::RootComplex(RootComplex::default()));
+        let bare = Wire::bare(ByteRate(40_000_000_000), Picos::nanos(10));
+        let host = NodeKind::HostMemory(HostMemory::default());
+        let host = topology.add_below(root, "host", host, bare);
+        let mut reader = |name: &str, link: &str| {
+            let wire = Wire::pcie(link.parse().expect("a link"), Bytes(256));
+            let device = NodeKind::Endpoint(Endpoint::default());
+            let device = topology.add_below(root, name, device, wire);
+            FlowSpec::read(name, device, host)
+        };
+        let flows = vec![reader("fast", "8GT/s x16"), reader("slow", "8GT/s x1")];
+        let case = Scenario { family: Family::Tree, topology, flows };
+        let compared = compare(&case).expect("both have a result");
+        let errors = compared.errors(&compared.flow);
+        assert!(errors.iter().all(|&error| error < 0.01), "{compared:?}");
+        assert!(compared.flow[0] > 10.0 * compared.flow[1], "{compared:?}");
     }
 
     /// A first seed that changes with every commit, so that each version is tried on other cases.

@@ -32,12 +32,12 @@ pub enum Family {
     SmallBuffers,
     /// Relays through a memory, and memories that are slow.
     Relays,
-    /// Nodes that couple a share of the commands.
+    /// Nodes that couple a share of the commands, of 1 KiB to 128 KiB.
     Coupled,
 }
 
-/// Every family.
-pub const FAMILIES: [Family; 9] = [
+/// Every family but [`Family::Coupled`], which no machine is known to be like.
+pub const FAMILIES: [Family; 8] = [
     Family::Tree,
     Family::ParkingLot,
     Family::Victim,
@@ -46,7 +46,6 @@ pub const FAMILIES: [Family; 9] = [
     Family::TinyPackets,
     Family::SmallBuffers,
     Family::Relays,
-    Family::Coupled,
 ];
 
 impl fmt::Display for Family {
@@ -78,8 +77,17 @@ pub struct Scenario {
 
 /// The case of a family and a seed.
 pub fn scenario(family: Family, seed: u64) -> Scenario {
+    made(family, seed, (family != Family::Coupled).then_some(Coupling::SHARED))
+}
+
+/// The same on switches and root complexes that couple so much.
+pub fn coupled(family: Family, seed: u64, hol: Coupling) -> Scenario {
+    made(family, seed, Some(hol))
+}
+
+fn made(family: Family, seed: u64, hol: Option<Coupling>) -> Scenario {
     let mut draws = Draws::new(seed ^ (family as u64) << 56);
-    let mut build = Build::new(family, &mut draws);
+    let mut build = Build::new(family, hol, &mut draws);
     match (family, seed % 3) {
         (Family::ParkingLot, _) | (Family::Coupled, 0) => build.parking_lot(),
         (Family::Victim, _) | (Family::Coupled, 1) => build.victim(),
@@ -88,16 +96,15 @@ pub fn scenario(family: Family, seed: u64) -> Scenario {
     Scenario { family, topology: build.topology, flows: build.flows }
 }
 
-/// How a node couples its outputs: a whole number of eighths where that is what makes a case hard.
-fn hol(family: Family, draws: &mut Draws) -> Coupling {
-    match family {
-        Family::Coupled => Coupling::new(draws.between(1, 7) as f64 / 8.0),
-        _ => Coupling::SHARED,
-    }
+/// How a node couples its outputs: a whole number of eighths, between all and nothing, where nothing is said.
+fn drawn(hol: Option<Coupling>, draws: &mut Draws) -> Coupling {
+    const EIGHTHS: [f64; 7] = [0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875];
+    hol.unwrap_or_else(|| Coupling::new(draws.one_of(&EIGHTHS)))
 }
 
 struct Build<'a> {
     family: Family,
+    hol: Option<Coupling>,
     draws: &'a mut Draws,
     topology: Topology,
     flows: Vec<FlowSpec>,
@@ -106,12 +113,11 @@ struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    fn new(family: Family, draws: &'a mut Draws) -> Self {
+    fn new(family: Family, hol: Option<Coupling>, draws: &'a mut Draws) -> Self {
         let mut topology = Topology::new();
-        let hol = hol(family, draws);
-        let complex = RootComplex { hol, ..RootComplex::default() };
+        let complex = RootComplex { hol: drawn(hol, draws), ..RootComplex::default() };
         let root = topology.add("root", NodeKind::RootComplex(complex));
-        Self { family, draws, topology, flows: Vec::new(), root, devices: Vec::new() }
+        Self { family, hol, draws, topology, flows: Vec::new(), root, devices: Vec::new() }
     }
 
     fn wire(&mut self, widths: &[u8]) -> Wire {
@@ -136,7 +142,7 @@ impl<'a> Build<'a> {
     fn switch(&mut self, upper: NodeIndex, widths: &[u8]) -> NodeIndex {
         let name = format!("switch{}", self.topology.nodes().len());
         let wire = self.wire(widths);
-        let switch = Switch { hol: hol(self.family, self.draws), ..Switch::default() };
+        let switch = Switch { hol: drawn(self.hol, self.draws), ..Switch::default() };
         self.topology.add_below(upper, name, NodeKind::Switch(switch), wire)
     }
 
@@ -185,8 +191,9 @@ impl<'a> Build<'a> {
             flow.first.bound = Some(ByteRate(rate));
         }
         if self.family == Family::Coupled {
-            flow =
-                flow.with(self.draws.one_of(&[Bytes::kib(8), Bytes::kib(32), Bytes::kib(128)]), 16);
+            // 2 MiB under way, as everywhere.
+            let (kib, depth) = self.draws.one_of(&[(1, 2048), (8, 256), (32, 64), (128, 16)]);
+            flow = flow.with(Bytes::kib(kib), depth);
         }
         self.flows.push(flow);
     }
