@@ -39,6 +39,8 @@ const EDGE: f64 = 1e-6;
 const SLACK: f64 = 1e-4;
 /// Share of a capacity that is left whatever goes ahead.
 const LEAST: f64 = 0.01;
+/// How much more a leg that went back and forth asks for in a round, in logarithms.
+const MOST_GROWTH: f64 = std::f64::consts::LN_2;
 /// Share of a change that a round makes, in logarithms, before anything is known of the resource.
 const DAMPING: f64 = 0.5;
 /// A queue that is as full as this is full.
@@ -130,6 +132,8 @@ pub struct Solver {
     delayed: Vec<f64>,
     /// Share of a change that a round makes, and the direction of the last one.
     damping: Vec<(f64, f64)>,
+    /// Share of a change of what each leg asks for that a round makes, and the last change.
+    turning: Vec<(f64, f64)>,
     trace: Trace,
     filling: Filling,
     crowd: Crowd,
@@ -196,6 +200,7 @@ impl Solver {
             waited: vec![0.0; legs],
             delayed: vec![0.0; legs],
             damping: vec![(DAMPING, 0.0); resources],
+            turning: vec![(1.0, 0.0); legs],
             trace: Trace::default(),
             filling: Filling::default(),
             crowd: Crowd::default(),
@@ -228,6 +233,7 @@ impl Solver {
     pub fn solve(&mut self, settings: Settings) -> Solution {
         self.damping.fill((DAMPING, 0.0));
         self.heads.count(&self.layout, &self.counts);
+        self.turning.fill((1.0, 0.0));
         let mut rounds = 0;
         let mut residual = f64::INFINITY;
         let mut changed = f64::INFINITY;
