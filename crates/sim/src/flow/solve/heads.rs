@@ -46,6 +46,11 @@ struct Present {
     passes: f64,
     /// What it takes in each round.
     weight: f64,
+    /// Half a packet, as the share of time that one is under way.
+    half: f64,
+    /// The link that brings it, or [`NONE`], and which share of its packets that spaces out.
+    link: u32,
+    apart: f64,
 }
 
 /// All that meet at a resource.
@@ -59,6 +64,8 @@ pub(super) struct Crowd {
     counts: f64,
     /// Most turns that any asks for in a nanosecond.
     busiest: f64,
+    /// Whether one link brings several inputs.
+    shares_link: bool,
     /// Sums over all inputs: `weight here`, the same times `loose`, `passes loose`, and what is left of
     /// packets under way.
     waiting: f64,
@@ -81,16 +88,18 @@ pub(super) fn nearness(share: f64) -> f64 {
 impl Crowd {
     /// Takes those who ask, of whom each gets at most `level` for each unit of its weight. `here` says which
     /// share of time the head of an input waits here, given how many turns it asks for in a nanosecond.
-    fn gather(&mut self, filling: &Filling, level: f64, here: impl Fn(usize, f64) -> f64) {
+    fn gather(&mut self, filling: &Filling, level: f64, here: impl Fn(usize, f64) -> (f64, u32, f64)) {
         let Self { inputs, .. } = self;
         inputs.clear();
         let (mut count, mut passing_all) = (0.0, 0.0);
         let mut sums = [0.0; 4];
-        let mut busiest = 0.0_f64;
+        let (mut busiest, mut shares_link) = (0.0_f64, false);
         for (index, input) in filling.inputs.iter().enumerate() {
             let passes = input.demand.min(input.weight * level);
             let turns = passes / input.weight;
-            let here = if passes > 0.0 { here(index, turns) } else { 0.0 };
+            let (here, link, apart) = if passes > 0.0 { here(index, turns) } else { (0.0, NONE, 0.0) };
+            shares_link |= link != NONE && inputs.iter().any(|other| other.link == link);
+            let half = passes * input.turn / 2.0;
             let square = here * here;
             let loose = 1.0 - square * square;
             count += if passes > 0.0 { 1.0 } else { 0.0 };
@@ -100,13 +109,13 @@ impl Crowd {
             sums[0] += waiting;
             sums[1] += waiting * loose;
             sums[2] += passes * loose;
-            sums[3] += passes * input.turn / 2.0;
-            inputs.push(Present { here, loose, passes, weight: input.weight });
+            sums[3] += half;
+            inputs.push(Present { here, loose, passes, weight: input.weight, half, link, apart });
         }
         self.capacity = filling.capacity();
         self.unit = self.capacity.recip();
         [self.waiting, self.loosely, self.passing, self.under_way] = sums;
-        self.busiest = busiest;
+        (self.busiest, self.shares_link) = (busiest, shares_link);
         let load = (passing_all * self.unit).min(1.0);
         let rare = load * load * (count - 1.0) / count.max(1.0);
         let near = nearness(load);
@@ -119,13 +128,25 @@ impl Crowd {
     /// It finds half a packet of another under way, and the heads of those that wait. While it is always
     /// here itself, all passes that others send meanwhile, at most a turn of each.
     fn wait(&self, index: usize, own: f64, turn: f64) -> f64 {
-        let Present { here, loose, passes, weight } = self.inputs[index];
+        let Present { here, loose, passes, weight, half, link, .. } = self.inputs[index];
         let share = (passes * self.unit).min(0.999);
-        let others = (self.under_way - passes * turn / 2.0) * self.unit / (1.0 - share);
+        let mut under_way = self.under_way - half;
+        let mut waiting = self.waiting - weight * here;
+        let mut loosely = self.loosely - weight * here * loose;
+        let mut passing = self.passing - passes * loose;
+        if self.shares_link && link != NONE {
+            // What one link brings comes one after the other.
+            let others = self.inputs.iter().enumerate();
+            for (_, beside) in others.filter(|&(other, beside)| other != index && beside.link == link) {
+                let waits = beside.apart * beside.weight * beside.here;
+                under_way -= beside.apart * beside.half;
+                waiting -= waits;
+                loosely -= waits * beside.loose;
+                passing -= beside.apart * beside.passes * beside.loose;
+            }
+        }
+        let others = under_way * self.unit / (1.0 - share);
         let first = own * turn + (1.0 - own) * others.clamp(0.0, turn / 2.0);
-        let waiting = self.waiting - weight * here;
-        let loosely = self.loosely - weight * here * loose;
-        let passing = self.passing - passes * loose;
         let sum = first + waiting - here * loosely;
         let left = self.capacity - here * passing;
         let mut wait = if left > 0.0 { sum / left } else { f64::INFINITY };
@@ -138,14 +159,16 @@ impl Crowd {
 
     /// The same where some would send more than a turn meanwhile.
     fn wait_in_turn(&self, index: usize, sum: f64, left: f64, wait: f64) -> f64 {
-        let here = self.inputs[index].here;
+        let Present { here, link, .. } = self.inputs[index];
         let (mut wait, mut count) = (wait, 0);
         loop {
             let (mut sum, mut left, mut more) = (sum, left, 0);
             for (other, present) in self.inputs.iter().enumerate() {
                 if other != index && present.passes * wait > present.weight {
-                    sum += here * present.loose * present.weight;
-                    left += here * present.loose * present.passes;
+                    let is_beside = present.link != NONE && present.link == link;
+                    let meets = if is_beside { 1.0 - present.apart } else { 1.0 };
+                    sum += meets * here * present.loose * present.weight;
+                    left += meets * here * present.loose * present.passes;
                     more += 1;
                 }
             }
@@ -224,14 +247,18 @@ impl Heads {
         layout: &Layout,
         stop: Stop,
         filling: &Filling,
-        (level, backlog): (f64, impl Fn(usize) -> f64),
+        (level, queue): (f64, impl Fn(usize, usize) -> (f64, f64)),
     ) {
         let first = stop.arcs().start;
         crowd.gather(filling, level, |index, turns| {
             let at = first + index;
             match layout.arcs[at].port {
-                NONE => nearness(turns / level),
-                port => self.here(at, port as usize, backlog(port as usize)),
+                NONE => (nearness(turns / level), NONE, 0.0),
+                port => {
+                    let link = layout.brought_by[port as usize];
+                    let (backlog, apart) = queue(port as usize, link as usize);
+                    (self.here(at, port as usize, backlog), link, apart)
+                }
             }
         });
     }

@@ -61,6 +61,8 @@ pub(super) struct Layout {
     pub arcs: Vec<Arc>,
     /// For each input, the one of another resource that the same heads wait for at the same time, or [`NONE`].
     pub leads_to: Vec<u32>,
+    /// The link that brings what is in the queue behind each resource: the resource itself, or of a buffer the link to it.
+    pub brought_by: Vec<u32>,
     /// The leg of each visit.
     pub legs: Vec<u32>,
     /// Units of the resource for each byte of payload, by visit.
@@ -191,7 +193,7 @@ impl Layout {
             .collect();
         layout.group(view);
         layout.take(&resources, &keys);
-        layout.lead();
+        layout.lead(resources.len());
         layout.hold(view, &resources);
         layout
     }
@@ -270,14 +272,20 @@ impl Layout {
     }
 
     /// Finds inputs of one queue that legs come by one after the other: a buffer of few credits and the link to it.
-    fn lead(&mut self) {
+    fn lead(&mut self, resources: usize) {
         self.leads_to = vec![NONE; self.arcs.len()];
-        let mut last = vec![usize::MAX; self.class_of.len()];
-        for (at, arc) in self.arcs.iter().enumerate() {
-            for &leg in &self.legs[arc.visits()] {
-                let before = std::mem::replace(&mut last[leg as usize], at);
-                if before != usize::MAX && arc.port != NONE && self.arcs[before].port == arc.port {
-                    self.leads_to[before] = u32::try_from(at).unwrap_or(NONE);
+        self.brought_by = (0..).take(resources).collect();
+        let mut last = vec![(usize::MAX, 0); self.class_of.len()];
+        for stop in &self.stops {
+            for at in stop.arcs() {
+                let arc = self.arcs[at];
+                for &leg in &self.legs[arc.visits()] {
+                    let before = std::mem::replace(&mut last[leg as usize], (at, stop.resource));
+                    let (before, buffer) = before;
+                    if before != usize::MAX && self.arcs[before].port == arc.port {
+                        self.leads_to[before] = u32::try_from(at).unwrap_or(NONE);
+                        self.brought_by[buffer] = u32::try_from(stop.resource).unwrap_or(NONE);
+                    }
                 }
             }
         }

@@ -114,12 +114,13 @@ impl Solver {
         let resource = u32::try_from(stop.resource).unwrap_or(NONE);
         let level = filling.level();
         if stop.has_queues {
-            // How near to empty the queue behind a resource is kept.
-            let backlog = |port: usize| match effective[port] {
-                most if most < capacity[port] => nearness(passed[port] / most),
-                _ => 0.0,
+            // How near to what it can let go a queue is kept, and how far apart the link to it brings packets.
+            let queue = |port: usize, link: usize| {
+                let is_held = effective[port] < capacity[port];
+                let backlog = if is_held { nearness(passed[port] / effective[port]) } else { 0.0 };
+                (backlog, (capacity[stop.resource] / capacity[link]).min(1.0))
             };
-            heads.look(crowd, layout, stop, filling, (level, backlog));
+            heads.look(crowd, layout, stop, filling, (level, queue));
         }
         for (index, at) in stop.arcs().enumerate() {
             let (arc, input) = (layout.arcs[at], filling.inputs[index]);
