@@ -10,7 +10,7 @@
 use super::NONE;
 use super::fill::{Filling, Input};
 use super::layout::{Arc, Layout, Stop};
-use super::room::Room;
+use super::room::{Room, Wait};
 
 /// Share of the way to what a sweep finds that a round goes, when nothing is new.
 const STEP: f64 = 0.25;
@@ -28,11 +28,13 @@ pub(super) struct Heads {
     pub all: Vec<f64>,
     /// By input, in this sweep: what heads wait at inputs of resources that lead only to this one.
     before: Vec<f64>,
-    /// By input, the chance that a head follows one for the same output.
-    follows: Vec<f64>,
-    /// By input, how irregular the time is that passes until the next head for the same output: 0 where
-    /// all for it are of one flow, and come in turn with others, towards 1 for many.
-    mixed: Vec<f64>,
+    /// By input, how many flows come by it, and turns that it asked for in a nanosecond.
+    flows: Vec<f64>,
+    turns: Vec<f64>,
+    /// By resource, for the queue behind it, turns that all inputs in front of it asked for, and one flow of
+    /// those that ask for least.
+    all_turns: Vec<f64>,
+    least_turns: Vec<f64>,
 }
 
 /// An input among those that meet at a resource.
@@ -190,8 +192,10 @@ impl Heads {
             step: 1.0,
             all: vec![0.0; resources],
             before: vec![0.0; inputs],
-            follows: vec![0.0; inputs],
-            mixed: vec![0.0; inputs],
+            flows: vec![0.0; inputs],
+            turns: vec![0.0; inputs],
+            all_turns: vec![0.0; resources],
+            least_turns: vec![0.0; resources],
         }
     }
 
@@ -202,32 +206,38 @@ impl Heads {
             legs.map(|&leg| counts[layout.class_of[leg as usize] as usize]).sum()
         };
         self.step = 1.0;
-        let mut of_queue = vec![0.0; self.all.len()];
-        for (arc, &next) in layout.arcs.iter().zip(&layout.leads_to) {
-            if arc.port != NONE && next == NONE {
-                of_queue[arc.port as usize] += flows(arc);
-            }
-        }
+        self.all_turns.fill(0.0);
+        self.least_turns.fill(1.0);
         for (at, arc) in layout.arcs.iter().enumerate().filter(|(_, arc)| arc.port != NONE) {
-            let (here, all) = (flows(arc), of_queue[arc.port as usize]);
-            self.follows[at] = if all > 1.0 { ((here - 1.0) / (all - 1.0)).clamp(0.0, 1.0) } else { 1.0 };
-            self.mixed[at] = 1.0 - here.max(1.0).recip();
+            self.flows[at] = flows(arc);
+            self.turns[at] = self.flows[at];
+            if layout.leads_to[at] == NONE {
+                self.all_turns[arc.port as usize] += self.flows[at];
+            }
         }
     }
 
     /// Takes over what the last sweep found.
     pub(super) fn take(&mut self, room: &[Room], most: f64) {
         self.step = (self.step / (1.0 + self.step)).max(STEP.min(most * 0.5));
-        self.all.iter_mut().zip(room).for_each(|(all, room)| *all = room.waits());
+        for (at, room) in room.iter().enumerate() {
+            self.all[at] = room.waits();
+            if room.turns() > 0.0 {
+                (self.all_turns[at], self.least_turns[at]) = (room.turns(), room.least_turns());
+            }
+        }
     }
 
     /// The chance that a head finds the packet of its own queue before it still under way, which takes the
     /// output `sends` for each nanosecond.
     ///
-    /// One that follows at once does. Otherwise time has passed elsewhere: always the same where packets
-    /// come in turn, any where they are mixed (an exponential time of the same mean).
+    /// One that follows at once does. Flows come in turn: in each round the one that sends least has one of them, so
+    /// that of those for an output all follow each other but one. Otherwise time has passed elsewhere: always
+    /// the same where an output has one turn of a round, any where it has many (an exponential time of the same mean).
     fn own(&self, at: usize, port: usize, sends: f64) -> f64 {
-        let follows = self.follows[at];
+        let (turns, least) = (self.turns[at], self.least_turns[port]);
+        let others = self.all_turns[port] - least;
+        let follows = if others > turns * 1e-9 { ((turns - least) / others).clamp(0.0, 1.0) } else { 1.0 };
         if follows >= 1.0 {
             return 1.0;
         }
@@ -235,7 +245,8 @@ impl Heads {
         let passed = elsewhere / (sends * (1.0 - follows)).max(1e-12);
         let regular = (1.0 - passed).max(0.0);
         let mixed = left_of_one(passed);
-        follows + (1.0 - follows) * (regular + (mixed - regular) * self.mixed[at])
+        let irregular = (1.0 - least / turns.max(least)).max(0.0);
+        follows + (1.0 - follows) * (regular + (mixed - regular) * irregular)
     }
 }
 
@@ -272,14 +283,16 @@ impl Heads {
 
     /// The share of time that the head of a queue waits at an input, as this sweep finds it; `None` where the
     /// same heads wait for another resource at the same time.
-    pub(super) fn wait(&mut self, crowd: &Crowd, layout: &Layout, at: usize, index: usize, input: Input) -> Option<f64> {
+    pub(super) fn wait(&mut self, crowd: &Crowd, layout: &Layout, at: usize, index: usize, input: Input) -> Option<Wait> {
         let port = layout.arcs[at].port as usize;
         let own = self.own(at, port, input.demand * crowd.unit);
-        let share = input.demand / input.turn * crowd.wait(index, own, input.turn);
+        let turns = input.demand / input.turn;
+        let share = turns * crowd.wait(index, own, input.turn);
+        self.turns[at] = turns;
         self.waits[at] += (share - self.waits[at]) * self.step;
         let before = std::mem::replace(&mut self.before[at], 0.0);
         match layout.leads_to[at] {
-            NONE => Some(share.max(before)),
+            NONE => Some(Wait { share: share.max(before), turns, each: turns / self.flows[at].max(1e-9) }),
             next => {
                 self.before[next as usize] += share;
                 None

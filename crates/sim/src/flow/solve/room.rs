@@ -2,6 +2,16 @@
 
 use crate::flow::network::NONE;
 
+/// How heads wait at one output.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wait {
+    /// Share of all time.
+    pub share: f64,
+    /// Turns in a nanosecond, of all flows and of each.
+    pub turns: f64,
+    pub each: f64,
+}
+
 /// What the outputs in front of a queue take of it, as far as a sweep has come.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
@@ -12,11 +22,22 @@ pub(super) struct Room {
     waits: f64,
     longest: f64,
     at: u32,
+    /// Turns in a nanosecond, and of one flow of those that ask for least.
+    turns: f64,
+    least_turns: f64,
 }
 
 impl Default for Room {
     fn default() -> Self {
-        Self { least: f64::INFINITY, by: NONE, waits: 0.0, longest: 0.0, at: NONE }
+        Self {
+            least: f64::INFINITY,
+            by: NONE,
+            waits: 0.0,
+            longest: 0.0,
+            at: NONE,
+            turns: 0.0,
+            least_turns: f64::INFINITY,
+        }
     }
 }
 
@@ -28,9 +49,11 @@ impl Room {
         }
     }
 
-    /// Heads for an output wait there for this share of all time.
-    pub(super) fn wait(&mut self, share: f64, output: u32) {
+    /// Heads wait so for an output.
+    pub(super) fn wait(&mut self, Wait { share, turns, each }: Wait, output: u32) {
         self.waits += share;
+        self.turns += turns;
+        self.least_turns = self.least_turns.min(each);
         if share > self.longest {
             (self.longest, self.at) = (share, output);
         }
@@ -39,6 +62,16 @@ impl Room {
     /// Share of all time that heads wait.
     pub(super) fn waits(&self) -> f64 {
         self.waits
+    }
+
+    /// Turns in a nanosecond.
+    pub(super) fn turns(&self) -> f64 {
+        self.turns
+    }
+
+    /// The same of one flow of those that ask for least.
+    pub(super) fn least_turns(&self) -> f64 {
+        self.least_turns
     }
 
     /// The share of what comes that is taken; above one where more would be.

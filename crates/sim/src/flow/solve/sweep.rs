@@ -142,8 +142,8 @@ impl Solver {
             let room = &mut room[arc.port as usize];
             let share = if is_cut { turn } else { filling.share_if_greedy(index) };
             room.limit(share / input.demand, resource);
-            if let Some(share) = heads.wait(crowd, layout, at, index, input) {
-                room.wait(share, resource);
+            if let Some(wait) = heads.wait(crowd, layout, at, index, input) {
+                room.wait(wait, resource);
             }
         }
     }
