@@ -62,8 +62,9 @@ pub(super) struct Crowd {
     capacity: f64,
     /// One over that.
     unit: f64,
-    /// How much waits count that others make while the resource is not full.
+    /// How much waits count that others make while the resource is not full, and how near to full it is.
     counts: f64,
+    near: f64,
     /// Most turns that any asks for in a nanosecond.
     busiest: f64,
     /// Whether one link brings several inputs.
@@ -121,7 +122,8 @@ impl Crowd {
         let load = (passing_all * self.unit).min(1.0);
         let rare = load * load * (count - 1.0) / count.max(1.0);
         let near = nearness(load);
-        self.counts = rare + (1.0 - rare) * near * near;
+        self.near = near * near;
+        self.counts = rare + (1.0 - rare) * self.near;
     }
 
     /// How long the head of an input waits, in nanoseconds, where a packet of its own is still under way with
@@ -129,7 +131,7 @@ impl Crowd {
     ///
     /// It finds half a packet of another under way, and the heads of those that wait. While it is always
     /// here itself, all passes that others send meanwhile, at most a turn of each.
-    fn wait(&self, index: usize, own: f64, turn: f64) -> f64 {
+    fn wait(&self, index: usize, own: f64, turn: f64, is_windowed: bool) -> f64 {
         let Present { here, loose, passes, weight, half, link, .. } = self.inputs[index];
         let share = (passes * self.unit).min(0.999);
         let mut under_way = self.under_way - half;
@@ -156,7 +158,8 @@ impl Crowd {
             wait = self.wait_in_turn(index, sum, left, wait);
         }
         let mine = own * turn * self.unit;
-        mine + (wait - mine).max(0.0) * self.counts
+        let counts = if is_windowed { self.near } else { self.counts };
+        mine + (wait - mine).max(0.0) * counts
     }
 
     /// The same where some would send more than a turn meanwhile.
@@ -189,7 +192,7 @@ impl Heads {
         let inputs = layout.arcs.len();
         Self {
             waits: vec![0.0; inputs],
-            step: 1.0,
+            step: STEP,
             all: vec![0.0; resources],
             before: vec![0.0; inputs],
             flows: vec![0.0; inputs],
@@ -205,7 +208,7 @@ impl Heads {
             let legs = layout.legs[arc.visits()].iter();
             legs.map(|&leg| counts[layout.class_of[leg as usize] as usize]).sum()
         };
-        self.step = 1.0;
+        self.step = STEP;
         self.all_turns.fill(0.0);
         self.least_turns.fill(1.0);
         for (at, arc) in layout.arcs.iter().enumerate().filter(|(_, arc)| arc.port != NONE) {
@@ -219,7 +222,7 @@ impl Heads {
 
     /// Takes over what the last sweep found.
     pub(super) fn take(&mut self, room: &[Room], most: f64) {
-        self.step = (self.step / (1.0 + self.step)).max(STEP.min(most * 0.5));
+        self.step = STEP.min(most / 2.0);
         for (at, room) in room.iter().enumerate() {
             self.all[at] = room.waits();
             if room.turns() > 0.0 {
@@ -287,7 +290,7 @@ impl Heads {
         let port = layout.arcs[at].port as usize;
         let own = self.own(at, port, input.demand * crowd.unit);
         let turns = input.demand / input.turn;
-        let share = turns * crowd.wait(index, own, input.turn);
+        let share = turns * crowd.wait(index, own, input.turn, layout.is_windowed[port]);
         self.turns[at] = turns;
         self.waits[at] += (share - self.waits[at]) * self.step;
         let before = std::mem::replace(&mut self.before[at], 0.0);
