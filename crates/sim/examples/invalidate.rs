@@ -3,7 +3,8 @@
 //! data of the plot in `docs/model.md`:
 //! `cargo run --release -p peerlane-sim --example invalidate -- --csv 12 > docs/model/data/engines.csv`.
 //! With `--rotating` the first seed comes from the commit, so that every version is tried on cases that it was not
-//! written beside.
+//! written beside. With `--coupled` the cases are those of nodes that couple a share of the commands; with
+//! `--commands KIB` every command has that size, and as many bytes are under way as before.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -15,7 +16,8 @@
 use std::collections::BTreeMap;
 
 use peerlane_sim::flow::compare::{Compared, compare};
-use peerlane_sim::generate::scenarios::{FAMILIES, Family, scenario};
+use peerlane_sim::generate::scenarios::{FAMILIES, Family, Scenario, scenario};
+use peerlane_units::Bytes;
 use rayon::prelude::*;
 
 /// What the two engines said of one case.
@@ -26,18 +28,25 @@ struct Case {
 }
 
 fn main() {
-    let is_csv = std::env::args().any(|text| text == "--csv");
-    let mut args = std::env::args().skip(1).filter_map(|text| text.parse::<u64>().ok());
-    let count = args.next().unwrap_or(50);
-    let first = match args.next() {
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let commands = args.iter().position(|text| text == "--commands").and_then(|at| {
+        let value = args.drain(at..(at + 2).min(args.len())).nth(1)?;
+        value.parse::<u64>().ok()
+    });
+    let has = |name: &str| args.iter().any(|text| text == name);
+    let mut numbers = args.iter().filter_map(|text| text.parse::<u64>().ok());
+    let count = numbers.next().unwrap_or(50);
+    let first = match numbers.next() {
         Some(first) => first,
-        None if std::env::args().any(|arg| arg == "--rotating") => rotating(),
+        None if has("--rotating") => rotating(),
         None => 0,
     };
-    let cases: Vec<Case> = FAMILIES
+    let is_csv = has("--csv");
+    let families = if has("--coupled") { vec![Family::Coupled] } else { FAMILIES.to_vec() };
+    let cases: Vec<Case> = families
         .into_par_iter()
         .flat_map(|family| (first..first + count).into_par_iter().map(move |seed| (family, seed)))
-        .filter_map(|(family, seed)| match compare(&scenario(family, seed)) {
+        .filter_map(|(family, seed)| match compare(&case(family, seed, commands)) {
             Ok(compared) => Some(Case { family, seed, compared }),
             Err(error) => {
                 eprintln!("{family} {seed}: {error}");
@@ -52,6 +61,19 @@ fn main() {
         table(&cases);
         worst(&cases);
     }
+}
+
+/// A case with commands of so many KiB in place of its own.
+fn case(family: Family, seed: u64, commands: Option<u64>) -> Scenario {
+    let mut case = scenario(family, seed);
+    if let Some(kib) = commands {
+        for flow in &mut case.flows {
+            let under_way = flow.request.0 * u64::from(flow.depth);
+            flow.request = Bytes::kib(kib);
+            flow.depth = (under_way / flow.request.0).max(1) as u32;
+        }
+    }
+    case
 }
 
 /// Every flow: GB/s by either engine.

@@ -83,12 +83,11 @@ impl Way {
         Ok(Self { kind, steps, payload: whole, roots })
     }
 
-    /// Nanoseconds of one packet on an idle machine, from its first byte sent to its last received:
-    /// switches and root complexes pass it on from the first byte (cut-through), so that only the
-    /// slowest link counts with the whole packet.
+    /// Nanoseconds of one packet on an idle machine, from its first byte sent to its last received: switches
+    /// and root complexes pass it on from the first byte after its header (cut-through), but where the next
+    /// link is faster, which would run dry, only when all of it is there.
     pub fn latency(&self, topology: &Topology) -> f64 {
         let mut latency = 0.0;
-        let mut slowest: f64 = 0.0;
         for (position, step) in self.steps.iter().enumerate() {
             let wire = &topology.link(step.link).wire;
             latency += picos(wire.propagation.0);
@@ -96,9 +95,21 @@ impl Way {
                 let at = topology.sender(step.link, step.direction);
                 latency += picos(topology.node(at).kind.latency().0);
             }
-            slowest = slowest.max(step.packet / rate_of(topology, step.link));
+            let rate = rate_of(topology, step.link);
+            let next = self.steps.get(position + 1).map(|next| rate_of(topology, next.link));
+            let is_passed_on = next.is_some_and(|next| next <= rate);
+            latency += if is_passed_on { self.header(step) } else { step.packet } / rate;
         }
-        latency + slowest
+        latency
+    }
+
+    /// Bytes of a packet of a step that are not payload.
+    fn header(&self, step: &Step) -> f64 {
+        match self.kind {
+            PacketKind::NonPosted => step.packet,
+            // With a cost of none there is neither.
+            _ => (step.packet - step.packet / step.cost.max(1e-9)).max(0.0),
+        }
     }
 }
 

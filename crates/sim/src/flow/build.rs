@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use crate::model::{
-    Direction, FlowSpec, Leg, LinkIndex, Memory, NodeIndex, NodeKind, Op, PathError, Topology,
+    Coupling, Direction, FlowSpec, Leg, LinkIndex, Memory, NodeIndex, NodeKind, Op, PathError,
+    Topology,
 };
 use crate::way::{PacketKind, Step, Way, as_f64, picos, rate_of, ways};
 
@@ -244,7 +245,7 @@ impl<'a> Build<'a> {
             }
             let rate = rate_of(self.topology, step.link);
             let link = self.resource(What::Link(step.link, step.direction), rate);
-            let buffer = self.buffer(step, way, way.steps.get(position + 1).map(|step| step.link));
+            let buffer = self.buffer(way, position);
             if let Some(buffer) = buffer {
                 chain.push(class, &self.built, (buffer, way.payload, 1.0));
             }
@@ -318,10 +319,11 @@ impl<'a> Build<'a> {
 
     /// The buffer behind a link, where it is not the link itself that is held up: where packets of
     /// several kinds share the link, outputs have queues of their own, or credits are few.
-    fn buffer(&mut self, step: &Step, way: &Way, next: Option<LinkIndex>) -> Option<u32> {
-        let at = self.topology.receiver(step.link, step.direction);
+    fn buffer(&mut self, way: &Way, position: usize) -> Option<u32> {
+        let step = &way.steps[position];
+        let next = way.steps.get(position + 1).map(|step| step.link);
         let kinds = self.kinds.get(&(step.link, step.direction)).copied().unwrap_or_default();
-        let is_shared = self.topology.node(at).kind.hol().share() > 0.5;
+        let is_shared = self.is_shared(way, position);
         let credits = credit_rate(self.topology, step, way, next);
         let is_tight = credits < rate_of(self.topology, step.link) / step.cost;
         if is_shared && kinds.count_ones() == 1 && !is_tight {
@@ -330,6 +332,19 @@ impl<'a> Build<'a> {
         let next = next.filter(|_| !is_shared);
         let what = What::Buffer(step.link, step.direction, way.kind, next);
         Some(self.resource(what, credits.min(UNBOUNDED)))
+    }
+
+    /// Whether what goes on by several outputs waits in one queue behind a step. What comes from host memory
+    /// waits for its output in the memory controller, behind nothing that goes elsewhere.
+    fn is_shared(&self, way: &Way, position: usize) -> bool {
+        let step = &way.steps[position];
+        let lower = self.topology.link(step.link).lower;
+        let is_answer = way.kind == PacketKind::Completion && position == 0;
+        if is_answer && matches!(self.topology.node(lower).kind, NodeKind::HostMemory(_)) {
+            return false;
+        }
+        let at = self.topology.receiver(step.link, step.direction);
+        fills_shared(self.topology.node(at).kind.hol())
     }
 
     /// What a root complex lets pass between peers, in one queue for each kind of packet.
@@ -348,7 +363,7 @@ impl<'a> Build<'a> {
             PacketKind::NonPosted => None,
         };
         let Some(rate) = cap else { return };
-        let is_shared = root.hol.share() > 0.5;
+        let is_shared = fills_shared(root.hol);
         let peers = self.resource(What::Peers(at, way.kind), per_nano(rate.0));
         let mut port = peers;
         if !is_shared {
@@ -374,6 +389,12 @@ impl<'a> Build<'a> {
         let resource = self.resource(What::Walkers(at), walks);
         class.legs.push(vec![Hop { resource, port: NONE, turn: 1.0, cost, in_row: 1.0 }]);
     }
+}
+
+/// Whether it is the queue of all outputs that fills where one output is full: it takes turns with the queue of
+/// that output, and the one with more to bring fills.
+fn fills_shared(coupling: Coupling) -> bool {
+    coupling.share() >= 0.5
 }
 
 /// A leg under construction.
@@ -432,34 +453,19 @@ fn room(topology: &Topology, step: &Step, way: &Way) -> f64 {
     (f64::from(headers) * way.payload).min(16.0 * f64::from(units))
 }
 
-/// From a read request to the last byte of its answer on an idle machine, in nanoseconds.
+/// From a read request to the last byte of its answer on an idle machine, in nanoseconds: one packet there,
+/// one back, and the others of the answer behind it, as far apart as the slowest link sends them.
 pub fn round_trip(topology: &Topology, memory: NodeIndex, ways: &[Way]) -> f64 {
     let mut time: f64 = ways.iter().map(|way| way.latency(topology)).sum();
-    for way in ways {
-        let times = way.steps.iter().map(|step| step.packet / rate_of(topology, step.link));
-        let slowest = times.fold(0.0, f64::max);
-        // Every other sender waits for the header.
-        let headers: f64 =
-            way.steps.iter().map(|step| header(step, way) / rate_of(topology, step.link)).sum();
-        let first =
-            way.steps.iter().find(|step| step.packet / rate_of(topology, step.link) >= slowest);
-        time +=
-            headers - first.map_or(0.0, |step| header(step, way) / rate_of(topology, step.link));
-        if way.kind == PacketKind::Completion {
-            let asked = ways.first().map_or(way.payload, |requests| requests.payload);
-            time += (asked / way.payload - 1.0).max(0.0) * slowest;
-        }
+    if let [requests, answers] = ways {
+        let behind = answers.steps.iter().map(|step| {
+            let rest = (requests.payload * step.cost - step.packet).max(0.0);
+            rest / rate_of(topology, step.link)
+        });
+        time += behind.fold(0.0, f64::max);
     }
     let target = topology.node(memory).kind.memory();
     time + target.map_or(0.0, |memory| picos(memory.read_latency.0))
-}
-
-/// Bytes of a packet that are not payload.
-fn header(step: &Step, way: &Way) -> f64 {
-    match way.kind {
-        PacketKind::NonPosted => step.packet,
-        _ => (step.packet - step.packet / step.cost.max(1e-9)).max(0.0),
-    }
 }
 
 /// Bytes a second as bytes a nanosecond.

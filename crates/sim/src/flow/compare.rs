@@ -8,8 +8,16 @@ use peerlane_units::Bytes;
 use super::rates::{FlowError, Rates};
 use super::solve::{Settings, max_min};
 use crate::generate::scenarios::Scenario;
-use crate::model::Picos;
+use crate::model::{FlowSpec, Node, Picos};
 use crate::tlp::{self, Extent, TlpError, simulate};
+use crate::way::as_f64;
+
+/// Commands of each flow that passes on slots, and of each where draws have a part.
+const SLOTS: f64 = 50.0;
+const DRAWN: f64 = 200.0;
+/// The shortest window and the longest, in milliseconds.
+const LEAST: f64 = 4.0;
+const MOST: f64 = 100.0;
 
 /// What the engines say of the flows of one case, in payload a nanosecond.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +58,27 @@ impl Compared {
     }
 }
 
+/// How long packets are watched: 4 ms, but as long as a flow needs for some commands where bytes count by
+/// slots or draws decide their queue; 100 ms at most, so that what hardly moves ends.
+fn extent(scenario: &Scenario, rates: &[f64]) -> Extent {
+    let Scenario { topology, flows, .. } = scenario;
+    let is_drawn = |node: &Node| (1..1 << 16).contains(&node.kind.hol().in_65536ths());
+    let is_random = topology.nodes().iter().any(is_drawn);
+    let time = |(flow, rate): (&FlowSpec, &f64)| {
+        let commands = match &flow.second {
+            _ if is_random => DRAWN,
+            Some(_) => SLOTS,
+            None => 0.0,
+        };
+        commands * as_f64(flow.request) / rate / 1e6
+    };
+    let millis = flows.iter().zip(rates).map(time).fold(LEAST, f64::max).min(MOST);
+    let has_slots = flows.iter().any(|flow| flow.second.is_some());
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "4 to 100")]
+    let window = Picos::millis(millis.ceil() as u64);
+    Extent::Steady { window, most: Picos::millis(if has_slots { 300 } else { 60 }) }
+}
+
 /// Runs both engines on a case.
 ///
 /// # Errors
@@ -57,10 +86,8 @@ impl Compared {
 pub fn compare(scenario: &Scenario) -> Result<Compared, CompareError> {
     let Scenario { topology, flows, .. } = scenario;
     let rates = Rates::of(topology, flows, Settings::default())?;
-    let settings = tlp::Settings {
-        extent: Extent::Steady { window: Picos::millis(4), most: Picos::millis(60) },
-        ..tlp::Settings::default()
-    };
+    let extent = extent(scenario, &rates.solution.rates);
+    let settings = tlp::Settings { extent, ..tlp::Settings::default() };
     let outcome = simulate(topology, flows, &settings)?;
     #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
     let per_nano = |bytes: Bytes| bytes.0 as f64 / outcome.measured.to_nanos().0.max(1) as f64;
@@ -76,7 +103,9 @@ pub fn compare(scenario: &Scenario) -> Result<Compared, CompareError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::scenarios::{Family, scenario};
+    use crate::generate::scenarios::{Family, coupled, scenario};
+    use crate::model::{Coupling, Endpoint, HostMemory, NodeKind, RootComplex, Topology, Wire};
+    use peerlane_units::ByteRate;
 
     #[test]
     fn fluids_and_packets_agree_where_queues_join_and_hold_each_other_up() {
@@ -94,10 +123,112 @@ mod tests {
         // time that those take, the rates of some are up to 170 % too high.
         for (family, seed) in [(Family::FewTags, 5), (Family::FewTags, 9), (Family::Mixed, 7)] {
             let compared = compare(&scenario(family, seed)).expect("both have a result");
-            assert!(compared.sum_error() < 0.06, "{family} {compared:?}");
+            assert!(compared.sum_error() < 0.04, "{family} {compared:?}");
             let errors = compared.errors(&compared.flow);
-            assert!(errors.iter().all(|&error| error < 0.4), "{family} {errors:?}");
+            assert!(errors.iter().all(|&error| error < 0.25), "{family} {errors:?}");
         }
+    }
+
+    #[test]
+    fn a_read_that_is_alone_takes_as_long_as_its_packets() {
+        // Over links of which the next is faster, slower or as fast, in both directions.
+        let mut compared = 0;
+        for seed in [3, 7, 31] {
+            let Scenario { family, topology, flows } = scenario(Family::FewTags, seed);
+            for flow in flows {
+                let alone =
+                    Scenario { family, topology: topology.clone(), flows: vec![flow.clone()] };
+                let error = compare(&alone).expect("both have a result").sum_error();
+                assert!(error < 0.003, "seed {seed}, {}: {error}", flow.name);
+                compared += 1;
+            }
+        }
+        assert!(compared > 20, "{compared}");
+    }
+
+    #[test]
+    fn reads_of_few_tags_wait_for_each_other_no_more_and_no_less_than_packets() {
+        // All reads of one initiator: what is wrong with their round trip or their waits is wrong with all.
+        for seed in [7, 14, 31, 117] {
+            let compared = compare(&scenario(Family::FewTags, seed)).expect("both have a result");
+            assert!(compared.sum_error() < 0.035, "{seed} {compared:?}");
+        }
+    }
+
+    #[test]
+    fn a_queue_of_reads_is_slow_when_some_of_it_wait_for_others() {
+        // A device with 8 tags reads one behind which there is a full output, too: 3.28 GB/s if heads that wait
+        // there cost the queue nothing, 2.55 with packets.
+        let compared = compare(&scenario(Family::FewTags, 197)).expect("both have a result");
+        let errors = compared.errors(&compared.flow);
+        assert!(errors.iter().all(|&error| error < 0.06), "{errors:?} {compared:?}");
+    }
+
+    /// The same with 2 MiB under way in commands of this size.
+    fn in_commands(mut scenario: Scenario, size: Bytes) -> Scenario {
+        for flow in &mut scenario.flows {
+            flow.request = size;
+            flow.depth = u32::try_from(Bytes::mib(2).0 / size.0).expect("few");
+        }
+        scenario
+    }
+
+    #[test]
+    fn the_nearer_end_of_partial_coupling_is_where_small_commands_settle() {
+        for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
+            // Half is where both ends meet. The slowest flow of the parking lot has 200 draws.
+            let allowed = if share == 0.5 { 0.5 } else { 0.1 };
+            for (family, seed) in [(Family::Victim, 0), (Family::ParkingLot, 2), (Family::Tree, 3)]
+            {
+                let case = in_commands(coupled(family, seed, Coupling::new(share)), Bytes::kib(1));
+                let compared = compare(&case).expect("both have a result");
+                let errors = compared.errors(&compared.flow);
+                let worst = errors.iter().copied().fold(0.0, f64::max);
+                assert!(worst < allowed, "{family} {share} {compared:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn outputs_with_queues_of_their_own_take_turns_once() {
+        // A buffer and its link that both were full halved what stood in front of them.
+        for seed in [3, 6, 24] {
+            let case = coupled(Family::Coupled, seed, Coupling::ISOLATED);
+            let compared = compare(&case).expect("both have a result");
+            let errors = compared.errors(&compared.flow);
+            assert!(errors.iter().all(|&error| error < 0.03), "{seed} {compared:?}");
+        }
+    }
+
+    #[test]
+    fn both_legs_of_a_relay_share_a_memory_that_others_leave_alone() {
+        // In small slots, which are no bursts. The legs took turns at what the other one had left, for ever.
+        let case = in_commands(scenario(Family::Relays, 13), Bytes::kib(4));
+        let compared = compare(&case).expect("both have a result");
+        assert!(compared.rounds < 100, "{compared:?}");
+        let errors = compared.errors(&compared.flow);
+        assert!(errors.iter().all(|&error| error < 0.02), "{compared:?}");
+    }
+
+    #[test]
+    fn a_slow_reader_of_host_memory_holds_up_no_fast_one() {
+        let mut topology = Topology::new();
+        let root = topology.add("root", NodeKind::RootComplex(RootComplex::default()));
+        let bare = Wire::bare(ByteRate(40_000_000_000), Picos::nanos(10));
+        let host = NodeKind::HostMemory(HostMemory::default());
+        let host = topology.add_below(root, "host", host, bare);
+        let mut reader = |name: &str, link: &str| {
+            let wire = Wire::pcie(link.parse().expect("a link"), Bytes(256));
+            let device = NodeKind::Endpoint(Endpoint::default());
+            let device = topology.add_below(root, name, device, wire);
+            FlowSpec::read(name, device, host)
+        };
+        let flows = vec![reader("fast", "8GT/s x16"), reader("slow", "8GT/s x1")];
+        let case = Scenario { family: Family::Tree, topology, flows };
+        let compared = compare(&case).expect("both have a result");
+        let errors = compared.errors(&compared.flow);
+        assert!(errors.iter().all(|&error| error < 0.01), "{compared:?}");
+        assert!(compared.flow[0] > 10.0 * compared.flow[1], "{compared:?}");
     }
 
     /// A first seed that changes with every commit, so that each version is tried on other cases.

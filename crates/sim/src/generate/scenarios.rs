@@ -9,8 +9,8 @@ use peerlane_units::{ByteRate, Bytes};
 
 use super::Draws;
 use crate::model::{
-    Credits, Endpoint, FlowSpec, Memory, NodeIndex, NodeKind, Op, Picos, RootComplex, Switch,
-    Topology, Wire,
+    Coupling, Credits, Endpoint, FlowSpec, Memory, NodeIndex, NodeKind, Op, Picos, RootComplex,
+    Switch, Topology, Wire,
 };
 
 /// What makes a case hard.
@@ -32,9 +32,11 @@ pub enum Family {
     SmallBuffers,
     /// Relays through a memory, and memories that are slow.
     Relays,
+    /// Nodes that couple a share of the commands, of 1 KiB to 128 KiB.
+    Coupled,
 }
 
-/// Every family.
+/// Every family but [`Family::Coupled`], which no machine is known to be like.
 pub const FAMILIES: [Family; 8] = [
     Family::Tree,
     Family::ParkingLot,
@@ -57,6 +59,7 @@ impl fmt::Display for Family {
             Self::TinyPackets => "tiny packets",
             Self::SmallBuffers => "small buffers",
             Self::Relays => "relays",
+            Self::Coupled => "coupled",
         })
     }
 }
@@ -74,18 +77,34 @@ pub struct Scenario {
 
 /// The case of a family and a seed.
 pub fn scenario(family: Family, seed: u64) -> Scenario {
+    made(family, seed, (family != Family::Coupled).then_some(Coupling::SHARED))
+}
+
+/// The same on switches and root complexes that couple so much.
+pub fn coupled(family: Family, seed: u64, hol: Coupling) -> Scenario {
+    made(family, seed, Some(hol))
+}
+
+fn made(family: Family, seed: u64, hol: Option<Coupling>) -> Scenario {
     let mut draws = Draws::new(seed ^ (family as u64) << 56);
-    let mut build = Build::new(family, &mut draws);
-    match family {
-        Family::ParkingLot => build.parking_lot(),
-        Family::Victim => build.victim(),
+    let mut build = Build::new(family, hol, &mut draws);
+    match (family, seed % 3) {
+        (Family::ParkingLot, _) | (Family::Coupled, 0) => build.parking_lot(),
+        (Family::Victim, _) | (Family::Coupled, 1) => build.victim(),
         _ => build.random(),
     }
     Scenario { family, topology: build.topology, flows: build.flows }
 }
 
+/// How a node couples its outputs: a whole number of eighths, between all and nothing, where nothing is said.
+fn drawn(hol: Option<Coupling>, draws: &mut Draws) -> Coupling {
+    const EIGHTHS: [f64; 7] = [0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875];
+    hol.unwrap_or_else(|| Coupling::new(draws.one_of(&EIGHTHS)))
+}
+
 struct Build<'a> {
     family: Family,
+    hol: Option<Coupling>,
     draws: &'a mut Draws,
     topology: Topology,
     flows: Vec<FlowSpec>,
@@ -94,10 +113,11 @@ struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    fn new(family: Family, draws: &'a mut Draws) -> Self {
+    fn new(family: Family, hol: Option<Coupling>, draws: &'a mut Draws) -> Self {
         let mut topology = Topology::new();
-        let root = topology.add("root", NodeKind::RootComplex(RootComplex::default()));
-        Self { family, draws, topology, flows: Vec::new(), root, devices: Vec::new() }
+        let complex = RootComplex { hol: drawn(hol, draws), ..RootComplex::default() };
+        let root = topology.add("root", NodeKind::RootComplex(complex));
+        Self { family, hol, draws, topology, flows: Vec::new(), root, devices: Vec::new() }
     }
 
     fn wire(&mut self, widths: &[u8]) -> Wire {
@@ -122,7 +142,8 @@ impl<'a> Build<'a> {
     fn switch(&mut self, upper: NodeIndex, widths: &[u8]) -> NodeIndex {
         let name = format!("switch{}", self.topology.nodes().len());
         let wire = self.wire(widths);
-        self.topology.add_below(upper, name, NodeKind::Switch(Switch::default()), wire)
+        let switch = Switch { hol: drawn(self.hol, self.draws), ..Switch::default() };
+        self.topology.add_below(upper, name, NodeKind::Switch(switch), wire)
     }
 
     fn device(&mut self, upper: NodeIndex, widths: &[u8]) -> NodeIndex {
@@ -168,6 +189,11 @@ impl<'a> Build<'a> {
         if self.draws.share() < 0.5 && flow.first.op == Op::Write {
             let rate = 1_000_000 * self.draws.between(400, 3_500) as u64;
             flow.first.bound = Some(ByteRate(rate));
+        }
+        if self.family == Family::Coupled {
+            // 2 MiB under way, as everywhere.
+            let (kib, depth) = self.draws.one_of(&[(1, 2048), (8, 256), (32, 64), (128, 16)]);
+            flow = flow.with(Bytes::kib(kib), depth);
         }
         self.flows.push(flow);
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{BASE, DAMPING_RANGE, EDGE, LEAST, NEARLY, NONE, SLACK, Solver};
+use super::{BASE, DAMPING_RANGE, EDGE, LEAST, MOST_GROWTH, NEARLY, NONE, SLACK, Solver};
 
 impl Solver {
     /// Takes off every capacity what goes ahead on it at the rates of this sweep. Returns the largest
@@ -62,10 +62,32 @@ impl Solver {
                     let excess = self.rate[leg] / slowest.min(demand) - 1.0;
                     residual = residual.max(excess - 2.0 * SLACK);
                 }
-                self.asked[leg] = demand.min(others * (1.0 + SLACK));
+                let wanted = demand.min(others * (1.0 + SLACK));
+                residual = residual.max(self.ask_for(leg, wanted));
             }
         }
         residual
+    }
+
+    /// Lets a leg ask for so much from now on, or for less of a change where it went back and forth: two legs of
+    /// a flow that meet at one resource take from each other what they ask for. Returns the relative change
+    /// that is still to come of what it gets.
+    fn ask_for(&mut self, leg: usize, wanted: f64) -> f64 {
+        let (share, last) = self.turning[leg];
+        let change = (wanted / self.asked[leg]).ln();
+        if change.abs() <= 2.0 * SLACK {
+            self.asked[leg] = wanted;
+            return 0.0;
+        }
+        let share = if change * last < 0.0 { share * 0.5 } else { (share * 1.1).min(1.0) };
+        self.turning[leg] = (share, change);
+        if share >= 1.0 {
+            self.asked[leg] = wanted;
+            return 0.0;
+        }
+        let before = self.asked[leg];
+        self.asked[leg] = before * (change.min(MOST_GROWTH) * share).exp();
+        if self.is_slow[leg] { 0.0 } else { change.abs() - 2.0 * SLACK }
     }
 
     /// What waits in another leg of the same stage keeps what it holds: the pool is the queue in front
@@ -171,7 +193,7 @@ impl Solver {
     /// The share of a change to make: less after every turn of direction, more while it goes on.
     fn damped(state: &mut (f64, f64), change: f64, most: f64) -> f64 {
         let (share, last) = *state;
-        let share = if change * last < 0.0 { share * 0.6 } else { share * 1.1 };
+        let share = if change * last < 0.0 { share * 0.8 } else { share * 1.1 };
         *state = (share.max(DAMPING_RANGE.0).min(most), change);
         state.0
     }

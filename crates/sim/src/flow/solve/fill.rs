@@ -5,6 +5,8 @@
 //! (Demers, Keshav, Shenker, "Analysis and simulation of a fair queueing algorithm", 1989), not over
 //! flows.
 
+use super::heads::NEAR;
+
 /// An input of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Input {
@@ -15,27 +17,6 @@ pub(super) struct Input {
     /// What it takes in one turn: less than its weight where it stands for several alike.
     pub turn: f64,
 }
-
-/// Inputs of a full resource that always have something waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Backlog {
-    /// What they take in each round.
-    pub weight: f64,
-    /// The same, each part weighted with its turn.
-    pub square: f64,
-    /// What the others leave of the resource.
-    pub left: f64,
-    /// How full the resource is: 0 where nobody waits, 1 where it is full.
-    pub share: f64,
-}
-
-/// 1 from one on, 0 up to a little below it: what is only nearly full must not matter all at once.
-fn nearness(share: f64) -> f64 {
-    ((share - 1.0 + NEAR) / NEAR).clamp(0.0, 1.0)
-}
-
-/// How far below full a resource begins to make others wait.
-pub(super) const NEAR: f64 = 0.05;
 
 /// The inputs of one resource.
 #[derive(Debug, Default)]
@@ -50,11 +31,14 @@ pub(super) struct Filling {
     most: f64,
     /// Sum over all inputs.
     sum: Input,
-    /// Which share of the time each has something waiting.
-    waiting: Vec<f64>,
 }
 
 impl Filling {
+    /// What the inputs share.
+    pub(super) fn capacity(&self) -> f64 {
+        self.capacity
+    }
+
     /// Takes the capacity that the inputs share.
     pub(super) fn set(&mut self, capacity: f64) {
         let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
@@ -79,43 +63,13 @@ impl Filling {
         if self.sum.demand <= self.capacity { self.most } else { self.rise(usize::MAX) }
     }
 
-    /// The inputs that take their turns at this level.
-    pub(super) fn backlog(&mut self, level: f64) -> Backlog {
-        let share = nearness(self.sum.demand / self.capacity);
-        let mut backlog = Backlog { left: self.capacity, share, ..Backlog::default() };
-        self.waiting.clear();
-        if share <= 0.0 {
-            self.waiting.resize(self.inputs.len(), 0.0);
-            backlog.left -= self.sum.demand;
-            return backlog;
-        }
-        for (input, per_turn) in self.inputs.iter().zip(&self.per_turn) {
-            let waiting = nearness(per_turn / level) * share;
-            self.waiting.push(waiting);
-            backlog.weight += waiting * input.weight;
-            backlog.square += waiting * input.weight * input.turn;
-            backlog.left -= (1.0 - waiting) * input.demand;
-        }
-        backlog
-    }
-
-    /// A backlog without one of the inputs, whose rate counts in neither way.
-    pub(super) fn without(&self, backlog: Backlog, index: usize) -> Backlog {
-        let (input, waiting) = (self.inputs[index], self.waiting[index]);
-        let weight = waiting * input.weight;
-        Backlog {
-            weight: backlog.weight - weight,
-            square: backlog.square - weight * input.turn,
-            left: backlog.left + (1.0 - waiting) * input.demand,
-            share: backlog.share,
-        }
-    }
-
-    /// What an input would get if it asked for everything and the others for what they ask for now.
+    /// What an input would get if it asked for everything and the others for what they ask for now; of a
+    /// resource with room, what they leave of it, which is more than it asks for.
     pub(super) fn share_if_greedy(&self, index: usize) -> f64 {
         let own = self.inputs[index];
         let left = self.capacity - (self.sum.demand - own.demand);
-        if left >= self.most * own.weight { left } else { own.weight * self.rise(index) }
+        let is_open = self.sum.demand <= self.capacity * (1.0 - NEAR);
+        if is_open || left >= self.most * own.weight { left } else { own.weight * self.rise(index) }
     }
 
     /// The level at which the resource is used up, with one input that takes all it can get: what those

@@ -59,6 +59,10 @@ pub(super) struct Layout {
     pub queues: Vec<usize>,
     /// Their inputs.
     pub arcs: Vec<Arc>,
+    /// For each input, the one of another resource that the same heads wait for at the same time, or [`NONE`].
+    pub leads_to: Vec<u32>,
+    /// The link that brings what is in the queue behind each resource: the resource itself, or of a buffer the link to it.
+    pub brought_by: Vec<u32>,
     /// The leg of each visit.
     pub legs: Vec<u32>,
     /// Units of the resource for each byte of payload, by visit.
@@ -73,6 +77,11 @@ pub(super) struct Layout {
     pub holder: Vec<u32>,
     /// How many pieces each leg that holds a pool can hold at a time.
     pub most_held: Vec<f64>,
+    /// For each leg that holds a pool, the sets that it belongs to: all that hold this pool, and those that
+    /// do so as long when nothing waits. Numbers below [`sets`](Self::sets).
+    member: Vec<[usize; 2]>,
+    /// How many sets there are.
+    pub sets: usize,
     /// Legs that hold a pool, with the queues that what they wait for stands in.
     pub queued: Vec<(u32, u32)>,
     /// Whether all that waits in the queue behind a resource holds a pool meanwhile.
@@ -143,10 +152,10 @@ fn in_order(keys: &[Key], resources: &[Resource]) -> Vec<u32> {
 }
 
 impl Layout {
-    /// The pool that the leg of a visit holds meanwhile.
-    pub(super) fn pool_of(&self, visit: usize) -> Option<usize> {
+    /// The sets that the leg belongs to which holds a pool while the leg of a visit is under way.
+    pub(super) fn sets_of(&self, visit: usize) -> Option<[usize; 2]> {
         let holder = self.holder[self.legs[visit] as usize];
-        (holder != NONE).then(|| self.held[holder as usize].map_or(0, |pool| pool as usize))
+        (holder != NONE).then(|| self.member[holder as usize])
     }
 
     /// Positions of the visits to a resource.
@@ -182,9 +191,36 @@ impl Layout {
             .filter(|(_, held)| held.is_some())
             .map(|(leg, _)| leg)
             .collect();
+        layout.group(view);
         layout.take(&resources, &keys);
+        layout.lead(resources.len());
         layout.hold(view, &resources);
         layout
+    }
+
+    /// Numbers pools, and sets of legs that hold one equally long, to a nanosecond.
+    fn group(&mut self, view: View) {
+        if self.holders.is_empty() {
+            return;
+        }
+        self.member = vec![[0; 2]; self.class_of.len()];
+        let mut holders: Vec<(Option<u32>, u64, usize)> = Vec::with_capacity(self.holders.len());
+        for &leg in &self.holders {
+            let leg = leg as usize;
+            let class = self.class_of[leg] as usize;
+            let hop = view.class(class).legs[leg - self.legs_of[class].start].first();
+            let idle = hop.map_or(0.0, |hop| hop.cost);
+            holders.push((self.held[leg], idle.round().to_bits(), leg));
+        }
+        holders.sort_unstable();
+        for pool in holders.chunk_by(|a, b| a.0 == b.0) {
+            let number = self.sets;
+            self.sets += 1;
+            for alike in pool.chunk_by(|a, b| a.1 == b.1) {
+                alike.iter().for_each(|&(.., leg)| self.member[leg] = [number, self.sets]);
+                self.sets += 1;
+            }
+        }
     }
 
     /// Finds who holds what while legs are under way. A leg of one visit without a queue in front waits
@@ -231,6 +267,26 @@ impl Layout {
                 let ports = ports.filter(|&port| self.is_windowed[port as usize]);
                 let holder = self.holder[leg];
                 self.queued.extend(ports.filter(|_| holder != NONE).map(|port| (holder, port)));
+            }
+        }
+    }
+
+    /// Finds inputs of one queue that legs come by one after the other: a buffer of few credits and the link to it.
+    fn lead(&mut self, resources: usize) {
+        self.leads_to = vec![NONE; self.arcs.len()];
+        self.brought_by = (0..).take(resources).collect();
+        let mut last = vec![(usize::MAX, 0); self.class_of.len()];
+        for stop in &self.stops {
+            for at in stop.arcs() {
+                let arc = self.arcs[at];
+                for &leg in &self.legs[arc.visits()] {
+                    let before = std::mem::replace(&mut last[leg as usize], (at, stop.resource));
+                    let (before, buffer) = before;
+                    if before != usize::MAX && self.arcs[before].port == arc.port {
+                        self.leads_to[before] = u32::try_from(at).unwrap_or(NONE);
+                        self.brought_by[buffer] = u32::try_from(stop.resource).unwrap_or(NONE);
+                    }
+                }
             }
         }
     }

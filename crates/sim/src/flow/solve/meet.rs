@@ -6,13 +6,34 @@
 use super::layout::Stop;
 use super::{NONE, Solver};
 
+/// What some legs put on a resource.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Met {
+    /// Their share of its time.
+    share: f64,
+    /// What a packet that comes at random finds of theirs under way, as time: half of what comes in a row.
+    found: f64,
+    /// The same of those that come by one input.
+    here: f64,
+}
+
+impl Met {
+    /// What one that comes by that input meets of it, when so much of what comes by the same is not apart.
+    fn meets(self, together: f64) -> f64 {
+        self.found - self.here + together * self.here
+    }
+}
+
 impl Solver {
     /// Adds to what legs wait the time at a resource of which so much is asked for.
     ///
     /// A packet finds half of one under way, and the others that came before: `W = sum(rho B) / 2 / (1 -
-    /// rho)` (Pollaczek, 1930). Of what its own pool has under way it finds all but itself (Schweitzer,
-    /// 1979), and nothing of what comes by the same way, since the answers of a pool are as far apart as
-    /// the requests were. Nobody waits for more than a turn of each other input for each packet.
+    /// rho)` (Pollaczek, 1930). Of what its own pool has under way it finds all but itself, a share `1/tags`
+    /// (Reiser and Lavenberg, 1980; Schweitzer, 1979), and nothing of what is under way as long as it is,
+    /// since that comes back as far apart as it went. What comes over one link waited for each other there: of
+    /// two senders one after the other, each with its time `B`, packets wait as at the slower one alone
+    /// (Friedman, 1965), so that `1 - B'^2 / B^2` is left for the second. Nobody waits for more than a turn of
+    /// each other input for each packet.
     pub(super) fn meet(&mut self, stop: Stop, total: f64) {
         let Self { layout, filling, scratch, rate, capacity, waiting, .. } = self;
         let capacity = capacity[stop.resource];
@@ -21,51 +42,52 @@ impl Solver {
         let fits = load / total.max(1e-12);
         let share = |at: usize| rate[layout.legs[at] as usize] * layout.costs[at] * fits;
         let batch = |at: usize| layout.in_row[at] / layout.turns[at] / capacity;
-        let arcs = &layout.arcs[stop.arcs()];
-        let (mut turns, mut all) = (0.0, 0.0);
-        for (arc, input) in arcs.iter().zip(&filling.inputs).filter(|(_, input)| input.demand > 0.0)
-        {
+        let arcs = layout.arcs[stop.arcs()].iter().zip(&filling.inputs);
+        let arcs = arcs.filter(|(_, input)| input.demand > 0.0);
+        let (mut turns, mut all) = (0.0, Met::default());
+        for (arc, input) in arcs.clone() {
             turns += input.weight;
             for at in arc.visits() {
-                all += share(at) * batch(at) / 2.0;
-                if let Some(pool) = layout.pool_of(at) {
-                    scratch.pool[pool] += share(at);
+                let (share, found) = (share(at), share(at) * batch(at) / 2.0);
+                all.found += found;
+                for met in layout.sets_of(at).into_iter().flatten() {
+                    scratch[met].share += share;
+                    scratch[met].found += found;
                 }
             }
         }
-        for (arc, input) in arcs.iter().zip(&filling.inputs).filter(|(_, input)| input.demand > 0.0)
-        {
-            let mut own = 0.0;
+        for (arc, input) in arcs.clone() {
+            all.here = 0.0;
             for at in arc.visits() {
-                let half = share(at) * batch(at) / 2.0;
-                own += half;
-                if let Some(pool) = layout.pool_of(at) {
-                    scratch.pool_here[pool] += half;
+                let found = share(at) * batch(at) / 2.0;
+                all.here += found;
+                for met in layout.sets_of(at).into_iter().flatten() {
+                    scratch[met].here += found;
                 }
             }
-            // One that is as slow brings its packets one after the other.
+            // A link that is as slow brings its packets one after the other.
             let apart = if arc.port == NONE {
                 0.0
             } else {
-                capacity / self.resources[arc.port as usize].capacity
+                (capacity / self.resources[arc.port as usize].capacity).min(1.0)
             };
-            let burst = 1.0 - apart.min(1.0);
+            let together = 1.0 - apart * apart;
             for at in arc.visits() {
-                let Some(pool) = layout.pool_of(at) else { continue };
+                let Some([pool, alike]) = layout.sets_of(at) else { continue };
                 let holder = layout.holder[layout.legs[at] as usize] as usize;
-                let itself = scratch.pool[pool] / layout.most_held[holder];
-                let found =
-                    all - own + burst * (own - scratch.pool_here[pool]) - itself * batch(at);
-                let most = (turns - input.weight) * (layout.in_row[at] + 0.5) / capacity;
-                waiting[holder] += (found.max(0.0) / (1.0 - load + itself).max(1e-6)).min(most);
+                let itself = layout.most_held[holder].recip();
+                let (pool, alike) = (scratch[pool], scratch[alike].meets(together));
+                let found = all.meets(together) - alike - itself * (pool.meets(together) - alike);
+                let most = (turns - input.weight) * layout.in_row[at] / capacity;
+                let left = (1.0 - load + itself * pool.share).max(1e-6);
+                waiting[holder] += (found.max(0.0) / left).min(most);
             }
-            arc.visits()
-                .filter_map(|at| layout.pool_of(at))
-                .for_each(|pool| scratch.pool_here[pool] = 0.0);
+            for met in arc.visits().filter_map(|at| layout.sets_of(at)).flatten() {
+                scratch[met].here = 0.0;
+            }
         }
-        layout
-            .visits_of(stop)
-            .filter_map(|at| layout.pool_of(at))
-            .for_each(|pool| scratch.pool[pool] = 0.0);
+        for met in layout.visits_of(stop).filter_map(|at| layout.sets_of(at)).flatten() {
+            scratch[met] = Met::default();
+        }
     }
 }

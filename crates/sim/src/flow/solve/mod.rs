@@ -11,6 +11,7 @@
 
 mod balance;
 mod fill;
+mod heads;
 mod layout;
 mod maxmin;
 mod means;
@@ -21,8 +22,10 @@ mod sweep;
 mod tests;
 
 use fill::Filling;
+use heads::{Crowd, Heads};
 use layout::Layout;
 use means::Means;
+use meet::Met;
 use room::Room;
 
 use super::network::{NONE, Network, NetworkError, Resource};
@@ -36,6 +39,8 @@ const EDGE: f64 = 1e-6;
 const SLACK: f64 = 1e-4;
 /// Share of a capacity that is left whatever goes ahead.
 const LEAST: f64 = 0.01;
+/// How much more a leg that went back and forth asks for in a round, in logarithms.
+const MOST_GROWTH: f64 = std::f64::consts::LN_2;
 /// Share of a change that a round makes, in logarithms, before anything is known of the resource.
 const DAMPING: f64 = 0.5;
 /// A queue that is as full as this is full.
@@ -127,16 +132,14 @@ pub struct Solver {
     delayed: Vec<f64>,
     /// Share of a change that a round makes, and the direction of the last one.
     damping: Vec<(f64, f64)>,
+    /// Share of a change of what each leg asks for that a round makes, and the last change.
+    turning: Vec<(f64, f64)>,
     trace: Trace,
     filling: Filling,
-    scratch: Scratch,
-}
-
-#[derive(Debug, Default)]
-struct Scratch {
-    /// Share of a resource that what holds each pool takes, and half of its time there by one input.
-    pool: Vec<f64>,
-    pool_here: Vec<f64>,
+    crowd: Crowd,
+    heads: Heads,
+    /// For each pool, and each set of legs that hold one equally long, what a resource has of it.
+    scratch: Vec<Met>,
 }
 
 /// Who cut what, in a sweep in which that is asked for.
@@ -197,9 +200,12 @@ impl Solver {
             waited: vec![0.0; legs],
             delayed: vec![0.0; legs],
             damping: vec![(DAMPING, 0.0); resources],
+            turning: vec![(1.0, 0.0); legs],
             trace: Trace::default(),
             filling: Filling::default(),
-            scratch: Scratch { pool: vec![0.0; resources], pool_here: vec![0.0; resources] },
+            crowd: Crowd::default(),
+            heads: Heads::new(&layout, resources),
+            scratch: vec![Met::default(); layout.sets],
             layout,
         };
         (0..classes).for_each(|class| solver.ask(class));
@@ -226,15 +232,17 @@ impl Solver {
     /// Finds where the flows settle, from where they stood.
     pub fn solve(&mut self, settings: Settings) -> Solution {
         self.damping.fill((DAMPING, 0.0));
+        self.heads.count(&self.layout, &self.counts);
+        self.turning.fill((1.0, 0.0));
         let mut rounds = 0;
         let mut residual = f64::INFINITY;
         let mut changed = f64::INFINITY;
         let mut means = Means::new();
         let mut apart = f64::INFINITY;
         while rounds < settings.rounds && residual.min(apart) > settings.tolerance {
-            self.sweep();
             rounds += 1;
             let most = (PATIENCE / f64::from(rounds)).min(DAMPING_RANGE.1);
+            self.sweep(most);
             residual = self.balance_legs().max(self.balance_queues(most));
             residual = residual.max(self.balance_waits(most));
             // What goes ahead is little, and changes little.
@@ -294,7 +302,7 @@ impl Solver {
     fn limits(&mut self) -> Vec<Option<u32>> {
         let rate = self.rate.clone();
         self.trace.cut = vec![(1.0, NONE); rate.len()];
-        self.sweep();
+        self.sweep(0.0);
         let limits = (0..self.counts.len()).map(|class| self.limit_of(class)).collect();
         self.trace.cut = Vec::new();
         self.rate = rate;
@@ -317,7 +325,7 @@ impl Solver {
         for _ in 0..self.resources.len() {
             let resource = at as usize;
             let is_open = self.effective[resource] >= self.capacity[resource];
-            let next = self.room[resource].by;
+            let next = self.room[resource].by();
             if is_open && self.delay[resource] <= 0.0 || next == NONE {
                 break;
             }
@@ -331,12 +339,12 @@ impl Solver {
         let layout = &self.layout;
         let waits = |&leg: &usize| {
             let is_same = layout.is_second[leg] == layout.is_second[holder];
-            leg != holder && is_same && layout.holder[leg] == NONE && self.is_cut(leg)
+            let is_cut = self.trace.cut[leg].0 <= 1.0 - EDGE;
+            leg != holder && is_same && layout.holder[leg] == NONE && is_cut
         };
         let legs = layout.legs_of[class].clone().filter(waits);
         let slowest = legs.min_by(|&a, &b| self.rate[a].total_cmp(&self.rate[b]))?;
-        let (factor, at) = self.trace.cut[slowest];
-        (factor <= 1.0 - EDGE).then_some(at)
+        Some(self.trace.cut[slowest].1)
     }
 
     /// The queue in which what a leg asked for waits longest, where that counts.

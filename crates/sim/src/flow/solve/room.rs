@@ -1,28 +1,30 @@
 //! How much of what a link brings is taken off it.
-//!
-//! What waits for different outputs stands in one queue, of which only the head can go. Each output
-//! that is full makes the head wait for the turns of the others there, so that two full outputs are
-//! never busy with one queue at the same time (Karol, Hluchyj, Morgan, "Input versus output queueing on
-//! a space-division packet switch", 1987).
 
-use super::fill::{Backlog, Input};
 use crate::flow::network::NONE;
+
+/// How heads wait at one output.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wait {
+    /// Share of all time.
+    pub share: f64,
+    /// Turns in a nanosecond, of all flows and of each.
+    pub turns: f64,
+    pub each: f64,
+}
 
 /// What the outputs in front of a queue take of it, as far as a sweep has come.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     /// The least share of what comes that some output takes, and which one.
     least: f64,
-    /// The output that takes least.
-    pub(super) by: u32,
-    /// Time that heads wait for full outputs, as a share of all time, when each follows one for the same
-    /// output; with what is saved where it follows one for another, by what goes to each output.
-    wait: f64,
-    saved: f64,
-    saved_squared: f64,
-    /// What goes to full outputs: sum and least.
-    sum: f64,
-    smallest: f64,
+    by: u32,
+    /// Share of all time that heads wait, over all outputs; the longest at one, and which.
+    waits: f64,
+    longest: f64,
+    at: u32,
+    /// Turns in a nanosecond, and of one flow of those that ask for least.
+    turns: f64,
+    least_turns: f64,
 }
 
 impl Default for Room {
@@ -30,11 +32,11 @@ impl Default for Room {
         Self {
             least: f64::INFINITY,
             by: NONE,
-            wait: 0.0,
-            saved: 0.0,
-            saved_squared: 0.0,
-            sum: 0.0,
-            smallest: f64::INFINITY,
+            waits: 0.0,
+            longest: 0.0,
+            at: NONE,
+            turns: 0.0,
+            least_turns: f64::INFINITY,
         }
     }
 }
@@ -43,37 +45,42 @@ impl Room {
     /// An output takes so much of what comes for it.
     pub(super) fn limit(&mut self, share: f64, output: u32) {
         if share < self.least {
-            self.least = share;
-            self.by = output;
+            (self.least, self.by) = (share, output);
         }
     }
 
-    /// Heads for an output wait there for the turns of these others.
-    ///
-    /// After a packet to the same output, its successor waits for that and a turn of each other; after
-    /// one to another output, for a turn of each other and what is left of the turn under way, which is
-    /// half of one on average.
-    pub(super) fn wait(&mut self, input: Input, others: Backlog) {
-        if others.weight <= 0.0 || others.left <= 0.0 {
-            return;
+    /// Heads wait so for an output.
+    pub(super) fn wait(&mut self, Wait { share, turns, each }: Wait, output: u32) {
+        self.waits += share;
+        self.turns += turns;
+        self.least_turns = self.least_turns.min(each);
+        if share > self.longest {
+            (self.longest, self.at) = (share, output);
         }
-        let per_turn = input.demand / (input.turn * others.left);
-        let saved = per_turn * (input.turn - others.square / others.weight / 2.0);
-        self.wait += per_turn * (others.weight + input.turn * others.share);
-        self.saved += saved * others.share;
-        self.saved_squared += saved * others.share * input.demand;
-        self.sum += input.demand;
-        self.smallest = self.smallest.min(input.demand);
+    }
+
+    /// Share of all time that heads wait.
+    pub(super) fn waits(&self) -> f64 {
+        self.waits
+    }
+
+    /// Turns in a nanosecond.
+    pub(super) fn turns(&self) -> f64 {
+        self.turns
+    }
+
+    /// The same of one flow of those that ask for least.
+    pub(super) fn least_turns(&self) -> f64 {
+        self.least_turns
     }
 
     /// The share of what comes that is taken; above one where more would be.
     pub(super) fn ratio(&self) -> f64 {
-        let smallest = self.smallest / self.sum;
-        if self.wait <= 0.0 || smallest >= 1.0 {
-            return self.least;
-        }
-        // Turns of one round follow each other; an output with one of them never follows itself.
-        let saved = (self.saved - self.saved_squared / self.sum) / (1.0 - smallest);
-        self.least.min(1.0 / (self.wait - saved.max(0.0)).max(1e-9))
+        self.least.min(self.waits.recip())
+    }
+
+    /// The output that takes least.
+    pub(super) fn by(&self) -> u32 {
+        if self.least * self.waits <= 1.0 { self.by } else { self.at }
     }
 }

@@ -2,15 +2,17 @@
 //!
 //! Leaves out what a sweep changes for the next one, which `balance` has.
 
-use super::fill::{Input, NEAR};
+use super::fill::Input;
 use super::layout::Stop;
+use super::heads::nearness;
 use super::{EDGE, NONE, SLACK, Solver};
 use crate::flow::solve::room::Room;
 
 impl Solver {
     /// Lets every leg ask and every resource answer, once, by rank.
-    pub(super) fn sweep(&mut self) {
+    pub(super) fn sweep(&mut self, most: f64) {
         self.rate.copy_from_slice(&self.asked);
+        self.heads.take(&self.room, most);
         self.room.fill(Room::default());
         self.waiting.fill(0.0);
         self.delayed.copy_from_slice(&self.waited);
@@ -55,12 +57,11 @@ impl Solver {
     }
 
     fn visit(&mut self, stop: Stop) {
-        let Self { layout, filling, rate, delayed, effective, capacity, delay, counts, .. } = self;
+        let Self { layout, filling, rate, delayed, effective, counts, .. } = self;
         let full = effective[stop.resource];
         let inputs = &mut filling.inputs;
         inputs.clear();
         let mut total = 0.0;
-        let mut has_room = false;
         for arc in &layout.arcs[stop.arcs()] {
             let (mut demand, mut turns) = (0.0, 0.0);
             let visits = arc.visits();
@@ -91,9 +92,6 @@ impl Solver {
             let mut weight = turn;
             if arc.port == NONE {
                 weight *= counts[layout.class_of[legs[0] as usize] as usize].max(1.0);
-            } else {
-                let port = arc.port as usize;
-                has_room |= effective[port] < capacity[port] || delay[port] > 0.0;
             }
             total += demand;
             inputs.push(Input { demand, weight, turn });
@@ -102,21 +100,30 @@ impl Solver {
         if stop.is_waited_for {
             self.meet(stop, total);
         }
-        if total > full * (1.0 - NEAR) || has_room {
-            self.take_turns(stop, total > full * (1.0 - EDGE));
+        let is_full = total > full * (1.0 - EDGE);
+        if is_full || stop.has_queues {
+            self.take_turns(stop, is_full);
         }
     }
 
     /// Cuts the inputs of a resource to their turns, and notes what that leaves for what is behind.
     fn take_turns(&mut self, stop: Stop, is_full: bool) {
-        let Self { layout, filling, rate, room, trace, .. } = self;
-        filling.set(self.effective[stop.resource]);
+        let Self { layout, filling, crowd, heads, rate, room, trace, .. } = self;
+        let Self { effective, capacity, passed, .. } = self;
+        filling.set(effective[stop.resource]);
         let resource = u32::try_from(stop.resource).unwrap_or(NONE);
         let level = filling.level();
-        let backlog =
-            if stop.has_queues { filling.backlog(level) } else { super::fill::Backlog::default() };
-        for (index, arc) in layout.arcs[stop.arcs()].iter().enumerate() {
-            let input = filling.inputs[index];
+        if stop.has_queues {
+            // How near to what it can let go a queue is kept, and how far apart the link to it brings packets.
+            let queue = |port: usize, link: usize| {
+                let is_held = effective[port] < capacity[port];
+                let backlog = if is_held { nearness(passed[port] / effective[port]) } else { 0.0 };
+                (backlog, (capacity[stop.resource] / capacity[link]).min(1.0))
+            };
+            heads.look(crowd, layout, stop, filling, (level, queue));
+        }
+        for (index, at) in stop.arcs().enumerate() {
+            let (arc, input) = (layout.arcs[at], filling.inputs[index]);
             if input.demand <= 0.0 {
                 continue;
             }
@@ -129,11 +136,14 @@ impl Solver {
                 }
                 trace.note(&layout.legs[arc.visits()], factor, resource);
             }
-            if arc.port != NONE {
-                let share = if is_cut { turn } else { filling.share_if_greedy(index) };
-                let room = &mut room[arc.port as usize];
-                room.limit(share / input.demand, resource);
-                room.wait(input, filling.without(backlog, index));
+            if arc.port == NONE {
+                continue;
+            }
+            let room = &mut room[arc.port as usize];
+            let share = if is_cut { turn } else { filling.share_if_greedy(index) };
+            room.limit(share / input.demand, resource);
+            if let Some(wait) = heads.wait(crowd, layout, at, index, input) {
+                room.wait(wait, resource);
             }
         }
     }

@@ -200,3 +200,40 @@ fn turns_count_packets_and_not_bytes() {
     }
     expect_rates(&tree.solve().rates, &[3.2, 0.8]);
 }
+
+/// Reads of 512 bytes, each by one of two tags for so long when nothing waits, whose answers of two packets in
+/// a row meet at a sender of 4 bytes a nanosecond.
+fn reads_of_two_tags(idle: [f64; 2]) -> Solution {
+    let resource = |rank, capacity| Resource { rank, capacity, ..Resource::default() };
+    let resources = vec![
+        Resource { is_held: true, ..resource(0, 2.0 * 512.0) },
+        resource(1, 1e9),
+        resource(1, 1e9),
+        Resource { is_sender: true, ..resource(2, 4.0) },
+    ];
+    let class = |(idle, up): (f64, u32)| {
+        let tags = Hop { resource: 0, port: NONE, turn: idle, cost: idle, in_row: 2.0 };
+        let answer = |resource, port| Hop { resource, port, turn: 256.0, cost: 1.0, in_row: 2.0 };
+        let legs = vec![vec![tags], vec![answer(up, NONE), answer(3, up)]];
+        Class { count: 1, demand: 10.0, legs, ..Class::default() }
+    };
+    let classes = idle.into_iter().zip(1..).map(class).collect();
+    let network = Network { resources, classes };
+    let mut solver = Solver::new(&network).expect("in order");
+    solver.solve(Settings { tolerance: 1e-9, ..Settings::default() })
+}
+
+#[test]
+fn reads_of_one_pool_meet_half_of_those_that_take_another_time() {
+    let rates = reads_of_two_tags([900.0, 1300.0]).rates;
+    // The rates are equal, and of the other's answers, 128 ns each, half have a tag while this one has.
+    let share = rates[0] / 4.0;
+    let wait = share * 128.0 / 2.0 / 2.0 / (1.0 - 2.0 * share + share);
+    expect_rates(&rates, &[1024.0 / (2200.0 + 2.0 * wait); 2]);
+    assert!(wait > 4.0, "{wait}");
+}
+
+#[test]
+fn reads_of_one_pool_that_take_the_same_time_stay_apart() {
+    expect_rates(&reads_of_two_tags([1100.0; 2]).rates, &[1024.0 / 2200.0; 2]);
+}
