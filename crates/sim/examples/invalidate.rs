@@ -4,7 +4,7 @@
 //! `cargo run --release -p peerlane-sim --example invalidate -- --csv 12 > docs/model/data/engines.csv`.
 //! With `--rotating` the first seed comes from the commit, so that every version is tried on cases that it was not
 //! written beside. With `--coupled` the cases are those of nodes that couple a share of the commands; with
-//! `--commands KIB` every command has that size, and as many bytes are under way as before.
+//! `--dense` they are many writes between few drives; with `--commands KIB` every command has that size, and as many bytes are under way as before.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -42,7 +42,11 @@ fn main() {
         None => 0,
     };
     let is_csv = has("--csv");
-    let families = if has("--coupled") { vec![Family::Coupled] } else { FAMILIES.to_vec() };
+    let families = match (has("--coupled"), has("--dense")) {
+        (true, _) => vec![Family::Coupled],
+        (_, true) => vec![Family::Dense],
+        _ => FAMILIES.to_vec(),
+    };
     let cases: Vec<Case> = families
         .into_par_iter()
         .flat_map(|family| (first..first + count).into_par_iter().map(move |seed| (family, seed)))

@@ -7,7 +7,7 @@ use std::fmt;
 use peerlane_fabric::LinkSpeed;
 use peerlane_units::{ByteRate, Bytes};
 
-use super::Draws;
+use super::{Draws, tree};
 use crate::model::{
     Coupling, Credits, Endpoint, FlowSpec, Memory, NodeIndex, NodeKind, Op, Picos, RootComplex,
     Switch, Topology, Wire,
@@ -34,9 +34,12 @@ pub enum Family {
     Relays,
     /// Nodes that couple a share of the commands, of 1 KiB to 128 KiB.
     Coupled,
+    /// Many writes between few drives at once, at random: two to six for each of 4 to 16 drives.
+    Dense,
 }
 
-/// Every family but [`Family::Coupled`], which no machine is known to be like.
+/// Every family but [`Family::Coupled`], which no machine is known to be like, and [`Family::Dense`], which
+/// would outweigh the others.
 pub const FAMILIES: [Family; 8] = [
     Family::Tree,
     Family::ParkingLot,
@@ -60,6 +63,7 @@ impl fmt::Display for Family {
             Self::SmallBuffers => "small buffers",
             Self::Relays => "relays",
             Self::Coupled => "coupled",
+            Self::Dense => "dense",
         })
     }
 }
@@ -87,6 +91,9 @@ pub fn coupled(family: Family, seed: u64, hol: Coupling) -> Scenario {
 
 fn made(family: Family, seed: u64, hol: Option<Coupling>) -> Scenario {
     let mut draws = Draws::new(seed ^ (family as u64) << 56);
+    if family == Family::Dense {
+        return dense(&mut draws);
+    }
     let mut build = Build::new(family, hol, &mut draws);
     match (family, seed % 3) {
         (Family::ParkingLot, _) | (Family::Coupled, 0) => build.parking_lot(),
@@ -94,6 +101,18 @@ fn made(family: Family, seed: u64, hol: Option<Coupling>) -> Scenario {
         _ => build.random(),
     }
     Scenario { family, topology: build.topology, flows: build.flows }
+}
+
+fn dense(draws: &mut Draws) -> Scenario {
+    let devices = draws.between(4, 16);
+    let machine = tree(devices);
+    let count = devices * draws.between(2, 6);
+    let flow = |_| {
+        let (source, target) = machine.pair(draws);
+        FlowSpec::write("flow", source, target)
+    };
+    let flows = (0..count).map(flow).collect();
+    Scenario { family: Family::Dense, topology: machine.topology, flows }
 }
 
 /// How a node couples its outputs: a whole number of eighths, between all and nothing, where nothing is said.

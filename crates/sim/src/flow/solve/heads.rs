@@ -91,7 +91,12 @@ pub(super) fn nearness(share: f64) -> f64 {
 impl Crowd {
     /// Takes those who ask, of whom each gets at most `level` for each unit of its weight. `here` says which
     /// share of time the head of an input waits here, given how many turns it asks for in a nanosecond.
-    fn gather(&mut self, filling: &Filling, level: f64, here: impl Fn(usize, f64) -> (f64, u32, f64)) {
+    fn gather(
+        &mut self,
+        filling: &Filling,
+        level: f64,
+        here: impl Fn(usize, f64) -> (f64, u32, f64),
+    ) {
         let Self { inputs, .. } = self;
         inputs.clear();
         let (mut count, mut passing_all) = (0.0, 0.0);
@@ -100,7 +105,8 @@ impl Crowd {
         for (index, input) in filling.inputs.iter().enumerate() {
             let passes = input.demand.min(input.weight * level);
             let turns = passes / input.weight;
-            let (here, link, apart) = if passes > 0.0 { here(index, turns) } else { (0.0, NONE, 0.0) };
+            let (here, link, apart) =
+                if passes > 0.0 { here(index, turns) } else { (0.0, NONE, 0.0) };
             shares_link |= link != NONE && inputs.iter().any(|other| other.link == link);
             let half = passes * input.turn / 2.0;
             let square = here * here;
@@ -141,7 +147,9 @@ impl Crowd {
         if self.shares_link && link != NONE {
             // What one link brings comes one after the other.
             let others = self.inputs.iter().enumerate();
-            for (_, beside) in others.filter(|&(other, beside)| other != index && beside.link == link) {
+            for (_, beside) in
+                others.filter(|&(other, beside)| other != index && beside.link == link)
+            {
                 let waits = beside.apart * beside.weight * beside.here;
                 under_way -= beside.apart * beside.half;
                 waiting -= waits;
@@ -240,7 +248,8 @@ impl Heads {
     fn own(&self, at: usize, port: usize, sends: f64) -> f64 {
         let (turns, least) = (self.turns[at], self.least_turns[port]);
         let others = self.all_turns[port] - least;
-        let follows = if others > turns * 1e-9 { ((turns - least) / others).clamp(0.0, 1.0) } else { 1.0 };
+        let follows =
+            if others > turns * 1e-9 { ((turns - least) / others).clamp(0.0, 1.0) } else { 1.0 };
         if follows >= 1.0 {
             return 1.0;
         }
@@ -286,7 +295,14 @@ impl Heads {
 
     /// The share of time that the head of a queue waits at an input, as this sweep finds it; `None` where the
     /// same heads wait for another resource at the same time.
-    pub(super) fn wait(&mut self, crowd: &Crowd, layout: &Layout, at: usize, index: usize, input: Input) -> Option<Wait> {
+    pub(super) fn wait(
+        &mut self,
+        crowd: &Crowd,
+        layout: &Layout,
+        at: usize,
+        index: usize,
+        input: Input,
+    ) -> Option<Wait> {
         let port = layout.arcs[at].port as usize;
         let own = self.own(at, port, input.demand * crowd.unit);
         let turns = input.demand / input.turn;
@@ -295,7 +311,11 @@ impl Heads {
         self.waits[at] += (share - self.waits[at]) * self.step;
         let before = std::mem::replace(&mut self.before[at], 0.0);
         match layout.leads_to[at] {
-            NONE => Some(Wait { share: share.max(before), turns, each: turns / self.flows[at].max(1e-9) }),
+            NONE => Some(Wait {
+                share: share.max(before),
+                turns,
+                each: turns / self.flows[at].max(1e-9),
+            }),
             next => {
                 self.before[next as usize] += share;
                 None

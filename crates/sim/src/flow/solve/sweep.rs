@@ -3,8 +3,8 @@
 //! Leaves out what a sweep changes for the next one, which `balance` has.
 
 use super::fill::Input;
-use super::layout::Stop;
 use super::heads::nearness;
+use super::layout::Stop;
 use super::{EDGE, NONE, SLACK, Solver};
 use crate::flow::solve::room::Room;
 
