@@ -43,7 +43,8 @@ other, and reads wait in the queues that their tags fill.
 | What | Value | Before | Now | Changed on | Why |
 | --- | --- | --- | --- | --- | --- |
 | R7515: ten pairs at once, drive i to FPGA i + 1, peer to peer | 80 % | 29.71 to 34.91 | 29.23 to 34.20 | 2026-11-22 | drawn anew |
-| R7515: all ninety ordered pairs at once | 80 % | 29.71 to 33.24 | 29.23 to 33.24 | 2026-11-22 | drawn anew |
+| R7515: all ninety ordered pairs at once | 80 % | 29.71 to 33.24 | 29.23 to 33.25 | 2026-11-22 | drawn anew |
+| R7515: all ninety ordered pairs at once | limit | depth | drive0, reading | 2026-11-22 | depth and drive allow the same within 0.02 %; heads of queues wait at outputs that are not full, too |
 | NoLoad: one drive into the CMB | 80 % | 6.50 to 6.63 | 6.50 to 6.75 | 2026-11-22 | drawn anew |
 | NoLoad: two drives into the CMB | 80 % | 13.00 to 13.26 | 13.00 to 13.50 | 2026-11-22 | drawn anew |
 | NoLoad: one drive out of the CMB | 80 % | 3.50 to 4.01 | 3.50 to 3.93 | 2026-11-22 | drawn anew |
@@ -53,7 +54,6 @@ other, and reads wait in the queues that their tags fill.
 | Direct Connect with a server link of x1 | 80 % | 0.352 to 0.386 | 0.351 to 0.390 | 2026-11-22 | drawn anew |
 | Direct Connect: the conventional copy with a server link of x2 | 80 % | 0.347 to 0.383 | 0.351 to 0.385 | 2026-11-22 | drawn anew |
 | Direct Connect with a server link of x2 | 80 % | 0.352 to 0.386 | 0.351 to 0.390 | 2026-11-22 | drawn anew |
-| Direct Connect: the conventional copy with a server link of x2 | limit | drive0, reading | drive1, writing | 2026-11-22 | both drives have one rate; the Ethernet, which limits neither, is on the way since |
 | Direct Connect: the conventional copy with a server link of x4 | 80 % | 0.352 to 0.386 | 0.351 to 0.390 | 2026-11-22 | drawn anew |
 | Direct Connect with a server link of x4 | 80 % | 0.352 to 0.386 | 0.351 to 0.390 | 2026-11-22 | drawn anew |
 | Direct Connect: the conventional copy with a server link of x8 | 80 % | 0.352 to 0.386 | 0.351 to 0.390 | 2026-11-22 | drawn anew |

@@ -197,9 +197,10 @@ impl Study {
             date: self.predictions.date.clone(),
             flows: scenario.flows.len(),
             rate,
+            // Where queues fill on one side of it, and lose some, the rate itself may be above all draws.
             interval: (
-                percentile(&sums, 0.1).unwrap_or(rate),
-                percentile(&sums, 0.9).unwrap_or(rate),
+                percentile(&sums, 0.1).map_or(rate, |low| low.min(rate)),
+                percentile(&sums, 0.9).map_or(rate, |high| high.max(rate)),
             ),
             each: (least, most),
             limited_by: solved.limited_by,
