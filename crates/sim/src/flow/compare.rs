@@ -118,6 +118,18 @@ mod tests {
     }
 
     #[test]
+    fn heads_wait_at_outputs_that_are_not_full_where_flows_are_many() {
+        // With waits at full outputs alone, flows of dense cases were off by 8 to 22 % on average.
+        for seed in [4, 6, 8] {
+            let compared = compare(&scenario(Family::Dense, seed)).expect("both have a result");
+            let errors = compared.errors(&compared.flow);
+            let count = f64::from(u32::try_from(errors.len()).expect("few"));
+            assert!(errors.iter().sum::<f64>() / count < 0.06, "{seed} {errors:?}");
+            assert!(compared.sum_error() < 0.02, "{seed} {compared:?}");
+        }
+    }
+
+    #[test]
     fn reads_wait_where_packets_of_others_fill_a_queue() {
         // Reads of three initiators with 2 to 32 tags, some behind others in full queues: without the
         // time that those take, the rates of some are up to 170 % too high.

@@ -13,7 +13,7 @@ use super::layout::{Arc, Layout, Stop};
 use super::room::{Room, Wait};
 
 /// Share of the way to what a sweep finds that a round goes, when nothing is new.
-const STEP: f64 = 0.25;
+const STEP: f64 = 0.35;
 /// How far below full a queue or an output begins to count as full.
 pub(super) const NEAR: f64 = 0.1;
 

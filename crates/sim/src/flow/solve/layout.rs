@@ -41,6 +41,8 @@ pub(super) struct Stop {
     pub is_waited_for: bool,
     /// Whether it does nothing but cut legs, and that only where it is full.
     pub is_plain: bool,
+    /// Whether one queue alone comes here, and goes nowhere else.
+    pub is_alone: bool,
 }
 
 impl Stop {
@@ -289,6 +291,16 @@ impl Layout {
                 }
             }
         }
+        let mut outputs = vec![0_u32; resources];
+        for (arc, _) in self.arcs.iter().zip(&self.leads_to).filter(|(_, next)| **next == NONE) {
+            if arc.port != NONE {
+                outputs[arc.port as usize] += 1;
+            }
+        }
+        for stop in self.stops.iter_mut().filter(|stop| !stop.is_held && stop.arcs().len() == 1) {
+            let port = self.arcs[stop.arcs.0].port;
+            stop.is_alone = port != NONE && outputs[port as usize] == 1;
+        }
     }
 
     fn take(&mut self, resources: &[Resource], keys: &[Key]) {
@@ -315,6 +327,7 @@ impl Layout {
                 is_held: resources[resource].is_held,
                 is_waited_for: false,
                 is_plain: false,
+                is_alone: false,
                 has_queues: self.arcs[first..].iter().any(|arc| arc.port != NONE),
             });
         }

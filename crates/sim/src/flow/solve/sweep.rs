@@ -101,8 +101,27 @@ impl Solver {
             self.meet(stop, total);
         }
         let is_full = total > full * (1.0 - EDGE);
-        if is_full || stop.has_queues {
+        if stop.is_alone {
+            self.take_all(stop, is_full);
+        } else if is_full || stop.has_queues {
             self.take_turns(stop, is_full);
+        }
+    }
+
+    /// Lets the only queue in front of a resource have all of it.
+    fn take_all(&mut self, stop: Stop, is_full: bool) {
+        let Self { layout, filling, effective, rate, room, trace, .. } = self;
+        let (arc, demand) = (layout.arcs[stop.arcs().start], filling.inputs[0].demand);
+        if demand <= 0.0 {
+            return;
+        }
+        let resource = u32::try_from(stop.resource).unwrap_or(NONE);
+        let share = effective[stop.resource] / demand;
+        room[arc.port as usize].limit(share, resource);
+        if is_full {
+            let legs = &layout.legs[arc.visits()];
+            legs.iter().for_each(|&leg| rate[leg as usize] *= share.min(1.0));
+            trace.note(legs, share.min(1.0), resource);
         }
     }
 
