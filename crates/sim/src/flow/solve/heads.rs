@@ -173,7 +173,7 @@ impl Crowd {
     /// The same where some would send more than a turn meanwhile.
     fn wait_in_turn(&self, index: usize, sum: f64, left: f64, wait: f64) -> f64 {
         let Present { here, link, .. } = self.inputs[index];
-        let (mut wait, mut count) = (wait, 0);
+        let (mut wait, mut count) = (wait, usize::MAX);
         loop {
             let (mut sum, mut left, mut more) = (sum, left, 0);
             for (other, present) in self.inputs.iter().enumerate() {
@@ -185,8 +185,8 @@ impl Crowd {
                     more += 1;
                 }
             }
-            // Waits become shorter, and those who send a turn fewer.
-            if more == count || left <= 0.0 {
+            // Waits become shorter, and those who send a turn fewer; rounding must not go back and forth.
+            if more >= count || left <= 0.0 {
                 return sum / left.max(self.capacity * 1e-3);
             }
             (count, wait) = (more, sum / left);
@@ -319,6 +319,52 @@ impl Heads {
             next => {
                 self.before[next as usize] += share;
                 None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crowd(capacity: f64, demands: &[f64], here: f64) -> Crowd {
+        let inputs = demands.iter().map(|&demand| Input { demand, weight: 1.0, turn: 1.0 });
+        let mut filling = Filling::default();
+        filling.inputs = inputs.collect();
+        filling.set(capacity);
+        let level = filling.level();
+        let mut crowd = Crowd::default();
+        crowd.gather(&filling, level, |_, _| (here, NONE, 0.0));
+        crowd
+    }
+
+    #[test]
+    fn heads_that_are_always_here_take_turns() {
+        // Its own packet, and a turn of each other.
+        assert!((crowd(3.0, &[1.0; 3], 1.0).wait(0, 1.0, 1.0, false) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_output_does_not_rest_while_somebody_is_always_here() {
+        // The other sends a quarter of what the output can, and its head is hardly ever seen.
+        let mut crowd = crowd(4.0, &[3.0, 1.0], 0.0);
+        crowd.inputs[0].here = 1.0;
+        crowd.inputs[0].loose = 0.0;
+        (crowd.waiting, crowd.passing) = (1.0, 1.0);
+        // Three of four packets are its own: it waits for 4/3 of a packet of 1/4 ns each time.
+        assert!((crowd.wait(0, 1.0, 1.0, false) - 1.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn waits_end_whatever_is_asked_for() {
+        for seed in 1..2_000_u32 {
+            let one = f64::from(seed) / 7.0;
+            let demands: Vec<f64> = (0..6).map(|k| one * (1.0 + f64::from(k) * 1e-16)).collect();
+            for here in [0.0, 0.3, 0.9, 1.0, f64::NAN] {
+                let crowd = crowd(one * 6.0 * (1.0 - 1e-16), &demands, here);
+                let wait = crowd.wait(3, 0.5, 1.0, seed % 2 == 0);
+                assert!(here.is_nan() || wait >= 0.0, "{one} {here}: {wait}");
             }
         }
     }
