@@ -5,7 +5,8 @@
 //! (Demers, Keshav, Shenker, "Analysis and simulation of a fair queueing algorithm", 1989), not over
 //! flows.
 
-use super::heads::NEAR;
+/// How far below full a queue or an output begins to count as full.
+pub(super) const NEAR: f64 = 0.1;
 
 /// An input of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -16,6 +17,11 @@ pub(super) struct Input {
     pub weight: f64,
     /// What it takes in one turn: less than its weight where it stands for several alike.
     pub turn: f64,
+}
+
+/// 0 up to a little below one, 1 from one on.
+pub(super) fn nearness(share: f64) -> f64 {
+    ((share - 1.0) / NEAR + 1.0).clamp(0.0, 1.0)
 }
 
 /// The inputs of one resource.

@@ -8,14 +8,12 @@
 //! to be sent, so that its own time on the link keeps only the next one to the same output waiting.
 
 use super::NONE;
-use super::fill::{Filling, Input};
+use super::fill::{Filling, Input, nearness};
 use super::layout::{Arc, Layout, Stop};
 use super::room::{Room, Wait};
 
 /// Share of the way to what a sweep finds that a round goes, when nothing is new.
 const STEP: f64 = 0.35;
-/// How far below full a queue or an output begins to count as full.
-pub(super) const NEAR: f64 = 0.1;
 
 /// Which share of all time the heads of queues wait, and for what.
 #[derive(Debug, Default)]
@@ -25,7 +23,7 @@ pub(super) struct Heads {
     /// Share of the way to what a sweep finds that this round goes.
     step: f64,
     /// By resource, for the queue behind it, over all outputs: above one where it brings more than goes.
-    pub all: Vec<f64>,
+    all: Vec<f64>,
     /// By input, in this sweep: what heads wait at inputs of resources that lead only to this one.
     before: Vec<f64>,
     /// By input, how many flows come by it, and turns that it asked for in a nanosecond.
@@ -81,11 +79,6 @@ pub(super) struct Crowd {
 /// to 1.5 % of it by a fraction with the same slope at 0 and the same limit, which costs less.
 fn left_of_one(mean: f64) -> f64 {
     (1.0 + 2.5 * mean) / (1.0 + 3.5 * mean + 5.0 * mean * mean)
-}
-
-/// 0 up to a little below one, 1 from one on.
-pub(super) fn nearness(share: f64) -> f64 {
-    ((share - 1.0) / NEAR + 1.0).clamp(0.0, 1.0)
 }
 
 impl Crowd {

@@ -2,8 +2,7 @@
 //!
 //! Leaves out what a sweep changes for the next one, which `balance` has.
 
-use super::fill::Input;
-use super::heads::nearness;
+use super::fill::{Input, nearness};
 use super::layout::Stop;
 use super::{EDGE, NONE, SLACK, Solver};
 use crate::flow::solve::room::Room;
