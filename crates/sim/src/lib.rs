@@ -9,6 +9,7 @@ pub mod closed;
 pub mod devices;
 pub mod flow;
 pub mod generate;
+mod media;
 pub mod model;
 pub mod parameters;
 pub mod predict;

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use crate::media::{Mixed, Use};
 use crate::model::{
     Coupling, Direction, FlowSpec, Leg, LinkIndex, Memory, NodeIndex, NodeKind, Op, PathError,
     Topology,
@@ -29,8 +30,9 @@ pub enum What {
     Buffer(LinkIndex, Direction, PacketKind, Option<LinkIndex>),
     /// Memory, written and read, in shares of time where they take from each other.
     Memory(NodeIndex, Option<Op>),
-    /// The medium of a drive, in the direction that the initiator moves data.
-    Medium(NodeIndex, Op),
+    /// The medium of a drive, in the direction that the initiator moves data; in shares of time where it is read
+    /// and written at once.
+    Medium(NodeIndex, Option<Op>),
     /// The tags of an initiator.
     Tags(NodeIndex),
     /// The way between peers through a root complex.
@@ -62,7 +64,7 @@ impl Built {
         flows: &[FlowSpec],
         demands: &[f64],
     ) -> Result<Self, (usize, PathError)> {
-        let mut build = Build::new(topology);
+        let mut build = Build::new(topology, Mixed::of(topology, flows));
         let mut all = Vec::with_capacity(flows.len());
         for (index, flow) in flows.iter().enumerate() {
             let legs = flow.legs().map(|leg| Ok((leg.clone(), ways(topology, flow, leg)?)));
@@ -93,6 +95,8 @@ impl Built {
 
 struct Build<'a> {
     topology: &'a Topology,
+    /// Drives that are read and written at once.
+    mixed: Mixed,
     built: Built,
     number: HashMap<What, u32>,
     /// Kinds of packets on each direction of each link, as bits.
@@ -104,7 +108,7 @@ struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    fn new(topology: &'a Topology) -> Self {
+    fn new(topology: &'a Topology, mixed: Mixed) -> Self {
         let mut depth = vec![0; topology.nodes().len()];
         // Lower nodes come after upper ones.
         for (index, link) in topology.links().iter().enumerate() {
@@ -115,6 +119,7 @@ impl<'a> Build<'a> {
         }
         Self {
             topology,
+            mixed,
             built: Built::default(),
             number: HashMap::new(),
             kinds: HashMap::new(),
@@ -176,12 +181,16 @@ impl<'a> Build<'a> {
 
     fn flow(&mut self, flow: &FlowSpec, legs: &[(Leg, Vec<Way>)], demand: f64) {
         let mut class = Class { count: 1, demand, ..Class::default() };
-        for (leg, ways) in legs {
+        for (used, (leg, ways)) in flow.used_by_legs().zip(legs) {
             class.second = class.legs.len();
+            self.medium(used, &mut class);
             self.initiator(flow, leg, ways, &mut class);
             for way in ways {
                 self.way(flow, leg, way, &mut class);
             }
+        }
+        if let Some(used) = flow.used_inside() {
+            self.medium(used, &mut class);
         }
         self.built.network.classes.push(class);
     }
@@ -193,9 +202,9 @@ impl<'a> Build<'a> {
                 Op::Write => endpoint.posts,
                 Op::Read => endpoint.fetches,
             };
-            if let Some(rate) = medium {
+            if let Some(rate) = medium.filter(|_| self.mixed.has_sides(leg.initiator)) {
                 let capacity = per_nano(rate.0);
-                let resource = self.resource(What::Medium(leg.initiator, leg.op), capacity);
+                let resource = self.resource(What::Medium(leg.initiator, Some(leg.op)), capacity);
                 let hop = Hop { resource, port: NONE, turn: 1.0, cost: 1.0, in_row: 1.0 };
                 class.legs.push(vec![hop]);
             }
@@ -210,6 +219,15 @@ impl<'a> Build<'a> {
                 class.legs.push(vec![hop]);
             }
         }
+    }
+
+    /// What a flow takes of the time of a medium that is read and written at once: turns are equal bytes.
+    fn medium(&mut self, used: Use, class: &mut Class) {
+        let shares = self.mixed.of_drive(used.drive).zip(used.rate(self.topology));
+        let Some((capacity, rate)) = shares else { return };
+        let resource = self.resource(What::Medium(used.drive, None), capacity);
+        let cost = 1.0 / per_nano(rate.0);
+        class.legs.push(vec![Hop { resource, port: NONE, turn: cost, cost, in_row: 1.0 }]);
     }
 
     fn memory(&mut self, at: NodeIndex, op: Op) -> Option<(u32, f64)> {

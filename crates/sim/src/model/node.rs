@@ -142,6 +142,10 @@ pub struct Endpoint {
     pub posts: Option<ByteRate>,
     /// Most that it fetches as an initiator, all flows together: the medium of a drive, written.
     pub fetches: Option<ByteRate>,
+    /// Where its medium is read and written at once, the most that the shares of both rates add up to: 1 for a
+    /// medium that does one thing after the other, 2 for one that does both at full rate, less than 1 where
+    /// changing between them, or garbage collection, takes time. No law where one of the rates is not limited.
+    pub mixed: f64,
     /// Memory that others can reach.
     pub memory: Memory,
 }
@@ -154,6 +158,7 @@ impl Default for Endpoint {
             mps: Bytes(256),
             posts: None,
             fetches: None,
+            mixed: 1.0,
             memory: Memory::default(),
         }
     }

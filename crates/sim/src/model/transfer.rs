@@ -22,6 +22,9 @@ pub struct Leg {
     pub op: Op,
     /// Most bytes a second that it moves for this flow; `None` for as fast as it goes.
     pub bound: Option<ByteRate>,
+    /// Most bytes a second that the initiator's medium does of such commands, where that is less than its rate:
+    /// commands a second times their size. A byte of a drive that is read and written at once costs that time.
+    pub commands: Option<ByteRate>,
     /// From the start of a command to its first packet; commands overlap in it.
     pub latency: Picos,
 }
@@ -29,7 +32,7 @@ pub struct Leg {
 impl Leg {
     /// As fast as it goes and without latency.
     pub fn new(initiator: NodeIndex, op: Op) -> Self {
-        Self { initiator, op, bound: None, latency: Picos::ZERO }
+        Self { initiator, op, bound: None, commands: None, latency: Picos::ZERO }
     }
 }
 
@@ -58,6 +61,9 @@ pub struct FlowSpec {
     pub first: Leg,
     /// Who goes on with a slot when `first` is done with it.
     pub second: Option<Leg>,
+    /// Where the drive that lends the memory moves what is in it to its own medium, or filled it from there: most
+    /// bytes a second that the medium does of such commands.
+    pub inside: Option<ByteRate>,
     /// Bytes of one command.
     pub request: Bytes,
     /// Commands under way.
@@ -98,6 +104,7 @@ impl FlowSpec {
             memory,
             first,
             second,
+            inside: None,
             request: Bytes::kib(128),
             depth: 16,
             arrival: Arrival::Closed,

@@ -179,8 +179,8 @@ impl Model {
     pub(super) fn seen(&self, what: What) -> What {
         match what {
             What::Memory(at, Some(op)) if self.inside.contains(&(at, op)) => match op {
-                Op::Write => What::Medium(at, Op::Read),
-                Op::Read => What::Medium(at, Op::Write),
+                Op::Write => What::Medium(at, Some(Op::Read)),
+                Op::Read => What::Medium(at, Some(Op::Write)),
             },
             other => other,
         }

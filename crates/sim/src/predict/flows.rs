@@ -248,6 +248,7 @@ impl Planner<'_> {
             let largest = largest_of(function).unwrap_or(largest);
             let parts = commands(block, largest);
             let command = block / parts;
+            take_of_medium(&mut spec, op, ByteRate(whole(side.rate.min(most * command)).max(1)));
             // What the table says of a command alone, less what the transfer takes of it.
             waits[at] = (side.latency.time(command) - command / side.rate).max(0.0);
             bounds.push((format!("{word} of {}", function.name), most * command / 1e9));
@@ -342,6 +343,16 @@ impl Planner<'_> {
             top = self.topology.link(link).upper;
         }
         self.hosts.get(&top).copied().unwrap_or(near)
+    }
+}
+
+/// Notes what the medium of the drive at an end does of the commands of a flow: its initiator moves them between
+/// memory and medium, or the drive that lends the memory does.
+fn take_of_medium(spec: &mut FlowSpec, op: Op, most: ByteRate) {
+    let legs = std::iter::once(&mut spec.first).chain(&mut spec.second);
+    match legs.into_iter().find(|leg| leg.op == op) {
+        Some(leg) => leg.commands = Some(most),
+        None => spec.inside = Some(most),
     }
 }
 

@@ -24,8 +24,7 @@ pub(super) fn of(topology: &Topology, what: What) -> String {
             format!("credits for {} on the {}", packets(kind), link(index, direction))
         }
         What::Memory(at, _) => format!("memory of {}", node(at)),
-        What::Medium(at, Op::Write) => format!("medium of {}, read", node(at)),
-        What::Medium(at, Op::Read) => format!("medium of {}, written", node(at)),
+        What::Medium(at, done) => format!("medium of {}, {}", node(at), words(done)),
         What::Tags(at) => format!("read tags of {}", node(at)),
         What::Peers(at, kind) | What::PeersBuffer(at, kind, _) => {
             format!("{} between peers through {}", packets(kind), node(at))
@@ -42,13 +41,21 @@ pub(super) fn several(what: What, count: usize) -> Option<String> {
         What::Link(_, Direction::Down) => format!("{count} links down"),
         What::Buffer(..) => format!("credits on {count} links"),
         What::Memory(..) => format!("{count} memories"),
-        What::Medium(_, Op::Write) => format!("media of {count} drives, read"),
-        What::Medium(_, Op::Read) => format!("media of {count} drives, written"),
+        What::Medium(_, done) => format!("media of {count} drives, {}", words(done)),
         What::Tags(_) => format!("read tags of {count} devices"),
         What::Peers(..) | What::PeersBuffer(..) => format!("{count} ways between peers"),
         What::Walkers(_) => format!("page walks of {count} IOMMUs"),
         What::Answers(..) => format!("completions of {count} memories"),
     })
+}
+
+/// What is done to a medium while its initiator does this to a memory.
+fn words(done: Option<Op>) -> &'static str {
+    match done {
+        Some(Op::Write) => "read",
+        Some(Op::Read) => "written",
+        None => "read and written",
+    }
 }
 
 fn packets(kind: PacketKind) -> &'static str {

@@ -406,8 +406,9 @@ fn words(topology: &Topology, what: What) -> String {
             format!("link from {sender} to {receiver}")
         }
         What::Memory(node, _) => format!("memory of {}", name(node)),
-        What::Medium(node, Op::Write) => format!("{}, reading", name(node)),
-        What::Medium(node, Op::Read) => format!("{}, writing", name(node)),
+        What::Medium(node, Some(Op::Write)) => format!("{}, reading", name(node)),
+        What::Medium(node, Some(Op::Read)) => format!("{}, writing", name(node)),
+        What::Medium(node, None) => format!("{}, reading and writing", name(node)),
         What::Tags(node) => format!("requests in flight of {}", name(node)),
         What::Peers(..) | What::PeersBuffer(..) => "root complex".to_owned(),
         What::Answers(node, _) => format!("answers of {}", name(node)),

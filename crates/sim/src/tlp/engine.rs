@@ -126,9 +126,15 @@ impl<Q: EventQueue> Engine<Q> {
         let queue = &mut self.net.fifos[fifo as usize];
         let hop = &self.net.hops[self.slab[queue.head].hop as usize];
         let port = &mut self.net.ports[hop.port as usize];
-        let turns = &mut port.turns[hop.class as usize];
         port.waiting += 1;
         port.counted.most_waiting = port.counted.most_waiting.max(port.waiting);
+        if port.is_by_bytes {
+            queue.turn = queue.turn.max(port.next_turn);
+            let class = hop.class.into();
+            port.join_by_bytes(class, fifo, &mut self.net.fifos);
+            return hop.port;
+        }
+        let turns = &mut port.turns[hop.class as usize];
         if queue.left < queue.weight {
             queue.next = turns.head;
             turns.head = fifo;
@@ -226,6 +232,11 @@ impl<Q: EventQueue> Engine<Q> {
         let leg = queue.leg;
         let train = self.slab[head];
         queue.head = train.next;
+        let port = &mut self.net.ports[index as usize];
+        if port.is_by_bytes {
+            port.next_turn = queue.turn;
+            queue.turn += u64::from(train.bytes);
+        }
         queue.left -= 1;
         if queue.left == 0 {
             queue.left = queue.weight;
@@ -272,7 +283,7 @@ impl<Q: EventQueue> Engine<Q> {
     fn occupy(&mut self, index: u32, hop: &Hop, bytes: u32, packets: u32, wire: u64) -> (u64, u64) {
         let now = self.now;
         let port = &mut self.net.ports[index as usize];
-        let time = (wire * port.picos_per_kib + 512) >> 10;
+        let time = (wire * hop.picos_per_kib + 512) >> 10;
         let mut start = now;
         if port.debt > 0 {
             let owed = (port.debt * port.picos_per_kib / 1000) >> 10;
@@ -299,8 +310,7 @@ impl<Q: EventQueue> Engine<Q> {
     /// last packet is there when its turn comes.
     fn lead(&self, train: &Train, hop: &Hop, wire: u64, time: u64, first: u64) -> u64 {
         let next = &self.net.hops[train.hop as usize + 1];
-        let here = self.net.ports[hop.port as usize].picos_per_kib;
-        let there = self.net.ports[next.port as usize].picos_per_kib;
+        let (here, there) = (hop.picos_per_kib, next.picos_per_kib);
         if there >= here {
             let header = (u64::from(hop.overhead) * here) >> 10;
             return header.min(first);

@@ -79,7 +79,7 @@ impl<Q: EventQueue> Engine<Q> {
         self.push_credit(start, train.held, headers, units);
         let back = self.net.hops[train.hop as usize + 1];
         debug_assert_eq!(back.class, COMPLETION);
-        let per_kib = self.net.ports[back.port as usize].picos_per_kib;
+        let per_kib = back.picos_per_kib;
         let piece = self.legs[train.leg as usize].piece;
         // All tags come back once the first request is answered, as they were taken with it.
         let first_request = train.bytes.min(1 << self.net.routes[train.leg as usize].request_shift);

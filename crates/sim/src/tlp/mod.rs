@@ -18,6 +18,7 @@ mod queue;
 mod random;
 mod run;
 mod settings;
+mod stages;
 
 #[cfg(test)]
 mod tests;

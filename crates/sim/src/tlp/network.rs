@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use crate::media::{Mixed, Use};
 use crate::model::{
     Credits, Direction, Endpoint, FlowSpec, Hop as Crossing, Leg, Memory, NodeIndex, NodeKind, Op,
     PathError, Picos, Topology, picos_per_kib,
@@ -17,8 +18,6 @@ use super::parts::{
     REQUEST, Tags, Turns,
 };
 
-/// What a stage inside a node can hold in front of its next port, in bytes.
-const STAGE_BUFFER: u32 = 64 << 10;
 /// Receivers with fewer headers than this are never modelled with trains.
 const BIGGEST_TRAIN: u32 = 16;
 
@@ -74,27 +73,29 @@ impl Network {
 }
 
 /// A port on a path before its credits are known.
-struct Step {
-    port: u32,
-    stage: bool,
-    receiver: NodeIndex,
-    unit: u32,
-    overhead: u32,
-    propagation: Picos,
-    credits: Credits,
+pub(super) struct Step {
+    pub(super) port: u32,
+    pub(super) picos_per_kib: u64,
+    pub(super) stage: bool,
+    pub(super) receiver: NodeIndex,
+    pub(super) unit: u32,
+    pub(super) overhead: u32,
+    pub(super) propagation: Picos,
+    pub(super) credits: Credits,
 }
 
 /// Where lanes are told apart: port in, class, and port out (or leg) where there is one each.
 type LaneKey = (u32, u8, u32);
 
-struct Build<'a> {
-    topology: &'a Topology,
-    network: Network,
+pub(super) struct Build<'a> {
+    pub(super) topology: &'a Topology,
+    pub(super) mixed: Mixed,
+    pub(super) network: Network,
     lanes: BTreeMap<LaneKey, Lane>,
     tags_of: BTreeMap<NodeIndex, u32>,
     iommu_of: BTreeMap<NodeIndex, u32>,
     /// Stages by node and what they limit.
-    stages: BTreeMap<(NodeIndex, u8), u32>,
+    pub(super) stages: BTreeMap<(NodeIndex, u8), u32>,
     answers: BTreeMap<(NodeIndex, NodeIndex), u32>,
 }
 
@@ -102,6 +103,7 @@ struct Build<'a> {
 pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, TlpError> {
     let mut build = Build {
         topology,
+        mixed: Mixed::of(topology, flows),
         network: Network { longest_train: BIGGEST_TRAIN, ..Network::default() },
         lanes: BTreeMap::new(),
         tags_of: BTreeMap::new(),
@@ -116,8 +118,8 @@ pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, 
         if !is_allowed {
             return Err(TlpError::Commands(flow.name.clone()));
         }
-        for leg in flow.legs() {
-            build.leg(flow, leg)?;
+        for (leg, used) in flow.legs().zip(flow.used_by_legs()) {
+            build.leg(flow, leg, used)?;
         }
     }
     Ok(build.network)
@@ -134,7 +136,7 @@ impl Build<'_> {
         }
     }
 
-    fn port(&mut self, picos_per_kib: u64, opposite: u32, dllp_per_mille: u32) -> u32 {
+    pub(super) fn port(&mut self, picos_per_kib: u64, opposite: u32, dllp_per_mille: u32) -> u32 {
         let turns = Turns { head: NONE, tail: NONE };
         self.network.ports.push(Port {
             picos_per_kib,
@@ -145,6 +147,7 @@ impl Build<'_> {
             debt: 0,
             turns: [turns; 3],
             next_turn: 0,
+            is_by_bytes: false,
             waiting: 0,
             counted: PortCount::default(),
         });
@@ -157,7 +160,7 @@ impl Build<'_> {
         position(self.network.fifos.len() - 1)
     }
 
-    fn leg(&mut self, flow: &FlowSpec, leg: &Leg) -> Result<(), TlpError> {
+    fn leg(&mut self, flow: &FlowSpec, leg: &Leg, used: Use) -> Result<(), TlpError> {
         let topology = self.topology;
         let NodeKind::Endpoint(initiator) = &topology.node(leg.initiator).kind else {
             let node = topology.node(leg.initiator).name.clone();
@@ -186,16 +189,18 @@ impl Build<'_> {
         match leg.op {
             Op::Write => {
                 let shift = power_of_two(initiator.mps.0.min(topology.mps(&path).0));
-                let mut steps = self.medium(leg.initiator, initiator.posts, shift, POSTED);
+                let mut steps = self.medium(used, shift, POSTED);
                 steps.extend(self.steps(&path, shift, POSTED));
+                steps.extend(self.inside(flow, shift));
                 self.hops(&steps, POSTED, End::Memory(memory_index), number);
                 route.unit = 1 << shift;
             }
             Op::Read => {
                 self.may_read(&path).map_err(no_path)?;
                 let request = route.request_shift;
-                let mut steps = self.medium(leg.initiator, initiator.fetches, request, REQUEST);
+                let mut steps = self.medium(used, request, REQUEST);
                 steps.extend(self.steps(&path, request, REQUEST));
+                steps.extend(self.inside(flow, request));
                 self.hops(&steps, REQUEST, End::Memory(memory_index), number);
                 let back = topology.path(flow.memory, leg.initiator).map_err(no_path)?;
                 let shift = power_of_two(memory.completion.0.min(topology.mps(&back).0));
@@ -260,51 +265,6 @@ impl Build<'_> {
         fifo
     }
 
-    /// The stage that limits what a device posts or fetches, all flows together; nothing where it has
-    /// no limit.
-    fn medium(
-        &mut self,
-        node: NodeIndex,
-        limit: Option<peerlane_units::ByteRate>,
-        unit: u32,
-        class: u8,
-    ) -> Vec<Step> {
-        limit.map(|rate| self.stage(node, rate, unit, class)).into_iter().collect()
-    }
-
-    fn stage(
-        &mut self,
-        node: NodeIndex,
-        rate: peerlane_units::ByteRate,
-        unit: u32,
-        class: u8,
-    ) -> Step {
-        let port = match self.stages.get(&(node, class)) {
-            Some(&port) => port,
-            None => {
-                let port = self.port(picos_per_kib(rate), NONE, 0);
-                self.stages.insert((node, class), port);
-                port
-            }
-        };
-        let credits = Credits {
-            posted_headers: STAGE_BUFFER >> unit.min(8),
-            posted_data: STAGE_BUFFER / 16,
-            nonposted_headers: STAGE_BUFFER >> unit.min(8),
-            completion_headers: STAGE_BUFFER >> unit.min(8),
-            completion_data: STAGE_BUFFER / 16,
-        };
-        Step {
-            port,
-            stage: true,
-            receiver: node,
-            unit,
-            overhead: 0,
-            propagation: Picos::ZERO,
-            credits,
-        }
-    }
-
     /// The ports of a path: links, and stages of root complexes between peers.
     fn steps(&mut self, path: &[Crossing], unit: u32, class: u8) -> Vec<Step> {
         let peer_roots = self.topology.peer_roots(path);
@@ -324,6 +284,7 @@ impl Build<'_> {
             let receiver = self.topology.receiver(link, direction);
             steps.push(Step {
                 port: 2 * link.0 + side,
+                picos_per_kib: wire.picos_per_kib,
                 stage: false,
                 receiver,
                 unit,
@@ -340,7 +301,7 @@ impl Build<'_> {
                     _ => None,
                 };
                 if let Some(rate) = limit {
-                    steps.push(self.stage(receiver, rate, unit, class));
+                    steps.push(self.stage((receiver, class), picos_per_kib(rate), unit));
                 }
                 if let (Some(split), true) = (root.split, class != REQUEST) {
                     unit = unit.min(power_of_two(split.0));
@@ -399,6 +360,7 @@ impl Build<'_> {
             self.network.is_random |= (1..1 << 16).contains(&coupling);
             self.network.hops.push(Hop {
                 port: step.port,
+                picos_per_kib: step.picos_per_kib,
                 unit_shift: step.unit,
                 overhead: step.overhead,
                 class,

@@ -39,8 +39,32 @@ pub(super) struct Port {
     pub(super) turns: [Turns; 3],
     /// Number of the next turn.
     pub(super) next_turn: u64,
+    /// Whether turns are equal bytes, and not trains: [`next_turn`](Self::next_turn) is then the bytes that a queue
+    /// which always had some has sent.
+    pub(super) is_by_bytes: bool,
     pub(super) waiting: u32,
     pub(super) counted: PortCount,
+}
+
+impl Port {
+    /// Puts a queue in front of those of its class that have sent more.
+    pub(super) fn join_by_bytes(&mut self, class: usize, fifo: u32, fifos: &mut [Fifo]) {
+        let turns = &mut self.turns[class];
+        let turn = fifos[fifo as usize].turn;
+        let (mut before, mut at) = (NONE, turns.head);
+        while at != NONE && fifos[at as usize].turn <= turn {
+            before = at;
+            at = fifos[at as usize].next;
+        }
+        fifos[fifo as usize].next = at;
+        match before {
+            NONE => turns.head = fifo,
+            before => fifos[before as usize].next = fifo,
+        }
+        if at == NONE {
+            turns.tail = fifo;
+        }
+    }
 }
 
 /// What a port has sent.
@@ -104,6 +128,8 @@ pub(super) enum End {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hop {
     pub(super) port: u32,
+    /// What the port takes for 1024 bytes: as long as for all others, but on a medium that is read and written.
+    pub(super) picos_per_kib: u64,
     /// log2 of the payload of a packet.
     pub(super) unit_shift: u32,
     /// Bytes around that payload.

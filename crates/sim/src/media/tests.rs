@@ -1,0 +1,186 @@
+//! One medium that is read and written, by hand and on both engines.
+
+use peerlane_units::{ByteRate, Bytes};
+
+use crate::closed::{By, Closed};
+use crate::flow::build::{Built, What};
+use crate::flow::compare::compare;
+use crate::generate::scenarios::{Family, Scenario};
+use crate::model::{
+    Endpoint, FlowSpec, HostMemory, NodeIndex, NodeKind, Op, RootComplex, Topology, Wire,
+};
+use crate::tlp::{self, simulate};
+
+const READ: f64 = 3.3;
+const WRITE: f64 = 2.0;
+
+/// Drives that read 3.3 GB/s and write 2.0 below one root complex, and host memory, which is faster than all.
+fn drives(count: usize, mixed: f64) -> (Topology, Vec<NodeIndex>, NodeIndex) {
+    let mut topology = Topology::new();
+    let root = topology.add("root", NodeKind::RootComplex(RootComplex::default()));
+    let on_chip = Wire::bare(ByteRate(1_000_000_000_000), crate::model::Picos::ZERO);
+    let host = NodeKind::HostMemory(HostMemory::default());
+    let host = topology.add_below(root, "host", host, on_chip);
+    let wire = Wire::pcie("16GT/s x4".parse().expect("a link"), Bytes(256));
+    let drive = Endpoint {
+        posts: Some(ByteRate(3_300_000_000)),
+        fetches: Some(ByteRate(2_000_000_000)),
+        mixed,
+        ..Endpoint::default()
+    };
+    let drive = NodeKind::Endpoint(drive);
+    let mut add = |number| topology.add_below(root, format!("d{number}"), drive.clone(), wire);
+    let drives = (0..count).map(&mut add).collect();
+    (topology, drives, host)
+}
+
+/// Rates by the TLP engine and by the flow engine, which agree within 1 %.
+#[track_caller]
+fn rates(topology: Topology, flows: Vec<FlowSpec>) -> Vec<f64> {
+    let case = Scenario { family: Family::Tree, topology, flows };
+    let compared = compare(&case).expect("both have a result");
+    assert!(compared.is_sound, "{compared:?}");
+    let errors = compared.errors(&compared.flow);
+    assert!(errors.iter().all(|&error| error < 0.01), "{compared:?}");
+    compared.flow
+}
+
+#[track_caller]
+fn assert_near(found: f64, expected: f64) {
+    assert!((found / expected - 1.0).abs() < 0.01, "{found} is not {expected}");
+}
+
+/// A read and a write of one drive at once.
+fn both(mixed: f64, change: impl FnOnce(&mut [FlowSpec])) -> Vec<f64> {
+    let (topology, drives, host) = drives(1, mixed);
+    let mut flows =
+        vec![FlowSpec::write("read", drives[0], host), FlowSpec::read("write", drives[0], host)];
+    change(&mut flows);
+    rates(topology, flows)
+}
+
+#[test]
+fn a_drive_that_is_read_and_written_does_one_thing_after_the_other() {
+    let found = both(1.0, |_| ());
+    assert_near(found[0] / READ + found[1] / WRITE, 1.0);
+    assert_near(found[0], found[1]);
+    // What is read needs less than its turns.
+    let found = both(1.0, |flows| flows[0].first.bound = Some(ByteRate(500_000_000)));
+    assert_near(found[0], 0.5);
+    assert_near(found[1], WRITE * (1.0 - 0.5 / READ));
+}
+
+#[test]
+fn commands_that_are_small_take_as_many_bytes_in_turn_as_large_ones() {
+    for (read, write) in [(4, 128), (128, 4), (4, 4)] {
+        let sizes = |flows: &mut [FlowSpec]| {
+            for (flow, kib) in flows.iter_mut().zip([read, write]) {
+                let depth = 2048 / u32::try_from(kib).expect("few");
+                *flow = flow.clone().with(Bytes::kib(kib), depth);
+            }
+        };
+        let found = both(1.0, sizes);
+        assert_near(found[0], found[1]);
+        assert_near(found[0] / READ + found[1] / WRITE, 1.0);
+    }
+}
+
+#[test]
+fn what_drives_reach_together_differs() {
+    let changing = both(0.5, |_| ());
+    assert_near(changing[0] / READ + changing[1] / WRITE, 0.5);
+    let cached = both(1.7, |_| ());
+    assert_near(cached[1], WRITE);
+    assert_near(cached[0], READ * 0.7);
+    let apart = both(2.0, |_| ());
+    assert_near(apart[0], READ);
+    assert_near(apart[1], WRITE);
+}
+
+#[test]
+fn slow_commands_take_the_time_that_they_need_of_the_medium() {
+    // Writes of which the drive does 1 GB/s alone: a fifth of them leaves four fifths to reads.
+    let found = both(1.0, |flows| {
+        flows[1].first.commands = Some(ByteRate(1_000_000_000));
+        flows[1].first.bound = Some(ByteRate(200_000_000));
+    });
+    assert_near(found[1], 0.2);
+    assert_near(found[0], READ * 0.8);
+}
+
+#[test]
+fn all_to_all_reads_and_writes_every_drive() {
+    let (topology, drives, host) = drives(3, 1.0);
+    let pairs = drives.iter().flat_map(|&a| drives.iter().map(move |&b| (a, b)));
+    let flows: Vec<FlowSpec> = pairs
+        .filter(|(a, b)| a != b)
+        .map(|(a, b)| FlowSpec::relay("copy", a, host, b).with(Bytes::kib(128), 8))
+        .collect();
+    let found = rates(topology, flows);
+    for rate in found {
+        // Each drive is read by two and written by two.
+        assert_near(2.0 * rate * (1.0 / READ + 1.0 / WRITE), 1.0);
+    }
+}
+
+#[test]
+fn a_drive_that_lends_its_memory_moves_what_is_in_it() {
+    let (topology, drives, host) = drives(2, 1.0);
+    // Into the memory of the second, which writes it and is read by the host at the same time.
+    let mut copy = FlowSpec::write("copy", drives[0], drives[1]);
+    copy.inside = Some(ByteRate(2_000_000_000));
+    let read = FlowSpec::write("read", drives[1], host);
+    let found = rates(topology.clone(), vec![copy.clone(), read]);
+    assert_near(found[0] / WRITE + found[1] / READ, 1.0);
+    assert_near(found[0], found[1]);
+    // Out of the memory of the second, which reads it and is written at the same time.
+    let mut copy = FlowSpec::read("copy", drives[0], drives[1]);
+    copy.inside = Some(ByteRate(3_300_000_000));
+    let write = FlowSpec::read("write", drives[1], host);
+    let found = rates(topology, vec![copy, write]);
+    assert_near(found[0] / READ + found[1] / WRITE, 1.0);
+}
+
+#[test]
+fn a_copy_within_a_drive_is_bounded_by_both_of_its_rates() {
+    let (topology, drives, host) = drives(1, 1.0);
+    let copy = FlowSpec::relay("copy", drives[0], host, drives[0]);
+    let closed = Closed::of(&topology, &copy).expect("there is a path");
+    let by = By::Resource(What::Medium(drives[0], None));
+    assert_eq!(closed.bounds[0].by, by);
+    assert_near(closed.rate(), 1.0 / (1.0 / READ + 1.0 / WRITE));
+    assert_near(rates(topology, vec![copy])[0], closed.rate());
+}
+
+#[test]
+fn a_drive_that_is_only_read_or_only_written_has_no_such_law() {
+    for op in [Op::Write, Op::Read] {
+        let network = |mixed| {
+            let (topology, drives, host) = drives(1, mixed);
+            let flow = |name| match op {
+                Op::Write => FlowSpec::write(name, drives[0], host),
+                Op::Read => FlowSpec::read(name, drives[0], host),
+            };
+            let flows = [flow("a"), flow("b")];
+            let built = Built::of(&topology, &flows, &[9.0, 9.0]).expect("there are paths");
+            let outcome = simulate(&topology, &flows, &tlp::Settings::default());
+            (built, format!("{:?}", outcome.expect("it runs")), drives[0])
+        };
+        let (built, outcome, drive) = network(0.5);
+        assert!(built.find(What::Medium(drive, Some(op))).is_some());
+        assert!(built.find(What::Medium(drive, None)).is_none());
+        let (other, same, _) = network(2.0);
+        assert_eq!((&built, &outcome), (&other, &same));
+    }
+}
+
+#[test]
+fn a_device_without_a_medium_has_no_such_law() {
+    let (mut topology, drives, host) = drives(1, 1.0);
+    if let NodeKind::Endpoint(endpoint) = &mut topology.node_mut(drives[0]).kind {
+        endpoint.fetches = None;
+    }
+    let flows = [FlowSpec::write("out", drives[0], host), FlowSpec::read("in", drives[0], host)];
+    let built = Built::of(&topology, &flows, &[9.0, 9.0]).expect("there are paths");
+    assert!(built.find(What::Medium(drives[0], None)).is_none());
+}
