@@ -229,6 +229,9 @@ pub struct Function {
     pub p2pmem: Option<P2pMem>,
     /// How fast a drive reads and writes what it stores; only a machine file says so.
     pub rates: Rates,
+    /// The most that the shares of both rates of a drive add up to where it is read and written at once, in
+    /// thousandths: 1000 for one thing after the other, 2000 for both at full rate; only a machine file says so.
+    pub mixed_per_mille: Option<u32>,
     /// What the Ethernet carries in each direction, frames and gaps included, behind which a network
     /// controller or all that is below a switch lies; only a machine file says so.
     pub ethernet: Option<ByteRate>,

@@ -114,6 +114,9 @@ pub enum Problem {
     /// A block size that no drive has.
     #[error("a block size is a power of two of at least 512 bytes")]
     BlockSize,
+    /// Shares of both rates that no drive reaches.
+    #[error("the shares of `read` and `write` that a drive reaches together add up to 0.1 to 2")]
+    Mixed,
     /// `block_size` without `size`.
     #[error("give `{0}` as well")]
     Needs(&'static str),

@@ -177,6 +177,8 @@ impl<'a> Reader<'a> {
         }
         let p2pmem = p2pmem(function).map_err(|(key, problem)| fail(key, problem))?;
         let nvme = storage::nvme(function).map_err(|(key, problem)| fail(key, problem))?;
+        let mixed_per_mille =
+            storage::mixed(function).map_err(|(key, problem)| fail(key, problem))?;
         if function.ethernet.is_some() && !function.kind.is_on_ethernet() {
             return Err(fail("ethernet", Problem::NotOnEthernet));
         }
@@ -208,6 +210,7 @@ impl<'a> Reader<'a> {
             fpga_p2p: function.fpga_p2p,
             p2pmem,
             rates: rates(function.read, function.write),
+            mixed_per_mille,
             ethernet: function.ethernet.map(|rate| rate.0),
             nvme,
             lab: lab_drive(function),

@@ -169,6 +169,9 @@ pub(super) struct Function {
     /// Bytes a second that a drive writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) write: Option<Rate>,
+    /// The most that the shares of both add up to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mixed: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) throttle: Option<Rate>,
     /// Bytes a second in each direction of the Ethernet behind a network controller, or between the two

@@ -118,6 +118,7 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
         state,
         read: function.rates.read.filter(|_| is_drive).map(Rate),
         write: function.rates.write.filter(|_| is_drive).map(Rate),
+        mixed: function.mixed_per_mille.filter(|_| is_drive).map(|mixed| f64::from(mixed) / 1000.0),
         throttle: function.lab.throttle.filter(|_| is_drive).map(Rate),
         ethernet: function.ethernet.filter(|_| function.kind.is_on_ethernet()).map(Rate),
         mdts: function.lab.mdts.filter(|_| is_drive),

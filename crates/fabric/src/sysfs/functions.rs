@@ -185,6 +185,7 @@ impl Found {
             fpga_p2p: if kind == Kind::Fpga { resources::fpga_p2p(tree, at) } else { None },
             p2pmem: p2pmem(tree, &file("p2pmem")),
             rates: Rates::default(),
+            mixed_per_mille: None,
             ethernet: None,
             nvme,
             lab: LabDrive::default(),

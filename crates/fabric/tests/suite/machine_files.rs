@@ -70,12 +70,13 @@ fn short_forms_stand_for_the_long_ones() {
 #[test]
 fn rates_of_drives_memories_and_root_complexes_are_read_and_written_again() {
     let text = "name = 'x'\n[[host_bridge]]\nname = 'p'\np2p_read = '650M'\n[[function]]\nname = 'a'\n\
-                kind = 'nvme'\nread = '3300M'\nwrite = 2_000_000_000\n\
+                kind = 'nvme'\nread = '3300M'\nwrite = 2_000_000_000\nmixed = 1.25\n\
                 p2pmem = { size = '4M', read = '12.6G', write = '16.3G' }";
     let fabric = Fabric::from_toml(text).unwrap();
     let rates = |read, write| Rates { read: Some(ByteRate(read)), write: Some(ByteRate(write)) };
     let drive = &fabric.functions[0];
     assert_eq!(drive.rates, rates(3_300_000_000, 2_000_000_000));
+    assert_eq!(drive.mixed_per_mille, Some(1250));
     assert_eq!(drive.p2pmem.unwrap().rates, rates(12_600_000_000, 16_300_000_000));
     let peer = Rates { read: Some(ByteRate(650_000_000)), write: None };
     assert_eq!(fabric.bridges[0].peer, peer);
@@ -95,6 +96,8 @@ fn a_wrong_file_is_refused_with_line_key_and_reason() {
         (format!("{drive}errors = [{{ on = 'read' }}]"), vec!["line 5", "sector"]),
         (format!("{drive}errors = [{{ on = 'trim', sector = 1 }}]"), vec!["line 5", "trim"]),
         (format!("{drive}errors = [{{ on = 'read', sector = -1 }}]"), vec!["line 5", "-1"]),
+        (format!("{drive}mixed = 2.5"), vec!["`mixed` of a (line 3)", "add up to 0.1 to 2"]),
+        (format!("{drive}mixed = nan"), vec!["`mixed` of a (line 3)", "add up to 0.1 to 2"]),
         (format!("{drive}vendor = '8086'"), vec!["line 5", "hexadecimal number"]),
         (format!("{drive}vendor = 0x18086"), vec!["line 5", "too large"]),
         (format!("{drive}link = 'fast'"), vec!["line 5", "not a link speed"]),

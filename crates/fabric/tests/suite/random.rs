@@ -140,13 +140,14 @@ fn function() -> impl Strategy<Value = Function> {
     let kind = prop_oneof![select(PORTS.to_vec()), select(ENDPOINTS.to_vec())];
     let identity = (kind, of(select(TEST_DEVICES.to_vec())), of(0u32..1 << 24), ".*");
     let place = (of(address()), of(any::<u32>()), of(any::<u32>()), of(".*"));
-    let abilities = (acs(), of(link()), of(p2pmem()), of(nvme()), drive(), rates());
+    let abilities =
+        (acs(), of(link()), of(p2pmem()), of(nvme()), drive(), (rates(), of(100u32..=2000)));
     let names = (of(".*"), vec(".*", 0..3), vec(bar(), 0..3), of(any::<bool>()), links());
     (identity, place, abilities, names).prop_map(|(identity, place, abilities, names)| {
         let (iommu_type, kernel_names, bars, fpga_p2p, (link_below, ethernet)) = names;
         let (kind, ids, class, name) = identity;
         let (address, numa_node, iommu_group, driver) = place;
-        let (acs, link, p2pmem, nvme, drive, rates) = abilities;
+        let (acs, link, p2pmem, nvme, drive, (rates, mixed)) = abilities;
         let is_drive = kind == Kind::Nvme;
         Function {
             name,
@@ -168,6 +169,7 @@ fn function() -> impl Strategy<Value = Function> {
             fpga_p2p,
             p2pmem,
             rates: if is_drive { rates } else { Rates::default() },
+            mixed_per_mille: mixed.filter(|_| is_drive),
             ethernet: ethernet.filter(|_| kind.is_on_ethernet()),
             nvme: nvme.filter(|_| is_drive),
             lab: if is_drive { drive } else { LabDrive::default() },

@@ -36,10 +36,12 @@ pub enum Family {
     Coupled,
     /// Many writes between few drives at once, at random: two to six for each of 4 to 16 drives.
     Dense,
+    /// Drives that are read and written at once: writes, reads and relays through memories.
+    Media,
 }
 
-/// Every family but [`Family::Coupled`], which no machine is known to be like, and [`Family::Dense`], which
-/// would outweigh the others.
+/// Every family but [`Family::Coupled`], which no machine is known to be like, [`Family::Dense`], which would
+/// outweigh the others, and [`Family::Media`], which came after figures of the others were published.
 pub const FAMILIES: [Family; 8] = [
     Family::Tree,
     Family::ParkingLot,
@@ -64,6 +66,7 @@ impl fmt::Display for Family {
             Self::Relays => "relays",
             Self::Coupled => "coupled",
             Self::Dense => "dense",
+            Self::Media => "media",
         })
     }
 }
@@ -179,6 +182,14 @@ impl<'a> Build<'a> {
                 endpoint.memory =
                     Memory { write: Some(rate), read: Some(rate), ..Memory::default() };
             }
+            Family::Media => {
+                let mut rate = |least, most| {
+                    Some(ByteRate(1_000_000 * self.draws.between(least, most) as u64))
+                };
+                endpoint.posts = rate(1_000, 4_000);
+                endpoint.fetches = rate(500, 3_000);
+                endpoint.mixed = self.draws.one_of(&[0.5, 0.8, 1.0, 1.0, 1.0, 1.4]);
+            }
             _ => {}
         }
         let device = self.topology.add_below(upper, name, NodeKind::Endpoint(endpoint), wire);
@@ -190,7 +201,9 @@ impl<'a> Build<'a> {
         let name = format!("flow{}", self.flows.len());
         let reads = match self.family {
             Family::FewTags => true,
-            Family::Mixed | Family::TinyPackets | Family::SmallBuffers => self.draws.share() < 0.4,
+            Family::Mixed | Family::TinyPackets | Family::SmallBuffers | Family::Media => {
+                self.draws.share() < 0.4
+            }
             _ => false,
         };
         let mut flow = if reads {
@@ -199,7 +212,8 @@ impl<'a> Build<'a> {
         } else {
             FlowSpec::write(name, source, target)
         };
-        if self.family == Family::Relays && self.draws.share() < 0.7 {
+        let passes_on = matches!(self.family, Family::Relays | Family::Media);
+        if passes_on && self.draws.share() < 0.7 {
             let memory = self.draws.one_of(&self.devices.clone());
             if memory != source && memory != target {
                 flow = FlowSpec::relay(flow.name, source, memory, target);

@@ -107,6 +107,20 @@ impl<'a> Setting<'a> {
         Ok(Side { latency, rate, commands: self.of_drive(names, &format!("{op}.commands"))? })
     }
 
+    /// The most that the shares of both rates of a drive add up to: by the first of its names that has it, as the
+    /// machine's description states it, or as of any drive.
+    fn mixed(&self, names: &[&str], function: &Function) -> Result<f64, ParameterError> {
+        let own = names.iter().find_map(|name| self.get(&format!("{name}.mixed")).ok());
+        let stated = function.mixed_per_mille.map(|mixed| f64::from(mixed) / 1000.0);
+        // The lab holds back both together.
+        let throttled = function.lab.throttle.map(|_| 1.0);
+        let mixed = match own.or(stated).or(throttled) {
+            Some(mixed) => mixed,
+            None => self.get("drive.mixed")?,
+        };
+        Ok(mixed.clamp(0.1, 2.0))
+    }
+
     /// The times of a command by size.
     fn table(&self, prefix: &str) -> Result<Table, ParameterError> {
         let start = format!("{prefix}.time-");
@@ -168,9 +182,11 @@ impl<'a> Setting<'a> {
             let names = [function.name.as_str()];
             let posts = self.side(&names, function, Op::Write)?.rate;
             let fetches = self.side(&names, function, Op::Read)?.rate;
+            let mixed = self.mixed(&names, function)?;
             if let Some(endpoint) = endpoint_of(&mut topology, &function.name) {
                 endpoint.posts = Some(ByteRate(whole(posts)));
                 endpoint.fetches = Some(ByteRate(whole(fetches)));
+                endpoint.mixed = mixed;
             }
         }
         stated(fabric, &mut topology, self.get("machine.stated")?);

@@ -19,6 +19,7 @@ const OF_A_DEVICE: &[&str] = &[
     "write.commands",
     "write.sustained",
     "write.cache",
+    "mixed",
     "random-read.commands",
     "random-write.commands",
     "turns",

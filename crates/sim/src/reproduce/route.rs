@@ -13,6 +13,7 @@ use super::scenario::Place;
 use super::shape::{DeviceRole, DeviceShape, FlowShape, SideShape};
 use crate::devices::link::{Carry, Packets, wire, wire_rate};
 use crate::devices::memory::{InFlight, Port, port_rate};
+use crate::devices::share::Demand;
 use crate::devices::{ethernet, path};
 use crate::parameters::Values;
 
@@ -155,6 +156,30 @@ impl<'a> Router<'a> {
             self.take(leg, kind, format!("{name} {direction}"), capacity, 1.0);
         }
         Ok(())
+    }
+
+    /// Has reads and writes of one drive share its time, where there are both: `x_r / R + x_w / W <= 1`.
+    pub(super) fn share_media(&mut self, demands: &mut [Demand]) {
+        let of = |name: &str, side| self.known.get(&("drive", format!("{name} {side}"))).copied();
+        let names = self.known.keys().filter(|(kind, _)| *kind == "drive");
+        let mut both: Vec<[usize; 2]> = names
+            .filter_map(|(_, name)| name.strip_suffix(" read"))
+            .filter_map(|name| Some([of(name, "read")?, of(name, "write")?]))
+            .collect();
+        both.sort_unstable();
+        for sides in both {
+            let medium = self.resources.len();
+            self.resources.push(Resource { kind: "drive", capacity: 1.0 });
+            for demand in demands.iter_mut() {
+                let of_sides = demand.takes.iter().filter(|(taken, _)| sides.contains(taken));
+                let time =
+                    |&(taken, weight): &(usize, f64)| weight / self.resources[taken].capacity;
+                let time: f64 = of_sides.map(time).sum();
+                if time > 0.0 {
+                    demand.takes.push((medium, time));
+                }
+            }
+        }
     }
 
     fn take(

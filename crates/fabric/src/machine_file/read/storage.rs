@@ -23,12 +23,23 @@ pub(super) fn mount(mount: shape::Mount) -> Mount {
     }
 }
 
+/// In thousandths.
+pub(super) fn mixed(function: &shape::Function) -> Result<Option<u32>, Fault> {
+    let Some(mixed) = function.mixed else { return Ok(None) };
+    if !(0.1..=2.0).contains(&mixed) {
+        return Err(("mixed", Problem::Mixed));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0.1 to 2")]
+    Ok(Some((mixed * 1000.0).round() as u32))
+}
+
 pub(super) fn nvme(function: &shape::Function) -> Result<Option<NvmeController>, Fault> {
     let of_a_drive = [
         ("bound", function.bound.is_some()),
         ("cmb", function.cmb.is_some()),
         ("read", function.read.is_some()),
         ("write", function.write.is_some()),
+        ("mixed", function.mixed.is_some()),
         ("throttle", function.throttle.is_some()),
         ("mdts", function.mdts.is_some()),
         ("protection", function.protection.is_some()),

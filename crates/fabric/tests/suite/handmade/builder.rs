@@ -127,6 +127,7 @@ impl Machine {
             fpga_p2p: None,
             p2pmem: None,
             rates: Rates::default(),
+            mixed_per_mille: None,
             ethernet: None,
             nvme: None,
             lab: LabDrive::default(),

@@ -85,6 +85,98 @@ fn a_drive_that_moves_data_out_of_its_own_memory_is_limited_by_its_medium_by_nam
 }
 
 #[test]
+fn a_drive_that_is_read_and_written_at_once_shares_its_time() {
+    let drive = |mixed: &str| {
+        let states = format!("name = \"drive0\"\n{mixed}");
+        changed("r7515-10-smartssd", "name = \"drive0\"\n", &states)
+    };
+    let both = || {
+        let mut timed = workload(vec![(
+            "both",
+            vec![
+                flow("drive0", "host", Path::HostPipelined),
+                flow("host", "drive0", Path::HostPipelined),
+            ],
+        )]);
+        timed.cases[0].time_ns = Some(Nanos::seconds(1));
+        timed
+    };
+    let rates = |machine: &Fabric, parameters: &Parameters| {
+        let record = run(machine, parameters, &both(), Engine::Flow).expect("predicted");
+        let each = |at: usize| record.cases[0].flows[at].bytes.0 as f64 / 1e9;
+        (each(0), each(1), record)
+    };
+    let (read, written, record) = rates(&drive(""), &with(&[]));
+    assert!(is_near(read / 3.3 + written / 2.006, 1.0), "{read} {written}");
+    assert!(is_near(read, written), "{read} {written}");
+    assert_eq!(limit(&record), "medium of drive0, read and written");
+    let prediction = record.cases[0].prediction.as_ref().expect("one");
+    let gain = prediction.gains.first().expect("something gains");
+    assert_eq!(gain.resource, "medium of drive0, read and written");
+    assert!(is_near(gain.ratio, 1.1), "{gain:?}");
+    // From half of that to all that both rates allow.
+    let (low, high) = prediction.interval.expect("few flows");
+    assert!((low.0 as f64) < 0.8e9 * (read + written), "{low}");
+    assert!(high.0 as f64 > 1.2e9 * (read + written), "{high}");
+    // By the description of the machine, and before it by a parameter.
+    let (read, written, _) = rates(&drive("mixed = 2.0\n"), &with(&[]));
+    assert!(is_near(read, 3.3) && is_near(written, 2.006), "{read} {written}");
+    let half = with(&[("drive0.mixed", 0.5, "x")]);
+    let (read, written, _) = rates(&drive("mixed = 2.0\n"), &half);
+    assert!(is_near(read / 3.3 + written / 2.006, 0.5), "{read} {written}");
+    // What holds a drive of the lab back counts both together.
+    let (throttled, apart) = (machine("throttled"), with(&[("drive.mixed", 2.0, "x")]));
+    let mut asked = both();
+    asked.cases[0].flows[0].source = "a".to_owned();
+    asked.cases[0].flows[1].target = "a".to_owned();
+    let record = run(&throttled, &apart, &asked, Engine::Flow).expect("predicted");
+    assert!(is_near(rate(&record, 0), 0.01), "{}", rate(&record, 0));
+}
+
+#[test]
+fn random_writes_leave_little_of_a_drive_to_reads() {
+    let small = |source: &str, target: &str| Flow {
+        block: Bytes::kib(4),
+        depth: 64,
+        order: Order::Random,
+        ..flow(source, target, Path::HostPipelined)
+    };
+    let flows = vec![small("a", "host"), small("host", "a")];
+    let mut timed = workload(vec![("both", flows)]);
+    timed.cases[0].time_ns = Some(Nanos::seconds(1));
+    let fast = with(&[("host.command", 100.0, "ns")]);
+    let record = run(&machine("pair"), &fast, &timed, Engine::Flow).expect("predicted");
+    let commands = |at: usize| record.cases[0].flows[at].bytes.0 as f64 / 4096.0;
+    // 800 k reads a second alone, 50 k writes.
+    let share = commands(0) / 800e3 + commands(1) / 50e3;
+    assert!(is_near(share, 1.0), "{} {}", commands(0), commands(1));
+    // Not beyond what a link, the processor or depth would let through.
+    assert!(commands(0) < 700e3, "{}", commands(0));
+}
+
+#[test]
+fn copies_in_a_circle_read_and_write_every_drive() {
+    // Each drive takes what the one before it has, by its own memory or that of others.
+    for (machine_name, name, memory) in
+        [("ten", "d", None), ("r7515-10-smartssd", "drive", None), ("ten", "d", Some("cmb:d9"))]
+    {
+        let copy = |n: usize| Flow {
+            via: memory.map(str::to_owned),
+            ..flow(&format!("{name}{n}"), &format!("{name}{}", (n + 1) % 3), Path::P2p)
+        };
+        let ring = workload(vec![("ring", (0..3).map(copy).collect())]);
+        let one = workload(vec![("one", vec![copy(0)])]);
+        let machine = machine(machine_name);
+        for engine in [Engine::Flow, Engine::Tlp] {
+            let (ring, one) = (predict(&machine, &ring, engine), predict(&machine, &one, engine));
+            let (ring, one) = (rate(&ring, 0), rate(&one, 0));
+            // Alone each copy is held up by the writing drive; together drives read in the same time.
+            assert!(ring < 0.75 * 3.0 * one, "{machine_name} {engine:?}: {ring} {one}");
+        }
+    }
+}
+
+#[test]
 fn the_page_cache_costs_host_memory_for_each_of_its_copies() {
     let most = |target: &str, path| {
         let record = predict(&machine("epyc"), &one(flow("a", target, path)), Engine::Flow);
@@ -187,6 +279,7 @@ fn parameters_that_nothing_uses_are_named() {
         ("d0.read.rate", 1.0, "GB/s"),
         ("/dev/d0.write.time-4096", 1.0, "us"),
         ("d0.turns", 2.0, "count"),
+        ("d0.mixed", 1.2, "x"),
         ("drive.read.time-8192", 90.0, "us"),
         ("d00.read.rate", 1.0, "GB/s"),
         ("d0.read.rat", 1.0, "GB/s"),
