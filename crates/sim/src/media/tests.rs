@@ -5,7 +5,8 @@ use peerlane_units::{ByteRate, Bytes};
 use crate::closed::{By, Closed};
 use crate::flow::build::{Built, What};
 use crate::flow::compare::compare;
-use crate::generate::scenarios::{Family, Scenario};
+use crate::generate::scenarios::{Family, Scenario, scenario};
+use crate::media::Mixed;
 use crate::model::{
     Endpoint, FlowSpec, HostMemory, NodeIndex, NodeKind, Op, RootComplex, Topology, Wire,
 };
@@ -183,4 +184,23 @@ fn a_device_without_a_medium_has_no_such_law() {
     let flows = [FlowSpec::write("out", drives[0], host), FlowSpec::read("in", drives[0], host)];
     let built = Built::of(&topology, &flows, &[9.0, 9.0]).expect("there are paths");
     assert!(built.find(What::Medium(drives[0], None)).is_none());
+}
+
+#[test]
+fn cases_of_media_have_drives_that_are_read_and_written() {
+    let mixed = (0..12).filter(|&seed| {
+        let Scenario { topology, flows, .. } = scenario(Family::Media, seed);
+        Mixed::of(&topology, &flows) != Mixed::default()
+    });
+    assert!(mixed.count() >= 8);
+}
+
+#[test]
+fn fluids_and_packets_agree_on_drives_that_are_read_and_written() {
+    for seed in [1, 2, 7, 8] {
+        let compared = compare(&scenario(Family::Media, seed)).expect("both have a result");
+        assert!(compared.sum_error() < 0.005, "{seed} {compared:?}");
+        let errors = compared.errors(&compared.flow);
+        assert!(errors.iter().all(|&error| error < 0.02), "{seed} {errors:?}");
+    }
 }
