@@ -34,11 +34,14 @@ const TAIL: &str = "
   states: that figure was used.
 - Reads of GPU memory by four Gen5 drives: the widest interval here. How many bytes of peer reads a root complex keeps in flight is
   published for none.
+- A drive that is read and written at once: 9.4 GB/s of both together if its medium does one thing after the other, which the model takes as given; 21 if
+  neither takes from the other; 5 if it does as datasheets say of 4 KiB at random. None says it of large blocks.
 
 ## What changed since it was made
 
 Intervals were drawn anew on 2026-11-22: a draw depends on the name of its parameter since, so that a parameter that is added moves no
-other, and reads wait in the queues that their tags fill.
+other, and reads wait in the queues that their tags fill. Since the same day a drive that is read and written at once shares its time; no row
+of the day before has such a drive, and none changed for that.
 
 | What | Value | Before | Now | Changed on | Why |
 | --- | --- | --- | --- | --- | --- |

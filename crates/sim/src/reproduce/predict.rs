@@ -43,6 +43,8 @@ pub(super) struct PredictionsShape {
 pub(super) struct PredictionShape {
     pub(super) id: String,
     pub(super) says: String,
+    /// The day on which it was made, where that is another one than the file's.
+    pub(super) date: Option<String>,
     /// The document whose devices and packets it uses.
     pub(super) like: String,
     pub(super) machine: String,
@@ -194,7 +196,7 @@ impl Study {
         Ok(Prediction {
             prediction: shape.id.clone(),
             says: shape.says.clone(),
-            date: self.predictions.date.clone(),
+            date: shape.date.as_ref().unwrap_or(&self.predictions.date).clone(),
             flows: scenario.flows.len(),
             rate,
             // Where queues fill on one side of it, and lose some, the rate itself may be above all draws.
@@ -319,6 +321,9 @@ impl Engine<'_> {
             if device.role == DeviceRole::Drive {
                 endpoint.posts = self.rate(&device.read)?;
                 endpoint.fetches = self.rate(&device.write)?;
+                if let Some(mixed) = &device.mixed {
+                    endpoint.mixed = self.values.get(mixed)?;
+                }
             } else {
                 endpoint.memory.write = self.rate(&device.write)?;
                 endpoint.memory.read = self.rate(&device.read)?;

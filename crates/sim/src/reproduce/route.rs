@@ -158,28 +158,33 @@ impl<'a> Router<'a> {
         Ok(())
     }
 
-    /// Has reads and writes of one drive share its time, where there are both: `x_r / R + x_w / W <= 1`.
-    pub(super) fn share_media(&mut self, demands: &mut [Demand]) {
+    /// Has reads and writes of one drive share its time, where there are both: `x_r / R + x_w / W <= mixed`.
+    pub(super) fn share_media(&mut self, demands: &mut [Demand]) -> Result<(), StudyError> {
         let of = |name: &str, side| self.known.get(&("drive", format!("{name} {side}"))).copied();
-        let names = self.known.keys().filter(|(kind, _)| *kind == "drive");
-        let mut both: Vec<[usize; 2]> = names
+        let drives = self.known.keys().filter(|(kind, _)| *kind == "drive");
+        let mut both: Vec<([usize; 2], &str)> = drives
             .filter_map(|(_, name)| name.strip_suffix(" read"))
-            .filter_map(|name| Some([of(name, "read")?, of(name, "write")?]))
+            .filter_map(|name| Some(([of(name, "read")?, of(name, "write")?], name)))
             .collect();
         both.sort_unstable();
-        for sides in both {
-            let medium = self.resources.len();
-            self.resources.push(Resource { kind: "drive", capacity: 1.0 });
+        let mut media = Vec::with_capacity(both.len());
+        for (sides, name) in both {
+            let mixed = self.place.device(name).and_then(|device| device.mixed.as_ref());
+            let capacity = mixed.map_or(Ok(1.0), |mixed| self.values.get(mixed))?;
+            media.push((sides, Resource { kind: "drive", capacity }));
+        }
+        for (sides, medium) in media {
             for demand in demands.iter_mut() {
                 let of_sides = demand.takes.iter().filter(|(taken, _)| sides.contains(taken));
-                let time =
-                    |&(taken, weight): &(usize, f64)| weight / self.resources[taken].capacity;
-                let time: f64 = of_sides.map(time).sum();
+                let time = of_sides.map(|&(taken, weight)| weight / self.resources[taken].capacity);
+                let time: f64 = time.sum();
                 if time > 0.0 {
-                    demand.takes.push((medium, time));
+                    demand.takes.push((self.resources.len(), time));
                 }
             }
+            self.resources.push(medium);
         }
+        Ok(())
     }
 
     fn take(

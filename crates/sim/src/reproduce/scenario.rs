@@ -114,7 +114,7 @@ impl Evaluator<'_> {
             demands.push(Demand { most: most * kept, takes });
             limits.push(limit);
         }
-        router.share_media(&mut demands);
+        router.share_media(&mut demands)?;
         let capacities: Vec<f64> = router.resources.iter().map(|r| r.capacity).collect();
         let shares = fill(&capacities, &demands);
         let kind = |position: usize| router.resources[position].kind.to_owned();

@@ -62,6 +62,8 @@ pub(super) struct DeviceShape {
     /// Into it.
     #[serde(default)]
     pub(super) write: SideShape,
+    /// Parameter: the most that the shares of both rates of a drive add up to; 1 where nothing is said.
+    pub(super) mixed: Option<String>,
     /// Its own DMA engine, from host memory.
     #[serde(default)]
     pub(super) dma_in: SideShape,
