@@ -2,7 +2,8 @@
 //!
 //! Leaves out what limits nothing: to first order more of it gains nothing. The one thing to know: where
 //! several resources of one kind limit, each is raised alone and all of them together, since ten drives
-//! that are alike are bought together.
+//! that are alike are bought together; and where more of one resource gains nothing since another limits as much,
+//! both are raised together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +12,12 @@ use peerlane_results::{CaseSpec, Gain};
 use super::case::{Found, Model};
 use super::{PredictError, names};
 use crate::flow::build::Built;
+use crate::flow::run::Run;
 
 /// By how much a resource is raised.
 const MORE: f64 = 1.1;
+/// A gain below this is none.
+const NONE: f64 = 1.0005;
 /// Resources that are raised alone.
 const MOST_ALONE: usize = 8;
 
@@ -25,15 +29,44 @@ pub(super) fn gains(
 ) -> Result<Vec<Gain>, PredictError> {
     let start = found.flows.iter().map(|flow| flow.start).fold(f64::INFINITY, f64::min);
     let before = found.rate();
-    let mut gains = Vec::new();
+    let ratio = |run: &Run| {
+        let bytes: f64 = run.outcomes.iter().map(|outcome| outcome.bytes).sum();
+        bytes / (run.end - start).max(1.0) / before
+    };
+    let (mut gains, mut ties) = (Vec::new(), Vec::new());
     for (resource, built) in raised(model, found) {
         let run = model.run(&built, case)?;
-        let bytes: f64 = run.outcomes.iter().map(|outcome| outcome.bytes).sum();
-        let rate = bytes / (run.end - start).max(1.0);
-        gains.push(Gain { resource, ratio: rate / before });
+        let gain = Gain { resource, ratio: ratio(&run) };
+        if gain.ratio < NONE {
+            let tie = tie(model, &gain.resource, built, &run);
+            ties.extend(tie.filter(|(_, built)| ties.iter().all(|(_, known)| known != built)));
+        }
+        gains.push(gain);
+    }
+    if gains.iter().all(|gain| gain.ratio < NONE) {
+        for (resource, built) in ties {
+            gains.push(Gain { resource, ratio: ratio(&model.run(&built, case)?) });
+        }
     }
     gains.sort_by(|a, b| b.ratio.total_cmp(&a.ratio).then(a.resource.cmp(&b.resource)));
     Ok(gains)
+}
+
+/// What limits as much as something of which more gains nothing: the network with more of that, too.
+fn tie(model: &Model, raised: &str, mut built: Built, run: &Run) -> Option<(String, Built)> {
+    let seen = |at: usize| model.seen(model.built.what[at]);
+    let kind = |at: usize| names::several(seen(at), usize::MAX);
+    let is_same = |&at: &usize| built.network.resources[at] == model.built.network.resources[at];
+    let limits: BTreeSet<usize> = run.outcomes.iter().filter_map(|outcome| outcome.limit).collect();
+    let mut others: Vec<usize> = limits.into_iter().filter(is_same).collect();
+    let first = *others.first()?;
+    others.retain(|&at| kind(at) == kind(first));
+    for &at in &others {
+        built.network.resources[at].capacity *= MORE;
+    }
+    let name = names::several(seen(first), others.len());
+    let name = name.unwrap_or_else(|| names::of(&model.topology, seen(first)));
+    Some((format!("{raised}, and as much more of {name}"), built))
 }
 
 /// The network with more of each, and of what.

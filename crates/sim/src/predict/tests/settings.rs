@@ -134,6 +134,29 @@ fn a_drive_that_is_read_and_written_at_once_shares_its_time() {
 }
 
 #[test]
+fn two_media_that_limit_a_copy_alike_gain_together() {
+    let alike = with(&[("a.read.rate", 2.0, "GB/s"), ("b.write.rate", 2.0, "GB/s")]);
+    let gains = |parameters: &Parameters| {
+        let asked = one(flow("a", "b", Path::P2p));
+        let record = run(&machine("pair"), parameters, &asked, Engine::Flow).expect("predicted");
+        record.cases[0].prediction.as_ref().expect("one").gains.clone()
+    };
+    let found = gains(&alike);
+    let media = ["medium of a, read", "medium of b, written"];
+    assert!(media.iter().all(|medium| found[0].resource.contains(medium)), "{found:?}");
+    assert!(is_near(found[0].ratio, 1.1), "{found:?}");
+    assert!(
+        found[1..].iter().all(|gain| gain.ratio < 1.0005),
+        "alone they gain nothing: {found:?}"
+    );
+    // Where one is slower it gains alone, and nothing is said of both.
+    let one_slower = with(&[("a.read.rate", 2.0, "GB/s"), ("b.write.rate", 1.0, "GB/s")]);
+    let found = gains(&one_slower);
+    assert_eq!(found[0].resource, "medium of b, written");
+    assert!(found.iter().all(|gain| !gain.resource.contains("as much more")), "{found:?}");
+}
+
+#[test]
 fn random_writes_leave_little_of_a_drive_to_reads() {
     let small = |source: &str, target: &str| Flow {
         block: Bytes::kib(4),
