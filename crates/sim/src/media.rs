@@ -1,8 +1,9 @@
 //! Media of drives: which flows use them, and what reads and writes of one drive take from each other.
 //!
 //! Leaves out caches, and dies and channels behind a controller. The one thing to know: a drive that flows only
-//! read, or only write, has no law here; where they do both, its medium is one resource in shares of time,
-//! `x_r / R + x_w / W <= mixed`.
+//! read, or only write, has its rate and no law here; where they do both, its medium is one resource in shares of
+//! time, `x_r / R + x_w / W <= mixed`. So it is where some of what is written comes by requests of the drive, and
+//! some through the memory that it lends.
 
 use std::collections::BTreeMap;
 
@@ -53,25 +54,51 @@ impl FlowSpec {
     }
 }
 
-/// Drives that some flows both read and write, each with the sum of the shares of its two rates that it reaches.
+/// Drives whose medium flows use in several ways, each with the most that the shares of those add up to.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Mixed(BTreeMap<NodeIndex, f64>);
+
+/// How flows use a medium: by requests of its drive, and through the memory that it lends.
+#[derive(Debug, Clone, Copy, Default)]
+struct Uses {
+    /// Read, written.
+    by_legs: [bool; 2],
+    inside: [bool; 2],
+}
+
+impl Uses {
+    /// The most that the shares add up to, for a drive that reaches so much where it is read and written.
+    fn most(self, reached: f64) -> Option<f64> {
+        let side = |side: usize| self.by_legs[side] || self.inside[side];
+        let is_twice = |side: usize| self.by_legs[side] && self.inside[side];
+        match [side(0), side(1)] {
+            [true, true] => (reached < APART).then_some(reached),
+            // Two ways to one side of it.
+            _ => (is_twice(0) || is_twice(1)).then_some(1.0),
+        }
+    }
+}
 
 impl Mixed {
     /// Those of flows on a topology; drives that do both at full rate are not among them.
     pub(crate) fn of(topology: &Topology, flows: &[FlowSpec]) -> Self {
-        let mut done: BTreeMap<NodeIndex, [bool; 2]> = BTreeMap::new();
-        for used in flows.iter().flat_map(|flow| flow.used_by_legs().chain(flow.used_inside())) {
+        let mut uses: BTreeMap<NodeIndex, Uses> = BTreeMap::new();
+        let mut note = |used: Use, is_inside: bool| {
             if used.rate(topology).is_some() {
-                done.entry(used.drive).or_default()[usize::from(used.op == Op::Read)] = true;
+                let uses = uses.entry(used.drive).or_default();
+                let sides = if is_inside { &mut uses.inside } else { &mut uses.by_legs };
+                sides[usize::from(used.op == Op::Read)] = true;
             }
+        };
+        for flow in flows {
+            flow.used_by_legs().for_each(|used| note(used, false));
+            flow.used_inside().into_iter().for_each(|used| note(used, true));
         }
-        let mixed = done.into_iter().filter(|(_, done)| *done == [true; 2]);
-        let reached = mixed.filter_map(|(drive, _)| match &topology.node(drive).kind {
-            NodeKind::Endpoint(endpoint) => Some((drive, endpoint.mixed)),
+        let most = uses.into_iter().filter_map(|(drive, uses)| match &topology.node(drive).kind {
+            NodeKind::Endpoint(endpoint) => Some((drive, uses.most(endpoint.mixed)?)),
             _ => None,
         });
-        Self(reached.filter(|&(_, reached)| reached < APART).collect())
+        Self(most.collect())
     }
 
     /// What a drive reaches, if it is one of them.

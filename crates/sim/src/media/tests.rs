@@ -143,6 +143,17 @@ fn a_drive_that_lends_its_memory_moves_what_is_in_it() {
 }
 
 #[test]
+fn what_comes_by_its_own_memory_and_by_others_is_written_by_one_medium() {
+    let (topology, drives, host) = drives(2, 0.5);
+    let mut copy = FlowSpec::write("copy", drives[0], drives[1]);
+    copy.inside = Some(ByteRate(2_000_000_000));
+    let write = FlowSpec::read("write", drives[1], host);
+    let found = rates(topology, vec![copy, write]);
+    assert_near(found[0], WRITE / 2.0);
+    assert_near(found[1], WRITE / 2.0);
+}
+
+#[test]
 fn a_copy_within_a_drive_is_bounded_by_both_of_its_rates() {
     let (topology, drives, host) = drives(1, 1.0);
     let copy = FlowSpec::relay("copy", drives[0], host, drives[0]);
