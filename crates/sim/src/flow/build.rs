@@ -63,24 +63,13 @@ impl Built {
         demands: &[f64],
     ) -> Result<Self, (usize, PathError)> {
         let mut build = Build::new(topology);
-        let mut all = Vec::with_capacity(flows.len());
+        // Ways are found twice, which takes less than to keep those of all flows meanwhile.
         for (index, flow) in flows.iter().enumerate() {
-            let legs = flow.legs().map(|leg| Ok((leg.clone(), ways(topology, flow, leg)?)));
-            all.push(legs.collect::<Result<Vec<_>, _>>().map_err(|error| (index, error))?);
+            build.note(flow).map_err(|error| (index, error))?;
         }
-        for way in all.iter().flatten().flat_map(|(_, ways)| ways) {
-            build.note(way);
-        }
-        for (flow, (leg, _)) in
-            flows.iter().zip(&all).flat_map(|(flow, legs)| legs.iter().map(move |leg| (flow, leg)))
-        {
-            if leg.op == Op::Read {
-                let most = as_f64(flow.request) * f64::from(flow.depth);
-                *build.reads.entry(leg.initiator).or_default() += most;
-            }
-        }
-        for ((flow, legs), &demand) in flows.iter().zip(&all).zip(demands) {
-            build.flow(flow, legs, demand);
+        build.built.network.classes.reserve_exact(flows.len());
+        for (index, (flow, &demand)) in flows.iter().zip(demands).enumerate() {
+            build.flow(flow, demand).map_err(|error| (index, error))?;
         }
         Ok(build.built)
     }
@@ -123,10 +112,21 @@ impl<'a> Build<'a> {
         }
     }
 
-    fn note(&mut self, way: &Way) {
-        for step in &way.steps {
-            *self.kinds.entry((step.link, step.direction)).or_default() |= 1 << way.kind as u8;
+    /// Notes which packets a flow sends where, and what its initiators can have asked for.
+    fn note(&mut self, flow: &FlowSpec) -> Result<(), PathError> {
+        for leg in flow.legs() {
+            for way in ways(self.topology, flow, leg)? {
+                for step in &way.steps {
+                    let kinds = self.kinds.entry((step.link, step.direction)).or_default();
+                    *kinds |= 1 << way.kind as u8;
+                }
+            }
+            if leg.op == Op::Read {
+                let most = as_f64(flow.request) * f64::from(flow.depth);
+                *self.reads.entry(leg.initiator).or_default() += most;
+            }
         }
+        Ok(())
     }
 
     fn resource(&mut self, what: What, capacity: f64) -> u32 {
@@ -174,16 +174,23 @@ impl<'a> Build<'a> {
         }
     }
 
-    fn flow(&mut self, flow: &FlowSpec, legs: &[(Leg, Vec<Way>)], demand: f64) {
+    fn flow(&mut self, flow: &FlowSpec, demand: f64) -> Result<(), PathError> {
         let mut class = Class { count: 1, demand, ..Class::default() };
-        for (leg, ways) in legs {
+        for leg in flow.legs() {
+            let ways = ways(self.topology, flow, leg)?;
             class.second = class.legs.len();
-            self.initiator(flow, leg, ways, &mut class);
-            for way in ways {
+            self.initiator(flow, leg, &ways, &mut class);
+            for way in &ways {
                 self.way(flow, leg, way, &mut class);
             }
         }
+        // There may be a hundred thousand of them.
+        class.legs.shrink_to_fit();
+        class.legs.iter_mut().for_each(Vec::shrink_to_fit);
+        class.in_row.shrink_to_fit();
+        class.ahead.shrink_to_fit();
         self.built.network.classes.push(class);
+        Ok(())
     }
 
     /// What a leg takes of its initiator: nobody waits behind it.
@@ -196,8 +203,7 @@ impl<'a> Build<'a> {
             if let Some(rate) = medium {
                 let capacity = per_nano(rate.0);
                 let resource = self.resource(What::Medium(leg.initiator, leg.op), capacity);
-                let hop = Hop { resource, port: NONE, turn: 1.0, cost: 1.0, in_row: 1.0 };
-                class.legs.push(vec![hop]);
+                class.add(vec![Hop { resource, port: NONE, turn: 1.0, cost: 1.0 }], 1.0);
             }
             let in_flight = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
             if leg.op == Op::Read
@@ -206,8 +212,7 @@ impl<'a> Build<'a> {
                 let tags = self.resource(What::Tags(leg.initiator), in_flight);
                 let time = round_trip(self.topology, flow.memory, ways);
                 let in_row = f64::from(endpoint.tags);
-                let hop = Hop { resource: tags, port: NONE, turn: time, cost: time, in_row };
-                class.legs.push(vec![hop]);
+                class.add(vec![Hop { resource: tags, port: NONE, turn: time, cost: time }], in_row);
             }
         }
     }
@@ -232,12 +237,12 @@ impl<'a> Build<'a> {
             Chain { hops: Vec::with_capacity(way.steps.len() + 1), port: NONE, in_row: 1.0 };
         if way.kind == PacketKind::Completion {
             let answers = self.resource(What::Answers(flow.memory, leg.initiator), UNBOUNDED);
-            chain.push(class, &self.built, (answers, 1.0, 1.0));
-            chain.port = answers;
             if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
                 let asked = as_f64(endpoint.mrrs.min(flow.request));
                 chain.in_row = (asked / way.payload).max(1.0);
             }
+            chain.push(class, &self.built, (answers, 1.0, 1.0));
+            chain.port = answers;
         }
         for (position, step) in way.steps.iter().enumerate() {
             if let Some(&(_, root)) = way.roots.iter().find(|&&(before, _)| before == position) {
@@ -273,7 +278,7 @@ impl<'a> Build<'a> {
             let turn = cost * self.waiting_room(leg, way);
             chain.push(class, &self.built, (resource, turn, cost));
         }
-        class.legs.push(chain.hops);
+        class.add(chain.hops, chain.in_row);
     }
 
     /// Notes what the queue behind a step holds. Initiators take every answer that they asked for.
@@ -387,7 +392,7 @@ impl<'a> Build<'a> {
         let misses = f64::from(iommu.miss_per_mille) / 1000.0;
         let cost = misses / as_f64(iommu.bytes_per_translation).max(1.0);
         let resource = self.resource(What::Walkers(at), walks);
-        class.legs.push(vec![Hop { resource, port: NONE, turn: 1.0, cost, in_row: 1.0 }]);
+        class.add(vec![Hop { resource, port: NONE, turn: 1.0, cost }], 1.0);
     }
 }
 
@@ -413,11 +418,11 @@ impl Chain {
         let (resource, turn, cost) = visit;
         let rank = |resource: u32| built.network.resources[resource as usize].rank;
         if self.hops.last().is_some_and(|last| rank(last.resource) >= rank(resource)) {
-            class.legs.push(std::mem::take(&mut self.hops));
+            class.add(std::mem::take(&mut self.hops), self.in_row);
         }
         let is_known = self.hops.iter().any(|before| before.resource == self.port);
         let port = if is_known { self.port } else { NONE };
-        self.hops.push(Hop { resource, port, turn, cost, in_row: self.in_row });
+        self.hops.push(Hop { resource, port, turn, cost });
     }
 }
 
