@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use peerlane_results::{
-    BENCH_SCHEMA, CaseSpec, Flow, Order, Path, Repeats, RouteVerdict, WORKLOAD_SCHEMA, Workload,
+    BENCH_SCHEMA, CaseSpec, Flow, Path, Repeats, RouteVerdict, WORKLOAD_SCHEMA, Workload,
 };
 use peerlane_results::{CpuCost, HostMemoryTraffic, Latency, Machine, Percentiles};
 use peerlane_units::Nanos;
@@ -29,20 +29,8 @@ fn case(
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds")]
     #[expect(clippy::cast_precision_loss, reason = "a GiB")]
     let elapsed_ns = Nanos((bytes.0 as f64 / rate * 1e9) as u64);
-    let flow = Flow {
-        source: source.to_owned(),
-        target: target.to_owned(),
-        via: None,
-        path: Path::HostPipelined,
-        block,
-        depth,
-        order: Order::Sequential,
-        offset: Bytes(0),
-        target_offset: Bytes(0),
-        bytes,
-        limit: None,
-        start_ns: Nanos(0),
-    };
+    let path = Path::HostPipelined;
+    let flow = Flow { block, depth, ..Flow::new(source, target, path) };
     let name = format!("{source} {target} {block} {depth}");
     CaseRecord {
         asked: CaseSpec { name, flows: vec![flow], time_ns: None },
