@@ -1,6 +1,9 @@
 //! That everything which a machine file, a parameter or a workload says has its effect.
 
 use super::*;
+use crate::calibrate::{self, Calibration, RandomCalibration, Row, Rows, SideCalibration};
+use crate::devices::drive::Side;
+use crate::devices::table::Table;
 
 /// The text of a machine with something put in place of something else.
 fn changed(name: &str, from: &str, to: &str) -> Fabric {
@@ -66,6 +69,47 @@ fn blocks_in_random_order_are_bounded_by_random_commands() {
     assert!(in_order > 5.0 * rate(&record, 0), "{in_order}");
     let own = with(&[("a.random-write.commands", 100e3, "count")]);
     assert!(is_near(alone(&pair, &own, small(Order::Random)), 100e3 * 4096.0 / 1e9));
+}
+
+#[test]
+fn a_link_has_the_lanes_and_the_generation_that_a_parameter_says() {
+    let ten = machine("ten");
+    let flow = || Flow::new("d1", "d0", Path::P2p);
+    let fast = ("drive.read.rate", 60_000.0, "MB/s");
+    let of = |lanes, generation| {
+        let link = [("d0.lanes", lanes, "count"), ("d0.generation", generation, "count"), fast];
+        alone(&ten, &with(&link), flow())
+    };
+    let narrow = of(1.0, 3.0);
+    assert!(narrow < 1.0 && is_near(of(2.0, 3.0) / narrow, 2.0), "{narrow}");
+    assert!(is_near(of(1.0, 4.0) / narrow, 2.0), "{narrow}");
+    let wrong = run(&ten, &with(&[("d0.lanes", 3.0, "count")]), &one(flow()), Engine::Flow);
+    assert!(wrong.is_err());
+    let unknown = with(&[("d0.lanes", 4.0, "count"), ("nobody.lanes", 4.0, "count")]);
+    assert_eq!(strangers(&unknown, &ten, &one(flow())), ["nobody.lanes"]);
+}
+
+#[test]
+fn random_blocks_are_predicted_by_what_a_calibration_wrote_of_them() {
+    let side = |op, commands: f64| {
+        let rate = commands * 4096.0;
+        let (least, most) = (rate * 0.98, rate * 1.02);
+        let row = Row { block: 4096.0, depth: 32.0, measured: rate, least, most, predicted: rate };
+        let rows = Rows { fitted: vec![row], held_out: Vec::new() };
+        let random = Some(RandomCalibration { commands, rows });
+        let side = Side { latency: Table::line(50e-6, 3e9), rate: 3e9, commands: 600e3 };
+        SideCalibration { drive: "a".to_owned(), op, side, rows: Rows::default(), random }
+    };
+    let sides = vec![side(calibrate::Op::Read, 70e3), side(calibrate::Op::Write, 30e3)];
+    let text = Calibration { machine: "m".to_owned(), is_emulated: false, sides }.to_toml();
+    let parameters = super::super::parameters(Some(&text)).expect("parameters");
+    for (source, target, commands) in [("a", "host", 70e3), ("host", "a", 30e3)] {
+        let flow = Flow::new(source, target, Path::HostPipelined);
+        let flow = Flow { block: Bytes::kib(4), depth: 64, order: Order::Random, ..flow };
+        let asked = one(flow.clone());
+        assert!(strangers(&parameters, &machine("pair"), &asked).is_empty());
+        assert!(is_near(alone(&machine("pair"), &parameters, flow), commands * 4096.0 / 1e9));
+    }
 }
 
 #[test]
