@@ -110,6 +110,14 @@ struct Visit {
 }
 
 impl Visit {
+    /// The visit of a leg to a resource of the part.
+    fn of(view: View, leg: u32, hops: &[Hop], resource: usize) -> Self {
+        let whole = view.part.resources[resource];
+        let at = hops.iter().position(|hop| hop.resource as usize == whole).unwrap_or(0);
+        let Hop { port, cost, turn, .. } = hops[at];
+        Self { port: view.local(port), leg, cost, turn }
+    }
+
     /// Whether both come by one input.
     fn is_beside(&self, other: &Self) -> bool {
         self.port == other.port && (self.port != NONE || self.leg == other.leg)
@@ -118,11 +126,10 @@ impl Visit {
 
 /// Resources in the order in which sweeps meet them, by rank, each with how many visits end with it; and the
 /// legs of all those visits, in order for each resource.
-fn in_order(view: View, resources: &[Resource]) -> (Vec<(u32, usize)>, Vec<u32>) {
-    let classes = (0..view.part.first.len()).map(|class| view.class(class));
-    let legs = classes.flat_map(|class| &class.legs).zip(0..);
-    let visits = legs.flat_map(|(leg, number)| leg.iter().map(move |hop| (hop.resource, number)));
-    let visits = visits.map(|(resource, leg)| (view.local(resource) as usize, leg));
+fn in_order(view: View, resources: &[Resource], hops: &[&[Hop]]) -> (Vec<(u32, usize)>, Vec<u32>) {
+    let visits =
+        hops.iter().zip(0..).flat_map(|(hops, leg)| hops.iter().map(move |hop| (hop, leg)));
+    let visits = visits.map(|(hop, leg)| (view.local(hop.resource) as usize, leg));
     let mut order: Vec<(u32, usize)> = (0..).take(resources.len()).map(|at| (at, 0)).collect();
     order.sort_by_key(|&(at, _)| resources[at as usize].rank);
     let mut next = vec![0; resources.len()];
@@ -156,11 +163,13 @@ impl Layout {
     pub(super) fn of(view: View) -> Self {
         let resources: Vec<Resource> = view.resources().collect();
         let mut layout = Self::default();
+        let mut hops: Vec<&[Hop]> = Vec::new();
         for (class, index) in (0..view.part.first.len()).map(|class| view.class(class)).zip(0..) {
             let first = layout.class_of.len();
             for (position, leg) in class.legs.iter().enumerate() {
                 layout.is_second.push(class.second > 0 && position >= class.second);
                 layout.class_of.push(index);
+                hops.push(leg);
                 let first = leg.first().map(|hop| view.local(hop.resource));
                 layout.in_row.push(class.in_row.get(position).copied().unwrap_or(1.0));
                 layout.held.push(first.filter(|&first| resources[first as usize].is_held));
@@ -178,7 +187,7 @@ impl Layout {
             .map(|(leg, _)| leg)
             .collect();
         layout.group(view);
-        layout.take(view, &resources);
+        layout.take(view, &resources, &hops);
         layout.lead(resources.len());
         layout.hold(view, &resources);
         layout
@@ -287,20 +296,9 @@ impl Layout {
         }
     }
 
-    /// The visit of a leg to a resource of the part.
-    fn visit(&self, view: View, leg: u32, resource: usize) -> Visit {
-        let index = leg as usize;
-        let class = self.class_of[index] as usize;
-        let hops = &view.class(class).legs[index - self.legs_of[class].start];
-        let whole = view.part.resources[resource];
-        let at = hops.iter().position(|hop| hop.resource as usize == whole).unwrap_or(0);
-        let Hop { port, cost, turn, .. } = hops[at];
-        Visit { port: view.local(port), leg, cost, turn }
-    }
-
     /// Takes visits resource by resource, since all of them together are what takes most memory.
-    fn take(&mut self, view: View, resources: &[Resource]) {
-        let (order, legs) = in_order(view, resources);
+    fn take(&mut self, view: View, resources: &[Resource], hops: &[&[Hop]]) {
+        let (order, legs) = in_order(view, resources, hops);
         self.costs.reserve_exact(legs.len());
         self.turns.reserve_exact(legs.len());
         self.legs = legs;
@@ -310,7 +308,7 @@ impl Layout {
             let begin = self.costs.len();
             visits.clear();
             let legs = self.legs[begin..end].iter();
-            visits.extend(legs.map(|&leg| self.visit(view, leg, resource)));
+            visits.extend(legs.map(|&leg| Visit::of(view, leg, hops[leg as usize], resource)));
             // A leg visits a resource but once.
             visits.sort_unstable_by_key(|visit| (visit.port, visit.leg));
             for (leg, visit) in self.legs[begin..end].iter_mut().zip(&visits) {
