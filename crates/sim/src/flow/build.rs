@@ -63,7 +63,7 @@ impl Built {
         demands: &[f64],
     ) -> Result<Self, (usize, PathError)> {
         let mut build = Build::new(topology);
-        // Ways are found twice, which takes less than to keep those of all flows meanwhile.
+        // Ways are found twice, since all of them together would take as much memory as the network.
         for (index, flow) in flows.iter().enumerate() {
             build.note(flow).map_err(|error| (index, error))?;
         }

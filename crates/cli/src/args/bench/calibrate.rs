@@ -13,10 +13,10 @@ use crate::args::size;
 /// Arguments of `peerlane bench calibrate`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Reads the drive at five block sizes by three depths, and in random order at two sizes by two depths, and
-writes it, too, if --scratch names it: up to 36 rows, about 15 minutes. A quarter of the rows makes the
-parameters; the error that is printed is that of all others. Random blocks are taken from the range:
---length says how much of the drive they touch.
+Reads the drive at five block sizes by three depths, and in random order at two sizes by two
+depths, and writes it, too, if --scratch names it: up to 36 rows, about 15 minutes. A quarter of
+the rows makes the parameters; the error that is printed is that of all others. Random blocks are
+taken from the range: --length says how much of the drive they touch.
 
 Examples:
   peerlane bench calibrate /dev/nvme0n1 --parameters nvme0n1.toml
