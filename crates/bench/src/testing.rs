@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use peerlane_fabric::Fabric;
 use peerlane_results::{
     BENCH_SCHEMA, Basis, BenchRecord, BytesByRoute, CaseRecord, CaseSpec, CpuCost, Flow,
-    FlowRecord, HostMemoryTraffic, Latency, Machine, Order, Path, Percentiles, Repeats,
-    RouteVerdict, WORKLOAD_SCHEMA, Workload, WorkloadKind,
+    FlowRecord, HostMemoryTraffic, Latency, Machine, Path, Percentiles, Repeats, RouteVerdict,
+    WORKLOAD_SCHEMA, Workload, WorkloadKind,
 };
 use peerlane_units::{Bytes, Nanos};
 
@@ -15,20 +15,7 @@ use crate::evidence::Root;
 
 /// A case of one flow between two drives.
 pub(crate) fn spec(name: &str, path: Path) -> CaseSpec {
-    let flow = Flow {
-        source: "nvme0n1".to_owned(),
-        target: "nvme1n1".to_owned(),
-        via: None,
-        path,
-        block: Bytes::mib(1),
-        depth: 16,
-        order: Order::Sequential,
-        offset: Bytes(0),
-        target_offset: Bytes(0),
-        bytes: Bytes::mib(1024),
-        limit: None,
-        start_ns: Nanos(0),
-    };
+    let flow = Flow { block: Bytes::mib(1), ..Flow::new("nvme0n1", "nvme1n1", path) };
     CaseSpec { name: name.to_owned(), flows: vec![flow], time_ns: None }
 }
 

@@ -107,11 +107,31 @@ fn variants_are_rows() {
 }
 
 #[test]
+fn links_of_other_widths_and_generations_are_variants() {
+    let output = sim(
+        CROWD,
+        &["--json", "--vary", "d0.lanes=1..16", "--vary", "d0.generation=3,4", "--steps", "5"],
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let rows = object["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 10);
+    // Three drives into one: its link limits, until the media of the others do.
+    let rate = |row: usize| rows[row]["rates"][2].as_f64().expect("a rate");
+    assert!((rate(2) / rate(0) - 2.0).abs() < 0.02, "two lanes for one: {rows:?}");
+    assert!((rate(1) / rate(0) - 2.0).abs() < 0.02, "Gen4 for Gen3: {rows:?}");
+    assert!((rate(9) / rate(7) - 1.0).abs() < 1e-3, "a drive is no faster: {rows:?}");
+}
+
+#[test]
 fn what_does_not_fit_is_said_with_what_to_do() {
     let wrong = CROWD.replace("'d5'", "'d77'");
     for (workload, args, words) in [
         (wrong.as_str(), &[][..], "no d77"),
         (CROWD, &["--vary", "speed=1"], "nothing that can be varied"),
+        (CROWD, &["--vary", "d77.lanes=1"], "NAME.lanes, NAME.generation (NAME is"),
+        (CROWD, &["--vary", "d0.lanes=3"], "1, 2, 4, 8, 12, 16 or 32 lanes"),
+        (CROWD, &["--vary", "d0.generation=9"], "generations of links are 1 to 6"),
         (CROWD, &["--vary", "depth"], "there is no `=`"),
         (CROWD, &["--vary", "depth=0"], "a number above zero"),
         ("kind = 'crowd'\n", &[], "cannot read the workload"),

@@ -117,6 +117,26 @@ pub struct Flow {
     pub start_ns: Nanos,
 }
 
+impl Flow {
+    /// 1 GiB from a source to a target, one block after the other: 128 KiB each, 16 in flight, as fast as it goes.
+    pub fn new(source: impl Into<String>, target: impl Into<String>, path: Path) -> Self {
+        Self {
+            source: source.into(),
+            target: target.into(),
+            via: None,
+            path,
+            block: Bytes::kib(128),
+            depth: 16,
+            order: Order::Sequential,
+            offset: Bytes::ZERO,
+            target_offset: Bytes::ZERO,
+            bytes: Bytes::mib(1024),
+            limit: None,
+            start_ns: Nanos(0),
+        }
+    }
+}
+
 /// How the bytes of a flow travel.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,

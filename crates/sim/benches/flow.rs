@@ -12,20 +12,14 @@ use peerlane_sim::flow::rates::build;
 use peerlane_sim::flow::run::{RunSettings, Transfer, run};
 use peerlane_sim::flow::settle::settle;
 use peerlane_sim::flow::solve::Settings;
-use peerlane_sim::generate::{Draws, Machine, servers, tree};
+use peerlane_sim::generate::{Machine, servers, tree};
 use peerlane_sim::model::FlowSpec;
 
 const SETTINGS: Settings = Settings { tolerance: 1e-3, rounds: 400 };
 
 /// Writes between random pairs of a machine.
 fn network(machine: &Machine, flows: usize) -> Network {
-    let mut draws = Draws::new(1);
-    let flow = |_| {
-        let (source, target) = machine.pair(&mut draws);
-        FlowSpec::write("flow", source, target)
-    };
-    let flows: Vec<FlowSpec> = (0..flows).map(flow).collect();
-    build(&machine.topology, &flows).expect("pairs have paths").network
+    build(&machine.topology, &machine.writes(flows)).expect("pairs have paths").network
 }
 
 fn solve(criterion: &mut Criterion) {

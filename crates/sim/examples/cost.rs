@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use peerlane_sim::flow::rates::build;
 use peerlane_sim::flow::settle::settle;
 use peerlane_sim::flow::solve;
-use peerlane_sim::generate::{Draws, Machine, servers};
+use peerlane_sim::generate::{Machine, servers};
 use peerlane_sim::model::{FlowSpec, Picos};
 use peerlane_sim::tlp::{self, Extent, Train, simulate};
 use rustix::time::{ClockId, clock_gettime};
@@ -27,7 +27,7 @@ fn main() {
         // Ten flows for each device, as a crowd has; never fewer devices than a server holds.
         let machine = servers((count / 160).max(1));
         let devices: usize = machine.groups.iter().map(Vec::len).sum();
-        let flows = flows(&machine, count);
+        let flows = machine.writes(count);
         println!("flow,{count},{devices},{:.3},ms", rates(&machine, &flows));
         if micros > 0 {
             println!(
@@ -36,16 +36,6 @@ fn main() {
             );
         }
     }
-}
-
-/// Writes between random pairs of devices of one server each.
-fn flows(machine: &Machine, count: usize) -> Vec<FlowSpec> {
-    let mut draws = Draws::new(1);
-    let flow = |_| {
-        let (source, target) = machine.pair(&mut draws);
-        FlowSpec::write("flow", source, target)
-    };
-    (0..count).map(flow).collect()
 }
 
 /// Milliseconds for the rates of all flows.

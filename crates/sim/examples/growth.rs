@@ -5,8 +5,7 @@
 use peerlane_sim::flow::rates::build;
 use peerlane_sim::flow::settle::settle;
 use peerlane_sim::flow::solve::Settings;
-use peerlane_sim::generate::{Draws, Machine, servers, tree};
-use peerlane_sim::model::FlowSpec;
+use peerlane_sim::generate::{Machine, servers, tree};
 use rustix::time::{ClockId, clock_gettime};
 
 const SETTINGS: Settings = Settings { tolerance: 1e-3, rounds: 400 };
@@ -31,12 +30,7 @@ fn processor_ms() -> f64 {
 }
 
 fn row(name: &str, machine: &Machine, count: usize) {
-    let mut draws = Draws::new(1);
-    let flow = |_| {
-        let (source, target) = machine.pair(&mut draws);
-        FlowSpec::write("flow", source, target)
-    };
-    let flows: Vec<FlowSpec> = (0..count).map(flow).collect();
+    let flows = machine.writes(count);
     let begin = processor_ms();
     let built = build(&machine.topology, &flows).expect("pairs have paths");
     let building = processor_ms() - begin;

@@ -5,8 +5,8 @@
 use peerlane_sim::flow::rates::build;
 use peerlane_sim::flow::settle::settle;
 use peerlane_sim::flow::solve::Settings;
-use peerlane_sim::generate::{Draws, Machine, tree};
-use peerlane_sim::model::{FlowSpec, Picos};
+use peerlane_sim::generate::tree;
+use peerlane_sim::model::Picos;
 use peerlane_sim::tlp::{self, Extent, Train, simulate};
 
 /// A fluid takes no memory for a round, so that few of them show the peak.
@@ -22,7 +22,7 @@ fn main() {
     };
     let before = peak();
     let machine = tree(devices);
-    let flows = transfers(&machine, flows, kind == "relay");
+    let flows = if kind == "relay" { machine.relays(flows) } else { machine.writes(flows) };
     match engine.as_str() {
         "flow" => {
             let built = build(&machine.topology, &flows).expect("pairs have paths");
@@ -38,20 +38,6 @@ fn main() {
     }
     let each = (peak() - before) / devices as u64;
     println!("| {engine} | {kind} | {devices} | {} | {each} |", flows.len());
-}
-
-/// Transfers between random drives.
-fn transfers(machine: &Machine, count: usize, are_relays: bool) -> Vec<FlowSpec> {
-    let mut draws = Draws::new(1);
-    let transfer = |_| {
-        let (source, target) = machine.pair(&mut draws);
-        let (memory, _) = machine.pair(&mut draws);
-        if !are_relays || memory == source || memory == target {
-            return FlowSpec::write("write", source, target);
-        }
-        FlowSpec::relay("relay", source, memory, target)
-    };
-    (0..count).map(transfer).collect()
 }
 
 /// Bytes of memory that this process had at most (`VmHWM` of proc_pid_status(5)).

@@ -6,11 +6,10 @@ use std::path::Path as File;
 
 use peerlane_fabric::{Fabric, Kind};
 use peerlane_results::{
-    BenchRecord, CaseSpec, Flow, Order, Path, Repeats, Route, WORKLOAD_SCHEMA, Workload,
-    WorkloadKind,
+    BenchRecord, CaseSpec, Flow, Path, Repeats, Route, WORKLOAD_SCHEMA, Workload, WorkloadKind,
 };
 use peerlane_sim::predict::{Engine, parameters, run};
-use peerlane_units::{Bytes, Nanos};
+use peerlane_units::Bytes;
 
 const MOVED: Bytes = Bytes::mib(8);
 /// `auto` is one of them.
@@ -33,21 +32,8 @@ fn named(fabric: &Fabric, kind: Kind) -> Vec<String> {
 }
 
 fn flow(source: &str, target: &str, path: Path) -> Flow {
-    Flow {
-        source: source.to_owned(),
-        target: target.to_owned(),
-        via: None,
-        path,
-        // Windows of packets have two thousand blocks.
-        block: Bytes::kib(4),
-        depth: 8,
-        order: Order::Sequential,
-        offset: Bytes::ZERO,
-        target_offset: Bytes::ZERO,
-        bytes: MOVED,
-        limit: None,
-        start_ns: Nanos(0),
-    }
+    // Windows of packets have two thousand blocks.
+    Flow { block: Bytes::kib(4), depth: 8, bytes: MOVED, ..Flow::new(source, target, path) }
 }
 
 /// Every drive into the next one, all at once.

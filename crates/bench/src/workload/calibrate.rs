@@ -1,7 +1,8 @@
-//! What the model needs to know of a drive: sizes by depths, read and, where it may be written, written.
+//! What the model needs to know of a drive: sizes by depths, read and, where it may be written, written; few of
+//! them in random order, too.
 
-use peerlane_results::{CaseSpec, Path};
-use peerlane_sim::calibrate::{BLOCKS, DEPTHS};
+use peerlane_results::{CaseSpec, Order, Path};
+use peerlane_sim::calibrate::{BLOCKS, DEPTHS, RANDOM_BLOCKS, RANDOM_DEPTHS};
 use peerlane_units::Bytes;
 
 use super::{Brief, BriefError};
@@ -12,26 +13,38 @@ const IN_FLIGHT_MAX: Bytes = Bytes::mib(1024);
 pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError> {
     let [drive] = brief.drives.as_slice() else { return Err(brief.missing("one drive")) };
     let mut cases = Vec::new();
-    for block in BLOCKS {
-        for depth in DEPTHS {
-            if block.0 * u64::from(depth) > IN_FLIGHT_MAX.0 {
-                continue;
-            }
-            let brief = Brief { depth: Some(depth), ..brief.clone() };
-            let size = super::sweep::short(block);
-            for (word, source, target) in
-                [("read", drive.as_str(), "host"), ("write", "host", drive.as_str())]
-            {
-                if word == "write" && !brief.target.contains(drive) {
-                    continue;
-                }
-                let flow = brief.flow(source, target, Path::HostPipelined, block);
-                let name = format!("{word} {size} depth {depth}");
-                cases.extend(flow.map(|flow| brief.case(name, vec![flow])));
+    for (blocks, depths, order) in [
+        (&BLOCKS[..], &DEPTHS[..], Order::Sequential),
+        (&RANDOM_BLOCKS, &RANDOM_DEPTHS, Order::Random),
+    ] {
+        for &block in blocks {
+            for &depth in depths {
+                let brief = Brief { depth: Some(depth), order, ..brief.clone() };
+                rows(&brief, drive, block, depth, &mut cases);
             }
         }
     }
     Ok((drive.clone(), cases))
+}
+
+/// A size at a depth, in each direction that is allowed.
+fn rows(brief: &Brief, drive: &str, block: Bytes, depth: u32, cases: &mut Vec<CaseSpec>) {
+    if block.0 * u64::from(depth) > IN_FLIGHT_MAX.0 {
+        return;
+    }
+    let size = super::sweep::short(block);
+    let order = match brief.order {
+        Order::Sequential => "",
+        Order::Random => "random ",
+    };
+    for (word, source, target) in [("read", drive, "host"), ("write", "host", drive)] {
+        if word == "write" && !brief.target.iter().any(|target| target == drive) {
+            continue;
+        }
+        let flow = brief.flow(source, target, Path::HostPipelined, block);
+        let name = format!("{order}{word} {size} depth {depth}");
+        cases.extend(flow.map(|flow| brief.case(name, vec![flow])));
+    }
 }
 
 #[cfg(test)]
@@ -55,7 +68,10 @@ mod tests {
         let (_, reads) = cases(&brief(&[])).expect("cases");
         let (_, both) = cases(&brief(&["d"])).expect("cases");
         // The largest block does not fit the deepest queue.
-        assert_eq!((reads.len(), both.len()), (14, 28));
+        assert_eq!((reads.len(), both.len()), (18, 36));
+        let random = both.iter().filter(|case| case.flows[0].order == Order::Random);
+        assert_eq!(random.clone().count(), 8);
+        assert!(random.clone().all(|case| case.name.starts_with("random ")));
         assert!(reads.iter().all(|case| case.flows[0].source == "d"));
         let names: std::collections::BTreeSet<&str> =
             both.iter().map(|case| case.name.as_str()).collect();

@@ -16,6 +16,7 @@ Examples:
   peerlane sim --root machine.tar.zst crowd.toml -o run.json
   peerlane sim ten crowd.toml --vary drive.read.rate=1e9..14e9
   peerlane sim ten crowd.toml --vary depth=1,2,4,8,16,32
+  peerlane sim ten crowd.toml --vary d0.lanes=1,2,4,8,16 --vary d0.generation=3,4,5
   peerlane sim tree:100 random:1000
 
 Generated machines: `tree` is one root complex above switches of eight ports, Gen4, sixteen lanes between
@@ -37,8 +38,9 @@ pub(crate) struct SimArgs {
     /// Take parameters of drives and host from this file before the built-in ones
     #[arg(long, value_name = "FILE")]
     pub(crate) parameters: Option<PathBuf>,
-    /// Predict a row for each value of a parameter, of `depth` or of `block`: values with commas between
-    /// them, or FIRST..LAST in equal ratios
+    /// Predict a row for each value of a parameter, of `depth`, of `block`, or of `NAME.lanes` and
+    /// `NAME.generation` of the link above a device or switch: values with commas between them, or FIRST..LAST in
+    /// equal ratios
     #[arg(long, value_name = "KEY=VALUES", conflicts_with = "output")]
     pub(crate) vary: Vec<String>,
     /// Values between FIRST and LAST, both included

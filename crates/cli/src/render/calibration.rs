@@ -1,6 +1,6 @@
 //! Parameters of drives, with the error of what they predict.
 
-use peerlane_sim::calibrate::{Calibration, SideCalibration};
+use peerlane_sim::calibrate::{Calibration, Rows, SideCalibration};
 use peerlane_units::{ByteRate, Bytes};
 
 use super::Sheet;
@@ -24,14 +24,23 @@ fn one(sheet: &mut Sheet, side: &SideCalibration) {
     }
     let rate = ByteRate(whole(side.side.rate));
     sheet.row("at most", format_args!("{rate}, {:.0} commands a second", side.side.commands));
+    error(sheet, &side.rows);
+    if let Some(random) = &side.random {
+        sheet.line(format_args!("{}, random {}", side.drive, side.op.name()));
+        sheet.row("at most", format_args!("{:.0} commands a second", random.commands));
+        error(sheet, &random.rows);
+    }
+}
+
+fn error(sheet: &mut Sheet, rows: &Rows) {
     sheet.row(
         "error",
         format_args!(
-            "{:.1} % in the mean, {:.1} % at worst, on {} rows held out; {} rows made the parameters",
-            side.mean_error() * 100.0,
-            side.worst_error() * 100.0,
-            side.held_out.len(),
-            side.fitted.len()
+            "{:.1} % in the mean, {:.1} % at worst, on {} rows held out; {} made the parameters",
+            rows.mean_error() * 100.0,
+            rows.worst_error() * 100.0,
+            rows.held_out.len(),
+            rows.fitted.len()
         ),
     );
 }

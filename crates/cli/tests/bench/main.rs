@@ -332,7 +332,9 @@ fn a_calibration_writes_parameters_with_their_error_and_reads_only() {
     assert!(text.contains("source, read") && text.contains("rows held out"), "{text}");
     assert!(!text.contains("source, write"), "{text}");
     let parameters = fs::read_to_string(folder.path().join("p.toml")).expect("parameters");
-    assert_eq!(parameters.matches("from = \"measured-elsewhere\"").count(), 4, "{parameters}");
+    assert_eq!(parameters.matches("from = \"measured-elsewhere\"").count(), 5, "{parameters}");
+    assert!(text.contains("source, random read"), "{text}");
+    assert!(parameters.contains("source.random-read.commands"), "{parameters}");
     assert!(folder.path().join("rows.json").is_file());
     assert!(fs::read(folder.path().join("source")).expect("it") == before, "nothing was written");
 }

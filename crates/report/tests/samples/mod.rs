@@ -60,18 +60,9 @@ fn machine(basis: Basis) -> Machine {
 
 fn flow(source: &str, target: &str, path: Path, block: u64) -> Flow {
     Flow {
-        source: format!("/dev/{source}"),
-        target: format!("/dev/{target}"),
         via: (path == Path::P2p).then(|| "cmb:nvme2".to_owned()),
-        path,
         block: Bytes(block),
-        depth: 16,
-        order: Order::Sequential,
-        offset: Bytes(0),
-        target_offset: Bytes(0),
-        bytes: Bytes(1 << 30),
-        limit: None,
-        start_ns: Nanos(0),
+        ..Flow::new(format!("/dev/{source}"), format!("/dev/{target}"), path)
     }
 }
 

@@ -8,7 +8,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-use peerlane_results::{Basis, BenchRecord, CaseRecord, WorkloadKind};
+use peerlane_results::{Basis, BenchRecord, CaseRecord, Order, WorkloadKind};
 use peerlane_units::Bytes;
 
 use crate::devices::drive::{Side, throughput};
@@ -20,11 +20,22 @@ pub const BLOCKS: [Bytes; 5] =
     [Bytes::kib(4), Bytes::kib(32), Bytes::kib(256), Bytes::mib(1), Bytes::mib(128)];
 /// Queue depths that it runs.
 pub const DEPTHS: [u32; 3] = [1, 8, 32];
+/// Block sizes that it runs in random order: what databases and file systems ask for.
+pub const RANDOM_BLOCKS: [Bytes; 2] = [Bytes::kib(4), Bytes::kib(32)];
+/// Queue depths that it runs of those.
+pub const RANDOM_DEPTHS: [u32; 2] = [1, 32];
 /// Cases that are read; a record of more is none of a calibration.
 const MOST_CASES: usize = 10_000;
 
 /// Bytes a second of repeats, by block size and depth.
 type Rates = BTreeMap<(u64, u32), Vec<f64>>;
+
+/// The same of one direction of a drive, by the order of blocks.
+#[derive(Default)]
+struct Orders {
+    sequential: Rates,
+    random: Rates,
+}
 
 /// Why a record makes no calibration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -75,7 +86,25 @@ pub struct SideCalibration {
     pub op: Op,
     /// The parameters.
     pub side: Side,
-    /// The rows that made them.
+    /// What was measured of blocks one after the other.
+    pub rows: Rows,
+    /// What was learnt of blocks in random order; `None` where none were measured.
+    pub random: Option<RandomCalibration>,
+}
+
+/// Blocks in random order, for one direction of a drive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RandomCalibration {
+    /// Commands a second at any depth; predictions take no more than the commands of [`Side`].
+    pub commands: f64,
+    /// What was measured of them.
+    pub rows: Rows,
+}
+
+/// What was measured, by what it was used for.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Rows {
+    /// The rows that made parameters.
     pub fitted: Vec<Row>,
     /// The rows that test them.
     pub held_out: Vec<Row>,
@@ -124,7 +153,19 @@ impl Row {
     }
 }
 
-impl SideCalibration {
+impl Rows {
+    /// Rows with what a drive of these parameters would do; `chosen` made them.
+    fn of(rows: &[Row], side: &Side, chosen: &[usize]) -> Self {
+        let mut sorted = Self::default();
+        for (index, row) in rows.iter().enumerate() {
+            let row = Row { predicted: throughput(side, row.block, row.depth), ..*row };
+            let list =
+                if chosen.contains(&index) { &mut sorted.fitted } else { &mut sorted.held_out };
+            list.push(row);
+        }
+        sorted
+    }
+
     /// Mean error of the rows that were held out, without sign.
     pub fn mean_error(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a few rows")]
@@ -152,10 +193,16 @@ pub fn calibrate(record: &BenchRecord) -> Result<Calibration, CalibrateError> {
     if record.cases.len() > MOST_CASES {
         return Err(CalibrateError::TooMany(record.cases.len()));
     }
-    let mut rates: BTreeMap<(String, Op), Rates> = BTreeMap::new();
+    let mut rates: BTreeMap<(String, Op), Orders> = BTreeMap::new();
     for case in &record.cases {
-        let Some((drive, op, place, rate)) = measured(case) else { continue };
-        rates.entry((drive, op)).or_default().entry(place).or_default().push(rate);
+        let Some((drive, op, rate)) = measured(case) else { continue };
+        let flow = &case.asked.flows[0];
+        let orders = rates.entry((drive, op)).or_default();
+        let rates = match flow.order {
+            Order::Sequential => &mut orders.sequential,
+            Order::Random => &mut orders.random,
+        };
+        rates.entry((flow.block.0, flow.depth)).or_default().push(rate);
     }
     if rates.is_empty() {
         return Err(CalibrateError::NoDrive);
@@ -171,9 +218,8 @@ pub fn calibrate(record: &BenchRecord) -> Result<Calibration, CalibrateError> {
     })
 }
 
-/// Drive, direction, block size and depth, and rate of a case with one flow between a drive and host
-/// memory, or nothing.
-fn measured(case: &CaseRecord) -> Option<(String, Op, (u64, u32), f64)> {
+/// Drive, direction and rate of a case with one flow between a drive and host memory, or nothing.
+fn measured(case: &CaseRecord) -> Option<(String, Op, f64)> {
     let [flow] = case.asked.flows.as_slice() else { return None };
     let is_drive = |name: &str| !matches!(name, "host" | "null");
     let (drive, op) = match (is_drive(&flow.source), is_drive(&flow.target)) {
@@ -186,12 +232,12 @@ fn measured(case: &CaseRecord) -> Option<(String, Op, (u64, u32), f64)> {
     }
     #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
     let rate = case.rate().filter(|rate| rate.0 > 0)?.0 as f64;
-    Some((drive.clone(), op, (flow.block.0, flow.depth), rate))
+    Some((drive.clone(), op, rate))
 }
 
-fn side(drive: &str, op: Op, rates: &Rates) -> Result<SideCalibration, CalibrateError> {
+fn side(drive: &str, op: Op, orders: &Orders) -> Result<SideCalibration, CalibrateError> {
     let fail = |problem| CalibrateError::Rows { drive: drive.to_owned(), op: op.name(), problem };
-    let rows: Vec<Row> = rates.iter().map(|(&place, rates)| row(place, rates)).collect();
+    let rows = rows(&orders.sequential);
     let chosen = choose(&rows).ok_or_else(|| {
         fail("needs depth 1 and a larger one at two block sizes at least, and other rows to test with")
     })?;
@@ -205,12 +251,27 @@ fn side(drive: &str, op: Op, rates: &Rates) -> Result<SideCalibration, Calibrate
         rate: at(chosen.large_deep).measured,
         commands: small.measured / small.block,
     };
-    let (mut fitted, mut held_out) = (Vec::new(), Vec::new());
-    for (index, row) in rows.iter().enumerate() {
-        let row = Row { predicted: throughput(&side, row.block, row.depth), ..*row };
-        if chosen.all().contains(&index) { fitted.push(row) } else { held_out.push(row) }
+    let random = random(&orders.random, &side).map_err(fail)?;
+    let rows = Rows::of(&rows, &side, &chosen.all());
+    Ok(SideCalibration { drive: drive.to_owned(), op, side, rows, random })
+}
+
+/// Commands a second in random order: those of the smallest block at the greatest depth.
+fn random(rates: &Rates, side: &Side) -> Result<Option<RandomCalibration>, &'static str> {
+    let rows = rows(rates);
+    if rows.is_empty() {
+        return Ok(None);
     }
-    Ok(SideCalibration { drive: drive.to_owned(), op, side, fitted, held_out })
+    let Some(chosen) = small_deep(&rows).filter(|_| rows.len() > 1) else {
+        return Err("needs a second row in random order to test with");
+    };
+    let commands = rows[chosen].measured / rows[chosen].block;
+    let side = Side { commands: commands.min(side.commands), ..side.clone() };
+    Ok(Some(RandomCalibration { commands, rows: Rows::of(&rows, &side, &[chosen]) }))
+}
+
+fn rows(rates: &Rates) -> Vec<Row> {
+    rates.iter().map(|(&place, rates)| row(place, rates)).collect()
 }
 
 fn row((block, depth): (u64, u32), rates: &[f64]) -> Row {
@@ -240,20 +301,31 @@ impl Chosen {
 /// By size and depth only, never by what was measured: the ends of both, and of depth 1 the largest block that
 /// one command of a drive still carries (1 MiB), since larger ones are split and overlap.
 fn choose(rows: &[Row]) -> Option<Chosen> {
-    let deepest = rows.iter().map(|row| row.depth).fold(0.0, f64::max);
+    let deepest = deepest(rows);
     let by_size = |a: &usize, b: &usize| rows[*a].block.total_cmp(&rows[*b].block);
     let of_depth = |depth: f64| (0..rows.len()).filter(move |&index| rows[index].depth == depth);
     let unsplit = |index: &usize| rows[*index].block <= 1_048_576.0;
     let chosen = Chosen {
         small_alone: of_depth(1.0).min_by(by_size)?,
         large_alone: of_depth(1.0).filter(unsplit).max_by(by_size)?,
-        small_deep: of_depth(deepest).min_by(by_size)?,
+        small_deep: small_deep(rows)?,
         large_deep: of_depth(deepest).max_by(by_size)?,
     };
     let mut all = chosen.all();
     all.sort_unstable();
     let are_different = all.windows(2).all(|pair| pair[0] != pair[1]);
     (are_different && rows.len() > all.len()).then_some(chosen)
+}
+
+fn deepest(rows: &[Row]) -> f64 {
+    rows.iter().map(|row| row.depth).fold(0.0, f64::max)
+}
+
+/// The smallest block at the greatest depth.
+fn small_deep(rows: &[Row]) -> Option<usize> {
+    let deepest = deepest(rows);
+    let of_depth = (0..rows.len()).filter(|&index| rows[index].depth == deepest);
+    of_depth.min_by(|&a, &b| rows[a].block.total_cmp(&rows[b].block))
 }
 
 #[cfg(test)]

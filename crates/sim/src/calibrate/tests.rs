@@ -25,25 +25,18 @@ fn case(
     rate: f64,
     repeat: u32,
 ) -> CaseRecord {
+    let path = Path::HostPipelined;
+    of(Flow { block, depth, ..Flow::new(source, target, path) }, rate, repeat)
+}
+
+/// A run of a transfer at a rate.
+fn of(flow: Flow, rate: f64, repeat: u32) -> CaseRecord {
     let bytes = Bytes::mib(1024);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds")]
     #[expect(clippy::cast_precision_loss, reason = "a GiB")]
     let elapsed_ns = Nanos((bytes.0 as f64 / rate * 1e9) as u64);
-    let flow = Flow {
-        source: source.to_owned(),
-        target: target.to_owned(),
-        via: None,
-        path: Path::HostPipelined,
-        block,
-        depth,
-        order: Order::Sequential,
-        offset: Bytes(0),
-        target_offset: Bytes(0),
-        bytes,
-        limit: None,
-        start_ns: Nanos(0),
-    };
-    let name = format!("{source} {target} {block} {depth}");
+    let Flow { source, target, block, depth, order, .. } = &flow;
+    let name = format!("{source} {target} {block} {depth} {order:?}");
     CaseRecord {
         asked: CaseSpec { name, flows: vec![flow], time_ns: None },
         repeat,
@@ -95,7 +88,10 @@ fn record(cases: Vec<CaseRecord>) -> BenchRecord {
     }
 }
 
-/// Thirty rows of a drive, each off by what `noise` says of it.
+/// Commands a second of that drive in random order.
+const RANDOM: f64 = 90_000.0;
+
+/// The rows of a drive, each off by what `noise` says of it.
 fn measured_drive(name: &str, noise: impl Fn(usize) -> f64) -> BenchRecord {
     let mut cases = Vec::new();
     for (source, target) in [(name, "null"), ("host", name)] {
@@ -108,6 +104,19 @@ fn measured_drive(name: &str, noise: impl Fn(usize) -> f64) -> BenchRecord {
             }
         }
     }
+    for (source, target) in [(name, "null"), ("host", name)] {
+        for block in RANDOM_BLOCKS {
+            for depth in RANDOM_DEPTHS {
+                let side = Side { commands: RANDOM, ..drive() };
+                #[expect(clippy::cast_precision_loss, reason = "a block size")]
+                let rate = throughput(&side, block.0 as f64, f64::from(depth));
+                let path = Path::HostPipelined;
+                let flow = Flow { block, depth, ..Flow::new(source, target, path) };
+                let rate = rate * noise(cases.len());
+                cases.push(of(Flow { order: Order::Random, ..flow }, rate, 0));
+            }
+        }
+    }
     record(cases)
 }
 
@@ -116,9 +125,13 @@ fn a_drive_without_noise_is_found_again() {
     let found = calibrate(&measured_drive("nvme0n1", |_| 1.0)).expect("a calibration");
     assert_eq!(found.sides.len(), 2);
     for side in &found.sides {
-        assert_eq!((side.fitted.len(), side.held_out.len()), (4, 11));
-        assert!(side.worst_error() < 1e-4, "{side:?}");
+        assert_eq!((side.rows.fitted.len(), side.rows.held_out.len()), (4, 11));
+        assert!(side.rows.worst_error() < 1e-4, "{side:?}");
         assert!((side.side.rate / 3.3e9 - 1.0).abs() < 1e-6);
+        let random = side.random.as_ref().expect("random rows");
+        assert_eq!((random.rows.fitted.len(), random.rows.held_out.len()), (1, 3));
+        assert!(random.rows.worst_error() < 1e-4, "{random:?}");
+        assert!((random.commands / RANDOM - 1.0).abs() < 1e-6);
     }
 }
 
@@ -129,10 +142,10 @@ fn a_quarter_makes_the_parameters_and_the_rest_tests_them() {
     let found = calibrate(&measured_drive("d", |at| if at == index { 0.5 } else { 1.0 }));
     let found = found.expect("a calibration");
     let read = found.sides.iter().find(|side| side.op == Op::Read).expect("reads");
-    assert!((read.worst_error() - 1.0).abs() < 1e-4);
-    assert!((read.mean_error() - 1.0 / 11.0).abs() < 1e-3);
+    assert!((read.rows.worst_error() - 1.0).abs() < 1e-4);
+    assert!((read.rows.mean_error() - 1.0 / 11.0).abs() < 1e-3);
     let write = found.sides.iter().find(|side| side.op == Op::Write).expect("writes");
-    assert!(write.worst_error() < 1e-4);
+    assert!(write.rows.worst_error() < 1e-4);
 }
 
 #[test]
@@ -143,7 +156,7 @@ fn repeats_give_the_median_and_the_range() {
         record.cases.push(case("d", "null", Bytes::mib(128), 32, rate, 1));
     }
     let found = calibrate(&record).expect("a calibration");
-    let row = found.sides[0].fitted.iter().find(|row| row.block > 1e8).expect("the row");
+    let row = found.sides[0].rows.fitted.iter().find(|row| row.block > 1e8).expect("the row");
     assert!((row.measured / 3.3e9 - 1.0).abs() < 1e-6);
     assert!(row.least < 3.0e9 && row.most > 3.9e9);
 }
@@ -169,11 +182,32 @@ fn the_file_is_read_back_with_its_provenance() {
     record.basis = Basis::Emulated;
     let text = calibrate(&record).expect("a calibration").to_toml();
     let parameters = read(&text);
-    assert_eq!(parameters.len(), 8);
+    assert_eq!(parameters.len(), 10);
     let rate = parameters.iter().find(|found| found.name == "nvme0n1.read.rate").expect("a rate");
     assert!((rate.value / 3.3e9 - 1.0).abs() < 1e-6);
     assert!(rate.source.contains("semantics, not speed"), "{}", rate.source);
     assert!(text.contains("11 rows held out"));
+    let random = |op: &str| {
+        let name = format!("nvme0n1.random-{op}.commands");
+        parameters.iter().find(move |found| found.name == name).expect("commands")
+    };
+    for op in ["read", "write"] {
+        assert!((random(op).value / RANDOM - 1.0).abs() < 1e-6);
+        assert!(random(op).source.contains(&format!("random {op} of 4096 bytes at depth 32")));
+    }
+}
+
+#[test]
+fn a_record_without_random_rows_says_nothing_of_them_and_one_such_row_alone_is_refused() {
+    let mut record = measured_drive("d", |_| 1.0);
+    let is_random = |case: &CaseRecord| case.asked.flows[0].order == Order::Random;
+    let random = record.cases.iter().find(|case| is_random(case)).cloned().expect("one");
+    record.cases.retain(|case| !is_random(case));
+    let found = calibrate(&record).expect("a calibration");
+    assert!(found.sides.iter().all(|side| side.random.is_none()));
+    assert!(!found.to_toml().contains("random"));
+    record.cases.push(random);
+    assert!(matches!(calibrate(&record), Err(CalibrateError::Rows { op: "read", .. })));
 }
 
 #[test]
@@ -199,7 +233,9 @@ proptest! {
         let found = calibrate(&measured_drive("d", noise)).expect("a calibration");
         for side in &found.sides {
             // A ratio of two numbers that are each off by `level`, and a slope of two times.
-            prop_assert!(side.worst_error() < 4.0 * level + 0.01, "{side:?}");
+            prop_assert!(side.rows.worst_error() < 4.0 * level + 0.01, "{side:?}");
+            let random = side.random.as_ref().expect("random rows");
+            prop_assert!(random.rows.worst_error() < 4.0 * level + 0.01, "{side:?}");
         }
     }
 
@@ -207,6 +243,6 @@ proptest! {
     fn any_name_makes_a_file_that_is_read(name in "[^\0]{1,20}") {
         prop_assume!(name != "host" && name != "null");
         let found = calibrate(&measured_drive(&name, |_| 1.0)).expect("a calibration");
-        prop_assert_eq!(read(&found.to_toml()).len(), 8);
+        prop_assert_eq!(read(&found.to_toml()).len(), 10);
     }
 }

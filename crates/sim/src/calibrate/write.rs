@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Calibration, Row, SideCalibration};
+use super::{Calibration, Row, Rows, SideCalibration};
 
 impl Calibration {
     /// The file: each parameter with its range over repeats, its rows, and the error of the rows held out.
@@ -18,51 +18,72 @@ impl Calibration {
 
     fn side(&self, text: &mut String, side: &SideCalibration) {
         let (drive, op) = (&side.drive, side.op.name());
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "\n# {}, {op}: {} rows held out, mean error {:.1} %, worst {:.1} %.",
-            one_line(drive),
-            side.held_out.len(),
-            side.mean_error() * 100.0,
-            side.worst_error() * 100.0
-        );
+        let mut group = Group { calibration: self, text, what: op.to_owned(), rows: &side.rows };
+        group.title(drive);
         let name = |what: &str| format!("{drive}.{op}.{what}");
-        for row in side.fitted.iter().filter(|row| row.depth == 1.0) {
+        for row in side.rows.fitted.iter().filter(|row| row.depth == 1.0) {
             let time = |rate: f64| row.block / rate;
             // By the table, which evens out times that fall.
             let value = side.side.latency.time(row.block);
             let range = (time(row.most).min(value), value, time(row.least).max(value));
-            self.parameter(text, side, &name(&format!("time-{:.0}", row.block)), "s", range, row);
+            group.parameter(&name(&format!("time-{:.0}", row.block)), "s", range, row);
         }
-        let deep: Vec<&Row> = side.fitted.iter().filter(|row| row.depth > 1.0).collect();
+        let deep: Vec<&Row> = side.rows.fitted.iter().filter(|row| row.depth > 1.0).collect();
         if let (Some(small), Some(large)) = (deep.first(), deep.last()) {
             let rate = (large.least / 1e6, side.side.rate / 1e6, large.most / 1e6);
-            self.parameter(text, side, &name("rate"), "MB/s", rate, large);
-            let of = |rate: f64| rate / small.block;
-            let commands = (of(small.least), side.side.commands, of(small.most));
-            self.parameter(text, side, &name("commands"), "count", commands, small);
+            group.parameter(&name("rate"), "MB/s", rate, large);
+            group.commands(&name("commands"), side.side.commands, small);
+        }
+        let Some(random) = &side.random else { return };
+        let what = format!("random {op}");
+        let mut group = Group { calibration: self, text, what, rows: &random.rows };
+        group.title(drive);
+        for row in &random.rows.fitted {
+            group.commands(&format!("{drive}.random-{op}.commands"), random.commands, row);
         }
     }
+}
 
-    fn parameter(
-        &self,
-        text: &mut String,
-        side: &SideCalibration,
-        name: &str,
-        unit: &str,
-        (lo, value, hi): (f64, f64, f64),
-        row: &Row,
-    ) {
-        let emulated = if self.is_emulated { "; emulated: semantics, not speed" } else { "" };
+/// Parameters out of rows of one kind.
+struct Group<'a> {
+    calibration: &'a Calibration,
+    text: &'a mut String,
+    /// What the drive did.
+    what: String,
+    rows: &'a Rows,
+}
+
+impl Group<'_> {
+    fn title(&mut self, drive: &str) {
+        let rows = self.rows;
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            self.text,
+            "\n# {}, {}: {} rows held out, mean error {:.1} %, worst {:.1} %.",
+            one_line(drive),
+            self.what,
+            rows.held_out.len(),
+            rows.mean_error() * 100.0,
+            rows.worst_error() * 100.0
+        );
+    }
+
+    fn commands(&mut self, name: &str, value: f64, row: &Row) {
+        let range = (row.least / row.block, value, row.most / row.block);
+        self.parameter(name, "count", range, row);
+    }
+
+    fn parameter(&mut self, name: &str, unit: &str, (lo, value, hi): (f64, f64, f64), row: &Row) {
+        let Calibration { machine, is_emulated, .. } = self.calibration;
+        let emulated = if *is_emulated { "; emulated: semantics, not speed" } else { "" };
         let source = format!(
-            "calibration on {}: {} of {:.0} bytes at depth {:.0}; rows held out are off by {:.1} % in the mean{emulated}",
-            self.machine,
-            side.op.name(),
+            "calibration on {machine}: {} of {:.0} bytes at depth {:.0}; rows held out are off by {:.1} % in the mean{emulated}",
+            self.what,
             row.block,
             row.depth,
-            side.mean_error() * 100.0
+            self.rows.mean_error() * 100.0
         );
+        let text = &mut *self.text;
         let _ = writeln!(text, "\n[parameter.{}]", quoted(name));
         let _ =
             writeln!(text, "value = {value:e}\nlo = {lo:e}\nhi = {hi:e}\nunit = {}", quoted(unit));

@@ -33,14 +33,3 @@ pub fn port_rate(port: Port) -> f64 {
 pub fn peak(banks: f64, bits: f64, transfers: f64) -> f64 {
     banks * bits / 8.0 * transfers
 }
-
-/// Bytes a second of a DMA engine that needs `start` seconds for each block: `n / (t0 + n / B)` (the line
-/// that the public logs of XDMA copies follow, see the hold-out sets).
-pub fn engine_rate(size: f64, start: f64, rate: f64) -> f64 {
-    size / (start + size / rate)
-}
-
-/// Seconds (60 ns a store in document 003) for a processor that stores `bytes` one uncached word at a time into a BAR.
-pub fn uncached_fill(bytes: f64, word: f64, store: f64) -> f64 {
-    bytes / word * store
-}

@@ -64,25 +64,19 @@ impl Built {
         flows: &[FlowSpec],
         demands: &[f64],
     ) -> Result<Self, (usize, PathError)> {
+<<<<<<< HEAD
         let mut build = Build::new(topology, Mixed::of(topology, flows));
         let mut all = Vec::with_capacity(flows.len());
+=======
+        let mut build = Build::new(topology);
+        // Ways are found twice, since all of them together would take as much memory as the network.
+>>>>>>> w-mem
         for (index, flow) in flows.iter().enumerate() {
-            let legs = flow.legs().map(|leg| Ok((leg.clone(), ways(topology, flow, leg)?)));
-            all.push(legs.collect::<Result<Vec<_>, _>>().map_err(|error| (index, error))?);
+            build.note(flow).map_err(|error| (index, error))?;
         }
-        for way in all.iter().flatten().flat_map(|(_, ways)| ways) {
-            build.note(way);
-        }
-        for (flow, (leg, _)) in
-            flows.iter().zip(&all).flat_map(|(flow, legs)| legs.iter().map(move |leg| (flow, leg)))
-        {
-            if leg.op == Op::Read {
-                let most = as_f64(flow.request) * f64::from(flow.depth);
-                *build.reads.entry(leg.initiator).or_default() += most;
-            }
-        }
-        for ((flow, legs), &demand) in flows.iter().zip(&all).zip(demands) {
-            build.flow(flow, legs, demand);
+        build.built.network.classes.reserve_exact(flows.len());
+        for (index, (flow, &demand)) in flows.iter().zip(demands).enumerate() {
+            build.flow(flow, demand).map_err(|error| (index, error))?;
         }
         Ok(build.built)
     }
@@ -128,10 +122,21 @@ impl<'a> Build<'a> {
         }
     }
 
-    fn note(&mut self, way: &Way) {
-        for step in &way.steps {
-            *self.kinds.entry((step.link, step.direction)).or_default() |= 1 << way.kind as u8;
+    /// Notes which packets a flow sends where, and what its initiators can have asked for.
+    fn note(&mut self, flow: &FlowSpec) -> Result<(), PathError> {
+        for leg in flow.legs() {
+            for way in ways(self.topology, flow, leg)? {
+                for step in &way.steps {
+                    let kinds = self.kinds.entry((step.link, step.direction)).or_default();
+                    *kinds |= 1 << way.kind as u8;
+                }
+            }
+            if leg.op == Op::Read {
+                let most = as_f64(flow.request) * f64::from(flow.depth);
+                *self.reads.entry(leg.initiator).or_default() += most;
+            }
         }
+        Ok(())
     }
 
     fn resource(&mut self, what: What, capacity: f64) -> u32 {
@@ -179,8 +184,9 @@ impl<'a> Build<'a> {
         }
     }
 
-    fn flow(&mut self, flow: &FlowSpec, legs: &[(Leg, Vec<Way>)], demand: f64) {
+    fn flow(&mut self, flow: &FlowSpec, demand: f64) -> Result<(), PathError> {
         let mut class = Class { count: 1, demand, ..Class::default() };
+<<<<<<< HEAD
         for (used, (leg, ways)) in flow.used_by_legs().zip(legs) {
             class.second = class.legs.len();
             self.medium(used, &mut class);
@@ -192,7 +198,23 @@ impl<'a> Build<'a> {
         if let Some(used) = flow.used_inside() {
             self.medium(used, &mut class);
         }
+=======
+        for leg in flow.legs() {
+            let ways = ways(self.topology, flow, leg)?;
+            class.second = class.legs.len();
+            self.initiator(flow, leg, &ways, &mut class);
+            for way in &ways {
+                self.way(flow, leg, way, &mut class);
+            }
+        }
+        // There may be a hundred thousand of them.
+        class.legs.shrink_to_fit();
+        class.legs.iter_mut().for_each(Vec::shrink_to_fit);
+        class.in_row.shrink_to_fit();
+        class.ahead.shrink_to_fit();
+>>>>>>> w-mem
         self.built.network.classes.push(class);
+        Ok(())
     }
 
     /// What a leg takes of its initiator: nobody waits behind it.
@@ -204,9 +226,14 @@ impl<'a> Build<'a> {
             };
             if let Some(rate) = medium.filter(|_| self.mixed.has_sides(leg.initiator)) {
                 let capacity = per_nano(rate.0);
+<<<<<<< HEAD
                 let resource = self.resource(What::Medium(leg.initiator, Some(leg.op)), capacity);
                 let hop = Hop { resource, port: NONE, turn: 1.0, cost: 1.0, in_row: 1.0 };
                 class.legs.push(vec![hop]);
+=======
+                let resource = self.resource(What::Medium(leg.initiator, leg.op), capacity);
+                class.add(vec![Hop { resource, port: NONE, turn: 1.0, cost: 1.0 }], 1.0);
+>>>>>>> w-mem
             }
             let in_flight = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
             if leg.op == Op::Read
@@ -215,8 +242,7 @@ impl<'a> Build<'a> {
                 let tags = self.resource(What::Tags(leg.initiator), in_flight);
                 let time = round_trip(self.topology, flow.memory, ways);
                 let in_row = f64::from(endpoint.tags);
-                let hop = Hop { resource: tags, port: NONE, turn: time, cost: time, in_row };
-                class.legs.push(vec![hop]);
+                class.add(vec![Hop { resource: tags, port: NONE, turn: time, cost: time }], in_row);
             }
         }
     }
@@ -250,12 +276,12 @@ impl<'a> Build<'a> {
             Chain { hops: Vec::with_capacity(way.steps.len() + 1), port: NONE, in_row: 1.0 };
         if way.kind == PacketKind::Completion {
             let answers = self.resource(What::Answers(flow.memory, leg.initiator), UNBOUNDED);
-            chain.push(class, &self.built, (answers, 1.0, 1.0));
-            chain.port = answers;
             if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
                 let asked = as_f64(endpoint.mrrs.min(flow.request));
                 chain.in_row = (asked / way.payload).max(1.0);
             }
+            chain.push(class, &self.built, (answers, 1.0, 1.0));
+            chain.port = answers;
         }
         for (position, step) in way.steps.iter().enumerate() {
             if let Some(&(_, root)) = way.roots.iter().find(|&&(before, _)| before == position) {
@@ -291,7 +317,7 @@ impl<'a> Build<'a> {
             let turn = cost * self.waiting_room(leg, way);
             chain.push(class, &self.built, (resource, turn, cost));
         }
-        class.legs.push(chain.hops);
+        class.add(chain.hops, chain.in_row);
     }
 
     /// Notes what the queue behind a step holds. Initiators take every answer that they asked for.
@@ -405,7 +431,7 @@ impl<'a> Build<'a> {
         let misses = f64::from(iommu.miss_per_mille) / 1000.0;
         let cost = misses / as_f64(iommu.bytes_per_translation).max(1.0);
         let resource = self.resource(What::Walkers(at), walks);
-        class.legs.push(vec![Hop { resource, port: NONE, turn: 1.0, cost, in_row: 1.0 }]);
+        class.add(vec![Hop { resource, port: NONE, turn: 1.0, cost }], 1.0);
     }
 }
 
@@ -431,11 +457,11 @@ impl Chain {
         let (resource, turn, cost) = visit;
         let rank = |resource: u32| built.network.resources[resource as usize].rank;
         if self.hops.last().is_some_and(|last| rank(last.resource) >= rank(resource)) {
-            class.legs.push(std::mem::take(&mut self.hops));
+            class.add(std::mem::take(&mut self.hops), self.in_row);
         }
         let is_known = self.hops.iter().any(|before| before.resource == self.port);
         let port = if is_known { self.port } else { NONE };
-        self.hops.push(Hop { resource, port, turn, cost, in_row: self.in_row });
+        self.hops.push(Hop { resource, port, turn, cost });
     }
 }
 

@@ -41,8 +41,6 @@ pub struct Hop {
     pub turn: f64,
     /// Units of the resource for each byte of payload.
     pub cost: f64,
-    /// Packets that come in a row: the answers of one request. For what is held, how many can be.
-    pub in_row: f64,
 }
 
 /// Flows that do the same: same legs, same demand.
@@ -54,6 +52,9 @@ pub struct Class {
     pub demand: f64,
     /// Chains of hops that share the flow's rate.
     pub legs: Vec<Vec<Hop>>,
+    /// Packets that come in a row, by leg: the answers of one request. For what is held, how many can be.
+    /// 1 where it ends before the legs do.
+    pub in_row: Vec<f64>,
     /// Position of the first leg of the second stage; 0 where there is one stage.
     pub second: usize,
     /// What goes first and waits for nobody: resources, and units of them for each byte of payload.
@@ -112,6 +113,15 @@ impl Default for Resource {
             holds: f64::INFINITY,
             passing: 0.0,
         }
+    }
+}
+
+impl Class {
+    /// Adds a leg whose packets come so many in a row.
+    pub fn add(&mut self, leg: Vec<Hop>, in_row: f64) {
+        self.in_row.resize(self.legs.len(), 1.0);
+        self.in_row.push(in_row);
+        self.legs.push(leg);
     }
 }
 

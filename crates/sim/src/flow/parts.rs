@@ -154,7 +154,11 @@ impl<'a> Known<'a> {
 
 /// Whether flows of two classes do the same; how many there are does not count.
 fn is_same(a: &Class, b: &Class) -> bool {
-    a.demand == b.demand && a.second == b.second && a.legs == b.legs && a.ahead == b.ahead
+    a.demand == b.demand
+        && a.second == b.second
+        && a.legs == b.legs
+        && a.in_row == b.in_row
+        && a.ahead == b.ahead
 }
 
 /// A number that two classes hardly share unless they do the same.
@@ -210,7 +214,7 @@ mod tests {
     use crate::flow::network::Hop;
 
     fn class(resource: u32, cost: f64, count: u32) -> Class {
-        let hop = Hop { resource, port: NONE, turn: 1.0, cost, in_row: 1.0 };
+        let hop = Hop { resource, port: NONE, turn: 1.0, cost };
         Class { count, demand: 1.0, legs: vec![vec![hop]], ..Class::default() }
     }
 

@@ -382,7 +382,7 @@ mod tests {
 
     /// One link of 4 bytes a nanosecond, and transfers that ask for 3.
     fn link(classes: usize) -> Network {
-        let hop = Hop { resource: 0, port: NONE, turn: 1.0, cost: 1.0, in_row: 1.0 };
+        let hop = Hop { resource: 0, port: NONE, turn: 1.0, cost: 1.0 };
         Network {
             resources: vec![Resource {
                 capacity: 4.0,
@@ -463,13 +463,7 @@ mod tests {
         network.resources =
             vec![Resource { capacity: 4.0, rank: 0, is_held: false, ..Resource::default() }; 40];
         for resource in 0..40 {
-            let hop = Hop {
-                resource,
-                port: NONE,
-                turn: 1.0,
-                cost: 1.0 + f64::from(resource),
-                in_row: 1.0,
-            };
+            let hop = Hop { resource, port: NONE, turn: 1.0, cost: 1.0 + f64::from(resource) };
             network.classes.push(Class {
                 count: 1,
                 demand: 3.0,

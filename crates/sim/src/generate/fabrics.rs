@@ -6,10 +6,7 @@
 use std::fmt::Write as _;
 
 use peerlane_fabric::{Fabric, Kind, MachineFileError};
-use peerlane_results::{
-    CaseSpec, Flow, Order, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind,
-};
-use peerlane_units::{Bytes, Nanos};
+use peerlane_results::{CaseSpec, Flow, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind};
 
 use super::{Draws, Machine, pods, servers, tree};
 use crate::model::{NodeIndex, NodeKind};
@@ -201,18 +198,5 @@ fn pair(groups: &[Vec<&str>], draws: &mut Draws) -> Flow {
     let names = &groups[draws.below(groups.len())];
     let source = draws.below(names.len());
     let target = (source + 1 + draws.below(names.len() - 1)) % names.len();
-    Flow {
-        source: names[source].to_owned(),
-        target: names[target].to_owned(),
-        via: None,
-        path: Path::P2p,
-        block: Bytes::kib(128),
-        depth: 16,
-        order: Order::Sequential,
-        offset: Bytes::ZERO,
-        target_offset: Bytes::ZERO,
-        bytes: Bytes::mib(1024),
-        limit: None,
-        start_ns: Nanos(0),
-    }
+    Flow::new(names[source], names[target], Path::P2p)
 }

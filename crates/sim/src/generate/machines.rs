@@ -5,7 +5,7 @@ use peerlane_units::Bytes;
 
 use super::Draws;
 use crate::model::{
-    Endpoint, HostMemory, NodeIndex, NodeKind, Picos, RootComplex, Switch, Topology, Wire,
+    Endpoint, FlowSpec, HostMemory, NodeIndex, NodeKind, Picos, RootComplex, Switch, Topology, Wire,
 };
 
 /// A machine, or several that nothing joins, with the devices that flows can go between.
@@ -117,5 +117,30 @@ impl Machine {
         let source = draws.below(group.len());
         let target = (source + 1 + draws.below(group.len().saturating_sub(1))) % group.len();
         (group[source], group[target])
+    }
+
+    /// So many writes between random devices.
+    pub fn writes(&self, count: usize) -> Vec<FlowSpec> {
+        let mut draws = Draws::new(1);
+        let write = |_| {
+            let (source, target) = self.pair(&mut draws);
+            FlowSpec::write("write", source, target)
+        };
+        (0..count).map(write).collect()
+    }
+
+    /// So many relays between random devices of one tree, through the memory of another one of it, but for the few
+    /// that draw one of the two, which write.
+    pub fn relays(&self, count: usize) -> Vec<FlowSpec> {
+        let mut draws = Draws::new(1);
+        let relay = |_| {
+            let (source, target) = self.pair(&mut draws);
+            let (memory, _) = self.pair(&mut draws);
+            if memory == source || memory == target {
+                return FlowSpec::write("write", source, target);
+            }
+            FlowSpec::relay("relay", source, memory, target)
+        };
+        (0..count).map(relay).collect()
     }
 }

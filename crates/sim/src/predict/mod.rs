@@ -7,6 +7,7 @@ mod alike;
 mod case;
 mod flows;
 mod gains;
+mod links;
 mod names;
 mod record;
 mod setting;
@@ -29,6 +30,7 @@ use crate::tlp::TlpError;
 
 pub use flows::FlowError;
 pub(crate) use flows::lends_memory;
+pub use links::{link_parameter, linked};
 pub use setting::{DEFAULTS, ParametersError, SettingError, parameters};
 pub use strangers::strangers;
 

@@ -191,6 +191,7 @@ impl<'a> Setting<'a> {
         }
         stated(fabric, &mut topology, self.get("machine.stated")?);
         self.turns(&mut topology);
+        super::links::set(self.parameters, self.numbers, &mut topology)?;
         Ok(topology)
     }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use peerlane_fabric::Fabric;
 use peerlane_results::Workload;
 
+use super::links::is_of_link;
 use super::setting::parameters;
 use crate::parameters::Parameters;
 
@@ -36,7 +37,9 @@ pub fn strangers<'a>(given: &'a Parameters, fabric: &Fabric, workload: &Workload
     let functions = fabric.functions.iter().map(|function| function.name.as_str());
     let devices: BTreeSet<&str> = functions.chain(ends).chain(["drive"]).collect();
     let names = given.iter().map(|parameter| parameter.name.as_str());
-    let is_known = |name: &str| built_in.position(name).is_ok() || is_of_one(name, &devices);
+    let is_known = |name: &str| {
+        built_in.position(name).is_ok() || is_of_one(name, &devices) || is_of_link(name, fabric)
+    };
     names.filter(|name| !is_known(name)).collect()
 }
 

@@ -122,6 +122,8 @@ pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, 
             build.leg(flow, leg, used)?;
         }
     }
+    // What takes most of a network, and grew by doubling.
+    build.network.hops.shrink_to_fit();
     Ok(build.network)
 }
 

@@ -83,7 +83,8 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         queue: Q,
     ) -> Self {
         let is_endless = !matches!(settings.extent, Extent::Whole { .. });
-        let (mut legs, mut flows) = (Vec::new(), Vec::new());
+        let mut legs = Vec::with_capacity(net.routes.len());
+        let mut flows = Vec::with_capacity(specs.len());
         for (flow, spec) in (0u32..).zip(specs) {
             let first = u32::try_from(legs.len()).unwrap_or(u32::MAX);
             for leg in spec.legs() {

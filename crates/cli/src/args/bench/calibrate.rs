@@ -13,9 +13,10 @@ use crate::args::size;
 /// Arguments of `peerlane bench calibrate`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Reads the drive at five block sizes by three depths, and writes it, too, if --scratch names it: up to 30
-rows, about 15 minutes. A quarter of the rows makes the parameters; the error that is printed is that of
-all others.
+Reads the drive at five block sizes by three depths, and in random order at two sizes by two
+depths, and writes it, too, if --scratch names it: up to 36 rows, about 15 minutes. A quarter of
+the rows makes the parameters; the error that is printed is that of all others. Random blocks are
+taken from the range: --length says how much of the drive they touch.
 
 Examples:
   peerlane bench calibrate /dev/nvme0n1 --parameters nvme0n1.toml
@@ -31,7 +32,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "SIZE", value_parser = size::length)]
     length: Option<Bytes>,
     /// Time of each run in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "8", value_parser = seconds)]
     time: Nanos,
     /// Runs of each row
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]

@@ -3,7 +3,7 @@
 use peerlane_fabric::Fabric;
 use peerlane_results::Workload;
 use peerlane_sim::parameters::Parameters;
-use peerlane_sim::predict::{self, Engine};
+use peerlane_sim::predict::{self, Engine, link_parameter, linked};
 use peerlane_units::Bytes;
 
 use crate::args::SimArgs;
@@ -16,6 +16,8 @@ use crate::render;
 const SCHEMA: &str = "peerlane.sim-variants/1";
 /// Variants of one command.
 const MOST: usize = 100_000;
+/// Devices and switches that a hint names.
+const NAMED: usize = 8;
 
 /// A key with its values.
 struct Axis {
@@ -37,9 +39,11 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     let axes: Vec<Axis> =
         args.vary.iter().map(|text| axis(text, args.steps)).collect::<Result<_, _>>()?;
+    let mut parameters = parameters.clone();
     for axis in &axes {
-        known(&axis.key, parameters)?;
+        known(&axis.key, fabric, &mut parameters)?;
     }
+    let parameters = &parameters;
     let variants = combinations(&axes)?;
     // An engine that simulates packets would say the same of the rates, far slower.
     let engine = if engine == Engine::Auto { Engine::Flow } else { engine };
@@ -64,12 +68,26 @@ pub(super) fn run(
     Ok(Exit::Done)
 }
 
-fn known(key: &str, parameters: &Parameters) -> Result<(), Failure> {
+/// Refuses what is no key; what a key says of a link becomes a parameter.
+fn known(key: &str, fabric: &Fabric, parameters: &mut Parameters) -> Result<(), Failure> {
     if matches!(key, "depth" | "block") || parameters.position(key).is_ok() {
         return Ok(());
     }
+    if let Some(link) = link_parameter(key, fabric) {
+        return parameters.add(link).map_err(Failure::new);
+    }
     let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
-    let hint = format!("one of depth, block, {}", names.join(", "));
+    let mut below: Vec<&str> =
+        linked(fabric).take(NAMED).map(|function| function.name.as_str()).collect();
+    if linked(fabric).nth(NAMED).is_some() {
+        below.push("...");
+    }
+    let links = if below.is_empty() {
+        String::new()
+    } else {
+        format!("NAME.lanes, NAME.generation (NAME is {}), ", below.join(", "))
+    };
+    let hint = format!("one of depth, block, {links}{}", names.join(", "));
     Err(Failure::new(format!("nothing that can be varied is called `{key}`")).hint(hint))
 }
 

@@ -1,5 +1,5 @@
 use peerlane_results::{
-    BytesByRoute, CaseSpec, CpuCost, HostMemoryTraffic, Latency, Order, Path, Percentiles, Places,
+    BytesByRoute, CaseSpec, CpuCost, HostMemoryTraffic, Latency, Path, Percentiles, Places,
     RouteVerdict,
 };
 use peerlane_units::Nanos;
@@ -58,18 +58,10 @@ size = "64M"
 
 fn flow(source: &str, target: &str, path: Path) -> Flow {
     Flow {
-        source: source.to_owned(),
-        target: target.to_owned(),
-        via: None,
-        path,
         block: Bytes(4096),
         depth: 1,
-        order: Order::Sequential,
-        offset: Bytes(0),
-        target_offset: Bytes(0),
         bytes: Bytes(1_000_000),
-        limit: None,
-        start_ns: Nanos(0),
+        ..Flow::new(source, target, path)
     }
 }
 

@@ -16,13 +16,13 @@ pub(super) struct Arc {
     /// Units of the resource that a turn of every leg is worth; 0 where they differ.
     pub turn: f64,
     /// First visit, and one after the last.
-    visits: (usize, usize),
+    visits: (u32, u32),
 }
 
 impl Arc {
     /// Positions of its visits.
     pub(super) fn visits(&self) -> Range<usize> {
-        self.visits.0..self.visits.1
+        self.visits.0 as usize..self.visits.1 as usize
     }
 }
 
@@ -71,14 +71,12 @@ pub(super) struct Layout {
     pub costs: Vec<f64>,
     /// Turns for each unit of the resource, by visit.
     pub turns: Vec<f64>,
-    /// Packets that come in a row, by visit.
+    /// Packets of each leg that come in a row.
     pub in_row: Vec<f64>,
     /// What each leg holds until the others have passed.
     pub held: Vec<Option<u32>>,
     /// The leg that holds a pool while this one is under way, or [`NONE`].
     pub holder: Vec<u32>,
-    /// How many pieces each leg that holds a pool can hold at a time.
-    pub most_held: Vec<f64>,
     /// For each leg that holds a pool, the sets that it belongs to: all that hold this pool, and those that
     /// do so as long when nothing waits. Numbers below [`sets`](Self::sets).
     member: Vec<[usize; 2]>,
@@ -102,21 +100,22 @@ pub(super) struct Layout {
     pub legs_of: Vec<Range<usize>>,
 }
 
-/// One hop with its leg.
+/// A visit of a leg to a resource.
 #[derive(Clone, Copy)]
-struct Key {
-    resource: u32,
+struct Visit {
     port: u32,
     leg: u32,
     cost: f64,
     turn: f64,
-    in_row: f64,
 }
 
-impl Key {
-    fn of(view: View, leg: u32, hop: &Hop) -> Self {
-        let (resource, port) = (view.local(hop.resource), view.local(hop.port));
-        Self { resource, port, leg, cost: hop.cost, turn: hop.turn, in_row: hop.in_row }
+impl Visit {
+    /// The visit of a leg to a resource of the part.
+    fn of(view: View, leg: u32, hops: &[Hop], resource: usize) -> Self {
+        let whole = view.part.resources[resource];
+        let at = hops.iter().position(|hop| hop.resource as usize == whole).unwrap_or(0);
+        let Hop { port, cost, turn, .. } = hops[at];
+        Self { port: view.local(port), leg, cost, turn }
     }
 
     /// Whether both come by one input.
@@ -125,32 +124,27 @@ impl Key {
     }
 }
 
-/// Positions of hops in the order in which sweeps meet them: by rank, resource, port and, where the port
-/// is its own, leg. Hops of one input stay in their order.
-fn in_order(keys: &[Key], resources: &[Resource]) -> Vec<u32> {
-    let mut by_rank: Vec<(u32, u32)> = resources.iter().map(|at| at.rank).zip(0..).collect();
-    by_rank.sort_unstable();
-    // Hops counted by resource, so that only those of one resource have to be sorted.
-    let mut next = vec![0_usize; resources.len()];
-    keys.iter().for_each(|key| next[key.resource as usize] += 1);
-    let mut ends = Vec::with_capacity(resources.len());
+/// Resources in the order in which sweeps meet them, by rank, each with how many visits end with it; and the
+/// legs of all those visits, in order for each resource.
+fn in_order(view: View, resources: &[Resource], hops: &[&[Hop]]) -> (Vec<(u32, usize)>, Vec<u32>) {
+    let visits =
+        hops.iter().zip(0..).flat_map(|(hops, leg)| hops.iter().map(move |hop| (hop, leg)));
+    let visits = visits.map(|(hop, leg)| (view.local(hop.resource) as usize, leg));
+    let mut order: Vec<(u32, usize)> = (0..).take(resources.len()).map(|at| (at, 0)).collect();
+    order.sort_by_key(|&(at, _)| resources[at as usize].rank);
+    let mut next = vec![0; resources.len()];
+    visits.clone().for_each(|(resource, _)| next[resource] += 1);
     let mut sum = 0;
-    for &(_, resource) in &by_rank {
-        sum += std::mem::replace(&mut next[resource as usize], sum);
-        ends.push(sum);
+    for (resource, end) in &mut order {
+        sum += std::mem::replace(&mut next[*resource as usize], sum);
+        *end = sum;
     }
-    let mut order = vec![(NONE, NONE); keys.len()];
-    for (key, position) in keys.iter().zip(0..) {
-        let at = &mut next[key.resource as usize];
-        order[*at] = (key.port, position);
-        *at += 1;
+    let mut legs = vec![NONE; sum];
+    for (resource, leg) in visits {
+        legs[next[resource]] = leg;
+        next[resource] += 1;
     }
-    let mut begin = 0;
-    for end in ends {
-        order[begin..end].sort_unstable();
-        begin = end;
-    }
-    order.into_iter().map(|(_, position)| position).collect()
+    (order, legs)
 }
 
 impl Layout {
@@ -162,24 +156,23 @@ impl Layout {
 
     /// Positions of the visits to a resource.
     pub(super) fn visits_of(&self, stop: Stop) -> Range<usize> {
-        self.arcs[stop.arcs.0].visits.0..self.arcs[stop.arcs.1 - 1].visits.1
+        self.arcs[stop.arcs.0].visits().start..self.arcs[stop.arcs.1 - 1].visits().end
     }
 
     /// Lays out a part of a network.
     pub(super) fn of(view: View) -> Self {
         let resources: Vec<Resource> = view.resources().collect();
         let mut layout = Self::default();
-        let mut keys = Vec::new();
+        let mut hops: Vec<&[Hop]> = Vec::new();
         for (class, index) in (0..view.part.first.len()).map(|class| view.class(class)).zip(0..) {
             let first = layout.class_of.len();
             for (position, leg) in class.legs.iter().enumerate() {
                 layout.is_second.push(class.second > 0 && position >= class.second);
-                let number = u32::try_from(layout.class_of.len()).unwrap_or(u32::MAX);
                 layout.class_of.push(index);
+                hops.push(leg);
                 let first = leg.first().map(|hop| view.local(hop.resource));
-                layout.most_held.push(leg.first().map_or(1.0, |hop| hop.in_row.max(1.0)));
+                layout.in_row.push(class.in_row.get(position).copied().unwrap_or(1.0));
                 layout.held.push(first.filter(|&first| resources[first as usize].is_held));
-                keys.extend(leg.iter().map(|hop| Key::of(view, number, hop)));
             }
             if layout.class_of.len() > first + 1 {
                 layout.joined.push(layout.legs_of.len());
@@ -194,7 +187,7 @@ impl Layout {
             .map(|(leg, _)| leg)
             .collect();
         layout.group(view);
-        layout.take(&resources, &keys);
+        layout.take(view, &resources, &hops);
         layout.lead(resources.len());
         layout.hold(view, &resources);
         layout
@@ -303,33 +296,52 @@ impl Layout {
         }
     }
 
-    fn take(&mut self, resources: &[Resource], keys: &[Key]) {
-        let order = in_order(keys, resources);
-        let keys: Vec<Key> = order.iter().map(|&position| keys[position as usize]).collect();
-        self.legs = keys.iter().map(|key| key.leg).collect();
-        self.costs = keys.iter().map(|key| key.cost).collect();
-        self.turns = keys.iter().map(|key| key.turn.recip()).collect();
-        self.in_row = keys.iter().map(|key| key.in_row).collect();
-        let mut visits = 0;
-        for stop in keys.chunk_by(|a, b| a.resource == b.resource) {
-            let first = self.arcs.len();
-            for arc in stop.chunk_by(Key::is_beside) {
-                let is_even = arc.iter().all(|key| key.turn == arc[0].turn);
-                let turn = if is_even { arc[0].turn } else { 0.0 };
-                let end = visits + arc.len();
-                self.arcs.push(Arc { port: arc[0].port, turn, visits: (visits, end) });
-                visits = end;
+    /// Takes visits resource by resource, since all of them together are what takes most memory.
+    fn take(&mut self, view: View, resources: &[Resource], hops: &[&[Hop]]) {
+        let (order, legs) = in_order(view, resources, hops);
+        self.costs.reserve_exact(legs.len());
+        self.turns.reserve_exact(legs.len());
+        self.legs = legs;
+        let mut visits: Vec<Visit> = Vec::new();
+        for (resource, end) in order {
+            let resource = resource as usize;
+            let begin = self.costs.len();
+            visits.clear();
+            let legs = self.legs[begin..end].iter();
+            visits.extend(legs.map(|&leg| Visit::of(view, leg, hops[leg as usize], resource)));
+            // A leg visits a resource but once.
+            visits.sort_unstable_by_key(|visit| (visit.port, visit.leg));
+            for (leg, visit) in self.legs[begin..end].iter_mut().zip(&visits) {
+                *leg = visit.leg;
             }
-            let resource = stop[0].resource as usize;
-            self.stops.push(Stop {
-                resource,
-                arcs: (first, self.arcs.len()),
-                is_held: resources[resource].is_held,
-                is_waited_for: false,
-                is_plain: false,
-                is_alone: false,
-                has_queues: self.arcs[first..].iter().any(|arc| arc.port != NONE),
-            });
+            self.costs.extend(visits.iter().map(|visit| visit.cost));
+            self.turns.extend(visits.iter().map(|visit| visit.turn.recip()));
+            if !visits.is_empty() {
+                self.stop(&resources[resource], resource, begin, &visits);
+            }
         }
+        self.arcs.shrink_to_fit();
+    }
+
+    /// Adds a resource with its visits and the position of the first of them.
+    fn stop(&mut self, of: &Resource, resource: usize, begin: usize, visits: &[Visit]) {
+        let first = self.arcs.len();
+        let mut begin = u32::try_from(begin).unwrap_or(NONE);
+        for arc in visits.chunk_by(Visit::is_beside) {
+            let is_even = arc.iter().all(|visit| visit.turn == arc[0].turn);
+            let turn = if is_even { arc[0].turn } else { 0.0 };
+            let end = begin + u32::try_from(arc.len()).unwrap_or(NONE);
+            self.arcs.push(Arc { port: arc[0].port, turn, visits: (begin, end) });
+            begin = end;
+        }
+        self.stops.push(Stop {
+            resource,
+            arcs: (first, self.arcs.len()),
+            is_held: of.is_held,
+            is_waited_for: false,
+            is_plain: false,
+            is_alone: false,
+            has_queues: self.arcs[first..].iter().any(|arc| arc.port != NONE),
+        });
     }
 }

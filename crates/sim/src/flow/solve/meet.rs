@@ -41,7 +41,8 @@ impl Solver {
         // Where more is asked for than fits, what passes is less by a factor.
         let fits = load / total.max(1e-12);
         let share = |at: usize| rate[layout.legs[at] as usize] * layout.costs[at] * fits;
-        let batch = |at: usize| layout.in_row[at] / layout.turns[at] / capacity;
+        let in_row = |at: usize| layout.in_row[layout.legs[at] as usize];
+        let batch = |at: usize| in_row(at) / layout.turns[at] / capacity;
         let arcs = layout.arcs[stop.arcs()].iter().zip(&filling.inputs);
         let arcs = arcs.filter(|(_, input)| input.demand > 0.0);
         let (mut turns, mut all) = (0.0, Met::default());
@@ -75,10 +76,10 @@ impl Solver {
             for at in arc.visits() {
                 let Some([pool, alike]) = layout.sets_of(at) else { continue };
                 let holder = layout.holder[layout.legs[at] as usize] as usize;
-                let itself = layout.most_held[holder].recip();
+                let itself = layout.in_row[holder].max(1.0).recip();
                 let (pool, alike) = (scratch[pool], scratch[alike].meets(together));
                 let found = all.meets(together) - alike - itself * (pool.meets(together) - alike);
-                let most = (turns - input.weight) * layout.in_row[at] / capacity;
+                let most = (turns - input.weight) * in_row(at) / capacity;
                 let left = (1.0 - load + itself * pool.share).max(1e-6);
                 waiting[holder] += (found.max(0.0) / left).min(most);
             }

@@ -218,12 +218,6 @@ impl Solver {
         self.ask(class);
     }
 
-    /// Says what each flow of a class asks for from now on.
-    pub fn set_demand(&mut self, class: usize, demand: f64) {
-        self.each[class] = demand;
-        self.ask(class);
-    }
-
     fn ask(&mut self, class: usize) {
         self.demand[class] = self.each[class] * self.counts[class];
         self.asked[self.layout.legs_of[class].clone()].fill(self.demand[class]);

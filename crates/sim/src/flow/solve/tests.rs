@@ -49,7 +49,7 @@ impl Tree {
         let mut port = NONE;
         up.chain(down)
             .map(|resource| (resource, std::mem::replace(&mut port, resource)))
-            .map(|(resource, port)| Hop { resource, port, turn: 1.0, cost, in_row: 1.0 })
+            .map(|(resource, port)| Hop { resource, port, turn: 1.0, cost })
             .collect()
     }
 
@@ -212,10 +212,10 @@ fn reads_of_two_tags(idle: [f64; 2]) -> Solution {
         Resource { is_sender: true, ..resource(2, 4.0) },
     ];
     let class = |(idle, up): (f64, u32)| {
-        let tags = Hop { resource: 0, port: NONE, turn: idle, cost: idle, in_row: 2.0 };
-        let answer = |resource, port| Hop { resource, port, turn: 256.0, cost: 1.0, in_row: 2.0 };
+        let tags = Hop { resource: 0, port: NONE, turn: idle, cost: idle };
+        let answer = |resource, port| Hop { resource, port, turn: 256.0, cost: 1.0 };
         let legs = vec![vec![tags], vec![answer(up, NONE), answer(3, up)]];
-        Class { count: 1, demand: 10.0, legs, ..Class::default() }
+        Class { count: 1, demand: 10.0, legs, in_row: vec![2.0; 2], ..Class::default() }
     };
     let classes = idle.into_iter().zip(1..).map(class).collect();
     let network = Network { resources, classes };

@@ -13,23 +13,6 @@ fn machine(name: &str) -> Fabric {
     Fabric::from_toml(&std::fs::read_to_string(file).expect("it is there")).expect("a machine")
 }
 
-fn flow(source: &str, target: &str, path: Path) -> Flow {
-    Flow {
-        source: source.to_owned(),
-        target: target.to_owned(),
-        via: None,
-        path,
-        block: Bytes::kib(128),
-        depth: 16,
-        order: Order::Sequential,
-        offset: Bytes::ZERO,
-        target_offset: Bytes::ZERO,
-        bytes: Bytes::mib(1024),
-        limit: None,
-        start_ns: Nanos(0),
-    }
-}
-
 fn workload(cases: Vec<(&str, Vec<Flow>)>) -> Workload {
     let case =
         |(name, flows): (&str, Vec<Flow>)| CaseSpec { name: name.to_owned(), flows, time_ns: None };
@@ -55,9 +38,9 @@ fn rate(record: &BenchRecord, case: usize) -> f64 {
 #[test]
 fn pairs_of_drives_add_up_and_an_incast_does_not() {
     let ten = machine("ten");
-    let pairs = [("d0", "d1"), ("d2", "d3")].map(|(a, b)| flow(a, b, Path::P2p)).to_vec();
-    let incast = ["d0", "d2", "d3"].map(|source| flow(source, "d1", Path::P2p)).to_vec();
-    let one = vec![flow("d0", "d1", Path::P2p)];
+    let pairs = [("d0", "d1"), ("d2", "d3")].map(|(a, b)| Flow::new(a, b, Path::P2p)).to_vec();
+    let incast = ["d0", "d2", "d3"].map(|source| Flow::new(source, "d1", Path::P2p)).to_vec();
+    let one = vec![Flow::new("d0", "d1", Path::P2p)];
     let record = predict(
         &ten,
         &workload(vec![("one", one), ("pairs", pairs), ("in", incast)]),
@@ -83,7 +66,8 @@ fn pairs_of_drives_add_up_and_an_incast_does_not() {
 
 #[test]
 fn no_link_carries_more_than_it_can() {
-    let flows = (0..5).map(|n| flow(&format!("d{n}"), &format!("d{}", 9 - n), Path::P2p)).collect();
+    let flows =
+        (0..5).map(|n| Flow::new(format!("d{n}"), format!("d{}", 9 - n), Path::P2p)).collect();
     let record = predict(&machine("ten"), &workload(vec![("across", flows)]), Engine::Flow);
     let links = &record.cases[0].links;
     assert!(!links.is_empty());
@@ -94,7 +78,7 @@ fn no_link_carries_more_than_it_can() {
 
 #[test]
 fn the_host_path_costs_host_memory_and_one_buffer_costs_time() {
-    let case = |path| vec![flow("a", "c", path)];
+    let case = |path| vec![Flow::new("a", "c", path)];
     let cases = vec![
         ("pipelined", case(Path::HostPipelined)),
         ("serial", case(Path::HostSerial)),
@@ -110,7 +94,7 @@ fn the_host_path_costs_host_memory_and_one_buffer_costs_time() {
 
 #[test]
 fn engines_agree_on_a_flow_that_is_alone_and_packets_give_percentiles() {
-    let case = || workload(vec![("one", vec![flow("d0", "d5", Path::P2p)])]);
+    let case = || workload(vec![("one", vec![Flow::new("d0", "d5", Path::P2p)])]);
     let ten = machine("ten");
     let [closed, flow, tlp] =
         [Engine::Closed, Engine::Flow, Engine::Tlp].map(|engine| predict(&ten, &case(), engine));
@@ -125,7 +109,8 @@ fn engines_agree_on_a_flow_that_is_alone_and_packets_give_percentiles() {
 fn ten_pairs_are_predicted_with_everything_that_a_record_has() {
     let machine = machine("r7515-10-smartssd");
     let all = |path| -> Vec<Flow> {
-        let pair = |n: usize| flow(&format!("drive{n}"), &format!("drive{}", (n + 1) % 10), path);
+        let pair =
+            |n: usize| Flow::new(format!("drive{n}"), format!("drive{}", (n + 1) % 10), path);
         (0..10).map(pair).collect()
     };
     let cases = vec![("p2p", all(Path::P2p)), ("host", all(Path::HostPipelined))];
@@ -158,7 +143,7 @@ fn ten_pairs_are_predicted_with_everything_that_a_record_has() {
 
 #[test]
 fn a_record_does_not_depend_on_the_number_of_threads() {
-    let flows: Vec<Flow> = (0..9).map(|n| flow(&format!("d{n}"), "d9", Path::P2p)).collect();
+    let flows: Vec<Flow> = (0..9).map(|n| Flow::new(format!("d{n}"), "d9", Path::P2p)).collect();
     let workload = workload(vec![("in", flows.clone()), ("some", flows[..4].to_vec())]);
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
@@ -175,7 +160,7 @@ fn variants_come_in_order_on_any_number_of_threads() {
     let variant = |index: usize| {
         let mut numbers = parameters.values();
         numbers[rate] = 1e8 * (1 + index % 20) as f64;
-        (workload(vec![("one", vec![flow("d0", "d1", Path::P2p)])]), numbers)
+        (workload(vec![("one", vec![Flow::new("d0", "d1", Path::P2p)])]), numbers)
     };
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
@@ -190,7 +175,7 @@ fn variants_come_in_order_on_any_number_of_threads() {
 fn names_that_are_not_there_and_ends_without_initiator_are_refused() {
     let parameters = parameters(None).expect("the defaults are parameters");
     for (source, target) in [("d0", "elsewhere"), ("host", "null")] {
-        let workload = workload(vec![("no", vec![flow(source, target, Path::P2p)])]);
+        let workload = workload(vec![("no", vec![Flow::new(source, target, Path::P2p)])]);
         let error = run(&machine("ten"), &parameters, &workload, Engine::Auto);
         assert!(matches!(error, Err(PredictError::Flow { .. })), "{error:?}");
     }
@@ -202,7 +187,7 @@ fn a_file_of_parameters_goes_before_the_defaults() {
                 [parameter.\"d0.read.commands\"]\nvalue = 1e6\nunit = \"count\"\nfrom = \"guess\"\nsource = \"a test\"\n\
                 [parameter.\"d0.read.time-4096\"]\nvalue = 90\nunit = \"us\"\nfrom = \"guess\"\nsource = \"a test\"\n";
     let parameters = super::parameters(Some(file)).expect("parameters");
-    let workload = workload(vec![("slow", vec![flow("d0", "d1", Path::P2p)])]);
+    let workload = workload(vec![("slow", vec![Flow::new("d0", "d1", Path::P2p)])]);
     let record = run(&machine("ten"), &parameters, &workload, Engine::Flow).expect("predicted");
     assert!((rate(&record, 0) - 0.1).abs() < 0.001, "{}", rate(&record, 0));
     assert_eq!(record.cases[0].flows[0].limited_by.as_deref(), Some("medium of d0, read"));

@@ -1,6 +1,9 @@
 //! That everything which a machine file, a parameter or a workload says has its effect.
 
 use super::*;
+use crate::calibrate::{self, Calibration, RandomCalibration, Row, Rows, SideCalibration};
+use crate::devices::drive::Side;
+use crate::devices::table::Table;
 
 /// The text of a machine with something put in place of something else.
 fn changed(name: &str, from: &str, to: &str) -> Fabric {
@@ -40,12 +43,12 @@ fn is_near(found: f64, expected: f64) -> bool {
 #[test]
 fn a_throttle_and_a_largest_command_of_the_machine_file_count() {
     let throttled = machine("throttled");
-    let rate = alone(&throttled, &with(&[]), flow("a", "host", Path::HostPipelined));
+    let rate = alone(&throttled, &with(&[]), Flow::new("a", "host", Path::HostPipelined));
     assert!(is_near(rate, 0.01), "{rate}");
     // 4 KiB << 3 is 32 KiB a command: four times as many of them as of 128 KiB.
     let small = changed("pair", "name = \"a\"\n", "name = \"a\"\nmdts = 3\n");
     let slow = with(&[("a.read.commands", 50e3, "count")]);
-    let flow = || flow("a", "host", Path::HostPipelined);
+    let flow = || Flow::new("a", "host", Path::HostPipelined);
     assert!(is_near(alone(&small, &slow, flow()), 50e3 * 32768.0 / 1e9));
     assert!(is_near(alone(&machine("pair"), &slow, flow()), 50e3 * 131_072.0 / 1e9));
 }
@@ -56,7 +59,7 @@ fn blocks_in_random_order_are_bounded_by_random_commands() {
         block: Bytes::kib(4),
         depth: 64,
         order,
-        ..flow("host", "a", Path::HostPipelined)
+        ..Flow::new("host", "a", Path::HostPipelined)
     };
     let pair = machine("pair");
     let record = predict(&pair, &one(small(Order::Random)), Engine::Flow);
@@ -69,8 +72,49 @@ fn blocks_in_random_order_are_bounded_by_random_commands() {
 }
 
 #[test]
+fn a_link_has_the_lanes_and_the_generation_that_a_parameter_says() {
+    let ten = machine("ten");
+    let flow = || Flow::new("d1", "d0", Path::P2p);
+    let fast = ("drive.read.rate", 60_000.0, "MB/s");
+    let of = |lanes, generation| {
+        let link = [("d0.lanes", lanes, "count"), ("d0.generation", generation, "count"), fast];
+        alone(&ten, &with(&link), flow())
+    };
+    let narrow = of(1.0, 3.0);
+    assert!(narrow < 1.0 && is_near(of(2.0, 3.0) / narrow, 2.0), "{narrow}");
+    assert!(is_near(of(1.0, 4.0) / narrow, 2.0), "{narrow}");
+    let wrong = run(&ten, &with(&[("d0.lanes", 3.0, "count")]), &one(flow()), Engine::Flow);
+    assert!(wrong.is_err());
+    let unknown = with(&[("d0.lanes", 4.0, "count"), ("nobody.lanes", 4.0, "count")]);
+    assert_eq!(strangers(&unknown, &ten, &one(flow())), ["nobody.lanes"]);
+}
+
+#[test]
+fn random_blocks_are_predicted_by_what_a_calibration_wrote_of_them() {
+    let side = |op, commands: f64| {
+        let rate = commands * 4096.0;
+        let (least, most) = (rate * 0.98, rate * 1.02);
+        let row = Row { block: 4096.0, depth: 32.0, measured: rate, least, most, predicted: rate };
+        let rows = Rows { fitted: vec![row], held_out: Vec::new() };
+        let random = Some(RandomCalibration { commands, rows });
+        let side = Side { latency: Table::line(50e-6, 3e9), rate: 3e9, commands: 600e3 };
+        SideCalibration { drive: "a".to_owned(), op, side, rows: Rows::default(), random }
+    };
+    let sides = vec![side(calibrate::Op::Read, 70e3), side(calibrate::Op::Write, 30e3)];
+    let text = Calibration { machine: "m".to_owned(), is_emulated: false, sides }.to_toml();
+    let parameters = super::super::parameters(Some(&text)).expect("parameters");
+    for (source, target, commands) in [("a", "host", 70e3), ("host", "a", 30e3)] {
+        let flow = Flow::new(source, target, Path::HostPipelined);
+        let flow = Flow { block: Bytes::kib(4), depth: 64, order: Order::Random, ..flow };
+        let asked = one(flow.clone());
+        assert!(strangers(&parameters, &machine("pair"), &asked).is_empty());
+        assert!(is_near(alone(&machine("pair"), &parameters, flow), commands * 4096.0 / 1e9));
+    }
+}
+
+#[test]
 fn a_drive_that_moves_data_out_of_its_own_memory_is_limited_by_its_medium_by_name() {
-    let record = predict(&machine("ten"), &one(flow("d1", "d0", Path::P2p)), Engine::Flow);
+    let record = predict(&machine("ten"), &one(Flow::new("d1", "d0", Path::P2p)), Engine::Flow);
     assert_eq!(limit(&record), "medium of d0, written");
     let gains = &record.cases[0].prediction.as_ref().expect("one").gains;
     let best = gains.first().expect("something gains");
@@ -79,7 +123,7 @@ fn a_drive_that_moves_data_out_of_its_own_memory_is_limited_by_its_medium_by_nam
     // A memory that is slower than the medium behind it stays what limits.
     let memory = "cmb = \"64M\"";
     let slow = changed("ten", memory, "p2pmem = { size = \"64M\", write = \"1G\" }");
-    let record = predict(&slow, &one(flow("d1", "d0", Path::P2p)), Engine::Flow);
+    let record = predict(&slow, &one(Flow::new("d1", "d0", Path::P2p)), Engine::Flow);
     assert_eq!(limit(&record), "memory of d0");
     assert!(is_near(rate(&record, 0), 1.0), "{}", rate(&record, 0));
 }
@@ -202,7 +246,7 @@ fn copies_in_a_circle_read_and_write_every_drive() {
 #[test]
 fn the_page_cache_costs_host_memory_for_each_of_its_copies() {
     let most = |target: &str, path| {
-        let record = predict(&machine("epyc"), &one(flow("a", target, path)), Engine::Flow);
+        let record = predict(&machine("epyc"), &one(Flow::new("a", target, path)), Engine::Flow);
         record.summaries[0].host_bytes_per_byte.expect("a number")
     };
     assert!(is_near(most("c", Path::HostPipelined), 2.0));
@@ -224,7 +268,7 @@ fn writes_beyond_the_cache_of_a_drive_are_slower() {
     ]);
     let of = |gigabytes: u64| Flow {
         bytes: Bytes(gigabytes * 1_000_000_000),
-        ..flow("host", "a", Path::HostPipelined)
+        ..Flow::new("host", "a", Path::HostPipelined)
     };
     assert!(is_near(alone(&pair, &parameters, of(20)), 3.0));
     // Ten seconds for 30 GB, then 40 for 60 GB.
@@ -233,7 +277,7 @@ fn writes_beyond_the_cache_of_a_drive_are_slower() {
     timed.cases[0].time_ns = Some(Nanos::seconds(20));
     let record = run(&pair, &parameters, &timed, Engine::Flow).expect("predicted");
     assert!(is_near(rate(&record, 0), (30.0 + 15.0) / 20.0), "{}", rate(&record, 0));
-    let read = alone(&pair, &parameters, flow("a", "host", Path::HostPipelined));
+    let read = alone(&pair, &parameters, Flow::new("a", "host", Path::HostPipelined));
     assert!(is_near(read, 2.4), "{read}");
 }
 
@@ -244,7 +288,7 @@ fn queues_that_are_shared_hold_up_a_stranger_and_others_do_not() {
     assert!(names.contains(&"hot") && names.contains(&"drive4"), "{names:?}");
     let flows = || -> Vec<Flow> {
         let to = |n: usize| if n == 4 { "idle" } else { "hot" };
-        (0..5).map(|n| flow(&format!("drive{n}"), to(n), Path::P2p)).collect()
+        (0..5).map(|n| Flow::new(format!("drive{n}"), to(n), Path::P2p)).collect()
     };
     let fifth = |parameters: &Parameters| {
         let record = run(&victim, parameters, &workload(vec![("v", flows())]), Engine::Flow);
@@ -261,7 +305,7 @@ fn pieces_turns_and_page_walks_come_from_parameters() {
     // Writes that are cut into 64 bytes leave 64 / 88 of the link in place of 256 / 280.
     let epyc = machine("epyc");
     let fast = ("drive.read.rate", 14_000.0, "MB/s");
-    let p2p = || flow("a", "cmb:c", Path::P2p);
+    let p2p = || Flow::new("a", "cmb:c", Path::P2p);
     let (whole, cut) = (with(&[fast]), with(&[fast, ("root.split", 64.0, "B")]));
     let ratio = alone(&epyc, &cut, p2p()) / alone(&epyc, &whole, p2p());
     assert!(is_near(ratio, (64.0 / 88.0) / (256.0 / 280.0)), "{ratio}");
@@ -273,7 +317,7 @@ fn pieces_turns_and_page_walks_come_from_parameters() {
     assert!(is_near(rate, 4096.0 / 10e-6 / 1e9), "{rate}");
     assert!(alone(&epyc, &walks, p2p()) > 6.0, "where nothing translates nothing is walked");
     // Two turns in a row for one of two drives that fill one link.
-    let flows = || ["d1", "d2"].map(|source| flow(source, "cmb:d0", Path::P2p)).to_vec();
+    let flows = || ["d1", "d2"].map(|source| Flow::new(source, "cmb:d0", Path::P2p)).to_vec();
     let (ten, turns) = (machine("ten"), with(&[fast, ("d1.turns", 2.0, "count")]));
     let record = run(&ten, &turns, &workload(vec![("in", flows())]), Engine::Flow);
     let record = record.expect("predicted");
@@ -285,7 +329,7 @@ fn pieces_turns_and_page_walks_come_from_parameters() {
 
 #[test]
 fn packets_keep_to_the_time_of_a_case_and_gains_are_those_of_fluids() {
-    let mut timed = one(flow("d0", "host", Path::HostPipelined));
+    let mut timed = one(Flow::new("d0", "host", Path::HostPipelined));
     timed.cases[0].time_ns = Some(Nanos::seconds(2));
     let record = predict(&machine("ten"), &timed, Engine::Tlp);
     assert_eq!(record.cases[0].elapsed_ns, Nanos::seconds(2));
@@ -297,7 +341,7 @@ fn packets_keep_to_the_time_of_a_case_and_gains_are_those_of_fluids() {
 #[test]
 fn parameters_that_nothing_uses_are_named() {
     let ten = machine("ten");
-    let asked = one(flow("/dev/d0", "d1", Path::P2p));
+    let asked = one(Flow::new("/dev/d0", "d1", Path::P2p));
     let given = with(&[
         ("d0.read.rate", 1.0, "GB/s"),
         ("/dev/d0.write.time-4096", 1.0, "us"),
@@ -315,7 +359,8 @@ fn an_ethernet_between_two_parts_of_a_switch_and_behind_a_card_is_a_limit() {
     // 256 bytes of payload, header 16, bridge 10, frame 38.
     let frames = 1.25 * 256.0 / (256.0 + 16.0 + 10.0 + 38.0);
     let direct = machine("direct-connect");
-    let both = || ["drive0", "drive1"].map(|from| flow(from, "host", Path::HostPipelined)).to_vec();
+    let both =
+        || ["drive0", "drive1"].map(|from| Flow::new(from, "host", Path::HostPipelined)).to_vec();
     for engine in [Engine::Flow, Engine::Tlp] {
         let record = predict(&direct, &workload(vec![("both", both())]), engine);
         assert!(is_near(rate(&record, 0), frames), "{engine:?}: {}", rate(&record, 0));
@@ -324,11 +369,11 @@ fn an_ethernet_between_two_parts_of_a_switch_and_behind_a_card_is_a_limit() {
         assert!(link.is_some_and(|link| link.busy.is_some_and(|busy| is_near(busy, 1.0))));
     }
     // What stays beyond it does not cross it.
-    let beyond = alone(&direct, &with(&[]), flow("drive0", "fpga:buffer", Path::P2p));
+    let beyond = alone(&direct, &with(&[]), Flow::new("drive0", "fpga:buffer", Path::P2p));
     assert!(is_near(beyond, 0.911), "{beyond}");
     let card = "\n\n[[function]]\nname = \"net\"\nkind = \"nic\"\nunder = \"slot2\"\nlink = \"2.5GT/s x8\"\n\
                 ethernet = \"125M\"\n\n[[function]]\nname = \"buffer\"";
     let with_card = changed("direct-connect", "\n\n[[function]]\nname = \"buffer\"", card);
-    let sent = alone(&with_card, &with(&[]), flow("drive0", "net", Path::P2p));
+    let sent = alone(&with_card, &with(&[]), Flow::new("drive0", "net", Path::P2p));
     assert!(is_near(sent, 0.125 * (1500.0 - 52.0) / 1538.0), "{sent}");
 }
