@@ -64,13 +64,8 @@ impl Built {
         flows: &[FlowSpec],
         demands: &[f64],
     ) -> Result<Self, (usize, PathError)> {
-<<<<<<< HEAD
         let mut build = Build::new(topology, Mixed::of(topology, flows));
-        let mut all = Vec::with_capacity(flows.len());
-=======
-        let mut build = Build::new(topology);
         // Ways are found twice, since all of them together would take as much memory as the network.
->>>>>>> w-mem
         for (index, flow) in flows.iter().enumerate() {
             build.note(flow).map_err(|error| (index, error))?;
         }
@@ -186,33 +181,23 @@ impl<'a> Build<'a> {
 
     fn flow(&mut self, flow: &FlowSpec, demand: f64) -> Result<(), PathError> {
         let mut class = Class { count: 1, demand, ..Class::default() };
-<<<<<<< HEAD
-        for (used, (leg, ways)) in flow.used_by_legs().zip(legs) {
+        for (used, leg) in flow.used_by_legs().zip(flow.legs()) {
+            let ways = ways(self.topology, flow, leg)?;
             class.second = class.legs.len();
             self.medium(used, &mut class);
-            self.initiator(flow, leg, ways, &mut class);
-            for way in ways {
+            self.initiator(flow, leg, &ways, &mut class);
+            for way in &ways {
                 self.way(flow, leg, way, &mut class);
             }
         }
         if let Some(used) = flow.used_inside() {
             self.medium(used, &mut class);
         }
-=======
-        for leg in flow.legs() {
-            let ways = ways(self.topology, flow, leg)?;
-            class.second = class.legs.len();
-            self.initiator(flow, leg, &ways, &mut class);
-            for way in &ways {
-                self.way(flow, leg, way, &mut class);
-            }
-        }
         // There may be a hundred thousand of them.
         class.legs.shrink_to_fit();
         class.legs.iter_mut().for_each(Vec::shrink_to_fit);
         class.in_row.shrink_to_fit();
         class.ahead.shrink_to_fit();
->>>>>>> w-mem
         self.built.network.classes.push(class);
         Ok(())
     }
@@ -226,14 +211,8 @@ impl<'a> Build<'a> {
             };
             if let Some(rate) = medium.filter(|_| self.mixed.has_sides(leg.initiator)) {
                 let capacity = per_nano(rate.0);
-<<<<<<< HEAD
                 let resource = self.resource(What::Medium(leg.initiator, Some(leg.op)), capacity);
-                let hop = Hop { resource, port: NONE, turn: 1.0, cost: 1.0, in_row: 1.0 };
-                class.legs.push(vec![hop]);
-=======
-                let resource = self.resource(What::Medium(leg.initiator, leg.op), capacity);
                 class.add(vec![Hop { resource, port: NONE, turn: 1.0, cost: 1.0 }], 1.0);
->>>>>>> w-mem
             }
             let in_flight = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
             if leg.op == Op::Read
@@ -253,7 +232,7 @@ impl<'a> Build<'a> {
         let Some((capacity, rate)) = shares else { return };
         let resource = self.resource(What::Medium(used.drive, None), capacity);
         let cost = 1.0 / per_nano(rate.0);
-        class.legs.push(vec![Hop { resource, port: NONE, turn: cost, cost, in_row: 1.0 }]);
+        class.add(vec![Hop { resource, port: NONE, turn: cost, cost }], 1.0);
     }
 
     fn memory(&mut self, at: NodeIndex, op: Op) -> Option<(u32, f64)> {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{BASE, DAMPING_RANGE, EDGE, LEAST, MOST_GROWTH, NEARLY, NONE, SLACK, Solver};
+use super::{BASE, DAMPING_RANGE, EDGE, FOLLOW, LEAST, MOST_GROWTH, NEARLY, NONE, SLACK, Solver};
 
 impl Solver {
     /// Takes off every capacity what goes ahead on it at the rates of this sweep. Returns the largest
@@ -110,17 +110,19 @@ impl Solver {
         self.rate[leg] < self.asked[leg] * (1.0 - SLACK / 2.0)
     }
 
-    /// Brings queues nearer to what full ones let through. Returns the largest relative change that is
-    /// still to come.
+    /// Brings queues nearer to what full ones let through, those in front first, so that one behind
+    /// follows in the same round. Returns the largest relative change that is still to come.
     pub(super) fn balance_queues(&mut self, most: f64) -> f64 {
         let mut residual: f64 = 0.0;
-        for at in 0..self.layout.queues.len() {
+        self.moved.fill(1.0);
+        for at in (0..self.layout.queues.len()).rev() {
             let resource = self.layout.queues[at];
             let ratio = self.room[resource].ratio();
+            let front = self.moved.get(self.room[resource].by() as usize).copied().unwrap_or(1.0);
             let change = if self.layout.is_windowed[resource] && !self.fill_up(resource, ratio) {
                 self.balance_delay(resource, ratio, most)
             } else {
-                self.balance_flow(resource, ratio, most)
+                self.balance_flow(resource, ratio, front, most)
             };
             residual = residual.max(change);
         }
@@ -159,22 +161,26 @@ impl Solver {
         if new < full { change.abs() - 2.0 * SLACK } else { f64::INFINITY }
     }
 
-    /// Brings an effective capacity nearer to what the full queue behind it lets through.
-    fn balance_flow(&mut self, resource: usize, ratio: f64, most: f64) -> f64 {
+    /// Brings an effective capacity nearer to what the full queue behind it lets through, where what is in
+    /// front of that changed by a factor in this round.
+    fn balance_flow(&mut self, resource: usize, ratio: f64, front: f64, most: f64) -> f64 {
         let now = self.effective[resource];
         let (passed, capacity) = (self.passed[resource], self.capacity[resource]);
-        let wanted = (passed * ratio).min(capacity);
+        let wanted = (passed * ratio * front).min(capacity);
         let wanted = if wanted > 0.0 { wanted } else { capacity };
         if wanted == now {
             return 0.0;
         }
-        let change = (wanted / now).ln();
+        let change = wanted / now - 1.0;
         let share = Self::damped(&mut self.damping[resource], change, most);
-        self.effective[resource] = if wanted == capacity && change * (1.0 - share) < EDGE {
+        let new = if wanted == capacity && change * (1.0 - share) < EDGE {
             capacity
         } else {
-            now * (change * share).exp()
+            let follows = part_of(front, (1.0 - share) * FOLLOW);
+            (now * part_of(wanted / now, share) * follows).min(capacity)
         };
+        self.effective[resource] = new;
+        self.moved[resource] = new / now;
         if change < 0.0 || passed >= now * (1.0 - EDGE) { change.abs() } else { 0.0 }
     }
 
@@ -193,8 +199,32 @@ impl Solver {
     /// The share of a change to make: less after every turn of direction, more while it goes on.
     fn damped(state: &mut (f64, f64), change: f64, most: f64) -> f64 {
         let (share, last) = *state;
-        let share = if change * last < 0.0 { share * 0.8 } else { share * 1.1 };
+        let share = if change * last < 0.0 { share * 0.85 } else { share * 1.1 };
         *state = (share.max(DAMPING_RANGE.0).min(most), change);
         state.0
+    }
+}
+
+/// About `factor` to a power below one, by the fraction with the same first two derivatives at 1.
+fn part_of(factor: f64, share: f64) -> f64 {
+    let half = (factor - 1.0) / 2.0;
+    (1.0 + (1.0 + share) * half) / (1.0 + (1.0 - share) * half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_a_change_is_between_none_and_all_of_it() {
+        for factor in [1e-6, 0.5, 0.9, 1.1, 3.0, 1e6] {
+            assert!((part_of(factor, 0.0) - 1.0).abs() < 1e-9);
+            for share in [0.1, 0.5, 0.9] {
+                let (least, most) = (f64::min(1.0, factor), f64::max(1.0, factor));
+                let part = part_of(factor, share);
+                assert!((least..=most).contains(&part), "{factor} {share}: {part}");
+            }
+        }
+        assert!((part_of(1.1, 0.5) - 1.1_f64.sqrt()).abs() < 1e-4);
     }
 }

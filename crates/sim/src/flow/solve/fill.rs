@@ -9,14 +9,31 @@
 pub(super) const NEAR: f64 = 0.1;
 
 /// An input of a resource.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Input {
     /// What it asks for.
     pub demand: f64,
-    /// What it takes in each round.
+    /// What it takes in each round, and one over that.
     pub weight: f64,
+    pub unit: f64,
     /// What it takes in one turn: less than its weight where it stands for several alike.
     pub turn: f64,
+    /// Rounds that it asks for.
+    pub asks: f64,
+}
+
+impl Input {
+    /// One that takes so much in a turn, and stands for so many.
+    pub(super) fn new(turn: f64, count: f64) -> Self {
+        let weight = turn * count;
+        Self { demand: 0.0, weight, unit: weight.recip(), turn, asks: 0.0 }
+    }
+
+    /// Takes what it asks for.
+    pub(super) fn ask(&mut self, demand: f64) {
+        self.demand = demand;
+        self.asks = demand * self.unit;
+    }
 }
 
 /// 0 up to a little below one, 1 from one on.
@@ -24,81 +41,96 @@ pub(super) fn nearness(share: f64) -> f64 {
     ((share - 1.0) / NEAR + 1.0).clamp(0.0, 1.0)
 }
 
-/// The inputs of one resource.
-#[derive(Debug, Default)]
+/// What the inputs of one resource ask for together.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Filling {
-    capacity: f64,
-    /// Who asks.
-    pub inputs: Vec<Input>,
-    /// What each asks for in a turn.
-    per_turn: Vec<f64>,
-    /// The least and the most of that.
+    /// What they share.
+    pub capacity: f64,
+    /// Sums over all inputs.
+    pub demand: f64,
+    weight: f64,
+    /// The least and the most rounds that any asks for.
     least: f64,
     most: f64,
-    /// Sum over all inputs.
-    sum: Input,
+}
+
+/// Where all who ask for less have what they ask for, and the others share the rest.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Level {
+    /// Rounds that the others get.
+    pub level: f64,
+    /// What they share, and their weight.
+    left: f64,
+    weight: f64,
+    /// The most that any of those asks for that ask for less.
+    below: f64,
 }
 
 impl Filling {
-    /// What the inputs share.
-    pub(super) fn capacity(&self) -> f64 {
-        self.capacity
+    /// Nobody yet at a resource.
+    pub(super) fn new(capacity: f64) -> Self {
+        Self { capacity, demand: 0.0, weight: 0.0, least: f64::INFINITY, most: 0.0 }
     }
 
-    /// Takes the capacity that the inputs share.
-    pub(super) fn set(&mut self, capacity: f64) {
-        let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
-        let (mut demand, mut weight) = (0.0, 0.0);
-        self.per_turn.clear();
-        self.per_turn.extend(self.inputs.iter().map(|input| {
-            let per_turn = input.demand / input.weight;
-            // Comparisons in place of `min` and `max`, which look for what is no number.
-            least = if per_turn < least { per_turn } else { least };
-            most = if per_turn > most { per_turn } else { most };
-            demand += input.demand;
-            weight += input.weight;
-            per_turn
-        }));
-        (self.capacity, self.least, self.most) = (capacity, least, most);
-        self.sum = Input { demand, weight, turn: 0.0 };
+    /// One more input.
+    pub(super) fn add(&mut self, input: &Input) {
+        self.demand += input.demand;
+        self.weight += input.weight;
+        // Comparisons in place of `min` and `max`, which look for what is no number.
+        self.least = if input.asks < self.least { input.asks } else { self.least };
+        self.most = if input.asks > self.most { input.asks } else { self.most };
     }
 
-    /// The most that any input gets in a turn when the resource is full: a turn in which it is used up.
-    /// Where all get what they ask for to the last byte, that is what the largest asks for.
-    pub(super) fn level(&self) -> f64 {
-        if self.sum.demand <= self.capacity { self.most } else { self.rise(usize::MAX) }
+    /// The most rounds that any input gets when the resource is full: those in which it is used up.
+    /// Where all get what they ask for to the last byte, what the largest asks for.
+    pub(super) fn level(&self, inputs: &[Input]) -> Level {
+        if self.demand <= self.capacity {
+            let (level, left) = (self.most, self.capacity - self.demand);
+            Level { level, left, weight: 0.0, below: self.most }
+        } else {
+            self.rise(inputs, usize::MAX, self.capacity / self.weight)
+        }
     }
 
     /// What an input would get if it asked for everything and the others for what they ask for now; of a
     /// resource with room, what they leave of it, which is more than it asks for.
-    pub(super) fn share_if_greedy(&self, index: usize) -> f64 {
-        let own = self.inputs[index];
-        let left = self.capacity - (self.sum.demand - own.demand);
-        let is_open = self.sum.demand <= self.capacity * (1.0 - NEAR);
-        if is_open || left >= self.most * own.weight { left } else { own.weight * self.rise(index) }
+    pub(super) fn share_if_greedy(&self, inputs: &[Input], index: usize, all: Level) -> f64 {
+        let own = &inputs[index];
+        if self.demand <= self.capacity * (1.0 - NEAR) {
+            return self.capacity - self.demand + own.demand;
+        }
+        if all.weight > 0.0 && own.asks >= all.level {
+            return own.weight * all.level;
+        }
+        // With all others where they are, which is no more than it gets, since fewer ask for less.
+        let level = (all.left + own.demand) / (all.weight + own.weight);
+        if all.below <= level {
+            own.weight * level
+        } else {
+            own.weight * self.rise(inputs, index, level.max(self.capacity / self.weight)).level
+        }
     }
 
     /// The level at which the resource is used up, with one input that takes all it can get: what those
-    /// leave that ask for less goes to the others, again and again.
-    fn rise(&self, greedy: usize) -> f64 {
-        let mut level = self.capacity / self.sum.weight;
+    /// leave that ask for less goes to the others, again and again. Begins at a level that is not too high.
+    fn rise(&self, inputs: &[Input], greedy: usize, mut level: f64) -> Level {
         let mut count = 0;
         loop {
-            let (mut left, mut weight, mut satisfied) = (self.capacity, self.sum.weight, 0);
+            let (mut left, mut weight, mut below) = (self.capacity, self.weight, 0.0);
+            let mut satisfied = 0;
             if level > self.least {
-                for (index, (input, &per_turn)) in
-                    self.inputs.iter().zip(&self.per_turn).enumerate()
-                {
-                    if per_turn < level && index != greedy {
+                for (index, input) in inputs.iter().enumerate() {
+                    if input.asks < level && index != greedy {
                         left -= input.demand;
                         weight -= input.weight;
+                        below = if input.asks > below { input.asks } else { below };
                         satisfied += 1;
                     }
                 }
             }
             // Rounding must not leave nobody, nor go back and forth: they only become more.
-            if satisfied <= count || satisfied == self.inputs.len() {
-                return level.max(0.0);
+            if satisfied <= count || satisfied == inputs.len() {
+                return Level { level: level.max(0.0), left, weight, below };
             }
             count = satisfied;
             level = left / weight;
@@ -110,18 +142,37 @@ impl Filling {
 mod tests {
     use super::*;
 
-    fn filling(demands: &[f64], capacity: f64) -> Filling {
-        let inputs = demands.iter().map(|&demand| Input { demand, weight: 1.0, turn: 1.0 });
-        let mut filling = Filling { inputs: inputs.collect(), ..Filling::default() };
-        filling.set(capacity);
-        filling
+    fn filled(capacity: f64, asked: &[(f64, f64)]) -> (Vec<Input>, Filling) {
+        let mut filling = Filling::new(capacity);
+        let inputs = asked.iter().map(|&(weight, demand)| {
+            let mut input = Input::new(weight, 1.0);
+            input.ask(demand);
+            filling.add(&input);
+            input
+        });
+        (inputs.collect(), filling)
+    }
+
+    fn even(demands: &[f64], capacity: f64) -> (Vec<Input>, Filling) {
+        let asked: Vec<(f64, f64)> = demands.iter().map(|&demand| (1.0, demand)).collect();
+        filled(capacity, &asked)
+    }
+
+    fn level(demands: &[f64], capacity: f64) -> f64 {
+        let (inputs, filling) = even(demands, capacity);
+        filling.level(&inputs).level
+    }
+
+    fn greedy(demands: &[f64], capacity: f64, index: usize) -> f64 {
+        let (inputs, filling) = even(demands, capacity);
+        filling.share_if_greedy(&inputs, index, filling.level(&inputs))
     }
 
     #[test]
     fn what_modest_inputs_leave_goes_to_the_others() {
-        assert!((filling(&[1.0, 5.0, 5.0], 7.0).level() - 3.0).abs() < 1e-12);
-        assert!((filling(&[2.0, 2.0, 2.0], 3.0).level() - 1.0).abs() < 1e-12);
-        assert!((filling(&[1.0, 2.0], 4.0).level() - 2.0).abs() < 1e-12);
+        assert!((level(&[1.0, 5.0, 5.0], 7.0) - 3.0).abs() < 1e-12);
+        assert!((level(&[2.0, 2.0, 2.0], 3.0) - 1.0).abs() < 1e-12);
+        assert!((level(&[1.0, 2.0], 4.0) - 2.0).abs() < 1e-12);
     }
 
     #[test]
@@ -130,29 +181,43 @@ mod tests {
         for seed in 1..2_000_u32 {
             let one = f64::from(seed) / 3.0;
             let demands: Vec<f64> = (0..9).map(|k| one * (1.0 + f64::from(k) * 1e-16)).collect();
-            let filling = filling(&demands, one * 9.0 * (1.0 - 1e-16));
-            assert!((filling.level() / one - 1.0).abs() < 1e-9);
-            assert!((filling.share_if_greedy(4) / one - 1.0).abs() < 1e-9);
+            let capacity = one * 9.0 * (1.0 - 1e-16);
+            assert!((level(&demands, capacity) / one - 1.0).abs() < 1e-9);
+            assert!((greedy(&demands, capacity, 4) / one - 1.0).abs() < 1e-9);
         }
     }
 
     #[test]
     fn an_input_of_two_turns_gets_twice_as_much() {
-        let mut filling = Filling::default();
-        let input = |weight| Input { demand: 9.0, weight, turn: weight };
-        let (one, two) = (input(1.0), input(2.0));
-        filling.inputs = vec![one, two];
-        filling.set(6.0);
-        assert!((filling.level() - 2.0).abs() < 1e-12);
+        let (inputs, filling) = filled(6.0, &[(1.0, 9.0), (2.0, 9.0)]);
+        assert!((filling.level(&inputs).level - 2.0).abs() < 1e-12);
     }
 
     #[test]
     fn a_greedy_input_gets_at_least_its_turn_and_what_others_leave() {
-        let filling = filling(&[1.0, 5.0, 5.0], 7.0);
-        assert!((filling.share_if_greedy(0) - 7.0 / 3.0).abs() < 1e-12);
-        assert!((filling.share_if_greedy(1) - 3.0).abs() < 1e-12);
-        let idle = super::tests::filling(&[1.0, 2.0], 10.0);
-        assert!((idle.share_if_greedy(0) - 8.0).abs() < 1e-12);
-        assert!((idle.share_if_greedy(1) - 9.0).abs() < 1e-12);
+        assert!((greedy(&[1.0, 5.0, 5.0], 7.0, 0) - 7.0 / 3.0).abs() < 1e-12);
+        assert!((greedy(&[1.0, 5.0, 5.0], 7.0, 1) - 3.0).abs() < 1e-12);
+        assert!((greedy(&[1.0, 2.0], 10.0, 0) - 8.0).abs() < 1e-12);
+        assert!((greedy(&[1.0, 2.0], 10.0, 1) - 9.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_greedy_input_gets_the_same_from_whatever_level_the_search_begins() {
+        for seed in 1..500_u32 {
+            let draw = |k: u32| f64::from((seed * 7919 + k * 104_729) % 1_000) / 100.0;
+            let demands: Vec<f64> = (0..7).map(draw).collect();
+            let capacity = demands.iter().sum::<f64>() * (0.4 + draw(9) / 14.0);
+            let (inputs, filling) = even(&demands, capacity);
+            let all = filling.level(&inputs);
+            for index in 0..7 {
+                let is_open = filling.demand <= capacity * (1.0 - NEAR);
+                if is_open || inputs[index].asks >= all.level {
+                    continue;
+                }
+                let found = filling.share_if_greedy(&inputs, index, all);
+                let from_below = filling.rise(&inputs, index, capacity / filling.weight).level;
+                assert!((found - from_below).abs() <= 1e-9 * found, "{demands:?} {index}");
+            }
+        }
     }
 }

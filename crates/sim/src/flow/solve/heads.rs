@@ -9,30 +9,53 @@
 
 use super::NONE;
 use super::fill::{Filling, Input, nearness};
-use super::layout::{Arc, Layout, Stop};
+use super::layout::{Layout, Stop};
 use super::room::{Room, Wait};
 
-/// Share of the way to what a sweep finds that a round goes, when nothing is new.
-const STEP: f64 = 0.35;
+/// How much of the most that a change goes in a round the waits at one output go, and those of a whole queue.
+const STEP: f64 = 0.7;
+const STEP_OF_ALL: f64 = 0.45;
+
+/// The heads of a queue at one of the outputs in front of it, or of flows with a buffer each.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    /// Share of all time that they wait here.
+    waits: f64,
+    /// Turns that they asked for in a nanosecond.
+    turns: f64,
+    /// What they wait, in this sweep, at inputs of resources that lead only to this one.
+    before: f64,
+    /// Share of the turns that one flow has.
+    each: f64,
+    /// The queue, or [`NONE`], and the link that brings it.
+    port: u32,
+    link: u32,
+    /// Which share of its packets that link spaces out.
+    apart: f64,
+}
+
+/// A queue, over all outputs.
+#[derive(Debug, Clone, Copy)]
+struct Queue {
+    /// Share of all time that its heads wait: above one where it brings more than goes.
+    all: f64,
+    /// What makes shares of that time of waits: one over it. A queue that is never empty has its head somewhere
+    /// all the time.
+    of_time: f64,
+    /// Turns in a nanosecond of one flow of those that ask for least, and one over those of all others.
+    least: f64,
+    per_other: f64,
+}
 
 /// Which share of all time the heads of queues wait, and for what.
 #[derive(Debug, Default)]
 pub(super) struct Heads {
     /// By input of a resource.
-    waits: Vec<f64>,
+    heads: Vec<Head>,
+    /// By resource, for the queue behind it.
+    queues: Vec<Queue>,
     /// Share of the way to what a sweep finds that this round goes.
     step: f64,
-    /// By resource, for the queue behind it, over all outputs: above one where it brings more than goes.
-    all: Vec<f64>,
-    /// By input, in this sweep: what heads wait at inputs of resources that lead only to this one.
-    before: Vec<f64>,
-    /// By input, how many flows come by it, and turns that it asked for in a nanosecond.
-    flows: Vec<f64>,
-    turns: Vec<f64>,
-    /// By resource, for the queue behind it, turns that all inputs in front of it asked for, and one flow of
-    /// those that ask for least.
-    all_turns: Vec<f64>,
-    least_turns: Vec<f64>,
 }
 
 /// An input among those that meet at a resource.
@@ -82,44 +105,40 @@ fn left_of_one(mean: f64) -> f64 {
 }
 
 impl Crowd {
-    /// Takes those who ask, of whom each gets at most `level` for each unit of its weight. `here` says which
-    /// share of time the head of an input waits here, given how many turns it asks for in a nanosecond.
+    /// Takes those who ask, of whom each gets at most `level` rounds. `here` says which share of time the
+    /// heads of an input wait here, given its place and how many rounds it gets, and what brings them.
     fn gather(
         &mut self,
-        filling: &Filling,
+        (filling, inputs): (&Filling, &[Input]),
         level: f64,
         here: impl Fn(usize, f64) -> (f64, u32, f64),
     ) {
-        let Self { inputs, .. } = self;
-        inputs.clear();
-        let (mut count, mut passing_all) = (0.0, 0.0);
-        let mut sums = [0.0; 4];
-        let (mut busiest, mut shares_link) = (0.0_f64, false);
-        for (index, input) in filling.inputs.iter().enumerate() {
-            let passes = input.demand.min(input.weight * level);
-            let turns = passes / input.weight;
-            let (here, link, apart) =
-                if passes > 0.0 { here(index, turns) } else { (0.0, NONE, 0.0) };
-            shares_link |= link != NONE && inputs.iter().any(|other| other.link == link);
+        self.inputs.clear();
+        let (mut count, mut all, mut busiest) = (0.0, 0.0, 0.0);
+        let (mut waiting, mut loosely, mut passing, mut under_way) = (0.0, 0.0, 0.0, 0.0);
+        self.inputs.extend(inputs.iter().enumerate().map(|(index, input)| {
+            let rounds = if input.asks < level { input.asks } else { level };
+            let passes = input.weight * rounds;
+            let (is_here, link, apart) = here(index, rounds);
+            let here = if passes > 0.0 { is_here } else { 0.0 };
             let half = passes * input.turn / 2.0;
             let square = here * here;
             let loose = 1.0 - square * square;
             count += if passes > 0.0 { 1.0 } else { 0.0 };
-            busiest = busiest.max(turns);
-            let waiting = input.weight * here;
-            passing_all += passes;
-            sums[0] += waiting;
-            sums[1] += waiting * loose;
-            sums[2] += passes * loose;
-            sums[3] += half;
-            inputs.push(Present { here, loose, passes, weight: input.weight, half, link, apart });
-        }
-        self.capacity = filling.capacity();
+            busiest = if rounds > busiest { rounds } else { busiest };
+            all += passes;
+            waiting += input.weight * here;
+            loosely += input.weight * here * loose;
+            passing += passes * loose;
+            under_way += half;
+            Present { here, loose, passes, weight: input.weight, half, link, apart }
+        }));
+        self.capacity = filling.capacity;
         self.unit = self.capacity.recip();
-        [self.waiting, self.loosely, self.passing, self.under_way] = sums;
-        (self.busiest, self.shares_link) = (busiest, shares_link);
-        let load = (passing_all * self.unit).min(1.0);
-        let rare = load * load * (count - 1.0) / count.max(1.0);
+        (self.waiting, self.loosely, self.passing) = (waiting, loosely, passing);
+        (self.under_way, self.busiest) = (under_way, busiest);
+        let load = (all * self.unit).min(1.0);
+        let rare = load * load * (count - 1.0) / f64::max(count, 1.0);
         let near = nearness(load);
         self.near = near * near;
         self.counts = rare + (1.0 - rare) * self.near;
@@ -188,48 +207,112 @@ impl Crowd {
 }
 
 impl Heads {
-    /// Nothing so far.
-    pub(super) fn new(layout: &Layout, resources: usize) -> Self {
-        let inputs = layout.arcs.len();
-        Self {
-            waits: vec![0.0; inputs],
-            step: STEP,
-            all: vec![0.0; resources],
-            before: vec![0.0; inputs],
-            flows: vec![0.0; inputs],
-            turns: vec![0.0; inputs],
-            all_turns: vec![0.0; resources],
-            least_turns: vec![0.0; resources],
+    /// Nothing so far. `links` are the capacities of the resources.
+    pub(super) fn new(layout: &Layout, links: &[f64]) -> Self {
+        let mut heads = Vec::with_capacity(layout.arcs.len());
+        for stop in &layout.stops {
+            heads.extend(layout.arcs[stop.arcs()].iter().map(|arc| {
+                let link = layout.brought_by.get(arc.port as usize).copied().unwrap_or(NONE);
+                let speed = links.get(link as usize).copied().unwrap_or(f64::INFINITY);
+                let apart = (links[stop.resource] / speed).min(1.0);
+                let (waits, turns, before, each) = (0.0, 0.0, 0.0, 1.0);
+                Head { waits, turns, before, each, port: arc.port, link, apart }
+            }));
         }
+        let queue = Queue { all: 0.0, of_time: 1.0, least: 1.0, per_other: 0.0 };
+        Self { heads, queues: vec![queue; links.len()], step: STEP }
     }
 
     /// Says how many flows of each class there are.
     pub(super) fn count(&mut self, layout: &Layout, counts: &[f64]) {
-        let flows = |arc: &Arc| -> f64 {
-            let legs = layout.legs[arc.visits()].iter();
-            legs.map(|&leg| counts[layout.class_of[leg as usize] as usize]).sum()
-        };
-        self.step = STEP;
-        self.all_turns.fill(0.0);
-        self.least_turns.fill(1.0);
-        for (at, arc) in layout.arcs.iter().enumerate().filter(|(_, arc)| arc.port != NONE) {
-            self.flows[at] = flows(arc);
-            self.turns[at] = self.flows[at];
-            if layout.leads_to[at] == NONE {
-                self.all_turns[arc.port as usize] += self.flows[at];
+        let mut all = vec![0.0; self.queues.len()];
+        for (at, (arc, head)) in layout.arcs.iter().zip(&mut self.heads).enumerate() {
+            if arc.port == NONE {
+                continue;
             }
+            let legs = layout.legs[arc.visits()].iter();
+            let flows: f64 = legs.map(|&leg| counts[layout.class_of[leg as usize] as usize]).sum();
+            (head.turns, head.each) = (flows, flows.max(1e-9).recip());
+            if layout.leads_to[at] == NONE {
+                all[arc.port as usize] += flows;
+            }
+        }
+        for (queue, all) in self.queues.iter_mut().zip(all) {
+            queue.ask(all, 1.0);
         }
     }
 
     /// Takes over what the last sweep found.
-    pub(super) fn take(&mut self, room: &[Room], most: f64) {
-        self.step = STEP.min(most / 2.0);
-        for (at, room) in room.iter().enumerate() {
-            self.all[at] = room.waits();
+    pub(super) fn take(&mut self, layout: &Layout, room: &[Room], most: f64) {
+        self.step = STEP * most;
+        for &resource in &layout.queues {
+            let (queue, room) = (&mut self.queues[resource], &room[resource]);
+            queue.all += (room.waits() - queue.all) * STEP_OF_ALL * most;
             if room.turns() > 0.0 {
-                (self.all_turns[at], self.least_turns[at]) = (room.turns(), room.least_turns());
+                queue.ask(room.turns(), room.least_turns());
             }
         }
+    }
+
+    /// Takes how near to what it can let go a queue is kept.
+    pub(super) fn stand(&mut self, resource: usize, backlog: f64) {
+        let queue = &mut self.queues[resource];
+        let time = backlog * queue.all + (1.0 - backlog) * queue.all.max(1.0);
+        queue.of_time = time.max(1e-9).recip();
+    }
+
+    /// Looks who is at a resource, before [`Self::wait`].
+    pub(super) fn look(
+        &self,
+        crowd: &mut Crowd,
+        stop: Stop,
+        asking: (&Filling, &[Input]),
+        level: f64,
+    ) {
+        let heads = &self.heads[stop.arcs()];
+        let per_level = level.recip();
+        crowd.shares_link = stop.shares_link;
+        crowd.gather(asking, level, |index, rounds| {
+            let head = &heads[index];
+            match self.queues.get(head.port as usize) {
+                None => (nearness(rounds * per_level), NONE, 0.0),
+                Some(queue) => ((head.waits * queue.of_time).min(1.0), head.link, head.apart),
+            }
+        });
+    }
+
+    /// The share of time that the heads of a queue wait at an input, as this sweep finds it; `None` where the
+    /// same heads wait for another resource at the same time.
+    pub(super) fn wait(
+        &mut self,
+        crowd: &Crowd,
+        layout: &Layout,
+        (at, index): (usize, usize),
+        input: &Input,
+    ) -> Option<Wait> {
+        let head = &mut self.heads[at];
+        let port = head.port as usize;
+        let own = self.queues[port].own(head, input.demand * crowd.unit);
+        let turns = input.asks;
+        let share = turns * crowd.wait(index, own, input.turn, layout.is_windowed[port]);
+        head.turns = turns;
+        head.waits += (share - head.waits) * self.step;
+        let before = std::mem::replace(&mut head.before, 0.0);
+        match layout.leads_to[at] {
+            NONE => Some(Wait { share: share.max(before), turns, each: turns * head.each }),
+            next => {
+                self.heads[next as usize].before += share;
+                None
+            }
+        }
+    }
+}
+
+impl Queue {
+    /// Takes how many turns in a nanosecond its flows asked for, and one of those that ask for least.
+    fn ask(&mut self, turns: f64, least: f64) {
+        self.least = least;
+        self.per_other = (turns - least).max(0.0).recip();
     }
 
     /// The chance that a head finds the packet of its own queue before it still under way, which takes the
@@ -238,82 +321,19 @@ impl Heads {
     /// One that follows at once does. Flows come in turn: in each round the one that sends least has one of them, so
     /// that of those for an output all follow each other but one. Otherwise time has passed elsewhere: always
     /// the same where an output has one turn of a round, any where it has many (an exponential time of the same mean).
-    fn own(&self, at: usize, port: usize, sends: f64) -> f64 {
-        let (turns, least) = (self.turns[at], self.least_turns[port]);
-        let others = self.all_turns[port] - least;
-        let follows =
-            if others > turns * 1e-9 { ((turns - least) / others).clamp(0.0, 1.0) } else { 1.0 };
-        if follows >= 1.0 {
+    fn own(&self, head: &Head, sends: f64) -> f64 {
+        let follows = (head.turns - self.least) * self.per_other;
+        // Nobody else at all is infinite, or no number.
+        if follows.is_nan() || follows >= 1.0 - 1e-9 {
             return 1.0;
         }
-        let elsewhere = (self.all[port].max(1.0) - self.waits[at]).max(0.0);
+        let follows = follows.max(0.0);
+        let elsewhere = (self.all.max(1.0) - head.waits).max(0.0);
         let passed = elsewhere / (sends * (1.0 - follows)).max(1e-12);
         let regular = (1.0 - passed).max(0.0);
         let mixed = left_of_one(passed);
-        let irregular = (1.0 - least / turns.max(least)).max(0.0);
+        let irregular = 1.0 - self.least / head.turns.max(self.least);
         follows + (1.0 - follows) * (regular + (mixed - regular) * irregular)
-    }
-}
-
-impl Heads {
-    /// Looks who is at a resource, before [`Self::wait`].
-    pub(super) fn look(
-        &self,
-        crowd: &mut Crowd,
-        layout: &Layout,
-        stop: Stop,
-        filling: &Filling,
-        (level, queue): (f64, impl Fn(usize, usize) -> (f64, f64)),
-    ) {
-        let first = stop.arcs().start;
-        crowd.gather(filling, level, |index, turns| {
-            let at = first + index;
-            match layout.arcs[at].port {
-                NONE => (nearness(turns / level), NONE, 0.0),
-                port => {
-                    let link = layout.brought_by[port as usize];
-                    let (backlog, apart) = queue(port as usize, link as usize);
-                    (self.here(at, port as usize, backlog), link, apart)
-                }
-            }
-        });
-    }
-
-    /// The share of time that the head of a queue waits at an input. One that is never empty has its head
-    /// somewhere all the time.
-    fn here(&self, at: usize, port: usize, backlog: f64) -> f64 {
-        let all = self.all[port];
-        (self.waits[at] / (backlog * all + (1.0 - backlog) * all.max(1.0)).max(1e-9)).min(1.0)
-    }
-
-    /// The share of time that the head of a queue waits at an input, as this sweep finds it; `None` where the
-    /// same heads wait for another resource at the same time.
-    pub(super) fn wait(
-        &mut self,
-        crowd: &Crowd,
-        layout: &Layout,
-        at: usize,
-        index: usize,
-        input: Input,
-    ) -> Option<Wait> {
-        let port = layout.arcs[at].port as usize;
-        let own = self.own(at, port, input.demand * crowd.unit);
-        let turns = input.demand / input.turn;
-        let share = turns * crowd.wait(index, own, input.turn, layout.is_windowed[port]);
-        self.turns[at] = turns;
-        self.waits[at] += (share - self.waits[at]) * self.step;
-        let before = std::mem::replace(&mut self.before[at], 0.0);
-        match layout.leads_to[at] {
-            NONE => Some(Wait {
-                share: share.max(before),
-                turns,
-                each: turns / self.flows[at].max(1e-9),
-            }),
-            next => {
-                self.before[next as usize] += share;
-                None
-            }
-        }
     }
 }
 
@@ -322,13 +342,17 @@ mod tests {
     use super::*;
 
     fn crowd(capacity: f64, demands: &[f64], here: f64) -> Crowd {
-        let inputs = demands.iter().map(|&demand| Input { demand, weight: 1.0, turn: 1.0 });
-        let mut filling = Filling::default();
-        filling.inputs = inputs.collect();
-        filling.set(capacity);
-        let level = filling.level();
+        let mut filling = Filling::new(capacity);
+        let inputs = demands.iter().map(|&demand| {
+            let mut input = Input::new(1.0, 1.0);
+            input.ask(demand);
+            filling.add(&input);
+            input
+        });
+        let inputs: Vec<Input> = inputs.collect();
+        let level = filling.level(&inputs).level;
         let mut crowd = Crowd::default();
-        crowd.gather(&filling, level, |_, _| (here, NONE, 0.0));
+        crowd.gather((&filling, &inputs), level, |_, _| (here, NONE, 0.0));
         crowd
     }
 

@@ -43,6 +43,10 @@ pub(super) struct Stop {
     pub is_plain: bool,
     /// Whether one queue alone comes here, and goes nowhere else.
     pub is_alone: bool,
+    /// Whether one link brings several of the inputs.
+    pub shares_link: bool,
+    /// Whether a queue stands behind it.
+    pub is_queued: bool,
 }
 
 impl Stop {
@@ -290,9 +294,16 @@ impl Layout {
                 outputs[arc.port as usize] += 1;
             }
         }
-        for stop in self.stops.iter_mut().filter(|stop| !stop.is_held && stop.arcs().len() == 1) {
-            let port = self.arcs[stop.arcs.0].port;
-            stop.is_alone = port != NONE && outputs[port as usize] == 1;
+        for stop in &mut self.stops {
+            let arcs = &self.arcs[stop.arcs()];
+            let port = arcs[0].port;
+            stop.is_queued = outputs[stop.resource] > 0;
+            stop.is_alone =
+                !stop.is_held && arcs.len() == 1 && port != NONE && outputs[port as usize] == 1;
+            let links = arcs.iter().filter_map(|arc| self.brought_by.get(arc.port as usize));
+            let mut links: Vec<u32> = links.copied().collect();
+            links.sort_unstable();
+            stop.shares_link = links.windows(2).any(|pair| pair[0] == pair[1]);
         }
     }
 
@@ -341,6 +352,8 @@ impl Layout {
             is_waited_for: false,
             is_plain: false,
             is_alone: false,
+            shares_link: false,
+            is_queued: false,
             has_queues: self.arcs[first..].iter().any(|arc| arc.port != NONE),
         });
     }

@@ -35,7 +35,7 @@ impl Solver {
     /// (Friedman, 1965), so that `1 - B'^2 / B^2` is left for the second. Nobody waits for more than a turn of
     /// each other input for each packet.
     pub(super) fn meet(&mut self, stop: Stop, total: f64) {
-        let Self { layout, filling, scratch, rate, capacity, waiting, .. } = self;
+        let Self { layout, inputs, scratch, rate, capacity, waiting, .. } = self;
         let capacity = capacity[stop.resource];
         let load = (total / capacity).min(1.0);
         // Where more is asked for than fits, what passes is less by a factor.
@@ -43,7 +43,7 @@ impl Solver {
         let share = |at: usize| rate[layout.legs[at] as usize] * layout.costs[at] * fits;
         let in_row = |at: usize| layout.in_row[layout.legs[at] as usize];
         let batch = |at: usize| in_row(at) / layout.turns[at] / capacity;
-        let arcs = layout.arcs[stop.arcs()].iter().zip(&filling.inputs);
+        let arcs = layout.arcs[stop.arcs()].iter().zip(&inputs[stop.arcs()]);
         let arcs = arcs.filter(|(_, input)| input.demand > 0.0);
         let (mut turns, mut all) = (0.0, Met::default());
         for (arc, input) in arcs.clone() {

@@ -21,7 +21,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use fill::Filling;
+use fill::Input;
 use heads::{Crowd, Heads};
 use layout::Layout;
 use means::Means;
@@ -41,8 +41,10 @@ const SLACK: f64 = 1e-4;
 const LEAST: f64 = 0.01;
 /// How much more a leg that went back and forth asks for in a round, in logarithms.
 const MOST_GROWTH: f64 = std::f64::consts::LN_2;
-/// Share of a change that a round makes, in logarithms, before anything is known of the resource.
-const DAMPING: f64 = 0.5;
+/// Share of a change that a round makes before anything is known of the resource.
+const DAMPING: f64 = 0.7;
+/// How much of what the queue in front changed by in this round a queue follows at once.
+const FOLLOW: f64 = 0.8;
 /// A queue that is as full as this is full.
 const NEARLY: f64 = 1e-3;
 /// About how long a round trip takes when nothing waits, in nanoseconds.
@@ -132,10 +134,12 @@ pub struct Solver {
     delayed: Vec<f64>,
     /// Share of a change that a round makes, and the direction of the last one.
     damping: Vec<(f64, f64)>,
+    /// By what factor each effective capacity changed in this round.
+    moved: Vec<f64>,
     /// Share of a change of what each leg asks for that a round makes, and the last change.
     turning: Vec<(f64, f64)>,
     trace: Trace,
-    filling: Filling,
+    inputs: Vec<Input>,
     crowd: Crowd,
     heads: Heads,
     /// For each pool, and each set of legs that hold one equally long, what a resource has of it.
@@ -191,7 +195,6 @@ impl Solver {
             is_slow: vec![false; legs],
             capacity: most.clone(),
             effective: most.clone(),
-            most,
             ahead: vec![0.0; resources],
             passed: vec![0.0; resources],
             room: vec![Room::default(); resources],
@@ -200,13 +203,15 @@ impl Solver {
             waited: vec![0.0; legs],
             delayed: vec![0.0; legs],
             damping: vec![(DAMPING, 0.0); resources],
+            moved: vec![1.0; resources],
             turning: vec![(1.0, 0.0); legs],
             trace: Trace::default(),
-            filling: Filling::default(),
+            inputs: Vec::new(),
             crowd: Crowd::default(),
-            heads: Heads::new(&layout, resources),
+            heads: Heads::new(&layout, &most),
             scratch: vec![Met::default(); layout.sets],
             layout,
+            most,
         };
         (0..classes).for_each(|class| solver.ask(class));
         solver
@@ -223,10 +228,22 @@ impl Solver {
         self.asked[self.layout.legs_of[class].clone()].fill(self.demand[class]);
     }
 
+    /// Takes over how many flows there are.
+    fn count(&mut self) {
+        let Self { layout, inputs, counts, .. } = self;
+        inputs.clear();
+        inputs.extend(layout.arcs.iter().map(|arc| {
+            let class = layout.class_of[layout.legs[arc.visits().start] as usize] as usize;
+            let flows = if arc.port == NONE { counts[class].max(1.0) } else { 1.0 };
+            Input::new(if arc.turn > 0.0 { arc.turn } else { 1.0 }, flows)
+        }));
+        self.heads.count(layout, counts);
+    }
+
     /// Finds where the flows settle, from where they stood.
     pub fn solve(&mut self, settings: Settings) -> Solution {
         self.damping.fill((DAMPING, 0.0));
-        self.heads.count(&self.layout, &self.counts);
+        self.count();
         self.turning.fill((1.0, 0.0));
         let mut rounds = 0;
         let mut residual = f64::INFINITY;

@@ -2,16 +2,16 @@
 //!
 //! Leaves out what a sweep changes for the next one, which `balance` has.
 
-use super::fill::{Input, nearness};
+use super::fill::{Filling, Input, nearness};
 use super::layout::Stop;
+use super::room::Room;
 use super::{EDGE, NONE, SLACK, Solver};
-use crate::flow::solve::room::Room;
 
 impl Solver {
     /// Lets every leg ask and every resource answer, once, by rank.
     pub(super) fn sweep(&mut self, most: f64) {
         self.rate.copy_from_slice(&self.asked);
-        self.heads.take(&self.room, most);
+        self.heads.take(&self.layout, &self.room, most);
         self.room.fill(Room::default());
         self.waiting.fill(0.0);
         self.delayed.copy_from_slice(&self.waited);
@@ -20,14 +20,23 @@ impl Solver {
         }
         for position in 0..self.layout.stops.len() {
             let stop = self.layout.stops[position];
-            if stop.is_plain && self.pass(stop) {
-                continue;
+            if !(stop.is_plain && self.pass(stop)) {
+                self.visit(stop);
             }
-            self.visit(stop);
             if stop.is_held {
                 self.release(stop);
             }
+            if stop.is_queued {
+                self.stand(stop);
+            }
         }
+    }
+
+    /// Notes how near to what it can let go the queue behind a resource is kept.
+    fn stand(&mut self, stop: Stop) {
+        let (passed, full) = (self.passed[stop.resource], self.effective[stop.resource]);
+        let is_held = full < self.capacity[stop.resource];
+        self.heads.stand(stop.resource, if is_held { nearness(passed / full) } else { 0.0 });
     }
 
     /// Lets what is sent while a pool is held be no faster than the pool.
@@ -56,61 +65,57 @@ impl Solver {
     }
 
     fn visit(&mut self, stop: Stop) {
-        let Self { layout, filling, rate, delayed, effective, counts, .. } = self;
-        let full = effective[stop.resource];
-        let inputs = &mut filling.inputs;
-        inputs.clear();
-        let mut total = 0.0;
-        for arc in &layout.arcs[stop.arcs()] {
-            let (mut demand, mut turns) = (0.0, 0.0);
-            let visits = arc.visits();
-            let legs = &layout.legs[visits.clone()];
-            if stop.is_held {
-                for (&leg, &cost) in legs.iter().zip(&layout.costs[visits]) {
-                    demand += rate[leg as usize] * (cost + delayed[leg as usize]);
-                    turns += rate[leg as usize];
-                }
-            } else if arc.turn > 0.0 {
-                for (&leg, &cost) in legs.iter().zip(&layout.costs[visits]) {
-                    demand += rate[leg as usize] * cost;
-                }
-            } else {
-                let costs = layout.costs[visits.clone()].iter().zip(&layout.turns[visits]);
-                for (&leg, (&cost, &each)) in legs.iter().zip(costs) {
-                    let asked = rate[leg as usize] * cost;
-                    demand += asked;
-                    turns += asked * each;
-                }
-            }
-            // An input that asks for nothing gets it, whatever its turns are.
-            let turn = match arc.turn {
-                turn if turn > 0.0 && !stop.is_held => turn,
-                _ if demand > 0.0 => demand / turns,
-                _ => 1.0,
-            };
-            let mut weight = turn;
-            if arc.port == NONE {
-                weight *= counts[layout.class_of[legs[0] as usize] as usize].max(1.0);
-            }
-            total += demand;
-            inputs.push(Input { demand, weight, turn });
-        }
-        self.passed[stop.resource] = total.min(full);
+        let full = self.effective[stop.resource];
+        let filling = self.gather(stop);
+        self.passed[stop.resource] = filling.demand.min(full);
         if stop.is_waited_for {
-            self.meet(stop, total);
+            self.meet(stop, filling.demand);
         }
-        let is_full = total > full * (1.0 - EDGE);
+        let is_full = filling.demand > full * (1.0 - EDGE);
         if stop.is_alone {
             self.take_all(stop, is_full);
         } else if is_full || stop.has_queues {
-            self.take_turns(stop, is_full);
+            self.take_turns(stop, &filling, is_full);
         }
+    }
+
+    /// Sums what comes to each input of a resource.
+    fn gather(&mut self, stop: Stop) -> Filling {
+        let Self { layout, inputs, rate, delayed, effective, counts, .. } = self;
+        let mut filling = Filling::new(effective[stop.resource]);
+        for (arc, input) in layout.arcs[stop.arcs()].iter().zip(&mut inputs[stop.arcs()]) {
+            let visits = arc.visits();
+            let legs = &layout.legs[visits.clone()];
+            let costs = legs.iter().zip(&layout.costs[visits.clone()]);
+            if arc.turn > 0.0 && !stop.is_held {
+                input.ask(costs.map(|(&leg, cost)| rate[leg as usize] * cost).sum());
+            } else {
+                let (mut demand, mut turns) = (0.0, 0.0);
+                for ((&leg, cost), each) in costs.zip(&layout.turns[visits]) {
+                    let (leg, each) = (leg as usize, if stop.is_held { 1.0 } else { *each });
+                    let held = if stop.is_held { delayed[leg] } else { 0.0 };
+                    demand += rate[leg] * (cost + held);
+                    turns += rate[leg] * if stop.is_held { 1.0 } else { cost * each };
+                }
+                // An input that asks for nothing gets it, whatever its turns are.
+                let turn = if demand > 0.0 { demand / turns } else { 1.0 };
+                let flows = if arc.port == NONE {
+                    counts[layout.class_of[legs[0] as usize] as usize]
+                } else {
+                    1.0
+                };
+                *input = Input::new(turn, flows.max(1.0));
+                input.ask(demand);
+            }
+            filling.add(input);
+        }
+        filling
     }
 
     /// Lets the only queue in front of a resource have all of it.
     fn take_all(&mut self, stop: Stop, is_full: bool) {
-        let Self { layout, filling, effective, rate, room, trace, .. } = self;
-        let (arc, demand) = (layout.arcs[stop.arcs().start], filling.inputs[0].demand);
+        let Self { layout, inputs, effective, rate, room, trace, .. } = self;
+        let (arc, demand) = (layout.arcs[stop.arcs().start], inputs[stop.arcs().start].demand);
         if demand <= 0.0 {
             return;
         }
@@ -125,42 +130,32 @@ impl Solver {
     }
 
     /// Cuts the inputs of a resource to their turns, and notes what that leaves for what is behind.
-    fn take_turns(&mut self, stop: Stop, is_full: bool) {
-        let Self { layout, filling, crowd, heads, rate, room, trace, .. } = self;
-        let Self { effective, capacity, passed, .. } = self;
-        filling.set(effective[stop.resource]);
+    fn take_turns(&mut self, stop: Stop, filling: &Filling, is_full: bool) {
+        let Self { layout, inputs, crowd, heads, rate, room, trace, .. } = self;
+        let inputs = &inputs[stop.arcs()];
         let resource = u32::try_from(stop.resource).unwrap_or(NONE);
-        let level = filling.level();
+        let all = filling.level(inputs);
         if stop.has_queues {
-            // How near to what it can let go a queue is kept, and how far apart the link to it brings packets.
-            let queue = |port: usize, link: usize| {
-                let is_held = effective[port] < capacity[port];
-                let backlog = if is_held { nearness(passed[port] / effective[port]) } else { 0.0 };
-                (backlog, (capacity[stop.resource] / capacity[link]).min(1.0))
-            };
-            heads.look(crowd, layout, stop, filling, (level, queue));
+            heads.look(crowd, stop, (filling, inputs), all.level);
         }
-        for (index, at) in stop.arcs().enumerate() {
-            let (arc, input) = (layout.arcs[at], filling.inputs[index]);
-            if input.demand <= 0.0 {
-                continue;
-            }
-            let turn = level * input.weight;
+        let arcs = layout.arcs[stop.arcs()].iter().zip(inputs);
+        for (index, (arc, input)) in arcs.enumerate().filter(|(_, (_, input))| input.demand > 0.0) {
+            let turn = all.level * input.weight;
             let is_cut = is_full && input.demand >= turn * (1.0 - EDGE);
             if is_cut {
                 let factor = (turn / input.demand).min(1.0);
-                for &leg in &layout.legs[arc.visits()] {
-                    rate[leg as usize] *= factor;
-                }
-                trace.note(&layout.legs[arc.visits()], factor, resource);
+                let legs = &layout.legs[arc.visits()];
+                legs.iter().for_each(|&leg| rate[leg as usize] *= factor);
+                trace.note(legs, factor, resource);
             }
             if arc.port == NONE {
                 continue;
             }
             let room = &mut room[arc.port as usize];
-            let share = if is_cut { turn } else { filling.share_if_greedy(index) };
+            let share = if is_cut { turn } else { filling.share_if_greedy(inputs, index, all) };
             room.limit(share / input.demand, resource);
-            if let Some(wait) = heads.wait(crowd, layout, at, index, input) {
+            let at = stop.arcs().start + index;
+            if let Some(wait) = heads.wait(crowd, layout, (at, index), input) {
                 room.wait(wait, resource);
             }
         }

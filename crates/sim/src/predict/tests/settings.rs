@@ -138,8 +138,8 @@ fn a_drive_that_is_read_and_written_at_once_shares_its_time() {
         let mut timed = workload(vec![(
             "both",
             vec![
-                flow("drive0", "host", Path::HostPipelined),
-                flow("host", "drive0", Path::HostPipelined),
+                Flow::new("drive0", "host", Path::HostPipelined),
+                Flow::new("host", "drive0", Path::HostPipelined),
             ],
         )]);
         timed.cases[0].time_ns = Some(Nanos::seconds(1));
@@ -181,7 +181,7 @@ fn a_drive_that_is_read_and_written_at_once_shares_its_time() {
 fn two_media_that_limit_a_copy_alike_gain_together() {
     let alike = with(&[("a.read.rate", 2.0, "GB/s"), ("b.write.rate", 2.0, "GB/s")]);
     let gains = |parameters: &Parameters| {
-        let asked = one(flow("a", "b", Path::P2p));
+        let asked = one(Flow::new("a", "b", Path::P2p));
         let record = run(&machine("pair"), parameters, &asked, Engine::Flow).expect("predicted");
         record.cases[0].prediction.as_ref().expect("one").gains.clone()
     };
@@ -206,7 +206,7 @@ fn random_writes_leave_little_of_a_drive_to_reads() {
         block: Bytes::kib(4),
         depth: 64,
         order: Order::Random,
-        ..flow(source, target, Path::HostPipelined)
+        ..Flow::new(source, target, Path::HostPipelined)
     };
     let flows = vec![small("a", "host"), small("host", "a")];
     let mut timed = workload(vec![("both", flows)]);
@@ -229,7 +229,7 @@ fn copies_in_a_circle_read_and_write_every_drive() {
     {
         let copy = |n: usize| Flow {
             via: memory.map(str::to_owned),
-            ..flow(&format!("{name}{n}"), &format!("{name}{}", (n + 1) % 3), Path::P2p)
+            ..Flow::new(format!("{name}{n}"), format!("{name}{}", (n + 1) % 3), Path::P2p)
         };
         let ring = workload(vec![("ring", (0..3).map(copy).collect())]);
         let one = workload(vec![("one", vec![copy(0)])]);
