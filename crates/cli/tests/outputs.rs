@@ -85,6 +85,40 @@ fn every_option_writes_where_nothing_is_and_leaves_alone_what_is_not_ours() {
 }
 
 #[test]
+fn a_figure_takes_the_place_of_a_figure_and_of_no_other_picture() {
+    let folder = folder();
+    let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
+    let words = format!("report {run} -o OUT --png figures");
+    let output = peerlane(folder.path(), &words, "page.html");
+    if said(&output).contains("no sans-serif font") {
+        return testing::skip("font", "there is no font");
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let figures = names(&folder.path().join("figures"));
+    let at = |name: &String| folder.path().join("figures").join(name);
+    let drawn = fs::read(at(&figures[0])).expect("a figure");
+    let output = peerlane(folder.path(), &words, "page.html");
+    assert_eq!(output.status.code(), Some(0), "a second time: {}", said(&output));
+
+    // A picture of somebody else's under the name of the last one: not even the first is written.
+    let last = at(figures.last().expect("a figure"));
+    let theirs = include_bytes!("../../../docs/examples/report.png");
+    fs::write(&last, theirs).expect("room");
+    fs::remove_file(at(&figures[0])).expect("it");
+    let output = peerlane(folder.path(), &words, "other.html");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("is no figure of a report"), "{}", said(&output));
+    assert!(fs::read(&last).expect("it") == theirs, "theirs is gone");
+    assert_eq!(names(&folder.path().join("figures")), figures[1..]);
+    assert!(!folder.path().join("other.html").exists());
+
+    fs::remove_file(&last).expect("it");
+    let output = peerlane(folder.path(), &words, "page.html");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(fs::read(at(&figures[0])).expect("a figure") == drawn, "it is as it was");
+}
+
+#[test]
 fn the_report_of_the_recorder_takes_the_place_of_nothing_else_and_no_machine_is_booted_for_it() {
     let folder = folder();
     let kernel = folder.path().join("kernel");
