@@ -131,6 +131,41 @@ fn the_report_of_the_recorder_takes_the_place_of_nothing_else_and_no_machine_is_
 }
 
 #[test]
+fn the_console_of_a_machine_takes_the_place_of_nothing() {
+    let folder = folder();
+    let kernel = folder.path().join("kernel");
+    fs::write(&kernel, "none").expect("room");
+    std::os::unix::fs::symlink("nowhere", folder.path().join("link")).expect("a link");
+    let before = names(folder.path());
+    for place in ["source", "link", ".", "gone/console"] {
+        let words = format!("lab run --kernel {} --console OUT -- true", kernel.display());
+        let output = peerlane(folder.path(), &words, place);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(&format!("cannot write {place}")), "{}", said(&output));
+    }
+    assert!(fs::read(folder.path().join("source")).expect("it") == [7; 1 << 20]);
+    assert_eq!(names(folder.path()), before);
+}
+
+#[test]
+fn pages_of_the_reference_take_the_place_of_their_like_only() {
+    let folder = folder();
+    let write = || peerlane(folder.path(), "reference --write OUT", "pages");
+    assert_eq!(write().status.code(), Some(0));
+    assert_eq!(write().status.code(), Some(0), "a second time");
+    for theirs in ["cli.md", "schema/copy-1.json"] {
+        let place = folder.path().join("pages").join(theirs);
+        let page = fs::read(&place).expect("a page");
+        fs::write(&place, "dear diary").expect("room");
+        let output = write();
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains("is no page of the reference"), "{}", said(&output));
+        assert_eq!(fs::read(&place).expect("it"), b"dear diary");
+        fs::write(&place, page).expect("room");
+    }
+}
+
+#[test]
 fn a_full_disk_leaves_what_was_there_and_nothing_beside_it() {
     let folder = folder();
     let place = folder.path().join("small");
