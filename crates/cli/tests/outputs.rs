@@ -208,7 +208,8 @@ fn a_place_that_is_not_the_users_is_refused_before_anything_runs() {
         let output = command.output();
         let output = output.unwrap_or_else(|error| panic!("{words}: {error}"));
         assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
-        assert!(said(&output).contains("Permission denied"), "{words}: {}", said(&output));
+        assert!(said(&output).contains("Permission denied (os error 13)\n"), "{}", said(&output));
+        assert!(said(&output).contains("hint: name a file where you may write"), "{words}");
         assert!(said(&output).contains(&format!("cannot write closed/{name}")), "{words}");
     }
     set_mode("closed", 0o755);
