@@ -161,7 +161,7 @@ mod tests {
         let plain = pixels.encode_png().expect("a PNG");
         let marked = signed(&plain).expect("a PNG");
         assert!(is_picture(&marked) && !is_picture(&plain));
-        assert!(is_picture(&marked[..usize::try_from(PICTURE_HEAD).expect("few")]));
+        assert!(PICTURE_HEAD >= (SECOND_CHUNK + mark().len()) as u64, "too little is looked at");
         for end in 0..SECOND_CHUNK + mark().len() {
             assert!(!is_picture(&marked[..end]), "{end} bytes are not it");
         }
