@@ -181,6 +181,10 @@ fn a_full_disk_leaves_what_was_there_and_nothing_beside_it() {
     assert!(said(&output).contains("No space left"), "{}", said(&output));
     assert!(said(&output).contains("hint: make room there"), "{}", said(&output));
     assert_eq!(found, (vec!["page.html".to_owned()], before));
+    let output = peerlane(folder.path(), "haystack make --images 2 -o OUT", "small/hay");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("No space left"), "{}", said(&output));
+    assert!(said(&output).contains("hint: name a folder"), "{}", said(&output));
     drop(mounted);
 }
 
