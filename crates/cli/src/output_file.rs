@@ -195,14 +195,11 @@ fn judge(path: &Path, kind: Kind) -> Result<Option<(u64, u64)>, OutputError> {
     Err(not_ours(&format!("it is there and is no {name}"), kind))
 }
 
-/// The system's answer without the name of a draft, which nobody has asked for.
+/// The system's answer without the name of a draft, which nobody has asked for and `tempfile` adds.
 fn plain(error: &io::Error) -> io::Error {
-    let source = error.get_ref().and_then(|inner| inner.source());
-    let code = source.and_then(|source| source.downcast_ref::<io::Error>()?.raw_os_error());
-    code.or(error.raw_os_error()).map_or_else(
-        || io::Error::new(error.kind(), error.to_string()),
-        io::Error::from_raw_os_error,
-    )
+    let text = error.to_string();
+    let answer = text.split(" at path \"").next().unwrap_or_default();
+    io::Error::new(error.kind(), answer)
 }
 
 fn not_ours(why: &str, kind: Kind) -> OutputError {
