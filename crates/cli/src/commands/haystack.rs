@@ -39,13 +39,14 @@ fn make(args: &MakeArgs, printer: Printer) -> Result<Exit, Failure> {
 
 fn failure(error: HaystackError) -> Failure {
     let hint = match error {
-        HaystackError::Used { .. } => "name another folder with `-o`",
-        HaystackError::Write { .. } => {
-            "name a folder with `-o` where you may write and there is room; what was written so far \
-             is left there"
-        }
+        HaystackError::Used { .. } => Some("name another folder with `-o`"),
+        HaystackError::Write { .. } => Some(
+            "name a folder with `-o` where you may write and there is room; what was written so far is \
+             left there",
+        ),
+        _ => None,
     };
-    Failure::new(error).hint(hint.to_owned())
+    Failure::new(error).hint(hint.map(str::to_owned))
 }
 
 fn recipe(args: &MakeArgs) -> Recipe {
