@@ -100,7 +100,8 @@ impl OutputFile {
     /// A file beside the place, with no name that stays; gone when dropped.
     pub(crate) fn draft(&self) -> io::Result<NamedTempFile> {
         let mode = Permissions::from_mode(0o666);
-        tempfile::Builder::new().permissions(mode).tempfile_in(folder(&self.path))
+        let made = tempfile::Builder::new().permissions(mode).tempfile_in(folder(&self.path));
+        made.map_err(|error| plain(&error))
     }
 
     /// Gives a draft that is complete its name.
@@ -159,6 +160,10 @@ impl OutputError {
             Self::System(error) if error.kind() == ErrorKind::StorageFull => {
                 Some("make room there, or name a file elsewhere".to_owned())
             }
+            Self::System(error) if error.kind() == ErrorKind::PermissionDenied => Some(format!(
+                "name a file where you may write; `ls -ld {}` shows who may there",
+                folder(path).display()
+            )),
             Self::System(_) => None,
         };
         Tried::to(format!("write {}", path.display()))(self).hint(hint)
@@ -188,6 +193,13 @@ fn judge(path: &Path, kind: Kind) -> Result<Option<(u64, u64)>, OutputError> {
         return Ok(Some(id_of(&found)));
     }
     Err(not_ours(&format!("it is there and is no {name}"), kind))
+}
+
+/// The system's answer without the name of a draft, which nobody has asked for and `tempfile` adds.
+fn plain(error: &io::Error) -> io::Error {
+    let text = error.to_string();
+    let answer = text.split(" at path \"").next().unwrap_or_default();
+    io::Error::new(error.kind(), answer)
 }
 
 fn not_ours(why: &str, kind: Kind) -> OutputError {

@@ -85,6 +85,40 @@ fn every_option_writes_where_nothing_is_and_leaves_alone_what_is_not_ours() {
 }
 
 #[test]
+fn a_figure_takes_the_place_of_a_figure_and_of_no_other_picture() {
+    let folder = folder();
+    let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
+    let words = format!("report {run} -o OUT --png figures");
+    let output = peerlane(folder.path(), &words, "page.html");
+    if said(&output).contains("no sans-serif font") {
+        return testing::skip("font", "there is no font");
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let figures = names(&folder.path().join("figures"));
+    let at = |name: &String| folder.path().join("figures").join(name);
+    let drawn = fs::read(at(&figures[0])).expect("a figure");
+    let output = peerlane(folder.path(), &words, "page.html");
+    assert_eq!(output.status.code(), Some(0), "a second time: {}", said(&output));
+
+    // A picture of somebody else's under the name of the last one: not even the first is written.
+    let last = at(figures.last().expect("a figure"));
+    let theirs = include_bytes!("../../../docs/examples/report.png");
+    fs::write(&last, theirs).expect("room");
+    fs::remove_file(at(&figures[0])).expect("it");
+    let output = peerlane(folder.path(), &words, "other.html");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("is no figure of a report"), "{}", said(&output));
+    assert!(fs::read(&last).expect("it") == theirs, "theirs is gone");
+    assert_eq!(names(&folder.path().join("figures")), figures[1..]);
+    assert!(!folder.path().join("other.html").exists());
+
+    fs::remove_file(&last).expect("it");
+    let output = peerlane(folder.path(), &words, "page.html");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(fs::read(at(&figures[0])).expect("a figure") == drawn, "it is as it was");
+}
+
+#[test]
 fn the_report_of_the_recorder_takes_the_place_of_nothing_else_and_no_machine_is_booted_for_it() {
     let folder = folder();
     let kernel = folder.path().join("kernel");
@@ -94,6 +128,41 @@ fn the_report_of_the_recorder_takes_the_place_of_nothing_else_and_no_machine_is_
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("is no report of the recorder"), "{}", said(&output));
     assert!(fs::read(folder.path().join("source")).expect("it") == [7; 1 << 20]);
+}
+
+#[test]
+fn the_console_of_a_machine_takes_the_place_of_nothing() {
+    let folder = folder();
+    let kernel = folder.path().join("kernel");
+    fs::write(&kernel, "none").expect("room");
+    std::os::unix::fs::symlink("nowhere", folder.path().join("link")).expect("a link");
+    let before = names(folder.path());
+    for place in ["source", "link", ".", "gone/console"] {
+        let words = format!("lab run --kernel {} --console OUT -- true", kernel.display());
+        let output = peerlane(folder.path(), &words, place);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(&format!("cannot write {place}")), "{}", said(&output));
+    }
+    assert!(fs::read(folder.path().join("source")).expect("it") == [7; 1 << 20]);
+    assert_eq!(names(folder.path()), before);
+}
+
+#[test]
+fn pages_of_the_reference_take_the_place_of_their_like_only() {
+    let folder = folder();
+    let write = || peerlane(folder.path(), "reference --write OUT", "pages");
+    assert_eq!(write().status.code(), Some(0));
+    assert_eq!(write().status.code(), Some(0), "a second time");
+    for theirs in ["cli.md", "schema/copy-1.json"] {
+        let place = folder.path().join("pages").join(theirs);
+        let page = fs::read(&place).expect("a page");
+        fs::write(&place, "dear diary").expect("room");
+        let output = write();
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains("is no page of the reference"), "{}", said(&output));
+        assert_eq!(fs::read(&place).expect("it"), b"dear diary");
+        fs::write(&place, page).expect("room");
+    }
 }
 
 #[test]
@@ -112,6 +181,10 @@ fn a_full_disk_leaves_what_was_there_and_nothing_beside_it() {
     assert!(said(&output).contains("No space left"), "{}", said(&output));
     assert!(said(&output).contains("hint: make room there"), "{}", said(&output));
     assert_eq!(found, (vec!["page.html".to_owned()], before));
+    let output = peerlane(folder.path(), "haystack make --images 2 -o OUT", "small/hay");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("No space left"), "{}", said(&output));
+    assert!(said(&output).contains("hint: name a folder"), "{}", said(&output));
     drop(mounted);
 }
 
@@ -139,7 +212,8 @@ fn a_place_that_is_not_the_users_is_refused_before_anything_runs() {
         let output = command.output();
         let output = output.unwrap_or_else(|error| panic!("{words}: {error}"));
         assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
-        assert!(said(&output).contains("Permission denied"), "{words}: {}", said(&output));
+        assert!(said(&output).contains("Permission denied (os error 13)\n"), "{}", said(&output));
+        assert!(said(&output).contains("hint: name a file where you may write"), "{words}");
         assert!(said(&output).contains(&format!("cannot write closed/{name}")), "{words}");
     }
     set_mode("closed", 0o755);

@@ -219,7 +219,7 @@ fn prepare(
 fn keep_console(options: &Options, folder: &Path) -> Result<(), LabError> {
     let Some(target) = &options.console else { return Ok(()) };
     let console = fs::read(folder.join(CONSOLE)).unwrap_or_default();
-    fs::write(target, console).map_err(LabError::io("write the console to", target))
+    out::write_new(&console, target).map_err(LabError::io("write the console to", target))
 }
 
 /// The exit status, or why there is none.

@@ -20,7 +20,7 @@ pub mod trace;
 
 pub use account::{Drawn, Named};
 pub use ink::Paper;
-pub use png::{Picture, PngError};
+pub use png::{PICTURE_HEAD, Picture, PngError, is_picture};
 pub use record::{RECORD_MAX, ReadError, Record, SCHEMAS};
 
 use document::{Art, Document};

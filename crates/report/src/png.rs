@@ -91,8 +91,44 @@ impl Painter {
         let mut pixels = Pixmap::new(side(size.width()), side(size.height()))
             .ok_or_else(|| failed("it has no size".to_owned()))?;
         resvg::render(&tree, Transform::from_scale(zoom, zoom), &mut pixels.as_mut());
-        pixels.encode_png().map_err(|error| failed(error.to_string()))
+        let plain = pixels.encode_png().map_err(|error| failed(error.to_string()))?;
+        signed(&plain).ok_or_else(|| failed("the picture has no header".to_owned()))
     }
+}
+
+/// What a PNG begins with (PNG specification, section 5.2).
+const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
+/// Where the second chunk begins: behind the signature and the header, which is the first and has 13 bytes of data.
+const SECOND_CHUNK: usize = 8 + 12 + 13;
+/// The keyword for the program that made an image (section 11.3.3.2), and this one.
+const SOFTWARE: &[u8] = b"Software\0peerlane report";
+
+/// How many bytes of a file [`is_picture`] looks at.
+pub const PICTURE_HEAD: u64 = 128;
+
+/// Whether a file that begins so is a figure that a report wrote: a PNG whose second chunk says so.
+pub fn is_picture(beginning: &[u8]) -> bool {
+    beginning.starts_with(SIGNATURE)
+        && beginning.get(SECOND_CHUNK..).is_some_and(|rest| rest.starts_with(&mark()))
+}
+
+/// A PNG with the mark behind its header.
+fn signed(png: &[u8]) -> Option<Vec<u8>> {
+    let (head, rest) = png.split_at_checked(SECOND_CHUNK)?;
+    Some([head, &mark(), rest].concat())
+}
+
+/// The chunk that says what made the image (section 5.3): length, type, data, checksum of the last two.
+fn mark() -> Vec<u8> {
+    let chunk = [b"tEXt", SOFTWARE].concat();
+    let length = u32::try_from(SOFTWARE.len()).unwrap_or(u32::MAX);
+    [&length.to_be_bytes(), chunk.as_slice(), &crc(&chunk).to_be_bytes()].concat()
+}
+
+/// The checksum of a chunk (annex D), bit by bit: there are few.
+fn crc(bytes: &[u8]) -> u32 {
+    let bit = |crc: u32| if crc & 1 == 0 { crc >> 1 } else { 0xedb8_8320 ^ (crc >> 1) };
+    !bytes.iter().fold(u32::MAX, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| bit(crc)))
 }
 
 /// The name of a file for a figure: its number, and its title without what file systems and shells
@@ -116,5 +152,22 @@ mod tests {
     #[test]
     fn names_of_files_are_plain() {
         assert_eq!(file_name(3, "../Shares of 10, <p2p>"), "03-shares-of-10-p2p.png");
+    }
+
+    #[test]
+    fn a_picture_is_known_by_its_mark_and_is_as_good_with_it() {
+        let mut pixels = Pixmap::new(3, 2).expect("a picture");
+        pixels.data_mut().fill(255);
+        let plain = pixels.encode_png().expect("a PNG");
+        let marked = signed(&plain).expect("a PNG");
+        assert!(is_picture(&marked) && !is_picture(&plain));
+        assert!(PICTURE_HEAD >= (SECOND_CHUNK + mark().len()) as u64, "too little is looked at");
+        for end in 0..SECOND_CHUNK + mark().len() {
+            assert!(!is_picture(&marked[..end]), "{end} bytes are not it");
+        }
+        assert_eq!(Pixmap::decode_png(&marked).expect("a PNG").data(), pixels.data());
+        assert_eq!(signed(&plain[..SECOND_CHUNK - 1]), None);
+        // The checksum that the specification gives for the chunk at the end of every PNG.
+        assert_eq!(crc(b"IEND"), 0xae42_6082);
     }
 }

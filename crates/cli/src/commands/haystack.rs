@@ -38,8 +38,15 @@ fn make(args: &MakeArgs, printer: Printer) -> Result<Exit, Failure> {
 }
 
 fn failure(error: HaystackError) -> Failure {
-    let is_used = matches!(error, HaystackError::Used { .. });
-    Failure::new(error).hint(is_used.then(|| "name another folder with `-o`".to_owned()))
+    let hint = match error {
+        HaystackError::Used { .. } => Some("name another folder with `-o`"),
+        HaystackError::Write { .. } => Some(
+            "name a folder with `-o` where you may write and there is room; what was written so far is \
+             left there",
+        ),
+        _ => None,
+    };
+    Failure::new(error).hint(hint.map(str::to_owned))
 }
 
 fn recipe(args: &MakeArgs) -> Recipe {

@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
-use peerlane_report::{Drawn, Named, Paper, RECORD_MAX, ReadError, Record, Report, is_report};
+use peerlane_report::{
+    Drawn, Named, PICTURE_HEAD, Paper, Picture, RECORD_MAX, ReadError, Record, Report, is_picture,
+    is_report,
+};
 use serde::Serialize;
 
 use crate::args::{FabricArgs, ReportArgs, ReportFormat};
@@ -22,12 +25,9 @@ const REPORT: Kind = Kind::Marked {
     most: 1024,
     is_ours: |beginning| is_report(&String::from_utf8_lossy(beginning)),
 };
-/// Any PNG: what a file of such a name was before, if it was one of ours.
-const PICTURE: Kind = Kind::Marked {
-    name: "picture",
-    most: 8,
-    is_ours: |beginning| beginning == b"\x89PNG\r\n\x1a\n",
-};
+/// A figure of an earlier report, which says so in itself.
+const PICTURE: Kind =
+    Kind::Marked { name: "figure of a report", most: PICTURE_HEAD, is_ours: is_picture };
 
 /// What was written; the object of `--json`.
 #[derive(Debug, Serialize)]
@@ -59,13 +59,15 @@ pub(crate) fn run(args: &ReportArgs, printer: Printer) -> Result<Exit, Failure> 
             text
         }
     };
-    let mut files = Vec::new();
-    if let Some(output) = output {
-        files.push(output.path().display().to_string());
-        output.write(text.as_bytes())?;
-    }
+    let mut outputs: Vec<(OutputFile, Vec<u8>)> =
+        output.map(|output| (output, text.clone().into_bytes())).into_iter().collect();
     if let Some(folder) = &args.png {
-        files.extend(pictures(&report, folder)?);
+        outputs.extend(pictures(&report, folder)?);
+    }
+    let mut files = Vec::new();
+    for (output, bytes) in outputs {
+        files.push(output.path().display().to_string());
+        output.write(&bytes)?;
     }
     if printer.is_json() {
         let written =
@@ -167,19 +169,16 @@ fn machines(args: &ReportArgs, records: &[Named]) -> Result<Vec<Machine>, Failur
     Ok(own.map(|fabric| Machine::new(fabric, false)).into_iter().collect())
 }
 
-/// Writes every figure into a folder.
-fn pictures(report: &Report<'_>, folder: &Path) -> Result<Vec<String>, Failure> {
+/// Every figure, with its place in a folder: all places are looked at before anything is written.
+fn pictures(report: &Report<'_>, folder: &Path) -> Result<Vec<(OutputFile, Vec<u8>)>, Failure> {
     let tried = || format!("write figures to {}", folder.display());
     let pictures = report.pictures(Paper::Light).map_err(|error| {
         let hint = error.hint();
         Tried::to(tried())(error).hint(hint)
     })?;
     fs::create_dir_all(folder).map_err(Tried::to(tried()))?;
-    let mut files = Vec::new();
-    for picture in pictures {
-        let path = folder.join(&picture.file);
-        OutputFile::at(&path, PICTURE)?.write(&picture.bytes)?;
-        files.push(path.display().to_string());
-    }
-    Ok(files)
+    let place = |picture: Picture| {
+        Ok((OutputFile::at(&folder.join(&picture.file), PICTURE)?, picture.bytes))
+    };
+    pictures.into_iter().map(place).collect()
 }

@@ -193,10 +193,18 @@ impl Printer {
     }
 }
 
+/// Most characters of a line of an entry: the longest path (4095 bytes) and what is said of it. A parser quotes the line
+/// that it does not understand, which may be all of a file.
+const LINE_MAX: usize = 4500;
+
 /// A text whose further lines are indented, so that a name with a line end in it forges no warning and
-/// no hint.
+/// no hint, and which are of bounded length.
 fn entry(text: &str) -> String {
-    visible(text).replace('\n', "\n  ")
+    let line = |line: &str| match line.char_indices().nth(LINE_MAX) {
+        Some((end, _)) => format!("{} ...", &line[..end]),
+        None => line.to_owned(),
+    };
+    visible(text).split('\n').map(line).collect::<Vec<_>>().join("\n  ")
 }
 
 /// Text with control characters of names in it, which a terminal would obey, in escaped form; line
@@ -265,12 +273,21 @@ pub(crate) fn report_panics(printer: Printer) {
 
 #[cfg(test)]
 mod tests {
-    use super::{entry, visible};
+    use super::{LINE_MAX, entry, visible};
 
     #[test]
     fn names_cannot_forge_lines() {
         let name = "/data/a\nerror: all is lost\nhint: rm -r /data";
         assert_eq!(entry(name), "/data/a\n  error: all is lost\n  hint: rm -r /data");
+    }
+
+    #[test]
+    fn lines_that_no_path_needs_are_cut_and_others_are_whole() {
+        let path = format!("/{}", "\u{e4}".repeat(LINE_MAX - 1));
+        assert_eq!(entry(&path), path);
+        let text = format!("cannot understand\n{}\n  ^\n", "[".repeat(LINE_MAX * 9));
+        let cut = format!("cannot understand\n  {} ...\n    ^\n  ", "[".repeat(LINE_MAX));
+        assert_eq!(entry(&text), cut);
     }
 
     #[test]

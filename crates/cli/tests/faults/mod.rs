@@ -3,7 +3,7 @@
 //! Short form: a few seeds, in `./test`. Long form, with as many power cuts as asked and a tenth as
 //! many seeds of every other case, which also writes the results of the repository:
 //!
-//!     PEERLANE_FAULTS=20 cargo test --release -p peerlane-cli --test 'lab_faults_*'
+//!     PEERLANE_FAULTS=20 cargo test --release -p peerlane-cli --test lab_suite faults_
 
 use std::fs;
 use std::path::PathBuf;
@@ -138,7 +138,7 @@ impl Count {
             "suite": "booted machines",
             "what": WHAT,
             "command": format!(
-                "PEERLANE_FAULTS={cuts} cargo test --release -p peerlane-cli --test 'lab_faults_*'"
+                "PEERLANE_FAULTS={cuts} cargo test --release -p peerlane-cli --test lab_suite faults_"
             ),
             "on": environment(),
             "cases": cases,

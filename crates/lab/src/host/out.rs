@@ -1,7 +1,8 @@
 //! What a run leaves on the host: the command's files and the DMA report.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde::Serialize;
@@ -19,8 +20,7 @@ pub(super) fn check(options: &Options) -> Result<(), LabError> {
         tempfile::tempfile_in(target).map_err(LabError::io("write into", target))?;
     }
     if let Some(target) = &options.console {
-        let open = File::options().create(true).append(true).open(target);
-        open.map_err(LabError::io("write the console to", target))?;
+        check_new(target).map_err(LabError::io("write the console to", target))?;
     }
     Ok(())
 }
@@ -28,6 +28,13 @@ pub(super) fn check(options: &Options) -> Result<(), LabError> {
 fn check_json(target: &Path) -> io::Result<()> {
     if target.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
+    }
+    tempfile::NamedTempFile::new_in(folder_of(target)).map(drop)
+}
+
+fn check_new(target: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(target).is_ok() {
+        return Err(io::ErrorKind::AlreadyExists.into());
     }
     tempfile::NamedTempFile::new_in(folder_of(target)).map(drop)
 }
@@ -71,10 +78,16 @@ pub fn unpack_archive(archive: impl Read, target: &Path) -> Result<(), LabError>
     unpack().map_err(LabError::io("unpack the command's files into", target))
 }
 
+/// A file beside `target`, gone when dropped, with the mode that umask leaves.
+fn draft(target: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let mode = Permissions::from_mode(0o666);
+    tempfile::Builder::new().permissions(mode).tempfile_in(folder_of(target))
+}
+
 /// Writes `value` in full or not at all.
 pub(super) fn write_json(value: &impl Serialize, target: &Path) -> Result<(), LabError> {
     let write = || -> io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(folder_of(target))?;
+        let mut file = draft(target)?;
         serde_json::to_writer_pretty(&mut file, value)?;
         file.write_all(b"\n")?;
         file.as_file().sync_all()?;
@@ -82,6 +95,15 @@ pub(super) fn write_json(value: &impl Serialize, target: &Path) -> Result<(), La
         Ok(())
     };
     write().map_err(LabError::io("write", target))
+}
+
+/// Writes `bytes` in full or not at all, and over nothing.
+pub(super) fn write_new(bytes: &[u8], target: &Path) -> io::Result<()> {
+    let mut file = draft(target)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist_noclobber(target).map_err(|error| error.error)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -139,6 +161,7 @@ mod tests {
             Options { out: at("file"), ..options.clone() },
             Options { out: at("file/below"), ..options.clone() },
             Options { console: at("nowhere/console"), ..options.clone() },
+            Options { console: at("file"), ..options.clone() },
         ];
         for options in unfit {
             let error = crate::run(&options, &mut Vec::new(), &mut Vec::new()).expect_err("unfit");
@@ -148,6 +171,16 @@ mod tests {
         let fit = Options { dma: at("dma.json"), out: at("out"), ..options };
         assert!(check(&fit).is_ok());
         assert!(!folder.path().join("dma.json").exists());
+    }
+
+    #[test]
+    fn a_console_is_written_over_nothing() {
+        let folder = tempfile::tempdir().expect("folder");
+        let target = folder.path().join("console");
+        write_new(b"of a machine", &target).expect("room");
+        assert!(write_new(b"of another", &target).is_err());
+        assert_eq!(fs::read(&target).expect("it"), b"of a machine");
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }
 
     #[test]

@@ -25,7 +25,8 @@ const DMA_REPORT: Kind = Kind::Marked {
 /// # Errors
 /// When the machine does not boot, or its command does not run to its end.
 pub(super) fn run(args: &RunArgs, printer: Printer) -> Result<Exit, Failure> {
-    // Before the boot: the report is written by rename when all is over.
+    // Before the boot: both are written by rename when all is over.
+    args.console.as_deref().map(|path| OutputFile::at(path, Kind::New)).transpose()?;
     args.dma.as_deref().map(|path| OutputFile::at(path, DMA_REPORT)).transpose()?;
     let output = std::io::stdout().as_fd().try_clone_to_owned();
     let output = output.map_err(Tried::to("watch standard output"))?;

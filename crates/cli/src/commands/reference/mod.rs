@@ -11,7 +11,26 @@ use clap::CommandFactory;
 use crate::args::{Cli, ReferenceArgs};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
+use crate::output_file::{Kind, OutputFile};
 use crate::printer::Printer;
+
+/// A page or a schema, of this version or an earlier one.
+const PAGE: Kind = Kind::Marked {
+    name: "page of the reference",
+    most: 1024,
+    is_ours: |beginning| {
+        let text = String::from_utf8_lossy(beginning);
+        text.contains("\nWritten by `peerlane reference --write") || is_schema(&text)
+    },
+};
+
+/// Whether a text begins as schemas of records do: `"title": "peerlane.copy/1"` in its third line.
+fn is_schema(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim);
+    lines.next() == Some("{")
+        && lines.next().is_some_and(|line| line.starts_with("\"$schema\": "))
+        && lines.next().is_some_and(|line| line.starts_with("\"title\": \"peerlane."))
+}
 
 /// File name and text of every page, and of every schema.
 fn pages() -> Vec<(String, String)> {
@@ -38,7 +57,7 @@ fn write(folder: &Path, printer: Printer) -> Result<Exit, Failure> {
         let path = folder.join(name);
         let parent = path.parent().unwrap_or(folder);
         fs::create_dir_all(parent).map_err(Tried::to(format!("make {}", parent.display())))?;
-        fs::write(&path, text).map_err(Tried::to(format!("write {}", path.display())))?;
+        OutputFile::at(&path, PAGE)?.write(text.as_bytes())?;
         printer.note(&format!("wrote {}", path.display()));
     }
     Ok(Exit::Done)

@@ -1,12 +1,8 @@
 //! Drives of a booted machine that fail single requests, once or always.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod faults;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-use faults::{Count, READ_ALWAYS, READ_ONCE, RETRIED, Random, WRITE_ALWAYS, WRITE_ONCE};
-use lab::{Lab, assert_same};
+use crate::faults;
+use crate::faults::{Count, READ_ALWAYS, READ_ONCE, RETRIED, Random, WRITE_ALWAYS, WRITE_ONCE};
+use crate::lab::{Lab, assert_same};
 
 const MIB: u64 = 1 << 20;
 /// Each copy has an area of its own, on the source and on the target.

@@ -1,10 +1,7 @@
 //! Copies by passthrough nodes in booted machines: where the bytes went, what is refused, and that a
 //! block device which is beside the node is neither overwritten in use nor left with stale pages.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-use lab::{Lab, assert_same};
+use crate::lab::{Lab, assert_same};
 use peerlane_results::{EndpointKind, Route};
 
 const MIB: usize = 1 << 20;

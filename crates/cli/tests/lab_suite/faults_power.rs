@@ -1,12 +1,8 @@
 //! The machine loses its power at random moments of a copy, boots again and goes on.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod faults;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-use faults::{Count, MOMENTS, POWER_DEVICE, POWER_FILE, Random};
-use lab::{Lab, assert_same};
+use crate::faults;
+use crate::faults::{Count, MOMENTS, POWER_DEVICE, POWER_FILE, Random};
+use crate::lab::{Lab, assert_same};
 
 const MIB: usize = 1 << 20;
 const SIZE: usize = 12 * MIB;

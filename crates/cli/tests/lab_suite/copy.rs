@@ -3,10 +3,7 @@
 //! Content is compared on the host with what the drives' images hold; routes are taken from the DMA
 //! recorder outside the guest, never from what the program says of itself alone.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-use lab::{Lab, assert_same};
+use crate::lab::{Lab, assert_same};
 use peerlane_results::{Route, Warning};
 
 const KIB: usize = 1 << 10;

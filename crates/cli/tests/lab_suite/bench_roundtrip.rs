@@ -1,13 +1,9 @@
 //! A drive against the memory of another in a booted machine, out and back, and the drive alone; each in a
 //! boot of its own, so that the recorder's total is of one route.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod bench_records;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-use bench_records::{payload, shown};
-use lab::Lab;
+use crate::bench_records::{payload, shown};
+use crate::lab;
+use crate::lab::Lab;
 
 const MIB: usize = 1 << 20;
 

@@ -3,22 +3,18 @@
 //! Every run boots a few of them; with `PEERLANE_AGREEMENT=all` every machine is booted on both kernels
 //! and `docs/agreement.md` is written.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod agreement;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
 use std::fs;
 use std::io::Write;
 use std::process::Command;
 use std::sync::Mutex;
 
-use agreement::guest;
-use agreement::machines::{MACHINES, Machine};
-use agreement::notation::{AcsBy, describe};
-use agreement::page::{self, Boot};
-use agreement::voices::Answers;
-use lab::Lab;
+use crate::agreement;
+use crate::agreement::guest;
+use crate::agreement::machines::{MACHINES, Machine};
+use crate::agreement::notation::{AcsBy, describe};
+use crate::agreement::page::{self, Boot};
+use crate::agreement::voices::Answers;
+use crate::lab::Lab;
 use peerlane_fabric::Fabric;
 
 /// Machines booted at a time.

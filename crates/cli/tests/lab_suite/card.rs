@@ -3,16 +3,11 @@
 //! The card's memory is a file of the host, so that what passed through it can be read there: evidence
 //! that neither the guest nor the DMA recorder gives.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod bench_records;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
 use std::collections::{BTreeSet, HashSet};
 
-use bench_records::record;
-use lab::testing::skip;
-use lab::{Lab, assert_same};
+use crate::bench_records::record;
+use crate::lab::testing::skip;
+use crate::lab::{Lab, assert_same};
 use peerlane_results::{MemoryKind, Route};
 
 const MIB: usize = 1 << 20;

@@ -1,9 +1,6 @@
 //! One source copied to several drives in a booted machine: read once, by one memory, past guest memory.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-use lab::{Lab, assert_same};
+use crate::lab::{Lab, assert_same};
 use peerlane_results::{FanOutRecord, Route};
 
 const MIB: usize = 1 << 20;

@@ -1,12 +1,7 @@
 //! Ten drives in a booted machine: every ordered pair, crowds, and four drives against one memory.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod bench_records;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-use bench_records::{payload, shown};
-use lab::Lab;
+use crate::bench_records::{payload, shown};
+use crate::lab::Lab;
 use peerlane_results::{CaseRecord, Warning};
 
 const KIB: u64 = 1 << 10;

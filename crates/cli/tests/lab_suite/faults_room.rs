@@ -1,13 +1,9 @@
 //! Too little room in a booted machine: device memory, the target, the journal's place. And a clock
 //! that jumps.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod faults;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-use faults::{CLOCK, Count, JOURNAL_PLACE, MEMORY_TAKEN, MOMENTS, Random, TARGET_FULL};
-use lab::{Lab, assert_same};
+use crate::faults;
+use crate::faults::{CLOCK, Count, JOURNAL_PLACE, MEMORY_TAKEN, MOMENTS, Random, TARGET_FULL};
+use crate::lab::{Lab, assert_same};
 use peerlane_results::{Route, Warning};
 
 const MIB: usize = 1 << 20;

@@ -1,15 +1,11 @@
 //! Drives pulled out of a booted machine in the middle of a copy: the source, the target, the one that
 //! lends its memory.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod faults;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-use faults::{
+use crate::faults;
+use crate::faults::{
     Count, MOMENTS, Random, UNPLUG_MEMORY, UNPLUG_MEMORY_AUTO, UNPLUG_SOURCE, UNPLUG_TARGET,
 };
-use lab::{Lab, assert_same};
+use crate::lab::{Lab, assert_same};
 use peerlane_results::{Route, Warning};
 
 const MIB: usize = 1 << 20;

@@ -1,9 +1,6 @@
 //! Captures of a booted machine, by root and by somebody who is not, and what they say of it.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-use lab::Lab;
+use crate::lab::Lab;
 use peerlane_fabric::{Acs, Fabric};
 
 #[test]

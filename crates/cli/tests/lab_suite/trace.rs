@@ -1,13 +1,7 @@
 //! Traces of copies in a booted machine: one sees whether host memory was involved.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-#[allow(dead_code, reason = "each test program uses a part of it")]
-#[path = "../../report/tests/common/perfetto.rs"]
-mod perfetto;
-
-use lab::Lab;
+use crate::lab::Lab;
+use crate::perfetto;
 use peerlane_results::Route;
 
 #[test]

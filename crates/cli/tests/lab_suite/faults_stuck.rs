@@ -1,14 +1,10 @@
 //! A drive of a booted machine that all but stops answering.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod faults;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
 use std::time::{Duration, Instant};
 
-use faults::{Count, STUCK};
-use lab::{Lab, assert_same};
+use crate::faults;
+use crate::faults::{Count, STUCK};
+use crate::lab::{Lab, assert_same};
 
 const MIB: usize = 1 << 20;
 

@@ -1,9 +1,6 @@
 //! A copy between devices of a virtual machine that is stopped and goes on.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-use lab::{Lab, assert_same};
+use crate::lab::{Lab, assert_same};
 use peerlane_results::Route;
 
 const SIZE: usize = 24 << 20;

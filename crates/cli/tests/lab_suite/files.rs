@@ -5,15 +5,12 @@
 //! docs/files.md has the table of these cases. Where a program that makes one is not on this machine, the
 //! case is left out with a line in the skip log.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-use lab::Lab;
+use crate::lab::Lab;
 use peerlane_results::{CopyRecord, Route, Warning};
 
 const MIB: u64 = 1 << 20;
 /// The tables in which every case here has its line.
-const TABLES: &str = include_str!("../../../docs/files.md");
+const TABLES: &str = include_str!("../../../../docs/files.md");
 /// What XFS and btrfs need at least.
 const DRIVE: u64 = 320 * MIB;
 

@@ -4,12 +4,9 @@
 //! The drive is full of a marker below its file system; the machine goes away while the file is
 //! written, on ext4 and on XFS, and every block of it holds the source's data or zeroes afterwards.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
 use std::fs;
 
-use lab::{Lab, tool};
+use crate::lab::{Lab, tool};
 
 const SIZE: usize = 24 << 20;
 const DRIVE: usize = 64 << 20;

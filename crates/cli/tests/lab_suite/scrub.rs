@@ -3,12 +3,9 @@
 //! The whole pool is written to a drive as its next user would find it, and searched on the host for
 //! runs of what was copied. Without the scrub they are there, so that the search is known to find.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
 use std::collections::HashSet;
 
-use lab::{Lab, assert_same};
+use crate::lab::{Lab, assert_same};
 use peerlane_results::{Route, Warning};
 
 const MIB: usize = 1 << 20;

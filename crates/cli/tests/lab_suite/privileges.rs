@@ -1,9 +1,6 @@
 //! A copy in a booted machine by somebody who is not root.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-use lab::{Lab, assert_same};
+use crate::lab::{Lab, assert_same};
 use peerlane_results::Route;
 
 #[test]

@@ -1,13 +1,9 @@
 //! A sweep in a booted machine: by the peer-to-peer route past guest memory, by the host route through it
 //! twice.
 
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod bench_records;
-#[allow(dead_code, reason = "each test program uses a part of it")]
-mod lab;
-
-use bench_records::{payload, shown};
-use lab::Lab;
+use crate::bench_records::{payload, shown};
+use crate::lab;
+use crate::lab::Lab;
 use peerlane_results::Path;
 
 const MIB: usize = 1 << 20;

@@ -1,0 +1,37 @@
+//! What is shown in booted virtual machines, with the built program in them: one program for all suites, so that as
+//! many machines run at a time as this machine has processors, whichever suite they belong to.
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+#[path = "../agreement/mod.rs"]
+mod agreement;
+#[path = "../bench_records/mod.rs"]
+mod bench_records;
+#[path = "../faults/mod.rs"]
+mod faults;
+#[allow(dead_code, reason = "each test program uses a part of it")]
+#[path = "../lab/mod.rs"]
+mod lab;
+#[allow(dead_code, reason = "each test program uses a part of it")]
+#[path = "../../../report/tests/common/perfetto.rs"]
+mod perfetto;
+
+mod bench_roundtrip;
+mod bench_sweep;
+mod bench_ten;
+mod capture;
+mod card;
+mod copy;
+mod faults_errors;
+mod faults_power;
+mod faults_room;
+mod faults_stuck;
+mod faults_unplug;
+mod files;
+mod kernel_agreement;
+mod many;
+mod passthrough;
+mod privileges;
+mod resume;
+mod scrub;
+mod stale;
+mod trace;
