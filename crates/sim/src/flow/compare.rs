@@ -137,7 +137,7 @@ mod tests {
             let compared = compare(&scenario(family, seed)).expect("both have a result");
             assert!(compared.sum_error() < 0.04, "{family} {compared:?}");
             let errors = compared.errors(&compared.flow);
-            assert!(errors.iter().all(|&error| error < 0.26), "{family} {errors:?}");
+            assert!(errors.iter().all(|&error| error < 0.16), "{family} {errors:?}");
         }
     }
 

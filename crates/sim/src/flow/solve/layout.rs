@@ -261,11 +261,12 @@ impl Layout {
         }
         for (class, legs) in self.legs_of.iter().enumerate() {
             for (leg, hops) in legs.clone().zip(&view.class(class).legs) {
-                let ports = hops.iter().map(|hop| hop.port).filter(|&port| port != NONE);
-                let ports = ports.map(|port| view.local(port));
-                let ports = ports.filter(|&port| self.is_windowed[port as usize]);
+                // A buffer of few credits and its link are behind one queue.
+                let queues = hops.chunk_by(|a, b| a.port == b.port).map(|hops| hops[0].port);
+                let queues = queues.filter(|&port| port != NONE).map(|port| view.local(port));
+                let queues = queues.filter(|&port| self.is_windowed[port as usize]);
                 let holder = self.holder[leg];
-                self.queued.extend(ports.filter(|_| holder != NONE).map(|port| (holder, port)));
+                self.queued.extend(queues.filter(|_| holder != NONE).map(|port| (holder, port)));
             }
         }
     }

@@ -237,3 +237,23 @@ fn reads_of_one_pool_meet_half_of_those_that_take_another_time() {
 fn reads_of_one_pool_that_take_the_same_time_stay_apart() {
     expect_rates(&reads_of_two_tags([1100.0; 2]).rates, &[1024.0 / 2200.0; 2]);
 }
+
+#[test]
+fn what_waits_for_a_buffer_and_its_link_waits_once() {
+    let resource = |rank| Resource { rank, capacity: 1.0, ..Resource::default() };
+    let resources = vec![
+        Resource { is_held: true, ..resource(0) },
+        resource(1),
+        resource(2),
+        resource(3),
+        resource(4),
+    ];
+    let hop = |resource, port| Hop { resource, port, turn: 1.0, cost: 1.0 };
+    // A link, the buffer behind the next one with that link, and one more: two queues.
+    let answer = vec![hop(1, NONE), hop(2, 1), hop(3, 1), hop(4, 3)];
+    let legs = vec![vec![hop(0, NONE)], answer];
+    let class = Class { count: 1, demand: 1.0, legs, in_row: vec![1.0; 2], ..Class::default() };
+    let network = Network { resources, classes: vec![class] };
+    let solver = Solver::new(&network).expect("in order");
+    assert_eq!(solver.layout.queued, [(0, 1), (0, 3)]);
+}
