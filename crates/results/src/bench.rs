@@ -240,7 +240,7 @@ pub enum Direction {
 pub struct Prediction {
     /// `closed`, `flow` or `tlp`, and why that one.
     pub engine: String,
-    /// Lowest and highest rate over the ranges of the parameters; 80 % of draws lie between.
+    /// Lowest and highest rate over the ranges of the parameters; 80 % of draws lie between, and the rate itself.
     pub interval: Option<(ByteRate, ByteRate)>,
     /// What a tenth more of each resource would gain, most first.
     pub gains: Vec<Gain>,

@@ -240,6 +240,9 @@ impl Predictor<'_> {
         }
         let is_small = case.flows.len() <= MANY;
         let interval = if is_small { self.interval(case, engine)? } else { None };
+        // Where queues fill on one side of it, and lose some, the rate itself may be beyond all draws.
+        let rate = names::per_second(found.rate());
+        let interval = interval.map(|(low, high)| (low.min(rate), high.max(rate)));
         let gains = if is_small && engine != Engine::Closed {
             // Both sides of a gain by fluids, whatever packets say of the rates.
             gains::gains(model, &prepared.found, case)?

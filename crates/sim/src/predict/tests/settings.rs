@@ -377,3 +377,28 @@ fn an_ethernet_between_two_parts_of_a_switch_and_behind_a_card_is_a_limit() {
     let sent = alone(&with_card, &with(&[]), Flow::new("drive0", "net", Path::P2p));
     assert!(is_near(sent, 0.125 * (1500.0 - 52.0) / 1538.0), "{sent}");
 }
+
+#[test]
+fn a_rate_is_within_its_own_range() {
+    // Drives that are all alike fill no queue that those of draws, which differ, do.
+    let rate = |drive| {
+        format!(
+            "[parameter.\"drive{drive}.read.rate\"]\nvalue = 3.4\nlo = 3.0\nhi = 3.45\nunit = \"GB/s\"\nfrom = \"guess\"\nsource = \"a test\"\n"
+        )
+    };
+    let text: String = (0..10).map(rate).collect();
+    let parameters = super::super::parameters(Some(&text)).expect("parameters");
+    let pairs = (0..10).flat_map(|from| (0..10).map(move |to| (from, to)));
+    let pairs = pairs.filter(|(from, to)| from != to).map(|(from, to)| Flow {
+        depth: 8,
+        ..Flow::new(format!("drive{from}"), format!("fpga{to}"), Path::P2p)
+    });
+    let all = workload(vec![("all", pairs.collect())]);
+    let record = run(&machine("r7515-10-smartssd"), &parameters, &all, Engine::Tlp);
+    let record = record.expect("predicted");
+    let prediction = record.cases[0].prediction.as_ref().expect("one");
+    let (low, high) = prediction.interval.expect("a range");
+    let rate = record.summaries[0].rate.median;
+    let (low, high) = (low.0 as f64 * 0.999, high.0 as f64 * 1.001);
+    assert!(low <= rate && rate <= high && low < high * 0.99, "{low} {rate} {high}");
+}
