@@ -128,7 +128,7 @@ pub fn run(
     let mut qemu = Qemu::start(&options.qemu, &arguments, folder, options.shell)?;
     let ended = session.serve(&mut qemu, deadline, &options.interrupt, stdout, stderr);
     drop(qemu);
-    keep_console(options, folder)?;
+    let kept = keep_console(options, folder);
     let status = status_of(ended?, options, folder)?;
     if let Some(target) = &options.out {
         out::unpack(&session.results, target)?;
@@ -137,6 +137,8 @@ pub fn run(
         Some(target) => Some(report(options, &drives, &session, folder, target)?),
         None => None,
     };
+    // Last, so that a console that cannot be written costs nothing else.
+    kept?;
     Ok(Outcome { status, dma, missed: session.moments.missed() })
 }
 

@@ -1,9 +1,9 @@
 //! Media of drives: which flows use them, and what reads and writes of one drive take from each other.
 //!
 //! Leaves out caches, and dies and channels behind a controller. The one thing to know: a drive that flows only
-//! read, or only write, has its rate and no law here; where they do both, its medium is one resource in shares of
-//! time, `x_r / R + x_w / W <= mixed`. So it is where some of what is written comes by requests of the drive, and
-//! some through the memory that it lends.
+//! read, or only write, in one way has its rate and no law here; where they do both, its medium is one resource in
+//! shares of time, `x_r / R + x_w / W <= mixed`. So it is, with 1 in place of `mixed`, where all is read, or all
+//! written, but some by requests of the drive and some through the memory that it lends.
 
 use std::collections::BTreeMap;
 

@@ -45,6 +45,16 @@ impl What {
         }
     }
 
+    /// The number that there is which is nearest to another.
+    fn nearest(self, number: f64) -> f64 {
+        let known: Vec<f64> = match self {
+            Self::Lanes => LANES.map(f64::from).to_vec(),
+            Self::Generation => (1_u8..).zip(GENERATIONS).map(|(known, _)| known.into()).collect(),
+        };
+        let apart = |known: &f64| (known - number).abs();
+        known.into_iter().min_by(|a, b| apart(a).total_cmp(&apart(b))).unwrap_or(number)
+    }
+
     /// The number that a link has of this.
     fn of(self, speed: LinkSpeed) -> f64 {
         match self {
@@ -116,6 +126,8 @@ pub(super) fn set(
         let above = topology.find(below).and_then(|node| topology.link_above(node));
         let Some(link) = above else { continue };
         let Wire { speed: Some(speed), mps, .. } = topology.link(link).wire else { continue };
+        // Draws from a range lie between what there is.
+        let number = if parameter.lo < parameter.hi { what.nearest(number) } else { number };
         let speed = what.set(speed, number).ok_or_else(|| ParameterError::Meaning {
             name: parameter.name.clone(),
             problem: what.problem(),

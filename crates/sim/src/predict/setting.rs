@@ -110,15 +110,22 @@ impl<'a> Setting<'a> {
     /// The most that the shares of both rates of a drive add up to: by the first of its names that has it, as the
     /// machine's description states it, or as of any drive.
     fn mixed(&self, names: &[&str], function: &Function) -> Result<f64, ParameterError> {
-        let own = names.iter().find_map(|name| self.get(&format!("{name}.mixed")).ok());
+        let name = names.iter().map(|name| format!("{name}.mixed"));
+        let own = name.into_iter().find_map(|name| Some((self.get(&name).ok()?, name)));
         let stated = function.mixed_per_mille.map(|mixed| f64::from(mixed) / 1000.0);
         // The lab holds back both together.
         let throttled = function.lab.throttle.map(|_| 1.0);
-        let mixed = match own.or(stated).or(throttled) {
-            Some(mixed) => mixed,
-            None => self.get("drive.mixed")?,
+        let (mixed, name) = match (own, stated.or(throttled)) {
+            (Some(own), _) => own,
+            (None, Some(stated)) => return Ok(stated),
+            (None, None) => (self.get("drive.mixed")?, "drive.mixed".to_owned()),
         };
-        Ok(mixed.clamp(0.1, 2.0))
+        if (0.1..=2.0).contains(&mixed) {
+            Ok(mixed)
+        } else {
+            let problem = "a drive that is read and written reaches 0.1 to 2 of its rates";
+            Err(ParameterError::Meaning { name, problem })
+        }
     }
 
     /// The times of a command by size.

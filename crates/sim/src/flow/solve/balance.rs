@@ -117,6 +117,12 @@ impl Solver {
         self.moved.fill(1.0);
         for at in (0..self.layout.queues.len()).rev() {
             let resource = self.layout.queues[at];
+            if self.passed[resource] <= 0.0 {
+                // All whose packets were here are gone.
+                self.effective[resource] = self.capacity[resource];
+                self.delay[resource] = 0.0;
+                continue;
+            }
             let ratio = self.room[resource].ratio();
             let front = self.moved.get(self.room[resource].by() as usize).copied().unwrap_or(1.0);
             let change = if self.layout.is_windowed[resource] && !self.fill_up(resource, ratio) {

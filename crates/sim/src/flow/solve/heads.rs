@@ -323,8 +323,8 @@ impl Queue {
     /// the same where an output has one turn of a round, any where it has many (an exponential time of the same mean).
     fn own(&self, head: &Head, sends: f64) -> f64 {
         let follows = (head.turns - self.least) * self.per_other;
-        // Nobody else at all is infinite, or no number.
-        if follows.is_nan() || follows >= 1.0 - 1e-9 {
+        // With nobody else the difference is nothing, of whatever sign.
+        if self.per_other.is_infinite() || follows >= 1.0 - 1e-9 {
             return 1.0;
         }
         let follows = follows.max(0.0);

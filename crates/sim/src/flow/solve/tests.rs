@@ -257,3 +257,32 @@ fn what_waits_for_a_buffer_and_its_link_waits_once() {
     let solver = Solver::new(&network).expect("in order");
     assert_eq!(solver.layout.queued, [(0, 1), (0, 3)]);
 }
+
+#[test]
+fn reads_that_are_gone_leave_no_wait_behind() {
+    // Two pools fill the queue behind one link, whose output is slow; nothing else is in it.
+    let resource = |rank, capacity| Resource { rank, capacity, ..Resource::default() };
+    let resources = vec![
+        Resource { is_held: true, ..resource(0, 64.0 * 512.0) },
+        Resource { holds: 4096.0, ..resource(1, 4.0) },
+        Resource { is_sender: true, ..resource(2, 1.0) },
+        resource(2, 4.0),
+    ];
+    let class = |output| {
+        let tags = Hop { resource: 0, port: NONE, turn: 900.0, cost: 900.0 };
+        let answer = |resource, port| Hop { resource, port, turn: 256.0, cost: 1.0 };
+        let legs = vec![vec![tags], vec![answer(1, NONE), answer(output, 1)]];
+        Class { count: 1, demand: 10.0, legs, in_row: vec![2.0; 2], ..Class::default() }
+    };
+    let network = Network { resources, classes: vec![class(2), class(3)] };
+    let mut solver = Solver::new(&network).expect("in order");
+    let settings = Settings { tolerance: 1e-6, ..Settings::default() };
+    let before = solver.solve(settings).rates;
+    (0..2).for_each(|class| solver.set_count(class, 0));
+    let gone = solver.solve(settings);
+    assert!(gone.load.iter().all(|&load| load.abs() < 1e-9), "{:?}", gone.load);
+    (0..2).for_each(|class| solver.set_count(class, 1));
+    let again = solver.solve(settings);
+    assert!(again.residual <= settings.tolerance, "{}", again.residual);
+    assert!(again.rates.iter().zip(&before).all(|(a, b)| (a / b - 1.0).abs() < 1e-3), "{again:?}");
+}

@@ -85,6 +85,10 @@ fn a_link_has_the_lanes_and_the_generation_that_a_parameter_says() {
     assert!(is_near(of(1.0, 4.0) / narrow, 2.0), "{narrow}");
     let wrong = run(&ten, &with(&[("d0.lanes", 3.0, "count")]), &one(flow()), Engine::Flow);
     assert!(wrong.is_err());
+    // Of a range, draws are links that there are.
+    let range = "[parameter.\"d0.lanes\"]\nvalue = 4\nlo = 1\nhi = 16\nunit = \"count\"\nfrom = \"guess\"\nsource = \"a test\"\n";
+    let range = super::super::parameters(Some(range)).expect("parameters");
+    assert!(run(&ten, &range, &one(flow()), Engine::Flow).is_ok());
     let unknown = with(&[("d0.lanes", 4.0, "count"), ("nobody.lanes", 4.0, "count")]);
     assert_eq!(strangers(&unknown, &ten, &one(flow())), ["nobody.lanes"]);
 }
@@ -168,6 +172,10 @@ fn a_drive_that_is_read_and_written_at_once_shares_its_time() {
     let half = with(&[("drive0.mixed", 0.5, "x")]);
     let (read, written, _) = rates(&drive("mixed = 2.0\n"), &half);
     assert!(is_near(read / 3.3 + written / 2.006, 0.5), "{read} {written}");
+    for wrong in [0.05, 5.0] {
+        let wrong = with(&[("drive0.mixed", wrong, "x")]);
+        assert!(run(&drive(""), &wrong, &both(), Engine::Flow).is_err());
+    }
     // What holds a drive of the lab back counts both together.
     let (throttled, apart) = (machine("throttled"), with(&[("drive.mixed", 2.0, "x")]));
     let mut asked = both();
