@@ -158,6 +158,12 @@ impl Layout {
         (holder != NONE).then(|| self.member[holder as usize])
     }
 
+    /// How many turns an input has in a round: one, or one for each flow of the class where they have a buffer each.
+    pub(super) fn flows_at_once(&self, arc: &Arc, counts: &[f64]) -> f64 {
+        let leg = self.legs[arc.visits().start] as usize;
+        if arc.port == NONE { counts[self.class_of[leg] as usize].max(1.0) } else { 1.0 }
+    }
+
     /// Positions of the visits to a resource.
     pub(super) fn visits_of(&self, stop: Stop) -> Range<usize> {
         self.arcs[stop.arcs.0].visits().start..self.arcs[stop.arcs.1 - 1].visits().end

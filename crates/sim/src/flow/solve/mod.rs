@@ -233,9 +233,8 @@ impl Solver {
         let Self { layout, inputs, counts, .. } = self;
         inputs.clear();
         inputs.extend(layout.arcs.iter().map(|arc| {
-            let class = layout.class_of[layout.legs[arc.visits().start] as usize] as usize;
-            let flows = if arc.port == NONE { counts[class].max(1.0) } else { 1.0 };
-            Input::new(if arc.turn > 0.0 { arc.turn } else { 1.0 }, flows)
+            let turn = if arc.turn > 0.0 { arc.turn } else { 1.0 };
+            Input::new(turn, layout.flows_at_once(arc, counts))
         }));
         self.heads.count(layout, counts);
     }

@@ -92,19 +92,18 @@ impl Solver {
             } else {
                 let (mut demand, mut turns) = (0.0, 0.0);
                 for ((&leg, cost), each) in costs.zip(&layout.turns[visits]) {
-                    let (leg, each) = (leg as usize, if stop.is_held { 1.0 } else { *each });
-                    let held = if stop.is_held { delayed[leg] } else { 0.0 };
-                    demand += rate[leg] * (cost + held);
-                    turns += rate[leg] * if stop.is_held { 1.0 } else { cost * each };
+                    let rate = rate[leg as usize];
+                    if stop.is_held {
+                        demand += rate * (cost + delayed[leg as usize]);
+                        turns += rate;
+                    } else {
+                        demand += rate * cost;
+                        turns += rate * cost * each;
+                    }
                 }
                 // An input that asks for nothing gets it, whatever its turns are.
                 let turn = if demand > 0.0 { demand / turns } else { 1.0 };
-                let flows = if arc.port == NONE {
-                    counts[layout.class_of[legs[0] as usize] as usize]
-                } else {
-                    1.0
-                };
-                *input = Input::new(turn, flows.max(1.0));
+                *input = Input::new(turn, layout.flows_at_once(arc, counts));
                 input.ask(demand);
             }
             filling.add(input);

@@ -260,27 +260,34 @@ fn what_waits_for_a_buffer_and_its_link_waits_once() {
 
 #[test]
 fn reads_that_are_gone_leave_no_wait_behind() {
-    // Two pools fill the queue behind one link, whose output is slow; nothing else is in it.
+    // Two reads of one pool fill the queue behind one link; one of its outputs is slow.
     let resource = |rank, capacity| Resource { rank, capacity, ..Resource::default() };
     let resources = vec![
         Resource { is_held: true, ..resource(0, 64.0 * 512.0) },
-        Resource { holds: 4096.0, ..resource(1, 4.0) },
+        Resource { holds: 256.0, ..resource(1, 4.0) },
         Resource { is_sender: true, ..resource(2, 1.0) },
         resource(2, 4.0),
+        resource(1, 1e9),
     ];
-    let class = |output| {
+    let class = |answer: Vec<(u32, u32)>| {
         let tags = Hop { resource: 0, port: NONE, turn: 900.0, cost: 900.0 };
-        let answer = |resource, port| Hop { resource, port, turn: 256.0, cost: 1.0 };
-        let legs = vec![vec![tags], vec![answer(1, NONE), answer(output, 1)]];
-        Class { count: 1, demand: 10.0, legs, in_row: vec![2.0; 2], ..Class::default() }
+        let answer = answer.into_iter();
+        let answer = answer.map(|(resource, port)| Hop { resource, port, turn: 256.0, cost: 1.0 });
+        let legs = vec![vec![tags], answer.collect()];
+        Class { count: 1, demand: 100.0, legs, in_row: vec![2.0; 2], ..Class::default() }
     };
-    let network = Network { resources, classes: vec![class(2), class(3)] };
+    let queued = [2, 3].map(|output| class(vec![(1, NONE), (output, 1)]));
+    let classes = queued.into_iter().chain([class(vec![(4, NONE)])]).collect();
+    let network = Network { resources, classes };
     let mut solver = Solver::new(&network).expect("in order");
     let settings = Settings { tolerance: 1e-6, ..Settings::default() };
     let before = solver.solve(settings).rates;
+    assert!(solver.effective[1] < solver.capacity[1], "the queue is not full");
     (0..2).for_each(|class| solver.set_count(class, 0));
-    let gone = solver.solve(settings);
-    assert!(gone.load.iter().all(|&load| load.abs() < 1e-9), "{:?}", gone.load);
+    let left = (0..2).map(|_| solver.solve(settings)).last().expect("the second");
+    expect_rates(&left.rates[2..], &[64.0 * 512.0 / 900.0]);
+    assert!(left.load.iter().all(|load| load.is_finite()), "{:?}", left.load);
+    assert!(left.load[1..4].iter().all(|&load| load.abs() < 1e-9), "{:?}", left.load);
     (0..2).for_each(|class| solver.set_count(class, 1));
     let again = solver.solve(settings);
     assert!(again.residual <= settings.tolerance, "{}", again.residual);
