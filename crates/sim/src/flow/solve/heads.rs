@@ -23,14 +23,20 @@ struct Head {
     waits: f64,
     /// Turns that they asked for in a nanosecond.
     turns: f64,
-    /// What they wait, in this sweep, at inputs of resources that lead only to this one.
-    before: f64,
     /// Share of the turns that one flow has.
     each: f64,
-    /// The queue, or [`NONE`], and the link that brings it.
+    /// The queue, or [`NONE`].
     port: u32,
-    link: u32,
-    /// Which share of its packets that link spaces out.
+    /// The input that the same heads wait for at the same time, or [`NONE`].
+    next: u32,
+}
+
+/// What brings those who wait at an input.
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    /// Which resource, or [`NONE`].
+    number: u32,
+    /// Which share of its packets it spaces out.
     apart: f64,
 }
 
@@ -45,6 +51,8 @@ struct Queue {
     /// Turns in a nanosecond of one flow of those that ask for least, and one over those of all others.
     least: f64,
     per_other: f64,
+    /// Whether all that waits in it holds a pool meanwhile.
+    is_windowed: bool,
 }
 
 /// Which share of all time the heads of queues wait, and for what.
@@ -52,6 +60,9 @@ struct Queue {
 pub(super) struct Heads {
     /// By input of a resource.
     heads: Vec<Head>,
+    links: Vec<Link>,
+    /// What heads wait, in this sweep, at inputs of resources that lead only to this one.
+    before: Vec<f64>,
     /// By resource, for the queue behind it.
     queues: Vec<Queue>,
     /// Share of the way to what a sweep finds that this round goes.
@@ -59,7 +70,7 @@ pub(super) struct Heads {
 }
 
 /// An input among those that meet at a resource.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Present {
     /// Share of time that its head waits here.
     here: f64,
@@ -71,15 +82,14 @@ struct Present {
     weight: f64,
     /// Half a packet, as the share of time that one is under way.
     half: f64,
-    /// The link that brings it, or [`NONE`], and which share of its packets that spaces out.
-    link: u32,
-    apart: f64,
 }
 
 /// All that meet at a resource.
 #[derive(Debug, Default)]
 pub(super) struct Crowd {
+    /// One for each input, and what is left of larger crowds.
     inputs: Vec<Present>,
+    count: usize,
     capacity: f64,
     /// One over that.
     unit: f64,
@@ -106,21 +116,24 @@ fn left_of_one(mean: f64) -> f64 {
 
 impl Crowd {
     /// Takes those who ask, of whom each gets at most `level` rounds. `here` says which share of time the
-    /// heads of an input wait here, given its place and how many rounds it gets, and what brings them.
-    fn gather(
+    /// heads of an input wait here, given how many rounds it gets.
+    fn gather<T>(
         &mut self,
         (filling, inputs): (&Filling, &[Input]),
         level: f64,
-        here: impl Fn(usize, f64) -> (f64, u32, f64),
+        heads: impl IntoIterator<Item = T>,
+        here: impl Fn(T, f64) -> f64,
     ) {
-        self.inputs.clear();
+        self.count = inputs.len();
+        if self.inputs.len() < self.count {
+            self.inputs.resize(self.count, Present::default());
+        }
         let (mut count, mut all, mut busiest) = (0.0, 0.0, 0.0);
         let (mut waiting, mut loosely, mut passing, mut under_way) = (0.0, 0.0, 0.0, 0.0);
-        self.inputs.extend(inputs.iter().enumerate().map(|(index, input)| {
+        for ((input, head), present) in inputs.iter().zip(heads).zip(&mut self.inputs) {
             let rounds = if input.asks < level { input.asks } else { level };
             let passes = input.weight * rounds;
-            let (is_here, link, apart) = here(index, rounds);
-            let here = if passes > 0.0 { is_here } else { 0.0 };
+            let here = if passes > 0.0 { here(head, rounds) } else { 0.0 };
             let half = passes * input.turn / 2.0;
             let square = here * here;
             let loose = 1.0 - square * square;
@@ -131,8 +144,8 @@ impl Crowd {
             loosely += input.weight * here * loose;
             passing += passes * loose;
             under_way += half;
-            Present { here, loose, passes, weight: input.weight, half, link, apart }
-        }));
+            *present = Present { here, loose, passes, weight: input.weight, half };
+        }
         self.capacity = filling.capacity;
         self.unit = self.capacity.recip();
         (self.waiting, self.loosely, self.passing) = (waiting, loosely, passing);
@@ -145,28 +158,25 @@ impl Crowd {
     }
 
     /// How long the head of an input waits, in nanoseconds, where a packet of its own is still under way with
-    /// the chance `own`.
+    /// the chance `own`. `links` bring all inputs.
     ///
     /// It finds half a packet of another under way, and the heads of those that wait. While it is always
     /// here itself, all passes that others send meanwhile, at most a turn of each.
-    fn wait(&self, index: usize, own: f64, turn: f64, is_windowed: bool) -> f64 {
-        let Present { here, loose, passes, weight, half, link, .. } = self.inputs[index];
+    fn wait(&self, index: usize, own: f64, turn: f64, is_windowed: bool, links: &[Link]) -> f64 {
+        let Present { here, loose, passes, weight, half } = self.inputs[index];
         let share = (passes * self.unit).min(0.999);
         let mut under_way = self.under_way - half;
         let mut waiting = self.waiting - weight * here;
         let mut loosely = self.loosely - weight * here * loose;
         let mut passing = self.passing - passes * loose;
-        if self.shares_link && link != NONE {
+        if self.shares_link {
             // What one link brings comes one after the other.
-            let others = self.inputs.iter().enumerate();
-            for (_, beside) in
-                others.filter(|&(other, beside)| other != index && beside.link == link)
-            {
-                let waits = beside.apart * beside.weight * beside.here;
-                under_way -= beside.apart * beside.half;
+            for (beside, link) in self.beside(index, links) {
+                let waits = link.apart * beside.weight * beside.here;
+                under_way -= link.apart * beside.half;
                 waiting -= waits;
                 loosely -= waits * beside.loose;
-                passing -= beside.apart * beside.passes * beside.loose;
+                passing -= link.apart * beside.passes * beside.loose;
             }
         }
         let others = under_way * self.unit / (1.0 - share);
@@ -175,26 +185,54 @@ impl Crowd {
         let left = self.capacity - here * passing;
         let mut wait = if left > 0.0 { sum / left } else { f64::INFINITY };
         if wait * self.busiest > 1.0 {
-            wait = self.wait_in_turn(index, sum, left, wait);
+            wait = self.wait_in_turn(index, (sum, left), wait, links);
         }
         let mine = own * turn * self.unit;
         let counts = if is_windowed { self.near } else { self.counts };
         mine + (wait - mine).max(0.0) * counts
     }
 
+    /// The other inputs that the link of one brings.
+    fn beside<'a>(
+        &'a self,
+        index: usize,
+        links: &'a [Link],
+    ) -> impl Iterator<Item = (&'a Present, &'a Link)> {
+        let own = links[index].number;
+        let others = self.inputs.iter().zip(links).enumerate();
+        let others = others
+            .filter(move |&(other, (_, link))| other != index && own != NONE && link.number == own);
+        others.map(|(_, beside)| beside)
+    }
+
     /// The same where some would send more than a turn meanwhile.
-    fn wait_in_turn(&self, index: usize, sum: f64, left: f64, wait: f64) -> f64 {
-        let Present { here, link, .. } = self.inputs[index];
-        let (mut wait, mut count) = (wait, usize::MAX);
+    fn wait_in_turn(
+        &self,
+        index: usize,
+        (sum, left): (f64, f64),
+        mut wait: f64,
+        links: &[Link],
+    ) -> f64 {
+        let inputs = &self.inputs[..self.count];
+        let here = inputs[index].here;
+        let mut count = usize::MAX;
         loop {
             let (mut sum, mut left, mut more) = (sum, left, 0);
-            for (other, present) in self.inputs.iter().enumerate() {
-                if other != index && present.passes * wait > present.weight {
-                    let is_beside = present.link != NONE && present.link == link;
-                    let meets = if is_beside { 1.0 - present.apart } else { 1.0 };
-                    sum += meets * here * present.loose * present.weight;
-                    left += meets * here * present.loose * present.passes;
+            for (other, present) in inputs.iter().enumerate() {
+                if present.passes * wait > present.weight && other != index {
+                    let here = here * present.loose;
+                    sum += here * present.weight;
+                    left += here * present.passes;
                     more += 1;
+                }
+            }
+            if self.shares_link {
+                for (present, link) in self.beside(index, links) {
+                    if present.passes * wait > present.weight {
+                        let here = here * present.loose * link.apart;
+                        sum -= here * present.weight;
+                        left -= here * present.passes;
+                    }
                 }
             }
             // Waits become shorter, and those who send a turn fewer; rounding must not go back and forth.
@@ -209,31 +247,39 @@ impl Crowd {
 impl Heads {
     /// Nothing so far. `links` are the capacities of the resources.
     pub(super) fn new(layout: &Layout, links: &[f64]) -> Self {
-        let mut heads = Vec::with_capacity(layout.arcs.len());
+        let (mut heads, mut brought) = (Vec::with_capacity(layout.arcs.len()), Vec::new());
         for stop in &layout.stops {
-            heads.extend(layout.arcs[stop.arcs()].iter().map(|arc| {
-                let link = layout.brought_by.get(arc.port as usize).copied().unwrap_or(NONE);
-                let speed = links.get(link as usize).copied().unwrap_or(f64::INFINITY);
-                let apart = (links[stop.resource] / speed).min(1.0);
-                let (waits, turns, before, each) = (0.0, 0.0, 0.0, 1.0);
-                Head { waits, turns, before, each, port: arc.port, link, apart }
-            }));
+            let arcs = layout.arcs[stop.arcs()].iter().zip(&layout.leads_to[stop.arcs()]);
+            for (arc, &next) in arcs {
+                let (waits, turns, each) = (0.0, 0.0, 1.0);
+                heads.push(Head { waits, turns, each, port: arc.port, next });
+                let number = layout.brought_by.get(arc.port as usize).copied().unwrap_or(NONE);
+                let speed = links.get(number as usize).copied().unwrap_or(f64::INFINITY);
+                brought.push(Link { number, apart: (links[stop.resource] / speed).min(1.0) });
+            }
         }
-        let queue = Queue { all: 0.0, of_time: 1.0, least: 1.0, per_other: 0.0 };
-        Self { heads, queues: vec![queue; links.len()], step: STEP }
+        let queues = layout.is_windowed.iter().map(|&is_windowed| Queue {
+            all: 0.0,
+            of_time: 1.0,
+            least: 1.0,
+            per_other: 0.0,
+            is_windowed,
+        });
+        let before = vec![0.0; heads.len()];
+        Self { heads, links: brought, before, queues: queues.collect(), step: STEP }
     }
 
     /// Says how many flows of each class there are.
     pub(super) fn count(&mut self, layout: &Layout, counts: &[f64]) {
         let mut all = vec![0.0; self.queues.len()];
-        for (at, (arc, head)) in layout.arcs.iter().zip(&mut self.heads).enumerate() {
+        for (arc, head) in layout.arcs.iter().zip(&mut self.heads) {
             if arc.port == NONE {
                 continue;
             }
             let legs = layout.legs[arc.visits()].iter();
             let flows: f64 = legs.map(|&leg| counts[layout.class_of[leg as usize] as usize]).sum();
             (head.turns, head.each) = (flows, flows.max(1e-9).recip());
-            if layout.leads_to[at] == NONE {
+            if head.next == NONE {
                 all[arc.port as usize] += flows;
             }
         }
@@ -242,9 +288,13 @@ impl Heads {
         }
     }
 
-    /// Takes over what the last sweep found.
-    pub(super) fn take(&mut self, layout: &Layout, room: &[Room], most: f64) {
+    /// Says how far changes of this sweep may go.
+    pub(super) fn go(&mut self, most: f64) {
         self.step = STEP * most;
+    }
+
+    /// Takes over what a sweep found.
+    pub(super) fn take(&mut self, layout: &Layout, room: &[Room], most: f64) {
         for &resource in &layout.queues {
             let (queue, room) = (&mut self.queues[resource], &room[resource]);
             queue.all += (room.waits() - queue.all) * STEP_OF_ALL * most;
@@ -269,14 +319,12 @@ impl Heads {
         asking: (&Filling, &[Input]),
         level: f64,
     ) {
-        let heads = &self.heads[stop.arcs()];
-        let per_level = level.recip();
         crowd.shares_link = stop.shares_link;
-        crowd.gather(asking, level, |index, rounds| {
-            let head = &heads[index];
+        let per_level = level.recip();
+        crowd.gather(asking, level, &self.heads[stop.arcs()], |head, rounds| {
             match self.queues.get(head.port as usize) {
-                None => (nearness(rounds * per_level), NONE, 0.0),
-                Some(queue) => ((head.waits * queue.of_time).min(1.0), head.link, head.apart),
+                None => nearness(rounds * per_level),
+                Some(queue) => (head.waits * queue.of_time).min(1.0),
             }
         });
     }
@@ -286,22 +334,23 @@ impl Heads {
     pub(super) fn wait(
         &mut self,
         crowd: &Crowd,
-        layout: &Layout,
-        (at, index): (usize, usize),
+        stop: Stop,
+        index: usize,
         input: &Input,
     ) -> Option<Wait> {
-        let head = &mut self.heads[at];
-        let port = head.port as usize;
-        let own = self.queues[port].own(head, input.demand * crowd.unit);
+        let head = &mut self.heads[stop.arcs()][index];
+        let queue = &self.queues[head.port as usize];
+        let own = queue.own(head, input.demand * crowd.unit);
         let turns = input.asks;
-        let share = turns * crowd.wait(index, own, input.turn, layout.is_windowed[port]);
+        let links = &self.links[stop.arcs()];
+        let share = turns * crowd.wait(index, own, input.turn, queue.is_windowed, links);
         head.turns = turns;
         head.waits += (share - head.waits) * self.step;
-        let before = std::mem::replace(&mut head.before, 0.0);
-        match layout.leads_to[at] {
+        let before = std::mem::replace(&mut self.before[stop.arcs()][index], 0.0);
+        match head.next {
             NONE => Some(Wait { share: share.max(before), turns, each: turns * head.each }),
             next => {
-                self.heads[next as usize].before += share;
+                self.before[next as usize] += share;
                 None
             }
         }
@@ -352,14 +401,14 @@ mod tests {
         let inputs: Vec<Input> = inputs.collect();
         let level = filling.level(&inputs).level;
         let mut crowd = Crowd::default();
-        crowd.gather((&filling, &inputs), level, |_, _| (here, NONE, 0.0));
+        crowd.gather((&filling, &inputs), level, demands, |_, _| here);
         crowd
     }
 
     #[test]
     fn heads_that_are_always_here_take_turns() {
         // Its own packet, and a turn of each other.
-        assert!((crowd(3.0, &[1.0; 3], 1.0).wait(0, 1.0, 1.0, false) - 1.0).abs() < 1e-9);
+        assert!((crowd(3.0, &[1.0; 3], 1.0).wait(0, 1.0, 1.0, false, &[]) - 1.0).abs() < 1e-9);
     }
 
     #[test]
@@ -370,7 +419,7 @@ mod tests {
         crowd.inputs[0].loose = 0.0;
         (crowd.waiting, crowd.passing) = (1.0, 1.0);
         // Three of four packets are its own: it waits for 4/3 of a packet of 1/4 ns each time.
-        assert!((crowd.wait(0, 1.0, 1.0, false) - 1.0 / 3.0).abs() < 1e-9);
+        assert!((crowd.wait(0, 1.0, 1.0, false, &[]) - 1.0 / 3.0).abs() < 1e-9);
     }
 
     #[test]
@@ -380,7 +429,7 @@ mod tests {
             let demands: Vec<f64> = (0..6).map(|k| one * (1.0 + f64::from(k) * 1e-16)).collect();
             for here in [0.0, 0.3, 0.9, 1.0, f64::NAN] {
                 let crowd = crowd(one * 6.0 * (1.0 - 1e-16), &demands, here);
-                let wait = crowd.wait(3, 0.5, 1.0, seed % 2 == 0);
+                let wait = crowd.wait(3, 0.5, 1.0, seed % 2 == 0, &[]);
                 assert!(here.is_nan() || wait >= 0.0, "{one} {here}: {wait}");
             }
         }

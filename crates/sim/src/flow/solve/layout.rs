@@ -47,9 +47,16 @@ pub(super) struct Stop {
     pub shares_link: bool,
     /// Whether a queue stands behind it.
     pub is_queued: bool,
+    /// Whether what one takes in a turn depends on what comes by some input.
+    pub is_mixed: bool,
 }
 
 impl Stop {
+    /// Its resource, as others name it.
+    pub(super) fn number(self) -> u32 {
+        u32::try_from(self.resource).unwrap_or(NONE)
+    }
+
     /// Positions of its inputs.
     pub(super) fn arcs(self) -> Range<usize> {
         self.arcs.0..self.arcs.1
@@ -361,6 +368,7 @@ impl Layout {
             is_alone: false,
             shares_link: false,
             is_queued: false,
+            is_mixed: of.is_held || self.arcs[first..].iter().any(|arc| arc.turn <= 0.0),
             has_queues: self.arcs[first..].iter().any(|arc| arc.port != NONE),
         });
     }

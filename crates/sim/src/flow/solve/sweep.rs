@@ -11,7 +11,7 @@ impl Solver {
     /// Lets every leg ask and every resource answer, once, by rank.
     pub(super) fn sweep(&mut self, most: f64) {
         self.rate.copy_from_slice(&self.asked);
-        self.heads.take(&self.layout, &self.room, most);
+        self.heads.go(most);
         self.room.fill(Room::default());
         self.waiting.fill(0.0);
         self.delayed.copy_from_slice(&self.waited);
@@ -30,6 +30,7 @@ impl Solver {
                 self.stand(stop);
             }
         }
+        self.heads.take(&self.layout, &self.room, most);
     }
 
     /// Notes how near to what it can let go the queue behind a resource is kept.
@@ -53,9 +54,13 @@ impl Solver {
         }
     }
 
-    /// Lets all legs pass where that is all they do. Says whether there was room.
+    /// Lets all legs pass where that is all they do. Says whether there was room; not asked where a full queue
+    /// holds them up.
     fn pass(&mut self, stop: Stop) -> bool {
-        let Self { layout, rate, effective, passed, .. } = self;
+        let Self { layout, rate, effective, capacity, passed, .. } = self;
+        if effective[stop.resource] < capacity[stop.resource] {
+            return false;
+        }
         let visits = layout.visits_of(stop);
         let visits = layout.legs[visits.clone()].iter().zip(&layout.costs[visits]);
         let total: f64 = visits.map(|(&leg, cost)| rate[leg as usize] * cost).sum();
@@ -74,38 +79,53 @@ impl Solver {
         let is_full = filling.demand > full * (1.0 - EDGE);
         if stop.is_alone {
             self.take_all(stop, is_full);
-        } else if is_full || stop.has_queues {
+        } else if stop.has_queues {
             self.take_turns(stop, &filling, is_full);
+        } else if is_full {
+            self.cut(stop, &filling);
         }
     }
 
     /// Sums what comes to each input of a resource.
     fn gather(&mut self, stop: Stop) -> Filling {
+        let Self { layout, inputs, rate, effective, .. } = self;
+        let mut filling = Filling::new(effective[stop.resource]);
+        if stop.is_mixed {
+            return self.gather_mixed(stop);
+        }
+        for (arc, input) in layout.arcs[stop.arcs()].iter().zip(&mut inputs[stop.arcs()]) {
+            let visits = layout.legs[arc.visits()].iter().zip(&layout.costs[arc.visits()]);
+            let mut demand = 0.0;
+            for (&leg, cost) in visits {
+                demand += rate[leg as usize] * cost;
+            }
+            input.ask(demand);
+            filling.add(input);
+        }
+        filling
+    }
+
+    /// The same where what one takes in a turn depends on what comes.
+    fn gather_mixed(&mut self, stop: Stop) -> Filling {
         let Self { layout, inputs, rate, delayed, effective, counts, .. } = self;
         let mut filling = Filling::new(effective[stop.resource]);
         for (arc, input) in layout.arcs[stop.arcs()].iter().zip(&mut inputs[stop.arcs()]) {
-            let visits = arc.visits();
-            let legs = &layout.legs[visits.clone()];
-            let costs = legs.iter().zip(&layout.costs[visits.clone()]);
-            if arc.turn > 0.0 && !stop.is_held {
-                input.ask(costs.map(|(&leg, cost)| rate[leg as usize] * cost).sum());
-            } else {
-                let (mut demand, mut turns) = (0.0, 0.0);
-                for ((&leg, cost), each) in costs.zip(&layout.turns[visits]) {
-                    let rate = rate[leg as usize];
-                    if stop.is_held {
-                        demand += rate * (cost + delayed[leg as usize]);
-                        turns += rate;
-                    } else {
-                        demand += rate * cost;
-                        turns += rate * cost * each;
-                    }
+            let (mut demand, mut turns) = (0.0, 0.0);
+            let visits = layout.legs[arc.visits()].iter().zip(&layout.costs[arc.visits()]);
+            for ((&leg, cost), each) in visits.zip(&layout.turns[arc.visits()]) {
+                let rate = rate[leg as usize];
+                if stop.is_held {
+                    demand += rate * (cost + delayed[leg as usize]);
+                    turns += rate;
+                } else {
+                    demand += rate * cost;
+                    turns += rate * cost * each;
                 }
-                // An input that asks for nothing gets it, whatever its turns are.
-                let turn = if demand > 0.0 { demand / turns } else { 1.0 };
-                *input = Input::new(turn, layout.flows_at_once(arc, counts));
-                input.ask(demand);
             }
+            // An input that asks for nothing gets it, whatever its turns are.
+            let turn = if demand > 0.0 { demand / turns } else { 1.0 };
+            *input = Input::new(turn, layout.flows_at_once(arc, counts));
+            input.ask(demand);
             filling.add(input);
         }
         filling
@@ -118,45 +138,59 @@ impl Solver {
         if demand <= 0.0 {
             return;
         }
-        let resource = u32::try_from(stop.resource).unwrap_or(NONE);
         let share = effective[stop.resource] / demand;
-        room[arc.port as usize].limit(share, resource);
+        room[arc.port as usize].limit(share, stop.number());
         if is_full {
-            let legs = &layout.legs[arc.visits()];
-            legs.iter().for_each(|&leg| rate[leg as usize] *= share.min(1.0));
-            trace.note(legs, share.min(1.0), resource);
+            slow_down(rate, &layout.legs[arc.visits()], share.min(1.0));
+            trace.note(&layout.legs[arc.visits()], share.min(1.0), stop.number());
         }
     }
 
-    /// Cuts the inputs of a resource to their turns, and notes what that leaves for what is behind.
+    /// Cuts the inputs of a resource to their turns, of which none is a queue.
+    fn cut(&mut self, stop: Stop, filling: &Filling) {
+        let Self { layout, inputs, rate, trace, .. } = self;
+        let inputs = &inputs[stop.arcs()];
+        let level = filling.level(inputs).level;
+        for (arc, input) in layout.arcs[stop.arcs()].iter().zip(inputs) {
+            let turn = level * input.weight;
+            if input.demand > 0.0 && input.demand >= turn * (1.0 - EDGE) {
+                let factor = (turn / input.demand).min(1.0);
+                slow_down(rate, &layout.legs[arc.visits()], factor);
+                trace.note(&layout.legs[arc.visits()], factor, stop.number());
+            }
+        }
+    }
+
+    /// The same where some are, and notes what that leaves for what is behind.
     fn take_turns(&mut self, stop: Stop, filling: &Filling, is_full: bool) {
         let Self { layout, inputs, crowd, heads, rate, room, trace, .. } = self;
         let inputs = &inputs[stop.arcs()];
-        let resource = u32::try_from(stop.resource).unwrap_or(NONE);
         let all = filling.level(inputs);
-        if stop.has_queues {
-            heads.look(crowd, stop, (filling, inputs), all.level);
-        }
-        let arcs = layout.arcs[stop.arcs()].iter().zip(inputs);
-        for (index, (arc, input)) in arcs.enumerate().filter(|(_, (_, input))| input.demand > 0.0) {
-            let turn = all.level * input.weight;
-            let is_cut = is_full && input.demand >= turn * (1.0 - EDGE);
-            if is_cut {
-                let factor = (turn / input.demand).min(1.0);
-                let legs = &layout.legs[arc.visits()];
-                legs.iter().for_each(|&leg| rate[leg as usize] *= factor);
-                trace.note(legs, factor, resource);
-            }
-            if arc.port == NONE {
+        heads.look(crowd, stop, (filling, inputs), all.level);
+        for (index, (arc, input)) in layout.arcs[stop.arcs()].iter().zip(inputs).enumerate() {
+            if input.demand <= 0.0 {
                 continue;
             }
-            let room = &mut room[arc.port as usize];
-            let share = if is_cut { turn } else { filling.share_if_greedy(inputs, index, all) };
-            room.limit(share / input.demand, resource);
-            let at = stop.arcs().start + index;
-            if let Some(wait) = heads.wait(crowd, layout, (at, index), input) {
-                room.wait(wait, resource);
+            let turn = all.level * input.weight;
+            let mut share = turn / input.demand;
+            if is_full && input.demand >= turn * (1.0 - EDGE) {
+                let factor = share.min(1.0);
+                slow_down(rate, &layout.legs[arc.visits()], factor);
+                trace.note(&layout.legs[arc.visits()], factor, stop.number());
+            } else if arc.port != NONE {
+                share = filling.share_if_greedy(inputs, index, all) / input.demand;
+            }
+            let Some(room) = room.get_mut(arc.port as usize) else { continue };
+            room.limit(share, stop.number());
+            if let Some(wait) = heads.wait(crowd, stop, index, input) {
+                room.wait(wait, stop.number());
             }
         }
+    }
+}
+
+fn slow_down(rate: &mut [f64], legs: &[u32], factor: f64) {
+    for &leg in legs {
+        rate[leg as usize] *= factor;
     }
 }
