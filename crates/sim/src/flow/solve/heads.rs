@@ -247,7 +247,8 @@ impl Crowd {
 impl Heads {
     /// Nothing so far. `links` are the capacities of the resources.
     pub(super) fn new(layout: &Layout, links: &[f64]) -> Self {
-        let (mut heads, mut brought) = (Vec::with_capacity(layout.arcs.len()), Vec::new());
+        let mut heads = Vec::with_capacity(layout.arcs.len());
+        let mut brought = Vec::with_capacity(layout.arcs.len());
         for stop in &layout.stops {
             let arcs = layout.arcs[stop.arcs()].iter().zip(&layout.leads_to[stop.arcs()]);
             for (arc, &next) in arcs {

@@ -180,8 +180,16 @@ impl Layout {
     pub(super) fn of(view: View) -> Self {
         let resources: Vec<Resource> = view.resources().collect();
         let mut layout = Self::default();
-        let mut hops: Vec<&[Hop]> = Vec::new();
-        for (class, index) in (0..view.part.first.len()).map(|class| view.class(class)).zip(0..) {
+        let classes = view.part.first.len();
+        let legs = (0..classes).map(|class| view.class(class).legs.len()).sum();
+        let mut hops: Vec<&[Hop]> = Vec::with_capacity(legs);
+        layout.is_second.reserve_exact(legs);
+        layout.class_of.reserve_exact(legs);
+        layout.in_row.reserve_exact(legs);
+        layout.held.reserve_exact(legs);
+        layout.legs_of.reserve_exact(classes);
+        layout.stops.reserve_exact(resources.len());
+        for (class, index) in (0..classes).map(|class| view.class(class)).zip(0..) {
             let first = layout.class_of.len();
             for (position, leg) in class.legs.iter().enumerate() {
                 layout.is_second.push(class.second > 0 && position >= class.second);
