@@ -9,6 +9,7 @@ mod flows;
 mod gains;
 mod links;
 mod names;
+mod of_devices;
 mod record;
 mod setting;
 mod strangers;
@@ -22,6 +23,7 @@ use peerlane_units::{ByteRate, Nanos};
 use rayon::prelude::*;
 
 use self::case::{Found, Model};
+use self::of_devices::own_names;
 use self::record::Parts;
 use self::setting::Setting;
 use crate::flow::rates;
@@ -129,6 +131,7 @@ pub fn run(
     workload: &Workload,
     engine: Engine,
 ) -> Result<BenchRecord, PredictError> {
+    let parameters = &own_names(parameters, fabric)?;
     let numbers = parameters.values();
     let predictor = Predictor { fabric, parameters, seed: workload.seed };
     let cases: Vec<Prepared<'_>> = workload
@@ -173,6 +176,7 @@ pub fn variants(
     variant: impl Fn(usize) -> (Workload, Vec<f64>) + Sync,
     engine: Engine,
 ) -> Result<Vec<Vec<f64>>, PredictError> {
+    let parameters = &own_names(parameters, fabric)?;
     let rates = |index| {
         let (workload, numbers) = variant(index);
         let predictor = Predictor { fabric, parameters, seed: workload.seed };
