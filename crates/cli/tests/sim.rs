@@ -133,6 +133,7 @@ fn what_does_not_fit_is_said_with_what_to_do() {
         (CROWD, &["--vary", "d0.lanes=3"], "1, 2, 4, 8, 12, 16 or 32 lanes"),
         (CROWD, &["--vary", "d0.generation=9"], "generations of links are 1 to 6"),
         (CROWD, &["--vary", "depth"], "there is no `=`"),
+        (CROWD, &["--vary", "depth=1", "--vary", "depth=2,4"], "`depth` is varied twice"),
         (CROWD, &["--vary", "depth=0"], "a number above zero"),
         ("kind = 'crowd'\n", &[], "cannot read the workload"),
         (CROWD, &["--parameters", "/dev/null/none"], "cannot read the parameters"),

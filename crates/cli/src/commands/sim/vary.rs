@@ -40,7 +40,11 @@ pub(super) fn run(
     let axes: Vec<Axis> =
         args.vary.iter().map(|text| axis(text, args.steps)).collect::<Result<_, _>>()?;
     let mut parameters = parameters.clone();
-    for axis in &axes {
+    for (number, axis) in axes.iter().enumerate() {
+        if axes[..number].iter().any(|before| before.key == axis.key) {
+            let hint = format!("put all its values after one `--vary {}=`", axis.key);
+            return Err(Failure::new(format!("`{}` is varied twice", axis.key)).hint(hint));
+        }
         known(&axis.key, fabric, &mut parameters)?;
     }
     let parameters = &parameters;
