@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::Options;
+use super::{Console, Options};
 use crate::LabError;
 
 /// Tries every place that receives something after the run, which is too late to find it unfit.
@@ -19,7 +19,7 @@ pub(super) fn check(options: &Options) -> Result<(), LabError> {
         fs::create_dir_all(target).map_err(LabError::io("create", target))?;
         tempfile::tempfile_in(target).map_err(LabError::io("write into", target))?;
     }
-    if let Some(target) = &options.console {
+    if let Some(Console::File(target)) = &options.console {
         check_new(target).map_err(LabError::io("write the console to", target))?;
     }
     Ok(())
@@ -160,8 +160,8 @@ mod tests {
             Options { dma: at(""), ..options.clone() },
             Options { out: at("file"), ..options.clone() },
             Options { out: at("file/below"), ..options.clone() },
-            Options { console: at("nowhere/console"), ..options.clone() },
-            Options { console: at("file"), ..options.clone() },
+            Options { console: at("nowhere/console").map(Console::File), ..options.clone() },
+            Options { console: at("file").map(Console::File), ..options.clone() },
         ];
         for options in unfit {
             let error = crate::run(&options, &mut Vec::new(), &mut Vec::new()).expect_err("unfit");
