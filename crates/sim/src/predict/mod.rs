@@ -4,6 +4,7 @@
 //! users. The one thing to know: an interval covers the ranges of parameters, not mistakes of the model.
 
 mod alike;
+mod bounds;
 mod case;
 mod flows;
 mod gains;
@@ -132,6 +133,7 @@ pub fn run(
     engine: Engine,
 ) -> Result<BenchRecord, PredictError> {
     let parameters = &own_names(parameters, fabric)?;
+    bounds::check_ranges(parameters)?;
     let numbers = parameters.values();
     let predictor = Predictor { fabric, parameters, seed: workload.seed };
     let cases: Vec<Prepared<'_>> = workload
@@ -179,6 +181,7 @@ pub fn variants(
     let parameters = &own_names(parameters, fabric)?;
     let rates = |index| {
         let (workload, numbers) = variant(index);
+        bounds::check(parameters, &numbers)?;
         let predictor = Predictor { fabric, parameters, seed: workload.seed };
         let rate = |case| Ok(predictor.found(case, &numbers, engine)?.1.rate() * 1e9);
         workload.cases.iter().map(rate).collect()

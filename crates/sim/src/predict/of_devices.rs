@@ -73,7 +73,8 @@ impl<'a> Names<'a> {
     }
 }
 
-fn is_of_drive(what: &str) -> bool {
+/// Whether this is said of a drive.
+pub(super) fn is_of_drive(what: &str) -> bool {
     let is_size = |rest: &str| rest.parse::<f64>().is_ok();
     TIMES.iter().any(|start| what.strip_prefix(start).is_some_and(is_size))
         || OF_A_DRIVE.contains(&what)

@@ -6,6 +6,7 @@ use peerlane_fabric::{Fabric, Function, IommuMode, Kind};
 use peerlane_units::{ByteRate, Bytes};
 use serde::Deserialize;
 
+use super::bounds::check_unit;
 use crate::devices::drive::Side;
 use crate::devices::table::Table;
 use crate::model::{
@@ -32,11 +33,11 @@ pub enum ParametersError {
     Parameter(#[from] ParameterError),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(super) struct File {
     #[serde(default)]
-    parameter: BTreeMap<String, ParameterShape>,
+    pub(super) parameter: BTreeMap<String, ParameterShape>,
 }
 
 /// The parameters of a file, if there is one, before the defaults.
@@ -48,6 +49,7 @@ pub fn parameters(file: Option<&str>) -> Result<Parameters, ParametersError> {
     for text in file.into_iter().chain([DEFAULTS]) {
         let read: File = toml::from_str(text).map_err(Box::new)?;
         for (name, shape) in read.parameter {
+            check_unit(&name, &shape)?;
             if parameters.position(&name).is_err() {
                 parameters.add(shape.parameter(&name, |_| None)?)?;
             }

@@ -418,6 +418,51 @@ fn a_drive_may_be_called_in_a_file_as_it_is_on_the_command_line() {
 }
 
 #[test]
+fn a_number_that_no_machine_has_is_refused_and_so_is_a_unit_of_something_else() {
+    let flow = || Flow { block: Bytes::mib(1024), ..Flow::new("a", "host", Path::HostPipelined) };
+    let pair = machine("pair");
+    for (name, value, unit) in [
+        ("pcie.mps", 1e30, "B"),
+        ("switch.latency", 1e18, "ns"),
+        ("/dev/a.read.commands", 1e-30, "count"),
+        ("host.command", 1e300, "ns"),
+    ] {
+        let given = with(&[(name, value, unit)]);
+        for engine in [Engine::Flow, Engine::Tlp] {
+            let error = run(&pair, &given, &one(flow()), engine).expect_err(name);
+            let PredictError::Setting(SettingError::Parameter(error)) = error else {
+                panic!("{error}")
+            };
+            assert!(error.to_string().contains("million times beyond"), "{error}");
+        }
+        let usual = with(&[]);
+        let position = usual.position(name);
+        if let Ok(position) = position {
+            let mut numbers = usual.values();
+            numbers[position] = value;
+            let of = |_| (one(flow()), numbers.clone());
+            assert!(variants(&pair, &usual, 1, of, Engine::Flow).is_err(), "{name}");
+        }
+    }
+    // The slowest that there may be, in the largest blocks.
+    let slow = with(&[("a.read.commands", 1.0, "count")]);
+    assert!(run(&pair, &slow, &one(flow()), Engine::Tlp).is_ok());
+    for (name, unit) in [
+        ("a.read.rate", "us"),
+        ("/dev/nvme0n1.write.time-4096", "MB/s"),
+        ("drive.write.cache", "count"),
+        ("pcie.tags", "B"),
+    ] {
+        let text = format!(
+            "[parameter.\"{name}\"]\nvalue = 100\nunit = \"{unit}\"\nfrom = \"guess\"\nsource = \"a test\"\n"
+        );
+        let error = super::super::parameters(Some(&text)).expect_err(name);
+        let ParametersError::Parameter(error) = error else { panic!("{error}") };
+        assert!(error.to_string().contains(&format!("`{name}`: its unit is")), "{error}");
+    }
+}
+
+#[test]
 fn a_drive_writes_no_more_than_its_rate_in_whatever_ways_data_come() {
     // By its own memory and from the host, while it is read a little.
     let limit = Some(ByteRate(200_000_000));
