@@ -193,6 +193,9 @@ impl OutputError {
                 "name a file where you may write; `ls -ld {}` shows who may there",
                 folder(path).display()
             )),
+            Self::System(error) if error.kind() == ErrorKind::NotFound => {
+                Some(format!("make the folder {} first", folder(path).display()))
+            }
             Self::System(error) if error.raw_os_error() == Some(NO_READER) => {
                 Some("nobody reads that pipe: start what reads it first".to_owned())
             }
@@ -205,13 +208,14 @@ impl OutputError {
 /// What is at a place, and ours; `None` where nothing is.
 fn judge(path: &Path, kind: Kind) -> Result<Option<(u64, u64)>, OutputError> {
     let Some(found) = metadata(path)? else { return Ok(None) };
+    if !found.is_file() {
+        let why = format!("it is {}, no regular file", word_for(&found));
+        return Err(OutputError::NotOurs { why, hint: "name a file" });
+    }
     let (name, most, is_ours) = match kind {
         Kind::New => return Err(not_ours("it is there already", kind)),
         Kind::Marked { name, most, is_ours } => (name, most, is_ours),
     };
-    if !found.is_file() {
-        return Err(not_ours(&format!("it is {}, no regular file", word_for(&found)), kind));
-    }
     // What takes its place now neither lets the program wait nor leads it elsewhere.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let flags = i32::try_from(flags).map_err(io::Error::other)?;
