@@ -445,7 +445,8 @@ fn a_number_that_no_machine_has_is_refused_and_so_is_a_unit_of_something_else() 
         }
     }
     // The slowest that there may be, in the largest blocks.
-    let slow = with(&[("a.read.commands", 1.0, "count")]);
+    let small = ("drive.largest", 4096.0, "B");
+    let slow = with(&[("a.read.commands", 0.6, "count"), small]);
     assert!(run(&pair, &slow, &one(flow()), Engine::Tlp).is_ok());
     for (name, unit) in [
         ("a.read.rate", "us"),
