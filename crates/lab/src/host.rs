@@ -235,15 +235,10 @@ fn prepare(
 fn keep_console(options: &Options, folder: &Path) -> Result<(), LabError> {
     let Some(target) = &options.console else { return Ok(()) };
     let console = fs::read(folder.join(CONSOLE)).unwrap_or_default();
-    let (written, name) = match target {
-        Console::File(path) => (out::write_new(&console, path), path),
-        Console::Stream { name, open } => {
-            let written =
-                open.try_clone().and_then(|open| fs::File::from(open).write_all(&console));
-            (written, name)
-        }
+    let name = match target {
+        Console::File(path) | Console::Stream { name: path, .. } => path,
     };
-    written.map_err(LabError::io("write the console to", name))
+    out::write_console(&console, target).map_err(LabError::io("write the console to", name))
 }
 
 /// The exit status, or why there is none.

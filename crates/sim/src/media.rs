@@ -103,11 +103,10 @@ impl Uses {
     fn law(self, reached: f64) -> Option<Law> {
         let has = [0, 1].map(|side| self.by_legs[side] || self.inside[side]);
         let is_twice = [0, 1].map(|side| self.by_legs[side] && self.inside[side]);
-        let is_both = has == [true; 2];
-        if !is_twice.contains(&true) && !(is_both && reached < APART) {
+        let most = (has == [true; 2] && reached < APART).then_some(reached);
+        if most.is_none() && !is_twice.contains(&true) {
             return None;
         }
-        let most = (is_both && reached < APART).then_some(reached);
         Some(Law { most, has_sides: most.is_none_or(|most| most > 1.0), is_twice })
     }
 }
