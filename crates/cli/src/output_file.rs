@@ -3,7 +3,8 @@
 //!
 //! 1. What is there is replaced where it is ours by its mark, which its [`Kind`] knows, and else left alone. No
 //!    option changes that: `--force` is of what is copied or measured.
-//! 2. A folder, a symbolic link (wherever it leads), a pipe, a socket and a device are never ours.
+//! 2. A folder, a symbolic link (wherever it leads), a pipe, a socket and a device are never ours. What a command
+//!    only passes on, such as the console of a machine, may go to a terminal, a pipe or `/dev/null`: [`stream`].
 //! 3. Whether the file can be written is looked at before the work whose result it takes, and once more when it is
 //!    written: what came there meanwhile is left alone, too.
 //! 4. It is made beside its place, flushed, and then named. A full disk leaves what was there; a program that is
@@ -24,6 +25,8 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Failure, Tried};
 
+pub(crate) mod stream;
+
 /// What may lie at the place of an output, and be replaced.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
@@ -39,6 +42,9 @@ pub(crate) enum Kind {
         is_ours: fn(&[u8]) -> bool,
     },
 }
+
+/// What the system answers where nobody reads a pipe (`ENXIO`, open(2)).
+const NO_READER: i32 = 6;
 
 /// Whether these bytes are one JSON object of a schema.
 pub(crate) fn has_schema(bytes: &[u8], schema: &str) -> bool {
@@ -152,6 +158,29 @@ impl OutputFile {
     }
 }
 
+/// Writes several files as the end of a command: all of them are whole before the first has its name, so that a full
+/// disk leaves what was there.
+///
+/// # Errors
+/// As [`OutputFile::fill`].
+pub(crate) fn write_together(files: Vec<(OutputFile, Vec<u8>)>) -> Result<(), Failure> {
+    let filled = |(file, bytes): (OutputFile, Vec<u8>)| {
+        let draft = || -> io::Result<NamedTempFile> {
+            let mut draft = file.draft()?;
+            draft.write_all(&bytes)?;
+            draft.as_file().sync_all()?;
+            Ok(draft)
+        };
+        let draft = draft().map_err(|error| OutputError::from(error).on(&file.path))?;
+        Ok((file, draft))
+    };
+    let filled: Vec<_> = files.into_iter().map(filled).collect::<Result<_, Failure>>()?;
+    for (mut file, draft) in filled {
+        file.publish(draft).map_err(|error| error.on(&file.path))?;
+    }
+    Ok(())
+}
+
 impl OutputError {
     /// The failure of a command that was to write this file.
     pub(crate) fn on(self, path: &Path) -> Failure {
@@ -164,6 +193,12 @@ impl OutputError {
                 "name a file where you may write; `ls -ld {}` shows who may there",
                 folder(path).display()
             )),
+            Self::System(error) if error.kind() == ErrorKind::NotFound => {
+                Some(format!("make the folder {} first", folder(path).display()))
+            }
+            Self::System(error) if error.raw_os_error() == Some(NO_READER) => {
+                Some("nobody reads that pipe: start what reads it first".to_owned())
+            }
             Self::System(_) => None,
         };
         Tried::to(format!("write {}", path.display()))(self).hint(hint)
@@ -173,13 +208,14 @@ impl OutputError {
 /// What is at a place, and ours; `None` where nothing is.
 fn judge(path: &Path, kind: Kind) -> Result<Option<(u64, u64)>, OutputError> {
     let Some(found) = metadata(path)? else { return Ok(None) };
+    if !found.is_file() {
+        let why = format!("it is {}, no regular file", word_for(&found));
+        return Err(OutputError::NotOurs { why, hint: "name a file" });
+    }
     let (name, most, is_ours) = match kind {
         Kind::New => return Err(not_ours("it is there already", kind)),
         Kind::Marked { name, most, is_ours } => (name, most, is_ours),
     };
-    if !found.is_file() {
-        return Err(not_ours(&format!("it is {}, no regular file", word_for(&found)), kind));
-    }
     // What takes its place now neither lets the program wait nor leads it elsewhere.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let flags = i32::try_from(flags).map_err(io::Error::other)?;

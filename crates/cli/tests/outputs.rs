@@ -148,6 +148,38 @@ fn the_console_of_a_machine_takes_the_place_of_nothing() {
 }
 
 #[test]
+fn the_console_of_a_machine_goes_to_what_passes_it_on_and_to_no_other_device() {
+    let folder = folder();
+    let kernel = folder.path().join("kernel");
+    fs::write(&kernel, "none").expect("room");
+    let pipe = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0)
+        .expect("a pipe");
+    std::os::unix::fs::symlink("pipe", folder.path().join("link")).expect("a link");
+    let words = format!("lab run --kernel {} --console OUT -- true", kernel.display());
+    let said = |place: &str| {
+        let output = peerlane(folder.path(), &words, place);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        said(&output)
+    };
+    let refused = |place: &str| said(place).contains(&format!("cannot write {place}"));
+    // Nobody reads it, and nobody waits for that.
+    let alone = said("pipe");
+    assert!(alone.contains("cannot write pipe"), "{alone}");
+    assert!(alone.contains("hint: nobody reads that pipe"), "{alone}");
+    let reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).expect("a reader");
+    // These get as far as the kernel, which is none.
+    for place in ["pipe", "/dev/stderr", "/dev/stdout", "/dev/fd/2", "/dev/null"] {
+        assert!(!refused(place), "{place}: {}", said(place));
+    }
+    for place in ["link", "/dev/zero", "/dev/random", "/dev/fd/../null", "/dev/fd"] {
+        assert!(refused(place), "{place}: {}", said(place));
+    }
+    drop(reader);
+}
+
+#[test]
 fn pages_of_the_reference_take_the_place_of_their_like_only() {
     let folder = folder();
     let write = || peerlane(folder.path(), "reference --write OUT", "pages");
@@ -163,6 +195,28 @@ fn pages_of_the_reference_take_the_place_of_their_like_only() {
         assert_eq!(fs::read(&place).expect("it"), b"dear diary");
         fs::write(&place, page).expect("room");
     }
+    // Somebody else's page among them, and none is written.
+    fs::remove_dir_all(folder.path().join("pages")).expect("pages");
+    fs::create_dir_all(folder.path().join("pages/schema")).expect("a folder");
+    let last = folder.path().join("pages/schema/workload-1.json");
+    fs::write(&last, "dear diary").expect("room");
+    assert_eq!(write().status.code(), Some(2));
+    assert_eq!(names(&folder.path().join("pages")), ["schema"]);
+    assert_eq!(names(&folder.path().join("pages/schema")), ["workload-1.json"]);
+    assert_eq!(fs::read(&last).expect("it"), b"dear diary");
+}
+
+#[test]
+fn files_that_belong_together_are_written_together_or_not_at_all() {
+    let folder = folder();
+    let place = folder.path().join("small");
+    let Some(mounted) = Tmpfs::on(&place, "size=64k") else { return };
+    let output = peerlane(folder.path(), "reference --write OUT", "small");
+    let found = (names(&place), names(&place.join("schema")));
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("No space left"), "{}", said(&output));
+    assert_eq!(found, (vec!["schema".to_owned()], Vec::new()));
+    drop(mounted);
 }
 
 #[test]

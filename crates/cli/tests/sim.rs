@@ -124,6 +124,15 @@ fn links_of_other_widths_and_generations_are_variants() {
 }
 
 #[test]
+fn rows_of_depths_are_of_whole_numbers_each_once() {
+    let output = sim(CROWD, &["--json", "--vary", "depth=1..4", "--steps", "7"]);
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let depths: Vec<_> =
+        found["rows"].as_array().expect("rows").iter().map(|row| &row["values"][0]).collect();
+    assert_eq!(depths, [1.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
 fn what_does_not_fit_is_said_with_what_to_do() {
     let wrong = CROWD.replace("'d5'", "'d77'");
     for (workload, args, words) in [
@@ -133,7 +142,11 @@ fn what_does_not_fit_is_said_with_what_to_do() {
         (CROWD, &["--vary", "d0.lanes=3"], "1, 2, 4, 8, 12, 16 or 32 lanes"),
         (CROWD, &["--vary", "d0.generation=9"], "generations of links are 1 to 6"),
         (CROWD, &["--vary", "depth"], "there is no `=`"),
+        (CROWD, &["--vary", "depth=1", "--vary", "depth=2,4"], "`depth` is varied twice"),
         (CROWD, &["--vary", "depth=0"], "a number above zero"),
+        (CROWD, &["--vary", "depth=1,1e30"], "a depth is 1 to 65536"),
+        (CROWD, &["--vary", "block=0.2"], "a block is 1 to 1073741824"),
+        (CROWD, &["--vary", "pcie.mps=1e30"], "a million times beyond"),
         ("kind = 'crowd'\n", &[], "cannot read the workload"),
         (CROWD, &["--parameters", "/dev/null/none"], "cannot read the parameters"),
     ] {

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use peerlane_fabric::Fabric;
-use peerlane_lab::{LabError, Options, Outcome, find_kernel, find_qemu};
+use peerlane_lab::{Console, LabError, Options, Outcome, find_kernel, find_qemu};
 
 fn main() -> ExitCode {
     if peerlane_lab::is_guest() {
@@ -59,7 +59,7 @@ fn options() -> Result<Options, LabError> {
         qemu: find_qemu()?,
         program: std::env::current_exe().map_err(|error| LabError::Usage(error.to_string()))?,
         timeout: Options::DEFAULT_TIMEOUT,
-        console: std::env::var_os("CONSOLE").map(Into::into),
+        console: std::env::var_os("CONSOLE").map(|path| Console::File(path.into())),
         output: None,
         interrupt: std::sync::Arc::default(),
     })

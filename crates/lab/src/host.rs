@@ -66,8 +66,8 @@ pub struct Options {
     pub events: Vec<Event>,
     /// Deadline of the whole run.
     pub timeout: Nanos,
-    /// Where to keep the guest's console.
-    pub console: Option<PathBuf>,
+    /// Where the guest's console goes, when the run is over.
+    pub console: Option<Console>,
     /// Where `stdout` leads in the end: the run is over when its reader goes away.
     pub output: Option<Arc<OwnedFd>>,
     /// Set from elsewhere to end the run within a quarter of a second.
@@ -77,6 +77,20 @@ pub struct Options {
 impl Options {
     /// Deadline of a run when nothing else is asked for.
     pub const DEFAULT_TIMEOUT: Nanos = Nanos::seconds(600);
+}
+
+/// What receives a guest's console.
+#[derive(Debug, Clone)]
+pub enum Console {
+    /// A file that is not there yet.
+    File(PathBuf),
+    /// What the caller has open: a terminal, a pipe.
+    Stream {
+        /// What a person calls it.
+        name: PathBuf,
+        /// The console is written to this.
+        open: Arc<OwnedFd>,
+    },
 }
 
 /// How the command ended.
@@ -221,7 +235,10 @@ fn prepare(
 fn keep_console(options: &Options, folder: &Path) -> Result<(), LabError> {
     let Some(target) = &options.console else { return Ok(()) };
     let console = fs::read(folder.join(CONSOLE)).unwrap_or_default();
-    out::write_new(&console, target).map_err(LabError::io("write the console to", target))
+    let name = match target {
+        Console::File(path) | Console::Stream { name: path, .. } => path,
+    };
+    out::write_console(&console, target).map_err(LabError::io("write the console to", name))
 }
 
 /// The exit status, or why there is none.

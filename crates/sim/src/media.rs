@@ -2,8 +2,8 @@
 //!
 //! Leaves out caches, and dies and channels behind a controller. The one thing to know: a drive that flows only
 //! read, or only write, in one way has its rate and no law here; where they do both, its medium is one resource in
-//! shares of time, `x_r / R + x_w / W <= mixed`. So it is, with 1 in place of `mixed`, where all is read, or all
-//! written, but some by requests of the drive and some through the memory that it lends.
+//! shares of time, `x_r / R + x_w / W <= mixed`, and each direction one with a share of 1 at most. So is a direction
+//! by itself where some goes by requests of the drive and some through the memory that it lends.
 
 use std::collections::BTreeMap;
 
@@ -28,12 +28,21 @@ pub(crate) struct Use {
 impl Use {
     /// Bytes a second of the medium with the flow alone; `None` for a device without one.
     pub(crate) fn rate(self, topology: &Topology) -> Option<ByteRate> {
+        let rate = self.direction(topology);
+        rate.map(|rate| self.commands.map_or(rate, |commands| commands.min(rate)))
+    }
+
+    /// What the drive does in this direction, whatever its commands.
+    fn direction(self, topology: &Topology) -> Option<ByteRate> {
         let NodeKind::Endpoint(endpoint) = &topology.node(self.drive).kind else { return None };
-        let rate = match self.op {
+        match self.op {
             Op::Write => endpoint.posts,
             Op::Read => endpoint.fetches,
-        };
-        rate.map(|rate| self.commands.map_or(rate, |commands| commands.min(rate)))
+        }
+    }
+
+    fn side(self) -> usize {
+        usize::from(self.op == Op::Read)
     }
 }
 
@@ -54,9 +63,32 @@ impl FlowSpec {
     }
 }
 
-/// Drives whose medium flows use in several ways, each with the most that the shares of those add up to.
+/// Drives whose medium flows use in several ways.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Mixed(BTreeMap<NodeIndex, f64>);
+pub(crate) struct Mixed(BTreeMap<NodeIndex, Law>);
+
+/// What bounds the shares of a medium.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Law {
+    /// The most that those of both directions add up to, where that is a limit.
+    most: Option<f64>,
+    /// Whether one direction by itself can be the narrower limit.
+    has_sides: bool,
+    /// Read, written: whether some of it is by requests of the drive, and some through the memory that it lends.
+    is_twice: [bool; 2],
+}
+
+/// One direction of a medium that flows use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Side {
+    /// What the drive does in it.
+    pub(crate) rate: ByteRate,
+    /// What it would do of the bytes of this flow: less where its commands are slow, and others in another way share
+    /// their time.
+    pub(crate) own: ByteRate,
+    /// Whether turns are equal bytes, as between both directions, and not what the way there makes of them.
+    pub(crate) is_by_bytes: bool,
+}
 
 /// How flows use a medium: by requests of its drive, and through the memory that it lends.
 #[derive(Debug, Clone, Copy, Default)]
@@ -67,48 +99,70 @@ struct Uses {
 }
 
 impl Uses {
-    /// The most that the shares add up to, for a drive that reaches so much where it is read and written.
-    fn most(self, reached: f64) -> Option<f64> {
-        let side = |side: usize| self.by_legs[side] || self.inside[side];
-        let is_twice = |side: usize| self.by_legs[side] && self.inside[side];
-        match [side(0), side(1)] {
-            [true, true] => (reached < APART).then_some(reached),
-            // Two ways to one side of it.
-            _ => (is_twice(0) || is_twice(1)).then_some(1.0),
+    /// The law of a drive that reaches so much where it is read and written.
+    fn law(self, reached: f64) -> Option<Law> {
+        let has = [0, 1].map(|side| self.by_legs[side] || self.inside[side]);
+        let is_twice = [0, 1].map(|side| self.by_legs[side] && self.inside[side]);
+        let most = (has == [true; 2] && reached < APART).then_some(reached);
+        if most.is_none() && !is_twice.contains(&true) {
+            return None;
         }
+        Some(Law { most, has_sides: most.is_none_or(|most| most > 1.0), is_twice })
     }
 }
 
 impl Mixed {
-    /// Those of flows on a topology; drives that do both at full rate are not among them.
+    /// Those of flows on a topology; drives that do both at full rate, each in one way, are not among them.
     pub(crate) fn of(topology: &Topology, flows: &[FlowSpec]) -> Self {
         let mut uses: BTreeMap<NodeIndex, Uses> = BTreeMap::new();
         let mut note = |used: Use, is_inside: bool| {
             if used.rate(topology).is_some() {
                 let uses = uses.entry(used.drive).or_default();
                 let sides = if is_inside { &mut uses.inside } else { &mut uses.by_legs };
-                sides[usize::from(used.op == Op::Read)] = true;
+                sides[used.side()] = true;
             }
         };
         for flow in flows {
             flow.used_by_legs().for_each(|used| note(used, false));
             flow.used_inside().into_iter().for_each(|used| note(used, true));
         }
-        let most = uses.into_iter().filter_map(|(drive, uses)| match &topology.node(drive).kind {
-            NodeKind::Endpoint(endpoint) => Some((drive, uses.most(endpoint.mixed)?)),
+        let laws = uses.into_iter().filter_map(|(drive, uses)| match &topology.node(drive).kind {
+            NodeKind::Endpoint(endpoint) => Some((drive, uses.law(endpoint.mixed)?)),
             _ => None,
         });
-        Self(most.collect())
+        Self(laws.collect())
     }
 
-    /// What a drive reaches, if it is one of them.
+    /// What the shares of both directions of a drive add up to, if that is a limit.
     pub(crate) fn of_drive(&self, drive: NodeIndex) -> Option<f64> {
-        self.0.get(&drive).copied()
+        self.0.get(&drive)?.most
     }
 
-    /// Whether reads alone, or writes alone, can be the narrower limit of a drive.
-    pub(crate) fn has_sides(&self, drive: NodeIndex) -> bool {
-        self.of_drive(drive).is_none_or(|reached| reached > 1.0)
+    /// The direction of a medium that requests of its drive use; `None` where it has no rate, or where both directions
+    /// together are never the wider limit.
+    pub(crate) fn side_of_leg(&self, topology: &Topology, used: Use) -> Option<Side> {
+        match self.0.get(&used.drive) {
+            Some(law) => law.side(topology, used),
+            None => {
+                let rate = used.direction(topology)?;
+                Some(Side { rate, own: rate, is_by_bytes: false })
+            }
+        }
+    }
+
+    /// The same of what goes through the memory that the drive lends; also `None` where nothing else uses its medium,
+    /// since that memory is then as slow as the medium.
+    pub(crate) fn side_inside(&self, topology: &Topology, used: Use) -> Option<Side> {
+        self.0.get(&used.drive)?.side(topology, used)
+    }
+}
+
+impl Law {
+    fn side(self, topology: &Topology, used: Use) -> Option<Side> {
+        let rate = used.direction(topology).filter(|_| self.has_sides)?;
+        let is_by_bytes = self.is_twice[used.side()];
+        let own = used.rate(topology).filter(|_| is_by_bytes).unwrap_or(rate);
+        Some(Side { rate, own, is_by_bytes })
     }
 }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::args::{FabricArgs, ReportArgs, ReportFormat};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::output_file::{Kind, OutputFile};
+use crate::output_file::{Kind, OutputFile, write_together};
 use crate::printer::Printer;
 use crate::{machines, small_file};
 
@@ -64,11 +64,9 @@ pub(crate) fn run(args: &ReportArgs, printer: Printer) -> Result<Exit, Failure> 
     if let Some(folder) = &args.png {
         outputs.extend(pictures(&report, folder)?);
     }
-    let mut files = Vec::new();
-    for (output, bytes) in outputs {
-        files.push(output.path().display().to_string());
-        output.write(&bytes)?;
-    }
+    let files: Vec<String> =
+        outputs.iter().map(|(output, _)| output.path().display().to_string()).collect();
+    write_together(outputs)?;
     if printer.is_json() {
         let written =
             Written { schema: "peerlane.report/1", verdicts: report.verdicts().collect(), files };

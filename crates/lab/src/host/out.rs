@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::Options;
+use super::{Console, Options};
 use crate::LabError;
 
 /// Tries every place that receives something after the run, which is too late to find it unfit.
@@ -19,7 +19,7 @@ pub(super) fn check(options: &Options) -> Result<(), LabError> {
         fs::create_dir_all(target).map_err(LabError::io("create", target))?;
         tempfile::tempfile_in(target).map_err(LabError::io("write into", target))?;
     }
-    if let Some(target) = &options.console {
+    if let Some(Console::File(target)) = &options.console {
         check_new(target).map_err(LabError::io("write the console to", target))?;
     }
     Ok(())
@@ -97,8 +97,16 @@ pub(super) fn write_json(value: &impl Serialize, target: &Path) -> Result<(), La
     write().map_err(LabError::io("write", target))
 }
 
+/// Writes what a guest printed to where it is to go.
+pub(super) fn write_console(bytes: &[u8], target: &Console) -> io::Result<()> {
+    match target {
+        Console::File(path) => write_new(bytes, path),
+        Console::Stream { open, .. } => File::from(open.try_clone()?).write_all(bytes),
+    }
+}
+
 /// Writes `bytes` in full or not at all, and over nothing.
-pub(super) fn write_new(bytes: &[u8], target: &Path) -> io::Result<()> {
+fn write_new(bytes: &[u8], target: &Path) -> io::Result<()> {
     let mut file = draft(target)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
@@ -160,8 +168,8 @@ mod tests {
             Options { dma: at(""), ..options.clone() },
             Options { out: at("file"), ..options.clone() },
             Options { out: at("file/below"), ..options.clone() },
-            Options { console: at("nowhere/console"), ..options.clone() },
-            Options { console: at("file"), ..options.clone() },
+            Options { console: at("nowhere/console").map(Console::File), ..options.clone() },
+            Options { console: at("file").map(Console::File), ..options.clone() },
         ];
         for options in unfit {
             let error = crate::run(&options, &mut Vec::new(), &mut Vec::new()).expect_err("unfit");
@@ -181,6 +189,18 @@ mod tests {
         assert!(write_new(b"of another", &target).is_err());
         assert_eq!(fs::read(&target).expect("it"), b"of a machine");
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    }
+
+    #[test]
+    fn a_console_goes_on_to_what_is_open() {
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        let target = Console::Stream { name: "pipe".into(), open: std::sync::Arc::new(writer) };
+        write_console(b"of a machine", &target).expect("room");
+        write_console(b" and of another", &target).expect("it stays open");
+        drop(target);
+        let mut found = String::new();
+        File::from(reader).read_to_string(&mut found).expect("it");
+        assert_eq!(found, "of a machine and of another");
     }
 
     #[test]

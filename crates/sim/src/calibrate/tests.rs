@@ -211,6 +211,22 @@ fn a_record_without_random_rows_says_nothing_of_them_and_one_such_row_alone_is_r
 }
 
 #[test]
+fn blocks_in_random_order_are_predicted_no_faster_than_others() {
+    let mut record = measured_drive("nvme0n1", |_| 1.0);
+    let is_random = |case: &&mut CaseRecord| case.asked.flows[0].order == Order::Random;
+    for case in record.cases.iter_mut().filter(is_random) {
+        case.elapsed_ns = Nanos(case.elapsed_ns.0 / 100);
+    }
+    for side in calibrate(&record).expect("a calibration").sides {
+        let random = side.random.as_ref().expect("random rows");
+        assert!(random.commands > 2.0 * side.side.commands, "{side:?}");
+        for row in random.rows.fitted.iter().chain(&random.rows.held_out) {
+            assert!(row.predicted <= 1.001 * side.side.commands * row.block, "{row:?}");
+        }
+    }
+}
+
+#[test]
 fn what_is_no_calibration_is_refused() {
     let good = measured_drive("d", |_| 1.0);
     let predicted = BenchRecord { basis: Basis::Predicted, ..good.clone() };

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::media::{Mixed, Use};
+use crate::media::{Mixed, Side, Use};
 use crate::model::{
     Coupling, Direction, FlowSpec, Leg, LinkIndex, Memory, NodeIndex, NodeKind, Op, PathError,
     Topology,
@@ -185,6 +185,7 @@ impl<'a> Build<'a> {
             let ways = ways(self.topology, flow, leg)?;
             class.second = class.legs.len();
             self.medium(used, &mut class);
+            self.side(used, self.mixed.side_of_leg(self.topology, used), &mut class);
             self.initiator(flow, leg, &ways, &mut class);
             for way in &ways {
                 self.way(flow, leg, way, &mut class);
@@ -192,6 +193,7 @@ impl<'a> Build<'a> {
         }
         if let Some(used) = flow.used_inside() {
             self.medium(used, &mut class);
+            self.side(used, self.mixed.side_inside(self.topology, used), &mut class);
         }
         // There may be a hundred thousand of them.
         class.legs.shrink_to_fit();
@@ -205,15 +207,6 @@ impl<'a> Build<'a> {
     /// What a leg takes of its initiator: nobody waits behind it.
     fn initiator(&mut self, flow: &FlowSpec, leg: &Leg, ways: &[Way], class: &mut Class) {
         if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
-            let medium = match leg.op {
-                Op::Write => endpoint.posts,
-                Op::Read => endpoint.fetches,
-            };
-            if let Some(rate) = medium.filter(|_| self.mixed.has_sides(leg.initiator)) {
-                let capacity = per_nano(rate.0);
-                let resource = self.resource(What::Medium(leg.initiator, Some(leg.op)), capacity);
-                class.add(vec![Hop { resource, port: NONE, turn: 1.0, cost: 1.0 }], 1.0);
-            }
             let in_flight = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
             if leg.op == Op::Read
                 && self.reads.get(&leg.initiator).is_some_and(|&most| most > in_flight)
@@ -232,6 +225,14 @@ impl<'a> Build<'a> {
         let Some((capacity, rate)) = shares else { return };
         let resource = self.resource(What::Medium(used.drive, None), capacity);
         let cost = 1.0 / per_nano(rate.0);
+        class.add(vec![Hop { resource, port: NONE, turn: cost, cost }], 1.0);
+    }
+
+    /// What a flow takes of one direction of a medium: turns are equal bytes.
+    fn side(&mut self, used: Use, side: Option<Side>, class: &mut Class) {
+        let Some(Side { rate, own, .. }) = side else { return };
+        let resource = self.resource(What::Medium(used.drive, Some(used.op)), per_nano(rate.0));
+        let cost = per_nano(rate.0) / per_nano(own.0);
         class.add(vec![Hop { resource, port: NONE, turn: cost, cost }], 1.0);
     }
 

@@ -8,7 +8,7 @@ use crate::flow::compare::compare;
 use crate::generate::scenarios::{Family, Scenario, scenario};
 use crate::media::Mixed;
 use crate::model::{
-    Endpoint, FlowSpec, HostMemory, NodeIndex, NodeKind, Op, RootComplex, Topology, Wire,
+    Endpoint, FlowSpec, HostMemory, Leg, NodeIndex, NodeKind, Op, RootComplex, Topology, Wire,
 };
 use crate::tlp::{self, simulate};
 
@@ -148,9 +148,50 @@ fn what_comes_by_its_own_memory_and_by_others_is_written_by_one_medium() {
     let mut copy = FlowSpec::write("copy", drives[0], drives[1]);
     copy.inside = Some(ByteRate(2_000_000_000));
     let write = FlowSpec::read("write", drives[1], host);
-    let found = rates(topology, vec![copy, write]);
+    let flows = vec![copy, write];
+    // It is that of writes, and nothing is read.
+    let built = Built::of(&topology, &flows, &[9.0, 9.0]).expect("there are paths");
+    assert!(built.find(What::Medium(drives[1], Some(Op::Read))).is_some());
+    assert!(built.find(What::Medium(drives[1], None)).is_none());
+    let found = rates(topology, flows);
     assert_near(found[0], WRITE / 2.0);
     assert_near(found[1], WRITE / 2.0);
+}
+
+#[test]
+fn each_direction_keeps_to_its_rate_in_whatever_ways_both_are_used() {
+    // At 2, both directions together are no limit at all.
+    for mixed in [1.5, 2.0] {
+        let (topology, drives, host) = drives(2, mixed);
+        let mut written = FlowSpec::write("copy in", drives[0], drives[1]);
+        written.inside = Some(ByteRate(2_000_000_000));
+        let mut read = FlowSpec::read("copy out", drives[0], drives[1]);
+        read.inside = Some(ByteRate(3_300_000_000));
+        let slow = |flow: FlowSpec| {
+            let first = Leg { bound: Some(ByteRate(300_000_000)), ..flow.first };
+            FlowSpec { first, ..flow }
+        };
+        // Written by its own memory and by requests, and read a little.
+        let by_requests = FlowSpec::read("write", drives[1], host);
+        let little = slow(FlowSpec::write("read", drives[1], host));
+        let found = rates(topology.clone(), vec![written.clone(), by_requests.clone(), little]);
+        assert_near(found[0] + found[1], WRITE);
+        assert_near(found[0], found[1]);
+        assert_near(found[2], 0.3);
+        // Read by both, and written a little.
+        let by_requests = FlowSpec::write("read", drives[1], host);
+        let little = slow(FlowSpec::read("write", drives[1], host));
+        let found = rates(topology.clone(), vec![read, by_requests, little]);
+        assert_near(found[0] + found[1], READ);
+        assert_near(found[2], 0.3);
+        // Commands of which the drive does half as many bytes take twice the time.
+        written.inside = Some(ByteRate(1_000_000_000));
+        let by_requests = FlowSpec::read("write", drives[1], host);
+        let little = slow(FlowSpec::write("read", drives[1], host));
+        let found = rates(topology, vec![written, by_requests, little]);
+        assert_near(found[0] + found[1] / WRITE, 1.0);
+        assert_near(found[0], found[1]);
+    }
 }
 
 #[test]

@@ -64,6 +64,21 @@ impl Unit {
         }
     }
 
+    /// Whether both measure the same: bytes, time, bytes a second, or neither of them.
+    pub fn is_alike(self, other: Self) -> bool {
+        self.wanted() == other.wanted()
+    }
+
+    /// What to say where another was meant to be.
+    pub(crate) fn wanted(self) -> &'static str {
+        match self {
+            Self::Byte => "its unit is B",
+            Self::Second | Self::Microsecond | Self::Nanosecond => "its unit is s, us or ns",
+            Self::Ratio | Self::Percent | Self::Count => "its unit is count, x or %",
+            _ => "its unit is one of bytes a second: GB/s, MB/s, GiB/s, MiB/s, Gbit/s or Mpix/s",
+        }
+    }
+
     /// As it is printed.
     pub fn name(self) -> &'static str {
         match self {
@@ -101,6 +116,11 @@ pub struct ParameterShape {
 }
 
 impl ParameterShape {
+    /// The unit that its numbers are in.
+    pub fn unit(&self) -> Unit {
+        self.unit
+    }
+
     /// The parameter; `stated` gives lowest, stated and highest value of a figure in base units.
     ///
     /// # Errors

@@ -236,13 +236,11 @@ impl Planner<'_> {
             let End::Drive(id, node) = end else { continue };
             let function = self.fabric.function(id);
             let op = if at == 0 { Op::Write } else { Op::Read };
-            let typed = if at == 0 { &flow.source } else { &flow.target };
-            let names = [typed.as_str(), &function.name];
-            let side = self.setting.side(&names, function, op)?;
+            let side = self.setting.side(function, op)?;
             let (word, most) = match flow.order {
                 Order::Sequential => ("commands", side.commands),
                 Order::Random => {
-                    ("random commands", self.setting.random_commands(&names, op, side.commands)?)
+                    ("random commands", self.setting.random_commands(function, op, side.commands)?)
                 }
             };
             let largest = largest_of(function).unwrap_or(largest);
@@ -256,8 +254,8 @@ impl Planner<'_> {
                 inside = Some((node, spec.first.op, side.rate));
             }
             if op == Op::Read {
-                let bytes = self.setting.of_drive(&names, "write.cache")?;
-                let kept = self.setting.of_drive(&names, "write.sustained")?.min(1.0);
+                let bytes = self.setting.of_drive(function, "write.cache")?;
+                let kept = self.setting.of_drive(function, "write.sustained")?.min(1.0);
                 cache = Some((node, WriteCache { bytes, kept }));
             }
             total_commands += parts;

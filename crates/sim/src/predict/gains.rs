@@ -5,13 +5,13 @@
 //! that are alike are bought together; and where more of one resource gains nothing since another limits as much,
 //! both are raised together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use peerlane_results::{CaseSpec, Gain};
 
 use super::case::{Found, Model};
 use super::{PredictError, names};
-use crate::flow::build::Built;
+use crate::flow::build::{Built, What};
 use crate::flow::run::Run;
 
 /// By how much a resource is raised.
@@ -64,7 +64,8 @@ fn tie(model: &Model, raised: &str, mut built: Built, run: &Run) -> Option<(Stri
     for &at in &others {
         built.network.resources[at].capacity *= MORE;
     }
-    let name = names::several(seen(first), others.len());
+    let seen_others: HashSet<What> = others.iter().map(|&at| seen(at)).collect();
+    let name = names::several(seen(first), seen_others.len());
     let name = name.unwrap_or_else(|| names::of(&model.topology, seen(first)));
     Some((format!("{raised}, and as much more of {name}"), built))
 }
@@ -73,19 +74,28 @@ fn tie(model: &Model, raised: &str, mut built: Built, run: &Run) -> Option<(Stri
 fn raised(model: &Model, found: &Found) -> Vec<(String, Built)> {
     let limiting: BTreeSet<&str> =
         found.flows.iter().map(|flow| flow.limited_by.as_str()).collect();
-    let mut alone = Vec::new();
-    let mut kinds: BTreeMap<String, (Vec<usize>, usize)> = BTreeMap::new();
+    // One medium may be two resources: that of what goes through the memory in front of it, too.
+    let mut alone: Vec<(String, Vec<usize>)> = Vec::new();
+    let mut known: HashMap<What, usize> = HashMap::new();
+    let mut kinds: BTreeMap<String, (Vec<usize>, BTreeSet<usize>)> = BTreeMap::new();
     for (at, &what) in model.built.what.iter().enumerate() {
         let what = model.seen(what);
         let name = names::of(&model.topology, what);
         if limiting.contains(name.as_str()) {
-            alone.push((name, vec![at]));
+            let number = *known.entry(what).or_insert(alone.len());
+            if number == alone.len() {
+                alone.push((name, Vec::new()));
+            }
+            alone[number].1.push(at);
             let kind = names::several(what, usize::MAX).unwrap_or_default();
-            kinds.entry(kind).or_insert((Vec::new(), at)).0.push(at);
+            let (all, numbers) = kinds.entry(kind).or_default();
+            all.push(at);
+            numbers.insert(number);
         }
     }
-    let together = kinds.into_values().filter_map(|(all, first)| {
-        Some((names::several(model.seen(model.built.what[first]), all.len())?, all))
+    let together = kinds.into_values().filter_map(|(all, numbers)| {
+        let first = model.built.what[*all.first()?];
+        Some((names::several(model.seen(first), numbers.len())?, all))
     });
     let together: Vec<_> = together.collect();
     alone.truncate(MOST_ALONE);

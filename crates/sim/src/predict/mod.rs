@@ -4,11 +4,13 @@
 //! users. The one thing to know: an interval covers the ranges of parameters, not mistakes of the model.
 
 mod alike;
+mod bounds;
 mod case;
 mod flows;
 mod gains;
 mod links;
 mod names;
+mod of_devices;
 mod record;
 mod setting;
 mod strangers;
@@ -22,6 +24,7 @@ use peerlane_units::{ByteRate, Nanos};
 use rayon::prelude::*;
 
 use self::case::{Found, Model};
+use self::of_devices::own_names;
 use self::record::Parts;
 use self::setting::Setting;
 use crate::flow::rates;
@@ -129,6 +132,8 @@ pub fn run(
     workload: &Workload,
     engine: Engine,
 ) -> Result<BenchRecord, PredictError> {
+    let parameters = &own_names(parameters, fabric)?;
+    bounds::check_ranges(parameters)?;
     let numbers = parameters.values();
     let predictor = Predictor { fabric, parameters, seed: workload.seed };
     let cases: Vec<Prepared<'_>> = workload
@@ -173,8 +178,10 @@ pub fn variants(
     variant: impl Fn(usize) -> (Workload, Vec<f64>) + Sync,
     engine: Engine,
 ) -> Result<Vec<Vec<f64>>, PredictError> {
+    let parameters = &own_names(parameters, fabric)?;
     let rates = |index| {
         let (workload, numbers) = variant(index);
+        bounds::check(parameters, &numbers)?;
         let predictor = Predictor { fabric, parameters, seed: workload.seed };
         let rate = |case| Ok(predictor.found(case, &numbers, engine)?.1.rate() * 1e9);
         workload.cases.iter().map(rate).collect()

@@ -6,6 +6,7 @@ use peerlane_fabric::{Fabric, Function, IommuMode, Kind};
 use peerlane_units::{ByteRate, Bytes};
 use serde::Deserialize;
 
+use super::bounds::check_unit;
 use crate::devices::drive::Side;
 use crate::devices::table::Table;
 use crate::model::{
@@ -32,11 +33,11 @@ pub enum ParametersError {
     Parameter(#[from] ParameterError),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(super) struct File {
     #[serde(default)]
-    parameter: BTreeMap<String, ParameterShape>,
+    pub(super) parameter: BTreeMap<String, ParameterShape>,
 }
 
 /// The parameters of a file, if there is one, before the defaults.
@@ -48,6 +49,7 @@ pub fn parameters(file: Option<&str>) -> Result<Parameters, ParametersError> {
     for text in file.into_iter().chain([DEFAULTS]) {
         let read: File = toml::from_str(text).map_err(Box::new)?;
         for (name, shape) in read.parameter {
+            check_unit(&name, &shape)?;
             if parameters.position(&name).is_err() {
                 parameters.add(shape.parameter(&name, |_| None)?)?;
             }
@@ -76,20 +78,16 @@ impl<'a> Setting<'a> {
         Ok(Bytes(whole(self.get(name)?)))
     }
 
-    /// One direction of a drive: each number by the first of its names that has it, or as of any drive, with
-    /// the rate that the machine's description states of it.
-    pub(super) fn side(
-        &self,
-        names: &[&str],
-        function: &Function,
-        op: Op,
-    ) -> Result<Side, ParameterError> {
+    /// One direction of a drive: each number of its own, or as of any drive, with the rate that the machine's
+    /// description states of it.
+    pub(super) fn side(&self, function: &Function, op: Op) -> Result<Side, ParameterError> {
+        let name = &function.name;
         let stated = match op {
             Op::Write => function.rates.read,
             Op::Read => function.rates.write,
         };
         let op = word(op);
-        let own = names.iter().find_map(|name| self.get(&format!("{name}.{op}.rate")).ok());
+        let own = self.get(&format!("{name}.{op}.rate")).ok();
         let mut rate = match (own, stated) {
             (Some(rate), _) => rate,
             (None, Some(rate)) => as_f64(Bytes(rate.0)).max(1.0) * self.get("machine.stated")?,
@@ -100,18 +98,18 @@ impl<'a> Setting<'a> {
         }
         if op == "read" {
             // What heat and hours leave of it; writes have a cache before that.
-            rate *= self.of_drive(names, "read.sustained")?.min(1.0);
+            rate *= self.of_drive(function, "read.sustained")?.min(1.0);
         }
-        let own = names.iter().map(|name| self.table(&format!("{name}.{op}"))).find(Result::is_ok);
-        let latency = own.unwrap_or_else(|| self.table(&format!("drive.{op}")))?;
-        Ok(Side { latency, rate, commands: self.of_drive(names, &format!("{op}.commands"))? })
+        let own = self.table(&format!("{name}.{op}"));
+        let latency = own.or_else(|_| self.table(&format!("drive.{op}")))?;
+        Ok(Side { latency, rate, commands: self.of_drive(function, &format!("{op}.commands"))? })
     }
 
-    /// The most that the shares of both rates of a drive add up to: by the first of its names that has it, as the
-    /// machine's description states it, or as of any drive.
-    fn mixed(&self, names: &[&str], function: &Function) -> Result<f64, ParameterError> {
-        let name = names.iter().map(|name| format!("{name}.mixed"));
-        let own = name.into_iter().find_map(|name| Some((self.get(&name).ok()?, name)));
+    /// The most that the shares of both rates of a drive add up to: by a parameter of its own, as the machine's
+    /// description states it, or as of any drive.
+    fn mixed(&self, function: &Function) -> Result<f64, ParameterError> {
+        let name = format!("{}.mixed", function.name);
+        let own = self.get(&name).ok().map(|own| (own, name));
         let stated = function.mixed_per_mille.map(|mixed| f64::from(mixed) / 1000.0);
         // The lab holds back both together.
         let throttled = function.lab.throttle.map(|_| 1.0);
@@ -145,18 +143,18 @@ impl<'a> Setting<'a> {
     /// Commands a second of blocks in random order, no more than `sequential`.
     pub(super) fn random_commands(
         &self,
-        names: &[&str],
+        function: &Function,
         op: Op,
         sequential: f64,
     ) -> Result<f64, ParameterError> {
-        let random = self.of_drive(names, &format!("random-{}.commands", word(op)))?;
+        let random = self.of_drive(function, &format!("random-{}.commands", word(op)))?;
         Ok(random.min(sequential))
     }
 
-    /// A number of a drive: by the first of its names that has it, or as of any drive.
-    pub(super) fn of_drive(&self, names: &[&str], what: &str) -> Result<f64, ParameterError> {
-        let of = |name: &str| self.get(&format!("{name}.{what}"));
-        names.iter().find_map(|name| of(name).ok()).map_or_else(|| of("drive"), Ok)
+    /// A number of a drive: its own, or as of any drive.
+    pub(super) fn of_drive(&self, function: &Function, what: &str) -> Result<f64, ParameterError> {
+        let own = self.get(&format!("{}.{what}", function.name));
+        own.or_else(|_| self.get(&format!("drive.{what}")))
     }
 
     /// The machine with these numbers.
@@ -186,10 +184,9 @@ impl<'a> Setting<'a> {
         };
         let mut topology = Topology::from_fabric(fabric, &parameters)?;
         for function in fabric.functions.iter().filter(|function| function.kind == Kind::Nvme) {
-            let names = [function.name.as_str()];
-            let posts = self.side(&names, function, Op::Write)?.rate;
-            let fetches = self.side(&names, function, Op::Read)?.rate;
-            let mixed = self.mixed(&names, function)?;
+            let posts = self.side(function, Op::Write)?.rate;
+            let fetches = self.side(function, Op::Read)?.rate;
+            let mixed = self.mixed(function)?;
             if let Some(endpoint) = endpoint_of(&mut topology, &function.name) {
                 endpoint.posts = Some(ByteRate(whole(posts)));
                 endpoint.fetches = Some(ByteRate(whole(fetches)));

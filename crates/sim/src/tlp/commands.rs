@@ -326,7 +326,8 @@ impl<Q: EventQueue> Engine<Q> {
         let leg = &mut self.legs[index as usize];
         leg.is_offered = false;
         leg.injected += u64::from(bytes);
-        let pace = |bytes: u32| (u64::from(bytes) * leg.bound_per_kib) >> 10;
+        // Slow commands of a gibibyte are more picoseconds than there are numbers before the division.
+        let pace = |bytes: u32| u64::from(bytes).saturating_mul(leg.bound_per_kib) >> 10;
         if leg.bound_per_kib > 0 {
             // What was held up may be made good for within one command.
             let request = self.flows[leg.flow as usize].request;

@@ -234,8 +234,7 @@ impl<Q: EventQueue> Engine<Q> {
         queue.head = train.next;
         let port = &mut self.net.ports[index as usize];
         if port.is_by_bytes {
-            port.next_turn = queue.turn;
-            queue.turn += u64::from(train.bytes);
+            port.take_by_bytes(&mut queue.turn, train.bytes);
         }
         queue.left -= 1;
         if queue.left == 0 {

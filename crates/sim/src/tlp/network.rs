@@ -191,7 +191,7 @@ impl Build<'_> {
         match leg.op {
             Op::Write => {
                 let shift = power_of_two(initiator.mps.0.min(topology.mps(&path).0));
-                let mut steps = self.medium(used, shift, POSTED);
+                let mut steps = self.medium(used, shift);
                 steps.extend(self.steps(&path, shift, POSTED));
                 steps.extend(self.inside(flow, shift));
                 self.hops(&steps, POSTED, End::Memory(memory_index), number);
@@ -200,7 +200,7 @@ impl Build<'_> {
             Op::Read => {
                 self.may_read(&path).map_err(no_path)?;
                 let request = route.request_shift;
-                let mut steps = self.medium(used, request, REQUEST);
+                let mut steps = self.medium(used, request);
                 steps.extend(self.steps(&path, request, REQUEST));
                 steps.extend(self.inside(flow, request));
                 self.hops(&steps, REQUEST, End::Memory(memory_index), number);

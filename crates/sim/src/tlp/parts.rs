@@ -65,6 +65,13 @@ impl Port {
             turns.tail = fifo;
         }
     }
+
+    /// Gives a queue its turn. One that waited for credits has an earlier turn than others that went meanwhile: what
+    /// comes anew begins where those are, and not with the turns that it has left.
+    pub(super) fn take_by_bytes(&mut self, turn: &mut u64, bytes: u32) {
+        self.next_turn = self.next_turn.max(*turn);
+        *turn += u64::from(bytes);
+    }
 }
 
 /// What a port has sent.
@@ -275,5 +282,33 @@ impl std::ops::Index<u32> for Slab {
 impl std::ops::IndexMut<u32> for Slab {
     fn index_mut(&mut self, index: u32) -> &mut Train {
         &mut self.trains[index as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_waited_for_credits_gives_others_no_turns_of_the_past() {
+        let mut port = Port {
+            picos_per_kib: 1,
+            free_at: 0,
+            is_awaited: false,
+            opposite: NONE,
+            dllp_per_mille: 0,
+            debt: 0,
+            turns: [Turns { head: NONE, tail: NONE }; 3],
+            next_turn: 0,
+            is_by_bytes: true,
+            waiting: 0,
+            counted: PortCount::default(),
+        };
+        let (mut goes, mut waits) = (8192, 4096);
+        port.take_by_bytes(&mut goes, 4096);
+        assert_eq!((port.next_turn, goes), (8192, 12_288));
+        // It has turns left, and its credits come back.
+        port.take_by_bytes(&mut waits, 4096);
+        assert_eq!((port.next_turn, waits), (8192, 8192));
     }
 }

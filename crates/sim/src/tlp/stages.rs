@@ -3,11 +3,11 @@
 //! Leaves out which paths have them. The one thing to know: a medium that some flows read and others write is one
 //! stage for both, each with the time that it takes there, so that packets obey the law of `media`.
 
-use crate::media::Use;
-use crate::model::{Credits, FlowSpec, NodeIndex, NodeKind, Op, Picos, picos_per_kib};
+use crate::media::{Side, Use};
+use crate::model::{Credits, FlowSpec, NodeIndex, Op, Picos, picos_per_kib};
 
 use super::network::{Build, Step};
-use super::parts::NONE;
+use super::parts::{NONE, POSTED, REQUEST};
 
 /// What a stage inside a node can hold in front of its next port, in bytes.
 const STAGE_BUFFER: u32 = 64 << 10;
@@ -17,17 +17,29 @@ const MIXED: u8 = 3;
 impl Build<'_> {
     /// The stages that limit what a device posts or fetches, all flows together; nothing where it has
     /// no limit.
-    pub(super) fn medium(&mut self, used: Use, unit: u32, class: u8) -> Vec<Step> {
-        let NodeKind::Endpoint(endpoint) = &self.topology.node(used.drive).kind else {
-            return Vec::new();
+    pub(super) fn medium(&mut self, used: Use, unit: u32) -> Vec<Step> {
+        let side = self.mixed.side_of_leg(self.topology, used);
+        self.media(used, side, unit)
+    }
+
+    /// The same behind the memory of a flow.
+    pub(super) fn inside(&mut self, flow: &FlowSpec, unit: u32) -> Vec<Step> {
+        let Some(used) = flow.used_inside() else { return Vec::new() };
+        let side = self.mixed.side_inside(self.topology, used);
+        self.media(used, side, unit)
+    }
+
+    fn media(&mut self, used: Use, side: Option<Side>, unit: u32) -> Vec<Step> {
+        let what = match used.op {
+            Op::Write => POSTED,
+            Op::Read => REQUEST,
         };
-        let limit = match used.op {
-            Op::Write => endpoint.posts,
-            Op::Read => endpoint.fetches,
-        };
-        let own = limit.filter(|_| self.mixed.has_sides(used.drive));
-        let own = own.map(|rate| self.stage((used.drive, class), picos_per_kib(rate), unit));
-        own.into_iter().chain(self.shared_medium(used, unit)).collect()
+        let side = side.map(|side| {
+            let step = self.stage((used.drive, what), picos_per_kib(side.own), unit);
+            self.network.ports[step.port as usize].is_by_bytes |= side.is_by_bytes;
+            step
+        });
+        side.into_iter().chain(self.shared_medium(used, unit)).collect()
     }
 
     /// The stage of a medium that is read and written at once: one thing after the other, each in its time, in turns
@@ -44,11 +56,6 @@ impl Build<'_> {
         let step = self.stage((used.drive, MIXED), time, unit);
         self.network.ports[step.port as usize].is_by_bytes = true;
         Some(step)
-    }
-
-    /// The same behind the memory of a flow.
-    pub(super) fn inside(&mut self, flow: &FlowSpec, unit: u32) -> Option<Step> {
-        self.shared_medium(flow.used_inside()?, unit)
     }
 
     pub(super) fn stage(

@@ -16,12 +16,13 @@ pub(super) fn learn(
     printer: Printer,
 ) -> Result<(), Failure> {
     let found = calibrate(record).map_err(Tried::to(format!("calibrate {}", args.drive)))?;
+    // First what took a quarter of an hour; then what a full disk may refuse.
+    if !printer.is_json() {
+        printer.data(&render::calibration(&found))?;
+    }
     if let Some(file) = &args.parameters {
         OutputFile::at(file, Kind::New)?.write(found.to_toml().as_bytes())?;
         printer.note(&format!("wrote {}", file.display()));
-    }
-    if !printer.is_json() {
-        printer.data(&render::calibration(&found))?;
     }
     Ok(())
 }

@@ -1,16 +1,17 @@
 //! `peerlane lab run`: a command in a booted machine.
 
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 
-use peerlane_lab::{DMA_SCHEMA, Options};
+use peerlane_lab::{Console, DMA_SCHEMA, Options};
 
 use super::boot;
 use crate::args::RunArgs;
 use crate::commands::bench::attach::REPORT_MAX;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::output_file::{Kind, OutputFile, has_schema};
+use crate::output_file::{Kind, OutputFile, has_schema, stream};
 use crate::printer::Printer;
 
 /// What the recorder saw, of an earlier run.
@@ -20,20 +21,28 @@ const DMA_REPORT: Kind = Kind::Marked {
     is_ours: |bytes| has_schema(bytes, DMA_SCHEMA),
 };
 
+/// Where the console goes: what passes it on, or a new file.
+fn console(path: &Path) -> Result<Console, Failure> {
+    if let Some(open) = stream::open(path)? {
+        return Ok(Console::Stream { name: path.to_owned(), open: Arc::new(open) });
+    }
+    Ok(Console::File(OutputFile::at(path, Kind::New)?.path().to_owned()))
+}
+
 /// Boots, runs the command, and ends with its exit status.
 ///
 /// # Errors
 /// When the machine does not boot, or its command does not run to its end.
 pub(super) fn run(args: &RunArgs, printer: Printer) -> Result<Exit, Failure> {
-    // Before the boot: both are written by rename when all is over.
-    args.console.as_deref().map(|path| OutputFile::at(path, Kind::New)).transpose()?;
+    // Before the boot: both are written when all is over.
+    let console = args.console.as_deref().map(console).transpose()?;
     args.dma.as_deref().map(|path| OutputFile::at(path, DMA_REPORT)).transpose()?;
     let output = std::io::stdout().as_fd().try_clone_to_owned();
     let output = output.map_err(Tried::to("watch standard output"))?;
     let options = Options {
         dma: args.dma.clone(),
         out: args.out.clone(),
-        console: args.console.clone(),
+        console,
         events: args.events.clone(),
         timeout: boot::deadline(args.timeout),
         output: Some(Arc::new(output)),

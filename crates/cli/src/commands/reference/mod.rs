@@ -11,7 +11,7 @@ use clap::CommandFactory;
 use crate::args::{Cli, ReferenceArgs};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::output_file::{Kind, OutputFile};
+use crate::output_file::{Kind, OutputFile, write_together};
 use crate::printer::Printer;
 
 /// A page or a schema, of this version or an earlier one.
@@ -53,13 +53,18 @@ pub(crate) fn run(args: &ReferenceArgs, printer: Printer) -> Result<Exit, Failur
 }
 
 fn write(folder: &Path, printer: Printer) -> Result<Exit, Failure> {
-    for (name, text) in pages() {
+    // Somebody else's file among them, and none is written.
+    let place = |(name, text): (String, String)| -> Result<_, Failure> {
         let path = folder.join(name);
         let parent = path.parent().unwrap_or(folder);
         fs::create_dir_all(parent).map_err(Tried::to(format!("make {}", parent.display())))?;
-        OutputFile::at(&path, PAGE)?.write(text.as_bytes())?;
-        printer.note(&format!("wrote {}", path.display()));
-    }
+        Ok((OutputFile::at(&path, PAGE)?, text.into_bytes()))
+    };
+    let files: Vec<_> = pages().into_iter().map(place).collect::<Result<_, _>>()?;
+    let written: Vec<String> =
+        files.iter().map(|(file, _)| format!("wrote {}", file.path().display())).collect();
+    write_together(files)?;
+    written.iter().for_each(|line| printer.note(line));
     Ok(Exit::Done)
 }
 

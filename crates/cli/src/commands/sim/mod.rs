@@ -40,7 +40,7 @@ pub(crate) fn run(args: &SimArgs, printer: Printer) -> Result<Exit, Failure> {
     let parameters = read_parameters(args.parameters.as_deref())?;
     let engine = engine(args.engine);
     if !args.vary.is_empty() {
-        tell_strangers(&fabric, &parameters, &workload, printer);
+        tell_strangers(&fabric, &parameters, printer);
         return vary::run(args, &fabric, &parameters, &workload, engine, printer);
     }
     let model = Model { fabric: &fabric, parameters: &parameters, engine };
@@ -75,7 +75,7 @@ impl Model<'_> {
         printer: Printer,
     ) -> Result<Exit, Failure> {
         let output = output.map(keep::output).transpose()?;
-        tell_strangers(self.fabric, self.parameters, workload, printer);
+        tell_strangers(self.fabric, self.parameters, printer);
         let tried = || format!("predict {} on {}", workload.name, self.fabric.name);
         let record = predict::run(self.fabric, self.parameters, workload, self.engine)
             .map_err(Tried::to(tried()))?;
@@ -92,8 +92,8 @@ impl Model<'_> {
 }
 
 /// Says which parameters of a file change nothing: a name misspelt, or of another machine.
-fn tell_strangers(fabric: &Fabric, given: &Parameters, workload: &Workload, printer: Printer) {
-    for name in predict::strangers(given, fabric, workload) {
+fn tell_strangers(fabric: &Fabric, given: &Parameters, printer: Printer) {
+    for name in predict::strangers(given, fabric) {
         printer.warning(&format!(
             "parameter `{name}` changes nothing: it is none of the model's, nor of a device of {}",
             fabric.name

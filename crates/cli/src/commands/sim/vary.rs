@@ -19,6 +19,10 @@ const MOST: usize = 100_000;
 /// Devices and switches that a hint names.
 const NAMED: usize = 8;
 
+/// The greatest depth, and the largest block, that packets are simulated of.
+const DEPTH_MOST: f64 = 65536.0;
+const BLOCK_MOST: f64 = 1_073_741_824.0;
+
 /// A key with its values.
 struct Axis {
     key: String,
@@ -40,7 +44,11 @@ pub(super) fn run(
     let axes: Vec<Axis> =
         args.vary.iter().map(|text| axis(text, args.steps)).collect::<Result<_, _>>()?;
     let mut parameters = parameters.clone();
-    for axis in &axes {
+    for (number, axis) in axes.iter().enumerate() {
+        if axes[..number].iter().any(|before| before.key == axis.key) {
+            let hint = format!("put all its values after one `--vary {}=`", axis.key);
+            return Err(Failure::new(format!("`{}` is varied twice", axis.key)).hint(hint));
+        }
         known(&axis.key, fabric, &mut parameters)?;
     }
     let parameters = &parameters;
@@ -120,6 +128,17 @@ fn axis(text: &str, steps: u32) -> Result<Axis, Failure> {
         }
         None => values.split(',').map(number).collect::<Result<_, _>>()?,
     };
+    let most = match key {
+        "depth" => DEPTH_MOST,
+        "block" => BLOCK_MOST,
+        _ => return Ok(Axis { key: key.to_owned(), values }),
+    };
+    // A row is of what was predicted: of a third of a block there is nothing.
+    let mut values: Vec<f64> = values.into_iter().map(f64::round).collect();
+    values.dedup();
+    if values.iter().any(|value| !(1.0..=most).contains(value)) {
+        return Err(wrong(&format!("a {key} is 1 to {most}")));
+    }
     Ok(Axis { key: key.to_owned(), values })
 }
 
@@ -160,9 +179,9 @@ fn variant(
         let flows = workload.cases.iter_mut().flat_map(|case| &mut case.flows);
         match axis.key.as_str() {
             "depth" => flows.for_each(|flow| {
-                flow.depth = u32::try_from(whole).unwrap_or(u32::MAX).clamp(1, 1 << 16);
+                flow.depth = u32::try_from(whole).unwrap_or(u32::MAX);
             }),
-            "block" => flows.for_each(|flow| flow.block = Bytes(whole.clamp(1, 1 << 30))),
+            "block" => flows.for_each(|flow| flow.block = Bytes(whole)),
             key => {
                 if let Ok(position) = parameters.position(key) {
                     numbers[position] = value;

@@ -1,5 +1,7 @@
 //! That everything which a machine file, a parameter or a workload says has its effect.
 
+use peerlane_results::FlowRecord;
+
 use super::*;
 use crate::calibrate::{self, Calibration, RandomCalibration, Row, Rows, SideCalibration};
 use crate::devices::drive::Side;
@@ -33,7 +35,11 @@ fn alone(machine: &Fabric, parameters: &Parameters, flow: Flow) -> f64 {
 }
 
 fn limit(record: &BenchRecord) -> &str {
-    record.cases[0].flows[0].limited_by.as_deref().expect("something limits")
+    limit_of(&record.cases[0].flows[0])
+}
+
+fn limit_of(flow: &FlowRecord) -> &str {
+    flow.limited_by.as_deref().expect("something limits")
 }
 
 fn is_near(found: f64, expected: f64) -> bool {
@@ -90,7 +96,7 @@ fn a_link_has_the_lanes_and_the_generation_that_a_parameter_says() {
     let range = super::super::parameters(Some(range)).expect("parameters");
     assert!(run(&ten, &range, &one(flow()), Engine::Flow).is_ok());
     let unknown = with(&[("d0.lanes", 4.0, "count"), ("nobody.lanes", 4.0, "count")]);
-    assert_eq!(strangers(&unknown, &ten, &one(flow())), ["nobody.lanes"]);
+    assert_eq!(strangers(&unknown, &ten), ["nobody.lanes"]);
 }
 
 #[test]
@@ -110,8 +116,7 @@ fn random_blocks_are_predicted_by_what_a_calibration_wrote_of_them() {
     for (source, target, commands) in [("a", "host", 70e3), ("host", "a", 30e3)] {
         let flow = Flow::new(source, target, Path::HostPipelined);
         let flow = Flow { block: Bytes::kib(4), depth: 64, order: Order::Random, ..flow };
-        let asked = one(flow.clone());
-        assert!(strangers(&parameters, &machine("pair"), &asked).is_empty());
+        assert!(strangers(&parameters, &machine("pair")).is_empty());
         assert!(is_near(alone(&machine("pair"), &parameters, flow), commands * 4096.0 / 1e9));
     }
 }
@@ -349,7 +354,6 @@ fn packets_keep_to_the_time_of_a_case_and_gains_are_those_of_fluids() {
 #[test]
 fn parameters_that_nothing_uses_are_named() {
     let ten = machine("ten");
-    let asked = one(Flow::new("/dev/d0", "d1", Path::P2p));
     let given = with(&[
         ("d0.read.rate", 1.0, "GB/s"),
         ("/dev/d0.write.time-4096", 1.0, "us"),
@@ -358,8 +362,144 @@ fn parameters_that_nothing_uses_are_named() {
         ("drive.read.time-8192", 90.0, "us"),
         ("d00.read.rate", 1.0, "GB/s"),
         ("d0.read.rat", 1.0, "GB/s"),
+        ("/dev/d0.mixd", 1.0, "x"),
+        ("/dev/d00.mixed", 1.0, "x"),
     ]);
-    assert_eq!(strangers(&given, &ten, &asked), ["d0.read.rat", "d00.read.rate"]);
+    let found = ["/dev/d0.mixd", "/dev/d00.mixed", "d0.read.rat", "d00.read.rate"];
+    assert_eq!(strangers(&given, &ten), found);
+    // A switch, and memory of an FPGA, are no drives.
+    let given = with(&[("up0.read.rate", 1.0, "GB/s"), ("fpga0.mixed", 1.0, "x")]);
+    let found = ["fpga0.mixed", "up0.read.rate"];
+    assert_eq!(strangers(&given, &machine("r7515-10-smartssd")), found);
+}
+
+#[test]
+fn a_drive_may_be_called_in_a_file_as_it_is_on_the_command_line() {
+    let named = changed("pair", "name = \"a\"\n", "name = \"a\"\naddress = \"0000:41:00.0\"\n");
+    let read = || Flow::new("/dev/a", "host", Path::HostPipelined);
+    let written = || Flow { depth: 1, ..Flow::new("host", "a", Path::HostPipelined) };
+    let both = || {
+        let mut both = workload(vec![("both", vec![read(), Flow { depth: 32, ..written() }])]);
+        both.cases[0].time_ns = Some(Nanos::seconds(1));
+        both
+    };
+    for name in ["a", "/dev/a", "0000:41:00.0", "/dev/0000:41:00.0"] {
+        let set = |what: &str, value, unit| {
+            let name = format!("{name}.{what}");
+            let given = with(&[(&name, value, unit)]);
+            assert_eq!(strangers(&given, &named), [""; 0], "{name}");
+            given
+        };
+        assert!(is_near(alone(&named, &set("read.rate", 0.5, "GB/s"), read()), 0.5), "{name}");
+        let slow = alone(&named, &set("write.time-4096", 10e3, "us"), written());
+        assert!(slow < 0.2 * alone(&named, &with(&[]), written()), "{name}: {slow}");
+        let rate = |given| rate(&run(&named, &given, &both(), Engine::Flow).expect("predicted"), 0);
+        let (slow, fast) = (rate(set("mixed", 0.2, "x")), rate(with(&[])));
+        assert!(slow < 0.3 * fast, "{name}: {slow} {fast}");
+        let narrow = set("lanes", 1.0, "count");
+        let (narrow, usual) = (alone(&named, &narrow, read()), alone(&named, &with(&[]), read()));
+        assert!(narrow < 0.7 * usual, "{name}: {narrow} {usual}");
+    }
+    // Its range makes the same draws, whatever it is called.
+    let range = |name: &str| {
+        let text = format!(
+            "[parameter.\"{name}.read.rate\"]\nvalue = 0.5\nlo = 0.3\nhi = 0.6\nunit = \"GB/s\"\nfrom = \"guess\"\nsource = \"a test\"\n"
+        );
+        let given = super::super::parameters(Some(&text)).expect("parameters");
+        let record = run(&named, &given, &one(read()), Engine::Flow).expect("predicted");
+        record.cases[0].prediction.as_ref().expect("one").interval.expect("a range")
+    };
+    assert_eq!(range("a"), range("/dev/a"));
+    let twice = with(&[("a.read.rate", 1.0, "GB/s"), ("/dev/a.read.rate", 2.0, "GB/s")]);
+    let error = run(&named, &twice, &one(read()), Engine::Flow).expect_err("which of both?");
+    let PredictError::Setting(SettingError::Parameter(error)) = error else { panic!("{error}") };
+    let said = "parameter `a.read.rate`: another name of the same device says it, too";
+    assert_eq!(error.to_string(), said);
+}
+
+#[test]
+fn a_number_that_no_machine_has_is_refused_and_so_is_a_unit_of_something_else() {
+    let flow = || Flow { block: Bytes::mib(1024), ..Flow::new("a", "host", Path::HostPipelined) };
+    let pair = machine("pair");
+    for (name, value, unit) in [
+        ("pcie.mps", 1e30, "B"),
+        ("switch.latency", 1e18, "ns"),
+        ("/dev/a.read.commands", 1e-30, "count"),
+        ("host.command", 1e300, "ns"),
+    ] {
+        let given = with(&[(name, value, unit)]);
+        for engine in [Engine::Flow, Engine::Tlp] {
+            let error = run(&pair, &given, &one(flow()), engine).expect_err(name);
+            let PredictError::Setting(SettingError::Parameter(error)) = error else {
+                panic!("{error}")
+            };
+            assert!(error.to_string().contains("million times beyond"), "{error}");
+        }
+        let usual = with(&[]);
+        let position = usual.position(name);
+        if let Ok(position) = position {
+            let mut numbers = usual.values();
+            numbers[position] = value;
+            let of = |_| (one(flow()), numbers.clone());
+            assert!(variants(&pair, &usual, 1, of, Engine::Flow).is_err(), "{name}");
+        }
+    }
+    // The slowest that there may be, in the largest blocks.
+    let small = ("drive.largest", 4096.0, "B");
+    let slow = with(&[("a.read.commands", 0.6, "count"), small]);
+    assert!(run(&pair, &slow, &one(flow()), Engine::Tlp).is_ok());
+    for (name, unit) in [
+        ("a.read.rate", "us"),
+        ("/dev/nvme0n1.write.time-4096", "MB/s"),
+        ("drive.write.cache", "count"),
+        ("pcie.tags", "B"),
+    ] {
+        let text = format!(
+            "[parameter.\"{name}\"]\nvalue = 100\nunit = \"{unit}\"\nfrom = \"guess\"\nsource = \"a test\"\n"
+        );
+        let error = super::super::parameters(Some(&text)).expect_err(name);
+        let ParametersError::Parameter(error) = error else { panic!("{error}") };
+        assert!(error.to_string().contains(&format!("`{name}`: its unit is")), "{error}");
+    }
+}
+
+#[test]
+fn a_drive_writes_no_more_than_its_rate_in_whatever_ways_data_come() {
+    // By its own memory and from the host, while it is read a little.
+    let limit = Some(ByteRate(200_000_000));
+    let flows = || {
+        vec![
+            Flow::new("d1", "d0", Path::P2p),
+            Flow::new("host", "d0", Path::HostPipelined),
+            Flow { limit, ..Flow::new("d0", "host", Path::HostPipelined) },
+        ]
+    };
+    let mut timed = workload(vec![("three", flows())]);
+    timed.cases[0].time_ns = Some(Nanos::seconds(1));
+    for (mixed, engine) in [(1.5, Engine::Flow), (1.5, Engine::Tlp), (2.0, Engine::Flow)] {
+        let rate = ("d0.write.rate", 1.5, "GB/s");
+        let given = with(&[rate, ("d0.mixed", mixed, "x")]);
+        let record = run(&machine("ten"), &given, &timed, engine).expect("predicted");
+        let flows = &record.cases[0].flows;
+        let written = (flows[0].bytes.0 + flows[1].bytes.0) as f64 / 1e9;
+        assert!(is_near(written, 1.5), "{mixed} {engine:?}: {written}");
+        assert_eq!(limit_of(&flows[0]), "medium of d0, written");
+        assert_eq!(limit_of(&flows[1]), "medium of d0, written");
+        let alone = run(&machine("ten"), &given, &timed, Engine::Closed).expect("predicted");
+        assert!(alone.cases[0].flows.iter().all(|flow| flow.bytes.0 <= 1_505_000_000));
+    }
+    // Where nothing is read, no limit says so.
+    let only = Workload {
+        cases: vec![CaseSpec { flows: flows()[..2].to_vec(), ..timed.cases[0].clone() }],
+        ..timed
+    };
+    for engine in [Engine::Flow, Engine::Tlp] {
+        let record = predict(&machine("ten"), &only, engine);
+        let case = &record.cases[0];
+        assert!(case.flows.iter().all(|flow| limit_of(flow) == "medium of d0, written"));
+        let gain = &case.prediction.as_ref().expect("one").gains[0];
+        assert!(gain.resource == "medium of d0, written" && is_near(gain.ratio, 1.1), "{gain:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! What numbers and units parameters can have: those of what the model knows of anything of their kind.
+//!
+//! Leaves out whether a number is likely. The one thing to know: a slip of a unit is a factor of a thousand or more,
+//! and nothing of a machine is a million times as much as the most that is known, or as little.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use super::of_devices::is_of_drive;
+use super::setting::{DEFAULTS, File};
+use crate::parameters::{ParameterError, ParameterShape, Parameters, Unit};
+
+/// How far a number may be beyond the range of what is built in.
+const BEYOND: f64 = 1e6;
+
+/// A parameter that is built in.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    lo: f64,
+    hi: f64,
+    unit: Unit,
+}
+
+/// What is built in of the kind of a parameter: of `a.read.rate`, `drive.read.rate`.
+fn known(name: &str) -> Option<Known> {
+    static ALL: OnceLock<BTreeMap<String, Known>> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let file: File = toml::from_str(DEFAULTS).unwrap_or_default();
+        let known = file.parameter.into_iter().filter_map(|(name, shape)| {
+            let unit = shape.unit();
+            let parameter = shape.parameter(&name, |_| None).ok()?;
+            Some((name, Known { lo: parameter.lo, hi: parameter.hi, unit }))
+        });
+        known.collect()
+    });
+    let of_drive = || {
+        let what = name.match_indices('.').map(|(dot, _)| &name[dot + 1..]);
+        let what = what.into_iter().find(|what| is_of_drive(what))?;
+        let one = match what.split_once("time-") {
+            Some((side, _)) => format!("drive.{side}time-4096"),
+            None => format!("drive.{what}"),
+        };
+        all.get(&one)
+    };
+    all.get(name).or_else(of_drive).copied()
+}
+
+/// Refuses a parameter in a unit that does not measure what it is.
+pub(super) fn check_unit(name: &str, shape: &ParameterShape) -> Result<(), ParameterError> {
+    match known(name) {
+        Some(known) if !known.unit.is_alike(shape.unit()) => {
+            let problem = known.unit.wanted();
+            Err(ParameterError::Meaning { name: name.to_owned(), problem })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses numbers that no machine has.
+pub(super) fn check(parameters: &Parameters, numbers: &[f64]) -> Result<(), ParameterError> {
+    for (parameter, number) in parameters.iter().zip(numbers) {
+        let Some(known) = known(&parameter.name) else { continue };
+        if !(known.lo / BEYOND..=known.hi * BEYOND).contains(number) {
+            let problem = "it is a million times beyond what is usual: look at its unit";
+            return Err(ParameterError::Meaning { name: parameter.name.clone(), problem });
+        }
+    }
+    Ok(())
+}
+
+/// The same for all that may be drawn of them.
+pub(super) fn check_ranges(parameters: &Parameters) -> Result<(), ParameterError> {
+    let lowest: Vec<f64> = parameters.iter().map(|one| one.lo).collect();
+    let highest: Vec<f64> = parameters.iter().map(|one| one.hi).collect();
+    check(parameters, &lowest)?;
+    check(parameters, &highest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_built_in_is_known_and_so_is_what_a_file_says_of_a_drive() {
+        let all = super::super::parameters(None).expect("the defaults");
+        assert!(all.iter().all(|one| known(&one.name).is_some()));
+        let rate = known("drive.read.rate").expect("it").hi;
+        for name in ["a.read.rate", "/dev/nvme0n1.read.rate", "0000:41:00.0.read.rate"] {
+            assert_eq!(known(name).map(|known| known.hi), Some(rate), "{name}");
+        }
+        assert!(known("a.write.time-65536").is_some());
+        for name in ["a.turns", "a.lanes", "a.read.rat", "read.rate"] {
+            assert!(known(name).is_none(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Parameters of devices, under the names that the machine has for them: a calibration names a drive as it was
+//! typed, `/dev/nvme0n1`, and the machine calls it `nvme0`.
+//!
+//! Leaves out parameters of any drive (`drive.read.rate`), of the host, and of links that nobody typed. The one thing
+//! to know: names of devices have dots in them, too.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use peerlane_fabric::{Fabric, Function, Kind};
+
+use super::links::is_of_link;
+use crate::parameters::{ParameterError, Parameters};
+
+/// What can be said of a drive.
+const OF_A_DRIVE: &[&str] = &[
+    "read.rate",
+    "read.commands",
+    "read.sustained",
+    "write.rate",
+    "write.commands",
+    "write.sustained",
+    "write.cache",
+    "mixed",
+    "random-read.commands",
+    "random-write.commands",
+];
+/// Tables: what follows is a size.
+const TIMES: &[&str] = &["read.time-", "write.time-"];
+/// What can be said of whatever hangs below a switch.
+const TURNS: &str = "turns";
+
+/// The device that a person means by an end of a flow, or by a name in a file.
+fn device<'a>(fabric: &'a Fabric, typed: &str) -> Option<&'a Function> {
+    let found = fabric.find(typed.strip_prefix("/dev/").unwrap_or(typed))?;
+    Some(fabric.function(found))
+}
+
+/// The names of devices of a machine, to be looked up often.
+pub(super) struct Names<'a> {
+    fabric: &'a Fabric,
+    own: BTreeSet<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn of(fabric: &'a Fabric) -> Self {
+        Self { fabric, own: fabric.functions.iter().map(|one| one.name.as_str()).collect() }
+    }
+
+    /// The name by which the model knows a parameter; `None` if it is of no device, or says nothing of it.
+    pub(super) fn own_name<'b>(&self, name: &'b str) -> Option<Cow<'b, str>> {
+        if is_of_link(name, self.fabric) {
+            return Some(name.into());
+        }
+        name.match_indices('.').find_map(|(dot, _)| -> Option<Cow<'b, str>> {
+            let (typed, what) = (&name[..dot], &name[dot + 1..]);
+            let is_of_drive = is_of_drive(what);
+            if is_of_drive && typed == "drive" {
+                return Some(name.into());
+            }
+            if !is_of_drive && what != TURNS && !matches!(what, "lanes" | "generation") {
+                return None;
+            }
+            let found = device(self.fabric, typed)?;
+            if is_of_drive && found.kind != Kind::Nvme {
+                return None;
+            }
+            let own = if self.own.contains(typed) { typed } else { &found.name };
+            let own: Cow<'b, str> =
+                if own == typed { name.into() } else { format!("{own}.{what}").into() };
+            (is_of_drive || what == TURNS || is_of_link(&own, self.fabric)).then_some(own)
+        })
+    }
+}
+
+/// Whether this is said of a drive.
+pub(super) fn is_of_drive(what: &str) -> bool {
+    let is_size = |rest: &str| rest.parse::<f64>().is_ok();
+    TIMES.iter().any(|start| what.strip_prefix(start).is_some_and(is_size))
+        || OF_A_DRIVE.contains(&what)
+}
+
+/// Parameters with those of devices under the machine's names, at their positions.
+///
+/// # Errors
+/// When two names of one device say the same of it.
+pub(super) fn own_names(
+    parameters: &Parameters,
+    fabric: &Fabric,
+) -> Result<Parameters, ParameterError> {
+    let names = Names::of(fabric);
+    let mut renamed = Parameters::default();
+    for parameter in parameters.iter() {
+        let mut own = parameter.clone();
+        if let Some(name) = names.own_name(&parameter.name) {
+            own.name = name.into_owned();
+        }
+        let is_other_name = own.name != parameter.name;
+        renamed.add(own).map_err(|error| match error {
+            ParameterError::SaidTwice(own) => {
+                let typed = if is_other_name { parameter.name.clone() } else { own };
+                let problem = "another name of the same device says it, too";
+                ParameterError::Meaning { name: typed, problem }
+            }
+            other => other,
+        })?;
+    }
+    Ok(renamed)
+}
