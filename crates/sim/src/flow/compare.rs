@@ -223,6 +223,25 @@ mod tests {
     }
 
     #[test]
+    fn both_stages_of_a_relay_take_turns_at_its_memory() {
+        // A write that stands in the queue of a relay gets what the relay gets, which is half of its memory.
+        let case = scenario(Family::Relays, 41_268_745_618_301);
+        let compared = compare(&case).expect("both have a result");
+        let errors = compared.errors(&compared.flow);
+        assert!(errors.iter().all(|&error| error < 0.02), "{compared:?}");
+    }
+
+    #[test]
+    fn a_late_head_makes_good_where_a_full_buffer_empties_meanwhile() {
+        // A queue in front of a memory that is slower than its link, and of a link that others fill: 20 % too slow
+        // where both waits count in full.
+        let case = scenario(Family::Relays, 41_268_745_618_300);
+        let compared = compare(&case).expect("both have a result");
+        let errors = compared.errors(&compared.flow);
+        assert!(errors.iter().all(|&error| error < 0.01), "{compared:?}");
+    }
+
+    #[test]
     fn a_slow_reader_of_host_memory_holds_up_no_fast_one() {
         let mut topology = Topology::new();
         let root = topology.add("root", NodeKind::RootComplex(RootComplex::default()));

@@ -130,12 +130,13 @@ impl Solver {
 
     /// Cuts the inputs of a resource to their turns, and notes what that leaves for what is behind.
     fn take_turns(&mut self, stop: Stop, filling: &Filling, is_full: bool) {
+        let open = self.effective[stop.resource] / self.capacity[stop.resource];
         let Self { layout, inputs, crowd, heads, rate, room, trace, .. } = self;
         let inputs = &inputs[stop.arcs()];
         let resource = u32::try_from(stop.resource).unwrap_or(NONE);
         let all = filling.level(inputs);
         if stop.has_queues {
-            heads.look(crowd, stop, (filling, inputs), all.level);
+            heads.look(crowd, stop, (filling, inputs), (all.level, open));
         }
         let arcs = layout.arcs[stop.arcs()].iter().zip(inputs);
         for (index, (arc, input)) in arcs.enumerate().filter(|(_, (_, input))| input.demand > 0.0) {
