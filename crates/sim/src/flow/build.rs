@@ -20,6 +20,11 @@ const DEEPEST: u32 = 1 << 10;
 /// A buffer as such carries anything; only what it waits for holds it up.
 const UNBOUNDED: f64 = 1e12;
 
+/// How much more a turn of the second stage of a relay is at a memory, enough to be told apart from rounding. Slots are
+/// empty at the beginning and fill one after the other, so that of two stages that are equally fast the second
+/// waits for the first (`docs/model/flow.md`, relays).
+const AHEAD: f64 = 2e-2;
+
 /// What a resource stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum What {
@@ -293,8 +298,8 @@ impl<'a> Build<'a> {
             PacketKind::Completion => None,
         };
         if let Some((resource, cost)) = op.and_then(|op| self.memory(flow.memory, op)) {
-            // First come, first served: who has more room to wait in gets more.
-            let turn = cost * self.waiting_room(leg, way);
+            // Turns are equal bytes; a second stage gets a little more, so that ties have an end.
+            let turn = if class.second > 0 { cost * (1.0 + AHEAD) } else { cost };
             chain.push(class, &self.built, (resource, turn, cost));
         }
         class.add(chain.hops, chain.in_row);
@@ -312,17 +317,6 @@ impl<'a> Build<'a> {
         // One packet at least.
         resource.holds = holds.max(cost * way.payload);
         resource.passing = loop_time(self.topology, step, next);
-    }
-
-    /// Payload that can wait in front of a memory.
-    fn waiting_room(&self, leg: &Leg, way: &Way) -> f64 {
-        let room = way.steps.last().map_or(1.0, |step| room(self.topology, step, way));
-        match &self.topology.node(leg.initiator).kind {
-            NodeKind::Endpoint(endpoint) if leg.op == Op::Read => {
-                room.min(f64::from(endpoint.tags) * way.payload)
-            }
-            _ => room,
-        }
     }
 
     /// Turns in a row that the sender of a step gives to packets that come by the step before.

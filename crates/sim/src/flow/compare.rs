@@ -223,6 +223,56 @@ mod tests {
     }
 
     #[test]
+    fn both_stages_of_a_relay_take_turns_at_its_memory() {
+        // A write that stands in the queue of a relay gets what the relay gets, which is half of its memory.
+        let case = scenario(Family::Relays, 41_268_745_618_301);
+        let compared = compare(&case).expect("both have a result");
+        let errors = compared.errors(&compared.flow);
+        assert!(errors.iter().all(|&error| error < 0.02), "{compared:?}");
+    }
+
+    #[test]
+    fn a_late_head_makes_good_where_a_full_buffer_empties_meanwhile() {
+        // A queue in front of a memory that is slower than its link, and of a link that others fill: 20 % too slow
+        // where both waits count in full.
+        let case = scenario(Family::Relays, 41_268_745_618_300);
+        let compared = compare(&case).expect("both have a result");
+        let errors = compared.errors(&compared.flow);
+        assert!(errors.iter().all(|&error| error < 0.05), "{compared:?}");
+    }
+
+    /// Payload a nanosecond of each flow on single packets, 60 to 100 ms after the others began, where those flows begin
+    /// 10 ms later.
+    fn settled(scenario: &Scenario, late: &[usize]) -> Vec<f64> {
+        let mut flows = scenario.flows.clone();
+        flows.iter_mut().for_each(|flow| flow.bytes = Bytes(1 << 36));
+        late.iter().for_each(|&flow| flows[flow].start = Picos::millis(10));
+        let until = |millis| {
+            let most = Picos::millis(millis);
+            let train = tlp::Train::Fixed(1);
+            let settings =
+                tlp::Settings { extent: Extent::Whole { most }, train, ..tlp::Settings::default() };
+            let outcome = simulate(&scenario.topology, &flows, &settings).expect("a result");
+            outcome.flows.iter().map(|flow| as_f64(flow.bytes)).collect::<Vec<f64>>()
+        };
+        until(60).iter().zip(until(100)).map(|(before, now)| (now - before) / 40e6).collect()
+    }
+
+    #[test]
+    fn two_queues_in_front_of_the_same_two_outputs_settle_in_two_ways() {
+        let case = scenario(Family::Tree, 4);
+        let rates = Rates::of(&case.topology, &case.flows, Settings::default()).expect("rates");
+        let worst = |packets: &[f64]| {
+            let errors = packets.iter().zip(&rates.solution.rates);
+            errors.map(|(tlp, flow)| (flow / tlp - 1.0).abs()).fold(0.0, f64::max)
+        };
+        // All flows of one of both queues come later, or none does.
+        let (late, at_once) = (settled(&case, &[0, 6, 9]), settled(&case, &[]));
+        assert!(worst(&late) < 0.04, "{late:?} {:?}", rates.solution.rates);
+        assert!(worst(&at_once) > 0.2, "{at_once:?}");
+    }
+
+    #[test]
     fn a_slow_reader_of_host_memory_holds_up_no_fast_one() {
         let mut topology = Topology::new();
         let root = topology.add("root", NodeKind::RootComplex(RootComplex::default()));

@@ -28,6 +28,8 @@ const READY: u32 = 6;
 const WAKE: u32 = 7;
 /// A command of an open flow comes, or a closed flow starts.
 const BEGIN: u32 = 8;
+/// A memory whose reads and writes take turns has served one.
+const IDLE: u32 = 9;
 
 const INDEX_BITS: u32 = 28;
 /// Headers of a credit event take the upper 12 bits of its data, units the lower 20.
@@ -78,6 +80,7 @@ impl<Q: EventQueue> Engine<Q> {
             TAGS => self.give_tags(index, data),
             READY => self.ready(index, data),
             WAKE => self.wake(index),
+            IDLE => self.serve_next(index),
             _ => self.begin(index),
         }
     }
@@ -89,6 +92,10 @@ impl<Q: EventQueue> Engine<Q> {
 
     pub(super) fn push_served(&mut self, time: u64, train: u32) {
         self.push(time, SERVED, train, 0);
+    }
+
+    pub(super) fn push_idle(&mut self, time: u64, memory: u32) {
+        self.push(time, IDLE, memory, 0);
     }
 
     pub(super) fn push_ready(&mut self, time: u64, leg: u32, slot: u32) {

@@ -1,4 +1,10 @@
 //! What memories and address translation do with the trains that reach them.
+//!
+//! Reads and writes that share a memory take turns: they come by buffers of their own (PCIe base specification, "Flow
+//! control"), and controllers have a channel for each and an arbiter behind them (AMD, "Zynq-7000 and 7 series
+//! devices memory interface solutions", UG586, "Arbitration in AXI shim": round robin, in time slots, or by priority).
+
+use std::collections::VecDeque;
 
 use super::engine::Engine;
 use super::parts::{COMPLETION, IommuState, MemoryState, NONE, Train};
@@ -6,16 +12,44 @@ use super::queue::EventQueue;
 use crate::model::Op;
 
 impl MemoryState {
-    /// Serves `bytes` at `per_kib` behind what came before: when it begins, and how long it takes.
-    fn serve(&mut self, op: Op, bytes: u32, now: u64) -> (u64, u64) {
-        let (side, per_kib) = match op {
-            Op::Write => (0, self.write_per_kib),
-            Op::Read => (usize::from(!self.is_shared), self.read_per_kib),
-        };
-        let time = (u64::from(bytes) * per_kib) >> 10;
+    /// Bytes that it takes beside itself.
+    pub(super) fn footprint(&self) -> usize {
+        self.waiting.iter().map(|side| side.capacity() * size_of::<u32>()).sum()
+    }
+
+    /// Whether reads and writes take turns. Where one of them takes no time, or both have all of it to themselves,
+    /// each is served in its order.
+    fn takes_turns(&self) -> bool {
+        self.is_shared && self.per_kib.iter().all(|&per_kib| per_kib > 0)
+    }
+
+    /// Serves `bytes` of writes (0) or reads (1) behind what came before: when it begins, and how long it takes.
+    fn serve(&mut self, side: usize, bytes: u32, now: u64) -> (u64, u64) {
+        let time = (u64::from(bytes) * self.per_kib[side]) >> 10;
         let start = now.max(self.free_at[side]);
-        self.free_at[side] = start + time;
+        let end = start + time;
+        self.free_at[side] = end;
+        if self.is_shared {
+            self.free_at = [end; 2];
+        }
         (start, time)
+    }
+
+    /// Puts an access behind the others of its side, which has no turns saved from when it had none.
+    fn wait(&mut self, side: usize, train: u32) {
+        if self.waiting[side].is_empty() {
+            self.turns[side] = self.turns[side].max(self.turn);
+        }
+        self.waiting[side].push_back(train);
+    }
+
+    /// The access whose turn is next.
+    fn next(&mut self) -> Option<u32> {
+        let waits = |side: usize| !self.waiting[side].is_empty();
+        let is_read = waits(1) && !(waits(0) && self.turns[0] <= self.turns[1]);
+        let side = usize::from(is_read);
+        self.turn = self.turns[side];
+        self.waiting[side].pop_front()
     }
 }
 
@@ -48,6 +82,36 @@ impl<Q: EventQueue> Engine<Q> {
 
     /// A train's first packet reaches its memory.
     pub(super) fn access(&mut self, memory: u32, index: u32) {
+        let state = &mut self.net.memories[memory as usize];
+        if !state.takes_turns() {
+            self.serve(memory, index);
+            return;
+        }
+        let leg = self.slab[index].leg as usize;
+        state.wait(usize::from(self.net.routes[leg].op == Op::Read), index);
+        let is_alone = state.waiting.iter().map(VecDeque::len).sum::<usize>() == 1;
+        if is_alone {
+            // What is served now sees to the others when it is done.
+            let time = state.free_at[0].max(self.now);
+            self.push_idle(time, memory);
+        }
+    }
+
+    /// A memory whose reads and writes take turns serves the next of them.
+    pub(super) fn serve_next(&mut self, memory: u32) {
+        let Some(index) = self.net.memories[memory as usize].next() else { return };
+        let train = self.slab[index];
+        self.serve(memory, index);
+        let state = &mut self.net.memories[memory as usize];
+        let side = usize::from(self.net.routes[train.leg as usize].op == Op::Read);
+        state.turns[side] += u64::from(train.bytes);
+        if state.waiting.iter().any(|side| !side.is_empty()) {
+            let time = state.free_at[0];
+            self.push_idle(time, memory);
+        }
+    }
+
+    fn serve(&mut self, memory: u32, index: u32) {
         let train = self.slab[index];
         match self.net.routes[train.leg as usize].op {
             Op::Write => self.write(memory, index, &train),
@@ -59,7 +123,7 @@ impl<Q: EventQueue> Engine<Q> {
         let hop = self.net.hops[train.hop as usize];
         let packets = hop.packets(train.bytes);
         let state = &mut self.net.memories[memory as usize];
-        let (start, time) = state.serve(Op::Write, train.bytes, self.now);
+        let (start, time) = state.serve(0, train.bytes, self.now);
         state.written += u64::from(train.bytes);
         let first = time / u64::from(packets);
         let done = (start + time).max(train.tail + first) + state.write_latency;
@@ -73,7 +137,7 @@ impl<Q: EventQueue> Engine<Q> {
         let hop = self.net.hops[train.hop as usize];
         let (headers, units) = (hop.packets(train.bytes), hop.units(train.bytes));
         let state = &mut self.net.memories[memory as usize];
-        let (start, time) = state.serve(Op::Read, train.bytes, self.now);
+        let (start, time) = state.serve(1, train.bytes, self.now);
         state.read += u64::from(train.bytes);
         let latency = state.read_latency;
         self.push_credit(start, train.held, headers, units);

@@ -67,6 +67,7 @@ impl Network {
             + self.pools.capacity() * size_of::<Pool>()
             + self.hops.capacity() * size_of::<Hop>()
             + self.memories.capacity() * size_of::<MemoryState>()
+            + self.memories.iter().map(MemoryState::footprint).sum::<usize>()
             + self.tags.capacity() * size_of::<Tags>()
             + self.routes.capacity() * size_of::<Route>()
     }
@@ -236,12 +237,14 @@ impl Build<'_> {
         };
         entry.insert(next);
         self.network.memories.push(MemoryState {
-            write_per_kib: memory.write.map_or(0, picos_per_kib),
-            read_per_kib: memory.read.map_or(0, picos_per_kib),
+            per_kib: [memory.write, memory.read].map(|rate| rate.map_or(0, picos_per_kib)),
             write_latency: memory.write_latency.0,
             read_latency: memory.read_latency.0,
             is_shared: memory.is_shared,
             free_at: [0; 2],
+            waiting: Default::default(),
+            turns: [0; 2],
+            turn: 0,
             written: 0,
             read: 0,
         });

@@ -181,13 +181,18 @@ impl Hop {
 /// A memory: serves one access after the other, or one read and one write at a time.
 #[derive(Debug, Clone)]
 pub(super) struct MemoryState {
-    pub(super) write_per_kib: u64,
-    pub(super) read_per_kib: u64,
+    /// Picoseconds for 1024 bytes written, read.
+    pub(super) per_kib: [u64; 2],
     pub(super) write_latency: u64,
     pub(super) read_latency: u64,
     pub(super) is_shared: bool,
-    /// When the accesses before are served: writes, reads. Where they share, the first is that of both.
+    /// When the accesses before are served: writes, reads. Where they share, both are the same.
     pub(super) free_at: [u64; 2],
+    /// Accesses that wait, writes and reads, where those take turns: in order of arrival.
+    pub(super) waiting: [std::collections::VecDeque<u32>; 2],
+    /// Bytes that each side has sent for, and those of the last that was served: turns are equal bytes.
+    pub(super) turns: [u64; 2],
+    pub(super) turn: u64,
     pub(super) written: u64,
     pub(super) read: u64,
 }

@@ -96,6 +96,8 @@ pub(super) struct Crowd {
     /// How much waits count that others make while the resource is not full, and how near to full it is.
     counts: f64,
     near: f64,
+    /// Share of the capacity of the output that a full buffer behind it leaves.
+    open: f64,
     /// Most turns that any asks for in a nanosecond.
     busiest: f64,
     /// Whether one link brings several inputs.
@@ -203,6 +205,19 @@ impl Crowd {
         let others = others
             .filter(move |&(other, (_, link))| other != index && own != NONE && link.number == own);
         others.map(|(_, beside)| beside)
+    }
+
+    /// The share of time that heads of an input wait, and the least that they do, where they would wait for so
+    /// much of it and have so much left of waiting elsewhere.
+    ///
+    /// A full buffer behind an output empties while nobody sends, and takes what comes late as fast as the output
+    /// can. So the only queue in front of that waits as long as it waits nowhere else, and no longer.
+    fn make_good(&self, share: f64, left: f64) -> (f64, f64) {
+        if self.open >= 1.0 || self.count > 1 {
+            return (share, share);
+        }
+        let least = share * self.open;
+        (share.min(left.max(least)), least)
     }
 
     /// The same where some would send more than a turn meanwhile.
@@ -318,8 +333,9 @@ impl Heads {
         crowd: &mut Crowd,
         stop: Stop,
         asking: (&Filling, &[Input]),
-        level: f64,
+        (level, open): (f64, f64),
     ) {
+        crowd.open = open;
         crowd.shares_link = stop.shares_link;
         let per_level = level.recip();
         crowd.gather(asking, level, &self.heads[stop.arcs()], |head, rounds| {
@@ -349,7 +365,11 @@ impl Heads {
         head.waits += (share - head.waits) * self.step;
         let before = std::mem::replace(&mut self.before[stop.arcs()][index], 0.0);
         match head.next {
-            NONE => Some(Wait { share: share.max(before), turns, each: turns * head.each }),
+            NONE => {
+                let share = share.max(before);
+                let (share, least) = crowd.make_good(share, 1.0 - (queue.all - head.waits));
+                Some(Wait { share, least, turns, each: turns * head.each })
+            }
             next => {
                 self.before[next as usize] += share;
                 None
@@ -421,6 +441,21 @@ mod tests {
         (crowd.waiting, crowd.passing) = (1.0, 1.0);
         // Three of four packets are its own: it waits for 4/3 of a packet of 1/4 ns each time.
         assert!((crowd.wait(0, 1.0, 1.0, false, &[]) - 1.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_only_queue_in_front_of_a_full_buffer_waits_no_longer_than_it_has_time() {
+        let mut alone = crowd(2.0, &[1.0], 1.0);
+        alone.open = 0.5;
+        assert_eq!(alone.make_good(0.8, 0.5), (0.5, 0.4));
+        // What the output takes at its own pace it takes.
+        assert_eq!(alone.make_good(0.8, 0.1), (0.4, 0.4));
+        alone.open = 1.0;
+        assert_eq!(alone.make_good(0.8, 0.1), (0.8, 0.8));
+        // Others take the room that it is late for.
+        let mut both = crowd(2.0, &[1.0; 2], 1.0);
+        both.open = 0.5;
+        assert_eq!(both.make_good(0.8, 0.1), (0.8, 0.8));
     }
 
     #[test]

@@ -5,8 +5,9 @@ use crate::flow::network::NONE;
 /// How heads wait at one output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wait {
-    /// Share of all time.
+    /// Share of all time, and the least of it that they could do with.
     pub share: f64,
+    pub least: f64,
     /// Turns in a nanosecond, of all flows and of each.
     pub turns: f64,
     pub each: f64,
@@ -18,8 +19,9 @@ pub(super) struct Room {
     /// The least share of what comes that some output takes, and which one.
     least: f64,
     by: u32,
-    /// Share of all time that heads wait, over all outputs; the longest at one, and which.
+    /// Share of all time that heads wait, over all outputs, and the least of it; the longest at one, and which.
     waits: f64,
+    least_waits: f64,
     longest: f64,
     at: u32,
     /// Turns in a nanosecond, and of one flow of those that ask for least.
@@ -33,6 +35,7 @@ impl Default for Room {
             least: f64::INFINITY,
             by: NONE,
             waits: 0.0,
+            least_waits: 0.0,
             longest: 0.0,
             at: NONE,
             turns: 0.0,
@@ -50,8 +53,9 @@ impl Room {
     }
 
     /// Heads wait so for an output.
-    pub(super) fn wait(&mut self, Wait { share, turns, each }: Wait, output: u32) {
+    pub(super) fn wait(&mut self, Wait { share, least, turns, each }: Wait, output: u32) {
         self.waits += share;
+        self.least_waits += least;
         self.turns += turns;
         self.least_turns = self.least_turns.min(each);
         if share > self.longest {
@@ -76,11 +80,11 @@ impl Room {
 
     /// The share of what comes that is taken; above one where more would be.
     pub(super) fn ratio(&self) -> f64 {
-        self.least.min(self.waits.recip())
+        self.least.min(self.least_waits.recip())
     }
 
     /// The output that takes least.
     pub(super) fn by(&self) -> u32 {
-        if self.least * self.waits <= 1.0 { self.by } else { self.at }
+        if self.least * self.least_waits <= 1.0 { self.by } else { self.at }
     }
 }

@@ -163,10 +163,11 @@ impl Solver {
 
     /// The same where some are, and notes what that leaves for what is behind.
     fn take_turns(&mut self, stop: Stop, filling: &Filling, is_full: bool) {
+        let open = self.effective[stop.resource] / self.capacity[stop.resource];
         let Self { layout, inputs, crowd, heads, rate, room, trace, .. } = self;
         let inputs = &inputs[stop.arcs()];
         let all = filling.level(inputs);
-        heads.look(crowd, stop, (filling, inputs), all.level);
+        heads.look(crowd, stop, (filling, inputs), (all.level, open));
         for (index, (arc, input)) in layout.arcs[stop.arcs()].iter().zip(inputs).enumerate() {
             if input.demand <= 0.0 {
                 continue;

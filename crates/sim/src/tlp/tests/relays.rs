@@ -49,3 +49,34 @@ fn a_relay_through_a_third_device_takes_both_its_directions() {
     assert_near(down.payload.0 as f64 / moved, 1.0, 2.0, "down");
     assert!(up.busy > 0.5 && up.busy <= 1.0 && down.busy > 0.5 && down.busy <= 1.0);
 }
+
+/// A write and a read of one memory, which writes and reads so many GB/s: what both get.
+fn beside_each_other(rates_of: [u64; 2], bound: Option<u64>) -> Vec<f64> {
+    let (mut t, nodes, _) = devices(3, "8GT/s x4");
+    let [write, read] = rates_of.map(|rate| Some(ByteRate(rate)));
+    let memory = Memory { write, read, ..Memory::default() };
+    t.node_mut(nodes[2]).kind = NodeKind::Endpoint(Endpoint { memory, ..Endpoint::default() });
+    let mut writes = FlowSpec::write("w", nodes[0], nodes[2]);
+    writes.first.bound = bound.map(ByteRate);
+    let flows = [writes, FlowSpec::read("r", nodes[1], nodes[2])];
+    rates(&simulated(&t, &flows, &window(2_000, 16)))
+}
+
+#[test]
+fn reads_and_writes_of_a_memory_take_turns_of_equal_bytes() {
+    // In order of arrival 256 requests of 512 bytes were ahead of every 16 KiB of writes.
+    for rate in beside_each_other([2_000_000_000; 2], None) {
+        assert_near(rate, 1.0, 1.0, "half of the time");
+    }
+    for rate in beside_each_other([2_000_000_000, 4_000_000_000], None) {
+        assert_near(
+            rate,
+            1.0 / (1.0 / 2.0 + 1.0 / 4.0),
+            1.0,
+            "as many bytes in two thirds and in one",
+        );
+    }
+    let found = beside_each_other([2_000_000_000; 2], Some(300_000_000));
+    assert_near(found[0], 0.3, 1.0, "less than its turns");
+    assert_near(found[1], 1.7, 1.0, "what that leaves");
+}
