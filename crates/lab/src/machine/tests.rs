@@ -90,6 +90,7 @@ fn a_switch_becomes_these_devices() {
         ]
     );
     assert_eq!(values(&machine, "-m"), ["1024M"]);
+    assert_eq!(values(&machine, "-cpu"), ["max,erms=off,fsrm=off,la57=off,smap=off"]);
     let base = ["console=ttyS0", "quiet", "panic=-1", "no_timer_check", "rdinit=/init"];
     assert_eq!(machine.kernel_parameters, base);
 }
