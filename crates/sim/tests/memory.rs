@@ -36,13 +36,16 @@ fn by_tlp(machine: &Machine, flows: &[FlowSpec]) {
 /// One test, since what others allocate meanwhile would count.
 #[test]
 fn a_device_takes_at_most_64_kib() {
-    for engine in [by_flow, by_tlp] {
-        for transfers in [Machine::writes, Machine::relays] {
+    let engines: [(&str, fn(&Machine, &[FlowSpec])); 2] = [("flow", by_flow), ("TLP", by_tlp)];
+    let all: [(&str, fn(&Machine, usize) -> Vec<FlowSpec>); 2] =
+        [("writes", Machine::writes), ("relays", Machine::relays)];
+    for (name, engine) in engines {
+        for (kind, transfers) in all {
             COUNTED.reset_peak_memory();
             let machine = tree(DEVICES);
             engine(&machine, &transfers(&machine, FLOWS));
             let each = COUNTED.get_peak_memory() / DEVICES;
-            assert!((1_000..=MOST).contains(&each), "{each} bytes for a device");
+            assert!((1_000..=MOST).contains(&each), "{name}, {kind}: {each} bytes for a device");
         }
     }
 }

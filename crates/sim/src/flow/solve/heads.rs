@@ -7,9 +7,11 @@
 //! `docs/model/flow.md` derives the equations. The one thing to know: a head leaves its queue when it begins
 //! to be sent, so that its own time on the link keeps only the next one to the same output waiting.
 
+use std::collections::BTreeMap;
+
 use super::NONE;
 use super::fill::{Filling, Input, nearness};
-use super::layout::{Layout, Stop};
+use super::layout::{Arc, Layout, Stop};
 use super::room::{Room, Wait};
 
 /// How much of the most that a change goes in a round the waits at one output go, and those of a whole queue.
@@ -23,6 +25,8 @@ struct Head {
     waits: f64,
     /// Turns that they asked for in a nanosecond.
     turns: f64,
+    /// Its part of what its queue waits over all outputs.
+    counted: f64,
     /// Share of the turns that one flow has.
     each: f64,
     /// The queue, or [`NONE`].
@@ -38,6 +42,15 @@ struct Link {
     number: u32,
     /// Which share of its packets it spaces out.
     apart: f64,
+}
+
+impl Link {
+    /// What brings the queue `port` to a resource.
+    fn of(layout: &Layout, capacities: &[f64], port: u32, resource: usize) -> Self {
+        let number = layout.brought_by.get(port as usize).copied().unwrap_or(NONE);
+        let speed = capacities.get(number as usize).copied().unwrap_or(f64::INFINITY);
+        Self { number, apart: (capacities[resource] / speed).min(1.0) }
+    }
 }
 
 /// A queue, over all outputs.
@@ -60,13 +73,16 @@ struct Queue {
 pub(super) struct Heads {
     /// By input of a resource.
     heads: Vec<Head>,
-    links: Vec<Link>,
+    /// By resource, where one link brings several of its inputs: what brings each.
+    links: BTreeMap<usize, Vec<Link>>,
     /// What heads wait, in this sweep, at inputs of resources that lead only to this one.
     before: Vec<f64>,
     /// By resource, for the queue behind it.
     queues: Vec<Queue>,
     /// Share of the way to what a sweep finds that this round goes.
     step: f64,
+    /// The same of the sums over all outputs.
+    step_of_all: f64,
 }
 
 /// An input among those that meet at a resource.
@@ -89,7 +105,9 @@ struct Present {
 pub(super) struct Crowd {
     /// One for each input, and what is left of larger crowds.
     inputs: Vec<Present>,
+    /// How many inputs there are, and how many of them ask for anything.
     count: usize,
+    asking: f64,
     capacity: f64,
     /// One over that.
     unit: f64,
@@ -148,7 +166,7 @@ impl Crowd {
             under_way += half;
             *present = Present { here, loose, passes, weight: input.weight, half };
         }
-        self.capacity = filling.capacity;
+        (self.capacity, self.asking) = (filling.capacity, count);
         self.unit = self.capacity.recip();
         (self.waiting, self.loosely, self.passing) = (waiting, loosely, passing);
         (self.under_way, self.busiest) = (under_way, busiest);
@@ -213,7 +231,7 @@ impl Crowd {
     /// A full buffer behind an output empties while nobody sends, and takes what comes late as fast as the output
     /// can. So the only queue in front of that waits as long as it waits nowhere else, and no longer.
     fn make_good(&self, share: f64, left: f64) -> (f64, f64) {
-        if self.open >= 1.0 || self.count > 1 {
+        if self.open >= 1.0 || self.asking > 1.0 {
             return (share, share);
         }
         let least = share * self.open;
@@ -260,18 +278,20 @@ impl Crowd {
 }
 
 impl Heads {
-    /// Nothing so far. `links` are the capacities of the resources.
-    pub(super) fn new(layout: &Layout, links: &[f64]) -> Self {
+    /// Nothing so far, of resources with these capacities.
+    pub(super) fn new(layout: &Layout, capacities: &[f64]) -> Self {
         let mut heads = Vec::with_capacity(layout.arcs.len());
-        let mut brought = Vec::with_capacity(layout.arcs.len());
+        let mut links = BTreeMap::new();
         for stop in &layout.stops {
             let arcs = layout.arcs[stop.arcs()].iter().zip(&layout.leads_to[stop.arcs()]);
             for (arc, &next) in arcs {
-                let (waits, turns, each) = (0.0, 0.0, 1.0);
-                heads.push(Head { waits, turns, each, port: arc.port, next });
-                let number = layout.brought_by.get(arc.port as usize).copied().unwrap_or(NONE);
-                let speed = links.get(number as usize).copied().unwrap_or(f64::INFINITY);
-                brought.push(Link { number, apart: (links[stop.resource] / speed).min(1.0) });
+                let (waits, turns, counted, each) = (0.0, 0.0, 0.0, 1.0);
+                heads.push(Head { waits, turns, counted, each, port: arc.port, next });
+            }
+            if stop.shares_link {
+                let link = |arc: &Arc| Link::of(layout, capacities, arc.port, stop.resource);
+                let all = layout.arcs[stop.arcs()].iter().map(link).collect();
+                links.insert(stop.resource, all);
             }
         }
         let queues = layout.is_windowed.iter().map(|&is_windowed| Queue {
@@ -282,7 +302,8 @@ impl Heads {
             is_windowed,
         });
         let before = vec![0.0; heads.len()];
-        Self { heads, links: brought, before, queues: queues.collect(), step: STEP }
+        let (queues, step, step_of_all) = (queues.collect(), STEP, STEP_OF_ALL);
+        Self { heads, links, before, queues, step, step_of_all }
     }
 
     /// Says how many flows of each class there are.
@@ -306,14 +327,14 @@ impl Heads {
 
     /// Says how far changes of this sweep may go.
     pub(super) fn go(&mut self, most: f64) {
-        self.step = STEP * most;
+        (self.step, self.step_of_all) = (STEP * most, STEP_OF_ALL * most);
     }
 
     /// Takes over what a sweep found.
-    pub(super) fn take(&mut self, layout: &Layout, room: &[Room], most: f64) {
+    pub(super) fn take(&mut self, layout: &Layout, room: &[Room]) {
         for &resource in &layout.queues {
             let (queue, room) = (&mut self.queues[resource], &room[resource]);
-            queue.all += (room.waits() - queue.all) * STEP_OF_ALL * most;
+            queue.all += (room.waits() - queue.all) * self.step_of_all;
             if room.turns() > 0.0 {
                 queue.ask(room.turns(), room.least_turns());
             }
@@ -359,15 +380,16 @@ impl Heads {
         let queue = &self.queues[head.port as usize];
         let own = queue.own(head, input.demand * crowd.unit);
         let turns = input.asks;
-        let links = &self.links[stop.arcs()];
+        let links = if stop.shares_link { &self.links[&stop.resource][..] } else { &[] };
         let share = turns * crowd.wait(index, own, input.turn, queue.is_windowed, links);
         head.turns = turns;
         head.waits += (share - head.waits) * self.step;
         let before = std::mem::replace(&mut self.before[stop.arcs()][index], 0.0);
         match head.next {
             NONE => {
-                let share = share.max(before);
-                let (share, least) = crowd.make_good(share, 1.0 - (queue.all - head.waits));
+                let elsewhere = queue.all - head.counted;
+                let (share, least) = crowd.make_good(share.max(before), 1.0 - elsewhere);
+                head.counted += (share - head.counted) * self.step_of_all;
                 Some(Wait { share, least, turns, each: turns * head.each })
             }
             next => {

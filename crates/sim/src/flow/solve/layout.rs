@@ -90,7 +90,7 @@ pub(super) struct Layout {
     pub holder: Vec<u32>,
     /// For each leg that holds a pool, the sets that it belongs to: all that hold this pool, and those that
     /// do so as long when nothing waits. Numbers below [`sets`](Self::sets).
-    member: Vec<[usize; 2]>,
+    member: Vec<[u32; 2]>,
     /// How many sets there are.
     pub sets: usize,
     /// Legs that hold a pool, with the queues that what they wait for stands in.
@@ -162,7 +162,7 @@ impl Layout {
     /// The sets that the leg belongs to which holds a pool while the leg of a visit is under way.
     pub(super) fn sets_of(&self, visit: usize) -> Option<[usize; 2]> {
         let holder = self.holder[self.legs[visit] as usize];
-        (holder != NONE).then(|| self.member[holder as usize])
+        (holder != NONE).then(|| self.member[holder as usize].map(|set| set as usize))
     }
 
     /// How many turns an input has in a round: one, or one for each flow of the class where they have a buffer each.
@@ -234,10 +234,11 @@ impl Layout {
         }
         holders.sort_unstable();
         for pool in holders.chunk_by(|a, b| a.0 == b.0) {
-            let number = self.sets;
+            let number = u32::try_from(self.sets).unwrap_or(NONE);
             self.sets += 1;
             for alike in pool.chunk_by(|a, b| a.1 == b.1) {
-                alike.iter().for_each(|&(.., leg)| self.member[leg] = [number, self.sets]);
+                let set = u32::try_from(self.sets).unwrap_or(NONE);
+                alike.iter().for_each(|&(.., leg)| self.member[leg] = [number, set]);
                 self.sets += 1;
             }
         }
@@ -290,6 +291,7 @@ impl Layout {
                 self.queued.extend(queues.filter(|_| holder != NONE).map(|port| (holder, port)));
             }
         }
+        self.queued.shrink_to_fit();
     }
 
     /// Finds inputs of one queue that legs come by one after the other: a buffer of few credits and the link to it.

@@ -19,7 +19,7 @@ pub(super) struct Room {
     /// The least share of what comes that some output takes, and which one.
     least: f64,
     by: u32,
-    /// Share of all time that heads wait, over all outputs, and the least of it; the longest at one, and which.
+    /// Share of all time that heads wait, over all outputs, and the least of it; the longest least at one, and which.
     waits: f64,
     least_waits: f64,
     longest: f64,
@@ -58,8 +58,8 @@ impl Room {
         self.least_waits += least;
         self.turns += turns;
         self.least_turns = self.least_turns.min(each);
-        if share > self.longest {
-            (self.longest, self.at) = (share, output);
+        if least > self.longest {
+            (self.longest, self.at) = (least, output);
         }
     }
 

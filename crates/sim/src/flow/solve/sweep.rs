@@ -30,7 +30,7 @@ impl Solver {
                 self.stand(stop);
             }
         }
-        self.heads.take(&self.layout, &self.room, most);
+        self.heads.take(&self.layout, &self.room);
     }
 
     /// Notes how near to what it can let go the queue behind a resource is kept.
