@@ -464,6 +464,34 @@ fn a_number_that_no_machine_has_is_refused_and_so_is_a_unit_of_something_else() 
 }
 
 #[test]
+fn a_row_that_is_wrong_is_refused_and_drops_no_table() {
+    let read =
+        || Flow { block: Bytes::kib(4), depth: 1, ..Flow::new("b", "host", Path::HostSerial) };
+    let pair = machine("pair");
+    let slow = ("b.read.time-4096", 40e3, "us");
+    let rate = alone(&pair, &with(&[slow]), read());
+    assert!(is_near(rate, 4096.0 / 40e-3 / 1e9), "{rate}");
+    let whole = "a size is a whole number of bytes above zero";
+    for (wrong, said) in [
+        ("b.read.time-nan", whole),
+        ("b.read.time-0", whole),
+        ("/dev/b.read.time-inf", whole),
+        ("b.read.time-4096.0", whole),
+        ("b.read.time-4K", whole),
+        ("drive.read.time--1", whole),
+        ("/dev/b.read.time-04096", "two of its times are of one size"),
+    ] {
+        let given = with(&[slow, (wrong, 90.0, "us")]);
+        assert_eq!(strangers(&given, &pair), [""; 0], "{wrong}");
+        let error = run(&pair, &given, &one(read()), Engine::Flow).expect_err(wrong);
+        let PredictError::Setting(SettingError::Parameter(error)) = error else {
+            panic!("{error}")
+        };
+        assert!(error.to_string().contains(said), "{wrong}: {error}");
+    }
+}
+
+#[test]
 fn a_drive_writes_no_more_than_its_rate_in_whatever_ways_data_come() {
     // By its own memory and from the host, while it is read a little.
     let limit = Some(ByteRate(200_000_000));
