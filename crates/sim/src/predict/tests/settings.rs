@@ -453,6 +453,9 @@ fn a_number_that_no_machine_has_is_refused_and_so_is_a_unit_of_something_else() 
         ("/dev/nvme0n1.write.time-4096", "MB/s"),
         ("drive.write.cache", "count"),
         ("pcie.tags", "B"),
+        ("a.lanes", "B"),
+        ("/dev/a.generation", "GB/s"),
+        ("a.turns", "us"),
     ] {
         let text = format!(
             "[parameter.\"{name}\"]\nvalue = 100\nunit = \"{unit}\"\nfrom = \"guess\"\nsource = \"a test\"\n"
@@ -460,6 +463,38 @@ fn a_number_that_no_machine_has_is_refused_and_so_is_a_unit_of_something_else() 
         let error = super::super::parameters(Some(&text)).expect_err(name);
         let ParametersError::Parameter(error) = error else { panic!("{error}") };
         assert!(error.to_string().contains(&format!("`{name}`: its unit is")), "{error}");
+    }
+}
+
+#[test]
+fn lanes_generations_and_turns_are_numbers_that_there_are() {
+    let ten = machine("ten");
+    let flow = || one(Flow::new("d1", "d0", Path::P2p));
+    for (name, value, said) in [
+        ("d0.lanes", 1e300_f64, "a link has 1, 2, 4"),
+        ("d0.lanes", 0.1, "a link has 1, 2, 4"),
+        ("d0.generation", 1e10, "generations of links are 1 to 6"),
+        ("/dev/d0.turns", 1e300, "1 to 256 turns"),
+        ("d0.turns", 0.3, "1 to 256 turns"),
+    ] {
+        // By itself and as the end of a range, which draws round to what there is.
+        let ends = [(value, value), (value.min(2.0), value.max(2.0))];
+        for (lo, hi) in ends {
+            let within = if lo < hi { 2.0 } else { value };
+            let text = format!(
+                "[parameter.\"{name}\"]\nvalue = {within:e}\nlo = {lo:e}\nhi = {hi:e}\nunit = \"count\"\nfrom = \"guess\"\nsource = \"a test\"\n"
+            );
+            let given = super::super::parameters(Some(&text)).expect("numbers");
+            let error = run(&ten, &given, &flow(), Engine::Flow).expect_err(name);
+            let PredictError::Setting(SettingError::Parameter(error)) = error else {
+                panic!("{error}")
+            };
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+    for (name, value) in [("d0.lanes", 32.0), ("d0.generation", 6.0), ("d0.turns", 256.0)] {
+        let given = with(&[(name, value, "count")]);
+        assert!(run(&ten, &given, &flow(), Engine::Flow).is_ok(), "{name}");
     }
 }
 
