@@ -78,6 +78,24 @@ fn blocks_in_random_order_are_bounded_by_random_commands() {
 }
 
 #[test]
+fn writers_of_a_drive_in_random_order_share_its_commands() {
+    let writer = || Flow {
+        block: Bytes::kib(4),
+        depth: 64,
+        order: Order::Random,
+        ..Flow::new("host", "a", Path::HostPipelined)
+    };
+    for engine in [Engine::Flow, Engine::Tlp] {
+        let two = workload(vec![("two", vec![writer(), writer()])]);
+        let record = predict(&machine("pair"), &two, engine);
+        assert!(is_near(rate(&record, 0), 50e3 * 4096.0 / 1e9), "{}", rate(&record, 0));
+        assert_eq!(limit(&record), "medium of a, written");
+        let gains = &record.cases[0].prediction.as_ref().expect("one").gains;
+        assert!(gains.iter().any(|gain| is_near(gain.ratio, 1.1)), "{gains:?}");
+    }
+}
+
+#[test]
 fn a_link_has_the_lanes_and_the_generation_that_a_parameter_says() {
     let ten = machine("ten");
     let flow = || Flow::new("d1", "d0", Path::P2p);
