@@ -380,10 +380,19 @@ fn parameters_that_nothing_uses_are_named() {
         ("drive.read.time-8192", 90.0, "us"),
         ("d00.read.rate", 1.0, "GB/s"),
         ("d0.read.rat", 1.0, "GB/s"),
+        ("drive.turns", 2.0, "count"),
+        ("drive.lanes", 2.0, "count"),
         ("/dev/d0.mixd", 1.0, "x"),
         ("/dev/d00.mixed", 1.0, "x"),
     ]);
-    let found = ["/dev/d0.mixd", "/dev/d00.mixed", "d0.read.rat", "d00.read.rate"];
+    let found = [
+        "/dev/d0.mixd",
+        "/dev/d00.mixed",
+        "d0.read.rat",
+        "d00.read.rate",
+        "drive.lanes",
+        "drive.turns",
+    ];
     assert_eq!(strangers(&given, &ten), found);
     // A switch, and memory of an FPGA, are no drives.
     let given = with(&[("up0.read.rate", 1.0, "GB/s"), ("fpga0.mixed", 1.0, "x")]);
