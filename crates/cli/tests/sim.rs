@@ -124,6 +124,42 @@ fn links_of_other_widths_and_generations_are_variants() {
 }
 
 #[test]
+fn a_key_and_a_file_may_call_a_device_by_different_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("p.toml");
+    let one = |name: &str, value, unit| {
+        format!(
+            "[parameter.\"{name}\"]\nvalue = {value}\nunit = \"{unit}\"\nfrom = \"guess\"\nsource = \"a test\"\n"
+        )
+    };
+    let said = one("/dev/d0.lanes", 1, "count") + &one("/dev/d0.write.rate", 8, "GB/s");
+    std::fs::write(&file, &said).expect("a file");
+    let path = file.to_str().expect("a name");
+    let rates = |keys: &[&str]| {
+        let keys = keys.iter().flat_map(|key| ["--vary", key]);
+        let args: Vec<&str> = ["--json", "--parameters", path].into_iter().chain(keys).collect();
+        let output = sim(CROWD, &args);
+        assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+        let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let rows = object["rows"].as_array().expect("rows");
+        let key = args[args.len() - 1].split('=').next();
+        assert_eq!(object["keys"][0].as_str(), key, "as it was typed");
+        rows.iter().map(|row| row["rates"][2].as_f64().expect("a rate")).collect::<Vec<_>>()
+    };
+    // Three drives into one, which writes what its narrow link brings or its medium takes.
+    let by_lanes = rates(&["d0.lanes=1,2"]);
+    assert!(by_lanes[1] > 1.05 * by_lanes[0], "{by_lanes:?}");
+    assert_eq!(rates(&["/dev/d0.lanes=1,2"]), by_lanes);
+    let by_medium = rates(&["d0.write.rate=1e8,2e8"]);
+    assert!((by_medium[1] / by_medium[0] - 2.0).abs() < 0.02, "{by_medium:?}");
+    let twice = ["--vary", "d0.lanes=1", "--vary", "/dev/d0.lanes=2"];
+    assert!(text(&sim(CROWD, &twice).stderr).contains("`/dev/d0.lanes` is varied twice"));
+    std::fs::write(&file, said + &one("d0.lanes", 2, "count")).expect("a file");
+    let words = text(&sim(CROWD, &["--parameters", path, "--vary", "depth=1"]).stderr);
+    assert!(words.contains("another name of the same device"), "{words}");
+}
+
+#[test]
 fn rows_of_depths_are_of_whole_numbers_each_once() {
     let output = sim(CROWD, &["--json", "--vary", "depth=1..4", "--steps", "7"]);
     let found: Value = serde_json::from_slice(&output.stdout).expect("one object");

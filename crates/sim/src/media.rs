@@ -3,7 +3,8 @@
 //! Leaves out caches, and dies and channels behind a controller. The one thing to know: a drive that flows only
 //! read, or only write, in one way has its rate and no law here; where they do both, its medium is one resource in
 //! shares of time, `x_r / R + x_w / W <= mixed`, and each direction one with a share of 1 at most. So is a direction
-//! by itself where some goes by requests of the drive and some through the memory that it lends.
+//! by itself where some goes by requests of the drive and some through the memory that it lends, and where several
+//! flows share what it does of commands.
 
 use std::collections::BTreeMap;
 
@@ -74,8 +75,8 @@ struct Law {
     most: Option<f64>,
     /// Whether one direction by itself can be the narrower limit.
     has_sides: bool,
-    /// Read, written: whether some of it is by requests of the drive, and some through the memory that it lends.
-    is_twice: [bool; 2],
+    /// Read, written: whether bytes of flows are shares of its time, each by its own commands.
+    is_shared: [bool; 2],
 }
 
 /// One direction of a medium that flows use.
@@ -83,8 +84,7 @@ struct Law {
 pub(crate) struct Side {
     /// What the drive does in it.
     pub(crate) rate: ByteRate,
-    /// What it would do of the bytes of this flow: less where its commands are slow, and others in another way share
-    /// their time.
+    /// What it would do of the bytes of this flow: less where its commands are slow, and others share their time.
     pub(crate) own: ByteRate,
     /// Whether turns are equal bytes, as between both directions, and not what the way there makes of them.
     pub(crate) is_by_bytes: bool,
@@ -94,33 +94,42 @@ pub(crate) struct Side {
 #[derive(Debug, Clone, Copy, Default)]
 struct Uses {
     /// Read, written.
-    by_legs: [bool; 2],
-    inside: [bool; 2],
+    by_legs: [u32; 2],
+    inside: [u32; 2],
+    /// Whether commands of a flow are slower than the medium.
+    has_slow: [bool; 2],
 }
 
 impl Uses {
     /// The law of a drive that reaches so much where it is read and written.
     fn law(self, reached: f64) -> Option<Law> {
-        let has = [0, 1].map(|side| self.by_legs[side] || self.inside[side]);
-        let is_twice = [0, 1].map(|side| self.by_legs[side] && self.inside[side]);
-        let most = (has == [true; 2] && reached < APART).then_some(reached);
-        if most.is_none() && !is_twice.contains(&true) {
+        let flows = [0, 1].map(|side| self.by_legs[side] + self.inside[side]);
+        let is_shared = [0, 1].map(|side| {
+            let is_twice = self.by_legs[side] > 0 && self.inside[side] > 0;
+            // Those of one flow alone are its own bound.
+            is_twice || self.has_slow[side] && flows[side] > 1
+        });
+        let most = (!flows.contains(&0) && reached < APART).then_some(reached);
+        if most.is_none() && !is_shared.contains(&true) {
             return None;
         }
-        Some(Law { most, has_sides: most.is_none_or(|most| most > 1.0), is_twice })
+        Some(Law { most, has_sides: most.is_none_or(|most| most > 1.0), is_shared })
     }
 }
 
 impl Mixed {
-    /// Those of flows on a topology; drives that do both at full rate, each in one way, are not among them.
+    /// Those of flows on a topology; drives that do both at full rate, each in one way by commands that are no limit,
+    /// are not among them.
     pub(crate) fn of(topology: &Topology, flows: &[FlowSpec]) -> Self {
         let mut uses: BTreeMap<NodeIndex, Uses> = BTreeMap::new();
         let mut note = |used: Use, is_inside: bool| {
-            if used.rate(topology).is_some() {
-                let uses = uses.entry(used.drive).or_default();
-                let sides = if is_inside { &mut uses.inside } else { &mut uses.by_legs };
-                sides[used.side()] = true;
-            }
+            let (Some(own), Some(rate)) = (used.rate(topology), used.direction(topology)) else {
+                return;
+            };
+            let uses = uses.entry(used.drive).or_default();
+            let sides = if is_inside { &mut uses.inside } else { &mut uses.by_legs };
+            sides[used.side()] += 1;
+            uses.has_slow[used.side()] |= own < rate;
         };
         for flow in flows {
             flow.used_by_legs().for_each(|used| note(used, false));
@@ -160,7 +169,7 @@ impl Mixed {
 impl Law {
     fn side(self, topology: &Topology, used: Use) -> Option<Side> {
         let rate = used.direction(topology).filter(|_| self.has_sides)?;
-        let is_by_bytes = self.is_twice[used.side()];
+        let is_by_bytes = self.is_shared[used.side()];
         let own = used.rate(topology).filter(|_| is_by_bytes).unwrap_or(rate);
         Some(Side { rate, own, is_by_bytes })
     }

@@ -110,6 +110,34 @@ fn slow_commands_take_the_time_that_they_need_of_the_medium() {
 }
 
 #[test]
+fn commands_of_a_drive_are_shared_whether_or_not_others_use_it_the_other_way() {
+    let slow = Some(ByteRate(1_000_000_000));
+    for mixed in [1.0, 1.5, 2.0] {
+        let (topology, drives, host) = drives(1, mixed);
+        let write = |commands| {
+            let mut flow = FlowSpec::read("write", drives[0], host);
+            flow.first.commands = commands;
+            flow.first.bound = commands;
+            flow
+        };
+        let found = rates(topology.clone(), vec![write(slow), write(slow)]);
+        assert_near(found[0] + found[1], 1.0);
+        assert_near(found[0], found[1]);
+        // Beside commands that are no limit, in turns of equal bytes.
+        let found = rates(topology.clone(), vec![write(slow), write(None)]);
+        assert_near(found[0] + found[1] / WRITE, 1.0);
+        assert_near(found[0], found[1]);
+        // A few reads take a share of the time, where both have one, and change no law.
+        let mut few = FlowSpec::write("read", drives[0], host);
+        few.first.bound = Some(ByteRate(330_000_000));
+        let found = rates(topology.clone(), vec![write(slow), write(slow), few]);
+        assert_near(found[2], 0.33);
+        assert_near(found[0] + found[1], if mixed > 1.0 { 1.0 } else { 0.9 });
+        assert_near(rates(topology, vec![write(slow)])[0], 1.0);
+    }
+}
+
+#[test]
 fn all_to_all_reads_and_writes_every_drive() {
     let (topology, drives, host) = drives(3, 1.0);
     let pairs = drives.iter().flat_map(|&a| drives.iter().map(move |&b| (a, b)));

@@ -48,6 +48,15 @@ pub enum Unit {
     Count,
 }
 
+/// What units measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dimension {
+    Bytes,
+    Time,
+    Rate,
+    Number,
+}
+
 impl Unit {
     /// How much of the base unit (byte, second, byte a second, one) one of it is.
     pub fn scale(self) -> f64 {
@@ -64,18 +73,35 @@ impl Unit {
         }
     }
 
+    /// What it measures.
+    fn dimension(self) -> Dimension {
+        match self {
+            Self::Byte => Dimension::Bytes,
+            Self::Second | Self::Microsecond | Self::Nanosecond => Dimension::Time,
+            Self::Ratio | Self::Percent | Self::Count => Dimension::Number,
+            Self::GigabytePerSecond
+            | Self::MegabytePerSecond
+            | Self::MebibytePerSecond
+            | Self::GibibytePerSecond
+            | Self::GigabitPerSecond
+            | Self::MegapixelPerSecond => Dimension::Rate,
+        }
+    }
+
     /// Whether both measure the same: bytes, time, bytes a second, or neither of them.
     pub fn is_alike(self, other: Self) -> bool {
-        self.wanted() == other.wanted()
+        self.dimension() == other.dimension()
     }
 
     /// What to say where another was meant to be.
     pub(crate) fn wanted(self) -> &'static str {
-        match self {
-            Self::Byte => "its unit is B",
-            Self::Second | Self::Microsecond | Self::Nanosecond => "its unit is s, us or ns",
-            Self::Ratio | Self::Percent | Self::Count => "its unit is count, x or %",
-            _ => "its unit is one of bytes a second: GB/s, MB/s, GiB/s, MiB/s, Gbit/s or Mpix/s",
+        match self.dimension() {
+            Dimension::Bytes => "its unit is B",
+            Dimension::Time => "its unit is s, us or ns",
+            Dimension::Number => "its unit is count, x or %",
+            Dimension::Rate => {
+                "its unit is one of bytes a second: GB/s, MB/s, GiB/s, MiB/s, Gbit/s or Mpix/s"
+            }
         }
     }
 

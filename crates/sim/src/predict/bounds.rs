@@ -6,12 +6,15 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use super::of_devices::is_of_drive;
+use super::links;
+use super::of_devices::{TURNS, is_of_drive};
 use super::setting::{DEFAULTS, File};
 use crate::parameters::{ParameterError, ParameterShape, Parameters, Unit};
 
 /// How far a number may be beyond the range of what is built in.
 const BEYOND: f64 = 1e6;
+/// Turns in a row: the phases of the longest table of a port (PCIe base specification, "Port arbitration").
+const TURNS_MOST: f64 = 256.0;
 
 /// A parameter that is built in.
 #[derive(Debug, Clone, Copy)]
@@ -45,12 +48,19 @@ fn known(name: &str) -> Option<Known> {
     all.get(name).or_else(of_drive).copied()
 }
 
+/// What can be said in numbers that are known, of a link or of its turns: lowest, highest, and what to say of others.
+fn counted(name: &str) -> Option<(f64, f64, &'static str)> {
+    let is_of_turns = name.strip_suffix(TURNS).is_some_and(|below| below.ends_with('.'));
+    let turns = is_of_turns.then_some((1.0, TURNS_MOST, "a switch takes 1 to 256 turns in a row"));
+    turns.or_else(|| links::bounds(name))
+}
+
 /// Refuses a parameter in a unit that does not measure what it is.
 pub(super) fn check_unit(name: &str, shape: &ParameterShape) -> Result<(), ParameterError> {
-    match known(name) {
-        Some(known) if !known.unit.is_alike(shape.unit()) => {
-            let problem = known.unit.wanted();
-            Err(ParameterError::Meaning { name: name.to_owned(), problem })
+    let counted = counted(name).map(|_| Unit::Count);
+    match counted.or_else(|| known(name).map(|known| known.unit)) {
+        Some(unit) if !unit.is_alike(shape.unit()) => {
+            Err(ParameterError::Meaning { name: name.to_owned(), problem: unit.wanted() })
         }
         _ => Ok(()),
     }
@@ -59,10 +69,16 @@ pub(super) fn check_unit(name: &str, shape: &ParameterShape) -> Result<(), Param
 /// Refuses numbers that no machine has.
 pub(super) fn check(parameters: &Parameters, numbers: &[f64]) -> Result<(), ParameterError> {
     for (parameter, number) in parameters.iter().zip(numbers) {
-        let Some(known) = known(&parameter.name) else { continue };
-        if !(known.lo / BEYOND..=known.hi * BEYOND).contains(number) {
+        let usual = || {
+            let known = known(&parameter.name)?;
             let problem = "it is a million times beyond what is usual: look at its unit";
-            return Err(ParameterError::Meaning { name: parameter.name.clone(), problem });
+            Some((known.lo / BEYOND, known.hi * BEYOND, problem))
+        };
+        match counted(&parameter.name).or_else(usual) {
+            Some((least, most, problem)) if !(least..=most).contains(number) => {
+                return Err(ParameterError::Meaning { name: parameter.name.clone(), problem });
+            }
+            _ => {}
         }
     }
     Ok(())

@@ -75,6 +75,13 @@ impl What {
     }
 }
 
+/// Between which numbers a parameter of a link can be, and what to say of others; `None` if it is of none.
+pub(super) fn bounds(name: &str) -> Option<(f64, f64, &'static str)> {
+    let (_, what) = parse(name)?;
+    let most = what.nearest(f64::from(u8::MAX));
+    Some((what.nearest(0.0) - EDGE, most + EDGE, what.problem()))
+}
+
 /// The devices and switches with a link of PCIe above them.
 pub fn linked(fabric: &Fabric) -> impl Iterator<Item = &Function> {
     fabric.functions.iter().filter(|function| speed_above(function).is_some())

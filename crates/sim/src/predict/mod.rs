@@ -24,7 +24,6 @@ use peerlane_units::{ByteRate, Nanos};
 use rayon::prelude::*;
 
 use self::case::{Found, Model};
-use self::of_devices::own_names;
 use self::record::Parts;
 use self::setting::Setting;
 use crate::flow::rates;
@@ -34,6 +33,7 @@ use crate::tlp::TlpError;
 pub use flows::FlowError;
 pub(crate) use flows::lends_memory;
 pub use links::{link_parameter, linked};
+pub use of_devices::{own_name, own_names};
 pub use setting::{DEFAULTS, ParametersError, SettingError, parameters};
 pub use strangers::strangers;
 

@@ -28,7 +28,7 @@ const OF_A_DRIVE: &[&str] = &[
 /// Tables: what follows is a size.
 const TIMES: &[&str] = &["read.time-", "write.time-"];
 /// What can be said of whatever hangs below a switch.
-const TURNS: &str = "turns";
+pub(super) const TURNS: &str = "turns";
 
 /// The device that a person means by an end of a flow, or by a name in a file.
 fn device<'a>(fabric: &'a Fabric, typed: &str) -> Option<&'a Function> {
@@ -73,21 +73,23 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Whether this is said of a drive.
+/// Whether this is said of a drive. A time of something that is no size is, too, so that it is refused and not left
+/// out of a table.
 pub(super) fn is_of_drive(what: &str) -> bool {
-    let is_size = |rest: &str| rest.parse::<f64>().is_ok();
-    TIMES.iter().any(|start| what.strip_prefix(start).is_some_and(is_size))
-        || OF_A_DRIVE.contains(&what)
+    TIMES.iter().any(|start| what.starts_with(start)) || OF_A_DRIVE.contains(&what)
+}
+
+/// The name by which the model knows a parameter that a person calls by any name of a device; as typed, if it is of
+/// none.
+pub fn own_name(typed: &str, fabric: &Fabric) -> String {
+    Names::of(fabric).own_name(typed).unwrap_or(typed.into()).into_owned()
 }
 
 /// Parameters with those of devices under the machine's names, at their positions.
 ///
 /// # Errors
 /// When two names of one device say the same of it.
-pub(super) fn own_names(
-    parameters: &Parameters,
-    fabric: &Fabric,
-) -> Result<Parameters, ParameterError> {
+pub fn own_names(parameters: &Parameters, fabric: &Fabric) -> Result<Parameters, ParameterError> {
     let names = Names::of(fabric);
     let mut renamed = Parameters::default();
     for parameter in parameters.iter() {

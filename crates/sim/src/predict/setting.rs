@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::bounds::check_unit;
 use crate::devices::drive::Side;
-use crate::devices::table::Table;
+use crate::devices::table::{Table, TableError};
 use crate::model::{
     self, Coupling, Endpoint, Ethernet, HostMemory, Iommu, Memory, NodeKind, Op, Picos,
     RootComplex, Switch, Topology, TopologyError, named,
@@ -100,8 +100,10 @@ impl<'a> Setting<'a> {
             // What heat and hours leave of it; writes have a cache before that.
             rate *= self.of_drive(function, "read.sustained")?.min(1.0);
         }
-        let own = self.table(&format!("{name}.{op}"));
-        let latency = own.or_else(|_| self.table(&format!("drive.{op}")))?;
+        let usual = self.table(&format!("drive.{op}"))?;
+        let latency = self.table(&format!("{name}.{op}"))?.or(usual);
+        let latency =
+            latency.ok_or_else(|| ParameterError::Unknown(format!("drive.{op}.time-4096")))?;
         Ok(Side { latency, rate, commands: self.of_drive(function, &format!("{op}.commands"))? })
     }
 
@@ -126,18 +128,27 @@ impl<'a> Setting<'a> {
         }
     }
 
-    /// The times of a command by size.
-    fn table(&self, prefix: &str) -> Result<Table, ParameterError> {
+    /// The times of a command by size; `None` where there is none of them.
+    fn table(&self, prefix: &str) -> Result<Option<Table>, ParameterError> {
         let start = format!("{prefix}.time-");
-        let points = self.parameters.iter().zip(self.numbers).filter_map(|(parameter, &time)| {
-            let size: f64 = parameter.name.strip_prefix(&start)?.parse().ok()?;
-            Some((size, time))
-        });
-        let no_table = |_| ParameterError::Meaning {
-            name: prefix.to_owned(),
-            problem: "its times are no table",
+        let fail = |name: &str, problem| ParameterError::Meaning { name: name.to_owned(), problem };
+        let mut points = Vec::new();
+        for (parameter, &time) in self.parameters.iter().zip(self.numbers) {
+            let Some(size) = parameter.name.strip_prefix(&start) else { continue };
+            let size = size.parse::<u64>().ok().filter(|&size| size > 0);
+            let size = size.ok_or_else(|| {
+                fail(&parameter.name, "a size is a whole number of bytes above zero: `time-4096`")
+            })?;
+            points.push((as_f64(Bytes(size)), time));
+        }
+        if points.is_empty() {
+            return Ok(None);
+        }
+        let no_table = |error| match error {
+            TableError::SaidTwice => fail(prefix, "two of its times are of one size"),
+            _ => fail(prefix, "its times are no table"),
         };
-        Table::measured(points).map_err(no_table)
+        Table::measured(points).map(Some).map_err(no_table)
     }
 
     /// Commands a second of blocks in random order, no more than `sequential`.

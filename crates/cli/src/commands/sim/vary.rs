@@ -25,7 +25,10 @@ const BLOCK_MOST: f64 = 1_073_741_824.0;
 
 /// A key with its values.
 struct Axis {
+    /// As typed.
     key: String,
+    /// As the model knows it.
+    own: String,
     values: Vec<f64>,
 }
 
@@ -41,15 +44,16 @@ pub(super) fn run(
     engine: Engine,
     printer: Printer,
 ) -> Result<Exit, Failure> {
-    let axes: Vec<Axis> =
-        args.vary.iter().map(|text| axis(text, args.steps)).collect::<Result<_, _>>()?;
-    let mut parameters = parameters.clone();
+    let axis = |text: &String| axis(text, args.steps, fabric);
+    let axes: Vec<Axis> = args.vary.iter().map(axis).collect::<Result<_, _>>()?;
+    let mut parameters = predict::own_names(parameters, fabric)
+        .map_err(Tried::to(format!("use the parameters on {}", fabric.name)))?;
     for (number, axis) in axes.iter().enumerate() {
-        if axes[..number].iter().any(|before| before.key == axis.key) {
+        if axes[..number].iter().any(|before| before.own == axis.own) {
             let hint = format!("put all its values after one `--vary {}=`", axis.key);
             return Err(Failure::new(format!("`{}` is varied twice", axis.key)).hint(hint));
         }
-        known(&axis.key, fabric, &mut parameters)?;
+        known(axis, fabric, &mut parameters)?;
     }
     let parameters = &parameters;
     let variants = combinations(&axes)?;
@@ -77,11 +81,12 @@ pub(super) fn run(
 }
 
 /// Refuses what is no key; what a key says of a link becomes a parameter.
-fn known(key: &str, fabric: &Fabric, parameters: &mut Parameters) -> Result<(), Failure> {
-    if matches!(key, "depth" | "block") || parameters.position(key).is_ok() {
+fn known(axis: &Axis, fabric: &Fabric, parameters: &mut Parameters) -> Result<(), Failure> {
+    let Axis { key, own, .. } = axis;
+    if matches!(key.as_str(), "depth" | "block") || parameters.position(own).is_ok() {
         return Ok(());
     }
-    if let Some(link) = link_parameter(key, fabric) {
+    if let Some(link) = link_parameter(own, fabric) {
         return parameters.add(link).map_err(Failure::new);
     }
     let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
@@ -100,7 +105,7 @@ fn known(key: &str, fabric: &Fabric, parameters: &mut Parameters) -> Result<(), 
 }
 
 /// `KEY=V,V,V` or `KEY=FIRST..LAST`.
-fn axis(text: &str, steps: u32) -> Result<Axis, Failure> {
+fn axis(text: &str, steps: u32, fabric: &Fabric) -> Result<Axis, Failure> {
     let wrong = |why: &str| {
         let hint = "`--vary drive.read.rate=1e9..14e9` or `--vary depth=1,2,4`".to_owned();
         Failure::new(format!("cannot vary `{text}`: {why}")).hint(hint)
@@ -131,7 +136,10 @@ fn axis(text: &str, steps: u32) -> Result<Axis, Failure> {
     let most = match key {
         "depth" => DEPTH_MOST,
         "block" => BLOCK_MOST,
-        _ => return Ok(Axis { key: key.to_owned(), values }),
+        _ => {
+            let own = predict::own_name(key, fabric);
+            return Ok(Axis { key: key.to_owned(), own, values });
+        }
     };
     // A row is of what was predicted: of a third of a block there is nothing.
     let mut values: Vec<f64> = values.into_iter().map(f64::round).collect();
@@ -139,7 +147,7 @@ fn axis(text: &str, steps: u32) -> Result<Axis, Failure> {
     if values.iter().any(|value| !(1.0..=most).contains(value)) {
         return Err(wrong(&format!("a {key} is 1 to {most}")));
     }
-    Ok(Axis { key: key.to_owned(), values })
+    Ok(Axis { key: key.to_owned(), own: key.to_owned(), values })
 }
 
 /// Every combination, the last key changing first.
@@ -177,7 +185,7 @@ fn variant(
         )]
         let whole = value.round() as u64;
         let flows = workload.cases.iter_mut().flat_map(|case| &mut case.flows);
-        match axis.key.as_str() {
+        match axis.own.as_str() {
             "depth" => flows.for_each(|flow| {
                 flow.depth = u32::try_from(whole).unwrap_or(u32::MAX);
             }),

@@ -1,11 +1,15 @@
 use peerlane_fabric::Fabric;
 use peerlane_results::{
-    Basis, CaseSpec, Flow, Order, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind,
+    Basis, CaseSpec, Flow, FlowRecord, Order, Path, Repeats, WORKLOAD_SCHEMA, Workload,
+    WorkloadKind,
 };
 use peerlane_units::{Bytes, Nanos};
 
 use super::*;
 
+mod bounds;
+mod media;
+mod names;
 mod settings;
 
 fn machine(name: &str) -> Fabric {
@@ -33,6 +37,45 @@ fn predict(machine: &Fabric, workload: &Workload, engine: Engine) -> BenchRecord
 
 fn rate(record: &BenchRecord, case: usize) -> f64 {
     record.summaries[case].rate.median / 1e9
+}
+
+/// The text of a machine with something put in place of something else.
+fn changed(name: &str, from: &str, to: &str) -> Fabric {
+    let file = format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(file).expect("it is there");
+    assert!(text.contains(from), "{name} has no {from}");
+    Fabric::from_toml(&text.replacen(from, to, 1)).expect("a machine")
+}
+
+/// Parameters with some of other values, `name value unit` each.
+fn with(others: &[(&str, f64, &str)]) -> Parameters {
+    let entry = |&(name, value, unit): &(&str, f64, &str)| {
+        format!(
+            "[parameter.\"{name}\"]\nvalue = {value:e}\nunit = \"{unit}\"\nfrom = \"guess\"\nsource = \"a test\"\n"
+        )
+    };
+    let text: String = others.iter().map(entry).collect();
+    parameters(Some(&text)).expect("parameters")
+}
+
+fn one(flow: Flow) -> Workload {
+    workload(vec![("one", vec![flow])])
+}
+
+fn alone(machine: &Fabric, parameters: &Parameters, flow: Flow) -> f64 {
+    rate(&run(machine, parameters, &one(flow), Engine::Flow).expect("predicted"), 0)
+}
+
+fn limit(record: &BenchRecord) -> &str {
+    limit_of(&record.cases[0].flows[0])
+}
+
+fn limit_of(flow: &FlowRecord) -> &str {
+    flow.limited_by.as_deref().expect("something limits")
+}
+
+fn is_near(found: f64, expected: f64) -> bool {
+    (found / expected - 1.0).abs() < 0.01
 }
 
 #[test]
@@ -186,7 +229,7 @@ fn a_file_of_parameters_goes_before_the_defaults() {
     let file = "[parameter.\"d0.read.rate\"]\nvalue = 100\nunit = \"MB/s\"\nfrom = \"guess\"\nsource = \"a test\"\n\
                 [parameter.\"d0.read.commands\"]\nvalue = 1e6\nunit = \"count\"\nfrom = \"guess\"\nsource = \"a test\"\n\
                 [parameter.\"d0.read.time-4096\"]\nvalue = 90\nunit = \"us\"\nfrom = \"guess\"\nsource = \"a test\"\n";
-    let parameters = super::parameters(Some(file)).expect("parameters");
+    let parameters = parameters(Some(file)).expect("parameters");
     let workload = workload(vec![("slow", vec![Flow::new("d0", "d1", Path::P2p)])]);
     let record = run(&machine("ten"), &parameters, &workload, Engine::Flow).expect("predicted");
     assert!((rate(&record, 0) - 0.1).abs() < 0.001, "{}", rate(&record, 0));

@@ -1,50 +1,9 @@
 //! That everything which a machine file, a parameter or a workload says has its effect.
 
-use peerlane_results::FlowRecord;
-
 use super::*;
 use crate::calibrate::{self, Calibration, RandomCalibration, Row, Rows, SideCalibration};
 use crate::devices::drive::Side;
 use crate::devices::table::Table;
-
-/// The text of a machine with something put in place of something else.
-fn changed(name: &str, from: &str, to: &str) -> Fabric {
-    let file = format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(file).expect("it is there");
-    assert!(text.contains(from), "{name} has no {from}");
-    Fabric::from_toml(&text.replacen(from, to, 1)).expect("a machine")
-}
-
-/// Parameters with some of other values, `name value unit` each.
-fn with(others: &[(&str, f64, &str)]) -> Parameters {
-    let entry = |&(name, value, unit): &(&str, f64, &str)| {
-        format!(
-            "[parameter.\"{name}\"]\nvalue = {value:e}\nunit = \"{unit}\"\nfrom = \"guess\"\nsource = \"a test\"\n"
-        )
-    };
-    let text: String = others.iter().map(entry).collect();
-    super::super::parameters(Some(&text)).expect("parameters")
-}
-
-fn one(flow: Flow) -> Workload {
-    workload(vec![("one", vec![flow])])
-}
-
-fn alone(machine: &Fabric, parameters: &Parameters, flow: Flow) -> f64 {
-    rate(&run(machine, parameters, &one(flow), Engine::Flow).expect("predicted"), 0)
-}
-
-fn limit(record: &BenchRecord) -> &str {
-    limit_of(&record.cases[0].flows[0])
-}
-
-fn limit_of(flow: &FlowRecord) -> &str {
-    flow.limited_by.as_deref().expect("something limits")
-}
-
-fn is_near(found: f64, expected: f64) -> bool {
-    (found / expected - 1.0).abs() < 0.01
-}
 
 #[test]
 fn a_throttle_and_a_largest_command_of_the_machine_file_count() {
@@ -93,7 +52,7 @@ fn a_link_has_the_lanes_and_the_generation_that_a_parameter_says() {
     assert!(wrong.is_err());
     // Of a range, draws are links that there are.
     let range = "[parameter.\"d0.lanes\"]\nvalue = 4\nlo = 1\nhi = 16\nunit = \"count\"\nfrom = \"guess\"\nsource = \"a test\"\n";
-    let range = super::super::parameters(Some(range)).expect("parameters");
+    let range = super::parameters(Some(range)).expect("parameters");
     assert!(run(&ten, &range, &one(flow()), Engine::Flow).is_ok());
     let unknown = with(&[("d0.lanes", 4.0, "count"), ("nobody.lanes", 4.0, "count")]);
     assert_eq!(strangers(&unknown, &ten), ["nobody.lanes"]);
@@ -112,147 +71,12 @@ fn random_blocks_are_predicted_by_what_a_calibration_wrote_of_them() {
     };
     let sides = vec![side(calibrate::Op::Read, 70e3), side(calibrate::Op::Write, 30e3)];
     let text = Calibration { machine: "m".to_owned(), is_emulated: false, sides }.to_toml();
-    let parameters = super::super::parameters(Some(&text)).expect("parameters");
+    let parameters = super::parameters(Some(&text)).expect("parameters");
     for (source, target, commands) in [("a", "host", 70e3), ("host", "a", 30e3)] {
         let flow = Flow::new(source, target, Path::HostPipelined);
         let flow = Flow { block: Bytes::kib(4), depth: 64, order: Order::Random, ..flow };
         assert!(strangers(&parameters, &machine("pair")).is_empty());
         assert!(is_near(alone(&machine("pair"), &parameters, flow), commands * 4096.0 / 1e9));
-    }
-}
-
-#[test]
-fn a_drive_that_moves_data_out_of_its_own_memory_is_limited_by_its_medium_by_name() {
-    let record = predict(&machine("ten"), &one(Flow::new("d1", "d0", Path::P2p)), Engine::Flow);
-    assert_eq!(limit(&record), "medium of d0, written");
-    let gains = &record.cases[0].prediction.as_ref().expect("one").gains;
-    let best = gains.first().expect("something gains");
-    assert_eq!(best.resource, "medium of d0, written");
-    assert!(is_near(best.ratio, 1.1), "{gains:?}");
-    // A memory that is slower than the medium behind it stays what limits.
-    let memory = "cmb = \"64M\"";
-    let slow = changed("ten", memory, "p2pmem = { size = \"64M\", write = \"1G\" }");
-    let record = predict(&slow, &one(Flow::new("d1", "d0", Path::P2p)), Engine::Flow);
-    assert_eq!(limit(&record), "memory of d0");
-    assert!(is_near(rate(&record, 0), 1.0), "{}", rate(&record, 0));
-}
-
-#[test]
-fn a_drive_that_is_read_and_written_at_once_shares_its_time() {
-    let drive = |mixed: &str| {
-        let states = format!("name = \"drive0\"\n{mixed}");
-        changed("r7515-10-smartssd", "name = \"drive0\"\n", &states)
-    };
-    let both = || {
-        let mut timed = workload(vec![(
-            "both",
-            vec![
-                Flow::new("drive0", "host", Path::HostPipelined),
-                Flow::new("host", "drive0", Path::HostPipelined),
-            ],
-        )]);
-        timed.cases[0].time_ns = Some(Nanos::seconds(1));
-        timed
-    };
-    let rates = |machine: &Fabric, parameters: &Parameters| {
-        let record = run(machine, parameters, &both(), Engine::Flow).expect("predicted");
-        let each = |at: usize| record.cases[0].flows[at].bytes.0 as f64 / 1e9;
-        (each(0), each(1), record)
-    };
-    let (read, written, record) = rates(&drive(""), &with(&[]));
-    assert!(is_near(read / 3.3 + written / 2.006, 1.0), "{read} {written}");
-    assert!(is_near(read, written), "{read} {written}");
-    assert_eq!(limit(&record), "medium of drive0, read and written");
-    let prediction = record.cases[0].prediction.as_ref().expect("one");
-    let gain = prediction.gains.first().expect("something gains");
-    assert_eq!(gain.resource, "medium of drive0, read and written");
-    assert!(is_near(gain.ratio, 1.1), "{gain:?}");
-    // From half of that to all that both rates allow.
-    let (low, high) = prediction.interval.expect("few flows");
-    assert!((low.0 as f64) < 0.8e9 * (read + written), "{low}");
-    assert!(high.0 as f64 > 1.2e9 * (read + written), "{high}");
-    // By the description of the machine, and before it by a parameter.
-    let (read, written, _) = rates(&drive("mixed = 2.0\n"), &with(&[]));
-    assert!(is_near(read, 3.3) && is_near(written, 2.006), "{read} {written}");
-    let half = with(&[("drive0.mixed", 0.5, "x")]);
-    let (read, written, _) = rates(&drive("mixed = 2.0\n"), &half);
-    assert!(is_near(read / 3.3 + written / 2.006, 0.5), "{read} {written}");
-    for wrong in [0.05, 5.0] {
-        let wrong = with(&[("drive0.mixed", wrong, "x")]);
-        assert!(run(&drive(""), &wrong, &both(), Engine::Flow).is_err());
-    }
-    // What holds a drive of the lab back counts both together.
-    let (throttled, apart) = (machine("throttled"), with(&[("drive.mixed", 2.0, "x")]));
-    let mut asked = both();
-    asked.cases[0].flows[0].source = "a".to_owned();
-    asked.cases[0].flows[1].target = "a".to_owned();
-    let record = run(&throttled, &apart, &asked, Engine::Flow).expect("predicted");
-    assert!(is_near(rate(&record, 0), 0.01), "{}", rate(&record, 0));
-}
-
-#[test]
-fn two_media_that_limit_a_copy_alike_gain_together() {
-    let alike = with(&[("a.read.rate", 2.0, "GB/s"), ("b.write.rate", 2.0, "GB/s")]);
-    let gains = |parameters: &Parameters| {
-        let asked = one(Flow::new("a", "b", Path::P2p));
-        let record = run(&machine("pair"), parameters, &asked, Engine::Flow).expect("predicted");
-        record.cases[0].prediction.as_ref().expect("one").gains.clone()
-    };
-    let found = gains(&alike);
-    let media = ["medium of a, read", "medium of b, written"];
-    assert!(media.iter().all(|medium| found[0].resource.contains(medium)), "{found:?}");
-    assert!(is_near(found[0].ratio, 1.1), "{found:?}");
-    assert!(
-        found[1..].iter().all(|gain| gain.ratio < 1.0005),
-        "alone they gain nothing: {found:?}"
-    );
-    // Where one is slower it gains alone, and nothing is said of both.
-    let one_slower = with(&[("a.read.rate", 2.0, "GB/s"), ("b.write.rate", 1.0, "GB/s")]);
-    let found = gains(&one_slower);
-    assert_eq!(found[0].resource, "medium of b, written");
-    assert!(found.iter().all(|gain| !gain.resource.contains("as much more")), "{found:?}");
-}
-
-#[test]
-fn random_writes_leave_little_of_a_drive_to_reads() {
-    let small = |source: &str, target: &str| Flow {
-        block: Bytes::kib(4),
-        depth: 64,
-        order: Order::Random,
-        ..Flow::new(source, target, Path::HostPipelined)
-    };
-    let flows = vec![small("a", "host"), small("host", "a")];
-    let mut timed = workload(vec![("both", flows)]);
-    timed.cases[0].time_ns = Some(Nanos::seconds(1));
-    let fast = with(&[("host.command", 100.0, "ns")]);
-    let record = run(&machine("pair"), &fast, &timed, Engine::Flow).expect("predicted");
-    let commands = |at: usize| record.cases[0].flows[at].bytes.0 as f64 / 4096.0;
-    // 800 k reads a second alone, 50 k writes.
-    let share = commands(0) / 800e3 + commands(1) / 50e3;
-    assert!(is_near(share, 1.0), "{} {}", commands(0), commands(1));
-    // Not beyond what a link, the processor or depth would let through.
-    assert!(commands(0) < 700e3, "{}", commands(0));
-}
-
-#[test]
-fn copies_in_a_circle_read_and_write_every_drive() {
-    // Each drive takes what the one before it has, by its own memory or that of others.
-    for (machine_name, name, memory) in
-        [("ten", "d", None), ("r7515-10-smartssd", "drive", None), ("ten", "d", Some("cmb:d9"))]
-    {
-        let copy = |n: usize| Flow {
-            via: memory.map(str::to_owned),
-            ..Flow::new(format!("{name}{n}"), format!("{name}{}", (n + 1) % 3), Path::P2p)
-        };
-        let ring = workload(vec![("ring", (0..3).map(copy).collect())]);
-        let one = workload(vec![("one", vec![copy(0)])]);
-        let machine = machine(machine_name);
-        for engine in [Engine::Flow, Engine::Tlp] {
-            let (ring, one) = (predict(&machine, &ring, engine), predict(&machine, &one, engine));
-            let (ring, one) = (rate(&ring, 0), rate(&one, 0));
-            // Alone each copy is held up by the writing drive; together drives read in the same time.
-            assert!(ring < 0.75 * 3.0 * one, "{machine_name} {engine:?}: {ring} {one}");
-        }
     }
 }
 
@@ -352,157 +176,6 @@ fn packets_keep_to_the_time_of_a_case_and_gains_are_those_of_fluids() {
 }
 
 #[test]
-fn parameters_that_nothing_uses_are_named() {
-    let ten = machine("ten");
-    let given = with(&[
-        ("d0.read.rate", 1.0, "GB/s"),
-        ("/dev/d0.write.time-4096", 1.0, "us"),
-        ("d0.turns", 2.0, "count"),
-        ("d0.mixed", 1.2, "x"),
-        ("drive.read.time-8192", 90.0, "us"),
-        ("d00.read.rate", 1.0, "GB/s"),
-        ("d0.read.rat", 1.0, "GB/s"),
-        ("/dev/d0.mixd", 1.0, "x"),
-        ("/dev/d00.mixed", 1.0, "x"),
-    ]);
-    let found = ["/dev/d0.mixd", "/dev/d00.mixed", "d0.read.rat", "d00.read.rate"];
-    assert_eq!(strangers(&given, &ten), found);
-    // A switch, and memory of an FPGA, are no drives.
-    let given = with(&[("up0.read.rate", 1.0, "GB/s"), ("fpga0.mixed", 1.0, "x")]);
-    let found = ["fpga0.mixed", "up0.read.rate"];
-    assert_eq!(strangers(&given, &machine("r7515-10-smartssd")), found);
-}
-
-#[test]
-fn a_drive_may_be_called_in_a_file_as_it_is_on_the_command_line() {
-    let named = changed("pair", "name = \"a\"\n", "name = \"a\"\naddress = \"0000:41:00.0\"\n");
-    let read = || Flow::new("/dev/a", "host", Path::HostPipelined);
-    let written = || Flow { depth: 1, ..Flow::new("host", "a", Path::HostPipelined) };
-    let both = || {
-        let mut both = workload(vec![("both", vec![read(), Flow { depth: 32, ..written() }])]);
-        both.cases[0].time_ns = Some(Nanos::seconds(1));
-        both
-    };
-    for name in ["a", "/dev/a", "0000:41:00.0", "/dev/0000:41:00.0"] {
-        let set = |what: &str, value, unit| {
-            let name = format!("{name}.{what}");
-            let given = with(&[(&name, value, unit)]);
-            assert_eq!(strangers(&given, &named), [""; 0], "{name}");
-            given
-        };
-        assert!(is_near(alone(&named, &set("read.rate", 0.5, "GB/s"), read()), 0.5), "{name}");
-        let slow = alone(&named, &set("write.time-4096", 10e3, "us"), written());
-        assert!(slow < 0.2 * alone(&named, &with(&[]), written()), "{name}: {slow}");
-        let rate = |given| rate(&run(&named, &given, &both(), Engine::Flow).expect("predicted"), 0);
-        let (slow, fast) = (rate(set("mixed", 0.2, "x")), rate(with(&[])));
-        assert!(slow < 0.3 * fast, "{name}: {slow} {fast}");
-        let narrow = set("lanes", 1.0, "count");
-        let (narrow, usual) = (alone(&named, &narrow, read()), alone(&named, &with(&[]), read()));
-        assert!(narrow < 0.7 * usual, "{name}: {narrow} {usual}");
-    }
-    // Its range makes the same draws, whatever it is called.
-    let range = |name: &str| {
-        let text = format!(
-            "[parameter.\"{name}.read.rate\"]\nvalue = 0.5\nlo = 0.3\nhi = 0.6\nunit = \"GB/s\"\nfrom = \"guess\"\nsource = \"a test\"\n"
-        );
-        let given = super::super::parameters(Some(&text)).expect("parameters");
-        let record = run(&named, &given, &one(read()), Engine::Flow).expect("predicted");
-        record.cases[0].prediction.as_ref().expect("one").interval.expect("a range")
-    };
-    assert_eq!(range("a"), range("/dev/a"));
-    let twice = with(&[("a.read.rate", 1.0, "GB/s"), ("/dev/a.read.rate", 2.0, "GB/s")]);
-    let error = run(&named, &twice, &one(read()), Engine::Flow).expect_err("which of both?");
-    let PredictError::Setting(SettingError::Parameter(error)) = error else { panic!("{error}") };
-    let said = "parameter `a.read.rate`: another name of the same device says it, too";
-    assert_eq!(error.to_string(), said);
-}
-
-#[test]
-fn a_number_that_no_machine_has_is_refused_and_so_is_a_unit_of_something_else() {
-    let flow = || Flow { block: Bytes::mib(1024), ..Flow::new("a", "host", Path::HostPipelined) };
-    let pair = machine("pair");
-    for (name, value, unit) in [
-        ("pcie.mps", 1e30, "B"),
-        ("switch.latency", 1e18, "ns"),
-        ("/dev/a.read.commands", 1e-30, "count"),
-        ("host.command", 1e300, "ns"),
-    ] {
-        let given = with(&[(name, value, unit)]);
-        for engine in [Engine::Flow, Engine::Tlp] {
-            let error = run(&pair, &given, &one(flow()), engine).expect_err(name);
-            let PredictError::Setting(SettingError::Parameter(error)) = error else {
-                panic!("{error}")
-            };
-            assert!(error.to_string().contains("million times beyond"), "{error}");
-        }
-        let usual = with(&[]);
-        let position = usual.position(name);
-        if let Ok(position) = position {
-            let mut numbers = usual.values();
-            numbers[position] = value;
-            let of = |_| (one(flow()), numbers.clone());
-            assert!(variants(&pair, &usual, 1, of, Engine::Flow).is_err(), "{name}");
-        }
-    }
-    // The slowest that there may be, in the largest blocks.
-    let small = ("drive.largest", 4096.0, "B");
-    let slow = with(&[("a.read.commands", 0.6, "count"), small]);
-    assert!(run(&pair, &slow, &one(flow()), Engine::Tlp).is_ok());
-    for (name, unit) in [
-        ("a.read.rate", "us"),
-        ("/dev/nvme0n1.write.time-4096", "MB/s"),
-        ("drive.write.cache", "count"),
-        ("pcie.tags", "B"),
-    ] {
-        let text = format!(
-            "[parameter.\"{name}\"]\nvalue = 100\nunit = \"{unit}\"\nfrom = \"guess\"\nsource = \"a test\"\n"
-        );
-        let error = super::super::parameters(Some(&text)).expect_err(name);
-        let ParametersError::Parameter(error) = error else { panic!("{error}") };
-        assert!(error.to_string().contains(&format!("`{name}`: its unit is")), "{error}");
-    }
-}
-
-#[test]
-fn a_drive_writes_no_more_than_its_rate_in_whatever_ways_data_come() {
-    // By its own memory and from the host, while it is read a little.
-    let limit = Some(ByteRate(200_000_000));
-    let flows = || {
-        vec![
-            Flow::new("d1", "d0", Path::P2p),
-            Flow::new("host", "d0", Path::HostPipelined),
-            Flow { limit, ..Flow::new("d0", "host", Path::HostPipelined) },
-        ]
-    };
-    let mut timed = workload(vec![("three", flows())]);
-    timed.cases[0].time_ns = Some(Nanos::seconds(1));
-    for (mixed, engine) in [(1.5, Engine::Flow), (1.5, Engine::Tlp), (2.0, Engine::Flow)] {
-        let rate = ("d0.write.rate", 1.5, "GB/s");
-        let given = with(&[rate, ("d0.mixed", mixed, "x")]);
-        let record = run(&machine("ten"), &given, &timed, engine).expect("predicted");
-        let flows = &record.cases[0].flows;
-        let written = (flows[0].bytes.0 + flows[1].bytes.0) as f64 / 1e9;
-        assert!(is_near(written, 1.5), "{mixed} {engine:?}: {written}");
-        assert_eq!(limit_of(&flows[0]), "medium of d0, written");
-        assert_eq!(limit_of(&flows[1]), "medium of d0, written");
-        let alone = run(&machine("ten"), &given, &timed, Engine::Closed).expect("predicted");
-        assert!(alone.cases[0].flows.iter().all(|flow| flow.bytes.0 <= 1_505_000_000));
-    }
-    // Where nothing is read, no limit says so.
-    let only = Workload {
-        cases: vec![CaseSpec { flows: flows()[..2].to_vec(), ..timed.cases[0].clone() }],
-        ..timed
-    };
-    for engine in [Engine::Flow, Engine::Tlp] {
-        let record = predict(&machine("ten"), &only, engine);
-        let case = &record.cases[0];
-        assert!(case.flows.iter().all(|flow| limit_of(flow) == "medium of d0, written"));
-        let gain = &case.prediction.as_ref().expect("one").gains[0];
-        assert!(gain.resource == "medium of d0, written" && is_near(gain.ratio, 1.1), "{gain:?}");
-    }
-}
-
-#[test]
 fn an_ethernet_between_two_parts_of_a_switch_and_behind_a_card_is_a_limit() {
     // 256 bytes of payload, header 16, bridge 10, frame 38.
     let frames = 1.25 * 256.0 / (256.0 + 16.0 + 10.0 + 38.0);
@@ -535,7 +208,7 @@ fn a_rate_is_within_its_own_range() {
         )
     };
     let text: String = (0..10).map(rate).collect();
-    let parameters = super::super::parameters(Some(&text)).expect("parameters");
+    let parameters = super::parameters(Some(&text)).expect("parameters");
     let pairs = (0..10).flat_map(|from| (0..10).map(move |to| (from, to)));
     let pairs = pairs.filter(|(from, to)| from != to).map(|(from, to)| Flow {
         depth: 8,

@@ -1,0 +1,78 @@
+//! That a file of parameters calls devices by any of their names.
+
+use super::*;
+
+#[test]
+fn parameters_that_nothing_uses_are_named() {
+    let ten = machine("ten");
+    let given = with(&[
+        ("d0.read.rate", 1.0, "GB/s"),
+        ("/dev/d0.write.time-4096", 1.0, "us"),
+        ("d0.turns", 2.0, "count"),
+        ("d0.mixed", 1.2, "x"),
+        ("drive.read.time-8192", 90.0, "us"),
+        ("d00.read.rate", 1.0, "GB/s"),
+        ("d0.read.rat", 1.0, "GB/s"),
+        ("drive.turns", 2.0, "count"),
+        ("drive.lanes", 2.0, "count"),
+        ("/dev/d0.mixd", 1.0, "x"),
+        ("/dev/d00.mixed", 1.0, "x"),
+    ]);
+    let found = [
+        "/dev/d0.mixd",
+        "/dev/d00.mixed",
+        "d0.read.rat",
+        "d00.read.rate",
+        "drive.lanes",
+        "drive.turns",
+    ];
+    assert_eq!(strangers(&given, &ten), found);
+    // A switch, and memory of an FPGA, are no drives.
+    let given = with(&[("up0.read.rate", 1.0, "GB/s"), ("fpga0.mixed", 1.0, "x")]);
+    let found = ["fpga0.mixed", "up0.read.rate"];
+    assert_eq!(strangers(&given, &machine("r7515-10-smartssd")), found);
+}
+
+#[test]
+fn a_drive_may_be_called_in_a_file_as_it_is_on_the_command_line() {
+    let named = changed("pair", "name = \"a\"\n", "name = \"a\"\naddress = \"0000:41:00.0\"\n");
+    let read = || Flow::new("/dev/a", "host", Path::HostPipelined);
+    let written = || Flow { depth: 1, ..Flow::new("host", "a", Path::HostPipelined) };
+    let both = || {
+        let mut both = workload(vec![("both", vec![read(), Flow { depth: 32, ..written() }])]);
+        both.cases[0].time_ns = Some(Nanos::seconds(1));
+        both
+    };
+    for name in ["a", "/dev/a", "0000:41:00.0", "/dev/0000:41:00.0"] {
+        let set = |what: &str, value, unit| {
+            let name = format!("{name}.{what}");
+            let given = with(&[(&name, value, unit)]);
+            assert_eq!(strangers(&given, &named), [""; 0], "{name}");
+            given
+        };
+        assert!(is_near(alone(&named, &set("read.rate", 0.5, "GB/s"), read()), 0.5), "{name}");
+        let slow = alone(&named, &set("write.time-4096", 10e3, "us"), written());
+        assert!(slow < 0.2 * alone(&named, &with(&[]), written()), "{name}: {slow}");
+        let rate = |given| rate(&run(&named, &given, &both(), Engine::Flow).expect("predicted"), 0);
+        let (slow, fast) = (rate(set("mixed", 0.2, "x")), rate(with(&[])));
+        assert!(slow < 0.3 * fast, "{name}: {slow} {fast}");
+        let narrow = set("lanes", 1.0, "count");
+        let (narrow, usual) = (alone(&named, &narrow, read()), alone(&named, &with(&[]), read()));
+        assert!(narrow < 0.7 * usual, "{name}: {narrow} {usual}");
+    }
+    // Its range makes the same draws, whatever it is called.
+    let range = |name: &str| {
+        let text = format!(
+            "[parameter.\"{name}.read.rate\"]\nvalue = 0.5\nlo = 0.3\nhi = 0.6\nunit = \"GB/s\"\nfrom = \"guess\"\nsource = \"a test\"\n"
+        );
+        let given = super::parameters(Some(&text)).expect("parameters");
+        let record = run(&named, &given, &one(read()), Engine::Flow).expect("predicted");
+        record.cases[0].prediction.as_ref().expect("one").interval.expect("a range")
+    };
+    assert_eq!(range("a"), range("/dev/a"));
+    let twice = with(&[("a.read.rate", 1.0, "GB/s"), ("/dev/a.read.rate", 2.0, "GB/s")]);
+    let error = run(&named, &twice, &one(read()), Engine::Flow).expect_err("which of both?");
+    let PredictError::Setting(SettingError::Parameter(error)) = error else { panic!("{error}") };
+    let said = "parameter `a.read.rate`: another name of the same device says it, too";
+    assert_eq!(error.to_string(), said);
+}
