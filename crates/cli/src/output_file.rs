@@ -11,7 +11,9 @@
 //!    killed leaves a file `.tmp` with six characters beside it.
 //! 5. It is a new file, with the mode that umask leaves.
 
+use std::collections::HashSet;
 use std::error::Error;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
@@ -117,9 +119,7 @@ impl OutputFile {
     pub(crate) fn publish(&mut self, draft: NamedTempFile) -> Result<(), OutputError> {
         draft.as_file().sync_all()?;
         let id = id_of(&draft.as_file().metadata()?);
-        if self.ours.is_none() || self.now()? != self.ours {
-            self.ours = judge(&self.path, self.kind)?;
-        }
+        self.look_again()?;
         let named = match self.ours {
             Some(_) => draft.persist(&self.path),
             None => draft.persist_noclobber(&self.path),
@@ -153,17 +153,38 @@ impl OutputFile {
         self.fill(|out| out.write_all(bytes)).map_err(|error| error.on(&self.path))
     }
 
+    /// Judges what has come there since the last look.
+    fn look_again(&mut self) -> Result<(), OutputError> {
+        if self.ours.is_none() || self.now()? != self.ours {
+            self.ours = judge(&self.path, self.kind)?;
+        }
+        Ok(())
+    }
+
     fn now(&self) -> io::Result<Option<(u64, u64)>> {
         Ok(metadata(&self.path)?.as_ref().map(id_of))
     }
+
+    /// What is the same for all spellings of this place: its folder, and its name there.
+    fn place(&self) -> io::Result<((u64, u64), Option<OsString>)> {
+        let folder = id_of(&folder(&self.path).metadata()?);
+        Ok((folder, self.path.file_name().map(OsStr::to_owned)))
+    }
 }
 
-/// Writes several files as the end of a command: all of them are whole before the first has its name, so that a full
-/// disk leaves what was there.
+/// Writes several files as the end of a command: all of them are whole, and their places judged once more, before the
+/// first has its name, so that a full disk leaves what was there.
 ///
 /// # Errors
-/// As [`OutputFile::fill`].
+/// As [`OutputFile::fill`], and when two of them have one place.
 pub(crate) fn write_together(files: Vec<(OutputFile, Vec<u8>)>) -> Result<(), Failure> {
+    let mut places = HashSet::new();
+    for (file, _) in &files {
+        let place = file.place().map_err(|error| OutputError::from(error).on(&file.path))?;
+        if !places.insert(place) {
+            return Err(named_twice().on(&file.path));
+        }
+    }
     let filled = |(file, bytes): (OutputFile, Vec<u8>)| {
         let draft = || -> io::Result<NamedTempFile> {
             let mut draft = file.draft()?;
@@ -174,7 +195,10 @@ pub(crate) fn write_together(files: Vec<(OutputFile, Vec<u8>)>) -> Result<(), Fa
         let draft = draft().map_err(|error| OutputError::from(error).on(&file.path))?;
         Ok((file, draft))
     };
-    let filled: Vec<_> = files.into_iter().map(filled).collect::<Result<_, Failure>>()?;
+    let mut filled: Vec<_> = files.into_iter().map(filled).collect::<Result<_, Failure>>()?;
+    for (file, _) in &mut filled {
+        file.look_again().map_err(|error| error.on(&file.path))?;
+    }
     for (mut file, draft) in filled {
         file.publish(draft).map_err(|error| error.on(&file.path))?;
     }
@@ -244,6 +268,11 @@ fn not_ours(why: &str, kind: Kind) -> OutputError {
         Kind::Marked { .. } => "choose another name, or remove it first",
     };
     OutputError::NotOurs { why: why.to_owned(), hint }
+}
+
+fn named_twice() -> OutputError {
+    let why = "two files of this command would be there".to_owned();
+    OutputError::NotOurs { why, hint: "choose another name for one of them" }
 }
 
 fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
