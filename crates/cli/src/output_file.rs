@@ -45,8 +45,9 @@ pub(crate) enum Kind {
     },
 }
 
-/// What the system answers where nobody reads a pipe (`ENXIO`, open(2)).
-const NO_READER: i32 = 6;
+/// What the system answers where nobody reads a pipe, and where no device is behind a name: `/dev/tty` of a program
+/// that has no terminal (`ENXIO`, open(2)).
+const NOBODY_THERE: i32 = 6;
 
 /// Whether these bytes are one JSON object of a schema.
 pub(crate) fn has_schema(bytes: &[u8], schema: &str) -> bool {
@@ -220,8 +221,8 @@ impl OutputError {
             Self::System(error) if error.kind() == ErrorKind::NotFound => {
                 Some(format!("make the folder {} first", folder(path).display()))
             }
-            Self::System(error) if error.raw_os_error() == Some(NO_READER) => {
-                Some("nobody reads that pipe: start what reads it first".to_owned())
+            Self::System(error) if error.raw_os_error() == Some(NOBODY_THERE) => {
+                Some(hint_where_nobody_is(path).to_owned())
             }
             Self::System(_) => None,
         };
@@ -273,6 +274,14 @@ fn not_ours(why: &str, kind: Kind) -> OutputError {
 fn named_twice() -> OutputError {
     let why = "two files of this command would be there".to_owned();
     OutputError::NotOurs { why, hint: "choose another name for one of them" }
+}
+
+fn hint_where_nobody_is(path: &Path) -> &'static str {
+    if path.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
+        "nobody reads that pipe: start what reads it first"
+    } else {
+        "no device is behind that name now: name a file"
+    }
 }
 
 fn metadata(path: &Path) -> io::Result<Option<Metadata>> {

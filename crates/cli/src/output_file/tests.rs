@@ -70,6 +70,21 @@ fn what_is_no_regular_file_is_never_ours_and_nothing_is_followed_or_waited_for()
 }
 
 #[test]
+fn only_of_a_pipe_it_is_said_that_nobody_reads_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0)
+        .expect("a pipe");
+    let alone = said(&stream::open(&pipe).expect_err("nobody reads it"));
+    assert!(alone.ends_with("; nobody reads that pipe: start what reads it first"), "{alone}");
+    // What `/dev/tty` answers to a program without a terminal.
+    let error = OutputError::System(io::Error::from_raw_os_error(NOBODY_THERE));
+    let said = said(&error.on(Path::new("/dev/null")));
+    assert!(said.ends_with("; no device is behind that name now: name a file"), "{said}");
+}
+
+#[test]
 fn what_came_there_after_the_look_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     for (kind, then) in [(NOTE, Some("note 1")), (NOTE, None), (Kind::New, None)] {
