@@ -119,6 +119,11 @@ impl OutputFile {
     /// When it cannot be flushed or named, or something else has come there.
     pub(crate) fn publish(&mut self, draft: NamedTempFile) -> Result<(), OutputError> {
         draft.as_file().sync_all()?;
+        self.name(draft)
+    }
+
+    /// The same for a draft that is on its medium.
+    fn name(&mut self, draft: NamedTempFile) -> Result<(), OutputError> {
         let id = id_of(&draft.as_file().metadata()?);
         self.look_again()?;
         let named = match self.ours {
@@ -130,20 +135,30 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Writes all of it; may be done again with what it becomes later.
-    ///
-    /// # Errors
-    /// When it cannot be filled, or [`OutputFile::publish`] fails.
-    pub(crate) fn fill(
-        &mut self,
+    /// A draft with all of it, on its medium.
+    fn whole(
+        &self,
         fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) -> Result<(), OutputError> {
+    ) -> io::Result<NamedTempFile> {
         let draft = self.draft()?;
         let mut out = BufWriter::new(draft.as_file());
         fill(&mut out)?;
         out.flush()?;
         drop(out);
-        self.publish(draft)
+        draft.as_file().sync_all()?;
+        Ok(draft)
+    }
+
+    /// Writes all of it; may be done again with what it becomes later.
+    ///
+    /// # Errors
+    /// When it cannot be filled, flushed or named, or something else has come there.
+    pub(crate) fn fill(
+        &mut self,
+        fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), OutputError> {
+        let draft = self.whole(fill)?;
+        self.name(draft)
     }
 
     /// The same for what is in memory, as the end of a command.
@@ -187,13 +202,8 @@ pub(crate) fn write_together(files: Vec<(OutputFile, Vec<u8>)>) -> Result<(), Fa
         }
     }
     let filled = |(file, bytes): (OutputFile, Vec<u8>)| {
-        let draft = || -> io::Result<NamedTempFile> {
-            let mut draft = file.draft()?;
-            draft.write_all(&bytes)?;
-            draft.as_file().sync_all()?;
-            Ok(draft)
-        };
-        let draft = draft().map_err(|error| OutputError::from(error).on(&file.path))?;
+        let draft = file.whole(|out| out.write_all(&bytes));
+        let draft = draft.map_err(|error| OutputError::from(error).on(&file.path))?;
         Ok((file, draft))
     };
     let mut filled: Vec<_> = files.into_iter().map(filled).collect::<Result<_, Failure>>()?;
@@ -201,7 +211,7 @@ pub(crate) fn write_together(files: Vec<(OutputFile, Vec<u8>)>) -> Result<(), Fa
         file.look_again().map_err(|error| error.on(&file.path))?;
     }
     for (mut file, draft) in filled {
-        file.publish(draft).map_err(|error| error.on(&file.path))?;
+        file.name(draft).map_err(|error| error.on(&file.path))?;
     }
     Ok(())
 }
