@@ -1,11 +1,23 @@
-//! Links the program of debug builds to a fixed address.
+//! Links the program of debug builds to a fixed address, where the C library is GNU's.
 //!
 //! The tests start it thousands of times, many of them in emulated machines. There, a start that first places 190 000
 //! addresses takes twice as long. What is shipped keeps its random place.
 
+use std::env::var;
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if std::env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
+    let of = |name: &str| var(name).unwrap_or_default();
+    let features = of("CARGO_CFG_TARGET_FEATURE");
+    let target = (&*of("CARGO_CFG_TARGET_OS"), &*of("CARGO_CFG_TARGET_ENV"));
+    if is_fixed(&of("PROFILE"), target, &features) {
         println!("cargo::rustc-link-arg-bin=peerlane=-no-pie");
     }
+}
+
+/// Whether the program has a fixed address. A static one, as those of musl are, is linked by `-static-pie`, beside
+/// which `-no-pie` does not stand.
+pub(crate) fn is_fixed(profile: &str, target: (&str, &str), features: &str) -> bool {
+    let is_static = features.split(',').any(|feature| feature == "crt-static");
+    profile == "debug" && target == ("linux", "gnu") && !is_static
 }

@@ -11,7 +11,9 @@
 //!    killed leaves a file `.tmp` with six characters beside it.
 //! 5. It is a new file, with the mode that umask leaves.
 
+use std::collections::HashSet;
 use std::error::Error;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
@@ -43,8 +45,9 @@ pub(crate) enum Kind {
     },
 }
 
-/// What the system answers where nobody reads a pipe (`ENXIO`, open(2)).
-const NO_READER: i32 = 6;
+/// What the system answers where nobody reads a pipe, and where no device is behind a name: `/dev/tty` of a program
+/// that has no terminal (`ENXIO`, open(2)).
+const NOBODY_THERE: i32 = 6;
 
 /// Whether these bytes are one JSON object of a schema.
 pub(crate) fn has_schema(bytes: &[u8], schema: &str) -> bool {
@@ -116,10 +119,13 @@ impl OutputFile {
     /// When it cannot be flushed or named, or something else has come there.
     pub(crate) fn publish(&mut self, draft: NamedTempFile) -> Result<(), OutputError> {
         draft.as_file().sync_all()?;
+        self.name(draft)
+    }
+
+    /// The same for a draft that is on its medium.
+    fn name(&mut self, draft: NamedTempFile) -> Result<(), OutputError> {
         let id = id_of(&draft.as_file().metadata()?);
-        if self.ours.is_none() || self.now()? != self.ours {
-            self.ours = judge(&self.path, self.kind)?;
-        }
+        self.look_again()?;
         let named = match self.ours {
             Some(_) => draft.persist(&self.path),
             None => draft.persist_noclobber(&self.path),
@@ -129,20 +135,30 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Writes all of it; may be done again with what it becomes later.
-    ///
-    /// # Errors
-    /// When it cannot be filled, or [`OutputFile::publish`] fails.
-    pub(crate) fn fill(
-        &mut self,
+    /// A draft with all of it, on its medium.
+    fn whole(
+        &self,
         fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) -> Result<(), OutputError> {
+    ) -> io::Result<NamedTempFile> {
         let draft = self.draft()?;
         let mut out = BufWriter::new(draft.as_file());
         fill(&mut out)?;
         out.flush()?;
         drop(out);
-        self.publish(draft)
+        draft.as_file().sync_all()?;
+        Ok(draft)
+    }
+
+    /// Writes all of it; may be done again with what it becomes later.
+    ///
+    /// # Errors
+    /// When it cannot be filled, flushed or named, or something else has come there.
+    pub(crate) fn fill(
+        &mut self,
+        fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), OutputError> {
+        let draft = self.whole(fill)?;
+        self.name(draft)
     }
 
     /// The same for what is in memory, as the end of a command.
@@ -153,30 +169,49 @@ impl OutputFile {
         self.fill(|out| out.write_all(bytes)).map_err(|error| error.on(&self.path))
     }
 
+    /// Judges what has come there since the last look.
+    fn look_again(&mut self) -> Result<(), OutputError> {
+        if self.ours.is_none() || self.now()? != self.ours {
+            self.ours = judge(&self.path, self.kind)?;
+        }
+        Ok(())
+    }
+
     fn now(&self) -> io::Result<Option<(u64, u64)>> {
         Ok(metadata(&self.path)?.as_ref().map(id_of))
     }
+
+    /// What is the same for all spellings of this place: its folder, and its name there.
+    fn place(&self) -> io::Result<((u64, u64), Option<OsString>)> {
+        let folder = id_of(&folder(&self.path).metadata()?);
+        Ok((folder, self.path.file_name().map(OsStr::to_owned)))
+    }
 }
 
-/// Writes several files as the end of a command: all of them are whole before the first has its name, so that a full
-/// disk leaves what was there.
+/// Writes several files as the end of a command: all of them are whole, and their places judged once more, before the
+/// first has its name, so that a full disk leaves what was there.
 ///
 /// # Errors
-/// As [`OutputFile::fill`].
+/// As [`OutputFile::fill`], and when two of them have one place.
 pub(crate) fn write_together(files: Vec<(OutputFile, Vec<u8>)>) -> Result<(), Failure> {
+    let mut places = HashSet::new();
+    for (file, _) in &files {
+        let place = file.place().map_err(|error| OutputError::from(error).on(&file.path))?;
+        if !places.insert(place) {
+            return Err(named_twice().on(&file.path));
+        }
+    }
     let filled = |(file, bytes): (OutputFile, Vec<u8>)| {
-        let draft = || -> io::Result<NamedTempFile> {
-            let mut draft = file.draft()?;
-            draft.write_all(&bytes)?;
-            draft.as_file().sync_all()?;
-            Ok(draft)
-        };
-        let draft = draft().map_err(|error| OutputError::from(error).on(&file.path))?;
+        let draft = file.whole(|out| out.write_all(&bytes));
+        let draft = draft.map_err(|error| OutputError::from(error).on(&file.path))?;
         Ok((file, draft))
     };
-    let filled: Vec<_> = files.into_iter().map(filled).collect::<Result<_, Failure>>()?;
+    let mut filled: Vec<_> = files.into_iter().map(filled).collect::<Result<_, Failure>>()?;
+    for (file, _) in &mut filled {
+        file.look_again().map_err(|error| error.on(&file.path))?;
+    }
     for (mut file, draft) in filled {
-        file.publish(draft).map_err(|error| error.on(&file.path))?;
+        file.name(draft).map_err(|error| error.on(&file.path))?;
     }
     Ok(())
 }
@@ -196,8 +231,8 @@ impl OutputError {
             Self::System(error) if error.kind() == ErrorKind::NotFound => {
                 Some(format!("make the folder {} first", folder(path).display()))
             }
-            Self::System(error) if error.raw_os_error() == Some(NO_READER) => {
-                Some("nobody reads that pipe: start what reads it first".to_owned())
+            Self::System(error) if error.raw_os_error() == Some(NOBODY_THERE) => {
+                Some(hint_where_nobody_is(path).to_owned())
             }
             Self::System(_) => None,
         };
@@ -244,6 +279,19 @@ fn not_ours(why: &str, kind: Kind) -> OutputError {
         Kind::Marked { .. } => "choose another name, or remove it first",
     };
     OutputError::NotOurs { why: why.to_owned(), hint }
+}
+
+fn named_twice() -> OutputError {
+    let why = "two files of this command would be there".to_owned();
+    OutputError::NotOurs { why, hint: "choose another name for one of them" }
+}
+
+fn hint_where_nobody_is(path: &Path) -> &'static str {
+    if path.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
+        "nobody reads that pipe: start what reads it first"
+    } else {
+        "no device is behind that name now: name a file"
+    }
 }
 
 fn metadata(path: &Path) -> io::Result<Option<Metadata>> {

@@ -2,6 +2,9 @@
 //!
 //! `TRYCMD=overwrite cargo test -p peerlane-cli --test cli` writes what the program says now.
 
+#[allow(dead_code, clippy::print_stdout, reason = "its main speaks to cargo")]
+#[path = "../build.rs"]
+mod build;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod schema;
 
@@ -57,4 +60,19 @@ fn json_is_one_object_and_quiet_keeps_it() {
     let plan: peerlane_results::Plan = schema::read(&output.stdout);
     assert_eq!(plan.schema, peerlane_results::PLAN_SCHEMA);
     assert_eq!(plan.route, None);
+}
+
+#[test]
+fn only_debug_builds_for_linux_with_the_gnu_library_have_a_fixed_address() {
+    let gnu = ("linux", "gnu");
+    assert!(build::is_fixed("debug", gnu, "fxsr,sse,sse2"));
+    for (profile, target, features) in [
+        ("release", gnu, "sse2"),
+        ("debug", gnu, "crt-static,sse2"),
+        ("debug", ("linux", "musl"), "crt-static"),
+        ("debug", ("linux", "musl"), ""),
+        ("debug", ("windows", "gnu"), ""),
+    ] {
+        assert!(!build::is_fixed(profile, target, features), "{profile} {target:?} {features}");
+    }
 }

@@ -119,6 +119,29 @@ fn a_figure_takes_the_place_of_a_figure_and_of_no_other_picture() {
 }
 
 #[test]
+fn a_page_under_the_name_of_one_of_its_figures_is_refused_and_nothing_is_written() {
+    let folder = folder();
+    let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
+    let output = peerlane(folder.path(), &format!("report {run} --png OUT"), "first");
+    if said(&output).contains("no sans-serif font") {
+        return testing::skip("font", "there is no font");
+    }
+    let figures = names(&folder.path().join("first"));
+    let last = figures.last().expect("a figure");
+    fs::create_dir(folder.path().join("second")).expect("a folder");
+    let words = format!("report {run} -o OUT --format html --png ./second");
+    let output = peerlane(folder.path(), &words, &format!("second/{last}"));
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(
+        said(&output).contains("two files of this command would be there"),
+        "{}",
+        said(&output)
+    );
+    assert!(said(&output).contains("hint: choose another name"), "{}", said(&output));
+    assert!(names(&folder.path().join("second")).is_empty());
+}
+
+#[test]
 fn the_report_of_the_recorder_takes_the_place_of_nothing_else_and_no_machine_is_booted_for_it() {
     let folder = folder();
     let kernel = folder.path().join("kernel");
@@ -207,7 +230,7 @@ fn pages_of_the_reference_take_the_place_of_their_like_only() {
 }
 
 #[test]
-fn files_that_belong_together_are_written_together_or_not_at_all() {
+fn of_files_that_belong_together_none_is_named_before_all_are_whole() {
     let folder = folder();
     let place = folder.path().join("small");
     let Some(mounted) = Tmpfs::on(&place, "size=64k") else { return };

@@ -142,7 +142,7 @@ pub fn run(
     let mut qemu = Qemu::start(&options.qemu, &arguments, folder, options.shell)?;
     let ended = session.serve(&mut qemu, deadline, &options.interrupt, stdout, stderr);
     drop(qemu);
-    let kept = keep_console(options, folder);
+    let kept = keep_console(options, folder, deadline);
     let status = status_of(ended?, options, folder)?;
     if let Some(target) = &options.out {
         out::unpack(&session.results, target)?;
@@ -232,13 +232,13 @@ fn prepare(
     Ok((arguments, virtual_machine.devices))
 }
 
-fn keep_console(options: &Options, folder: &Path) -> Result<(), LabError> {
+/// Writes the console to where it was asked to go, even of a run that has used up its time.
+fn keep_console(options: &Options, folder: &Path, deadline: Instant) -> Result<(), LabError> {
+    const LEAST: Duration = Duration::from_secs(30);
     let Some(target) = &options.console else { return Ok(()) };
     let console = fs::read(folder.join(CONSOLE)).unwrap_or_default();
-    let name = match target {
-        Console::File(path) | Console::Stream { name: path, .. } => path,
-    };
-    out::write_console(&console, target).map_err(LabError::io("write the console to", name))
+    let deadline = deadline.max(Instant::now() + LEAST);
+    out::write_console(console, target, deadline, &options.interrupt)
 }
 
 /// The exit status, or why there is none.

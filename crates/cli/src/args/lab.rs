@@ -82,7 +82,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Keep what the guest's kernel printed in this file, which must not be there, or pass it on to a terminal, a
-    /// pipe or /dev/stderr when the run is over
+    /// pipe or /dev/stderr when the run is over: byte for byte, so that a terminal obeys what the guest sends
     #[arg(long, value_name = "FILE")]
     pub(crate) console: Option<PathBuf>,
     /// Pull out a drive (unplug:DRIVE) or cut the power (power-cut) when the command says

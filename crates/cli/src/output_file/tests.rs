@@ -70,6 +70,21 @@ fn what_is_no_regular_file_is_never_ours_and_nothing_is_followed_or_waited_for()
 }
 
 #[test]
+fn only_of_a_pipe_it_is_said_that_nobody_reads_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0)
+        .expect("a pipe");
+    let alone = said(&stream::open(&pipe).expect_err("nobody reads it"));
+    assert!(alone.ends_with("; nobody reads that pipe: start what reads it first"), "{alone}");
+    // What `/dev/tty` answers to a program without a terminal.
+    let error = OutputError::System(io::Error::from_raw_os_error(NOBODY_THERE));
+    let said = said(&error.on(Path::new("/dev/null")));
+    assert!(said.ends_with("; no device is behind that name now: name a file"), "{said}");
+}
+
+#[test]
 fn what_came_there_after_the_look_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     for (kind, then) in [(NOTE, Some("note 1")), (NOTE, None), (Kind::New, None)] {
@@ -117,4 +132,37 @@ fn a_schema_is_that_of_one_whole_object() {
     }
     let two = br#"{"schema": "a/1"} {"schema": "a/1"}"#;
     assert!(!has_schema(two, "a/1"), "a file that somebody adds records to");
+}
+
+#[test]
+fn of_files_that_belong_together_none_is_named_where_two_have_one_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("pages")).expect("a folder");
+    std::os::unix::fs::symlink("pages", at("link")).expect("a link");
+    let file = |name: &str| (OutputFile::at(&at(name), NOTE).expect("a place"), b"note".to_vec());
+    for spelling in ["pages/two", "pages/./two", "link/two", "pages/../link/two"] {
+        let files = vec![file("pages/one"), file("pages/two"), file(spelling)];
+        let said = said(&write_together(files).expect_err("one place"));
+        assert!(said.contains(spelling) && said.contains("two files of this command"), "{said}");
+        assert_eq!(fs::read_dir(at("pages")).expect("it").count(), 0, "{spelling}");
+    }
+    fs::create_dir(at("others")).expect("a folder");
+    write_together(vec![file("pages/one"), file("others/one")]).expect("two places");
+    assert_eq!(fs::read(at("others/one")).expect("it"), b"note");
+}
+
+#[test]
+fn of_files_that_belong_together_none_is_named_where_something_came_to_the_place_of_the_last() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("first"), "note 1").expect("room");
+    let file = |name: &str| (OutputFile::at(&at(name), NOTE).expect("a place"), b"note 2".to_vec());
+    let files = vec![file("first"), file("second"), file("last")];
+    fs::write(at("last"), "somebody else's").expect("room");
+    let said = said(&write_together(files).expect_err("not ours"));
+    assert!(said.contains("it is there and is no note"), "{said}");
+    assert_eq!(fs::read(at("first")).expect("it"), b"note 1");
+    assert_eq!(fs::read(at("last")).expect("it"), b"somebody else's");
+    assert_eq!(fs::read_dir(folder.path()).expect("it").count(), 2, "no draft is left");
 }

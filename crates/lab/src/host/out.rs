@@ -1,12 +1,17 @@
 //! What a run leaves on the host: the command's files and the DMA report.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Instant;
 
 use serde::Serialize;
 
+use super::session::TICK;
 use super::{Console, Options};
 use crate::LabError;
 
@@ -27,14 +32,14 @@ pub(super) fn check(options: &Options) -> Result<(), LabError> {
 
 fn check_json(target: &Path) -> io::Result<()> {
     if target.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
+        return Err(ErrorKind::IsADirectory.into());
     }
     tempfile::NamedTempFile::new_in(folder_of(target)).map(drop)
 }
 
 fn check_new(target: &Path) -> io::Result<()> {
     if fs::symlink_metadata(target).is_ok() {
-        return Err(io::ErrorKind::AlreadyExists.into());
+        return Err(ErrorKind::AlreadyExists.into());
     }
     tempfile::NamedTempFile::new_in(folder_of(target)).map(drop)
 }
@@ -70,7 +75,7 @@ pub fn unpack_archive(archive: impl Read, target: &Path) -> Result<(), LabError>
             if !entry.unpack_in(target)? {
                 let path = entry.path()?.display().to_string();
                 let text = format!("the guest sent a path outside it: {path}");
-                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                return Err(io::Error::new(ErrorKind::InvalidData, text));
             }
         }
         Ok(())
@@ -98,11 +103,53 @@ pub(super) fn write_json(value: &impl Serialize, target: &Path) -> Result<(), La
 }
 
 /// Writes what a guest printed to where it is to go.
-pub(super) fn write_console(bytes: &[u8], target: &Console) -> io::Result<()> {
-    match target {
-        Console::File(path) => write_new(bytes, path),
-        Console::Stream { open, .. } => File::from(open.try_clone()?).write_all(bytes),
+///
+/// What only passes it on may take it slowly or never: that is waited for until `deadline`, or until somebody
+/// interrupts, and a moment longer, so that a reader that keeps up has all of it in any case.
+pub(super) fn write_console(
+    bytes: Vec<u8>,
+    target: &Console,
+    deadline: Instant,
+    interrupt: &AtomicBool,
+) -> Result<(), LabError> {
+    let (name, open) = match target {
+        Console::File(path) => {
+            return write_new(&bytes, path).map_err(LabError::io("write the console to", path));
+        }
+        Console::Stream { name, open } => (name, open),
+    };
+    let failed = |error: io::Error| LabError::io("write the console to", name)(error);
+    let file = File::from(open.try_clone().map_err(failed)?);
+    let written = in_background(file, bytes).map_err(failed)?;
+    loop {
+        // Looked at before the wait, so that each way out has waited once.
+        let (is_over, is_interrupted) =
+            (Instant::now() >= deadline, interrupt.load(Ordering::Relaxed));
+        match written.recv_timeout(TICK) {
+            Ok(result) => return result.map_err(failed),
+            Err(RecvTimeoutError::Timeout) if is_interrupted => return Err(LabError::Interrupted),
+            Err(RecvTimeoutError::Timeout) if is_over => {
+                return Err(failed(io::Error::new(ErrorKind::TimedOut, "nobody took it in time")));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(failed(io::Error::other("what wrote it has ended")));
+            }
+        }
     }
+}
+
+/// Writes on a thread of its own, which ends with the program where nobody takes the bytes.
+///
+/// Others may have the stream open as well and want it to wait, so that it cannot be told not to; and of a terminal
+/// that takes something, nobody knows how much it takes without a wait.
+fn in_background(mut file: File, bytes: Vec<u8>) -> io::Result<Receiver<io::Result<()>>> {
+    let (done, written) = mpsc::channel();
+    thread::Builder::new().name("console".to_owned()).spawn(move || {
+        // An error means that nobody waits for it any more.
+        let _ = done.send(file.write_all(&bytes));
+    })?;
+    Ok(written)
 }
 
 /// Writes `bytes` in full or not at all, and over nothing.
@@ -116,6 +163,8 @@ fn write_new(bytes: &[u8], target: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -191,16 +240,63 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }
 
-    #[test]
-    fn a_console_goes_on_to_what_is_open() {
+    fn pipe() -> (File, Console) {
         let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
         let target = Console::Stream { name: "pipe".into(), open: std::sync::Arc::new(writer) };
-        write_console(b"of a machine", &target).expect("room");
-        write_console(b" and of another", &target).expect("it stays open");
+        (File::from(reader), target)
+    }
+
+    fn written(bytes: &[u8], target: &Console, limit: Duration, stop: bool) -> LabResult {
+        write_console(bytes.to_vec(), target, Instant::now() + limit, &AtomicBool::new(stop))
+    }
+
+    type LabResult = Result<(), LabError>;
+    const A_DAY: Duration = Duration::from_secs(86_400);
+    /// More than a pipe holds (64 KiB, pipe(7)).
+    const MORE: usize = 1 << 20;
+
+    #[test]
+    fn a_console_goes_on_to_what_is_open() {
+        let (mut reader, target) = pipe();
+        written(b"of a machine", &target, A_DAY, false).expect("room");
+        written(b" and of another", &target, A_DAY, false).expect("it stays open");
         drop(target);
         let mut found = String::new();
-        File::from(reader).read_to_string(&mut found).expect("it");
+        reader.read_to_string(&mut found).expect("it");
         assert_eq!(found, "of a machine and of another");
+    }
+
+    #[test]
+    fn a_console_that_nobody_takes_is_given_up_at_the_deadline() {
+        let (_reader, target) = pipe();
+        let error = written(&[b'x'; MORE], &target, Duration::ZERO, false).expect_err("no room");
+        let LabError::Io { action, path, source } = error else { panic!("{error}") };
+        assert_eq!((action, path.as_path()), ("write the console to", Path::new("pipe")));
+        assert_eq!(source.kind(), ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn a_console_that_nobody_takes_is_given_up_when_somebody_interrupts() {
+        let (mut reader, target) = pipe();
+        let stop = AtomicBool::new(false);
+        let deadline = Instant::now() + A_DAY;
+        let ended = thread::scope(|scope| {
+            let writing = scope.spawn(|| write_console(vec![b'x'; MORE], &target, deadline, &stop));
+            // It has begun, and cannot end.
+            reader.read_exact(&mut [0]).expect("a byte");
+            stop.store(true, Ordering::Relaxed);
+            writing.join().expect("no panic")
+        });
+        assert!(matches!(ended, Err(LabError::Interrupted)), "{ended:?}");
+    }
+
+    #[test]
+    fn a_reader_that_goes_away_is_named_as_the_systems_answer() {
+        let (reader, target) = pipe();
+        drop(reader);
+        let error = written(b"x", &target, A_DAY, false).expect_err("nobody");
+        let LabError::Io { source, .. } = error else { panic!("{error}") };
+        assert_eq!(source.kind(), ErrorKind::BrokenPipe);
     }
 
     #[test]

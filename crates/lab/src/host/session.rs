@@ -72,7 +72,7 @@ impl Stream {
 }
 
 /// Longest pause between two looks at the interrupt flag.
-const TICK: Duration = Duration::from_millis(250);
+pub(super) const TICK: Duration = Duration::from_millis(250);
 /// Time for the guest to power off once the command has ended.
 const POWER_OFF: Duration = Duration::from_secs(30);
 
