@@ -19,6 +19,9 @@ const DEVICES: usize = 10_000;
 const FLOWS: usize = 100_000;
 const MOST: usize = 64 << 10;
 
+type Engine = fn(&Machine, &[FlowSpec]);
+type Transfers = fn(&Machine, usize) -> Vec<FlowSpec>;
+
 fn by_flow(machine: &Machine, flows: &[FlowSpec]) {
     let built = build(&machine.topology, flows).expect("pairs have paths");
     // Rounds take no memory.
@@ -36,9 +39,8 @@ fn by_tlp(machine: &Machine, flows: &[FlowSpec]) {
 /// One test, since what others allocate meanwhile would count.
 #[test]
 fn a_device_takes_at_most_64_kib() {
-    let engines: [(&str, fn(&Machine, &[FlowSpec])); 2] = [("flow", by_flow), ("TLP", by_tlp)];
-    let all: [(&str, fn(&Machine, usize) -> Vec<FlowSpec>); 2] =
-        [("writes", Machine::writes), ("relays", Machine::relays)];
+    let engines: [(&str, Engine); 2] = [("flow", by_flow), ("TLP", by_tlp)];
+    let all: [(&str, Transfers); 2] = [("writes", Machine::writes), ("relays", Machine::relays)];
     for (name, engine) in engines {
         for (kind, transfers) in all {
             COUNTED.reset_peak_memory();
