@@ -14,6 +14,9 @@ use super::fill::{Filling, Input, nearness};
 use super::layout::{Arc, Layout, Stop};
 use super::room::{Room, Wait};
 
+/// How much of what is late a full buffer makes good: fitted, between nothing and all of it (`docs/model/flow.md`, step 3).
+const CATCHES_UP: f64 = 0.5;
+
 /// How much of the most that a change goes in a round the waits at one output go, and those of a whole queue.
 const STEP: f64 = 0.7;
 const STEP_OF_ALL: f64 = 0.45;
@@ -229,13 +232,14 @@ impl Crowd {
     /// much of it and have so much left of waiting elsewhere.
     ///
     /// A full buffer behind an output empties while nobody sends, and takes what comes late as fast as the output
-    /// can. So the only queue in front of that waits as long as it waits nowhere else, and no longer.
+    /// can. So the only queue in front of that could wait as long as it waits nowhere else, and no longer.
     fn make_good(&self, share: f64, left: f64) -> (f64, f64) {
         if self.open >= 1.0 || self.asking > 1.0 {
             return (share, share);
         }
         let least = share * self.open;
-        (share.min(left.max(least)), least)
+        let late = (share - left.max(least)).max(0.0);
+        (share - late * CATCHES_UP, least)
     }
 
     /// The same where some would send more than a turn meanwhile.
@@ -466,12 +470,12 @@ mod tests {
     }
 
     #[test]
-    fn the_only_queue_in_front_of_a_full_buffer_waits_no_longer_than_it_has_time() {
+    fn the_only_queue_in_front_of_a_full_buffer_makes_good_half_of_what_is_late() {
         let mut alone = crowd(2.0, &[1.0], 1.0);
         alone.open = 0.5;
-        assert_eq!(alone.make_good(0.8, 0.5), (0.5, 0.4));
+        assert_eq!(alone.make_good(0.8, 0.5), (0.65, 0.4));
         // What the output takes at its own pace it takes.
-        assert_eq!(alone.make_good(0.8, 0.1), (0.4, 0.4));
+        assert!((alone.make_good(0.8, 0.1).0 - 0.6).abs() < 1e-12);
         alone.open = 1.0;
         assert_eq!(alone.make_good(0.8, 0.1), (0.8, 0.8));
         // Others take the room that it is late for.
