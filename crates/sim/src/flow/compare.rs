@@ -107,13 +107,20 @@ mod tests {
     use crate::model::{Coupling, Endpoint, HostMemory, NodeKind, RootComplex, Topology, Wire};
     use peerlane_units::ByteRate;
 
+    /// Both engines on a case; no flow is further apart than this.
+    #[track_caller]
+    fn agreed(case: &Scenario, most: f64) -> Compared {
+        let compared = compare(case).expect("both have a result");
+        let errors = compared.errors(&compared.flow);
+        assert!(errors.iter().all(|&error| error < most), "{} {compared:?}", case.family);
+        compared
+    }
+
     #[test]
     fn fluids_and_packets_agree_where_queues_join_and_hold_each_other_up() {
         for (family, seed) in [(Family::ParkingLot, 2), (Family::Victim, 0), (Family::Tree, 10)] {
-            let compared = compare(&scenario(family, seed)).expect("both have a result");
+            let compared = agreed(&scenario(family, seed), 0.03);
             assert!(compared.sum_error() < 0.01, "{family} {compared:?}");
-            let errors = compared.errors(&compared.flow);
-            assert!(errors.iter().all(|&error| error < 0.03), "{family} {errors:?}");
         }
     }
 
@@ -134,10 +141,8 @@ mod tests {
         // Reads of three initiators with 2 to 32 tags, some behind others in full queues: without the
         // time that those take, the rates of some are up to 170 % too high.
         for (family, seed) in [(Family::FewTags, 5), (Family::FewTags, 9), (Family::Mixed, 7)] {
-            let compared = compare(&scenario(family, seed)).expect("both have a result");
+            let compared = agreed(&scenario(family, seed), 0.16);
             assert!(compared.sum_error() < 0.04, "{family} {compared:?}");
-            let errors = compared.errors(&compared.flow);
-            assert!(errors.iter().all(|&error| error < 0.16), "{family} {errors:?}");
         }
     }
 
@@ -171,9 +176,7 @@ mod tests {
     fn a_queue_of_reads_is_slow_when_some_of_it_wait_for_others() {
         // A device with 8 tags reads one behind which there is a full output, too: 3.28 GB/s if heads that wait
         // there cost the queue nothing, 2.55 with packets.
-        let compared = compare(&scenario(Family::FewTags, 197)).expect("both have a result");
-        let errors = compared.errors(&compared.flow);
-        assert!(errors.iter().all(|&error| error < 0.06), "{errors:?} {compared:?}");
+        agreed(&scenario(Family::FewTags, 197), 0.06);
     }
 
     /// The same with 2 MiB under way in commands of this size.
@@ -205,10 +208,7 @@ mod tests {
     fn outputs_with_queues_of_their_own_take_turns_once() {
         // A buffer and its link that both were full halved what stood in front of them.
         for seed in [3, 6, 24] {
-            let case = coupled(Family::Coupled, seed, Coupling::ISOLATED);
-            let compared = compare(&case).expect("both have a result");
-            let errors = compared.errors(&compared.flow);
-            assert!(errors.iter().all(|&error| error < 0.03), "{seed} {compared:?}");
+            agreed(&coupled(Family::Coupled, seed, Coupling::ISOLATED), 0.03);
         }
     }
 
@@ -216,29 +216,21 @@ mod tests {
     fn both_legs_of_a_relay_share_a_memory_that_others_leave_alone() {
         // In small slots, which are no bursts. The legs took turns at what the other one had left, for ever.
         let case = in_commands(scenario(Family::Relays, 13), Bytes::kib(4));
-        let compared = compare(&case).expect("both have a result");
+        let compared = agreed(&case, 0.02);
         assert!(compared.rounds < 100, "{compared:?}");
-        let errors = compared.errors(&compared.flow);
-        assert!(errors.iter().all(|&error| error < 0.02), "{compared:?}");
     }
 
     #[test]
     fn both_stages_of_a_relay_take_turns_at_its_memory() {
         // A write that stands in the queue of a relay gets what the relay gets, which is half of its memory.
-        let case = scenario(Family::Relays, 41_268_745_618_301);
-        let compared = compare(&case).expect("both have a result");
-        let errors = compared.errors(&compared.flow);
-        assert!(errors.iter().all(|&error| error < 0.02), "{compared:?}");
+        agreed(&scenario(Family::Relays, 41_268_745_618_301), 0.02);
     }
 
     #[test]
     fn a_late_head_makes_good_where_a_full_buffer_empties_meanwhile() {
         // A queue in front of a memory that is slower than its link, and of a link that others fill: 20 % too slow
         // where both waits count in full.
-        let case = scenario(Family::Relays, 41_268_745_618_300);
-        let compared = compare(&case).expect("both have a result");
-        let errors = compared.errors(&compared.flow);
-        assert!(errors.iter().all(|&error| error < 0.05), "{compared:?}");
+        agreed(&scenario(Family::Relays, 41_268_745_618_300), 0.05);
     }
 
     /// Payload a nanosecond of each flow on single packets, 60 to 100 ms after the others began, where those flows begin
@@ -287,9 +279,7 @@ mod tests {
         };
         let flows = vec![reader("fast", "8GT/s x16"), reader("slow", "8GT/s x1")];
         let case = Scenario { family: Family::Tree, topology, flows };
-        let compared = compare(&case).expect("both have a result");
-        let errors = compared.errors(&compared.flow);
-        assert!(errors.iter().all(|&error| error < 0.01), "{compared:?}");
+        let compared = agreed(&case, 0.01);
         assert!(compared.flow[0] > 10.0 * compared.flow[1], "{compared:?}");
     }
 
@@ -306,10 +296,8 @@ mod tests {
         let first = rotating();
         for family in [Family::ParkingLot, Family::Victim] {
             for seed in first..first + 2 {
-                let compared = compare(&scenario(family, seed)).expect("both have a result");
+                let compared = agreed(&scenario(family, seed), 0.1);
                 assert!(compared.sum_error() < 0.03, "{family} {seed} {compared:?}");
-                let errors = compared.errors(&compared.flow);
-                assert!(errors.iter().all(|&error| error < 0.1), "{family} {seed} {errors:?}");
             }
         }
     }
