@@ -33,6 +33,10 @@ use peerlane_units::ByteRate;
 
 use crate::model::{FlowSpec, Topology};
 
+/// The largest request that is simulated, in bytes.
+pub const MOST_REQUEST: u32 = 1 << 30;
+/// The most requests of a flow under way.
+pub const MOST_DEPTH: u32 = 1 << 16;
 /// Rates of two train lengths that differ by less agree.
 pub const AGREEMENT: f64 = 0.005;
 

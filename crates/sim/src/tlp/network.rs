@@ -12,11 +12,11 @@ use crate::model::{
     PathError, Picos, Topology, picos_per_kib,
 };
 
-use super::TlpError;
 use super::parts::{
     COMPLETION, End, Fifo, Hop, IommuState, Lane, MemoryState, NONE, POSTED, Pool, Port, PortCount,
     REQUEST, Tags, Turns,
 };
+use super::{MOST_DEPTH, MOST_REQUEST, TlpError};
 
 /// Receivers with fewer headers than this are never modelled with trains.
 const BIGGEST_TRAIN: u32 = 16;
@@ -114,9 +114,8 @@ pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, 
     };
     build.links();
     for flow in flows {
-        let is_allowed =
-            (1..=1 << 30).contains(&flow.request.0) && (1..=1 << 16).contains(&flow.depth);
-        if !is_allowed {
+        let is_request = (1..=u64::from(MOST_REQUEST)).contains(&flow.request.0);
+        if !is_request || !(1..=MOST_DEPTH).contains(&flow.depth) {
             return Err(TlpError::Commands(flow.name.clone()));
         }
         for (leg, used) in flow.legs().zip(flow.used_by_legs()) {

@@ -4,6 +4,7 @@ use peerlane_fabric::Fabric;
 use peerlane_results::Workload;
 use peerlane_sim::parameters::Parameters;
 use peerlane_sim::predict::{self, Engine, link_parameter, linked};
+use peerlane_sim::tlp::{MOST_DEPTH, MOST_REQUEST};
 use peerlane_units::Bytes;
 
 use crate::args::SimArgs;
@@ -18,10 +19,6 @@ const SCHEMA: &str = "peerlane.sim-variants/1";
 const MOST: usize = 100_000;
 /// Devices and switches that a hint names.
 const NAMED: usize = 8;
-
-/// The greatest depth, and the largest block, that packets are simulated of.
-const DEPTH_MOST: f64 = 65536.0;
-const BLOCK_MOST: f64 = 1_073_741_824.0;
 
 /// A key with its values.
 struct Axis {
@@ -123,7 +120,7 @@ fn axis(text: &str, steps: u32, fabric: &Fabric) -> Result<Axis, Failure> {
             .filter(|number| number.is_finite() && *number > 0.0)
             .ok_or_else(|| wrong("a value is a number above zero"))
     };
-    let values = match values.split_once("..") {
+    let values: Vec<f64> = match values.split_once("..") {
         Some((first, last)) => {
             let (first, last) = (number(first)?, number(last)?);
             let ratio = (last / first).powf(1.0 / f64::from(steps.max(2) - 1));
@@ -133,21 +130,22 @@ fn axis(text: &str, steps: u32, fabric: &Fabric) -> Result<Axis, Failure> {
         }
         None => values.split(',').map(number).collect::<Result<_, _>>()?,
     };
-    let most = match key {
-        "depth" => DEPTH_MOST,
-        "block" => BLOCK_MOST,
-        _ => {
-            let own = predict::own_name(key, fabric);
-            return Ok(Axis { key: key.to_owned(), own, values });
-        }
+    let (own, values) = match key {
+        "depth" => (key.to_owned(), whole(values, MOST_DEPTH)),
+        "block" => (key.to_owned(), whole(values, MOST_REQUEST)),
+        _ => (predict::own_name(key, fabric), Ok(values)),
     };
-    // A row is of what was predicted: of a third of a block there is nothing.
+    let values = values.map_err(|most| wrong(&format!("a {key} is 1 to {most}")))?;
+    Ok(Axis { key: key.to_owned(), own, values })
+}
+
+/// Whole numbers up to `most`, which else is the error: a row is of what was predicted, and of a third of a block
+/// there is nothing.
+fn whole(values: Vec<f64>, most: u32) -> Result<Vec<f64>, u32> {
     let mut values: Vec<f64> = values.into_iter().map(f64::round).collect();
     values.dedup();
-    if values.iter().any(|value| !(1.0..=most).contains(value)) {
-        return Err(wrong(&format!("a {key} is 1 to {most}")));
-    }
-    Ok(Axis { key: key.to_owned(), own: key.to_owned(), values })
+    let is_some = |value: &f64| (1.0..=f64::from(most)).contains(value);
+    if values.iter().all(is_some) { Ok(values) } else { Err(most) }
 }
 
 /// Every combination, the last key changing first.
