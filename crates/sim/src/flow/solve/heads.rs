@@ -106,10 +106,8 @@ struct Present {
 /// All that meet at a resource.
 #[derive(Debug, Default)]
 pub(super) struct Crowd {
-    /// One for each input, and what is left of larger crowds.
     inputs: Vec<Present>,
-    /// How many inputs there are, and how many of them ask for anything.
-    count: usize,
+    /// How many inputs ask for anything.
     asking: f64,
     capacity: f64,
     /// One over that.
@@ -147,10 +145,7 @@ impl Crowd {
         heads: impl IntoIterator<Item = T>,
         here: impl Fn(T, f64) -> f64,
     ) {
-        self.count = inputs.len();
-        if self.inputs.len() < self.count {
-            self.inputs.resize(self.count, Present::default());
-        }
+        self.inputs.resize(inputs.len(), Present::default());
         let (mut count, mut all, mut busiest) = (0.0, 0.0, 0.0);
         let (mut waiting, mut loosely, mut passing, mut under_way) = (0.0, 0.0, 0.0, 0.0);
         for ((input, head), present) in inputs.iter().zip(heads).zip(&mut self.inputs) {
@@ -250,12 +245,11 @@ impl Crowd {
         mut wait: f64,
         links: &[Link],
     ) -> f64 {
-        let inputs = &self.inputs[..self.count];
-        let here = inputs[index].here;
+        let here = self.inputs[index].here;
         let mut count = usize::MAX;
         loop {
             let (mut sum, mut left, mut more) = (sum, left, 0);
-            for (other, present) in inputs.iter().enumerate() {
+            for (other, present) in self.inputs.iter().enumerate() {
                 if present.passes * wait > present.weight && other != index {
                     let here = here * present.loose;
                     sum += here * present.weight;
@@ -482,6 +476,10 @@ mod tests {
         let mut both = crowd(2.0, &[1.0; 2], 1.0);
         both.open = 0.5;
         assert_eq!(both.make_good(0.8, 0.1), (0.8, 0.8));
+        // One that asks for nothing is no company.
+        let mut gone = crowd(2.0, &[1.0, 0.0], 1.0);
+        gone.open = 0.5;
+        assert_eq!(gone.make_good(0.8, 0.5), (0.65, 0.4));
     }
 
     #[test]

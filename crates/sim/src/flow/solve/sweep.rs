@@ -88,11 +88,11 @@ impl Solver {
 
     /// Sums what comes to each input of a resource.
     fn gather(&mut self, stop: Stop) -> Filling {
-        let Self { layout, inputs, rate, effective, .. } = self;
-        let mut filling = Filling::new(effective[stop.resource]);
         if stop.is_mixed {
             return self.gather_mixed(stop);
         }
+        let Self { layout, inputs, rate, effective, .. } = self;
+        let mut filling = Filling::new(effective[stop.resource]);
         for (arc, input) in layout.arcs[stop.arcs()].iter().zip(&mut inputs[stop.arcs()]) {
             let visits = layout.legs[arc.visits()].iter().zip(&layout.costs[arc.visits()]);
             let mut demand = 0.0;
