@@ -43,13 +43,13 @@ impl MemoryState {
         self.waiting[side].push_back(train);
     }
 
-    /// The access whose turn is next.
-    fn next(&mut self) -> Option<u32> {
+    /// The access whose turn is next, and its side.
+    fn next(&mut self) -> Option<(usize, u32)> {
         let waits = |side: usize| !self.waiting[side].is_empty();
         let is_read = waits(1) && !(waits(0) && self.turns[0] <= self.turns[1]);
         let side = usize::from(is_read);
         self.turn = self.turns[side];
-        self.waiting[side].pop_front()
+        self.waiting[side].pop_front().map(|train| (side, train))
     }
 }
 
@@ -99,12 +99,11 @@ impl<Q: EventQueue> Engine<Q> {
 
     /// A memory whose reads and writes take turns serves the next of them.
     pub(super) fn serve_next(&mut self, memory: u32) {
-        let Some(index) = self.net.memories[memory as usize].next() else { return };
-        let train = self.slab[index];
+        let Some((side, index)) = self.net.memories[memory as usize].next() else { return };
+        let bytes = self.slab[index].bytes;
         self.serve(memory, index);
         let state = &mut self.net.memories[memory as usize];
-        let side = usize::from(self.net.routes[train.leg as usize].op == Op::Read);
-        state.turns[side] += u64::from(train.bytes);
+        state.turns[side] += u64::from(bytes);
         if state.waiting.iter().any(|side| !side.is_empty()) {
             let time = state.free_at[0];
             self.push_idle(time, memory);
