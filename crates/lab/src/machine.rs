@@ -38,7 +38,6 @@ pub(crate) const PORTS_SLOT: u8 = 0x1d;
 
 /// What processors have for speed and QEMU's emulation pays for: copies byte by byte (`erms`, `fsrm`),
 /// a fifth level of page tables, two more instructions around each access to memory of a program.
-/// Without them a guest boots and works with about a tenth less of the host's processor time.
 const SLOW_FEATURES: &str = "erms=off,fsrm=off,la57=off,smap=off";
 
 /// Says whether the lab can boot a machine, without booting it.
