@@ -88,3 +88,20 @@ impl Room {
         if self.least * self.least_waits <= 1.0 { self.by } else { self.at }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_limits_is_the_output_that_could_do_with_least_less() {
+        let mut room = Room::default();
+        // The first makes good some of what is late there, and waits longer all the same.
+        for (output, share, least) in [(1, 0.8, 0.4), (2, 0.7, 0.7)] {
+            room.limit(2.0, output);
+            room.wait(Wait { share, least, turns: 1.0, each: 1.0 }, output);
+        }
+        assert!((room.ratio() - 1.0 / 1.1).abs() < 1e-12);
+        assert_eq!(room.by(), 2);
+    }
+}
