@@ -202,6 +202,10 @@ impl Sets {
     }
 
     fn join(&mut self, a: usize, b: usize) {
+        // Most are of one set already.
+        if self.0[a] == self.0[b] {
+            return;
+        }
         let (a, b) = (self.find(a), self.find(b));
         // The lower number stays, so that the outcome does not depend on the order.
         self.0[a.max(b)] = a.min(b);

@@ -8,6 +8,16 @@
 /// How far below full a queue or an output begins to count as full.
 pub(super) const NEAR: f64 = 0.1;
 
+/// The smaller of two. `f64::min` also looks for what is no number, which costs twice as much.
+pub(super) fn lesser(a: f64, b: f64) -> f64 {
+    if a < b { a } else { b }
+}
+
+/// The larger of two, in the same way.
+pub(super) fn greater(a: f64, b: f64) -> f64 {
+    if a > b { a } else { b }
+}
+
 /// An input of a resource.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Input {
@@ -76,9 +86,8 @@ impl Filling {
     pub(super) fn add(&mut self, input: &Input) {
         self.demand += input.demand;
         self.weight += input.weight;
-        // Comparisons in place of `min` and `max`, which look for what is no number.
-        self.least = if input.asks < self.least { input.asks } else { self.least };
-        self.most = if input.asks > self.most { input.asks } else { self.most };
+        self.least = lesser(input.asks, self.least);
+        self.most = greater(input.asks, self.most);
     }
 
     /// The most rounds that any input gets when the resource is full: those in which it is used up.
@@ -123,7 +132,7 @@ impl Filling {
                     if input.asks < level && index != greedy {
                         left -= input.demand;
                         weight -= input.weight;
-                        below = if input.asks > below { input.asks } else { below };
+                        below = greater(input.asks, below);
                         satisfied += 1;
                     }
                 }

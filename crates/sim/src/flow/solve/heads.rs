@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::NONE;
-use super::fill::{Filling, Input, nearness};
+use super::fill::{Filling, Input, greater, lesser, nearness};
 use super::layout::{Arc, Layout, Stop};
 use super::room::{Room, Wait};
 
@@ -149,14 +149,14 @@ impl Crowd {
         let (mut count, mut all, mut busiest) = (0.0, 0.0, 0.0);
         let (mut waiting, mut loosely, mut passing, mut under_way) = (0.0, 0.0, 0.0, 0.0);
         for ((input, head), present) in inputs.iter().zip(heads).zip(&mut self.inputs) {
-            let rounds = if input.asks < level { input.asks } else { level };
+            let rounds = lesser(input.asks, level);
             let passes = input.weight * rounds;
             let here = if passes > 0.0 { here(head, rounds) } else { 0.0 };
             let half = passes * input.turn / 2.0;
             let square = here * here;
             let loose = 1.0 - square * square;
             count += if passes > 0.0 { 1.0 } else { 0.0 };
-            busiest = if rounds > busiest { rounds } else { busiest };
+            busiest = greater(rounds, busiest);
             all += passes;
             waiting += input.weight * here;
             loosely += input.weight * here * loose;
@@ -198,7 +198,7 @@ impl Crowd {
             }
         }
         let others = under_way * self.unit / (1.0 - share);
-        let first = own * turn + (1.0 - own) * others.clamp(0.0, turn / 2.0);
+        let first = own * turn + (1.0 - own) * greater(0.0, lesser(others, turn / 2.0));
         let sum = first + waiting - here * loosely;
         let left = self.capacity - here * passing;
         let mut wait = if left > 0.0 { sum / left } else { f64::INFINITY };
@@ -374,7 +374,8 @@ impl Heads {
         index: usize,
         input: &Input,
     ) -> Option<Wait> {
-        let head = &mut self.heads[stop.arcs()][index];
+        let at = stop.arcs().start + index;
+        let head = &mut self.heads[at];
         let queue = &self.queues[head.port as usize];
         let own = queue.own(head, input.demand * crowd.unit);
         let turns = input.asks;
@@ -382,11 +383,11 @@ impl Heads {
         let share = turns * crowd.wait(index, own, input.turn, queue.is_windowed, links);
         head.turns = turns;
         head.waits += (share - head.waits) * self.step;
-        let before = std::mem::replace(&mut self.before[stop.arcs()][index], 0.0);
+        let before = std::mem::replace(&mut self.before[at], 0.0);
         match head.next {
             NONE => {
                 let elsewhere = queue.all - head.counted;
-                let (share, least) = crowd.make_good(share.max(before), 1.0 - elsewhere);
+                let (share, least) = crowd.make_good(greater(share, before), 1.0 - elsewhere);
                 head.counted += (share - head.counted) * self.step_of_all;
                 Some(Wait { share, least, turns, each: turns * head.each })
             }
@@ -422,7 +423,7 @@ impl Queue {
         let passed = elsewhere / (sends * (1.0 - follows)).max(1e-12);
         let regular = (1.0 - passed).max(0.0);
         let mixed = left_of_one(passed);
-        let irregular = 1.0 - self.least / head.turns.max(self.least);
+        let irregular = 1.0 - self.least / greater(head.turns, self.least);
         follows + (1.0 - follows) * (regular + (mixed - regular) * irregular)
     }
 }

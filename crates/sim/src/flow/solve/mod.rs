@@ -51,6 +51,8 @@ const NEARLY: f64 = 1e-3;
 const BASE: f64 = 1000.0;
 /// Waits that are a smaller share of a round trip limit nobody.
 const COUNTS: f64 = 0.1;
+/// A round is traced that may be the last: the one before came as near to the tolerance as this.
+const NEAR_END: f64 = 4.0;
 /// Rounds between two looks at what goes ahead.
 const OFTEN: u32 = 4;
 /// Least and most share of a change; see [`Solver::damped`].
@@ -154,6 +156,12 @@ struct Trace {
 }
 
 impl Trace {
+    /// Asks for it in the next sweep, for so many legs: all of them or none.
+    fn begin(&mut self, legs: usize) {
+        self.cut.clear();
+        self.cut.resize(legs, (1.0, NONE));
+    }
+
     fn note(&mut self, legs: &[u32], factor: f64, resource: u32) {
         if self.cut.is_empty() {
             return;
@@ -252,6 +260,8 @@ impl Solver {
         while rounds < settings.rounds && residual.min(apart) > settings.tolerance {
             rounds += 1;
             let most = (PATIENCE / f64::from(rounds)).min(DAMPING_RANGE.1);
+            let may_be_last = residual <= settings.tolerance * NEAR_END;
+            self.trace.begin(if may_be_last { self.rate.len() } else { 0 });
             self.sweep(most);
             residual = self.balance_legs().max(self.balance_queues(most));
             residual = residual.max(self.balance_waits(most));
@@ -308,14 +318,14 @@ impl Solver {
         load
     }
 
-    /// What limits each class, by one more sweep.
+    /// What limits each class, by one more sweep where the last one was not traced.
     fn limits(&mut self) -> Vec<Option<u32>> {
-        let rate = self.rate.clone();
-        self.trace.cut = vec![(1.0, NONE); rate.len()];
-        self.sweep(0.0);
+        if self.trace.cut.is_empty() {
+            self.trace.begin(self.rate.len());
+            self.sweep(0.0);
+        }
         let limits = (0..self.counts.len()).map(|class| self.limit_of(class)).collect();
         self.trace.cut = Vec::new();
-        self.rate = rate;
         limits
     }
 

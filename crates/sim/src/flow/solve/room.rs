@@ -1,5 +1,6 @@
 //! How much of what a link brings is taken off it.
 
+use super::fill::lesser;
 use crate::flow::network::NONE;
 
 /// How heads wait at one output.
@@ -57,7 +58,7 @@ impl Room {
         self.waits += share;
         self.least_waits += least;
         self.turns += turns;
-        self.least_turns = self.least_turns.min(each);
+        self.least_turns = lesser(each, self.least_turns);
         if least > self.longest {
             (self.longest, self.at) = (least, output);
         }

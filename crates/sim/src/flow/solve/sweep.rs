@@ -2,7 +2,7 @@
 //!
 //! Leaves out what a sweep changes for the next one, which `balance` has.
 
-use super::fill::{Filling, Input, nearness};
+use super::fill::{Filling, Input, lesser, nearness};
 use super::layout::Stop;
 use super::room::Room;
 use super::{EDGE, NONE, SLACK, Solver};
@@ -65,14 +65,14 @@ impl Solver {
         let visits = layout.legs[visits.clone()].iter().zip(&layout.costs[visits]);
         let total: f64 = visits.map(|(&leg, cost)| rate[leg as usize] * cost).sum();
         let full = effective[stop.resource];
-        passed[stop.resource] = total.min(full);
+        passed[stop.resource] = lesser(total, full);
         total <= full * (1.0 - EDGE)
     }
 
     fn visit(&mut self, stop: Stop) {
         let full = self.effective[stop.resource];
         let filling = self.gather(stop);
-        self.passed[stop.resource] = filling.demand.min(full);
+        self.passed[stop.resource] = lesser(filling.demand, full);
         if stop.is_waited_for {
             self.meet(stop, filling.demand);
         }
