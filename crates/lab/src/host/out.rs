@@ -4,14 +4,12 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use serde::Serialize;
 
-use super::session::TICK;
+use super::background::{GivenUp, Writing};
 use super::{Console, Options};
 use crate::LabError;
 
@@ -104,8 +102,7 @@ pub(super) fn write_json(value: &impl Serialize, target: &Path) -> Result<(), La
 
 /// Writes what a guest printed to where it is to go.
 ///
-/// What only passes it on may take it slowly or never: that is waited for until `deadline`, or until somebody
-/// interrupts, and a moment longer, so that a reader that keeps up has all of it in any case.
+/// What only passes it on may take it slowly or never: that is waited for as [`Writing::wait`] does.
 pub(super) fn write_console(
     bytes: Vec<u8>,
     target: &Console,
@@ -119,37 +116,15 @@ pub(super) fn write_console(
         Console::Stream { name, open } => (name, open),
     };
     let failed = |error: io::Error| LabError::io("write the console to", name)(error);
-    let file = File::from(open.try_clone().map_err(failed)?);
-    let written = in_background(file, bytes).map_err(failed)?;
-    loop {
-        // Looked at before the wait, so that each way out has waited once.
-        let (is_over, is_interrupted) =
-            (Instant::now() >= deadline, interrupt.load(Ordering::Relaxed));
-        match written.recv_timeout(TICK) {
-            Ok(result) => return result.map_err(failed),
-            Err(RecvTimeoutError::Timeout) if is_interrupted => return Err(LabError::Interrupted),
-            Err(RecvTimeoutError::Timeout) if is_over => {
-                return Err(failed(io::Error::new(ErrorKind::TimedOut, "nobody took it in time")));
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(failed(io::Error::other("what wrote it has ended")));
-            }
+    let mut file = File::from(open.try_clone().map_err(failed)?);
+    let writing = Writing::start("console", move || file.write_all(&bytes)).map_err(failed)?;
+    match writing.wait(deadline, interrupt) {
+        Ok(result) => result.map_err(failed),
+        Err(GivenUp::Interrupted) => Err(LabError::Interrupted),
+        Err(GivenUp::Late) => {
+            Err(failed(io::Error::new(ErrorKind::TimedOut, "nobody took it in time")))
         }
     }
-}
-
-/// Writes on a thread of its own, which ends with the program where nobody takes the bytes.
-///
-/// Others may have the stream open as well and want it to wait, so that it cannot be told not to; and of a terminal
-/// that takes something, nobody knows how much it takes without a wait.
-fn in_background(mut file: File, bytes: Vec<u8>) -> io::Result<Receiver<io::Result<()>>> {
-    let (done, written) = mpsc::channel();
-    thread::Builder::new().name("console".to_owned()).spawn(move || {
-        // An error means that nobody waits for it any more.
-        let _ = done.send(file.write_all(&bytes));
-    })?;
-    Ok(written)
 }
 
 /// Writes `bytes` in full or not at all, and over nothing.
@@ -163,6 +138,8 @@ fn write_new(bytes: &[u8], target: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+    use std::thread;
     use std::time::Duration;
 
     use super::*;
@@ -221,7 +198,8 @@ mod tests {
             Options { console: at("file").map(Console::File), ..options.clone() },
         ];
         for options in unfit {
-            let error = crate::run(&options, &mut Vec::new(), &mut Vec::new()).expect_err("unfit");
+            let error = crate::run(&options, Box::new(io::sink()), Box::new(io::sink()))
+                .expect_err("unfit");
             let text = error.to_string();
             assert!(text.contains(&folder.path().display().to_string()), "{text}");
         }

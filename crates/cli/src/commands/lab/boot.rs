@@ -45,8 +45,9 @@ pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Opti
 /// # Errors
 /// When the machine does not boot, or its command does not run to its end.
 pub(super) fn run(options: &Options, printer: Printer) -> Result<Outcome, Failure> {
-    let (mut stdout, mut stderr) = (printer.pass_on_stdout(), printer.pass_on_stderr());
-    match peerlane_lab::run(options, &mut stdout, &mut stderr) {
+    let stdout = printer.pass_on_stdout().map_err(Tried::to("pass on standard output"))?;
+    let stderr = printer.pass_on_stderr().map_err(Tried::to("pass on standard error"))?;
+    match peerlane_lab::run(options, Box::new(stdout), Box::new(stderr)) {
         Err(LabError::ReaderGone) => {
             Ok(Outcome { status: BROKEN_PIPE, dma: None, missed: Vec::new() })
         }
@@ -69,7 +70,7 @@ pub(super) fn exit(status: i32) -> Exit {
 }
 
 fn failure(error: LabError) -> Failure {
-    let exit = match &error {
+    let exit = match error.end() {
         LabError::Interrupted => Exit::Interrupted,
         LabError::PowerCut { .. } => Exit::PowerCut,
         LabError::MissingTool { .. } | LabError::MissingKernel { .. } => Exit::NotPossible,
