@@ -1,7 +1,7 @@
 //! What a run leaves on the host: the command's files and the DMA report.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -90,9 +90,12 @@ fn draft(target: &Path) -> io::Result<tempfile::NamedTempFile> {
 /// Writes `value` in full or not at all.
 pub(super) fn write_json(value: &impl Serialize, target: &Path) -> Result<(), LabError> {
     let write = || -> io::Result<()> {
-        let mut file = draft(target)?;
-        serde_json::to_writer_pretty(&mut file, value)?;
-        file.write_all(b"\n")?;
+        let file = draft(target)?;
+        let mut out = BufWriter::new(file.as_file());
+        serde_json::to_writer_pretty(&mut out, value)?;
+        out.write_all(b"\n")?;
+        out.flush()?;
+        drop(out);
         file.as_file().sync_all()?;
         file.persist(target).map_err(|error| error.error)?;
         Ok(())
@@ -129,8 +132,8 @@ pub(super) fn write_console(
 
 /// Writes `bytes` in full or not at all, and over nothing.
 fn write_new(bytes: &[u8], target: &Path) -> io::Result<()> {
-    let mut file = draft(target)?;
-    file.write_all(bytes)?;
+    let file = draft(target)?;
+    file.as_file().write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist_noclobber(target).map_err(|error| error.error)?;
     Ok(())
