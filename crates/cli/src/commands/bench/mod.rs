@@ -84,14 +84,15 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         fio::check(&workload)?;
     }
     let (record, overwritten) = carry_out(&fabric, &workload, earlier, (how, output), printer)?;
-    if printer.is_json() {
-        printer.object(&record)?;
+    let shown = if printer.is_json() {
+        printer.object(&record)
     } else {
-        printer.data(&render::bench(&record, &overwritten))?;
-    }
+        printer.data(&render::bench(&record, &overwritten))
+    };
     if let BenchCommand::Calibrate(args) = &args.command {
         calibrate::learn(args, &record, printer)?;
     }
+    shown?;
     if let Some(file) = fio {
         fio::beside(&fabric, &record, file, printer)?;
     }
