@@ -55,30 +55,53 @@ pub(super) fn unpack(archive: &Path, target: &Path) -> Result<(), LabError> {
 
 /// Unpacks a tar archive that nobody vouches for into `target`, and nowhere else.
 ///
-/// Only files, folders and symbolic links are taken: a guest cannot make device files here. What was
-/// unpacked before a failure stays.
+/// Only files, folders and symbolic links are taken: a guest cannot make device files here. Where it is not whole, or has
+/// no room, nothing of it is there; files of the same names are replaced else, and folders take in what is new.
 ///
 /// # Errors
 /// When the archive is damaged or names a path outside, or a file cannot be made.
 pub fn unpack_archive(archive: impl Read, target: &Path) -> Result<(), LabError> {
     fs::create_dir_all(target).map_err(LabError::io("create", target))?;
     let unpack = || -> io::Result<()> {
-        let mut archive = tar::Archive::new(archive);
-        for entry in archive.entries()? {
-            let mut entry = entry?;
-            let kind = entry.header().entry_type();
-            if !(kind.is_file() || kind.is_dir() || kind.is_symlink()) {
-                continue;
-            }
-            if !entry.unpack_in(target)? {
-                let path = entry.path()?.display().to_string();
-                let text = format!("the guest sent a path outside it: {path}");
-                return Err(io::Error::new(ErrorKind::InvalidData, text));
-            }
-        }
-        Ok(())
+        let beside = tempfile::tempdir_in(target)?;
+        unpack_into(beside.path(), archive)?;
+        settle(beside.path(), target)
     };
     unpack().map_err(LabError::io("unpack the command's files into", target))
+}
+
+fn unpack_into(folder: &Path, archive: impl Read) -> io::Result<()> {
+    let mut archive = tar::Archive::new(archive);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let kind = entry.header().entry_type();
+        if !(kind.is_file() || kind.is_dir() || kind.is_symlink()) {
+            continue;
+        }
+        if !entry.unpack_in(folder)? {
+            let path = entry.path()?.display().to_string();
+            let text = format!("the guest sent a path outside it: {path}");
+            return Err(io::Error::new(ErrorKind::InvalidData, text));
+        }
+    }
+    Ok(())
+}
+
+/// Gives what is in a folder its place in another; a link there is replaced or in the way, and never followed.
+fn settle(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let place = to.join(entry.file_name());
+        let is_there = fs::symlink_metadata(&place).is_ok_and(|found| found.is_dir());
+        if is_there && entry.file_type()?.is_dir() {
+            settle(&entry.path(), &place)?;
+        } else {
+            fs::rename(entry.path(), &place).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", place.display()))
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// A file beside `target`, gone when dropped, with the mode that umask leaves.
@@ -164,6 +187,54 @@ mod tests {
         let target = folder.path().join("inner");
         assert!(unpack(&archive, &target).is_err());
         assert!(!folder.path().join("escaped").exists());
+    }
+
+    /// An archive of files with their content.
+    fn archive(files: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (name, content) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(content.len() as u64);
+            header.set_mode(0o644);
+            builder.append_data(&mut header, name, *content).expect("an entry");
+        }
+        builder.into_inner().expect("an archive")
+    }
+
+    #[test]
+    fn of_results_that_do_not_come_whole_none_is_there_and_what_was_there_stays() {
+        let folder = tempfile::tempdir().expect("folder");
+        let at = |name: &str| folder.path().join(name);
+        let names = || {
+            let entries = fs::read_dir(folder.path())
+                .expect("it")
+                .map(|entry| entry.expect("it").file_name());
+            let mut names: Vec<_> = entries.collect();
+            names.sort();
+            names
+        };
+        unpack_archive(&archive(&[("one", b"1"), ("in/two", b"2")])[..], folder.path())
+            .expect("whole");
+        let next = archive(&[("new", b"3"), ("in/new", b"4"), ("one", &[b'5'; 5_000])]);
+        let half = &next[..next.len() - 4_000];
+        assert!(unpack_archive(half, folder.path()).is_err());
+        assert_eq!(names(), ["in", "one"]);
+        assert_eq!(fs::read(at("one")).expect("it"), b"1");
+        unpack_archive(&next[..], folder.path()).expect("whole");
+        assert_eq!(names(), ["in", "new", "one"]);
+        assert_eq!(fs::read(at("one")).expect("it"), [b'5'; 5_000]);
+        for (name, content) in [("in/two", b"2"), ("in/new", b"4")] {
+            assert_eq!(fs::read(at(name)).expect("it"), content);
+        }
+    }
+
+    #[test]
+    fn a_link_that_an_earlier_run_left_is_not_followed() {
+        let (folder, outside) =
+            (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder"));
+        std::os::unix::fs::symlink(outside.path(), folder.path().join("door")).expect("a link");
+        assert!(unpack_archive(&archive(&[("door/escaped", b"x")])[..], folder.path()).is_err());
+        assert_eq!(fs::read_dir(outside.path()).expect("it").count(), 0);
     }
 
     #[test]
