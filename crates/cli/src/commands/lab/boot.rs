@@ -79,3 +79,24 @@ fn failure(error: LabError) -> Failure {
     let hint = error.hint();
     Failure::new(error).hint(hint).exit(exit)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_a_run_decides_its_status_also_where_output_was_not_taken() {
+        let unread = |end: Option<LabError>| {
+            failure(LabError::Unread { stdout: 7, stderr: 0, end: end.map(Box::new) })
+        };
+        let interrupted = unread(Some(LabError::Interrupted));
+        assert_eq!(interrupted.status(), Exit::Interrupted);
+        let chain: Vec<String> = interrupted.chain().collect();
+        let taken =
+            "nobody took the end of the command's output: at least 7 bytes of standard output";
+        assert_eq!(chain, [taken, "lab run was interrupted"]);
+        assert_eq!(unread(None).status(), Exit::Failed);
+        let cut = unread(Some(LabError::PowerCut { moment: "half".to_owned() }));
+        assert_eq!(cut.status(), Exit::PowerCut);
+    }
+}
