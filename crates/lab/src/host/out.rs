@@ -229,6 +229,24 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_as_the_guest_packs_it_comes_with_all_that_is_in_it() {
+        let (there, here) =
+            (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder"));
+        fs::create_dir_all(there.path().join("in/deeper")).expect("folders");
+        fs::write(there.path().join("in/deeper/file"), "x").expect("room");
+        std::os::unix::fs::symlink("in/deeper", there.path().join("link")).expect("a link");
+        let mut builder = tar::Builder::new(Vec::new());
+        builder.follow_symlinks(false);
+        builder.append_dir_all(".", there.path()).expect("it");
+        let packed = builder.into_inner().expect("an archive");
+        for _ in 0..2 {
+            unpack_archive(&packed[..], here.path()).expect("whole");
+            assert_eq!(fs::read(here.path().join("link/file")).expect("it"), b"x");
+            assert_eq!(fs::read_dir(here.path()).expect("it").count(), 2, "no draft is left");
+        }
+    }
+
+    #[test]
     fn a_link_that_an_earlier_run_left_is_not_followed() {
         let (folder, outside) =
             (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder"));
