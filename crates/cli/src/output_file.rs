@@ -9,7 +9,8 @@
 //!    written: what came there meanwhile is left alone, too.
 //! 4. It is made beside its place, flushed, and then named. A full disk leaves what was there; a program that is
 //!    killed leaves a file `.tmp` with six characters beside it.
-//! 5. It is a new file, with the mode that umask leaves.
+//! 5. It is a new file, with the mode that umask leaves. A folder is made by the same rules ([`write_folder`]), but not
+//!    flushed.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -192,7 +193,7 @@ impl OutputFile {
 /// first has its name, so that a full disk leaves what was there.
 ///
 /// # Errors
-/// As [`OutputFile::fill`], and when two of them have one place.
+/// As [`OutputFile::fill`], and when two of them have one place. Nothing is named then, but where it says otherwise.
 pub(crate) fn write_together(files: Vec<(OutputFile, Vec<u8>)>) -> Result<(), Failure> {
     let mut places = HashSet::new();
     for (file, _) in &files {
@@ -210,19 +211,65 @@ pub(crate) fn write_together(files: Vec<(OutputFile, Vec<u8>)>) -> Result<(), Fa
     for (file, _) in &mut filled {
         file.look_again().map_err(|error| error.on(&file.path))?;
     }
-    for (mut file, draft) in filled {
-        file.name(draft).map_err(|error| error.on(&file.path))?;
+    name_all(filled)
+}
+
+/// Names drafts one by one. Where one cannot be named, those before it have taken the place of what was there, so that
+/// the failure says which they are.
+fn name_all(drafts: Vec<(OutputFile, NamedTempFile)>) -> Result<(), Failure> {
+    let mut written = Vec::new();
+    let mut drafts = drafts.into_iter();
+    while let Some((mut file, draft)) = drafts.next() {
+        if let Err(error) = file.name(draft) {
+            let others = drafts.map(|(file, _)| file.path.display().to_string()).collect();
+            return Err(error.among(&file.path, written, others));
+        }
+        written.push(file.path.display().to_string());
     }
     Ok(())
+}
+
+/// Makes a new folder as the end of a command: it is filled beside its place and then named, so that a full disk leaves
+/// none.
+///
+/// # Errors
+/// When something is there, or it cannot be filled or named.
+pub(crate) fn write_folder(
+    path: &Path,
+    fill: impl FnOnce(&Path) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let write = || -> Result<(), OutputError> {
+        judge(path, Kind::New)?;
+        let beside = tempfile::tempdir_in(folder(path)).map_err(|error| plain(&error))?;
+        let draft = beside.path().join("draft");
+        fill(&draft)?;
+        // What came there meanwhile stays: a folder takes the place of nothing but an empty one (rename(2)).
+        Ok(fs::rename(&draft, path)?)
+    };
+    write().map_err(|error| error.on(path))
 }
 
 impl OutputError {
     /// The failure of a command that was to write this file.
     pub(crate) fn on(self, path: &Path) -> Failure {
+        self.among(path, Vec::new(), Vec::new())
+    }
+
+    /// The same, where some files of the command are written and others are not.
+    fn among(self, path: &Path, written: Vec<String>, left: Vec<String>) -> Failure {
+        let lists = [("written before it", written), ("nor", left)].into_iter();
+        let lists = lists.filter(|(_, names)| !names.is_empty());
+        let others: String =
+            lists.map(|(word, names)| format!("; {word}: {}", names.join(", "))).collect();
         let hint = match &self {
             Self::NotOurs { hint, .. } => Some((*hint).to_owned()),
-            Self::System(error) if error.kind() == ErrorKind::StorageFull => {
+            Self::System(error)
+                if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+            {
                 Some("make room there, or name a file elsewhere".to_owned())
+            }
+            Self::System(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => {
+                Some("name a file elsewhere: nothing can be written there".to_owned())
             }
             Self::System(error) if error.kind() == ErrorKind::PermissionDenied => Some(format!(
                 "name a file where you may write; `ls -ld {}` shows who may there",
@@ -236,7 +283,7 @@ impl OutputError {
             }
             Self::System(_) => None,
         };
-        Tried::to(format!("write {}", path.display()))(self).hint(hint)
+        Tried::to(format!("write {}{others}", path.display()))(self).hint(hint)
     }
 }
 

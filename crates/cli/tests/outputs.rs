@@ -31,6 +31,7 @@ fn commands() -> Vec<(&'static str, String)> {
         ("trace", format!("{stream} --trace OUT")),
         ("job", format!("{stream} --fio OUT")),
         ("capture.tar.zst", "capture -o OUT".to_owned()),
+        ("capture", "capture -o OUT".to_owned()),
     ]
 }
 
@@ -65,21 +66,27 @@ fn every_option_writes_where_nothing_is_and_leaves_alone_what_is_not_ours() {
         let output = peerlane(folder.path(), &words, name);
         assert_eq!(output.status.code(), Some(0), "{words}: {}", said(&output));
         assert_eq!(names(folder.path()).len(), 2, "{words}: {:?}", names(folder.path()));
-        let mode = fs::metadata(at(name)).expect("it").permissions().mode() & 0o777;
-        assert_eq!(mode & 0o700, 0o600, "{words}: {mode:o}");
+        let found = fs::metadata(at(name)).expect("it");
+        let mode = found.permissions().mode() & 0o777;
+        let expected = if found.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode & 0o700, expected, "{words}: {mode:o}");
 
         let theirs = format!("theirs-{name}");
         fs::write(at(&theirs), "dear diary").expect("room");
         std::os::unix::fs::symlink(name, at(&format!("link-{name}"))).expect("a link");
         fs::create_dir(at(&format!("folder-{name}"))).expect("a folder");
-        let before = (names(folder.path()), fs::read(at(name)).expect("it"));
+        let content = || {
+            fs::read(at(name))
+                .or_else(|_| Ok::<_, std::io::Error>(names(&at(name)).concat().into()))
+        };
+        let before = (names(folder.path()), content().expect("it"));
         for place in [&theirs, &format!("link-{name}"), &format!("folder-{name}")] {
             let output = peerlane(folder.path(), &words, place);
             assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
             assert!(said(&output).contains(&format!("cannot write {place}")), "{}", said(&output));
             assert!(said(&output).contains("hint: "), "{words}: {}", said(&output));
         }
-        assert_eq!((names(folder.path()), fs::read(at(name)).expect("it")), before, "{words}");
+        assert_eq!((names(folder.path()), content().expect("it")), before, "{words}");
         assert_eq!(fs::read(at(&theirs)).expect("it"), b"dear diary", "{words}");
     }
 }
@@ -266,6 +273,59 @@ fn a_full_disk_leaves_what_was_there_and_nothing_beside_it() {
 }
 
 #[test]
+fn whatever_the_disk_has_no_room_for_is_named_and_leaves_nothing() {
+    let folder = folder();
+    let place = folder.path().join("small");
+    let Some(mounted) = Tmpfs::on(&place, "size=4k") else { return };
+    let many = "bench stream --source source --target host --block 4K --repeats 1";
+    for (name, words) in [
+        ("record", format!("{many} -o OUT")),
+        ("trace", format!("{many} --trace OUT")),
+        ("trace", "copy source copied --force --route host --trace OUT".to_owned()),
+        ("capture", "capture -o OUT".to_owned()),
+    ] {
+        let out = format!("small/{name}");
+        let output = peerlane(folder.path(), &words, &out);
+        assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
+        let expected = format!(
+            "error: cannot write {out}\ncaused by: No space left on device (os error 28)\n\n\
+             hint: make room there, or name a file elsewhere\n"
+        );
+        assert!(said(&output).contains(&expected), "{words}: {}", said(&output));
+        assert_eq!(names(&place), [""; 0], "{words}");
+    }
+    drop(mounted);
+}
+
+#[test]
+fn a_run_that_failed_is_said_also_where_its_trace_has_no_room() {
+    let folder = folder();
+    let place = folder.path().join("small");
+    let Some(mounted) = Tmpfs::on(&place, "size=4k") else { return };
+    let words = "bench stream --source source --target host --block 4K --repeats 1 -o OUT/record --trace OUT/trace";
+    let output = peerlane(folder.path(), words, "small");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    for name in ["record", "trace"] {
+        let expected = format!("error: cannot write small/{name}");
+        assert!(said(&output).contains(&expected), "{}", said(&output));
+    }
+    drop(mounted);
+}
+
+#[test]
+fn a_place_that_is_read_only_is_refused_with_a_hint() {
+    let folder = folder();
+    let place = folder.path().join("small");
+    let Some(mounted) = Tmpfs::on(&place, "ro") else { return };
+    for (name, words) in commands() {
+        let output = peerlane(folder.path(), &words, &format!("small/{name}"));
+        assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
+        assert!(said(&output).contains("hint: name a file elsewhere"), "{}", said(&output));
+    }
+    drop(mounted);
+}
+
+#[test]
 fn a_place_that_is_not_the_users_is_refused_before_anything_runs() {
     let folder = folder();
     let set_mode = |name: &str, mode: u32| {
@@ -277,7 +337,7 @@ fn a_place_that_is_not_the_users_is_refused_before_anything_runs() {
     for (name, mode) in [(".", 0o755), ("source", 0o644), ("closed", 0o555)] {
         set_mode(name, mode);
     }
-    for (name, words) in commands().into_iter().filter(|(name, _)| *name != "capture.tar.zst") {
+    for (name, words) in commands().into_iter().filter(|(name, _)| !name.starts_with("capture")) {
         let words = words.replace("OUT", &format!("closed/{name}"));
         let words = words
             .replace(&format!("{FIXTURES}/results/samples/bench-sweep-emulated.json"), "source");

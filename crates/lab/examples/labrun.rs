@@ -15,8 +15,9 @@ fn main() -> ExitCode {
     if peerlane_lab::is_guest() {
         return peerlane_lab::guest_main();
     }
-    let result = options()
-        .and_then(|options| peerlane_lab::run(&options, &mut io::stdout(), &mut io::stderr()));
+    let result = options().and_then(|options| {
+        peerlane_lab::run(&options, Box::new(io::stdout()), Box::new(io::stderr()))
+    });
     match result {
         Ok(Outcome { status, dma, .. }) => {
             if let Some(dma) = dma.filter(|dma| !dma.is_complete()) {

@@ -128,6 +128,17 @@ pub enum LabError {
     /// Nobody reads the command's output any more.
     #[error("lab run was ended: nobody reads its output")]
     ReaderGone,
+    /// Who reads the command's outputs did not take all of them before the run was over.
+    #[error("nobody took the end of the command's output: at least {}", unread(*stdout, *stderr))]
+    Unread {
+        /// Bytes of standard output.
+        stdout: u64,
+        /// Bytes of standard error.
+        stderr: u64,
+        /// What ended the run, where that was not the command's end.
+        #[source]
+        end: Option<Box<LabError>>,
+    },
     /// The recorder saw no window: nothing can be said about DMA.
     #[error("cannot account for DMA in {}: {reason}", path.display())]
     Recorder {
@@ -139,9 +150,21 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// What ended the run.
+    pub fn end(&self) -> &Self {
+        match self {
+            Self::Unread { end: Some(end), .. } => end,
+            error => error,
+        }
+    }
+
     /// A command or an action that helps, when there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::Unread { .. } => Some(
+                "let the output go to a file or to a reader that goes on, or give the run more time"
+                    .to_owned(),
+            ),
             Self::MissingTool { package, .. } => Some(format!("apt-get install {package}")),
             Self::MissingKernel { .. } => Some(
                 "run ./demo, which fetches one without installing it, or name one with \
@@ -180,5 +203,14 @@ impl LabError {
     /// Wraps an error of a system call.
     pub(crate) fn os<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::Os { action, source: source.into() }
+    }
+}
+
+/// `12 bytes of standard output, 3 of standard error`.
+fn unread(stdout: u64, stderr: u64) -> String {
+    match (stdout, stderr) {
+        (_, 0) => format!("{stdout} bytes of standard output"),
+        (0, _) => format!("{stderr} bytes of standard error"),
+        _ => format!("{stdout} bytes of standard output and {stderr} of standard error"),
     }
 }

@@ -12,12 +12,13 @@ mod ports;
 mod system;
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::mark::Mark;
-use crate::protocol::{DRIVES_DIR, JOB_PATH, Job, Message, OUT_DIR, Port};
+use crate::protocol::{DRIVES_DIR, JOB_PATH, Job, Message, OUT_DIR, Port, Sent};
 
 pub use moment::moment;
 
@@ -46,16 +47,28 @@ fn work() -> io::Result<()> {
     system::set_host_name(&job.machine).map_err(during("set the host name"))?;
     system::load_modules(&job.modules)?;
     let deadline = Instant::now() + Duration::from_secs(job.drive_wait_seconds);
-    let mut control = ports::open(Port::Control, deadline).map_err(during("open control port"))?;
+    let control = ports::open_both_ways(Port::Control, deadline);
+    let mut control = control.map_err(during("open control port"))?;
     let end = match run(&job, &mut control, deadline) {
-        Ok(status) => Message::Exited { status },
+        Ok((status, sent)) => Message::Exited { status, sent },
         Err(error) => Message::Failed { reason: error.to_string() },
     };
-    send(&mut control, &end)
+    let deadline = Instant::now() + Duration::from_secs(job.host_wait_seconds);
+    end_with(&mut control, &end, deadline).map_err(during("tell the host how it ended"))
 }
 
-/// Runs the command and sends its output; returns its exit status.
-fn run(job: &Job, control: &mut File, deadline: Instant) -> io::Result<i32> {
+/// Sends the last message, and waits until the host has all that was sent before.
+fn end_with(
+    control: &mut (impl Read + Write + AsFd),
+    end: &Message,
+    deadline: Instant,
+) -> io::Result<()> {
+    send(control, end)?;
+    ports::answer(control, deadline).map(drop)
+}
+
+/// Runs the command and sends its output; returns its exit status, and what was sent.
+fn run(job: &Job, control: &mut File, deadline: Instant) -> io::Result<(i32, Sent)> {
     system::install_applets().map_err(during("install busybox"))?;
     for found in drives::wait_for(&job.drives, deadline)? {
         drives::link(&found)
@@ -70,25 +83,29 @@ fn run(job: &Job, control: &mut File, deadline: Instant) -> io::Result<i32> {
     send(control, &Message::Started)?;
     Mark::WindowStart.leave().map_err(during("mark the start in the LPC bridge"))?;
     let status = if job.shell {
-        command::shell().map_err(during("start a shell"))
+        command::shell().map(|status| (status, [0; 2])).map_err(during("start a shell"))
     } else {
         command::run(&job.command, stdout, stderr)
     };
     Mark::WindowEnd.leave().map_err(during("mark the end in the LPC bridge"))?;
-    let status = status?;
+    let (status, [stdout, stderr]) = status?;
     let out = ports::open(Port::Out, deadline).map_err(during("open results port"))?;
-    send_results(out).map_err(during(&format!("send {OUT_DIR}")))?;
-    Ok(status)
+    let out = send_results(out).map_err(during(&format!("send {OUT_DIR}")))?;
+    Ok((status, Sent { stdout, stderr, out }))
 }
 
-fn send_results(port: File) -> io::Result<()> {
-    let mut archive = tar::Builder::new(io::BufWriter::with_capacity(1 << 20, port));
+/// Sends what the command left; returns the bytes of the archive.
+fn send_results(port: File) -> io::Result<u64> {
+    let port = io::BufWriter::with_capacity(1 << 20, ports::Counted::new(port));
+    let mut archive = tar::Builder::new(port);
     archive.follow_symlinks(false);
     archive.append_dir_all(".", OUT_DIR)?;
-    archive.into_inner()?.flush()
+    let mut port = archive.into_inner()?;
+    port.flush()?;
+    Ok(port.get_ref().sent)
 }
 
-fn send(control: &mut File, message: &Message) -> io::Result<()> {
+fn send(control: &mut impl Write, message: &Message) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     control.write_all(&line)
@@ -97,4 +114,31 @@ fn send(control: &mut File, message: &Message) -> io::Result<()> {
 fn during(what: &str) -> impl FnOnce(io::Error) -> io::Error {
     let what = what.to_owned();
     move |error| io::Error::new(error.kind(), format!("cannot {what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::protocol::DONE;
+
+    #[test]
+    fn a_guest_lives_until_the_host_has_all_that_it_sent() {
+        let (mut guest, mut host) = UnixStream::pair().expect("sockets");
+        let is_answered = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let ending = scope.spawn(|| {
+                let end = Message::Exited { status: 0, sent: Sent::default() };
+                let deadline = Instant::now() + Duration::from_secs(86_400);
+                end_with(&mut guest, &end, deadline).expect("an answer");
+                assert!(is_answered.load(Ordering::SeqCst), "before the answer");
+            });
+            host.read_exact(&mut [0]).expect("the message");
+            is_answered.store(true, Ordering::SeqCst);
+            writeln!(host, "{DONE}").expect("room");
+            ending.join().expect("it waited");
+        });
+    }
 }

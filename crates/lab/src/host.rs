@@ -3,15 +3,16 @@
 //! Everything the run makes lies in one temporary folder that goes away with it. QEMU never outlives
 //! the run: it is killed on every way out, and by the kernel when this process dies.
 
+mod background;
 mod moments;
 mod monitor;
 mod out;
+mod outlet;
 mod process;
 mod session;
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +31,8 @@ use crate::tools::{self, QemuFeatures};
 use crate::{KernelImage, LabError, initramfs, machine, modules};
 use moments::Moments;
 pub use out::unpack_archive;
+use outlet::Outlets;
+pub use outlet::Output;
 use process::Qemu;
 use session::{Ended, Session};
 
@@ -112,15 +115,12 @@ const TRACE: &str = "trace.log";
 
 /// Boots the machine, runs the command in it and waits for its end.
 ///
-/// The command's output goes to `stdout` and `stderr` byte for byte as it comes.
+/// The command's output goes to `stdout` and `stderr` byte for byte as it comes. One that lets the writer wait holds the
+/// command up, as a pipe does, and never the run: its deadline, its events and an interrupt are heeded.
 ///
 /// # Errors
 /// Any [`LabError`]; a command that ends with a status, whatever it is, is none.
-pub fn run(
-    options: &Options,
-    stdout: &mut (dyn Write + Send),
-    stderr: &mut (dyn Write + Send),
-) -> Result<Outcome, LabError> {
+pub fn run(options: &Options, stdout: Output, stderr: Output) -> Result<Outcome, LabError> {
     let deadline = Instant::now() + Duration::from(options.timeout);
     if options.command.is_empty() && !options.shell {
         return Err(LabError::Usage("no command was given to run in the lab".to_owned()));
@@ -138,12 +138,24 @@ pub fn run(
     tracing::debug!(qemu = %options.qemu.display(), ?arguments, "boot");
 
     let moments = Moments::new(&options.events, devices, folder);
-    let mut session = Session::listen(folder, options.output.clone(), moments)?;
+    let outlets = Outlets::new(stdout, stderr, options.output.clone())?;
+    let mut session = Session::listen(folder, outlets, moments)?;
     let mut qemu = Qemu::start(&options.qemu, &arguments, folder, options.shell)?;
-    let ended = session.serve(&mut qemu, deadline, &options.interrupt, stdout, stderr);
+    let ended = session.serve(&mut qemu, deadline, &options.interrupt);
     drop(qemu);
+    let passed = match &ended {
+        Ok(_) => session.finish(deadline, &options.interrupt),
+        Err(_) => Ok(()),
+    };
     let kept = keep_console(options, folder, deadline);
-    let status = status_of(ended?, options, folder)?;
+    let (status, passed) = match (ended.and_then(|ended| status_of(ended, options, folder)), passed)
+    {
+        (Err(end), Err(LabError::Unread { stdout, stderr, .. })) => {
+            return Err(LabError::Unread { stdout, stderr, end: Some(Box::new(end)) });
+        }
+        (Err(end), _) => return Err(end),
+        (Ok(status), passed) => (status, passed),
+    };
     if let Some(target) = &options.out {
         out::unpack(&session.results, target)?;
     }
@@ -151,7 +163,8 @@ pub fn run(
         Some(target) => Some(report(options, &drives, &session, folder, target)?),
         None => None,
     };
-    // Last, so that a console that cannot be written costs nothing else.
+    // Last, so that outputs that cannot be written cost nothing else.
+    passed?;
     kept?;
     Ok(Outcome { status, dma, missed: session.moments.missed() })
 }
@@ -193,6 +206,7 @@ fn prepare(
             .collect(),
         modules: modules.iter().map(|module| module.file_name.clone()).collect(),
         drive_wait_seconds: LONGEST_DRIVE_WAIT.min(options.timeout.0 / 1_000_000_000),
+        host_wait_seconds: options.timeout.0.div_ceil(1_000_000_000),
     };
     let content = initramfs::Content {
         program: &options.program,

@@ -28,7 +28,7 @@ mod tools;
 pub use error::LabError;
 pub use event::{Action, Event, NotAnEvent};
 pub use guest::{guest_main, is_guest, moment};
-pub use host::{Console, Options, Outcome, run, unpack_archive};
+pub use host::{Console, Options, Outcome, Output, run, unpack_archive};
 pub use kernel::{KernelImage, find_kernel, find_older_kernel, find_ram_bar};
 pub use machine::can_boot;
 pub use mark::{LAB_VARIABLE, Phase, mark};

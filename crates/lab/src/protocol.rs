@@ -25,16 +25,17 @@ pub(crate) enum Port {
     Stdout,
     /// Standard error of the command.
     Stderr,
-    /// [`Message`]s, one a line.
+    /// [`Message`]s, one a line; the last is answered by [`DONE`] once the host has all that the guest sent.
     Control,
     /// A tar archive of [`OUT_DIR`].
     Out,
-    /// Names of moments, one a line, from `peerlane lab mark`; each is answered by a line, which is
+    /// Names of moments, one a line, from `peerlane lab moment`; each is answered by a line, which is
     /// [`DONE`] or says what is wrong.
     Moments,
 }
 
-/// The host's answer to the name of a moment once everything that was to happen then has happened.
+/// The host's answer to the name of a moment once everything that was to happen then has happened, and to the guest's
+/// last message.
 pub(crate) const DONE: &str = "done";
 
 impl Port {
@@ -70,6 +71,20 @@ pub(crate) struct Job {
     pub(crate) modules: Vec<String>,
     /// Longest wait for the drives.
     pub(crate) drive_wait_seconds: u64,
+    /// Longest wait for the host to take what was sent: the deadline of the whole run.
+    pub(crate) host_wait_seconds: u64,
+}
+
+/// Bytes sent through ports. The kernel takes them before the host does, and forgets them with the power: up to 128
+/// pieces a port (`virtio_console`, which does not wait; queues of QEMU's virtio-serial).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Sent {
+    /// Through [`Port::Stdout`].
+    pub(crate) stdout: u64,
+    /// Through [`Port::Stderr`].
+    pub(crate) stderr: u64,
+    /// Through [`Port::Out`].
+    pub(crate) out: u64,
 }
 
 /// A drive the guest waits for.
@@ -109,6 +124,8 @@ pub(crate) enum Message {
     Exited {
         /// Exit status, or 128 plus the number of the signal that killed it.
         status: i32,
+        /// What it wrote and left.
+        sent: Sent,
     },
     /// The guest could not do its part.
     Failed {

@@ -6,12 +6,12 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use peerlane_fabric::Fabric;
@@ -20,6 +20,8 @@ use peerlane_lab::{
     mark, run,
 };
 use peerlane_units::Nanos;
+use rustix::pipe::PipeFlags;
+use tempfile::tempfile;
 
 const BLOCK: usize = 4096;
 /// First word of the command that this program itself is in the guest.
@@ -39,12 +41,13 @@ fn main() -> ExitCode {
         [first, ..] if first == "--list" => return ExitCode::SUCCESS,
         _ => {}
     }
-    let tests: [(&str, fn()); 5] = [
+    let tests: [(&str, fn()); 6] = [
         ("status_output_files_and_drives_come_through", status_output_files_and_drives),
         ("the_recorder_counts_what_was_read_and_keeps_checks_apart", recorder_counts),
         ("a_guest_that_cannot_start_is_an_error_with_its_console", guest_that_cannot_start),
         ("a_run_ends_at_its_deadline", run_ends_at_its_deadline),
         ("an_interrupt_ends_the_run", interrupt_ends_the_run),
+        ("a_reader_that_stands_still_does_not_hold_the_run_up", reader_that_stands_still),
     ];
     let wanted = words.iter().filter_map(|word| word.to_str()).find(|word| !word.starts_with('-'));
     let wanted = tests.iter().filter(|(name, _)| wanted.is_none_or(|wanted| name.contains(wanted)));
@@ -95,9 +98,17 @@ fn options(command: &[&str]) -> Result<Options, LabError> {
 }
 
 fn capture(options: &Options) -> (Result<Outcome, LabError>, Vec<u8>, Vec<u8>) {
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let result = run(options, &mut stdout, &mut stderr);
-    (result, stdout, stderr)
+    let (stdout, stderr) = (tempfile().expect("a file"), tempfile().expect("a file"));
+    let to = |file: &File| Box::new(file.try_clone().expect("a descriptor"));
+    let result = run(options, to(&stdout), to(&stderr));
+    (result, content(stdout), content(stderr))
+}
+
+fn content(mut file: File) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    file.rewind().expect("its beginning");
+    file.read_to_end(&mut bytes).expect("it");
+    bytes
 }
 
 /// In the guest: one block as a check, two blocks as payload.
@@ -192,7 +203,40 @@ fn interrupt_ends_the_run() {
         }
     }
     let options = options(&["sh", "-c", "echo here; sleep 1000"]).expect("options");
-    let mut stdout = Interrupter(Arc::clone(&options.interrupt));
-    let result = run(&options, &mut stdout, &mut Vec::new());
+    let stdout = Interrupter(Arc::clone(&options.interrupt));
+    let result = run(&options, Box::new(stdout), Box::new(io::sink()));
     assert!(matches!(result, Err(LabError::Interrupted)), "{result:?}");
+}
+
+fn reader_that_stands_still() {
+    /// Says when the first bytes have come.
+    struct Teller(mpsc::Sender<()>);
+    impl io::Write for Teller {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // Nobody listens any more after the first.
+            let _ = self.0.send(());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    /// More than pipes and sockets on the way hold, less than the guest's kernel takes without a wait (128 pieces of
+    /// 4 KiB): all of it is under way when the command says that it is over.
+    const BYTES: usize = 600_000;
+    let script = format!("yes 0123456 | head -c {BYTES}; echo over >&2");
+    let options = options(&["sh", "-c", &script]).expect("options");
+    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+    let (mut reader, writer) = (File::from(reader), File::from(writer));
+    let (over, is_over) = mpsc::channel();
+    let reading = std::thread::spawn(move || {
+        is_over.recv().expect("the command comes to its end");
+        let mut found = Vec::new();
+        reader.read_to_end(&mut found).map(|_| found)
+    });
+    let result = run(&options, Box::new(writer), Box::new(Teller(over)));
+    assert_eq!(result.expect("outcome").status, 0);
+    let found = reading.join().expect("no panic").expect("it");
+    assert_eq!(found.len(), BYTES);
+    assert!(found.chunks(8).all(|line| line == &b"0123456\n"[..line.len()]), "in order");
 }

@@ -58,7 +58,7 @@ pub(crate) enum SimEngine {
     /// Whichever fits the case; the record says which and why
     #[default]
     Auto,
-    /// Bounds of each flow alone
+    /// Bounds of each flow alone: the sum of flows may be beyond what they share
     Closed,
     /// Fluids that share links
     Flow,

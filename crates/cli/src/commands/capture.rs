@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::args::CaptureArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::output_file::{Kind, OutputFile};
+use crate::output_file::{Kind, OutputFile, write_folder};
 use crate::printer::Printer;
 
 /// Schema of the object that `--json` prints.
@@ -90,13 +90,13 @@ fn is_file(entry: &peerlane_fabric::Entry) -> bool {
 }
 
 fn write(content: &peerlane_fabric::Snapshot, output: &Path) -> Result<(), Failure> {
-    let tried = || format!("write {}", output.display());
     let is_archive = output.to_str().is_some_and(|name| name.ends_with(".tar.zst"));
     if !is_archive {
-        return capture::write_folder(content, output).map_err(Tried::to(tried()));
+        return write_folder(output, |draft| capture::write_folder(content, draft));
     }
     let place = OutputFile::at(output, Kind::New)?;
-    place.write(&capture::pack(content).map_err(Tried::to(tried()))?)
+    let tried = Tried::to(format!("write {}", output.display()));
+    place.write(&capture::pack(content).map_err(tried)?)
 }
 
 fn text(written: &Written) -> String {

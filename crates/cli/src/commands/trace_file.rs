@@ -43,7 +43,7 @@ impl TraceFile {
     pub(super) fn finish(mut self, printer: Printer) -> Result<(), Failure> {
         let path = self.output.path().to_owned();
         let traces = self.tracer.finish();
-        let mut out = BufWriter::new(&self.draft);
+        let mut out = BufWriter::new(self.draft.as_file());
         let filled = peerlane_report::trace::write(&traces, &mut out).and_then(|()| out.flush());
         filled.map_err(|error| OutputError::from(error).on(&path))?;
         drop(out);

@@ -166,3 +166,60 @@ fn of_files_that_belong_together_none_is_named_where_something_came_to_the_place
     assert_eq!(fs::read(at("last")).expect("it"), b"somebody else's");
     assert_eq!(fs::read_dir(folder.path()).expect("it").count(), 2, "no draft is left");
 }
+
+#[test]
+fn where_one_of_several_cannot_be_named_it_is_said_which_are_written_and_which_are_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let drafts = ["one", "two", "three", "four"].map(|name| {
+        let file = OutputFile::at(&at(name), NOTE).expect("a place");
+        let draft = file.whole(|out| out.write_all(b"note")).expect("room");
+        (file, draft)
+    });
+    fs::write(at("three"), "somebody else's").expect("room");
+    let said = said(&name_all(drafts.into()).expect_err("not ours"));
+    let place = folder.path().display();
+    let expected = format!(
+        "cannot write {place}/three; written before it: {place}/one, {place}/two; nor: {place}/four: it is there"
+    );
+    assert!(said.starts_with(&expected), "{said}");
+    let mut names: Vec<_> = fs::read_dir(folder.path())
+        .expect("it")
+        .map(|entry| entry.expect("it").file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["one", "three", "two"], "and no draft is left");
+}
+
+#[test]
+fn a_full_quota_and_a_full_disk_have_one_hint() {
+    // ENOSPC and EDQUOT.
+    let [disk, quota] = [28, 122].map(|number| {
+        let error = OutputError::System(io::Error::from_raw_os_error(number));
+        said(&error.on(Path::new("note")))
+    });
+    assert!(disk.ends_with("; make room there, or name a file elsewhere"), "{disk}");
+    assert!(
+        quota.contains("uota exceeded") && quota.ends_with("or name a file elsewhere"),
+        "{quota}"
+    );
+}
+
+#[test]
+fn a_folder_is_named_when_it_is_whole_and_takes_the_place_of_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let fill = |draft: &Path| {
+        fs::create_dir(draft)?;
+        fs::write(draft.join("file"), "note")
+    };
+    let half = |draft: &Path| fill(draft).and(Err(io::ErrorKind::StorageFull.into()));
+    let failure = write_folder(&at("new"), half).expect_err("no room");
+    assert!(said(&failure).ends_with("; make room there, or name a file elsewhere"));
+    assert_eq!(fs::read_dir(folder.path()).expect("it").count(), 0, "no draft is left");
+    write_folder(&at("new"), fill).expect("room");
+    assert_eq!(fs::read(at("new/file")).expect("it"), b"note");
+    let failure = write_folder(&at("new"), fill).expect_err("it is there");
+    assert!(said(&failure).contains("it is a folder"), "{}", said(&failure));
+    assert_eq!(fs::read_dir(folder.path()).expect("it").count(), 1, "no draft is left");
+}

@@ -11,7 +11,9 @@ mod question;
 mod runs;
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 
 use anstream::AutoStream;
 use clap::builder::styling::{AnsiColor, Style};
@@ -165,13 +167,20 @@ impl Printer {
 
     /// Takes what a command in the lab writes to its standard output, byte for byte; a reader that
     /// goes away is an error, upon which the lab ends the command.
-    pub(crate) fn pass_on_stdout(self) -> io::Stdout {
-        io::stdout()
+    ///
+    /// # Errors
+    /// When the system has no further descriptor.
+    pub(crate) fn pass_on_stdout(self) -> io::Result<File> {
+        // Past the lock of `io::stdout`, which a write that is waited for would hold.
+        io::stdout().as_fd().try_clone_to_owned().map(File::from)
     }
 
     /// Takes what a command in the lab writes to its standard error, byte for byte.
-    pub(crate) fn pass_on_stderr(self) -> PassOn<io::Stderr> {
-        PassOn(io::stderr())
+    ///
+    /// # Errors
+    /// As [`Printer::pass_on_stdout`].
+    pub(crate) fn pass_on_stderr(self) -> io::Result<PassOn<File>> {
+        io::stderr().as_fd().try_clone_to_owned().map(|open| PassOn(open.into()))
     }
 
     fn stdout(self, text: &str) -> Result<(), Failure> {

@@ -338,3 +338,32 @@ fn a_calibration_writes_parameters_with_their_error_and_reads_only() {
     assert!(folder.path().join("rows.json").is_file());
     assert!(fs::read(folder.path().join("source")).expect("it") == before, "nothing was written");
 }
+
+#[test]
+fn a_file_that_may_be_written_is_calibrated_both_ways_within_its_size() {
+    let folder = folder();
+    let words =
+        "calibrate source --scratch source --force --time 0.02 --repeats 1 --parameters p.toml";
+    let output = bench(folder.path(), words);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let parameters = fs::read_to_string(folder.path().join("p.toml")).expect("parameters");
+    for name in ["source.read.rate", "source.write.rate", "source.random-write.commands"] {
+        assert!(parameters.contains(name), "{parameters}");
+    }
+}
+
+#[test]
+fn parameters_are_written_also_where_nobody_can_be_shown_them() {
+    let folder = folder();
+    let full = fs::File::options().write(true).open("/dev/full").expect("it");
+    let words = "bench calibrate source --time 0.02 --repeats 1 --parameters p.toml";
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(words.split_whitespace())
+        .current_dir(folder.path())
+        .stdout(full)
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("cannot write to standard output"), "{}", said(&output));
+    assert!(folder.path().join("p.toml").is_file(), "{}", said(&output));
+}

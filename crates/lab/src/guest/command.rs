@@ -17,8 +17,8 @@ use crate::tools;
 const SEARCH_PATH: &str = "/bin:/sbin:/usr/bin:/usr/sbin";
 const HOME: &str = "/root";
 
-/// Runs `words` and passes its output on; returns the exit status as a shell counts it.
-pub(super) fn run(words: &[OsString], stdout: File, stderr: File) -> io::Result<i32> {
+/// Runs `words` and passes its output on; returns the exit status as a shell counts it, and the bytes of both outputs.
+pub(super) fn run(words: &[OsString], stdout: File, stderr: File) -> io::Result<(i32, [u64; 2])> {
     let mut command = command_of(words)?;
     let mut child = prepare(&mut command)
         .stdin(Stdio::null())
@@ -33,10 +33,12 @@ pub(super) fn run(words: &[OsString], stdout: File, stderr: File) -> io::Result<
     let outputs = [pass_on(child.stdout.take(), stdout), pass_on(child.stderr.take(), stderr)];
     let status = child.wait()?;
     end_all_other_processes();
-    for output in outputs {
-        output.join().map_err(|_| io::Error::other("cannot pass on output: thread died"))??;
+    let mut sent = [0; 2];
+    for (output, sent) in outputs.into_iter().zip(&mut sent) {
+        *sent =
+            output.join().map_err(|_| io::Error::other("cannot pass on output: thread died"))??;
     }
-    Ok(status_number(status))
+    Ok((status_number(status), sent))
 }
 
 /// Runs a shell with job control on the console.
@@ -100,14 +102,18 @@ fn resolve(word: &OsStr) -> Option<OsString> {
 fn pass_on<R: Read + Send + 'static>(
     source: Option<R>,
     mut target: File,
-) -> thread::JoinHandle<io::Result<()>> {
+) -> thread::JoinHandle<io::Result<u64>> {
     thread::spawn(move || {
-        let Some(mut source) = source else { return Ok(()) };
+        let mut sent = 0;
+        let Some(mut source) = source else { return Ok(sent) };
         let mut buffer = vec![0; 64 << 10];
         loop {
             match source.read(&mut buffer) {
-                Ok(0) => return Ok(()),
-                Ok(read) => target.write_all(&buffer[..read])?,
+                Ok(0) => return Ok(sent),
+                Ok(read) => {
+                    target.write_all(&buffer[..read])?;
+                    sent += read as u64;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

@@ -1,10 +1,9 @@
 //! Telling the host that a moment has come, and waiting until what belongs to it has happened.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 
 use super::ports;
@@ -16,8 +15,6 @@ use crate::protocol::{DONE, Port};
 const LOCK: &str = "/run/peerlane-lab-moments";
 /// Above the host's own deadline for what it does.
 const DEADLINE: Duration = Duration::from_secs(120);
-/// Bytes of an answer: a line that names moments or repeats QEMU.
-const LONGEST_ANSWER: usize = 64 << 10;
 
 /// Tells the host that the moment `name` has come; returns once what was to happen has happened.
 ///
@@ -38,22 +35,5 @@ fn announce(name: &str) -> io::Result<String> {
     flock(&lock, FlockOperation::LockExclusive)?;
     let mut port = ports::open_both_ways(Port::Moments, deadline)?;
     port.write_all(format!("{}\n", name.replace('\n', " ")).as_bytes())?;
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"\n") {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
-        match poll(&mut [PollFd::new(&port, PollFlags::IN)], Some(&timeout)) {
-            Ok(0) => return Err(io::Error::new(io::ErrorKind::TimedOut, "the host is silent")),
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(error) => return Err(error.into()),
-        }
-        let mut buffer = [0; 4096];
-        let read = port.read(&mut buffer)?;
-        if read == 0 || answer.len() > LONGEST_ANSWER {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        answer.extend_from_slice(&buffer[..read]);
-    }
-    Ok(String::from_utf8_lossy(&answer).trim_end().to_owned())
+    ports::answer(&mut port, deadline)
 }

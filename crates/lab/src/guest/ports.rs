@@ -1,9 +1,9 @@
 //! Opening virtio-serial ports by name, and waiting for device files to appear.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,55 @@ fn open_as(port: Port, options: &fs::OpenOptions, deadline: Instant) -> io::Resu
         if !changes.wait(deadline)? {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the port did not appear"));
         }
+    }
+}
+
+/// Bytes of an answer: a line that names moments or repeats QEMU.
+const LONGEST_ANSWER: usize = 64 << 10;
+
+/// The line that the host answers, without its end.
+pub(super) fn answer(port: &mut (impl Read + AsFd), deadline: Instant) -> io::Result<String> {
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\n") {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(port, PollFlags::IN)], Some(&timeout)) {
+            Ok(0) => return Err(io::Error::new(io::ErrorKind::TimedOut, "the host is silent")),
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        let mut buffer = [0; 4096];
+        let read = port.read(&mut buffer)?;
+        if read == 0 || answer.len() > LONGEST_ANSWER {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        answer.extend_from_slice(&buffer[..read]);
+    }
+    Ok(String::from_utf8_lossy(&answer).trim_end().to_owned())
+}
+
+/// Counts what goes through a port.
+pub(super) struct Counted {
+    port: File,
+    pub(super) sent: u64,
+}
+
+impl Counted {
+    pub(super) fn new(port: File) -> Self {
+        Self { port, sent: 0 }
+    }
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.port.write(bytes)?;
+        self.sent += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.port.flush()
     }
 }
 

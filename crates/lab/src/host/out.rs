@@ -1,17 +1,15 @@
 //! What a run leaves on the host: the command's files and the DMA report.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use serde::Serialize;
 
-use super::session::TICK;
+use super::background::{GivenUp, Writing};
 use super::{Console, Options};
 use crate::LabError;
 
@@ -57,30 +55,53 @@ pub(super) fn unpack(archive: &Path, target: &Path) -> Result<(), LabError> {
 
 /// Unpacks a tar archive that nobody vouches for into `target`, and nowhere else.
 ///
-/// Only files, folders and symbolic links are taken: a guest cannot make device files here. What was
-/// unpacked before a failure stays.
+/// Only files, folders and symbolic links are taken: a guest cannot make device files here. Where it is not whole, or has
+/// no room, nothing of it is there; files of the same names are replaced else, and folders take in what is new.
 ///
 /// # Errors
 /// When the archive is damaged or names a path outside, or a file cannot be made.
 pub fn unpack_archive(archive: impl Read, target: &Path) -> Result<(), LabError> {
     fs::create_dir_all(target).map_err(LabError::io("create", target))?;
     let unpack = || -> io::Result<()> {
-        let mut archive = tar::Archive::new(archive);
-        for entry in archive.entries()? {
-            let mut entry = entry?;
-            let kind = entry.header().entry_type();
-            if !(kind.is_file() || kind.is_dir() || kind.is_symlink()) {
-                continue;
-            }
-            if !entry.unpack_in(target)? {
-                let path = entry.path()?.display().to_string();
-                let text = format!("the guest sent a path outside it: {path}");
-                return Err(io::Error::new(ErrorKind::InvalidData, text));
-            }
-        }
-        Ok(())
+        let beside = tempfile::tempdir_in(target)?;
+        unpack_into(beside.path(), archive)?;
+        settle(beside.path(), target)
     };
     unpack().map_err(LabError::io("unpack the command's files into", target))
+}
+
+fn unpack_into(folder: &Path, archive: impl Read) -> io::Result<()> {
+    let mut archive = tar::Archive::new(archive);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let kind = entry.header().entry_type();
+        if !(kind.is_file() || kind.is_dir() || kind.is_symlink()) {
+            continue;
+        }
+        if !entry.unpack_in(folder)? {
+            let path = entry.path()?.display().to_string();
+            let text = format!("the guest sent a path outside it: {path}");
+            return Err(io::Error::new(ErrorKind::InvalidData, text));
+        }
+    }
+    Ok(())
+}
+
+/// Gives what is in a folder its place in another; a link there is replaced or in the way, and never followed.
+fn settle(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let place = to.join(entry.file_name());
+        let is_there = fs::symlink_metadata(&place).is_ok_and(|found| found.is_dir());
+        if is_there && entry.file_type()?.is_dir() {
+            settle(&entry.path(), &place)?;
+        } else {
+            fs::rename(entry.path(), &place).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", place.display()))
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// A file beside `target`, gone when dropped, with the mode that umask leaves.
@@ -92,9 +113,12 @@ fn draft(target: &Path) -> io::Result<tempfile::NamedTempFile> {
 /// Writes `value` in full or not at all.
 pub(super) fn write_json(value: &impl Serialize, target: &Path) -> Result<(), LabError> {
     let write = || -> io::Result<()> {
-        let mut file = draft(target)?;
-        serde_json::to_writer_pretty(&mut file, value)?;
-        file.write_all(b"\n")?;
+        let file = draft(target)?;
+        let mut out = BufWriter::new(file.as_file());
+        serde_json::to_writer_pretty(&mut out, value)?;
+        out.write_all(b"\n")?;
+        out.flush()?;
+        drop(out);
         file.as_file().sync_all()?;
         file.persist(target).map_err(|error| error.error)?;
         Ok(())
@@ -104,8 +128,7 @@ pub(super) fn write_json(value: &impl Serialize, target: &Path) -> Result<(), La
 
 /// Writes what a guest printed to where it is to go.
 ///
-/// What only passes it on may take it slowly or never: that is waited for until `deadline`, or until somebody
-/// interrupts, and a moment longer, so that a reader that keeps up has all of it in any case.
+/// What only passes it on may take it slowly or never: that is waited for as [`Writing::wait`] does.
 pub(super) fn write_console(
     bytes: Vec<u8>,
     target: &Console,
@@ -119,43 +142,21 @@ pub(super) fn write_console(
         Console::Stream { name, open } => (name, open),
     };
     let failed = |error: io::Error| LabError::io("write the console to", name)(error);
-    let file = File::from(open.try_clone().map_err(failed)?);
-    let written = in_background(file, bytes).map_err(failed)?;
-    loop {
-        // Looked at before the wait, so that each way out has waited once.
-        let (is_over, is_interrupted) =
-            (Instant::now() >= deadline, interrupt.load(Ordering::Relaxed));
-        match written.recv_timeout(TICK) {
-            Ok(result) => return result.map_err(failed),
-            Err(RecvTimeoutError::Timeout) if is_interrupted => return Err(LabError::Interrupted),
-            Err(RecvTimeoutError::Timeout) if is_over => {
-                return Err(failed(io::Error::new(ErrorKind::TimedOut, "nobody took it in time")));
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(failed(io::Error::other("what wrote it has ended")));
-            }
+    let mut file = File::from(open.try_clone().map_err(failed)?);
+    let writing = Writing::start("console", move || file.write_all(&bytes)).map_err(failed)?;
+    match writing.wait(deadline, interrupt) {
+        Ok(result) => result.map_err(failed),
+        Err(GivenUp::Interrupted) => Err(LabError::Interrupted),
+        Err(GivenUp::Late) => {
+            Err(failed(io::Error::new(ErrorKind::TimedOut, "nobody took it in time")))
         }
     }
 }
 
-/// Writes on a thread of its own, which ends with the program where nobody takes the bytes.
-///
-/// Others may have the stream open as well and want it to wait, so that it cannot be told not to; and of a terminal
-/// that takes something, nobody knows how much it takes without a wait.
-fn in_background(mut file: File, bytes: Vec<u8>) -> io::Result<Receiver<io::Result<()>>> {
-    let (done, written) = mpsc::channel();
-    thread::Builder::new().name("console".to_owned()).spawn(move || {
-        // An error means that nobody waits for it any more.
-        let _ = done.send(file.write_all(&bytes));
-    })?;
-    Ok(written)
-}
-
 /// Writes `bytes` in full or not at all, and over nothing.
 fn write_new(bytes: &[u8], target: &Path) -> io::Result<()> {
-    let mut file = draft(target)?;
-    file.write_all(bytes)?;
+    let file = draft(target)?;
+    file.as_file().write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist_noclobber(target).map_err(|error| error.error)?;
     Ok(())
@@ -163,6 +164,8 @@ fn write_new(bytes: &[u8], target: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+    use std::thread;
     use std::time::Duration;
 
     use super::*;
@@ -184,6 +187,72 @@ mod tests {
         let target = folder.path().join("inner");
         assert!(unpack(&archive, &target).is_err());
         assert!(!folder.path().join("escaped").exists());
+    }
+
+    /// An archive of files with their content.
+    fn archive(files: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (name, content) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(content.len() as u64);
+            header.set_mode(0o644);
+            builder.append_data(&mut header, name, *content).expect("an entry");
+        }
+        builder.into_inner().expect("an archive")
+    }
+
+    #[test]
+    fn of_results_that_do_not_come_whole_none_is_there_and_what_was_there_stays() {
+        let folder = tempfile::tempdir().expect("folder");
+        let at = |name: &str| folder.path().join(name);
+        let names = || {
+            let entries = fs::read_dir(folder.path())
+                .expect("it")
+                .map(|entry| entry.expect("it").file_name());
+            let mut names: Vec<_> = entries.collect();
+            names.sort();
+            names
+        };
+        unpack_archive(&archive(&[("one", b"1"), ("in/two", b"2")])[..], folder.path())
+            .expect("whole");
+        let next = archive(&[("new", b"3"), ("in/new", b"4"), ("one", &[b'5'; 5_000])]);
+        let half = &next[..next.len() - 4_000];
+        assert!(unpack_archive(half, folder.path()).is_err());
+        assert_eq!(names(), ["in", "one"]);
+        assert_eq!(fs::read(at("one")).expect("it"), b"1");
+        unpack_archive(&next[..], folder.path()).expect("whole");
+        assert_eq!(names(), ["in", "new", "one"]);
+        assert_eq!(fs::read(at("one")).expect("it"), [b'5'; 5_000]);
+        for (name, content) in [("in/two", b"2"), ("in/new", b"4")] {
+            assert_eq!(fs::read(at(name)).expect("it"), content);
+        }
+    }
+
+    #[test]
+    fn a_folder_as_the_guest_packs_it_comes_with_all_that_is_in_it() {
+        let (there, here) =
+            (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder"));
+        fs::create_dir_all(there.path().join("in/deeper")).expect("folders");
+        fs::write(there.path().join("in/deeper/file"), "x").expect("room");
+        std::os::unix::fs::symlink("in/deeper", there.path().join("link")).expect("a link");
+        let mut builder = tar::Builder::new(Vec::new());
+        builder.follow_symlinks(false);
+        builder.append_dir_all(".", there.path()).expect("it");
+        let packed = builder.into_inner().expect("an archive");
+        for _ in 0..2 {
+            unpack_archive(&packed[..], here.path()).expect("whole");
+            assert_eq!(fs::read(here.path().join("link/file")).expect("it"), b"x");
+            assert_eq!(fs::read_dir(here.path()).expect("it").count(), 2, "no draft is left");
+        }
+    }
+
+    #[test]
+    fn a_link_that_an_earlier_run_left_is_not_followed() {
+        let (folder, outside) =
+            (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder"));
+        std::os::unix::fs::symlink(outside.path(), folder.path().join("door")).expect("a link");
+        assert!(unpack_archive(&archive(&[("door/escaped", b"x")])[..], folder.path()).is_err());
+        assert_eq!(fs::read_dir(outside.path()).expect("it").count(), 0);
     }
 
     #[test]
@@ -221,7 +290,8 @@ mod tests {
             Options { console: at("file").map(Console::File), ..options.clone() },
         ];
         for options in unfit {
-            let error = crate::run(&options, &mut Vec::new(), &mut Vec::new()).expect_err("unfit");
+            let error = crate::run(&options, Box::new(io::sink()), Box::new(io::sink()))
+                .expect_err("unfit");
             let text = error.to_string();
             assert!(text.contains(&folder.path().display().to_string()), "{text}");
         }

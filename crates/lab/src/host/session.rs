@@ -2,20 +2,20 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::moments::Moments;
+use super::outlet::{Outlet, Outlets};
 use super::process::Qemu;
 use super::socket;
 use crate::LabError;
-use crate::protocol::{Message, Port};
+use crate::protocol::{DONE, Message, Port, Sent};
 
 /// How a guest ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +45,11 @@ pub(super) struct Session {
     streams: Vec<Stream>,
     control: Control,
     archive: File,
-    /// Where the command's output goes; the run ends when nobody reads it any more.
-    output: Option<Arc<OwnedFd>>,
+    /// Bytes in it.
+    archived: u64,
+    outlets: Outlets,
+    /// What the guest says that it sent, once it has ended, until that is answered.
+    awaited: Option<Sent>,
     /// Archive of what the command left.
     pub(super) results: PathBuf,
     /// Controllers as the guest reported them.
@@ -76,11 +79,20 @@ pub(super) const TICK: Duration = Duration::from_millis(250);
 /// Time for the guest to power off once the command has ended.
 const POWER_OFF: Duration = Duration::from_secs(30);
 
+/// Something that can go on.
+#[derive(Debug, Clone, Copy)]
+enum Ready {
+    /// The stream at this position.
+    Stream(usize),
+    /// The outlet of this port.
+    Outlet(Port),
+}
+
 impl Session {
     /// Makes the sockets that QEMU connects to.
     pub(super) fn listen(
         folder: &Path,
-        output: Option<Arc<OwnedFd>>,
+        outlets: Outlets,
         moments: Moments,
     ) -> Result<Self, LabError> {
         // The address of a socket has room for 107 bytes (unix(7)), which a path may exceed.
@@ -98,54 +110,32 @@ impl Session {
         let results = folder.join("out.tar");
         let archive = File::create(&results).map_err(LabError::io("create", &results))?;
         let (control, controllers) = (Control::default(), Vec::new());
-        Ok(Self { streams, control, archive, output, results, controllers, moments })
+        let (archived, awaited) = (0, None);
+        Ok(Self {
+            streams,
+            control,
+            archive,
+            archived,
+            outlets,
+            awaited,
+            results,
+            controllers,
+            moments,
+        })
     }
 
-    /// Passes streams on until QEMU has ended, time is up or somebody interrupts.
+    /// Passes streams on until QEMU has ended, time is up or somebody interrupts; QEMU has ended then, and what it left
+    /// in the sockets is read as far as it can be passed on.
     pub(super) fn serve(
         &mut self,
         qemu: &mut Qemu,
         deadline: Instant,
         interrupt: &AtomicBool,
-        stdout: &mut (dyn Write + Send),
-        stderr: &mut (dyn Write + Send),
     ) -> Result<Ended, LabError> {
-        let mut limit = deadline;
-        let mut end = None;
-        loop {
-            if interrupt.load(Ordering::Relaxed) {
-                qemu.kill();
-                return Ok(Ended::Interrupted);
-            }
-            let now = Instant::now();
-            if now >= limit {
-                qemu.kill();
-                return Ok(end.unwrap_or(Ended::TimedOut));
-            }
-            if end.is_none() && self.is_unread()? {
-                qemu.kill();
-                return Err(LabError::ReaderGone);
-            }
-            let (has_ended, ready) = self.wait(qemu, (limit - now).min(TICK))?;
-            for index in ready {
-                self.advance(index, stdout, stderr)?;
-            }
-            if end.is_none() {
-                end = self.take_messages();
-                if end.is_some() {
-                    limit = deadline.min(Instant::now() + POWER_OFF);
-                }
-            }
-            if let Some(moment) = self.moments.take_power_cut() {
-                qemu.kill();
-                self.drain(stdout, stderr)?;
-                return Ok(Ended::PowerCut(moment));
-            }
-            if has_ended {
-                break;
-            }
-        }
-        self.drain(stdout, stderr)?;
+        let end = self.until_over(qemu, deadline, interrupt);
+        qemu.kill();
+        let end = end?;
+        self.drain(deadline, interrupt)?;
         let status = qemu.wait()?;
         let end = end.or_else(|| self.take_messages());
         if end.is_none() && interrupt.load(Ordering::Relaxed) {
@@ -159,9 +149,91 @@ impl Session {
         }))
     }
 
+    /// The loop of [`Session::serve`]; `None` when QEMU has ended and the guest had said nothing.
+    fn until_over(
+        &mut self,
+        qemu: &Qemu,
+        deadline: Instant,
+        interrupt: &AtomicBool,
+    ) -> Result<Option<Ended>, LabError> {
+        let mut limit = deadline;
+        let mut end = None;
+        loop {
+            if interrupt.load(Ordering::Relaxed) {
+                return Ok(Some(Ended::Interrupted));
+            }
+            let now = Instant::now();
+            if now >= limit {
+                let end = end.filter(|_| self.awaited.is_none());
+                return Ok(Some(end.unwrap_or(Ended::TimedOut)));
+            }
+            if end.is_none() && self.is_unread()? {
+                return Err(LabError::ReaderGone);
+            }
+            let (has_ended, ready) = self.wait(Some(qemu), (limit - now).min(TICK))?;
+            for ready in ready {
+                self.advance(ready)?;
+            }
+            if end.is_none() {
+                end = self.take_messages();
+            }
+            if self.answer() {
+                limit = deadline.min(Instant::now() + POWER_OFF);
+            }
+            if let Some(moment) = self.moments.take_power_cut() {
+                return Ok(Some(Ended::PowerCut(moment)));
+            }
+            if has_ended {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Lets the guest power off once all that it sent has come; returns whether that was now.
+    fn answer(&mut self) -> bool {
+        let (stdout, stderr) = (self.outlets.stdout.given(), self.outlets.stderr.given());
+        let has_come = |sent: Sent| {
+            stdout >= sent.stdout && stderr >= sent.stderr && self.archived >= sent.out
+        };
+        if !self.awaited.is_some_and(has_come) {
+            return false;
+        }
+        self.awaited = None;
+        for stream in &mut self.streams {
+            if let Stream::Connected(Port::Control, stream) = stream {
+                // A guest that is gone needs no answer.
+                let _ = writeln!(stream, "{DONE}");
+            }
+        }
+        true
+    }
+
+    /// Waits until the readers have all that came, as long as for a console; what they do not take is an error, as is
+    /// what never came.
+    ///
+    /// # Errors
+    /// [`LabError::Unread`], and when an output cannot be written.
+    pub(super) fn finish(
+        &mut self,
+        deadline: Instant,
+        interrupt: &AtomicBool,
+    ) -> Result<(), LabError> {
+        let Outlets { stdout, stderr, .. } = &mut self.outlets;
+        let sent = self.awaited.unwrap_or_default();
+        let left = |outlet: &mut Outlet, sent: u64| {
+            let never = sent.saturating_sub(outlet.given());
+            Ok(never + outlet.finish(deadline, interrupt)?)
+        };
+        let (stdout, stderr) = (left(stdout, sent.stdout)?, left(stderr, sent.stderr)?);
+        if stdout + stderr == 0 {
+            return Ok(());
+        }
+        Err(LabError::Unread { stdout, stderr, end: None })
+    }
+
     /// Whether the reader of the command's output has gone away.
     fn is_unread(&self) -> Result<bool, LabError> {
-        let Some(output) = &self.output else { return Ok(false) };
+        let Some(output) = &self.outlets.reader else { return Ok(false) };
         let mut fds = [PollFd::new(output, PollFlags::empty())];
         match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
             Ok(_) => Ok(fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)),
@@ -170,18 +242,18 @@ impl Session {
         }
     }
 
-    /// Waits for QEMU's end or for streams that are ready, whose positions it returns.
-    fn wait(&self, qemu: &Qemu, longest: Duration) -> Result<(bool, Vec<usize>), LabError> {
-        let mut positions = Vec::new();
-        let mut fds = vec![PollFd::new(&qemu.exit, PollFlags::IN)];
+    /// Waits for QEMU's end, or for what is ready.
+    fn wait(&self, qemu: Option<&Qemu>, longest: Duration) -> Result<(bool, Vec<Ready>), LabError> {
+        let mut fds: Vec<PollFd<'_>> = Vec::new();
+        fds.extend(qemu.map(|qemu| PollFd::new(&qemu.exit, PollFlags::IN)));
         // Without a wish it wakes up for an error only, and the loop then asks what that was.
-        let before = fds.len() + usize::from(self.output.is_some());
-        fds.extend(self.output.iter().map(|output| PollFd::new(output, PollFlags::empty())));
-        for (index, stream) in self.streams.iter().enumerate() {
-            if let Some(fd) = stream.fd() {
-                positions.push(index);
-                fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
-            }
+        let reader = qemu.and(self.outlets.reader.as_ref());
+        fds.extend(reader.map(|reader| PollFd::new(reader, PollFlags::empty())));
+        let before = fds.len();
+        let mut waiting = Vec::new();
+        for (fd, flags, ready) in self.sources() {
+            waiting.push(ready);
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
         }
         let timeout = Timespec::try_from(longest)
             .map_err(|error| LabError::os("wait for QEMU")(io::Error::other(error)))?;
@@ -191,22 +263,40 @@ impl Session {
             Err(error) => return Err(LabError::os("wait for QEMU")(error)),
         }
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let has_ended = is_ready(&fds[0]);
-        let ready = positions
-            .into_iter()
-            .zip(&fds[before..])
-            .filter(|(_, fd)| is_ready(fd))
-            .map(|(index, _)| index);
-        Ok((has_ended, ready.collect()))
+        let has_ended = qemu.is_some() && is_ready(&fds[0]);
+        let ready = waiting.into_iter().zip(&fds[before..]).filter(|(_, fd)| is_ready(fd));
+        Ok((has_ended, ready.map(|(ready, _)| ready).collect()))
+    }
+
+    /// What is waited for: streams with what they bring, but for those whose outlet is full, and outlets with their room
+    /// and their end.
+    fn sources(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags, Ready)> {
+        let Outlets { stdout, stderr, .. } = &self.outlets;
+        let outlets = [(Port::Stdout, stdout), (Port::Stderr, stderr)];
+        let outlets = outlets.into_iter().filter_map(|(port, outlet)| {
+            let wish = if outlet.is_full() { PollFlags::OUT } else { PollFlags::empty() };
+            Some((outlet.fd()?, wish, Ready::Outlet(port)))
+        });
+        let streams = self.streams.iter().enumerate().filter_map(|(index, stream)| {
+            let fd = stream.fd().filter(|_| !self.is_held_back(stream))?;
+            Some((fd, PollFlags::IN, Ready::Stream(index)))
+        });
+        outlets.chain(streams)
+    }
+
+    fn is_held_back(&self, stream: &Stream) -> bool {
+        matches!(stream, Stream::Connected(port, _) if self.outlets.is_full(*port))
+    }
+
+    fn advance(&mut self, ready: Ready) -> Result<(), LabError> {
+        match ready {
+            Ready::Stream(index) => self.advance_stream(index),
+            Ready::Outlet(port) => self.outlets.of(port).map_or(Ok(()), Outlet::advance),
+        }
     }
 
     /// Accepts a connection or passes on one buffer.
-    fn advance(
-        &mut self,
-        index: usize,
-        stdout: &mut (dyn Write + Send),
-        stderr: &mut (dyn Write + Send),
-    ) -> Result<(), LabError> {
+    fn advance_stream(&mut self, index: usize) -> Result<(), LabError> {
         let mut buffer = [0; 64 << 10];
         let (port, read) = match &mut self.streams[index] {
             Stream::Closed => return Ok(()),
@@ -229,8 +319,9 @@ impl Session {
         }
         let bytes = &buffer[..read];
         match port {
-            Port::Stdout => pass(stdout, bytes),
-            Port::Stderr => pass(stderr, bytes),
+            Port::Stdout | Port::Stderr => {
+                self.outlets.of(port).map_or(Ok(()), |outlet| outlet.give(bytes))
+            }
             Port::Control => self.control.add(bytes),
             Port::Moments => {
                 let Stream::Connected(_, stream) = &self.streams[index] else { return Ok(()) };
@@ -238,20 +329,26 @@ impl Session {
                 self.moments.add(bytes, &answers)
             }
             Port::Out => {
+                self.archived += bytes.len() as u64;
                 self.archive.write_all(bytes).map_err(LabError::io("write", &self.results))
             }
         }
     }
 
-    /// Reads to the end what QEMU, which has ended, left in the sockets.
-    fn drain(
-        &mut self,
-        stdout: &mut (dyn Write + Send),
-        stderr: &mut (dyn Write + Send),
-    ) -> Result<(), LabError> {
-        for index in 0..self.streams.len() {
-            while matches!(self.streams[index], Stream::Connected(..)) {
-                self.advance(index, stdout, stderr)?;
+    /// Reads to the end what QEMU, which has ended, left in the sockets; what nobody takes until the deadline, or a
+    /// moment after an interrupt, stays there.
+    fn drain(&mut self, deadline: Instant, interrupt: &AtomicBool) -> Result<(), LabError> {
+        let until = deadline.max(Instant::now() + TICK);
+        let is_open = |stream: &Stream| matches!(stream, Stream::Connected(..));
+        while self.streams.iter().any(is_open) {
+            let now = Instant::now();
+            let is_over = now >= until || interrupt.load(Ordering::Relaxed);
+            let (_, ready) = self.wait(None, TICK.min(until.saturating_duration_since(now)))?;
+            if ready.is_empty() && is_over {
+                break;
+            }
+            for ready in ready {
+                self.advance(ready)?;
             }
         }
         Ok(())
@@ -265,20 +362,19 @@ impl Session {
                     self.controllers.push(Controller { name, address, translated });
                 }
                 Ok(Message::Started) => tracing::debug!("command started"),
-                Ok(Message::Exited { status }) => return Some(Ended::Exited(status)),
-                Ok(Message::Failed { reason }) => return Some(Ended::Failed(reason)),
+                Ok(Message::Exited { status, sent }) => {
+                    self.awaited = Some(sent);
+                    return Some(Ended::Exited(status));
+                }
+                Ok(Message::Failed { reason }) => {
+                    self.awaited = Some(Sent::default());
+                    return Some(Ended::Failed(reason));
+                }
                 Err(error) => return Some(Ended::Failed(format!("unreadable message: {error}"))),
             }
         }
         None
     }
-}
-
-fn pass(target: &mut (dyn Write + Send), bytes: &[u8]) -> Result<(), LabError> {
-    target.write_all(bytes).and_then(|()| target.flush()).map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => LabError::ReaderGone,
-        _ => LabError::os("pass on the command's output")(error),
-    })
 }
 
 /// Lines of the control port.
@@ -308,62 +404,4 @@ impl Control {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_are_read_whole_in_whatever_pieces_they_come() {
-        let text = b"{\"is\":\"started\"}\n{\"is\":\"exited\",\"status\":7}\n";
-        for piece in 1..text.len() {
-            let mut control = Control::default();
-            let mut messages = Vec::new();
-            for bytes in text.chunks(piece) {
-                control.add(bytes).expect("short");
-                while let Some(message) = control.next() {
-                    messages.push(message.expect("message"));
-                }
-            }
-            assert_eq!(messages, [Message::Started, Message::Exited { status: 7 }]);
-        }
-    }
-
-    #[test]
-    fn a_reader_that_goes_away_ends_the_run_at_once() {
-        let folder = tempfile::tempdir().expect("folder");
-        let (reader, writer) =
-            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("pipe");
-        let mut session =
-            Session::listen(folder.path(), Some(Arc::new(writer)), Moments::default())
-                .expect("session");
-        let sleep = crate::tools::in_path("sleep").expect("sleep");
-        let mut guest =
-            Qemu::start(&sleep, &["100".to_owned()], folder.path(), false).expect("run");
-        drop(reader);
-        let start = Instant::now();
-        let deadline = start + Duration::from_secs(60);
-        let interrupt = AtomicBool::new(false);
-        let ended =
-            session.serve(&mut guest, deadline, &interrupt, &mut Vec::new(), &mut Vec::new());
-        assert!(matches!(ended, Err(LabError::ReaderGone)), "{ended:?}");
-        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
-    }
-
-    #[test]
-    fn a_folder_with_a_long_path_takes_the_sockets() {
-        let folder = tempfile::tempdir().expect("folder");
-        let long = folder.path().join("x".repeat(120));
-        std::fs::create_dir(&long).expect("a folder");
-        let session = Session::listen(&long, None, Moments::default()).expect("sockets");
-        assert_eq!(session.streams.len(), Port::ALL.len());
-        for port in Port::ALL {
-            assert!(socket(&long, port).exists());
-        }
-    }
-
-    #[test]
-    fn a_message_without_end_is_refused() {
-        let mut control = Control::default();
-        assert!(control.add(&vec![b'x'; Control::LONGEST]).is_ok());
-        assert!(control.add(b"x").is_err());
-    }
-}
+mod tests;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use peerlane_results::{Basis, BenchRecord, CaseRecord, Order, WorkloadKind};
 use peerlane_units::Bytes;
 
-use crate::devices::drive::{Side, throughput};
+use crate::devices::drive::{Side, split_throughput};
 use crate::devices::table::Table;
 use crate::parameters::percentile;
 
@@ -158,7 +158,8 @@ impl Rows {
     fn of(rows: &[Row], side: &Side, chosen: &[usize]) -> Self {
         let mut sorted = Self::default();
         for (index, row) in rows.iter().enumerate() {
-            let row = Row { predicted: throughput(side, row.block, row.depth), ..*row };
+            let predicted = split_throughput(side, row.block, row.depth, side.latency.end());
+            let row = Row { predicted, ..*row };
             let list =
                 if chosen.contains(&index) { &mut sorted.fitted } else { &mut sorted.held_out };
             list.push(row);

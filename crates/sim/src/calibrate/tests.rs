@@ -17,6 +17,11 @@ fn drive() -> Side {
     Side { latency, rate: 3.3e9, commands: 500_000.0 }
 }
 
+/// What a drive does, which splits what is larger than a MiB.
+fn does(side: &Side, block: f64, depth: u32) -> f64 {
+    split_throughput(side, block, f64::from(depth), 1_048_576.0)
+}
+
 fn case(
     source: &str,
     target: &str,
@@ -98,7 +103,7 @@ fn measured_drive(name: &str, noise: impl Fn(usize) -> f64) -> BenchRecord {
         for block in BLOCKS {
             for depth in DEPTHS {
                 #[expect(clippy::cast_precision_loss, reason = "a block size")]
-                let rate = throughput(&drive(), block.0 as f64, f64::from(depth));
+                let rate = does(&drive(), block.0 as f64, depth);
                 let rate = rate * noise(cases.len());
                 cases.push(case(source, target, block, depth, rate, 0));
             }
@@ -109,7 +114,7 @@ fn measured_drive(name: &str, noise: impl Fn(usize) -> f64) -> BenchRecord {
             for depth in RANDOM_DEPTHS {
                 let side = Side { commands: RANDOM, ..drive() };
                 #[expect(clippy::cast_precision_loss, reason = "a block size")]
-                let rate = throughput(&side, block.0 as f64, f64::from(depth));
+                let rate = does(&side, block.0 as f64, depth);
                 let path = Path::HostPipelined;
                 let flow = Flow { block, depth, ..Flow::new(source, target, path) };
                 let rate = rate * noise(cases.len());

@@ -1,6 +1,7 @@
 //! The closed form: what bounds one flow when it is alone, and by how much the next bound is further.
 //!
-//! Leaves out other flows. The one thing to know: a bound is a limit that no engine may exceed; what
+//! Leaves out other flows: bounds of several hold for each, and their sum may be beyond a link, a memory, or the rate and
+//! the commands of a drive that they share. The one thing to know: a bound is a limit that no engine may exceed; what
 //! several flows do to each other only lowers it.
 
 use crate::flow::build::{Built, What, per_nano};

@@ -23,6 +23,18 @@ pub fn throughput(side: &Side, size: f64, depth: f64) -> f64 {
     (depth * size / side.latency.time(size)).min(side.rate).min(side.commands * size)
 }
 
+/// Seconds of a request alone, of which the table knows the first `known` bytes as one: commands of the rest are under way at
+/// the same time, and take what the medium does, `L(k) + (n - k) / min(B, IOPS n)`.
+pub fn alone(side: &Side, size: f64, known: f64) -> f64 {
+    let (known, rate) = (known.min(size), side.rate.min(side.commands * size));
+    (side.latency.time(known) - known / rate).max(0.0) + size / rate
+}
+
+/// [`throughput`] of requests that split beyond what the table knows.
+pub fn split_throughput(side: &Side, size: f64, depth: f64, known: f64) -> f64 {
+    (depth * size / alone(side, size, known)).min(side.rate).min(side.commands * size)
+}
+
 /// Seconds from submission to completion with `depth` commands in flight, `q n / X`: Little's law read backwards.
 pub fn loaded_latency(side: &Side, size: f64, depth: f64) -> f64 {
     depth * size / throughput(side, size, depth)

@@ -114,6 +114,11 @@ impl Table {
         size / self.time(size)
     }
 
+    /// The largest size of a point.
+    pub fn end(&self) -> f64 {
+        self.points[self.points.len() - 1].0
+    }
+
     /// The points, by size.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points

@@ -246,9 +246,11 @@ impl Planner<'_> {
             let largest = largest_of(function).unwrap_or(largest);
             let parts = commands(block, largest);
             let command = block / parts;
-            take_of_medium(&mut spec, op, ByteRate(whole(side.rate.min(most * command)).max(1)));
-            // What the table says of a command alone, less what the transfer takes of it.
-            waits[at] = (side.latency.time(command) - command / side.rate).max(0.0);
+            let medium = side.rate.min(most * command);
+            take_of_medium(&mut spec, op, ByteRate(whole(medium).max(1)));
+            // What the table says of a command alone, or of as much as was measured, less what the medium takes of it.
+            let known = block.min(self.setting.measured_to(function, op)?.max(command));
+            waits[at] = (side.latency.time(known) - known / medium).max(0.0);
             bounds.push((format!("{word} of {}", function.name), most * command / 1e9));
             if node == spec.memory {
                 inside = Some((node, spec.first.op, side.rate));

@@ -50,7 +50,7 @@ pub enum Engine {
     /// Whichever fits the case.
     #[default]
     Auto,
-    /// Bounds of each flow alone.
+    /// Bounds of each flow alone: the sum of flows may be beyond what they share.
     Closed,
     /// Fluids.
     Flow,
@@ -67,6 +67,10 @@ impl Engine {
                 (Self::Flow, "flows share what they cross; windows of packets for percentiles")
             }
             (Self::Auto, _) => (Self::Flow, "too many flows for packets"),
+            (Self::Closed, 2..) => (
+                Self::Closed,
+                "as asked for; each flow as if alone: their sum may be beyond what they share",
+            ),
             (engine, _) => (engine, "as asked for"),
         }
     }

@@ -151,6 +151,13 @@ impl<'a> Setting<'a> {
         Table::measured(points).map(Some).map_err(no_table)
     }
 
+    /// The largest block whose time alone is known of this drive itself, however it splits there; 0 where only times of any
+    /// drive are.
+    pub(super) fn measured_to(&self, function: &Function, op: Op) -> Result<f64, ParameterError> {
+        let own = self.table(&format!("{}.{}", function.name, word(op)))?;
+        Ok(own.map_or(0.0, |table| table.end()))
+    }
+
     /// Commands a second of blocks in random order, no more than `sequential`.
     pub(super) fn random_commands(
         &self,

@@ -16,13 +16,11 @@ pub(super) fn learn(
     printer: Printer,
 ) -> Result<(), Failure> {
     let found = calibrate(record).map_err(Tried::to(format!("calibrate {}", args.drive)))?;
-    // First what took a quarter of an hour; then what a full disk may refuse.
-    if !printer.is_json() {
-        printer.data(&render::calibration(&found))?;
-    }
+    // First what took a quarter of an hour; then what a full disk may refuse, and neither for want of the other.
+    let shown = if printer.is_json() { Ok(()) } else { printer.data(&render::calibration(&found)) };
     if let Some(file) = &args.parameters {
         OutputFile::at(file, Kind::New)?.write(found.to_toml().as_bytes())?;
         printer.note(&format!("wrote {}", file.display()));
     }
-    Ok(())
+    shown
 }

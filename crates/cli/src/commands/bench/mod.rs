@@ -24,12 +24,12 @@ use peerlane_sim::predict::Engine;
 use peerlane_units::Nanos;
 
 use super::sim::{self, Model};
-use super::trace_file::TraceFile;
+use super::trace_file::{self, TraceFile};
 use super::workload_file::{self, WorkloadFile};
 use crate::args::{BenchArgs, BenchCommand, BenchCommandArgs, FabricArgs, HowArgs, ModelArgs, On};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::output_file::OutputFile;
+use crate::output_file::{OutputError, OutputFile};
 use crate::printer::Printer;
 use crate::render::Overwritten;
 use crate::{machines, render, signals};
@@ -84,14 +84,15 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         fio::check(&workload)?;
     }
     let (record, overwritten) = carry_out(&fabric, &workload, earlier, (how, output), printer)?;
-    if printer.is_json() {
-        printer.object(&record)?;
+    let shown = if printer.is_json() {
+        printer.object(&record)
     } else {
-        printer.data(&render::bench(&record, &overwritten))?;
-    }
+        printer.data(&render::bench(&record, &overwritten))
+    };
     if let BenchCommand::Calibrate(args) = &args.command {
         calibrate::learn(args, &record, printer)?;
     }
+    shown?;
     if let Some(file) = fio {
         fio::beside(&fabric, &record, file, printer)?;
     }
@@ -240,9 +241,8 @@ fn carry_out(
     if result.is_err() {
         watcher.tell_what_is_left();
     }
-    // A run that failed leaves one, too: it shows what came before.
-    trace.map_or(Ok(()), |trace| trace.finish(printer))?;
-    let record = result.map_err(|error| failure(error, kept.as_deref()))?;
+    let result = result.map_err(|error| failure(error, kept.as_deref()));
+    let record = trace_file::finish(trace, result, printer)?;
     Ok((record, watcher.overwritten()))
 }
 
@@ -253,6 +253,13 @@ fn at_once(workload: &Workload) -> u16 {
 }
 
 fn failure(error: RunError, output: Option<&Path>) -> Failure {
+    let error = match (error, output) {
+        (RunError::Save(why), Some(output)) => match why.downcast::<OutputError>() {
+            Ok(why) => return why.on(output),
+            Err(why) => RunError::Save(why),
+        },
+        (error, _) => error,
+    };
     let exit = match &error {
         RunError::Interrupted(_) => Exit::Interrupted,
         error if error.is_not_possible() => Exit::NotPossible,

@@ -45,8 +45,9 @@ pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Opti
 /// # Errors
 /// When the machine does not boot, or its command does not run to its end.
 pub(super) fn run(options: &Options, printer: Printer) -> Result<Outcome, Failure> {
-    let (mut stdout, mut stderr) = (printer.pass_on_stdout(), printer.pass_on_stderr());
-    match peerlane_lab::run(options, &mut stdout, &mut stderr) {
+    let stdout = printer.pass_on_stdout().map_err(Tried::to("pass on standard output"))?;
+    let stderr = printer.pass_on_stderr().map_err(Tried::to("pass on standard error"))?;
+    match peerlane_lab::run(options, Box::new(stdout), Box::new(stderr)) {
         Err(LabError::ReaderGone) => {
             Ok(Outcome { status: BROKEN_PIPE, dma: None, missed: Vec::new() })
         }
@@ -69,7 +70,7 @@ pub(super) fn exit(status: i32) -> Exit {
 }
 
 fn failure(error: LabError) -> Failure {
-    let exit = match &error {
+    let exit = match error.end() {
         LabError::Interrupted => Exit::Interrupted,
         LabError::PowerCut { .. } => Exit::PowerCut,
         LabError::MissingTool { .. } | LabError::MissingKernel { .. } => Exit::NotPossible,
@@ -77,4 +78,25 @@ fn failure(error: LabError) -> Failure {
     };
     let hint = error.hint();
     Failure::new(error).hint(hint).exit(exit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_a_run_decides_its_status_also_where_output_was_not_taken() {
+        let unread = |end: Option<LabError>| {
+            failure(LabError::Unread { stdout: 7, stderr: 0, end: end.map(Box::new) })
+        };
+        let interrupted = unread(Some(LabError::Interrupted));
+        assert_eq!(interrupted.status(), Exit::Interrupted);
+        let chain: Vec<String> = interrupted.chain().collect();
+        let taken =
+            "nobody took the end of the command's output: at least 7 bytes of standard output";
+        assert_eq!(chain, [taken, "lab run was interrupted"]);
+        assert_eq!(unread(None).status(), Exit::Failed);
+        let cut = unread(Some(LabError::PowerCut { moment: "half".to_owned() }));
+        assert_eq!(cut.status(), Exit::PowerCut);
+    }
 }

@@ -147,6 +147,21 @@ fn engines_agree_on_a_flow_that_is_alone_and_packets_give_percentiles() {
     assert!(flow.summaries[0].block.count == 0 && tlp.summaries[0].block.count > 100);
 }
 
+#[test]
+fn bounds_of_several_flows_are_said_to_be_of_each_alone() {
+    let writer = |source: &str| Flow::new(source, "d0", Path::HostPipelined);
+    let cases = vec![("one", vec![writer("d1")]), ("two", vec![writer("d1"), writer("d2")])];
+    let [closed, flow] = [Engine::Closed, Engine::Flow]
+        .map(|engine| predict(&machine("ten"), &workload(cases.clone()), engine));
+    assert!((rate(&closed, 1) / rate(&closed, 0) - 2.0).abs() < 0.01, "{:?}", closed.summaries);
+    assert!((rate(&flow, 1) / rate(&flow, 0) - 1.0).abs() < 0.01, "{:?}", flow.summaries);
+    let says = |case: usize| {
+        let prediction = closed.cases[case].prediction.as_ref().expect("it is one");
+        prediction.engine.contains("their sum may be beyond what they share")
+    };
+    assert_eq!([says(0), says(1)], [false, true]);
+}
+
 /// What a reader of a prediction looks for, on ten pairs of SmartSSDs that do not know each other.
 #[test]
 fn ten_pairs_are_predicted_with_everything_that_a_record_has() {

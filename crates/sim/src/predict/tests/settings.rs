@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::calibrate::{self, Calibration, RandomCalibration, Row, Rows, SideCalibration};
-use crate::devices::drive::Side;
+use crate::devices::drive::{Side, split_throughput};
 use crate::devices::table::Table;
+use crate::predict::setting::whole;
+use crate::way::as_f64;
 
 #[test]
 fn a_throttle_and_a_largest_command_of_the_machine_file_count() {
@@ -78,6 +80,46 @@ fn random_blocks_are_predicted_by_what_a_calibration_wrote_of_them() {
         assert!(strangers(&parameters, &machine("pair")).is_empty());
         assert!(is_near(alone(&machine("pair"), &parameters, flow), commands * 4096.0 / 1e9));
     }
+}
+
+/// A drive far from what the model takes any drive for: few commands, and a machine that splits its larger blocks.
+#[test]
+fn the_rates_that_made_a_calibration_are_those_that_are_predicted_with_it() {
+    let side = Side { latency: Table::line(250e-6, 0.7e9), rate: 2.2e9, commands: 26e3 };
+    let mut cases = Vec::new();
+    for (source, target) in [("a", "null"), ("host", "a")] {
+        for (block, depth) in calibrate::BLOCKS
+            .into_iter()
+            .flat_map(|block| calibrate::DEPTHS.map(|depth| (block, depth)))
+        {
+            let rate =
+                split_throughput(&side, as_f64(block), f64::from(depth), as_f64(Bytes::mib(1)));
+            let flow = Flow { block, depth, ..Flow::new(source, target, Path::HostPipelined) };
+            cases.push((flow, rate));
+        }
+    }
+    let flows = cases.iter().map(|(flow, _)| ("a row", vec![flow.clone()])).collect();
+    let mut measured = predict(&machine("pair"), &workload(flows), Engine::Closed);
+    measured.asked.kind = WorkloadKind::Calibrate;
+    measured.basis = Basis::Measured;
+    for (case, (_, rate)) in measured.cases.iter_mut().zip(&cases) {
+        case.elapsed_ns = Nanos(whole(as_f64(case.bytes) / rate * 1e9));
+    }
+    let found = calibrate::calibrate(&measured).expect("a calibration");
+    let parameters = super::parameters(Some(&found.to_toml())).expect("parameters");
+    for engine in [Engine::Closed, Engine::Flow] {
+        for (flow, rate) in &cases {
+            let record =
+                run(&machine("pair"), &parameters, &one(flow.clone()), engine).expect("predicted");
+            let predicted = super::rate(&record, 0) * 1e9;
+            assert!(
+                (predicted / rate - 1.0).abs() < 0.02,
+                "{engine:?} {flow:?}: {predicted} for {rate}"
+            );
+        }
+    }
+    let worst = found.sides.iter().map(|side| side.rows.worst_error()).fold(0.0, f64::max);
+    assert!(worst < 1e-3, "{worst}");
 }
 
 #[test]
