@@ -133,6 +133,13 @@ pub enum Warning {
         /// Standard deviation over mean, in thousandths.
         per_mille: u32,
     },
+    /// Predicted rates had not settled when the model stopped looking for where they do.
+    NotSettled {
+        /// The case.
+        case: String,
+        /// How much they still changed by, on average over time, in thousandths.
+        per_mille: u32,
+    },
     /// A port on the way sends peer-to-peer traffic up to the root complex.
     AcsOnPath {
         /// The port.
@@ -175,6 +182,7 @@ impl Warning {
             Self::FrequencyScaling { .. } => "`sudo cpupower frequency-set --governor performance`",
             Self::FirstRunOutlier { .. } => "warm up longer with `--warm-up N`",
             Self::Variance { .. } => "run it more often, on a machine that does nothing else",
+            Self::NotSettled { .. } => "`--engine tlp` follows packets instead",
             Self::AcsOnPath { .. } => "`peerlane doctor` names the kernel parameter that lifts it",
         }
     }
@@ -235,6 +243,9 @@ impl fmt::Display for Warning {
             }
             Self::Variance { case, per_mille } => {
                 write!(f, "the runs of {case} differ by {} of their mean", Share(*per_mille))
+            }
+            Self::NotSettled { case, per_mille } => {
+                write!(f, "rates of {case} had not settled: a change of {} was still to come", Share(*per_mille))
             }
             Self::AcsOnPath { port } => {
                 write!(f, "{port} sends peer-to-peer traffic up to the root complex (ACS)")

@@ -76,6 +76,9 @@ pub struct Run {
     pub solutions: u64,
     /// The largest residual of those.
     pub residual: f64,
+    /// The residual of those that had not settled, at most 1, on average over the time of the part of the network where
+    /// that is most; 0 where all had.
+    pub unsettled: f64,
 }
 
 /// Phases kept for each part.
@@ -167,6 +170,9 @@ struct PartRun {
     phases: BTreeMap<Vec<(usize, u32)>, Phase>,
     solutions: u64,
     residual: f64,
+    /// How far from settled the rates of now are, and those so far over time.
+    off: f64,
+    off_so_far: f64,
 }
 
 impl PartRun {
@@ -188,6 +194,8 @@ impl PartRun {
             phases: BTreeMap::new(),
             solutions: 0,
             residual: 0.0,
+            off: 0.0,
+            off_so_far: 0.0,
         }
     }
 
@@ -255,6 +263,7 @@ impl PartRun {
         if time > 0.0 {
             self.note_phase(time);
         }
+        self.off_so_far += self.off * time;
         self.now = to;
     }
 
@@ -323,7 +332,10 @@ impl PartRun {
         if self.solutions >= MOST_SOLUTIONS {
             return;
         }
-        let Solution { rates, limits, load, residual, .. } = self.solver.solve(self.settings.solve);
+        let solution = self.solver.solve(self.settings.solve);
+        let is_settled = solution.has_converged(self.settings.solve);
+        let Solution { rates, limits, load, residual, .. } = solution;
+        self.off = if is_settled { 0.0 } else { residual.min(1.0) };
         for (queue, rate) in self.queues.iter_mut().zip(rates) {
             queue.rate = if queue.ends.is_empty() { 0.0 } else { rate };
         }
@@ -366,6 +378,7 @@ impl PartRun {
         whole.phases.push(phases);
         whole.solutions += self.solutions;
         whole.residual = whole.residual.max(self.residual);
+        whole.unsettled = whole.unsettled.max(self.off_so_far / self.now.max(1.0));
     }
 }
 

@@ -20,6 +20,8 @@ use crate::way::{as_f64, picos};
 
 /// Ends that lie no further apart lead to one solution: a microsecond.
 const QUANTUM: f64 = 1_000.0;
+/// When rates count as settled, and how long they have for it.
+pub(super) const SETTLING: Settings = Settings { tolerance: 1e-3, rounds: 400 };
 
 /// What limits a flow with too few blocks in flight.
 const DEPTH: &str = "its depth";
@@ -40,6 +42,8 @@ pub(super) struct Found {
     pub(super) flows: Vec<FoundFlow>,
     /// Distinct sets of active flows, longest first, as positions of flows.
     pub(super) sets: Vec<Vec<usize>>,
+    /// Relative change of rates that was still to come, on average over time.
+    pub(super) unsettled: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -123,7 +127,7 @@ impl Model {
             };
             flows.push(FoundFlow { bytes, start, end, limited_by });
         }
-        Ok(Found { sets: vec![(0..flows.len()).collect()], flows })
+        Ok(Found { sets: vec![(0..flows.len()).collect()], flows, unsettled: 0.0 })
     }
 
     /// Payload and end of a flow of constant rate.
@@ -145,7 +149,7 @@ impl Model {
                 None => self.own_limit(flow),
             },
         });
-        Ok(Found { flows: flows.collect(), sets: sets(&run) })
+        Ok(Found { flows: flows.collect(), sets: sets(&run), unsettled: run.unsettled })
     }
 
     /// Runs the flows on a network of these, perhaps with other capacities.
@@ -161,7 +165,7 @@ impl Model {
             })
             .collect();
         let settings = RunSettings {
-            solve: Settings { tolerance: 1e-3, rounds: 400 },
+            solve: SETTLING,
             quantum: QUANTUM,
             until: self.until,
         };

@@ -288,6 +288,7 @@ impl Found {
     /// Puts the rates of packets in place of those of fluids, for what was in a window: of flows with a time
     /// they decide how much is moved, of others when they end.
     fn take_rates(&mut self, rates: &std::collections::BTreeMap<usize, f64>, has_time: bool) {
+        self.unsettled = 0.0;
         for (&index, &rate) in rates.iter().filter(|(_, rate)| **rate > 0.0) {
             let flow = &mut self.flows[index];
             if has_time {

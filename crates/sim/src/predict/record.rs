@@ -3,10 +3,11 @@
 use peerlane_results::{
     BytesByRoute, CaseRecord, CaseSpec, CpuCost, Evidence, FlowRecord, Gain, HostMemoryTraffic,
     Latency, Limit, Percentiles, Prediction, Route, RouteEvidence, RouteVerdict, Spread, Summary,
+    Warning,
 };
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
-use super::case::{Found, FoundFlow, Model};
+use super::case::{Found, FoundFlow, Model, SETTLING};
 use super::flows::Planned;
 use super::names;
 use super::setting::whole;
@@ -39,6 +40,7 @@ impl Parts<'_> {
         let cpu: f64 = pairs().map(|(flow, found)| flow.cpu * found.bytes).sum();
         let moved: Vec<f64> = self.found.flows.iter().map(|flow| flow.bytes).collect();
         let model = self.model;
+        let warnings = self.unsettled().into_iter().collect();
         CaseRecord {
             asked: self.asked.clone(),
             repeat: 0,
@@ -61,8 +63,16 @@ impl Parts<'_> {
                 host_memory: Some((Bytes(whole(least)), Bytes(whole(most)))),
             }),
             page_faults: None,
-            warnings: Vec::new(),
+            warnings,
         }
+    }
+
+    fn unsettled(&self) -> Option<Warning> {
+        let change = self.found.unsettled;
+        (change > SETTLING.tolerance).then(|| Warning::NotSettled {
+            case: self.asked.name.clone(),
+            per_mille: u32::try_from(whole(change * 1e3)).unwrap_or(u32::MAX),
+        })
     }
 
     fn flow(&self, index: usize) -> FlowRecord {
