@@ -283,6 +283,30 @@ mod tests {
         assert!(compared.flow[0] > 10.0 * compared.flow[1], "{compared:?}");
     }
 
+    #[test]
+    fn a_link_between_sockets_holds_no_more_than_its_buffers() {
+        // What waits for a slow memory beyond the other socket fills them, so that what comes behind waits. With room for
+        // all of it, as inside a chip, the fast memory would get 3.5 GB/s.
+        let mut topology = Topology::new();
+        let [near, far] = ["near", "far"]
+            .map(|name| topology.add(name, NodeKind::RootComplex(RootComplex::default())));
+        topology.join(near, far, Wire::socket(ByteRate(31_000_000_000), Picos::nanos(60)));
+        let mut device = |name: &str, root, write| {
+            let wire = Wire::pcie("8GT/s x4".parse().expect("a link"), Bytes(256));
+            let mut endpoint = Endpoint::default();
+            endpoint.memory.write = write;
+            topology.add_below(root, name, NodeKind::Endpoint(endpoint), wire)
+        };
+        let slow = device("slow", far, Some(ByteRate(1_000_000_000)));
+        let fast = device("fast", far, None);
+        let (a, b) = (device("a", near, None), device("b", near, None));
+        let mut flows = vec![FlowSpec::write("held", a, slow), FlowSpec::write("behind", b, fast)];
+        flows[1].depth = 8 * flows[0].depth;
+        let case = Scenario { family: Family::Tree, topology, flows };
+        let compared = agreed(&case, 0.1);
+        assert!(compared.tlp[1] < 2.0, "{compared:?}");
+    }
+
     /// A first seed that changes with every commit, so that each version is tried on other cases.
     fn rotating() -> u64 {
         let commit = std::process::Command::new("git").args(["rev-parse", "HEAD"]).output();

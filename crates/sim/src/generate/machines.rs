@@ -64,7 +64,7 @@ pub fn pods(count: usize, seed: u64) -> Machine {
                 }
             }
         }
-        let socket = Wire::bare(crate::model::Parameters::default().socket, Picos::nanos(60));
+        let socket = Wire::socket(crate::model::Parameters::default().socket, Picos::nanos(60));
         machine.topology.join(sockets[0], sockets[1], socket);
         machine.groups.push(devices);
     }

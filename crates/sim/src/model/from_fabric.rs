@@ -105,7 +105,7 @@ impl Build<'_> {
             let on_chip = Wire::bare(ON_CHIP, Picos::ZERO);
             self.topology.add_below(node, named(bridge, "host"), memory, on_chip);
             for (_, &other) in self.roots.range((machine, 0)..=(machine, u32::MAX)) {
-                self.topology.join(other, node, Wire::bare(*socket, Picos::nanos(60)));
+                self.topology.join(other, node, Wire::socket(*socket, Picos::nanos(60)));
             }
             self.roots.insert((machine, numa), node);
         }

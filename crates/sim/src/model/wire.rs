@@ -100,6 +100,12 @@ impl Wire {
         }
     }
 
+    /// A link between sockets that carries `rate` of payload, with room for a round trip of 2 us.
+    pub fn socket(rate: ByteRate, propagation: Picos) -> Self {
+        let credits = Credits::covering(rate, Bytes(256), Picos::micros(2));
+        Self { credits, ..Self::bare(rate, propagation) }
+    }
+
     /// Bytes a second in one direction, headers included.
     pub fn rate(&self) -> ByteRate {
         ByteRate(1_024_000_000_000_000 / self.picos_per_kib)
