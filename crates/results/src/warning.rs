@@ -245,7 +245,11 @@ impl fmt::Display for Warning {
                 write!(f, "the runs of {case} differ by {} of their mean", Share(*per_mille))
             }
             Self::NotSettled { case, per_mille } => {
-                write!(f, "rates of {case} had not settled: a change of {} was still to come", Share(*per_mille))
+                write!(
+                    f,
+                    "rates of {case} had not settled: a change of {} was still to come",
+                    Share(*per_mille)
+                )
             }
             Self::AcsOnPath { port } => {
                 write!(f, "{port} sends peer-to-peer traffic up to the root complex (ACS)")

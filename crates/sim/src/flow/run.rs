@@ -471,6 +471,30 @@ mod tests {
     }
 
     #[test]
+    fn what_has_not_settled_in_its_rounds_is_told() {
+        // A queue in front of two outputs of which one is slow takes rounds.
+        let hop = |resource, port| Hop { resource, port, turn: 1.0, cost: 1.0 };
+        let resource = |capacity, rank| Resource { capacity, rank, ..Resource::default() };
+        let leg = |output| vec![vec![hop(0, NONE), hop(output, 0)]];
+        let class = |output| Class { count: 1, demand: 3.0, legs: leg(output), ..Class::default() };
+        let network = Network {
+            resources: vec![resource(4.0, 0), resource(1.0, 1), resource(4.0, 1)],
+            classes: vec![class(1), class(2)],
+        };
+        let transfers = [
+            Transfer { class: 0, start: 0.0, bytes: f64::INFINITY },
+            Transfer { class: 1, start: 0.0, bytes: f64::INFINITY },
+        ];
+        let of = |rounds| {
+            let solve = Settings { tolerance: 1e-6, rounds };
+            let settings = RunSettings { solve, quantum: 0.0, until: Some(100.0) };
+            run(&network, &transfers, settings).expect("in order").unsettled
+        };
+        assert!(of(1) > 0.1, "{}", of(1));
+        assert_eq!(of(2000), 0.0);
+    }
+
+    #[test]
     fn the_number_of_threads_changes_nothing() {
         let mut network = link(0);
         network.resources =

@@ -100,7 +100,8 @@ impl Wire {
         }
     }
 
-    /// A link between sockets that carries `rate` of payload, with room for a round trip of 2 us.
+    /// A link between sockets that carries `rate` of payload, with room for a round trip of 2 us, as PCIe links have
+    /// here: how much sockets have is not published.
     pub fn socket(rate: ByteRate, propagation: Picos) -> Self {
         let credits = Credits::covering(rate, Bytes(256), Picos::micros(2));
         Self { credits, ..Self::bare(rate, propagation) }

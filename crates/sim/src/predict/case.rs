@@ -164,11 +164,7 @@ impl Model {
                 bytes: if self.until.is_some() { f64::INFINITY } else { flow.bytes },
             })
             .collect();
-        let settings = RunSettings {
-            solve: SETTLING,
-            quantum: QUANTUM,
-            until: self.until,
-        };
+        let settings = RunSettings { solve: SETTLING, quantum: QUANTUM, until: self.until };
         run(&built.network, &transfers, settings)
             .map_err(|error| PredictError::Engine { case: case.name.clone(), source: error.into() })
     }

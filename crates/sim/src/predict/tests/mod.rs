@@ -1,6 +1,6 @@
 use peerlane_fabric::Fabric;
 use peerlane_results::{
-    Basis, CaseSpec, Flow, FlowRecord, Order, Path, Repeats, WORKLOAD_SCHEMA, Workload,
+    Basis, CaseSpec, Flow, FlowRecord, Order, Path, Repeats, WORKLOAD_SCHEMA, Warning, Workload,
     WorkloadKind,
 };
 use peerlane_units::{Bytes, Nanos};
@@ -160,6 +160,22 @@ fn bounds_of_several_flows_are_said_to_be_of_each_alone() {
         prediction.engine.contains("their sum may be beyond what they share")
     };
     assert_eq!([says(0), says(1)], [false, true]);
+}
+
+#[test]
+fn rates_that_had_not_settled_are_told() {
+    let (machine, parameters) = (machine("ten"), parameters(None).expect("parameters"));
+    let predictor = Predictor { fabric: &machine, parameters: &parameters, seed: 7 };
+    let asked = one(Flow::new("d0", "d5", Path::P2p));
+    let prepared = predictor.prepare(&asked.cases[0], &parameters.values(), Engine::Flow);
+    let mut prepared = prepared.expect("it can be predicted");
+    let warnings = |prepared: &Prepared<'_>| {
+        predictor.case(prepared, &windows::Shown::new()).expect("a record").warnings
+    };
+    assert_eq!(warnings(&prepared), []);
+    prepared.found.unsettled = 0.0149;
+    let told = Warning::NotSettled { case: "one".to_owned(), per_mille: 15 };
+    assert_eq!(warnings(&prepared), [told]);
 }
 
 /// What a reader of a prediction looks for, on ten pairs of SmartSSDs that do not know each other.
