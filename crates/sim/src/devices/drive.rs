@@ -26,8 +26,13 @@ pub fn throughput(side: &Side, size: f64, depth: f64) -> f64 {
 /// Seconds of a request alone, of which the table knows the first `known` bytes as one: commands of the rest are under way at
 /// the same time, and take what the medium does, `L(k) + (n - k) / min(B, IOPS n)`.
 pub fn alone(side: &Side, size: f64, known: f64) -> f64 {
-    let (known, rate) = (known.min(size), side.rate.min(side.commands * size));
-    (side.latency.time(known) - known / rate).max(0.0) + size / rate
+    let rate = side.rate.min(side.commands * size);
+    beside_medium(side, known.min(size), rate) + size / rate
+}
+
+/// Seconds of a request alone, as the table has it, less what a medium of this rate takes of it: `L(n) - n / B`.
+pub fn beside_medium(side: &Side, size: f64, medium: f64) -> f64 {
+    (side.latency.time(size) - size / medium).max(0.0)
 }
 
 /// [`throughput`] of requests that split beyond what the table knows.

@@ -8,7 +8,7 @@ use peerlane_results::{CaseSpec, Flow, Order, Path, Route};
 use peerlane_units::{ByteRate, Bytes};
 
 use super::setting::{Setting, SettingError, time, whole};
-use crate::devices::drive::commands;
+use crate::devices::drive::{beside_medium, commands};
 use crate::devices::host::{copies, copies_of_one, fault_cost, processor_ceiling};
 use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Topology};
 use crate::parameters::ParameterError;
@@ -250,7 +250,7 @@ impl Planner<'_> {
             take_of_medium(&mut spec, op, ByteRate(whole(medium).max(1)));
             // What the table says of a command alone, or of as much as was measured, less what the medium takes of it.
             let known = block.min(self.setting.measured_to(function, op)?.max(command));
-            waits[at] = (side.latency.time(known) - known / medium).max(0.0);
+            waits[at] = beside_medium(&side, known, medium);
             bounds.push((format!("{word} of {}", function.name), most * command / 1e9));
             if node == spec.memory {
                 inside = Some((node, spec.first.op, side.rate));
