@@ -42,7 +42,7 @@ pub(crate) fn run(name: &str, path: Path, bytes: Bytes, elapsed_ns: Nanos) -> Ca
         bytes,
         elapsed_ns,
         bytes_by_route,
-        latency: Latency { read: none(), write: none() },
+        latency: Latency::default(),
         cpu: CpuCost::default(),
         host_memory: HostMemoryTraffic { bytes: None, reason: "made up".to_owned() },
         flows: vec![flow],

@@ -25,6 +25,10 @@ pub(crate) fn copy(record: &CopyRecord) -> String {
     sheet.row("time", times(record));
     sheet.row("reads", latency(&record.latency.read));
     sheet.row("writes", latency(&record.latency.write));
+    if record.latency.unsplit > 0 {
+        let unsplit = record.latency.unsplit;
+        sheet.row("", format_args!("{unsplit} blocks in neither: both were seen to end at once"));
+    }
     sheet.row("cpu", format_args!("{} user, {} system", record.cpu.user_ns, record.cpu.system_ns));
     sheet.limits(&record.limits);
     sheet.row("route", route(record));

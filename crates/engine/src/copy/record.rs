@@ -48,6 +48,7 @@ pub(super) fn write(
     let latency = Latency {
         read: percentiles(&done.moved.read_latency),
         write: percentiles(&done.moved.write_latency),
+        unsplit: done.moved.unsplit,
     };
     CopyRecord {
         schema: COPY_SCHEMA.to_owned(),

@@ -67,6 +67,7 @@ fn copy(
         end: tools.clock.now(),
         read: latencies(),
         write: latencies(),
+        unsplit: 0,
         block: latencies(),
         interrupted: false,
         pace: Vec::new(),

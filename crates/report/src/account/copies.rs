@@ -168,8 +168,14 @@ fn latencies(record: &CopyRecord) -> Table {
         cells
     };
     let rows = vec![row("reads", &record.latency.read), row("writes", &record.latency.write)];
+    let caption = match record.latency.unsplit {
+        0 => "Latency of requests".to_owned(),
+        unsplit => format!(
+            "Latency of requests, without {unsplit} blocks whose read and write were seen to end at once"
+        ),
+    };
     Table::new(
-        "Latency of requests",
+        &caption,
         vec!["request", "count", "50 %", "90 %", "99 %", "99.9 %", "longest"],
         rows,
     )

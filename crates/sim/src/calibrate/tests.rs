@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use peerlane_results::{
     BENCH_SCHEMA, CaseSpec, Flow, Order, Path, Repeats, RouteVerdict, WORKLOAD_SCHEMA, Workload,
 };
-use peerlane_results::{CpuCost, HostMemoryTraffic, Latency, Machine, Percentiles};
+use peerlane_results::{CpuCost, HostMemoryTraffic, Latency, Machine};
 use peerlane_units::Nanos;
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -48,7 +48,7 @@ fn of(flow: Flow, rate: f64, repeat: u32) -> CaseRecord {
         bytes,
         elapsed_ns,
         bytes_by_route: peerlane_results::BytesByRoute::default(),
-        latency: Latency { read: Percentiles::default(), write: Percentiles::default() },
+        latency: Latency::default(),
         cpu: CpuCost::default(),
         host_memory: HostMemoryTraffic { bytes: None, reason: "a test".to_owned() },
         flows: Vec::new(),

@@ -47,7 +47,7 @@ impl Parts<'_> {
             bytes,
             elapsed_ns: Nanos(whole(self.found.elapsed())),
             bytes_by_route: BytesByRoute { p2p: by_route(Route::P2p), host: by_route(Route::Host) },
-            latency: Latency { read: Percentiles::default(), write: Percentiles::default() },
+            latency: Latency::default(),
             cpu: CpuCost { system_ns: Nanos(whole(cpu)), ..CpuCost::default() },
             host_memory: said(least, most),
             flows,

@@ -91,7 +91,7 @@ fn run(flows: &[(Flow, &str, Option<Places>)]) -> CaseRecord {
         bytes,
         elapsed_ns: Nanos(1_000_000),
         bytes_by_route: BytesByRoute::default(),
-        latency: Latency { read: Percentiles::default(), write: Percentiles::default() },
+        latency: Latency::default(),
         cpu: CpuCost::default(),
         host_memory: HostMemoryTraffic { bytes: None, reason: String::new() },
         verification: None,
