@@ -166,6 +166,7 @@ impl Network {
         Ok(())
     }
 
+    #[inline]
     fn check_resource(&self, class: usize, resource: u32) -> Result<(), NetworkError> {
         let count = self.resources.len();
         if (resource as usize) < count {
@@ -190,8 +191,10 @@ impl Network {
     }
 }
 
+#[inline]
 fn positive(what: &'static str, index: usize, value: f64) -> Result<(), NetworkError> {
-    if value.is_finite() && value > 0.0 {
+    // Numbers above nothing and below infinity are those whose bits are.
+    if value.to_bits().wrapping_sub(1) < f64::INFINITY.to_bits() - 1 {
         Ok(())
     } else {
         Err(NetworkError::NotPositive { what, index, value })

@@ -101,13 +101,16 @@ impl Filling {
         }
     }
 
-    /// What an input would get if it asked for everything and the others for what they ask for now; of a
-    /// resource with room, what they leave of it, which is more than it asks for.
+    /// What all leave of a resource with room, where more than they ask for counts the same for everybody.
+    pub(super) fn spare(&self) -> Option<f64> {
+        let has_room = self.demand <= self.capacity * (1.0 - NEAR);
+        has_room.then_some(self.capacity - self.demand)
+    }
+
+    /// What an input of a resource without room would get if it asked for everything and the others for what they
+    /// ask for now.
     pub(super) fn share_if_greedy(&self, inputs: &[Input], index: usize, all: Level) -> f64 {
         let own = &inputs[index];
-        if self.demand <= self.capacity * (1.0 - NEAR) {
-            return self.capacity - self.demand + own.demand;
-        }
         if all.weight > 0.0 && own.asks >= all.level {
             return own.weight * all.level;
         }
@@ -128,7 +131,7 @@ impl Filling {
             let (mut left, mut weight, mut below) = (self.capacity, self.weight, 0.0);
             let mut satisfied = 0;
             if level > self.least {
-                for (index, input) in inputs.iter().enumerate() {
+                for (index, input) in (0..).zip(inputs) {
                     if input.asks < level && index != greedy {
                         left -= input.demand;
                         weight -= input.weight;

@@ -175,6 +175,15 @@ impl Crowd {
         self.counts = rare + (1.0 - rare) * self.near;
     }
 
+    /// Takes one who asks, whose heads wait for nobody.
+    fn be_one(&mut self, capacity: f64, one: &Input) {
+        self.inputs.clear();
+        self.inputs.push(Present { weight: one.weight, ..Present::default() });
+        (self.capacity, self.unit, self.asking) = (capacity, capacity.recip(), 1.0);
+        (self.waiting, self.loosely, self.passing) = (0.0, 0.0, 0.0);
+        (self.under_way, self.busiest, self.counts, self.near) = (0.0, 0.0, 0.0, 0.0);
+    }
+
     /// How long the head of an input waits, in nanoseconds, where a packet of its own is still under way with
     /// the chance `own`. `links` bring all inputs.
     ///
@@ -249,7 +258,7 @@ impl Crowd {
         let mut count = usize::MAX;
         loop {
             let (mut sum, mut left, mut more) = (sum, left, 0);
-            for (other, present) in self.inputs.iter().enumerate() {
+            for (other, present) in (0..).zip(&self.inputs) {
                 if present.passes * wait > present.weight && other != index {
                     let here = here * present.loose;
                     sum += here * present.weight;
@@ -356,6 +365,9 @@ impl Heads {
     ) {
         crowd.open = open;
         crowd.shares_link = stop.shares_link;
+        if let [one] = asking.1 {
+            return crowd.be_one(asking.0.capacity, one);
+        }
         let per_level = level.recip();
         crowd.gather(asking, level, &self.heads[stop.arcs()], |head, rounds| {
             match self.queues.get(head.port as usize) {
@@ -365,36 +377,31 @@ impl Heads {
         });
     }
 
-    /// The share of time that the heads of a queue wait at an input, as this sweep finds it; `None` where the
-    /// same heads wait for another resource at the same time.
-    pub(super) fn wait(
-        &mut self,
-        crowd: &Crowd,
-        stop: Stop,
-        index: usize,
-        input: &Input,
-    ) -> Option<Wait> {
-        let at = stop.arcs().start + index;
-        let head = &mut self.heads[at];
-        let queue = &self.queues[head.port as usize];
-        let own = queue.own(head, input.demand * crowd.unit);
-        let turns = input.asks;
-        let links = if stop.shares_link { &self.links[&stop.resource][..] } else { &[] };
-        let share = turns * crowd.wait(index, own, input.turn, queue.is_windowed, links);
-        head.turns = turns;
-        head.waits += (share - head.waits) * self.step;
-        let before = std::mem::replace(&mut self.before[at], 0.0);
-        match head.next {
-            NONE => {
-                let elsewhere = queue.all - head.counted;
-                let (share, least) = crowd.make_good(greater(share, before), 1.0 - elsewhere);
-                head.counted += (share - head.counted) * self.step_of_all;
-                Some(Wait { share, least, turns, each: turns * head.each })
+    /// Finds which share of time the heads of queues wait at the inputs of a resource, and notes it for those whose
+    /// heads do not wait for another resource at the same time.
+    pub(super) fn wait(&mut self, crowd: &Crowd, stop: Stop, inputs: &[Input], room: &mut [Room]) {
+        let Self { heads, links, before, queues, step, step_of_all } = self;
+        let links = if stop.shares_link { &links[&stop.resource][..] } else { &[] };
+        let first = stop.arcs().start;
+        for (index, (head, input)) in (0..).zip(heads[stop.arcs()].iter_mut().zip(inputs)) {
+            let Some(queue) = queues.get(head.port as usize).filter(|_| input.demand > 0.0) else {
+                continue;
+            };
+            let own = queue.own(head, input.demand * crowd.unit);
+            let turns = input.asks;
+            let share = turns * crowd.wait(index, own, input.turn, queue.is_windowed, links);
+            head.turns = turns;
+            head.waits += (share - head.waits) * *step;
+            let in_front = std::mem::replace(&mut before[first + index], 0.0);
+            if head.next != NONE {
+                before[head.next as usize] += share;
+                continue;
             }
-            next => {
-                self.before[next as usize] += share;
-                None
-            }
+            let elsewhere = queue.all - head.counted;
+            let (share, least) = crowd.make_good(greater(share, in_front), 1.0 - elsewhere);
+            head.counted += (share - head.counted) * *step_of_all;
+            let wait = Wait { share, least, turns, each: turns * head.each };
+            room[head.port as usize].wait(wait, stop.number());
         }
     }
 }

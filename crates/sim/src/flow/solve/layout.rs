@@ -41,6 +41,8 @@ pub(super) struct Stop {
     pub is_waited_for: bool,
     /// Whether it does nothing but cut legs, and that only where it is full.
     pub is_plain: bool,
+    /// Whether every input is one leg.
+    pub is_single: bool,
     /// Whether one queue alone comes here, and goes nowhere else.
     pub is_alone: bool,
     /// Whether one link brings several of the inputs.
@@ -375,6 +377,7 @@ impl Layout {
             is_held: of.is_held,
             is_waited_for: false,
             is_plain: false,
+            is_single: self.arcs.len() - first == visits.len(),
             is_alone: false,
             shares_link: false,
             is_queued: false,

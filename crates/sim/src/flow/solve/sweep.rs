@@ -93,6 +93,15 @@ impl Solver {
         }
         let Self { layout, inputs, rate, effective, .. } = self;
         let mut filling = Filling::new(effective[stop.resource]);
+        if stop.is_single {
+            let visits = layout.visits_of(stop);
+            let visits = layout.legs[visits.clone()].iter().zip(&layout.costs[visits]);
+            for ((&leg, cost), input) in visits.zip(&mut inputs[stop.arcs()]) {
+                input.ask(rate[leg as usize] * cost);
+                filling.add(input);
+            }
+            return filling;
+        }
         for (arc, input) in layout.arcs[stop.arcs()].iter().zip(&mut inputs[stop.arcs()]) {
             let visits = layout.legs[arc.visits()].iter().zip(&layout.costs[arc.visits()]);
             let mut demand = 0.0;
@@ -167,8 +176,8 @@ impl Solver {
         let Self { layout, inputs, crowd, heads, rate, room, trace, .. } = self;
         let inputs = &inputs[stop.arcs()];
         let all = filling.level(inputs);
-        heads.look(crowd, stop, (filling, inputs), (all.level, open));
-        for (index, (arc, input)) in layout.arcs[stop.arcs()].iter().zip(inputs).enumerate() {
+        let spare = filling.spare();
+        for (index, (arc, input)) in (0..).zip(layout.arcs[stop.arcs()].iter().zip(inputs)) {
             if input.demand <= 0.0 {
                 continue;
             }
@@ -179,14 +188,18 @@ impl Solver {
                 slow_down(rate, &layout.legs[arc.visits()], factor);
                 trace.note(&layout.legs[arc.visits()], factor, stop.number());
             } else if arc.port != NONE {
-                share = filling.share_if_greedy(inputs, index, all) / input.demand;
+                let most = match spare {
+                    Some(spare) => spare + input.demand,
+                    None => filling.share_if_greedy(inputs, index, all),
+                };
+                share = most / input.demand;
             }
-            let Some(room) = room.get_mut(arc.port as usize) else { continue };
-            room.limit(share, stop.number());
-            if let Some(wait) = heads.wait(crowd, stop, index, input) {
-                room.wait(wait, stop.number());
+            if let Some(room) = room.get_mut(arc.port as usize) {
+                room.limit(share, stop.number());
             }
         }
+        heads.look(crowd, stop, (filling, inputs), (all.level, open));
+        heads.wait(crowd, stop, inputs, room);
     }
 }
 
