@@ -48,9 +48,9 @@ pub enum What {
     Answers(NodeIndex, NodeIndex),
     /// The walkers of an IOMMU.
     Walkers(NodeIndex),
-    /// What comes to the memory of a drive that moves it on, by initiator and what that does, while it waits for
-    /// the drive's medium.
-    Inside(NodeIndex, NodeIndex, Op),
+    /// What a flow brings to the memory of a drive that moves it on, while it waits for the drive's medium. Each flow
+    /// has its own slots there, and its own turns.
+    Inside(NodeIndex, usize),
 }
 
 /// A network with what its resources stand for.
@@ -298,7 +298,8 @@ impl<'a> Build<'a> {
                 self.buffer(way, position)
             } else {
                 let credits = credit_rate(self.topology, step, way, None).min(UNBOUNDED);
-                Some(self.resource(What::Inside(flow.memory, leg.initiator, leg.op), credits))
+                let number = self.built.network.classes.len();
+                Some(self.resource(What::Inside(flow.memory, number), credits))
             };
             if let Some(buffer) = buffer {
                 chain.push(class, &self.built, (buffer, way.payload, 1.0));

@@ -350,6 +350,19 @@ mod tests {
     }
 
     #[test]
+    fn flows_of_one_initiator_have_a_turn_each_at_the_medium_behind_a_memory() {
+        let (topology, [_, guest, lender, other, _]) = lent();
+        let mut flows = vec![
+            FlowSpec::write("one", guest, lender),
+            FlowSpec::write("another", guest, lender),
+            FlowSpec::write("lender", lender, other),
+        ];
+        flows[..2].iter_mut().for_each(|flow| flow.inside = Some(ByteRate(3_500_000_000)));
+        let compared = agreed(&Scenario { family: Family::Tree, topology, flows }, 0.01);
+        assert!((compared.tlp[2] / compared.tlp[0] - 1.0).abs() < 0.01, "{compared:?}");
+    }
+
+    #[test]
     fn requests_that_wait_for_the_medium_behind_a_memory_wait_for_it_in_both() {
         let (topology, [victim, guest, lender, other, idle]) = lent();
         let mut flows = vec![
