@@ -4,7 +4,7 @@
 //! stands in one queue in the machine is one input here. Packets of different kinds have buffers of
 //! their own, so that a link which carries several kinds gets a *buffer* resource for each.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::media::{Mixed, Side, Use};
 use crate::model::{
@@ -48,6 +48,9 @@ pub enum What {
     Answers(NodeIndex, NodeIndex),
     /// The walkers of an IOMMU.
     Walkers(NodeIndex),
+    /// What a flow brings to the memory of a drive that moves it on, while it waits for the drive's medium. Each flow
+    /// has its own slots there, and its own turns.
+    Inside(NodeIndex, usize),
 }
 
 /// A network with what its resources stand for.
@@ -95,6 +98,8 @@ struct Build<'a> {
     number: HashMap<What, u32>,
     /// Kinds of packets on each direction of each link, as bits.
     kinds: HashMap<(LinkIndex, Direction), u8>,
+    /// Drives whose medium packets to their memory wait for.
+    inside: HashSet<NodeIndex>,
     /// Payload that the flows of each initiator can have asked for at a time.
     reads: HashMap<NodeIndex, f64>,
     /// Links above each node up to its root complex.
@@ -117,6 +122,7 @@ impl<'a> Build<'a> {
             built: Built::default(),
             number: HashMap::new(),
             kinds: HashMap::new(),
+            inside: HashSet::new(),
             reads: HashMap::new(),
             depth,
         }
@@ -124,6 +130,7 @@ impl<'a> Build<'a> {
 
     /// Notes which packets a flow sends where, and what its initiators can have asked for.
     fn note(&mut self, flow: &FlowSpec) -> Result<(), PathError> {
+        self.inside.extend(flow.used_inside().map(|used| used.drive));
         for leg in flow.legs() {
             for way in ways(self.topology, flow, leg)? {
                 for step in &way.steps {
@@ -173,9 +180,17 @@ impl<'a> Build<'a> {
             }
         };
         match what {
+            What::Medium(at, side) if self.inside.contains(&at) => {
+                12 * DEEPEST + u32::from(side.is_some())
+            }
             What::Medium(..) | What::Tags(_) => 0,
             What::Link(link, direction) => link_rank(link, direction),
             What::Buffer(link, direction, ..) => link_rank(link, direction) - 1,
+            // Before the last link on the way, whichever that is.
+            What::Inside(at, ..) => {
+                let above = self.topology.link_above(at);
+                above.map_or(0, |link| link_rank(link, Direction::Down) - 1)
+            }
             What::Answers(..) => 0,
             What::PeersBuffer(..) => 3 * DEEPEST,
             What::Peers(..) => 3 * DEEPEST + 1,
@@ -189,16 +204,13 @@ impl<'a> Build<'a> {
         for (used, leg) in flow.used_by_legs().zip(flow.legs()) {
             let ways = ways(self.topology, flow, leg)?;
             class.second = class.legs.len();
-            self.medium(used, &mut class);
-            self.side(used, self.mixed.side_of_leg(self.topology, used), &mut class);
+            for (resource, cost) in self.media(used, self.mixed.side_of_leg(self.topology, used)) {
+                class.add(vec![Hop { resource, port: NONE, turn: cost, cost }], 1.0);
+            }
             self.initiator(flow, leg, &ways, &mut class);
             for way in &ways {
                 self.way(flow, leg, way, &mut class);
             }
-        }
-        if let Some(used) = flow.used_inside() {
-            self.medium(used, &mut class);
-            self.side(used, self.mixed.side_inside(self.topology, used), &mut class);
         }
         // There may be a hundred thousand of them.
         class.legs.shrink_to_fit();
@@ -224,21 +236,28 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// What a flow takes of the time of a medium that is read and written at once: turns are equal bytes.
-    fn medium(&mut self, used: Use, class: &mut Class) {
+    /// What a flow takes of a medium, and what a byte costs there: of its time where it is read and written at once,
+    /// and of one direction. Turns are equal bytes.
+    fn media(&mut self, used: Use, side: Option<Side>) -> Vec<(u32, f64)> {
+        let mut media = Vec::new();
         let shares = self.mixed.of_drive(used.drive).zip(used.rate(self.topology));
-        let Some((capacity, rate)) = shares else { return };
-        let resource = self.resource(What::Medium(used.drive, None), capacity);
-        let cost = 1.0 / per_nano(rate.0);
-        class.add(vec![Hop { resource, port: NONE, turn: cost, cost }], 1.0);
+        if let Some((capacity, rate)) = shares {
+            let resource = self.resource(What::Medium(used.drive, None), capacity);
+            media.push((resource, 1.0 / per_nano(rate.0)));
+        }
+        if let Some(Side { rate, own, .. }) = side {
+            let resource = self.resource(What::Medium(used.drive, Some(used.op)), per_nano(rate.0));
+            media.push((resource, per_nano(rate.0) / per_nano(own.0)));
+        }
+        media
     }
 
-    /// What a flow takes of one direction of a medium: turns are equal bytes.
-    fn side(&mut self, used: Use, side: Option<Side>, class: &mut Class) {
-        let Some(Side { rate, own, .. }) = side else { return };
-        let resource = self.resource(What::Medium(used.drive, Some(used.op)), per_nano(rate.0));
-        let cost = per_nano(rate.0) / per_nano(own.0);
-        class.add(vec![Hop { resource, port: NONE, turn: cost, cost }], 1.0);
+    /// The same behind the memory of a flow, which what comes to that memory waits for.
+    fn inside(&mut self, flow: &FlowSpec, kind: PacketKind) -> Vec<(u32, f64)> {
+        match flow.used_inside().filter(|_| kind != PacketKind::Completion) {
+            Some(used) => self.media(used, self.mixed.side_inside(self.topology, used)),
+            None => Vec::new(),
+        }
     }
 
     fn memory(&mut self, at: NodeIndex, op: Op) -> Option<(u32, f64)> {
@@ -268,13 +287,20 @@ impl<'a> Build<'a> {
             chain.push(class, &self.built, (answers, 1.0, 1.0));
             chain.port = answers;
         }
+        let inside = self.inside(flow, way.kind);
         for (position, step) in way.steps.iter().enumerate() {
             if let Some(&(_, root)) = way.roots.iter().find(|&&(before, _)| before == position) {
                 self.peers(root, way, step, class, &mut chain);
             }
             let rate = rate_of(self.topology, step.link);
             let link = self.resource(What::Link(step.link, step.direction), rate);
-            let buffer = self.buffer(way, position);
+            let buffer = if inside.is_empty() || position + 1 < way.steps.len() {
+                self.buffer(way, position)
+            } else {
+                let credits = credit_rate(self.topology, step, way, None).min(UNBOUNDED);
+                let number = self.built.network.classes.len();
+                Some(self.resource(What::Inside(flow.memory, number), credits))
+            };
             if let Some(buffer) = buffer {
                 chain.push(class, &self.built, (buffer, way.payload, 1.0));
             }
@@ -297,6 +323,9 @@ impl<'a> Build<'a> {
             PacketKind::NonPosted => Some(Op::Read),
             PacketKind::Completion => None,
         };
+        for (resource, cost) in inside {
+            chain.push(class, &self.built, (resource, cost, cost));
+        }
         if let Some((resource, cost)) = op.and_then(|op| self.memory(flow.memory, op)) {
             // Turns are equal bytes; a second stage gets a little more, so that ties have an end.
             let turn = if class.second > 0 { cost * (1.0 + AHEAD) } else { cost };

@@ -104,7 +104,10 @@ pub fn compare(scenario: &Scenario) -> Result<Compared, CompareError> {
 mod tests {
     use super::*;
     use crate::generate::scenarios::{Family, coupled, scenario};
-    use crate::model::{Coupling, Endpoint, HostMemory, NodeKind, RootComplex, Topology, Wire};
+    use crate::model::{
+        Coupling, Endpoint, HostMemory, Memory, NodeIndex, NodeKind, RootComplex, Switch, Topology,
+        Wire,
+    };
     use peerlane_units::ByteRate;
 
     /// Both engines on a case; no flow is further apart than this.
@@ -305,6 +308,71 @@ mod tests {
         let case = Scenario { family: Family::Tree, topology, flows };
         let compared = agreed(&case, 0.1);
         assert!(compared.tlp[1] < 2.0, "{compared:?}");
+    }
+
+    /// A drive whose medium reads 6.5 GB/s or writes 3.5, and what it lends to others.
+    fn drive() -> Endpoint {
+        let gigabytes = |tenths: u64| Some(ByteRate(100_000_000 * tenths));
+        let memory = Memory { write: gigabytes(35), is_shared: false, ..Memory::default() };
+        let (posts, fetches) = (gigabytes(65), gigabytes(35));
+        Endpoint { posts, fetches, memory, ..Endpoint::default() }
+    }
+
+    /// A switch above `victim` and `guest`, and `lender`, `other` and `idle` beside it.
+    fn lent() -> (Topology, [NodeIndex; 5]) {
+        let mut topology = Topology::new();
+        let root = topology.add("root", NodeKind::RootComplex(RootComplex::default()));
+        let wire = |speed: &str| Wire::pcie(speed.parse().expect("a link"), Bytes(256));
+        let switch = NodeKind::Switch(Switch::default());
+        let switch = topology.add_below(root, "switch", switch, wire("16GT/s x16"));
+        let mut device = |name: &str, upper| {
+            topology.add_below(upper, name, NodeKind::Endpoint(drive()), wire("16GT/s x4"))
+        };
+        let nodes = [("victim", switch), ("guest", switch), ("lender", root), ("other", root)];
+        let [victim, guest, lender, other] = nodes.map(|(name, upper)| device(name, upper));
+        let idle = device("idle", root);
+        (topology, [victim, guest, lender, other, idle])
+    }
+
+    #[test]
+    fn what_waits_for_the_medium_behind_a_memory_holds_up_what_is_behind_it() {
+        // The lender moves on what the guest writes, and is read itself: 2.275 GB/s each. While media waited without
+        // blocking anybody, the victim got 3.5 of them.
+        let (topology, [victim, guest, lender, other, idle]) = lent();
+        let mut flows = vec![
+            FlowSpec::write("victim", victim, idle),
+            FlowSpec::write("guest", guest, lender),
+            FlowSpec::write("lender", lender, other),
+        ];
+        flows[1].inside = Some(ByteRate(3_500_000_000));
+        let compared = agreed(&Scenario { family: Family::Tree, topology, flows }, 0.01);
+        assert!((compared.tlp[0] - 2.275).abs() < 0.01, "{compared:?}");
+    }
+
+    #[test]
+    fn flows_of_one_initiator_have_a_turn_each_at_the_medium_behind_a_memory() {
+        let (topology, [_, guest, lender, other, _]) = lent();
+        let mut flows = vec![
+            FlowSpec::write("one", guest, lender),
+            FlowSpec::write("another", guest, lender),
+            FlowSpec::write("lender", lender, other),
+        ];
+        flows[..2].iter_mut().for_each(|flow| flow.inside = Some(ByteRate(3_500_000_000)));
+        let compared = agreed(&Scenario { family: Family::Tree, topology, flows }, 0.01);
+        assert!((compared.tlp[2] / compared.tlp[0] - 1.0).abs() < 0.01, "{compared:?}");
+    }
+
+    #[test]
+    fn requests_that_wait_for_the_medium_behind_a_memory_wait_for_it_in_both() {
+        let (topology, [victim, guest, lender, other, idle]) = lent();
+        let mut flows = vec![
+            FlowSpec::read("victim", victim, idle),
+            FlowSpec::read("guest", guest, lender),
+            FlowSpec::read("lender", lender, other),
+        ];
+        flows[1].inside = Some(ByteRate(6_500_000_000));
+        let compared = agreed(&Scenario { family: Family::Tree, topology, flows }, 0.01);
+        assert!(compared.tlp[1] < 2.3, "{compared:?}");
     }
 
     /// A first seed that changes with every commit, so that each version is tried on other cases.

@@ -3,7 +3,7 @@
 //! Leaves out what a resource is and where its capacity comes from; both come from the machine. The
 //! one thing to know: a flow has one rate and several *legs*. A leg is a chain of buffers in which what
 //! is in front blocks what is behind; legs of one flow wait for each other without blocking anybody
-//! (requests and completions of a read, the two stages of a relay, the medium of a drive).
+//! (requests and completions of a read, the two stages of a relay, the medium of the initiator).
 
 use thiserror::Error;
 

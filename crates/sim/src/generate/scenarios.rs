@@ -7,6 +7,7 @@ use std::fmt;
 use peerlane_fabric::LinkSpeed;
 use peerlane_units::{ByteRate, Bytes};
 
+use super::sockets::sockets;
 use super::{Draws, tree};
 use crate::model::{
     Coupling, Credits, Endpoint, FlowSpec, Memory, NodeIndex, NodeKind, Op, Picos, RootComplex,
@@ -38,10 +39,12 @@ pub enum Family {
     Dense,
     /// Drives that are read and written at once: writes, reads and relays through memories.
     Media,
+    /// Two sockets: direct writes and reads, and relays, with a link between both that holds more or less.
+    Sockets,
 }
 
 /// Every family but [`Family::Coupled`], which no machine is known to be like, [`Family::Dense`], which would
-/// outweigh the others, and [`Family::Media`], which came after figures of the others were published.
+/// outweigh the others, and [`Family::Media`] and [`Family::Sockets`], which came after figures of the others were published.
 pub const FAMILIES: [Family; 8] = [
     Family::Tree,
     Family::ParkingLot,
@@ -67,6 +70,7 @@ impl fmt::Display for Family {
             Self::Coupled => "coupled",
             Self::Dense => "dense",
             Self::Media => "media",
+            Self::Sockets => "sockets",
         })
     }
 }
@@ -96,6 +100,9 @@ fn made(family: Family, seed: u64, hol: Option<Coupling>) -> Scenario {
     let mut draws = Draws::new(seed ^ (family as u64) << 56);
     if family == Family::Dense {
         return dense(&mut draws);
+    }
+    if family == Family::Sockets {
+        return sockets(&mut draws);
     }
     let mut build = Build::new(family, hol, &mut draws);
     match (family, seed % 3) {
