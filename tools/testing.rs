@@ -24,6 +24,16 @@ pub(crate) fn skip(thing: &str, reason: &str) {
     }
 }
 
+/// Copies a program into a folder, to be run there; its path.
+///
+/// By another program: what this process writes is open for writing in all that other tests start, until they run,
+/// and a program that somebody may write does not run (`ETXTBSY`, execve(2)).
+pub(crate) fn copy_program(program: &Path, folder: &Path) -> PathBuf {
+    let status = Command::new("cp").arg(program).arg(folder).status().expect("cp");
+    assert!(status.success(), "cp: {status}");
+    folder.join(program.file_name().expect("a name"))
+}
+
 /// What a program of the system prints; `None`, with a skip, where it does not do what it is for.
 fn printed(thing: &str, command: &mut Command) -> Option<String> {
     let reason = match command.output() {
