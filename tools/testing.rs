@@ -3,9 +3,11 @@
 //! Included by its path, since a crate for it would be a line of its own in who may depend on whom.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Notes that the running test cannot run here, in the file that `PEERLANE_SKIP_LOG` names; a failure where
 /// `PEERLANE_REQUIRE` names the thing that is missing.
@@ -22,6 +24,16 @@ pub(crate) fn skip(thing: &str, reason: &str) {
     }
 }
 
+/// Copies a program into a folder, to be run there; its path.
+///
+/// By another program: what this process writes is open for writing in all that other tests start, until they run,
+/// and a program that somebody may write does not run (`ETXTBSY`, execve(2)).
+pub(crate) fn copy_program(program: &Path, folder: &Path) -> PathBuf {
+    let status = Command::new("cp").arg(program).arg(folder).status().expect("cp");
+    assert!(status.success(), "cp: {status}");
+    folder.join(program.file_name().expect("a name"))
+}
+
 /// What a program of the system prints; `None`, with a skip, where it does not do what it is for.
 fn printed(thing: &str, command: &mut Command) -> Option<String> {
     let reason = match command.output() {
@@ -35,15 +47,52 @@ fn printed(thing: &str, command: &mut Command) -> Option<String> {
     None
 }
 
-/// A loop device over a file, given back at the end.
-pub(crate) struct Loop(pub(crate) PathBuf);
+/// Keeps other tests of this process from devices and mounts, whatever this one has of them.
+///
+/// A program that a test starts has all open that its process has, until it runs: what another test has closed
+/// meanwhile is in use for longer, and a device that is to be opened exclusively is refused.
+pub(crate) struct Turn;
+
+static TURN: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    static MINE: RefCell<(usize, Option<MutexGuard<'static, ()>>)> = const { RefCell::new((0, None)) };
+}
+
+impl Turn {
+    /// Waits until no other test has one; for a test that starts a program beside those that open devices.
+    pub(crate) fn take() -> Self {
+        MINE.with_borrow_mut(|(count, guard)| {
+            if *count == 0 {
+                *guard = Some(TURN.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+            *count += 1;
+        });
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        MINE.with_borrow_mut(|(count, guard)| {
+            *count -= 1;
+            if *count == 0 {
+                *guard = None;
+            }
+        });
+    }
+}
+
+/// A loop device over a file, given back at the end. A test that has one is the only one of its process.
+pub(crate) struct Loop(pub(crate) PathBuf, Turn);
 
 impl Loop {
     /// `None`, with a skip, where none can be made.
     pub(crate) fn over(file: &Path) -> Option<Self> {
+        let turn = Turn::take();
         let mut command = Command::new("losetup");
         command.args(["--find", "--show"]).arg(file);
-        printed("loop", &mut command).map(|path| Self(path.into()))
+        printed("loop", &mut command).map(|path| Self(path.into(), turn))
     }
 
     /// As a person types it.
@@ -58,24 +107,25 @@ impl Drop for Loop {
     }
 }
 
-/// A file system in memory, taken down at the end.
-pub(crate) struct Tmpfs(pub(crate) PathBuf);
+/// A file system in memory, taken down at the end. A test that has one is the only one of its process.
+pub(crate) struct Tmpfs(pub(crate) PathBuf, Turn);
 
 impl Tmpfs {
     /// Over a folder, which is made; `None`, with a skip, where nothing can be mounted.
     pub(crate) fn on(folder: &Path, options: &str) -> Option<Self> {
         std::fs::create_dir_all(folder).expect("a folder");
+        let turn = Turn::take();
         let mut command = Command::new("mount");
         command.args(["-t", "tmpfs", "-o", options, "none"]).arg(folder);
-        printed("mount", &mut command).map(|_| Self(folder.to_owned()))
+        printed("mount", &mut command).map(|_| Self(folder.to_owned(), turn))
     }
 
     /// Whether it can be taken down now, with nobody at it; it is, in any case.
-    pub(crate) fn unmount(self) -> Result<(), String> {
+    pub(crate) fn unmount(mut self) -> Result<(), String> {
         let output = Command::new("umount").arg(&self.0).output().expect("umount");
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         if output.status.success() {
-            std::mem::forget(self);
+            self.0.clear();
             return Ok(());
         }
         Err(said)
@@ -84,6 +134,8 @@ impl Tmpfs {
 
 impl Drop for Tmpfs {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+        if !self.0.as_os_str().is_empty() {
+            let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+        }
     }
 }

@@ -332,7 +332,7 @@ fn a_place_that_is_not_the_users_is_refused_before_anything_runs() {
         fs::set_permissions(folder.path().join(name), Permissions::from_mode(mode))
             .expect("a mode");
     };
-    fs::copy(PEERLANE, folder.path().join("peerlane")).expect("a program");
+    testing::copy_program(PEERLANE.as_ref(), folder.path());
     fs::create_dir(folder.path().join("closed")).expect("a folder");
     for (name, mode) in [(".", 0o755), ("source", 0o644), ("closed", 0o555)] {
         set_mode(name, mode);

@@ -48,7 +48,7 @@ fn refusals(output: &Output) -> String {
 fn what_a_user_may_not_do_is_said_before_the_copy_and_by_name() {
     let folder = tempfile::tempdir().expect("a folder");
     set_mode(folder.path(), 0o755);
-    fs::copy(env!("CARGO_BIN_EXE_peerlane"), folder.path().join("peerlane")).expect("a program");
+    lab::testing::copy_program(env!("CARGO_BIN_EXE_peerlane").as_ref(), folder.path());
     for (name, mode) in [("secret", 0o000), ("open", 0o644)] {
         fs::write(folder.path().join(name), [7; 4096]).expect("a file");
         set_mode(&folder.path().join(name), mode);

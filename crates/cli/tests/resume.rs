@@ -6,17 +6,18 @@ mod testing;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 
 use program::said;
-use rustix::fs::inotify;
 use rustix::process::{Pid, Signal, kill_process};
 use testing::Tmpfs;
 
-/// Large enough that a signal at the first written bytes finds the copy under way.
-const LENGTH: u64 = 400 << 20;
+const LENGTH: u64 = 64 << 20;
+
+/// Bytes a second: slow enough that a signal at the first written bytes finds the copy under way.
+const LIMIT: &str = "16M";
 
 /// Copies that ended before the signal reached them, until the test gives up.
 const TRIES: u32 = 10;
@@ -43,49 +44,53 @@ fn copy(folder: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// Tells when the file that a copy makes has been written to.
-struct Watched(rustix::fd::OwnedFd);
+/// A copy that has moved something, and what it says from there on.
+struct Begun {
+    child: Child,
+    lines: Lines<BufReader<ChildStderr>>,
+}
 
-impl Watched {
-    fn new(folder: &Path) -> Self {
-        let events = inotify::init(inotify::CreateFlags::CLOEXEC).expect("inotify");
-        inotify::add_watch(&events, folder, inotify::WatchFlags::MODIFY).expect("a watch");
-        Self(events)
+impl Begun {
+    /// Starts a copy and waits until it says that bytes are moved; `None` where it ended without.
+    fn of(folder: &Path) -> Option<Self> {
+        let mut command = copy(folder, &["--json-progress", "--limit", LIMIT]);
+        let started = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut child = started.expect("the program starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        if lines.by_ref().any(|line| has_moved(&line.expect("text"))) {
+            return Some(Self { child, lines });
+        }
+        child.wait().expect("an end");
+        None
     }
 
-    /// Waits until the unfinished file was written to a few times: once is its length being set.
-    fn wait(&self) {
-        let mut room = [std::mem::MaybeUninit::uninit(); 4096];
-        let mut events = inotify::Reader::new(&self.0, &mut room);
-        let mut seen = 0;
-        while seen < 4 {
-            let event = events.next().expect("an event");
-            let name = event.file_name().map_or(&b""[..], std::ffi::CStr::to_bytes);
-            seen += u32::from(name.starts_with(b".it's.peerlane-") && !name.ends_with(b".lock"));
-        }
+    /// Waits for its end; how it ended, and what it said beside its progress.
+    fn end(mut self) -> (ExitStatus, String) {
+        let lines = self.lines.map(|line| line.expect("text"));
+        let words: Vec<_> = lines.filter(|line| !line.starts_with('{')).collect();
+        (self.child.wait().expect("an end"), words.join("\n"))
     }
 }
 
-fn start(mut command: Command) -> Child {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+fn has_moved(line: &str) -> bool {
+    let line: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+    line["phase"] == "move" && line["done"].as_u64().is_some_and(|done| done > 0)
 }
 
 /// Runs a copy and signals it once bytes were written, until one is stopped with something done.
-fn stopped(folder: &Path, signal: Signal, more: &[&str]) -> String {
+fn stopped(folder: &Path, signal: Signal) -> String {
     for _ in 0..TRIES {
-        let watched = Watched::new(folder);
-        let child = start(copy(folder, more));
-        watched.wait();
-        let id = Pid::from_child(&child);
-        kill_process(id, signal).expect("a signal");
-        let output = child.wait_with_output().expect("an end");
-        let said = said(&output);
-        match output.status.code() {
-            Some(130) if said.contains("--resume") => return said,
-            Some(130) => {}
-            Some(0) => fs::remove_file(folder.join("it's")).expect("a target"),
-            _ => panic!("{output:?}"),
+        let begun = Begun::of(folder);
+        if let Some(begun) = begun {
+            kill_process(Pid::from_child(&begun.child), signal).expect("a signal");
+            let (status, said) = begun.end();
+            match status.code() {
+                Some(130) => return said,
+                Some(0) => {}
+                _ => panic!("{status}: {said}"),
+            }
         }
+        fs::remove_file(folder.join("it's")).expect("a target");
     }
     panic!("in {TRIES} copies of {LENGTH} bytes the signal never came in between");
 }
@@ -112,7 +117,7 @@ fn names(folder: &Path) -> Vec<OsString> {
 fn the_printed_command_goes_on_with_a_copy_that_a_signal_stopped() {
     let (folder, source) = folder();
     for signal in [Signal::INT, Signal::TERM] {
-        let said = stopped(folder.path(), signal, &[]);
+        let said = stopped(folder.path(), signal);
         assert!(said.starts_with("error: interrupted after "), "{said}");
         assert!(!folder.path().join("it's").exists(), "not under its name before it is complete");
         let output = Command::new("sh")
@@ -132,14 +137,11 @@ fn the_printed_command_goes_on_with_a_copy_that_a_signal_stopped() {
 #[test]
 fn a_copy_that_is_killed_leaves_nothing_under_its_name() {
     let (folder, _) = folder();
-    let watched = Watched::new(folder.path());
-    let mut child = start(copy(folder.path(), &[]));
-    watched.wait();
-    child.kill().expect("a signal");
-    let output = child.wait_with_output().expect("an end");
-    if output.status.code() != Some(0) {
-        assert!(!folder.path().join("it's").exists());
-    }
+    let mut begun = Begun::of(folder.path()).expect("a copy under way");
+    begun.child.kill().expect("a signal");
+    let (status, words) = begun.end();
+    // It may have ended before the signal came.
+    assert!(status.code() == Some(0) || !folder.path().join("it's").exists(), "{words}");
     // Nothing that was left stands in the way of the next copy.
     let output = copy(folder.path(), &["--verify", "none"]).output().expect("an end");
     let is_there = output.status.code() == Some(2) && said(&output).contains("exists");

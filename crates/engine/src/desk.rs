@@ -51,13 +51,16 @@ impl Desk {
             Copy { direction, pinned, pinned_offset: 0, memory, memory_offset, length, tag: 0 };
         self.lane.begin(&copy)?;
         let start = clock.now();
-        while self.lane.finished()?.is_none() {
-            if clock.now().since(start) >= deadline {
+        loop {
+            let age = clock.now().since(start);
+            if self.lane.finished()?.is_some() {
+                return Ok(());
+            }
+            if age >= deadline {
                 return Err(Stopped::Deadline);
             }
             std::thread::sleep(NAP);
         }
-        Ok(())
     }
 
     /// Overwrites memory with zeroes; says how many bytes.

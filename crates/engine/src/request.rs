@@ -221,19 +221,9 @@ pub(crate) fn carry_until<R: Ring>(
             }
             pending += usize::from(request.progress.started.is_some());
         }
-        let waits = match &failed {
-            None => requests[wanted.clone()].iter().any(|request| !request.is_done()),
-            Some(_) => pending > 0,
-        };
-        let now = clock.now();
-        let oldest = requests
-            .iter()
-            .filter_map(|request| Some((now.since(request.progress.started?), request)))
-            .max_by_key(|&(age, _)| age);
-        let age = oldest.map_or(Nanos(0), |(age, _)| age);
-        if let Some((age, request)) = oldest.filter(|&(age, _)| waits && age >= deadline) {
-            return Err(failed.unwrap_or_else(|| request.stuck(age).into()));
-        }
+        let waits = is_waiting(requests, &wanted, failed.is_some());
+        let asked = clock.now();
+        let age = oldest(requests, asked).map_or(Nanos(0), |(age, _)| age);
         // What was just pushed is handed over before the caller turns to what is done.
         ring.submit(u32::from(waits), deadline.since(age).min(LONGEST_SLEEP))?;
         if !waits {
@@ -244,7 +234,31 @@ pub(crate) fn carry_until<R: Ring>(
                 failed.get_or_insert(failure.into());
             }
         }
+        // What was old before the kernel was asked, and has not ended: a program that was stopped for a
+        // while finds everything old.
+        let overdue = oldest(requests, asked).filter(|&(age, _)| age >= deadline);
+        if let Some((age, request)) = overdue {
+            if is_waiting(requests, &wanted, failed.is_some()) {
+                return Err(failed.unwrap_or_else(|| request.stuck(age).into()));
+            }
+        }
     }
+}
+
+/// Whether a wanted request is not done; after a failure, whether anything is in flight.
+fn is_waiting(requests: &[Request], wanted: &Range<usize>, has_failed: bool) -> bool {
+    if has_failed {
+        return requests.iter().any(|request| request.progress.started.is_some());
+    }
+    requests[wanted.clone()].iter().any(|request| !request.is_done())
+}
+
+/// The request that has been in flight for longest, and for how long.
+fn oldest(requests: &[Request], now: Nanos) -> Option<(Nanos, &Request)> {
+    requests
+        .iter()
+        .filter_map(|request| Some((now.since(request.progress.started?), request)))
+        .max_by_key(|&(age, _)| age)
 }
 
 fn settle(requests: &mut [Request], completion: Completion) -> Result<(), Failure> {

@@ -45,13 +45,13 @@ pub struct ClockReading {
 #[derive(Debug, Clone, Copy)]
 pub struct TwoClocks {
     at: Both,
-    asleep: Nanos,
+    asleep: Asleep,
 }
 
 impl TwoClocks {
     /// Reads both before the first request.
     pub fn begin(clock: &dyn Clock, beside: &dyn Clock) -> Self {
-        Self { asleep: asleep(), at: Both::read(clock, beside) }
+        Self { asleep: Asleep::read(read), at: Both::read(clock, beside) }
     }
 
     /// Reads both after the last completion.
@@ -61,7 +61,7 @@ impl TwoClocks {
             claimed: now.clock.since(self.at.clock),
             beside: now.beside.since(self.at.beside),
             doubt: now.doubt.after(self.at.doubt),
-            asleep: asleep().since(self.asleep),
+            asleep: Asleep::read(read).since(self.asleep),
         }
     }
 }
@@ -96,11 +96,25 @@ impl Both {
     }
 }
 
-/// Time that the machine was suspended since it was started: what `CLOCK_BOOTTIME` counts and
-/// `CLOCK_MONOTONIC` does not.
-fn asleep() -> Nanos {
-    let monotonic = read(ClockId::Monotonic);
-    read(ClockId::Boottime).since(monotonic)
+/// Time that the machine was suspended since it was started, what `CLOCK_BOOTTIME` counts and
+/// `CLOCK_MONOTONIC` does not: from this to that, since a process may be held up between two readings.
+#[derive(Debug, Clone, Copy)]
+struct Asleep {
+    least: Nanos,
+    most: Nanos,
+}
+
+impl Asleep {
+    fn read(clock: impl Fn(ClockId) -> Nanos) -> Self {
+        let before = clock(ClockId::Monotonic);
+        let boot = clock(ClockId::Boottime);
+        Self { least: boot.since(clock(ClockId::Monotonic)), most: boot.since(before) }
+    }
+
+    /// How long at least it was suspended in between.
+    fn since(self, earlier: Self) -> Nanos {
+        self.least.since(earlier.most)
+    }
 }
 
 fn read(clock: ClockId) -> Nanos {
@@ -156,6 +170,20 @@ mod tests {
         doubt: Nanos(100),
         asleep: Nanos(0),
     };
+
+    #[test]
+    fn a_process_that_is_held_up_between_two_readings_was_not_suspended() {
+        let (time, slept) = (Cell::new(0), Cell::new(5 * SECOND));
+        // Every reading comes a second after the one before.
+        let held_up = |clock| {
+            time.set(time.get() + SECOND);
+            Nanos(if clock == ClockId::Boottime { time.get() + slept.get() } else { time.get() })
+        };
+        let begin = Asleep::read(held_up);
+        assert_eq!(Asleep::read(held_up).since(begin), Nanos(0));
+        slept.set(15 * SECOND);
+        assert_eq!(Asleep::read(held_up).since(begin), Nanos::seconds(8), "10, less the doubt");
+    }
 
     #[test]
     fn clocks_may_disagree_as_much_as_synchronisation_slews_them() {

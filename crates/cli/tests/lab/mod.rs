@@ -201,7 +201,8 @@ impl Lab {
             command = Command::new("sh");
             command.args(["-c", &script, "sh", program]);
         }
-        command.args(["lab", "run", "--timeout", "240", "--machine"]).arg(&self.machine);
+        // Only what hangs takes so long, however busy the machine is.
+        command.args(["lab", "run", "--timeout", "600", "--machine"]).arg(&self.machine);
         for event in &self.events {
             command.arg("--at").arg(event);
         }

@@ -5,6 +5,7 @@ use crate::faults;
 use crate::faults::{CLOCK, Count, JOURNAL_PLACE, MEMORY_TAKEN, MOMENTS, Random, TARGET_FULL};
 use crate::lab::{Lab, assert_same};
 use peerlane_results::{Route, Warning};
+use peerlane_units::Nanos;
 
 const MIB: usize = 1 << 20;
 const SIZE: usize = 8 * MIB;
@@ -191,7 +192,7 @@ fn jump(seed: u64) -> Option<Count> {
     let mut lab = Lab::open_described(&faults::machine(&[], ""))?;
     let source = lab.fill("a", SIZE);
     let mut expected = lab.fill("b", 3 * SIZE);
-    let options = "--route p2p --force --verify full --block 128K --limit 3M --timeout 5";
+    let options = "--route p2p --force --verify full --block 128K --limit 3M --timeout 60";
     lab.run(&format!(
         "{MOMENTS}
          jump() {{ date -s @$(($(date +%s) + $1)) >/dev/null; }}
@@ -211,11 +212,8 @@ fn jump(seed: u64) -> Option<Count> {
         forward + back
     ));
     let whole = lab.record("whole");
-    assert!(
-        whole.elapsed_ns.0 < 240_000_000_000,
-        "the clock's jump was counted: {}",
-        whole.elapsed_ns
-    );
+    // Of 864,000 s forward; no machine takes a tenth of them for a few MiB.
+    assert!(whole.elapsed_ns < Nanos::seconds(86_400), "a jump was counted: {}", whole.elapsed_ns);
     if lab.status("resumed") != 0 {
         let said = lab.stderr("resumed");
         assert!(said.contains("there is no journal"), "{said}");

@@ -1,7 +1,5 @@
 //! A drive of a booted machine that all but stops answering.
 
-use std::time::{Duration, Instant};
-
 use crate::faults;
 use crate::faults::{Count, STUCK};
 use crate::lab::{Lab, assert_same};
@@ -16,7 +14,6 @@ fn get_stuck(slow: &str, route: &str) -> Option<Count> {
     let before = lab.fill("b", 16 * MIB);
     lab.format_ext4("d", 16 << 20)?;
     lab.at("over=power-cut");
-    let start = Instant::now();
     let said = lab.run_to_power_cut(&format!(
         "mkdir /d && mount -t ext4 /dev/lab/d /d || exit 9
          peerlane copy /dev/lab/a /dev/lab/b --route {route} --force --block 1M --depth 4 \
@@ -32,8 +29,6 @@ fn get_stuck(slow: &str, route: &str) -> Option<Count> {
         assert!(said.contains(part), "no `{part}` in {said}");
     }
     assert!(said.contains(&format!("route {route}")), "{said}");
-    // The deadline of one request is 3 s; the guest boots in the same time and is slow itself.
-    assert!(start.elapsed() < Duration::from_secs(200), "{:?}", start.elapsed());
     let now = lab.content("b");
     assert_same("before the range", &now[..4 * MIB], &before[..4 * MIB]);
     assert_same("behind the range", &now[12 * MIB..], &before[12 * MIB..]);

@@ -22,15 +22,16 @@ struct Pulled {
 
 /// Copies from a to b, with the journal on d, and pulls `drive` out in the middle.
 fn pull(seed: u64, drive: &str, route: &str) -> Option<Pulled> {
-    // From the first block on, but never so late that nothing is in flight any more.
-    let sectors = Random::new(seed).below(SIZE as u64 / 512 * 3 / 4);
+    // From the first block on, but never so late that nothing is in flight any more: there are three
+    // seconds at least, however long a machine that is busy takes to tell the host.
+    let sectors = Random::new(seed).below(SIZE as u64 / 512 / 2);
     let mut lab = Lab::open_described(&faults::machine(&[], ""))?;
     let source = lab.fill("a", SIZE);
     let target = lab.fill("b", 16 * MIB);
     lab.format_ext4("d", 16 << 20)?;
     lab.at(&format!("now=unplug:{drive}"));
     let copy = format!(
-        "/dev/lab/a /dev/lab/b --route {route} --block 128K --depth 8 --limit 3M --timeout 20 \
+        "/dev/lab/a /dev/lab/b --route {route} --block 128K --depth 8 --limit 2M --timeout 20 \
          --verify full --target-offset {BEFORE} --journal /d/journal"
     );
     lab.run(&format!(

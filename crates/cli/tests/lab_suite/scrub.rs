@@ -88,7 +88,7 @@ fn a_copy_that_a_signal_stops_clears_the_memory_and_goes_on() {
          stat=/sys/class/block/$(basename $(readlink -f /dev/lab/b))/stat
          written() { set -- $(cat $stat); echo $7; }
          start=$(written)
-         copy stopped /dev/lab/a /dev/lab/b --route p2p &
+         copy stopped /dev/lab/a /dev/lab/b --route p2p --limit 4M &
          until [ $(($(written) - start)) -gt 8192 ]; do :; done
          killall -INT peerlane
          wait";

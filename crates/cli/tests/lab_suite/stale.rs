@@ -34,13 +34,14 @@ fn over_markers(size: usize, make: &str, arguments: &[&str]) -> Option<(Lab, Vec
 
 /// Copies to a new file on drive b and takes the machine away when `sectors` are written.
 fn cut_after(lab: &Lab, sectors: u32, kind: &str) {
-    // After `sync` the file system knows the file and its blocks, of which most were not written.
+    // After `sync` the file system knows the file and its blocks, of which most were not written. The rest of them
+    // take seconds, in which a machine that is busy comes to `sync`.
     lab.run_until_cut(&format!(
         "mkdir /b && mount -t {kind} /dev/lab/b /b
          stat=/sys/class/block/$(basename $(readlink -f /dev/lab/b))/stat
          written() {{ set -- $(cat $stat); echo $7; }}
          start=$(written)
-         peerlane copy /dev/lab/a /b/set --route p2p &
+         peerlane copy /dev/lab/a /b/set --route p2p --limit 4M &
          until [ $(($(written) - start)) -gt {sectors} ]; do kill -0 $! || exit 3; done
          sync
          kill -0 $! || exit 4

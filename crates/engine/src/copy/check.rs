@@ -176,6 +176,8 @@ pub(crate) fn flush_file<R: Ring>(
     let (role, action) = (Role::Target, Action::Flush);
     let start = clock.now();
     loop {
+        // Before the kernel is asked: a program that was stopped for a while finds everything old.
+        let age = clock.now().since(start);
         ring.submit(1, LONGEST_SLEEP)?;
         // Late answers to requests that were given up are passed over.
         let answers = std::iter::from_fn(|| ring.pop());
@@ -185,7 +187,6 @@ pub(crate) fn flush_file<R: Ring>(
                 Failure { role, action, offset: 0, length: 0, cause }.into()
             });
         }
-        let age = clock.now().since(start);
         if age >= deadline {
             return Err(Stuck { role, action, offset: 0, age }.into());
         }
@@ -284,7 +285,7 @@ fn verify_pieces(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ring::sim::{Mood, SimFile, SimRegion, SimRing};
+    use crate::ring::sim::{Halting, Mood, SimFault, SimFile, SimRegion, SimRing};
 
     /// Copies `length` bytes from a drive with blocks of 4 KiB to the end of one with blocks of 512.
     fn prove_at_the_end(length: u64) -> (Result<Vec<Evidence>, NotProved>, u64) {
@@ -316,6 +317,27 @@ mod tests {
         let bytes = &ring.file(target).unwrap().bytes;
         let changed = bytes.iter().filter(|&&byte| byte != 7).count();
         (proved, changed as u64)
+    }
+
+    /// Flushes a file with a program that stands still for as long as `time` all the while.
+    fn flush_halting(file: SimFile, time: Nanos) -> Result<(), RequestError> {
+        let mut ring = SimRing::new(4, 1, Mood { early: 512, ..Mood::default() });
+        let region = ring.attach_region(SimRegion { bytes: vec![0; 512], is_device: false });
+        let (file, clock) = (ring.attach_file(file).unwrap(), ring.clock());
+        flush_file(&mut Halting { ring, time }, (file, region), Nanos::seconds(1), &clock)
+    }
+
+    #[test]
+    fn a_program_that_is_stopped_for_longer_than_the_deadline_sees_the_flush_end() {
+        let file = SimFile { block: 512, latency: Nanos(300_000_000), ..SimFile::default() };
+        for time in [Nanos(0), Nanos::seconds(2)] {
+            flush_halting(file.clone(), time).unwrap();
+            let hangs = SimFault { action: Action::Flush, offset: 0, errno: None };
+            let hanging = SimFile { faults: vec![hangs], ..file.clone() };
+            let error = flush_halting(hanging, time).unwrap_err();
+            let RequestError::Stuck(stuck) = error else { panic!("{error:?}") };
+            assert!(stuck.age >= Nanos::seconds(1), "{stuck}");
+        }
     }
 
     #[test]

@@ -258,6 +258,7 @@ fn parameters_with_a_semicolon_survive_the_shell_and_grub() {
     let script =
         format!("{line} > f && GRUB_CMDLINE_LINUX=quiet && . ./f && echo \"$GRUB_CMDLINE_LINUX\"");
     let folder = tempfile::tempdir().expect("a folder");
+    let _turn = crate::testing::Turn::take();
     let mut shell = std::process::Command::new("sh");
     let output = shell.args(["-c", &script]).current_dir(folder.path()).output().expect("a shell");
     let args = String::from_utf8(output.stdout).expect("text");

@@ -142,11 +142,14 @@ fn clear(own: &Arc<DeviceMemory>, clock: &dyn Clock, deadline: Nanos) -> Result<
     queue.fill(own, 0, own.length().0, 0)?;
     queue.close()?;
     let start = clock.now();
-    while !queue.is_over()? {
-        if clock.now().since(start) >= deadline {
+    loop {
+        let age = clock.now().since(start);
+        if queue.is_over()? {
+            return Ok(());
+        }
+        if age >= deadline {
             return Err(Stopped::Deadline);
         }
         std::thread::sleep(NAP);
     }
-    Ok(())
 }

@@ -122,7 +122,8 @@ impl<'a> Blocks<'a> {
 
     fn next_block(&mut self) -> Option<Range<u64>> {
         let is_over = match self.until {
-            Some(until) => self.clock.now() >= until,
+            // One in any case: a machine that was busy elsewhere all the time would have measured nothing.
+            Some(until) => self.state.begun > 0 && self.clock.now() >= until,
             None => self.state.begun >= self.length,
         };
         if is_over {

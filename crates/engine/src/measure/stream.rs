@@ -58,6 +58,8 @@ impl Log for () {
 struct Lane {
     request: Request,
     since: Nanos,
+    /// Since when the kernel has it: after a short answer, the rest of it.
+    handed: Nanos,
     range: Range<u64>,
 }
 
@@ -126,6 +128,7 @@ impl Stream<'_, '_> {
             if self.idle.len() == self.lanes.len() && pause == Nanos(0) {
                 return Ok(());
             }
+            let asked = self.clock.now();
             ring.submit(1, if pause > Nanos(0) { sleep.min(pause) } else { sleep })?;
             let now = self.clock.now();
             while let Some(completion) = ring.pop() {
@@ -134,7 +137,9 @@ impl Stream<'_, '_> {
             }
             if now.since(checked) >= sleep {
                 checked = now;
-                self.overdue(now)?;
+                // A program that was stopped for a while finds everything old: what counts is what
+                // was so before the kernel was asked.
+                self.overdue(asked)?;
             }
         }
     }
@@ -167,7 +172,7 @@ impl Stream<'_, '_> {
             progress: Progress::default(),
         };
         ring.push(request.operation(slot as u64, false))?;
-        self.lanes[slot] = Some(Lane { request, since: now, range });
+        self.lanes[slot] = Some(Lane { request, since: now, handed: now, range });
         // Handed over together, neighbours would be merged into one request and end together, again and
         // again, so that ever fewer of them are in flight. fio's default is one by one, too.
         Ok(ring.submit(0, Nanos(0))?)
@@ -184,6 +189,7 @@ impl Stream<'_, '_> {
         let failure = lane.request.take(result).err();
         if failure.is_none() && !lane.request.is_done() {
             ring.push(lane.request.operation(slot as u64, false))?;
+            lane.handed = now;
             return Ok(());
         }
         let (since, range) = (lane.since, lane.range.clone());
@@ -205,8 +211,56 @@ impl Stream<'_, '_> {
 
     fn overdue(&self, now: Nanos) -> Result<(), RequestError> {
         let lanes = self.lanes.iter().flatten();
-        let Some(oldest) = lanes.min_by_key(|lane| lane.since) else { return Ok(()) };
-        let age = now.since(oldest.since);
+        let Some(oldest) = lanes.min_by_key(|lane| lane.handed) else { return Ok(()) };
+        let age = now.since(oldest.handed);
         if age < self.way.deadline { Ok(()) } else { Err(oldest.request.stuck(age).into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peerlane_results::Order;
+
+    use super::super::blocks::{Account, Cut};
+    use super::*;
+    use crate::ring::sim::{Halting, Mood, SimFault, SimFile, SimRegion, SimRing};
+
+    const LENGTH: u64 = 256 << 10;
+
+    /// Reads a file with a program that stands still for two seconds again and again, with a deadline of one.
+    fn read_halting(seed: u64, faults: Vec<SimFault>) -> Result<Streamed, RequestError> {
+        let mut ring = SimRing::new(8, seed, Mood { short: 0, again: 100, early: 100 });
+        let bytes = vec![7; usize::try_from(LENGTH).unwrap()];
+        let latency = Nanos(50_000_000);
+        let file = SimFile { bytes, block: 512, latency, faults, ..SimFile::default() };
+        let file = ring.attach_file(file).unwrap();
+        let region = ring.attach_region(SimRegion { bytes: vec![0; 4 * 4096], is_device: false });
+        let clock = ring.clock();
+        let way = OneWay {
+            action: Action::Read,
+            file,
+            offset: 0,
+            file_block: 512,
+            region,
+            memory: MemoryKind::Host,
+            slots: 4,
+            place: Place::Slot(4096),
+            deadline: Nanos::seconds(1),
+        };
+        let order = Order::Sequential;
+        let cut = Cut { length: LENGTH, block: 4096, request: 4096, order, seed };
+        let mut blocks = Blocks::new(&clock, &cut, Account::OfRequests, None, None);
+        let mut halting = Halting { ring, time: Nanos::seconds(2) };
+        stream(&mut halting, &way, &mut blocks, &mut (), &clock, &mut ())
+    }
+
+    #[test]
+    fn a_program_that_is_stopped_for_longer_than_the_deadline_reads_on() {
+        for seed in 0..100 {
+            let read = read_halting(seed, Vec::new()).map(|streamed| streamed.bytes);
+            assert_eq!(read.unwrap_or_else(|error| panic!("seed {seed}: {error:?}")), LENGTH);
+        }
+        let hangs = SimFault { action: Action::Read, offset: 100 << 10, errno: None };
+        assert!(matches!(read_halting(1, vec![hangs]), Err(RequestError::Stuck(_))));
     }
 }

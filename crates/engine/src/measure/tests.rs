@@ -62,6 +62,15 @@ fn with_a_time_the_range_begins_again_until_it_is_over() {
 }
 
 #[test]
+fn a_time_that_is_over_before_the_first_block_has_one() {
+    let clock = Told::default();
+    clock.0.set(9);
+    let cut = cut(16, 8, 8, Order::Sequential);
+    let mut blocks = Blocks::new(&clock, &cut, Account::OfRequests, Some(Nanos(5)), None);
+    assert_eq!(all(&mut blocks), [(0, 8)]);
+}
+
+#[test]
 fn a_block_takes_from_its_first_request_to_the_end_of_its_last() {
     let clock = Told::default();
     let cut = cut(32, 16, 8, Order::Sequential);

@@ -263,6 +263,7 @@ impl Relay<'_> {
         if self.idle.len() == self.slots.len() && self.flush.is_none() && !is_paused {
             return Ok(Step::Over);
         }
+        let asked = self.clock.now();
         ring.submit(1, if is_paused { sleep.min(self.pause) } else { sleep })?;
         let now = self.clock.now();
         while let Some(completion) = ring.pop() {
@@ -270,7 +271,9 @@ impl Relay<'_> {
         }
         if now.since(self.checked) >= sleep {
             self.checked = now;
-            if let Some(stuck) = self.overdue(now) {
+            // What was old before the kernel was asked, and has not ended: a program that was stopped
+            // for a while finds everything old.
+            if let Some(stuck) = self.overdue(asked) {
                 return Err(stuck.into());
             }
         }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::*;
 use crate::failure::{Cause, Role};
 use crate::random::Random;
-use crate::ring::sim::{Lost, Mood, SimFault, SimFile, SimRegion, SimRing};
+use crate::ring::sim::{Halting, Lost, Mood, SimFault, SimFile, SimRegion, SimRing};
 use crate::ring::{Action, Around, PushError};
 
 /// A copy drawn from a seed, on a ring of its own.
@@ -267,6 +267,22 @@ fn a_request_that_hangs_ends_the_copy_at_its_deadline() {
         assert!(stuck.age >= deadline && stuck.age.0 < 2 * deadline.0, "seed {seed}: {stuck}");
         assert_eq!(moved.contiguous(), 0, "seed {seed}");
         assert!(case.ring.in_flight() > 0, "seed {seed}");
+    }
+}
+
+/// Nothing hangs; it is the program that was not there to see how soon all of it ended.
+#[test]
+fn a_program_that_is_stopped_for_longer_than_the_deadline_copies_on() {
+    for seed in 0..300 {
+        let mut case = case(seed, DIFFICULT);
+        let clock = case.ring.clock();
+        let (time, ring) = (Nanos(2 * case.transfer.deadline.0), case.ring);
+        let mut halting = Halting { ring, time };
+        let moved = relay(&mut halting, &case.transfer, &clock, &mut ())
+            .unwrap_or_else(|error| panic!("seed {seed}: {error:?}"));
+        case.ring = halting.ring;
+        assert_eq!(moved.bytes, case.transfer.relayed(), "seed {seed}");
+        case.check_prefix(moved.bytes, seed);
     }
 }
 

@@ -6,6 +6,8 @@
 //! loss of power only what a flush vouched for; without one, what was written is there.
 
 mod cache;
+#[cfg(test)]
+mod halting;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -16,6 +18,8 @@ use peerlane_units::Nanos;
 use rustix::io::Errno;
 
 pub use cache::Cache;
+#[cfg(test)]
+pub(crate) use halting::Halting;
 
 use super::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
 use crate::Clock;

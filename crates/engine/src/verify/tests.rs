@@ -3,7 +3,7 @@ use rustix::io::Errno;
 use super::*;
 use crate::failure::Cause;
 use crate::ring::Around;
-use crate::ring::sim::{Mood, SimFault, SimFile, SimRegion, SimRing};
+use crate::ring::sim::{Halting, Mood, SimFault, SimFile, SimRegion, SimRing};
 
 fn noise(length: usize, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; length];
@@ -67,6 +67,22 @@ fn equal_content_is_equal_to_its_last_byte() {
             let verified = bench.run().unwrap();
             assert_eq!((verified.bytes, verified.mismatches), (length, 0), "{length} {host}");
         }
+    }
+}
+
+#[test]
+fn a_program_that_is_stopped_for_longer_than_the_deadline_compares_on() {
+    for seed in 0..50 {
+        let mut bench = bench(100_000, Coverage::Full, 8192, seed);
+        bench.flip(50_000);
+        for file in [bench.comparison.source, bench.comparison.target] {
+            bench.ring.file(file).unwrap().latency = Nanos(50_000_000);
+        }
+        let (clock, time) = (bench.ring.clock(), Nanos(2 * bench.comparison.deadline.0));
+        let mut halting = Halting { ring: bench.ring, time };
+        let verified = verify(&mut halting, &bench.comparison, &clock, &mut ())
+            .unwrap_or_else(|error| panic!("seed {seed}: {error:?}"));
+        assert_eq!((verified.bytes, verified.mismatches), (100_000, 1), "seed {seed}");
     }
 }
 

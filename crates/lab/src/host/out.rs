@@ -164,6 +164,8 @@ fn write_new(bytes: &[u8], target: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
     use std::sync::atomic::Ordering;
     use std::thread;
     use std::time::Duration;
@@ -311,7 +313,8 @@ mod tests {
     }
 
     fn pipe() -> (File, Console) {
-        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        let flags = rustix::pipe::PipeFlags::CLOEXEC;
+        let (reader, writer) = rustix::pipe::pipe_with(flags).expect("a pipe");
         let target = Console::Stream { name: "pipe".into(), open: std::sync::Arc::new(writer) };
         (File::from(reader), target)
     }
@@ -362,8 +365,11 @@ mod tests {
 
     #[test]
     fn a_reader_that_goes_away_is_named_as_the_systems_answer() {
-        let (reader, target) = pipe();
-        drop(reader);
+        // Unlike a pipe, whose reader a program that another test is starting may still have.
+        let (reader, writer) = UnixStream::pair().expect("sockets");
+        reader.shutdown(Shutdown::Both).expect("a socket");
+        let open = std::sync::Arc::new(writer.into());
+        let target = Console::Stream { name: "socket".into(), open };
         let error = written(b"x", &target, A_DAY, false).expect_err("nobody");
         let LabError::Io { source, .. } = error else { panic!("{error}") };
         assert_eq!(source.kind(), ErrorKind::BrokenPipe);

@@ -90,14 +90,16 @@ impl Staging {
     fn wait(&mut self) -> Result<(), GpuScanError> {
         self.queue.close()?;
         let start = Instant::now();
-        while !self.queue.is_over()? {
+        loop {
             let waited = start.elapsed();
+            if self.queue.is_over()? {
+                return Ok(());
+            }
             if Nanos::from(waited) >= self.deadline {
                 return Err(GpuScanError::Stuck { deadline: self.deadline });
             }
             if waited > SPIN { thread::sleep(NAP) } else { thread::yield_now() }
         }
-        Ok(())
     }
 }
 

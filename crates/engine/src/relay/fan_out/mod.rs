@@ -196,6 +196,7 @@ impl FanOut<'_> {
                 return;
             }
             let wait = if is_paused { sleep.min(self.pause) } else { sleep };
+            let asked = self.clock.now();
             if let Err(error) = ring.submit(1, wait) {
                 self.stopped.get_or_insert(error.into());
                 return;
@@ -206,7 +207,9 @@ impl FanOut<'_> {
             }
             if now.since(checked) >= sleep {
                 checked = now;
-                self.give_up(now, deadline);
+                // A program that was stopped for a while finds everything old: what counts is what
+                // was so before the kernel was asked.
+                self.give_up(asked, deadline);
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::random::Random;
 use crate::ring::FileId;
-use crate::ring::sim::{Mood, SimFault, SimFile, SimRegion, SimRing};
+use crate::ring::sim::{Halting, Mood, SimFault, SimFile, SimRegion, SimRing};
 use peerlane_results::MemoryKind;
 use std::collections::VecDeque;
 use std::io;
@@ -187,6 +187,25 @@ fn a_target_that_fails_is_named_and_the_others_go_on() {
                 let found = &bench.target(1).bytes[4096 + at(range.start)..4096 + at(range.end)];
                 assert_eq!(found, &source[at(range.start)..at(range.end)], "seed {seed}");
             }
+        }
+    }
+}
+
+#[test]
+fn a_program_that_is_stopped_for_longer_than_the_deadline_loses_no_target() {
+    for seed in 0..25 {
+        let mut bench = Bench::new(3, seed, DIFFICULT);
+        bench.work.flush_every = 50 * KIB;
+        let (clock, zeroes) = (bench.ring.clock(), Some(bench.zeroes));
+        let time = Nanos(2 * bench.transfers[0].deadline.0);
+        let mut halting = Halting { ring: bench.ring, time };
+        let (transfers, work) = (&bench.transfers, &mut bench.work);
+        let done = fan_out(&mut halting, transfers, work, zeroes, &clock, &mut ()).unwrap();
+        bench.ring = halting.ring;
+        assert!(done.stopped.is_none(), "seed {seed}: {:?}", done.stopped);
+        for target in 0..3 {
+            assert!(done.targets[target].1.is_none(), "seed {seed}: {:?}", done.targets[target].1);
+            assert!(bench.is_equal(target), "seed {seed}, target {target}");
         }
     }
 }

@@ -66,9 +66,16 @@ fn a_reader_that_stands_still_keeps_no_run_beyond_its_deadline_and_what_it_left_
     let mut session = session(folder.path(), Box::new(writer), None);
     let mut guest = qemu("sleep", &["100"], folder.path());
     let mut stdout = connect(folder.path(), Port::Stdout);
+    // As much as the socket takes is there before the time begins to run.
+    stdout.set_nonblocking(true).expect("a socket");
+    let mut sent = 0;
+    while let Ok(length) = stdout.write(&vec![b'x'; MORE - sent]) {
+        sent += length;
+    }
+    stdout.set_nonblocking(false).expect("a socket");
     let writing = std::thread::spawn(move || {
         // It does not end before the session does.
-        let _ = stdout.write_all(&vec![b'x'; MORE]);
+        let _ = stdout.write_all(&vec![b'x'; MORE - sent]);
     });
     let (deadline, interrupt) = (Instant::now() + 4 * TICK, AtomicBool::new(false));
     let ended = session.serve(&mut guest, deadline, &interrupt).expect("an end");
