@@ -3,6 +3,23 @@
 //! This is a scanner of the lexical forms that hide text (comments, strings, characters), not a
 //! parser. Line numbers and columns stay.
 
+use crate::Finding;
+use crate::files::File;
+
+/// Finds chains of `let`, which Rust has from 1.88 on only: the compiler that lints takes them, whatever
+/// `rust-version` says.
+#[must_use]
+pub fn check_oldest(files: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| file.is_one_of(&["rs"])) {
+        let code = code_only(file.text());
+        let lines = code.lines().enumerate().filter(|(_, line)| line.contains("&& let "));
+        let what = "a chain of `let` needs Rust 1.88";
+        findings.extend(lines.map(|(index, _)| Finding::new(&file.path, index + 1, what)));
+    }
+    findings
+}
+
 /// Returns `source` with the content of comments, strings and characters replaced by spaces.
 #[must_use]
 pub fn code_only(source: &str) -> String {
@@ -116,6 +133,13 @@ mod tests {
         let code = code_only(source);
         assert_eq!(code.split_whitespace().collect::<Vec<_>>().join(" "), expected);
         assert_eq!(code.lines().count(), source.lines().count());
+    }
+
+    #[test]
+    fn a_chain_of_let_is_found_and_words_about_it_are_not() {
+        let planted = "if a\n    && let Some(b) = c {}\n// a && let b\n\"x && let y\"";
+        let found = check_oldest(&[File::planted("x.rs", planted)]);
+        assert_eq!(found.iter().map(|one| one.line).collect::<Vec<_>>(), [2]);
     }
 
     #[test]

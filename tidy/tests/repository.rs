@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use peerlane_tidy::{
-    Finding, dependencies, edges, fence, files, glossary, links, markdown, reliability, text,
+    Finding, dependencies, edges, fence, files, glossary, links, markdown, reliability, rust, text,
 };
 
 fn root() -> PathBuf {
@@ -53,6 +53,11 @@ fn packages_of(manifest: &str) -> Vec<edges::Package> {
 #[test]
 fn unsafe_stays_inside_its_fence() {
     expect_none(&fence::check(&all_files()));
+}
+
+#[test]
+fn the_oldest_rust_can_read_the_code() {
+    expect_none(&rust::check_oldest(&all_files()));
 }
 
 #[test]

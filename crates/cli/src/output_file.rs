@@ -276,7 +276,10 @@ impl OutputError {
                 folder(path).display()
             )),
             Self::System(error) if error.kind() == ErrorKind::NotFound => {
-                Some(format!("make the folder {} first", folder(path).display()))
+                let folder = folder(path);
+                let is_there = folder.is_dir();
+                let make = format!("make the folder {} first", folder.display());
+                Some(if is_there { "name a file elsewhere".to_owned() } else { make })
             }
             Self::System(error) if error.raw_os_error() == Some(NOBODY_THERE) => {
                 Some(hint_where_nobody_is(path).to_owned())

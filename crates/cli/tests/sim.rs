@@ -173,6 +173,14 @@ fn what_does_not_fit_is_said_with_what_to_do() {
     let wrong = CROWD.replace("'d5'", "'d77'");
     for (workload, args, words) in [
         (wrong.as_str(), &[][..], "no d77"),
+        (&wrong, &[], "hint: ends are d0, d1, d2, d3, d4, d5, d6, d7, d8, d9, host, null"),
+        (&wrong, &["--vary", "depth=1,2"], "hint: ends are d0, d1,"),
+        (CROWD, &["--vary", "queues.shared=0.5,5"], "a share is 1 at most"),
+        (
+            CROWD,
+            &["--vary", "depth=1..1e4", "--steps", "10000", "--vary", "block=1..1e6"],
+            "hint: give fewer",
+        ),
         (CROWD, &["--vary", "speed=1"], "nothing that can be varied"),
         (CROWD, &["--vary", "d77.lanes=1"], "NAME.lanes, NAME.generation (NAME is"),
         (CROWD, &["--vary", "d0.lanes=3"], "1, 2, 4, 8, 12, 16 or 32 lanes"),
@@ -185,6 +193,11 @@ fn what_does_not_fit_is_said_with_what_to_do() {
         (CROWD, &["--vary", "pcie.mps=1e30"], "a million times beyond"),
         ("kind = 'crowd'\n", &[], "cannot read the workload"),
         (CROWD, &["--parameters", "/dev/null/none"], "cannot read the parameters"),
+        (
+            CROWD,
+            &["--parameters", &machine("ten")],
+            "hint: `peerlane sim --help` shows such a file",
+        ),
     ] {
         let output = sim(workload, args);
         assert_eq!(output.status.code(), Some(2), "{words}");

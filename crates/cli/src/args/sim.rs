@@ -19,10 +19,20 @@ Examples:
   peerlane sim ten crowd.toml --vary d0.lanes=1,2,4,8,16 --vary d0.generation=3,4,5
   peerlane sim tree:100 random:1000
 
-Generated machines: `tree` is one root complex above switches of eight ports, Gen4, sixteen lanes between
-switches and four to drives; `servers` are machines with sixteen drives each; `pods` are machines of two
-sockets with switches, links and drives by the seed. All drives lend memory. `random` moves 1 GiB between
-random drives of one machine each, peer to peer, all at once.")]
+A file of parameters has tables like this one; lo and hi are the range that is believed, and from is
+spec, datasheet, measured-elsewhere or guess:
+  [parameter.\"d0.read.rate\"]
+  value = 6.8
+  lo = 6.5
+  hi = 7.0
+  unit = \"GB/s\"
+  from = \"datasheet\"
+  source = \"which\"
+
+Generated machines: `tree` is one root complex above switches of eight ports, Gen4, sixteen lanes
+between switches and four to drives; `servers` are machines with sixteen drives each; `pods` are
+machines of two sockets with switches, links and drives by the seed. All drives lend memory.
+`random` moves 1 GiB between random drives of one machine each, peer to peer, all at once.")]
 pub(crate) struct SimArgs {
     /// The machine, unless --root gives one: a TOML file, a name from `peerlane lab machines`, or
     /// `tree:DEVICES`, `servers:COUNT`, `pods:COUNT[:SEED]` for one that is generated; then the workload: a TOML

@@ -24,6 +24,11 @@ const HEAD: [&str; 10] = [
     "of limit",
 ];
 
+/// A number of things, as a person says it.
+pub(crate) fn counted(number: usize, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+}
+
 /// What was measured, what it rests on, and what to know of it; `overwritten` is what was written besides
 /// the targets that the record names.
 pub(crate) fn bench(record: &BenchRecord, overwritten: &Overwritten) -> String {
@@ -31,10 +36,10 @@ pub(crate) fn bench(record: &BenchRecord, overwritten: &Overwritten) -> String {
     rows.extend(record.summaries.iter().map(|summary| row(record, summary)));
     let mut sheet = Sheet::default();
     sheet.line(format_args!(
-        "{}, {}, {} runs",
+        "{}, {}, {}",
         record.asked.name,
         basis(record.basis),
-        record.cases.len()
+        counted(record.cases.len(), "run")
     ));
     for line in aligned(&rows) {
         sheet.line(line);

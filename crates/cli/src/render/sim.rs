@@ -2,7 +2,7 @@
 
 use peerlane_results::{BenchRecord, CaseRecord};
 
-use super::bench::{aligned, bench, in_words};
+use super::bench::{aligned, bench, counted, in_words};
 use super::{Overwritten, Sheet};
 
 /// Links that are shown.
@@ -80,7 +80,7 @@ pub(crate) fn variants(
     rates: &[Vec<f64>],
 ) -> String {
     let mut sheet = Sheet::default();
-    sheet.line(format_args!("{machine}, predicted, {} variants", values.len()));
+    sheet.line(format_args!("{machine}, predicted, {}", counted(values.len(), "variant")));
     let head = keys.iter().chain(cases).map(|text| (*text).to_owned()).collect();
     let mut rows: Vec<Vec<String>> = vec![head];
     for (values, rates) in values.iter().zip(rates) {

@@ -312,7 +312,7 @@ fn a_record_that_cannot_be_is_neither_compared_nor_shown_nor_gone_on_with() {
     save(&fewer);
     let output = bench(folder.path(), "compare run.json less.json");
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("1 cases are missing in less.json"), "{}", said(&output));
+    assert!(said(&output).contains("1 case is missing in less.json"), "{}", said(&output));
     fewer.cases.clear();
     save(&fewer);
     let output = bench(folder.path(), "compare less.json less.json");

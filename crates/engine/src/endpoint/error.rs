@@ -149,7 +149,8 @@ impl EndpointError {
                  payload into its memory"
             )),
             Self::NotPayload { .. } => Some("null ends are not supported yet".to_owned()),
-            Self::NoDevice { .. } => Some(
+            Self::Missing { path } if !path.starts_with("/dev") => None,
+            Self::Missing { .. } | Self::NoDevice { .. } => Some(
                 "`ls /dev/nvme*` and `peerlane topo` show the devices that are there".to_owned(),
             ),
             Self::NotADevice { path } => Some(format!(

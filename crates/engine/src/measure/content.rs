@@ -4,6 +4,7 @@
 //! own from each slot; which slot wrote a range last is kept, so that a range that went to the wrong
 //! place, or nowhere, shows.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use peerlane_memory::host;
@@ -32,29 +33,74 @@ pub(super) struct Filled {
     pub(super) seed: u64,
 }
 
-/// Which slot wrote which part of the range last.
+/// Which slot wrote which part of the range last. A part is what one request writes: the last of a block may be shorter.
 pub(super) struct Slots {
-    part: u64,
+    block: u64,
+    request: u64,
     last: Vec<u16>,
+    /// Parts that are being written.
+    under_way: HashMap<usize, UnderWay>,
+}
+
+/// A part that is being written: random blocks, and a range shorter than what is in flight, meet one again before
+/// it is done. Who of several came last does not follow from whose completion was seen last.
+#[derive(Default)]
+struct UnderWay {
+    writes: u32,
+    is_contested: bool,
 }
 
 impl Slots {
     pub(super) fn new(planned: &PlannedFlow) -> Self {
-        // Parts of a block begin at multiples of the request only where the block is one.
-        let part = match planned.flow.block.0 % planned.request {
-            0 => planned.request,
-            _ => planned.flow.block.0,
-        };
-        let parts = usize::try_from(planned.flow.bytes.0.div_ceil(part)).unwrap_or(0);
-        Self { part, last: vec![UNKNOWN; parts] }
+        Self::of(planned.flow.block.0, planned.request, planned.flow.bytes.0)
+    }
+
+    fn of(block: u64, request: u64, bytes: u64) -> Self {
+        let mut slots =
+            Self { block: block.max(1), request, last: Vec::new(), under_way: HashMap::new() };
+        let blocks = bytes.div_ceil(slots.block);
+        let parts = usize::try_from(blocks.saturating_mul(slots.of_a_block())).unwrap_or(0);
+        slots.last = vec![UNKNOWN; parts];
+        slots
+    }
+
+    fn of_a_block(&self) -> u64 {
+        self.block.div_ceil(self.request.max(1)).max(1)
+    }
+
+    fn index(&self, range: &Range<u64>) -> usize {
+        let (block, within) = (range.start / self.block, range.start % self.block);
+        let index = block * self.of_a_block() + within / self.request.max(1);
+        usize::try_from(index).unwrap_or(usize::MAX)
+    }
+
+    /// Where a part lies in a range of so many bytes.
+    fn part(&self, index: u64, bytes: u64) -> Range<u64> {
+        let (block, within) = (index / self.of_a_block(), index % self.of_a_block());
+        let start = block * self.block + within * self.request;
+        start..(start + self.request).min((block + 1) * self.block).min(bytes)
     }
 }
 
 impl Log for Slots {
+    fn begun(&mut self, range: &Range<u64>) {
+        let under_way = self.under_way.entry(self.index(range)).or_default();
+        under_way.is_contested |= under_way.writes > 0;
+        under_way.writes += 1;
+    }
+
     fn done(&mut self, slot: u32, range: Range<u64>) {
-        let index = usize::try_from(range.start / self.part).unwrap_or(usize::MAX);
+        let index = self.index(&range);
+        let mut is_contested = false;
+        if let Some(under_way) = self.under_way.get_mut(&index) {
+            is_contested = under_way.is_contested;
+            under_way.writes -= 1;
+            if under_way.writes == 0 {
+                self.under_way.remove(&index);
+            }
+        }
         if let Some(last) = self.last.get_mut(index) {
-            *last = u16::try_from(slot).unwrap_or(UNKNOWN);
+            *last = if is_contested { UNKNOWN } else { u16::try_from(slot).unwrap_or(UNKNOWN) };
         }
     }
 }
@@ -226,7 +272,7 @@ pub(super) fn read_back<R: Ring>(
     tools: &FlowTools<'_>,
 ) -> Result<Verification, MeasureError> {
     let room = ring.region_length(back.host).unwrap_or(0);
-    let piece = slots.part.min(room).max(1);
+    let piece = slots.request.min(room).max(1);
     let lanes = usize::try_from(room / piece).unwrap_or(1).clamp(1, SIDE_BY_SIDE);
     let written = slots.last.iter().enumerate().filter(|(_, slot)| **slot != UNKNOWN);
     let all: Vec<(u64, u16)> = written.map(|(index, slot)| (index as u64, *slot)).collect();
@@ -239,8 +285,8 @@ pub(super) fn read_back<R: Ring>(
             .iter()
             .enumerate()
             .map(|(lane, (index, _))| {
-                let start = index * slots.part;
-                let need = piece.min(planned.flow.bytes.0 - start);
+                let part = slots.part(*index, planned.flow.bytes.0);
+                let (start, need) = (part.start, piece.min(part.end - part.start));
                 Request {
                     role: Role::Target,
                     action: Action::Read,
@@ -265,7 +311,8 @@ pub(super) fn read_back<R: Ring>(
             bytes += request.need;
             if !is_pattern(found, pattern(back.seed, u64::from(*slot))) {
                 mismatches += 1;
-                first.get_or_insert(planned.flow.target_offset.0 + index * slots.part);
+                let part = slots.part(*index, planned.flow.bytes.0);
+                first.get_or_insert(planned.flow.target_offset.0 + part.start);
             }
         }
     }
@@ -287,4 +334,44 @@ fn is_pattern(found: &[u8], mut random: Random) -> bool {
 fn differs(planned: &PlannedFlow, mismatches: u64, offset: u64) -> MeasureError {
     let path = planned.target().map(|facts| facts.path.clone()).unwrap_or_default();
     MeasureError::Differs { path, mismatches, offset: Bytes(offset) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_wrote_a_part_last_is_not_known_where_two_did_at_a_time() {
+        let mut slots = Slots::of(4, 4, 8);
+        slots.begun(&(0..4));
+        slots.begun(&(4..8));
+        slots.done(0, 0..4);
+        slots.done(1, 4..8);
+        assert_eq!(slots.last, [0, 1]);
+        for _ in 0..3 {
+            slots.begun(&(0..4));
+        }
+        for slot in [2, 0, 1] {
+            slots.done(slot, 0..4);
+            assert_eq!(slots.last, [UNKNOWN, 1]);
+        }
+        slots.begun(&(0..4));
+        slots.done(2, 0..4);
+        assert_eq!(slots.last, [2, 1], "alone, it is known again");
+        assert!(slots.under_way.is_empty());
+    }
+
+    #[test]
+    fn a_part_is_what_a_request_writes_also_where_blocks_are_no_multiple_of_it() {
+        // A block of 10 in requests of 4, of which the last block lacks 3; and a block shorter than a request.
+        for (block, request, bytes, ranges) in
+            [(10, 4, 17, vec![0..4, 4..8, 8..10, 10..14, 14..17]), (3, 4, 6, vec![0..3, 3..6])]
+        {
+            let slots = Slots::of(block, request, bytes);
+            for (index, range) in ranges.into_iter().enumerate() {
+                assert_eq!(slots.index(&range), index);
+                assert_eq!(slots.part(index as u64, bytes), range);
+            }
+        }
+    }
 }

@@ -47,6 +47,10 @@ pub(super) struct Streamed {
 
 /// Is told which slot served which range; both ends of a request see it.
 pub(super) trait Log {
+    /// A request is handed over.
+    fn begun(&mut self, _: &Range<u64>) {}
+
+    /// It has ended, and well.
     fn done(&mut self, slot: u32, range: Range<u64>);
 }
 
@@ -172,6 +176,7 @@ impl Stream<'_, '_> {
             progress: Progress::default(),
         };
         ring.push(request.operation(slot as u64, false))?;
+        self.log.begun(&range);
         self.lanes[slot] = Some(Lane { request, since: now, handed: now, range });
         // Handed over together, neighbours would be merged into one request and end together, again and
         // again, so that ever fewer of them are in flight. fio's default is one by one, too.

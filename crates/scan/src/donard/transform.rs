@@ -92,9 +92,8 @@ impl Transforms {
     fn of(&self, size: (usize, usize)) -> Arc<Transform> {
         let is_it = |one: &Arc<Transform>| (one.width, one.height) == size;
         let mut kept = lock(&self.kept);
-        if let Some(index) = kept.iter().position(is_it)
-            && let Some(found) = kept.remove(index)
-        {
+        let index = kept.iter().position(is_it);
+        if let Some(found) = index.and_then(|index| kept.remove(index)) {
             kept.push_back(Arc::clone(&found));
             return found;
         }
@@ -212,10 +211,9 @@ impl Transform {
             let scores = &room.row[left..left + part.left.len()];
             // Without a comparison at each step this is done by vectors.
             let highest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            if highest > best.0
-                && let Some(x) = scores.iter().position(|score| *score == highest)
-            {
-                best = (highest, part.left.start + x, part.rows.start + y);
+            if highest > best.0 {
+                let x = scores.iter().position(|score| *score == highest);
+                best = x.map_or(best, |x| (highest, part.left.start + x, part.rows.start + y));
             }
         }
         best

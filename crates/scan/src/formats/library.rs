@@ -15,12 +15,11 @@ use crate::Gray;
 const MOST_BYTES: u64 = MOST_PIXELS * 8;
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Gray, FormatError> {
-    if bytes.starts_with(&[0xff, 0xd8])
-        && let Some(gray) = brightness(bytes)?
-    {
-        return Ok(gray);
+    let is_jpeg = bytes.starts_with(&[0xff, 0xd8]);
+    match if is_jpeg { brightness(bytes)? } else { None } {
+        Some(gray) => Ok(gray),
+        None => gray(read(bytes)?),
     }
-    gray(read(bytes)?)
 }
 
 /// The brightness of a JPEG that stores it apart from colours, which are not decoded then; `None` for

@@ -1,5 +1,7 @@
 //! Nodes and the links between them.
 
+use std::collections::HashMap;
+
 use super::{Node, NodeKind, Wire};
 
 /// Position of a node in a topology.
@@ -155,6 +157,11 @@ impl Topology {
     pub fn find(&self, name: &str) -> Option<NodeIndex> {
         let found = self.nodes.iter().position(|node| node.name == name)?;
         u32::try_from(found).ok().map(NodeIndex)
+    }
+
+    /// Every node by its name.
+    pub fn by_name(&self) -> HashMap<String, NodeIndex> {
+        self.nodes.iter().zip(0..).map(|(node, at)| (node.name.clone(), NodeIndex(at))).collect()
     }
 
     /// The node from which a link is sent into, in one direction.

@@ -55,6 +55,16 @@ fn counted(name: &str) -> Option<(f64, f64, &'static str)> {
     turns.or_else(|| links::bounds(name))
 }
 
+/// The same of what is a share of something, or a size of packets (PCIe base specification, "Device control
+/// register"): whatever lies beyond would be taken as the end of it, in silence.
+fn limited(name: &str) -> Option<(f64, f64, &'static str)> {
+    match name {
+        "queues.shared" | "iommu.miss" => Some((0.0, 1.0, "a share is 1 at most")),
+        "pcie.mps" | "pcie.mrrs" => Some((128.0, 4096.0, "PCIe has 128 to 4096 bytes")),
+        _ => name.ends_with(".sustained").then_some((0.0, 1.0, "a share is 1 at most")),
+    }
+}
+
 /// Refuses a parameter in a unit that does not measure what it is.
 pub(super) fn check_unit(name: &str, shape: &ParameterShape) -> Result<(), ParameterError> {
     let counted = counted(name).map(|_| Unit::Count);
@@ -74,11 +84,11 @@ pub(super) fn check(parameters: &Parameters, numbers: &[f64]) -> Result<(), Para
             let problem = "it is a million times beyond what is usual: look at its unit";
             Some((known.lo / BEYOND, known.hi * BEYOND, problem))
         };
-        match counted(&parameter.name).or_else(usual) {
-            Some((least, most, problem)) if !(least..=most).contains(number) => {
+        let all = [counted(&parameter.name).or_else(usual), limited(&parameter.name)];
+        for (least, most, problem) in all.into_iter().flatten() {
+            if !(least..=most).contains(number) {
                 return Err(ParameterError::Meaning { name: parameter.name.clone(), problem });
             }
-            _ => {}
         }
     }
     Ok(())

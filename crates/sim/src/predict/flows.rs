@@ -25,6 +25,16 @@ pub enum FlowError {
         /// What was typed.
         name: String,
     },
+    /// A port or a switch, which holds no data.
+    #[error(
+        "{name} of the machine {machine} is no end of a transfer: it passes data on and keeps none"
+    )]
+    NoEnd {
+        /// The machine.
+        machine: String,
+        /// What was typed.
+        name: String,
+    },
     /// Two ends between which nothing is moved by a device.
     #[error("nothing moves data from {from} to {to}")]
     NoInitiator {
@@ -108,7 +118,7 @@ pub(super) fn plan(
     let is_host = |node: NodeIndex| matches!(topology.node(node).kind, NodeKind::HostMemory(_));
     let links = topology.links().iter().filter(|link| is_host(link.lower));
     let hosts = links.map(|link| (link.upper, link.lower)).collect();
-    let planner = Planner { hosts, fabric, topology, setting };
+    let planner = Planner { hosts, fabric, topology, setting, has_time: case.time_ns.is_some() };
     case.flows.iter().map(|flow| planner.flow(flow)).collect()
 }
 
@@ -118,6 +128,8 @@ struct Planner<'a> {
     fabric: &'a Fabric,
     topology: &'a Topology,
     setting: &'a Setting<'a>,
+    /// Whether flows go on until a time is over, whatever their bytes are.
+    has_time: bool,
 }
 
 impl Planner<'_> {
@@ -144,6 +156,10 @@ impl Planner<'_> {
         let id =
             found.or_else(|| self.fabric.find(memory.unwrap_or(device))).ok_or_else(unknown)?;
         let function = self.fabric.function(id);
+        if !is_end(function) {
+            let (machine, name) = (self.fabric.name.clone(), typed.to_owned());
+            return Err(FlowError::NoEnd { machine, name });
+        }
         let node = self.topology.find(&function.name).ok_or_else(unknown)?;
         if memory.is_none() && function.kind == Kind::Nvme {
             Ok(End::Drive(id, node))
@@ -170,7 +186,7 @@ impl Planner<'_> {
             None => None,
         };
         let depth = match flow.path {
-            Path::P2p | Path::HostPipelined | Path::HostCufile => flow.depth.max(1),
+            Path::P2p | Path::HostPipelined | Path::HostCufile => self.depth(flow),
             Path::HostSerial | Path::HostPageCache | Path::HostMapped => 1,
         };
         let name = format!("{} to {}", flow.source, flow.target);
@@ -206,6 +222,13 @@ impl Planner<'_> {
         spec.request = flow.block.max(Bytes(1));
         spec.depth = depth;
         self.finish(flow, [source, target], spec, host)
+    }
+
+    /// Blocks in flight: no more than there are.
+    fn depth(&self, flow: &Flow) -> u32 {
+        let blocks = flow.bytes.0.div_ceil(flow.block.0.max(1));
+        let most = if self.has_time { u64::MAX } else { blocks.max(1) };
+        u32::try_from(most).unwrap_or(u32::MAX).min(flow.depth).max(1)
     }
 
     /// A relay, or one leg where the memory is that of one of the two: what a drive does with its own
@@ -353,6 +376,15 @@ fn take_of_medium(spec: &mut FlowSpec, op: Op, most: ByteRate) {
     match legs.into_iter().find(|leg| leg.op == op) {
         Some(leg) => leg.commands = Some(most),
         None => spec.inside = Some(most),
+    }
+}
+
+/// Whether data can come from a function, or go to it: ports and bridges pass them on.
+pub(super) fn is_end(function: &Function) -> bool {
+    match function.kind {
+        Kind::Nvme | Kind::Gpu | Kind::Fpga | Kind::Nic => true,
+        Kind::Other => lends_memory(function),
+        Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort | Kind::OtherBridge => false,
     }
 }
 

@@ -89,7 +89,7 @@ impl Engine {
 #[derive(Debug, thiserror::Error)]
 pub enum PredictError {
     /// Parameters that are missing, or a machine that is none.
-    #[error("the model has no such machine")]
+    #[error("machine and parameters make no model")]
     Setting(#[from] SettingError),
     /// A flow that the machine cannot carry.
     #[error("case {case} cannot be modelled")]
@@ -118,6 +118,34 @@ pub enum PredictError {
         #[source]
         source: TlpError,
     },
+}
+
+/// Devices that a hint names.
+const NAMED: usize = 12;
+
+impl PredictError {
+    /// What a person can do about it.
+    pub fn hint(&self, fabric: &Fabric) -> Option<String> {
+        let Self::Flow { source, .. } = self else { return None };
+        match source {
+            FlowError::NoSuchEnd { .. } | FlowError::NoEnd { .. } => {
+                let ends = fabric.functions.iter().filter(|function| flows::is_end(function));
+                let mut names: Vec<&str> =
+                    ends.clone().map(|function| function.name.as_str()).take(NAMED).collect();
+                if ends.count() > NAMED {
+                    names.push("...");
+                }
+                names.extend(["host", "null"]);
+                Some(format!("ends are {}; `peerlane topo --machine` draws a machine", names.join(", ")))
+            }
+            FlowError::NoMemory { .. } => Some(
+                "name a memory between them (`via`), say in the machine file which drive lends one \
+                 (`cmb = \"64M\"`), or take the route `host`"
+                    .to_owned(),
+            ),
+            FlowError::NoInitiator { .. } | FlowError::Setting(_) => None,
+        }
+    }
 }
 
 impl From<ParameterError> for PredictError {
@@ -247,7 +275,7 @@ impl Predictor<'_> {
         let mut found = prepared.found.clone();
         let windows = prepared.windows.as_ref().map(|planned| windows::of(planned, shown));
         if let (Engine::Tlp, Some(windows)) = (engine, &windows) {
-            found.take_rates(&windows.rate, model.has_time());
+            found.take_rates(&windows.slower, model.has_time());
         }
         let is_small = case.flows.len() <= MANY;
         let interval = if is_small { self.interval(case, engine)? } else { None };
@@ -285,16 +313,17 @@ impl Predictor<'_> {
 }
 
 impl Found {
-    /// Puts the rates of packets in place of those of fluids, for what was in a window: of flows with a time
-    /// they decide how much is moved, of others when they end.
-    fn take_rates(&mut self, rates: &std::collections::BTreeMap<usize, f64>, has_time: bool) {
+    /// Puts rates of packets in place of those of fluids: what was in a window is as much slower all the time as it was
+    /// there, since a window is of the longest set of flows, and they are faster when others have ended. Of flows
+    /// with a time that decides how much is moved, of others when they end.
+    fn take_rates(&mut self, slower: &std::collections::BTreeMap<usize, f64>, has_time: bool) {
         self.unsettled = 0.0;
-        for (&index, &rate) in rates.iter().filter(|(_, rate)| **rate > 0.0) {
+        for (&index, &slower) in slower {
             let flow = &mut self.flows[index];
             if has_time {
-                flow.bytes = rate * (flow.end - flow.start);
+                flow.bytes /= slower;
             } else {
-                flow.end = flow.start + flow.bytes / rate;
+                flow.end = flow.start + (flow.end - flow.start) * slower;
             }
         }
     }

@@ -54,7 +54,7 @@ impl Parts<'_> {
             verification: None,
             evidence: vec![self.evidence()],
             verdict: RouteVerdict::Silent,
-            limits: limits(model),
+            limits: limits(model, &moved),
             links: names::loads(&model.topology, &model.built, &moved, self.found.elapsed()),
             prediction: Some(Prediction {
                 engine: self.engine,
@@ -138,21 +138,22 @@ fn said(least: f64, most: f64) -> HostMemoryTraffic {
     }
 }
 
-/// Ceilings of a case: every resource that its flows use, when they use nothing else.
-fn limits(model: &Model) -> Vec<Limit> {
+/// Ceilings of a case: of every resource that its flows use, at which sum it would be full, were their shares of what is
+/// moved as they are.
+fn limits(model: &Model, moved: &[f64]) -> Vec<Limit> {
     let network = &model.built.network;
     let ones = vec![1.0; network.classes.len()];
-    let load = network.load(&ones);
-    let flows = ones.iter().sum::<f64>();
+    let shares = if moved.iter().sum::<f64>() > 0.0 { moved } else { &ones };
+    let load = network.load(shares);
+    let all = shares.iter().sum::<f64>();
     let mut limits: Vec<Limit> = network
         .resources
         .iter()
         .zip(&load)
         .zip(&model.built.what)
         .filter(|((resource, load), _)| **load > 0.0 && resource.capacity < 1e9)
-        // What the flows that use it can have together, were each as fast as the others.
         .map(|((resource, load), &what)| {
-            names::limit(model.name(what), resource.capacity / load * flows)
+            names::limit(model.name(what), resource.capacity / load * all)
         })
         .collect();
     limits.sort_by_key(|limit| limit.bytes_per_second);

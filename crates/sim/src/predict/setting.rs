@@ -1,6 +1,6 @@
 //! Numbers of one evaluation, put where the engines look for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use peerlane_fabric::{Fabric, Function, IommuMode, Kind};
 use peerlane_units::{ByteRate, Bytes};
@@ -10,7 +10,7 @@ use super::bounds::check_unit;
 use crate::devices::drive::Side;
 use crate::devices::table::{Table, TableError};
 use crate::model::{
-    self, Coupling, Endpoint, Ethernet, HostMemory, Iommu, Memory, NodeKind, Op, Picos,
+    self, Coupling, Endpoint, Ethernet, HostMemory, Iommu, Memory, NodeIndex, NodeKind, Op, Picos,
     RootComplex, Switch, Topology, TopologyError, named,
 };
 use crate::parameters::{ParameterError, ParameterShape, Parameters};
@@ -201,17 +201,18 @@ impl<'a> Setting<'a> {
             ..defaults
         };
         let mut topology = Topology::from_fabric(fabric, &parameters)?;
+        let at = topology.by_name();
         for function in fabric.functions.iter().filter(|function| function.kind == Kind::Nvme) {
             let posts = self.side(function, Op::Write)?.rate;
             let fetches = self.side(function, Op::Read)?.rate;
             let mixed = self.mixed(function)?;
-            if let Some(endpoint) = endpoint_of(&mut topology, &function.name) {
+            if let Some(endpoint) = endpoint_of(&mut topology, &at, &function.name) {
                 endpoint.posts = Some(ByteRate(whole(posts)));
                 endpoint.fetches = Some(ByteRate(whole(fetches)));
                 endpoint.mixed = mixed;
             }
         }
-        stated(fabric, &mut topology, self.get("machine.stated")?);
+        stated(fabric, &mut topology, &at, self.get("machine.stated")?);
         self.turns(&mut topology);
         super::links::set(self.parameters, self.numbers, &mut topology)?;
         Ok(topology)
@@ -260,18 +261,18 @@ fn word(op: Op) -> &'static str {
 }
 
 /// What the description of the machine states of memories that devices lend and of root complexes.
-fn stated(fabric: &Fabric, topology: &mut Topology, kept: f64) {
+fn stated(fabric: &Fabric, topology: &mut Topology, at: &Names, kept: f64) {
     let kept = |rate: ByteRate| ByteRate(whole(as_f64(Bytes(rate.0)) * kept).max(1));
     for function in &fabric.functions {
         let Some(memory) = function.p2pmem.as_ref() else { continue };
-        if let Some(endpoint) = endpoint_of(topology, &function.name) {
+        if let Some(endpoint) = endpoint_of(topology, at, &function.name) {
             endpoint.memory.write = memory.rates.write.map(kept).or(endpoint.memory.write);
             endpoint.memory.read = memory.rates.read.map(kept).or(endpoint.memory.read);
         }
     }
     let lower = |one: Option<ByteRate>, other: Option<ByteRate>| one.into_iter().chain(other).min();
     for bridge in &fabric.bridges {
-        let Some(node) = topology.find(&named(bridge, "root")) else { continue };
+        let Some(&node) = at.get(&named(bridge, "root")) else { continue };
         if let NodeKind::RootComplex(root) = &mut topology.node_mut(node).kind {
             root.p2p_write = lower(root.p2p_write, bridge.peer.write);
             root.p2p_read = lower(root.p2p_read, bridge.peer.read);
@@ -279,8 +280,11 @@ fn stated(fabric: &Fabric, topology: &mut Topology, kept: f64) {
     }
 }
 
-fn endpoint_of<'a>(topology: &'a mut Topology, name: &str) -> Option<&'a mut Endpoint> {
-    let node = topology.find(name)?;
+/// Where each node of a machine is, to be looked up often.
+type Names = HashMap<String, NodeIndex>;
+
+fn endpoint_of<'a>(topology: &'a mut Topology, at: &Names, name: &str) -> Option<&'a mut Endpoint> {
+    let &node = at.get(name)?;
     match &mut topology.node_mut(node).kind {
         NodeKind::Endpoint(endpoint) => Some(endpoint),
         _ => None,

@@ -48,8 +48,8 @@ const SHALLOW: u32 = 4;
 pub(super) struct Windows {
     /// Latency of blocks of the flows that were in one.
     pub(super) latency: BTreeMap<usize, Percentiles>,
-    /// Rate of those, payload a nanosecond.
-    pub(super) rate: BTreeMap<usize, f64>,
+    /// How much slower those were than the flow engine says of the same flows: 1 where both agree.
+    pub(super) slower: BTreeMap<usize, f64>,
     /// Largest difference of the sum over a window between the engines, relative to the TLP engine.
     pub(super) difference: f64,
     /// Whether all of them were stable.
@@ -105,15 +105,20 @@ pub(super) fn of(planned: &Planned, shown: &Shown<'_>) -> Windows {
         ..Windows::default()
     };
     for (set, _, key) in &planned.parts {
-        let Some(Window { outcome, behind, flow }) = shown.get(key.as_str()) else { continue };
+        let Some(Window { outcome, behind, fluids }) = shown.get(key.as_str()) else { continue };
         let mut sum = 0.0;
-        for ((&index, one), &behind) in set.iter().zip(&outcome.flows).zip(behind) {
+        for (((&index, one), &behind), &fluid) in
+            set.iter().zip(&outcome.flows).zip(behind).zip(fluids)
+        {
             let rate = as_f64(one.bytes) / super::nanos(outcome.measured.to_nanos());
             sum += rate;
             windows.latency.insert(index, later(&one.latency.percentiles(), behind));
-            windows.rate.insert(index, rate);
+            if rate > 0.0 && fluid > 0.0 {
+                windows.slower.insert(index, fluid / rate);
+            }
         }
-        windows.difference = windows.difference.max((flow / sum.max(1e-9) - 1.0).abs());
+        let fluids: f64 = fluids.iter().sum();
+        windows.difference = windows.difference.max((fluids / sum.max(1e-9) - 1.0).abs());
         windows.is_settled &= outcome.is_settled;
     }
     windows
@@ -138,8 +143,8 @@ pub(super) struct Window {
     outcome: TlpOutcome,
     /// Nanoseconds that commands took longer, by depth that was left out.
     behind: Vec<f64>,
-    /// The sum of what the flow engine says of the same flows.
-    flow: f64,
+    /// What the flow engine says of the same flows, payload a nanosecond each.
+    fluids: Vec<f64>,
 }
 
 /// One window, and what the flow engine says of the same flows.
@@ -149,9 +154,9 @@ pub(super) struct Window {
 /// law). Where they do not agree, neither is taken for granted.
 fn window(Part { topology, flows: specs }: &Part) -> Result<Window, TlpError> {
     let rates = Rates::of(topology, specs, Settings::default());
-    let rates = rates.map_or_else(|_| vec![0.0; specs.len()], |rates| rates.solution.rates);
-    let flow: f64 = rates.iter().sum();
-    let found: Vec<ByteRate> = rates.iter().map(|&rate| names::per_second(rate)).collect();
+    let fluids = rates.map_or_else(|_| vec![0.0; specs.len()], |rates| rates.solution.rates);
+    let flow: f64 = fluids.iter().sum();
+    let found: Vec<ByteRate> = fluids.iter().map(|&rate| names::per_second(rate)).collect();
     let shallow = shallow(specs);
     let settings = settings(&shallow, flow);
     let is_of_chance = specs.len() > 1 && specs.iter().any(|spec| spec.depth <= FEW_SLOTS);
@@ -162,7 +167,7 @@ fn window(Part { topology, flows: specs }: &Part) -> Result<Window, TlpError> {
         let behind = left_out.zip(specs).zip(&outcome.flows).map(|((depth, spec), one)| {
             f64::from(depth) * as_f64(spec.request) / as_f64(Bytes(one.rate.0)).max(1.0) * 1e9
         });
-        return Ok(Window { behind: behind.collect(), outcome, flow });
+        return Ok(Window { behind: behind.collect(), outcome, fluids });
     }
     let behind = vec![0.0; specs.len()];
     if is_of_chance && outcome.train > 1 && shallow == *specs {
@@ -170,11 +175,11 @@ fn window(Part { topology, flows: specs }: &Part) -> Result<Window, TlpError> {
         let settings = tlp::Settings { train: Train::Fixed(outcome.train / 2), ..settings };
         let finer = simulate(topology, specs, &settings)?;
         if outcome.flows.iter().zip(&finer.flows).all(|(one, other)| are_alike(one, other)) {
-            return Ok(Window { behind, outcome: finer, flow });
+            return Ok(Window { behind, outcome: finer, fluids });
         }
     }
     let outcome = simulate(topology, specs, &self::settings(specs, flow))?;
-    Ok(Window { behind, outcome, flow })
+    Ok(Window { behind, outcome, fluids })
 }
 
 /// Whether two runs say the same of a flow, as far as they can: within what trains may cost, and three

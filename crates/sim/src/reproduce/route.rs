@@ -234,7 +234,7 @@ impl<'a> Router<'a> {
             }
         }
         let crosses = place.crosses_root(from_id(from), from_id(to));
-        if crosses && let Some(device) = place.device("host-bridge") {
+        if let Some(device) = place.device("host-bridge").filter(|_| crosses) {
             let pushed = carry == Carry::Pushed;
             let (side, word) =
                 if pushed { (&device.write, "peer writes") } else { (&device.read, "peer reads") };

@@ -35,7 +35,8 @@ pub(super) fn run(args: &CompareArgs, printer: Printer) -> Result<Exit, Failure>
             [] => args.after.display().to_string(),
             _ => "a run after".to_owned(),
         };
-        printer.warning(&format!("{missing} cases are missing in {place}"));
+        let are = if missing == 1 { "case is" } else { "cases are" };
+        printer.warning(&format!("{missing} {are} missing in {place}"));
     }
     if !is_compared {
         printer.warning("nothing could be compared");

@@ -57,8 +57,10 @@ pub(super) fn run(
     // An engine that simulates packets would say the same of the rates, far slower.
     let engine = if engine == Engine::Auto { Engine::Flow } else { engine };
     let of = |index: usize| variant(parameters, workload, &axes, &variants[index]);
-    let rates = predict::variants(fabric, parameters, variants.len(), of, engine)
-        .map_err(Tried::to(format!("predict variants of {}", workload.name)))?;
+    let rates =
+        predict::variants(fabric, parameters, variants.len(), of, engine).map_err(|error| {
+            super::not_predicted(error, format!("predict variants of {}", workload.name), fabric)
+        })?;
     let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
     let cases: Vec<&str> = workload.cases.iter().map(|case| case.name.as_str()).collect();
     if printer.is_json() {
@@ -152,7 +154,8 @@ fn whole(values: Vec<f64>, most: u32) -> Result<Vec<f64>, u32> {
 fn combinations(axes: &[Axis]) -> Result<Vec<Vec<f64>>, Failure> {
     let count = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
     if count.is_none_or(|count| count > MOST) {
-        return Err(Failure::new(format!("more than {MOST} variants")));
+        let hint = "give fewer values, or fewer `--steps`, and the rest in another command";
+        return Err(Failure::new(format!("more than {MOST} variants")).hint(hint.to_owned()));
     }
     let mut all = vec![Vec::new()];
     for axis in axes {

@@ -110,3 +110,20 @@ fn a_row_that_is_wrong_is_refused_and_drops_no_table() {
         assert!(error.to_string().contains(said), "{wrong}: {error}");
     }
 }
+
+#[test]
+fn shares_above_one_and_packets_that_pcie_has_not_are_refused() {
+    let pair = machine("pair");
+    for (name, unit, wrong) in [
+        ("queues.shared", "x", 5.0),
+        ("iommu.miss", "%", 101.0),
+        ("a.read.sustained", "x", 1.01),
+        ("pcie.mps", "B", 64.0),
+        ("pcie.mrrs", "B", 8192.0),
+    ] {
+        let one = one(Flow::new("a", "b", Path::P2p));
+        let error = run(&pair, &with(&[(name, wrong, unit)]), &one, Engine::Flow).expect_err(name);
+        let said = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        assert!(said.contains(name) || format!("{error:?}").contains(name), "{said}");
+    }
+}

@@ -267,3 +267,52 @@ fn a_file_of_parameters_goes_before_the_defaults() {
     assert_eq!(record.cases[0].flows[0].limited_by.as_deref(), Some("medium of d0, read"));
     assert!(super::parameters(Some("[parameter.x]\n")).is_err());
 }
+
+#[test]
+fn no_more_blocks_are_in_flight_than_a_transfer_has() {
+    let few = |blocks: u64, depth| Flow {
+        bytes: Bytes(4096 * blocks),
+        block: Bytes(4096),
+        depth,
+        ..Flow::new("a", "b", Path::P2p)
+    };
+    for engine in [Engine::Closed, Engine::Auto, Engine::Tlp] {
+        let cases = vec![("one", vec![few(1, 16)]), ("three", vec![few(3, 3)])];
+        let record = predict(&machine("pair"), &workload(cases), engine);
+        for case in &record.cases {
+            // A drive alone takes 85 us to read 4 KiB, and 20 us to write them.
+            let took = case.elapsed_ns.0;
+            assert!((100_000..130_000).contains(&took), "{engine:?}: {took}");
+            let block = &case.flows[0].block;
+            assert!(block.p50_ns.0 <= took + took / 50, "{engine:?}: {took}, {block:?}");
+        }
+    }
+    let mut timed = one(few(1, 16));
+    timed.cases[0].time_ns = Some(Nanos(1_000_000_000));
+    let [alone, timed] = [one(few(1, 16)), timed]
+        .map(|workload| rate(&predict(&machine("pair"), &workload, Engine::Flow), 0));
+    assert!(timed > 10.0 * alone, "{timed} {alone}");
+}
+
+#[test]
+fn packets_let_a_transfer_be_faster_when_others_have_ended() {
+    let short = Flow { bytes: Bytes::mib(1024), ..Flow::new("d0", "d2", Path::P2p) };
+    let long = Flow { bytes: Bytes::mib(9 * 1024), ..Flow::new("d1", "d2", Path::P2p) };
+    let both = workload(vec![("both", vec![short, long])]);
+    let [fluids, packets] =
+        [Engine::Flow, Engine::Tlp].map(|engine| predict(&machine("ten"), &both, engine));
+    let ratio = rate(&packets, 0) / rate(&fluids, 0);
+    assert!((ratio - 1.0).abs() < 0.02, "{ratio}");
+}
+
+#[test]
+fn a_case_of_unequal_flows_is_at_its_limit_where_one_of_them_is() {
+    let slow = Flow { limit: Some(ByteRate(10_000_000)), ..Flow::new("d0", "d1", Path::P2p) };
+    let mut timed = workload(vec![("both", vec![slow, Flow::new("d2", "d3", Path::P2p)])]);
+    timed.cases[0].time_ns = Some(Nanos(1_000_000_000));
+    for engine in [Engine::Closed, Engine::Flow] {
+        let record = predict(&machine("ten"), &timed, engine);
+        let lowest = record.cases[0].limits[0].bytes_per_second.0 as f64 / 1e9;
+        assert!(is_near(rate(&record, 0), lowest), "{engine:?}: {lowest}");
+    }
+}

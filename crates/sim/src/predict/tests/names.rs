@@ -1,5 +1,7 @@
 //! That a file of parameters calls devices by any of their names.
 
+use peerlane_fabric::Kind;
+
 use super::*;
 
 #[test]
@@ -75,4 +77,17 @@ fn a_drive_may_be_called_in_a_file_as_it_is_on_the_command_line() {
     let PredictError::Setting(SettingError::Parameter(error)) = error else { panic!("{error}") };
     let said = "parameter `a.read.rate`: another name of the same device says it, too";
     assert_eq!(error.to_string(), said);
+}
+
+#[test]
+fn ports_and_switches_are_no_ends_and_a_hint_names_what_is() {
+    let pair = machine("pair");
+    let parameters = parameters(None).expect("the defaults");
+    let port = pair.functions.iter().find(|function| function.kind == Kind::RootPort).expect("one");
+    for name in [port.name.as_str(), "switch", "nothing"] {
+        let flow = Flow::new(name, "host", Path::HostPipelined);
+        let error = run(&pair, &parameters, &one(flow), Engine::Flow).expect_err(name);
+        let hint = error.hint(&pair).expect("a hint");
+        assert!(hint.starts_with("ends are a, b, c, host, null;"), "{hint}");
+    }
 }
