@@ -161,7 +161,7 @@ def test_resuming_without_a_journal_is_refused(source, target):
 
 def test_other_threads_run_while_a_copy_does(source, target):
     copying = threading.Thread(
-        target=peerlane.copy, args=(source, target), kwargs={"route": "host", "limit": "8M"}
+        target=peerlane.copy, args=(source, target), kwargs={"route": "host", "limit": "2M"}
     )
     copying.start()
     turns = 0

@@ -9,7 +9,7 @@ mod writes;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use peerlane_results::{BenchRecord, CaseRecord, Path as Way, RouteVerdict};
 pub(crate) use program::said;
@@ -150,7 +150,7 @@ fn a_record_goes_on_where_it_stopped_and_only_with_the_same_workload() {
 pub(crate) fn interrupt(
     folder: &Path,
     words: &str,
-    at: impl Fn(&str) -> bool,
+    at: impl Fn(&str, &mut Child) -> bool,
 ) -> (Option<i32>, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_peerlane"))
         .arg("bench")
@@ -165,7 +165,7 @@ pub(crate) fn interrupt(
     let mut said = Vec::new();
     for line in lines.by_ref() {
         said.push(line.expect("text"));
-        if said.last().is_some_and(|line| at(line)) {
+        if said.last().is_some_and(|line| at(line, &mut child)) {
             break;
         }
     }
@@ -176,10 +176,15 @@ pub(crate) fn interrupt(
 }
 
 /// Waits until a run was kept, after the first line was said.
-pub(crate) fn is_kept<'a>(folder: &'a Path, file: &'a str) -> impl Fn(&str) -> bool + 'a {
-    move |line| {
+pub(crate) fn is_kept<'a>(
+    folder: &'a Path,
+    file: &'a str,
+) -> impl Fn(&str, &mut Child) -> bool + 'a {
+    move |line, child| {
         assert!(line.contains("seed"), "{line}");
         while !folder.join(file).exists() {
+            let ended = child.try_wait().expect("a child");
+            assert!(ended.is_none(), "it ended before it kept a run: {ended:?}");
             std::thread::yield_now();
         }
         true

@@ -111,7 +111,7 @@ fn an_interrupt_stops_the_filling_of_a_source() {
     File::create(folder.path().join("large")).expect("a file").set_len(WHOLE).expect("a size");
     let words =
         "stream --source large --target host --block 64K --length 2G --scratch large --force";
-    let fills = |line: &str| line.contains("large gets a pattern");
+    let fills = |line: &str, _: &mut std::process::Child| line.contains("large gets a pattern");
     let (status, said) = interrupt(folder.path(), words, fills);
     assert_eq!(status, Some(130), "{said}");
     assert!(said.contains("interrupted after 0 runs"), "{said}");

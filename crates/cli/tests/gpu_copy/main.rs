@@ -163,9 +163,12 @@ fn a_copy_that_a_signal_stops_goes_on_and_leaves_nothing_in_the_gpu() {
     let content = machine.source(LENGTH);
     let words = format!("copy source target --route p2p --limit 1MB/s {COMMON}");
     let mut command = machine.command(&words);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let started = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = started.expect("it starts");
     // Ten writes are more than the proof makes.
     while machine.mock.calls("cuFileWrite") < 10 {
+        let ended = child.try_wait().expect("a child");
+        assert!(ended.is_none(), "it ended before it had moved something: {ended:?}");
         thread::sleep(Duration::from_millis(5));
     }
     kill_process(Pid::from_child(&child), Signal::INT).expect("a signal");
