@@ -6,7 +6,6 @@
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use peerlane_memory::cuda::{CudaError, DeviceMemory, Foreign};
 use peerlane_results::Route;
@@ -14,7 +13,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::{BLOCK, LoadError, Loader, Ways, room};
 use crate::Clock;
-use crate::desk::Stopped;
+use crate::desk::{Stopped, wait_until};
 use crate::read::ReadTools;
 
 /// Memory of our own at most.
@@ -23,8 +22,6 @@ const PART: u64 = 64 << 20;
 const LEAST_PART: u64 = 1 << 20;
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 const NO_ROOM: i32 = 2;
-/// Pause between two looks at what the GPU does.
-const NAP: Duration = Duration::from_micros(20);
 
 /// What was filled, and how the bytes came to the GPU. All of them are copied once more within it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -141,15 +138,5 @@ fn clear(own: &Arc<DeviceMemory>, clock: &dyn Clock, deadline: Nanos) -> Result<
     let mut queue = own.gpu().queue()?;
     queue.fill(own, 0, own.length().0, 0)?;
     queue.close()?;
-    let start = clock.now();
-    loop {
-        let age = clock.now().since(start);
-        if queue.is_over()? {
-            return Ok(());
-        }
-        if age >= deadline {
-            return Err(Stopped::Deadline);
-        }
-        std::thread::sleep(NAP);
-    }
+    wait_until((clock, deadline), || queue.is_over())
 }
