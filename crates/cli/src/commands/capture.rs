@@ -12,6 +12,7 @@ use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::output_file::{Kind, OutputFile, write_folder};
 use crate::printer::Printer;
+use crate::render::counted;
 
 /// Schema of the object that `--json` prints.
 const SCHEMA: &str = "peerlane.capture/1";
@@ -100,11 +101,8 @@ fn write(content: &peerlane_fabric::Snapshot, output: &Path) -> Result<(), Failu
 }
 
 fn text(written: &Written) -> String {
-    let replaced: Vec<String> = written
-        .replaced
-        .iter()
-        .map(|one| format!("{} {}{}", one.count, one.what, if one.count == 1 { "" } else { "s" }))
-        .collect();
+    let replaced: Vec<String> =
+        written.replaced.iter().map(|one| counted(one.count, one.what)).collect();
     let replaced = if replaced.is_empty() { "nothing".to_owned() } else { replaced.join(", ") };
     let mut text = format!(
         "{}: {} functions, {} files; replaced: {replaced}\n",

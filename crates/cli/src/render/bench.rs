@@ -9,7 +9,7 @@ use peerlane_results::{
 };
 use peerlane_units::ByteRate;
 
-use super::{Overwritten, Sheet, donard};
+use super::{Overwritten, Sheet, counted, donard};
 
 const HEAD: [&str; 10] = [
     "case",
@@ -23,11 +23,6 @@ const HEAD: [&str; 10] = [
     "route",
     "of limit",
 ];
-
-/// A number of things, as a person says it.
-pub(crate) fn counted(number: usize, one: &str) -> String {
-    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
-}
 
 /// What was measured, what it rests on, and what to know of it; `overwritten` is what was written besides
 /// the targets that the record names.

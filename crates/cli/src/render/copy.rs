@@ -27,7 +27,7 @@ pub(crate) fn copy(record: &CopyRecord) -> String {
     sheet.row("writes", latency(&record.latency.write));
     if record.latency.unsplit > 0 {
         let unsplit = record.latency.unsplit;
-        sheet.row("", format_args!("{unsplit} blocks in neither: both were seen to end at once"));
+        sheet.more(format_args!("{unsplit} blocks in neither: both were seen to end at once"));
     }
     sheet.row("cpu", format_args!("{} user, {} system", record.cpu.user_ns, record.cpu.system_ns));
     sheet.limits(&record.limits);
@@ -115,4 +115,21 @@ pub(super) fn short(record: &CopyRecord) -> String {
         mode => format!("verified ({mode})"),
     };
     format!("route {}, {} bytes{rate}, {verified}", record.route, record.bytes.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_are_in_neither_latency_are_told() {
+        let sample = include_str!("../../../../fixtures/results/samples/copy.json");
+        let mut record: CopyRecord = serde_json::from_str(sample).unwrap();
+        record.latency.unsplit = 0;
+        let all = copy(&record);
+        record.latency.unsplit = 7;
+        let some = copy(&record);
+        let told: Vec<&str> = some.lines().filter(|line| !all.contains(line)).collect();
+        assert_eq!(told, ["            7 blocks in neither: both were seen to end at once"]);
+    }
 }

@@ -37,6 +37,11 @@ pub(crate) use sim::{sim, variants};
 pub(crate) use stake::question;
 pub(crate) use verify::verify;
 
+/// A number of things, as a person says it.
+pub(crate) fn counted(number: usize, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Lines of `label  value`, aligned.
 #[derive(Debug, Default)]
 struct Sheet(String);

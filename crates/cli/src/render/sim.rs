@@ -2,8 +2,8 @@
 
 use peerlane_results::{BenchRecord, CaseRecord};
 
-use super::bench::{aligned, bench, counted, in_words};
-use super::{Overwritten, Sheet};
+use super::bench::{aligned, bench, in_words};
+use super::{Overwritten, Sheet, counted};
 
 /// Links that are shown.
 const MOST_LINKS: usize = 6;

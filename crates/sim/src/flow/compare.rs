@@ -334,6 +334,11 @@ mod tests {
         (topology, [victim, guest, lender, other, idle])
     }
 
+    /// What both engines say of flows on a machine, within 1 % of each other.
+    fn agreed_on(topology: Topology, flows: Vec<FlowSpec>) -> Compared {
+        agreed(&Scenario { family: Family::Tree, topology, flows }, 0.01)
+    }
+
     #[test]
     fn what_waits_for_the_medium_behind_a_memory_holds_up_what_is_behind_it() {
         // The lender moves on what the guest writes, and is read itself: 2.275 GB/s each. While media waited without
@@ -345,7 +350,7 @@ mod tests {
             FlowSpec::write("lender", lender, other),
         ];
         flows[1].inside = Some(ByteRate(3_500_000_000));
-        let compared = agreed(&Scenario { family: Family::Tree, topology, flows }, 0.01);
+        let compared = agreed_on(topology, flows);
         assert!((compared.tlp[0] - 2.275).abs() < 0.01, "{compared:?}");
     }
 
@@ -367,7 +372,7 @@ mod tests {
             FlowSpec::write("lender", lender, other),
         ];
         flows[..2].iter_mut().for_each(|flow| flow.inside = Some(ByteRate(3_500_000_000)));
-        let compared = agreed(&Scenario { family: Family::Tree, topology, flows }, 0.01);
+        let compared = agreed_on(topology, flows);
         assert!((compared.tlp[2] / compared.tlp[0] - 1.0).abs() < 0.01, "{compared:?}");
     }
 
@@ -380,7 +385,7 @@ mod tests {
             FlowSpec::read("lender", lender, other),
         ];
         flows[1].inside = Some(ByteRate(6_500_000_000));
-        let compared = agreed(&Scenario { family: Family::Tree, topology, flows }, 0.01);
+        let compared = agreed_on(topology, flows);
         assert!(compared.tlp[1] < 2.3, "{compared:?}");
     }
 
