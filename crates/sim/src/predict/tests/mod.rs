@@ -295,6 +295,19 @@ fn no_more_blocks_are_in_flight_than_a_transfer_has() {
 }
 
 #[test]
+fn what_is_twice_as_slow_on_packets_takes_twice_as_long_or_moves_half() {
+    let limited_by = "its depth".to_owned();
+    let flow = super::case::FoundFlow { bytes: 8e9, start: 1e9, end: 3e9, limited_by };
+    let found = Found { flows: vec![flow; 2], sets: vec![vec![0, 1]], unsettled: 0.0 };
+    for (has_time, expected) in [(false, (8e9, 5e9)), (true, (4e9, 3e9))] {
+        let mut found = found.clone();
+        found.take_rates(&[(1, 2.0)].into(), has_time);
+        let [kept, slower] = [0, 1].map(|index| (found.flows[index].bytes, found.flows[index].end));
+        assert_eq!((kept, slower), ((8e9, 3e9), expected), "only what was in a window");
+    }
+}
+
+#[test]
 fn packets_let_a_transfer_be_faster_when_others_have_ended() {
     let short = Flow { bytes: Bytes::mib(1024), ..Flow::new("d0", "d2", Path::P2p) };
     let long = Flow { bytes: Bytes::mib(9 * 1024), ..Flow::new("d1", "d2", Path::P2p) };
