@@ -3,8 +3,7 @@
 //! Leaves out caches, and dies and channels behind a controller. The one thing to know: a drive that flows only
 //! read, or only write, in one way has its rate and no law here; where they do both, its medium is one resource in
 //! shares of time, `x_r / R + x_w / W <= mixed`, and each direction one with a share of 1 at most. So is a direction
-//! by itself where some goes by requests of the drive and some through the memory that it lends, and where several
-//! flows share what it does of commands.
+//! by itself where several flows share what it does of commands.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +19,7 @@ const APART: f64 = 2.0;
 pub(crate) struct Use {
     /// The drive.
     pub(crate) drive: NodeIndex,
-    /// What its initiator does, or would do if it moved the data itself: [`Op::Write`] where it is read.
+    /// What its initiator does: [`Op::Write`] where it is read.
     pub(crate) op: Op,
     /// Most that it does of the commands of this flow, where that is less than its rate.
     commands: Option<ByteRate>,
@@ -52,16 +51,6 @@ impl FlowSpec {
     pub(crate) fn used_by_legs(&self) -> impl Iterator<Item = Use> {
         self.legs().map(|leg| Use { drive: leg.initiator, op: leg.op, commands: leg.commands })
     }
-
-    /// The medium behind its memory, where the drive that lends it moves the data on.
-    pub(crate) fn used_inside(&self) -> Option<Use> {
-        // What is written into the memory is fetched from there, and what is read was posted.
-        let op = match self.first.op {
-            Op::Write => Op::Read,
-            Op::Read => Op::Write,
-        };
-        self.inside.map(|commands| Use { drive: self.memory, op, commands: Some(commands) })
-    }
 }
 
 /// Drives whose medium flows use in several ways.
@@ -90,26 +79,21 @@ pub(crate) struct Side {
     pub(crate) is_by_bytes: bool,
 }
 
-/// How flows use a medium: by requests of its drive, and through the memory that it lends.
+/// How flows use a medium.
 #[derive(Debug, Clone, Copy, Default)]
 struct Uses {
-    /// Read, written.
-    by_legs: [u32; 2],
-    inside: [u32; 2],
-    /// Whether commands of a flow are slower than the medium.
+    /// How many legs read it, and how many write.
+    legs: [u32; 2],
+    /// Whether commands of one are slower than the medium.
     has_slow: [bool; 2],
 }
 
 impl Uses {
     /// The law of a drive that reaches so much where it is read and written.
     fn law(self, reached: f64) -> Option<Law> {
-        let flows = [0, 1].map(|side| self.by_legs[side] + self.inside[side]);
-        let is_shared = [0, 1].map(|side| {
-            let is_twice = self.by_legs[side] > 0 && self.inside[side] > 0;
-            // Those of one flow alone are its own bound.
-            is_twice || self.has_slow[side] && flows[side] > 1
-        });
-        let most = (!flows.contains(&0) && reached < APART).then_some(reached);
+        // Those of one flow alone are its own bound.
+        let is_shared = [0, 1].map(|side| self.has_slow[side] && self.legs[side] > 1);
+        let most = (!self.legs.contains(&0) && reached < APART).then_some(reached);
         if most.is_none() && !is_shared.contains(&true) {
             return None;
         }
@@ -122,18 +106,13 @@ impl Mixed {
     /// are not among them.
     pub(crate) fn of(topology: &Topology, flows: &[FlowSpec]) -> Self {
         let mut uses: BTreeMap<NodeIndex, Uses> = BTreeMap::new();
-        let mut note = |used: Use, is_inside: bool| {
+        for used in flows.iter().flat_map(FlowSpec::used_by_legs) {
             let (Some(own), Some(rate)) = (used.rate(topology), used.direction(topology)) else {
-                return;
+                continue;
             };
             let uses = uses.entry(used.drive).or_default();
-            let sides = if is_inside { &mut uses.inside } else { &mut uses.by_legs };
-            sides[used.side()] += 1;
+            uses.legs[used.side()] += 1;
             uses.has_slow[used.side()] |= own < rate;
-        };
-        for flow in flows {
-            flow.used_by_legs().for_each(|used| note(used, false));
-            flow.used_inside().into_iter().for_each(|used| note(used, true));
         }
         let laws = uses.into_iter().filter_map(|(drive, uses)| match &topology.node(drive).kind {
             NodeKind::Endpoint(endpoint) => Some((drive, uses.law(endpoint.mixed)?)),
@@ -147,9 +126,9 @@ impl Mixed {
         self.0.get(&drive)?.most
     }
 
-    /// The direction of a medium that requests of its drive use; `None` where it has no rate, or where both directions
-    /// together are never the wider limit.
-    pub(crate) fn side_of_leg(&self, topology: &Topology, used: Use) -> Option<Side> {
+    /// The direction of a medium that a leg uses; `None` where it has no rate, or where both directions together are
+    /// never the wider limit.
+    pub(crate) fn side(&self, topology: &Topology, used: Use) -> Option<Side> {
         match self.0.get(&used.drive) {
             Some(law) => law.side(topology, used),
             None => {
@@ -157,12 +136,6 @@ impl Mixed {
                 Some(Side { rate, own: rate, is_by_bytes: false })
             }
         }
-    }
-
-    /// The same of what goes through the memory that the drive lends; also `None` where nothing else uses its medium,
-    /// since that memory is then as slow as the medium.
-    pub(crate) fn side_inside(&self, topology: &Topology, used: Use) -> Option<Side> {
-        self.0.get(&used.drive)?.side(topology, used)
     }
 }
 

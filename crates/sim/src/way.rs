@@ -128,11 +128,15 @@ fn power_of_two(bytes: Bytes) -> f64 {
     as_f64(Bytes(1 << bytes.0.clamp(16, 4096).ilog2()))
 }
 
-/// The ways of one leg: of a write one, of a read its requests and its completions.
+/// The ways of one leg: of a write one, of a read its requests and its completions, and none of what a drive does with
+/// its own memory.
 ///
 /// # Errors
 /// When there is no path, or the root complex passes no reads between peers.
 pub fn ways(topology: &Topology, flow: &FlowSpec, leg: &Leg) -> Result<Vec<Way>, PathError> {
+    if flow.is_own(leg) {
+        return Ok(Vec::new());
+    }
     let (there, back) = ((leg.initiator, flow.memory), (flow.memory, leg.initiator));
     let NodeKind::Endpoint(endpoint) = &topology.node(leg.initiator).kind else {
         return Ok(vec![Way::new(topology, there, PacketKind::Posted, flow.request)?]);

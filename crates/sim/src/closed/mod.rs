@@ -131,19 +131,22 @@ pub fn latency(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
 /// the rate of the slowest: `t0 + t1 + (n - p) / B`. Reads whose tags cover a window `w` below `n` take `(n - w) / w` round trips at
 /// least (Little's law on tags).
 fn leg_latency(topology: &Topology, flow: &FlowSpec, leg: &Leg, ways: &[Way]) -> f64 {
-    let Some(data) = ways.last() else { return 0.0 };
     let size = as_f64(flow.request);
+    let medium = match &topology.node(leg.initiator).kind {
+        NodeKind::Endpoint(endpoint) if leg.op == Op::Write => endpoint.posts,
+        NodeKind::Endpoint(endpoint) => endpoint.fetches,
+        _ => None,
+    };
+    let Some(data) = ways.last() else {
+        let slowest = [medium, leg.bound].into_iter().flatten().min();
+        return picos(leg.latency.0) + slowest.map_or(0.0, |rate| size / per_nano(rate.0));
+    };
     let memory = topology.node(flow.memory).kind.memory();
     let steps = data.steps.iter().map(|step| step.cost / rate_of(topology, step.link));
     let mut per_byte = steps.fold(0.0, f64::max);
     let target = match leg.op {
         Op::Write => memory.map(|memory| (memory.write, memory.write_latency)),
         Op::Read => memory.map(|memory| (memory.read, memory.read_latency)),
-    };
-    let medium = match &topology.node(leg.initiator).kind {
-        NodeKind::Endpoint(endpoint) if leg.op == Op::Write => endpoint.posts,
-        NodeKind::Endpoint(endpoint) => endpoint.fetches,
-        _ => None,
     };
     let mut rates = vec![medium, leg.bound];
     let mut fixed = picos(leg.latency.0);

@@ -4,7 +4,7 @@
 //! stands in one queue in the machine is one input here. Packets of different kinds have buffers of
 //! their own, so that a link which carries several kinds gets a *buffer* resource for each.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::media::{Mixed, Side, Use};
 use crate::model::{
@@ -48,9 +48,6 @@ pub enum What {
     Answers(NodeIndex, NodeIndex),
     /// The walkers of an IOMMU.
     Walkers(NodeIndex),
-    /// What a flow brings to the memory of a drive that moves it on, while it waits for the drive's medium. Each flow
-    /// has its own slots there, and its own turns.
-    Inside(NodeIndex, usize),
 }
 
 /// A network with what its resources stand for.
@@ -98,8 +95,6 @@ struct Build<'a> {
     number: HashMap<What, u32>,
     /// Kinds of packets on each direction of each link, as bits.
     kinds: HashMap<(LinkIndex, Direction), u8>,
-    /// Drives whose medium packets to their memory wait for.
-    inside: HashSet<NodeIndex>,
     /// Payload that the flows of each initiator can have asked for at a time.
     reads: HashMap<NodeIndex, f64>,
     /// Links above each node up to its root complex.
@@ -122,7 +117,6 @@ impl<'a> Build<'a> {
             built: Built::default(),
             number: HashMap::new(),
             kinds: HashMap::new(),
-            inside: HashSet::new(),
             reads: HashMap::new(),
             depth,
         }
@@ -130,7 +124,6 @@ impl<'a> Build<'a> {
 
     /// Notes which packets a flow sends where, and what its initiators can have asked for.
     fn note(&mut self, flow: &FlowSpec) -> Result<(), PathError> {
-        self.inside.extend(flow.used_inside().map(|used| used.drive));
         for leg in flow.legs() {
             for way in ways(self.topology, flow, leg)? {
                 for step in &way.steps {
@@ -138,7 +131,7 @@ impl<'a> Build<'a> {
                     *kinds |= 1 << way.kind as u8;
                 }
             }
-            if leg.op == Op::Read {
+            if leg.op == Op::Read && !flow.is_own(leg) {
                 let most = as_f64(flow.request) * f64::from(flow.depth);
                 *self.reads.entry(leg.initiator).or_default() += most;
             }
@@ -180,17 +173,9 @@ impl<'a> Build<'a> {
             }
         };
         match what {
-            What::Medium(at, side) if self.inside.contains(&at) => {
-                12 * DEEPEST + u32::from(side.is_some())
-            }
             What::Medium(..) | What::Tags(_) => 0,
             What::Link(link, direction) => link_rank(link, direction),
             What::Buffer(link, direction, ..) => link_rank(link, direction) - 1,
-            // Before the last link on the way, whichever that is.
-            What::Inside(at, ..) => {
-                let above = self.topology.link_above(at);
-                above.map_or(0, |link| link_rank(link, Direction::Down) - 1)
-            }
             What::Answers(..) => 0,
             What::PeersBuffer(..) => 3 * DEEPEST,
             What::Peers(..) => 3 * DEEPEST + 1,
@@ -204,10 +189,12 @@ impl<'a> Build<'a> {
         for (used, leg) in flow.used_by_legs().zip(flow.legs()) {
             let ways = ways(self.topology, flow, leg)?;
             class.second = class.legs.len();
-            for (resource, cost) in self.media(used, self.mixed.side_of_leg(self.topology, used)) {
+            for (resource, cost) in self.media(used, self.mixed.side(self.topology, used)) {
                 class.add(vec![Hop { resource, port: NONE, turn: cost, cost }], 1.0);
             }
-            self.initiator(flow, leg, &ways, &mut class);
+            if !flow.is_own(leg) {
+                self.initiator(flow, leg, &ways, &mut class);
+            }
             for way in &ways {
                 self.way(flow, leg, way, &mut class);
             }
@@ -252,14 +239,6 @@ impl<'a> Build<'a> {
         media
     }
 
-    /// The same behind the memory of a flow, which what comes to that memory waits for.
-    fn inside(&mut self, flow: &FlowSpec, kind: PacketKind) -> Vec<(u32, f64)> {
-        match flow.used_inside().filter(|_| kind != PacketKind::Completion) {
-            Some(used) => self.media(used, self.mixed.side_inside(self.topology, used)),
-            None => Vec::new(),
-        }
-    }
-
     fn memory(&mut self, at: NodeIndex, op: Op) -> Option<(u32, f64)> {
         let memory: Memory = *self.topology.node(at).kind.memory()?;
         let rate = match op {
@@ -287,20 +266,13 @@ impl<'a> Build<'a> {
             chain.push(class, &self.built, (answers, 1.0, 1.0));
             chain.port = answers;
         }
-        let inside = self.inside(flow, way.kind);
         for (position, step) in way.steps.iter().enumerate() {
             if let Some(&(_, root)) = way.roots.iter().find(|&&(before, _)| before == position) {
                 self.peers(root, way, step, class, &mut chain);
             }
             let rate = rate_of(self.topology, step.link);
             let link = self.resource(What::Link(step.link, step.direction), rate);
-            let buffer = if inside.is_empty() || position + 1 < way.steps.len() {
-                self.buffer(way, position)
-            } else {
-                let credits = credit_rate(self.topology, step, way, None).min(UNBOUNDED);
-                let number = self.built.network.classes.len();
-                Some(self.resource(What::Inside(flow.memory, number), credits))
-            };
+            let buffer = self.buffer(way, position);
             if let Some(buffer) = buffer {
                 chain.push(class, &self.built, (buffer, way.payload, 1.0));
             }
@@ -323,12 +295,10 @@ impl<'a> Build<'a> {
             PacketKind::NonPosted => Some(Op::Read),
             PacketKind::Completion => None,
         };
-        for (resource, cost) in inside {
-            chain.push(class, &self.built, (resource, cost, cost));
-        }
         if let Some((resource, cost)) = op.and_then(|op| self.memory(flow.memory, op)) {
             // Turns are equal bytes; a second stage gets a little more, so that ties have an end.
-            let turn = if class.second > 0 { cost * (1.0 + AHEAD) } else { cost };
+            let has_both = class.second > 0 && !flow.is_own(&flow.first);
+            let turn = if has_both { cost * (1.0 + AHEAD) } else { cost };
             chain.push(class, &self.built, (resource, turn, cost));
         }
         class.add(chain.hops, chain.in_row);

@@ -1,7 +1,7 @@
 //! Cases on machines of two sockets, by seed: direct writes and reads, and relays, within a socket and across.
 //!
 //! Leaves out host memory, which other cases have. The one thing to know: half of the drives move on what others put
-//! into their memory, so that their medium is read and written at once; the others lend memory that is as slow as it is.
+//! into their memory, so that their medium is read and written at once; the others have a slow memory and no medium.
 
 use peerlane_fabric::LinkSpeed;
 use peerlane_units::{ByteRate, Bytes};
@@ -62,9 +62,6 @@ fn drive(draws: &mut Draws) -> Endpoint {
         endpoint.posts = rate(draws, 1_000, 6_000);
         endpoint.fetches = rate(draws, 500, 4_000);
         endpoint.mixed = draws.one_of(&[0.5, 0.8, 1.0, 1.0, 1.0, 1.4]);
-        // No faster than the medium behind it, in either direction.
-        let (write, read) = (endpoint.fetches, endpoint.posts);
-        endpoint.memory = Memory { write, read, is_shared: false, ..Memory::default() };
     } else {
         let rate = rate(draws, 800, 6_000);
         endpoint.memory = Memory { write: rate, read: rate, ..Memory::default() };
@@ -79,20 +76,24 @@ fn flow(draws: &mut Draws, topology: &Topology, drives: &[NodeIndex], number: us
     let (source, target) = (drives[source], drives[target]);
     let memory = draws.one_of(drives);
     let is_relay = draws.share() < 0.3 && memory != source && memory != target;
+    let has_medium = |node| match &topology.node(node).kind {
+        NodeKind::Endpoint(endpoint) => endpoint.posts.is_some(),
+        _ => false,
+    };
     let mut flow = if is_relay {
         FlowSpec::relay(name, source, memory, target)
     } else if draws.share() < 0.35 {
         // The initiator is where the payload goes.
-        FlowSpec::read(name, target, source)
+        match has_medium(source) {
+            true => FlowSpec::relay(name, source, source, target),
+            false => FlowSpec::read(name, target, source),
+        }
     } else {
-        FlowSpec::write(name, source, target)
+        match has_medium(target) {
+            true => FlowSpec::relay(name, source, target, target),
+            false => FlowSpec::write(name, source, target),
+        }
     };
-    if let (NodeKind::Endpoint(owner), None) = (&topology.node(flow.memory).kind, &flow.second) {
-        flow.inside = match flow.first.op {
-            Op::Write => owner.fetches,
-            Op::Read => owner.posts,
-        };
-    }
     if draws.share() < 0.3 && flow.first.op == Op::Write {
         flow.first.bound = rate(draws, 400, 3_500);
     }

@@ -156,25 +156,58 @@ fn all_to_all_reads_and_writes_every_drive() {
 fn a_drive_that_lends_its_memory_moves_what_is_in_it() {
     let (topology, drives, host) = drives(2, 1.0);
     // Into the memory of the second, which writes it and is read by the host at the same time.
-    let mut copy = FlowSpec::write("copy", drives[0], drives[1]);
-    copy.inside = Some(ByteRate(2_000_000_000));
+    let copy = FlowSpec::relay("copy", drives[0], drives[1], drives[1]);
     let read = FlowSpec::write("read", drives[1], host);
     let found = rates(topology.clone(), vec![copy.clone(), read]);
     assert_near(found[0] / WRITE + found[1] / READ, 1.0);
     assert_near(found[0], found[1]);
     // Out of the memory of the second, which reads it and is written at the same time.
-    let mut copy = FlowSpec::read("copy", drives[0], drives[1]);
-    copy.inside = Some(ByteRate(3_300_000_000));
+    let copy = FlowSpec::relay("copy", drives[1], drives[1], drives[0]);
     let write = FlowSpec::read("write", drives[1], host);
     let found = rates(topology, vec![copy, write]);
     assert_near(found[0] / READ + found[1] / WRITE, 1.0);
 }
 
 #[test]
+fn one_slot_in_a_drives_own_memory_is_filled_and_emptied_one_after_the_other() {
+    let (topology, drives, _) = drives(2, 2.0);
+    for memory in drives.clone() {
+        let copy = |depth| {
+            let flow = FlowSpec::relay("copy", drives[0], memory, drives[1]);
+            flow.with(Bytes::mib(1), depth)
+        };
+        let serial = 1.0 / (1.0 / READ + 1.0 / WRITE);
+        let alone = Closed::of(&topology, &copy(1)).expect("there is a path").rate();
+        assert!((alone / serial - 1.0).abs() < 0.01, "{alone} is not {serial}");
+        assert_near(rates(topology.clone(), vec![copy(1)])[0], serial);
+        assert_near(rates(topology.clone(), vec![copy(8)])[0], WRITE);
+    }
+}
+
+#[test]
+fn a_copy_within_a_drive_by_its_own_memory_crosses_no_link() {
+    let (topology, drives, _) = drives(1, 1.0);
+    let copy = FlowSpec::relay("copy", drives[0], drives[0], drives[0]);
+    let built =
+        Built::of(&topology, std::slice::from_ref(&copy), &[9.0]).expect("nothing to cross");
+    assert!(built.what.iter().all(|what| matches!(what, What::Medium(..))), "{:?}", built.what);
+    assert_near(rates(topology, vec![copy])[0], 1.0 / (1.0 / READ + 1.0 / WRITE));
+}
+
+#[test]
+fn a_device_that_moves_what_is_in_its_memory_nowhere_takes_no_time_for_it() {
+    let (mut topology, drives, _) = drives(2, 1.0);
+    if let NodeKind::Endpoint(endpoint) = &mut topology.node_mut(drives[1]).kind {
+        endpoint.fetches = None;
+    }
+    let copy = FlowSpec::relay("copy", drives[0], drives[1], drives[1]);
+    assert_near(rates(topology, vec![copy])[0], READ);
+}
+
+#[test]
 fn what_comes_by_its_own_memory_and_by_others_is_written_by_one_medium() {
     let (topology, drives, host) = drives(2, 0.5);
-    let mut copy = FlowSpec::write("copy", drives[0], drives[1]);
-    copy.inside = Some(ByteRate(2_000_000_000));
+    let copy = FlowSpec::relay("copy", drives[0], drives[1], drives[1]);
     let write = FlowSpec::read("write", drives[1], host);
     let flows = vec![copy, write];
     // It is that of writes, and nothing is read.
@@ -191,10 +224,8 @@ fn each_direction_keeps_to_its_rate_in_whatever_ways_both_are_used() {
     // At 2, both directions together are no limit at all.
     for mixed in [1.5, 2.0] {
         let (topology, drives, host) = drives(2, mixed);
-        let mut written = FlowSpec::write("copy in", drives[0], drives[1]);
-        written.inside = Some(ByteRate(2_000_000_000));
-        let mut read = FlowSpec::read("copy out", drives[0], drives[1]);
-        read.inside = Some(ByteRate(3_300_000_000));
+        let mut written = FlowSpec::relay("copy in", drives[0], drives[1], drives[1]);
+        let read = FlowSpec::relay("copy out", drives[1], drives[1], drives[0]);
         let slow = |flow: FlowSpec| {
             let first = Leg { bound: Some(ByteRate(300_000_000)), ..flow.first };
             FlowSpec { first, ..flow }
@@ -213,7 +244,7 @@ fn each_direction_keeps_to_its_rate_in_whatever_ways_both_are_used() {
         assert_near(found[0] + found[1], READ);
         assert_near(found[2], 0.3);
         // Commands of which the drive does half as many bytes take twice the time.
-        written.inside = Some(ByteRate(1_000_000_000));
+        written.second.as_mut().expect("two").commands = Some(ByteRate(1_000_000_000));
         let by_requests = FlowSpec::read("write", drives[1], host);
         let little = slow(FlowSpec::write("read", drives[1], host));
         let found = rates(topology, vec![written, by_requests, little]);

@@ -50,7 +50,8 @@ pub enum Arrival {
 }
 
 /// A transfer. With a second leg it is a relay: `first` fills a slot of the memory, `second` empties
-/// it, and `depth` slots join them. Host memory makes it a bounce, one slot makes it serial.
+/// it, and `depth` slots join them. Host memory makes it a bounce, one slot makes it serial. Either leg may
+/// be what the owner of the memory does itself, between its medium and its slots: that crosses no link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowSpec {
     /// A name for people.
@@ -61,9 +62,6 @@ pub struct FlowSpec {
     pub first: Leg,
     /// Who goes on with a slot when `first` is done with it.
     pub second: Option<Leg>,
-    /// Where the drive that lends the memory moves what is in it to its own medium, or filled it from there: most
-    /// bytes a second that the medium does of such commands.
-    pub inside: Option<ByteRate>,
     /// Bytes of one command.
     pub request: Bytes,
     /// Commands under way.
@@ -104,7 +102,6 @@ impl FlowSpec {
             memory,
             first,
             second,
-            inside: None,
             request: Bytes::kib(128),
             depth: 16,
             arrival: Arrival::Closed,
@@ -119,6 +116,11 @@ impl FlowSpec {
         self.request = request;
         self.depth = depth;
         self
+    }
+
+    /// Whether a leg of this transfer is what a drive does with slots in its own memory.
+    pub fn is_own(&self, leg: &Leg) -> bool {
+        self.second.is_some() && leg.initiator == self.memory
     }
 
     /// Both legs, in order.

@@ -1,10 +1,10 @@
 //! One case on the model: rates, times, limits, and what they cost.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use peerlane_fabric::Fabric;
 use peerlane_results::CaseSpec;
-use peerlane_units::{ByteRate, Bytes};
+use peerlane_units::Bytes;
 
 use super::flows::{Planned, WriteCache, plan};
 use super::setting::Setting;
@@ -15,7 +15,7 @@ use crate::flow::build::{Built, What};
 use crate::flow::rates::build;
 use crate::flow::run::{Run, RunSettings, Transfer, run};
 use crate::flow::solve::Settings;
-use crate::model::{NodeIndex, NodeKind, Op, Topology};
+use crate::model::{NodeIndex, NodeKind, Topology};
 use crate::way::{as_f64, picos};
 
 /// Ends that lie no further apart lead to one solution: a microsecond.
@@ -32,8 +32,6 @@ pub(super) struct Model {
     pub(super) flows: Vec<Planned>,
     pub(super) built: Built,
     until: Option<f64>,
-    /// Memories of drives that wait for the drive's own medium, by what others do to them.
-    inside: BTreeSet<(NodeIndex, Op)>,
 }
 
 /// What an engine found: for each flow payload, start, end, rate while it ran, and what limited it.
@@ -79,18 +77,11 @@ impl Model {
         #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
         let nanos = |nanos: u64| nanos as f64;
         let until = case.time_ns.map(|time| nanos(time.0));
-        let kept = beyond_caches(&mut topology, &flows, until);
-        let mut inside = BTreeSet::new();
-        for (node, op, rate) in flows.iter().filter_map(|flow| flow.inside) {
-            let kept = kept.get(&node).filter(|_| op == Op::Write).unwrap_or(&1.0);
-            if narrow(&mut topology, node, op, names::per_second(rate * kept / 1e9)) {
-                inside.insert((node, op));
-            }
-        }
+        beyond_caches(&mut topology, &flows, until);
         let specs: Vec<_> = flows.iter().map(|flow| flow.spec.clone()).collect();
         let engine = |source| PredictError::Engine { case: case.name.clone(), source };
         let built = build(&topology, &specs).map_err(engine)?;
-        let mut model = Self { topology, flows, built, until, inside };
+        let mut model = Self { topology, flows, built, until };
         for (flow, asked) in model.flows.iter_mut().zip(&case.flows) {
             flow.spec.start = crate::model::Picos::nanos(asked.start_ns.0);
         }
@@ -171,19 +162,7 @@ impl Model {
 
     /// A resource as a person would name it.
     pub(super) fn name(&self, what: What) -> String {
-        names::of(&self.topology, self.seen(what))
-    }
-
-    /// What a resource stands for to a person: a memory that waits for the medium of its own drive is that
-    /// medium, in the direction in which the drive uses it.
-    pub(super) fn seen(&self, what: What) -> What {
-        match what {
-            What::Memory(at, Some(op)) if self.inside.contains(&(at, op)) => match op {
-                Op::Write => What::Medium(at, Some(Op::Read)),
-                Op::Read => What::Medium(at, Some(Op::Write)),
-            },
-            other => other,
-        }
+        names::of(&self.topology, what)
     }
 
     /// From the start of a flow to its first completion, in nanoseconds.
@@ -215,18 +194,12 @@ impl Model {
     }
 }
 
-/// Lowers what each drive writes to the mean over a case, where a case writes more than fits into its cache:
-/// the share of its rate that each keeps.
-fn beyond_caches(
-    topology: &mut Topology,
-    flows: &[Planned],
-    until: Option<f64>,
-) -> BTreeMap<NodeIndex, f64> {
+/// Lowers what each drive writes to the mean over a case, where a case writes more than fits into its cache.
+fn beyond_caches(topology: &mut Topology, flows: &[Planned], until: Option<f64>) {
     let mut written: BTreeMap<NodeIndex, (f64, WriteCache)> = BTreeMap::new();
     for (flow, (node, cache)) in flows.iter().filter_map(|flow| Some((flow, flow.cache?))) {
         written.entry(node).or_insert((0.0, cache)).0 += flow.bytes;
     }
-    let mut kept = BTreeMap::new();
     for (node, (bytes, cache)) in written {
         let NodeKind::Endpoint(endpoint) = &mut topology.node_mut(node).kind else { continue };
         let Some(fast) = endpoint.fetches else { continue };
@@ -238,27 +211,8 @@ fn beyond_caches(
         };
         if share < 1.0 {
             endpoint.fetches = Some(names::per_second(rate * share / 1e9));
-            kept.insert(node, share);
         }
     }
-    kept
-}
-
-/// Lowers what a memory takes or gives to what the medium behind it does, each direction for itself;
-/// `false` where the memory is the slower of both.
-fn narrow(topology: &mut Topology, node: NodeIndex, op: Op, medium: ByteRate) -> bool {
-    let NodeKind::Endpoint(endpoint) = &mut topology.node_mut(node).kind else { return false };
-    let memory = &mut endpoint.memory;
-    let rate = match op {
-        Op::Write => &mut memory.write,
-        Op::Read => &mut memory.read,
-    };
-    if rate.is_some_and(|rate| rate < medium) {
-        return false;
-    }
-    *rate = Some(medium);
-    memory.is_shared = false;
-    true
 }
 
 /// The sets of flows that were active together for the longest time, of all parts of the machine.

@@ -77,9 +77,6 @@ pub(super) struct Planned {
     pub(super) path: Path,
     /// Nanoseconds of processor for each byte.
     pub(super) cpu: f64,
-    /// A drive that moves data between its medium and its own memory, which no link bounds: which,
-    /// what others do to that memory, and bytes a second.
-    pub(super) inside: Option<(NodeIndex, Op, f64)>,
     /// Bounds of its own: what they are, and payload a nanosecond.
     pub(super) bounds: Vec<(String, f64)>,
     /// The drive that it is written to, and the cache in front of that one's medium.
@@ -203,7 +200,7 @@ impl Planner<'_> {
                     })?,
                     _ => host,
                 };
-                self.between(name, from, between, to)
+                FlowSpec::relay(name, from, between, to)
             }
             // Through host memory, out of which the GPU's copy engine takes it, and the other way.
             (End::Drive(_, from), End::Memory(to)) if by_host(&flow.target) => {
@@ -231,18 +228,6 @@ impl Planner<'_> {
         u32::try_from(most).unwrap_or(u32::MAX).min(flow.depth).max(1)
     }
 
-    /// A relay, or one leg where the memory is that of one of the two: what a drive does with its own
-    /// memory crosses no link.
-    fn between(&self, name: String, from: NodeIndex, memory: NodeIndex, to: NodeIndex) -> FlowSpec {
-        if memory == to {
-            FlowSpec::write(name, from, memory)
-        } else if memory == from {
-            FlowSpec::read(name, to, memory)
-        } else {
-            FlowSpec::relay(name, from, memory, to)
-        }
-    }
-
     /// Latencies and bounds of drives and processor.
     fn finish(
         &self,
@@ -254,7 +239,7 @@ impl Planner<'_> {
         let block = as_f64(spec.request);
         let largest = self.setting.get("drive.largest")?;
         let (mut bounds, mut total_commands, mut waits) = (Vec::new(), 0.0, [0.0; 2]);
-        let (mut inside, mut cache) = (None, None);
+        let mut cache = None;
         for (at, end) in ends.into_iter().enumerate() {
             let End::Drive(id, node) = end else { continue };
             let function = self.fabric.function(id);
@@ -275,9 +260,6 @@ impl Planner<'_> {
             let known = block.min(self.setting.measured_to(function, op)?.max(command));
             waits[at] = beside_medium(&side, known, medium);
             bounds.push((format!("{word} of {}", function.name), most * command / 1e9));
-            if node == spec.memory {
-                inside = Some((node, spec.first.op, side.rate));
-            }
             if op == Op::Read {
                 let bytes = self.setting.of_drive(function, "write.cache")?;
                 let kept = self.setting.of_drive(function, "write.sustained")?.min(1.0);
@@ -289,7 +271,7 @@ impl Planner<'_> {
             spec.first.latency = time(waits[0]);
             second.latency = time(waits[1]);
         } else {
-            // Its own memory or nothing at the other end: both waits are in one leg.
+            // A memory or nothing is at the other end, which does not wait for a command.
             spec.first.latency = time(waits[0] + waits[1]);
         }
         let copies = if spec.second.is_some() { copies } else { copies_of_one };
@@ -309,7 +291,6 @@ impl Planner<'_> {
             route: if by_host { Route::Host } else { Route::P2p },
             path: flow.path,
             cpu,
-            inside,
             bounds,
             cache,
             spec,
@@ -369,13 +350,11 @@ impl Planner<'_> {
     }
 }
 
-/// Notes what the medium of the drive at an end does of the commands of a flow: its initiator moves them between
-/// memory and medium, or the drive that lends the memory does.
+/// Notes what the medium of the drive at an end does of the commands of a flow.
 fn take_of_medium(spec: &mut FlowSpec, op: Op, most: ByteRate) {
     let legs = std::iter::once(&mut spec.first).chain(&mut spec.second);
-    match legs.into_iter().find(|leg| leg.op == op) {
-        Some(leg) => leg.commands = Some(most),
-        None => spec.inside = Some(most),
+    for leg in legs.filter(|leg| leg.op == op) {
+        leg.commands = Some(most);
     }
 }
 

@@ -5,13 +5,13 @@
 //! that are alike are bought together; and where more of one resource gains nothing since another limits as much,
 //! both are raised together.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use peerlane_results::{CaseSpec, Gain};
 
 use super::case::{Found, Model};
 use super::{PredictError, names};
-use crate::flow::build::{Built, What};
+use crate::flow::build::Built;
 use crate::flow::run::Run;
 
 /// By how much a resource is raised.
@@ -54,8 +54,8 @@ pub(super) fn gains(
 
 /// What limits as much as something of which more gains nothing: the network with more of that, too.
 fn tie(model: &Model, raised: &str, mut built: Built, run: &Run) -> Option<(String, Built)> {
-    let seen = |at: usize| model.seen(model.built.what[at]);
-    let kind = |at: usize| names::several(seen(at), usize::MAX);
+    let what = |at: usize| model.built.what[at];
+    let kind = |at: usize| names::several(what(at), usize::MAX);
     let is_same = |&at: &usize| built.network.resources[at] == model.built.network.resources[at];
     let limits: BTreeSet<usize> = run.outcomes.iter().filter_map(|outcome| outcome.limit).collect();
     let mut others: Vec<usize> = limits.into_iter().filter(is_same).collect();
@@ -64,9 +64,8 @@ fn tie(model: &Model, raised: &str, mut built: Built, run: &Run) -> Option<(Stri
     for &at in &others {
         built.network.resources[at].capacity *= MORE;
     }
-    let seen_others: HashSet<What> = others.iter().map(|&at| seen(at)).collect();
-    let name = names::several(seen(first), seen_others.len());
-    let name = name.unwrap_or_else(|| names::of(&model.topology, seen(first)));
+    let name = names::several(what(first), others.len());
+    let name = name.unwrap_or_else(|| names::of(&model.topology, what(first)));
     Some((format!("{raised}, and as much more of {name}"), built))
 }
 
@@ -74,28 +73,19 @@ fn tie(model: &Model, raised: &str, mut built: Built, run: &Run) -> Option<(Stri
 fn raised(model: &Model, found: &Found) -> Vec<(String, Built)> {
     let limiting: BTreeSet<&str> =
         found.flows.iter().map(|flow| flow.limited_by.as_str()).collect();
-    // One medium may be two resources: that of what goes through the memory in front of it, too.
     let mut alone: Vec<(String, Vec<usize>)> = Vec::new();
-    let mut known: HashMap<What, usize> = HashMap::new();
-    let mut kinds: BTreeMap<String, (Vec<usize>, BTreeSet<usize>)> = BTreeMap::new();
+    let mut kinds: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, &what) in model.built.what.iter().enumerate() {
-        let what = model.seen(what);
         let name = names::of(&model.topology, what);
         if limiting.contains(name.as_str()) {
-            let number = *known.entry(what).or_insert(alone.len());
-            if number == alone.len() {
-                alone.push((name, Vec::new()));
-            }
-            alone[number].1.push(at);
+            alone.push((name, vec![at]));
             let kind = names::several(what, usize::MAX).unwrap_or_default();
-            let (all, numbers) = kinds.entry(kind).or_default();
-            all.push(at);
-            numbers.insert(number);
+            kinds.entry(kind).or_default().push(at);
         }
     }
-    let together = kinds.into_values().filter_map(|(all, numbers)| {
+    let together = kinds.into_values().filter_map(|all| {
         let first = model.built.what[*all.first()?];
-        Some((names::several(model.seen(first), numbers.len())?, all))
+        Some((names::several(first, all.len())?, all))
     });
     let together: Vec<_> = together.collect();
     alone.truncate(MOST_ALONE);

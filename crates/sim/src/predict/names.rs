@@ -31,7 +31,6 @@ pub(super) fn of(topology: &Topology, what: What) -> String {
         }
         What::Walkers(at) => format!("page walks of the IOMMU at {}", node(at)),
         What::Answers(at, _) => format!("completions of {}", node(at)),
-        What::Inside(at, ..) => format!("medium of {}", node(at)),
     }
 }
 
@@ -47,7 +46,6 @@ pub(super) fn several(what: What, count: usize) -> Option<String> {
         What::Peers(..) | What::PeersBuffer(..) => format!("{count} ways between peers"),
         What::Walkers(_) => format!("page walks of {count} IOMMUs"),
         What::Answers(..) => format!("completions of {count} memories"),
-        What::Inside(..) => format!("media of {count} drives"),
     })
 }
 

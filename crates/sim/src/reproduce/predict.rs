@@ -416,7 +416,6 @@ fn words(topology: &Topology, what: What) -> String {
         What::Medium(node, None) => format!("{}, reading and writing", name(node)),
         What::Tags(node) => format!("requests in flight of {}", name(node)),
         What::Peers(..) | What::PeersBuffer(..) => "root complex".to_owned(),
-        What::Inside(node, ..) => format!("medium of {}", name(node)),
         What::Answers(node, _) => format!("answers of {}", name(node)),
         What::Walkers(_) => "IOMMU".to_owned(),
     }

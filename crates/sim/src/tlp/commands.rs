@@ -53,7 +53,7 @@ impl LegState {
         let piece = route.unit * packets;
         // As many packets in each train, whatever they carry: a turn at a port then stands for as many
         // turns of single packets.
-        let train = match leg.op {
+        let train = match route.op {
             Op::Write => piece,
             Op::Read => packets << route.request_shift,
         };

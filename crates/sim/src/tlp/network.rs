@@ -20,10 +20,13 @@ use super::{MOST_DEPTH, MOST_REQUEST, TlpError};
 
 /// Receivers with fewer headers than this are never modelled with trains.
 const BIGGEST_TRAIN: u32 = 16;
+/// The stage of a device that has no medium, beside those of `stages`.
+const NO_MEDIUM: u8 = 4;
 
 /// A leg as the engine needs it.
 #[derive(Debug, Clone)]
 pub(super) struct Route {
+    /// [`Op::Write`] of what crosses no link, since nobody answers.
     pub(super) op: Op,
     /// Its queue at the initiator.
     pub(super) fifo: u32,
@@ -172,6 +175,10 @@ impl Build<'_> {
             let node = topology.node(flow.memory).name.clone();
             return Err(TlpError::NoMemory { flow: flow.name.clone(), node });
         };
+        if flow.is_own(leg) {
+            self.own_leg(initiator, leg, used);
+            return Ok(());
+        }
         let no_path = |source| TlpError::Path { flow: flow.name.clone(), source };
         let path = topology.path(leg.initiator, flow.memory).map_err(no_path)?;
         let memory_index = self.memory(flow.memory, memory);
@@ -193,7 +200,6 @@ impl Build<'_> {
                 let shift = power_of_two(initiator.mps.0.min(topology.mps(&path).0));
                 let mut steps = self.medium(used, shift);
                 steps.extend(self.steps(&path, shift, POSTED));
-                steps.extend(self.inside(flow, shift));
                 self.hops(&steps, POSTED, End::Memory(memory_index), number);
                 route.unit = 1 << shift;
             }
@@ -202,7 +208,6 @@ impl Build<'_> {
                 let request = route.request_shift;
                 let mut steps = self.medium(used, request);
                 steps.extend(self.steps(&path, request, REQUEST));
-                steps.extend(self.inside(flow, request));
                 self.hops(&steps, REQUEST, End::Memory(memory_index), number);
                 let back = topology.path(flow.memory, leg.initiator).map_err(no_path)?;
                 let shift = power_of_two(memory.completion.0.min(topology.mps(&back).0));
@@ -215,6 +220,32 @@ impl Build<'_> {
         }
         self.network.routes.push(route);
         Ok(())
+    }
+
+    /// What a drive does between its medium and slots in its own memory: it waits for the medium, and for nothing else.
+    fn own_leg(&mut self, initiator: &Endpoint, leg: &Leg, used: Use) {
+        // As many bytes at a time as what its other legs ask the medium for.
+        let unit = power_of_two(match leg.op {
+            Op::Write => initiator.mps.0,
+            Op::Read => initiator.mrrs.0,
+        });
+        let number = position(self.network.routes.len());
+        let fifo = self.fifo(1, number);
+        let first = position(self.network.hops.len());
+        let mut steps = self.medium(used, unit);
+        if steps.is_empty() {
+            steps.push(self.stage((leg.initiator, NO_MEDIUM), 0, unit));
+        }
+        self.hops(&steps, POSTED, End::Initiator, number);
+        self.network.routes.push(Route {
+            op: Op::Write,
+            fifo,
+            first,
+            tags: NONE,
+            request_shift: 0,
+            unit: 1 << unit,
+            answers: NONE,
+        });
     }
 
     fn may_read(&self, path: &[Crossing]) -> Result<(), PathError> {
@@ -330,7 +361,7 @@ impl Build<'_> {
             let from_memory = class == COMPLETION && number == 0 && self.comes_from_host(step);
             let coupling = if from_memory { 0 } else { coupling };
             let hop_end = if next.is_some() { End::Queue } else { end };
-            let is_endless = class == COMPLETION && hop_end == End::Initiator;
+            let is_endless = hop_end == End::Initiator;
             let credits = if is_endless { Credits::UNLIMITED } else { step.credits };
             let (headers, units) = match class {
                 POSTED => (credits.posted_headers, credits.posted_data),

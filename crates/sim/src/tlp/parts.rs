@@ -127,7 +127,7 @@ pub(super) enum End {
     Queue,
     /// This memory.
     Memory(u32),
-    /// The initiator that asked for it.
+    /// The initiator that asked for it, or that moves it between its medium and its own memory.
     Initiator,
 }
 

@@ -3,8 +3,8 @@
 //! Leaves out which paths have them. The one thing to know: a medium that some flows read and others write is one
 //! stage for both, each with the time that it takes there, so that packets obey the law of `media`.
 
-use crate::media::{Side, Use};
-use crate::model::{Credits, FlowSpec, NodeIndex, Op, Picos, picos_per_kib};
+use crate::media::Use;
+use crate::model::{Credits, NodeIndex, Op, Picos, picos_per_kib};
 
 use super::network::{Build, Step};
 use super::parts::{NONE, POSTED, REQUEST};
@@ -18,18 +18,7 @@ impl Build<'_> {
     /// The stages that limit what a device posts or fetches, all flows together; nothing where it has
     /// no limit.
     pub(super) fn medium(&mut self, used: Use, unit: u32) -> Vec<Step> {
-        let side = self.mixed.side_of_leg(self.topology, used);
-        self.media(used, side, unit)
-    }
-
-    /// The same behind the memory of a flow.
-    pub(super) fn inside(&mut self, flow: &FlowSpec, unit: u32) -> Vec<Step> {
-        let Some(used) = flow.used_inside() else { return Vec::new() };
-        let side = self.mixed.side_inside(self.topology, used);
-        self.media(used, side, unit)
-    }
-
-    fn media(&mut self, used: Use, side: Option<Side>, unit: u32) -> Vec<Step> {
+        let side = self.mixed.side(self.topology, used);
         let what = match used.op {
             Op::Write => POSTED,
             Op::Read => REQUEST,
