@@ -3,7 +3,8 @@
 //! Leaves out caches, and dies and channels behind a controller. The one thing to know: a drive that flows only
 //! read, or only write, in one way has its rate and no law here; where they do both, its medium is one resource in
 //! shares of time, `x_r / R + x_w / W <= mixed`, and each direction one with a share of 1 at most. So is a direction
-//! by itself where several flows share what it does of commands.
+//! by itself where some goes by requests of the drive and some by slots in its own memory, and where several flows share
+//! what it does of commands.
 
 use std::collections::BTreeMap;
 
@@ -79,11 +80,13 @@ pub(crate) struct Side {
     pub(crate) is_by_bytes: bool,
 }
 
-/// How flows use a medium.
+/// How many legs use a medium: read it, write it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Uses {
-    /// How many legs read it, and how many write.
-    legs: [u32; 2],
+    /// By requests of its drive.
+    by_requests: [u32; 2],
+    /// Into slots in the memory of that drive, and out of them.
+    own: [u32; 2],
     /// Whether commands of one are slower than the medium.
     has_slow: [bool; 2],
 }
@@ -91,9 +94,13 @@ struct Uses {
 impl Uses {
     /// The law of a drive that reaches so much where it is read and written.
     fn law(self, reached: f64) -> Option<Law> {
-        // Those of one flow alone are its own bound.
-        let is_shared = [0, 1].map(|side| self.has_slow[side] && self.legs[side] > 1);
-        let most = (!self.legs.contains(&0) && reached < APART).then_some(reached);
+        let legs = [0, 1].map(|side| self.by_requests[side] + self.own[side]);
+        let is_shared = [0, 1].map(|side| {
+            let is_both = self.by_requests[side] > 0 && self.own[side] > 0;
+            // Those of one flow alone are its own bound.
+            is_both || self.has_slow[side] && legs[side] > 1
+        });
+        let most = (!legs.contains(&0) && reached < APART).then_some(reached);
         if most.is_none() && !is_shared.contains(&true) {
             return None;
         }
@@ -106,12 +113,15 @@ impl Mixed {
     /// are not among them.
     pub(crate) fn of(topology: &Topology, flows: &[FlowSpec]) -> Self {
         let mut uses: BTreeMap<NodeIndex, Uses> = BTreeMap::new();
-        for used in flows.iter().flat_map(FlowSpec::used_by_legs) {
+        let legs = flows.iter().flat_map(|flow| flow.used_by_legs().map(move |used| (flow, used)));
+        for (flow, used) in legs {
             let (Some(own), Some(rate)) = (used.rate(topology), used.direction(topology)) else {
                 continue;
             };
             let uses = uses.entry(used.drive).or_default();
-            uses.legs[used.side()] += 1;
+            let is_own = flow.second.is_some() && used.drive == flow.memory;
+            let sides = if is_own { &mut uses.own } else { &mut uses.by_requests };
+            sides[used.side()] += 1;
             uses.has_slow[used.side()] |= own < rate;
         }
         let laws = uses.into_iter().filter_map(|(drive, uses)| match &topology.node(drive).kind {

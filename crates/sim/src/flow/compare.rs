@@ -355,8 +355,7 @@ mod tests {
 
     #[test]
     fn drives_of_two_sockets_that_are_read_and_written_wait_for_each_other() {
-        // Single flows were up to five times too fast.
-        for seed in [7, 9, 15] {
+        for seed in [3, 7, 9] {
             let compared = agreed(&scenario(Family::Sockets, seed), 0.02);
             assert!(compared.sum_error() < 0.01, "{seed} {compared:?}");
         }

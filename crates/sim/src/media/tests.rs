@@ -205,6 +205,21 @@ fn a_device_that_moves_what_is_in_its_memory_nowhere_takes_no_time_for_it() {
 }
 
 #[test]
+fn a_medium_gives_as_many_bytes_to_slots_of_its_drive_as_to_smaller_packets() {
+    let (mut topology, drives, host) = drives(2, 2.0);
+    if let NodeKind::Endpoint(endpoint) = &mut topology.node_mut(drives[1]).kind {
+        endpoint.mps = Bytes(1024);
+    }
+    let copy = FlowSpec::relay("copy", drives[1], drives[1], drives[0]);
+    let mut read = FlowSpec::write("read", drives[1], host);
+    let found = rates(topology.clone(), vec![copy.clone(), read.clone()]);
+    assert_near(found[0], READ / 2.0);
+    assert_near(found[1], READ / 2.0);
+    read.first.bound = Some(ByteRate(1_500_000_000));
+    assert_near(rates(topology, vec![copy, read])[0], READ - 1.5);
+}
+
+#[test]
 fn what_comes_by_its_own_memory_and_by_others_is_written_by_one_medium() {
     let (topology, drives, host) = drives(2, 0.5);
     let copy = FlowSpec::relay("copy", drives[0], drives[1], drives[1]);
