@@ -83,7 +83,7 @@ pub struct CaseSpec {
     pub name: String,
     /// What runs at once.
     pub flows: Vec<Flow>,
-    /// Stops all flows after this time; `None` when each ends by its bytes.
+    /// Stops each flow this long after it began; `None` when each ends by its bytes.
     pub time_ns: Option<Nanos>,
 }
 

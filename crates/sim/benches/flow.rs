@@ -54,9 +54,10 @@ fn pairs(criterion: &mut Criterion) {
         }
     }
     let network = build(&machine.topology, &flows).expect("pairs have paths").network;
-    let transfers: Vec<Transfer> =
-        (0..flows.len()).map(|class| Transfer { class, start: 0.0, bytes: 100e9 }).collect();
-    let settings = RunSettings { solve: SETTINGS, quantum: 1_000.0, until: None };
+    let transfers: Vec<Transfer> = (0..flows.len())
+        .map(|class| Transfer { class, start: 0.0, bytes: 100e9, time: f64::INFINITY })
+        .collect();
+    let settings = RunSettings { solve: SETTINGS, quantum: 1_000.0 };
     criterion.bench_function("90 pairs of 100 GB to their end", |bencher| {
         bencher.iter(|| run(black_box(&network), &transfers, settings).expect("in order"));
     });

@@ -20,8 +20,10 @@ pub struct Transfer {
     pub class: usize,
     /// When it begins, in nanoseconds.
     pub start: f64,
-    /// Payload to move; infinite for one that goes on until the end.
+    /// Payload to move; infinite for one that goes on until its time is over.
     pub bytes: f64,
+    /// How long it goes on at most, in nanoseconds; infinite for one that ends by its payload.
+    pub time: f64,
 }
 
 /// How a run is carried out.
@@ -31,8 +33,6 @@ pub struct RunSettings {
     pub solve: Settings,
     /// Ends that lie no further apart, in nanoseconds, lead to one solution.
     pub quantum: f64,
-    /// When everything stops, in nanoseconds.
-    pub until: Option<f64>,
 }
 
 /// What one transfer did.
@@ -154,6 +154,31 @@ struct Queue {
     ends: BinaryHeap<Reverse<(Ordered, usize)>>,
 }
 
+/// Transfers by a moment of each, in order.
+struct Moments(Vec<(f64, usize)>);
+
+impl Moments {
+    /// Those whose moment comes.
+    fn of(transfers: &[(usize, Transfer)], moment: impl Fn(&Transfer) -> f64) -> Self {
+        let moments = transfers.iter().enumerate().map(|(at, (_, one))| (moment(one), at));
+        let mut moments: Vec<_> = moments.filter(|(moment, _)| moment.is_finite()).collect();
+        moments.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
+        Self(moments)
+    }
+
+    /// The first that has not come.
+    fn next(&self) -> f64 {
+        self.0.last().map_or(f64::INFINITY, |&(moment, _)| moment)
+    }
+
+    /// Takes the first transfer whose moment has come by then.
+    fn take(&mut self, by: f64) -> Option<usize> {
+        let &(_, index) = self.0.last().filter(|(moment, _)| *moment <= by)?;
+        self.0.pop();
+        Some(index)
+    }
+}
+
 struct PartRun {
     settings: RunSettings,
     solver: Solver,
@@ -200,29 +225,23 @@ impl PartRun {
     }
 
     fn run(mut self, transfers: &[(usize, Transfer)]) -> Self {
-        let until = self.settings.until.unwrap_or(f64::INFINITY);
         self.outcomes = vec![Outcome::default(); transfers.len()];
         self.begun = vec![0.0; transfers.len()];
-        let mut waiting: Vec<usize> = (0..transfers.len()).collect();
-        waiting.sort_by(|&a, &b| {
-            transfers[b].1.start.total_cmp(&transfers[a].1.start).then(b.cmp(&a))
-        });
+        let mut begins = Moments::of(transfers, |transfer| transfer.start);
+        let mut stops = Moments::of(transfers, |transfer| transfer.start + transfer.time);
         loop {
-            let arrival = waiting.last().map_or(f64::INFINITY, |&next| transfers[next].1.start);
-            let next = self.next_end().min(arrival).min(until);
+            let next = self.next_end().min(begins.next()).min(stops.next());
             if !next.is_finite() {
                 break;
             }
             // Everything that happens within a quantum is one change.
-            let by = (next + self.settings.quantum).min(until);
+            let by = (next + self.settings.quantum).min(stops.next());
             self.advance(by.max(self.now));
             self.end_served(transfers, by);
-            if self.now >= until {
-                break;
+            while let Some(index) = stops.take(by) {
+                self.stop(index, transfers[index].1);
             }
-            while let Some(&index) = waiting.last().filter(|&&index| transfers[index].1.start <= by)
-            {
-                waiting.pop();
+            while let Some(index) = begins.take(by) {
                 let transfer = transfers[index].1;
                 let queue = &mut self.queues[transfer.class];
                 // What began within the quantum has had its rate since then.
@@ -233,7 +252,7 @@ impl PartRun {
             }
             self.solve();
         }
-        self.stop(transfers);
+        self.stop_all(transfers);
         self
     }
 
@@ -317,11 +336,28 @@ impl PartRun {
                     limit: longest(&self.limited[class]),
                 };
             }
-            if queue.ends.is_empty() {
-                // Nothing is left that the count so far matters for; small numbers stay exact.
-                queue.served = 0.0;
-                self.limited[class].clear();
-            }
+            self.forget(class);
+        }
+    }
+
+    /// Nothing may be left that what a class has been served so far matters for; small numbers stay exact.
+    fn forget(&mut self, class: usize) {
+        if self.queues[class].ends.is_empty() {
+            self.queues[class].served = 0.0;
+            self.limited[class].clear();
+        }
+    }
+
+    /// Ends a transfer whose time is over, if it is still active.
+    fn stop(&mut self, index: usize, transfer: Transfer) {
+        let queue = &mut self.queues[transfer.class];
+        let before = queue.ends.len();
+        queue.ends.retain(|&Reverse((_, active))| active != index);
+        if queue.ends.len() < before {
+            let bytes = (queue.served - self.begun[index]).min(transfer.bytes);
+            let limit = longest(&self.limited[transfer.class]);
+            self.outcomes[index] = Outcome { bytes, end: self.now, limit };
+            self.forget(transfer.class);
         }
     }
 
@@ -345,8 +381,8 @@ impl PartRun {
         self.residual = self.residual.max(residual);
     }
 
-    /// Ends what is still active.
-    fn stop(&mut self, transfers: &[(usize, Transfer)]) {
+    /// Ends what is still active though it gets nothing any more.
+    fn stop_all(&mut self, transfers: &[(usize, Transfer)]) {
         for (queue, limited) in self.queues.iter_mut().zip(&self.limited) {
             for Reverse((_, index)) in queue.ends.drain() {
                 let bytes = (queue.served - self.begun[index]).min(transfers[index].1.bytes);
@@ -411,7 +447,11 @@ mod tests {
     }
 
     fn settings() -> RunSettings {
-        RunSettings { solve: Settings::default(), quantum: 0.0, until: None }
+        RunSettings { solve: Settings::default(), quantum: 0.0 }
+    }
+
+    fn transfer(class: usize, start: f64, bytes: f64) -> Transfer {
+        Transfer { class, start, bytes, time: f64::INFINITY }
     }
 
     fn near(found: f64, expected: f64) -> bool {
@@ -420,10 +460,7 @@ mod tests {
 
     #[test]
     fn a_transfer_speeds_up_when_another_ends() {
-        let transfers = [
-            Transfer { class: 0, start: 0.0, bytes: 100.0 },
-            Transfer { class: 1, start: 0.0, bytes: 500.0 },
-        ];
+        let transfers = [transfer(0, 0.0, 100.0), transfer(1, 0.0, 500.0)];
         let run = run(&link(2), &transfers, settings()).expect("in order");
         // Both at 2 until 50, then 400 bytes at 3.
         assert!(near(run.outcomes[0].end, 50.0), "{run:?}");
@@ -434,10 +471,7 @@ mod tests {
 
     #[test]
     fn a_transfer_that_comes_later_takes_its_turn_from_then_on() {
-        let transfers = [
-            Transfer { class: 0, start: 0.0, bytes: 300.0 },
-            Transfer { class: 0, start: 50.0, bytes: 100.0 },
-        ];
+        let transfers = [transfer(0, 0.0, 300.0), transfer(0, 50.0, 100.0)];
         let run = run(&link(1), &transfers, settings()).expect("in order");
         // 150 bytes alone at 3, then both at 2: the second ends at 100, the first has 50 left at 3.
         assert!(near(run.outcomes[1].end, 100.0), "{run:?}");
@@ -446,21 +480,32 @@ mod tests {
 
     #[test]
     fn what_has_no_end_stops_when_time_is_up() {
-        let transfers = [
-            Transfer { class: 0, start: 0.0, bytes: f64::INFINITY },
-            Transfer { class: 0, start: 10.0, bytes: f64::INFINITY },
-        ];
-        let settings = RunSettings { until: Some(30.0), ..settings() };
-        let run = run(&link(1), &transfers, settings).expect("in order");
-        assert!(near(run.outcomes[0].bytes, 70.0) && near(run.outcomes[1].bytes, 40.0), "{run:?}");
-        assert!(near(run.end, 30.0));
+        let endless = |start| Transfer { time: 30.0, ..transfer(0, start, f64::INFINITY) };
+        for quantum in [0.0, 1_000.0] {
+            let settings = RunSettings { quantum, ..settings() };
+            let run = run(&link(1), &[endless(0.0), endless(0.0)], settings).expect("in order");
+            assert!(run.outcomes.iter().all(|one| near(one.bytes, 60.0)), "{run:?}");
+            assert!(near(run.end, 30.0));
+        }
+    }
+
+    #[test]
+    fn each_transfer_has_its_time_from_when_it_began() {
+        let timed = |start, bytes| Transfer { time: 30.0, ..transfer(0, start, bytes) };
+        let transfers = [timed(0.0, f64::INFINITY), timed(10.0, f64::INFINITY), timed(100.0, 30.0)];
+        let run = run(&link(1), &transfers, settings()).expect("in order");
+        // 10 ns alone at 3, 20 together at 2, 10 alone; the last begins when all is over, and ends by its bytes.
+        let bytes = run.outcomes.iter().map(|outcome| outcome.bytes);
+        assert!(bytes.zip([70.0, 70.0, 30.0]).all(|(a, b)| near(a, b)), "{run:?}");
+        let ends = run.outcomes.iter().map(|outcome| outcome.end);
+        assert!(ends.zip([30.0, 40.0, 110.0]).all(|(a, b)| near(a, b)), "{run:?}");
+        assert!(run.outcomes.iter().all(|one| one.limit.is_none() || one.limit == Some(0)));
     }
 
     #[test]
     fn ends_within_a_quantum_take_one_solution() {
-        let transfers: Vec<Transfer> = (0..10)
-            .map(|index| Transfer { class: 0, start: 0.0, bytes: 1000.0 + f64::from(index) })
-            .collect();
+        let transfers: Vec<Transfer> =
+            (0..10).map(|index| transfer(0, 0.0, 1000.0 + f64::from(index))).collect();
         let exact = run(&link(1), &transfers, settings()).expect("in order");
         let settings = RunSettings { quantum: 100.0, ..settings() };
         let batched = run(&link(1), &transfers, settings).expect("in order");
@@ -481,13 +526,11 @@ mod tests {
             resources: vec![resource(4.0, 0), resource(1.0, 1), resource(4.0, 1)],
             classes: vec![class(1), class(2)],
         };
-        let transfers = [
-            Transfer { class: 0, start: 0.0, bytes: f64::INFINITY },
-            Transfer { class: 1, start: 0.0, bytes: f64::INFINITY },
-        ];
+        let transfers =
+            [0, 1].map(|class| Transfer { time: 100.0, ..transfer(class, 0.0, f64::INFINITY) });
         let of = |rounds| {
             let solve = Settings { tolerance: 1e-6, rounds };
-            let settings = RunSettings { solve, quantum: 0.0, until: Some(100.0) };
+            let settings = RunSettings { solve, quantum: 0.0 };
             run(&network, &transfers, settings).expect("in order").unsettled
         };
         assert!(of(1) > 0.1, "{}", of(1));
@@ -508,9 +551,8 @@ mod tests {
                 ..Class::default()
             });
         }
-        let transfers: Vec<Transfer> = (0..400_u32)
-            .map(|i| Transfer { class: (i % 40) as usize, start: f64::from(i % 7), bytes: 100.0 })
-            .collect();
+        let transfers: Vec<Transfer> =
+            (0..400_u32).map(|i| transfer((i % 40) as usize, f64::from(i % 7), 100.0)).collect();
         let on = |threads| {
             let pool =
                 rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");

@@ -31,7 +31,8 @@ pub(super) struct Model {
     pub(super) topology: Topology,
     pub(super) flows: Vec<Planned>,
     pub(super) built: Built,
-    until: Option<f64>,
+    /// How long each flow goes on, in nanoseconds, where that ends it.
+    time: Option<f64>,
 }
 
 /// What an engine found: for each flow payload, start, end, rate while it ran, and what limited it.
@@ -76,12 +77,12 @@ impl Model {
         let mut topology = topology.clone();
         #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
         let nanos = |nanos: u64| nanos as f64;
-        let until = case.time_ns.map(|time| nanos(time.0));
-        beyond_caches(&mut topology, &flows, until);
+        let time = case.time_ns.map(|time| nanos(time.0));
+        beyond_caches(&mut topology, &flows, time);
         let specs: Vec<_> = flows.iter().map(|flow| flow.spec.clone()).collect();
         let engine = |source| PredictError::Engine { case: case.name.clone(), source };
         let built = build(&topology, &specs).map_err(engine)?;
-        let mut model = Self { topology, flows, built, until };
+        let mut model = Self { topology, flows, built, time };
         for (flow, asked) in model.flows.iter_mut().zip(&case.flows) {
             flow.spec.start = crate::model::Picos::nanos(asked.start_ns.0);
         }
@@ -97,7 +98,7 @@ impl Model {
 
     /// Whether flows run for a time, and not until their bytes are moved.
     pub(super) fn has_time(&self) -> bool {
-        self.until.is_some()
+        self.time.is_some()
     }
 
     /// Each flow as if it were alone.
@@ -123,8 +124,8 @@ impl Model {
 
     /// Payload and end of a flow of constant rate.
     fn span(&self, bytes: f64, start: f64, rate: f64) -> (f64, f64) {
-        match self.until {
-            Some(until) => ((until - start).max(0.0) * rate, until.max(start)),
+        match self.time {
+            Some(time) => (time * rate, start + time),
             None => (bytes, start + bytes / rate),
         }
     }
@@ -152,10 +153,11 @@ impl Model {
             .map(|(class, flow)| Transfer {
                 class,
                 start: picos(flow.spec.start.0),
-                bytes: if self.until.is_some() { f64::INFINITY } else { flow.bytes },
+                bytes: if self.has_time() { f64::INFINITY } else { flow.bytes },
+                time: self.time.unwrap_or(f64::INFINITY),
             })
             .collect();
-        let settings = RunSettings { solve: SETTLING, quantum: QUANTUM, until: self.until };
+        let settings = RunSettings { solve: SETTLING, quantum: QUANTUM };
         run(&built.network, &transfers, settings)
             .map_err(|error| PredictError::Engine { case: case.name.clone(), source: error.into() })
     }
@@ -195,7 +197,7 @@ impl Model {
 }
 
 /// Lowers what each drive writes to the mean over a case, where a case writes more than fits into its cache.
-fn beyond_caches(topology: &mut Topology, flows: &[Planned], until: Option<f64>) {
+fn beyond_caches(topology: &mut Topology, flows: &[Planned], time: Option<f64>) {
     let mut written: BTreeMap<NodeIndex, (f64, WriteCache)> = BTreeMap::new();
     for (flow, (node, cache)) in flows.iter().filter_map(|flow| Some((flow, flow.cache?))) {
         written.entry(node).or_insert((0.0, cache)).0 += flow.bytes;
@@ -205,7 +207,7 @@ fn beyond_caches(topology: &mut Topology, flows: &[Planned], until: Option<f64>)
         let Some(fast) = endpoint.fetches else { continue };
         let rate = as_f64(Bytes(fast.0)).max(1.0);
         let slow = rate * cache.kept;
-        let share = match until {
+        let share = match time {
             None => bytes / (rate * write_time(bytes, cache.bytes, rate, slow)),
             Some(nanos) => written_in(nanos / 1e9, cache.bytes, rate, slow) / (rate * nanos / 1e9),
         };

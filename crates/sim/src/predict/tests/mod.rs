@@ -329,3 +329,24 @@ fn a_case_of_unequal_flows_is_at_its_limit_where_one_of_them_is() {
         assert!(is_near(rate(&record, 0), lowest), "{engine:?}: {lowest}");
     }
 }
+
+#[test]
+fn a_time_counts_from_when_each_transfer_begins() {
+    let flow = |seconds| Flow {
+        start_ns: Nanos::seconds(seconds),
+        ..Flow::new("drive0", "host", Path::HostPipelined)
+    };
+    // One after the other, with a second between them, and both at once.
+    for (start, shares) in [(2, [1.0, 1.0]), (0, [0.5, 0.5])] {
+        let mut timed = workload(vec![("timed", vec![flow(0), flow(start)])]);
+        timed.cases[0].time_ns = Some(Nanos::seconds(1));
+        for engine in [Engine::Flow, Engine::Tlp, Engine::Auto] {
+            let record = predict(&machine("r7515-10-smartssd"), &timed, engine);
+            let flows = &record.cases[0].flows;
+            for (flow, share) in flows.iter().zip(shares) {
+                assert!(is_near(flow.bytes.0 as f64 / 1e9, 3.3 * share), "{start} {flow:?}");
+                assert!(is_near(flow.elapsed_ns.0 as f64 / 1e9, 1.0), "{start} {flow:?}");
+            }
+        }
+    }
+}
