@@ -14,5 +14,6 @@ pub mod model;
 pub mod parameters;
 pub mod predict;
 pub mod reproduce;
+mod threads;
 pub mod tlp;
 pub mod way;

@@ -173,7 +173,7 @@ impl Beginning<'_> {
             Some(journal) if self.options.start == Start::Anew && !self.asked.force => {
                 let reason = format!(
                     "a copy onto {} was begun before and is not finished: {} of {} are there",
-                    journal.target.name(),
+                    self.target_live.path.display(),
                     Bytes(journal.done.total()),
                     journal.options.length
                 );

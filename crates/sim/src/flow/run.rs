@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use super::network::{Network, NetworkError};
 use super::parts::{Part, Parts, View};
 use super::solve::{Settings, Solution, Solver};
+use crate::threads;
 
 /// One transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -96,6 +97,7 @@ pub fn run(
     settings: RunSettings,
 ) -> Result<Run, NetworkError> {
     network.check()?;
+    threads::prepare();
     let parts = Parts::of(network);
     let mut part_of = vec![(0, 0); network.classes.len()];
     for (number, part) in parts.parts.iter().enumerate() {

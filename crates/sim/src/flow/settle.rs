@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use super::network::{Network, NetworkError};
 use super::parts::Parts;
 use super::solve::{Settings, Solution, Solver};
+use crate::threads;
 
 /// Finds where the flows of a network settle.
 ///
@@ -19,7 +20,10 @@ pub fn settle(network: &Network, settings: Settings) -> Result<Solution, Network
     // One part needs no other thread.
     let solved: Vec<Solution> = match parts.parts.as_slice() {
         [part] => vec![solve(part)],
-        all => all.par_iter().map(solve).collect(),
+        all => {
+            threads::prepare();
+            all.par_iter().map(solve).collect()
+        }
     };
     Ok(put_together(&parts, &solved))
 }

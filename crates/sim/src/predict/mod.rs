@@ -28,6 +28,7 @@ use self::record::Parts;
 use self::setting::Setting;
 use crate::flow::rates;
 use crate::parameters::{Draw, ParameterError, Parameters, fnv1a, percentile};
+use crate::threads;
 use crate::tlp::TlpError;
 
 pub use flows::FlowError;
@@ -164,6 +165,7 @@ pub fn run(
     workload: &Workload,
     engine: Engine,
 ) -> Result<BenchRecord, PredictError> {
+    threads::prepare();
     let parameters = &own_names(parameters, fabric)?;
     bounds::check_ranges(parameters)?;
     let numbers = parameters.values();
@@ -210,6 +212,7 @@ pub fn variants(
     variant: impl Fn(usize) -> (Workload, Vec<f64>) + Sync,
     engine: Engine,
 ) -> Result<Vec<Vec<f64>>, PredictError> {
+    threads::prepare();
     let parameters = &own_names(parameters, fabric)?;
     let rates = |index| {
         let (workload, numbers) = variant(index);

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &SimArgs, printer: Printer) -> Result<Exit, Failure> {
         ([file], Some(_)) => (None, file),
         ([_], None) => {
             let hint = "`peerlane sim MACHINE WORKLOAD`; `peerlane lab machines` lists names";
-            return Err(Failure::new("no machine is given").hint(hint.to_owned()));
+            return Err(Failure::new("a machine or a workload is missing").hint(hint.to_owned()));
         }
         _ => {
             let hint = "`peerlane sim MACHINE WORKLOAD`, or `peerlane sim --root DIR WORKLOAD`";
