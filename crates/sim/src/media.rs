@@ -113,16 +113,17 @@ impl Mixed {
     /// are not among them.
     pub(crate) fn of(topology: &Topology, flows: &[FlowSpec]) -> Self {
         let mut uses: BTreeMap<NodeIndex, Uses> = BTreeMap::new();
-        let legs = flows.iter().flat_map(|flow| flow.used_by_legs().map(move |used| (flow, used)));
-        for (flow, used) in legs {
-            let (Some(own), Some(rate)) = (used.rate(topology), used.direction(topology)) else {
-                continue;
-            };
-            let uses = uses.entry(used.drive).or_default();
-            let is_own = flow.second.is_some() && used.drive == flow.memory;
-            let sides = if is_own { &mut uses.own } else { &mut uses.by_requests };
-            sides[used.side()] += 1;
-            uses.has_slow[used.side()] |= own < rate;
+        for flow in flows {
+            for (leg, used) in flow.legs().zip(flow.used_by_legs()) {
+                let (Some(own), Some(rate)) = (used.rate(topology), used.direction(topology))
+                else {
+                    continue;
+                };
+                let uses = uses.entry(used.drive).or_default();
+                let sides = if flow.is_own(leg) { &mut uses.own } else { &mut uses.by_requests };
+                sides[used.side()] += 1;
+                uses.has_slow[used.side()] |= own < rate;
+            }
         }
         let laws = uses.into_iter().filter_map(|(drive, uses)| match &topology.node(drive).kind {
             NodeKind::Endpoint(endpoint) => Some((drive, uses.law(endpoint.mixed)?)),

@@ -343,7 +343,7 @@ impl PartRun {
         }
     }
 
-    /// Nothing may be left that what a class has been served so far matters for; small numbers stay exact.
+    /// Begins the count of what a class has been served anew where no transfer of it is left: small numbers stay exact.
     fn forget(&mut self, class: usize) {
         if self.queues[class].ends.is_empty() {
             self.queues[class].served = 0.0;
