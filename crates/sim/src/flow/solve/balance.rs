@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use super::{BASE, DAMPING_RANGE, EDGE, FOLLOW, LEAST, MOST_GROWTH, NEARLY, NONE, SLACK, Solver};
+use super::{
+    BASE, DAMPING_RANGE, EDGE, FOLLOW, LEAST, LESS, MORE, MOST_GROWTH, NEARLY, NONE, SLACK, Solver,
+};
 
 impl Solver {
     /// Takes off every capacity what goes ahead on it at the rates of this sweep. Returns the largest
@@ -81,12 +83,9 @@ impl Solver {
         }
         let share = if change * last < 0.0 { share * 0.5 } else { (share * 1.1).min(1.0) };
         self.turning[leg] = (share, change);
-        if share >= 1.0 {
-            self.asked[leg] = wanted;
-            return 0.0;
-        }
         let before = self.asked[leg];
-        self.asked[leg] = before * (change.min(MOST_GROWTH) * share).exp();
+        self.asked[leg] =
+            if share < 1.0 { before * (change.min(MOST_GROWTH) * share).exp() } else { wanted };
         if self.is_slow[leg] { 0.0 } else { change.abs() - 2.0 * SLACK }
     }
 
@@ -133,6 +132,14 @@ impl Solver {
             residual = residual.max(change);
         }
         residual
+    }
+
+    /// Lets go of what pools filled: those that are left may have less under way than such queues hold, and would wait
+    /// in them for each other.
+    pub(super) fn open_queues(&mut self) {
+        for &resource in self.layout.queues.iter().filter(|&&at| self.layout.is_windowed[at]) {
+            self.effective[resource] = self.capacity[resource];
+        }
     }
 
     /// Says whether the queue behind a resource holds up what comes next. One that only pools fill does once
@@ -205,7 +212,7 @@ impl Solver {
     /// The share of a change to make: less after every turn of direction, more while it goes on.
     fn damped(state: &mut (f64, f64), change: f64, most: f64) -> f64 {
         let (share, last) = *state;
-        let share = if change * last < 0.0 { share * 0.85 } else { share * 1.1 };
+        let share = if change * last < 0.0 { share * LESS } else { share * MORE };
         *state = (share.max(DAMPING_RANGE.0).min(most), change);
         state.0
     }

@@ -18,8 +18,8 @@ use super::room::{Room, Wait};
 const CATCHES_UP: f64 = 0.5;
 
 /// How much of the most that a change goes in a round the waits at one output go, and those of a whole queue.
-const STEP: f64 = 0.7;
-const STEP_OF_ALL: f64 = 0.45;
+const STEP: f64 = 0.75;
+const STEP_OF_ALL: f64 = 0.5;
 
 /// The heads of a queue at one of the outputs in front of it, or of flows with a buffer each.
 #[derive(Debug, Clone, Copy)]
@@ -170,8 +170,7 @@ impl Crowd {
         (self.under_way, self.busiest) = (under_way, busiest);
         let load = (all * self.unit).min(1.0);
         let rare = load * load * (count - 1.0) / f64::max(count, 1.0);
-        let near = nearness(load);
-        self.near = near * near;
+        self.near = nearness(load);
         self.counts = rare + (1.0 - rare) * self.near;
     }
 

@@ -41,8 +41,11 @@ const SLACK: f64 = 1e-4;
 const LEAST: f64 = 0.01;
 /// How much more a leg that went back and forth asks for in a round, in logarithms.
 const MOST_GROWTH: f64 = std::f64::consts::LN_2;
-/// Share of a change that a round makes before anything is known of the resource.
-const DAMPING: f64 = 0.7;
+/// Share of a change that a round makes before anything is known of the resource, and what it is multiplied with
+/// after each that goes on the same way, and after each that goes back.
+const DAMPING: f64 = 0.63;
+const MORE: f64 = 1.08;
+const LESS: f64 = 0.88;
 /// How much of what the queue in front changed by in this round a queue follows at once.
 const FOLLOW: f64 = 0.8;
 /// A queue that is as full as this is full.
@@ -56,7 +59,7 @@ const NEAR_END: f64 = 4.0;
 /// Rounds between two looks at what goes ahead.
 const OFTEN: u32 = 4;
 /// Least and most share of a change; see [`Solver::damped`].
-const DAMPING_RANGE: (f64, f64) = (0.02, 0.9);
+const DAMPING_RANGE: (f64, f64) = (0.02, 0.98);
 /// Rounds after which shares shrink in proportion to the round, so that what goes round in circles
 /// settles in the middle of them (Mann, "Mean value methods in iteration", 1953).
 const PATIENCE: f64 = 50.0;
@@ -252,6 +255,7 @@ impl Solver {
         self.damping.fill((DAMPING, 0.0));
         self.count();
         self.turning.fill((1.0, 0.0));
+        self.open_queues();
         let mut rounds = 0;
         let mut residual = f64::INFINITY;
         let mut changed = f64::INFINITY;

@@ -293,3 +293,33 @@ fn reads_that_are_gone_leave_no_wait_behind() {
     assert!(again.residual <= settings.tolerance, "{}", again.residual);
     assert!(again.rates.iter().zip(&before).all(|(a, b)| (a / b - 1.0).abs() < 1e-3), "{again:?}");
 }
+
+#[test]
+fn queues_that_others_filled_hold_no_more_of_a_pool_than_it_has() {
+    // Two queues in a row hold 800 bytes each. One read has 1000 under way, the other, which leaves, 16 times as many.
+    let resource = |rank, capacity| Resource { rank, capacity, ..Resource::default() };
+    let queue = |rank| Resource { holds: 800.0, ..resource(rank, 4.0) };
+    let pool = |tags| Resource { is_held: true, ..resource(0, tags) };
+    let resources = vec![
+        pool(1_000.0),
+        pool(16_000.0),
+        queue(1),
+        queue(2),
+        Resource { is_sender: true, ..resource(3, 1.0) },
+    ];
+    let class = |pool| {
+        let tags = Hop { resource: pool, port: NONE, turn: 2_000.0, cost: 2_000.0 };
+        let hop = |resource, port| Hop { resource, port, turn: 256.0, cost: 1.0 };
+        let legs = vec![vec![tags], vec![hop(2, NONE), hop(3, 2), hop(4, 3)]];
+        Class { count: 1, demand: 10.0, legs, in_row: vec![2.0; 2], ..Class::default() }
+    };
+    let mut solver =
+        Solver::new(&Network { resources, classes: vec![class(0), class(1)] }).expect("in order");
+    let settings = Settings { tolerance: 1e-6, ..Settings::default() };
+    solver.solve(settings);
+    let is_full = |at: usize| solver.effective[at] < solver.capacity[at];
+    assert!(is_full(2) && is_full(3), "{:?}", solver.effective);
+    solver.set_count(1, 0);
+    let left = solver.solve(settings);
+    assert!((left.rates[0] / 0.5 - 1.0).abs() < 1e-3, "{left:?}");
+}
