@@ -1,6 +1,6 @@
 //! How cost grows with the number of flows, over four decades: the table of `docs/model/flow.md`. Times are
 //! of one processor, which other programs lengthen less than what a clock shows. With `draws`, what is said there of
-//! 300 draws of 100 flows, and of 10,000 flows on 625 servers.
+//! 300 draws of 100 flows, of 10,000 flows on 625 servers, and of copies through third memories.
 #![allow(clippy::print_stdout)]
 
 use peerlane_sim::flow::build::Built;
@@ -89,4 +89,13 @@ fn draws() {
     );
     let (time, solution) = drawn(&servers(625), 1, 10_000, 9);
     println!("10,000 flows on 625 servers: {time:.1} ms, {} rounds at most", solution.rounds);
+    for count in [5, 10, 20, 30, 60] {
+        let is_open = |seed: &u64| {
+            let relays = server.relays(count, &mut Draws::new(*seed));
+            let built = build(&server.topology, &relays).expect("pairs have paths");
+            !settled(&built, 1).1.has_converged(SETTINGS)
+        };
+        let open = (1..=30).filter(is_open).count();
+        println!("{count} copies through third memories, 30 draws: {open} without an end");
+    }
 }

@@ -5,7 +5,7 @@
 use peerlane_sim::flow::rates::build;
 use peerlane_sim::flow::settle::settle;
 use peerlane_sim::flow::solve::Settings;
-use peerlane_sim::generate::tree;
+use peerlane_sim::generate::{Draws, tree};
 use peerlane_sim::model::Picos;
 use peerlane_sim::tlp::{self, Extent, Train, simulate};
 
@@ -22,7 +22,11 @@ fn main() {
     };
     let before = peak();
     let machine = tree(devices);
-    let flows = if kind == "relay" { machine.relays(flows) } else { machine.writes(flows) };
+    let flows = if kind == "relay" {
+        machine.relays(flows, &mut Draws::new(1))
+    } else {
+        machine.writes(flows)
+    };
     match engine.as_str() {
         "flow" => {
             let built = build(&machine.topology, &flows).expect("pairs have paths");

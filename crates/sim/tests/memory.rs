@@ -8,7 +8,7 @@ use peakmem_alloc::{INSTRUMENTED_SYSTEM, PeakMemAlloc, PeakMemAllocTrait};
 use peerlane_sim::flow::rates::build;
 use peerlane_sim::flow::settle::settle;
 use peerlane_sim::flow::solve::Settings;
-use peerlane_sim::generate::{Machine, tree};
+use peerlane_sim::generate::{Draws, Machine, tree};
 use peerlane_sim::model::{FlowSpec, Picos};
 use peerlane_sim::tlp::{self, Extent, Train, simulate};
 
@@ -40,7 +40,10 @@ fn by_tlp(machine: &Machine, flows: &[FlowSpec]) {
 #[test]
 fn a_device_takes_at_most_64_kib() {
     let engines: [(&str, Engine); 2] = [("flow", by_flow), ("TLP", by_tlp)];
-    let all: [(&str, Transfers); 2] = [("writes", Machine::writes), ("relays", Machine::relays)];
+    let all: [(&str, Transfers); 2] = [
+        ("writes", Machine::writes),
+        ("relays", |machine, count| machine.relays(count, &mut Draws::new(1))),
+    ];
     for (name, engine) in engines {
         for (kind, transfers) in all {
             COUNTED.reset_peak_memory();

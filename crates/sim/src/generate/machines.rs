@@ -131,11 +131,10 @@ impl Machine {
 
     /// So many relays between random devices of one tree, through the memory of another one of it, but for the few
     /// that draw one of the two, which write.
-    pub fn relays(&self, count: usize) -> Vec<FlowSpec> {
-        let mut draws = Draws::new(1);
+    pub fn relays(&self, count: usize, draws: &mut Draws) -> Vec<FlowSpec> {
         let relay = |_| {
-            let (source, target) = self.pair(&mut draws);
-            let (memory, _) = self.pair(&mut draws);
+            let (source, target) = self.pair(draws);
+            let (memory, _) = self.pair(draws);
             if memory == source || memory == target {
                 return FlowSpec::write("write", source, target);
             }
