@@ -5,7 +5,7 @@
 //! With `--rotating` the first seed comes from the commit, so that every version is tried on cases that it was not
 //! written beside. With `--coupled` the cases are those of nodes that couple a share of the commands; with
 //! `--dense` they are many writes between few drives, with `--media` drives that are read and written at once, with `--sockets` two
-//! sockets; with `--commands KIB` every command has that size, and as many bytes are under way as before.
+//! sockets, with `--shared` copies through memories that many share; with `--commands KIB` every command has that size, and as many bytes are under way as before.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -43,7 +43,7 @@ fn main() {
         None => 0,
     };
     let is_csv = has("--csv");
-    let apart = [Family::Coupled, Family::Dense, Family::Media, Family::Sockets];
+    let apart = [Family::Coupled, Family::Dense, Family::Media, Family::Sockets, Family::Shared];
     let families = match apart.iter().find(|family| has(&format!("--{family}"))) {
         Some(&family) => vec![family],
         None => FAMILIES.to_vec(),

@@ -41,10 +41,13 @@ pub enum Family {
     Media,
     /// Two sockets: direct writes and reads, and relays, with a link between both that holds more or less.
     Sockets,
+    /// Copies through one memory or two that all share, as a machine has them with one accelerator, and writes beside.
+    Shared,
 }
 
 /// Every family but [`Family::Coupled`], which no machine is known to be like, [`Family::Dense`], which would
-/// outweigh the others, and [`Family::Media`] and [`Family::Sockets`], which came after figures of the others were published.
+/// outweigh the others, and [`Family::Media`], [`Family::Sockets`] and [`Family::Shared`], which came after figures of the
+/// others were published.
 pub const FAMILIES: [Family; 8] = [
     Family::Tree,
     Family::ParkingLot,
@@ -71,6 +74,7 @@ impl fmt::Display for Family {
             Self::Dense => "dense",
             Self::Media => "media",
             Self::Sockets => "sockets",
+            Self::Shared => "shared",
         })
     }
 }
@@ -108,6 +112,7 @@ fn made(family: Family, seed: u64, hol: Option<Coupling>) -> Scenario {
     match (family, seed % 3) {
         (Family::ParkingLot, _) | (Family::Coupled, 0) => build.parking_lot(),
         (Family::Victim, _) | (Family::Coupled, 1) => build.victim(),
+        (Family::Shared, _) => build.shared(),
         _ => build.random(),
     }
     Scenario { family, topology: build.topology, flows: build.flows }
@@ -184,8 +189,10 @@ impl<'a> Build<'a> {
             Family::Mixed => {
                 endpoint.mrrs = self.draws.one_of(&[Bytes(256), Bytes(512), Bytes(1024)]);
             }
-            Family::Relays => {
-                let rate = ByteRate(1_000_000 * self.draws.between(800, 6_000) as u64);
+            Family::Relays | Family::Shared => {
+                let (least, most) =
+                    if self.family == Family::Relays { (800, 6_000) } else { (2_000, 12_000) };
+                let rate = ByteRate(1_000_000 * self.draws.between(least, most) as u64);
                 endpoint.memory =
                     Memory { write: Some(rate), read: Some(rate), ..Memory::default() };
             }
@@ -238,13 +245,19 @@ impl<'a> Build<'a> {
         self.flows.push(flow);
     }
 
-    /// A tree of up to three levels of switches, and pairs of its devices.
-    fn random(&mut self) {
+    /// A root with a tree of up to five switches below it.
+    fn switches(&mut self) -> Vec<NodeIndex> {
         let mut uppers = vec![self.root];
         for _ in 0..self.draws.between(1, 5) {
             let upper = self.draws.one_of(&uppers);
             uppers.push(self.switch(upper, &[4, 8, 16]));
         }
+        uppers
+    }
+
+    /// A tree of up to three levels of switches, and pairs of its devices.
+    fn random(&mut self) {
+        let uppers = self.switches();
         for _ in 0..self.draws.between(4, 12) {
             let upper = self.draws.one_of(&uppers);
             let narrow: &[u8] =
@@ -261,6 +274,31 @@ impl<'a> Build<'a> {
         }
         if self.flows.is_empty() {
             self.flow(self.devices[1], self.devices[0]);
+        }
+    }
+
+    /// One device or two in such a tree whose memory copies between the others pass through: two of three do.
+    fn shared(&mut self) {
+        let uppers = self.switches();
+        for _ in 0..self.draws.between(1, 2) {
+            let upper = self.draws.one_of(&uppers);
+            self.device(upper, &[4, 8, 16]);
+        }
+        let memories = std::mem::take(&mut self.devices);
+        for _ in 0..self.draws.between(3, 12) {
+            let upper = self.draws.one_of(&uppers);
+            self.device(upper, &[2, 4, 4, 4]);
+        }
+        for number in 0..self.draws.between(2, 12) {
+            let source = self.draws.below(self.devices.len());
+            let next = 1 + self.draws.below(self.devices.len() - 1);
+            let target = self.devices[(source + next) % self.devices.len()];
+            let (source, name) = (self.devices[source], format!("flow{number}"));
+            self.flows.push(if self.draws.share() < 2.0 / 3.0 {
+                FlowSpec::relay(name, source, self.draws.one_of(&memories), target)
+            } else {
+                FlowSpec::write(name, source, target)
+            });
         }
     }
 

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::{
-    BASE, DAMPING_RANGE, EDGE, FOLLOW, LEAST, LESS, MORE, MOST_GROWTH, NEARLY, NONE, SLACK, Solver,
+    BASE, DAMPING_RANGE, EDGE, EMPTY_AFTER, FOLLOW, LEAST, LESS, MORE, MOST_GROWTH, NEARLY, NONE,
+    ROOM, SLACK, Solver,
 };
 
 impl Solver {
@@ -143,15 +144,34 @@ impl Solver {
     }
 
     /// Says whether the queue behind a resource holds up what comes next. One that only pools fill does once
-    /// there is no room for more of them.
+    /// there is no room for more of them, until less has come for some rounds than it lets go.
     fn fill_up(&mut self, resource: usize, ratio: f64) -> bool {
         let is_open = self.effective[resource] >= self.capacity[resource];
         let full = self.longest(resource);
         if is_open && (ratio >= 1.0 || self.delay[resource] < full * (1.0 - NEARLY)) {
             return false;
         }
+        if is_open {
+            self.effective[resource] = self.passed[resource].min(self.capacity[resource]);
+        } else if self.has_emptied(resource, ratio) {
+            self.effective[resource] = self.capacity[resource];
+            return false;
+        }
         self.delay[resource] = full;
         true
+    }
+
+    /// Notes whether less comes to a full queue than it lets go. Says whether that has been so for long: pools follow
+    /// what they wait for in some rounds.
+    fn has_emptied(&mut self, resource: usize, ratio: f64) -> bool {
+        let is_less = self.passed[resource] < self.effective[resource] * (1.0 - ROOM);
+        let rounds = &mut self.emptying[resource];
+        *rounds = if is_less && ratio > 1.0 + ROOM { *rounds + 1 } else { 0 };
+        let has_emptied = *rounds >= EMPTY_AFTER;
+        if has_emptied {
+            *rounds = 0;
+        }
+        has_emptied
     }
 
     /// How long what passes a resource waits behind it when the queue there is full, in nanoseconds.

@@ -50,6 +50,9 @@ const LESS: f64 = 0.88;
 const FOLLOW: f64 = 0.8;
 /// A queue that is as full as this is full.
 const NEARLY: f64 = 1e-3;
+/// One to which so much less comes than it lets go, for so many rounds, is not.
+const ROOM: f64 = 0.01;
+const EMPTY_AFTER: u32 = 10;
 /// About how long a round trip takes when nothing waits, in nanoseconds.
 const BASE: f64 = 1000.0;
 /// Waits that are a smaller share of a round trip limit nobody.
@@ -132,6 +135,8 @@ pub struct Solver {
     room: Vec<Room>,
     /// For each resource, how long what passes waits in the queue behind it, in nanoseconds.
     delay: Vec<f64>,
+    /// For each resource, for how many rounds less has come to the full queue behind it than it lets go.
+    emptying: Vec<u32>,
     /// For each leg that holds a pool, how long it waited in this sweep where nothing is full, and in
     /// those before; and that with the time in queues.
     waiting: Vec<f64>,
@@ -210,6 +215,7 @@ impl Solver {
             passed: vec![0.0; resources],
             room: vec![Room::default(); resources],
             delay: vec![0.0; resources],
+            emptying: vec![0; resources],
             waiting: vec![0.0; legs],
             waited: vec![0.0; legs],
             delayed: vec![0.0; legs],
