@@ -85,9 +85,17 @@ fn machines_and_workloads_are_made_by_notation() {
         assert!(flows.iter().all(|flow| flow["bytes_by_route"]["host"] == 0));
     }
     for (machine, workload, words) in [
-        ("tree:1", "random:3", "between 2 and 4096 devices"),
+        ("tree:1", "random:3", "number of devices is too small; 2 to 4096 is allowed"),
         ("pods:x", "random:3", "none of tree:DEVICES"),
-        ("tree:4", "random:0", "between 1 and 100000 transfers"),
+        ("tree:4", "random:0", "number of transfers is too small; 1 to 100000 is allowed"),
+        ("tree:99999999999999999999", "random:5", "number of devices is too large; 2 to 4096"),
+        ("tree:4", "random:99999999999999999999", "number of transfers is too large; 1 to 100000"),
+        (
+            "pods:2:99999999999999999999",
+            "random:5",
+            "the seed is too large; 0 to 1844674407370955161",
+        ),
+        ("tree:-99999999999999999999", "random:5", "none of tree:DEVICES"),
     ] {
         let output = generated(machine, workload, &[]);
         assert_eq!(output.status.code(), Some(2), "{machine} {workload}");

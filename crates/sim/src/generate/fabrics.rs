@@ -4,6 +4,8 @@
 //! names of `servers` and `pods` begin with the machine and a slash (`s3/d7`), and nothing joins machines.
 
 use std::fmt::Write as _;
+use std::num::IntErrorKind;
+use std::ops::RangeInclusive;
 
 use peerlane_fabric::{Fabric, Kind, MachineFileError};
 use peerlane_results::{CaseSpec, Flow, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind};
@@ -31,16 +33,18 @@ pub enum NotationError {
         forms: &'static str,
     },
     /// Nothing, or more than can be described.
-    #[error("`{text}`: between {least} and {most} {what}")]
+    #[error("`{text}`: the {what} is too {}; {least} to {most} is allowed", if *is_more { "large" } else { "small" })]
     Count {
         /// What was typed.
         text: String,
-        /// What is counted.
+        /// Which number: `number of devices`.
         what: &'static str,
-        /// The fewest.
-        least: usize,
+        /// Whether it is above `most`, not below `least`.
+        is_more: bool,
+        /// The least.
+        least: u64,
         /// The most.
-        most: usize,
+        most: u64,
     },
     /// A machine without two devices that reach each other.
     #[error("machine {0} has no two drives that lend memory to each other")]
@@ -63,22 +67,18 @@ pub fn fabric(notation: &str) -> Option<Result<Fabric, NotationError>> {
 fn described(notation: &str, kind: &str, numbers: &str) -> Result<Fabric, NotationError> {
     const FORMS: &str = "tree:DEVICES, servers:COUNT, pods:COUNT, pods:COUNT:SEED";
     let (count, seed) = counts(notation, numbers, FORMS)?;
-    let within = |what, least, most| {
-        let text = notation.to_owned();
-        let is_within = (least..=most).contains(&count);
-        if is_within { Ok(()) } else { Err(NotationError::Count { text, what, least, most }) }
-    };
+    let within = |what, least, most| within(notation, what, count, least..=most);
     let machine = match (kind, seed) {
         ("tree", None) => {
-            within("devices", 2, MOST_DEVICES)?;
+            within("number of devices", 2, MOST_DEVICES)?;
             tree(count)
         }
         ("servers", None) => {
-            within("servers", 1, MOST_MACHINES)?;
+            within("number of servers", 1, MOST_MACHINES)?;
             servers(count)
         }
         ("pods", seed) => {
-            within("pods", 1, MOST_MACHINES)?;
+            within("number of pods", 1, MOST_MACHINES)?;
             pods(count, seed.unwrap_or(0))
         }
         _ => return Err(NotationError::Form { text: notation.to_owned(), forms: FORMS }),
@@ -91,12 +91,38 @@ fn counts(
     numbers: &str,
     forms: &'static str,
 ) -> Result<(usize, Option<u64>), NotationError> {
-    let wrong = || NotationError::Form { text: notation.to_owned(), forms };
     let (count, seed) = match numbers.split_once(':') {
-        Some((count, seed)) => (count, Some(seed.parse().map_err(|_| wrong())?)),
+        Some((count, seed)) => (count, Some(seed)),
         None => (numbers, None),
     };
-    Ok((count.parse().map_err(|_| wrong())?, seed))
+    let number = |text: &str| match text.parse::<u64>() {
+        Ok(number) => Ok(Some(number)),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => Ok(None),
+        Err(_) => Err(NotationError::Form { text: notation.to_owned(), forms }),
+    };
+    // What no number holds is too large for every count.
+    let count = number(count)?.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
+    let seed = seed.map(|seed| {
+        let (text, least, most) = (notation.to_owned(), 0, u64::MAX);
+        let too_large = NotationError::Count { text, what: "seed", is_more: true, least, most };
+        number(seed)?.ok_or(too_large)
+    });
+    Ok((count, seed.transpose()?))
+}
+
+/// Refuses a count that cannot be described.
+fn within(
+    notation: &str,
+    what: &'static str,
+    count: usize,
+    range: RangeInclusive<usize>,
+) -> Result<(), NotationError> {
+    if range.contains(&count) {
+        return Ok(());
+    }
+    let (least, most) = (*range.start() as u64, *range.end() as u64);
+    let text = notation.to_owned();
+    Err(NotationError::Count { text, what, is_more: count > *range.end(), least, most })
 }
 
 /// The machine file: a port above each link, which a topology folds away again.
@@ -156,10 +182,7 @@ pub fn workload(notation: &str, fabric: &Fabric) -> Option<Result<Workload, Nota
 
 fn random(notation: &str, numbers: &str, fabric: &Fabric) -> Result<Workload, NotationError> {
     let (count, seed) = counts(notation, numbers, "random:TRANSFERS, random:TRANSFERS:SEED")?;
-    if !(1..=MOST_FLOWS).contains(&count) {
-        let (text, what) = (notation.to_owned(), "transfers");
-        return Err(NotationError::Count { text, what, least: 1, most: MOST_FLOWS });
-    }
+    within(notation, "number of transfers", count, 1..=MOST_FLOWS)?;
     let groups = lenders(fabric);
     if groups.is_empty() {
         return Err(NotationError::NoPairs(fabric.name.clone()));
