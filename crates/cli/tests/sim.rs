@@ -198,6 +198,12 @@ fn what_does_not_fit_is_said_with_what_to_do() {
         (CROWD, &["--vary", "depth=0"], "a number above zero"),
         (CROWD, &["--vary", "depth=1,1e30"], "a depth is 1 to 65536"),
         (CROWD, &["--vary", "block=0.2"], "a block is 1 to 1073741824"),
+        (CROWD, &["--vary", "depth=2.5"], "a depth is 1 to 65536, and whole"),
+        (CROWD, &["--vary", "pcie.tags=0.5"], "`pcie.tags`: it is a whole number above zero"),
+        (CROWD, &["--vary", "iommu.walkers=1,2.5"], "`iommu.walkers`: it is a whole number"),
+        (CROWD, &["--vary", "pcie.mps=200.5"], "`pcie.mps`: it is a whole number"),
+        (CROWD, &["--vary", "ethernet.mtu=1"], "an MTU is 68 to 65535 bytes"),
+        (CROWD, &["--vary", "ethernet.headers=1500"], "headers leave nothing of a frame"),
         (CROWD, &["--vary", "pcie.mps=1e30"], "a million times beyond"),
         ("kind = 'crowd'\n", &[], "cannot read the workload"),
         (CROWD, &["--parameters", "/dev/null/none"], "cannot read the parameters"),
@@ -211,4 +217,14 @@ fn what_does_not_fit_is_said_with_what_to_do() {
         assert_eq!(output.status.code(), Some(2), "{words}");
         assert!(text(&output.stderr).contains(words), "{words}: {}", text(&output.stderr));
     }
+}
+
+#[test]
+fn values_between_two_are_whole_where_halves_make_no_sense() {
+    let output = sim(CROWD, &["--json", "--vary", "pcie.tags=1..4", "--steps", "7"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let rows = object["rows"].as_array().expect("rows");
+    let tags: Vec<f64> = rows.iter().filter_map(|row| row["values"][0].as_f64()).collect();
+    assert_eq!(tags, [1.0, 2.0, 3.0, 4.0]);
 }

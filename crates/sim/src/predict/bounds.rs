@@ -61,8 +61,28 @@ fn limited(name: &str) -> Option<(f64, f64, &'static str)> {
     match name {
         "queues.shared" | "iommu.miss" => Some((0.0, 1.0, "a share is 1 at most")),
         "pcie.mps" | "pcie.mrrs" => Some((128.0, 4096.0, "PCIe has 128 to 4096 bytes")),
+        "ethernet.mtu" => Some((68.0, 65535.0, "an MTU is 68 to 65535 bytes (RFC 791)")),
         _ => name.ends_with(".sustained").then_some((0.0, 1.0, "a share is 1 at most")),
     }
+}
+
+/// Whether a parameter counts things that there is no half of: bytes of a packet or command, tags, walkers, turns.
+pub fn is_whole(name: &str) -> bool {
+    const WHOLE: [&str; 12] = [
+        "drive.largest",
+        "ethernet.headers",
+        "ethernet.mtu",
+        "ethernet.tunnel",
+        "host.completion",
+        "host.window",
+        "iommu.page",
+        "iommu.walkers",
+        "pcie.mps",
+        "pcie.mrrs",
+        "pcie.tags",
+        "root.split",
+    ];
+    WHOLE.contains(&name) || name.ends_with(".turns")
 }
 
 /// Refuses a parameter in a unit that does not measure what it is.
@@ -84,18 +104,35 @@ pub(super) fn check(parameters: &Parameters, numbers: &[f64]) -> Result<(), Para
             let problem = "it is a million times beyond what is usual: look at its unit";
             Some((known.lo / BEYOND, known.hi * BEYOND, problem))
         };
+        let wrong = |problem| ParameterError::Meaning { name: parameter.name.clone(), problem };
         let all = [counted(&parameter.name).or_else(usual), limited(&parameter.name)];
         for (least, most, problem) in all.into_iter().flatten() {
             if !(least..=most).contains(number) {
-                return Err(ParameterError::Meaning { name: parameter.name.clone(), problem });
+                return Err(wrong(problem));
             }
         }
+        if is_whole(&parameter.name) && (number.fract() != 0.0 || *number < 1.0) {
+            return Err(wrong("it is a whole number above zero"));
+        }
     }
-    Ok(())
+    check_headers(parameters, numbers)
 }
 
-/// The same for all that may be drawn of them.
+/// Refuses headers that leave no room for content in a frame.
+fn check_headers(parameters: &Parameters, numbers: &[f64]) -> Result<(), ParameterError> {
+    let number = |name| parameters.position(name).ok().and_then(|position| numbers.get(position));
+    match (number("ethernet.headers"), number("ethernet.mtu")) {
+        (Some(headers), Some(mtu)) if headers >= mtu => Err(ParameterError::Meaning {
+            name: "ethernet.headers".to_owned(),
+            problem: "headers leave nothing of a frame of `ethernet.mtu`",
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The same for the parameters, and for all that may be drawn of them.
 pub(super) fn check_ranges(parameters: &Parameters) -> Result<(), ParameterError> {
+    check(parameters, &parameters.values())?;
     let lowest: Vec<f64> = parameters.iter().map(|one| one.lo).collect();
     let highest: Vec<f64> = parameters.iter().map(|one| one.hi).collect();
     check(parameters, &lowest)?;

@@ -31,6 +31,7 @@ use crate::parameters::{Draw, ParameterError, Parameters, fnv1a, percentile};
 use crate::threads;
 use crate::tlp::TlpError;
 
+pub use bounds::is_whole;
 pub use flows::FlowError;
 pub(crate) use flows::lends_memory;
 pub use links::{link_parameter, linked};

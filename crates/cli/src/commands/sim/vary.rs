@@ -122,32 +122,43 @@ fn axis(text: &str, steps: u32, fabric: &Fabric) -> Result<Axis, Failure> {
             .filter(|number| number.is_finite() && *number > 0.0)
             .ok_or_else(|| wrong("a value is a number above zero"))
     };
-    let values: Vec<f64> = match values.split_once("..") {
+    let (own, most) = match key {
+        "depth" => (key.to_owned(), Some(MOST_DEPTH)),
+        "block" => (key.to_owned(), Some(MOST_REQUEST)),
+        _ => (predict::own_name(key, fabric), None),
+    };
+    let is_whole = most.is_some() || predict::is_whole(&own);
+    let mut values: Vec<f64> = match values.split_once("..") {
         Some((first, last)) => {
             let (first, last) = (number(first)?, number(last)?);
             let ratio = (last / first).powf(1.0 / f64::from(steps.max(2) - 1));
             let value = |step| first * ratio.powf(f64::from(step));
+            // A row is of what was predicted, and of a third of a block there is nothing.
+            let between = |step| if is_whole { f64::round(value(step)) } else { value(step) };
             // Both ends as they were typed, whatever powers round to.
-            (0..steps).map(|step| if step + 1 == steps { last } else { value(step) }).collect()
+            let at = |step| match step {
+                0 => first,
+                _ if step + 1 == steps => last,
+                _ => between(step),
+            };
+            (0..steps).map(at).collect()
         }
         None => values.split(',').map(number).collect::<Result<_, _>>()?,
     };
-    let (own, values) = match key {
-        "depth" => (key.to_owned(), whole(values, MOST_DEPTH)),
-        "block" => (key.to_owned(), whole(values, MOST_REQUEST)),
-        _ => (predict::own_name(key, fabric), Ok(values)),
-    };
-    let values = values.map_err(|most| wrong(&format!("a {key} is 1 to {most}")))?;
-    Ok(Axis { key: key.to_owned(), own, values })
+    if is_whole {
+        values.dedup();
+    }
+    match most {
+        Some(most) if !values.iter().all(|value| is_count(*value, most)) => {
+            Err(wrong(&format!("a {key} is 1 to {most}, and whole")))
+        }
+        _ => Ok(Axis { key: key.to_owned(), own, values }),
+    }
 }
 
-/// Whole numbers up to `most`, which else is the error: a row is of what was predicted, and of a third of a block
-/// there is nothing.
-fn whole(values: Vec<f64>, most: u32) -> Result<Vec<f64>, u32> {
-    let mut values: Vec<f64> = values.into_iter().map(f64::round).collect();
-    values.dedup();
-    let is_some = |value: &f64| (1.0..=f64::from(most)).contains(value);
-    if values.iter().all(is_some) { Ok(values) } else { Err(most) }
+/// Whether it is a whole number from 1 to `most`.
+fn is_count(value: f64, most: u32) -> bool {
+    value.fract() == 0.0 && (1.0..=f64::from(most)).contains(&value)
 }
 
 /// Every combination, the last key changing first.
