@@ -1,8 +1,13 @@
 //! `peerlane sim`: what a person types and reads.
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod terminal;
+
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use terminal::Terminal;
 
 const CROWD: &str = "kind = 'crowd'\ndrives = ['d0', 'd1', 'd2', 'd5']\npattern = 'incast'\n\
                      routes = ['p2p']\nblocks = ['128K']\nlength = '64M'\n";
@@ -227,4 +232,16 @@ fn values_between_two_are_whole_where_halves_make_no_sense() {
     let rows = object["rows"].as_array().expect("rows");
     let tags: Vec<f64> = rows.iter().filter_map(|row| row["values"][0].as_f64()).collect();
     assert_eq!(tags, [1.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
+fn what_takes_long_says_so_at_a_terminal() {
+    for words in [
+        &["sim", "tree:4000", "random:4000", "--engine", "flow"][..],
+        &["sim", "tree:4000", "random:4000", "--vary", "depth=1,2"],
+    ] {
+        let mut terminal = Terminal::start(Path::new("."), words, "");
+        assert!(terminal.read_until(" s so far"), "{}", terminal.shown);
+        terminal.interrupt();
+    }
 }

@@ -19,13 +19,17 @@ pub(crate) struct Count {
 impl Count {
     /// A line; none with `-q` or where standard error is no terminal.
     pub(crate) fn new(printer: Printer) -> Self {
-        let is_wanted = !printer.is_quiet() && io::stderr().is_terminal();
-        let line = is_wanted.then(|| {
+        let line = Self::is_wanted(printer).then(|| {
             let style = ProgressStyle::with_template("{msg}")
                 .unwrap_or_else(|_| ProgressStyle::default_spinner());
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
         });
         Self { line, shown: Instant::now() }
+    }
+
+    /// Whether a line is shown at all.
+    pub(super) fn is_wanted(printer: Printer) -> bool {
+        !printer.is_quiet() && io::stderr().is_terminal()
     }
 
     /// Shows what `words` gives, if it is time to.

@@ -4,6 +4,7 @@
 //! output quietly and never changes the exit status; any other failure to write data is an error.
 
 mod count;
+mod elapsed;
 mod latest;
 mod meter;
 mod progress;
@@ -24,6 +25,7 @@ use crate::args::{ColorChoice, GlobalArgs};
 use crate::error::{Failure, Tried};
 
 pub(crate) use count::Count;
+pub(crate) use elapsed::Elapsed;
 pub(crate) use progress::{Progress, ProgressFor};
 pub(crate) use question::Answer;
 pub(crate) use runs::Runs;

@@ -15,7 +15,7 @@ use super::workload_file;
 use crate::args::{FabricArgs, SimArgs, SimEngine};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::printer::Printer;
+use crate::printer::{Elapsed, Printer};
 use crate::{machines, render, small_file};
 
 /// The longest file of parameters that is read.
@@ -80,9 +80,12 @@ impl Model<'_> {
     ) -> Result<Exit, Failure> {
         let output = output.map(keep::output).transpose()?;
         tell_strangers(self.fabric, self.parameters, printer);
-        let tried = || format!("predict {} on {}", workload.name, self.fabric.name);
-        let record = predict::run(self.fabric, self.parameters, workload, self.engine)
-            .map_err(|error| not_predicted(error, tried(), self.fabric))?;
+        let what = format!("{} on {}", workload.name, self.fabric.name);
+        let tried = format!("predict {what}");
+        let waiting = Elapsed::start(printer, move || format!("predicting {what}"));
+        let record = predict::run(self.fabric, self.parameters, workload, self.engine);
+        drop(waiting);
+        let record = record.map_err(|error| not_predicted(error, tried, self.fabric))?;
         if let Some(mut output) = output {
             keep::write(&mut output, &record).map_err(|error| error.on(output.path()))?;
         }

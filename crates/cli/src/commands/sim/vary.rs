@@ -1,5 +1,8 @@
 //! Variants of a prediction: one row for each combination of values, in parallel, in order.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use peerlane_fabric::Fabric;
 use peerlane_results::Workload;
 use peerlane_sim::parameters::Parameters;
@@ -10,7 +13,7 @@ use peerlane_units::Bytes;
 use crate::args::SimArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
-use crate::printer::Printer;
+use crate::printer::{Elapsed, Printer};
 use crate::render;
 
 /// Schema of the object that `--json` prints.
@@ -56,11 +59,19 @@ pub(super) fn run(
     let variants = combinations(&axes)?;
     // An engine that simulates packets would say the same of the rates, far slower.
     let engine = if engine == Engine::Auto { Engine::Flow } else { engine };
-    let of = |index: usize| variant(parameters, workload, &axes, &variants[index]);
-    let rates =
-        predict::variants(fabric, parameters, variants.len(), of, engine).map_err(|error| {
-            super::not_predicted(error, format!("predict variants of {}", workload.name), fabric)
-        })?;
+    let (begun, all) = (Arc::new(AtomicUsize::new(0)), variants.len());
+    let so_far = Arc::clone(&begun);
+    let words = move || format!("variant {} of {all}", so_far.load(Ordering::Relaxed));
+    let waiting = Elapsed::start(printer, words);
+    let of = |index: usize| {
+        begun.fetch_add(1, Ordering::Relaxed);
+        variant(parameters, workload, &axes, &variants[index])
+    };
+    let rates = predict::variants(fabric, parameters, all, of, engine);
+    drop(waiting);
+    let rates = rates.map_err(|error| {
+        super::not_predicted(error, format!("predict variants of {}", workload.name), fabric)
+    })?;
     let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
     let cases: Vec<&str> = workload.cases.iter().map(|case| case.name.as_str()).collect();
     if printer.is_json() {

@@ -1,0 +1,44 @@
+//! That work goes on which tells nothing of itself: a line with the seconds so far on a terminal, and nothing elsewhere.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::{Count, Printer};
+
+/// Time between two changes, and before the line is shown: what takes less needs none.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A line on standard error, which goes when this is dropped.
+pub(crate) struct Elapsed {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Elapsed {
+    /// A line of what is done, as `words` say it; none with `-q`, where standard error is no terminal, and where no thread
+    /// is left to write it.
+    pub(crate) fn start(printer: Printer, words: impl Fn() -> String + Send + 'static) -> Self {
+        let mut count = Count::new(printer);
+        let (end, is_over) = channel();
+        let start = Instant::now();
+        let show = move || {
+            while is_over.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                count.set(|| format!("{}, {} s so far", words(), start.elapsed().as_secs()));
+            }
+            count.finish();
+        };
+        let thread = Count::is_wanted(printer).then(|| Builder::new().spawn(show).ok()).flatten();
+        Self { end: Some(end), thread }
+    }
+}
+
+impl Drop for Elapsed {
+    fn drop(&mut self) {
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
+            // A line that could not be shown is no loss.
+            let _ = thread.join();
+        }
+    }
+}
