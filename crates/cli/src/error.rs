@@ -1,7 +1,10 @@
 //! Errors as a person reads them: what was tried on which object, the causes, what to do.
 
 use std::error::Error;
-use std::fmt;
+use std::path::Path;
+use std::{fmt, io};
+
+use peerlane::small_file;
 
 use crate::exit::Exit;
 
@@ -65,6 +68,18 @@ impl Tried {
     {
         let what = what.into();
         move |source| Failure::new(Self { what, source: source.into() })
+    }
+
+    /// The same for a file that a person names, and that the user may not be allowed to read.
+    pub(crate) fn to_read(
+        what: impl Into<String>,
+        path: &Path,
+    ) -> impl FnOnce(io::Error) -> Failure {
+        let what = what.into();
+        move |source| {
+            let hint = small_file::hint(path, &source);
+            Self::to(what)(source).hint(hint)
+        }
     }
 }
 

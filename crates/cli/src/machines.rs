@@ -11,7 +11,7 @@ use crate::error::Failure;
 
 impl From<MachineError> for Failure {
     fn from(error: MachineError) -> Self {
-        let hint = error.hint().map(str::to_owned);
+        let hint = error.hint();
         Self::new(error).hint(hint)
     }
 }

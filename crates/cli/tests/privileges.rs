@@ -53,7 +53,13 @@ fn what_a_user_may_not_do_is_said_before_the_copy_and_by_name() {
         fs::write(folder.path().join(name), [7; 4096]).expect("a file");
         set_mode(&folder.path().join(name), mode);
     }
-    for (name, mode) in [("closed", 0o555), ("free", 0o777)] {
+    let made = ["haystack", "make", "--seed", "3", "--images", "1", "-o", "hay", "-q"];
+    let mut haystack = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+    haystack.args(made).current_dir(folder.path());
+    assert!(haystack.status().expect("the program starts").success());
+    fs::rename(folder.path().join("hay/picture.png"), folder.path().join("picture.png"))
+        .expect("a picture");
+    for (name, mode) in [("closed", 0o555), ("free", 0o777), ("shut", 0o000)] {
         fs::create_dir(folder.path().join(name)).expect("a folder");
         set_mode(&folder.path().join(name), mode);
     }
@@ -67,6 +73,42 @@ fn what_a_user_may_not_do_is_said_before_the_copy_and_by_name() {
     assert_eq!(compared.status.code(), Some(2), "{said}");
     assert!(said.contains("cannot compare open with secret\ncaused by: cannot open"), "{said}");
     assert!(said.contains("hint: docs/privileges.md"), "{said}");
+    for (words, says, hint) in [
+        ("copy secret free/copy", "secret: Permission denied", "ls -l "),
+        ("copy open closed/copy", "closed: Permission denied", "`namei -l "),
+        ("copy shut/in free/copy", "caused by: Permission denied", "`namei -l shut/in` shows"),
+        ("copy open shut/copy", "caused by: Permission denied", "`namei -l shut/copy` shows"),
+        ("copy --batch secret", "cannot read the jobs file secret", "`namei -l secret` shows"),
+        ("sim secret open", "cannot read machine file secret", "`namei -l secret` shows"),
+        ("sim shut/m.toml open", "cannot read machine file shut/m.toml", "`namei -l shut/m.toml`"),
+        (
+            "sim --root shut open",
+            "cannot read the machine below shut",
+            "`namei -l shut/sys/devices`",
+        ),
+        ("sim pair secret", "cannot read the workload secret", "`namei -l secret` shows"),
+        (
+            "sim tree:4 random:2 --parameters secret",
+            "cannot read the parameters secret",
+            "`namei -l secret` shows",
+        ),
+        (
+            "sim tree:4 random:2 -o closed/run.json",
+            "cannot write closed/run.json",
+            "`ls -ld closed`",
+        ),
+        ("scan secret open", "cannot read picture secret", "`namei -l secret` shows"),
+        ("scan picture.png secret", "cannot search secret", "`namei -l secret` shows"),
+        ("report secret -o free/page.html", "cannot read record secret", "`namei -l secret` shows"),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let output = peerlane(folder.path(), &words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(says) && said.contains("Permission denied"), "{words:?}: {said}");
+        let (_, told) = said.split_once("hint: ").unwrap_or_default();
+        assert!(told.contains(hint), "{words:?}: {said}");
+    }
     let none = plan(folder.path(), "open", "free/copy");
     assert_eq!(none.status.code(), Some(0), "{}", String::from_utf8_lossy(&none.stderr));
 }

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 use peerlane_results::MemoryKind;
 use peerlane_units::Nanos;
@@ -34,9 +35,14 @@ impl fmt::Display for Role {
 }
 
 /// What to do where the system does not let the user at something.
-pub(crate) fn hint_of_denial(error: &io::Error) -> Option<String> {
-    (error.kind() == io::ErrorKind::PermissionDenied)
-        .then(|| "docs/privileges.md says what each command needs; root has it".to_owned())
+pub(crate) fn hint_of_denial(path: &Path, error: &io::Error) -> Option<String> {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Some(format!(
+            "docs/privileges.md says what each command needs; `namei -l {}` shows who has it here",
+            path.display()
+        )),
+        _ => None,
+    }
 }
 
 /// A request that failed for good.

@@ -78,10 +78,17 @@ pub enum Missing {
 
 impl MachineError {
     /// What to do about it.
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Missing { .. } => Some("`peerlane lab machines` lists the names that are known"),
-            _ => None,
+            Self::Missing { .. } => {
+                Some("`peerlane lab machines` lists the names that are known".to_owned())
+            }
+            Self::File { place, source } => small_file::hint(Path::new(place), source),
+            Self::List { folder, source } => small_file::hint(folder, source),
+            Self::Discover { source: DiscoverError::Read { path, source }, .. } => {
+                small_file::hint(path, source)
+            }
+            Self::Text { .. } | Self::Discover { .. } => None,
         }
     }
 }
@@ -196,8 +203,12 @@ pub fn find(wanted: &Path) -> Result<Description, MachineError> {
             return Ok(found);
         }
     }
-    if wanted.exists() {
-        let source = io::Error::other("it is not a regular file");
+    let source = match wanted.try_exists() {
+        Ok(false) => None,
+        Ok(true) => Some(io::Error::other("it is not a regular file")),
+        Err(error) => Some(error),
+    };
+    if let Some(source) = source {
         return Err(MachineError::File { place: wanted.display().to_string(), source });
     }
     let source = if is_name { Missing::Name } else { Missing::File };

@@ -38,6 +38,13 @@ pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// What to do about a file, or a folder, that cannot be read.
+pub fn hint(path: &Path, error: &io::Error) -> Option<String> {
+    (error.kind() == io::ErrorKind::PermissionDenied).then(|| {
+        format!("get permission to read it: `namei -l {}` shows who has it", path.display())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;

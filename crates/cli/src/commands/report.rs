@@ -108,7 +108,7 @@ fn read(args: &ReportArgs) -> Result<Vec<Named>, Failure> {
 
 fn read_one(path: &Path) -> Result<Named, Failure> {
     let tried = || format!("read record {}", path.display());
-    let text = small_file::read(path, RECORD_MAX.0).map_err(Tried::to(tried()))?;
+    let text = small_file::read(path, RECORD_MAX.0).map_err(Tried::to_read(tried(), path))?;
     let mut record = Record::from_json(text.as_bytes()).map_err(|error: ReadError| {
         let hint = error.hint();
         Tried::to(tried())(error).hint(hint)

@@ -22,7 +22,8 @@ pub(super) struct WorkloadFile<'a> {
 /// # Errors
 /// When the file cannot be read, or holds none.
 pub(super) fn read(file: &Path) -> Result<WorkloadFile<'_>, Failure> {
-    let text = small_file::read(file, WORKLOAD_MAX).map_err(tried(file))?;
+    let text = small_file::read(file, WORKLOAD_MAX)
+        .map_err(Tried::to_read(format!("read the workload {}", file.display()), file))?;
     let written = workload::read(&text).map_err(tried(file))?;
     Ok(WorkloadFile { written, file })
 }

@@ -242,7 +242,7 @@ impl CopyError {
             Self::File { source, path, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
                 Some(format!("move {} away; `--force` replaces it", path.display()))
             }
-            Self::File { source, .. } => hint_of_denial(source),
+            Self::File { path, source, .. } => hint_of_denial(path, source),
             Self::Ring(error) => error.hint().map(str::to_owned),
             Self::Memory(error) => error.hint().map(str::to_owned),
             Self::Move { source: RelayError::Stopped { source, .. }, .. } => {

@@ -50,7 +50,7 @@ impl EndError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Endpoint { source, .. } => source.hint(),
-            Self::Open { source, .. } => hint_of_denial(source),
+            Self::Open { path, source } => hint_of_denial(path, source),
             Self::Notation { .. } | Self::NotHere { .. } => None,
         }
     }

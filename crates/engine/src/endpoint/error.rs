@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use peerlane_units::Bytes;
 
 use super::Notation;
+use crate::failure::hint_of_denial;
 
 /// Why something cannot be an end of a copy.
 #[derive(Debug, thiserror::Error)]
@@ -176,6 +177,7 @@ impl EndpointError {
                      --offset, --target-offset and --length"
                 ))
             }
+            Self::Inspect { path, source } => hint_of_denial(path, source),
             Self::Namespace { block, .. } => Some(format!("copy /dev/{block} instead")),
             Self::NotOneNamespace { namespaces, .. } if !namespaces.is_empty() => {
                 Some(format!("name one of {}", namespaces.join(", ")))

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::signature::{self, Ends, HEAD_BYTES, TAIL_BYTES};
 use super::{refuse, refuse_unless_forced};
 use crate::endpoint::{Endpoint, Live, Node, has_flag};
+use crate::failure::hint_of_denial;
 
 /// Refuses a source that may not be read.
 pub(super) fn check_source(source: &Endpoint) -> Option<Refusal> {
@@ -62,7 +63,9 @@ pub(super) fn check_target_in_place(target: &Endpoint) -> Vec<Refusal> {
     let path = &target.facts.path;
     let denied = rustix::fs::access(&live.path, Access::READ_OK | Access::WRITE_OK).err();
     let denied = denied.map(|errno| {
-        refuse(format!("cannot open {path} for writing: {}", io::Error::from(errno)), None)
+        let error = io::Error::from(errno);
+        let hint = hint_of_denial(&live.path, &error);
+        refuse(format!("cannot open {path} for writing: {error}"), hint)
     });
     let exists = refuse_unless_forced(
         format!("{path} exists"),
@@ -75,10 +78,9 @@ pub(super) fn check_target_in_place(target: &Endpoint) -> Vec<Refusal> {
 fn in_directory(live: &Live) -> Option<Refusal> {
     let directory = live.path.parent()?;
     let errno = rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK).err()?;
-    Some(refuse(
-        format!("cannot make files in {}: {}", directory.display(), io::Error::from(errno)),
-        None,
-    ))
+    let error = io::Error::from(errno);
+    let reason = format!("cannot make files in {}: {error}", directory.display());
+    Some(refuse(reason, hint_of_denial(directory, &error)))
 }
 
 /// A file that may not be unlinked cannot be replaced either, which would show only after the copy.

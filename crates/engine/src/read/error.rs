@@ -74,7 +74,7 @@ impl ReadError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::End(error) => error.hint(),
-            Self::File { source, .. } => hint_of_denial(source),
+            Self::File { path, source, .. } => hint_of_denial(path, source),
             Self::Memory(error) => error.hint().map(str::to_owned),
             Self::Ring(error) => error.hint().map(str::to_owned),
             Self::Load { source, .. } => source.hint().map(str::to_owned),

@@ -87,7 +87,7 @@ enum Kept {
 /// When it cannot be read, or a line says something that is not known; the message has its number.
 pub(super) fn read(path: &Path, args: &CopyArgs) -> Result<Vec<Job>, Failure> {
     let tried = || format!("read the jobs file {}", path.display());
-    let text = small_file::read(path, FILE_MAX).map_err(Tried::to(tried()))?;
+    let text = small_file::read(path, FILE_MAX).map_err(Tried::to_read(tried(), path))?;
     let file: File = toml::from_str(&text).map_err(|error| {
         // The message of a parser ends with a line end.
         Tried::to(tried())(error.to_string().trim_end().to_owned())

@@ -56,7 +56,7 @@ pub(super) fn run(args: &AttachArgs, printer: Printer) -> Result<Exit, Failure> 
 
 fn tally(file: &Path) -> Result<DmaTally, Failure> {
     let tried = || format!("read the recorder's report {}", file.display());
-    let text = small_file::read(file, REPORT_MAX).map_err(Tried::to(tried()))?;
+    let text = small_file::read(file, REPORT_MAX).map_err(Tried::to_read(tried(), file))?;
     let report: Report = serde_json::from_str(&text).map_err(Tried::to(tried()))?;
     if report.schema != DMA_SCHEMA {
         let error = format!("{} is of schema `{}`", file.display(), report.schema);

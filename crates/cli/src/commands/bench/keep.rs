@@ -48,7 +48,7 @@ pub(in crate::commands) fn write(
 /// When there is none, it is none of a benchmark, or it cannot be true.
 pub(super) fn read(file: &Path) -> Result<BenchRecord, Failure> {
     let tried = || format!("read the record {}", file.display());
-    let text = small_file::read(file, RECORD_MAX).map_err(Tried::to(tried()))?;
+    let text = small_file::read(file, RECORD_MAX).map_err(Tried::to_read(tried(), file))?;
     let mut record: BenchRecord = serde_json::from_str(&text).map_err(Tried::to(tried()))?;
     record::check(&mut record).map_err(Tried::to(tried()))?;
     Ok(record)

@@ -82,7 +82,8 @@ pub(super) type Picture = (Gray, Option<Gray>);
 /// When it cannot be read, or is no image.
 pub(super) fn picture(args: &ScanArgs) -> Result<Picture, Failure> {
     let what = format!("read picture {}", args.picture.display());
-    let bytes = small_file::bytes(&args.picture, PICTURE_MAX).map_err(Tried::to(what.clone()))?;
+    let path = &args.picture;
+    let bytes = small_file::bytes(path, PICTURE_MAX).map_err(Tried::to_read(what.clone(), path))?;
     decode_with_opacity(bytes).map_err(Tried::to(what))
 }
 

@@ -4,11 +4,13 @@ mod method;
 mod place;
 mod sheet;
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use peerlane_results::{HitRecord, ScanMethod};
-use peerlane_scan::{Answer, Busy, Crops, Hit, inputs};
+use peerlane_scan::inputs::{self, InputError};
+use peerlane_scan::{Answer, Busy, Crops, Hit, ScanError};
 use place::Place;
 use sheet::{SHEET, Sheet};
 
@@ -17,7 +19,7 @@ use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::output_file::OutputFile;
 use crate::printer::{Count, Printer};
-use crate::signals;
+use crate::{signals, small_file};
 
 /// Searches, and prints hits as they are found.
 ///
@@ -77,7 +79,13 @@ fn tell(answer: Answer, printer: Printer, tally: &mut Tally) -> Result<(), Failu
         }
         Err(error) => {
             tally.failed += 1;
-            printer.failure(&Tried::to(format!("search {image}"))(error));
+            let hint = match &error {
+                ScanError::Input(InputError::Read(error)) => {
+                    small_file::hint(Path::new(image), error)
+                }
+                _ => None,
+            };
+            printer.failure(&Tried::to(format!("search {image}"))(error).hint(hint));
             return Ok(());
         }
     };

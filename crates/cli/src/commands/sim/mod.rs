@@ -134,7 +134,7 @@ pub(super) fn read_parameters(file: Option<&Path>) -> Result<Parameters, Failure
         return predict::parameters(None).map_err(Failure::new);
     };
     let tried = || format!("read the parameters {}", file.display());
-    let text = small_file::read(file, PARAMETERS_MAX).map_err(Tried::to(tried()))?;
+    let text = small_file::read(file, PARAMETERS_MAX).map_err(Tried::to_read(tried(), file))?;
     let hint = "`peerlane sim --help` shows such a file, and `--vary ?=1` lists names";
     predict::parameters(Some(&text))
         .map_err(|error| Tried::to(tried())(error).hint(hint.to_owned()))
