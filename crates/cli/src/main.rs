@@ -30,6 +30,7 @@ fn main() -> ExitCode {
     if peerlane_lab::is_guest() {
         return peerlane_lab::guest_main();
     }
+    signals::outlive_file_limit();
     let words: Vec<OsString> = std::env::args_os().collect();
     let plain = Printer::plain(color_among(&words));
     printer::report_panics(plain);

@@ -268,6 +268,10 @@ impl OutputError {
             {
                 Some("make room there, or name a file elsewhere".to_owned())
             }
+            Self::System(error) if error.kind() == ErrorKind::FileTooLarge => Some(
+                "`ulimit -f` shows how large a file may be here; a file system has a limit, too"
+                    .to_owned(),
+            ),
             Self::System(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => {
                 Some("name a file elsewhere: nothing can be written there".to_owned())
             }

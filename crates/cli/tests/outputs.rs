@@ -356,3 +356,28 @@ fn a_place_that_is_not_the_users_is_refused_before_anything_runs() {
     set_mode("closed", 0o755);
     assert!(names(&folder.path().join("closed")).is_empty());
 }
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_that_names_the_file_and_leaves_none() {
+    for (words, file) in [
+        ("copy source OUT", "copied"),
+        ("copy source OUT --journal journal", "copied"),
+        ("bench stream --source source --target host --repeats 1 -o OUT", "record"),
+        ("sim tree:64 random:100 --engine flow -o OUT", "record"),
+    ] {
+        let folder = folder();
+        let words = words.replace("OUT", file);
+        let output = Command::new("sh")
+            .args(["-c", "ulimit -f 8; exec \"$@\"", "sh", PEERLANE])
+            .args(words.split(' '))
+            .current_dir(folder.path())
+            .output()
+            .expect("the program starts");
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        for part in [file, "File too large", "hint: `ulimit -f` shows"] {
+            assert!(said.contains(part), "{words}: {said}");
+        }
+        assert!(!folder.path().join(file).exists(), "{words}: {:?}", names(folder.path()));
+    }
+}

@@ -34,13 +34,18 @@ impl fmt::Display for Role {
     }
 }
 
-/// What to do where the system does not let the user at something.
+/// What to do about a file that would be larger than the system lets it be.
+pub(crate) const HINT_OF_SIZE: &str =
+    "`ulimit -f` shows how large a file may be here; a file system has a limit, too";
+
+/// What to do where the system does not let the user at something, or lets no file be as large.
 pub(crate) fn hint_of_denial(path: &Path, error: &io::Error) -> Option<String> {
     match error.kind() {
         io::ErrorKind::PermissionDenied => Some(format!(
             "docs/privileges.md says what each command needs; `namei -l {}` shows who has it here",
             path.display()
         )),
+        io::ErrorKind::FileTooLarge => Some(HINT_OF_SIZE.to_owned()),
         _ => None,
     }
 }
@@ -213,6 +218,7 @@ impl Cause {
             Self::ReadOnly { .. } => {
                 Some("`blockdev --getro` of the target; `blockdev --setrw` opens it")
             }
+            Self::Other { errno: Errno::FBIG } => Some(HINT_OF_SIZE),
             Self::NotAligned
             | Self::NoProgress { .. }
             | Self::MoreThanAsked { .. }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::failure::HINT_OF_SIZE;
+
 /// Why there is no journal to work with.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -101,6 +103,9 @@ impl JournalError {
     /// Suggests what to do, where something can be done.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => {
+                Some(HINT_OF_SIZE)
+            }
             Self::Io { .. } | Self::NoStateDirectory | Self::NoStableId { .. } => {
                 Some("name a writable place with `--journal FILE`")
             }
