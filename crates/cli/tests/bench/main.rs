@@ -372,3 +372,16 @@ fn parameters_are_written_also_where_nobody_can_be_shown_them() {
     assert!(said(&output).contains("cannot write to standard output"), "{}", said(&output));
     assert!(folder.path().join("p.toml").is_file(), "{}", said(&output));
 }
+
+#[test]
+fn a_gpu_that_is_not_there_is_one_error_before_anything_is_said_of_ways_to_it() {
+    let folder = folder();
+    for words in ["stream --source source --target gpu:77", "roundtrip source --via gpu:77"] {
+        let output = bench(folder.path(), words);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(77), "{words}: {said}");
+        assert!(said.starts_with("error: cannot measure with gpu:77\ncaused by: "), "{said}");
+        assert!(said.contains("\nhint: ") && said.matches("error:").count() == 1, "{said}");
+        assert!(output.stdout.is_empty());
+    }
+}

@@ -1,11 +1,14 @@
 //! Which ways to a GPU are measured where nobody says which.
 
 use peerlane_bench::workload::{Brief, is_gpu};
+use peerlane_engine::endpoint::Notation;
 use peerlane_engine::gpu_path;
+use peerlane_engine::measure::find_gpu;
 use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, Path};
 
-use crate::error::Failure;
+use crate::error::{Failure, Tried};
+use crate::exit::Exit;
 use crate::printer::Printer;
 
 /// Whether the way that papers compare with is measured as well.
@@ -19,6 +22,9 @@ pub(super) enum Classical {
 
 /// The brief with ways to its GPU: direct where nothing stands in its way, else through host memory, which is
 /// said. A brief without a GPU stays as it is.
+///
+/// # Errors
+/// When there is no such GPU to choose a way to.
 pub(super) fn with_routes(
     fabric: &Fabric,
     brief: Brief,
@@ -38,7 +44,7 @@ pub(super) fn with_routes(
     };
     let mut routes = brief.routes.clone();
     if routes.is_empty() {
-        routes.push(best(fabric, source, target, printer));
+        routes.push(best(fabric, source, target, printer)?);
     }
     if classical == Classical::Too && !routes.contains(&Path::HostMapped) {
         routes.push(Path::HostMapped);
@@ -56,15 +62,28 @@ fn pair(brief: &Brief) -> Option<(&str, &str)> {
     (is_gpu(source) || is_gpu(target)).then_some((source, target))
 }
 
-fn best(fabric: &Fabric, source: &str, target: &str, printer: Printer) -> Path {
+/// Refuses a GPU that CUDA does not show.
+fn is_there(typed: &str) -> Result<(), Failure> {
+    let Ok(Notation::Gpu(name)) = typed.parse() else { return Ok(()) };
+    find_gpu(name).map(|_| ()).map_err(|error| {
+        let exit = if error.is_missing() { Exit::NotPossible } else { Exit::Failed };
+        let hint = error.hint().map(str::to_owned);
+        Tried::to(format!("measure with {typed}"))(error).hint(hint).exit(exit)
+    })
+}
+
+fn best(fabric: &Fabric, source: &str, target: &str, printer: Printer) -> Result<Path, Failure> {
+    for typed in [source, target] {
+        is_there(typed)?;
+    }
     let asked = Asked { force: true, ..Asked::between(source, target) };
     let (path, reason) = match peerlane_engine::plan(fabric, &asked) {
         Ok(plan) => (gpu_path(&plan), plan.reason),
         Err(error) => (Path::HostPipelined, error.to_string()),
     };
     if path == Path::P2p {
-        return path;
+        return Ok(path);
     }
     printer.note(&format!("by {path}, since p2p is not possible: {reason}"));
-    path
+    Ok(path)
 }
