@@ -2,6 +2,7 @@
 
 mod program;
 
+use std::fs;
 use std::process::Output;
 
 use peerlane_results::{HIT_SCHEMA, HitRecord, ScanMethod};
@@ -118,6 +119,38 @@ fn where_no_image_could_be_searched_the_answer_is_not_no() {
         let output = typed(hay.path(), &format!("scan hay/picture.png {images}"));
         assert_eq!(output.status.code(), Some(2), "{images}: {}", said(&output));
     }
+}
+
+#[test]
+fn files_of_a_folder_that_are_no_images_are_passed_over_and_what_is_named_is_not() {
+    let hay = haystack();
+    let at = |name: &str| hay.path().join("hay/images").join(name);
+    fs::write(at("notes.txt"), "no image").expect("room");
+    fs::write(at("moving.gif"), "GIF89a, which is not read here").expect("room");
+    let socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("a socket");
+    let scan = |images: &str| typed(hay.path(), &format!("scan hay/picture.png {images}"));
+    let output = scan("hay/images");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let told = said(&output);
+    assert!(told.contains("6 hits in 6 images, 2 files passed over, no image;"), "{told}");
+    assert!(!told.contains("error:") && !told.contains("warning:"), "{told}");
+    drop(socket);
+
+    let image = "hay/images/000000.pgm";
+    let output = scan(image);
+    assert!(said(&output).contains("1 hit in 1 image;"), "{}", said(&output));
+    // What is found elsewhere makes nothing of an image that was not searched.
+    for unread in ["hay/images/notes.txt", "gone.png"] {
+        let output = scan(&format!("{image} {unread}"));
+        assert_eq!(output.status.code(), Some(2), "{unread}: {}", said(&output));
+        assert!(said(&output).contains("1 hit in 1 image, 1 not searched;"), "{}", said(&output));
+        assert!(said(&output).contains(&format!("error: cannot search {unread}")), "{unread}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1, "{unread}");
+    }
+    fs::write(at("broken.png"), b"\x89PNG\r\n\x1a\n").expect("room");
+    let output = scan("hay/images");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("broken.png"), "{}", said(&output));
 }
 
 /// A name may hold a line that looks like a hit.

@@ -65,6 +65,16 @@ fn hits_are_those_of_the_processor_by_every_route() {
 }
 
 #[test]
+fn what_is_no_image_is_passed_over_where_nothing_may_be_decoded() {
+    let (mock, folder) = (Mock::new("mode=p2pdma"), hay("pgm"));
+    fs::write(folder.path().join("hay/images/notes.txt"), "no image").expect("room");
+    let output = scan(&mock, folder.path(), "--on cuda --route p2p");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("1 file passed over, no image"), "{}", said(&output));
+    mock.expect_all_undone();
+}
+
+#[test]
 fn what_cufile_refuses_goes_through_host_memory_only_where_that_is_allowed() {
     let folder = hay("bmp");
     let mock = Mock::new("mode=compat");

@@ -15,11 +15,22 @@ const MOST_BYTES: u64 = crate::formats::MOST_PIXELS * 8;
 /// Folders inside folders at most.
 const MOST_DEPTH: usize = 64;
 
+/// How a file came to be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Somebody named it.
+    Named,
+    /// It lies in a folder or archive that somebody named, beside whatever else is there.
+    Within,
+}
+
 /// One image before it is decoded.
 #[derive(Debug)]
 pub struct Input {
     /// Path, or `ARCHIVE:MEMBER`.
     pub name: String,
+    /// Whether it was named.
+    pub origin: Origin,
     /// Its bytes, or why there are none.
     pub bytes: Result<Vec<u8>, InputError>,
 }
@@ -53,7 +64,7 @@ pub enum InputError {
 #[derive(Debug)]
 pub enum Found {
     /// An image in a file of its own.
-    File(PathBuf),
+    File(PathBuf, Origin),
     /// A tar archive of images.
     Archive(PathBuf),
     /// What a person named, and why it leads nowhere.
@@ -121,10 +132,15 @@ fn below(path: PathBuf, depth: usize) -> Box<dyn Iterator<Item = Found> + Send> 
             Ok(inside) => Box::new(inside.into_iter().flat_map(move |path| below(path, depth + 1))),
         },
         Ok(kind) if kind.is_symlink() && path.is_dir() => Box::new(std::iter::empty()),
+        // Pipes, sockets and devices of a folder hold no images.
+        Ok(kind) if depth > 0 && !kind.is_file() && !kind.is_symlink() => {
+            Box::new(std::iter::empty())
+        }
         Ok(_) if path.extension().is_some_and(|extension| extension == "tar") => {
             one(Found::Archive(path))
         }
-        Ok(_) => one(Found::File(path)),
+        Ok(_) if depth == 0 => one(Found::File(path, Origin::Named)),
+        Ok(_) => one(Found::File(path, Origin::Within)),
     }
 }
 
@@ -143,13 +159,13 @@ impl Found {
     /// Reads what was found and hands on each image; ends early when `hand_on` says so by `false`.
     pub fn read(self, mut hand_on: impl FnMut(Input) -> bool) {
         match self {
-            Self::File(path) => {
+            Self::File(path, origin) => {
                 let name = path.display().to_string();
-                hand_on(Input { name, bytes: file(&path) });
+                hand_on(Input { name, origin, bytes: file(&path) });
             }
             Self::Archive(path) => archive(&path, &mut hand_on),
             Self::Nothing(name, error) => {
-                hand_on(Input { name, bytes: Err(error) });
+                hand_on(Input { name, origin: Origin::Named, bytes: Err(error) });
             }
         }
     }
@@ -195,13 +211,14 @@ fn archive(path: &Path, hand_on: &mut impl FnMut(Input) -> bool) {
             }
             let member_name = format!("{name}:{}", member.path()?.display());
             let size = member.size();
-            if !hand_on(Input { name: member_name, bytes: limited(member, size) }) {
+            let bytes = limited(member, size);
+            if !hand_on(Input { name: member_name, origin: Origin::Within, bytes }) {
                 break;
             }
         }
         Ok(())
     };
     if let Err(error) = go() {
-        hand_on(Input { name: name.clone(), bytes: Err(error.into()) });
+        hand_on(Input { name: name.clone(), origin: Origin::Named, bytes: Err(error.into()) });
     }
 }

@@ -16,7 +16,7 @@ use peerlane_units::Nanos;
 use thiserror::Error;
 
 use crate::formats::{FormatError, decode, means};
-use crate::inputs::{Found, Input, InputError};
+use crate::inputs::{Found, Input, InputError, Origin};
 use crate::reduce::MEANS_LEVEL;
 use crate::{Gray, Hit, Searcher};
 
@@ -28,10 +28,20 @@ pub(crate) const MOST_CROPS: usize = 16;
 pub struct Answer {
     /// Path, or `ARCHIVE:MEMBER`.
     pub image: String,
+    /// Whether it was named.
+    pub origin: Origin,
     /// Pixels, and where the picture is; or why that cannot be said.
     pub found: Result<(u64, Vec<Hit>), ScanError>,
     /// What is at the hits, in their order, where it was asked for.
     pub crops: Vec<Gray>,
+}
+
+impl Answer {
+    /// Whether it is a file of a folder or archive that is no image at all, and was not named as one.
+    pub fn is_passed_over(&self) -> bool {
+        let is_unknown = matches!(self.found, Err(ScanError::Format(FormatError::Unknown)));
+        is_unknown && self.origin == Origin::Within
+    }
 }
 
 /// Why an image could not be searched.
@@ -185,7 +195,7 @@ fn search(
             Err(poisoned) => poisoned.into_inner().recv(),
         };
         let Ok(input) = next else { return };
-        let image = input.name.clone();
+        let (image, origin) = (input.name.clone(), input.origin);
         let mut kept = Vec::new();
         let keep = |image: &Gray, hits: &[Hit]| {
             if crops == Crops::Kept {
@@ -196,7 +206,7 @@ fn search(
         // Decoders read what anybody may have written: one that panics costs its image, not the scan.
         let found = catch_unwind(AssertUnwindSafe(|| one(input, searcher, keep, clocks)))
             .unwrap_or(Err(ScanError::Failed));
-        if searched.send(Answer { image, found, crops: kept }).is_err() {
+        if searched.send(Answer { image, origin, found, crops: kept }).is_err() {
             return;
         }
     }
@@ -207,7 +217,7 @@ fn search(
 /// # Errors
 /// [`ScanError::Format`] for what is no image that is taken.
 pub fn look(bytes: Vec<u8>, searcher: &Searcher) -> Result<(u64, Vec<Hit>), ScanError> {
-    let input = Input { name: String::new(), bytes: Ok(bytes) };
+    let input = Input { name: String::new(), origin: Origin::Named, bytes: Ok(bytes) };
     one(input, searcher, |_, _| {}, &Clocks::default())
 }
 

@@ -11,10 +11,12 @@ use super::transfer::RouteArg;
 /// Arguments of `peerlane scan`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Every hit was checked in full resolution. Images may be JPEG, PNG, TIFF, BMP, PGM or WebP; IMAGES are
-files, folders, patterns in quotes, tar archives, or @FILE with one path a line. An image that cannot
-be read is told on standard error and does not stop the scan. The exit status is 0 when the picture
-is found, 1 when it is in none of the images, 2 when no image could be searched.
+Every hit was checked in full resolution. Images may be JPEG, PNG, TIFF, BMP, PGM or WebP; IMAGES
+are files, folders, patterns in quotes, tar archives, or @FILE with one path a line. Files of
+folders and archives that are no images are passed over and counted. An image that cannot be
+searched is an error and does not stop the scan. The exit status is 0 when the picture is found, 1
+when it is in none of the images, 2 when an image could not be searched, whatever is found in
+others, or when there is no image.
 
 A GPU finds the same, score for score. PGM, BMP and TIFF with plain grey pixels go from storage
 into its memory by --route; others are decoded by the processor and copied up.

@@ -20,8 +20,8 @@ use super::round::{Round, Wanted};
 use super::slot::{Frame, Slot};
 use super::{GpuScanError, GpuSearch, GpuWork, is_for_want_of_room};
 use crate::follow::Trail;
-use crate::formats::{FileExcerpts, PlainPixels, Rows, decode, find};
-use crate::inputs::{Found, Input, InputError, check_size, file, limited, regular};
+use crate::formats::{FileExcerpts, FormatError, PlainPixels, Rows, decode, find, is_read};
+use crate::inputs::{Found, Input, InputError, Origin, check_size, file, limited, regular};
 use crate::pipeline::{Answer, Busy, Clocks, Crops, MOST_CROPS, ScanError, timed, told_by_means};
 use crate::reduce::Area;
 use crate::search::best_of_each;
@@ -32,7 +32,7 @@ const MOST_AREAS: usize = 4096;
 
 /// An image that waits for a thread.
 enum Work {
-    File(PathBuf),
+    File(PathBuf, Origin),
     Read(Input),
 }
 
@@ -143,8 +143,8 @@ fn walk(mut found: impl Iterator<Item = Found>, walked: SyncSender<Work>, shared
     while let (false, Some(next)) = (shared.is_enough(), found.next()) {
         let is_wanted = |work| !shared.is_enough() && walked.send(work).is_ok();
         match next {
-            Found::File(path) => {
-                is_wanted(Work::File(path));
+            Found::File(path, origin) => {
+                is_wanted(Work::File(path, origin));
             }
             other => other.read(|input| is_wanted(Work::Read(input))),
         }
@@ -169,10 +169,10 @@ fn take(
         if shared.is_enough() {
             continue;
         }
-        let (image, done) = match work {
-            Work::File(path) => (path.display().to_string(), thread.file(&path)),
-            Work::Read(Input { name, bytes }) => {
-                (name, bytes.map_err(Trouble::from).and_then(|bytes| thread.bytes(bytes)))
+        let (image, origin, done) = match work {
+            Work::File(path, origin) => (path.display().to_string(), origin, thread.file(&path)),
+            Work::Read(Input { name, origin, bytes }) => {
+                (name, origin, bytes.map_err(Trouble::from).and_then(|bytes| thread.bytes(bytes)))
             }
         };
         let (found, crops) = match done {
@@ -187,7 +187,7 @@ fn take(
             }
             Err(Trouble::Gpu(error)) => return Err(error),
         };
-        if searched.send(Answer { image, found, crops }).is_err() {
+        if searched.send(Answer { image, origin, found, crops }).is_err() {
             break;
         }
     }
@@ -257,7 +257,9 @@ impl Thread<'_> {
     fn bytes(&mut self, bytes: Vec<u8>) -> Result<Looked, Trouble> {
         let Shared { search, clocks, .. } = self.shared;
         if search.options.route == RouteChoice::P2p {
-            return Err(Trouble::Image(ScanError::Encoded));
+            let error =
+                if is_read(&bytes) { ScanError::Encoded } else { FormatError::Unknown.into() };
+            return Err(Trouble::Image(error));
         }
         // Decoders read what anybody may have written: one that panics costs its image, not the scan.
         let decoded = catch_unwind(AssertUnwindSafe(|| {

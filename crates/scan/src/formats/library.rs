@@ -50,12 +50,17 @@ pub(super) fn decode_with_opacity(bytes: &[u8]) -> Result<(Gray, Option<Gray>), 
     Ok((gray(image)?, opacity.transpose()?))
 }
 
+/// Whether the first bytes are those of a format that is read here; others are known, too.
+pub(crate) fn is_read(bytes: &[u8]) -> bool {
+    image::guess_format(bytes).is_ok_and(|format| format.reading_enabled())
+}
+
 fn read(bytes: &[u8]) -> Result<DynamicImage, FormatError> {
     let open = || -> Result<ImageReader<Cursor<&[u8]>>, FormatError> {
         let mut reader = ImageReader::new(Cursor::new(bytes))
             .with_guessed_format()
             .map_err(|_| FormatError::Unknown)?;
-        if reader.format().is_none() {
+        if !is_read(bytes) {
             return Err(FormatError::Unknown);
         }
         let mut limits = Limits::default();

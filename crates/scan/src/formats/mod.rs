@@ -12,6 +12,7 @@ use thiserror::Error;
 
 pub use encode::{Encoding, encode};
 pub(crate) use jpeg::means;
+pub(crate) use library::is_read;
 pub(crate) use plain::{FileExcerpts, find};
 
 use crate::{Gray, GrayError};

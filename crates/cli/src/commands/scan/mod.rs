@@ -19,12 +19,14 @@ use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::output_file::OutputFile;
 use crate::printer::{Count, Printer};
+use crate::render::counted;
 use crate::{signals, small_file};
 
 /// Searches, and prints hits as they are found.
 ///
 /// # Errors
-/// When the picture cannot be looked for; images that cannot be searched are told and passed over.
+/// When the picture cannot be looked for, or nowhere; images that cannot be searched are told, do not end the search, and
+/// change its status.
 pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     let output = args.sheet.as_deref().map(|path| OutputFile::at(path, SHEET)).transpose()?;
     let picture = method::picture(args)?;
@@ -60,16 +62,28 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     if place.is_refused(&done, tally.images) {
         return Ok(Exit::NotPossible);
     }
-    Ok(match (stop.load(Ordering::Relaxed), tally.images, tally.hits) {
-        (true, ..) => Exit::Interrupted,
+    if stop.load(Ordering::Relaxed) {
+        return Ok(Exit::Interrupted);
+    }
+    match tally {
         // In none of no images it was not looked for.
-        (false, 0, _) => Exit::Failed,
-        (false, _, 0) => Exit::Negative,
-        (false, ..) => Exit::Done,
-    })
+        Tally { images: 0, failed: 0, .. } => {
+            let error = "there is no image where the picture was to be looked for";
+            let hint =
+                "`file NAME` says what a file is: JPEG, PNG, TIFF, BMP, PGM and WebP are read";
+            Err(Failure::new(error).hint(hint.to_owned()))
+        }
+        Tally { failed: 1.., .. } => Ok(Exit::Failed),
+        Tally { hits: 0, .. } => Ok(Exit::Negative),
+        Tally { .. } => Ok(Exit::Done),
+    }
 }
 
 fn tell(answer: Answer, printer: Printer, tally: &mut Tally) -> Result<(), Failure> {
+    if answer.is_passed_over() {
+        tally.passed_over += 1;
+        return Ok(());
+    }
     let image = &answer.image;
     let hits = match answer.found {
         Ok((pixels, hits)) => {
@@ -115,10 +129,11 @@ fn show(image: &str, hit: &Hit, method: ScanMethod, printer: Printer) -> Result<
 #[derive(Debug, Default)]
 struct Tally {
     method: ScanMethod,
-    images: u64,
+    images: usize,
     pixels: u64,
     hits: usize,
-    failed: u64,
+    failed: usize,
+    passed_over: usize,
     busy: Busy,
 }
 
@@ -126,16 +141,17 @@ impl Tally {
     fn words(&self, elapsed: Duration, limit: &str) -> String {
         let seconds = elapsed.as_secs_f64();
         let rate = self.pixels as f64 / 1e6 / seconds.max(1e-9);
-        let failed = match self.failed {
-            0 => String::new(),
-            failed => format!(", {failed} not searched"),
-        };
+        let mut found =
+            format!("{} in {}", counted(self.hits, "hit"), counted(self.images, "image"));
+        if self.failed > 0 {
+            found += &format!(", {} not searched", self.failed);
+        }
+        if self.passed_over > 0 {
+            found += &format!(", {} passed over, no image", counted(self.passed_over, "file"));
+        }
         format!(
-            "{} hits in {} images{failed}; {:.1} Mpixel in {seconds:.2} s, {rate:.0} Mpixel/s, limited by {}",
-            self.hits,
-            self.images,
+            "{found}; {:.1} Mpixel in {seconds:.2} s, {rate:.0} Mpixel/s, limited by {limit}",
             self.pixels as f64 / 1e6,
-            limit,
         )
     }
 }

@@ -93,7 +93,7 @@ impl<'a> Place<'a> {
     }
 
     /// Whether the route that was asked for took no image at all.
-    pub(super) fn is_refused(&self, done: &Option<GpuWork>, searched: u64) -> bool {
+    pub(super) fn is_refused(&self, done: &Option<GpuWork>, searched: usize) -> bool {
         searched == 0 && done.as_ref().is_some_and(|work| work.refused > 0)
     }
 }
