@@ -161,17 +161,16 @@ impl Solver {
         true
     }
 
-    /// Notes whether less comes to a full queue than it lets go. Says whether that has been so for long: pools follow
-    /// what they wait for in some rounds.
+    /// Notes whether less comes to a full queue than it lets go. Says whether that has been so for long enough, since
+    /// pools follow what they wait for in some rounds; once in a solution, or it would fill and empty by turns.
     fn has_emptied(&mut self, resource: usize, ratio: f64) -> bool {
         let is_less = self.passed[resource] < self.effective[resource] * (1.0 - ROOM);
         let rounds = &mut self.emptying[resource];
-        *rounds = if is_less && ratio > 1.0 + ROOM { *rounds + 1 } else { 0 };
-        let has_emptied = *rounds >= EMPTY_AFTER;
-        if has_emptied {
-            *rounds = 0;
+        if *rounds == EMPTY_AFTER {
+            return false;
         }
-        has_emptied
+        *rounds = if is_less && ratio > 1.0 + ROOM { *rounds + 1 } else { 0 };
+        *rounds == EMPTY_AFTER
     }
 
     /// How long what passes a resource waits behind it when the queue there is full, in nanoseconds.

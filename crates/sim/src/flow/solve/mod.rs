@@ -50,7 +50,7 @@ const LESS: f64 = 0.88;
 const FOLLOW: f64 = 0.8;
 /// A queue that is as full as this is full.
 const NEARLY: f64 = 1e-3;
-/// One to which so much less comes than it lets go, for so many rounds, is not.
+/// One to which so much less comes than it lets go, for so many rounds, is full no longer.
 const ROOM: f64 = 0.01;
 const EMPTY_AFTER: u32 = 10;
 /// About how long a round trip takes when nothing waits, in nanoseconds.
@@ -135,7 +135,8 @@ pub struct Solver {
     room: Vec<Room>,
     /// For each resource, how long what passes waits in the queue behind it, in nanoseconds.
     delay: Vec<f64>,
-    /// For each resource, for how many rounds less has come to the full queue behind it than it lets go.
+    /// For each resource, for how many rounds less has come to the full queue behind it than it lets go; [`EMPTY_AFTER`]
+    /// where it emptied for that.
     emptying: Vec<u32>,
     /// For each leg that holds a pool, how long it waited in this sweep where nothing is full, and in
     /// those before; and that with the time in queues.
@@ -261,6 +262,7 @@ impl Solver {
         self.damping.fill((DAMPING, 0.0));
         self.count();
         self.turning.fill((1.0, 0.0));
+        self.emptying.fill(0);
         self.open_queues();
         let mut rounds = 0;
         let mut residual = f64::INFINITY;
