@@ -24,6 +24,14 @@ pub(crate) fn skip(thing: &str, reason: &str) {
     }
 }
 
+/// A program that signals stop: what runs the tests may have been started to ignore them, as by `nohup` or in the
+/// background of a script, and programs inherit that.
+pub(crate) fn heeding(program: &str) -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,TERM", program]);
+    command
+}
+
 /// Copies a program into a folder, to be run there; its path.
 ///
 /// By another program: what this process writes is open for writing in all that other tests start, until they run,

@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
@@ -30,7 +30,7 @@ const ENDS: [End; 4] =
     [End::Complete, End::By(Signal::INT), End::By(Signal::TERM), End::By(Signal::HUP)];
 
 fn copy(folder: &Path, target: &Path, end: End) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+    let mut command = lab::testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
     command.args(["copy", "source", "--force", "--json-progress", "--block", "64K"]);
     command.arg(target).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::piped());
     if !matches!(end, End::Complete) {

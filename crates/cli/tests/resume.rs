@@ -38,7 +38,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn copy(folder: &Path, more: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+    let mut command = testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
     command.args(["copy", "a source", "it's", "--route", "host", "--block", "64K"]);
     command.args(more).current_dir(folder).env("NO_COLOR", "1").stdin(Stdio::null());
     command
@@ -53,7 +53,11 @@ struct Begun {
 impl Begun {
     /// Starts a copy and waits until it says that bytes are moved; `None` where it ended without.
     fn of(folder: &Path) -> Option<Self> {
-        let mut command = copy(folder, &["--json-progress", "--limit", LIMIT]);
+        Self::by(copy(folder, &["--json-progress", "--limit", LIMIT]))
+    }
+
+    /// The same of a command that runs it.
+    fn by(mut command: Command) -> Option<Self> {
         let started = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut child = started.expect("the program starts");
         let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
@@ -132,6 +136,23 @@ fn the_printed_command_goes_on_with_a_copy_that_a_signal_stopped() {
         assert_eq!(names(folder.path()), ["a source", "it's"].map(OsStr::new));
         fs::remove_file(folder.path().join("it's")).expect("a target");
     }
+}
+
+#[test]
+fn a_copy_goes_on_through_a_signal_that_it_was_started_to_ignore() {
+    let (folder, source) = folder();
+    let heeding = copy(folder.path(), &["--json-progress", "--limit", LIMIT]);
+    let mut command = Command::new("sh");
+    // As `nohup` and a script's background job have it; TERM is not among them.
+    command.args(["-c", "trap '' HUP INT; exec \"$@\"", "sh"]).args(heeding.get_args().skip(1));
+    command.current_dir(folder.path()).stdin(Stdio::null());
+    let begun = Begun::by(command).expect("a copy under way");
+    for signal in [Signal::HUP, Signal::INT] {
+        kill_process(Pid::from_child(&begun.child), signal).expect("a signal");
+    }
+    let (status, said) = begun.end();
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert_equal(&source, &folder.path().join("it's"));
 }
 
 #[test]

@@ -11,10 +11,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::termios::{QueueSelector, tcflush};
 use signal_hook::SigId;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{pipe, unregister};
 
 use super::Printer;
+use crate::signals;
 
 /// Longest answer that is read, in bytes; a terminal gives no more in one line (`N_TTY_BUF_SIZE`,
 /// Linux 7.2 `drivers/tty/n_tty.c`).
@@ -103,7 +103,7 @@ impl Signals {
     fn listen() -> io::Result<Self> {
         let (reader, writer) = UnixStream::pair()?;
         let mut signals = Self { reader, ids: Vec::new() };
-        for signal in [SIGHUP, SIGINT, SIGTERM] {
+        for signal in signals::heeded() {
             signals.ids.push(pipe::register(signal, writer.try_clone()?)?);
         }
         Ok(signals)

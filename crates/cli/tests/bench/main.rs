@@ -3,6 +3,8 @@
 mod model;
 #[path = "../program/mod.rs"]
 mod program;
+#[path = "../../../../tools/testing.rs"]
+mod testing;
 mod turns;
 mod writes;
 
@@ -152,7 +154,7 @@ pub(crate) fn interrupt(
     words: &str,
     at: impl Fn(&str, &mut Child) -> bool,
 ) -> (Option<i32>, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+    let mut child = testing::heeding(env!("CARGO_BIN_EXE_peerlane"))
         .arg("bench")
         .args(words.split_whitespace())
         .current_dir(folder)

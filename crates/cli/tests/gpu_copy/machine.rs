@@ -85,7 +85,7 @@ impl Machine {
     }
 
     pub(crate) fn command(&self, words: &str) -> Command {
-        let mut command = Command::new("unshare");
+        let mut command = crate::testing::heeding("unshare");
         command
             .args(["--mount", "sh", "-c", MOUNT, "sh"])
             .arg(self.tree.path().join("root"))

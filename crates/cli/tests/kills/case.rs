@@ -184,7 +184,7 @@ impl<'a> Copy<'a> {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+        let mut command = crate::testing::heeding(env!("CARGO_BIN_EXE_peerlane"));
         command.arg("copy").arg(&self.source).arg(TARGET).args(&self.words).env("NO_COLOR", "1");
         command
     }
@@ -219,7 +219,7 @@ impl<'a> Copy<'a> {
     fn next_command(&self, printed: Option<&str>, outcome: &mut Outcome) -> Command {
         if let Some(printed) = printed {
             outcome.resumed = true;
-            let mut shell = Command::new("sh");
+            let mut shell = crate::testing::heeding("sh");
             shell.args(["-c", printed]);
             return shell;
         }

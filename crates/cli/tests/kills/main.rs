@@ -13,6 +13,8 @@ mod case;
 mod random;
 mod report;
 mod strike;
+#[path = "../../../../tools/testing.rs"]
+mod testing;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

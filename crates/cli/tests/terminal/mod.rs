@@ -1,10 +1,13 @@
 //! The program at a terminal.
 
+#[path = "../../../../tools/testing.rs"]
+mod testing;
+
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,7 +35,7 @@ impl Terminal {
         let side = open();
         let mut keys = File::from(main);
         keys.write_all(typed.as_bytes()).expect("room for keys");
-        let child = Command::new("setsid")
+        let child = testing::heeding("setsid")
             .args(["--ctty", env!("CARGO_BIN_EXE_peerlane")])
             .args(words)
             .current_dir(folder)
