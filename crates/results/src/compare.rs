@@ -24,7 +24,7 @@ pub struct Comparison {
     pub turns: u32,
     /// By how much a case may be slower, as a share of the rate before: 0.05.
     pub threshold: f64,
-    /// How sure all verdicts are together: 0.95.
+    /// How sure all verdicts are together: 0.95. Those of two predictions are the model's, and not of any chance.
     pub confidence: f64,
     /// By which means, in words.
     pub method: String,
@@ -73,7 +73,8 @@ pub struct CaseComparison {
     /// Geometric mean of the rates after over that before; below one is slower. Of several turns, the
     /// median of the turns' ratios and of the geometric means of every two of them (Hodges and Lehmann).
     pub ratio: Option<f64>,
-    /// Confidence interval of the ratio; all intervals of a comparison hold together with its confidence.
+    /// Confidence interval of the ratio; all intervals of a comparison hold together with its confidence. `None`
+    /// for two predictions.
     pub interval: Option<(f64, f64)>,
     /// The chance of a difference at least as large between equal cases, corrected for the number of cases.
     pub chance: Option<f64>,
@@ -101,9 +102,9 @@ impl CaseComparison {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// It is certainly faster.
+    /// It is certainly faster; of two predictions, faster by the model.
     Faster,
-    /// It is certainly slower.
+    /// It is certainly slower; of two predictions, slower by the model.
     Slower,
     /// No difference is certain; the interval says how large one could be.
     Same,

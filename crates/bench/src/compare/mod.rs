@@ -29,6 +29,12 @@ const OF_ONE_TURN: &str = "Welch's t test of the logarithms of rates, fewer runs
 const OF_TURNS: &str = "Wilcoxon's signed-rank test of the turns' ratios, with the estimate of Hodges and \
                         Lehmann; chances corrected by Holm, intervals by Bonferroni";
 
+const OF_PREDICTIONS: &str =
+    "both are predicted: ratios are those of the model, and no test is made of them";
+
+/// How far from one the ratio of two predictions is at least that says something else than the same.
+const DIFFERENCE_MIN: f64 = 1e-9;
+
 /// A record before and one after, measured one after the other, in either order.
 pub type Turn<'a> = (&'a BenchRecord, &'a BenchRecord);
 
@@ -39,7 +45,8 @@ pub type Turn<'a> = (&'a BenchRecord, &'a BenchRecord);
 /// are slow together. Chances are corrected for the number of cases
 /// by Holm's method, intervals by Bonferroni's, so that all verdicts hold together with
 /// [`CONFIDENCE`]. A case has regressed when it is certain, in the same sense, that its rate is below that
-/// before less the threshold. Predicted rates have no spread, and are compared as they are.
+/// before less the threshold. Of two predictions the ratio is said as it is: they do not spread, what both
+/// are wrong by is not known from them, and nothing is certain, so that no case has regressed.
 ///
 /// Sources: Welch, "The generalization of 'Student's' problem when several different population
 /// variances are involved", 1947; Holm, "A simple sequentially rejective multiple test procedure", 1979.
@@ -55,7 +62,9 @@ pub fn compare_turns(first: Turn<'_>, more: &[Turn<'_>], threshold: f64) -> Comp
     let turns: Vec<Turn<'_>> = std::iter::once(first).chain(more.iter().copied()).collect();
     let names = names(&turns);
     let (common, cases) = (comparable::turns(&turns), names.len());
-    let compared = Compared { turns: &turns, common, cases, threshold };
+    let is_predicted =
+        turns.iter().all(|turn| [turn.0, turn.1].iter().all(|run| run.basis == Basis::Predicted));
+    let compared = Compared { turns: &turns, common, cases, threshold, is_predicted };
     let mut cases: Vec<Case> = names.iter().map(|name| compared.case(name)).collect();
     settle(&mut cases);
     let cases: Vec<CaseComparison> = cases.into_iter().map(|case| case.said).collect();
@@ -66,7 +75,12 @@ pub fn compare_turns(first: Turn<'_>, more: &[Turn<'_>], threshold: f64) -> Comp
         turns: u32::try_from(turns.len()).unwrap_or(u32::MAX),
         threshold,
         confidence: CONFIDENCE,
-        method: if more.is_empty() { OF_ONE_TURN } else { OF_TURNS }.to_owned(),
+        method: match (is_predicted, more) {
+            (true, _) => OF_PREDICTIONS,
+            (false, []) => OF_ONE_TURN,
+            (false, _) => OF_TURNS,
+        }
+        .to_owned(),
         has_regressed: cases.iter().any(|case| case.has_regressed),
         cases,
         notes: without_repetition(turns.iter().flat_map(|turn| comparable::notes(turn.0, turn.1))),
@@ -155,6 +169,8 @@ struct Compared<'a> {
     common: Vec<Incomparable>,
     cases: usize,
     threshold: f64,
+    /// Whether all records are predictions.
+    is_predicted: bool,
 }
 
 impl Compared<'_> {
@@ -164,12 +180,13 @@ impl Compared<'_> {
             self.turns.iter().flat_map(|turn| rates(turn.1, name)).collect(),
         ];
         let mut reasons = self.reasons(name);
-        let tested = match self.turns {
-            [only] => self.of_means(only.0.basis, &rates),
-            turns => self.of_turns(turns, name, &rates),
+        let found = if self.is_predicted {
+            of_predictions(&rates).map(|ratio| (ratio, None))
+        } else {
+            self.test(name, &rates).map(|tested| (tested.ratio(), Some(tested)))
         };
-        let tested = match tested {
-            Ok(tested) => Some(tested).filter(|_| reasons.is_empty()),
+        let found = match found {
+            Ok(found) => Some(found).filter(|_| reasons.is_empty()),
             Err(too_few) => {
                 if reasons.is_empty() {
                     reasons.push(too_few);
@@ -177,6 +194,7 @@ impl Compared<'_> {
                 None
             }
         };
+        let (ratio, tested) = found.unzip();
         let middle = |rates: &[f64]| Sample::of(rates).map(|sample| sample.geometric_mean());
         let said = CaseComparison {
             case: name.to_owned(),
@@ -184,14 +202,15 @@ impl Compared<'_> {
             after: spread(&rates[1]),
             before_geometric_mean: middle(&rates[0]),
             after_geometric_mean: middle(&rates[1]),
-            ratio: tested.as_ref().map(Tested::ratio),
+            ratio,
             interval: None,
             chance: None,
-            verdict: Change::NotComparable,
+            // That of a test is settled when all have been made.
+            verdict: ratio.map_or(Change::NotComparable, by_model),
             has_regressed: false,
             reasons,
         };
-        Case { said, tested }
+        Case { said, tested: tested.flatten() }
     }
 
     /// What stands against comparing a case, each reason once.
@@ -217,17 +236,19 @@ impl Compared<'_> {
         without_repetition(reasons)
     }
 
-    fn of_means(&self, basis: Basis, rates: &[Vec<f64>; 2]) -> Result<Tested, Incomparable> {
-        let needed = if basis == Basis::Predicted { 1 } else { test::NEEDED };
+    fn test(&self, name: &str, rates: &[Vec<f64>; 2]) -> Result<Tested, Incomparable> {
+        match self.turns {
+            [_] => self.of_means(rates),
+            turns => self.of_turns(turns, name, rates),
+        }
+    }
+
+    fn of_means(&self, rates: &[Vec<f64>; 2]) -> Result<Tested, Incomparable> {
         let samples = Sample::of(&rates[0]).zip(Sample::of(&rates[1]));
         samples
-            .and_then(|(before, after)| test::test(&before, &after, self.threshold, needed))
+            .and_then(|(before, after)| test::test(&before, &after, self.threshold))
             .map(Tested::Means)
-            .ok_or(Incomparable::TooFew {
-                before: count(&rates[0]),
-                after: count(&rates[1]),
-                needed,
-            })
+            .ok_or_else(|| too_few(rates, test::NEEDED))
     }
 
     fn of_turns(
@@ -240,11 +261,8 @@ impl Compared<'_> {
             |record: &BenchRecord| Sample::of(&self::rates(record, name)).map(|one| one.mean);
         let difference = |turn: &Turn<'_>| Some(mean(turn.1)? - mean(turn.0)?);
         let differences: Option<Vec<f64>> = turns.iter().map(difference).collect();
-        let differences = differences.ok_or(Incomparable::TooFew {
-            before: count(&rates[0]),
-            after: count(&rates[1]),
-            needed: u32::try_from(turns.len()).unwrap_or(u32::MAX),
-        })?;
+        let differences = differences
+            .ok_or_else(|| too_few(rates, u32::try_from(turns.len()).unwrap_or(u32::MAX)))?;
         let needed = turns::needed(self.cases, 1.0 - CONFIDENCE);
         let turns = u32::try_from(turns.len()).unwrap_or(u32::MAX);
         if turns < needed {
@@ -275,6 +293,23 @@ fn settle(cases: &mut [Case]) {
     }
 }
 
+/// The ratio of predicted rates.
+fn of_predictions(rates: &[Vec<f64>; 2]) -> Result<f64, Incomparable> {
+    match Sample::of(&rates[0]).zip(Sample::of(&rates[1])) {
+        Some((before, after)) => Ok((after.mean - before.mean).exp()),
+        None => Err(too_few(rates, 1)),
+    }
+}
+
+/// What a ratio of predictions says.
+fn by_model(ratio: f64) -> Change {
+    match ratio {
+        ratio if ratio > 1.0 + DIFFERENCE_MIN => Change::Faster,
+        ratio if ratio < 1.0 - DIFFERENCE_MIN => Change::Slower,
+        _ => Change::Same,
+    }
+}
+
 fn spec<'a>(record: &'a BenchRecord, name: &str) -> Option<&'a CaseSpec> {
     runs(record, name).map(|case| &case.asked).next()
 }
@@ -287,6 +322,10 @@ fn runs<'a>(record: &'a BenchRecord, name: &str) -> impl Iterator<Item = &'a Cas
 fn rates(record: &BenchRecord, name: &str) -> Vec<f64> {
     let rate = |case: &CaseRecord| case.bytes.0 as f64 / case.elapsed_ns.0 as f64 * 1e9;
     runs(record, name).map(rate).collect()
+}
+
+fn too_few(rates: &[Vec<f64>; 2], needed: u32) -> Incomparable {
+    Incomparable::TooFew { before: count(&rates[0]), after: count(&rates[1]), needed }
 }
 
 fn count(rates: &[f64]) -> u32 {

@@ -72,11 +72,11 @@ impl Means {
     }
 }
 
-/// Tests whether two samples are of the same rate; `None` for samples of fewer than `needed` rates.
+/// Tests whether two samples are of the same rate; `None` for samples of fewer than [`NEEDED`] rates.
 ///
-/// Samples without spread, as predictions are, differ certainly or not at all.
-pub(super) fn test(before: &Sample, after: &Sample, threshold: f64, needed: u32) -> Option<Means> {
-    if before.count.min(after.count) < f64::from(needed) {
+/// Samples without spread differ certainly or not at all.
+pub(super) fn test(before: &Sample, after: &Sample, threshold: f64) -> Option<Means> {
+    if before.count.min(after.count) < f64::from(NEEDED) {
         return None;
     }
     let parts = [before, after].map(|sample| sample.variance / sample.effective);
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn of(before: &[f64], after: &[f64], threshold: f64) -> Option<Means> {
-        test(&Sample::of(before)?, &Sample::of(after)?, threshold, NEEDED)
+        test(&Sample::of(before)?, &Sample::of(after)?, threshold)
     }
 
     /// Welch's t by hand: means ln 100 and ln 90, deviations of about a hundredth each.

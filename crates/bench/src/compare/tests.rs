@@ -297,17 +297,24 @@ fn runs_that_differ_a_lot_are_noted() {
 }
 
 #[test]
-fn a_prediction_is_compared_as_it_is() {
+fn a_prediction_is_compared_as_it_is_and_nothing_of_it_is_certain() {
     let predicted = |rate: f64| {
         let mut record = record(&[("1M", vec![rate])]);
         record.basis = Basis::Predicted;
         record
     };
-    let slower = compare(&predicted(1e9), &predicted(0.9e9), 0.05);
-    assert!(slower.has_regressed);
-    assert_eq!(slower.cases[0].verdict, Change::Slower);
-    let same = compare(&predicted(1e9), &predicted(1e9), 0.05);
-    assert_eq!(same.cases[0].verdict, Change::Same);
+    for (rate, verdict) in [(0.9e9, Change::Slower), (1e9, Change::Same), (1.1e9, Change::Faster)] {
+        let found = compare(&predicted(1e9), &predicted(rate), 0.05);
+        assert!(found.method.starts_with("both are predicted"), "{}", found.method);
+        let case = &found.cases[0];
+        assert_eq!((case.verdict, case.interval, case.chance), (verdict, None, None));
+        assert!((case.ratio.unwrap() - rate / 1e9).abs() < 1e-9);
+        assert!(!found.has_regressed && !case.has_regressed);
+    }
+    // What was measured has a test of its own, and says nothing beside a prediction.
+    let measured = record(&[("1M", vec![1e9; 3])]);
+    let mixed = compare(&measured, &predicted(0.9e9), 0.05);
+    assert_eq!(mixed.cases[0].verdict, Change::NotComparable);
 }
 
 #[test]

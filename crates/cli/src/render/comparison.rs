@@ -1,6 +1,6 @@
 //! Two records of benchmarks beside each other, in words.
 
-use peerlane_results::{Change, Comparison};
+use peerlane_results::{Basis, Change, Comparison};
 
 use super::Sheet;
 use super::bench::{aligned, in_words};
@@ -10,10 +10,15 @@ pub(crate) fn comparison(found: &Comparison) -> String {
     let head = ["case", "before", "after", "ratio", "between", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let none = || "-".to_owned();
+    let is_predicted =
+        [&found.before, &found.after].iter().all(|run| run.basis == Basis::Predicted);
     for case in &found.cases {
         let [before, after] = case.rates().map(|rate| rate.map_or_else(none, in_words));
         let verdict = match case.has_regressed {
             true => format!("{}, past the threshold", case.verdict),
+            false if is_predicted && case.ratio.is_some() => {
+                format!("{} by the model", case.verdict)
+            }
             false => case.verdict.to_string(),
         };
         rows.push(vec![
@@ -30,12 +35,15 @@ pub(crate) fn comparison(found: &Comparison) -> String {
     for line in aligned(&rows) {
         sheet.line(line);
     }
-    sheet.line(match found.turns {
+    let rates = match found.turns {
         0 | 1 => "rates are geometric means of the runs, and the ratio is that of them".to_owned(),
         turns => format!(
             "rates are geometric means of all runs; the ratio is the middle one of {turns} turns (Hodges and Lehmann)"
         ),
-    });
+    };
+    if !is_predicted {
+        sheet.line(rates);
+    }
     for case in &found.cases {
         for reason in &case.reasons {
             sheet.line(format_args!("{}: {reason}", case.case));
@@ -45,6 +53,10 @@ pub(crate) fn comparison(found: &Comparison) -> String {
         sheet.line(format_args!("note: {note}"));
     }
     let is_compared = found.cases.iter().any(|case| case.verdict != Change::NotComparable);
+    if is_predicted {
+        sheet.line(if is_compared { &found.method } else { "nothing could be compared" });
+        return sheet.0;
+    }
     sheet.line(format_args!(
         "{} ({}; {:.0} % sure of all together)",
         match (found.has_regressed, is_compared) {

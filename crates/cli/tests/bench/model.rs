@@ -62,6 +62,26 @@ fn the_model_takes_what_it_knows_and_refuses_what_it_would_ignore() {
 }
 
 #[test]
+fn two_predictions_are_compared_without_a_test_and_none_has_regressed() {
+    let folder = folder();
+    let slow = "[parameter.\"drive.read.rate\"]\nvalue = 100\nunit = \"MB/s\"\nfrom = \"guess\"\n\
+                source = \"this test\"\n";
+    fs::write(folder.path().join("p.toml"), slow).expect("room");
+    let words = "stream --source a --target host --on model --machine pair";
+    for more in ["-o before.json", "-o after.json --parameters p.toml"] {
+        let output = bench(folder.path(), &format!("{words} {more}"));
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    }
+    let output = bench(folder.path(), "compare before.json after.json");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", said(&output));
+    assert!(text.contains("both are predicted") && text.contains("slower by the model"), "{text}");
+    for word in ["sure", "Welch", "threshold", " to 0."] {
+        assert!(!text.contains(word), "{word}: {text}");
+    }
+}
+
+#[test]
 fn options_have_their_effect_on_the_model_or_are_named() {
     let folder = folder();
     let words = "stream --source host --target a --block 4K --depth 64 --on model --machine pair";

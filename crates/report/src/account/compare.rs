@@ -56,18 +56,26 @@ fn verdict(record: &Comparison, basis: Basis) -> Verdict {
         )
     } else if of(Change::NotComparable).count() == record.cases.len() {
         "No case can be compared.".to_owned()
+    } else if basis == Basis::Predicted {
+        "Two predictions, of which nothing is certain.".to_owned()
     } else {
         format!("No case is certainly slower by more than {percent:.1} %.")
     };
     let text = format!("{}{said}", mark(basis));
     let mut more = vec![format!(
-        "Faster: {}; slower: {}; no difference certain: {}; not comparable: {}; all of it holds together with {:.0} % \
-         confidence.",
+        "Faster: {}; slower: {}; {}: {}; not comparable: {}{}.",
         of(Change::Faster).count(),
         of(Change::Slower).count(),
+        if basis == Basis::Predicted { "the same" } else { "no difference certain" },
         of(Change::Same).count(),
         of(Change::NotComparable).count(),
-        record.confidence * 100.0
+        match basis {
+            Basis::Predicted => "; all of it by the model".to_owned(),
+            _ => format!(
+                "; all of it holds together with {:.0} % confidence",
+                record.confidence * 100.0
+            ),
+        }
     )];
     more.push(format!("Machine: {}.", plain(&record.after.machine.name)));
     let tone = if record.has_regressed && basis == Basis::Measured {
@@ -131,12 +139,18 @@ fn figure(record: &Comparison, basis: Basis) -> Option<Figure> {
     };
     Some(Figure {
         title: "Ratio of each case".to_owned(),
-        caption: format!(
-            "{}The bars hold together with {:.0} % confidence. One that crosses the line of 1 shows no \
-             difference; one wholly left of the broken line is a regression.{left_out}{rest}",
-            mark(basis),
-            record.confidence * 100.0
-        ),
+        caption: match basis {
+            Basis::Predicted => format!(
+                "{}Ratios of the model, of which there is no test.{left_out}{rest}",
+                mark(basis)
+            ),
+            _ => format!(
+                "{}The bars hold together with {:.0} % confidence. One that crosses the line of 1 shows no \
+                 difference; one wholly left of the broken line is a regression.{left_out}{rest}",
+                mark(basis),
+                record.confidence * 100.0
+            ),
+        },
         art: Art::Chart(chart.picture()),
     })
 }

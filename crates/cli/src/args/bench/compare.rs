@@ -7,9 +7,10 @@ use clap::Args;
 /// Arguments of `peerlane bench compare`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-The exit status is 1 when a case is certainly slower by more than --threshold, when cases are missing in
-AFTER, and when nothing could be compared: for continuous integration
-of drivers, firmware and kernels.")]
+The exit status is 1 when a case is certainly slower by more than --threshold, when cases are
+missing in AFTER, and when nothing could be compared: for continuous integration of drivers,
+firmware and kernels. Of two predictions nothing is certain: their ratio is said, without a test,
+and a slower one is no reason for status 1.")]
 pub(crate) struct CompareArgs {
     /// The record that is compared with
     #[arg(value_name = "BEFORE.json")]
