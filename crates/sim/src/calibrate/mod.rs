@@ -24,6 +24,9 @@ pub const DEPTHS: [u32; 3] = [1, 8, 32];
 pub const RANDOM_BLOCKS: [Bytes; 2] = [Bytes::kib(4), Bytes::kib(32)];
 /// Queue depths that it runs of those.
 pub const RANDOM_DEPTHS: [u32; 2] = [1, 32];
+/// Mean error of rows held out from which on it is large, as a share: what the model does not have of the drive then
+/// weighs more than most differences that it is asked about.
+pub const LARGE_ERROR: f64 = 0.2;
 /// Cases that are read; a record of more is none of a calibration.
 const MOST_CASES: usize = 10_000;
 

@@ -203,6 +203,29 @@ fn the_file_is_read_back_with_its_provenance() {
 }
 
 #[test]
+fn a_range_is_as_wide_as_the_error_of_the_rows_held_out_where_repeats_agree() {
+    // Each row was measured once; that of 256 KiB at depth 8 is half of what the parameters say.
+    let index = 2 * DEPTHS.len() + 1;
+    let found = calibrate(&measured_drive("d", |at| if at == index { 0.5 } else { 1.0 }));
+    let found = found.expect("a calibration");
+    let read_rows = &found.sides.iter().find(|side| side.op == Op::Read).expect("reads").rows;
+    let error = read_rows.mean_error();
+    assert!(error > 0.05);
+    let parameters = read(&found.to_toml());
+    let of_read = parameters.iter().filter(|one| one.name.starts_with("d.read."));
+    assert_eq!(of_read.clone().count(), 4);
+    for one in of_read {
+        assert!(one.lo <= one.value / (1.0 + error) * 1.001, "{one:?}");
+        assert!(one.hi >= one.value * (1.0 + error) * 0.999, "{one:?}");
+        assert!(one.source.contains("the range holds"), "{}", one.source);
+    }
+    // Writes and random order have errors of their own, which are none.
+    for one in parameters.iter().filter(|one| !one.name.starts_with("d.read.")) {
+        assert!(one.hi / one.lo < 1.001, "{one:?}");
+    }
+}
+
+#[test]
 fn a_record_without_random_rows_says_nothing_of_them_and_one_such_row_alone_is_refused() {
     let mut record = measured_drive("d", |_| 1.0);
     let is_random = |case: &CaseRecord| case.asked.flows[0].order == Order::Random;

@@ -5,10 +5,12 @@ use std::fmt::Write as _;
 use super::{Calibration, Row, Rows, SideCalibration};
 
 impl Calibration {
-    /// The file: each parameter with its range over repeats, its rows, and the error of the rows held out.
+    /// The file: each parameter with its range, its rows, and the error of the rows held out. A range is that over
+    /// repeats, and at least as wide as that error: repeats that agree say nothing of other sizes and depths.
     pub fn to_toml(&self) -> String {
         let mut text = String::from(
-            "# Written by a calibration. Parameters come from a quarter of the rows; the errors are those of the rest.\n",
+            "# Written by a calibration. Parameters come from a quarter of the rows; the errors are those of the rest,\n\
+             # and ranges are as wide as their mean at least.\n",
         );
         for side in &self.sides {
             self.side(&mut text, side);
@@ -74,14 +76,16 @@ impl Group<'_> {
     }
 
     fn parameter(&mut self, name: &str, unit: &str, (lo, value, hi): (f64, f64, f64), row: &Row) {
+        let error = self.rows.mean_error();
+        let (lo, hi) = (lo.min(value / (1.0 + error)), hi.max(value * (1.0 + error)));
         let Calibration { machine, is_emulated, .. } = self.calibration;
         let emulated = if *is_emulated { "; emulated: semantics, not speed" } else { "" };
         let source = format!(
-            "calibration on {machine}: {} of {:.0} bytes at depth {:.0}; rows held out are off by {:.1} % in the mean{emulated}",
+            "calibration on {machine}: {} of {:.0} bytes at depth {:.0}; the range holds all repeats, and the {:.1} % by which rows held out are off in the mean{emulated}",
             self.what,
             row.block,
             row.depth,
-            self.rows.mean_error() * 100.0
+            error * 100.0
         );
         let text = &mut *self.text;
         let _ = writeln!(text, "\n[parameter.{}]", quoted(name));

@@ -1,7 +1,7 @@
 //! Parameters of a drive out of the rows that were measured on it.
 
 use peerlane_results::BenchRecord;
-use peerlane_sim::calibrate::calibrate;
+use peerlane_sim::calibrate::{Calibration, LARGE_ERROR, calibrate};
 
 use crate::args::CalibrateArgs;
 use crate::error::{Failure, Tried};
@@ -16,6 +16,9 @@ pub(super) fn learn(
     printer: Printer,
 ) -> Result<(), Failure> {
     let found = calibrate(record).map_err(Tried::to(format!("calibrate {}", args.drive)))?;
+    for warning in large_errors(&found) {
+        printer.warning(&warning);
+    }
     // First what took a quarter of an hour; then what a full disk may refuse, and neither for want of the other.
     let shown = if printer.is_json() { Ok(()) } else { printer.data(&render::calibration(&found)) };
     if let Some(file) = &args.parameters {
@@ -23,4 +26,52 @@ pub(super) fn learn(
         printer.note(&format!("wrote {}", file.display()));
     }
     shown
+}
+
+/// A warning for each kind of rows that the parameters say little of.
+fn large_errors(found: &Calibration) -> Vec<String> {
+    let of_sides = found.sides.iter().flat_map(|side| {
+        let random = side.random.as_ref().map(|random| ("random ", &random.rows));
+        let kinds = [("", &side.rows)].into_iter().chain(random);
+        kinds.map(|(order, rows)| (&side.drive, format!("{order}{}", side.op.name()), rows))
+    });
+    of_sides
+        .filter(|(.., rows)| rows.mean_error() >= LARGE_ERROR)
+        .map(|(drive, what, rows)| {
+            format!(
+                "{drive}, {what}: predictions by these parameters are off by {:.0} % in the mean and {:.0} % at worst on \
+                 what was measured beside them: it behaves otherwise than the model has it, or was disturbed; \
+                 ranges are as wide as that mean",
+                rows.mean_error() * 100.0,
+                rows.worst_error() * 100.0
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use peerlane_sim::calibrate::{Op, Row, Rows, SideCalibration};
+    use peerlane_sim::devices::drive::Side;
+    use peerlane_sim::devices::table::Table;
+
+    use super::*;
+
+    #[test]
+    fn a_large_error_of_rows_held_out_is_warned_of() {
+        let of = |predicted: f64| {
+            let row =
+                Row { block: 4096.0, depth: 1.0, measured: 1e9, least: 1e9, most: 1e9, predicted };
+            let latency = Table::line(80e-6, 2.5e9);
+            let side = Side { latency, rate: 1e9, commands: 1e5 };
+            let rows = Rows { fitted: Vec::new(), held_out: vec![row] };
+            let (drive, op) = ("d".to_owned(), Op::Read);
+            let sides = vec![SideCalibration { drive, op, side, rows, random: None }];
+            large_errors(&Calibration { machine: "m".to_owned(), is_emulated: false, sides })
+        };
+        assert_eq!(of(1.19e9), Vec::<String>::new());
+        assert!(
+            of(1.35e9)[0].starts_with("d, read: predictions by these parameters are off by 35 %")
+        );
+    }
 }
