@@ -27,7 +27,7 @@ pub(crate) enum LabCommand {
     Shell(ShellArgs),
     /// Copy the same data by both routes and show where its bytes went
     Demo(DemoArgs),
-    /// List the machine descriptions that can be booted
+    /// List the machine descriptions that can be named, those that can be booted first
     Machines(MachinesArgs),
     /// In the guest: say that a moment has come, and wait until what belongs to it has happened
     Moment(MomentArgs),

@@ -14,7 +14,7 @@ cases have the same names.
 Examples:
   peerlane report sweep.json -o sweep.html
   peerlane report predicted.json measured.json -o both.html
-  peerlane report old.json -o old.html --machine r7515
+  peerlane report old.json -o old.html --machine r7515-10-smartssd
   peerlane report *.json -o runs.csv
   peerlane report sweep.json --format markdown
   peerlane report sweep.json -o sweep.html --png figures")]

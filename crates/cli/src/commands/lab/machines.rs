@@ -1,4 +1,4 @@
-//! `peerlane lab machines`: the descriptions that can be booted.
+//! `peerlane lab machines`: the descriptions that can be named, and which of them can be booted.
 
 use peerlane_results::RecordSchema;
 use schemars::JsonSchema;
@@ -25,6 +25,8 @@ struct Entry {
     summary: String,
     /// `None` for one that is built into the program.
     file: Option<String>,
+    /// Whether the lab can boot it; `topo`, `plan`, `report`, `sim` and `bench --on model` take any.
+    boots: bool,
 }
 
 /// The schema of the object that `--json` prints.
@@ -39,21 +41,29 @@ pub(super) fn schema() -> RecordSchema {
 pub(super) fn run(args: &MachinesArgs, printer: Printer) -> Result<Exit, Failure> {
     let mut entries = Vec::new();
     for description in machines::list(args.machines_dir.as_deref())? {
-        if description.fabric()?.lab.is_some() {
-            entries.push(Entry {
-                summary: description.summary(),
-                file: description.file.map(|file| file.display().to_string()),
-                name: description.name,
-            });
-        }
+        entries.push(Entry {
+            boots: description.fabric()?.lab.is_some(),
+            summary: description.summary(),
+            file: description.file.map(|file| file.display().to_string()),
+            name: description.name,
+        });
     }
+    // Each kind stays in the order of its names.
+    entries.sort_by_key(|entry| !entry.boots);
     if printer.is_json() {
         printer.object(&List { schema: SCHEMA, machines: entries })?;
         return Ok(Exit::Done);
     }
     let width = entries.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for Entry { name, summary, .. } in &entries {
+    let mut boots_before = true;
+    for Entry { name, summary, boots, .. } in &entries {
+        if boots_before && !boots {
+            text.push_str(
+                "\nnot to be booted; for topo, plan, report, sim and bench --on model:\n",
+            );
+        }
+        boots_before = *boots;
         text.push_str(&format!("{name:width$}  {summary}\n"));
     }
     printer.data(&text)?;
