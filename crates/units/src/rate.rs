@@ -34,18 +34,24 @@ impl ByteRate {
 }
 
 impl fmt::Display for ByteRate {
-    /// Prints three significant places of the unit that fits.
+    /// Prints three significant places of the unit that fits, rounded to the nearest.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NAMES: [(&str, u64); 3] =
             [("GB/s", 1_000_000_000), ("MB/s", 1_000_000), ("KB/s", 1_000)];
-        let Some((name, unit)) = NAMES.into_iter().find(|&(_, unit)| self.0 >= unit) else {
-            return f.pad(&format!("{} B/s", self.0));
+        let rate = u128::from(self.0);
+        // What rounds to a thousand of the next smaller unit is one of this.
+        let fits = |unit: u64| rate * 2000 >= u128::from(unit) * 1999;
+        let Some((name, unit)) = NAMES.into_iter().find(|&(_, unit)| fits(unit)) else {
+            return f.pad(&format!("{rate} B/s"));
         };
-        let thousandths = u128::from(self.0) * 1000 / u128::from(unit);
-        let text = match thousandths {
-            100_000.. => format!("{} {name}", thousandths / 1000),
-            10_000.. => format!("{}.{} {name}", thousandths / 1000, thousandths % 1000 / 100),
-            _ => format!("{}.{:02} {name}", thousandths / 1000, thousandths % 1000 / 10),
+        let unit = u128::from(unit);
+        let rounded = |parts: u128| (rate * parts + unit / 2) / unit;
+        let text = match (rounded(100), rounded(10)) {
+            (hundredths @ ..1000, _) => {
+                format!("{}.{:02} {name}", hundredths / 100, hundredths % 100)
+            }
+            (_, tenths @ ..1000) => format!("{}.{} {name}", tenths / 10, tenths % 10),
+            _ => format!("{} {name}", rounded(1)),
         };
         f.pad(&text)
     }
@@ -83,8 +89,23 @@ mod tests {
         assert_eq!("3.2GB/s".parse(), Ok(ByteRate(3_200_000_000)));
         assert_eq!("20M".parse(), Ok(ByteRate(20_000_000)));
         assert!("20MiB/s".parse::<ByteRate>().is_err());
-        assert_eq!(ByteRate(3_938_461_538).to_string(), "3.93 GB/s");
+        assert_eq!(ByteRate(3_938_461_538).to_string(), "3.94 GB/s");
         assert_eq!(ByteRate(12_345_678).to_string(), "12.3 MB/s");
         assert_eq!(ByteRate(999).to_string(), "999 B/s");
+    }
+
+    #[test]
+    fn rates_are_rounded_to_the_nearest_and_not_cut_off() {
+        for (rate, text) in [
+            (6_499_999_999, "6.50 GB/s"),
+            (9_994_000_000, "9.99 GB/s"),
+            (9_995_000_000, "10.0 GB/s"),
+            (99_950_000, "100 MB/s"),
+            (999_499, "999 KB/s"),
+            (999_500, "1.00 MB/s"),
+            (u64::MAX, "18446744074 GB/s"),
+        ] {
+            assert_eq!(ByteRate(rate).to_string(), text);
+        }
     }
 }
