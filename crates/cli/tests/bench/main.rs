@@ -82,6 +82,28 @@ fn only_what_scratch_names_is_written_and_only_its_range() {
     assert!(target[range.end..] == old[range.end..], "behind the range");
 }
 
+/// A benchmark that is refused with these words on standard error.
+#[track_caller]
+fn refused(folder: &Path, words: &str, parts: &[&str]) {
+    let output = bench(folder, words);
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+    assert!(parts.iter().all(|part| said.contains(part)), "{words}: {said}");
+}
+
+#[test]
+fn an_end_without_room_for_a_range_is_named_with_its_size() {
+    let folder = folder();
+    fs::write(folder.path().join("empty"), "").expect("room");
+    for words in ["stream --source empty --target host", "calibrate empty"] {
+        refused(
+            folder.path(),
+            words,
+            &["empty has 0 bytes", "hint: name a drive or a larger file"],
+        );
+    }
+}
+
 #[test]
 fn a_source_that_is_scratch_gets_a_pattern_of_the_seed() {
     let folder = folder();

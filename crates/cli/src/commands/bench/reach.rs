@@ -47,9 +47,27 @@ pub(super) fn within(fabric: &Fabric, brief: Brief) -> Result<Brief, Failure> {
             Tried::to(format!("look at {typed}"))(error).hint(hint)
         })?;
         let start = if is_target { brief.target_offset } else { None }.unwrap_or(brief.offset);
-        length = length.min(Bytes(size.0.saturating_sub(start.0) / ranges));
+        let room = Bytes(size.0.saturating_sub(start.0) / ranges);
+        if room < UNIT {
+            return Err(too_short(typed, size, start, ranges));
+        }
+        length = length.min(room);
     }
     Ok(Brief { length: Some(length.round_down(UNIT)), ..brief })
+}
+
+/// What holds no range that the usual block sizes fit.
+fn too_short(typed: &str, size: Bytes, start: Bytes, ranges: u64) -> Failure {
+    let from = match start {
+        Bytes::ZERO => String::new(),
+        Bytes(start) => format!(" and is used from byte {start}"),
+    };
+    let needed = match ranges {
+        1 => format!("a range is {} at least", UNIT.0),
+        ranges => format!("{ranges} ranges of {} at least are needed", UNIT.0),
+    };
+    let hint = "name a drive or a larger file: `head -c 1G /dev/urandom >FILE` makes one";
+    Failure::new(format!("{typed} has {} bytes{from}; {needed}", size.0)).hint(hint.to_owned())
 }
 
 fn is_device(typed: &str) -> bool {
