@@ -105,6 +105,19 @@ fn an_end_without_room_for_a_range_is_named_with_its_size() {
 }
 
 #[test]
+fn one_file_at_both_ends_is_said_before_what_a_consent_helps_with() {
+    let folder = folder();
+    let parts = "--routes host --target-offset 512K --length 512K --block 64K";
+    for more in ["", "--scratch source", "--scratch source --force"] {
+        for ranges in ["", parts] {
+            let words = format!("sweep source source {ranges} {more}");
+            let hint = "hint: name another file as the target";
+            refused(folder.path(), &words, &["source are one file\n", hint]);
+        }
+    }
+}
+
+#[test]
 fn a_source_that_is_scratch_gets_a_pattern_of_the_seed() {
     let folder = folder();
     let before = fs::read(folder.path().join("source")).expect("it");

@@ -81,6 +81,12 @@ pub(crate) fn check_in_place(
     Findings { refusals, warnings }
 }
 
+/// Refuses a target that is the source, or lies on it: asked first where what else stands against it has a
+/// hint, for none helps with this.
+pub(crate) fn overlap(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {
+    overlap::check(system, wanted)
+}
+
 /// What a reader of an end should know of its use.
 pub(crate) fn warnings_of_use(system: &System, end: &Endpoint) -> Vec<Warning> {
     in_use::check_source(system, end)

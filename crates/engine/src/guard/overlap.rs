@@ -67,7 +67,9 @@ fn same_bytes(system: &System, wanted: Wanted<'_>, words: &str) -> Option<Refusa
             _ => stacked(system, wanted)?,
         },
         (Node::File { .. }, Node::File { .. }) if source.node == target.node => {
-            format!("{} and {} are one file", wanted.source.facts.path, wanted.target.facts.path)
+            let (one, other) = (&wanted.source.facts.path, &wanted.target.facts.path);
+            let reason = format!("{one} and {other} are one file");
+            return Some(refuse(reason, Some("name another file as the target".to_owned())));
         }
         (Node::File { .. } | Node::NewFile, Node::Block)
         | (Node::Block, Node::File { .. } | Node::NewFile) => stacked(system, wanted)?,

@@ -81,11 +81,15 @@ impl Look<'_> {
         let asked = as_copy(self.flow, route, via, self.consent.force);
         let prepared = plan::prepare(self.system, self.fabric, &asked)?;
         let (source, target) = (prepared.source, prepared.target);
+        let length = self.flow.bytes;
+        let wanted = Wanted { asked: &asked, source: &source, target: &target, length };
+        // Before what an option helps with, and its hint.
+        if let Some(refusal) = guard::overlap(self.system, wanted) {
+            return Err(MeasureError::Refused(vec![refusal]));
+        }
         self.check_target(&target)?;
         self.check_range(&source, self.flow.offset, Role::Source)?;
         self.check_range(&target, self.flow.target_offset, Role::Target)?;
-        let length = self.flow.bytes;
-        let wanted = Wanted { asked: &asked, source: &source, target: &target, length };
         let force = self.consent.force;
         let found = guard::check_in_place(self.system, &target, Some(wanted), force);
         if !found.refusals.is_empty() {
