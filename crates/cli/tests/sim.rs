@@ -109,6 +109,15 @@ fn machines_and_workloads_are_made_by_notation() {
 }
 
 #[test]
+fn a_block_that_no_drive_carries_is_refused_by_its_name() {
+    let said = "has blocks of 512 bytes, and 3 is no multiple of that";
+    for output in [sim(CROWD, &["--vary", "block=3"]), sim(&CROWD.replace("128K", "3"), &[])] {
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn variants_are_rows() {
     let output =
         sim(CROWD, &["--json", "--vary", "depth=1,16", "--vary", "drive.write.rate=1e9..4e9"]);

@@ -54,6 +54,14 @@ pub enum BriefError {
         /// The most it may be.
         high: u64,
     },
+    /// The same end twice, which would be read or written by two transfers at a time in one place.
+    #[error("{name} is given twice as a {what}")]
+    Repeated {
+        /// `source` or `target`.
+        what: &'static str,
+        /// The end.
+        name: String,
+    },
     /// Cases that a record could not tell apart.
     #[error("two cases are called `{name}`: name each block, route and drive once")]
     Twice {

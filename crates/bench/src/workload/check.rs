@@ -51,6 +51,12 @@ pub(super) fn brief(brief: &Brief) -> Result<(), BriefError> {
     ] {
         at_most(what, count, most)?;
     }
+    for (what, names) in [("source", &brief.source), ("target", &brief.target)] {
+        let mut seen = BTreeSet::new();
+        if let Some(name) = names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(BriefError::Repeated { what, name: name.clone() });
+        }
+    }
     let (cases, flows) = product(brief);
     at_most("cases", cases, CASES_MAX)?;
     at_most("transfers at once", flows, FLOWS_MAX)
@@ -176,6 +182,18 @@ mod tests {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             let cause = cause.unwrap_or_else(|| error.to_string());
             assert!(cause.contains(reason), "{line}: {cause}");
+        }
+    }
+
+    #[test]
+    fn an_end_that_is_given_twice_is_refused() {
+        for (ends, reason) in [
+            ("source = ['a', 'b', 'a']\ntarget = 'host'", "a is given twice as a source"),
+            ("source = 'host'\ntarget = ['a', 'a']", "a is given twice as a target"),
+        ] {
+            let error = parse(&format!("kind = 'stream'\n{ends}\n")).expect_err(ends);
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            assert_eq!(cause.as_deref(), Some(reason), "{error}");
         }
     }
 

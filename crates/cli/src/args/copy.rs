@@ -55,8 +55,9 @@ pub(crate) struct CopyArgs {
     /// together; proof and verification do not count
     #[arg(long, value_name = "RATE", value_parser = size::rate)]
     pub(crate) limit: Option<ByteRate>,
-    /// Copies of a batch that are carried out at a time
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "batch", value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Copies of a --batch that are carried out at a time
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "batch", conflicts_with_all = ["source", "targets"],
+          value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) jobs: u16,
     /// Seconds to wait for a device before a request counts as stuck and the copy ends
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]

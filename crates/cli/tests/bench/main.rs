@@ -118,6 +118,24 @@ fn one_file_at_both_ends_is_said_before_what_a_consent_helps_with() {
 }
 
 #[test]
+fn a_block_that_does_not_fit_and_an_end_given_twice_are_named() {
+    let folder = folder();
+    for (words, part) in [
+        ("stream --source source --target host --block 3", "block 3 is no multiple of"),
+        (
+            "stream --source source --source source --target host",
+            "source is given twice as a source",
+        ),
+        (
+            "sweep a b --via cmb:c --on model --machine pair --block 3",
+            "a has blocks of 512 bytes, and 3 is no multiple",
+        ),
+    ] {
+        refused(folder.path(), words, &[part]);
+    }
+}
+
+#[test]
 fn a_source_that_is_scratch_gets_a_pattern_of_the_seed() {
     let folder = folder();
     let before = fs::read(folder.path().join("source")).expect("it");

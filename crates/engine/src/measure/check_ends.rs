@@ -75,7 +75,7 @@ impl Look<'_> {
     ) -> Result<(), MeasureError> {
         let (flow, facts) = (self.flow, &end.facts);
         let wrong = |reason: String| Err(MeasureError::Range { path: facts.path.clone(), reason });
-        for (what, value) in [("offset", offset), ("length", flow.bytes), ("block", flow.block)] {
+        for (what, value) in [("block", flow.block), ("offset", offset), ("length", flow.bytes)] {
             if !value.is_multiple_of(facts.block) {
                 let (value, block) = (value.0, facts.block.0);
                 return wrong(format!("{what} {value} is no multiple of its block, {block} bytes"));

@@ -51,6 +51,16 @@ pub enum FlowError {
         /// Target.
         to: String,
     },
+    /// A block that a drive cannot carry.
+    #[error("{name} has blocks of {size} bytes, and {block} is no multiple of that")]
+    Block {
+        /// The drive.
+        name: String,
+        /// Its own blocks, in bytes.
+        size: u64,
+        /// What was asked for, in bytes.
+        block: u64,
+    },
     /// A number that is missing.
     #[error("a parameter of the model cannot be used")]
     Setting(#[from] SettingError),
@@ -167,6 +177,7 @@ impl Planner<'_> {
 
     fn flow(&self, flow: &Flow) -> Result<Planned, FlowError> {
         let (source, target) = (self.end(&flow.source)?, self.end(&flow.target)?);
+        self.check_block(flow, [source, target])?;
         let near = [source, target].into_iter().find_map(|end| match end {
             End::Drive(_, node) | End::Memory(node) => Some(node),
             End::Host | End::Null => None,
@@ -219,6 +230,21 @@ impl Planner<'_> {
         spec.request = flow.block.max(Bytes(1));
         spec.depth = depth;
         self.finish(flow, [source, target], spec, host)
+    }
+
+    /// Refuses a block that a drive would refuse.
+    fn check_block(&self, flow: &Flow, ends: [End; 2]) -> Result<(), FlowError> {
+        for (name, end) in [&flow.source, &flow.target].into_iter().zip(ends) {
+            let End::Drive(id, _) = end else { continue };
+            let sizes = self.fabric.function(id).nvme.iter().flat_map(|nvme| &nvme.namespaces);
+            // Which of several is meant, no name says: the least demanding one.
+            let Some(size) = sizes.map(|one| one.limits.logical_block).min() else { continue };
+            if !flow.block.is_multiple_of(size) {
+                let (name, size, block) = (name.clone(), size.0, flow.block.0);
+                return Err(FlowError::Block { name, size, block });
+            }
+        }
+        Ok(())
     }
 
     /// Blocks in flight: no more than there are.

@@ -145,6 +145,7 @@ impl PredictError {
                  (`cmb = \"64M\"`), or take the route `host`"
                     .to_owned(),
             ),
+            FlowError::Block { size, .. } => Some(format!("a block is a multiple of {size} bytes")),
             FlowError::NoInitiator { .. } | FlowError::Setting(_) => None,
         }
     }
