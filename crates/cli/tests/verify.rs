@@ -121,6 +121,21 @@ fn what_cannot_be_compared_is_a_failure_that_says_why() {
 }
 
 #[test]
+fn one_file_by_two_names_is_compared_with_itself_only_in_other_places() {
+    let (folder, target) = folder();
+    fs::hard_link(&target, folder.path().join("hard")).expect("a link");
+    std::os::unix::fs::symlink("target", folder.path().join("soft")).expect("a link");
+    for name in ["target", "hard", "soft"] {
+        let output = peerlane(folder.path(), &["verify", "target", name]);
+        let error = program::said(&output);
+        assert_eq!(output.status.code(), Some(2), "{name}: {error}");
+        assert!(error.contains("both are the same bytes") && error.contains("hint: "), "{error}");
+    }
+    let parts = ["verify", "target", "hard", "--target-offset", "1M", "--length", "1M"];
+    assert_eq!(peerlane(folder.path(), &parts).status.code(), Some(1), "two parts of one file");
+}
+
+#[test]
 fn progress_for_programs_is_a_line_of_json_each_and_the_last_is_the_end() {
     let (folder, target) = folder();
     fs::remove_file(&target).expect("the target");

@@ -21,7 +21,7 @@ use peerlane_units::Bytes;
 
 pub(crate) use content::read_ends;
 pub(crate) use described::check as check_described;
-pub(crate) use overlap::{Span, between};
+pub(crate) use overlap::{Span, between, is_one_place};
 pub(crate) use ranges::length_of;
 pub(crate) use system::{Mount, System};
 

@@ -49,6 +49,19 @@ pub(crate) fn between(
     same_bytes(system, wanted, words)
 }
 
+/// Whether two ends, read from these offsets on, are the same bytes under two names or one.
+pub(crate) fn is_one_place(system: &System, ends: [&Endpoint; 2], offsets: [Bytes; 2]) -> bool {
+    let nodes = ends.map(|end| end.live.as_ref().map(|live| live.node));
+    if let [Some(one @ Node::File { .. }), Some(other)] = nodes {
+        return one == other && offsets[0] == offsets[1];
+    }
+    let extent = |at: usize| Extent::of(ends[at], offsets[at], Bytes::ZERO);
+    let is_one = |(one, other): (Extent<'_>, Extent<'_>)| {
+        system.is_same_disk(one.disk, other.disk) && one.start == other.start
+    };
+    extent(0).zip(extent(1)).is_some_and(is_one)
+}
+
 fn same_bytes(system: &System, wanted: Wanted<'_>, words: &str) -> Option<Refusal> {
     let (Some(source), Some(target)) = (&wanted.source.live, &wanted.target.live) else {
         return described(wanted, words);

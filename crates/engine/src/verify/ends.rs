@@ -58,6 +58,16 @@ pub enum VerifyEndsError {
         /// Why.
         source: Box<EndError>,
     },
+    /// Both ends are the same bytes, which are equal whatever they are.
+    #[error(
+        "cannot compare {source_path} with {target_path}: both are the same bytes of one file or drive"
+    )]
+    OnePlace {
+        /// The source as it was typed.
+        source_path: String,
+        /// The target as it was typed.
+        target_path: String,
+    },
     /// An end cannot be attached.
     #[error("cannot {action} {}", path.display())]
     File {
@@ -125,6 +135,10 @@ impl VerifyEndsError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Ends { source, .. } => source.hint(),
+            Self::OnePlace { .. } => Some(
+                "name what was copied and where to, or another range of it: `--target-offset`"
+                    .to_owned(),
+            ),
             Self::Unaligned { block, .. } => Some(format!("use a multiple of {}", block.0)),
             Self::BeyondSource { offset, size, .. } => size
                 .0
@@ -155,6 +169,11 @@ pub fn verify_ends(
     let system = System::at(Path::new("/"));
     let source = End::look(&system, fabric, asked, Role::Source)?;
     let target = End::look(&system, fabric, asked, Role::Target)?;
+    let ends = [&source.endpoint, &target.endpoint];
+    if guard::is_one_place(&system, ends, [asked.offset, asked.target_offset]) {
+        let (source_path, target_path) = (asked.source.clone(), asked.target.clone());
+        return Err(VerifyEndsError::OnePlace { source_path, target_path });
+    }
     let range = Range::of(asked, &source, &target)?;
     watch.phase(Phase::Verify);
     let (verified, elapsed) = compare(asked, &source, &target, &range, clock, watch)?;
