@@ -109,6 +109,21 @@ fn machines_and_workloads_are_made_by_notation() {
 }
 
 #[test]
+fn a_case_of_many_transfers_says_that_it_has_no_range() {
+    let shown = |workload| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+        command.args(["sim", "tree:8", workload, "--engine", "flow"]);
+        let output = command.output().expect("it runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let said = "none, nor gains: only cases of 256 transfers at most have them";
+    let many = shown("random:257");
+    assert!(many.contains(said), "{many}");
+    assert!(!shown("random:8").contains(said));
+}
+
+#[test]
 fn a_block_that_no_drive_carries_is_refused_by_its_name() {
     let said = "has blocks of 512 bytes, and 3 is no multiple of that";
     for output in [sim(CROWD, &["--vary", "block=3"]), sim(&CROWD.replace("128K", "3"), &[])] {

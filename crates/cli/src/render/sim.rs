@@ -1,6 +1,7 @@
 //! A prediction in words: the table of a benchmark, then what limits it and what more would gain.
 
 use peerlane_results::{BenchRecord, CaseRecord};
+use peerlane_sim::predict::RANGE_FLOWS_MAX;
 
 use super::bench::{aligned, bench, in_words};
 use super::{Overwritten, Sheet, counted};
@@ -25,6 +26,13 @@ fn one(sheet: &mut Sheet, case: &CaseRecord) {
         sheet.row(
             "range",
             format_args!("{low} to {high} in 80 % of draws from the parameters' ranges"),
+        );
+    } else if case.flows.len() > RANGE_FLOWS_MAX {
+        sheet.row(
+            "range",
+            format_args!(
+                "none, nor gains: only cases of {RANGE_FLOWS_MAX} transfers at most have them"
+            ),
         );
     }
     if let Some((least, most)) = prediction.host_memory.filter(|(_, most)| most.0 > 0) {

@@ -43,7 +43,7 @@ pub use strangers::strangers;
 const DRAWS: u64 = 40;
 /// Flows of a case beyond which neither ranges nor gains are looked at: each is dozens of runs, and a run
 /// solves anew as often as a flow ends.
-const MANY: usize = 256;
+pub const RANGE_FLOWS_MAX: usize = 256;
 /// Flows of a case up to which `auto` adds windows of packets.
 const FEW: usize = 128;
 /// What computes rates.
@@ -282,7 +282,7 @@ impl Predictor<'_> {
         if let (Engine::Tlp, Some(windows)) = (engine, &windows) {
             found.take_rates(&windows.slower, model.has_time());
         }
-        let is_small = case.flows.len() <= MANY;
+        let is_small = case.flows.len() <= RANGE_FLOWS_MAX;
         let interval = if is_small { self.interval(case, engine)? } else { None };
         // Where queues fill on one side of it, and lose some, the rate itself may be beyond all draws.
         let rate = names::per_second(found.rate());
