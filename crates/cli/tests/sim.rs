@@ -120,6 +120,7 @@ fn a_case_of_many_transfers_says_that_it_has_no_range() {
     let said = "none, nor gains: only cases of 256 transfers at most have them";
     let many = shown("random:257");
     assert!(many.contains(said), "{many}");
+    assert!(many.contains("% busy in the mean"), "{many}");
     assert!(!shown("random:8").contains(said));
 }
 

@@ -219,8 +219,8 @@ pub struct LinkLoad {
     pub payload: ByteRate,
     /// Most payload a second that the link carries.
     pub ceiling: ByteRate,
-    /// Share of its time in which it sends anything, headers, requests and acknowledgements too, 0 to 1;
-    /// `None` where nothing counts it.
+    /// Share of the case's time in which it sends anything, headers, requests and acknowledgements too, 0 to 1:
+    /// the mean of the whole run, however full it was for a part of it. `None` where nothing counts it.
     #[serde(default)]
     pub busy: Option<f64>,
 }

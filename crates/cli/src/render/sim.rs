@@ -75,7 +75,10 @@ fn links(sheet: &mut Sheet, case: &CaseRecord) {
             peerlane_results::Direction::Down => "down",
         };
         let percent = share(link) * 100.0;
-        sheet.row("link", format_args!("{} {way}: {}, {percent:.0} %", link.below, link.payload));
+        sheet.row(
+            "link",
+            format_args!("{} {way}: {}, {percent:.0} % busy in the mean", link.below, link.payload),
+        );
     }
 }
 

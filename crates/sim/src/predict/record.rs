@@ -100,7 +100,11 @@ impl Parts<'_> {
                 windows.count.0,
                 windows.count.1,
                 windows.difference * 100.0,
-                if windows.is_settled { "" } else { "; not all were stable" }
+                if windows.is_settled {
+                    ""
+                } else {
+                    "; some rates still changed, which makes that less sure"
+                }
             ),
             None => "no packets were simulated".to_owned(),
         };
