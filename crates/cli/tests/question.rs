@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use lab::testing::Loop;
+use lab::testing::{self, Loop};
 use terminal::Terminal;
 
 const NEW: &[u8] = &[b'n'; 5000];

@@ -2,6 +2,8 @@
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod terminal;
+#[path = "../../../tools/testing.rs"]
+mod testing;
 
 use std::path::Path;
 use std::process::{Command, Output};

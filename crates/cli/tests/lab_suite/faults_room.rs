@@ -204,7 +204,7 @@ fn jump(seed: u64) -> Option<Count> {
          start=$(written b)
          copy stopped /dev/lab/a /dev/lab/b --target-offset {SIZE} {options} &
          after b {stop} stopped; jump 864000
-         killall -INT peerlane; wait
+         killall -TERM peerlane; wait
          jump -8640000
          copy resumed /dev/lab/a /dev/lab/b --target-offset {SIZE} {options} --resume
          [ $(cat $OUT/resumed.status) = 0 ] ||

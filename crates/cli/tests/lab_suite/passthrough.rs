@@ -147,7 +147,7 @@ fn a_copy_goes_on_under_the_other_name_and_a_drive_that_goes_is_named() {
          written() { set -- $(cat $(queue b)/stat); echo $7; }
          begun() { start=$(written); until [ $(($(written) - start)) -gt 4096 ]; do :; done; }
          copy stopped $(node a) $(node b) --route p2p --limit 3M &
-         begun; killall -INT peerlane; wait
+         begun; killall -TERM peerlane; wait
          copy resumed /dev/lab/a /dev/lab/b --route p2p --resume --verify full
          drive=$(readlink -f $(queue a)/device/device)
          copy gone $(node a) $(node b) --route p2p --force --limit 3M &

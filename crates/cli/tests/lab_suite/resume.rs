@@ -17,7 +17,7 @@ fn a_copy_between_devices_that_a_signal_stopped_goes_on_and_no_other_does() {
          start=$(written)
          copy stopped /dev/lab/a /dev/lab/b --route p2p &
          until [ $(($(written) - start)) -gt 8192 ]; do :; done
-         killall -INT peerlane
+         killall -TERM peerlane
          wait
          copy part /dev/lab/a /dev/lab/b --route p2p --resume --length 1M
          copy other /dev/lab/a /dev/lab/c --route p2p --resume

@@ -90,7 +90,7 @@ fn a_copy_that_a_signal_stops_clears_the_memory_and_goes_on() {
          start=$(written)
          copy stopped /dev/lab/a /dev/lab/b --route p2p --limit 4M &
          until [ $(($(written) - start)) -gt 8192 ]; do :; done
-         killall -INT peerlane
+         killall -TERM peerlane
          wait";
     let Some(after) = after("throttled", script) else { return };
     assert_eq!(after.lab.status("stopped"), 130, "{}", after.lab.stderr("stopped"));

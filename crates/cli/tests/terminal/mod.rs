@@ -1,8 +1,5 @@
 //! The program at a terminal.
 
-#[path = "../../../../tools/testing.rs"]
-mod testing;
-
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
@@ -12,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use super::testing;
 
 /// Longest wait for the program to say or do something.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
