@@ -22,6 +22,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use peerlane_engine::failure::HINT_OF_SIZE;
 use rustix::fs::OFlags;
 use serde::Deserialize;
 use tempfile::NamedTempFile;
@@ -268,10 +269,9 @@ impl OutputError {
             {
                 Some("make room there, or name a file elsewhere".to_owned())
             }
-            Self::System(error) if error.kind() == ErrorKind::FileTooLarge => Some(
-                "`ulimit -f` shows how large a file may be here; a file system has a limit, too"
-                    .to_owned(),
-            ),
+            Self::System(error) if error.kind() == ErrorKind::FileTooLarge => {
+                Some(HINT_OF_SIZE.to_owned())
+            }
             Self::System(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => {
                 Some("name a file elsewhere: nothing can be written there".to_owned())
             }

@@ -35,7 +35,7 @@ impl fmt::Display for Role {
 }
 
 /// What to do about a file that would be larger than the system lets it be.
-pub(crate) const HINT_OF_SIZE: &str =
+pub const HINT_OF_SIZE: &str =
     "`ulimit -f` shows how large a file may be here; a file system has a limit, too";
 
 /// What to do where the system does not let the user at something, or lets no file be as large.

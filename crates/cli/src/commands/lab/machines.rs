@@ -56,14 +56,13 @@ pub(super) fn run(args: &MachinesArgs, printer: Printer) -> Result<Exit, Failure
     }
     let width = entries.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
     let mut text = String::new();
-    let mut boots_before = true;
-    for Entry { name, summary, boots, .. } in &entries {
-        if boots_before && !boots {
+    let booted = entries.partition_point(|entry| entry.boots);
+    for (index, Entry { name, summary, .. }) in entries.iter().enumerate() {
+        if index == booted {
             text.push_str(
                 "\nnot to be booted; for topo, plan, report, sim and bench --on model:\n",
             );
         }
-        boots_before = *boots;
         text.push_str(&format!("{name:width$}  {summary}\n"));
     }
     printer.data(&text)?;

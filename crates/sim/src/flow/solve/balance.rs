@@ -146,13 +146,12 @@ impl Solver {
     /// Says whether the queue behind a resource holds up what comes next. One that only pools fill does once
     /// there is no room for more of them, until less has come for some rounds than it lets go.
     fn fill_up(&mut self, resource: usize, ratio: f64) -> bool {
-        let is_open = self.effective[resource] >= self.capacity[resource];
         let full = self.longest(resource);
-        if is_open && (ratio >= 1.0 || self.delay[resource] < full * (1.0 - NEARLY)) {
-            return false;
-        }
-        if is_open {
-            self.effective[resource] = self.passed[resource].min(self.capacity[resource]);
+        if self.effective[resource] >= self.capacity[resource] {
+            if ratio >= 1.0 || self.delay[resource] < full * (1.0 - NEARLY) {
+                return false;
+            }
+            self.effective[resource] = self.passed[resource];
         } else if self.has_emptied(resource, ratio) {
             self.effective[resource] = self.capacity[resource];
             return false;
