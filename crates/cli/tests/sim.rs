@@ -81,6 +81,15 @@ fn generated(machine: &str, workload: &str, args: &[&str]) -> Output {
     command.args(["sim", machine, workload, "--json"]).args(args).output().expect("it runs")
 }
 
+/// What a person reads of the flow engine's prediction.
+fn shown(machine: &str, workload: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+    let output = command.args(["sim", machine, workload, "--engine", "flow"]).output();
+    let output = output.expect("it runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
 #[test]
 fn machines_and_workloads_are_made_by_notation() {
     for (machine, transfers) in [("tree:20", 30), ("servers:3", 40), ("pods:2:9", 40)] {
@@ -111,19 +120,31 @@ fn machines_and_workloads_are_made_by_notation() {
 }
 
 #[test]
-fn a_case_of_many_transfers_says_that_it_has_no_range() {
-    let shown = |workload| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
-        command.args(["sim", "tree:8", workload, "--engine", "flow"]);
-        let output = command.output().expect("it runs");
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout)
+fn what_limits_most_transfers_comes_first_and_the_rest_is_counted() {
+    let shown = shown("tree:100", "random:50");
+    let lines: Vec<&str> = shown.lines().filter(|line| line.starts_with("  limit ")).collect();
+    let count = |line: &&str| -> usize {
+        let number = line.rsplit_once('(').and_then(|(_, rest)| rest.split(' ').next());
+        number.and_then(|number| number.parse().ok()).expect(line)
     };
+    let (rest, first) = lines.split_last().expect("limits");
+    let counts: Vec<usize> = first.iter().map(count).collect();
+    assert!(counts.is_sorted_by(|a, b| a >= b) && counts[0] > 1, "{shown}");
+    assert!(first.len() == 6 && rest.contains(" more ("), "{shown}");
+    let output = generated("tree:100", "random:50", &["--engine", "flow"]);
+    let record: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let flows = record["cases"][0]["flows"].as_array().expect("flows");
+    let limited = flows.iter().filter(|flow| !flow["limited_by"].is_null()).count();
+    assert_eq!(counts.iter().sum::<usize>() + count(rest), limited, "{shown}");
+}
+
+#[test]
+fn a_case_of_many_transfers_says_that_it_has_no_range() {
     let said = "none, nor gains: only cases of 256 transfers at most have them";
-    let many = shown("random:257");
+    let many = shown("tree:8", "random:257");
     assert!(many.contains(said), "{many}");
     assert!(many.contains("% busy in the mean"), "{many}");
-    assert!(!shown("random:8").contains(said));
+    assert!(!shown("tree:8", "random:8").contains(said));
 }
 
 #[test]

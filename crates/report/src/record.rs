@@ -11,7 +11,7 @@ use peerlane_results::{
 };
 use peerlane_units::Bytes;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::plain::plain;
 
@@ -67,9 +67,12 @@ pub enum ReadError {
     /// It is larger than any record should be.
     #[error("it has {} and a record at most {RECORD_MAX}", Bytes(*.0))]
     TooLarge(u64),
-    /// It is no JSON object with a schema.
+    /// It is no JSON.
+    #[error("it is no JSON")]
+    NoJson(#[source] serde_json::Error),
+    /// It is something else than an object that names its schema.
     #[error("it is no JSON object with a `schema`")]
-    NoSchema(#[source] serde_json::Error),
+    NoSchema,
     /// Its schema is not known.
     #[error("its schema `{0}` is not one that can be shown")]
     UnknownSchema(String),
@@ -99,7 +102,7 @@ impl ReadError {
     pub fn hint(&self) -> Option<String> {
         let known = || format!("schemas that can be shown: {}", SCHEMAS.join(", "));
         match self {
-            Self::NoSchema(_) => Some(
+            Self::NoJson(_) | Self::NoSchema => Some(
                 "give what `peerlane bench -o FILE`, or any command with `--json`, wrote"
                     .to_owned(),
             ),
@@ -123,7 +126,7 @@ impl Record {
         if bytes.len() as u64 > RECORD_MAX.0 {
             return Err(ReadError::TooLarge(bytes.len() as u64));
         }
-        let head: Head = serde_json::from_slice(bytes).map_err(ReadError::NoSchema)?;
+        let head: Head = serde_json::from_slice(bytes).map_err(|_| without_head(bytes))?;
         let Some(schema) = SCHEMAS.into_iter().find(|known| *known == head.schema) else {
             return Err(ReadError::UnknownSchema(plain(&head.schema)));
         };
@@ -178,6 +181,15 @@ fn parse<T: DeserializeOwned>(schema: &'static str, bytes: &[u8]) -> Result<T, R
     serde_json::from_slice(bytes).map_err(|source| ReadError::Malformed { schema, source })
 }
 
+/// Why a text has no head: what a parser says of one that is no JSON has a line and a column, of any other
+/// only names of types.
+fn without_head(bytes: &[u8]) -> ReadError {
+    match serde_json::from_slice::<IgnoredAny>(bytes) {
+        Ok(_) => ReadError::NoSchema,
+        Err(error) => ReadError::NoJson(error),
+    }
+}
+
 fn at_most(what: &'static str, count: usize, most: usize) -> Result<(), ReadError> {
     if count > most { Err(ReadError::TooMany { what, count, most }) } else { Ok(()) }
 }
@@ -189,9 +201,10 @@ mod tests {
     #[test]
     fn what_is_no_record_is_refused_by_name() {
         for (text, words) in [
-            ("", "no JSON object"),
+            ("", "it is no JSON"),
+            (r#"{"schema":"#, "it is no JSON"),
             ("{}", "no JSON object"),
-            ("[1]", "no JSON object"),
+            ("[]", "no JSON object"),
             (r#"{"schema":"fio/3\u001b[2J"}"#, "`fio/3\\u{1b}[2J` is not one"),
             (r#"{"schema":"peerlane.bench/1"}"#, "not what its schema peerlane.bench/1 says"),
         ] {

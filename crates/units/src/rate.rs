@@ -26,10 +26,11 @@ const UNITS: &[(&str, u64)] = &[
 ];
 
 impl ByteRate {
-    /// The mean rate of `bytes` in `elapsed`, or `None` when no time passed or it does not fit.
+    /// The mean rate of `bytes` in `elapsed`, rounded to the nearest, or `None` when no time passed or it does not fit.
     pub fn mean(bytes: Bytes, elapsed: Nanos) -> Option<Self> {
-        let per_second = u128::from(bytes.0) * 1_000_000_000;
-        u64::try_from(per_second.checked_div(u128::from(elapsed.0))?).ok().map(Self)
+        let (bytes, elapsed) = (u128::from(bytes.0), u128::from(elapsed.0));
+        let per_second = (bytes * 1_000_000_000 + elapsed / 2).checked_div(elapsed)?;
+        u64::try_from(per_second).ok().map(Self)
     }
 }
 
@@ -82,6 +83,14 @@ mod tests {
         let mean = ByteRate::mean(Bytes(3_200_000_000), Nanos(2_000_000_000));
         assert_eq!(mean, Some(ByteRate(1_600_000_000)));
         assert_eq!(ByteRate::mean(Bytes(1), Nanos(0)), None);
+        assert_eq!(ByteRate::mean(Bytes(u64::MAX), Nanos(1)), None);
+    }
+
+    #[test]
+    fn a_mean_is_rounded_to_the_nearest_and_not_cut_off() {
+        // 999.6 and 999.4 bytes a second.
+        assert_eq!(ByteRate::mean(Bytes(4_998), Nanos(5_000_000_000)), Some(ByteRate(1_000)));
+        assert_eq!(ByteRate::mean(Bytes(4_997), Nanos(5_000_000_000)), Some(ByteRate(999)));
     }
 
     #[test]

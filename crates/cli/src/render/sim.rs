@@ -1,13 +1,16 @@
 //! A prediction in words: the table of a benchmark, then what limits it and what more would gain.
 
+use std::cmp::Reverse;
+
 use peerlane_results::{BenchRecord, CaseRecord};
 use peerlane_sim::predict::RANGE_FLOWS_MAX;
 
 use super::bench::{aligned, bench, in_words};
 use super::{Overwritten, Sheet, counted};
 
-/// Links that are shown.
+/// Links that are shown, and limits.
 const MOST_LINKS: usize = 6;
+const MOST_LIMITS: usize = 6;
 
 /// What was predicted, and what it rests on.
 pub(crate) fn sim(record: &BenchRecord) -> String {
@@ -41,16 +44,7 @@ fn one(sheet: &mut Sheet, case: &CaseRecord) {
             format_args!("{least} to {most}: all in the processor's cache, or none"),
         );
     }
-    let mut limits: Vec<(&str, usize)> = Vec::new();
-    for limit in case.flows.iter().filter_map(|flow| flow.limited_by.as_deref()) {
-        match limits.iter_mut().find(|(known, _)| *known == limit) {
-            Some((_, count)) => *count += 1,
-            None => limits.push((limit, 1)),
-        }
-    }
-    for (limit, count) in limits {
-        sheet.row("limit", format_args!("{limit} ({count} of {} transfers)", case.flows.len()));
-    }
+    limits(sheet, case);
     let useful = prediction.gains.iter().filter(|gain| gain.ratio > 1.0005);
     for gain in useful {
         let percent = (gain.ratio - 1.0) * 100.0;
@@ -59,6 +53,30 @@ fn one(sheet: &mut Sheet, case: &CaseRecord) {
     links(sheet, case);
     for evidence in &case.evidence {
         sheet.row("check", &evidence.evidence.showed);
+    }
+}
+
+/// What limits most transfers, and how many more the rest limit.
+fn limits(sheet: &mut Sheet, case: &CaseRecord) {
+    let mut limits: Vec<(&str, usize)> = Vec::new();
+    for limit in case.flows.iter().filter_map(|flow| flow.limited_by.as_deref()) {
+        match limits.iter_mut().find(|(known, _)| *known == limit) {
+            Some((_, count)) => *count += 1,
+            None => limits.push((limit, 1)),
+        }
+    }
+    limits.sort_by_key(|&(_, count)| Reverse(count));
+    let all = case.flows.len();
+    for (limit, count) in limits.iter().take(MOST_LIMITS) {
+        sheet.row("limit", format_args!("{limit} ({count} of {all} transfers)"));
+    }
+    if let Some(more @ [_, ..]) = limits.get(MOST_LIMITS..) {
+        let count: usize = more.iter().map(|(_, count)| count).sum();
+        let more = more.len();
+        sheet.row(
+            "limit",
+            format_args!("{more} more ({count} of {all} transfers): `--json` has them"),
+        );
     }
 }
 
