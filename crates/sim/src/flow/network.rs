@@ -123,6 +123,12 @@ impl Class {
         self.in_row.push(in_row);
         self.legs.push(leg);
     }
+
+    /// The resources that it visits, leg by leg, and those where it goes ahead.
+    pub fn resources(&self) -> impl Iterator<Item = u32> {
+        let hops = self.legs.iter().flatten().map(|hop| hop.resource);
+        hops.chain(self.ahead.iter().map(|&(resource, _)| resource))
+    }
 }
 
 impl Network {
@@ -148,20 +154,18 @@ impl Network {
     }
 
     fn check_leg(&self, class: usize, leg: &[Hop]) -> Result<(), NetworkError> {
-        let mut last = None;
-        for (position, hop) in leg.iter().enumerate() {
-            positive("a hop of class", class, hop.cost)?;
-            positive("a turn of class", class, hop.turn)?;
-            let resource = hop.resource;
+        let mut least = 0;
+        for (position, &Hop { resource, port, turn, cost }) in leg.iter().enumerate() {
+            positive("a hop of class", class, cost)?;
+            positive("a turn of class", class, turn)?;
             self.check_resource(class, resource)?;
-            let rank = self.resources[resource as usize].rank;
+            let rank = u64::from(self.resources[resource as usize].rank);
             // Mostly the one before.
-            let is_before =
-                |named: u32| leg[..position].iter().rev().any(|hop| hop.resource == named);
-            if last.is_some_and(|last| last >= rank) || hop.port != NONE && !is_before(hop.port) {
+            let is_before = || leg[..position].iter().rev().any(|hop| hop.resource == port);
+            if rank < least || port != NONE && !is_before() {
                 return Err(NetworkError::OutOfOrder { class, resource });
             }
-            last = Some(rank);
+            least = rank + 1;
         }
         Ok(())
     }

@@ -44,9 +44,14 @@ impl<'a> View<'a> {
         &self.network.classes[self.part.first[index]]
     }
 
+    /// All of those, in order.
+    pub fn classes(self) -> impl Iterator<Item = &'a Class> + Clone {
+        self.part.first.iter().map(move |&whole| &self.network.classes[whole])
+    }
+
     /// The number in the part of a resource of the whole, which may be [`NONE`].
     pub fn local(self, resource: u32) -> u32 {
-        if resource == NONE { NONE } else { self.number[resource as usize] }
+        self.number.get(resource as usize).copied().unwrap_or(NONE)
     }
 
     /// The resources of the part.
@@ -76,11 +81,12 @@ impl<'a> Parts<'a> {
         let mut number = vec![NONE; network.resources.len()];
         let mut known = Known::new(network);
         for (index, class) in network.classes.iter().enumerate() {
-            let first = class.legs.iter().flatten().next();
-            let set = first.map_or(network.resources.len(), |hop| sets.find(hop.resource as usize));
+            let first = class.resources().next();
+            let set = first.map_or(network.resources.len(), |first| sets.find(first as usize));
             if part_of_set[set] == NONE {
                 part_of_set[set] = u32::try_from(parts.len()).unwrap_or(NONE);
-                parts.push(Part::default());
+                // Mostly the first is all of it.
+                parts.push(if parts.is_empty() { Part::for_all(network) } else { Part::default() });
             }
             let part = &mut parts[part_of_set[set] as usize];
             let at = known.class(index, part.first.len());
@@ -100,16 +106,26 @@ impl<'a> Parts<'a> {
 }
 
 impl Part {
+    /// Nothing so far, with room for a whole network.
+    fn for_all(network: &Network) -> Self {
+        let classes = network.classes.len();
+        Self {
+            first: Vec::with_capacity(classes),
+            counts: Vec::with_capacity(classes),
+            members: Vec::with_capacity(classes),
+            resources: Vec::with_capacity(network.resources.len()),
+        }
+    }
+
     /// Adds a class that is like none before.
     fn take(&mut self, index: usize, class: &Class, number: &mut [u32]) {
-        let hops = class.legs.iter().flatten().map(|hop| hop.resource);
-        for resource in hops.chain(class.ahead.iter().map(|&(resource, _)| resource)) {
+        class.resources().for_each(|resource| {
             let at = &mut number[resource as usize];
             if *at == NONE {
                 *at = u32::try_from(self.resources.len()).unwrap_or(NONE);
                 self.resources.push(resource as usize);
             }
-        }
+        });
         self.first.push(index);
         self.counts.push(0);
     }
@@ -169,10 +185,10 @@ fn digest(class: &Class) -> u64 {
         product ^ product >> 32
     };
     let mut sum = mix(0, class.demand.to_bits());
-    for hop in class.legs.iter().flatten() {
-        sum = mix(sum, u64::from(hop.resource) << 32 | u64::from(hop.port));
-        sum = mix(sum, hop.cost.to_bits() ^ hop.turn.to_bits().rotate_left(32));
-    }
+    // Ports and turns hardly differ where resources and costs do not.
+    class.legs.iter().flatten().for_each(|hop| {
+        sum = mix(sum, hop.cost.to_bits() ^ u64::from(hop.resource));
+    });
     sum
 }
 
@@ -184,11 +200,9 @@ impl Sets {
     fn of(network: &Network) -> Self {
         let mut sets = Self((0..network.resources.len()).collect());
         for class in &network.classes {
-            let ahead = class.ahead.iter().map(|&(resource, _)| resource as usize);
-            let hops = class.legs.iter().flatten().map(|hop| hop.resource as usize);
-            let mut resources = hops.chain(ahead);
-            let Some(first) = resources.next() else { continue };
-            resources.for_each(|resource| sets.join(first, resource));
+            let Some(first) = class.resources().next() else { continue };
+            let mut set = sets.find(first as usize);
+            class.resources().for_each(|resource| set = sets.join(set, resource as usize));
         }
         sets
     }
@@ -201,14 +215,17 @@ impl Sets {
         at
     }
 
-    fn join(&mut self, a: usize, b: usize) {
+    /// Joins a set with that of a resource, and says which they are then.
+    fn join(&mut self, set: usize, resource: usize) -> usize {
         // Most are of one set already.
-        if self.0[a] == self.0[b] {
-            return;
+        if self.0[resource] == set {
+            return set;
         }
-        let (a, b) = (self.find(a), self.find(b));
+        let other = self.find(resource);
         // The lower number stays, so that the outcome does not depend on the order.
-        self.0[a.max(b)] = a.min(b);
+        let joined = set.min(other);
+        self.0[set.max(other)] = joined;
+        joined
     }
 }
 

@@ -286,20 +286,15 @@ impl Crowd {
 impl Heads {
     /// Nothing so far, of resources with these capacities.
     pub(super) fn new(layout: &Layout, capacities: &[f64]) -> Self {
-        let mut heads = Vec::with_capacity(layout.arcs.len());
-        let mut links = BTreeMap::new();
-        for stop in &layout.stops {
-            let arcs = layout.arcs[stop.arcs()].iter().zip(&layout.leads_to[stop.arcs()]);
-            for (arc, &next) in arcs {
-                let (waits, turns, counted, each) = (0.0, 0.0, 0.0, 1.0);
-                heads.push(Head { waits, turns, counted, each, port: arc.port, next });
-            }
-            if stop.shares_link {
-                let link = |arc: &Arc| Link::of(layout, capacities, arc.port, stop.resource);
-                let all = layout.arcs[stop.arcs()].iter().map(link).collect();
-                links.insert(stop.resource, all);
-            }
-        }
+        let heads = layout.arcs.iter().zip(&layout.leads_to).map(|(arc, &next)| {
+            let (waits, turns, counted, each) = (0.0, 0.0, 0.0, 1.0);
+            Head { waits, turns, counted, each, port: arc.port, next }
+        });
+        let heads: Vec<Head> = heads.collect();
+        let links = layout.stops.iter().filter(|stop| stop.shares_link).map(|stop| {
+            let link = |arc: &Arc| Link::of(layout, capacities, arc.port, stop.resource);
+            (stop.resource, layout.arcs[stop.arcs()].iter().map(link).collect())
+        });
         let queues = layout.is_windowed.iter().map(|&is_windowed| Queue {
             all: 0.0,
             of_time: 1.0,
@@ -309,7 +304,7 @@ impl Heads {
         });
         let before = vec![0.0; heads.len()];
         let (queues, step, step_of_all) = (queues.collect(), STEP, STEP_OF_ALL);
-        Self { heads, links, before, queues, step, step_of_all }
+        Self { heads, links: links.collect(), before, queues, step, step_of_all }
     }
 
     /// Says how many flows of each class there are.

@@ -113,51 +113,53 @@ pub(super) struct Layout {
     pub legs_of: Vec<Range<usize>>,
 }
 
-/// A visit of a leg to a resource.
+/// A visit of a leg to a resource. All of them together take most memory, so that what the network has is left there.
 #[derive(Clone, Copy)]
-struct Visit {
-    port: u32,
+struct Visit<'a> {
+    hop: &'a Hop,
     leg: u32,
-    cost: f64,
-    turn: f64,
 }
 
-impl Visit {
-    /// The visit of a leg to a resource of the part.
-    fn of(view: View, leg: u32, hops: &[Hop], resource: usize) -> Self {
-        let whole = view.part.resources[resource];
-        let at = hops.iter().position(|hop| hop.resource as usize == whole).unwrap_or(0);
-        let Hop { port, cost, turn, .. } = hops[at];
-        Self { port: view.local(port), leg, cost, turn }
-    }
-
+impl Visit<'_> {
     /// Whether both come by one input.
     fn is_beside(&self, other: &Self) -> bool {
-        self.port == other.port && (self.port != NONE || self.leg == other.leg)
+        self.hop.port == other.hop.port && (self.hop.port != NONE || self.leg == other.leg)
     }
 }
 
-/// Resources in the order in which sweeps meet them, by rank, each with how many visits end with it; and the
-/// legs of all those visits, in order for each resource.
-fn in_order(view: View, resources: &[Resource], hops: &[&[Hop]]) -> (Vec<(u32, usize)>, Vec<u32>) {
-    let visits =
-        hops.iter().zip(0..).flat_map(|(hops, leg)| hops.iter().map(move |hop| (hop, leg)));
-    let visits = visits.map(|(hop, leg)| (view.local(hop.resource) as usize, leg));
-    let mut order: Vec<(u32, usize)> = (0..).take(resources.len()).map(|at| (at, 0)).collect();
-    order.sort_by_key(|&(at, _)| resources[at as usize].rank);
-    let mut next = vec![0; resources.len()];
-    visits.clone().for_each(|(resource, _)| next[resource] += 1);
+/// Visits by a number of each below `count`; those of the same number stay in order.
+fn by_number<'a>(
+    visits: impl Iterator<Item = Visit<'a>> + Clone,
+    count: usize,
+    number: impl Fn(&Hop) -> usize,
+) -> Vec<Visit<'a>> {
+    let Some(any) = visits.clone().next() else { return Vec::new() };
+    let mut next = vec![0; count];
+    visits.clone().for_each(|visit| next[number(visit.hop)] += 1);
     let mut sum = 0;
-    for (resource, end) in &mut order {
-        sum += std::mem::replace(&mut next[*resource as usize], sum);
-        *end = sum;
-    }
-    let mut legs = vec![NONE; sum];
-    for (resource, leg) in visits {
-        legs[next[resource]] = leg;
-        next[resource] += 1;
-    }
-    (order, legs)
+    next.iter_mut().for_each(|next| sum += std::mem::replace(next, sum));
+    let mut sorted = vec![any; sum];
+    visits.for_each(|visit| {
+        let next = &mut next[number(visit.hop)];
+        sorted[*next] = visit;
+        *next += 1;
+    });
+    sorted
+}
+
+/// All visits in the order in which sweeps meet them: resources by rank, of each its ports, and of each of those its
+/// legs.
+fn in_order<'a>(view: View<'a>, resources: &[Resource]) -> Vec<Visit<'a>> {
+    let legs = view.classes().flat_map(|class| &class.legs).zip(0..);
+    let visits = legs.flat_map(|(hops, leg)| hops.iter().map(move |hop| Visit { hop, leg }));
+    let mut order: Vec<(u32, usize)> = resources.iter().map(|of| of.rank).zip(0..).collect();
+    order.sort_unstable();
+    let count = order.len();
+    let mut place = vec![0; count];
+    order.iter().zip(0..).for_each(|(&(_, resource), at)| place[resource] = at);
+    let by_port = by_number(visits, count + 1, |hop| count.min(view.local(hop.port) as usize));
+    let place = |hop: &Hop| place[view.local(hop.resource) as usize];
+    by_number(by_port.iter().copied(), count, place)
 }
 
 impl Layout {
@@ -179,24 +181,22 @@ impl Layout {
     }
 
     /// Lays out a part of a network.
-    pub(super) fn of(view: View) -> Self {
-        let resources: Vec<Resource> = view.resources().collect();
+    pub(super) fn of(view: View, resources: &[Resource]) -> Self {
         let mut layout = Self::default();
         let classes = view.part.first.len();
-        let legs = (0..classes).map(|class| view.class(class).legs.len()).sum();
-        let mut hops: Vec<&[Hop]> = Vec::with_capacity(legs);
+        let legs = view.classes().map(|class| class.legs.len()).sum();
         layout.is_second.reserve_exact(legs);
         layout.class_of.reserve_exact(legs);
         layout.in_row.reserve_exact(legs);
         layout.held.reserve_exact(legs);
         layout.legs_of.reserve_exact(classes);
+        layout.ahead.reserve_exact(view.classes().map(|class| class.ahead.len()).sum());
         layout.stops.reserve_exact(resources.len());
-        for (class, index) in (0..classes).map(|class| view.class(class)).zip(0..) {
+        for (class, index) in view.classes().zip(0..) {
             let first = layout.class_of.len();
             for (position, leg) in class.legs.iter().enumerate() {
                 layout.is_second.push(class.second > 0 && position >= class.second);
                 layout.class_of.push(index);
-                hops.push(leg);
                 let first = leg.first().map(|hop| view.local(hop.resource));
                 layout.in_row.push(class.in_row.get(position).copied().unwrap_or(1.0));
                 layout.held.push(first.filter(|&first| resources[first as usize].is_held));
@@ -214,9 +214,10 @@ impl Layout {
             .map(|(leg, _)| leg)
             .collect();
         layout.group(view);
-        layout.take(view, &resources, &hops);
-        layout.lead(resources.len());
-        layout.hold(view, &resources);
+        layout.take(view, &in_order(view, resources), resources);
+        layout.lead(view, resources.len());
+        layout.queue(resources.len());
+        layout.hold(view, resources);
         layout
     }
 
@@ -249,9 +250,11 @@ impl Layout {
     /// Finds who holds what while legs are under way. A leg of one visit without a queue in front waits
     /// somewhere that is not modelled.
     fn hold(&mut self, view: View, resources: &[Resource]) {
-        let mut is_used = vec![false; resources.len()];
-        self.is_windowed = vec![true; resources.len()];
         self.holder = vec![NONE; self.class_of.len()];
+        self.is_windowed = vec![false; resources.len()];
+        if self.holders.is_empty() {
+            return;
+        }
         for (class, legs) in self.legs_of.iter().enumerate() {
             for (leg, hops) in legs.clone().zip(&view.class(class).legs) {
                 let is_chain = hops.len() > 1 || hops.iter().any(|hop| hop.port != NONE);
@@ -261,27 +264,22 @@ impl Layout {
                 if let Some(holder) = holder.filter(|_| is_chain && self.held[leg].is_none()) {
                     self.holder[leg] = u32::try_from(holder).unwrap_or(NONE);
                 }
-                for hop in hops.iter().filter(|hop| hop.port != NONE) {
-                    let port = view.local(hop.port) as usize;
-                    is_used[port] = true;
-                    self.is_windowed[port] &= self.holder[leg] != NONE;
-                }
             }
         }
-        self.is_windowed.iter_mut().zip(&is_used).for_each(|(at, is_used)| *at &= is_used);
         for position in 0..self.stops.len() {
             let stop = self.stops[position];
             let mut held = self.visits_of(stop).map(|at| self.holder[self.legs[at] as usize]);
-            self.stops[position].is_waited_for =
+            let is_waited_for =
                 resources[stop.resource].is_sender && held.any(|holder| holder != NONE);
+            self.is_windowed[stop.resource] = stop.is_queued;
             let stop = &mut self.stops[position];
-            stop.is_plain = !stop.is_held && !stop.is_waited_for && !stop.has_queues;
-            if is_used[stop.resource] || stop.is_held {
-                self.queues.push(stop.resource);
-            }
+            stop.is_waited_for = is_waited_for;
+            stop.is_plain &= !is_waited_for;
         }
-        if self.holders.is_empty() {
-            return;
+        for arc in self.arcs.iter().filter(|arc| arc.port != NONE) {
+            let mut legs = self.legs[arc.visits()].iter();
+            self.is_windowed[arc.port as usize] &=
+                legs.all(|&leg| self.holder[leg as usize] != NONE);
         }
         for (class, legs) in self.legs_of.iter().enumerate() {
             for (leg, hops) in legs.clone().zip(&view.class(class).legs) {
@@ -297,9 +295,16 @@ impl Layout {
     }
 
     /// Finds inputs of one queue that legs come by one after the other: a buffer of few credits and the link to it.
-    fn lead(&mut self, resources: usize) {
+    fn lead(&mut self, view: View, resources: usize) {
         self.leads_to = vec![NONE; self.arcs.len()];
         self.brought_by = (0..).take(resources).collect();
+        if !view
+            .classes()
+            .flat_map(|class| &class.legs)
+            .any(|hops| hops.windows(2).any(|pair| pair[0].port == pair[1].port))
+        {
+            return;
+        }
         let mut last = vec![(usize::MAX, 0); self.class_of.len()];
         for stop in &self.stops {
             for at in stop.arcs() {
@@ -314,6 +319,18 @@ impl Layout {
                 }
             }
         }
+        let mut links: Vec<u32> = Vec::new();
+        for stop in &mut self.stops {
+            let ports = self.arcs[stop.arcs()].iter().map(|arc| arc.port as usize);
+            links.clear();
+            links.extend(ports.filter_map(|port| self.brought_by.get(port)));
+            links.sort_unstable();
+            stop.shares_link = links.windows(2).any(|pair| pair[0] == pair[1]);
+        }
+    }
+
+    /// Finds which resources have a queue behind them, and which of those go on by one output only.
+    fn queue(&mut self, resources: usize) {
         let mut outputs = vec![0_u32; resources];
         for (arc, _) in self.arcs.iter().zip(&self.leads_to).filter(|(_, next)| **next == NONE) {
             if arc.port != NONE {
@@ -326,63 +343,52 @@ impl Layout {
             stop.is_queued = outputs[stop.resource] > 0;
             stop.is_alone =
                 !stop.is_held && arcs.len() == 1 && port != NONE && outputs[port as usize] == 1;
-            let links = arcs.iter().filter_map(|arc| self.brought_by.get(arc.port as usize));
-            let mut links: Vec<u32> = links.copied().collect();
-            links.sort_unstable();
-            stop.shares_link = links.windows(2).any(|pair| pair[0] == pair[1]);
+            if stop.is_queued || stop.is_held {
+                self.queues.push(stop.resource);
+            }
         }
     }
 
-    /// Takes visits resource by resource, since all of them together are what takes most memory.
-    fn take(&mut self, view: View, resources: &[Resource], hops: &[&[Hop]]) {
-        let (order, legs) = in_order(view, resources, hops);
-        self.costs.reserve_exact(legs.len());
-        self.turns.reserve_exact(legs.len());
-        self.legs = legs;
-        let mut visits: Vec<Visit> = Vec::new();
-        for (resource, end) in order {
-            let resource = resource as usize;
-            let begin = self.costs.len();
-            visits.clear();
-            let legs = self.legs[begin..end].iter();
-            visits.extend(legs.map(|&leg| Visit::of(view, leg, hops[leg as usize], resource)));
-            // A leg visits a resource but once.
-            visits.sort_unstable_by_key(|visit| (visit.port, visit.leg));
-            for (leg, visit) in self.legs[begin..end].iter_mut().zip(&visits) {
-                *leg = visit.leg;
+    /// Takes all visits, in order.
+    fn take(&mut self, view: View, visits: &[Visit], resources: &[Resource]) {
+        self.legs = visits.iter().map(|visit| visit.leg).collect();
+        self.costs = visits.iter().map(|visit| visit.hop.cost).collect();
+        self.turns = visits.iter().map(|visit| visit.hop.turn.recip()).collect();
+        let mut begin = 0;
+        for stop in visits.chunk_by(|a, b| a.hop.resource == b.hop.resource) {
+            let first = self.arcs.len();
+            for arc in stop.chunk_by(Visit::is_beside) {
+                let Hop { port, turn, .. } = *arc[0].hop;
+                let is_even = arc.iter().all(|visit| visit.hop.turn == turn);
+                let turn = if is_even { turn } else { 0.0 };
+                let end = begin + u32::try_from(arc.len()).unwrap_or(NONE);
+                self.arcs.push(Arc { port: view.local(port), turn, visits: (begin, end) });
+                begin = end;
             }
-            self.costs.extend(visits.iter().map(|visit| visit.cost));
-            self.turns.extend(visits.iter().map(|visit| visit.turn.recip()));
-            if !visits.is_empty() {
-                self.stop(&resources[resource], resource, begin, &visits);
-            }
+            let resource = view.local(stop[0].hop.resource) as usize;
+            let is_single = self.arcs.len() - first == stop.len();
+            self.stop(resource, &resources[resource], first, is_single);
         }
         self.arcs.shrink_to_fit();
     }
 
-    /// Adds a resource with its visits and the position of the first of them.
-    fn stop(&mut self, of: &Resource, resource: usize, begin: usize, visits: &[Visit]) {
-        let first = self.arcs.len();
-        let mut begin = u32::try_from(begin).unwrap_or(NONE);
-        for arc in visits.chunk_by(Visit::is_beside) {
-            let is_even = arc.iter().all(|visit| visit.turn == arc[0].turn);
-            let turn = if is_even { arc[0].turn } else { 0.0 };
-            let end = begin + u32::try_from(arc.len()).unwrap_or(NONE);
-            self.arcs.push(Arc { port: arc[0].port, turn, visits: (begin, end) });
-            begin = end;
-        }
+    /// Adds a resource with the inputs from the first of them on.
+    fn stop(&mut self, resource: usize, of: &Resource, first: usize, is_single: bool) {
+        let arcs = &self.arcs[first..];
+        // Those that are none come last.
+        let has_queues = arcs[0].port != NONE;
         self.stops.push(Stop {
             resource,
             arcs: (first, self.arcs.len()),
+            has_queues,
             is_held: of.is_held,
             is_waited_for: false,
-            is_plain: false,
-            is_single: self.arcs.len() - first == visits.len(),
+            is_plain: !of.is_held && !has_queues,
+            is_single,
             is_alone: false,
             shares_link: false,
             is_queued: false,
-            is_mixed: of.is_held || self.arcs[first..].iter().any(|arc| arc.turn <= 0.0),
-            has_queues: self.arcs[first..].iter().any(|arc| arc.port != NONE),
+            is_mixed: of.is_held || arcs.iter().any(|arc| arc.turn <= 0.0),
         });
     }
 }

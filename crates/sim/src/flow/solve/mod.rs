@@ -197,17 +197,20 @@ impl Solver {
 
     /// Takes a part of a network that was checked, with nothing known of where it settles.
     pub fn of(view: View) -> Self {
-        let layout = Layout::of(view);
-        let classes = view.part.first.len();
-        let resources = view.part.resources.len();
+        let all: Vec<Resource> = view.resources().collect();
+        let layout = Layout::of(view, &all);
+        let resources = all.len();
         let legs = layout.class_of.len();
-        let most: Vec<f64> = view.resources().map(|resource| resource.capacity).collect();
-        let mut solver = Self {
-            resources: view.resources().collect(),
-            each: (0..classes).map(|class| view.class(class).demand).collect(),
-            counts: view.part.counts.iter().map(|&count| f64::from(count)).collect(),
-            demand: vec![0.0; classes],
-            asked: vec![0.0; legs],
+        let most: Vec<f64> = all.iter().map(|resource| resource.capacity).collect();
+        let each: Vec<f64> = view.classes().map(|class| class.demand).collect();
+        let counts: Vec<f64> = view.part.counts.iter().map(|&count| f64::from(count)).collect();
+        let demand: Vec<f64> = each.iter().zip(&counts).map(|(each, count)| each * count).collect();
+        Self {
+            resources: all,
+            asked: layout.class_of.iter().map(|&class| demand[class as usize]).collect(),
+            each,
+            counts,
+            demand,
             rate: vec![0.0; legs],
             is_slow: vec![false; legs],
             capacity: most.clone(),
@@ -230,18 +233,12 @@ impl Solver {
             scratch: vec![Met::default(); layout.sets],
             layout,
             most,
-        };
-        (0..classes).for_each(|class| solver.ask(class));
-        solver
+        }
     }
 
     /// Says how many flows of a class there are from now on.
     pub fn set_count(&mut self, class: usize, count: u32) {
         self.counts[class] = f64::from(count);
-        self.ask(class);
-    }
-
-    fn ask(&mut self, class: usize) {
         self.demand[class] = self.each[class] * self.counts[class];
         self.asked[self.layout.legs_of[class].clone()].fill(self.demand[class]);
     }
