@@ -298,11 +298,8 @@ impl Layout {
     fn lead(&mut self, view: View, resources: usize) {
         self.leads_to = vec![NONE; self.arcs.len()];
         self.brought_by = (0..).take(resources).collect();
-        if !view
-            .classes()
-            .flat_map(|class| &class.legs)
-            .any(|hops| hops.windows(2).any(|pair| pair[0].port == pair[1].port))
-        {
+        let mut legs = view.classes().flat_map(|class| &class.legs);
+        if !legs.any(|hops| hops.windows(2).any(|pair| pair[0].port == pair[1].port)) {
             return;
         }
         let mut last = vec![(usize::MAX, 0); self.class_of.len()];
