@@ -266,4 +266,14 @@ mod tests {
         let view = parts.view(&parts.parts[1]);
         assert_eq!([view.local(0), view.local(1), view.local(NONE)], [0, 1, NONE]);
     }
+
+    #[test]
+    fn what_only_goes_ahead_is_of_the_part_in_which_it_does() {
+        let ahead = Class { count: 1, demand: 1.0, ahead: vec![(1, 0.1)], ..Class::default() };
+        let classes = vec![class(0, 1.0, 1), ahead, class(1, 1.0, 1)];
+        let network = Network { resources: vec![Resource::default(); 2], classes };
+        let parts = Parts::of(&network);
+        let first: Vec<&[usize]> = parts.parts.iter().map(|part| part.first.as_slice()).collect();
+        assert_eq!(first, [&[0][..], &[1, 2]]);
+    }
 }
