@@ -49,7 +49,7 @@ impl KernelImage {
     }
 
     /// Whether the release is at least `major.minor`; unreadable releases count as old.
-    pub(crate) fn is_at_least(&self, major: u32, minor: u32) -> bool {
+    pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
         let mut numbers = self.release.split(|c: char| !c.is_ascii_digit());
         let mut next = || numbers.next()?.parse::<u32>().ok();
         let version = (next().unwrap_or(0), next().unwrap_or(0));

@@ -417,6 +417,12 @@ fn kernel_parameters(
     let sets_acs = |argument: &String| {
         ["config_acs=", "disable_acs_redir="].iter().any(|name| argument.contains(name))
     };
+    if !acs::can_be_set(kernel) && boot.kernel_args.iter().any(|one| one.contains("config_acs=")) {
+        return Err(LabError::Usage(format!(
+            "cannot boot machine {}: its kernel_args set ACS control registers, which kernel {} cannot",
+            machine.name, kernel.release
+        )));
+    }
     if !boot.kernel_args.iter().any(sets_acs) {
         parameters.extend(acs::parameter(machine, places, kernel, has_iommu(machine))?);
     }

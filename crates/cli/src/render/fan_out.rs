@@ -13,8 +13,7 @@ pub(crate) fn fan_out(record: &FanOutRecord) -> String {
     let complete: Vec<&CopyRecord> =
         record.targets.iter().filter_map(|target| target.record.as_ref()).collect();
     for one in &complete {
-        sheet.line(super::copy(one).trim_end());
-        sheet.line("");
+        sheet.block(&super::copy(one));
     }
     sheet.line(format_args!(
         "{} of {} targets complete, {} bytes of payload read once",
@@ -32,8 +31,7 @@ pub(crate) fn fan_out(record: &FanOutRecord) -> String {
 pub(crate) fn fan_out_plan(plan: &FanOutPlan) -> String {
     let mut sheet = Sheet::default();
     for one in &plan.targets {
-        sheet.line(super::plan(one).trim_end());
-        sheet.line("");
+        sheet.block(&super::plan(one));
     }
     let count = plan.targets.len();
     sheet.line(match plan.route {
@@ -55,8 +53,7 @@ pub(crate) fn batch_plan(batch: &BatchPlan) -> String {
             [one] => super::plan(one),
             _ => fan_out_plan(plan),
         };
-        sheet.line(text.trim_end());
-        sheet.line("");
+        sheet.block(&text);
     }
     sheet.line(format_args!("{} copies planned", batch.jobs.len()));
     sheet.0
@@ -88,4 +85,20 @@ fn short(target: &TargetOutcome) -> String {
         record.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. }));
     let sign = if falls_back { " (fell back)" } else { "" };
     format!("{}{sign}", super::copy::short(record))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_each_target_has_is_in_lines() {
+        let text = include_str!("../../../../fixtures/results/samples/fan-out.json");
+        let record: FanOutRecord = serde_json::from_str(text).expect("a record");
+        let shown = fan_out(&record);
+        let complete = record.targets.iter().filter(|target| target.record.is_some()).count();
+        let sources = shown.lines().filter(|line| line.starts_with("  source  ")).count();
+        assert!(complete > 0 && sources == complete, "{shown}");
+        assert!(!shown.contains("\\n"), "{shown}");
+    }
 }

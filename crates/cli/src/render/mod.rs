@@ -67,6 +67,12 @@ impl Sheet {
         let _ = writeln!(self.0, "{}", one_line(&text.to_string()));
     }
 
+    /// Lines that another sheet has, and an empty one after them.
+    fn block(&mut self, lines: &str) {
+        self.0.push_str(lines.trim_end());
+        self.0.push_str("\n\n");
+    }
+
     /// The warnings, each with its advice.
     fn warnings<'a>(&mut self, warnings: impl IntoIterator<Item = &'a Warning>) {
         for warning in warnings {

@@ -36,6 +36,16 @@ pub(crate) struct Lab {
     events: Vec<String>,
 }
 
+/// Whether the usual kernel is of 7.2 or later; where it is not, the reason is in the skip log.
+pub(crate) fn usual_kernel_is_newer() -> bool {
+    match peerlane_lab::find_kernel(None) {
+        Ok(kernel) if kernel.is_at_least(7, 2) => return true,
+        Ok(kernel) => skip("lab", &format!("needs Linux 7.2, and the lab has {}", kernel.release)),
+        Err(reason) => skip("lab", &reason.to_string()),
+    }
+    false
+}
+
 impl Lab {
     /// A lab with this machine; `None`, with the reason in the skip log, where nothing can be booted.
     pub(crate) fn open(machine: &'static str) -> Option<Self> {
@@ -71,6 +81,11 @@ impl Lab {
             programs: Vec::new(),
             events: Vec::new(),
         })
+    }
+
+    /// The same where the usual kernel is of 7.2 or later; `None`, with the reason in the skip log, where it is older.
+    pub(crate) fn on_newer_kernel(self) -> Option<Self> {
+        usual_kernel_is_newer().then_some(self)
     }
 
     /// As [`Lab::open`], on a kernel before 7.2.

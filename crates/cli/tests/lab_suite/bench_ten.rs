@@ -31,7 +31,8 @@ fn every_ordered_pair_of_ten_drives_passes_guest_memory_by() {
 
 #[test]
 fn a_crowd_and_four_drives_against_one_memory_pass_guest_memory_by() {
-    let Some(lab) = Lab::open("ten") else { return };
+    // Older ones join reads into memories of two drives to one command, which the emulated drive refuses.
+    let Some(lab) = Lab::open("ten").and_then(Lab::on_newer_kernel) else { return };
     let scratch = named("--scratch ", &DRIVES[..5]);
     let common = "--block 128K --depth 4 --warm-up 0 --json";
     lab.run(&format!(

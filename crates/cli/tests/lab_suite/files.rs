@@ -98,7 +98,7 @@ impl Copied {
 
 #[test]
 fn ext4_xfs_arrays_and_unchecked_protection_move_peer_to_peer() {
-    let Some(mut lab) = Lab::open("files") else { return };
+    let Some(mut lab) = Lab::open("files").and_then(Lab::on_newer_kernel) else { return };
     let size = usize::try_from(24 * MIB).expect("a size");
     lab.fill("a", size);
     let made = lab.format("b", DRIVE, "mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0"])
@@ -223,7 +223,7 @@ fn refused(
 #[test]
 fn files_that_the_cpu_would_touch_are_refused_by_name() {
     const JOURNAL: &str = "ext4: data goes through the journal";
-    let Some(mut lab) = Lab::open("files") else { return };
+    let Some(mut lab) = Lab::open("files").and_then(Lab::on_newer_kernel) else { return };
     lab.fill("a", 24 << 20);
     let ext4 = ["-q", "-F", "-b", "4096", "-I", "256", "-O", "verity,encrypt,inline_data"];
     if !lab.format("b", DRIVE, "mkfs.ext4", &ext4) || !lab.bring("chattr") {
@@ -303,7 +303,7 @@ fn files_that_the_cpu_would_touch_are_refused_by_name() {
 #[test]
 fn layered_devices_are_refused_by_what_they_are() {
     const QUEUE: &str = "its queue takes no peer-to-peer pages";
-    let Some(mut lab) = Lab::open("files") else { return };
+    let Some(mut lab) = Lab::open("files").and_then(Lab::on_newer_kernel) else { return };
     lab.fill("a", 24 << 20);
     lab.load(&["loop", "brd", "nvmet_tcp", "nvme_tcp"]);
     let mut script = format!(

@@ -137,7 +137,7 @@ fn what_the_page_cache_of_the_block_device_held_neither_gets_lost_nor_stays() {
 #[test]
 fn a_copy_goes_on_under_the_other_name_and_a_drive_that_goes_is_named() {
     const SIZE: usize = 12 * MIB;
-    let Some(mut lab) = Lab::open("throttled") else { return };
+    let Some(mut lab) = Lab::open("throttled").and_then(Lab::on_newer_kernel) else { return };
     let source = lab.fill("a", SIZE);
     lab.fill("b", SIZE);
     run(
@@ -190,7 +190,7 @@ fn what_the_drive_itself_says_of_a_command_is_named_and_nothing_is_called_done()
 #[test]
 fn multipath_heads_take_part_by_either_name_where_the_kernel_lets_them() {
     const SIZE: usize = 4 * MIB;
-    let Some(mut lab) = Lab::open("heads") else { return };
+    let Some(mut lab) = Lab::open("heads").and_then(Lab::on_newer_kernel) else { return };
     let source = lab.fill("a", SIZE);
     lab.fill("b", SIZE);
     run(

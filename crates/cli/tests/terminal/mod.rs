@@ -39,6 +39,8 @@ impl Terminal {
             .args(words)
             .current_dir(folder)
             .env("NO_COLOR", "1")
+            // One that can go back in a line, whatever the tests are run from.
+            .env("TERM", "xterm")
             .stdin(OwnedFd::from(open()))
             .stderr(OwnedFd::from(open()))
             .stdout(Stdio::null())

@@ -83,11 +83,14 @@ impl Beginning<'_> {
             let reason = format!("there is no directory for the journal {}", path.display());
             return refuse(reason, "name a file in a directory that is there");
         };
-        let named = path.file_name().map(|name| parent.join(name));
-        for (live, what) in [(self.source_live, "source"), (self.target_live, "target")] {
-            if named.as_ref() == Some(&live.path) {
-                let reason = format!("{} is the {what}, not a place for a journal", path.display());
-                return refuse(reason, "name another file with `--journal`");
+        for name in path.file_name().into_iter().flat_map(Store::names) {
+            let named = parent.join(name);
+            for (live, what) in [(self.source_live, "source"), (self.target_live, "target")] {
+                if named == live.path {
+                    let (path, named) = (path.display(), named.display());
+                    let reason = format!("a journal {path} takes {named}, which is the {what}");
+                    return refuse(reason, "name another file with `--journal`");
+                }
             }
         }
         Ok(())

@@ -51,9 +51,12 @@ pub(super) struct Beside {
 enum Fate {
     /// A new file of these permissions.
     New { mode: u32 },
-    /// In place of a file of these permissions and owners.
-    Replaces { mode: u32, owner: (u32, u32) },
+    /// In place of a file of these permissions and owners, as it was when it was looked at.
+    Replaces { mode: u32, owner: (u32, u32), seen: Seen },
 }
+
+/// Which file has a name, and whether it was written since: device, inode, bytes, and when it was written.
+type Seen = (u64, u64, i64, (i64, u64));
 
 impl Beside {
     /// Makes an empty file, for its owner only, beside the target's name; `seed` chooses its name.
@@ -87,16 +90,17 @@ impl Beside {
     fn of(live: &Live, source: &File) -> io::Result<Self> {
         let folder = live.path.parent().unwrap_or(Path::new("/")).to_owned();
         let name = live.path.file_name().unwrap_or(OsStr::new("")).to_owned();
+        let directory = File::open(&folder)?;
         let fate = match live.node {
             Node::NewFile => Fate::New { mode: mode_of_new(&source.metadata()?) },
             _ => {
                 let replaced = fs::symlink_metadata(&live.path)?;
                 // Set-user-ID and its kin were given to the old content, not to the new one.
                 let mode = replaced.permissions().mode() & 0o777;
-                Fate::Replaces { mode, owner: (replaced.uid(), replaced.gid()) }
+                let seen = seen(&directory, &name)?;
+                Fate::Replaces { mode, owner: (replaced.uid(), replaced.gid()), seen }
             }
         };
-        let directory = File::open(&folder)?;
         let made = OsString::new();
         Ok(Self { directory, folder, made, name, fate, is_kept: true, is_named: false })
     }
@@ -158,7 +162,7 @@ impl Beside {
     fn hand_over(&self, file: &File) -> io::Result<u32> {
         Ok(match self.fate {
             Fate::New { mode } => mode,
-            Fate::Replaces { mode, owner: (user, group) } => {
+            Fate::Replaces { mode, owner: (user, group), .. } => {
                 let now = file.metadata()?;
                 let is_owned = (now.uid(), now.gid()) == (user, group)
                     || fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group))).is_ok();
@@ -170,8 +174,18 @@ impl Beside {
 
     fn rename(&self) -> io::Result<()> {
         let (directory, made, name) = (&self.directory, &self.made, &self.name);
-        if matches!(self.fate, Fate::Replaces { .. }) {
-            return Ok(renameat(directory, made, directory, name)?);
+        if let Fate::Replaces { seen: then, .. } = self.fate {
+            match seen(directory, name) {
+                Ok(now) if now == then => return Ok(renameat(directory, made, directory, name)?),
+                Ok(_) => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::AlreadyExists,
+                        "the file of that name was changed or replaced during the copy and is left alone",
+                    ));
+                }
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            }
         }
         match renameat_with(directory, made, directory, name, RenameFlags::NOREPLACE) {
             // Not every file system has it; a link is never made over an existing name either.
@@ -202,6 +216,11 @@ impl Beside {
         let name = name.to_string_lossy();
         Err(io::Error::other(format!("somebody put another file in the place of {name}")))
     }
+}
+
+fn seen(directory: &File, name: &OsStr) -> Result<Seen, Errno> {
+    let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok((found.st_dev, found.st_ino, found.st_size, (found.st_mtime, found.st_mtime_nsec)))
 }
 
 impl Drop for Beside {

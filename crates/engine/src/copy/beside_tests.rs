@@ -78,6 +78,34 @@ fn a_replaced_file_keeps_its_owner() {
 }
 
 #[test]
+fn a_file_to_be_replaced_that_is_not_what_it_was_is_left_alone() {
+    let folder = folder();
+    let source = source(folder.path(), 4 << 20);
+    let target = folder.path().join("target");
+    let plan = || {
+        fs::write(&target, "old").unwrap();
+        planned(&Asked { force: true, ..asked(&source, &target) })
+    };
+    let other = folder.path().join("other");
+    let replace = || {
+        fs::write(&other, "precious").unwrap();
+        fs::rename(&other, &target).unwrap();
+    };
+    let append = || fs::write(&target, "old and precious").unwrap();
+    for (change, kept) in
+        [(&replace as &dyn Fn(), "precious"), (&append as &dyn Fn(), "old and precious")]
+    {
+        let error = copy_watched(&plan(), &mut Meanwhile(Some(change))).unwrap_err();
+        assert_eq!(fs::read(&target).unwrap(), kept.as_bytes());
+        assert!(error.hint().unwrap().contains("away"), "{error:?}");
+        fs::remove_file(error.journal().expect("a journal")).unwrap();
+    }
+    // One that is gone is not missed.
+    copy_watched(&plan(), &mut Meanwhile(Some(|| fs::remove_file(&target).unwrap()))).unwrap();
+    assert_eq!(fs::read(&target).unwrap(), content(4 << 20));
+}
+
+#[test]
 fn a_file_that_appears_during_the_copy_is_left_alone() {
     let folder = folder();
     let source = source(folder.path(), 4 << 20);

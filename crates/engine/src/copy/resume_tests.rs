@@ -90,7 +90,7 @@ fn leave(bench: &Bench, made: &str) -> PathBuf {
     let folder = bench.folder.path();
     fs::write(folder.join(made), "part of it").unwrap();
     let lock = folder.join(".target.peerlane-journal.lock");
-    fs::write(&lock, format!("4194304\n{made}")).unwrap();
+    fs::write(&lock, format!("peerlane 4194304\n{made}")).unwrap();
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o600)).unwrap();
     folder.join(made)
 }

@@ -21,8 +21,16 @@ use super::{JOURNAL_BYTES_MAX, Journal, JournalError, decode, encode};
 /// Tries to lock a file that another process may remove at its end.
 const LOCK_ATTEMPTS: u32 = 16;
 
-/// Most bytes of a lock that are read: a process number, a line end, a file name of 255 bytes.
-const LOCK_BYTES_MAX: u64 = 512;
+/// Most bytes of a lock: a line that names a process, and a file name of 255 bytes.
+const LOCK_BYTES_MAX: usize = 512;
+
+/// What the names of its lock and of an unfinished journal add to that of a journal.
+const LOCK_ENDING: &str = ".lock";
+const NEW_ENDING: &str = ".new";
+
+/// What a lock begins with, and a journal.
+const LOCK_HEAD: &[u8] = b"peerlane ";
+const JOURNAL_HEAD: &[u8] = b"{\"schema\":\"peerlane.journal/";
 
 /// Only the owner reads and writes a journal: it decides which bytes are not written again.
 const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -42,7 +50,8 @@ impl Store {
     ///
     /// # Errors
     /// [`JournalError::InUse`] while another copy holds it; [`JournalError::Io`] when the directory
-    /// cannot be made or written; [`JournalError::Foreign`] when the lock file is not ours.
+    /// cannot be made or written; [`JournalError::Foreign`] when what has the name of the lock or of an unfinished
+    /// journal is something else, which stays as it is.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let name = path
             .file_name()
@@ -58,8 +67,15 @@ impl Store {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(parent, flags, Mode::empty())
             .map_err(|errno| failed("open the directory of the journal", parent, errno.into()))?;
-        let (lock, left) = take_lock(&directory, path, &with_ending(&name, ".lock"))?;
-        Ok(Self { path: path.to_owned(), name, directory, lock, left })
+        let (lock, left) = take_lock(&directory, path, &with_ending(&name, LOCK_ENDING))?;
+        let store = Self { path: path.to_owned(), name, directory, lock, left };
+        store.check_unfinished(&with_ending(&store.name, NEW_ENDING))?;
+        Ok(store)
+    }
+
+    /// The names beside each other that a journal of this name takes: its own, of its lock, and while it is unfinished.
+    pub fn names(name: &OsStr) -> [OsString; 3] {
+        ["", LOCK_ENDING, NEW_ENDING].map(|ending| with_ending(name, ending))
     }
 
     /// Notes in the lock the name of a file that this copy makes: a copy that is killed before it has a
@@ -117,7 +133,7 @@ impl Store {
     /// new one, whole; [`JournalError::Contradiction`] and [`JournalError::TooLong`] as [`encode`].
     pub fn save(&self, journal: &Journal) -> Result<(), JournalError> {
         let text = encode(journal)?;
-        let new = with_ending(&self.name, ".new");
+        let new = with_ending(&self.name, NEW_ENDING);
         let outcome = self.write_new(&new, &text).and_then(|()| {
             rustix::fs::renameat(&self.directory, &new, &self.directory, &self.name)
                 .map_err(|errno| self.failed("put the new journal in place", errno.into()))
@@ -137,7 +153,7 @@ impl Store {
     /// As [`Store::save`].
     pub fn probe(&self, journal: &Journal) -> Result<(), JournalError> {
         let text = encode(journal)?;
-        let new = with_ending(&self.name, ".new");
+        let new = with_ending(&self.name, NEW_ENDING);
         let outcome = self.write_new(&new, &text);
         let _ = rustix::fs::unlinkat(&self.directory, &new, AtFlags::empty());
         outcome
@@ -162,9 +178,29 @@ impl Store {
         self.clear()
     }
 
+    /// Checks that nothing is lost with what has the name of an unfinished journal: it is the beginning of one, or
+    /// holds nothing, as after a loss of power.
+    fn check_unfinished(&self, new: &OsStr) -> Result<(), JournalError> {
+        let path = self.path.with_file_name(new);
+        let foreign = |reason| JournalError::Foreign { path: path.clone(), reason };
+        let fail = |source| failed("look at an unfinished journal", &path, source);
+        let file = match open_journal(&self.directory, new) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::LOOP) => return Err(foreign("it is a symbolic link")),
+            Err(errno) => return Err(fail(errno.into())),
+        };
+        check_alone(&rustix::fs::fstat(&file).map_err(|errno| fail(errno.into()))?)
+            .map_err(foreign)?;
+        let mut head = Vec::new();
+        file.take(JOURNAL_HEAD.len() as u64).read_to_end(&mut head).map_err(fail)?;
+        let is_ours = JOURNAL_HEAD.starts_with(&head) || head.iter().all(|&byte| byte == 0);
+        if is_ours { Ok(()) } else { Err(foreign("it is no journal")) }
+    }
+
     fn write_new(&self, new: &OsStr, text: &[u8]) -> Result<(), JournalError> {
-        // A leftover of a crash is removed and never written to: it might be a link, or a file of
-        // somebody else that stays theirs after the rename.
+        self.check_unfinished(new)?;
+        // A leftover of a crash is removed and never written to.
         match rustix::fs::unlinkat(&self.directory, new, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(self.failed("remove an unfinished journal", errno.into())),
@@ -190,7 +226,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         // Removed while it is held: whoever waits for it sees that the name is gone and begins anew.
-        let lock = with_ending(&self.name, ".lock");
+        let lock = with_ending(&self.name, LOCK_ENDING);
         let held = rustix::fs::fstat(&self.lock);
         if held.is_ok_and(|held| is_named(&self.directory, &lock, &held)) {
             let _ = rustix::fs::unlinkat(&self.directory, &lock, AtFlags::empty());
@@ -231,18 +267,21 @@ fn take_lock(
             OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let lock = rustix::fs::openat(directory, name, flags, PRIVATE_FILE).map_err(fail)?;
         let held = rustix::fs::fstat(&lock).map_err(fail)?;
-        check_ours(&held).map_err(|reason| JournalError::Foreign { path: path.clone(), reason })?;
+        let foreign = |reason| JournalError::Foreign { path: path.clone(), reason };
+        check_alone(&held).map_err(foreign)?;
         let lock = File::from(lock);
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                return Err(JournalError::InUse { path, process: read_lock(&lock).0 });
+                let process = read_lock(&lock).and_then(|(process, _)| process);
+                return Err(JournalError::InUse { path, process });
             }
             Err(errno) => return Err(fail(errno)),
         }
         // The one who held it may have removed the name between opening and locking.
         if is_named(directory, name, &held) {
-            let (_, left) = read_lock(&lock);
+            let (_, left) =
+                read_lock(&lock).ok_or_else(|| foreign("it is no lock of a journal"))?;
             // The note stays until this holder makes one: it may be killed, too.
             write_lock(&lock, left.as_deref())
                 .map_err(|source| failed("lock the journal", &path, source))?;
@@ -260,22 +299,26 @@ fn is_named(directory: &OwnedFd, name: &OsStr, file: &Stat) -> bool {
 
 /// Writes this process and a file name into a lock.
 fn write_lock(lock: &File, name: Option<&OsStr>) -> io::Result<()> {
-    let mut text = format!("{}\n", std::process::id()).into_bytes();
+    let mut text = LOCK_HEAD.to_vec();
+    text.extend(format!("{}\n", std::process::id()).as_bytes());
     text.extend(name.unwrap_or_default().as_bytes());
     lock.write_all_at(&text, 0)?;
     lock.set_len(text.len() as u64)
 }
 
-/// The process that a lock names in its first line, and the file name after it.
-fn read_lock(lock: &File) -> (Option<u32>, Option<OsString>) {
+/// The process that a lock names in its first line, and the file name after it; `None` where it is none. One that was
+/// only just made is empty.
+fn read_lock(lock: &File) -> Option<(Option<u32>, Option<OsString>)> {
     let mut bytes = Vec::new();
-    if lock.take(LOCK_BYTES_MAX).read_to_end(&mut bytes).is_err() {
-        return (None, None);
+    lock.take(LOCK_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
+    if bytes.is_empty() {
+        return Some((None, None));
     }
-    let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
-    let process = std::str::from_utf8(&bytes[..end]).ok().and_then(|text| text.parse().ok());
-    let name = bytes.get(end + 1..).filter(|name| !name.is_empty());
-    (process, name.map(|name| OsStr::from_bytes(name).to_owned()))
+    let text = bytes.strip_prefix(LOCK_HEAD).filter(|_| bytes.len() <= LOCK_BYTES_MAX)?;
+    let end = text.iter().position(|&byte| byte == b'\n')?;
+    let process = std::str::from_utf8(&text[..end]).ok().and_then(|text| text.parse().ok());
+    let name = Some(&text[end + 1..]).filter(|name| !name.is_empty());
+    Some((process, name.map(|name| OsStr::from_bytes(name).to_owned())))
 }
 
 fn open_journal(directory: impl std::os::fd::AsFd, name: &OsStr) -> Result<File, Errno> {
@@ -296,6 +339,12 @@ fn read_journal(file: File, path: &Path) -> Result<Journal, JournalError> {
         return Err(JournalError::TooLarge { path: path.to_owned(), limit: JOURNAL_BYTES_MAX });
     }
     decode(&text)
+}
+
+/// The same of a file that is written or removed, which must have no other name.
+fn check_alone(facts: &Stat) -> Result<(), &'static str> {
+    check_ours(facts)?;
+    if facts.st_nlink > 1 { Err("it has other names, too") } else { Ok(()) }
 }
 
 /// Checks that nobody but this user and root can have written a file.

@@ -66,10 +66,10 @@ fn a_second_copy_onto_the_same_target_is_told_who_holds_the_journal() {
 fn a_lock_that_a_crash_left_behind_is_taken_over() {
     let (directory, path) = place();
     let left = directory.path().join(".set.bin.peerlane-journal.lock");
-    fs::write(&left, "4194304999 or something longer than a process id\n").unwrap();
+    fs::write(&left, "peerlane 4194304999 or something longer than a process id\n").unwrap();
     fs::set_permissions(&left, fs::Permissions::from_mode(0o600)).unwrap();
     let _store = Store::open(&path).unwrap();
-    assert_eq!(fs::read_to_string(&left).unwrap(), format!("{}\n", std::process::id()));
+    assert_eq!(fs::read_to_string(&left).unwrap(), format!("peerlane {}\n", std::process::id()));
 }
 
 #[test]
@@ -86,10 +86,10 @@ fn what_was_noted_in_a_lock_is_known_to_the_next_holder_and_to_no_later_one() {
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o600)).unwrap();
     let store = Store::open(&path).unwrap();
     assert_eq!(store.left(), Some(OsStr::new("a\nname")));
-    let kept = format!("{}\na\nname", std::process::id());
+    let kept = format!("peerlane {}\na\nname", std::process::id());
     assert_eq!(fs::read_to_string(&lock).unwrap(), kept, "this holder may be killed, too");
     store.note(OsStr::new("b")).unwrap();
-    assert_eq!(fs::read_to_string(&lock).unwrap(), format!("{}\nb", std::process::id()));
+    assert_eq!(fs::read_to_string(&lock).unwrap(), format!("peerlane {}\nb", std::process::id()));
     drop(store);
     assert_eq!(Store::open(&path).unwrap().left(), None);
 }
@@ -108,17 +108,51 @@ fn a_lock_whose_name_was_taken_by_another_is_not_removed() {
 }
 
 #[test]
-fn leftovers_of_a_crash_are_replaced_and_never_written_through() {
+fn leftovers_of_a_crash_are_replaced() {
     let (directory, path) = place();
     let store = Store::open(&path).unwrap();
-    let victim = directory.path().join("victim");
-    fs::write(&victim, "untouched").unwrap();
-    symlink(&victim, directory.path().join(".set.bin.peerlane-journal.new")).unwrap();
-    store.save(&sample()).unwrap();
-    assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
-    fs::write(directory.path().join(".set.bin.peerlane-journal.new"), "{\"torn").unwrap();
-    assert_eq!(store.load().unwrap(), Some(sample()));
-    store.save(&sample()).unwrap();
+    let new = directory.path().join(".set.bin.peerlane-journal.new");
+    for left in [&b""[..], b"{\"sche", b"{\"schema\":\"peerlane.journal/1\",\"check", &[0; 4096]] {
+        fs::write(&new, left).unwrap();
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o600)).unwrap();
+        store.save(&sample()).unwrap();
+        assert_eq!(store.load().unwrap(), Some(sample()));
+        assert!(!new.exists());
+    }
+}
+
+#[test]
+fn what_has_the_name_of_a_lock_or_an_unfinished_journal_and_is_none_stays() {
+    for ending in [".lock", ".new"] {
+        let (directory, path) = place();
+        let taken = directory.path().join(format!(".set.bin.peerlane-journal{ending}"));
+        let victim = directory.path().join("victim");
+        let refused = |what: &str| {
+            let is_refused = matches!(Store::open(&path), Err(JournalError::Foreign { path, .. }) if path == taken);
+            assert!(is_refused, "{what}{ending}");
+        };
+        for text in ["untouched", "12345\n", "{\"schema\":\"another\"}", &"peerlane 1".repeat(99)] {
+            fs::write(&taken, text).unwrap();
+            fs::set_permissions(&taken, fs::Permissions::from_mode(0o600)).unwrap();
+            refused(text);
+            assert_eq!(fs::read_to_string(&taken).unwrap(), text);
+        }
+        fs::rename(&taken, &victim).unwrap();
+        for text in ["", "peerlane 1\n", "{\"schema\":"] {
+            fs::write(&victim, text).unwrap();
+            fs::hard_link(&victim, &taken).unwrap();
+            refused("a file with another name ");
+            assert_eq!(fs::read_to_string(&victim).unwrap(), text);
+            fs::remove_file(&taken).unwrap();
+        }
+    }
+    let (directory, path) = place();
+    let store = Store::open(&path).unwrap();
+    symlink("victim", directory.path().join(".set.bin.peerlane-journal.new")).unwrap();
+    assert!(
+        matches!(store.save(&sample()), Err(JournalError::Foreign { .. })),
+        "a link came later"
+    );
 }
 
 #[test]
@@ -180,7 +214,7 @@ fn a_failed_save_leaves_the_old_journal() {
     fs::create_dir(directory.path().join(".set.bin.peerlane-journal.new")).unwrap();
     let mut later = sample();
     later.done.insert(0..4096);
-    assert!(matches!(store.save(&later), Err(JournalError::Io { .. })));
+    assert!(matches!(store.save(&later), Err(JournalError::Foreign { .. })));
     assert_eq!(store.load().unwrap(), Some(sample()));
 }
 

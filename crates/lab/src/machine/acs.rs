@@ -16,6 +16,11 @@ const REDIRECT: u16 = 0x2c;
 /// Source validation, request and completion redirect, upstream forwarding (`pci_std_enable_acs`).
 const AS_THE_KERNEL_SETS_IT: u16 = 0x1d;
 
+/// Whether a kernel knows the parameter: one that does not passes it over without a word.
+pub(super) fn can_be_set(kernel: &KernelImage) -> bool {
+    kernel.is_at_least(6, 12)
+}
+
 /// The parameter, or none when reset values are what was asked for.
 pub(super) fn parameter(
     machine: &Fabric,
@@ -45,7 +50,7 @@ pub(super) fn parameter(
         }
     }
     let Some((first, _)) = settings.first() else { return Ok(None) };
-    if !kernel.is_at_least(6, 12) {
+    if !can_be_set(kernel) {
         let reason = format!("kernel {} cannot set ACS control registers", kernel.release);
         return Err(refuse(machine, first, &reason));
     }

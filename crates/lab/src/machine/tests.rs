@@ -127,6 +127,12 @@ fn acs_is_asked_for_by_path_and_changes_the_port_model() {
 
     let error = build_on(&text, "6.8.0", QemuFeatures::default()).expect_err("too old");
     assert!(error.to_string().contains("kernel 6.8.0 cannot set ACS"), "{error}");
+
+    let own = "[lab]\nkernel_args = [\"pci=config_acs=0011101@pci:1b36:000c\"]\n[[function]]\n";
+    let text = PAIR.replacen("[[function]]\n", own, 1);
+    build_on(&text, "7.2.0", QemuFeatures::default()).expect("new enough");
+    let error = build_on(&text, "6.8.0", QemuFeatures::default()).expect_err("too old");
+    assert!(error.to_string().contains("which kernel 6.8.0 cannot"), "{error}");
 }
 
 #[test]
