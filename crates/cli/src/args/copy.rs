@@ -51,8 +51,8 @@ pub(crate) struct CopyArgs {
     /// ownership, xattr; several with commas between them
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     preserve: Vec<PreserveArg>,
-    /// Move no more than RATE of payload in a second, such as 200M (decimal), all copies of a batch
-    /// together; proof and verification do not count
+    /// Move no more than RATE of payload in a second, such as 200M (decimal), after the first block, all
+    /// copies of a batch together; proof and verification do not count
     #[arg(long, value_name = "RATE", value_parser = size::rate)]
     pub(crate) limit: Option<ByteRate>,
     /// Copies of a --batch that are carried out at a time

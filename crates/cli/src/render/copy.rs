@@ -114,12 +114,24 @@ pub(super) fn short(record: &CopyRecord) -> String {
         VerifyMode::None => "not verified".to_owned(),
         mode => format!("verified ({mode})"),
     };
-    format!("route {}, {} bytes{rate}, {verified}", record.route, record.bytes.0)
+    let (all, moved) = (record.bytes.0, record.content.data.0);
+    let moved = if moved < all { format!(" ({moved} moved)") } else { String::new() };
+    format!("route {}, {all} bytes{moved}{rate}, {verified}", record.route)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_that_is_not_of_all_bytes_has_those_that_it_is_of_beside_it() {
+        let sample = include_str!("../../../../fixtures/results/samples/copy.json");
+        let mut record: CopyRecord = serde_json::from_str(sample).unwrap();
+        record.content.data = record.bytes;
+        assert!(short(&record).contains(" bytes, "), "{}", short(&record));
+        record.content.data.0 = 65536;
+        assert!(short(&record).contains(" bytes (65536 moved), "), "{}", short(&record));
+    }
 
     #[test]
     fn blocks_that_are_in_neither_latency_are_told() {
