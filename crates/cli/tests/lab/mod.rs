@@ -40,7 +40,9 @@ pub(crate) struct Lab {
 pub(crate) fn usual_kernel_is_newer() -> bool {
     match peerlane_lab::find_kernel(None) {
         Ok(kernel) if kernel.is_at_least(7, 2) => return true,
-        Ok(kernel) => skip("lab", &format!("needs Linux 7.2, and the lab has {}", kernel.release)),
+        Ok(kernel) => {
+            skip("newer-kernel", &format!("needs Linux 7.2, and the lab has {}", kernel.release));
+        }
         Err(reason) => skip("lab", &reason.to_string()),
     }
     false
