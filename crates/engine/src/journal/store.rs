@@ -307,14 +307,17 @@ fn write_lock(lock: &File, name: Option<&OsStr>) -> io::Result<()> {
 }
 
 /// The process that a lock names in its first line, and the file name after it; `None` where it is none. One that was
-/// only just made is empty.
+/// only just made is empty, and one whose content a loss of power took holds zeros.
 fn read_lock(lock: &File) -> Option<(Option<u32>, Option<OsString>)> {
     let mut bytes = Vec::new();
     lock.take(LOCK_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
-    if bytes.is_empty() {
+    if bytes.len() > LOCK_BYTES_MAX {
+        return None;
+    }
+    if bytes.iter().all(|&byte| byte == 0) {
         return Some((None, None));
     }
-    let text = bytes.strip_prefix(LOCK_HEAD).filter(|_| bytes.len() <= LOCK_BYTES_MAX)?;
+    let text = bytes.strip_prefix(LOCK_HEAD)?;
     let end = text.iter().position(|&byte| byte == b'\n')?;
     let process = std::str::from_utf8(&text[..end]).ok().and_then(|text| text.parse().ok());
     let name = Some(&text[end + 1..]).filter(|name| !name.is_empty());
