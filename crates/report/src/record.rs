@@ -11,7 +11,7 @@ use peerlane_results::{
 };
 use peerlane_units::Bytes;
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 
 use crate::plain::plain;
 
@@ -126,7 +126,7 @@ impl Record {
         if bytes.len() as u64 > RECORD_MAX.0 {
             return Err(ReadError::TooLarge(bytes.len() as u64));
         }
-        let head: Head = serde_json::from_slice(bytes).map_err(|_| without_head(bytes))?;
+        let head: Head = serde_json::from_slice(bytes).map_err(without_head)?;
         let Some(schema) = SCHEMAS.into_iter().find(|known| *known == head.schema) else {
             return Err(ReadError::UnknownSchema(plain(&head.schema)));
         };
@@ -183,11 +183,8 @@ fn parse<T: DeserializeOwned>(schema: &'static str, bytes: &[u8]) -> Result<T, R
 
 /// Why a text has no head: what a parser says of one that is no JSON has a line and a column, of any other
 /// only names of types.
-fn without_head(bytes: &[u8]) -> ReadError {
-    match serde_json::from_slice::<IgnoredAny>(bytes) {
-        Ok(_) => ReadError::NoSchema,
-        Err(error) => ReadError::NoJson(error),
-    }
+fn without_head(error: serde_json::Error) -> ReadError {
+    if error.is_data() { ReadError::NoSchema } else { ReadError::NoJson(error) }
 }
 
 fn at_most(what: &'static str, count: usize, most: usize) -> Result<(), ReadError> {
@@ -201,8 +198,6 @@ mod tests {
     #[test]
     fn what_is_no_record_is_refused_by_name() {
         for (text, words) in [
-            ("", "it is no JSON"),
-            (r#"{"schema":"#, "it is no JSON"),
             ("{}", "no JSON object"),
             ("[]", "no JSON object"),
             (r#"{"schema":"fio/3\u001b[2J"}"#, "`fio/3\\u{1b}[2J` is not one"),
@@ -210,6 +205,10 @@ mod tests {
         ] {
             let error = Record::from_json(text.as_bytes()).unwrap_err();
             assert!(error.to_string().contains(words), "{text}: {error}");
+        }
+        for text in ["", r#"{"schema":"#] {
+            let error = Record::from_json(text.as_bytes()).unwrap_err();
+            assert_eq!(error.to_string(), "it is no JSON", "{text}");
         }
     }
 }

@@ -56,7 +56,7 @@ enum Fate {
 }
 
 /// Which file has a name, and whether it was written since: device, inode, bytes, and when it was written.
-type Seen = (u64, u64, i64, (i64, u64));
+type Seen = (u64, u64, i64, i64, u64);
 
 impl Beside {
     /// Makes an empty file, for its owner only, beside the target's name; `seed` chooses its name.
@@ -220,7 +220,7 @@ impl Beside {
 
 fn seen(directory: &File, name: &OsStr) -> Result<Seen, Errno> {
     let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    Ok((found.st_dev, found.st_ino, found.st_size, (found.st_mtime, found.st_mtime_nsec)))
+    Ok((found.st_dev, found.st_ino, found.st_size, found.st_mtime, found.st_mtime_nsec))
 }
 
 impl Drop for Beside {

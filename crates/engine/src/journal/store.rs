@@ -134,15 +134,12 @@ impl Store {
     pub fn save(&self, journal: &Journal) -> Result<(), JournalError> {
         let text = encode(journal)?;
         let new = with_ending(&self.name, NEW_ENDING);
-        let outcome = self.write_new(&new, &text).and_then(|()| {
-            rustix::fs::renameat(&self.directory, &new, &self.directory, &self.name)
-                .map_err(|errno| self.failed("put the new journal in place", errno.into()))
-        });
-        if outcome.is_err() {
-            // What is left behind takes room that the next attempt needs; it is never read.
-            let _ = rustix::fs::unlinkat(&self.directory, &new, AtFlags::empty());
+        self.write_new(&new, &text)?;
+        if let Err(errno) = rustix::fs::renameat(&self.directory, &new, &self.directory, &self.name)
+        {
+            self.remove_new(&new);
+            return Err(self.failed("put the new journal in place", errno.into()));
         }
-        outcome?;
         self.flush_directory()
     }
 
@@ -154,9 +151,9 @@ impl Store {
     pub fn probe(&self, journal: &Journal) -> Result<(), JournalError> {
         let text = encode(journal)?;
         let new = with_ending(&self.name, NEW_ENDING);
-        let outcome = self.write_new(&new, &text);
-        let _ = rustix::fs::unlinkat(&self.directory, &new, AtFlags::empty());
-        outcome
+        self.write_new(&new, &text)?;
+        self.remove_new(&new);
+        Ok(())
     }
 
     /// Removes the journal and keeps its place, since what it says is no longer so.
@@ -209,8 +206,22 @@ impl Store {
         let file = rustix::fs::openat(&self.directory, new, flags, PRIVATE_FILE)
             .map_err(|errno| self.failed("write the journal", errno.into()))?;
         let mut file = File::from(file);
-        file.write_all(text).map_err(|source| self.failed("write the journal", source))?;
-        file.sync_all().map_err(|source| self.failed("flush the journal", source))
+        let written = file
+            .write_all(text)
+            .map_err(|source| self.failed("write the journal", source))
+            .and_then(|()| {
+                file.sync_all().map_err(|source| self.failed("flush the journal", source))
+            });
+        if written.is_err() {
+            self.remove_new(new);
+        }
+        written
+    }
+
+    /// Removes an unfinished journal that this store made: left behind it takes room that the next attempt needs, and
+    /// is never read.
+    fn remove_new(&self, new: &OsStr) {
+        let _ = rustix::fs::unlinkat(&self.directory, new, AtFlags::empty());
     }
 
     fn flush_directory(&self) -> Result<(), JournalError> {

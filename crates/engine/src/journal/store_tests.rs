@@ -150,13 +150,25 @@ fn what_has_the_name_of_a_lock_or_an_unfinished_journal_and_is_none_stays() {
             fs::remove_file(&taken).unwrap();
         }
     }
+}
+
+#[test]
+fn what_takes_the_name_of_an_unfinished_journal_later_stays_too() {
     let (directory, path) = place();
     let store = Store::open(&path).unwrap();
-    symlink("victim", directory.path().join(".set.bin.peerlane-journal.new")).unwrap();
-    assert!(
-        matches!(store.save(&sample()), Err(JournalError::Foreign { .. })),
-        "a link came later"
-    );
+    let taken = directory.path().join(".set.bin.peerlane-journal.new");
+    fs::write(&taken, "untouched").unwrap();
+    fs::set_permissions(&taken, fs::Permissions::from_mode(0o600)).unwrap();
+    for attempt in [Store::save, Store::probe] {
+        assert!(matches!(attempt(&store, &sample()), Err(JournalError::Foreign { .. })));
+        assert_eq!(fs::read_to_string(&taken).unwrap(), "untouched");
+    }
+    fs::remove_file(&taken).unwrap();
+    symlink("victim", &taken).unwrap();
+    for attempt in [Store::save, Store::probe] {
+        assert!(matches!(attempt(&store, &sample()), Err(JournalError::Foreign { .. })));
+        assert_eq!(fs::read_link(&taken).unwrap(), Path::new("victim"));
+    }
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use peerlane_bench::record;
 use peerlane_results::{BENCH_SCHEMA, BenchRecord};
-use serde::de::IgnoredAny;
 
 use crate::error::{Failure, Tried};
 use crate::output_file::{Kind, OutputError, OutputFile, has_schema};
@@ -51,8 +50,7 @@ pub(super) fn read(file: &Path) -> Result<BenchRecord, Failure> {
     let tried = || format!("read the record {}", file.display());
     let text = small_file::read(file, RECORD_MAX).map_err(Tried::to_read(tried(), file))?;
     let mut record: BenchRecord = serde_json::from_str(&text).map_err(|error| {
-        let is_another = is_json(&text) && !has_schema(text.as_bytes(), BENCH_SCHEMA);
-        if is_another {
+        if error.is_data() && !has_schema(text.as_bytes(), BENCH_SCHEMA) {
             let hint = "`peerlane bench -o FILE` and `peerlane sim -o FILE` write such records";
             return Tried::to(tried())("it is no record of a benchmark").hint(hint.to_owned());
         }
@@ -60,10 +58,6 @@ pub(super) fn read(file: &Path) -> Result<BenchRecord, Failure> {
     })?;
     record::check(&mut record).map_err(Tried::to(tried()))?;
     Ok(record)
-}
-
-fn is_json(text: &str) -> bool {
-    serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 /// Seconds since 1970, UTC.
