@@ -183,11 +183,28 @@ impl OutputFile {
         Ok(metadata(&self.path)?.as_ref().map(id_of))
     }
 
-    /// What is the same for all spellings of this place: its folder, and its name there.
-    fn place(&self) -> io::Result<((u64, u64), Option<OsString>)> {
-        let folder = id_of(&folder(&self.path).metadata()?);
-        Ok((folder, self.path.file_name().map(OsStr::to_owned)))
+    /// Refuses a place where the same command makes something else.
+    ///
+    /// # Errors
+    /// When one of those names is of this place.
+    pub(crate) fn apart_from<'a>(
+        &self,
+        others: impl IntoIterator<Item = &'a Path>,
+    ) -> Result<(), Failure> {
+        let look = || -> Result<(), OutputError> {
+            let own = place(&self.path)?;
+            // What has no folder is refused by those who make it.
+            let is_same = |other: &Path| place(other).is_ok_and(|other| other == own);
+            if others.into_iter().any(is_same) { Err(named_twice()) } else { Ok(()) }
+        };
+        look().map_err(|error| error.on(&self.path))
     }
+}
+
+/// What is the same for all spellings of the place of a file: its folder, and its name there.
+fn place(path: &Path) -> io::Result<((u64, u64), Option<OsString>)> {
+    let folder = id_of(&folder(path).metadata()?);
+    Ok((folder, path.file_name().map(OsStr::to_owned)))
 }
 
 /// Writes several files as the end of a command: all of them are whole, and their places judged once more, before the
@@ -198,7 +215,8 @@ impl OutputFile {
 pub(crate) fn write_together(files: Vec<(OutputFile, Vec<u8>)>) -> Result<(), Failure> {
     let mut places = HashSet::new();
     for (file, _) in &files {
-        let place = file.place().map_err(|error| OutputError::from(error).on(&file.path))?;
+        let place = place(&file.path);
+        let place = place.map_err(|error| OutputError::from(error).on(&file.path))?;
         if !places.insert(place) {
             return Err(named_twice().on(&file.path));
         }

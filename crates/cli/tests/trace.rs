@@ -92,10 +92,13 @@ fn the_copies_of_a_batch_are_in_one_trace() {
 }
 
 #[test]
-fn a_file_that_is_there_is_no_place_for_a_trace() {
+fn a_file_that_is_there_or_that_the_copy_makes_is_no_place_for_a_trace() {
     let folder = folder();
-    for name in ["source", "missing/trace"] {
-        let words = ["copy", "source", "target", "--route", "host", "--trace", name];
+    for name in ["source", "missing/trace", "target", "../NAME/target", "journal"] {
+        let own = folder.path().file_name().expect("a name").to_string_lossy();
+        let name = &name.replace("NAME", &own);
+        let words = ["copy", "source", "target", "--route", "host", "--journal", "journal"];
+        let words = [&words[..], &["--trace", name]].concat();
         let output = peerlane(folder.path(), &words);
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
         assert!(said(&output).contains(&format!("cannot write {name}")));

@@ -207,10 +207,16 @@ impl Cause {
                 "`nvme smart-log` of the drive; --offset and --length copy what lies around it",
             ),
             Self::Nvme { status } if !status.is_of_the_way() => None,
-            Self::Nvme { .. }
-            | Self::EndedEarly
-            | Self::DriveGone { .. }
-            | Self::TargetFullOrGone => Some("`dmesg | tail` says whether a drive went away"),
+            Self::EndedEarly => Some(
+                "`ls -l` of a source file shows whether it was cut short; `dmesg | tail` says whether a drive \
+                 went away",
+            ),
+            Self::TargetFullOrGone => Some(
+                "`df` of a target file shows what room is left; `dmesg | tail` says whether a drive went away",
+            ),
+            Self::Nvme { .. } | Self::DriveGone { .. } => {
+                Some("`dmesg | tail` says whether a drive went away")
+            }
             Self::ProtectionInformation => Some(
                 "format the namespace without protection information, or write the area once before \
                  it is read",

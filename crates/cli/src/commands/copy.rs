@@ -63,7 +63,8 @@ pub(super) fn carry_out<T>(
         reporter.show(Some(route), args.progress.readers());
     }
     let clock = MonotonicClock::start();
-    let trace = trace_file::begin(args, clock)?;
+    let asked = args.transfer.asked();
+    let trace = trace_file::begin(args, &asked, clock)?;
     let done = copy(&mut Tools {
         clock: &clock,
         watch: &mut reporter,

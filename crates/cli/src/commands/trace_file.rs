@@ -5,6 +5,7 @@ use std::path::Path;
 
 use peerlane_engine::trace::{ROOM, Tracer};
 use peerlane_engine::{CopyOptions, MonotonicClock};
+use peerlane_results::Asked;
 use tempfile::NamedTempFile;
 
 use crate::args::CopyArgs;
@@ -61,12 +62,20 @@ impl TraceFile {
     }
 }
 
-/// The trace that was asked for, if one was.
+/// The trace that was asked for, if one was, of copies to these targets.
 ///
 /// # Errors
-/// As [`TraceFile::begin`].
-pub(super) fn begin(args: &CopyArgs, clock: MonotonicClock) -> Result<Option<TraceFile>, Failure> {
-    args.trace.as_deref().map(|path| TraceFile::begin(path, clock, args.jobs)).transpose()
+/// As [`TraceFile::begin`], and when a target or the journal would have its name.
+pub(super) fn begin<'a>(
+    args: &'a CopyArgs,
+    targets: impl IntoIterator<Item = &'a Asked>,
+    clock: MonotonicClock,
+) -> Result<Option<TraceFile>, Failure> {
+    let Some(path) = &args.trace else { return Ok(None) };
+    let trace = TraceFile::begin(path, clock, args.jobs)?;
+    let targets = targets.into_iter().map(|asked| Path::new(&asked.target));
+    trace.output.apart_from(targets.chain(args.journal.as_deref()))?;
+    Ok(Some(trace))
 }
 
 /// The options with where the copy is written down.

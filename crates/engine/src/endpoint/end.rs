@@ -51,7 +51,8 @@ impl EndError {
         match self {
             Self::Endpoint { source, .. } => source.hint(),
             Self::Open { path, source } => hint_of_denial(path, source),
-            Self::Notation { .. } | Self::NotHere { .. } => None,
+            Self::Notation { source, .. } => source.hint(),
+            Self::NotHere { .. } => None,
         }
     }
 }

@@ -149,7 +149,10 @@ impl EndpointError {
                 "a GPU keeps no files: `peerlane bench stream --source FILE --target gpu:{gpu}` moves \
                  payload into its memory"
             )),
-            Self::NotPayload { .. } => Some("null ends are not supported yet".to_owned()),
+            Self::NotPayload { .. } => Some(
+                "`peerlane bench stream --source FILE --target null` reads and throws away"
+                    .to_owned(),
+            ),
             Self::Missing { path } if !path.starts_with("/dev") => None,
             Self::Missing { .. } | Self::NoDevice { .. } => Some(
                 "`ls /dev/nvme*` and `peerlane topo` show the devices that are there".to_owned(),
@@ -165,6 +168,9 @@ impl EndpointError {
             }
             Self::WrongKind { path, what: "directory" } => {
                 Some(format!("name a file in it, such as {}", path.join("NAME").display()))
+            }
+            Self::WrongKind { what: "pipe", .. } => {
+                Some("`cat` its data into a file, or a file into it".to_owned())
             }
             Self::UnknownDrive { drives, .. } if !drives.is_empty() => {
                 Some(format!("its drives are {}", drives.join(", ")))

@@ -51,12 +51,23 @@ pub enum NotationError {
     /// There is no text.
     #[error("an empty name is no endpoint")]
     Empty,
+    /// What stands for a pipe elsewhere.
+    #[error("`-` is no endpoint: data move between files and devices, never through a pipe")]
+    Pipe,
     /// A prefix without a name behind it.
     #[error("`{0}` names no device")]
     NoName(String),
     /// A GPU is named by its number or its address.
     #[error("`{0}` is neither a GPU number such as gpu:0 nor an address such as gpu:0000:41:00.0")]
     NotAGpu(String),
+}
+
+impl NotationError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        let is_pipe = matches!(self, Self::Pipe);
+        is_pipe.then(|| "`./-` is a file of that name".to_owned())
+    }
 }
 
 impl FromStr for Notation {
@@ -71,6 +82,7 @@ impl FromStr for Notation {
         };
         match text.split_once(':') {
             _ if text.is_empty() => Err(NotationError::Empty),
+            None if text == "-" => Err(NotationError::Pipe),
             None if text == "host" => Ok(Self::Host),
             None if text == "null" => Ok(Self::Null),
             Some(("cmb", name)) => named(name).map(Self::Cmb),
@@ -118,6 +130,7 @@ mod tests {
             ("/dev/nvme0n1", path("/dev/nvme0n1")),
             ("0000:41:00.0", path("0000:41:00.0")),
             ("./cmb:x", path("./cmb:x")),
+            ("./-", path("./-")),
             ("cmb:nvme2", Notation::Cmb("nvme2".into())),
             ("cmb:0000:05:00.0", Notation::Cmb("0000:05:00.0".into())),
             ("cmb:/dev/lab/c", Notation::Cmb("/dev/lab/c".into())),
@@ -135,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_names_nothing_is_refused() {
-        for text in ["", "cmb:", "p2pmem:", "fpga:", "gpu:", "gpu:x", "gpu:-1"] {
+        for text in ["", "-", "cmb:", "p2pmem:", "fpga:", "gpu:", "gpu:x", "gpu:-1"] {
             assert!(text.parse::<Notation>().is_err(), "{text}");
         }
     }

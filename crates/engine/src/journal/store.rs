@@ -69,7 +69,7 @@ impl Store {
             .map_err(|errno| failed("open the directory of the journal", parent, errno.into()))?;
         let (lock, left) = take_lock(&directory, path, &with_ending(&name, LOCK_ENDING))?;
         let store = Self { path: path.to_owned(), name, directory, lock, left };
-        store.check_unfinished(&with_ending(&store.name, NEW_ENDING))?;
+        store.check_replaceable(&with_ending(&store.name, NEW_ENDING))?;
         Ok(store)
     }
 
@@ -130,15 +130,18 @@ impl Store {
     ///
     /// # Errors
     /// [`JournalError::Io`] with the step that failed. The journal on disk is then the old one or the
-    /// new one, whole; [`JournalError::Contradiction`] and [`JournalError::TooLong`] as [`encode`].
+    /// new one, whole; [`JournalError::Foreign`] when something else has its name, which stays as it is; [`JournalError::Contradiction`] and [`JournalError::TooLong`] as [`encode`].
     pub fn save(&self, journal: &Journal) -> Result<(), JournalError> {
         let text = encode(journal)?;
         let new = with_ending(&self.name, NEW_ENDING);
         self.write_new(&new, &text)?;
-        if let Err(errno) = rustix::fs::renameat(&self.directory, &new, &self.directory, &self.name)
-        {
+        let placed = self.check_replaceable(&self.name).and_then(|()| {
+            rustix::fs::renameat(&self.directory, &new, &self.directory, &self.name)
+                .map_err(|errno| self.failed("put the new journal in place", errno.into()))
+        });
+        if let Err(error) = placed {
             self.remove_new(&new);
-            return Err(self.failed("put the new journal in place", errno.into()));
+            return Err(error);
         }
         self.flush_directory()
     }
@@ -161,6 +164,7 @@ impl Store {
     /// # Errors
     /// As [`Store::remove`].
     pub fn clear(&self) -> Result<(), JournalError> {
+        self.check_replaceable(&self.name)?;
         match rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => self.flush_directory(),
             Err(errno) => Err(self.failed("remove the journal", errno.into())),
@@ -170,18 +174,19 @@ impl Store {
     /// Removes the journal when the copy is complete, and gives its place up.
     ///
     /// # Errors
-    /// [`JournalError::Io`] when the journal is there and cannot be removed.
+    /// [`JournalError::Io`] when the journal is there and cannot be removed; [`JournalError::Foreign`] when something
+    /// else has its name.
     pub fn remove(self) -> Result<(), JournalError> {
         self.clear()
     }
 
-    /// Checks that nothing is lost with what has the name of an unfinished journal: it is the beginning of one, or
-    /// holds nothing, as after a loss of power.
-    fn check_unfinished(&self, new: &OsStr) -> Result<(), JournalError> {
-        let path = self.path.with_file_name(new);
+    /// Checks that nothing is lost with what has the name of a journal or of an unfinished one: it is the beginning of
+    /// one, or holds nothing, as after a loss of power.
+    fn check_replaceable(&self, name: &OsStr) -> Result<(), JournalError> {
+        let path = self.path.with_file_name(name);
         let foreign = |reason| JournalError::Foreign { path: path.clone(), reason };
-        let fail = |source| failed("look at an unfinished journal", &path, source);
-        let file = match open_journal(&self.directory, new) {
+        let fail = |source| failed("look at what has the name of the journal", &path, source);
+        let file = match open_journal(&self.directory, name) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(()),
             Err(Errno::LOOP) => return Err(foreign("it is a symbolic link")),
@@ -196,7 +201,7 @@ impl Store {
     }
 
     fn write_new(&self, new: &OsStr, text: &[u8]) -> Result<(), JournalError> {
-        self.check_unfinished(new)?;
+        self.check_replaceable(new)?;
         // A leftover of a crash is removed and never written to.
         match rustix::fs::unlinkat(&self.directory, new, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}

@@ -235,6 +235,18 @@ fn a_failed_save_leaves_the_old_journal() {
 }
 
 #[test]
+fn what_took_the_name_of_the_journal_is_neither_replaced_nor_removed() {
+    let (directory, path) = place();
+    let store = Store::open(&path).unwrap();
+    store.save(&sample()).unwrap();
+    fs::write(&path, "minutes of a meeting").unwrap();
+    assert!(matches!(store.save(&sample()), Err(JournalError::Foreign { .. })));
+    assert!(matches!(store.clear(), Err(JournalError::Foreign { .. })));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "minutes of a meeting");
+    assert_eq!(names(directory.path()).len(), 2, "journal and lock");
+}
+
+#[test]
 fn a_full_file_system_is_an_error_and_leaves_the_old_journal() {
     let mount = tempfile::tempdir().unwrap();
     let Some(mounted) = Tmpfs::on(mount.path(), "size=16k") else { return };

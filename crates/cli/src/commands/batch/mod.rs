@@ -60,7 +60,7 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
     }
     refuse(&plans)?;
     let clock = MonotonicClock::start();
-    let trace = trace_file::begin(args, clock)?;
+    let trace = trace_file::begin(args, asked.iter().flatten(), clock)?;
     let batch = Batch {
         fabric: &fabric,
         jobs: &jobs,
