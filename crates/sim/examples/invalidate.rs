@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use peerlane_sim::flow::compare::{Compared, compare};
+use peerlane_sim::flow::compare::{Compared, Spread, compare};
 use peerlane_sim::generate::scenarios::{FAMILIES, Family, Scenario, scenario};
 use peerlane_units::Bytes;
 use rayon::prelude::*;
@@ -103,11 +103,9 @@ fn rotating() -> u64 {
 }
 
 /// Mean, 95th percentile and highest of some errors, in percent.
-fn summary(mut errors: Vec<f64>) -> String {
-    errors.sort_by(f64::total_cmp);
-    let at = |share: f64| errors[((errors.len() - 1) as f64 * share).round() as usize] * 100.0;
-    let mean = errors.iter().sum::<f64>() / errors.len() as f64 * 100.0;
-    format!("{mean:.2} | {:.2} | {:.1}", at(0.95), at(1.0))
+fn summary(errors: impl IntoIterator<Item = f64>) -> String {
+    let Spread { mean, p95, most, .. } = Spread::of(errors);
+    format!("{:.2} | {:.2} | {:.1}", mean * 100.0, p95 * 100.0, most * 100.0)
 }
 
 fn table(cases: &[Case]) {
@@ -122,13 +120,13 @@ fn table(cases: &[Case]) {
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     for (name, cases) in rows {
         let of_flows = |rates: fn(&Compared) -> Vec<f64>| {
-            summary(cases.iter().flat_map(|case| rates(&case.compared)).collect())
+            summary(cases.iter().flat_map(|case| rates(&case.compared)))
         };
         let flows: usize = cases.iter().map(|case| case.compared.tlp.len()).sum();
         println!(
             "| {name} | {} | {flows} | {} | {} | {} | {} |",
             cases.len(),
-            summary(cases.iter().map(|case| case.compared.sum_error()).collect()),
+            summary(cases.iter().map(|case| case.compared.sum_error())),
             of_flows(|compared| compared.errors(&compared.flow)),
             of_flows(|compared| compared.errors(&compared.max_min)),
             cases.iter().map(|case| case.compared.rounds).max().unwrap_or(0),
