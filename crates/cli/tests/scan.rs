@@ -166,3 +166,17 @@ fn a_name_forges_no_hit() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!((output.status.code(), text.lines().count()), (Some(0), 1), "{text}");
 }
+
+#[test]
+fn sizes_that_are_given_many_times_are_searched_once() {
+    let hay = haystack();
+    let scales = vec!["1"; 5000].join(",");
+    for method in ["ncc", "donard --threshold 60"] {
+        let output = typed(
+            hay.path(),
+            &format!("scan hay/picture.png hay/images --json --method {method} --scales {scales}"),
+        );
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert_eq!(hits(&output).len(), 6, "{method}");
+    }
+}

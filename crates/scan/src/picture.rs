@@ -3,6 +3,8 @@
 //! Leaves out reading it from a file. The one thing to know: how coarse a search may begin is found
 //! from the picture itself, by how much of its score is left when it lies between the coarse pixels.
 
+use std::collections::HashSet;
+
 use thiserror::Error;
 
 use crate::Gray;
@@ -87,7 +89,14 @@ pub struct Picture {
     layers: Vec<Layer>,
 }
 
-/// The picture in each of these poses, ready to be looked for.
+impl Pose {
+    /// What two poses have in common only where they are equal; zero has two signs.
+    fn key(self) -> [u32; 2] {
+        [self.scale, self.degrees].map(|number| (number + 0.0).to_bits())
+    }
+}
+
+/// The picture in each of these poses, ready to be looked for; a pose that is given twice counts once.
 ///
 /// # Errors
 /// [`PictureError`] of the first pose in which it cannot be told from its surroundings.
@@ -96,7 +105,9 @@ pub fn pictures(
     opacity: Option<&Gray>,
     poses: impl Iterator<Item = Pose>,
 ) -> Result<Vec<Picture>, PictureError> {
+    let mut known = HashSet::new();
     poses
+        .filter(|pose| known.insert(pose.key()))
         .map(|pose| {
             let (gray, opacity) = posed(gray, opacity, pose);
             Picture::new(&gray, opacity.as_ref(), pose)
@@ -245,4 +256,25 @@ fn centred(plane: &Plane, weights: Option<&Plane>, level: u32) -> Option<Layer> 
 
 fn score(layer: &Layer, plane: &Plane) -> f32 {
     crate::correlate::scores(plane, layer).values.first().copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::haystack::Recipe;
+
+    #[test]
+    fn a_pose_that_is_given_many_times_is_one_picture() {
+        let gray = Recipe::default().picture();
+        let poses = |scales: &[f32], rotations: &[f32]| {
+            let all = scales.iter().flat_map(|scale| {
+                rotations.iter().map(|degrees| Pose { scale: *scale, degrees: *degrees })
+            });
+            let made = pictures(&gray, None, all).unwrap();
+            made.iter().map(|one| (one.pose().scale, one.pose().degrees)).collect::<Vec<_>>()
+        };
+        assert_eq!(poses(&[1.0; 50], &[0.0, -0.0]), [(1.0, 0.0)]);
+        let different = [(1.0, 0.0), (1.0, 90.0), (0.5, 0.0), (0.5, 90.0)];
+        assert_eq!(poses(&[1.0, 0.5, 1.0], &[0.0, 90.0, 0.0]), different);
+    }
 }

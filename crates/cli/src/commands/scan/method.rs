@@ -49,7 +49,8 @@ fn donard(
     (gray, opacity): &Picture,
     printer: Printer,
 ) -> Result<Searcher, Failure> {
-    if args.scales != [1.0] || args.rotations != [0.0] {
+    let is_posed = |given: &[f32], own: f32| given.iter().any(|number| *number != own);
+    if is_posed(&args.scales, 1.0) || is_posed(&args.rotations, 0.0) {
         let error =
             "`--method donard` looks for the picture as it is, in no other size or rotation";
         let hint = "leave `--scales` and `--rotations` out, or `--method`".to_owned();
