@@ -180,3 +180,21 @@ fn sizes_that_are_given_many_times_are_searched_once() {
         assert_eq!(hits(&output).len(), 6, "{method}");
     }
 }
+
+#[test]
+fn a_haystack_says_where_the_picture_fits_into_no_image() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let make = |options: &str| {
+        let output = typed(
+            folder.path(),
+            &format!("haystack make --images 2 --side 640 --format png {options}"),
+        );
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        said(&output)
+    };
+    let warning = "warning: no image is large enough for the picture";
+    let small = make("-o small --scales 20");
+    assert!(small.contains(warning) && small.contains("the picture in 0"), "{small}");
+    assert!(make("-o few").contains("the picture in 1"));
+    assert!(!make("-o none --per-mille 0").contains(warning));
+}

@@ -135,7 +135,7 @@ pub(crate) struct MakeArgs {
     /// Mean pixels a side of an image
     #[arg(long, value_name = "PIXELS", default_value = "2048", value_parser = clap::value_parser!(u32).range(640..=16_384))]
     pub(crate) side: u32,
-    /// Of a thousand images, as many have the picture
+    /// Of a thousand images, as many have the picture; one at least, unless this is 0
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(crate) per_mille: u32,
     /// Sizes at which it is hidden, over its own

@@ -26,6 +26,9 @@ fn make(args: &MakeArgs, printer: Printer) -> Result<Exit, Failure> {
     let form = (encoding(args.format), args.format.extension());
     let made = store(&recipe(args), folder, form, || stop.load(Ordering::Relaxed));
     let Some(planted) = made.map_err(failure)? else { return Ok(Exit::Interrupted) };
+    if planted == 0 && args.per_mille > 0 {
+        printer.warning("no image is large enough for the picture: `--side` makes larger ones");
+    }
     let images = folder.join("images");
     printer.note(&format!(
         "{} images in {}, the picture in {planted}; search with `peerlane scan {} {}`",

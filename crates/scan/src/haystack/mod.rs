@@ -24,7 +24,7 @@ pub struct Recipe {
     pub images: u32,
     /// Mean pixels a side; each image has between three quarters and five quarters of it.
     pub side: usize,
-    /// Of a thousand images, as many have the picture.
+    /// Of a thousand images, as many have the picture; one at least, unless this is none.
     pub planted_per_mille: u32,
     /// Sizes at which the picture is planted, over its own.
     pub scales: Vec<f32>,
@@ -81,12 +81,11 @@ impl Recipe {
         let side = |chance: &mut Chance| self.side * 3 / 4 + chance.below(self.side / 2 + 1);
         let (width, height) = (side(&mut chance), side(&mut chance));
         let mut image = texture::image(&mut chance, width, height);
-        // Spread over the numbers, so that every haystack has the share that was asked for.
-        let share = u64::from(self.planted_per_mille);
-        let before = u64::from(index) * share / 1000;
-        let is_planted = (u64::from(index) + 1) * share / 1000 > before;
-        let planted =
-            if is_planted { paste::plant(&mut image, picture, self, &mut chance) } else { None };
+        let planted = if self.is_planted(index) {
+            paste::plant(&mut image, picture, self, &mut chance)
+        } else {
+            None
+        };
         let answer = Answer {
             image: name,
             planted: planted.is_some(),
@@ -99,5 +98,42 @@ impl Recipe {
             noise: planted.as_ref().map(|at| at.noise),
         };
         (image, answer)
+    }
+
+    /// Whether an image gets the picture: spread over the numbers, so that every haystack has the share that was
+    /// asked for, and at least one image unless that share is none.
+    fn is_planted(&self, index: u32) -> bool {
+        let share = u64::from(self.planted_per_mille);
+        let up_to = |images: u32| u64::from(images) * share / 1000;
+        let is_last = index.saturating_add(1) == self.images;
+        up_to(index.saturating_add(1)) > up_to(index)
+            || (is_last && share > 0 && up_to(self.images) == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planted(images: u32, planted_per_mille: u32) -> usize {
+        let recipe = Recipe { images, planted_per_mille, ..Recipe::default() };
+        (0..images).filter(|index| recipe.is_planted(*index)).count()
+    }
+
+    #[test]
+    fn the_share_is_kept_and_one_image_at_least_has_the_picture() {
+        for (images, per_mille, expected) in [
+            (1, 1, 1),
+            (6, 100, 1),
+            (9, 100, 1),
+            (10, 100, 1),
+            (19, 100, 1),
+            (100, 100, 10),
+            (999, 1, 1),
+            (6, 1000, 6),
+            (6, 0, 0),
+        ] {
+            assert_eq!(planted(images, per_mille), expected, "{images} images, {per_mille}");
+        }
     }
 }
