@@ -293,3 +293,33 @@ fn what_takes_long_says_so_at_a_terminal() {
         terminal.interrupt();
     }
 }
+
+#[test]
+fn a_prediction_that_is_given_twice_is_not_compared_and_one_that_is_made_twice_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    for record in ["one.json", "other.json"] {
+        let output = sim(CROWD, &["--engine", "flow", "-o", &at(record)]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    std::os::unix::fs::symlink(at("one.json"), at("link.json")).expect("a link");
+    let compare = |files: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+        command.args(["bench", "compare"]).args(files.iter().map(|file| at(file)));
+        let output = command.output().expect("it runs");
+        (output.status.code(), text(&output.stdout))
+    };
+    let (code, shown) = compare(&["one.json", "other.json"]);
+    assert_eq!(code, Some(0), "{shown}");
+    let twice = "a record of the run after is given twice";
+    assert!(shown.contains("same") && !shown.contains(twice), "{shown}");
+    for files in [
+        &["one.json", "one.json"][..],
+        &["one.json", "link.json"],
+        &["one.json", "other.json", "link.json", "other.json"],
+    ] {
+        let (code, shown) = compare(files);
+        assert_eq!(code, Some(1), "{files:?}: {shown}");
+        assert!(shown.contains("is given twice"), "{files:?}: {shown}");
+    }
+}

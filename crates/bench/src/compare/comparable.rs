@@ -43,15 +43,20 @@ fn order(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
     Some(Incomparable::NotInTurns { turn: u32::try_from(number + 2).unwrap_or(u32::MAX) })
 }
 
-/// A record that is given twice would count twice what was measured once.
+/// A record that is given twice would count twice what was found once. Figures of two measurements are never all equal;
+/// predictions of one thing are, so that of these only the same object is the same record.
 fn twice(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
     let all: Vec<(WhichRun, &BenchRecord)> = turns
         .iter()
         .flat_map(|turn| [(WhichRun::Before, turn.0), (WhichRun::After, turn.1)])
-        .filter(|(_, record)| record.basis != Basis::Predicted && !record.cases.is_empty())
+        .filter(|(_, record)| !record.cases.is_empty())
         .collect();
+    let is_same = |one: &BenchRecord, other: &BenchRecord| match other.basis {
+        Basis::Predicted => std::ptr::eq(one, other),
+        _ => one.cases == other.cases,
+    };
     all.iter().enumerate().find_map(|(later, (run, record))| {
-        let is_again = all[..later].iter().any(|(_, earlier)| earlier.cases == record.cases);
+        let is_again = all[..later].iter().any(|(_, earlier)| is_same(earlier, record));
         is_again.then_some(Incomparable::Twice { run: *run })
     })
 }

@@ -311,6 +311,16 @@ fn a_prediction_is_compared_as_it_is_and_nothing_of_it_is_certain() {
         assert!((case.ratio.unwrap() - rate / 1e9).abs() < 1e-9);
         assert!(!found.has_regressed && !case.has_regressed);
     }
+    // Two that are equal are the same result, found twice.
+    let (one, other) = (predicted(1e9), predicted(1e9));
+    assert_eq!(
+        compare(&one, &one, 0.05).cases[0].reasons,
+        [Incomparable::Twice { run: WhichRun::After }]
+    );
+    let turns = [(one.clone(), other.clone()), (one.clone(), other.clone())];
+    assert_eq!(compared(&turns, 0.05).cases[0].verdict, Change::Same);
+    let again = compare_turns((&one, &other), &[(&turns[0].0, &other)], 0.05);
+    assert_eq!(again.cases[0].reasons, [Incomparable::Twice { run: WhichRun::After }]);
     // What was measured has a test of its own, and says nothing beside a prediction.
     let measured = record(&[("1M", vec![1e9; 3])]);
     let mixed = compare(&measured, &predicted(0.9e9), 0.05);

@@ -1,5 +1,7 @@
 //! Two records of benchmarks beside each other.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use peerlane_bench::compare::{Turn, compare_turns};
@@ -7,7 +9,7 @@ use peerlane_results::{BenchRecord, Change, Incomparable, WhichRun};
 
 use super::keep;
 use crate::args::CompareArgs;
-use crate::error::Failure;
+use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::render;
@@ -18,10 +20,11 @@ const TURNS_MAX: usize = 200;
 /// Compares, and says by its exit status whether something became slower, is missing, or
 /// could not be compared at all.
 pub(super) fn run(args: &CompareArgs, printer: Printer) -> Result<Exit, Failure> {
-    let (before, after) = (keep::read(&args.before)?, keep::read(&args.after)?);
-    let more = more(&args.more)?;
-    let turns: Vec<Turn<'_>> = more.iter().map(|(before, after)| (before, after)).collect();
-    let found = compare_turns((&before, &after), &turns, f64::from(args.threshold) / 1000.0);
+    check(&args.more)?;
+    let files: Vec<&PathBuf> = [&args.before, &args.after].into_iter().chain(&args.more).collect();
+    let records = Records::read(&files)?;
+    let turns: Vec<Turn<'_>> = (2..files.len()).step_by(2).map(|file| records.turn(file)).collect();
+    let found = compare_turns(records.turn(0), &turns, f64::from(args.threshold) / 1000.0);
     if printer.is_json() {
         printer.object(&found)?;
     } else {
@@ -41,9 +44,8 @@ pub(super) fn run(args: &CompareArgs, printer: Printer) -> Result<Exit, Failure>
     if !is_compared {
         printer.warning("nothing could be compared");
     }
-    if !more.is_empty() {
-        let files = [&args.before, &args.after].into_iter().chain(&args.more);
-        let names: Vec<String> = files.map(|file| file.display().to_string()).collect();
+    if !turns.is_empty() {
+        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         let side = |first: usize| -> String {
             names.iter().skip(first).step_by(2).map(String::as_str).collect::<Vec<_>>().join(" ")
         };
@@ -53,9 +55,9 @@ pub(super) fn run(args: &CompareArgs, printer: Printer) -> Result<Exit, Failure>
     Ok(if is_negative { Exit::Negative } else { Exit::Done })
 }
 
-/// The records of the turns after the first.
-fn more(files: &[PathBuf]) -> Result<Vec<(BenchRecord, BenchRecord)>, Failure> {
-    let turns = files.chunks_exact(2);
+/// Refuses files after the first two that are no turns.
+fn check(more: &[PathBuf]) -> Result<(), Failure> {
+    let turns = more.chunks_exact(2);
     if let [alone] = turns.remainder() {
         let what = format!("{} has no record after it to be compared with", alone.display());
         return Err(Failure::new(what).hint(
@@ -66,5 +68,38 @@ fn more(files: &[PathBuf]) -> Result<Vec<(BenchRecord, BenchRecord)>, Failure> {
     if turns.len() >= TURNS_MAX {
         return Err(Failure::new(format!("{} turns, of at most {TURNS_MAX}", turns.len() + 1)));
     }
-    turns.map(|turn| Ok((keep::read(&turn[0])?, keep::read(&turn[1])?))).collect()
+    Ok(())
+}
+
+/// The records of several files; a file that is given twice is one record, whatever its names.
+struct Records {
+    all: Vec<BenchRecord>,
+    /// Which of them a file holds.
+    of_files: Vec<usize>,
+}
+
+impl Records {
+    fn read(files: &[&PathBuf]) -> Result<Self, Failure> {
+        let mut known: Vec<(u64, u64)> = Vec::new();
+        let mut records = Self { all: Vec::new(), of_files: Vec::new() };
+        for file in files {
+            let read = keep::read(file)?;
+            let inode = fs::metadata(file).map(|found| (found.dev(), found.ino()));
+            let inode = inode
+                .map_err(Tried::to_read(format!("read the record {}", file.display()), file))?;
+            let place = known.iter().position(|one| *one == inode).unwrap_or(known.len());
+            if place == known.len() {
+                known.push(inode);
+                records.all.push(read);
+            }
+            records.of_files.push(place);
+        }
+        Ok(records)
+    }
+
+    /// The turn whose record before is in this file, and that after in the next.
+    fn turn(&self, file: usize) -> Turn<'_> {
+        let of = |file: usize| &self.all[self.of_files[file]];
+        (of(file), of(file + 1))
+    }
 }
