@@ -295,6 +295,23 @@ fn what_takes_long_says_so_at_a_terminal() {
 }
 
 #[test]
+fn the_table_has_the_routes_that_were_predicted() {
+    let both = CROWD.replace("['p2p']", "['p2p', 'host']");
+    let output = sim(&both, &["--engine", "flow"]);
+    let shown = text(&output.stdout);
+    assert!(!shown.contains("not known"), "{shown}");
+    let rows = |path: &str| {
+        let is_of = |line: &&str| line.starts_with("  incast x3") && line.contains(path);
+        shown.lines().filter(is_of).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for path in [" p2p ", " host "] {
+        let all = rows(path);
+        let words: Vec<&str> = all[0].split_whitespace().collect();
+        assert_eq!(words[words.len() - 3], path.trim(), "{shown}");
+    }
+}
+
+#[test]
 fn a_prediction_that_is_given_twice_is_not_compared_and_one_that_is_made_twice_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).display().to_string();

@@ -100,6 +100,18 @@ pub struct BytesByRoute {
     pub host: Bytes,
 }
 
+impl BytesByRoute {
+    /// The routes that bytes took; `None` where none moved.
+    pub fn words(self) -> Option<&'static str> {
+        match (self.p2p > Bytes::ZERO, self.host > Bytes::ZERO) {
+            (true, true) => Some("p2p and host"),
+            (true, false) => Some("p2p"),
+            (false, true) => Some("host"),
+            (false, false) => None,
+        }
+    }
+}
+
 /// What the bytes at the target are, and which of them this run moved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Content {

@@ -85,7 +85,7 @@ fn row(record: &BenchRecord, summary: &Summary) -> Vec<String> {
         latency(|one| one.block.p99_ns),
         summary.host_bytes_per_byte.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.2}")),
         format!("{:.3}", summary.cpu_s_per_gib),
-        verdict(summary.verdict).to_owned(),
+        route(record, summary).to_owned(),
         share.map_or_else(|| "-".to_owned(), |share| format!("{share:.0} %")),
     ]
 }
@@ -99,8 +99,13 @@ pub(super) fn in_words(rate: f64) -> String {
     ByteRate(rate.round() as u64).to_string()
 }
 
-fn verdict(verdict: RouteVerdict) -> &'static str {
-    match verdict {
+/// What evidence says of the route; a prediction knows which it is of, and has no evidence.
+fn route(record: &BenchRecord, summary: &Summary) -> &'static str {
+    if record.basis == Basis::Predicted {
+        let run = record.cases.iter().find(|run| run.asked.name == summary.case);
+        return run.and_then(|run| run.bytes_by_route.words()).unwrap_or("-");
+    }
+    match summary.verdict {
         RouteVerdict::Silent => "not known",
         RouteVerdict::Consistent => "consistent",
         RouteVerdict::Shown => "shown",
@@ -317,5 +322,22 @@ mod tests {
         assert_eq!(cells[1..3], ["2.00 GB/s", "5.0 %"]);
         let shown = bench(&record, &Overwritten::default());
         assert!(shown.contains("95 % confidence interval of the mean"), "{shown}");
+    }
+
+    #[test]
+    fn a_prediction_has_the_routes_that_it_is_of() {
+        let text = include_str!("../../../../fixtures/results/samples/bench-sweep-predicted.json");
+        let mut record: BenchRecord = serde_json::from_str(text).expect("a record");
+        let shown = |record: &BenchRecord| route(record, &record.summaries[0]);
+        for (p2p, host, words) in
+            [(1, 0, "p2p"), (0, 1, "host"), (1, 1, "p2p and host"), (0, 0, "-")]
+        {
+            for run in &mut record.cases {
+                (run.bytes_by_route.p2p.0, run.bytes_by_route.host.0) = (p2p, host);
+            }
+            assert_eq!(shown(&record), words);
+        }
+        record.basis = Basis::Measured;
+        assert_eq!(shown(&record), "not known");
     }
 }

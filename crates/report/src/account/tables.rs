@@ -87,7 +87,12 @@ fn row(case: &Case<'_>, is_predicted: bool) -> Vec<Cell> {
             |ratio| Cell::number(ratio, format!("{ratio:.3}")),
         ),
         Cell::number(summary.cpu_s_per_gib, format!("{:.4}", summary.cpu_s_per_gib)),
-        Cell::text(if is_predicted { "\u{2013}" } else { route_words(summary.verdict) }),
+        if is_predicted {
+            let moved = case.runs.first().and_then(|run| run.bytes_by_route.words());
+            moved.map_or_else(Cell::none, Cell::text)
+        } else {
+            Cell::text(route_words(summary.verdict))
+        },
         Cell::text(content(case)),
     ];
     if is_predicted {
