@@ -295,6 +295,22 @@ fn what_takes_long_says_so_at_a_terminal() {
 }
 
 #[test]
+fn a_number_of_lanes_that_there_is_not_is_refused_with_those_that_there_are() {
+    for (key, hint) in [
+        ("d0.lanes=3", "hint: `--vary d0.lanes=1,2,4,8,12,16,32` has every number that there is"),
+        ("d0.generation=9", "hint: `--vary d0.generation=1,2,3,4,5,6` has every number"),
+        (
+            "drive.mixed=5",
+            "hint: `--vary drive.mixed=` or a file of `--parameters` gives it another",
+        ),
+    ] {
+        let output = sim(CROWD, &["--vary", key]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        assert!(text(&output.stderr).contains(hint), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn the_table_has_the_routes_that_were_predicted() {
     let both = CROWD.replace("['p2p']", "['p2p', 'host']");
     let output = sim(&both, &["--engine", "flow"]);

@@ -50,6 +50,13 @@ pub(crate) fn hint_of_denial(path: &Path, error: &io::Error) -> Option<String> {
     }
 }
 
+/// What to do about a name that nothing has: the nearest folder above it that is there may show the right one.
+pub fn hint_of_absence(path: &Path) -> String {
+    let mut above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+    let folder = above.find(|above| above.is_dir()).unwrap_or_else(|| Path::new("."));
+    format!("`ls {}` shows what there is", folder.display())
+}
+
 /// A request that failed for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {}", what(*action, *offset, Some(*length), *role))]

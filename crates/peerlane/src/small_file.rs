@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use peerlane_engine::failure::hint_of_absence;
 use peerlane_units::Bytes;
 use rustix::fs::OFlags;
 
@@ -40,9 +41,14 @@ pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 /// What to do about a file, or a folder, that cannot be read.
 pub fn hint(path: &Path, error: &io::Error) -> Option<String> {
-    (error.kind() == io::ErrorKind::PermissionDenied).then(|| {
-        format!("get permission to read it: `namei -l {}` shows who has it", path.display())
-    })
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let path = path.display();
+            Some(format!("get permission to read it: `namei -l {path}` shows who has it"))
+        }
+        io::ErrorKind::NotFound => Some(hint_of_absence(path)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -71,5 +77,17 @@ mod tests {
             let error = read(&path, 4).unwrap_err().to_string();
             assert!(error.contains(words), "{}: {error}", path.display());
         }
+    }
+
+    #[test]
+    fn what_is_not_there_is_looked_for_in_the_nearest_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let gone = io::Error::from(io::ErrorKind::NotFound);
+        let said = |path: &Path| hint(path, &gone).unwrap();
+        let expected = format!("`ls {}` shows what there is", folder.path().display());
+        assert_eq!(said(&folder.path().join("a")), expected);
+        assert_eq!(said(&folder.path().join("a/b/c")), expected);
+        assert_eq!(said(Path::new("a")), "`ls .` shows what there is");
+        assert_eq!(said(Path::new("a/b")), "`ls .` shows what there is");
     }
 }

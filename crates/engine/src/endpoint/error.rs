@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use peerlane_units::Bytes;
 
 use super::Notation;
-use crate::failure::hint_of_denial;
+use crate::failure::{hint_of_absence, hint_of_denial};
 
 /// Why something cannot be an end of a copy.
 #[derive(Debug, thiserror::Error)]
@@ -153,7 +153,7 @@ impl EndpointError {
                 "`peerlane bench stream --source FILE --target null` reads and throws away"
                     .to_owned(),
             ),
-            Self::Missing { path } if !path.starts_with("/dev") => None,
+            Self::Missing { path } if !path.starts_with("/dev") => Some(hint_of_absence(path)),
             Self::Missing { .. } | Self::NoDevice { .. } => Some(
                 "`ls /dev/nvme*` and `peerlane topo` show the devices that are there".to_owned(),
             ),

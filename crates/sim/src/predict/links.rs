@@ -47,12 +47,8 @@ impl What {
 
     /// The number that there is which is nearest to another.
     fn nearest(self, number: f64) -> f64 {
-        let known: Vec<f64> = match self {
-            Self::Lanes => LANES.map(f64::from).to_vec(),
-            Self::Generation => (1_u8..).zip(GENERATIONS).map(|(known, _)| known.into()).collect(),
-        };
         let apart = |known: &f64| (known - number).abs();
-        known.into_iter().min_by(|a, b| apart(a).total_cmp(&apart(b))).unwrap_or(number)
+        self.known().into_iter().min_by(|a, b| apart(a).total_cmp(&apart(b))).unwrap_or(number)
     }
 
     /// The number that a link has of this.
@@ -64,6 +60,14 @@ impl What {
                 let found = known.find(|&(_, megatransfers)| megatransfers == speed.megatransfers);
                 found.map_or(1.0, |(number, _)| f64::from(number))
             }
+        }
+    }
+
+    /// All numbers that there are.
+    fn known(self) -> Vec<f64> {
+        match self {
+            Self::Lanes => LANES.map(f64::from).to_vec(),
+            Self::Generation => (1_u8..).zip(GENERATIONS).map(|(known, _)| known.into()).collect(),
         }
     }
 
@@ -80,6 +84,12 @@ pub(super) fn bounds(name: &str) -> Option<(f64, f64, &'static str)> {
     let (_, what) = parse(name)?;
     let most = what.nearest(f64::from(u8::MAX));
     Some((what.nearest(0.0) - EDGE, most + EDGE, what.problem()))
+}
+
+/// Every number that a parameter of a link can be, as `--vary` takes them; `None` if it is of none.
+pub(super) fn every(name: &str) -> Option<String> {
+    let (_, what) = parse(name)?;
+    Some(what.known().iter().map(f64::to_string).collect::<Vec<_>>().join(","))
 }
 
 /// The devices and switches with a link of PCIe above them.

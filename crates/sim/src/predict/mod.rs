@@ -128,7 +128,11 @@ const NAMED: usize = 12;
 impl PredictError {
     /// What a person can do about it.
     pub fn hint(&self, fabric: &Fabric) -> Option<String> {
-        let Self::Flow { source, .. } = self else { return None };
+        let source = match self {
+            Self::Flow { source, .. } => source,
+            Self::Setting(source) => return source.hint(),
+            Self::Engine { .. } | Self::Tlp { .. } => return None,
+        };
         match source {
             FlowError::NoSuchEnd { .. } | FlowError::NoEnd { .. } => {
                 let ends = fabric.functions.iter().filter(|function| flows::is_end(function));
@@ -146,7 +150,8 @@ impl PredictError {
                     .to_owned(),
             ),
             FlowError::Block { size, .. } => Some(format!("a block is a multiple of {size} bytes")),
-            FlowError::NoInitiator { .. } | FlowError::Setting(_) => None,
+            FlowError::Setting(source) => source.hint(),
+            FlowError::NoInitiator { .. } => None,
         }
     }
 }

@@ -7,6 +7,7 @@ use peerlane_units::{ByteRate, Bytes};
 use serde::Deserialize;
 
 use super::bounds::check_unit;
+use super::links::every;
 use crate::devices::drive::Side;
 use crate::devices::table::{Table, TableError};
 use crate::model::{
@@ -300,6 +301,17 @@ pub enum SettingError {
     /// The machine cannot be modelled.
     #[error("the machine cannot be modelled")]
     Topology(#[from] TopologyError),
+}
+
+impl SettingError {
+    /// What a person can do about it.
+    pub(super) fn hint(&self) -> Option<String> {
+        let Self::Parameter(ParameterError::Meaning { name, .. }) = self else { return None };
+        Some(match every(name) {
+            Some(all) => format!("`--vary {name}={all}` has every number that there is"),
+            None => format!("`--vary {name}=` or a file of `--parameters` gives it another value"),
+        })
+    }
 }
 
 /// Seconds as the engines count them.

@@ -13,6 +13,8 @@ use crate::small_file;
 
 /// The longest list: each copy is planned and remembered before the first begins.
 const JOBS_MAX: usize = 1000;
+/// What to do about a file that is no list.
+const FORM: &str = "`peerlane copy --help` says what such a file holds";
 /// The longest file that is read.
 const FILE_MAX: u64 = 4 << 20;
 
@@ -88,19 +90,22 @@ enum Kept {
 pub(super) fn read(path: &Path, args: &CopyArgs) -> Result<Vec<Job>, Failure> {
     let tried = || format!("read the jobs file {}", path.display());
     let text = small_file::read(path, FILE_MAX).map_err(Tried::to_read(tried(), path))?;
-    let file: File = toml::from_str(&text).map_err(|error| {
-        // The message of a parser ends with a line end.
-        Tried::to(tried())(error.to_string().trim_end().to_owned())
-    })?;
+    let wrong = |what: String| Tried::to(tried())(what).hint(FORM.to_owned());
+    let file: File =
+        toml::from_str(&text).map_err(|error| Tried::to(tried())(error).hint(FORM.to_owned()))?;
     match file.copy.len() {
-        0 => return Err(Tried::to(tried())("it has no `[[copy]]`")),
+        0 => return Err(wrong("it has no `[[copy]]`".to_owned())),
         count if count > JOBS_MAX => {
-            return Err(Tried::to(tried())(format!("{count} copies are more than {JOBS_MAX}")));
+            let hint =
+                format!("`peerlane copy --batch` takes {JOBS_MAX} at most: make two files of it");
+            return Err(
+                Tried::to(tried())(format!("{count} copies are more than {JOBS_MAX}")).hint(hint)
+            );
         }
         _ => {}
     }
     let jobs = file.copy.into_iter().enumerate().map(|(number, entry)| {
-        entry.job(args).map_err(|what| Tried::to(tried())(format!("copy {}: {what}", number + 1)))
+        entry.job(args).map_err(|what| wrong(format!("copy {}: {what}", number + 1)))
     });
     jobs.collect()
 }
