@@ -5,8 +5,12 @@ use std::path::Path;
 use std::{fmt, io};
 
 use peerlane::small_file;
+use peerlane_fabric::MachineFileError;
+use peerlane_lab::LabError;
+use peerlane_sim::reproduce::StudyError;
 
 use crate::exit::Exit;
+use crate::render::one_line;
 
 /// The end of a command that did not do what was asked for.
 #[derive(Debug)]
@@ -44,13 +48,38 @@ impl Failure {
 
     /// The error and its causes, outermost first.
     pub(crate) fn chain(&self) -> impl Iterator<Item = String> + '_ {
+        self.causes().map(ToString::to_string)
+    }
+
+    /// The same as a terminal shows them: each in one line, whatever names it holds, but for what is written in
+    /// lines.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = String> + '_ {
+        self.causes().map(|error| match error.to_string() {
+            // The message of a parser ends with a line end.
+            text if is_in_lines(error) => text.trim_end().to_owned(),
+            text => one_line(&text),
+        })
+    }
+
+    fn causes(&self) -> impl Iterator<Item = &(dyn Error + 'static)> {
         let mut next: Option<&(dyn Error + 'static)> = Some(self.error.as_ref());
         std::iter::from_fn(move || {
             let error = next?;
             next = error.source();
-            Some(error.to_string())
+            Some(error)
         })
     }
+}
+
+/// Whether the text of an error has line ends of its own: that of a parser shows the line that it is about, that of
+/// the lab a console.
+fn is_in_lines(error: &(dyn Error + 'static)) -> bool {
+    error.is::<toml::de::Error>()
+        || error.is::<Box<toml::de::Error>>()
+        || error.is::<MachineFileError>()
+        || error.is::<Box<MachineFileError>>()
+        || error.is::<StudyError>()
+        || error.is::<LabError>()
 }
 
 /// Something was tried on an object, and a lower layer said why it did not work.
@@ -104,5 +133,25 @@ mod tests {
         let failure = Tried::to("read /x")(std::io::Error::other("device gone"));
         assert_eq!(failure.chain().collect::<Vec<_>>(), ["cannot read /x", "device gone"]);
         assert_eq!(failure.status(), Exit::Failed);
+    }
+
+    #[test]
+    fn line_ends_of_names_are_escaped_and_those_of_parsers_stay() {
+        let shown = |failure: &Failure| failure.shown().collect::<Vec<_>>();
+        let named = Tried::to("read a\nhint: b")(io::Error::other("c\nd"));
+        assert_eq!(shown(&named), ["cannot read a\\nhint: b", "c\\nd"]);
+        assert_eq!(named.chain().next().unwrap(), "cannot read a\nhint: b", "records keep names");
+
+        let parse = || toml::from_str::<toml::Table>("a = [").unwrap_err();
+        let file = || MachineFileError::from(parse());
+        for failure in [
+            Failure::new(parse()),
+            Failure::new(Box::new(parse())),
+            Failure::new(file()),
+            Failure::new(Box::new(file())),
+        ] {
+            let text = shown(&failure).remove(0);
+            assert!(text.lines().count() > 2 && !text.ends_with('\n'), "{text:?}");
+        }
     }
 }

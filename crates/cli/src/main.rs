@@ -14,14 +14,13 @@ mod output_file;
 mod printer;
 mod render;
 mod signals;
+mod words;
 
 use std::ffi::OsString;
 use std::panic;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
-
-use args::{Cli, ColorChoice};
+use args::ColorChoice;
 use exit::Exit;
 use peerlane::small_file;
 use printer::Printer;
@@ -38,15 +37,9 @@ fn main() -> ExitCode {
 }
 
 fn run(words: &[OsString], plain: Printer) -> Exit {
-    let parsed = Cli::command()
-        .try_get_matches_from(words)
-        .and_then(|matches| Cli::from_arg_matches(&matches));
-    let cli = match parsed {
+    let cli = match words::read(words, plain) {
         Ok(cli) => cli,
-        Err(error) => {
-            plain.usage(&error);
-            return if error.use_stderr() { Exit::Failed } else { Exit::Done };
-        }
+        Err(exit) => return exit,
     };
     let printer = Printer::new(&cli.global);
     printer.start_log();

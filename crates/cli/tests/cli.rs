@@ -2,6 +2,8 @@
 //!
 //! `TRYCMD=overwrite cargo test -p peerlane-cli --test cli` writes what the program says now.
 
+use std::os::unix::ffi::OsStrExt as _;
+
 #[allow(dead_code, clippy::print_stdout, reason = "its main speaks to cargo")]
 #[path = "../build.rs"]
 mod build;
@@ -60,6 +62,54 @@ fn json_is_one_object_and_quiet_keeps_it() {
     let plan: peerlane_results::Plan = schema::read(&output.stdout);
     assert_eq!(plan.schema, peerlane_results::PLAN_SCHEMA);
     assert_eq!(plan.route, None);
+}
+
+/// What the program says of words that it refuses.
+fn refused(words: &[&[u8]]) -> String {
+    let words = words.iter().map(|word| std::ffi::OsStr::from_bytes(word));
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"));
+    let output = command.args(words).env("NO_COLOR", "1").output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn names_with_line_ends_and_control_characters_are_escaped_in_errors() {
+    const NAME: &[u8] = b"a\nhint: rm \x1b[2J";
+    const SHOWN: &str = "a\\nhint: rm \\u{1b}[2J";
+    for words in [
+        &[&b"copy"[..], NAME, b"b"][..],
+        &[b"topo", b"--machine", NAME],
+        &[b"topo", b"--root", NAME],
+        &[b"report", NAME],
+        &[b"bench", b"compare", NAME, b"b"],
+        &[b"scan", NAME, b"b"],
+        &[b"sim", b"pair", NAME],
+        // What the argument parser refuses.
+        &[NAME],
+        &[b"topo", NAME],
+        &[b"copy", b"a", b"b", b"--block", NAME],
+        &[b"copy", b"a", b"b", b"--route", NAME],
+        &[b"topo", b"\xff\x1b[2J", NAME],
+    ] {
+        let said = refused(words);
+        let is_shown = said.contains(SHOWN) || said.contains("\u{fffd}\\u{1b}[2J");
+        assert!(is_shown && !said.contains(['\x1b', '\t']), "{words:?}: {said:?}");
+        assert!(!said.contains("\nhint: rm") && !said.contains("\n  hint: rm"), "{said}");
+    }
+}
+
+#[test]
+fn what_has_to_be_text_and_is_none_is_refused_by_its_name_with_a_way_out() {
+    for words in [&[&b"copy"[..], b"a", b"b\xff"][..], &[b"scan", b"picture\xfe", b"b\xff"]] {
+        assert_eq!(
+            refused(words),
+            "error: the argument \"b\\xFF\" is no UTF-8 text\n\n\
+             hint: name a file by a link to it: `ln -s $'\\x62\\xff' NAME`\n"
+        );
+    }
+    // A name of a file need not be text.
+    assert!(refused(&[b"report", b"b\xff"]).contains("No such file or directory"));
 }
 
 #[test]

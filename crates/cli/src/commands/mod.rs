@@ -24,6 +24,8 @@ mod trace_file;
 mod verify;
 mod workload_file;
 
+pub(crate) use resume::quoted;
+
 use crate::args::Command;
 use crate::error::Failure;
 use crate::exit::Exit;

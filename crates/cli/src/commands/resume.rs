@@ -70,7 +70,7 @@ fn positionals(words: &[OsString]) -> Vec<usize> {
 }
 
 /// One word for any POSIX shell; bytes that are no UTF-8 only a shell with `$'...'` can take.
-fn quoted(word: &OsStr) -> String {
+pub(crate) fn quoted(word: &OsStr) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(byte);
     let bytes = word.as_bytes();
     if !bytes.is_empty() && bytes.iter().all(is_plain) {

@@ -23,6 +23,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::args::{ColorChoice, GlobalArgs};
 use crate::error::{Failure, Tried};
+use crate::render::one_line;
 
 pub(crate) use count::Count;
 pub(crate) use elapsed::Elapsed;
@@ -122,7 +123,7 @@ impl Printer {
     /// Writes a line about what happens; nothing with `-q`.
     pub(crate) fn note(self, text: &str) {
         if !self.quiet {
-            self.stderr(&format!("{}\n", entry(text)));
+            self.stderr(&format!("{}\n", entry(&one_line(text))));
         }
     }
 
@@ -140,18 +141,18 @@ impl Printer {
 
     /// Writes a warning, also with `-q`: a fall-back is never silent.
     pub(crate) fn warning(self, text: &str) {
-        self.stderr(&format!("{WARNING}warning:{WARNING:#} {}\n", entry(text)));
+        self.stderr(&format!("{WARNING}warning:{WARNING:#} {}\n", entry(&one_line(text))));
     }
 
     /// Writes an error with its causes and its hint.
     pub(crate) fn failure(self, failure: &Failure) {
         let mut text = String::new();
-        for (index, line) in failure.chain().enumerate() {
+        for (index, line) in failure.shown().enumerate() {
             let label = if index == 0 { "error:" } else { "caused by:" };
             text.push_str(&format!("{ERROR}{label}{ERROR:#} {}\n", entry(&line)));
         }
         if let Some(hint) = failure.hint_text() {
-            text.push_str(&format!("\n{HINT}hint:{HINT:#} {}\n", entry(hint)));
+            text.push_str(&format!("\n{HINT}hint:{HINT:#} {}\n", entry(&one_line(hint))));
         }
         self.stderr(&text);
     }
@@ -216,6 +217,11 @@ fn entry(text: &str) -> String {
         None => line.to_owned(),
     };
     visible(text).split('\n').map(line).collect::<Vec<_>>().join("\n  ")
+}
+
+/// A word with all that a terminal would obey in escaped form.
+pub(crate) fn escaped(word: &str) -> String {
+    visible(&one_line(word).replace('\t', "\\t")).into_owned()
 }
 
 /// Text with control characters of names in it, which a terminal would obey, in escaped form; line

@@ -90,7 +90,7 @@ impl Sheet {
 }
 
 /// Names may have line ends in them, and could forge lines with those.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.replace('\n', "\\n")
 }
 

@@ -1,0 +1,58 @@
+//! The words of a command line, read, and what is said of those that cannot be.
+//!
+//! A name may come from anybody, and the argument parser quotes words as they are: what it says is of the same words
+//! with all that a terminal would obey in escaped form.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::args::Cli;
+use crate::commands::quoted;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::printer::{Printer, escaped};
+
+/// Reads a command line, or says what is wrong with it.
+pub(crate) fn read(words: &[OsString], printer: Printer) -> Result<Cli, Exit> {
+    let error = match parse(words) {
+        Ok(cli) => return Ok(cli),
+        Err(error) => error,
+    };
+    let is_no_text = error.kind() == ErrorKind::InvalidUtf8;
+    if let Some(word) = no_text(words).filter(|_| is_no_text) {
+        let hint = format!("name a file by a link to it: `ln -s {} NAME`", quoted(word));
+        let failure = Failure::new(format!("the argument {word:?} is no UTF-8 text"));
+        printer.failure(&failure.hint(hint));
+        return Err(Exit::Failed);
+    }
+    let shown: Vec<OsString> =
+        words.iter().map(|word| escaped(&word.to_string_lossy()).into()).collect();
+    let error = match parse(&shown) {
+        _ if shown == words => error,
+        Err(error) => error,
+        Ok(_) => Cli::command().error(ErrorKind::InvalidValue, "a word has control characters"),
+    };
+    printer.usage(&error);
+    Err(if error.use_stderr() { Exit::Failed } else { Exit::Done })
+}
+
+fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
+    let matches = Cli::command().try_get_matches_from(words)?;
+    Cli::from_arg_matches(&matches)
+}
+
+/// The word that has to be text and is none: others, such as names of files, need not be.
+fn no_text(words: &[OsString]) -> Option<&OsStr> {
+    let is_it = |index: &usize| {
+        let alone = words.iter().enumerate().map(|(other, word)| match other {
+            _ if other == *index => word.clone(),
+            _ => word.to_string_lossy().into_owned().into(),
+        });
+        let alone: Vec<OsString> = alone.collect();
+        parse(&alone).is_err_and(|error| error.kind() == ErrorKind::InvalidUtf8)
+    };
+    let found = (0..words.len()).filter(|index| words[*index].to_str().is_none()).find(is_it)?;
+    Some(&words[found])
+}
