@@ -47,6 +47,8 @@ pub enum Provenance {
     MeasuredElsewhere,
     /// One of the figures, taken as it is stated.
     Input,
+    /// Picked by hand, or computed by hand from others, with figures in view that it names.
+    Chosen,
     /// Computed so that figures come out.
     Fitted,
     /// Nobody measured it; the range says how little is known.
@@ -60,6 +62,7 @@ impl fmt::Display for Provenance {
             Self::Datasheet => "datasheet",
             Self::MeasuredElsewhere => "measured-elsewhere",
             Self::Input => "input",
+            Self::Chosen => "chosen",
             Self::Fitted => "fitted",
             Self::Guess => "guess",
         })
@@ -81,7 +84,7 @@ pub struct Parameter {
     pub datasheet: Option<f64>,
     /// Its kind of source.
     pub from: Provenance,
-    /// The figures that it is fitted on or taken from, as `source/figure`.
+    /// The figures that it is fitted on, taken from or chosen by, as `source/figure`.
     pub rows: Vec<String>,
     /// The source, in words.
     pub source: String,
@@ -114,8 +117,13 @@ impl Parameters {
             Provenance::Input if parameter.rows.len() != 1 => {
                 return Err(fail("say the one row it is taken from"));
             }
-            Provenance::Fitted | Provenance::Input => {}
-            _ if has_rows => return Err(fail("only a fitted parameter and an input have rows")),
+            Provenance::Chosen if !has_rows => {
+                return Err(fail("say the rows that were in view when it was chosen"));
+            }
+            Provenance::Fitted | Provenance::Input | Provenance::Chosen => {}
+            _ if has_rows => {
+                return Err(fail("only what is fitted, chosen or an input has rows"));
+            }
             _ => {}
         }
         if parameter.source.trim().is_empty() {

@@ -39,9 +39,10 @@ fn a_range_that_does_not_hold_its_value_is_refused() {
 }
 
 #[test]
-fn a_fit_says_its_rows_and_nothing_else_has_any() {
+fn fits_and_choices_say_their_rows_and_a_datasheet_has_none() {
     let mut parameters = Parameters::default();
     assert!(parameters.add(parameter("p", 1.0, Provenance::Fitted)).is_err());
+    assert!(parameters.add(parameter("p", 1.0, Provenance::Chosen)).is_err());
     let rows = vec!["1/a".to_owned()];
     let sheet = Parameter { rows, ..parameter("p", 1.0, Provenance::Datasheet) };
     assert!(parameters.add(sheet).is_err());

@@ -1,4 +1,4 @@
-//! What a figure depends on, through parameters that were fitted on figures, or taken from them.
+//! What a figure depends on, through parameters that were fitted on figures, chosen by them, or taken from them.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,15 @@ use super::{Role, Study, StudyError};
 use crate::parameters::{Provenance, View};
 
 impl Study {
-    /// What a figure is shown as: its declared role, unless a parameter behind it was fitted on it, or is it.
+    /// What a figure is shown as: its declared role, unless a parameter behind it was fitted on it, chosen
+    /// with it in view, or is it.
     ///
     /// # Errors
     /// When a figure cannot be evaluated.
     pub(super) fn shown_role(&self, index: usize, numbers: &[f64]) -> Result<Role, StudyError> {
         let declared = self.figures[index].1.role;
         let by = |kind: Provenance| self.depends_on_itself(index, kind, numbers);
-        if by(Provenance::Fitted)? {
+        if by(Provenance::Fitted)? || by(Provenance::Chosen)? {
             return Ok(Role::Fitted);
         }
         if by(Provenance::Input)? {

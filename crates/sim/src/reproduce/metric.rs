@@ -1,5 +1,7 @@
 //! What of an outcome is compared with a figure.
 
+use peerlane_units::Bytes;
+
 use super::StudyError;
 use super::scenario::Evaluator;
 use super::shape::{DrivesShape, FaultsShape, FlowShape, MetricShape};
@@ -32,25 +34,16 @@ pub(super) fn answer(evaluator: &Evaluator, metric: &MetricShape) -> Result<Answ
             return Ok(Answer::Word(evaluator.outcome(name)?.limited_by));
         }
         MetricShape::HostBytes(name) => evaluator.outcome(name)?.traffic.most,
-        MetricShape::LeastRatio { scenarios: [one, other], blocks } => {
-            let mut least = f64::INFINITY;
-            for &block in blocks {
-                let sized = |flow: &mut FlowShape| flow.block = block;
-                let ratio =
-                    evaluator.changed(one, sized)?.rate / evaluator.changed(other, sized)?.rate;
-                least = least.min(ratio);
-            }
-            least
+        MetricShape::LeastRatio { scenarios, blocks } => {
+            ratios(evaluator, scenarios, blocks)?.into_iter().fold(f64::INFINITY, f64::min)
+        }
+        MetricShape::LeastFall { scenarios, blocks } => {
+            let falling: Vec<f64> =
+                ratios(evaluator, scenarios, blocks)?.into_iter().rev().collect();
+            least_growth(&falling)
         }
         MetricShape::LeastGrowth { scenario, blocks } => {
-            let mut least = f64::INFINITY;
-            let mut before = None;
-            for &block in blocks {
-                let rate = evaluator.changed(scenario, |flow| flow.block = block)?.rate;
-                least = before.map_or(least, |before| least.min(rate / before));
-                before = Some(rate);
-            }
-            least
+            least_growth(&sized(evaluator, scenario, blocks)?)
         }
         MetricShape::SpreadOverPairs { scenario, source, target, count } => {
             spread(evaluator, scenario, source, target, *count)?
@@ -63,6 +56,27 @@ pub(super) fn answer(evaluator: &Evaluator, metric: &MetricShape) -> Result<Answ
         MetricShape::DrivesRate(drives) => drives_rate(evaluator, drives, drives.depth)?,
         MetricShape::SaturatingDepth(drives) => saturating_depth(evaluator, drives)?,
     }))
+}
+
+/// The rate of a scenario with each block size.
+fn sized(evaluator: &Evaluator, scenario: &str, blocks: &[Bytes]) -> Result<Vec<f64>, StudyError> {
+    let rate = |&block| Ok(evaluator.changed(scenario, |flow| flow.block = block)?.rate);
+    blocks.iter().map(rate).collect()
+}
+
+/// The rate of the first over that of the second with each block size.
+fn ratios(
+    evaluator: &Evaluator,
+    [one, other]: &[String; 2],
+    blocks: &[Bytes],
+) -> Result<Vec<f64>, StudyError> {
+    let (ones, others) = (sized(evaluator, one, blocks)?, sized(evaluator, other, blocks)?);
+    Ok(ones.iter().zip(&others).map(|(one, other)| one / other).collect())
+}
+
+/// The lowest ratio of a number to the one before it.
+fn least_growth(numbers: &[f64]) -> f64 {
+    numbers.windows(2).map(|pair| pair[1] / pair[0]).fold(f64::INFINITY, f64::min)
 }
 
 fn spread(

@@ -210,7 +210,12 @@ impl Study {
             role,
             declared: figure.role,
             reason: figure.reason.clone(),
-            unfitted: is_fitted.then(before).flatten().map(|number| number / scale),
+            unfitted: is_fitted
+                .then(before)
+                .flatten()
+                .map(|before| before / scale)
+                // What was chosen by hand has no number before it.
+                .filter(|&before| number != Some(before)),
             inside: interval.and_then(|interval| figure.inside(interval)),
             interval,
             beats_both: (role == Role::Predicted && counted.is_some()).then(|| {
@@ -287,9 +292,9 @@ impl Study {
 
     /// How many parameters of each provenance the named figures ask for.
     pub fn provenance(&self, report: &Report) -> Vec<(Provenance, usize)> {
-        use Provenance::{Datasheet, Fitted, Guess, Input, MeasuredElsewhere, Spec};
+        use Provenance::{Chosen, Datasheet, Fitted, Guess, Input, MeasuredElsewhere, Spec};
         let is_used = |name: &String| report.rows.iter().any(|row| row.parameters.contains(name));
-        [Spec, Datasheet, MeasuredElsewhere, Input, Fitted, Guess]
+        [Spec, Datasheet, MeasuredElsewhere, Input, Chosen, Fitted, Guess]
             .into_iter()
             .map(|kind| {
                 let of_kind =

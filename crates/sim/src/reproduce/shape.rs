@@ -266,6 +266,8 @@ pub(super) enum MetricShape {
     HostBytes(String),
     /// Lowest ratio over block sizes.
     LeastRatio { scenarios: [String; 2], blocks: Vec<Bytes> },
+    /// Lowest fall of the ratio from one block size to the next.
+    LeastFall { scenarios: [String; 2], blocks: Vec<Bytes> },
     /// Lowest growth from one block size to the next.
     LeastGrowth { scenario: String, blocks: Vec<Bytes> },
     /// Highest over lowest rate of ordered pairs of functions, named by a beginning and a number.

@@ -66,6 +66,21 @@ fn a_figure_that_is_a_parameter_cannot_pass_for_a_prediction() {
     assert_eq!(row(&report, "004/p2p-read").role, Role::Input);
 }
 
+/// A number between two others that was picked when the figures were known is a fit by hand.
+#[test]
+fn a_figure_that_a_parameter_was_chosen_by_cannot_pass_for_a_prediction() {
+    let mean = "[parameter.\"optiplex.best-read\"]\nvalue = 2922.5\nunit = \"MiB/s\"\nfrom = \"chosen\"\n\
+         rows = [\"003/read-max-cpu\", \"003/write-max-cpu\"]\nsource = \"between fio and datasheet\"\n\n\
+         [scenario.read-best]\n\
+         device = [{ functions = \"drive\", role = \"drive\", read = { rate = \"optiplex.best-read\" } }]\n";
+    let study = changed("003", |text| text.replace("[scenario.read-best]\n", mean));
+    let report = study.expect("a study").report(&["003".to_owned()]).expect("a report");
+    let chosen = row(&report, "003/read-max-cpu");
+    assert_eq!((chosen.declared, chosen.role), (Role::Predicted, Role::Fitted));
+    assert_eq!(chosen.unfitted, None);
+    assert_eq!(row(&report, "003/write-max-cpu").role, Role::Predicted);
+}
+
 #[test]
 fn a_figure_declared_fitted_that_decides_nothing_is_shown_as_predicted() {
     let modest = |text: &str| {
@@ -84,7 +99,8 @@ fn predictions_are_as_close_as_they_were_found_possible() {
     for (name, most) in [
         ("000/slots", 0.0),
         ("000/large-block-ratio", 6.4),
-        ("003/read-max-cpu", 2.1),
+        // 2.1 there, from a rate of fio that was computed from the document's wrong loss of 24 %.
+        ("003/read-max-cpu", 8.0),
         ("003/write-max-cpu", 25.0),
         ("003/read-mean-cpu", 2.0),
         ("004/host-read", 6.8),
@@ -149,6 +165,34 @@ fn every_document_has_rows_and_the_sentence_counts_them() {
     assert!(report.count.contains(&format!(" {predicted} are predicted")), "{}", report.count);
 }
 
+/// What the documents state, and what is known to be a mistake in them: no row may be lost.
+#[test]
+fn no_figure_of_a_document_is_left_out() {
+    let stated = [
+        ("000/p2p-grows-with-block", Role::Bound),
+        ("000/grows-with-block", Role::Bound),
+        ("000/gain-falls", Role::Bound),
+        ("000/shared-link", Role::Excluded),
+        ("001/host-at-x1", Role::Structural),
+        ("001/through-server", Role::Structural),
+        ("003/fio-read", Role::Input),
+        ("003/fio-write", Role::Input),
+        ("004/iops-filtered", Role::Excluded),
+        ("004/images", Role::Excluded),
+    ];
+    for (name, role) in stated {
+        let row = row(whole(), name);
+        assert_eq!(row.role, role, "{name}");
+        let holds = matches!(role, Role::Excluded) || row.within.is_some();
+        assert!(holds, "{name}: {} beside {}", row.predicted, row.stated);
+    }
+    // The gain falls with size because of the fit alone: published costs say the opposite.
+    let study = study();
+    let falls = study.position("000/gain-falls").expect("a figure");
+    let before = study.number(falls, &study.parameters.values(), crate::parameters::View::Model);
+    assert!(before.is_some_and(|before| before < 1.0), "{before:?}");
+}
+
 #[test]
 fn every_parameter_is_used_and_says_its_source() {
     let study = study();
@@ -203,15 +247,50 @@ fn curves_held_out_are_said_by_a_few_of_their_sizes() {
     assert!(mean("smartssd-read", 5) < mean("smartssd-read", 2));
 }
 
-/// A number tuned by hand, and called a guess or a measurement, would show as a figure that is met to a
-/// thousandth: fits do that, and nothing else has to.
+/// Numbers of a text, without the commas and signs around them.
+fn numbers_in(text: &str) -> Vec<f64> {
+    text.split(|c: char| !c.is_ascii_digit() && c != '.')
+        .filter_map(|word| word.trim_matches('.').parse().ok())
+        .collect()
+}
+
+/// Whether a source, in words, has this number in some unit.
+fn is_quoted(parameter: &crate::parameters::Parameter) -> bool {
+    let units = [1.0, 1e3, 1e6, 1e9, 1e-3, 1e-6, 1e-9, 1.25e8, 1_048_576.0, 1_073_741_824.0];
+    let is_it =
+        |quoted: f64| units.iter().any(|unit| (quoted * unit / parameter.value - 1.0).abs() < 1e-9);
+    numbers_in(&parameter.source).into_iter().any(is_it)
+}
+
+/// What somebody measured or states in a sheet is a number that can be looked up there. One that was computed
+/// from such numbers, or picked among them, says so in its source, or is `chosen` by the figures it names.
+#[test]
+fn what_was_measured_elsewhere_is_quoted_and_a_guess_has_a_range() {
+    let study = study();
+    for parameter in study.parameters().iter() {
+        let name = &parameter.name;
+        match parameter.from {
+            Provenance::MeasuredElsewhere | Provenance::Datasheet => {
+                assert!(is_quoted(parameter), "{name} is not in: {}", parameter.source);
+            }
+            Provenance::Guess => assert!(parameter.lo < parameter.hi, "{name} is guessed exactly"),
+            _ => {}
+        }
+    }
+    let mut tuned = study.parameters().iter().find(|p| p.name == "smartssd.host-read").cloned();
+    let tuned = tuned.as_mut().expect("a parameter");
+    tuned.value *= 1.01;
+    assert!(!is_quoted(tuned));
+}
+
+/// A number tuned by hand, and called a guess or a measurement, would show as a figure that is met better
+/// than models of this kind meet any: fits do that, and nothing else has to. Where a guess is behind it, within
+/// 1 % is too close; where all is quoted, within a thousandth.
 #[test]
 fn no_prediction_is_as_close_as_a_fit() {
-    let is_free = |name: &String| {
+    let is_from = |name: &String, kinds: &[Provenance]| {
         let found = whole().parameters.iter().find(|parameter| parameter.name == *name);
-        found.is_some_and(|parameter| {
-            !matches!(parameter.from, Provenance::Spec | Provenance::Fitted | Provenance::Input)
-        })
+        found.is_some_and(|parameter| kinds.contains(&parameter.from))
     };
     let mut looked_at = 0;
     for row in whole().rows.iter().filter(|row| row.role == Role::Predicted) {
@@ -222,15 +301,17 @@ fn no_prediction_is_as_close_as_a_fit() {
         if row.figure.starts_with("depth-") || row.figure.starts_with("split-") {
             continue;
         }
-        let error = predicted / stated - 1.0;
-        let is_met = error.abs() < 1e-3;
+        let has = |kinds: &[Provenance]| row.parameters.iter().any(|name| is_from(name, kinds));
+        let closest = if has(&[Provenance::Guess, Provenance::Chosen]) {
+            1e-2
+        } else if has(&[Provenance::MeasuredElsewhere, Provenance::Datasheet]) {
+            1e-3
+        } else {
+            0.0
+        };
+        let error = (predicted / stated - 1.0).abs();
         looked_at += 1;
-        assert!(
-            !is_met || !row.parameters.iter().any(is_free),
-            "{}/{}: {stated} and {predicted}",
-            row.source,
-            row.figure
-        );
+        assert!(error >= closest, "{}/{}: {stated} and {predicted}", row.source, row.figure);
     }
     assert!(looked_at >= 15, "{looked_at}");
 }
