@@ -23,16 +23,19 @@ pub fn throughput(side: &Side, size: f64, depth: f64) -> f64 {
     (depth * size / side.latency.time(size)).min(side.rate).min(side.commands * size)
 }
 
-/// Seconds of a request alone, of which the table knows the first `known` bytes as one: commands of the rest are under way at
-/// the same time, and take what the medium does, `L(k) + (n - k) / min(B, IOPS n)`.
+/// Seconds of a request alone, of which the table knows the first `known` bytes as one, no more than its last size: the rest is
+/// under way at the same time, and takes what the medium does, `L(k) + (n - k) / min(B, IOPS n)`.
 pub fn alone(side: &Side, size: f64, known: f64) -> f64 {
     let rate = side.rate.min(side.commands * size);
     beside_medium(side, known.min(size), rate) + size / rate
 }
 
-/// Seconds of a request alone, as the table has it, less what a medium of this rate takes of it: `L(n) - n / B`.
+/// Seconds of a request alone, as the table has it, less what a medium of this rate takes of it: `L(n) - n / B`. Beyond
+/// the last size of the table the rest streams at the medium's rate, in one command as in several: a drive spreads a
+/// large command over its channels and dies as it spreads many (the resources of NVMeVirt's model, FAST 2023).
 pub fn beside_medium(side: &Side, size: f64, medium: f64) -> f64 {
-    (side.latency.time(size) - size / medium).max(0.0)
+    let known = size.min(side.latency.end());
+    (side.latency.time(known) - known / medium).max(0.0)
 }
 
 /// [`throughput`] of requests that split beyond what the table knows.

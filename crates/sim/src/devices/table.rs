@@ -2,7 +2,11 @@
 //!
 //! Leaves out depth and contention. The one thing to know: between points it is a straight line, beyond
 //! the last it keeps the slope of the last two, and below the first it is flat: a command takes its time
-//! however small it is.
+//! however small it is. Beyond its last point it is no more than a guess, which drives do not use
+//! (`devices::drive`).
+
+/// Where a line that is exact at every size ends: above the size of anything.
+const FAR: f64 = 1e18;
 
 /// Time by block size.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,12 +88,12 @@ impl Table {
     /// A fixed time and a rate: `start + n / rate`, exact at every size.
     pub fn line(start: f64, rate: f64) -> Self {
         let at = |size: f64| (size, start + size / rate);
-        Self { points: vec![at(1.0), at(2.0)] }
+        Self { points: vec![at(1.0), at(FAR)] }
     }
 
     /// The same time at every size, in seconds.
     pub fn constant(time: f64) -> Self {
-        Self { points: vec![(1.0, time), (2.0, time)] }
+        Self { points: vec![(1.0, time), (FAR, time)] }
     }
 
     /// Seconds for a block of `size` bytes (piecewise linear through the points, as in the latency model

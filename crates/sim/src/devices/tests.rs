@@ -3,7 +3,9 @@
 
 use proptest::prelude::*;
 
-use super::drive::{Side, commands, commands_in_flight, flash, mixed, tag_ceiling, write_time};
+use super::drive::{
+    Side, alone, commands, commands_in_flight, flash, mixed, tag_ceiling, write_time,
+};
 use super::link::{Carry, Packets, both_ways, one_way, wire_rate};
 use super::memory::{InFlight, Port, peak, port_rate};
 use super::path::{Leg, makespan, pipelined, serial, soft_minimum};
@@ -20,6 +22,26 @@ fn link_of(megatransfers: u32, width: u8) -> peerlane_fabric::LinkSpeed {
 #[track_caller]
 fn assert_near(found: f64, expected: f64, share: f64) {
     assert!((found / expected - 1.0).abs() <= share, "{found} is not {expected}");
+}
+
+/// One command of 1 MiB and eight of 128 KiB in flight keep the same channels busy.
+#[test]
+fn a_large_command_is_no_slower_than_its_pieces_at_once() {
+    let table = Table::new([(4096.0, 85e-6), (131_072.0, 120e-6)]).expect("a table");
+    let side = Side { latency: table, rate: 6.5e9, commands: 800e3 };
+    let (piece, whole) = (131_072.0, 1_048_576.0);
+    let pieces = alone(&side, whole, piece);
+    assert!((alone(&side, whole, whole) / pieces - 1.0).abs() < 1e-12);
+    assert!((alone(&side, 2.0 * whole, 2.0 * whole) - pieces - whole / 6.5e9).abs() < 1e-12);
+    // A published log of a SmartSSD's reads (sources/holdout-curves.toml), GiB/s by KiB: the slope is further off.
+    let time = |kib: f64, rate: f64| (kib * 1024.0, kib / 1_048_576.0 / rate);
+    let log = Table::new([time(4.0, 0.05), time(128.0, 1.21)]).expect("a table");
+    let (slope, measured) = (log.time(whole), time(1024.0, 1.59).1);
+    let side_of_log = Side { latency: log, rate: 2.36 * 1_073_741_824.0, commands: 800e3 };
+    let streamed = alone(&side_of_log, whole, whole);
+    assert!(slope < streamed && streamed < measured, "{slope} {streamed} {measured}");
+    // Within the table a command takes what the table says.
+    assert!((alone(&side, piece, piece) - 120e-6).abs() < 1e-12);
 }
 
 /// H100 to H100 both ways through one switch, 56.1 GB/s each way, and one way 54.3 to 57.5 by MPS.
