@@ -323,4 +323,6 @@ fn parse<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, St
 }
 
 #[cfg(test)]
+mod agreement;
+#[cfg(test)]
 mod tests;

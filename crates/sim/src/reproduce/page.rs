@@ -37,11 +37,31 @@ const TAIL: &str = "
 - A drive that is read and written at once: 9.4 GB/s of both together if its medium does one thing after the other, which the model takes as given; 21 if
   neither takes from the other; 5 if it does as datasheets say of 4 KiB at random. None says it of large blocks.
 
+- Four Gen5 drives to the GPU: 45.2 GB/s is what AiSIO measured of four drives through a Xeon, taken as what any root complex forwards. That
+  another one does the same is all that is predicted there.
+
+## Which numbers are behind it, and what `peerlane sim` says
+
+No command but `peerlane reproduce --predictions` has these numbers: they are parameters of `sources/`, some of them fitted. `peerlane sim`
+solves the same cases by the same flow engine with its own numbers of drives and host (`crates/sim/src/predict/defaults.toml`), those that the
+machine file states, and those of `--parameters`. So it says something else, unless it is told the same:
+
+| Rows | Numbers here, as `peerlane reproduce --json` prints them | `peerlane sim` without them | The same for `peerlane sim` |
+| --- | --- | --- | --- |
+| R7515 | `smartssd.p2p-read` 3171.1 MiB/s; by the host `smartssd.host-read` 3253.1 MiB/s and `smartssd.dma-in` 3.42 GB/s; `smartssd.read-start` 85 us; `pcie.completion` 256 | 3.30 GB/s of the machine file, times of any drive, no engine of the card | `drive0.read.rate` and so on for each drive, `drive0.read.time-4096` and `-131072` of start and rate together, `host.completion`; by the host nothing, since `sim` takes host paths through host memory for drives and GPUs only |
+| NoLoad | `noload.write` 16.3 and `noload.read` 12.6 GB/s, fitted; `pm9a3.read` 6.5, `pm9a3.write` 3.5 GB/s | the same: the machine file states all four, the document's own results among them | nothing more; the card's memory is `cmb:noload` in a workload |
+| Victim | `victim.drive` 3.2 GB/s, a guess | drives as any, held by Gen3 x4 | `drive.read.rate`; `queues.shared` 1 and 0.01 |
+| Direct Connect | `dc.drive` 358 MB/s, fitted; `dc.mps` and `dc.completion` 128 | drives as any: 645 MB/s by the server at x8, its links decide | `drive.read.rate`, `drive.write.rate`, `pcie.mps`, `host.completion`, and `--vary bridge.lanes=1,2,4,8` |
+| Donard, Gen5 | `gen5.read` 14.5, `gen5.write` 7, `gen5.p2p-write` 45.2 GB/s; `gen5.in-flight` over `gen5.round-trip`, 27.3 GB/s | drives as any, 6.5 and 3.5 GB/s, a root complex without a limit: four drives 26.0 GB/s | `drive.read.rate`, `drive.write.rate`; in the machine file a host bridge with `p2p_write = \"45.2G\"` and `p2p_read = \"27.3G\"`: 45.2 GB/s |
+
 ## What changed since it was made
 
 Intervals were drawn anew on 2026-11-22: a draw depends on the name of its parameter since, so that a parameter that is added moves no
 other, and reads wait in the queues that their tags fill. Since the same day a drive that is read and written at once shares its time; no row
 of the day before has such a drive, and none changed for that.
+
+On 2026-11-23 `peerlane sim` took other numbers: completions of 128 bytes in place of 64 for reads of host memory, and commands beyond the times that
+are known of a drive at the rate of its medium. No row here asks for either.
 
 | What | Value | Before | Now | Changed on | Why |
 | --- | --- | --- | --- | --- | --- |
