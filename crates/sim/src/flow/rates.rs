@@ -67,3 +67,26 @@ pub fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Built, FlowError
         .collect::<Result<Vec<f64>, FlowError>>()?;
     Built::of(topology, flows, &demands).map_err(|(flow, source)| no_path(&flows[flow], source))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::scenarios::{FAMILIES, scenario};
+
+    #[test]
+    fn nothing_limits_a_flow_but_itself_only_where_it_gets_what_it_asks_for() {
+        for (family, seed) in
+            FAMILIES.into_iter().flat_map(|family| (0..24).map(move |seed| (family, seed)))
+        {
+            let case = scenario(family, seed);
+            let settings = Settings::default();
+            let Rates { built, solution } =
+                Rates::of(&case.topology, &case.flows, settings).unwrap();
+            let all = built.network.classes.iter().zip(&solution.rates).zip(&solution.limits);
+            for ((class, rate), limit) in all.filter(|_| solution.has_converged(settings)) {
+                let share = rate / class.demand;
+                assert!(limit.is_some() || share > 0.999, "{family} {seed}: {share}");
+            }
+        }
+    }
+}

@@ -186,7 +186,7 @@ impl Model {
     }
 
     /// What limits a flow that no resource does.
-    fn own_limit(&self, flow: &Planned) -> String {
+    pub(super) fn own_limit(&self, flow: &Planned) -> String {
         let least = flow.bounds.iter().min_by(|a, b| a.1.total_cmp(&b.1));
         let demand = crate::closed::demand(&self.topology, &flow.spec).unwrap_or(f64::INFINITY);
         match least {

@@ -2,8 +2,8 @@
 //!
 //! Leaves out what limits nothing: to first order more of it gains nothing. The one thing to know: where
 //! several resources of one kind limit, each is raised alone and all of them together, since ten drives
-//! that are alike are bought together; and where more of one resource gains nothing since another limits as much,
-//! both are raised together.
+//! that are alike are bought together; and where more of one resource gains next to nothing since another limits
+//! as much, within a percent, both are raised together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +16,8 @@ use crate::flow::run::Run;
 
 /// By how much a resource is raised.
 const MORE: f64 = 1.1;
-/// A gain below this is none.
-const NONE: f64 = 1.0005;
+/// Where a tenth more gains less than this, something else limits as much.
+const NEXT_TO_NONE: f64 = 1.01;
 /// Resources that are raised alone.
 const MOST_ALONE: usize = 8;
 
@@ -37,13 +37,13 @@ pub(super) fn gains(
     for (resource, built) in raised(model, found) {
         let run = model.run(&built, case)?;
         let gain = Gain { resource, ratio: ratio(&run) };
-        if gain.ratio < NONE {
+        if gain.ratio < NEXT_TO_NONE {
             let tie = tie(model, &gain.resource, built, &run);
             ties.extend(tie.filter(|(_, built)| ties.iter().all(|(_, known)| known != built)));
         }
         gains.push(gain);
     }
-    if gains.iter().all(|gain| gain.ratio < NONE) {
+    if gains.iter().all(|gain| gain.ratio < NEXT_TO_NONE) {
         for (resource, built) in ties {
             gains.push(Gain { resource, ratio: ratio(&model.run(&built, case)?) });
         }
@@ -52,14 +52,14 @@ pub(super) fn gains(
     Ok(gains)
 }
 
-/// What limits as much as something of which more gains nothing: the network with more of that, too.
+/// What limits as much as something of which more gains next to nothing: the network with more of that, too.
 fn tie(model: &Model, raised: &str, mut built: Built, run: &Run) -> Option<(String, Built)> {
     let what = |at: usize| model.built.what[at];
     let kind = |at: usize| names::several(what(at), usize::MAX);
     let is_same = |&at: &usize| built.network.resources[at] == model.built.network.resources[at];
     let limits: BTreeSet<usize> = run.outcomes.iter().filter_map(|outcome| outcome.limit).collect();
     let mut others: Vec<usize> = limits.into_iter().filter(is_same).collect();
-    let first = *others.first()?;
+    let Some(&first) = others.first() else { return own_tie(model, raised, built, run) };
     others.retain(|&at| kind(at) == kind(first));
     for &at in &others {
         built.network.resources[at].capacity *= MORE;
@@ -67,6 +67,27 @@ fn tie(model: &Model, raised: &str, mut built: Built, run: &Run) -> Option<(Stri
     let name = names::several(what(first), others.len());
     let name = name.unwrap_or_else(|| names::of(&model.topology, what(first)));
     Some((format!("{raised}, and as much more of {name}"), built))
+}
+
+/// The same where flows are limited by themselves then.
+fn own_tie(model: &Model, raised: &str, mut built: Built, run: &Run) -> Option<(String, Built)> {
+    let own = |index: usize| model.own_limit(&model.flows[index]);
+    let is_free = |&index: &usize| {
+        let demand = |built: &Built| built.network.classes[index].demand;
+        run.outcomes[index].limit.is_none() && demand(&built) == demand(&model.built)
+    };
+    let mut free: Vec<usize> = (0..model.flows.len()).filter(is_free).collect();
+    let name = own(*free.first()?);
+    free.retain(|&index| own(index) == name);
+    for index in free {
+        built.network.classes[index].demand = model.demand_with_more(index, &name, MORE);
+    }
+    Some((format!("{raised}, and as much more of {}", without_its(&name)), built))
+}
+
+/// What a flow has of its own, in words that do not speak of one flow.
+fn without_its(name: &str) -> &str {
+    name.strip_prefix("its ").unwrap_or(name)
 }
 
 /// The network with more of each, and of what.
@@ -112,8 +133,7 @@ fn own(model: &Model, found: &Found) -> Vec<(String, Built)> {
         for index in flows {
             built.network.classes[index].demand = model.demand_with_more(index, name, MORE);
         }
-        let resource = name.strip_prefix("its ").unwrap_or(name);
-        (resource.to_owned(), built)
+        (without_its(name).to_owned(), built)
     })
     .collect()
 }

@@ -339,14 +339,13 @@ impl Solver {
     }
 
     /// The resource that limits a class: the one that cut its slowest leg or, where that is only full
-    /// because of what is in front of it, the one in front.
+    /// because of what is in front of it, the one in front. A leg that got what it asked for limits nothing, even where
+    /// it is slower by the little that legs of one flow differ by.
     fn limit_of(&self, class: usize) -> Option<u32> {
-        let legs = self.layout.legs_of[class].clone();
+        let is_cut = |&leg: &usize| self.trace.cut[leg].0 <= 1.0 - EDGE;
+        let legs = self.layout.legs_of[class].clone().filter(is_cut);
         let slowest = legs.min_by(|&a, &b| self.rate[a].total_cmp(&self.rate[b]))?;
-        let (factor, mut at) = self.trace.cut[slowest];
-        if factor > 1.0 - EDGE {
-            return None;
-        }
+        let mut at = self.trace.cut[slowest].1;
         if self.layout.held[slowest] == Some(at) {
             let waits = self.longest_wait(slowest);
             at = waits.or_else(|| self.cut_after(slowest, class)).unwrap_or(at);

@@ -8,6 +8,7 @@ use peerlane_units::{Bytes, Nanos};
 use super::*;
 
 mod bounds;
+mod limits;
 mod media;
 mod names;
 mod settings;
