@@ -140,6 +140,15 @@ pub enum Warning {
         /// How much they still changed by, on average over time, in thousandths.
         per_mille: u32,
     },
+    /// Packets of some transfers were not simulated: these have no percentiles, and the rates of fluids.
+    NotSimulated {
+        /// The case.
+        case: String,
+        /// How many.
+        transfers: u32,
+        /// Of how many.
+        of: u32,
+    },
     /// A port on the way sends peer-to-peer traffic up to the root complex.
     AcsOnPath {
         /// The port.
@@ -183,6 +192,7 @@ impl Warning {
             Self::FirstRunOutlier { .. } => "warm up longer with `--warm-up N`",
             Self::Variance { .. } => "run it more often, on a machine that does nothing else",
             Self::NotSettled { .. } => "`--engine tlp` follows packets instead",
+            Self::NotSimulated { .. } => "predict them in cases of fewer transfers",
             Self::AcsOnPath { .. } => "`peerlane doctor` names the kernel parameter that lifts it",
         }
     }
@@ -251,6 +261,10 @@ impl fmt::Display for Warning {
                     Share(*per_mille)
                 )
             }
+            Self::NotSimulated { case, transfers, of } => write!(
+                f,
+                "{transfers} of {of} transfers of {case} are in no window of packets: they have no percentiles"
+            ),
             Self::AcsOnPath { port } => {
                 write!(f, "{port} sends peer-to-peer traffic up to the root complex (ACS)")
             }

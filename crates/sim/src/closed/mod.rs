@@ -29,7 +29,7 @@ pub enum By {
     Depth,
     /// A bound of one of its legs, from 0.
     Leg(usize),
-    /// What arrives.
+    /// What arrives, or may begin.
     Arrival,
 }
 
@@ -109,7 +109,7 @@ fn own_bounds(flow: &FlowSpec, latency: f64) -> Vec<Bound> {
     for (leg, bound) in flow.legs().enumerate().filter_map(|(at, leg)| Some((at, leg.bound?))) {
         bounds.push(Bound { by: By::Leg(leg), rate: per_nano(bound.0) });
     }
-    if let Arrival::Open { rate } = flow.arrival {
+    if let Arrival::Open { rate } | Arrival::Paced { rate } = flow.arrival {
         bounds.push(Bound { by: By::Arrival, rate: per_nano(rate.0) });
     }
     bounds

@@ -54,8 +54,8 @@ pub struct Phase {
     pub active: Vec<(usize, u32)>,
     /// Rate of each of those, payload a nanosecond.
     pub rates: Vec<f64>,
-    /// The transfers themselves.
-    pub members: Vec<usize>,
+    /// The transfers themselves, and the rate of each.
+    pub members: Vec<(usize, f64)>,
     /// How long such a set was active, in nanoseconds.
     pub time: f64,
     /// When it was first.
@@ -73,6 +73,8 @@ pub struct Run {
     pub end: f64,
     /// The sets of active transfers of each part that lasted longest, longest first.
     pub phases: Vec<Vec<Phase>>,
+    /// Sets of active transfers that there were, those that are not kept, too.
+    pub sets: usize,
     /// How often rates were solved.
     pub solutions: u64,
     /// The largest residual of those.
@@ -195,6 +197,7 @@ struct PartRun {
     load: Vec<f64>,
     carried: Vec<f64>,
     phases: BTreeMap<Vec<(usize, u32)>, Phase>,
+    sets: usize,
     solutions: u64,
     residual: f64,
     /// How far from settled the rates of now are, and those so far over time.
@@ -219,6 +222,7 @@ impl PartRun {
             load: vec![0.0; resources],
             carried: vec![0.0; resources],
             phases: BTreeMap::new(),
+            sets: 0,
             solutions: 0,
             residual: 0.0,
             off: 0.0,
@@ -304,6 +308,7 @@ impl PartRun {
             phase.time += time;
             return;
         }
+        self.sets += 1;
         if self.phases.len() >= 4 * PHASES {
             let shortest = self.phases.iter().min_by(|a, b| a.1.time.total_cmp(&b.1.time));
             let Some(key) =
@@ -314,10 +319,12 @@ impl PartRun {
             self.phases.remove(&key);
         }
         let rates = active.iter().map(|&(class, _)| self.queues[class].rate).collect();
-        let of_queue =
-            |queue: &Queue| queue.ends.iter().map(|Reverse((_, index))| *index).collect::<Vec<_>>();
-        let mut members: Vec<usize> = self.queues.iter().flat_map(of_queue).collect();
-        members.sort_unstable();
+        let of_queue = |queue: &Queue| {
+            let members = queue.ends.iter().map(|Reverse((_, index))| (*index, queue.rate));
+            members.collect::<Vec<_>>()
+        };
+        let mut members: Vec<(usize, f64)> = self.queues.iter().flat_map(of_queue).collect();
+        members.sort_unstable_by_key(|&(index, _)| index);
         let phase = Phase { active: active.clone(), rates, members, time, first: self.now };
         self.phases.insert(active, phase);
     }
@@ -412,11 +419,12 @@ impl PartRun {
             for (class, _) in &mut phase.active {
                 *class = part.first[*class];
             }
-            for member in &mut phase.members {
+            for (member, _) in &mut phase.members {
                 *member = transfers[*member].0;
             }
         }
         whole.phases.push(phases);
+        whole.sets += self.sets;
         whole.solutions += self.solutions;
         whole.residual = whole.residual.max(self.residual);
         whole.unsettled = whole.unsettled.max(self.off_so_far / self.now.max(1.0));

@@ -41,6 +41,12 @@ impl Leg {
 pub enum Arrival {
     /// Each as soon as one before it is done, so that `depth` are under way.
     Closed,
+    /// The same, but no sooner than the commands before it take at this rate, as a limit makes a program wait before it
+    /// begins a block: a command that has begun is as fast as it goes.
+    Paced {
+        /// Most bytes a second.
+        rate: ByteRate,
+    },
     /// At random moments, independent of each other, at this rate of bytes; at most `depth` are under
     /// way and the others wait. Latency counts from the moment.
     Open {

@@ -6,16 +6,16 @@ use peerlane_fabric::Fabric;
 use peerlane_results::CaseSpec;
 use peerlane_units::Bytes;
 
-use super::flows::{Planned, WriteCache, plan};
+use super::flows::{LIMIT, Planned, WriteCache, plan};
 use super::setting::Setting;
 use super::{Engine, PredictError, names};
 use crate::closed::{By, Closed};
 use crate::devices::drive::{write_time, written_in};
 use crate::flow::build::{Built, What};
 use crate::flow::rates::build;
-use crate::flow::run::{Run, RunSettings, Transfer, run};
+use crate::flow::run::{Phase, Run, RunSettings, Transfer, run};
 use crate::flow::solve::Settings;
-use crate::model::{NodeIndex, NodeKind, Topology};
+use crate::model::{Arrival, NodeIndex, NodeKind, Topology};
 use crate::way::{as_f64, picos};
 
 /// Ends that lie no further apart lead to one solution: a microsecond.
@@ -39,10 +39,21 @@ pub(super) struct Model {
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     pub(super) flows: Vec<FoundFlow>,
-    /// Distinct sets of active flows, longest first, as positions of flows.
-    pub(super) sets: Vec<Vec<usize>>,
+    /// Distinct sets of active flows of all parts of the machine, longest first.
+    pub(super) sets: Vec<Set>,
+    /// How many such sets there were, those that are not kept, too.
+    pub(super) sets_in_all: usize,
     /// Relative change of rates that was still to come, on average over time.
     pub(super) unsettled: f64,
+}
+
+/// Flows that were active together.
+#[derive(Debug, Clone)]
+pub(super) struct Set {
+    /// Positions of the flows, and the payload that each moved meanwhile.
+    pub(super) members: Vec<(usize, f64)>,
+    /// For how long, in nanoseconds.
+    pub(super) time: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -119,7 +130,8 @@ impl Model {
             };
             flows.push(FoundFlow { bytes, start, end, limited_by });
         }
-        Ok(Found { sets: vec![(0..flows.len()).collect()], flows, unsettled: 0.0 })
+        // Nothing is shared, so that no set of flows is one.
+        Ok(Found { sets: Vec::new(), sets_in_all: 0, flows, unsettled: 0.0 })
     }
 
     /// Payload and end of a flow of constant rate.
@@ -141,7 +153,8 @@ impl Model {
                 None => self.own_limit(flow),
             },
         });
-        Ok(Found { flows: flows.collect(), sets: sets(&run), unsettled: run.unsettled })
+        let (flows, sets) = (flows.collect(), sets(&run));
+        Ok(Found { flows, sets, sets_in_all: run.sets, unsettled: run.unsettled })
     }
 
     /// Runs the flows on a network of these, perhaps with other capacities.
@@ -177,9 +190,13 @@ impl Model {
     pub(super) fn demand_with_more(&self, index: usize, name: &str, more: f64) -> f64 {
         let flow = &self.flows[index];
         let raised = |bound: &(String, f64)| bound.1 * if bound.0 == name { more } else { 1.0 };
-        let least = flow.bounds.iter().map(raised).fold(f64::INFINITY, f64::min);
+        let least = |bounds: &mut dyn Iterator<Item = f64>| bounds.fold(f64::INFINITY, f64::min);
         let mut spec = flow.spec.clone();
-        spec.first.bound = Some(names::per_second(least));
+        // A limit lets commands begin later and makes none slower.
+        let slows = flow.bounds.iter().filter(|bound| bound.0 != LIMIT);
+        spec.first.bound = Some(names::per_second(least(&mut slows.map(|bound| raised(bound)))));
+        spec.arrival = Arrival::Closed;
+        let least = least(&mut flow.bounds.iter().map(|bound| raised(bound)));
         let demand = crate::closed::demand(&self.topology, &spec).unwrap_or(f64::INFINITY);
         let deeper = if name == DEPTH { more } else { 1.0 };
         (demand * deeper).min(least)
@@ -217,10 +234,13 @@ fn beyond_caches(topology: &mut Topology, flows: &[Planned], time: Option<f64>) 
     }
 }
 
-/// The sets of flows that were active together for the longest time, of all parts of the machine.
-fn sets(run: &Run) -> Vec<Vec<usize>> {
-    let phases = run.phases.iter().filter_map(|phases| phases.first());
-    let mut longest: Vec<_> = phases.collect();
-    longest.sort_by(|a, b| b.time.total_cmp(&a.time));
-    longest.iter().map(|phase| phase.members.clone()).collect()
+/// The sets of flows that were active together, of all parts of the machine, longest first.
+fn sets(run: &Run) -> Vec<Set> {
+    let set = |phase: &Phase| {
+        let moved = phase.members.iter().map(|&(flow, rate)| (flow, rate * phase.time));
+        Set { members: moved.collect(), time: phase.time }
+    };
+    let mut sets: Vec<Set> = run.phases.iter().flatten().map(set).collect();
+    sets.sort_by(|a, b| b.time.total_cmp(&a.time));
+    sets
 }

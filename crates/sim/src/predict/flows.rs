@@ -14,6 +14,9 @@ use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Topology};
 use crate::parameters::ParameterError;
 use crate::way::as_f64;
 
+/// What limits a flow that was asked to be no faster.
+pub(super) const LIMIT: &str = "its limit";
+
 /// Why a flow cannot be modelled.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum FlowError {
@@ -303,12 +306,14 @@ impl Planner<'_> {
         let copies = if spec.second.is_some() { copies } else { copies_of_one };
         let cpu = self.cpu(flow.path, block, total_commands.max(1.0), copies(flow.path))?;
         bounds.push(("the processor".to_owned(), 1.0 / cpu));
-        if let Some(limit) = flow.limit {
-            bounds.push(("its limit".to_owned(), as_f64(Bytes(limit.0)) / 1e9));
-        }
         let least = bounds.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
         spec.first.bound = Some(ByteRate(whole(least * 1e9).max(1)));
         spec.arrival = Arrival::Closed;
+        if let Some(limit) = flow.limit {
+            let rate = ByteRate(limit.0.max(1));
+            bounds.push((LIMIT.to_owned(), as_f64(Bytes(rate.0)) / 1e9));
+            spec.arrival = Arrival::Paced { rate };
+        }
         let by_host = spec.memory == host;
         let memory = if by_host { "host".to_owned() } else { self.memory_name(spec.memory) };
         Ok(Planned {

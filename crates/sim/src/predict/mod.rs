@@ -131,6 +131,12 @@ impl PredictError {
         let source = match self {
             Self::Flow { source, .. } => source,
             Self::Setting(source) => return source.hint(),
+            Self::Tlp { source: TlpError::Account { .. }, .. } => {
+                return Some(
+                    "`--engine flow` predicts it without packets; please report this case"
+                        .to_owned(),
+                );
+            }
             Self::Engine { .. } | Self::Tlp { .. } => return None,
         };
         match source {
@@ -225,7 +231,7 @@ pub fn variants(
         let (workload, numbers) = variant(index);
         bounds::check(parameters, &numbers)?;
         let predictor = Predictor { fabric, parameters, seed: workload.seed };
-        let rate = |case| Ok(predictor.found(case, &numbers, engine)?.1.rate() * 1e9);
+        let rate = |case| Ok(predictor.rate(case, &numbers, engine)? * 1e9);
         workload.cases.iter().map(rate).collect()
     };
     // Found out of order, so that the error is that of the first variant on any number of threads.
@@ -274,6 +280,21 @@ impl Predictor<'_> {
         let has_windows = engine == Engine::Tlp || asked == Engine::Auto && case.flows.len() <= FEW;
         let windows = has_windows.then(|| windows::plan(&model, &found));
         Ok(Prepared { asked: case, engine, why, model, found, windows })
+    }
+
+    /// The rate of a case as its record would have it, payload a nanosecond.
+    fn rate(&self, case: &CaseSpec, numbers: &[f64], engine: Engine) -> Result<f64, PredictError> {
+        if engine != Engine::Tlp {
+            return Ok(self.found(case, numbers, engine)?.1.rate());
+        }
+        let Prepared { model, mut found, windows, .. } = self.prepare(case, numbers, engine)?;
+        if let Some(planned) = windows {
+            let shown = windows::run(std::iter::once((case.name.as_str(), &planned)));
+            let shown = shown
+                .map_err(|(_, source)| PredictError::Tlp { case: case.name.clone(), source })?;
+            found.take_rates(&windows::of(&planned, &shown).slower, model.has_time());
+        }
+        Ok(found.rate())
     }
 
     fn case(

@@ -40,7 +40,7 @@ impl Parts<'_> {
         let cpu: f64 = pairs().map(|(flow, found)| flow.cpu * found.bytes).sum();
         let moved: Vec<f64> = self.found.flows.iter().map(|flow| flow.bytes).collect();
         let model = self.model;
-        let warnings = self.unsettled().into_iter().collect();
+        let warnings = self.unsettled().into_iter().chain(self.unseen(&flows)).collect();
         CaseRecord {
             asked: self.asked.clone(),
             repeat: 0,
@@ -75,6 +75,18 @@ impl Parts<'_> {
         })
     }
 
+    /// Tells of flows without a window where others have one, or packets were asked for.
+    fn unseen(&self, flows: &[FlowRecord]) -> Option<Warning> {
+        self.windows?;
+        let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        let unseen = flows.iter().filter(|flow| flow.block.count == 0).count();
+        (unseen > 0).then(|| Warning::NotSimulated {
+            case: self.asked.name.clone(),
+            transfers: number(unseen),
+            of: number(flows.len()),
+        })
+    }
+
     fn flow(&self, index: usize) -> FlowRecord {
         let (flow, found) = (&self.model.flows[index], &self.found.flows[index]);
         let bytes = Bytes(whole(found.bytes));
@@ -96,7 +108,7 @@ impl Parts<'_> {
     fn evidence(&self) -> RouteEvidence {
         let showed = match self.windows {
             Some(windows) => format!(
-                "{} of {} independent parts on the TLP engine: sums of rates differ by {:.2} % at most{}",
+                "{} of {} sets of transfers that run together on the TLP engine: sums of rates differ by {:.2} % at most{}",
                 windows.count.0,
                 windows.count.1,
                 windows.difference * 100.0,

@@ -1,25 +1,31 @@
-//! Windows of packets: the flows that are active together for the longest time, on the TLP engine, for
-//! percentiles and for the difference of both engines.
+//! Windows of packets: sets of flows that are active together, on the TLP engine, for percentiles and for the
+//! difference of both engines.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use peerlane_results::Percentiles;
 use peerlane_units::{ByteRate, Bytes, Nanos};
 use rayon::prelude::*;
 
 use super::alike::Part;
-use super::case::{Found, Model};
+use super::case::{Found, Model, Set};
 use super::names;
 use crate::flow::rates::Rates;
 use crate::flow::solve::Settings;
-use crate::model::{FlowSpec, Picos};
+use crate::model::{Arrival, FlowSpec, Picos};
 use crate::tlp::{
-    self, Extent, FlowOutcome, TlpError, TlpOutcome, Train, simulate, simulate_beside,
+    self, Extent, FlowOutcome, LatencyHistogram, TlpError, TlpOutcome, Train, simulate,
+    simulate_beside,
 };
 use crate::way::as_f64;
 
-/// Parts of the machine that get a window.
+/// Windows of a case.
 const MOST_WINDOWS: usize = 16;
+/// A set is looked at for flows that another set has shown, too, where it has such a share of the payload of one: what
+/// has less cannot move its 99th percentile far.
+const SHARE: f64 = 0.01;
+/// Payload of the windows of such sets, so that a case stays within seconds.
+const AGAIN: f64 = 2e9;
 /// Flows in a window at most.
 const MOST_FLOWS: usize = 256;
 /// Payload of a window at most: enough commands for percentiles, and little enough for seconds.
@@ -48,33 +54,84 @@ const SHALLOW: u32 = 4;
 pub(super) struct Windows {
     /// Latency of blocks of the flows that were in one.
     pub(super) latency: BTreeMap<usize, Percentiles>,
-    /// How much slower those were than the flow engine says of the same flows: 1 where both agree.
+    /// How much slower those were than the flow engine says of the same flows, on average over time: 1 where both agree.
     pub(super) slower: BTreeMap<usize, f64>,
     /// Largest difference of the sum over a window between the engines, relative to the TLP engine.
     pub(super) difference: f64,
     /// Whether all of them were stable.
     pub(super) is_settled: bool,
-    /// Windows that were run, and parts of the machine there are.
+    /// Sets of flows with a window, and all that there were.
     pub(super) count: (usize, usize),
 }
 
-/// The windows of a case that are to be run: parts of the machine, each with the flows in it.
+/// The windows of a case that are to be run.
 #[derive(Debug)]
 pub(super) struct Planned {
-    parts: Vec<(Vec<usize>, Part, String)>,
-    /// Parts that there are.
+    parts: Vec<(Set, Part, String)>,
+    /// Sets of flows that there are.
     of: usize,
+    /// For each flow without a window one that does the same in some set, whose place it takes in another.
+    like: Vec<(usize, usize)>,
 }
 
-/// Which windows a case has.
+/// Which windows a case has: of sets in order of the time that they last, first of those in which a flow is that no longer
+/// one has.
 pub(super) fn plan(model: &Model, found: &Found) -> Planned {
-    let sets = found.sets.iter().filter(|set| set.len() <= MOST_FLOWS).take(MOST_WINDOWS);
-    let parts = sets.map(|set| {
-        let part = Part::of(&model.topology, set.iter().map(|&index| &model.flows[index].spec));
+    let mut plan = Plan { model, parts: Vec::new(), keys: HashSet::new(), has: BTreeSet::new() };
+    let fits = found.sets.iter().filter(|set| set.members.len() <= MOST_FLOWS);
+    let (mut again, mut left) = (Vec::new(), AGAIN);
+    for set in fits {
+        if set.members.iter().any(|(flow, _)| !plan.has.contains(flow)) {
+            plan.take(set, f64::INFINITY);
+        } else {
+            again.push(set);
+        }
+    }
+    let counts = |set: &&Set| {
+        set.members.iter().any(|&(flow, moved)| moved >= SHARE * found.flows[flow].bytes)
+    };
+    again.into_iter().filter(counts).for_each(|set| left -= plan.take(set, left));
+    let like = plan.like();
+    Planned { parts: plan.parts, of: found.sets_in_all, like }
+}
+
+/// Windows on the way to a plan.
+struct Plan<'a> {
+    model: &'a Model,
+    parts: Vec<(Set, Part, String)>,
+    keys: HashSet<String>,
+    /// Flows that are in one.
+    has: BTreeSet<usize>,
+}
+
+impl Plan<'_> {
+    /// Takes a set in, where there is room for another window, of no more than so much payload. Returns how much it is.
+    fn take(&mut self, set: &Set, most: f64) -> f64 {
+        let spec = |&(flow, _): &(usize, f64)| &self.model.flows[flow].spec;
+        let part = Part::of(&self.model.topology, set.members.iter().map(spec));
         let key = part.key();
-        (set.clone(), part, key)
-    });
-    Planned { parts: parts.collect(), of: found.sets.len() }
+        let is_known = self.keys.contains(&key);
+        let payload = if is_known { 0.0 } else { 2.0 * at_least(&part.flows) };
+        if !is_known && self.keys.len() >= MOST_WINDOWS || payload > most {
+            return 0.0;
+        }
+        self.keys.insert(key.clone());
+        self.has.extend(set.members.iter().map(|(flow, _)| flow));
+        self.parts.push((set.clone(), part, key));
+        payload
+    }
+
+    /// Of flows that do the same, a set has as many as were active, and names those that were first.
+    fn like(&self) -> Vec<(usize, usize)> {
+        let flows = &self.model.flows;
+        let does = |flow: usize| {
+            let spec = flows[flow].spec.clone();
+            FlowSpec { name: String::new(), start: Picos::ZERO, bytes: Bytes::ZERO, ..spec }
+        };
+        let without = (0..flows.len()).filter(|flow| !self.has.contains(flow));
+        let like = |flow| Some((flow, *self.has.iter().find(|&&other| does(other) == does(flow))?));
+        without.filter_map(like).collect()
+    }
 }
 
 /// Windows that were run, by the part of a machine that they are of: parts that are alike have one.
@@ -104,24 +161,87 @@ pub(super) fn of(planned: &Planned, shown: &Shown<'_>) -> Windows {
         count: (planned.parts.len(), planned.of),
         ..Windows::default()
     };
+    let mut seen: BTreeMap<usize, Vec<Seen<'_>>> = BTreeMap::new();
     for (set, _, key) in &planned.parts {
         let Some(Window { outcome, behind, fluids }) = shown.get(key.as_str()) else { continue };
         let mut sum = 0.0;
-        for (((&index, one), &behind), &fluid) in
-            set.iter().zip(&outcome.flows).zip(behind).zip(fluids)
-        {
+        for (at, &(index, moved)) in set.members.iter().enumerate() {
+            let one = &outcome.flows[at];
             let rate = as_f64(one.bytes) / super::nanos(outcome.measured.to_nanos());
             sum += rate;
-            windows.latency.insert(index, later(&one.latency.percentiles(), behind));
-            if rate > 0.0 && fluid > 0.0 {
-                windows.slower.insert(index, fluid / rate);
-            }
+            let (behind, fluid) = (behind[at], fluids[at]);
+            let slower = (rate > 0.0 && fluid > 0.0).then(|| fluid / rate);
+            let latency = &one.latency;
+            let seen = seen.entry(index).or_default();
+            seen.push(Seen { latency, behind, moved, slower, time: set.time });
         }
         let fluids: f64 = fluids.iter().sum();
         windows.difference = windows.difference.max((fluids / sum.max(1e-9) - 1.0).abs());
         windows.is_settled &= outcome.is_settled;
     }
+    for &(flow, other) in &planned.like {
+        if let Some(of_other) = seen.get(&other).cloned() {
+            seen.insert(flow, of_other);
+        }
+    }
+    for (index, seen) in seen {
+        windows.latency.insert(index, mixed(&seen));
+        let known = || seen.iter().filter_map(|one| Some((one.slower?, one.time)));
+        let time: f64 = known().map(|(_, time)| time).sum();
+        if time > 0.0 {
+            let slower = known().map(|(slower, time)| slower * time).sum::<f64>() / time;
+            windows.slower.insert(index, slower);
+        }
+    }
     windows
+}
+
+/// What one window showed of one flow.
+#[derive(Debug, Clone)]
+struct Seen<'a> {
+    latency: &'a LatencyHistogram,
+    /// Nanoseconds that commands took longer.
+    behind: f64,
+    /// Payload that the flow moved in this set.
+    moved: f64,
+    /// By how much it was slower than fluids, where both moved something.
+    slower: Option<f64>,
+    /// How long the set lasted.
+    time: f64,
+}
+
+/// Percentiles of a flow that was in several sets: commands of each count as much as the payload that it moved there.
+fn mixed(seen: &[Seen<'_>]) -> Percentiles {
+    if let [Seen { latency, behind, .. }] = seen {
+        return later(&latency.percentiles(), *behind);
+    }
+    let mut steps: Vec<(f64, f64)> = Vec::new();
+    for one in seen {
+        let count = as_f64(Bytes(one.latency.count())).max(1.0);
+        let step = |(time, commands): (Picos, u64)| {
+            let nanos = crate::way::picos(time.0) + one.behind;
+            (nanos, as_f64(Bytes(commands)) * one.moved / count)
+        };
+        steps.extend(one.latency.steps().map(step));
+    }
+    steps.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let all: f64 = steps.iter().map(|(_, weight)| weight).sum();
+    let at = |share: f64| {
+        let mut sum = 0.0;
+        let reached = |(_, weight): &&(f64, f64)| {
+            sum += weight;
+            sum >= all * share * (1.0 - 1e-9)
+        };
+        Nanos(steps.iter().find(reached).map_or(0, |&(nanos, _)| super::setting::whole(nanos)))
+    };
+    Percentiles {
+        count: seen.iter().map(|one| one.latency.count()).sum(),
+        p50_ns: at(0.5),
+        p90_ns: at(0.9),
+        p99_ns: at(0.99),
+        p999_ns: at(0.999),
+        max_ns: at(1.0),
+    }
 }
 
 /// Percentiles of commands that took so many nanoseconds longer.
@@ -199,10 +319,14 @@ fn longer(mut settings: tlp::Settings) -> tlp::Settings {
     settings
 }
 
-/// The flows with less depth, where their commands hold more payload than a window should take to begin.
+/// The flows with less depth, where their commands hold more payload than a window should take to begin. Of what waits
+/// before it begins nobody knows how much is under way, and so what to add for what is left out.
 fn shallow(specs: &[FlowSpec]) -> Vec<FlowSpec> {
     let kept = (UNDER_WAY / under_way(specs)).min(1.0);
     let depth = |spec: &FlowSpec| {
+        if let Arrival::Paced { .. } = spec.arrival {
+            return spec.depth;
+        }
         let depth = super::setting::whole(f64::from(spec.depth) * kept);
         u32::try_from(depth).unwrap_or(u32::MAX).max(SHALLOW).min(spec.depth)
     };
@@ -213,20 +337,39 @@ fn under_way(specs: &[FlowSpec]) -> f64 {
     specs.iter().map(|spec| as_f64(spec.request) * f64::from(spec.depth)).sum::<f64>().max(1.0)
 }
 
+/// Payload of so many commands of each flow, as far as it is not too much for each and for all.
+fn of_each(specs: &[FlowSpec], (commands, each, all): (f64, f64, f64)) -> f64 {
+    ((commands * largest(specs)).min(each) * count(specs)).min(all)
+}
+
+fn largest(specs: &[FlowSpec]) -> f64 {
+    specs.iter().map(|spec| as_f64(spec.request)).fold(1.0, f64::max)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a few hundred flows")]
+fn count(specs: &[FlowSpec]) -> f64 {
+    specs.len() as f64
+}
+
+/// Payload of a window, where its length is that of few flows.
+fn together(specs: &[FlowSpec]) -> f64 {
+    (COMMANDS * largest(specs)).clamp(PAYLOAD.0, PAYLOAD.1)
+}
+
+/// Payload before a window, at least, and of a window of many flows.
+fn at_least(specs: &[FlowSpec]) -> f64 {
+    together(specs).max(of_each(specs, OF_EACH_AT_LEAST))
+}
+
 /// How long a window is for flows of these rates together.
 fn settings(specs: &[FlowSpec], rate: f64) -> tlp::Settings {
-    let block = specs.iter().map(|spec| as_f64(spec.request)).fold(1.0, f64::max);
-    #[expect(clippy::cast_precision_loss, reason = "a few hundred flows")]
-    let flows = specs.len() as f64;
-    let of_each =
-        |(commands, each, all): (f64, f64, f64)| ((commands * block).min(each) * flows).min(all);
-    let together = (COMMANDS * block).clamp(PAYLOAD.0, PAYLOAD.1);
-    let payload = together.max(of_each(OF_EACH));
-    let least = of_each(OF_EACH_AT_LEAST).max(AT_LEAST * block * flows).min(payload);
+    let payload = together(specs).max(of_each(specs, OF_EACH));
+    let least = of_each(specs, OF_EACH_AT_LEAST);
+    let least = least.max(AT_LEAST * largest(specs) * count(specs)).min(payload);
     let until = (UNTIL_SETTLED.0 * payload).min(UNTIL_SETTLED.1).max(2.0 * payload);
     let time = |payload: f64| picos(payload / rate.max(1e-3));
     let extent = Extent::Even {
-        after: time(together.max(of_each(OF_EACH_AT_LEAST))),
+        after: time(at_least(specs)),
         least: time(least),
         window: time(payload),
         most: Picos(time(until.max(2.0 * under_way(specs))).0.saturating_add(1_000_000_000)),

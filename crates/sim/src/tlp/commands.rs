@@ -19,6 +19,10 @@ use crate::model::{Arrival, FlowSpec, Leg, Op, picos_per_kib};
 /// Open flows that fall behind keep no more waiting commands than this.
 const LONGEST_BACKLOG: usize = 1 << 16;
 
+/// What was held up of a paced flow may be made good for within this time: a tenth of a second, as the engine's token
+/// bucket has it (`peerlane_engine::relay`, `Pace`).
+const BURST: u64 = 100_000_000_000;
+
 /// One leg under way.
 #[derive(Debug, Clone)]
 pub(super) struct LegState {
@@ -101,6 +105,11 @@ pub(super) struct FlowState {
     request: u32,
     /// Mean time between commands of an open flow.
     between: Option<u64>,
+    /// Picoseconds for 1024 bytes of a paced flow; zero of others. When its next command may begin, and whether an
+    /// event is under way for that.
+    pace_per_kib: u64,
+    next_at: u64,
+    is_awaited: bool,
     commands: Vec<Command>,
     free_slots: Vec<u32>,
     backlog: VecDeque<u64>,
@@ -123,12 +132,16 @@ impl FlowState {
     pub(super) fn new(spec: &FlowSpec, stream: u64, first_leg: u32, is_endless: bool) -> Self {
         let request = u32::try_from(spec.request.0).unwrap_or(u32::MAX);
         let between = match spec.arrival {
-            Arrival::Closed => None,
+            Arrival::Closed | Arrival::Paced { .. } => None,
             Arrival::Open { rate: ByteRate(rate) } => {
                 let picos =
                     u128::from(spec.request.0) * 1_000_000_000_000 / u128::from(rate.max(1));
                 Some(u64::try_from(picos).unwrap_or(u64::MAX))
             }
+        };
+        let pace_per_kib = match spec.arrival {
+            Arrival::Paced { rate } => picos_per_kib(rate),
+            Arrival::Closed | Arrival::Open { .. } => 0,
         };
         Self {
             first_leg,
@@ -136,6 +149,9 @@ impl FlowState {
             stream,
             request,
             between,
+            pace_per_kib,
+            next_at: 0,
+            is_awaited: false,
             commands: vec![Command::default(); spec.depth as usize],
             free_slots: (0..spec.depth).rev().collect(),
             backlog: VecDeque::new(),
@@ -162,6 +178,17 @@ impl FlowState {
 
     pub(super) fn is_open(&self) -> bool {
         self.between.is_some()
+    }
+
+    pub(super) fn is_paced(&self) -> bool {
+        self.pace_per_kib > 0
+    }
+
+    /// Says when a command of so many bytes that begins now may be followed by the next one.
+    fn pace(&mut self, now: u64, bytes: u32) {
+        let time = (u128::from(bytes) * u128::from(self.pace_per_kib)) >> 10;
+        let from = self.next_at.max(now.saturating_sub(BURST));
+        self.next_at = from.saturating_add(u64::try_from(time).unwrap_or(u64::MAX));
     }
 
     /// Whether a second leg goes on with what the first has moved.
@@ -215,6 +242,7 @@ impl<Q: EventQueue> Engine<Q> {
                 self.push_begin(now.saturating_add(next), index);
             }
         }
+        self.flows[index as usize].is_awaited = false;
         self.fill(index);
     }
 
@@ -223,6 +251,13 @@ impl<Q: EventQueue> Engine<Q> {
         loop {
             let flow = &mut self.flows[index as usize];
             if self.is_draining || flow.unissued == Some(0) || flow.free_slots.is_empty() {
+                return;
+            }
+            if flow.next_at > self.now {
+                let time = flow.next_at;
+                if !std::mem::replace(&mut flow.is_awaited, true) {
+                    self.push_begin(time, index);
+                }
                 return;
             }
             let issued = match flow.between {
@@ -239,6 +274,9 @@ impl<Q: EventQueue> Engine<Q> {
                 *left -= u64::from(bytes);
             }
             flow.issued += 1;
+            if flow.is_paced() {
+                flow.pace(self.now, bytes);
+            }
             let chance = draw(self.seed, flow.stream, 2 * flow.issued + 1) & 0xffff;
             let draw = u32::try_from(chance).unwrap_or(0);
             flow.commands[slot as usize] = Command { issued, bytes, left: bytes, draw };

@@ -43,7 +43,7 @@ pub const AGREEMENT: f64 = 0.005;
 /// Simulates what these flows do to each other.
 ///
 /// # Errors
-/// When a flow has no path, no memory, no initiator or impossible commands.
+/// When a flow has no path, no memory, no initiator or impossible commands, and when bytes, credits or tags did not add up.
 pub fn simulate(
     topology: &Topology,
     flows: &[FlowSpec],

@@ -6,7 +6,7 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use crate::model::{PathError, Picos};
 
-use super::check::Check;
+use super::check::{Check, Fault};
 
 /// Why a simulation could not be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +41,17 @@ pub enum TlpError {
         "flow {0}: commands have between 1 byte and 1 GiB, and between 1 and 65536 are under way"
     )]
     Commands(String),
+    /// What was sent did not add up when all was over: no figure of such a run is one.
+    #[error(
+        "packets did not add up, which is a mistake of the model ({count} accounts are broken)"
+    )]
+    Account {
+        /// How many.
+        count: usize,
+        /// The first.
+        #[source]
+        source: Fault,
+    },
 }
 
 /// What a simulation found.
@@ -67,7 +78,7 @@ pub struct TlpOutcome {
     pub train_difference: Option<f64>,
     /// Memory that the simulation took, topology left out.
     pub memory: Bytes,
-    /// What had to hold, and whether it did.
+    /// What had to hold, and did.
     pub check: Check,
 }
 
@@ -143,6 +154,12 @@ impl LatencyHistogram {
             let (one, other) = (self.0.value_at_quantile(share), rest.value_at_quantile(share));
             one.abs_diff(other) <= one.max(other) / 50
         })
+    }
+
+    /// How many commands took how long, shortest first.
+    pub fn steps(&self) -> impl Iterator<Item = (Picos, u64)> + '_ {
+        let steps = self.0.iter_recorded();
+        steps.map(|step| (Picos(step.value_iterated_to()), step.count_at_value().into()))
     }
 
     /// Commands counted.

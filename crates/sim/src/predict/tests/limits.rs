@@ -71,3 +71,40 @@ fn what_limits_as_much_within_a_percent_is_named_beside_what_limits() {
         assert!(gains[1].0 == first && gains[1].1 < 1.01, "{gains:?}");
     }
 }
+
+#[test]
+fn a_limit_keeps_a_flow_from_more_and_makes_no_block_slower() {
+    let machine = machine("victim");
+    let others = [("drive0.read.rate", 3_000.0, "MB/s")];
+    let predict = |limit: Option<u64>, depth, engine| {
+        let limit = limit.map(ByteRate);
+        let flow = Flow {
+            block: Bytes::mib(1),
+            depth,
+            limit,
+            ..Flow::new("drive0", "host", Path::HostPipelined)
+        };
+        run(&machine, &with(&others), &one(flow), engine).expect("predicted")
+    };
+    for engine in [Engine::Closed, Engine::Flow, Engine::Tlp] {
+        let free = rate(&predict(None, 1, engine), 0);
+        for (limit, expected) in [(1_000_000_000, 1.0), (5_000_000_000, free)] {
+            let found = predict(Some(limit), 1, engine);
+            let at = rate(&found, 0);
+            assert!(
+                (at / expected - 1.0).abs() < 0.005,
+                "{engine:?} {limit}: {at} and not {expected}"
+            );
+            assert_eq!(limit_of(&found.cases[0].flows[0]) == "its limit", limit < 2_000_000_000);
+        }
+    }
+    let median =
+        |limit, depth| predict(limit, depth, Engine::Tlp).summaries[0].block.p50_ns.0 as f64;
+    let alone = median(None, 1);
+    for depth in [1, 16] {
+        let paced = median(Some(1_000_000_000), depth);
+        assert!((paced / alone - 1.0).abs() < 0.02, "depth {depth}: {paced} and not {alone}");
+    }
+    // A limit that is more than there is leaves all the depth under way.
+    assert!(median(Some(5_000_000_000), 16) > 10.0 * alone);
+}

@@ -11,6 +11,7 @@ mod bounds;
 mod limits;
 mod media;
 mod names;
+mod sets;
 mod settings;
 
 fn machine(name: &str) -> Fabric {
@@ -246,6 +247,31 @@ fn variants_come_in_order_on_any_number_of_threads() {
     assert_eq!(one, on(3));
 }
 
+/// One block under way for each of four: packets wait for each other, which fluids of so little depth do not.
+#[test]
+fn variants_by_packets_are_not_those_by_fluids() {
+    let ten = machine("ten");
+    let parameters = parameters(None).expect("the defaults are parameters");
+    let flow = |source, depth| Flow { depth, ..Flow::new(source, "d3", Path::P2p) };
+    let sources = ["d0", "d1", "d2", "d4"];
+    let asked = |depth| workload(vec![("in", sources.map(|d| flow(d, depth)).to_vec())]);
+    let depths = [1, 2];
+    let variant = |index: usize| (asked(depths[index]), parameters.values());
+    let [fluids, packets] = [Engine::Flow, Engine::Tlp]
+        .map(|engine| variants(&ten, &parameters, 2, variant, engine).expect("predicted"));
+    for (index, depth) in depths.into_iter().enumerate() {
+        let [by_fluids, by_packets] = [Engine::Flow, Engine::Tlp]
+            .map(|engine| rate(&predict(&ten, &asked(depth), engine), 0));
+        let [fluids, packets] = [&fluids, &packets].map(|rates| rates[index][0] / 1e9);
+        assert!((fluids / by_fluids - 1.0).abs() < 1e-6, "{fluids} {by_fluids}");
+        assert!((packets / by_packets - 1.0).abs() < 1e-6, "{packets} {by_packets}");
+        assert!(
+            depth > 1 || (packets / fluids - 1.0).abs() > 3e-4,
+            "{packets} {fluids}: nothing to tell apart"
+        );
+    }
+}
+
 #[test]
 fn names_that_are_not_there_and_ends_without_initiator_are_refused() {
     let parameters = parameters(None).expect("the defaults are parameters");
@@ -299,7 +325,7 @@ fn no_more_blocks_are_in_flight_than_a_transfer_has() {
 fn what_is_twice_as_slow_on_packets_takes_twice_as_long_or_moves_half() {
     let limited_by = "its depth".to_owned();
     let flow = super::case::FoundFlow { bytes: 8e9, start: 1e9, end: 3e9, limited_by };
-    let found = Found { flows: vec![flow; 2], sets: vec![vec![0, 1]], unsettled: 0.0 };
+    let found = Found { flows: vec![flow; 2], sets: Vec::new(), sets_in_all: 0, unsettled: 0.0 };
     for (has_time, expected) in [(false, (8e9, 5e9)), (true, (4e9, 3e9))] {
         let mut found = found.clone();
         found.take_rates(&[(1, 2.0)].into(), has_time);
