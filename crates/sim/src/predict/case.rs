@@ -194,9 +194,9 @@ impl Model {
         let mut spec = flow.spec.clone();
         // A limit lets commands begin later and makes none slower.
         let slows = flow.bounds.iter().filter(|bound| bound.0 != LIMIT);
-        spec.first.bound = Some(names::per_second(least(&mut slows.map(|bound| raised(bound)))));
+        spec.first.bound = Some(names::per_second(least(&mut slows.map(&raised))));
         spec.arrival = Arrival::Closed;
-        let least = least(&mut flow.bounds.iter().map(|bound| raised(bound)));
+        let least = least(&mut flow.bounds.iter().map(raised));
         let demand = crate::closed::demand(&self.topology, &spec).unwrap_or(f64::INFINITY);
         let deeper = if name == DEPTH { more } else { 1.0 };
         (demand * deeper).min(least)
