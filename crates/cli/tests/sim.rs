@@ -76,6 +76,16 @@ fn parameters_that_change_nothing_are_named() {
     assert!(!words.contains("`d0.turns`"), "{words}");
 }
 
+#[test]
+fn keys_that_nothing_of_the_machine_uses_are_named_with_the_reason() {
+    let words = |key| text(&sim(CROWD, &["--vary", key]).stderr);
+    let unused = words("iommu.walk=2e-7,4e-7");
+    let said = "parameter `iommu.walk` changes nothing on ten: no IOMMU of the machine translates";
+    assert!(unused.contains(said), "{unused}");
+    let used = words("drive.read.rate=1e9,2e9");
+    assert!(!used.contains("changes nothing"), "{used}");
+}
+
 fn generated(machine: &str, workload: &str, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
     command.args(["sim", machine, workload, "--json"]).args(args).output().expect("it runs")

@@ -113,7 +113,8 @@ pub struct CaseRecord {
     pub links: Vec<LinkLoad>,
     /// What a prediction adds; `None` for a measurement.
     pub prediction: Option<Prediction>,
-    /// Page faults of the process while payload moved; `None` where they were not counted.
+    /// Page faults of the process while payload moved, of a prediction those of mapped files; `None` where they were not
+    /// counted, or nothing is mapped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_faults: Option<PageFaults>,
     /// What a reader should know of this run.

@@ -149,6 +149,17 @@ pub enum Warning {
         /// Of how many.
         of: u32,
     },
+    /// A prediction has peers that the kernel would not permit, or perhaps not.
+    NotPermitted {
+        /// Whose memory.
+        memory: String,
+        /// Who issues requests to it.
+        initiator: String,
+        /// Pairs beside this one that the same is said of.
+        others: u64,
+        /// What the kernel decides, and why.
+        reason: String,
+    },
     /// A port on the way sends peer-to-peer traffic up to the root complex.
     AcsOnPath {
         /// The port.
@@ -193,6 +204,9 @@ impl Warning {
             Self::Variance { .. } => "run it more often, on a machine that does nothing else",
             Self::NotSettled { .. } => "`--engine tlp` follows packets instead",
             Self::NotSimulated { .. } => "predict them in cases of fewer transfers",
+            Self::NotPermitted { .. } => {
+                "`peerlane plan` on that machine shows the decision; predict the route `host` beside it"
+            }
             Self::AcsOnPath { .. } => "`peerlane doctor` names the kernel parameter that lifts it",
         }
     }
@@ -265,6 +279,15 @@ impl fmt::Display for Warning {
                 f,
                 "{transfers} of {of} transfers of {case} are in no window of packets: they have no percentiles"
             ),
+            Self::NotPermitted { memory, initiator, others, reason } => {
+                write!(f, "peer to peer between {initiator} and {memory}")?;
+                match others {
+                    0 => {}
+                    1 => f.write_str(", and one more pair")?,
+                    _ => write!(f, ", and {others} more pairs")?,
+                }
+                write!(f, ": {reason}")
+            }
             Self::AcsOnPath { port } => {
                 write!(f, "{port} sends peer-to-peer traffic up to the root complex (ACS)")
             }

@@ -133,7 +133,10 @@ fn text(notation: &str, kind: &str, machine: &Machine) -> String {
         // The generators write `s3-d7`; a tree is one machine.
         if kind == "tree" { name.clone() } else { name.replacen('-', "/", 1) }
     };
-    let mut text = format!("name = \"{notation}\"\niommu = \"off\"\n");
+    // A processor that forwards between its ports: which one it is changes no rate.
+    let mut text = format!(
+        "name = \"{notation}\"\niommu = \"off\"\n\n[cpu]\nvendor = \"AuthenticAMD\"\nfamily = 26\n"
+    );
     let nodes = (0..topology.nodes().len()).filter_map(|at| u32::try_from(at).ok()).map(NodeIndex);
     let mut sockets: Vec<String> = Vec::new();
     for index in nodes {

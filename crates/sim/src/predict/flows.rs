@@ -10,7 +10,7 @@ use peerlane_units::{ByteRate, Bytes};
 use super::setting::{Setting, SettingError, time, whole};
 use crate::devices::drive::{beside_medium, commands};
 use crate::devices::host::{copies, copies_of_one, fault_cost, processor_ceiling};
-use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Topology};
+use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Picos, Topology};
 use crate::parameters::ParameterError;
 use crate::way::as_f64;
 
@@ -90,6 +90,8 @@ pub(super) struct Planned {
     pub(super) path: Path,
     /// Nanoseconds of processor for each byte.
     pub(super) cpu: f64,
+    /// Page faults for each byte.
+    pub(super) faults: f64,
     /// Bounds of its own: what they are, and payload a nanosecond.
     pub(super) bounds: Vec<(String, f64)>,
     /// The drive that it is written to, and the cache in front of that one's medium.
@@ -189,49 +191,40 @@ impl Planner<'_> {
         let near = near.ok_or_else(none)?;
         let host = self.host(near);
         let via = match &flow.via {
-            Some(via) => match self.end(via)? {
+            // What goes by host memory passes no other.
+            Some(via) if flow.path == Path::P2p => match self.end(via)? {
                 End::Drive(_, node) | End::Memory(node) => Some(node),
                 End::Host => Some(host),
                 End::Null => None,
             },
-            None => None,
-        };
-        let depth = match flow.path {
-            Path::P2p | Path::HostPipelined | Path::HostCufile => self.depth(flow),
-            Path::HostSerial | Path::HostPageCache | Path::HostMapped => 1,
+            _ => None,
         };
         let name = format!("{} to {}", flow.source, flow.target);
-        let memory = |end| match end {
-            End::Memory(node) => node,
-            _ => via.unwrap_or(host),
-        };
-        let by_host = |memory: &str| flow.path != Path::P2p && memory.starts_with("gpu:");
-        let mut spec = match (source, target) {
-            (End::Drive(_, from), End::Drive(_, to)) => {
-                let between = match flow.path {
-                    Path::P2p => via.or_else(|| self.lent(from, to)).ok_or_else(|| {
-                        FlowError::NoMemory { from: flow.source.clone(), to: flow.target.clone() }
-                    })?,
-                    _ => host,
-                };
+        let mut spec = match ((source, target), flow.path) {
+            ((End::Drive(_, from), End::Drive(_, to)), Path::P2p) => {
+                let between = via.or_else(|| self.lent(from, to)).ok_or_else(|| {
+                    FlowError::NoMemory { from: flow.source.clone(), to: flow.target.clone() }
+                })?;
                 FlowSpec::relay(name, from, between, to)
             }
-            // Through host memory, out of which the GPU's copy engine takes it, and the other way.
-            (End::Drive(_, from), End::Memory(to)) if by_host(&flow.target) => {
+            ((End::Drive(_, from) | End::Memory(from), End::Memory(to)), Path::P2p) => {
+                FlowSpec::write(name, from, to)
+            }
+            ((End::Memory(from), End::Drive(_, to)), Path::P2p) => FlowSpec::read(name, to, from),
+            // By host memory, whatever both ends are: what is one writes it there, the other reads it out of there.
+            ((End::Drive(_, from) | End::Memory(from), End::Drive(_, to) | End::Memory(to)), _) => {
                 FlowSpec::relay(name, from, host, to)
             }
-            (End::Memory(from), End::Drive(_, to)) if by_host(&flow.source) => {
-                FlowSpec::relay(name, from, host, to)
+            ((End::Drive(_, from) | End::Memory(from), End::Host | End::Null), _) => {
+                FlowSpec::write(name, from, via.unwrap_or(host))
             }
-            (End::Drive(_, from), end) => FlowSpec::write(name, from, memory(end)),
-            (end, End::Drive(_, to)) => FlowSpec::read(name, to, memory(end)),
-            (End::Memory(from), End::Memory(to)) => FlowSpec::write(name, from, to),
-            (End::Memory(from), _) => FlowSpec::write(name, from, host),
-            (_, End::Memory(to)) => FlowSpec::read(name, to, host),
+            ((End::Host | End::Null, End::Drive(_, to) | End::Memory(to)), _) => {
+                FlowSpec::read(name, to, via.unwrap_or(host))
+            }
             _ => return Err(none()),
         };
         spec.request = flow.block.max(Bytes(1));
-        spec.depth = depth;
+        spec.depth = if has_one_slot(flow.path) { 1 } else { self.depth(flow) };
         self.finish(flow, [source, target], spec, host)
     }
 
@@ -303,9 +296,15 @@ impl Planner<'_> {
             // A memory or nothing is at the other end, which does not wait for a command.
             spec.first.latency = time(waits[0] + waits[1]);
         }
+        // Nanoseconds of processor a byte: commands, which overlap with what devices do, and what it does with the bytes
+        // itself. Paths with copies have one slot: devices wait while it is copied, and it is one more stage of a block.
         let copies = if spec.second.is_some() { copies } else { copies_of_one };
-        let cpu = self.cpu(flow.path, block, total_commands.max(1.0), copies(flow.path))?;
-        bounds.push(("the processor".to_owned(), 1.0 / cpu));
+        let copied = self.copying(flow.path, copies(flow.path))?;
+        let each = total_commands.max(1.0) * self.setting.get("host.command")?;
+        let submitted = 1e9 / processor_ceiling(1.0, block, each, 0.0);
+        let last = spec.second.as_mut().unwrap_or(&mut spec.first);
+        last.latency = Picos(last.latency.0.saturating_add(time(copied * block / 1e9).0));
+        bounds.push(("the processor".to_owned(), 1.0 / submitted));
         let least = bounds.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
         spec.first.bound = Some(ByteRate(whole(least * 1e9).max(1)));
         spec.arrival = Arrival::Closed;
@@ -315,34 +314,31 @@ impl Planner<'_> {
             spec.arrival = Arrival::Paced { rate };
         }
         let by_host = spec.memory == host;
+        let faults = match flow.path {
+            Path::HostMapped => 1.0 / self.setting.get("host.window")?,
+            _ => 0.0,
+        };
         let memory = if by_host { "host".to_owned() } else { self.memory_name(spec.memory) };
         Ok(Planned {
             bytes: as_f64(flow.bytes),
             memory,
             route: if by_host { Route::Host } else { Route::P2p },
             path: flow.path,
-            cpu,
+            cpu: submitted + copied,
+            faults,
             bounds,
             cache,
             spec,
         })
     }
 
-    /// Nanoseconds of processor a byte: commands, and what the processor does with the bytes itself. Each
-    /// transfer has a processor of its own.
-    fn cpu(
-        &self,
-        path: Path,
-        block: f64,
-        commands: f64,
-        copies: f64,
-    ) -> Result<f64, ParameterError> {
-        let each = commands * self.setting.get("host.command")?;
+    /// Nanoseconds in which the processor copies a byte, and maps it where a path does that.
+    fn copying(&self, path: Path, copies: f64) -> Result<f64, ParameterError> {
         let mut byte = copies / self.setting.get("host.copy")?;
         if path == Path::HostMapped {
             byte += fault_cost(self.setting.get("host.window")?, self.setting.get("host.fault")?);
         }
-        Ok(1e9 / processor_ceiling(1.0, block, each, byte))
+        Ok(byte * 1e9)
     }
 
     /// The memory of a device between two drives: that of the target, of the source, or of the one that lies
@@ -381,6 +377,14 @@ impl Planner<'_> {
     }
 }
 
+/// Whether a path has one buffer for all blocks.
+fn has_one_slot(path: Path) -> bool {
+    match path {
+        Path::P2p | Path::HostPipelined | Path::HostCufile => false,
+        Path::HostSerial | Path::HostPageCache | Path::HostMapped => true,
+    }
+}
+
 /// Notes what the medium of the drive at an end does of the commands of a flow.
 fn take_of_medium(spec: &mut FlowSpec, op: Op, most: ByteRate) {
     let legs = std::iter::once(&mut spec.first).chain(&mut spec.second);
@@ -405,7 +409,7 @@ pub(crate) fn lends_memory(function: &Function) -> bool {
 
 /// The largest command that a drive takes, where that is known: what the kernel says, or MDTS in pages of
 /// 4 KiB, with 0 for no limit (NVM Express base specification 2.0, Identify Controller data structure).
-fn largest_of(function: &Function) -> Option<f64> {
+pub(super) fn largest_of(function: &Function) -> Option<f64> {
     let namespaces = function.nvme.iter().flat_map(|nvme| &nvme.namespaces);
     let limits = namespaces.filter_map(|namespace| namespace.limits.max_hw_request).map(as_f64);
     let pages = function.lab.mdts.filter(|&mdts| mdts > 0);

@@ -11,6 +11,7 @@ mod gains;
 mod links;
 mod names;
 mod of_devices;
+mod peers;
 mod record;
 mod setting;
 mod strangers;
@@ -37,7 +38,7 @@ pub(crate) use flows::lends_memory;
 pub use links::{link_parameter, linked};
 pub use of_devices::{own_name, own_names};
 pub use setting::{DEFAULTS, ParametersError, SettingError, parameters};
-pub use strangers::strangers;
+pub use strangers::{strangers, unused, why_unused};
 
 /// Draws from the ranges of parameters.
 const DRAWS: u64 = 40;
@@ -321,7 +322,10 @@ impl Predictor<'_> {
         };
         let engine = format!("{}: {why}", engine.name());
         let windows = windows.as_ref();
-        Ok(Parts { asked: case, model, found: &found, windows, engine, interval, gains }.record())
+        let refused = peers::refused(self.fabric, model);
+        let found = &found;
+        let parts = Parts { asked: case, model, found, windows, engine, interval, gains, refused };
+        Ok(parts.record())
     }
 
     /// Between which rates four of five draws lie.

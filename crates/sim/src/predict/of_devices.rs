@@ -30,6 +30,14 @@ const TIMES: &[&str] = &["read.time-", "write.time-"];
 /// What can be said of whatever hangs below a switch.
 pub(super) const TURNS: &str = "turns";
 
+/// What stands for any drive in the name of a parameter.
+pub(super) const ANY: &str = "drive";
+
+/// How the names of parameters of a drive begin: with its own name, unless that means any drive.
+pub(super) fn start_of(function: &Function) -> &str {
+    if function.name == ANY { "/dev/drive" } else { &function.name }
+}
+
 /// The device that a person means by an end of a flow, or by a name in a file.
 fn device<'a>(fabric: &'a Fabric, typed: &str) -> Option<&'a Function> {
     let found = fabric.find(typed.strip_prefix("/dev/").unwrap_or(typed))?;
@@ -55,7 +63,7 @@ impl<'a> Names<'a> {
         name.match_indices('.').find_map(|(dot, _)| -> Option<Cow<'b, str>> {
             let (typed, what) = (&name[..dot], &name[dot + 1..]);
             let is_of_drive = is_of_drive(what);
-            if is_of_drive && typed == "drive" {
+            if is_of_drive && typed == ANY {
                 return Some(name.into());
             }
             if !is_of_drive && what != TURNS && !matches!(what, "lanes" | "generation") {
@@ -65,7 +73,11 @@ impl<'a> Names<'a> {
             if is_of_drive && found.kind != Kind::Nvme {
                 return None;
             }
-            let own = if self.own.contains(typed) { typed } else { &found.name };
+            let own = match typed {
+                _ if is_of_drive && found.name == ANY => start_of(found),
+                _ if self.own.contains(typed) => typed,
+                _ => &found.name,
+            };
             let own: Cow<'b, str> =
                 if own == typed { name.into() } else { format!("{own}.{what}").into() };
             (is_of_drive || what == TURNS || is_of_link(&own, self.fabric)).then_some(own)

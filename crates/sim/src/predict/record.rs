@@ -2,8 +2,8 @@
 
 use peerlane_results::{
     BytesByRoute, CaseRecord, CaseSpec, CpuCost, Evidence, FlowRecord, Gain, HostMemoryTraffic,
-    Latency, Limit, Percentiles, Prediction, Route, RouteEvidence, RouteVerdict, Spread, Summary,
-    Warning,
+    Latency, Limit, PageFaults, Percentiles, Prediction, Route, RouteEvidence, RouteVerdict,
+    Spread, Summary, Warning,
 };
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
@@ -23,6 +23,8 @@ pub(super) struct Parts<'a> {
     pub(super) engine: String,
     pub(super) interval: Option<(ByteRate, ByteRate)>,
     pub(super) gains: Vec<Gain>,
+    /// What the kernel would say of peers, where it would not permit them.
+    pub(super) refused: Vec<Warning>,
 }
 
 impl Parts<'_> {
@@ -40,7 +42,11 @@ impl Parts<'_> {
         let cpu: f64 = pairs().map(|(flow, found)| flow.cpu * found.bytes).sum();
         let moved: Vec<f64> = self.found.flows.iter().map(|flow| flow.bytes).collect();
         let model = self.model;
-        let warnings = self.unsettled().into_iter().chain(self.unseen(&flows)).collect();
+        let warnings = self.refused.iter().cloned().chain(self.unsettled()).chain(self.unseen(&flows)).collect();
+        let faults: f64 = pairs().map(|(flow, found)| flow.faults * found.bytes).sum();
+        // Of maps: what else a program touches for the first time is no part of the model.
+        let page_faults =
+            (faults > 0.0).then(|| PageFaults { minor: whole(faults.ceil()), major: 0 });
         CaseRecord {
             asked: self.asked.clone(),
             repeat: 0,
@@ -62,7 +68,7 @@ impl Parts<'_> {
                 gains: self.gains,
                 host_memory: Some((Bytes(whole(least)), Bytes(whole(most)))),
             }),
-            page_faults: None,
+            page_faults,
             warnings,
         }
     }

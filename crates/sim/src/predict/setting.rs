@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::bounds::check_unit;
 use super::links::every;
+use super::of_devices::start_of;
 use crate::devices::drive::Side;
 use crate::devices::table::{Table, TableError};
 use crate::model::{
@@ -82,7 +83,7 @@ impl<'a> Setting<'a> {
     /// One direction of a drive: each number of its own, or as of any drive, with the rate that the machine's
     /// description states of it.
     pub(super) fn side(&self, function: &Function, op: Op) -> Result<Side, ParameterError> {
-        let name = &function.name;
+        let name = start_of(function);
         let stated = match op {
             Op::Write => function.rates.read,
             Op::Read => function.rates.write,
@@ -111,7 +112,7 @@ impl<'a> Setting<'a> {
     /// The most that the shares of both rates of a drive add up to: by a parameter of its own, as the machine's
     /// description states it, or as of any drive.
     fn mixed(&self, function: &Function) -> Result<f64, ParameterError> {
-        let name = format!("{}.mixed", function.name);
+        let name = format!("{}.mixed", start_of(function));
         let own = self.get(&name).ok().map(|own| (own, name));
         let stated = function.mixed_per_mille.map(|mixed| f64::from(mixed) / 1000.0);
         // The lab holds back both together.
@@ -155,7 +156,7 @@ impl<'a> Setting<'a> {
     /// The largest block whose time alone is known of this drive itself, however it splits there; 0 where only times of any
     /// drive are.
     pub(super) fn measured_to(&self, function: &Function, op: Op) -> Result<f64, ParameterError> {
-        let own = self.table(&format!("{}.{}", function.name, word(op)))?;
+        let own = self.table(&format!("{}.{}", start_of(function), word(op)))?;
         Ok(own.map_or(0.0, |table| table.end()))
     }
 
@@ -172,7 +173,7 @@ impl<'a> Setting<'a> {
 
     /// A number of a drive: its own, or as of any drive.
     pub(super) fn of_drive(&self, function: &Function, what: &str) -> Result<f64, ParameterError> {
-        let own = self.get(&format!("{}.{what}", function.name));
+        let own = self.get(&format!("{}.{what}", start_of(function)));
         own.or_else(|_| self.get(&format!("drive.{what}")))
     }
 

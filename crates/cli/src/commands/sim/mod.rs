@@ -123,6 +123,14 @@ fn tell_strangers(fabric: &Fabric, given: &Parameters, printer: Printer) {
             fabric.name
         ));
     }
+    for (name, why) in predict::unused(given, fabric) {
+        tell_unused(name, fabric, why, printer);
+    }
+}
+
+/// Says that a parameter changes nothing on a machine, and why.
+fn tell_unused(name: &str, fabric: &Fabric, why: &str, printer: Printer) {
+    printer.warning(&format!("parameter `{name}` changes nothing on {}: {why}", fabric.name));
 }
 
 /// Parameters of a file before those that are built in.

@@ -55,6 +55,11 @@ pub(super) fn run(
         }
         known(axis, fabric, &mut parameters)?;
     }
+    for axis in &axes {
+        if let Some(why) = predict::why_unused(&axis.own, &parameters, fabric) {
+            super::tell_unused(&axis.key, fabric, why, printer);
+        }
+    }
     let parameters = &parameters;
     let variants = combinations(&axes)?;
     // An engine that simulates packets would say the same of the rates, far slower.

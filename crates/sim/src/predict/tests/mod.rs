@@ -11,6 +11,7 @@ mod bounds;
 mod limits;
 mod media;
 mod names;
+mod paths;
 mod sets;
 mod settings;
 

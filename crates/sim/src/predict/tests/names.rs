@@ -36,6 +36,58 @@ fn parameters_that_nothing_uses_are_named() {
 }
 
 #[test]
+fn numbers_of_any_drive_are_none_of_a_drive_that_is_called_so() {
+    let donard = machine("donard");
+    let read = || Flow::new("drive", "host", Path::HostPipelined);
+    // Its description says 2.5 GB/s, whatever any drive does.
+    assert!(is_near(alone(&donard, &with(&[]), read()), 2.5));
+    let any = with(&[("drive.read.rate", 1.0, "GB/s")]);
+    assert!(is_near(alone(&donard, &any, read()), 2.5));
+    assert_eq!(unused(&any, &donard).len(), 1);
+    let own = with(&[("/dev/drive.read.rate", 1.0, "GB/s")]);
+    assert!(is_near(alone(&donard, &own, read()), 1.0));
+    assert_eq!((strangers(&own, &donard), unused(&own, &donard)), (vec![], vec![]));
+}
+
+#[test]
+fn numbers_that_the_machine_says_better_are_named_with_the_reason() {
+    let names = |given: &[(&str, f64, &str)], fabric: &Fabric| -> Vec<String> {
+        let given = with(given);
+        unused(&given, fabric).into_iter().map(|(name, _)| name.to_owned()).collect()
+    };
+    let given = [
+        ("drive.read.rate", 1.0, "GB/s"),
+        ("drive.write.rate", 1.0, "GB/s"),
+        ("drive.read.commands", 1e5, "count"),
+        ("drive.mixed", 1.2, "x"),
+        ("iommu.walk", 300.0, "ns"),
+        ("ethernet.mtu", 9000.0, "B"),
+        ("ethernet.tunnel", 12.0, "B"),
+        ("switch.latency", 90.0, "ns"),
+        ("machine.stated", 0.9, "x"),
+        ("host.copy", 5.0, "GB/s"),
+    ];
+    // All ten drives state both rates.
+    let smartssd = machine("r7515-10-smartssd");
+    let found =
+        ["drive.read.rate", "drive.write.rate", "ethernet.mtu", "ethernet.tunnel", "iommu.walk"];
+    assert_eq!(names(&given, &smartssd), found);
+    // Nothing is stated of those of `ten`, nor of an Ethernet.
+    let found = ["ethernet.mtu", "ethernet.tunnel", "iommu.walk", "machine.stated"];
+    assert_eq!(names(&given, &machine("ten")), found);
+    let of_translating = names(&given, &machine("translating"));
+    assert!(!of_translating.contains(&"iommu.walk".to_owned()), "{of_translating:?}");
+    // A number of each drive leaves one of any drive without use; of one drive it does not.
+    let mut of_each: Vec<(String, f64, &str)> =
+        (0..10).map(|n| (format!("d{n}.read.time-4096"), 9.0, "us")).collect();
+    of_each.push(("drive.read.time-8192".to_owned(), 90.0, "us"));
+    let all: Vec<_> = of_each.iter().map(|(name, value, unit)| (&**name, *value, *unit)).collect();
+    assert_eq!(names(&all, &machine("ten")), ["drive.read.time-8192"]);
+    assert_eq!(names(&all[1..], &machine("ten")), [""; 0]);
+    assert!(unused(&with(&[]), &smartssd).is_empty(), "what is built in was not given");
+}
+
+#[test]
 fn a_drive_may_be_called_in_a_file_as_it_is_on_the_command_line() {
     let named = changed("pair", "name = \"a\"\n", "name = \"a\"\naddress = \"0000:41:00.0\"\n");
     let read = || Flow::new("/dev/a", "host", Path::HostPipelined);
