@@ -42,7 +42,13 @@ impl Parts<'_> {
         let cpu: f64 = pairs().map(|(flow, found)| flow.cpu * found.bytes).sum();
         let moved: Vec<f64> = self.found.flows.iter().map(|flow| flow.bytes).collect();
         let model = self.model;
-        let warnings = self.refused.iter().cloned().chain(self.unsettled()).chain(self.unseen(&flows)).collect();
+        let warnings = self
+            .refused
+            .iter()
+            .cloned()
+            .chain(self.unsettled())
+            .chain(self.unseen(&flows))
+            .collect();
         let faults: f64 = pairs().map(|(flow, found)| flow.faults * found.bytes).sum();
         // Of maps: what else a program touches for the first time is no part of the model.
         let page_faults =
