@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use peerlane_fabric::reach::Decisions;
 use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_results::{Route, Warning};
 
 use super::case::Model;
-use peerlane_fabric::reach::Decisions;
 
 /// A warning for each reason for which the kernel would refuse peers of a case, or may do so, as `peerlane plan` says it.
 pub(super) fn refused(fabric: &Fabric, model: &Model) -> Vec<Warning> {
