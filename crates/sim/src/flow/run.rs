@@ -62,6 +62,31 @@ pub struct Phase {
     pub first: f64,
 }
 
+/// What a transfer moved at about one rate.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Pace {
+    /// Payload.
+    pub bytes: f64,
+    /// How long that took, in nanoseconds.
+    pub time: f64,
+}
+
+/// Paces by the number of their rate.
+type Paces = BTreeMap<i32, Pace>;
+
+impl Pace {
+    /// The rates that count as one: 5 % wide.
+    #[expect(clippy::cast_possible_truncation, reason = "some hundreds")]
+    fn of(rate: f64) -> i32 {
+        (rate.ln() / 1.05_f64.ln()).floor() as i32
+    }
+
+    /// The mean rate, payload a nanosecond.
+    pub fn rate(&self) -> f64 {
+        self.bytes / self.time
+    }
+}
+
 /// What a run did.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Run {
@@ -73,6 +98,8 @@ pub struct Run {
     pub end: f64,
     /// The sets of active transfers of each part that lasted longest, longest first.
     pub phases: Vec<Vec<Phase>>,
+    /// At which rates each transfer moved how much, slowest first.
+    pub paces: Vec<Vec<Pace>>,
     /// Sets of active transfers that there were, those that are not kept, too.
     pub sets: usize,
     /// How often rates were solved.
@@ -121,6 +148,7 @@ pub fn run(
     let mut whole = Run {
         outcomes: vec![Outcome::default(); transfers.len()],
         carried: vec![0.0; network.resources.len()],
+        paces: vec![Vec::new(); transfers.len()],
         ..Run::default()
     };
     for ((part, run), transfers) in parts.parts.iter().zip(runs).zip(&of_part) {
@@ -197,6 +225,11 @@ struct PartRun {
     load: Vec<f64>,
     carried: Vec<f64>,
     phases: BTreeMap<Vec<(usize, u32)>, Phase>,
+    /// For each class, how a transfer went that was always active, and what of that was before each transfer began.
+    paces: Vec<Paces>,
+    before: Vec<Paces>,
+    /// How each transfer went that has ended.
+    own: Vec<Vec<Pace>>,
     sets: usize,
     solutions: u64,
     residual: f64,
@@ -222,6 +255,9 @@ impl PartRun {
             load: vec![0.0; resources],
             carried: vec![0.0; resources],
             phases: BTreeMap::new(),
+            paces: vec![Paces::new(); classes],
+            before: Vec::new(),
+            own: Vec::new(),
             sets: 0,
             solutions: 0,
             residual: 0.0,
@@ -233,6 +269,8 @@ impl PartRun {
     fn run(mut self, transfers: &[(usize, Transfer)]) -> Self {
         self.outcomes = vec![Outcome::default(); transfers.len()];
         self.begun = vec![0.0; transfers.len()];
+        self.before = vec![Paces::new(); transfers.len()];
+        self.own = vec![Vec::new(); transfers.len()];
         let mut begins = Moments::of(transfers, |transfer| transfer.start);
         let mut stops = Moments::of(transfers, |transfer| transfer.start + transfer.time);
         loop {
@@ -250,6 +288,7 @@ impl PartRun {
                 // What began within the quantum has had its rate since then.
                 let ahead = (by - transfer.start).max(0.0) * queue.rate;
                 self.begun[index] = queue.served - ahead;
+                self.before[index].clone_from(&self.paces[transfer.class]);
                 let end = self.begun[index] + transfer.bytes;
                 queue.ends.push(Reverse((Ordered(end), index)));
             }
@@ -282,6 +321,11 @@ impl PartRun {
             queue.served += queue.rate * time;
             let limit = self.limit[class].unwrap_or(u32::MAX);
             *self.limited[class].entry(limit).or_default() += time;
+            if queue.rate > 0.0 && time > 0.0 {
+                let pace = self.paces[class].entry(Pace::of(queue.rate)).or_default();
+                pace.bytes += queue.rate * time;
+                pace.time += time;
+            }
         }
         for (carried, load) in self.carried.iter_mut().zip(&self.load) {
             *carried += load * time;
@@ -347,6 +391,7 @@ impl PartRun {
                     end: (by - late).max(transfers[index].1.start),
                     limit: longest(&self.limited[class]),
                 };
+                self.own[index] = since(&self.paces[class], &self.before[index]);
             }
             self.forget(class);
         }
@@ -357,6 +402,7 @@ impl PartRun {
         if self.queues[class].ends.is_empty() {
             self.queues[class].served = 0.0;
             self.limited[class].clear();
+            self.paces[class].clear();
         }
     }
 
@@ -369,6 +415,7 @@ impl PartRun {
             let bytes = (queue.served - self.begun[index]).min(transfer.bytes);
             let limit = longest(&self.limited[transfer.class]);
             self.outcomes[index] = Outcome { bytes, end: self.now, limit };
+            self.own[index] = since(&self.paces[transfer.class], &self.before[index]);
             self.forget(transfer.class);
         }
     }
@@ -395,15 +442,20 @@ impl PartRun {
 
     /// Ends what is still active though it gets nothing any more.
     fn stop_all(&mut self, transfers: &[(usize, Transfer)]) {
-        for (queue, limited) in self.queues.iter_mut().zip(&self.limited) {
+        let classes = self.queues.iter_mut().zip(&self.limited).zip(&self.paces);
+        for ((queue, limited), paces) in classes {
             for Reverse((_, index)) in queue.ends.drain() {
                 let bytes = (queue.served - self.begun[index]).min(transfers[index].1.bytes);
                 self.outcomes[index] = Outcome { bytes, end: self.now, limit: longest(limited) };
+                self.own[index] = since(paces, &self.before[index]);
             }
         }
     }
 
     fn put_into(self, whole: &mut Run, part: &Part, transfers: &[(usize, Transfer)]) {
+        for ((index, _), paces) in transfers.iter().zip(self.own) {
+            whole.paces[*index] = paces;
+        }
         for ((index, _), outcome) in transfers.iter().zip(&self.outcomes) {
             let limit = outcome.limit.map(|at| part.resources[at]);
             whole.outcomes[*index] = Outcome { limit, ..*outcome };
@@ -429,6 +481,15 @@ impl PartRun {
         whole.residual = whole.residual.max(self.residual);
         whole.unsettled = whole.unsettled.max(self.off_so_far / self.now.max(1.0));
     }
+}
+
+/// What came since, in order of rates.
+fn since(now: &Paces, before: &Paces) -> Vec<Pace> {
+    let of = |(rate, pace): (&i32, &Pace)| {
+        let before = before.get(rate).copied().unwrap_or_default();
+        Pace { bytes: pace.bytes - before.bytes, time: pace.time - before.time }
+    };
+    now.iter().map(of).filter(|pace| pace.time > 0.0).collect()
 }
 
 /// The resource that limited for the longest time.
@@ -503,6 +564,22 @@ mod tests {
         // 150 bytes alone at 3, then both at 2: the second ends at 100, the first has 50 left at 3.
         assert!(near(run.outcomes[1].end, 100.0), "{run:?}");
         assert!(near(run.outcomes[0].end, 100.0 + 50.0 / 3.0), "{run:?}");
+    }
+
+    #[test]
+    fn each_transfer_has_the_rates_at_which_it_went_itself() {
+        let transfers = [transfer(0, 0.0, 300.0), transfer(0, 50.0, 100.0), transfer(0, 1e3, 30.0)];
+        let run = run(&link(1), &transfers, settings()).expect("in order");
+        let of = |index: usize| -> Vec<(f64, f64)> {
+            run.paces[index].iter().map(|pace| (pace.rate(), pace.bytes)).collect()
+        };
+        let expected = [vec![(2.0, 100.0), (3.0, 200.0)], vec![(2.0, 100.0)], vec![(3.0, 30.0)]];
+        for (index, expected) in expected.iter().enumerate() {
+            let found = of(index);
+            let is_near = found.len() == expected.len()
+                && found.iter().zip(expected).all(|(a, b)| near(a.0, b.0) && near(a.1, b.1));
+            assert!(is_near, "{found:?} {expected:?}");
+        }
     }
 
     #[test]

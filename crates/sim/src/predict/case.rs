@@ -13,7 +13,7 @@ use crate::closed::{By, Closed};
 use crate::devices::drive::{write_time, written_in};
 use crate::flow::build::{Built, What};
 use crate::flow::rates::build;
-use crate::flow::run::{Phase, Run, RunSettings, Transfer, run};
+use crate::flow::run::{Pace, Phase, Run, RunSettings, Transfer, run};
 use crate::flow::solve::Settings;
 use crate::model::{Arrival, NodeIndex, NodeKind, Topology};
 use crate::way::{as_f64, picos};
@@ -62,6 +62,8 @@ pub(super) struct FoundFlow {
     pub(super) start: f64,
     pub(super) end: f64,
     pub(super) limited_by: String,
+    /// At which rates it moved how much.
+    pub(super) paces: Vec<Pace>,
 }
 
 impl Found {
@@ -128,7 +130,7 @@ impl Model {
                 Some(By::Depth) => DEPTH.to_owned(),
                 _ => self.own_limit(flow),
             };
-            flows.push(FoundFlow { bytes, start, end, limited_by });
+            flows.push(FoundFlow { bytes, start, end, limited_by, paces: Vec::new() });
         }
         // Nothing is shared, so that no set of flows is one.
         Ok(Found { sets: Vec::new(), sets_in_all: 0, flows, unsettled: 0.0 })
@@ -143,8 +145,10 @@ impl Model {
     }
 
     fn flow(&self, case: &CaseSpec) -> Result<Found, PredictError> {
-        let run = self.run(&self.built, case)?;
-        let flows = self.flows.iter().zip(&run.outcomes).map(|(flow, outcome)| FoundFlow {
+        let mut run = self.run(&self.built, case)?;
+        let paces = std::mem::take(&mut run.paces);
+        let outcomes = self.flows.iter().zip(&run.outcomes).zip(paces);
+        let flows = outcomes.map(|((flow, outcome), paces)| FoundFlow {
             bytes: outcome.bytes,
             start: picos(flow.spec.start.0),
             end: outcome.end,
@@ -152,6 +156,7 @@ impl Model {
                 Some(at) => self.name(self.built.what[at]),
                 None => self.own_limit(flow),
             },
+            paces,
         });
         let (flows, sets) = (flows.collect(), sets(&run));
         Ok(Found { flows, sets, sets_in_all: run.sets, unsettled: run.unsettled })

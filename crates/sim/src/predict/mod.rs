@@ -293,7 +293,8 @@ impl Predictor<'_> {
             let shown = windows::run(std::iter::once((case.name.as_str(), &planned)));
             let shown = shown
                 .map_err(|(_, source)| PredictError::Tlp { case: case.name.clone(), source })?;
-            found.take_rates(&windows::of(&planned, &shown).slower, model.has_time());
+            let windows = windows::of(&planned, &shown, &found);
+            found.take_rates(&windows.slower, model.has_time());
         }
         Ok(found.rate())
     }
@@ -305,7 +306,7 @@ impl Predictor<'_> {
     ) -> Result<CaseRecord, PredictError> {
         let &Prepared { asked: case, engine, why, ref model, .. } = prepared;
         let mut found = prepared.found.clone();
-        let windows = prepared.windows.as_ref().map(|planned| windows::of(planned, shown));
+        let windows = prepared.windows.as_ref().map(|planned| windows::of(planned, shown, &found));
         if let (Engine::Tlp, Some(windows)) = (engine, &windows) {
             found.take_rates(&windows.slower, model.has_time());
         }

@@ -1,7 +1,7 @@
 //! Windows of packets: sets of flows that are active together, on the TLP engine, for percentiles and for the
 //! difference of both engines.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use peerlane_results::Percentiles;
 use peerlane_units::{ByteRate, Bytes, Nanos};
@@ -11,6 +11,7 @@ use super::alike::Part;
 use super::case::{Found, Model, Set};
 use super::names;
 use crate::flow::rates::Rates;
+use crate::flow::run::Pace;
 use crate::flow::solve::Settings;
 use crate::model::{Arrival, FlowSpec, Picos};
 use crate::tlp::{
@@ -19,13 +20,16 @@ use crate::tlp::{
 };
 use crate::way::as_f64;
 
+/// Rates of one flow that differ by less are the same, and those that differ by more are far from each other.
+const SAME: f64 = 0.01;
+const FAR: f64 = 0.1;
 /// Windows of a case.
 const MOST_WINDOWS: usize = 16;
 /// A set is looked at for flows that another set has shown, too, where it has such a share of the payload of one: what
 /// has less cannot move its 99th percentile far.
 const SHARE: f64 = 0.01;
-/// Payload of the windows of such sets, so that a case stays within seconds.
-const AGAIN: f64 = 2e9;
+/// Payload of the windows of such sets with all that may come before it, so that a case stays within seconds.
+const AGAIN: f64 = 4e9;
 /// Flows in a window at most.
 const MOST_FLOWS: usize = 256;
 /// Payload of a window at most: enough commands for percentiles, and little enough for seconds.
@@ -75,22 +79,24 @@ pub(super) struct Planned {
 }
 
 /// Which windows a case has: of sets in order of the time that they last, first of those in which a flow is that no longer
-/// one has.
+/// one has, then of those in which one is far from its rates in all before.
 pub(super) fn plan(model: &Model, found: &Found) -> Planned {
-    let mut plan = Plan { model, parts: Vec::new(), keys: HashSet::new(), has: BTreeSet::new() };
+    let (keys, rates) = (HashSet::new(), BTreeMap::new());
+    let mut plan = Plan { model, parts: Vec::new(), keys, rates };
     let fits = found.sets.iter().filter(|set| set.members.len() <= MOST_FLOWS);
     let (mut again, mut left) = (Vec::new(), AGAIN);
     for set in fits {
-        if set.members.iter().any(|(flow, _)| !plan.has.contains(flow)) {
+        if set.members.iter().any(|(flow, _)| !plan.rates.contains_key(flow)) {
             plan.take(set, f64::INFINITY);
         } else {
             again.push(set);
         }
     }
-    let counts = |set: &&Set| {
-        set.members.iter().any(|&(flow, moved)| moved >= SHARE * found.flows[flow].bytes)
-    };
-    again.into_iter().filter(counts).for_each(|set| left -= plan.take(set, left));
+    for set in again {
+        if plan.shows_more(set, found) {
+            left -= plan.take(set, left);
+        }
+    }
     let like = plan.like();
     Planned { parts: plan.parts, of: found.sets_in_all, like }
 }
@@ -100,23 +106,34 @@ struct Plan<'a> {
     model: &'a Model,
     parts: Vec<(Set, Part, String)>,
     keys: HashSet<String>,
-    /// Flows that are in one.
-    has: BTreeSet<usize>,
+    /// Flows that are in one, each with its rates there.
+    rates: BTreeMap<usize, Vec<f64>>,
 }
 
 impl Plan<'_> {
+    /// Whether a flow is far from all its rates so far, and moves enough meanwhile to be looked at.
+    fn shows_more(&self, set: &Set, found: &Found) -> bool {
+        set.members.iter().any(|&(flow, moved)| {
+            let rates = self.rates.get(&flow).map_or(&[][..], Vec::as_slice);
+            let is_far = |rate: &f64| (moved / set.time / rate).ln().abs() > FAR;
+            moved >= SHARE * found.flows[flow].bytes && rates.iter().all(is_far)
+        })
+    }
+
     /// Takes a set in, where there is room for another window, of no more than so much payload. Returns how much it is.
     fn take(&mut self, set: &Set, most: f64) -> f64 {
         let spec = |&(flow, _): &(usize, f64)| &self.model.flows[flow].spec;
         let part = Part::of(&self.model.topology, set.members.iter().map(spec));
         let key = part.key();
         let is_known = self.keys.contains(&key);
-        let payload = if is_known { 0.0 } else { 2.0 * at_least(&part.flows) };
+        let payload = if is_known { 0.0 } else { at_most(&shallow(&part.flows)) };
         if !is_known && self.keys.len() >= MOST_WINDOWS || payload > most {
             return 0.0;
         }
         self.keys.insert(key.clone());
-        self.has.extend(set.members.iter().map(|(flow, _)| flow));
+        for &(flow, moved) in &set.members {
+            self.rates.entry(flow).or_default().push(moved / set.time);
+        }
         self.parts.push((set.clone(), part, key));
         payload
     }
@@ -128,8 +145,9 @@ impl Plan<'_> {
             let spec = flows[flow].spec.clone();
             FlowSpec { name: String::new(), start: Picos::ZERO, bytes: Bytes::ZERO, ..spec }
         };
-        let without = (0..flows.len()).filter(|flow| !self.has.contains(flow));
-        let like = |flow| Some((flow, *self.has.iter().find(|&&other| does(other) == does(flow))?));
+        let without = (0..flows.len()).filter(|flow| !self.rates.contains_key(flow));
+        let like =
+            |flow| Some((flow, *self.rates.keys().find(|&&other| does(other) == does(flow))?));
         without.filter_map(like).collect()
     }
 }
@@ -155,7 +173,7 @@ pub(super) fn run<'a>(
 }
 
 /// What the windows of one case showed.
-pub(super) fn of(planned: &Planned, shown: &Shown<'_>) -> Windows {
+pub(super) fn of(planned: &Planned, shown: &Shown<'_>, found: &Found) -> Windows {
     let mut windows = Windows {
         is_settled: true,
         count: (planned.parts.len(), planned.of),
@@ -173,7 +191,7 @@ pub(super) fn of(planned: &Planned, shown: &Shown<'_>) -> Windows {
             let slower = (rate > 0.0 && fluid > 0.0).then(|| fluid / rate);
             let latency = &one.latency;
             let seen = seen.entry(index).or_default();
-            seen.push(Seen { latency, behind, moved, slower, time: set.time });
+            seen.push(Seen { latency, behind, rate: moved / set.time, slower, time: set.time });
         }
         let fluids: f64 = fluids.iter().sum();
         windows.difference = windows.difference.max((fluids / sum.max(1e-9) - 1.0).abs());
@@ -185,7 +203,7 @@ pub(super) fn of(planned: &Planned, shown: &Shown<'_>) -> Windows {
         }
     }
     for (index, seen) in seen {
-        windows.latency.insert(index, mixed(&seen));
+        windows.latency.insert(index, mixed(&seen, &found.flows[index].paces));
         let known = || seen.iter().filter_map(|one| Some((one.slower?, one.time)));
         let time: f64 = known().map(|(_, time)| time).sum();
         if time > 0.0 {
@@ -202,25 +220,34 @@ struct Seen<'a> {
     latency: &'a LatencyHistogram,
     /// Nanoseconds that commands took longer.
     behind: f64,
-    /// Payload that the flow moved in this set.
-    moved: f64,
+    /// Payload a nanosecond that the flow moved in this set, by fluids.
+    rate: f64,
     /// By how much it was slower than fluids, where both moved something.
     slower: Option<f64>,
     /// How long the set lasted.
     time: f64,
 }
 
-/// Percentiles of a flow that was in several sets: commands of each count as much as the payload that it moved there.
-fn mixed(seen: &[Seen<'_>]) -> Percentiles {
-    if let [Seen { latency, behind, .. }] = seen {
-        return later(&latency.percentiles(), *behind);
+/// Percentiles of a flow over all the time that it ran. What it moved at another rate than in any window is taken from
+/// the window in which its rate was nearest: as many commands as then are under way, and so they take as much longer as
+/// the rate is lower (Little's law).
+fn mixed(seen: &[Seen<'_>], paces: &[Pace]) -> Percentiles {
+    let parts: Vec<(&Seen<'_>, f64, f64)> = paces.iter().map(|pace| nearest(seen, pace)).collect();
+    let is_one =
+        |(one, longer, _): &(&Seen<'_>, f64, f64)| *longer == 1.0 && std::ptr::eq(*one, parts[0].0);
+    match (parts.first(), seen.first()) {
+        (Some((one, ..)), _) if parts.iter().all(is_one) => {
+            return later(&one.latency.percentiles(), one.behind);
+        }
+        (None, Some(one)) => return later(&one.latency.percentiles(), one.behind),
+        _ => {}
     }
     let mut steps: Vec<(f64, f64)> = Vec::new();
-    for one in seen {
+    for (one, longer, bytes) in &parts {
         let count = as_f64(Bytes(one.latency.count())).max(1.0);
         let step = |(time, commands): (Picos, u64)| {
-            let nanos = crate::way::picos(time.0) + one.behind;
-            (nanos, as_f64(Bytes(commands)) * one.moved / count)
+            let nanos = (crate::way::picos(time.0) + one.behind) * longer;
+            (nanos, as_f64(Bytes(commands)) * bytes / count)
         };
         steps.extend(one.latency.steps().map(step));
     }
@@ -242,6 +269,17 @@ fn mixed(seen: &[Seen<'_>]) -> Percentiles {
         p999_ns: at(0.999),
         max_ns: at(1.0),
     }
+}
+
+/// The window in which the rate of a flow was nearest to that of a pace, by how much longer commands take at the pace,
+/// and its payload. Rates that are solved again differ within [`SAME`].
+fn nearest<'a, 's>(seen: &'s [Seen<'a>], pace: &Pace) -> (&'s Seen<'a>, f64, f64) {
+    let far = |one: &Seen<'_>| (one.rate / pace.rate()).ln().abs();
+    let (first, rest) = seen.split_first().expect("whoever is seen was in a window");
+    let nearest =
+        rest.iter().fold(first, |near, one| if far(one) < far(near) { one } else { near });
+    let longer = nearest.rate / pace.rate();
+    (nearest, if far(nearest) < SAME { 1.0 } else { longer }, pace.bytes)
 }
 
 /// Percentiles of commands that took so many nanoseconds longer.
@@ -271,7 +309,8 @@ pub(super) struct Window {
 ///
 /// Where packets agree with fluids, shorter trains would show no other rates, and depth beyond what keeps a
 /// flow at its rate `x` only adds commands that wait for the others of their own flow: `n / x` each (Little's
-/// law). Where they do not agree, neither is taken for granted.
+/// law). Where they do not agree, neither is taken for granted; where rates of packets go on changing, more of them
+/// would only take longer to do so, and the window is told to be less sure.
 fn window(Part { topology, flows: specs }: &Part) -> Result<Window, TlpError> {
     let rates = Rates::of(topology, specs, Settings::default());
     let fluids = rates.map_or_else(|_| vec![0.0; specs.len()], |rates| rates.solution.rates);
@@ -282,7 +321,7 @@ fn window(Part { topology, flows: specs }: &Part) -> Result<Window, TlpError> {
     let is_of_chance = specs.len() > 1 && specs.iter().any(|spec| spec.depth <= FEW_SLOTS);
     let settings = if is_of_chance { longer(settings) } else { settings };
     let (outcome, agrees) = simulate_beside(topology, &shallow, &settings, &found)?;
-    if agrees {
+    if agrees || !outcome.is_settled {
         let left_out = specs.iter().zip(&shallow).map(|(whole, kept)| whole.depth - kept.depth);
         let behind = left_out.zip(specs).zip(&outcome.flows).map(|((depth, spec), one)| {
             f64::from(depth) * as_f64(spec.request) / as_f64(Bytes(one.rate.0)).max(1.0) * 1e9
@@ -361,18 +400,34 @@ fn at_least(specs: &[FlowSpec]) -> f64 {
     together(specs).max(of_each(specs, OF_EACH_AT_LEAST))
 }
 
+/// Payload of a window, at most.
+fn payload(specs: &[FlowSpec]) -> f64 {
+    together(specs).max(of_each(specs, OF_EACH))
+}
+
+/// Payload before a window, at most.
+fn until_settled(specs: &[FlowSpec]) -> f64 {
+    let payload = payload(specs);
+    let until = (UNTIL_SETTLED.0 * payload).min(UNTIL_SETTLED.1).max(2.0 * payload);
+    until.max(2.0 * under_way(specs))
+}
+
+/// Payload that is simulated for a window, at most.
+fn at_most(specs: &[FlowSpec]) -> f64 {
+    until_settled(specs) + payload(specs)
+}
+
 /// How long a window is for flows of these rates together.
 fn settings(specs: &[FlowSpec], rate: f64) -> tlp::Settings {
-    let payload = together(specs).max(of_each(specs, OF_EACH));
+    let payload = payload(specs);
     let least = of_each(specs, OF_EACH_AT_LEAST);
     let least = least.max(AT_LEAST * largest(specs) * count(specs)).min(payload);
-    let until = (UNTIL_SETTLED.0 * payload).min(UNTIL_SETTLED.1).max(2.0 * payload);
     let time = |payload: f64| picos(payload / rate.max(1e-3));
     let extent = Extent::Even {
         after: time(at_least(specs)),
         least: time(least),
         window: time(payload),
-        most: Picos(time(until.max(2.0 * under_way(specs))).0.saturating_add(1_000_000_000)),
+        most: Picos(time(until_settled(specs)).0.saturating_add(1_000_000_000)),
     };
     tlp::Settings { extent, ..tlp::Settings::default() }
 }
