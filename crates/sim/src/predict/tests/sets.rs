@@ -112,5 +112,5 @@ fn percentiles_of_transfers_that_end_one_by_one_are_those_of_all_their_packets()
     }
     let means = errors.map(|errors| errors.iter().sum::<f64>() / errors.len() as f64);
     // Of the windows alone, without what they say of other sets, medians would be 6 % off.
-    assert!(means[0] < 0.03 && means[1] < 0.01 && means[2] < 0.01, "{means:?}");
+    assert!(means[0] < 0.025 && means[1] < 0.01 && means[2] < 0.01, "{means:?}");
 }
