@@ -10,6 +10,7 @@
 mod check;
 mod commands;
 mod engine;
+mod log;
 mod memory;
 mod network;
 mod outcome;
@@ -24,6 +25,7 @@ mod stages;
 mod tests;
 
 pub use check::{Check, Fault};
+pub use log::{CommandLeg, Commands};
 pub use outcome::{
     FlowOutcome, LatencyHistogram, LinkOutcome, MemoryOutcome, TlpError, TlpOutcome,
 };

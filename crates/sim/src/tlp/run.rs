@@ -7,6 +7,7 @@ use peerlane_units::{ByteRate, Bytes};
 use super::check::{self, Check};
 use super::commands::{FlowState, LegState};
 use super::engine::Engine;
+use super::log::Log;
 use super::network::{self, Network};
 use super::outcome::{
     FlowOutcome, LatencyHistogram, LinkOutcome, MemoryOutcome, TlpError, TlpOutcome,
@@ -92,6 +93,8 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             }
             flows.push(FlowState::new(spec, u64::from(flow), first, is_endless));
         }
+        let depths = flows.iter().map(FlowState::depth);
+        let log = (settings.log > 0).then(|| Box::new(Log::new(settings.log, depths)));
         let engine = Engine {
             queue,
             now: 0,
@@ -104,6 +107,7 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             is_measuring: false,
             is_draining: false,
             kicked: Vec::new(),
+            log,
         };
         Self { topology, settings, packets, engine }
     }
@@ -115,20 +119,20 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             Extent::Steady { window, most } => {
                 let (time, is_settled) = self.settle(0, most.0);
                 let mark = self.mark(time);
-                self.engine.is_measuring = true;
+                self.measure();
                 self.engine.run_until(time + window.0);
                 (mark, time + window.0, is_settled)
             }
             Extent::Even { after, least, window, most } => {
                 let (time, is_settled) = self.settle(after.0, most.0);
                 let mark = self.mark(time);
-                self.engine.is_measuring = true;
+                self.measure();
                 let end = self.until_even(time, least.0.min(window.0), window.0);
                 (mark, end, is_settled)
             }
             Extent::Whole { most } => {
                 let mark = self.mark(0);
-                self.engine.is_measuring = true;
+                self.measure();
                 self.engine.run_until(most.0);
                 let is_done = self.engine.flows.iter().all(FlowState::is_done);
                 (mark, self.engine.now, is_done)
@@ -136,6 +140,9 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         };
         self.engine.is_measuring = false;
         let mut outcome = self.outcome(&mark, end, is_settled);
+        let flows = &self.engine.flows;
+        let log = self.engine.log.take();
+        outcome.commands = log.map(|log| log.closes(|flow, slot| flows[flow].left(slot)));
         self.engine.is_draining = true;
         self.engine.run_until(u64::MAX / 4);
         let check = check::drained(&self.engine);
@@ -146,6 +153,15 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             Some(first) => {
                 Err(TlpError::Account { count: outcome.check.faults.len(), source: first.clone() })
             }
+        }
+    }
+
+    /// Begins to take figures.
+    fn measure(&mut self) {
+        self.engine.is_measuring = true;
+        let flows = &self.engine.flows;
+        if let Some(log) = &mut self.engine.log {
+            log.opens(|flow, slot| flows[flow].left(slot));
         }
     }
 
@@ -263,6 +279,7 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             train: self.packets,
             train_difference: None,
             memory: Bytes(self.footprint() as u64),
+            commands: None,
             check,
         }
     }
@@ -274,6 +291,7 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             + engine.slab.footprint()
             + engine.legs.iter().map(LegState::footprint).sum::<usize>()
             + engine.flows.iter().map(FlowState::footprint).sum::<usize>()
+            + engine.log.as_ref().map_or(0, |log| log.footprint())
     }
 
     fn flows(&self, mark: &Mark, end: u64) -> Vec<FlowOutcome> {

@@ -14,11 +14,13 @@ pub struct Settings {
     pub extent: Extent,
     /// Which queue of events. It changes nothing but the speed.
     pub queue: Queue,
+    /// Legs of commands of the window that are written down at most; none for 0.
+    pub log: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { seed: 0, train: Train::Auto, extent: Extent::default(), queue: Queue::Wheel }
+        Self { seed: 0, train: Train::Auto, extent: Extent::default(), queue: Queue::Wheel, log: 0 }
     }
 }
 

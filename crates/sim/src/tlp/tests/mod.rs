@@ -2,6 +2,7 @@
 
 mod cases;
 mod laws;
+mod log;
 mod relays;
 mod runs;
 mod trees;
