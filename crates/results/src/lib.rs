@@ -42,7 +42,7 @@ pub use plan::{
 pub use schema::{RecordSchema, schemas};
 pub use trace::{
     KnownEnds, PhaseKind, Span, Trace, TraceAction, TraceMemory, TraceOutcome, TracePhase,
-    TraceRequest,
+    TraceRequest, TraceWindow,
 };
 pub use verify::{Difference, Digest, VERIFY_SCHEMA, VerifyRecord};
 pub use warning::Warning;

@@ -217,6 +217,8 @@ impl Notes {
             requests,
             waits,
             left_out: self.left_out + unended,
+            window: None,
+            remarks: Vec::new(),
         }
     }
 

@@ -7,13 +7,14 @@
 //!
 //! What a reader must know: host memory has a track even where nothing used it, so that one sees that it
 //! was not involved. Requests of one drive that overlap lie in lanes of the same name, which the viewer
-//! draws together.
+//! draws together. Tracks of predictions say in their names that they are predicted.
 
 mod lanes;
 mod occupancy;
 #[cfg(test)]
 mod tests;
 mod tracks;
+mod window;
 mod wire;
 
 use std::io::{self, Write};

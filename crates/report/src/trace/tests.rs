@@ -51,6 +51,8 @@ fn sample(memory: &str, kind: MemoryKind) -> Trace {
         requests: blocks.chain([request(TraceAction::Flush, 0, 410, 450)]).collect(),
         waits: vec![span(110, 150), span(420, 450)],
         left_out: 0,
+        window: None,
+        remarks: Vec::new(),
     }
 }
 

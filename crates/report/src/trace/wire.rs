@@ -46,7 +46,7 @@ pub(super) struct Event<'a> {
 
 #[derive(Debug, Clone)]
 pub(super) enum What<'a> {
-    Begin { name: &'static str, notes: Vec<(&'static str, Value<'a>)> },
+    Begin { name: Cow<'a, str>, notes: Vec<(&'static str, Value<'a>)> },
     End,
     Instant { name: String },
     Count(u64),

@@ -19,7 +19,7 @@ use crate::model::{Arrival, NodeIndex, NodeKind, Topology};
 use crate::way::{as_f64, picos};
 
 /// Ends that lie no further apart lead to one solution: a microsecond.
-const QUANTUM: f64 = 1_000.0;
+pub(super) const QUANTUM: f64 = 1_000.0;
 /// When rates count as settled, and how long they have for it.
 pub(super) const SETTLING: Settings = Settings { tolerance: 1e-3, rounds: 400 };
 
@@ -54,6 +54,8 @@ pub(super) struct Set {
     pub(super) members: Vec<(usize, f64)>,
     /// For how long, in nanoseconds.
     pub(super) time: f64,
+    /// Since when, where it was active more than once the first time; in nanoseconds.
+    pub(super) first: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -243,7 +245,7 @@ fn beyond_caches(topology: &mut Topology, flows: &[Planned], time: Option<f64>) 
 fn sets(run: &Run) -> Vec<Set> {
     let set = |phase: &Phase| {
         let moved = phase.members.iter().map(|&(flow, rate)| (flow, rate * phase.time));
-        Set { members: moved.collect(), time: phase.time }
+        Set { members: moved.collect(), time: phase.time, first: phase.first }
     };
     let mut sets: Vec<Set> = run.phases.iter().flatten().map(set).collect();
     sets.sort_by(|a, b| b.time.total_cmp(&a.time));

@@ -17,10 +17,13 @@ mod setting;
 mod strangers;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod windows;
 
 use peerlane_fabric::Fabric;
-use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Machine, Workload};
+use peerlane_results::{
+    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Machine, Trace, Workload,
+};
 use peerlane_units::{ByteRate, Nanos};
 use rayon::prelude::*;
 
@@ -39,6 +42,7 @@ pub use links::{link_parameter, linked};
 pub use of_devices::{own_name, own_names};
 pub use setting::{DEFAULTS, ParametersError, SettingError, parameters};
 pub use strangers::{strangers, unused, why_unused};
+pub use trace::ROOM as TRACE_ROOM;
 
 /// Draws from the ranges of parameters.
 const DRAWS: u64 = 40;
@@ -121,6 +125,14 @@ pub enum PredictError {
         #[source]
         source: TlpError,
     },
+    /// A trace of a prediction without packets.
+    #[error("there is nothing to trace: {why}")]
+    NoPackets {
+        /// Why none are simulated.
+        why: &'static str,
+        /// What to do about it.
+        hint: &'static str,
+    },
 }
 
 /// Devices that a hint names.
@@ -138,6 +150,7 @@ impl PredictError {
                         .to_owned(),
                 );
             }
+            Self::NoPackets { hint, .. } => return Some((*hint).to_owned()),
             Self::Engine { .. } | Self::Tlp { .. } => return None,
         };
         match source {
@@ -179,6 +192,38 @@ pub fn run(
     workload: &Workload,
     engine: Engine,
 ) -> Result<BenchRecord, PredictError> {
+    Ok(carry_out(fabric, parameters, workload, engine, None)?.0)
+}
+
+/// The same with traces of the windows of packets: what every transfer does there, request by request, of which there is
+/// room for so many. The record is that of [`run`], and the same arguments give the same traces on any number of threads.
+///
+/// # Errors
+/// As [`run`], and when no packets are simulated.
+pub fn run_traced(
+    fabric: &Fabric,
+    parameters: &Parameters,
+    workload: &Workload,
+    engine: Engine,
+    room: usize,
+) -> Result<(BenchRecord, Vec<Trace>), PredictError> {
+    if matches!(engine, Engine::Closed | Engine::Flow) {
+        return Err(PredictError::NoPackets {
+            why: "this engine simulates no packets",
+            hint: "`--engine tlp` simulates them, and so does `--engine auto`",
+        });
+    }
+    carry_out(fabric, parameters, workload, engine, Some(room))
+}
+
+/// Predicts, and traces what there is room for, if anything.
+fn carry_out(
+    fabric: &Fabric,
+    parameters: &Parameters,
+    workload: &Workload,
+    engine: Engine,
+    room: Option<usize>,
+) -> Result<(BenchRecord, Vec<Trace>), PredictError> {
     threads::prepare();
     let parameters = &own_names(parameters, fabric)?;
     bounds::check_ranges(parameters)?;
@@ -191,11 +236,13 @@ pub fn run(
         .collect::<Result<_, _>>()?;
     let planned =
         cases.iter().filter_map(|case| Some((case.asked.name.as_str(), case.windows.as_ref()?)));
-    let shown = windows::run(planned)
+    let log = room.map_or(Ok(0), |room| trace::of_each(room, &cases))?;
+    let shown = windows::run(planned, log)
         .map_err(|(case, source)| PredictError::Tlp { case: case.to_owned(), source })?;
+    let traces = if log > 0 { trace::of(fabric, &cases, &shown) } else { Vec::new() };
     let cases: Vec<CaseRecord> =
         cases.par_iter().map(|case| predictor.case(case, &shown)).collect::<Result<_, _>>()?;
-    Ok(BenchRecord {
+    let record = BenchRecord {
         schema: BENCH_SCHEMA.to_owned(),
         asked: workload.clone(),
         machine: Machine {
@@ -211,7 +258,8 @@ pub fn run(
         cases,
         effects: Vec::new(),
         warnings: Vec::new(),
-    })
+    };
+    Ok((record, traces))
 }
 
 /// Rates of the cases of many variants of a workload, in bytes a second, in order of the variants.
@@ -290,7 +338,7 @@ impl Predictor<'_> {
         }
         let Prepared { model, mut found, windows, .. } = self.prepare(case, numbers, engine)?;
         if let Some(planned) = windows {
-            let shown = windows::run(std::iter::once((case.name.as_str(), &planned)));
+            let shown = windows::run(std::iter::once((case.name.as_str(), &planned)), 0);
             let shown = shown
                 .map_err(|(_, source)| PredictError::Tlp { case: case.name.clone(), source })?;
             let windows = windows::of(&planned, &shown, &found);

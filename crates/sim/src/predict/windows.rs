@@ -71,7 +71,8 @@ pub(super) struct Windows {
 /// The windows of a case that are to be run.
 #[derive(Debug)]
 pub(super) struct Planned {
-    parts: Vec<(Set, Part, String)>,
+    /// Sets of flows, the part of the machine that each is on, and what is the same for parts that are alike.
+    pub(super) parts: Vec<(Set, Part, String)>,
     /// Sets of flows that there are.
     of: usize,
     /// For each flow without a window one that does the same in some set, whose place it takes in another.
@@ -155,9 +156,10 @@ impl Plan<'_> {
 /// Windows that were run, by the part of a machine that they are of: parts that are alike have one.
 pub(super) type Shown<'a> = HashMap<&'a str, Window>;
 
-/// Runs the windows of cases, each with its name.
+/// Runs the windows of cases, each with its name. Of each, so many legs of commands are written down at most.
 pub(super) fn run<'a>(
     cases: impl Iterator<Item = (&'a str, &'a Planned)>,
+    log: usize,
 ) -> Result<Shown<'a>, (&'a str, TlpError)> {
     let mut jobs: Vec<(&str, &str, &Part)> = Vec::new();
     let mut known: HashSet<&str> = HashSet::new();
@@ -165,7 +167,7 @@ pub(super) fn run<'a>(
         let new = planned.parts.iter().filter(|(_, _, key)| known.insert(key));
         jobs.extend(new.map(|(_, part, key)| (name, key.as_str(), part)));
     }
-    let shown = jobs.par_iter().map(|&(name, key, part)| match window(part) {
+    let shown = jobs.par_iter().map(|&(name, key, part)| match window(part, log) {
         Ok(window) => Ok((key, window)),
         Err(error) => Err((name, error)),
     });
@@ -181,7 +183,9 @@ pub(super) fn of(planned: &Planned, shown: &Shown<'_>, found: &Found) -> Windows
     };
     let mut seen: BTreeMap<usize, Vec<Seen<'_>>> = BTreeMap::new();
     for (set, _, key) in &planned.parts {
-        let Some(Window { outcome, behind, fluids }) = shown.get(key.as_str()) else { continue };
+        let Some(Window { outcome, behind, fluids, .. }) = shown.get(key.as_str()) else {
+            continue;
+        };
         let mut sum = 0.0;
         for (at, &(index, moved)) in set.members.iter().enumerate() {
             let one = &outcome.flows[at];
@@ -298,7 +302,9 @@ fn later(percentiles: &Percentiles, nanos: f64) -> Percentiles {
 /// What one window showed of its flows.
 #[derive(Debug)]
 pub(super) struct Window {
-    outcome: TlpOutcome,
+    pub(super) outcome: TlpOutcome,
+    /// Commands that each flow had under way.
+    pub(super) depths: Vec<u32>,
     /// Nanoseconds that commands took longer, by depth that was left out.
     behind: Vec<f64>,
     /// What the flow engine says of the same flows, payload a nanosecond each.
@@ -311,13 +317,16 @@ pub(super) struct Window {
 /// flow at its rate `x` only adds commands that wait for the others of their own flow: `n / x` each (Little's
 /// law). Where they do not agree, neither is taken for granted; where rates of packets go on changing, more of them
 /// would only take longer to do so, and the window is told to be less sure.
-fn window(Part { topology, flows: specs }: &Part) -> Result<Window, TlpError> {
+fn window(Part { topology, flows: specs }: &Part, log: usize) -> Result<Window, TlpError> {
     let rates = Rates::of(topology, specs, Settings::default());
     let fluids = rates.map_or_else(|_| vec![0.0; specs.len()], |rates| rates.solution.rates);
     let flow: f64 = fluids.iter().sum();
     let found: Vec<ByteRate> = fluids.iter().map(|&rate| names::per_second(rate)).collect();
     let shallow = shallow(specs);
-    let settings = settings(&shallow, flow);
+    let depths = |specs: &[FlowSpec]| specs.iter().map(|spec| spec.depth).collect();
+    let settings = |specs| tlp::Settings { log, ..settings(specs, flow) };
+    let whole = settings(specs);
+    let settings = settings(&shallow);
     let is_of_chance = specs.len() > 1 && specs.iter().any(|spec| spec.depth <= FEW_SLOTS);
     let settings = if is_of_chance { longer(settings) } else { settings };
     let (outcome, agrees) = simulate_beside(topology, &shallow, &settings, &found)?;
@@ -326,19 +335,20 @@ fn window(Part { topology, flows: specs }: &Part) -> Result<Window, TlpError> {
         let behind = left_out.zip(specs).zip(&outcome.flows).map(|((depth, spec), one)| {
             f64::from(depth) * as_f64(spec.request) / as_f64(Bytes(one.rate.0)).max(1.0) * 1e9
         });
-        return Ok(Window { behind: behind.collect(), outcome, fluids });
+        let (depths, behind) = (depths(&shallow), behind.collect());
+        return Ok(Window { outcome, depths, behind, fluids });
     }
-    let behind = vec![0.0; specs.len()];
+    let (depths, behind) = (depths(specs), vec![0.0; specs.len()]);
     if is_of_chance && outcome.train > 1 && shallow == *specs {
         // Rates differ by whom commands met, too, so that trains may agree no better than that.
         let settings = tlp::Settings { train: Train::Fixed(outcome.train / 2), ..settings };
         let finer = simulate(topology, specs, &settings)?;
         if outcome.flows.iter().zip(&finer.flows).all(|(one, other)| are_alike(one, other)) {
-            return Ok(Window { behind, outcome: finer, fluids });
+            return Ok(Window { outcome: finer, depths, behind, fluids });
         }
     }
-    let outcome = simulate(topology, specs, &self::settings(specs, flow))?;
-    Ok(Window { behind, outcome, fluids })
+    let outcome = simulate(topology, specs, &whole)?;
+    Ok(Window { outcome, depths, behind, fluids })
 }
 
 /// Whether two runs say the same of a flow, as far as they can: within what trains may cost, and three
@@ -506,7 +516,7 @@ mod tests {
         ];
         for (name, flows, most) in cases {
             let part = Part::of(&topology, flows.iter());
-            let found = window(&part).unwrap();
+            let found = window(&part, 0).unwrap();
             let (long, is_settled) = long(&part);
             assert!(is_settled && found.outcome.is_settled, "{name} has not settled");
             for ((one, &behind), long) in found.outcome.flows.iter().zip(&found.behind).zip(long) {

@@ -14,6 +14,7 @@ mod names;
 mod paths;
 mod sets;
 mod settings;
+mod trace;
 
 fn machine(name: &str) -> Fabric {
     let file = format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"));
