@@ -14,6 +14,7 @@ Examples:
   peerlane sim ten crowd.toml
   peerlane sim machines/epyc.toml sweep.toml --engine tlp
   peerlane sim --root machine.tar.zst crowd.toml -o run.json
+  peerlane sim ten crowd.toml --trace crowd.pftrace
   peerlane sim ten crowd.toml --vary drive.read.rate=1e9..14e9
   peerlane sim ten crowd.toml --vary depth=1,2,4,8,16,32
   peerlane sim ten crowd.toml --vary d0.lanes=1,2,4,8,16 --vary d0.generation=3,4,5
@@ -60,6 +61,10 @@ pub(crate) struct SimArgs {
     /// Keep the record in this file, as `peerlane bench` does
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Write a trace to FILE, which must not be there: every read and write of the windows of packets, per drive and
+    /// per memory; opens in the Perfetto UI
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
 }
 
 /// What computes rates.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use peerlane_engine::trace::{ROOM, Tracer};
 use peerlane_engine::{CopyOptions, MonotonicClock};
-use peerlane_results::Asked;
+use peerlane_results::{Asked, Trace};
 use tempfile::NamedTempFile;
 
 use crate::args::CopyArgs;
@@ -13,23 +13,82 @@ use crate::error::Failure;
 use crate::output_file::{Kind, OutputError, OutputFile};
 use crate::printer::Printer;
 
+/// A place for a trace: a file without its name yet.
+pub(super) struct TracePlace {
+    draft: NamedTempFile,
+    output: OutputFile,
+}
+
+impl TracePlace {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// When there is a file of that name, none can be made there, or it is `-`.
+    pub(super) fn at(path: &Path) -> Result<Self, Failure> {
+        if path.as_os_str() == "-" {
+            let hint = "name a file, such as run.pftrace; `./-` is one of that name";
+            let error = "a trace goes into a file: `-` would be a pipe";
+            return Err(Failure::new(error).hint(hint.to_owned()));
+        }
+        let output = OutputFile::at(path, Kind::New)?;
+        let draft = output.draft().map_err(|error| OutputError::from(error).on(path))?;
+        Ok(Self { draft, output })
+    }
+
+    /// Refuses a place where the same command makes something else.
+    ///
+    /// # Errors
+    /// When one of those names is of this place.
+    pub(super) fn apart_from<'a>(
+        &self,
+        others: impl IntoIterator<Item = &'a Path>,
+    ) -> Result<(), Failure> {
+        self.output.apart_from(others)
+    }
+
+    /// Writes traces, warns where they are not whole, and names the file. `room` says how much a trace holds.
+    ///
+    /// # Errors
+    /// When it cannot be written, or a file of that name has come meanwhile.
+    pub(super) fn write(
+        mut self,
+        traces: &[Trace],
+        room: &str,
+        printer: Printer,
+    ) -> Result<(), Failure> {
+        let path = self.output.path().to_owned();
+        let mut out = BufWriter::new(self.draft.as_file());
+        let filled = peerlane_report::trace::write(traces, &mut out).and_then(|()| out.flush());
+        filled.map_err(|error| OutputError::from(error).on(&path))?;
+        drop(out);
+        self.output.publish(self.draft).map_err(|error| error.on(&path))?;
+        let left_out: u64 = traces.iter().map(|trace| trace.left_out).sum();
+        if left_out > 0 {
+            printer.warning(&format!("{left_out} requests are not in {}: {room}", path.display()));
+        }
+        for remark in traces.iter().flat_map(|trace| &trace.remarks) {
+            printer.warning(remark);
+        }
+        printer.note(&format!("trace in {}: open it at https://ui.perfetto.dev", path.display()));
+        Ok(())
+    }
+}
+
 /// A trace under way. A copy that fails leaves one, too: it shows what came before.
 pub(super) struct TraceFile {
     tracer: Tracer,
-    draft: NamedTempFile,
-    output: OutputFile,
+    place: TracePlace,
 }
 
 impl TraceFile {
     /// Makes the file without its name yet, for so many copies at a time; the clock is theirs.
     ///
     /// # Errors
-    /// When there is a file of that name, or none can be made there: nothing was moved.
+    /// As [`TracePlace::at`]: nothing was moved.
     pub(super) fn begin(path: &Path, clock: MonotonicClock, at_once: u16) -> Result<Self, Failure> {
-        let output = OutputFile::at(path, Kind::New)?;
-        let draft = output.draft().map_err(|error| OutputError::from(error).on(path))?;
+        let place = TracePlace::at(path)?;
         let tracer = Tracer::new(clock, ROOM, usize::from(at_once));
-        Ok(Self { tracer, draft, output })
+        Ok(Self { tracer, place })
     }
 
     /// What the copies are given.
@@ -40,25 +99,10 @@ impl TraceFile {
     /// Writes the trace, and warns where it is not whole.
     ///
     /// # Errors
-    /// When it cannot be written, or a file of that name has come meanwhile.
-    pub(super) fn finish(mut self, printer: Printer) -> Result<(), Failure> {
-        let path = self.output.path().to_owned();
-        let traces = self.tracer.finish();
-        let mut out = BufWriter::new(self.draft.as_file());
-        let filled = peerlane_report::trace::write(&traces, &mut out).and_then(|()| out.flush());
-        filled.map_err(|error| OutputError::from(error).on(&path))?;
-        drop(out);
-        self.output.publish(self.draft).map_err(|error| error.on(&path))?;
-        let left_out: u64 = traces.iter().map(|trace| trace.left_out).sum();
-        if left_out > 0 {
-            printer.warning(&format!(
-                "{left_out} requests are not in {}: there is room for {ROOM} notes, two or three a \
-                 request",
-                path.display()
-            ));
-        }
-        printer.note(&format!("trace in {}: open it at https://ui.perfetto.dev", path.display()));
-        Ok(())
+    /// As [`TracePlace::write`].
+    pub(super) fn finish(self, printer: Printer) -> Result<(), Failure> {
+        let room = format!("there is room for {ROOM} notes, two or three a request");
+        self.place.write(&self.tracer.finish(), &room, printer)
     }
 }
 
@@ -74,7 +118,7 @@ pub(super) fn begin<'a>(
     let Some(path) = &args.trace else { return Ok(None) };
     let trace = TraceFile::begin(path, clock, args.jobs)?;
     let targets = targets.into_iter().map(|asked| Path::new(&asked.target));
-    trace.output.apart_from(targets.chain(args.journal.as_deref()))?;
+    trace.place.apart_from(targets.chain(args.journal.as_deref()))?;
     Ok(Some(trace))
 }
 

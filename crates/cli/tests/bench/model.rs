@@ -26,7 +26,6 @@ fn the_model_takes_what_it_knows_and_refuses_what_it_would_ignore() {
     let words = "stream --source a --target host --on model";
     for more in [
         "--resume run.json",
-        "--trace t",
         "--scratch a",
         "--force",
         "--timeout 5",

@@ -23,7 +23,7 @@ use peerlane_results::{BenchRecord, Order, Workload, WorkloadKind};
 use peerlane_sim::predict::Engine;
 use peerlane_units::Nanos;
 
-use super::sim::{self, Model};
+use super::sim::{self, Model, Outputs};
 use super::trace_file::{self, TraceFile};
 use super::workload_file::{self, WorkloadFile};
 use crate::args::{BenchArgs, BenchCommand, BenchCommandArgs, FabricArgs, HowArgs, ModelArgs, On};
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         BenchCommand::Attach(args) => return attach::run(args, printer),
     };
     if let Some(model) = model(&args.command)? {
-        return on_model(&args.command, model, how.output.as_deref(), printer);
+        return on_model(&args.command, model, how, printer);
     }
     let fabric =
         Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
@@ -143,7 +143,7 @@ fn options_of(command: &BenchCommand) -> Option<&BenchArgs> {
 fn on_model(
     command: &BenchCommand,
     model: &ModelArgs,
-    output: Option<&Path>,
+    how: &HowArgs,
     printer: Printer,
 ) -> Result<Exit, Failure> {
     let fabric = machines::fabric(&FabricArgs { root: None, machine: model.machine.clone() })?;
@@ -158,7 +158,8 @@ fn on_model(
     }
     let parameters = sim::read_parameters(model.parameters.as_deref())?;
     let model = Model { fabric: &fabric, parameters: &parameters, engine: Engine::Auto };
-    model.run(&workload, output, printer)
+    let outputs = Outputs { record: how.output.as_deref(), trace: how.trace.as_deref() };
+    model.run(&workload, outputs, printer)
 }
 
 fn classical(command: &BenchCommand) -> Classical {

@@ -5,12 +5,13 @@ mod vary;
 use std::path::{Path, PathBuf};
 
 use peerlane_fabric::Fabric;
-use peerlane_results::Workload;
+use peerlane_results::{BenchRecord, Trace, Workload};
 use peerlane_sim::generate::{self, NotationError};
 use peerlane_sim::parameters::Parameters;
-use peerlane_sim::predict::{self, Engine, PredictError};
+use peerlane_sim::predict::{self, Engine, PredictError, TRACE_ROOM};
 
 use super::bench::keep;
+use super::trace_file::TracePlace;
 use super::workload_file;
 use crate::args::{FabricArgs, SimArgs, SimEngine};
 use crate::error::{Failure, Tried};
@@ -39,6 +40,12 @@ pub(crate) fn run(args: &SimArgs, printer: Printer) -> Result<Exit, Failure> {
             return Err(Failure::new(error).hint(hint.to_owned()));
         }
     };
+    if args.trace.is_some() && !args.vary.is_empty() {
+        let hint =
+            "take `--vary` away, or put one of its values into the machine or `--parameters`";
+        let error = "a trace is of one prediction, and `--vary` makes many";
+        return Err(Failure::new(error).hint(hint.to_owned()));
+    }
     let fabric = machine_of(machine, args)?;
     let workload = workload_of(file, &fabric)?;
     let parameters = read_parameters(args.parameters.as_deref())?;
@@ -48,7 +55,8 @@ pub(crate) fn run(args: &SimArgs, printer: Printer) -> Result<Exit, Failure> {
         return vary::run(args, &fabric, &parameters, &workload, engine, printer);
     }
     let model = Model { fabric: &fabric, parameters: &parameters, engine };
-    model.run(&workload, args.output.as_deref(), printer)
+    let outputs = Outputs { record: args.output.as_deref(), trace: args.trace.as_deref() };
+    model.run(&workload, outputs, printer)
 }
 
 fn engine(engine: SimEngine) -> Engine {
@@ -60,6 +68,13 @@ fn engine(engine: SimEngine) -> Engine {
     }
 }
 
+/// Files that a prediction leaves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outputs<'a> {
+    pub(super) record: Option<&'a Path>,
+    pub(super) trace: Option<&'a Path>,
+}
+
 /// What a prediction is made with.
 pub(super) struct Model<'a> {
     pub(super) fabric: &'a Fabric,
@@ -68,26 +83,34 @@ pub(super) struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// Predicts a workload, keeps the record where a file is named, and shows it.
+    /// Predicts a workload, keeps record and trace where files are named, and shows the record.
     ///
     /// # Errors
-    /// When the file must not be written, or the workload does not fit the machine.
+    /// When a file must not be written, or the workload does not fit the machine.
     pub(super) fn run(
         &self,
         workload: &Workload,
-        output: Option<&Path>,
+        outputs: Outputs<'_>,
         printer: Printer,
     ) -> Result<Exit, Failure> {
-        let output = output.map(keep::output).transpose()?;
+        let output = outputs.record.map(keep::output).transpose()?;
+        let trace = outputs.trace.map(TracePlace::at).transpose()?;
+        if let Some(trace) = &trace {
+            trace.apart_from(outputs.record)?;
+        }
         tell_strangers(self.fabric, self.parameters, printer);
         let what = format!("{} on {}", workload.name, self.fabric.name);
         let tried = format!("predict {what}");
         let waiting = Elapsed::start(printer, move || format!("predicting {what}"));
-        let record = predict::run(self.fabric, self.parameters, workload, self.engine);
+        let found = self.predict(workload, trace.is_some());
         drop(waiting);
-        let record = record.map_err(|error| not_predicted(error, tried, self.fabric))?;
+        let (record, traces) = found.map_err(|error| not_predicted(error, tried, self.fabric))?;
         if let Some(mut output) = output {
             keep::write(&mut output, &record).map_err(|error| error.on(output.path()))?;
+        }
+        if let Some(trace) = trace {
+            let room = format!("there is room for {TRACE_ROOM}, as many for each window");
+            trace.write(&traces, &room, printer)?;
         }
         if printer.is_json() {
             printer.object(&record)?;
@@ -95,6 +118,20 @@ impl Model<'_> {
             printer.data(&render::sim(&record))?;
         }
         Ok(Exit::Done)
+    }
+
+    /// The record, and traces where they are wanted.
+    fn predict(
+        &self,
+        workload: &Workload,
+        is_traced: bool,
+    ) -> Result<(BenchRecord, Vec<Trace>), PredictError> {
+        let (fabric, parameters, engine) = (self.fabric, self.parameters, self.engine);
+        if is_traced {
+            predict::run_traced(fabric, parameters, workload, engine, TRACE_ROOM)
+        } else {
+            Ok((predict::run(fabric, parameters, workload, engine)?, Vec::new()))
+        }
     }
 }
 
