@@ -55,7 +55,7 @@ fn a_trace_has_what_its_window_moved_and_the_commands_that_were_timed() {
         let bytes: u64 = of_action(trace, last).map(moved).sum();
         let rate = bytes as f64 / (span.end.0 - span.begin.0) as f64;
         let expected = flow.bytes.0 as f64 / flow.elapsed_ns.0 as f64;
-        assert!((rate / expected - 1.0).abs() < 0.01, "{}: {rate} {expected}", trace.name);
+        assert!((rate / expected - 1.0).abs() < 0.001, "{}: {rate} {expected}", trace.name);
         let timed = of_action(trace, last).filter(|one| one.span.end < span.end);
         assert_eq!(timed.count() as u64, flow.block.count, "{}", trace.name);
         assert_eq!((trace.left_out, trace.remarks.len()), (0, 0));
