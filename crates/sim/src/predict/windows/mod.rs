@@ -1,0 +1,166 @@
+//! Windows of packets: sets of flows that are active together, on the TLP engine, for percentiles and for the
+//! difference of both engines.
+
+mod choose;
+mod length;
+mod mixed;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use peerlane_results::Percentiles;
+use peerlane_units::{ByteRate, Bytes};
+use rayon::prelude::*;
+
+pub(super) use self::choose::{Planned, plan};
+use self::length::{FEW_SLOTS, longer, settings, shallow};
+use self::mixed::{Seen, mixed};
+use super::alike::Part;
+use super::case::Found;
+use super::names;
+use crate::flow::rates::Rates;
+use crate::flow::solve::Settings;
+use crate::model::FlowSpec;
+use crate::tlp::{self, FlowOutcome, TlpError, TlpOutcome, Train, simulate, simulate_beside};
+use crate::way::as_f64;
+
+/// What windows showed.
+#[derive(Debug, Default)]
+pub(super) struct Windows {
+    /// Latency of blocks of the flows that were in one.
+    pub(super) latency: BTreeMap<usize, Percentiles>,
+    /// How much slower those were than the flow engine says of the same flows, on average over time: 1 where both agree.
+    pub(super) slower: BTreeMap<usize, f64>,
+    /// Largest difference of the sum over a window between the engines, relative to the TLP engine.
+    pub(super) difference: f64,
+    /// Whether all of them were stable.
+    pub(super) is_settled: bool,
+    /// Sets of flows with a window, and all that there were.
+    pub(super) count: (usize, usize),
+}
+
+/// Windows that were run, by the part of a machine that they are of: parts that are alike have one.
+pub(super) type Shown<'a> = HashMap<&'a str, Window>;
+
+/// Runs the windows of cases, each with its name. Of each, so many legs of commands are written down at most.
+pub(super) fn run<'a>(
+    cases: impl Iterator<Item = (&'a str, &'a Planned)>,
+    log: usize,
+) -> Result<Shown<'a>, (&'a str, TlpError)> {
+    let mut jobs: Vec<(&str, &str, &Part)> = Vec::new();
+    let mut known: HashSet<&str> = HashSet::new();
+    for (name, planned) in cases {
+        let new = planned.parts.iter().filter(|(_, _, key)| known.insert(key));
+        jobs.extend(new.map(|(_, part, key)| (name, key.as_str(), part)));
+    }
+    let shown = jobs.par_iter().map(|&(name, key, part)| match window(part, log) {
+        Ok(window) => Ok((key, window)),
+        Err(error) => Err((name, error)),
+    });
+    shown.collect()
+}
+
+/// What the windows of one case showed.
+pub(super) fn of(planned: &Planned, shown: &Shown<'_>, found: &Found) -> Windows {
+    let mut windows = Windows {
+        is_settled: true,
+        count: (planned.parts.len(), planned.of),
+        ..Windows::default()
+    };
+    let mut seen: BTreeMap<usize, Vec<Seen<'_>>> = BTreeMap::new();
+    for (set, _, key) in &planned.parts {
+        let Some(Window { outcome, behind, fluids, .. }) = shown.get(key.as_str()) else {
+            continue;
+        };
+        let mut sum = 0.0;
+        for (at, &(index, moved)) in set.members.iter().enumerate() {
+            let one = &outcome.flows[at];
+            let rate = as_f64(one.bytes) / super::nanos(outcome.measured.to_nanos());
+            sum += rate;
+            let (behind, fluid) = (behind[at], fluids[at]);
+            let slower = (rate > 0.0 && fluid > 0.0).then(|| fluid / rate);
+            let latency = &one.latency;
+            let seen = seen.entry(index).or_default();
+            seen.push(Seen { latency, behind, rate: moved / set.time, slower, time: set.time });
+        }
+        let fluids: f64 = fluids.iter().sum();
+        windows.difference = windows.difference.max((fluids / sum.max(1e-9) - 1.0).abs());
+        windows.is_settled &= outcome.is_settled;
+    }
+    for &(flow, other) in &planned.like {
+        if let Some(of_other) = seen.get(&other).cloned() {
+            seen.insert(flow, of_other);
+        }
+    }
+    for (index, seen) in seen {
+        windows.latency.insert(index, mixed(&seen, &found.flows[index].paces));
+        let known = || seen.iter().filter_map(|one| Some((one.slower?, one.time)));
+        let time: f64 = known().map(|(_, time)| time).sum();
+        if time > 0.0 {
+            let slower = known().map(|(slower, time)| slower * time).sum::<f64>() / time;
+            windows.slower.insert(index, slower);
+        }
+    }
+    windows
+}
+
+/// What one window showed of its flows.
+#[derive(Debug)]
+pub(super) struct Window {
+    pub(super) outcome: TlpOutcome,
+    /// Commands that each flow had under way.
+    pub(super) depths: Vec<u32>,
+    /// Nanoseconds that commands took longer, by depth that was left out.
+    behind: Vec<f64>,
+    /// What the flow engine says of the same flows, payload a nanosecond each.
+    fluids: Vec<f64>,
+}
+
+/// One window, and what the flow engine says of the same flows.
+///
+/// Where packets agree with fluids, shorter trains would show no other rates, and depth beyond what keeps a
+/// flow at its rate `x` only adds commands that wait for the others of their own flow: `n / x` each (Little's
+/// law). Where they do not agree, neither is taken for granted; where rates of packets go on changing, more of them
+/// would only take longer to do so, and the window is told to be less sure.
+fn window(Part { topology, flows: specs }: &Part, log: usize) -> Result<Window, TlpError> {
+    let rates = Rates::of(topology, specs, Settings::default());
+    let fluids = rates.map_or_else(|_| vec![0.0; specs.len()], |rates| rates.solution.rates);
+    let flow: f64 = fluids.iter().sum();
+    let found: Vec<ByteRate> = fluids.iter().map(|&rate| names::per_second(rate)).collect();
+    let shallow = shallow(specs);
+    let depths = |specs: &[FlowSpec]| specs.iter().map(|spec| spec.depth).collect();
+    let settings = |specs| tlp::Settings { log, ..settings(specs, flow) };
+    let whole = settings(specs);
+    let settings = settings(&shallow);
+    let is_of_chance = specs.len() > 1 && specs.iter().any(|spec| spec.depth <= FEW_SLOTS);
+    let settings = if is_of_chance { longer(settings) } else { settings };
+    let (outcome, agrees) = simulate_beside(topology, &shallow, &settings, &found)?;
+    if agrees || !outcome.is_settled {
+        let left_out = specs.iter().zip(&shallow).map(|(whole, kept)| whole.depth - kept.depth);
+        let behind = left_out.zip(specs).zip(&outcome.flows).map(|((depth, spec), one)| {
+            f64::from(depth) * as_f64(spec.request) / as_f64(Bytes(one.rate.0)).max(1.0) * 1e9
+        });
+        let (depths, behind) = (depths(&shallow), behind.collect());
+        return Ok(Window { outcome, depths, behind, fluids });
+    }
+    let (depths, behind) = (depths(specs), vec![0.0; specs.len()]);
+    if is_of_chance && outcome.train > 1 && shallow == *specs {
+        // Rates differ by whom commands met, too, so that trains may agree no better than that.
+        let settings = tlp::Settings { train: Train::Fixed(outcome.train / 2), ..settings };
+        let finer = simulate(topology, specs, &settings)?;
+        if outcome.flows.iter().zip(&finer.flows).all(|(one, other)| are_alike(one, other)) {
+            return Ok(Window { outcome: finer, depths, behind, fluids });
+        }
+    }
+    let outcome = simulate(topology, specs, &whole)?;
+    Ok(Window { outcome, depths, behind, fluids })
+}
+
+/// Whether two runs say the same of a flow, as far as they can: within what trains may cost, and three
+/// standard errors of the mean time of a command, of which its rate is the inverse (Little's law).
+fn are_alike(one: &FlowOutcome, other: &FlowOutcome) -> bool {
+    let [one_rate, other_rate] = [one, other].map(|flow| as_f64(Bytes(flow.rate.0)).max(1.0));
+    let error = one.latency.relative_error().hypot(other.latency.relative_error());
+    (one_rate / other_rate - 1.0).abs() <= tlp::AGREEMENT + 3.0 * error
+}

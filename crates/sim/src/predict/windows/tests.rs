@@ -1,0 +1,165 @@
+//! Windows beside longer ones, and what may be left out of them.
+
+use peerlane_results::{CaseSpec, Flow};
+use peerlane_units::Nanos;
+
+use super::super::case::Model;
+use super::mixed::later;
+use super::*;
+use crate::generate::{Draws, pods, tree};
+use crate::model::{Endpoint, NodeIndex, NodeKind, Picos, Topology};
+use crate::tlp::Extent;
+
+#[derive(serde::Deserialize)]
+struct Table {
+    flow: Flow,
+}
+
+/// Ten drives with media that several flows of one drive share.
+fn drives() -> (Topology, Vec<NodeIndex>) {
+    let mut machine = tree(10);
+    let drives = machine.groups.remove(0);
+    for &drive in &drives {
+        let posts = Some(ByteRate(5_000_000_000));
+        let fetches = Some(ByteRate(3_000_000_000));
+        machine.topology.node_mut(drive).kind =
+            NodeKind::Endpoint(Endpoint { posts, fetches, ..Endpoint::default() });
+    }
+    (machine.topology, drives)
+}
+
+/// Flows with blocks of so many KiB and so much depth, behind a drive of 80 us.
+fn blocks(mut flows: Vec<FlowSpec>, kib: u64, depth: u32) -> Vec<FlowSpec> {
+    for flow in &mut flows {
+        flow.first.latency = Picos::micros(80);
+        (flow.request, flow.depth) = (Bytes::kib(kib), depth);
+    }
+    flows
+}
+
+/// Percentiles at full depth over a window of many commands.
+fn long(part: &Part) -> (Vec<Percentiles>, bool) {
+    let (topology, flows) = (&part.topology, &part.flows);
+    let extent = Extent::Steady { window: Picos::millis(200), most: Picos::millis(400) };
+    let settings = tlp::Settings { extent, train: Train::Fixed(16), ..tlp::Settings::default() };
+    let outcome = simulate(topology, flows, &settings).unwrap();
+    let percentiles = outcome.flows.iter().map(|one| one.latency.percentiles());
+    (percentiles.collect(), outcome.is_settled)
+}
+
+fn error(found: Nanos, expected: Nanos) -> f64 {
+    (super::super::nanos(found) / super::super::nanos(expected) - 1.0).abs()
+}
+
+#[test]
+fn short_windows_at_little_depth_have_the_percentiles_of_long_ones_at_all_of_it() {
+    let (topology, d) = drives();
+    let incast = || (1..6).map(|at| FlowSpec::write("in", d[at], d[0])).collect();
+    let pairs = || (0..5).map(|at| FlowSpec::read("pair", d[at], d[at + 5])).collect();
+    let all = || -> Vec<FlowSpec> {
+        let others = |one: usize| (0..4).filter(move |&other| other != one);
+        let flow = |one: usize, other: usize| FlowSpec::relay("all", d[one], d[9], d[other]);
+        (0..4).flat_map(|one| others(one).map(move |other| flow(one, other))).collect()
+    };
+    // Where depth leaves gaps, flows find turns in which they meet less, for longer than a window is.
+    let cases = [
+        ("incast, deep", blocks(incast(), 128, 32), 0.02),
+        ("incast, shallow", blocks(incast(), 64, 2), 0.06),
+        ("pairs", blocks(pairs(), 128, 8), 0.02),
+        ("all to all", blocks(all(), 128, 16), 0.02),
+        ("blocks so large that depth is left out", blocks(pairs(), 8192, 16), 0.02),
+    ];
+    for (name, flows, most) in cases {
+        let part = Part::of(&topology, flows.iter());
+        let found = window(&part, 0).unwrap();
+        let (long, is_settled) = long(&part);
+        assert!(is_settled && found.outcome.is_settled, "{name} has not settled");
+        for ((one, &behind), long) in found.outcome.flows.iter().zip(&found.behind).zip(long) {
+            let short = later(&one.latency.percentiles(), behind);
+            let median = error(short.p50_ns, long.p50_ns);
+            let last = error(short.p99_ns, long.p99_ns);
+            assert!(median < most && last < most, "{name}: {short:?} {long:?}");
+        }
+        let is_shallow = found.behind.iter().any(|&behind| behind > 0.0);
+        assert_eq!(is_shallow, name.contains("left out"), "{name}");
+    }
+}
+
+/// Nine drives that fill the memory beside a tenth, one block of 1 MiB each at a time.
+fn incast_at_depth_1() -> Part {
+    let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/r7515-10-smartssd.toml");
+    let text = std::fs::read_to_string(machine).unwrap();
+    let fabric = peerlane_fabric::Fabric::from_toml(&text).unwrap();
+    let parameters = super::super::parameters(None).unwrap();
+    let numbers = parameters.values();
+    let setting = super::super::setting::Setting::new(&parameters, &numbers);
+    let topology = setting.topology(&fabric).unwrap();
+    let case = |at: u32| {
+        let flow = format!(
+            "{{ source = 'drive{at}', target = 'drive0', path = 'p2p', block = '1M', depth = 1, \
+             order = 'sequential', offset = 0, target_offset = 0, bytes = '1G', start_ns = 0 }}"
+        );
+        toml::from_str::<Table>(&format!("flow = {flow}")).unwrap().flow
+    };
+    let flows = (1..10).map(case).collect();
+    let case = CaseSpec { name: "in".to_owned(), flows, time_ns: None };
+    let model = Model::new(&fabric, &topology, &setting, &case).unwrap();
+    Part::of(&model.topology, model.flows.iter().map(|flow| &flow.spec))
+}
+
+#[test]
+fn at_depth_1_percentiles_do_not_hang_on_when_a_window_looks() {
+    let part = incast_at_depth_1();
+    let base = longer(settings(&part.flows, 1.9));
+    let at = |times: u64| {
+        let mut settings = tlp::Settings { train: Train::Fixed(8), ..base.clone() };
+        if let Extent::Even { after, .. } = &mut settings.extent {
+            *after = Picos(after.0 * times);
+        }
+        let outcome = simulate(&part.topology, &part.flows, &settings).unwrap();
+        outcome.flows.iter().map(|flow| flow.latency.percentiles()).collect::<Vec<_>>()
+    };
+    let (early, late) = (at(1), at(2));
+    for (early, late) in early.iter().zip(&late) {
+        let median = error(early.p50_ns, late.p50_ns);
+        let last = error(early.p99_ns, late.p99_ns);
+        assert!(median < 0.03 && last < 0.08, "{early:?} {late:?}");
+    }
+}
+
+#[test]
+fn a_part_of_a_machine_gives_the_same_figures_as_the_whole() {
+    let machine = pods(3, 5);
+    let mut draws = Draws::new(2);
+    let settings = tlp::Settings {
+        extent: Extent::Steady { window: Picos::micros(500), most: Picos::millis(1) },
+        train: Train::Fixed(8),
+        ..tlp::Settings::default()
+    };
+    for _ in 0..8 {
+        let (source, target) = machine.pair(&mut draws);
+        let (other, memory) = machine.pair(&mut draws);
+        let flows = [FlowSpec::read("r", source, target), FlowSpec::write("w", other, memory)];
+        let part = Part::of(&machine.topology, flows.iter());
+        assert!(part.topology.nodes().len() < machine.topology.nodes().len());
+        let whole = simulate(&machine.topology, &flows, &settings).unwrap();
+        let alone = simulate(&part.topology, &part.flows, &settings).unwrap();
+        assert_eq!(whole.events, alone.events);
+        for (whole, alone) in whole.flows.iter().zip(&alone.flows) {
+            assert_eq!((whole.bytes, &whole.latency), (alone.bytes, &alone.latency));
+        }
+    }
+}
+
+#[test]
+fn pairs_of_drives_that_are_alike_have_one_window() {
+    let (topology, d) = drives();
+    let key = |from: usize, to: usize, kib: u64| {
+        let flows = blocks(vec![FlowSpec::write("w", d[from], d[to])], kib, 4);
+        Part::of(&topology, flows.iter()).key()
+    };
+    // Eight switches: drives 0 and 8 hang from one, the others do not share theirs.
+    assert_eq!(key(1, 2, 64), key(5, 3, 64));
+    assert_ne!(key(1, 2, 64), key(0, 8, 64));
+    assert_ne!(key(1, 2, 64), key(1, 2, 128));
+}
