@@ -17,3 +17,4 @@ pub mod reproduce;
 mod threads;
 pub mod tlp;
 pub mod way;
+mod work;

@@ -5,8 +5,9 @@
 //! several flows do to each other only lowers it.
 
 use crate::flow::build::{Built, What, per_nano};
-use crate::model::{Arrival, FlowSpec, Leg, NodeKind, Op, PathError, Topology};
+use crate::model::{Arrival, FlowSpec, Leg, NodeKind, Op, PathError, Picos, Topology, Work};
 use crate::way::{Way, as_f64, picos, rate_of, ways};
+use crate::work::memory_time;
 
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,8 @@ pub enum By {
     Leg(usize),
     /// What arrives, or may begin.
     Arrival,
+    /// The processor that its thread runs on, where that copies.
+    Thread,
 }
 
 /// What the closed form says of one flow.
@@ -112,19 +115,28 @@ fn own_bounds(flow: &FlowSpec, latency: f64) -> Vec<Bound> {
     if let Arrival::Open { rate } | Arrival::Paced { rate } = flow.arrival {
         bounds.push(Bound { by: By::Arrival, rate: per_nano(rate.0) });
     }
+    if let Some(work) = flow.work.as_ref().filter(|work| work.copy > Picos::ZERO) {
+        bounds.push(Bound { by: By::Thread, rate: 1.0 / work.per_byte(flow.request) });
+    }
     bounds
 }
 
-/// Time of one command on an idle machine, both legs of a relay one after the other, in nanoseconds.
+/// Time of one command on an idle machine, both legs of a relay one after the other and copies between them, in nanoseconds.
 ///
 /// # Errors
 /// When the flow has no path.
 pub fn latency(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
-    let mut latency = 0.0;
+    let mut latency = flow.work.as_ref().map_or(0.0, |work| copy_time(topology, work));
     for leg in flow.legs() {
         latency += leg_latency(topology, flow, leg, &ways(topology, flow, leg)?);
     }
     Ok(latency)
+}
+
+/// Nanoseconds in which a block is copied: by the processor, or by the memory where that is slower.
+fn copy_time(topology: &Topology, work: &Work) -> f64 {
+    let memory = memory_time(topology, work).unwrap_or(0.0) * as_f64(work.traffic);
+    picos(work.copy.0).max(memory)
 }
 
 /// Nanoseconds: what is fixed, the first packet on its way (`way::Way::latency`), and the rest behind it at

@@ -15,6 +15,10 @@ pub struct Traffic {
     pub most: f64,
 }
 
+/// Host-memory bytes for each byte that a processor copies: read, written, and read before that where the store first fetches
+/// its cache line (Intel 64 and IA-32 Optimization Reference Manual, "write-allocate").
+pub const OF_A_COPY: f64 = 3.0;
+
 /// Copies by the processor of each byte that goes from one device to another on a path: into the page cache
 /// or out of it (read(2), write(2)), half of them for each side.
 pub fn copies(path: Path) -> f64 {
@@ -30,10 +34,8 @@ pub fn copies(path: Path) -> f64 {
 /// Host-memory bytes for each byte of payload that goes from one device to another on a path.
 ///
 /// A device that writes host memory costs one byte written, one that reads it one byte read; a copy by the
-/// processor costs a byte read, one written, and one more read where the store first fetches its cache
-/// line (Intel 64 and IA-32 Optimization Reference Manual, "write-allocate"). What a device wrote may still
-/// be in the cache (Intel Data Direct I/O) when it is consumed; pages of the page cache, one set for each
-/// side, outlive the cache and are written once.
+/// processor costs [`OF_A_COPY`]. What a device wrote may still be in the cache (Intel Data Direct I/O) when it is
+/// consumed; pages of the page cache, one set for each side, outlive the cache and are written once.
 pub fn traffic(path: Path) -> Traffic {
     let devices = 2.0;
     match path {
@@ -42,7 +44,7 @@ pub fn traffic(path: Path) -> Traffic {
             Traffic { least: 0.0, most: devices }
         }
         Path::HostPageCache | Path::HostMapped => {
-            Traffic { least: 2.0, most: devices + 3.0 * copies(path) }
+            Traffic { least: 2.0, most: devices + OF_A_COPY * copies(path) }
         }
     }
 }
@@ -55,7 +57,7 @@ pub fn traffic_of_one(path: Path) -> Traffic {
             Traffic { least: 0.0, most: device }
         }
         Path::HostPageCache | Path::HostMapped => {
-            Traffic { least: 1.0, most: device + 3.0 * copies_of_one(path) }
+            Traffic { least: 1.0, most: device + OF_A_COPY * copies_of_one(path) }
         }
     }
 }

@@ -6,12 +6,15 @@
 
 use std::collections::HashMap;
 
+use peerlane_units::Bytes;
+
 use crate::media::{Mixed, Side, Use};
 use crate::model::{
     Coupling, Direction, FlowSpec, Leg, LinkIndex, Memory, NodeIndex, NodeKind, Op, PathError,
     Topology,
 };
 use crate::way::{PacketKind, Step, Way, as_f64, picos, rate_of, ways};
+use crate::work::{Shared, memory_time};
 
 use super::network::{Class, Hop, NONE, Network, Resource};
 
@@ -48,6 +51,10 @@ pub enum What {
     Answers(NodeIndex, NodeIndex),
     /// The walkers of an IOMMU.
     Walkers(NodeIndex),
+    /// The processors beside a host memory.
+    Processors(NodeIndex),
+    /// What those copy, as it waits for that memory.
+    Copies(NodeIndex),
 }
 
 /// A network with what its resources stand for.
@@ -70,6 +77,7 @@ impl Built {
         demands: &[f64],
     ) -> Result<Self, (usize, PathError)> {
         let mut build = Build::new(topology, Mixed::of(topology, flows));
+        build.shared = Shared::of(topology, flows.iter().zip(demands.iter().copied()));
         // Ways are found twice, since all of them together would take as much memory as the network.
         for (index, flow) in flows.iter().enumerate() {
             build.note(flow).map_err(|error| (index, error))?;
@@ -91,6 +99,8 @@ struct Build<'a> {
     topology: &'a Topology,
     /// Drives that are read and written at once.
     mixed: Mixed,
+    /// Processors that flows could use up.
+    shared: Shared,
     built: Built,
     number: HashMap<What, u32>,
     /// Kinds of packets on each direction of each link, as bits.
@@ -114,6 +124,7 @@ impl<'a> Build<'a> {
         Self {
             topology,
             mixed,
+            shared: Shared::default(),
             built: Built::default(),
             number: HashMap::new(),
             kinds: HashMap::new(),
@@ -173,13 +184,14 @@ impl<'a> Build<'a> {
             }
         };
         match what {
-            What::Medium(..) | What::Tags(_) => 0,
+            What::Medium(..) | What::Tags(_) | What::Processors(_) => 0,
             What::Link(link, direction) => link_rank(link, direction),
             What::Buffer(link, direction, ..) => link_rank(link, direction) - 1,
             What::Answers(..) => 0,
             What::PeersBuffer(..) => 3 * DEEPEST,
             What::Peers(..) => 3 * DEEPEST + 1,
             What::Walkers(_) => 3 * DEEPEST + 2,
+            What::Copies(_) => 16 * DEEPEST - 1,
             What::Memory(..) => 16 * DEEPEST,
         }
     }
@@ -199,6 +211,7 @@ impl<'a> Build<'a> {
                 self.way(flow, leg, way, &mut class);
             }
         }
+        self.work(flow, &mut class);
         // There may be a hundred thousand of them.
         class.legs.shrink_to_fit();
         class.legs.iter_mut().for_each(Vec::shrink_to_fit);
@@ -206,6 +219,25 @@ impl<'a> Build<'a> {
         class.ahead.shrink_to_fit();
         self.built.network.classes.push(class);
         Ok(())
+    }
+
+    /// What processors do of a flow, each thread as long as any other, and what their copies take of host memory,
+    /// where all of them have as many turns as what devices write there, or read.
+    fn work(&mut self, flow: &FlowSpec, class: &mut Class) {
+        let Some(work) = &flow.work else { return };
+        if let Some(cores) = self.shared.cores(work) {
+            let resource = self.resource(What::Processors(work.at), cores.into());
+            let cost = work.per_byte(flow.request);
+            class.add(vec![Hop { resource, port: NONE, turn: 1.0, cost }], 1.0);
+        }
+        let time = memory_time(self.topology, work).filter(|_| work.traffic > Bytes::ZERO);
+        if let Some(turn) = time {
+            let copies = self.resource(What::Copies(work.at), UNBOUNDED);
+            let memory = self.resource(What::Memory(work.at, None), 1.0);
+            let cost = turn * as_f64(work.traffic) / as_f64(flow.request);
+            let hop = |resource, port, cost| Hop { resource, port, turn, cost };
+            class.add(vec![hop(copies, NONE, 1.0), hop(memory, copies, cost)], 1.0);
+        }
     }
 
     /// What a leg takes of its initiator: nobody waits behind it.

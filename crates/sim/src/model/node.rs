@@ -201,13 +201,15 @@ impl Default for Memory {
 pub struct HostMemory {
     /// What packets find; its rates are what the channels deliver, not their peak.
     pub memory: Memory,
+    /// Processors beside it, for the transfers of devices below its root complex; `None` for as many as are asked for.
+    pub cores: Option<u32>,
 }
 
 impl Default for HostMemory {
     fn default() -> Self {
         let memory =
             Memory { read_latency: Picos::nanos(250), completion: Bytes(64), ..Memory::default() };
-        Self { memory }
+        Self { memory, cores: None }
     }
 }
 

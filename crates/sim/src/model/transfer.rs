@@ -3,6 +3,7 @@
 use peerlane_units::{ByteRate, Bytes};
 
 use super::{NodeIndex, Picos};
+use crate::way::{as_f64, picos};
 
 /// What an initiator does to a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +34,26 @@ impl Leg {
     /// As fast as it goes and without latency.
     pub fn new(initiator: NodeIndex, op: Op) -> Self {
         Self { initiator, op, bound: None, commands: None, latency: Picos::ZERO }
+    }
+}
+
+/// What processors do of a transfer: one thread of it, on one processor at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    /// The host memory that copies read and write, beside the processors.
+    pub at: NodeIndex,
+    /// Time of a processor for the commands of a block; devices go on meanwhile.
+    pub submit: Picos,
+    /// Time of a processor in which it copies a block, before its last leg begins.
+    pub copy: Picos,
+    /// Bytes that copies of a block read and write in host memory.
+    pub traffic: Bytes,
+}
+
+impl Work {
+    /// Nanoseconds of a processor for each byte of commands of so many.
+    pub(crate) fn per_byte(&self, request: Bytes) -> f64 {
+        picos(self.submit.0.saturating_add(self.copy.0)) / as_f64(request)
     }
 }
 
@@ -72,6 +93,8 @@ pub struct FlowSpec {
     pub request: Bytes,
     /// Commands under way.
     pub depth: u32,
+    /// What processors do of it; `None` for nothing that others could miss.
+    pub work: Option<Box<Work>>,
     /// When commands begin.
     pub arrival: Arrival,
     /// Begins this long after the run.
@@ -110,6 +133,7 @@ impl FlowSpec {
             second,
             request: Bytes::kib(128),
             depth: 16,
+            work: None,
             arrival: Arrival::Closed,
             start: Picos::ZERO,
             bytes: Bytes::mib(1024),

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use peerlane_units::Bytes;
 
-use crate::model::{FlowSpec, LinkIndex, NodeIndex, NodeKind, Picos, Topology};
+use crate::closed::demand;
+use crate::model::{FlowSpec, LinkIndex, NodeIndex, NodeKind, Picos, Topology, Work};
+use crate::work::Shared;
 
 /// A part of a machine, and the flows on it.
 #[derive(Debug, Clone)]
@@ -26,7 +28,10 @@ impl Part {
             at: BTreeMap::new(),
             link_at: BTreeMap::new(),
         };
-        let flows = flows.map(|flow| build.flow(flow)).collect();
+        let flows: Vec<&FlowSpec> = flows.collect();
+        let demands = flows.iter().map(|flow| demand(whole, flow).unwrap_or(f64::INFINITY));
+        let shared = Shared::of(whole, flows.iter().copied().zip(demands));
+        let flows = flows.into_iter().map(|flow| build.flow(flow, &shared)).collect();
         build.sockets();
         build.weights();
         Self { topology: build.topology, flows }
@@ -52,7 +57,7 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    fn flow(&mut self, flow: &FlowSpec) -> FlowSpec {
+    fn flow(&mut self, flow: &FlowSpec, shared: &Shared) -> FlowSpec {
         let memory = self.node(flow.memory);
         let mut part = FlowSpec { memory, start: Picos::ZERO, bytes: Bytes::ZERO, ..flow.clone() };
         for leg in std::iter::once(&mut part.first).chain(&mut part.second) {
@@ -63,6 +68,12 @@ impl Build<'_> {
                 self.node(link.lower);
             }
             leg.initiator = self.node(leg.initiator);
+        }
+        // What nobody waits for makes no difference between parts.
+        let shares = |work: &Work| work.copy > Picos::ZERO || shared.cores(work).is_some();
+        part.work = part.work.filter(|work| shares(work));
+        if let Some(work) = &mut part.work {
+            work.at = self.node(work.at);
         }
         part
     }

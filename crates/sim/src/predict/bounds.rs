@@ -68,12 +68,14 @@ fn limited(name: &str) -> Option<(f64, f64, &'static str)> {
 
 /// Whether a parameter counts things that there is no half of: bytes of a packet or command, tags, walkers, turns.
 pub fn is_whole(name: &str) -> bool {
-    const WHOLE: [&str; 12] = [
+    const WHOLE: [&str; 14] = [
         "drive.largest",
         "ethernet.headers",
         "ethernet.mtu",
         "ethernet.tunnel",
         "host.completion",
+        "host.cores",
+        "host.overlap",
         "host.window",
         "iommu.page",
         "iommu.walkers",

@@ -5,7 +5,7 @@ use peerlane_units::ByteRate;
 
 use super::setting::whole;
 use crate::flow::build::{Built, What};
-use crate::model::{Direction, Framing, LinkIndex, NodeIndex, Op, Topology};
+use crate::model::{Direction, Framing, LinkIndex, Node, NodeIndex, NodeKind, Op, Topology};
 use crate::way::{PacketKind, rate_of};
 
 /// A resource as a person would name it.
@@ -31,6 +31,17 @@ pub(super) fn of(topology: &Topology, what: What) -> String {
         }
         What::Walkers(at) => format!("page walks of the IOMMU at {}", node(at)),
         What::Answers(at, _) => format!("completions of {}", node(at)),
+        What::Processors(at) => processors(topology, at),
+        What::Copies(at) => format!("copies in {}", node(at)),
+    }
+}
+
+/// The processors beside a host memory, which a machine mostly has one of.
+pub(super) fn processors(topology: &Topology, at: NodeIndex) -> String {
+    let is_host = |node: &&Node| matches!(node.kind, NodeKind::HostMemory(_));
+    match topology.nodes().iter().filter(is_host).count() {
+        0 | 1 => "the processors".to_owned(),
+        _ => format!("the processors beside {}", topology.node(at).name),
     }
 }
 
@@ -46,6 +57,8 @@ pub(super) fn several(what: What, count: usize) -> Option<String> {
         What::Peers(..) | What::PeersBuffer(..) => format!("{count} ways between peers"),
         What::Walkers(_) => format!("page walks of {count} IOMMUs"),
         What::Answers(..) => format!("completions of {count} memories"),
+        What::Processors(_) => format!("the processors beside {count} memories"),
+        What::Copies(_) => format!("copies in {count} memories"),
     })
 }
 

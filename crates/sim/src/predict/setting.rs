@@ -192,7 +192,7 @@ impl<'a> Setting<'a> {
             root: self.root(fabric, hol)?,
             switch: Switch { latency, hol, ..defaults.switch },
             endpoint: Endpoint { tags, mrrs: self.bytes("pcie.mrrs")?, mps, ..defaults.endpoint },
-            host: HostMemory { memory },
+            host: HostMemory { memory, cores: Some(count(self.get("host.cores")?).max(1)) },
             ethernet: Ethernet {
                 tunnel: count(self.get("ethernet.tunnel")?),
                 latency: time(self.get("ethernet.latency")?),
@@ -320,7 +320,7 @@ pub(super) fn time(seconds: f64) -> Picos {
     Picos(whole(seconds * 1e12))
 }
 
-fn count(number: f64) -> u32 {
+pub(super) fn count(number: f64) -> u32 {
     u32::try_from(whole(number)).unwrap_or(u32::MAX)
 }
 

@@ -418,5 +418,6 @@ fn words(topology: &Topology, what: What) -> String {
         What::Peers(..) | What::PeersBuffer(..) => "root complex".to_owned(),
         What::Answers(node, _) => format!("answers of {}", name(node)),
         What::Walkers(_) => "IOMMU".to_owned(),
+        What::Processors(_) | What::Copies(_) => "processors".to_owned(),
     }
 }

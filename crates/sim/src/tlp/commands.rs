@@ -15,6 +15,7 @@ use super::network::Route;
 use super::parts::{NONE, Train};
 use super::queue::EventQueue;
 use super::random::{draw, exponential};
+use super::threads::Thread;
 use crate::model::{Arrival, FlowSpec, Leg, Op, Picos, picos_per_kib};
 
 /// Open flows that fall behind keep no more waiting commands than this.
@@ -88,9 +89,9 @@ impl LegState {
 
 /// A command under way.
 #[derive(Debug, Clone, Copy, Default)]
-struct Command {
+pub(super) struct Command {
     issued: u64,
-    bytes: u32,
+    pub(super) bytes: u32,
     left: u32,
     /// Compared with the coupling of nodes.
     draw: u32,
@@ -111,7 +112,9 @@ pub(super) struct FlowState {
     pace_per_kib: u64,
     next_at: u64,
     is_awaited: bool,
-    commands: Vec<Command>,
+    pub(super) commands: Vec<Command>,
+    /// What processors do of it, where anybody waits for that.
+    pub(super) thread: Option<Box<Thread>>,
     free_slots: Vec<u32>,
     backlog: VecDeque<u64>,
     /// Bytes that have not begun; `None` for an endless flow.
@@ -130,7 +133,12 @@ pub(super) struct FlowState {
 }
 
 impl FlowState {
-    pub(super) fn new(spec: &FlowSpec, stream: u64, first_leg: u32, is_endless: bool) -> Self {
+    pub(super) fn new(
+        spec: &FlowSpec,
+        thread: Option<Thread>,
+        (stream, first_leg): (u64, u32),
+        is_endless: bool,
+    ) -> Self {
         let request = u32::try_from(spec.request.0).unwrap_or(u32::MAX);
         let between = match spec.arrival {
             Arrival::Closed | Arrival::Paced { .. } => None,
@@ -154,6 +162,7 @@ impl FlowState {
             next_at: 0,
             is_awaited: false,
             commands: vec![Command::default(); spec.depth as usize],
+            thread: thread.map(Box::new),
             free_slots: (0..spec.depth).rev().collect(),
             backlog: VecDeque::new(),
             unissued: (!is_endless).then_some(spec.bytes.0),
@@ -175,10 +184,16 @@ impl FlowState {
             + self.commands.capacity() * size_of::<Command>()
             + (self.free_slots.capacity() + 2 * self.backlog.capacity()) * 4
             + self.latency.footprint()
+            + self.thread.as_ref().map_or(0, |thread| thread.footprint())
     }
 
     pub(super) fn is_open(&self) -> bool {
         self.between.is_some()
+    }
+
+    /// Whether its thread copies each block before the last leg.
+    fn copies(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| thread.copies())
     }
 
     pub(super) fn is_paced(&self) -> bool {
@@ -286,11 +301,26 @@ impl<Q: EventQueue> Engine<Q> {
             let chance = draw(self.seed, flow.stream, 2 * flow.issued + 1) & 0xffff;
             let draw = u32::try_from(chance).unwrap_or(0);
             flow.commands[slot as usize] = Command { issued, bytes, left: bytes, draw };
-            let leg = flow.first_leg;
+            let submits = flow.thread.as_ref().is_some_and(|thread| thread.submits());
             if self.log.is_some() {
                 self.write_down(index, slot, bytes);
             }
+            if submits {
+                self.submit(index, slot);
+            } else {
+                self.submitted(index, slot);
+            }
+        }
+    }
+
+    /// The commands of a slot are on their way, or what is copied before they are.
+    pub(super) fn submitted(&mut self, index: u32, slot: u32) {
+        let flow = &self.flows[index as usize];
+        if flow.is_relay() || !flow.copies() {
+            let leg = flow.first_leg;
             self.hand_to(leg, slot);
+        } else {
+            self.copy(index, slot);
         }
     }
 
@@ -304,6 +334,12 @@ impl<Q: EventQueue> Engine<Q> {
                 CommandLeg { flow, is_second, slot, number, bytes, moved: 0, begin, end: None };
             log.begins(leg, legs);
         }
+    }
+
+    /// Lets the last leg of a flow move a slot.
+    pub(super) fn hand_to_last(&mut self, index: u32, slot: u32) {
+        let leg = self.flows[index as usize].last_leg;
+        self.hand_to(leg, slot);
     }
 
     /// Lets a leg move a slot once the latency of its command is over.
@@ -415,8 +451,11 @@ impl<Q: EventQueue> Engine<Q> {
         }
         if !is_last {
             command.left = command.bytes;
-            let next = flow.last_leg;
-            self.hand_to(next, slot);
+            if flow.copies() {
+                self.copy(index, slot);
+            } else {
+                self.hand_to_last(index, slot);
+            }
             return;
         }
         flow.completed += 1;

@@ -31,6 +31,8 @@ const WAKE: u32 = 7;
 const BEGIN: u32 = 8;
 /// A memory whose reads and writes take turns has served one.
 const IDLE: u32 = 9;
+/// The thread of a flow is done with a piece of what it does.
+const WORKED: u32 = 10;
 
 const INDEX_BITS: u32 = 28;
 /// Headers of a credit event take the upper 12 bits of its data, units the lower 20.
@@ -84,6 +86,7 @@ impl<Q: EventQueue> Engine<Q> {
             READY => self.ready(index, data),
             WAKE => self.wake(index),
             IDLE => self.serve_next(index),
+            WORKED => self.worked(index),
             _ => self.begin(index),
         }
     }
@@ -107,6 +110,10 @@ impl<Q: EventQueue> Engine<Q> {
 
     pub(super) fn push_wake(&mut self, time: u64, leg: u32) {
         self.push(time, WAKE, leg, 0);
+    }
+
+    pub(super) fn push_worked(&mut self, time: u64, flow: u32) {
+        self.push(time, WORKED, flow, 0);
     }
 
     pub(super) fn push_begin(&mut self, time: u64, flow: u32) {

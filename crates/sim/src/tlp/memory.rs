@@ -11,6 +11,9 @@ use super::parts::{COMPLETION, IommuState, MemoryState, NONE, Train};
 use super::queue::EventQueue;
 use crate::model::Op;
 
+/// The side of copies, behind writes and reads.
+const COPIES: usize = 2;
+
 impl MemoryState {
     /// Bytes that it takes beside itself.
     pub(super) fn footprint(&self) -> usize {
@@ -43,13 +46,20 @@ impl MemoryState {
         self.waiting[side].push_back(train);
     }
 
-    /// The access whose turn is next, and its side.
+    /// The access whose turn is next, and its side: of equal turns that of the first side.
     fn next(&mut self) -> Option<(usize, u32)> {
-        let waits = |side: usize| !self.waiting[side].is_empty();
-        let is_read = waits(1) && !(waits(0) && self.turns[0] <= self.turns[1]);
-        let side = usize::from(is_read);
+        let waits = |side: &usize| !self.waiting[*side].is_empty();
+        let side = (0..self.waiting.len()).filter(waits).min_by_key(|&side| self.turns[side])?;
         self.turn = self.turns[side];
-        self.waiting[side].pop_front().map(|train| (side, train))
+        self.waiting[side].pop_front().map(|access| (side, access))
+    }
+
+    /// Serves bytes that a copy reads and writes: when it is done.
+    fn serve_copy(&mut self, bytes: u32, now: u64) -> u64 {
+        let per_kib = self.per_kib.iter().sum::<u64>();
+        let end = now.max(self.free_at[0]) + ((u64::from(bytes) * per_kib) >> 11);
+        self.free_at = [end; 2];
+        end
     }
 }
 
@@ -88,7 +98,17 @@ impl<Q: EventQueue> Engine<Q> {
             return;
         }
         let leg = self.slab[index].leg as usize;
-        state.wait(usize::from(self.net.routes[leg].op == Op::Read), index);
+        self.queue_up(memory, usize::from(self.net.routes[leg].op == Op::Read), index);
+    }
+
+    /// The thread of a flow copies a piece in a memory whose reads and writes take turns.
+    pub(super) fn access_for_copy(&mut self, memory: u32, flow: u32) {
+        self.queue_up(memory, COPIES, flow);
+    }
+
+    fn queue_up(&mut self, memory: u32, side: usize, access: u32) {
+        let state = &mut self.net.memories[memory as usize];
+        state.wait(side, access);
         let is_alone = state.waiting.iter().map(VecDeque::len).sum::<usize>() == 1;
         if is_alone {
             // What is served now sees to the others when it is done.
@@ -99,9 +119,17 @@ impl<Q: EventQueue> Engine<Q> {
 
     /// A memory whose reads and writes take turns serves the next of them.
     pub(super) fn serve_next(&mut self, memory: u32) {
-        let Some((side, index)) = self.net.memories[memory as usize].next() else { return };
-        let bytes = self.slab[index].bytes;
-        self.serve(memory, index);
+        let Some((side, access)) = self.net.memories[memory as usize].next() else { return };
+        let bytes = if side == COPIES {
+            let bytes = self.copied_bytes(access);
+            let served = self.net.memories[memory as usize].serve_copy(bytes, self.now);
+            self.copied(access, served);
+            bytes
+        } else {
+            let bytes = self.slab[access].bytes;
+            self.serve(memory, access);
+            bytes
+        };
         let state = &mut self.net.memories[memory as usize];
         state.turns[side] += u64::from(bytes);
         if state.waiting.iter().any(|side| !side.is_empty()) {

@@ -20,6 +20,7 @@ mod random;
 mod run;
 mod settings;
 mod stages;
+mod threads;
 
 #[cfg(test)]
 mod tests;

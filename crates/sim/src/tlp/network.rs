@@ -16,6 +16,7 @@ use super::parts::{
     COMPLETION, End, Fifo, Hop, IommuState, Lane, MemoryState, NONE, POSTED, Pool, Port, PortCount,
     REQUEST, Tags, Turns,
 };
+use super::threads::Processors;
 use super::{MOST_DEPTH, MOST_REQUEST, TlpError};
 
 /// Receivers with fewer headers than this are never modelled with trains.
@@ -53,6 +54,9 @@ pub(super) struct Network {
     /// The memory of each node that one is used of.
     pub(super) memory_of: BTreeMap<NodeIndex, u32>,
     pub(super) iommus: Vec<IommuState>,
+    /// Those that threads take turns on, and the memory beside each.
+    pub(super) processors: Vec<Processors>,
+    pub(super) processors_of: BTreeMap<NodeIndex, u32>,
     pub(super) tags: Vec<Tags>,
     /// By leg.
     pub(super) routes: Vec<Route>,
@@ -63,6 +67,16 @@ pub(super) struct Network {
 }
 
 impl Network {
+    /// The processors beside a memory.
+    pub(super) fn processors(&mut self, at: NodeIndex, cores: u32) -> u32 {
+        let next = position(self.processors.len());
+        let index = *self.processors_of.entry(at).or_insert(next);
+        if index == next {
+            self.processors.push(Processors::new(cores));
+        }
+        index
+    }
+
     /// Bytes that it takes.
     pub(super) fn footprint(&self) -> usize {
         self.ports.capacity() * size_of::<Port>()
@@ -273,7 +287,7 @@ impl Build<'_> {
             is_shared: memory.is_shared,
             free_at: [0; 2],
             waiting: Default::default(),
-            turns: [0; 2],
+            turns: [0; 3],
             turn: 0,
             written: 0,
             read: 0,

@@ -188,10 +188,11 @@ pub(super) struct MemoryState {
     pub(super) is_shared: bool,
     /// When the accesses before are served: writes, reads. Where they share, both are the same.
     pub(super) free_at: [u64; 2],
-    /// Accesses that wait, writes and reads, where those take turns: in order of arrival.
-    pub(super) waiting: [std::collections::VecDeque<u32>; 2],
+    /// What waits where sides take turns, in order of arrival: trains that write, trains that read, and flows whose threads
+    /// copy.
+    pub(super) waiting: [std::collections::VecDeque<u32>; 3],
     /// Bytes that each side has sent for, and those of the last that was served: turns are equal bytes.
-    pub(super) turns: [u64; 2],
+    pub(super) turns: [u64; 3],
     pub(super) turn: u64,
     pub(super) written: u64,
     pub(super) read: u64,

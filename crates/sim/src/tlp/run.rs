@@ -15,7 +15,10 @@ use super::outcome::{
 use super::parts::{PortCount, Slab};
 use super::queue::{EventQueue, Heap, Wheel};
 use super::settings::{Extent, Queue, Settings};
+use super::threads::Thread;
+use crate::closed::demand;
 use crate::model::{FlowSpec, NodeIndex, Picos, Topology};
+use crate::work::Shared;
 
 /// First step of the warm-up: 20 us.
 const FIRST_STEP: u64 = 20_000_000;
@@ -79,10 +82,12 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         topology: &'a Topology,
         specs: &[FlowSpec],
         settings: &'a Settings,
-        net: Network,
+        mut net: Network,
         packets: u32,
         queue: Q,
     ) -> Self {
+        let demands = specs.iter().map(|spec| demand(topology, spec).unwrap_or(f64::INFINITY));
+        let shared = Shared::of(topology, specs.iter().zip(demands));
         let is_endless = !matches!(settings.extent, Extent::Whole { .. });
         let mut legs = Vec::with_capacity(net.routes.len());
         let mut flows = Vec::with_capacity(specs.len());
@@ -91,7 +96,8 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             for leg in spec.legs() {
                 legs.push(LegState::new(flow, leg, &net.routes[legs.len()], packets));
             }
-            flows.push(FlowState::new(spec, u64::from(flow), first, is_endless));
+            let thread = Thread::of(topology, spec, &shared, &mut net);
+            flows.push(FlowState::new(spec, thread, (u64::from(flow), first), is_endless));
         }
         let depths = flows.iter().map(FlowState::depth);
         let log = (settings.log > 0).then(|| Box::new(Log::new(settings.log, depths)));
