@@ -15,7 +15,7 @@ use crate::flow::build::{Built, What};
 use crate::flow::rates::build;
 use crate::flow::run::{Pace, Phase, Run, RunSettings, Transfer, run};
 use crate::flow::solve::Settings;
-use crate::model::{Arrival, NodeIndex, NodeKind, Topology};
+use crate::model::{Arrival, NodeIndex, NodeKind, Picos, Topology};
 use crate::way::{as_f64, picos};
 
 /// Ends that lie no further apart lead to one solution: a microsecond.
@@ -25,6 +25,8 @@ pub(super) const SETTLING: Settings = Settings { tolerance: 1e-3, rounds: 400 };
 
 /// What limits a flow with too few blocks in flight.
 const DEPTH: &str = "its depth";
+/// What limits one whose thread has no more time.
+pub(super) const PROCESSOR: &str = "the processor";
 
 /// A case with its machine, ready for an engine.
 pub(super) struct Model {
@@ -99,7 +101,7 @@ impl Model {
         let built = build(&topology, &specs).map_err(engine)?;
         let mut model = Self { topology, flows, built, time };
         for (flow, asked) in model.flows.iter_mut().zip(&case.flows) {
-            flow.spec.start = crate::model::Picos::nanos(asked.start_ns.0);
+            flow.spec.start = Picos::nanos(asked.start_ns.0);
         }
         Ok(model)
     }
@@ -130,6 +132,7 @@ impl Model {
             let limited_by = match closed.bounds.first().map(|bound| bound.by) {
                 Some(By::Resource(what)) => self.name(what),
                 Some(By::Depth) => DEPTH.to_owned(),
+                Some(By::Thread) => PROCESSOR.to_owned(),
                 _ => self.own_limit(flow),
             };
             flows.push(FoundFlow { bytes, start, end, limited_by, paces: Vec::new() });
@@ -203,6 +206,10 @@ impl Model {
         let slows = flow.bounds.iter().filter(|bound| bound.0 != LIMIT);
         spec.first.bound = Some(names::per_second(least(&mut slows.map(&raised))));
         spec.arrival = Arrival::Closed;
+        if let Some(work) = spec.work.as_mut().filter(|_| name == PROCESSOR) {
+            let less = |time: Picos| Picos(super::setting::whole(picos(time.0) * 1e3 / more));
+            (work.submit, work.copy) = (less(work.submit), less(work.copy));
+        }
         let least = least(&mut flow.bounds.iter().map(raised));
         let demand = crate::closed::demand(&self.topology, &spec).unwrap_or(f64::INFINITY);
         let deeper = if name == DEPTH { more } else { 1.0 };
@@ -215,6 +222,7 @@ impl Model {
         let demand = crate::closed::demand(&self.topology, &flow.spec).unwrap_or(f64::INFINITY);
         match least {
             Some((name, rate)) if *rate <= demand * 1.001 => name.clone(),
+            _ if flow.cpu * demand >= 0.999 => PROCESSOR.to_owned(),
             _ => DEPTH.to_owned(),
         }
     }

@@ -7,10 +7,11 @@ use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
 use peerlane_results::{CaseSpec, Flow, Order, Path, Route};
 use peerlane_units::{ByteRate, Bytes};
 
-use super::setting::{Setting, SettingError, time, whole};
+use super::case::PROCESSOR;
+use super::setting::{Setting, SettingError, count, time, whole};
 use crate::devices::drive::{beside_medium, commands};
-use crate::devices::host::{copies, copies_of_one, fault_cost, processor_ceiling};
-use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Picos, Topology};
+use crate::devices::host::{OF_A_COPY, copies, copies_of_one, fault_cost, processor_ceiling};
+use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Topology, Work};
 use crate::parameters::ParameterError;
 use crate::way::as_f64;
 
@@ -224,7 +225,13 @@ impl Planner<'_> {
             _ => return Err(none()),
         };
         spec.request = flow.block.max(Bytes(1));
-        spec.depth = if has_one_slot(flow.path) { 1 } else { self.depth(flow) };
+        let most = match flow.path {
+            Path::P2p | Path::HostPipelined | Path::HostCufile => flow.depth,
+            Path::HostSerial => 1,
+            // The kernel reads ahead, or writes behind.
+            Path::HostPageCache | Path::HostMapped => count(self.setting.get("host.overlap")?),
+        };
+        spec.depth = self.depth(flow, most);
         self.finish(flow, [source, target], spec, host)
     }
 
@@ -244,10 +251,10 @@ impl Planner<'_> {
     }
 
     /// Blocks in flight: no more than there are.
-    fn depth(&self, flow: &Flow) -> u32 {
+    fn depth(&self, flow: &Flow, asked: u32) -> u32 {
         let blocks = flow.bytes.0.div_ceil(flow.block.0.max(1));
         let most = if self.has_time { u64::MAX } else { blocks.max(1) };
-        u32::try_from(most).unwrap_or(u32::MAX).min(flow.depth).max(1)
+        u32::try_from(most).unwrap_or(u32::MAX).min(asked).max(1)
     }
 
     /// Latencies and bounds of drives and processor.
@@ -297,14 +304,19 @@ impl Planner<'_> {
             spec.first.latency = time(waits[0] + waits[1]);
         }
         // Nanoseconds of processor a byte: commands, which overlap with what devices do, and what it does with the bytes
-        // itself. Paths with copies have one slot: devices wait while it is copied, and it is one more stage of a block.
+        // itself, which is one more stage of a block.
         let copies = if spec.second.is_some() { copies } else { copies_of_one };
-        let copied = self.copying(flow.path, copies(flow.path))?;
+        let copies = copies(flow.path);
+        let copied = self.copying(flow.path, copies)?;
         let each = total_commands.max(1.0) * self.setting.get("host.command")?;
         let submitted = 1e9 / processor_ceiling(1.0, block, each, 0.0);
-        let last = spec.second.as_mut().unwrap_or(&mut spec.first);
-        last.latency = Picos(last.latency.0.saturating_add(time(copied * block / 1e9).0));
-        bounds.push(("the processor".to_owned(), 1.0 / submitted));
+        spec.work = Some(Box::new(Work {
+            at: host,
+            submit: time(each),
+            copy: time(copied * block / 1e9),
+            traffic: Bytes(whole(OF_A_COPY * copies * block)),
+        }));
+        bounds.push((PROCESSOR.to_owned(), 1.0 / submitted));
         let least = bounds.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
         spec.first.bound = Some(ByteRate(whole(least * 1e9).max(1)));
         spec.arrival = Arrival::Closed;
@@ -374,14 +386,6 @@ impl Planner<'_> {
             top = self.topology.link(link).upper;
         }
         self.hosts.get(&top).copied().unwrap_or(near)
-    }
-}
-
-/// Whether a path has one buffer for all blocks.
-fn has_one_slot(path: Path) -> bool {
-    match path {
-        Path::P2p | Path::HostPipelined | Path::HostCufile => false,
-        Path::HostSerial | Path::HostPageCache | Path::HostMapped => true,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The record of a predicted case, in the words of a measured one.
 
+use std::collections::BTreeMap;
+
 use peerlane_results::{
     BytesByRoute, CaseRecord, CaseSpec, CpuCost, Evidence, FlowRecord, Gain, HostMemoryTraffic,
     Latency, Limit, PageFaults, Percentiles, Prediction, Route, RouteEvidence, RouteVerdict,
@@ -13,6 +15,8 @@ use super::names;
 use super::setting::whole;
 use super::windows::Windows;
 use crate::devices::host::{traffic, traffic_of_one};
+use crate::flow::build::What;
+use crate::model::{NodeIndex, NodeKind, Picos};
 
 /// What is put together in a record.
 pub(super) struct Parts<'a> {
@@ -184,9 +188,30 @@ fn limits(model: &Model, moved: &[f64]) -> Vec<Limit> {
             names::limit(model.name(what), resource.capacity / load * all)
         })
         .collect();
+    limits.extend(processors(model, shares));
     limits.sort_by_key(|limit| limit.bytes_per_second);
     limits.truncate(MOST_LIMITS);
     limits
+}
+
+/// Those of processors where they copy, also where flows could not use them up, which are no resource of theirs.
+fn processors(model: &Model, shares: &[f64]) -> Vec<Limit> {
+    let all = shares.iter().sum::<f64>();
+    let mut load: BTreeMap<NodeIndex, f64> = BTreeMap::new();
+    for (flow, share) in model.flows.iter().zip(shares) {
+        if let Some(work) = flow.spec.work.as_ref().filter(|work| work.copy > Picos::ZERO) {
+            *load.entry(work.at).or_default() += flow.cpu * share;
+        }
+    }
+    load.retain(|&at, load| *load > 0.0 && model.built.find(What::Processors(at)).is_none());
+    let ceiling = |(at, load)| match &model.topology.node(at).kind {
+        NodeKind::HostMemory(host) => {
+            let name = names::processors(&model.topology, at);
+            host.cores.map(|cores| names::limit(name, f64::from(cores) / load * all))
+        }
+        _ => None,
+    };
+    load.into_iter().filter_map(ceiling).collect()
 }
 
 /// Ceilings in a record.
