@@ -99,6 +99,26 @@ fn the_limit_that_host_memory_is_knows_of_copies() {
 }
 
 #[test]
+fn the_range_of_what_is_copied_has_both_what_waits_and_what_is_read_ahead() {
+    let of = |machine: &str, target: &str, path| {
+        let flow = Flow { block: Bytes::mib(32), depth: 1, ..Flow::new("drive", target, path) };
+        let rates = [1.0, 2.0].map(|overlap| {
+            let given = with(&[("host.overlap", overlap, "count")]);
+            alone(&self::machine(machine), &given, flow.clone())
+        });
+        let record = predict(&self::machine(machine), &one(flow), Engine::Flow);
+        let prediction = record.cases[0].prediction.clone().expect("it is one");
+        let (low, high) = prediction.interval.expect("one flow");
+        (rates, [low, high].map(|rate| rate.0 as f64 / 1e9))
+    };
+    let (serial, none) = of("donard", "gpu", Path::HostSerial);
+    assert_eq!(serial[0], serial[1]);
+    assert!(none[1] < 1.3 * serial[1], "{none:?} {serial:?}");
+    let (rates, [low, high]) = of("donard", "gpu", Path::HostMapped);
+    assert!(low <= rates[0] && rates[1] <= high * 1.1, "{low} {rates:?} {high}");
+}
+
+#[test]
 fn blocks_read_ahead_are_faster_up_to_what_one_processor_does() {
     for engine in [Engine::Closed, Engine::Flow, Engine::Tlp] {
         let of = |overlap, copy| {
