@@ -199,6 +199,21 @@ impl Map {
         unsafe { madvise(self.address.as_ptr(), self.length, Advice::LinuxPopulateWrite) }
     }
 
+    /// Maps the pages of a range as faults on them would, without reading them.
+    ///
+    /// # Errors
+    /// `EINVAL` for a range that does not begin on a page or is not within the map, and before Linux 5.14; else the
+    /// system's answer: `EFAULT` for pages that are gone.
+    pub(crate) fn fault_in(&mut self, offset: usize, length: usize) -> Result<(), Errno> {
+        let is_within = offset.checked_add(length).is_some_and(|end| end <= self.length);
+        if !is_within || offset % rustix::param::page_size() != 0 {
+            return Err(Errno::INVAL);
+        }
+        let start = self.address.as_ptr().wrapping_byte_add(offset);
+        // SAFETY: the range is within a map of our own, and `MADV_POPULATE_READ` does not change its content.
+        unsafe { madvise(start, length, Advice::LinuxPopulateRead) }
+    }
+
     /// First byte of the map; page aligned unless it was lent.
     pub(crate) fn address(&self) -> NonNull<c_void> {
         self.address

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use peerlane_units::Bytes;
+use rustix::io::Errno;
 
 use crate::cuda::Pinned;
 use crate::map::Map;
@@ -95,6 +96,17 @@ impl Region {
             Keeper::Map(map) => map.address(),
             Keeper::Card(buffer) => buffer.address(),
             Keeper::Pinned(pinned) => pinned.address(),
+        }
+    }
+
+    /// Has the kernel map a range of a mapped file, as its faults on a first use would; nothing is read here.
+    ///
+    /// # Errors
+    /// `EINVAL` where this is no mapped file, and as [`Map::fault_in`] has them.
+    pub(crate) fn fault_in(&mut self, offset: usize, length: usize) -> Result<(), Errno> {
+        match (self.kind, &mut self.keeper) {
+            (RegionKind::MappedFile, Keeper::Map(map)) => map.fault_in(offset, length),
+            _ => Err(Errno::INVAL),
         }
     }
 

@@ -9,7 +9,7 @@ use super::content::{Filled, Slots};
 use super::planned::PlannedFlow;
 use super::ready::Ready;
 use super::stream::{Log, OneWay, Place, stream};
-use super::{FlowOutcome, FlowTools, MeasureError, Moved, mapped, serial};
+use super::{FlowOutcome, FlowTools, MeasureError, Moved, cached, mapped, processor, serial};
 use crate::ranges::RangeSet;
 use crate::relay::{Pace, Transfer, latencies, relay_work};
 use crate::ring::Action;
@@ -51,6 +51,8 @@ impl PlannedFlow {
             Way::HostSerial | Way::HostPageCache if is_copy => serial::carry(self, tools),
             Way::HostMapped if is_copy => mapped::carry(self, tools),
             _ if is_copy => self.carry_copy(tools),
+            _ if self.is_processors() => processor::carry(self, tools),
+            Way::HostPageCache | Way::HostMapped => cached::carry(self, tools),
             _ => self.carry_one_way(tools),
         }
     }

@@ -46,6 +46,7 @@ impl PlannedFlow {
             [Notation::Path(_), Notation::Path(_)] => look.copy(),
             [Notation::Path(_), memory] => look.one_way(&memory, Role::Source),
             [memory, Notation::Path(_)] => look.one_way(&memory, Role::Target),
+            [Notation::Host, Notation::Host] => look.processor(),
             _ => Err(look.no_pair("one end is a drive or a file")),
         }
     }
@@ -128,14 +129,21 @@ impl Look<'_> {
     fn one_way(&self, memory: &Notation, role: Role) -> Result<PlannedFlow, MeasureError> {
         let flow = self.flow;
         let is_gpu = matches!(memory, Notation::Gpu(_));
-        if !is_gpu && !matches!(flow.path, Way::P2p | Way::HostPipelined | Way::HostSerial) {
-            return Err(self.no_pair("a baseline with a file of its own goes from file to file"));
+        let is_cached = matches!(flow.path, Way::HostPageCache | Way::HostMapped);
+        let is_read = role == Role::Source && matches!(memory, Notation::Host | Notation::Null);
+        if !is_gpu && (is_cached && !is_read || flow.path == Way::HostCufile) {
+            return Err(self.no_pair(
+                "by the page cache a drive or file is read into `host`, or copied to another one",
+            ));
         }
         let (typed, offset) = match role {
             Role::Source => (&flow.source, flow.offset),
             Role::Target => (&flow.target, flow.target_offset),
         };
         let drive = endpoint::look(self.system, self.fabric, typed, role)?;
+        if is_cached && !is_gpu && drive.live.as_ref().is_some_and(|live| live.passthrough.is_some()) {
+            return Err(self.no_pair("a passthrough node has no page cache"));
+        }
         self.check_range(&drive, offset, role)?;
         let mut warnings = guard::warnings_of_use(self.system, &drive);
         if role == Role::Target {

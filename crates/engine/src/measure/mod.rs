@@ -6,9 +6,11 @@
 //! written in place, within its range, and only where [`Consent`] names it.
 //!
 //! What a reader must know: besides drives, `host` and `null` are ends (plain direct reads into host
-//! buffers, plain direct writes out of them), and so is `cmb:NAME` (one drive against that memory).
+//! buffers, plain direct writes out of them), and so is `cmb:NAME` (one drive against that memory). From
+//! `host` to `host` one core copies, or maps, and no device takes part.
 
 mod blocks;
+mod cached;
 mod carry;
 mod check_ends;
 mod content;
@@ -16,11 +18,13 @@ mod error;
 mod fill;
 mod gpu;
 mod hold;
+mod in_turn;
 mod look;
 mod looks;
 mod made;
 mod mapped;
 mod planned;
+mod processor;
 mod ready;
 mod sample;
 mod serial;

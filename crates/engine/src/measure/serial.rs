@@ -104,7 +104,8 @@ fn copy(
     Ok((run, written))
 }
 
-fn read_all(file: &Opened, bytes: &mut [u8], offset: u64) -> Result<(), MeasureError> {
+/// Reads all of it by the calls of the system.
+pub(super) fn read_all(file: &Opened, bytes: &mut [u8], offset: u64) -> Result<(), MeasureError> {
     let (mut done, length) = (0, bytes.len() as u64);
     while done < bytes.len() {
         match pread(&file.file, &mut bytes[done..], offset + done as u64) {

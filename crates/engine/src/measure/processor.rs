@@ -1,0 +1,283 @@
+//! From host memory to host memory: what one core copies, and what it costs to map a file that is in memory.
+//!
+//! Leaves out several cores, and copies within caches: a range should be beyond them. The one thing to know: no device
+//! takes part, so that there is nothing to hand over and one block is under way at a time.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::ops::Range;
+
+use peerlane_memory::{Region, host};
+use peerlane_results::{Path as Way, Verification, VerifyMode};
+use peerlane_units::Bytes;
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::cached::Mapped;
+use super::content::pattern;
+use super::in_turn::{self, Step};
+use super::look::Look;
+use super::planned::{End, Parts, PlannedFlow};
+use super::{FlowOutcome, FlowTools, MeasureError};
+use crate::plan::host_memory;
+
+/// Bytes of the pattern that the source repeats, each time with its place in front.
+const PATTERN: usize = 1 << 20;
+/// Most bytes of the range: the source and the target are both in memory.
+const RANGE_MAX: Bytes = Bytes::mib(16 << 10);
+/// Ranges of a map begin on pages.
+const PAGE: Bytes = Bytes::kib(4);
+
+impl Look<'_> {
+    /// Copies and maps by the processor.
+    pub(super) fn processor(&self) -> Result<PlannedFlow, MeasureError> {
+        let flow = self.flow;
+        let wrong = |reason| Err(self.no_pair(reason));
+        match flow.path {
+            Way::HostPipelined => {}
+            Way::HostMapped if flow.block.is_multiple_of(PAGE) => {}
+            Way::HostMapped => return wrong("a block of a map is a multiple of 4096 bytes"),
+            _ => return wrong("one core copies (`host`), or maps a file in memory (`host-mapped`)"),
+        }
+        if flow.depth > 1 {
+            return wrong("one core has one block under way: its depth is 1");
+        }
+        if flow.limit.is_some() {
+            return wrong("one core has no limit but its own");
+        }
+        if flow.bytes > RANGE_MAX {
+            return wrong("a range in memory is 16 GiB at most");
+        }
+        Ok(PlannedFlow::of(
+            flow,
+            Parts {
+                source: End::Memory,
+                target: End::Memory,
+                memory: host_memory(),
+                most: u64::MAX,
+                unit: 1,
+                is_source_scratch: false,
+                limits: Vec::new(),
+                facts: Vec::new(),
+                warnings: Vec::new(),
+            },
+        ))
+    }
+}
+
+impl PlannedFlow {
+    /// Whether no end is a drive or a file, nor memory of a device.
+    pub(super) fn is_processors(&self) -> bool {
+        self.source.storage().is_none() && self.target.storage().is_none()
+    }
+}
+
+/// Carries a flow from host memory to host memory out.
+pub(super) fn carry(
+    planned: &PlannedFlow,
+    tools: &mut FlowTools<'_>,
+) -> Result<FlowOutcome, MeasureError> {
+    if planned.flow.path == Way::HostMapped {
+        return map(planned, tools);
+    }
+    let bytes = planned.flow.bytes;
+    let (source, target) = (host::allocate(bytes)?, host::allocate(bytes)?);
+    let mut step = Copied { source, target };
+    fill(tools.seed, step.source.host_bytes_mut().unwrap_or(&mut []));
+    let run = in_turn::carry(planned, &mut step, tools)?;
+    let verification = step.compare(planned, run.bytes)?;
+    Ok(planned.outcome(run, verification, Vec::new(), Vec::new()))
+}
+
+/// Maps a file that is in memory, block after block.
+fn map(planned: &PlannedFlow, tools: &mut FlowTools<'_>) -> Result<FlowOutcome, MeasureError> {
+    let bytes = planned.flow.bytes;
+    let path = "a file in memory".to_owned();
+    let failed = |action| {
+        let path = path.clone();
+        move |source| MeasureError::File { action, path: path.into(), source }
+    };
+    let made = memfd_create(c"peerlane", MemfdFlags::CLOEXEC);
+    let mut file: File = made.map_err(|errno| failed("make")(errno.into()))?.into();
+    let part = vec![1; PATTERN];
+    let mut left = usize::try_from(bytes.0).unwrap_or(usize::MAX);
+    while left > 0 {
+        let part = &part[..left.min(PATTERN)];
+        file.write_all(part).map_err(failed("write to"))?;
+        left -= part.len();
+    }
+    let mut step = Mapped { file: &file, path, offset: 0, bytes, stored: false, map: None };
+    let run = in_turn::carry(planned, &mut step, tools)?;
+    Ok(planned.outcome(run, None, Vec::new(), Vec::new()))
+}
+
+/// Copies by the processor, out of one region into another.
+struct Copied {
+    source: Region,
+    target: Region,
+}
+
+impl Copied {
+    fn both(&mut self, range: Range<u64>) -> Option<(&mut [u8], &mut [u8])> {
+        let range = usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?;
+        let source = self.source.host_bytes_mut()?.get_mut(range.clone())?;
+        Some((source, self.target.host_bytes_mut()?.get_mut(range)?))
+    }
+
+    /// What was copied against where it came from; of random blocks nobody knows which were, so that there is no check.
+    fn compare(
+        &mut self,
+        planned: &PlannedFlow,
+        moved: u64,
+    ) -> Result<Option<Verification>, MeasureError> {
+        if planned.flow.order == peerlane_results::Order::Random {
+            return Ok(None);
+        }
+        let (length, block) = (planned.flow.bytes.0.min(moved), planned.flow.block.0);
+        let (mut mismatches, mut first) = (0, None);
+        for start in (0..length).step_by(usize::try_from(block).unwrap_or(usize::MAX)) {
+            let range = start..(start + block).min(length);
+            if self.both(range).is_none_or(|(source, target)| source != target) {
+                mismatches += 1;
+                first.get_or_insert(start);
+            }
+        }
+        match first {
+            Some(first) => Err(MeasureError::MemoryDiffers {
+                memory: planned.memory.name.clone(),
+                mismatches,
+                offset: Bytes(first),
+            }),
+            None => Ok(Some(Verification {
+                mode: VerifyMode::Full,
+                bytes: Bytes(length),
+                mismatches,
+            })),
+        }
+    }
+}
+
+impl Step for Copied {
+    fn begin(&mut self) -> Result<(), MeasureError> {
+        Ok(())
+    }
+
+    fn block(&mut self, range: Range<u64>) -> Result<(), MeasureError> {
+        let Some((source, target)) = self.both(range) else { return Err(MeasureError::WithOthers) };
+        target.copy_from_slice(source);
+        Ok(())
+    }
+}
+
+/// Gives each part of a source a pattern, and its place, so that no part is taken for another.
+fn fill(seed: u64, source: &mut [u8]) {
+    let mut one = vec![0; PATTERN.min(source.len())];
+    pattern(seed, 0).fill(&mut one);
+    for (place, part) in source.chunks_mut(PATTERN).enumerate() {
+        part.copy_from_slice(&one[..part.len()]);
+        for (page, bytes) in part.chunks_mut(4096).enumerate() {
+            let number = ((place * PATTERN / 4096 + page) as u64).to_le_bytes();
+            let length = number.len().min(bytes.len());
+            bytes[..length].copy_from_slice(&number[..length]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peerlane_fabric::Fabric;
+    use peerlane_results::{Flow, Order};
+    use peerlane_units::Nanos;
+
+    use super::super::{Consent, Hold};
+    use super::*;
+    use crate::Clock;
+
+    /// A clock that is a nanosecond later each time.
+    #[derive(Default)]
+    struct Steps(std::cell::Cell<u64>);
+
+    impl Clock for Steps {
+        fn now(&self) -> Nanos {
+            self.0.set(self.0.get() + 1);
+            Nanos(self.0.get())
+        }
+    }
+
+    fn flow(path: Way, block: u64, bytes: u64) -> Flow {
+        let (block, bytes) = (Bytes(block), Bytes(bytes));
+        Flow { block, bytes, depth: 1, ..Flow::new("host", "host", path) }
+    }
+
+    fn looked(flow: &Flow) -> Result<PlannedFlow, MeasureError> {
+        let fabric = Fabric::discover_quietly(std::path::Path::new("/")).expect("this machine");
+        PlannedFlow::look(&fabric, flow, &Consent::default())
+    }
+
+    fn carried(flow: &Flow, time: Option<Nanos>) -> FlowOutcome {
+        let clock = Steps::default();
+        let mut tools = FlowTools {
+            clock: &clock,
+            watch: &mut (),
+            gate: &(),
+            hold: &Hold::default(),
+            trace: None,
+            seed: 7,
+            time,
+            deadline: Nanos::seconds(10),
+        };
+        looked(flow).expect("a plan").carry(&mut tools).expect("an outcome")
+    }
+
+    #[test]
+    fn one_core_copies_every_byte_of_its_range_and_what_it_copied_is_compared() {
+        let done = carried(&flow(Way::HostPipelined, 64 << 10, (3 << 20) + 100), None);
+        let checked = done.verification.expect("a check");
+        assert_eq!((done.bytes.0, checked.bytes.0), ((3 << 20) + 100, (3 << 20) + 100));
+        assert_eq!((done.bytes_by_route.host, checked.mismatches), (done.bytes, 0));
+        assert_eq!(done.block.len(), 49);
+        let again = carried(&flow(Way::HostPipelined, 4096, 8192), Some(Nanos(20)));
+        assert!(again.bytes.0 > 8192, "the range begins again: {again:?}");
+        assert_eq!(again.verification.expect("a check").bytes.0, 8192);
+        let random = Flow { order: Order::Random, ..flow(Way::HostPipelined, 4096, 1 << 20) };
+        assert_eq!(carried(&random, None).verification, None);
+    }
+
+    #[test]
+    fn what_was_not_copied_is_an_error() {
+        let planned = looked(&flow(Way::HostPipelined, 4096, 16384)).expect("a plan");
+        let region = || host::allocate(Bytes(16384)).expect("memory");
+        let mut copied = Copied { source: region(), target: region() };
+        fill(3, copied.source.host_bytes_mut().expect("bytes"));
+        for start in [0, 4096, 12288] {
+            copied.block(start..start + 4096).expect("copied");
+        }
+        let error = copied.compare(&planned, 16384).expect_err("a block is missing");
+        assert!(
+            matches!(error, MeasureError::MemoryDiffers { mismatches: 1, offset: Bytes(8192), .. }),
+            "{error:?}"
+        );
+        assert!(copied.compare(&planned, 8192).is_ok(), "what was not reached is not compared");
+    }
+
+    #[test]
+    fn a_file_in_memory_is_mapped_whole() {
+        let done = carried(&flow(Way::HostMapped, 64 << 10, 1 << 20), None);
+        assert_eq!((done.bytes.0, done.verification), (1 << 20, None));
+        assert_eq!(done.block.len(), 16);
+    }
+
+    #[test]
+    fn what_one_core_cannot_do_is_refused() {
+        let deep = Flow { depth: 2, ..flow(Way::HostPipelined, 4096, 4096) };
+        for (flow, reason) in [
+            (deep, "its depth is 1"),
+            (flow(Way::HostSerial, 4096, 4096), "one core copies"),
+            (flow(Way::P2p, 4096, 4096), "one core copies"),
+            (flow(Way::HostMapped, 1000, 4000), "multiple of 4096"),
+            (flow(Way::HostPipelined, 4096, 1 << 40), "16 GiB at most"),
+        ] {
+            let error = looked(&flow).expect_err(reason).to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}
