@@ -36,5 +36,6 @@ pub use reach::{Decisions, MapType, Reach};
 pub use stack::Stack;
 pub use sysfs::snapshot::{Entry, NoPlace, Snapshot};
 pub use sysfs::{
-    BlockDevice, DiscoverError, ParentDisk, PassthroughNode, block_name, passthrough_name,
+    BlockDevice, DiscoverError, NoPackets, Packets, ParentDisk, PassthroughNode, block_name,
+    passthrough_name,
 };

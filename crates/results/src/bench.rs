@@ -38,8 +38,35 @@ pub struct BenchRecord {
     /// Whether it matters where drives are, and which of them is the source or the target; for a matrix only.
     #[serde(default)]
     pub effects: Vec<LocationEffect>,
+    /// What configuration spaces say of the packets of devices; of a calibration only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packets: Vec<DevicePackets>,
     /// What a reader should know of all of it.
     pub warnings: Vec<Warning>,
+}
+
+/// How a device is set to cut what it sends and asks for (PCIe base specification, "Device control register").
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DevicePackets {
+    /// The device, as typed in the workload.
+    pub device: String,
+    /// PCI address of its function; `None` where nothing says it.
+    pub address: Option<String>,
+    /// What is set; `None` where it could not be read.
+    pub packets: Option<Packets>,
+    /// Why it could not be read; `None` where it was.
+    pub reason: Option<String>,
+}
+
+/// What is set in a configuration space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Packets {
+    /// Largest payload of a packet that it sends (MPS).
+    pub payload: Bytes,
+    /// Most that one read request asks for (MRRS).
+    pub request: Bytes,
+    /// Read requests that it may have under way: 32, 256 with extended tags, 768 with tags of ten bits.
+    pub tags: u32,
 }
 
 /// What a permutation test found in a matrix: of location, pairs below one switch against pairs across

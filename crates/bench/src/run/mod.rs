@@ -8,12 +8,14 @@ mod error;
 mod gate;
 mod location;
 mod observe;
+mod packets;
 mod summary;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use peerlane_engine::measure::{
@@ -22,7 +24,9 @@ use peerlane_engine::measure::{
 use peerlane_engine::trace::Tracer;
 use peerlane_engine::{MonotonicClock, Phase};
 use peerlane_fabric::Fabric;
-use peerlane_results::{BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, Warning, Workload};
+use peerlane_results::{
+    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, Warning, Workload, WorkloadKind,
+};
 use peerlane_units::{Bytes, Nanos};
 
 use crate::guards::{self, SourceContent};
@@ -116,14 +120,18 @@ pub fn run(
         cases: Vec::new(),
         summaries: Vec::new(),
         effects: Vec::new(),
+        packets: Vec::new(),
         warnings: Vec::new(),
     };
-    let record = match earlier {
+    let mut record = match earlier {
         None => fresh,
         Some(earlier) => goes_on(earlier, &fresh)?,
     };
     progress.phase(Phase::Check);
     let cases = look(workload, conditions)?;
+    if workload.kind == WorkloadKind::Calibrate {
+        record.packets = packets::of(Path::new("/"), &cases);
+    }
     let made = make(&cases)?;
     let rates = cases.iter().map(|case| rates_of(&record.cases, &case.spec.name)).collect();
     let ran = record.cases.iter().map(|run| (run.asked.name.clone(), run.repeat)).collect();

@@ -145,6 +145,8 @@ impl Brief {
         let bytes = self.length().round_down(block);
         let depth = match path {
             Path::HostSerial | Path::HostPageCache | Path::HostMapped => 1,
+            // One core copies, block after block.
+            _ if source == "host" && target == "host" => 1,
             Path::P2p | Path::HostPipelined | Path::HostCufile => self.depth(),
         };
         (bytes > Bytes::ZERO).then(|| Flow {

@@ -44,6 +44,9 @@ pub struct Brief {
     /// Memory between source and target, or that of a roundtrip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
+    /// Memories of devices that a calibration moves data to and from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub memories: Vec<String>,
     /// How bytes travel; one case each.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub routes: Vec<Path>,
@@ -101,6 +104,7 @@ impl Brief {
             target: Vec::new(),
             drives: Vec::new(),
             via: None,
+            memories: Vec::new(),
             routes: Vec::new(),
             blocks: Vec::new(),
             depth: None,

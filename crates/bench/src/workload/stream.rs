@@ -52,7 +52,10 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
         let plural = if drives == 1 { "" } else { "s" };
         let size = super::sweep::short(block);
         let way = if is_memory(&targets[0]) { "to" } else { "from" };
-        let name = format!("{drives} drive{plural} {way} {memory} {size}");
+        let name = match (sources[0].as_str(), targets[0].as_str()) {
+            ("host", "host") => format!("host to host {size}"),
+            _ => format!("{drives} drive{plural} {way} {memory} {size}"),
+        };
         // Any other memory has one way to it.
         let name = if is_gpu(memory) { format!("{name} {path}") } else { name };
         cases.push(brief.case(name, flows));

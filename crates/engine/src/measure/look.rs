@@ -141,7 +141,10 @@ impl Look<'_> {
             Role::Target => (&flow.target, flow.target_offset),
         };
         let drive = endpoint::look(self.system, self.fabric, typed, role)?;
-        if is_cached && !is_gpu && drive.live.as_ref().is_some_and(|live| live.passthrough.is_some()) {
+        if is_cached
+            && !is_gpu
+            && drive.live.as_ref().is_some_and(|live| live.passthrough.is_some())
+        {
             return Err(self.no_pair("a passthrough node has no page cache"));
         }
         self.check_range(&drive, offset, role)?;

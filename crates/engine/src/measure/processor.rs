@@ -36,7 +36,9 @@ impl Look<'_> {
             Way::HostPipelined => {}
             Way::HostMapped if flow.block.is_multiple_of(PAGE) => {}
             Way::HostMapped => return wrong("a block of a map is a multiple of 4096 bytes"),
-            _ => return wrong("one core copies (`host`), or maps a file in memory (`host-mapped`)"),
+            _ => {
+                return wrong("one core copies (`host`), or maps a file in memory (`host-mapped`)");
+            }
         }
         if flow.depth > 1 {
             return wrong("one core has one block under way: its depth is 1");
@@ -147,11 +149,9 @@ impl Copied {
                 mismatches,
                 offset: Bytes(first),
             }),
-            None => Ok(Some(Verification {
-                mode: VerifyMode::Full,
-                bytes: Bytes(length),
-                mismatches,
-            })),
+            None => {
+                Ok(Some(Verification { mode: VerifyMode::Full, bytes: Bytes(length), mismatches }))
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod functions;
 pub(crate) mod libraries;
 pub(crate) mod list;
 mod nvme;
+mod packets;
 mod passthrough;
 mod resources;
 pub(crate) mod snapshot;
@@ -20,6 +21,7 @@ mod write;
 use std::path::{Path, PathBuf};
 
 pub use block::{BlockDevice, ParentDisk};
+pub use packets::{NoPackets, Packets};
 pub use passthrough::{PassthroughNode, block_name, passthrough_name};
 
 use crate::{Fabric, Origin, capture};

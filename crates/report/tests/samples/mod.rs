@@ -305,6 +305,7 @@ fn bench(kind: WorkloadKind, name: &str, specs: Vec<CaseSpec>, wish: &Wish) -> B
         cases,
         summaries,
         effects: Vec::new(),
+        packets: Vec::new(),
         warnings,
     }
 }

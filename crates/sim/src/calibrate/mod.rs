@@ -1,19 +1,30 @@
-//! Calibration: from rates measured on a machine to parameters of its drives, with their error.
+//! Calibration: from rates measured on a machine to parameters of its drives, its processor and the memories of its
+//! devices, with their error.
 //!
 //! Leaves out the measuring, which a workload of kind `calibrate` does. The one thing to know: a quarter
 //! of the rows makes the parameters and the rest only tests them, so that the error in the file is that
 //! of predictions.
 
+mod host;
+mod memory;
+mod rows;
+mod side;
+mod traffic;
 mod write;
 
 use std::collections::BTreeMap;
 
-use peerlane_results::{Basis, BenchRecord, CaseRecord, Order, WorkloadKind};
+use peerlane_results::{
+    Basis, BenchRecord, CaseRecord, DevicePackets, Flow, Order, Path, Warning, WorkloadKind,
+};
 use peerlane_units::Bytes;
 
-use crate::devices::drive::{Side, split_throughput};
-use crate::devices::table::Table;
-use crate::parameters::percentile;
+pub use host::{CachedCalibration, CopyCalibration, FaultCalibration, HostCalibration};
+pub use memory::MemoryCalibration;
+use rows::Rates;
+pub use rows::{Row, Rows};
+pub use side::{RandomCalibration, SideCalibration};
+pub use traffic::{TrafficCalibration, TrafficRow};
 
 /// Block sizes that a calibration runs: fixed cost, knee, rate.
 pub const BLOCKS: [Bytes; 5] =
@@ -24,21 +35,21 @@ pub const DEPTHS: [u32; 3] = [1, 8, 32];
 pub const RANDOM_BLOCKS: [Bytes; 2] = [Bytes::kib(4), Bytes::kib(32)];
 /// Queue depths that it runs of those.
 pub const RANDOM_DEPTHS: [u32; 2] = [1, 32];
+/// Block sizes of copies and maps by one core: below its caches, beyond those of a core, beyond those of most processors.
+pub const HOST_BLOCKS: [Bytes; 3] = [Bytes::kib(64), Bytes::mib(1), Bytes::mib(16)];
+/// Bytes that are copied or mapped in turn: with as many where they go, more than the caches of processors hold.
+pub const HOST_RANGE: Bytes = Bytes::mib(256);
+/// Block sizes that are read by way of the page cache.
+pub const CACHED_BLOCKS: [Bytes; 2] = [Bytes::kib(256), Bytes::mib(1)];
+/// Block sizes between the drive and memory of a device.
+pub const MEMORY_BLOCKS: [Bytes; 3] = [Bytes::kib(4), Bytes::kib(256), Bytes::mib(1)];
+/// Queue depths of those.
+pub const MEMORY_DEPTHS: [u32; 2] = [1, 32];
 /// Mean error of rows held out from which on it is large, as a share: what the model does not have of the drive then
 /// weighs more than most differences that it is asked about.
 pub const LARGE_ERROR: f64 = 0.2;
 /// Cases that are read; a record of more is none of a calibration.
 const MOST_CASES: usize = 10_000;
-
-/// Bytes a second of repeats, by block size and depth.
-type Rates = BTreeMap<(u64, u32), Vec<f64>>;
-
-/// The same of one direction of a drive, by the order of blocks.
-#[derive(Default)]
-struct Orders {
-    sequential: Rates,
-    random: Rates,
-}
 
 /// Why a record makes no calibration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,20 +68,20 @@ pub enum CalibrateError {
     /// No drive against host memory or nothing.
     #[error("no case reads or writes a single drive")]
     NoDrive,
-    /// Too little of one direction of a drive.
-    #[error("{drive}, {op}: {problem}")]
+    /// Too little of one direction of a drive, of the host, or of a memory.
+    #[error("{of}, {what}: {problem}")]
     Rows {
-        /// The drive, as typed.
-        drive: String,
-        /// `read` or `write`.
-        op: &'static str,
+        /// The drive or the memory, as typed, or `host`.
+        of: String,
+        /// What was done.
+        what: String,
         /// What is missing.
         problem: &'static str,
     },
 }
 
-/// What was learnt of the drives of a machine.
-#[derive(Debug, Clone, PartialEq)]
+/// What was learnt of a machine.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Calibration {
     /// The machine's name.
     pub machine: String,
@@ -78,39 +89,14 @@ pub struct Calibration {
     pub is_emulated: bool,
     /// One for each direction of each drive, by name.
     pub sides: Vec<SideCalibration>,
-}
-
-/// One direction of a drive.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SideCalibration {
-    /// The drive, as typed in the workload.
-    pub drive: String,
-    /// Whether it was read or written.
-    pub op: Op,
-    /// The parameters.
-    pub side: Side,
-    /// What was measured of blocks one after the other.
-    pub rows: Rows,
-    /// What was learnt of blocks in random order; `None` where none were measured.
-    pub random: Option<RandomCalibration>,
-}
-
-/// Blocks in random order, for one direction of a drive.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RandomCalibration {
-    /// Commands a second at any depth; predictions take no more than the commands of [`Side`].
-    pub commands: f64,
-    /// What was measured of them.
-    pub rows: Rows,
-}
-
-/// What was measured, by what it was used for.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Rows {
-    /// The rows that made parameters.
-    pub fitted: Vec<Row>,
-    /// The rows that test them.
-    pub held_out: Vec<Row>,
+    /// The processor, and what goes by the page cache.
+    pub host: HostCalibration,
+    /// One for each direction of each memory of a device, by name.
+    pub memories: Vec<MemoryCalibration>,
+    /// What configuration spaces say.
+    pub packets: Vec<DevicePackets>,
+    /// Host-memory traffic beside what the model says of it.
+    pub traffic: TrafficCalibration,
 }
 
 /// What a drive did.
@@ -132,61 +118,60 @@ impl Op {
     }
 }
 
-/// A size and depth, measured and said by the parameters.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Row {
-    /// Bytes of a block.
-    pub block: f64,
-    /// Blocks in flight.
-    pub depth: f64,
-    /// Bytes a second: median of the repeats.
-    pub measured: f64,
-    /// The slowest repeat.
-    pub least: f64,
-    /// The fastest repeat.
-    pub most: f64,
-    /// Bytes a second by the parameters.
-    pub predicted: f64,
+/// What a case measures.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// A drive against host memory or nothing.
+    Drive { drive: String, op: Op, is_random: bool },
+    /// Copies by one core.
+    Copy,
+    /// Maps of a file in memory.
+    Map,
+    /// A drive read by way of the page cache, or out of a map.
+    Cached { drive: String, path: Path },
+    /// A drive against memory of a device.
+    Memory { memory: String, drive: String, op: Op },
 }
 
-impl Row {
-    /// Predicted over measured, less one.
-    pub fn error(&self) -> f64 {
-        self.predicted / self.measured - 1.0
+impl Kind {
+    /// What a flow measures; `None` where it is nothing that makes a parameter or tests one.
+    fn of(flow: &Flow) -> Option<Self> {
+        let is_host = |name: &str| matches!(name, "host" | "null");
+        let is_memory = |name: &str| {
+            ["cmb:", "p2pmem:", "gpu:", "fpga:"].iter().any(|prefix| name.starts_with(prefix))
+        };
+        let (source, target) = (flow.source.as_str(), flow.target.as_str());
+        let is_random = flow.order == Order::Random;
+        Some(match (is_host(source), is_host(target), flow.path) {
+            (true, true, Path::HostPipelined) => Self::Copy,
+            (true, true, Path::HostMapped) => Self::Map,
+            (true, true, _) => return None,
+            (false, true, path @ (Path::HostPageCache | Path::HostMapped)) => {
+                Self::Cached { drive: source.to_owned(), path }
+            }
+            (false, true, _) => Self::Drive { drive: source.to_owned(), op: Op::Read, is_random },
+            (true, false, _) => Self::Drive { drive: target.to_owned(), op: Op::Write, is_random },
+            (false, false, Path::P2p) => match (is_memory(source), is_memory(target)) {
+                (false, true) => Self::memory(target, source, Op::Read),
+                (true, false) => Self::memory(source, target, Op::Write),
+                _ => return None,
+            },
+            (false, false, _) => return None,
+        })
     }
-}
 
-impl Rows {
-    /// Rows with what a drive of these parameters would do; `chosen` made them.
-    fn of(rows: &[Row], side: &Side, chosen: &[usize]) -> Self {
-        let mut sorted = Self::default();
-        for (index, row) in rows.iter().enumerate() {
-            let predicted = split_throughput(side, row.block, row.depth, side.latency.end());
-            let row = Row { predicted, ..*row };
-            let list =
-                if chosen.contains(&index) { &mut sorted.fitted } else { &mut sorted.held_out };
-            list.push(row);
-        }
-        sorted
-    }
-
-    /// Mean error of the rows that were held out, without sign.
-    pub fn mean_error(&self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "a few rows")]
-        let count = self.held_out.len().max(1) as f64;
-        self.held_out.iter().map(|row| row.error().abs()).sum::<f64>() / count
-    }
-
-    /// Largest of them.
-    pub fn worst_error(&self) -> f64 {
-        self.held_out.iter().map(|row| row.error().abs()).fold(0.0, f64::max)
+    fn memory(memory: &str, drive: &str, op: Op) -> Self {
+        Self::Memory { memory: memory.to_owned(), drive: drive.to_owned(), op }
     }
 }
 
-/// Learns the parameters of each drive that a record read or wrote.
+/// Everything that was measured, by what it measures.
+type Measured = BTreeMap<Kind, Rates>;
+
+/// Learns the parameters of what a record measured.
 ///
 /// # Errors
-/// When the record is no calibration, is a prediction, or has too few sizes and depths of a drive.
+/// When the record is no calibration, is a prediction, or has too few sizes and depths of something.
 pub fn calibrate(record: &BenchRecord) -> Result<Calibration, CalibrateError> {
     if record.asked.kind != WorkloadKind::Calibrate {
         return Err(CalibrateError::Kind(record.asked.kind));
@@ -197,139 +182,48 @@ pub fn calibrate(record: &BenchRecord) -> Result<Calibration, CalibrateError> {
     if record.cases.len() > MOST_CASES {
         return Err(CalibrateError::TooMany(record.cases.len()));
     }
-    let mut rates: BTreeMap<(String, Op), Orders> = BTreeMap::new();
+    let mut measured = Measured::new();
     for case in &record.cases {
-        let Some((drive, op, rate)) = measured(case) else { continue };
-        let flow = &case.asked.flows[0];
-        let orders = rates.entry((drive, op)).or_default();
-        let rates = match flow.order {
-            Order::Sequential => &mut orders.sequential,
-            Order::Random => &mut orders.random,
-        };
-        rates.entry((flow.block.0, flow.depth)).or_default().push(rate);
+        let Some((kind, place, rate)) = row_of(case) else { continue };
+        measured.entry(kind).or_default().entry(place).or_default().push(rate);
     }
-    if rates.is_empty() {
+    let sides = side::sides(&measured)?;
+    if sides.is_empty() {
         return Err(CalibrateError::NoDrive);
     }
-    let sides = rates
-        .into_iter()
-        .map(|((drive, op), rates)| side(&drive, op, &rates))
-        .collect::<Result<_, _>>()?;
     Ok(Calibration {
         machine: record.machine.name.clone(),
         is_emulated: record.basis == Basis::Emulated,
+        host: host::host(record, &measured, &sides)?,
+        memories: memory::memories(&measured, &sides)?,
+        packets: record.packets.clone(),
+        traffic: traffic::traffic(record),
         sides,
     })
 }
 
-/// Drive, direction and rate of a case with one flow between a drive and host memory, or nothing.
-fn measured(case: &CaseRecord) -> Option<(String, Op, f64)> {
+/// What a case of one flow measures, its block size and depth, and its rate.
+fn row_of(case: &CaseRecord) -> Option<(Kind, (u64, u32), f64)> {
     let [flow] = case.asked.flows.as_slice() else { return None };
-    let is_drive = |name: &str| !matches!(name, "host" | "null");
-    let (drive, op) = match (is_drive(&flow.source), is_drive(&flow.target)) {
-        (true, false) => (&flow.source, Op::Read),
-        (false, true) => (&flow.target, Op::Write),
-        _ => return None,
-    };
+    let kind = Kind::of(flow)?;
     if flow.block.0 == 0 || flow.depth == 0 {
         return None;
     }
     #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
     let rate = case.rate().filter(|rate| rate.0 > 0)?.0 as f64;
-    Some((drive.clone(), op, rate))
+    Some((kind, (flow.block.0, depth_of(case, flow)), rate))
 }
 
-fn side(drive: &str, op: Op, orders: &Orders) -> Result<SideCalibration, CalibrateError> {
-    let fail = |problem| CalibrateError::Rows { drive: drive.to_owned(), op: op.name(), problem };
-    let rows = rows(&orders.sequential);
-    let chosen = choose(&rows).ok_or_else(|| {
-        fail("needs depth 1 and a larger one at two block sizes at least, and other rows to test with")
-    })?;
-    let at = |index: usize| rows[index];
-    let alone = [at(chosen.small_alone), at(chosen.large_alone)];
-    let latency = Table::measured(alone.map(|row| (row.block, row.block / row.measured)))
-        .map_err(|_| fail("the times of a block are no numbers"))?;
-    let small = at(chosen.small_deep);
-    let side = Side {
-        latency,
-        rate: at(chosen.large_deep).measured,
-        commands: small.measured / small.block,
-    };
-    let random = random(&orders.random, &side).map_err(fail)?;
-    let rows = Rows::of(&rows, &side, &chosen.all());
-    Ok(SideCalibration { drive: drive.to_owned(), op, side, rows, random })
-}
-
-/// Commands a second in random order: those of the smallest block at the greatest depth.
-fn random(rates: &Rates, side: &Side) -> Result<Option<RandomCalibration>, &'static str> {
-    let rows = rows(rates);
-    if rows.is_empty() {
-        return Ok(None);
-    }
-    let Some(chosen) = small_deep(&rows).filter(|_| rows.len() > 1) else {
-        return Err("needs a second row in random order to test with");
-    };
-    let commands = rows[chosen].measured / rows[chosen].block;
-    let side = Side { commands: commands.min(side.commands), ..side.clone() };
-    Ok(Some(RandomCalibration { commands, rows: Rows::of(&rows, &side, &[chosen]) }))
-}
-
-fn rows(rates: &Rates) -> Vec<Row> {
-    rates.iter().map(|(&place, rates)| row(place, rates)).collect()
-}
-
-fn row((block, depth): (u64, u32), rates: &[f64]) -> Row {
-    let mut rates = rates.to_vec();
-    rates.sort_by(f64::total_cmp);
-    let at = |share| percentile(&rates, share).unwrap_or(0.0);
-    #[expect(clippy::cast_precision_loss, reason = "a block size")]
-    let block = block as f64;
-    let (least, measured, most) = (at(0.0), at(0.5), at(1.0));
-    Row { block, depth: f64::from(depth), measured, least, most, predicted: 0.0 }
-}
-
-/// The rows that make the parameters: four of fifteen for each direction.
-struct Chosen {
-    small_alone: usize,
-    large_alone: usize,
-    small_deep: usize,
-    large_deep: usize,
-}
-
-impl Chosen {
-    fn all(&self) -> [usize; 4] {
-        [self.small_alone, self.large_alone, self.small_deep, self.large_deep]
-    }
-}
-
-/// By size and depth only, never by what was measured: the ends of both, and of depth 1 the largest block that
-/// one command of a drive still carries (1 MiB), since larger ones are split and overlap.
-fn choose(rows: &[Row]) -> Option<Chosen> {
-    let deepest = deepest(rows);
-    let by_size = |a: &usize, b: &usize| rows[*a].block.total_cmp(&rows[*b].block);
-    let of_depth = |depth: f64| (0..rows.len()).filter(move |&index| rows[index].depth == depth);
-    let unsplit = |index: &usize| rows[*index].block <= 1_048_576.0;
-    let chosen = Chosen {
-        small_alone: of_depth(1.0).min_by(by_size)?,
-        large_alone: of_depth(1.0).filter(unsplit).max_by(by_size)?,
-        small_deep: small_deep(rows)?,
-        large_deep: of_depth(deepest).max_by(by_size)?,
-    };
-    let mut all = chosen.all();
-    all.sort_unstable();
-    let are_different = all.windows(2).all(|pair| pair[0] != pair[1]);
-    (are_different && rows.len() > all.len()).then_some(chosen)
-}
-
-fn deepest(rows: &[Row]) -> f64 {
-    rows.iter().map(|row| row.depth).fold(0.0, f64::max)
-}
-
-/// The smallest block at the greatest depth.
-fn small_deep(rows: &[Row]) -> Option<usize> {
-    let deepest = deepest(rows);
-    let of_depth = (0..rows.len()).filter(|&index| rows[index].depth == deepest);
-    of_depth.min_by(|&a, &b| rows[a].block.total_cmp(&rows[b].block))
+/// Blocks that were in flight: fewer than were asked for where a memory has no room for them.
+fn depth_of(case: &CaseRecord, flow: &Flow) -> u32 {
+    let reduced = case.warnings.iter().find_map(|warning| match *warning {
+        Warning::DepthReduced { asked, slots } if asked > 0 => Some((asked, slots)),
+        _ => None,
+    });
+    let Some((asked, slots)) = reduced else { return flow.depth };
+    // A block may be several requests.
+    let depth = u64::from(flow.depth) * u64::from(slots) / u64::from(asked);
+    u32::try_from(depth).unwrap_or(flow.depth).max(1)
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 use std::collections::BTreeMap;
 
-use peerlane_results::{
-    BENCH_SCHEMA, CaseSpec, Flow, Order, Path, Repeats, RouteVerdict, WORKLOAD_SCHEMA, Workload,
-};
+use peerlane_results::{BENCH_SCHEMA, CaseSpec, Repeats, RouteVerdict, WORKLOAD_SCHEMA, Workload};
 use peerlane_results::{CpuCost, HostMemoryTraffic, Latency, Machine};
 use peerlane_units::Nanos;
 use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
+use crate::devices::drive::{Side, split_throughput};
+use crate::devices::table::Table;
 use crate::parameters::{Parameter, ParameterShape, Parameters};
 
 /// A drive as one would hope it to be: 80 us and 2.5 GB/s alone, 3.3 GB/s and 500 000 commands at most.
@@ -89,6 +89,7 @@ fn record(cases: Vec<CaseRecord>) -> BenchRecord {
         cases,
         summaries: Vec::new(),
         effects: Vec::new(),
+        packets: Vec::new(),
         warnings: Vec::new(),
     }
 }
@@ -235,7 +236,7 @@ fn a_record_without_random_rows_says_nothing_of_them_and_one_such_row_alone_is_r
     assert!(found.sides.iter().all(|side| side.random.is_none()));
     assert!(!found.to_toml().contains("random"));
     record.cases.push(random);
-    assert!(matches!(calibrate(&record), Err(CalibrateError::Rows { op: "read", .. })));
+    assert!(matches!(calibrate(&record), Err(CalibrateError::Rows { what, .. }) if what == "read"));
 }
 
 #[test]
@@ -264,7 +265,7 @@ fn what_is_no_calibration_is_refused() {
     assert_eq!(calibrate(&sweep), Err(CalibrateError::Kind(WorkloadKind::Sweep)));
     assert_eq!(calibrate(&record(Vec::new())), Err(CalibrateError::NoDrive));
     let few = record(vec![case("d", "null", Bytes::kib(4), 1, 1e9, 0)]);
-    assert!(matches!(calibrate(&few), Err(CalibrateError::Rows { op: "read", .. })));
+    assert!(matches!(calibrate(&few), Err(CalibrateError::Rows { what, .. }) if what == "read"));
     let many = record(vec![good.cases[0].clone(); MOST_CASES + 1]);
     assert_eq!(calibrate(&many), Err(CalibrateError::TooMany(MOST_CASES + 1)));
 }

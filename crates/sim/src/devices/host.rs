@@ -62,6 +62,15 @@ pub fn traffic_of_one(path: Path) -> Traffic {
     }
 }
 
+/// The same where both sides are host memory, beyond all caches: a copy is read and written, and read once more where the
+/// store first fetches its cache line; a map moves nothing.
+pub fn traffic_by_processor(path: Path) -> Traffic {
+    match path {
+        Path::HostMapped => Traffic { least: 0.0, most: 0.0 },
+        _ => Traffic { least: 2.0, most: 3.0 },
+    }
+}
+
 /// Copies of each byte where one side is host memory: of a map none, since its pages are what is wanted.
 pub fn copies_of_one(path: Path) -> f64 {
     (copies(path) - 1.0).max(0.0)

@@ -257,6 +257,7 @@ fn carry_out(
         summaries: cases.iter().map(record::summary).collect(),
         cases,
         effects: Vec::new(),
+        packets: Vec::new(),
         warnings: Vec::new(),
     };
     Ok((record, traces))

@@ -72,7 +72,7 @@ fn random_blocks_are_predicted_by_what_a_calibration_wrote_of_them() {
         SideCalibration { drive: "a".to_owned(), op, side, rows: Rows::default(), random }
     };
     let sides = vec![side(calibrate::Op::Read, 70e3), side(calibrate::Op::Write, 30e3)];
-    let text = Calibration { machine: "m".to_owned(), is_emulated: false, sides }.to_toml();
+    let text = Calibration { machine: "m".to_owned(), sides, ..Calibration::default() }.to_toml();
     let parameters = super::parameters(Some(&text)).expect("parameters");
     for (source, target, commands) in [("a", "host", 70e3), ("host", "a", 30e3)] {
         let flow = Flow::new(source, target, Path::HostPipelined);
