@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use super::links;
-use super::of_devices::{TURNS, is_of_drive};
+use super::of_devices::{TURNS, is_of_drive, is_of_memory};
 use super::setting::{DEFAULTS, File};
 use crate::parameters::{ParameterError, ParameterShape, Parameters, Unit};
 
@@ -45,7 +45,12 @@ fn known(name: &str) -> Option<Known> {
         };
         all.get(&one)
     };
-    all.get(name).or_else(of_drive).copied()
+    // No rate of a memory is built in; host memory is the fastest that there is one of.
+    let of_memory = || {
+        let mut what = name.match_indices('.').map(|(dot, _)| &name[dot + 1..]);
+        what.any(is_of_memory).then(|| all.get("host.memory"))?
+    };
+    all.get(name).or_else(of_drive).or_else(of_memory).copied()
 }
 
 /// What can be said in numbers that are known, of a link or of its turns: lowest, highest, and what to say of others.

@@ -90,8 +90,9 @@ impl Model {
         case: &CaseSpec,
     ) -> Result<Self, PredictError> {
         let wrong = |source| PredictError::Flow { case: case.name.clone(), source };
-        let flows = plan(fabric, topology, setting, case).map_err(wrong)?;
         let mut topology = topology.clone();
+        super::processor::add_for(case, &mut topology);
+        let flows = plan(fabric, &topology, setting, case).map_err(wrong)?;
         #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
         let nanos = |nanos: u64| nanos as f64;
         let time = case.time_ns.map(|time| nanos(time.0));

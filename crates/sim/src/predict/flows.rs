@@ -8,9 +8,13 @@ use peerlane_results::{CaseSpec, Flow, Order, Path, Route};
 use peerlane_units::{ByteRate, Bytes};
 
 use super::case::PROCESSOR;
+use super::of_devices::{device, memory_of};
 use super::setting::{Setting, SettingError, count, time, whole};
 use crate::devices::drive::{beside_medium, commands};
-use crate::devices::host::{OF_A_COPY, copies, copies_of_one, fault_cost, processor_ceiling};
+use crate::devices::host::{
+    OF_A_COPY, Traffic, copies, copies_of_one, fault_cost, processor_ceiling, traffic,
+    traffic_of_one,
+};
 use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Topology, Work};
 use crate::parameters::ParameterError;
 use crate::way::as_f64;
@@ -46,6 +50,14 @@ pub enum FlowError {
         from: String,
         /// Target.
         to: String,
+    },
+    /// A path by which one core moves nothing.
+    #[error(
+        "one core copies from host to host by `host`, or maps by `host-mapped`, and not by `{path}`"
+    )]
+    NoCopy {
+        /// The path.
+        path: Path,
     },
     /// A peer-to-peer path without a memory of a device on it.
     #[error("no device lends memory between {from} and {to}")]
@@ -87,8 +99,8 @@ pub(super) struct Planned {
     pub(super) memory: String,
     /// By which route.
     pub(super) route: Route,
-    /// How.
-    pub(super) path: Path,
+    /// Host-memory bytes for each byte.
+    pub(super) traffic: Traffic,
     /// Nanoseconds of processor for each byte.
     pub(super) cpu: f64,
     /// Page faults for each byte.
@@ -154,27 +166,14 @@ impl Planner<'_> {
             "null" => return Ok(End::Null),
             _ => {}
         }
-        let device = typed.strip_prefix("/dev/").unwrap_or(typed);
-        let memory =
-            ["cmb:", "p2pmem:", "gpu:", "fpga:"].iter().find_map(|kind| typed.strip_prefix(kind));
-        let by_number = |kind| {
-            let number: usize = memory?.parse().ok()?;
-            self.fabric.iter().filter(|(_, function)| function.kind == kind).nth(number)
-        };
-        let found = match typed.split_once(':').map(|(kind, _)| kind) {
-            Some("gpu") => by_number(Kind::Gpu).map(|(id, _)| id),
-            Some("fpga") => by_number(Kind::Fpga).map(|(id, _)| id),
-            _ => None,
-        };
-        let id =
-            found.or_else(|| self.fabric.find(memory.unwrap_or(device))).ok_or_else(unknown)?;
+        let id = device(self.fabric, typed).ok_or_else(unknown)?;
         let function = self.fabric.function(id);
         if !is_end(function) {
             let (machine, name) = (self.fabric.name.clone(), typed.to_owned());
             return Err(FlowError::NoEnd { machine, name });
         }
         let node = self.topology.find(&function.name).ok_or_else(unknown)?;
-        if memory.is_none() && function.kind == Kind::Nvme {
+        if memory_of(typed).is_none() && function.kind == Kind::Nvme {
             Ok(End::Drive(id, node))
         } else {
             Ok(End::Memory(node))
@@ -183,6 +182,9 @@ impl Planner<'_> {
 
     fn flow(&self, flow: &Flow) -> Result<Planned, FlowError> {
         let (source, target) = (self.end(&flow.source)?, self.end(&flow.target)?);
+        if (source, target) == (End::Host, End::Host) {
+            return super::processor::plan(flow, self.topology, self.setting);
+        }
         self.check_block(flow, [source, target])?;
         let near = [source, target].into_iter().find_map(|end| match end {
             End::Drive(_, node) | End::Memory(node) => Some(node),
@@ -335,7 +337,7 @@ impl Planner<'_> {
             bytes: as_f64(flow.bytes),
             memory,
             route: if by_host { Route::Host } else { Route::P2p },
-            path: flow.path,
+            traffic: if spec.second.is_some() { traffic } else { traffic_of_one }(flow.path),
             cpu: submitted + copied,
             faults,
             bounds,

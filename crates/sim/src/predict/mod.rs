@@ -12,6 +12,7 @@ mod links;
 mod names;
 mod of_devices;
 mod peers;
+mod processor;
 mod record;
 mod setting;
 mod strangers;
@@ -171,7 +172,7 @@ impl PredictError {
             ),
             FlowError::Block { size, .. } => Some(format!("a block is a multiple of {size} bytes")),
             FlowError::Setting(source) => source.hint(),
-            FlowError::NoInitiator { .. } => None,
+            FlowError::NoInitiator { .. } | FlowError::NoCopy { .. } => None,
         }
     }
 }

@@ -2,13 +2,14 @@
 //! typed, `/dev/nvme0n1`, and the machine calls it `nvme0`.
 //!
 //! Leaves out parameters of any drive (`drive.read.rate`), of the host, and of links that nobody typed. The one thing
-//! to know: names of devices have dots in them, too.
+//! to know: names of devices have dots in them, too, and memory of a device is typed `cmb:nvme2` or `gpu:0`.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use peerlane_fabric::{Fabric, Function, Kind};
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
 
+use super::flows::is_end;
 use super::links::is_of_link;
 use crate::parameters::{ParameterError, Parameters};
 
@@ -27,6 +28,8 @@ const OF_A_DRIVE: &[&str] = &[
 ];
 /// Tables: what follows is a size.
 const TIMES: &[&str] = &["read.time-", "write.time-"];
+/// What can be said of the memory of a device: at what rate it is written and read.
+const OF_A_MEMORY: &[&str] = &["memory.write", "memory.read"];
 /// What can be said of whatever hangs below a switch.
 pub(super) const TURNS: &str = "turns";
 
@@ -38,10 +41,27 @@ pub(super) fn start_of(function: &Function) -> &str {
     if function.name == ANY { "/dev/drive" } else { &function.name }
 }
 
+/// How memories of devices are typed.
+const MEMORIES: [&str; 4] = ["cmb:", "p2pmem:", "gpu:", "fpga:"];
+
+/// The name of the device whose memory a person means, `nvme2` of `cmb:nvme2`; `None` where no memory is meant.
+pub(super) fn memory_of(typed: &str) -> Option<&str> {
+    MEMORIES.iter().find_map(|kind| typed.strip_prefix(kind))
+}
+
 /// The device that a person means by an end of a flow, or by a name in a file.
-fn device<'a>(fabric: &'a Fabric, typed: &str) -> Option<&'a Function> {
-    let found = fabric.find(typed.strip_prefix("/dev/").unwrap_or(typed))?;
-    Some(fabric.function(found))
+pub(super) fn device(fabric: &Fabric, typed: &str) -> Option<FunctionId> {
+    let name = memory_of(typed).unwrap_or_else(|| typed.strip_prefix("/dev/").unwrap_or(typed));
+    let by_number = |kind| {
+        let number: usize = name.parse().ok()?;
+        fabric.iter().filter(|(_, function)| function.kind == kind).nth(number)
+    };
+    let counted = match typed.split_once(':').map(|(kind, _)| kind) {
+        Some("gpu") => by_number(Kind::Gpu),
+        Some("fpga") => by_number(Kind::Fpga),
+        _ => None,
+    };
+    counted.map(|(id, _)| id).or_else(|| fabric.find(name))
 }
 
 /// The names of devices of a machine, to be looked up often.
@@ -66,21 +86,24 @@ impl<'a> Names<'a> {
             if is_of_drive && typed == ANY {
                 return Some(name.into());
             }
-            if !is_of_drive && what != TURNS && !matches!(what, "lanes" | "generation") {
+            let is_of_memory = is_of_memory(what);
+            let is_of_device = is_of_drive || is_of_memory;
+            if !is_of_device && what != TURNS && !matches!(what, "lanes" | "generation") {
                 return None;
             }
-            let found = device(self.fabric, typed)?;
-            if is_of_drive && found.kind != Kind::Nvme {
+            let found = self.fabric.function(device(self.fabric, typed)?);
+            if is_of_drive && found.kind != Kind::Nvme || is_of_memory && !is_end(found) {
                 return None;
             }
             let own = match typed {
+                _ if is_of_memory => &found.name,
                 _ if is_of_drive && found.name == ANY => start_of(found),
                 _ if self.own.contains(typed) => typed,
                 _ => &found.name,
             };
             let own: Cow<'b, str> =
                 if own == typed { name.into() } else { format!("{own}.{what}").into() };
-            (is_of_drive || what == TURNS || is_of_link(&own, self.fabric)).then_some(own)
+            (is_of_device || what == TURNS || is_of_link(&own, self.fabric)).then_some(own)
         })
     }
 }
@@ -89,6 +112,11 @@ impl<'a> Names<'a> {
 /// out of a table.
 pub(super) fn is_of_drive(what: &str) -> bool {
     TIMES.iter().any(|start| what.starts_with(start)) || OF_A_DRIVE.contains(&what)
+}
+
+/// Whether this is said of the memory of a device.
+pub(super) fn is_of_memory(what: &str) -> bool {
+    OF_A_MEMORY.contains(&what)
 }
 
 /// The name by which the model knows a parameter that a person calls by any name of a device; as typed, if it is of

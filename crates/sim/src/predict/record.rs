@@ -14,7 +14,6 @@ use super::flows::Planned;
 use super::names;
 use super::setting::whole;
 use super::windows::Windows;
-use crate::devices::host::{traffic, traffic_of_one};
 use crate::flow::build::What;
 use crate::model::{NodeIndex, NodeKind, Picos};
 
@@ -148,12 +147,8 @@ impl Parts<'_> {
 fn host_memory<'a>(pairs: impl Iterator<Item = (&'a Planned, &'a FoundFlow)>) -> (f64, f64) {
     let (mut least, mut most) = (0.0, 0.0);
     for (flow, found) in pairs.filter(|(flow, _)| flow.route == Route::Host) {
-        let traffic = match flow.spec.second {
-            Some(_) => traffic(flow.path),
-            None => traffic_of_one(flow.path),
-        };
-        least += traffic.least * found.bytes;
-        most += traffic.most * found.bytes;
+        least += flow.traffic.least * found.bytes;
+        most += flow.traffic.most * found.bytes;
     }
     (least, most)
 }

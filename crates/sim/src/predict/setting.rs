@@ -215,6 +215,7 @@ impl<'a> Setting<'a> {
             }
         }
         stated(fabric, &mut topology, &at, self.get("machine.stated")?);
+        self.memories(&mut topology, &at);
         self.turns(&mut topology);
         super::links::set(self.parameters, self.numbers, &mut topology)?;
         Ok(topology)
@@ -236,6 +237,20 @@ impl<'a> Setting<'a> {
             hol,
             ..RootComplex::default()
         })
+    }
+
+    /// Rates of memories, by names such as `nvme2.memory.write`, before what the description of the machine states.
+    fn memories(&self, topology: &mut Topology, at: &Names) {
+        for (parameter, &rate) in self.parameters.iter().zip(self.numbers) {
+            let Some((name, op)) = parameter.name.rsplit_once(".memory.") else { continue };
+            let Some(endpoint) = endpoint_of(topology, at, name) else { continue };
+            let rate = Some(ByteRate(whole(rate).max(1)));
+            match op {
+                "write" => endpoint.memory.write = rate,
+                "read" => endpoint.memory.read = rate,
+                _ => {}
+            }
+        }
     }
 
     /// Turns in a row of what comes to a switch from below, by names such as `d0.turns` (PCIe base specification,

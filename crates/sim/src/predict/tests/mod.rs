@@ -12,6 +12,7 @@ mod limits;
 mod media;
 mod names;
 mod paths;
+mod processor;
 mod processors;
 mod sets;
 mod settings;
