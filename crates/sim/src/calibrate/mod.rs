@@ -227,4 +227,6 @@ fn depth_of(case: &CaseRecord, flow: &Flow) -> u32 {
 }
 
 #[cfg(test)]
+mod other_tests;
+#[cfg(test)]
 mod tests;

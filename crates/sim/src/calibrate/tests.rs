@@ -12,13 +12,13 @@ use crate::devices::table::Table;
 use crate::parameters::{Parameter, ParameterShape, Parameters};
 
 /// A drive as one would hope it to be: 80 us and 2.5 GB/s alone, 3.3 GB/s and 500 000 commands at most.
-fn drive() -> Side {
+pub(super) fn drive() -> Side {
     let latency = Table::line(80e-6, 2.5e9);
     Side { latency, rate: 3.3e9, commands: 500_000.0 }
 }
 
 /// What a drive does, which splits what is larger than a MiB.
-fn does(side: &Side, block: f64, depth: u32) -> f64 {
+pub(super) fn does(side: &Side, block: f64, depth: u32) -> f64 {
     split_throughput(side, block, f64::from(depth), 1_048_576.0)
 }
 
@@ -35,7 +35,7 @@ fn case(
 }
 
 /// A run of a transfer at a rate.
-fn of(flow: Flow, rate: f64, repeat: u32) -> CaseRecord {
+pub(super) fn of(flow: Flow, rate: f64, repeat: u32) -> CaseRecord {
     let bytes = Bytes::mib(1024);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds")]
     #[expect(clippy::cast_precision_loss, reason = "a GiB")]
@@ -98,7 +98,7 @@ fn record(cases: Vec<CaseRecord>) -> BenchRecord {
 const RANDOM: f64 = 90_000.0;
 
 /// The rows of a drive, each off by what `noise` says of it.
-fn measured_drive(name: &str, noise: impl Fn(usize) -> f64) -> BenchRecord {
+pub(super) fn measured_drive(name: &str, noise: impl Fn(usize) -> f64) -> BenchRecord {
     let mut cases = Vec::new();
     for (source, target) in [(name, "null"), ("host", name)] {
         for block in BLOCKS {
@@ -172,7 +172,7 @@ struct File {
     parameter: BTreeMap<String, ParameterShape>,
 }
 
-fn read(text: &str) -> Vec<Parameter> {
+pub(super) fn read(text: &str) -> Vec<Parameter> {
     let file: File = toml::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let mut parameters = Parameters::default();
     for (name, shape) in file.parameter {

@@ -29,7 +29,12 @@ const PLAIN: &str = "/._-+=@%,~^:";
 /// # Errors
 /// When a name has such a character; nothing ran yet.
 pub(super) fn check(workload: &Workload) -> Result<(), Failure> {
-    let flows = workload.cases.iter().flat_map(|case| &case.flows);
+    let flows = || workload.cases.iter().flat_map(|case| &case.flows);
+    if flows().all(|flow| flow.source == "host" && flow.target == "host") {
+        return Err(Tried::to("write a job of fio")("one core copies, and no drive takes part")
+            .hint("leave `--fio` out".to_owned()));
+    }
+    let flows = flows();
     for name in flows.flat_map(|flow| [&flow.source, &flow.target]) {
         let odd = name.chars().find(|c| !(c.is_alphanumeric() || PLAIN.contains(*c)));
         if let Some(odd) = odd {
