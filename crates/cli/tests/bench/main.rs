@@ -1,5 +1,6 @@
 //! Benchmarks on files: what is written and what is not, what is kept, and going on.
 
+mod calibrate;
 mod model;
 #[path = "../program/mod.rs"]
 mod program;
@@ -378,54 +379,6 @@ fn a_record_that_cannot_be_is_neither_compared_nor_shown_nor_gone_on_with() {
     let output = bench(folder.path(), "compare less.json less.json");
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("nothing could be compared"), "{}", said(&output));
-}
-
-/// Rates of a file on this file system say nothing; that a file of parameters comes out of them does.
-#[test]
-fn a_calibration_writes_parameters_with_their_error_and_reads_only() {
-    let folder = folder();
-    let before = fs::read(folder.path().join("source")).expect("it");
-    let words = "calibrate source --time 0.02 --repeats 1 --parameters p.toml -o rows.json";
-    let output = bench(folder.path(), words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("source, read") && text.contains("rows held out"), "{text}");
-    assert!(!text.contains("source, write"), "{text}");
-    let parameters = fs::read_to_string(folder.path().join("p.toml")).expect("parameters");
-    assert_eq!(parameters.matches("from = \"measured-elsewhere\"").count(), 5, "{parameters}");
-    assert!(text.contains("source, random read"), "{text}");
-    assert!(parameters.contains("source.random-read.commands"), "{parameters}");
-    assert!(folder.path().join("rows.json").is_file());
-    assert!(fs::read(folder.path().join("source")).expect("it") == before, "nothing was written");
-}
-
-#[test]
-fn a_file_that_may_be_written_is_calibrated_both_ways_within_its_size() {
-    let folder = folder();
-    let words =
-        "calibrate source --scratch source --force --time 0.02 --repeats 1 --parameters p.toml";
-    let output = bench(folder.path(), words);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let parameters = fs::read_to_string(folder.path().join("p.toml")).expect("parameters");
-    for name in ["source.read.rate", "source.write.rate", "source.random-write.commands"] {
-        assert!(parameters.contains(name), "{parameters}");
-    }
-}
-
-#[test]
-fn parameters_are_written_also_where_nobody_can_be_shown_them() {
-    let folder = folder();
-    let full = fs::File::options().write(true).open("/dev/full").expect("it");
-    let words = "bench calibrate source --time 0.02 --repeats 1 --parameters p.toml";
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
-        .args(words.split_whitespace())
-        .current_dir(folder.path())
-        .stdout(full)
-        .output()
-        .expect("it runs");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("cannot write to standard output"), "{}", said(&output));
-    assert!(folder.path().join("p.toml").is_file(), "{}", said(&output));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use peerlane_results::Path as Way;
 use peerlane_units::Bytes;
 use rustix::io::Errno;
 
+use super::error::MAP;
 use super::in_turn::{self, Step};
 use super::planned::PlannedFlow;
 use super::ready::Cache;
@@ -91,7 +92,7 @@ impl Step for Mapped<'_> {
     }
 
     fn block(&mut self, range: Range<u64>) -> Result<(), MeasureError> {
-        let failed = self.failed("fault in the map of");
+        let failed = self.failed(MAP);
         let Some(map) = &mut self.map else { return Err(MeasureError::WithOthers) };
         let within = self.offset + range.start..self.offset + range.end;
         mapped::fault_in(map, within).map_err(failed)

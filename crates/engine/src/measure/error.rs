@@ -20,6 +20,9 @@ use crate::ring::UringError;
 use crate::scrub::ScrubFailure;
 use crate::verify::VerifyError;
 
+/// What is tried with a map, as [`MeasureError::File`] has it.
+pub(super) const MAP: &str = "fault in the map of";
+
 /// Why a flow was not measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -203,6 +206,14 @@ impl MeasureError {
             )),
             Self::File { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some("make room, or measure less: `--length`".to_owned())
+            }
+            Self::File { action: MAP, source, .. }
+                if source.kind() == io::ErrorKind::InvalidInput =>
+            {
+                Some(
+                    "`uname -r` says which kernel this is: maps are measured from Linux 5.14 on"
+                        .to_owned(),
+                )
             }
             Self::Refused(refusals) => refusals.iter().find_map(|one| one.hint.clone()),
             Self::NotPossible { .. } => {

@@ -37,6 +37,10 @@ impl Calibration {
         text
     }
 
+    fn emulated(&self) -> &'static str {
+        if self.is_emulated { "; emulated: semantics, not speed" } else { "" }
+    }
+
     /// A group of rows, with its title written.
     fn group<'a>(
         &'a self,
@@ -229,8 +233,7 @@ impl Group<'_> {
     }
 
     fn write(&mut self, name: &str, unit: &str, range: Range, row: &Row, range_says: &str) {
-        let Calibration { machine, is_emulated, .. } = self.calibration;
-        let emulated = if *is_emulated { "; emulated: semantics, not speed" } else { "" };
+        let (machine, emulated) = (&self.calibration.machine, self.calibration.emulated());
         let source = format!(
             "calibration on {machine}: {} of {:.0} bytes at depth {:.0}{range_says}{emulated}",
             self.what, row.block, row.depth
