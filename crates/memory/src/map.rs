@@ -248,3 +248,23 @@ fn trim(start: *mut c_void, length: usize) {
         let _ = unsafe { munmap(start, length) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn what_lies_behind_a_map_is_not_faulted_in_though_it_could_be() {
+        let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+        let mut whole = Map::read_only(file.as_fd(), 16384).unwrap();
+        let behind = whole.address.as_ptr().wrapping_byte_add(8192);
+        whole.length = 8192;
+        assert_eq!(whole.fault_in(4096, 8192), Err(Errno::INVAL));
+        assert_eq!(whole.fault_in(usize::MAX, 2), Err(Errno::INVAL));
+        // Before Linux 5.14 nothing is.
+        assert!(matches!(whole.fault_in(4096, 4096), Ok(()) | Err(Errno::INVAL)));
+        trim(behind, 8192);
+    }
+}
