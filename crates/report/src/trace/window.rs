@@ -13,6 +13,13 @@ pub(super) const PREDICTED: &str = "Predicted by the model, not measured.";
 /// What a window is called: how long it is, and of what.
 pub(super) fn name(window: &TraceWindow, span: Span) -> String {
     let length = Nanos(span.end.0 - span.begin.0);
+    if length > window.out_of {
+        // Blocks of a short transfer go on, so that there are enough of them.
+        return format!(
+            "{}: a window of {length}, of transfers that end after {}",
+            window.case, window.out_of
+        );
+    }
     format!("{}: a window of {length} out of {}", window.case, window.out_of)
 }
 

@@ -57,7 +57,8 @@ impl Calibration {
     fn side(&self, text: &mut String, side: &SideCalibration) {
         let (drive, op) = (&side.drive, side.op.name());
         let mut group = self.group(text, drive, op.to_owned(), &side.rows);
-        let name = |what: &str| format!("{drive}.{op}.{what}");
+        let owner = owner(drive);
+        let name = |what: &str| format!("{owner}.{op}.{what}");
         for row in side.rows.fitted.iter().filter(|row| row.depth == 1.0) {
             // By the table, which evens out times that fall.
             let value = side.side.latency.time(row.block);
@@ -72,7 +73,7 @@ impl Calibration {
         let Some(random) = &side.random else { return };
         let mut group = self.group(text, drive, format!("random {op}"), &random.rows);
         for row in &random.rows.fitted {
-            group.commands(&format!("{drive}.random-{op}.commands"), random.commands, row);
+            group.commands(&format!("{owner}.random-{op}.commands"), random.commands, row);
         }
     }
 
@@ -257,6 +258,11 @@ fn write_parameter(
     let _ = writeln!(text, "from = \"measured-elsewhere\"\nsource = {}", quoted(source));
 }
 
+/// A drive as keys name it: `drive` alone means any.
+fn owner(drive: &str) -> &str {
+    if drive == "drive" { "/dev/drive" } else { drive }
+}
+
 /// A basic string of TOML, which may be a key, too: names are typed by people, and may hold anything.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", one_line(text).replace('\\', "\\\\").replace('"', "\\\""))
@@ -265,4 +271,14 @@ fn quoted(text: &str) -> String {
 /// Names may have line ends in them, and could forge lines with those.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::owner;
+
+    #[test]
+    fn a_drive_that_is_called_as_any_drive_is_named_by_its_path() {
+        assert_eq!((owner("drive"), owner("drive0")), ("/dev/drive", "drive0"));
+    }
 }

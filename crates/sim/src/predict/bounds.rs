@@ -65,6 +65,10 @@ fn counted(name: &str) -> Option<(f64, f64, &'static str)> {
 fn limited(name: &str) -> Option<(f64, f64, &'static str)> {
     match name {
         "queues.shared" | "iommu.miss" => Some((0.0, 1.0, "a share is 1 at most")),
+        "host.overlap" => {
+            Some((1.0, 3.0, "one block is read ahead, one copied, one written behind"))
+        }
+        "host.window" => Some((4096.0, f64::MAX, "a fault maps a page at least")),
         "pcie.mps" | "pcie.mrrs" => Some((128.0, 4096.0, "PCIe has 128 to 4096 bytes")),
         "ethernet.mtu" => Some((68.0, 65535.0, "an MTU is 68 to 65535 bytes (RFC 791)")),
         _ => name.ends_with(".sustained").then_some((0.0, 1.0, "a share is 1 at most")),

@@ -25,6 +25,8 @@ pub(super) const SETTLING: Settings = Settings { tolerance: 1e-3, rounds: 400 };
 
 /// What limits a flow with too few blocks in flight.
 const DEPTH: &str = "its depth";
+/// The same where its path has slots of its own, of which nobody can ask for more.
+pub(super) const SLOTS: &str = "stages of a block, one after the other";
 /// What limits one whose thread has no more time.
 pub(super) const PROCESSOR: &str = "the processor";
 
@@ -132,7 +134,6 @@ impl Model {
             let (bytes, end) = self.span(flow.bytes, start, closed.rate());
             let limited_by = match closed.bounds.first().map(|bound| bound.by) {
                 Some(By::Resource(what)) => self.name(what),
-                Some(By::Depth) => DEPTH.to_owned(),
                 Some(By::Thread) => PROCESSOR.to_owned(),
                 _ => self.own_limit(flow),
             };
@@ -224,9 +225,14 @@ impl Model {
         match least {
             Some((name, rate)) if *rate <= demand * 1.001 => name.clone(),
             _ if flow.cpu * demand >= 0.999 => PROCESSOR.to_owned(),
-            _ => DEPTH.to_owned(),
+            _ => depth(flow).to_owned(),
         }
     }
+}
+
+/// What few blocks in flight are called as a limit.
+fn depth(flow: &Planned) -> &'static str {
+    if flow.has_own_slots { SLOTS } else { DEPTH }
 }
 
 /// Lowers what each drive writes to the mean over a case, where a case writes more than fits into its cache.

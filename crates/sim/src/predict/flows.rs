@@ -99,6 +99,8 @@ pub(super) struct Planned {
     pub(super) memory: String,
     /// By which route.
     pub(super) route: Route,
+    /// Whether its path has slots of its own, whatever depth was asked for.
+    pub(super) has_own_slots: bool,
     /// Host-memory bytes for each byte.
     pub(super) traffic: Traffic,
     /// Nanoseconds of processor for each byte.
@@ -337,6 +339,7 @@ impl Planner<'_> {
             bytes: as_f64(flow.bytes),
             memory,
             route: if by_host { Route::Host } else { Route::P2p },
+            has_own_slots: !matches!(flow.path, Path::P2p | Path::HostPipelined | Path::HostCufile),
             traffic: if spec.second.is_some() { traffic } else { traffic_of_one }(flow.path),
             cpu: submitted + copied,
             faults,

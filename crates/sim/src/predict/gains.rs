@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use peerlane_results::{CaseSpec, Gain};
 
-use super::case::{Found, Model};
+use super::case::{Found, Model, SLOTS};
 use super::{PredictError, names};
 use crate::flow::build::Built;
 use crate::flow::run::Run;
@@ -76,7 +76,8 @@ fn own_tie(model: &Model, raised: &str, mut built: Built, run: &Run) -> Option<(
         let demand = |built: &Built| built.network.classes[index].demand;
         run.outcomes[index].limit.is_none() && demand(&built) == demand(&model.built)
     };
-    let mut free: Vec<usize> = (0..model.flows.len()).filter(is_free).collect();
+    let mut free: Vec<usize> =
+        (0..model.flows.len()).filter(|index| is_free(index) && own(*index) != SLOTS).collect();
     let name = own(*free.first()?);
     free.retain(|&index| own(index) == name);
     for index in free {
@@ -123,7 +124,8 @@ fn raised(model: &Model, found: &Found) -> Vec<(String, Built)> {
 /// The same of what limits flows by themselves: commands of drives, the processor, depth.
 fn own(model: &Model, found: &Found) -> Vec<(String, Built)> {
     let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (index, flow) in found.flows.iter().enumerate() {
+    let more = found.flows.iter().enumerate().filter(|(_, flow)| flow.limited_by != SLOTS);
+    for (index, flow) in more {
         by_name.entry(flow.limited_by.as_str()).or_default().push(index);
     }
     let known: BTreeSet<String> = model.built.what.iter().map(|&what| model.name(what)).collect();

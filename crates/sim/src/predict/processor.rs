@@ -1,22 +1,23 @@
 //! What one core does by itself, from host memory to host memory: copies, or maps of a file that is in memory.
 //!
-//! Leaves out what copies of several cores, and copies and devices, take of host memory from each other. The one thing to
-//! know: it is a node of its own on a side of its own, so that its rate is its parameter's.
+//! Leaves out on which socket that is. The one thing to know: it is a node of its own on a side of its own, so that its rate
+//! is its parameter's, and takes cores and host memory from others as any work of processors does.
 
 use peerlane_results::{CaseSpec, Flow, Path, Route};
 use peerlane_units::{ByteRate, Bytes};
 
 use super::flows::{FlowError, Planned};
-use super::setting::{Setting, whole};
-use crate::closed;
-use crate::devices::host::{fault_cost, traffic_by_processor};
-use crate::model::{Endpoint, FlowSpec, NodeKind, Topology};
+use super::setting::{Setting, time, whole};
+use crate::devices::host::{OF_A_COPY, fault_cost, traffic_by_processor};
+use crate::model::{Endpoint, FlowSpec, Link, Memory, NodeKind, Picos, Topology, Wire, Work};
 use crate::way::as_f64;
 
 /// Its name among the nodes, which are looked up by it: a device would have to be called so to be taken for it.
 const PROCESSOR: &str = "the processor";
 /// What stands for host memory on its side, so that nothing else is in its way.
 const MEMORY: &str = "the processor's memory";
+/// What its way to its memory carries, which is none of its own.
+const NO_LIMIT: ByteRate = ByteRate(100_000_000_000_000);
 
 fn is_its_own(flow: &Flow) -> bool {
     flow.source == "host" && flow.target == "host"
@@ -27,14 +28,18 @@ pub(super) fn add_for(case: &CaseSpec, topology: &mut Topology) {
     if !case.flows.iter().any(is_its_own) {
         return;
     }
-    let host = topology
-        .links()
-        .iter()
-        .find(|link| matches!(topology.node(link.lower).kind, NodeKind::HostMemory(_)));
-    let Some((root, wire)) = host.map(|link| (link.upper, link.wire)) else { return };
-    let inside = || NodeKind::Endpoint(Endpoint::default());
-    let processor = topology.add_below(root, PROCESSOR, inside(), wire);
-    topology.add_below(processor, MEMORY, inside(), wire);
+    let Some(root) = host(topology).map(|link| link.upper) else { return };
+    let wire = Wire::bare(NO_LIMIT, Picos::ZERO);
+    let memory = Memory { write_latency: Picos::ZERO, ..Memory::default() };
+    let inside = NodeKind::Endpoint(Endpoint { memory, ..Endpoint::default() });
+    let processor = topology.add_below(root, PROCESSOR, inside.clone(), wire);
+    topology.add_below(processor, MEMORY, inside, wire);
+}
+
+/// The link of the first host memory: which one is meant, `host` does not say.
+fn host(topology: &Topology) -> Option<&Link> {
+    let mut links = topology.links().iter();
+    links.find(|link| matches!(topology.node(link.lower).kind, NodeKind::HostMemory(_)))
 }
 
 /// A flow of the processor.
@@ -56,17 +61,19 @@ pub(super) fn plan(
     };
     let mut spec = FlowSpec::write("host to host", node, memory);
     let size = flow.block.max(Bytes(1));
-    let block = second * as_f64(size);
     (spec.request, spec.depth) = (size, 1);
-    let bound = |seconds: f64| Some(ByteRate(whole(as_f64(size) / seconds).max(1)));
-    spec.first.bound = bound(block);
-    // The way to its memory is a part of the time that it takes for a block.
-    let way = closed::latency(topology, &spec).unwrap_or(0.0) / 1e9 - block;
-    spec.first.bound = bound((block - way).max(block / 2.0));
+    let copies = if flow.path == Path::HostPipelined { OF_A_COPY } else { 0.0 };
+    spec.work = Some(Box::new(Work {
+        at: host(topology).ok_or_else(none)?.lower,
+        submit: Picos::ZERO,
+        copy: time(second * as_f64(size)),
+        traffic: Bytes(whole(copies * as_f64(size))),
+    }));
     Ok(Planned {
         bytes: as_f64(flow.bytes),
         memory: "host".to_owned(),
         route: Route::Host,
+        has_own_slots: true,
         traffic: traffic_by_processor(flow.path),
         cpu: second * 1e9,
         faults,

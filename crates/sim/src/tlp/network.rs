@@ -138,6 +138,12 @@ pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, 
         for (leg, used) in flow.legs().zip(flow.used_by_legs()) {
             build.leg(flow, leg, used)?;
         }
+        // Copies use a memory to which no leg of theirs may go.
+        if let Some(work) = flow.work.as_ref().filter(|work| work.traffic.0 > 0) {
+            if let Some(memory) = topology.node(work.at).kind.memory() {
+                build.memory(work.at, memory);
+            }
+        }
     }
     // What takes most of a network, and grew by doubling.
     build.network.hops.shrink_to_fit();

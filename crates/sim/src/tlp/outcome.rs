@@ -142,7 +142,7 @@ impl LatencyHistogram {
         size_of::<Self>() + self.0.distinct_values() * size_of::<u32>()
     }
 
-    pub(super) fn record(&mut self, picos: u64) {
+    pub(crate) fn record(&mut self, picos: u64) {
         // It grows as needed; what it could not hold is above 2^63 ps, which no run reaches.
         let _ = self.0.record(picos.max(1));
     }

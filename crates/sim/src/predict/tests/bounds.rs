@@ -115,6 +115,8 @@ fn a_row_that_is_wrong_is_refused_and_drops_no_table() {
 fn shares_above_one_and_packets_that_pcie_has_not_are_refused() {
     let pair = machine("pair");
     for (name, unit, wrong) in [
+        ("host.overlap", "count", 4.0),
+        ("host.window", "B", 1.0),
         ("queues.shared", "x", 5.0),
         ("iommu.miss", "%", 101.0),
         ("a.read.sustained", "x", 1.01),

@@ -19,9 +19,7 @@ fn one_core_copies_at_its_parameter_and_maps_at_that_of_its_faults() {
                 .unwrap_or_else(|error| panic!("{engine:?} {path}: {error:?}"));
             let found = rate(&record, 0);
             assert!(is_near(found, expected), "{engine:?} {path}: {found}");
-            // To the closed form, one block at a time is a depth.
-            let by = if engine == Engine::Closed { "its depth" } else { "the processor" };
-            assert_eq!(limit(&record), by, "{engine:?} {path}");
+            assert_eq!(limit(&record), "the processor", "{engine:?} {path}");
             assert!(record.cases[0].links.is_empty());
         }
     }
@@ -38,6 +36,33 @@ fn a_copy_costs_host_memory_and_a_map_costs_faults() {
     let beside = vec![by_processor(Path::HostPipelined), Flow::new("a", "b", Path::HostPipelined)];
     let both = predict(&machine("pair"), &workload(vec![("both", beside)]), Engine::Flow);
     assert_eq!(both.cases[0].flows.len(), 2);
+}
+
+#[test]
+fn copies_share_cores_and_host_memory() {
+    let four = |path| {
+        let flow = Flow { block: Bytes::kib(64), ..by_processor(path) };
+        workload(vec![("four", vec![flow; 4])])
+    };
+    for engine in [Engine::Flow, Engine::Tlp] {
+        let of = |given: &[(&str, f64, &str)], path| {
+            let record = run(&machine("pair"), &with(given), &four(path), engine);
+            rate(&record.expect("a prediction"), 0)
+        };
+        for (cores, expected) in [(1.0, 10.0), (2.0, 20.0), (4.0, 40.0)] {
+            // Of few threads none is always ready, on packets.
+            let found = of(
+                &[("host.cores", cores, "count"), ("host.memory", 1e3, "GB/s")],
+                Path::HostPipelined,
+            );
+            assert!((found / expected - 1.0).abs() < 0.03, "{engine:?} {cores}: {found}");
+        }
+        let found = of(&[("host.cores", 1.0, "count")], Path::HostMapped);
+        assert!((found / 131.07 - 1.0).abs() < 0.03, "{engine:?}, maps: {found}");
+        // Three bytes for each.
+        let found = of(&[("host.memory", 60.0, "GB/s")], Path::HostPipelined);
+        assert!((found / 20.0 - 1.0).abs() < 0.06, "{engine:?}, memory: {found}");
+    }
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn a_transfer_has_one_processor_however_many_there_are() {
         (rate(&record, 0), limit(&record).to_owned())
     };
     assert_eq!(of(2.0), of(64.0));
-    assert_eq!(of(2.0).1, "its depth");
+    assert_eq!(of(2.0).1, "stages of a block, one after the other");
     assert!(of(1.0).0 < 0.9 * of(2.0).0);
 }
 
