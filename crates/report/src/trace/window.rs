@@ -42,3 +42,25 @@ pub(super) fn notes<'a>(window: &'a TraceWindow, slots: u32) -> Vec<(&'static st
     }
     notes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_that_is_longer_than_its_transfers_is_not_out_of_them() {
+        let window = |out_of| TraceWindow {
+            case: "one".to_owned(),
+            from: Nanos(0),
+            out_of: Nanos(out_of),
+            warm_up: Nanos(0),
+            train: 1,
+            depth: 1,
+            is_settled: true,
+        };
+        let span = Span { begin: Nanos(5_000), end: Nanos(25_000) };
+        assert_eq!(name(&window(40_000), span), "one: a window of 20.0 us out of 40.0 us");
+        let longer = "one: a window of 20.0 us, of transfers that end after 10.0 us";
+        assert_eq!(name(&window(10_000), span), longer);
+    }
+}
