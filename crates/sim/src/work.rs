@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::closed::demand;
 use crate::flow::build::per_nano;
 use crate::model::{FlowSpec, NodeIndex, NodeKind, Topology, Work};
 
@@ -13,16 +14,24 @@ use crate::model::{FlowSpec, NodeIndex, NodeKind, Topology, Work};
 pub(crate) struct Shared(BTreeMap<NodeIndex, u32>);
 
 impl Shared {
-    /// Those of flows on a topology, each with the most that it takes of a machine without limits, payload a nanosecond.
-    pub(crate) fn of<'a>(
+    /// Those of flows on a topology.
+    pub(crate) fn of<'a>(topology: &Topology, flows: impl Iterator<Item = &'a FlowSpec>) -> Self {
+        let alone = |_, flow: &FlowSpec| demand(topology, flow).unwrap_or(f64::INFINITY);
+        Self::with(topology, flows, alone)
+    }
+
+    /// The same where somebody knows the most that a flow, by its position, takes of a machine without limits, payload a
+    /// nanosecond; asked for only of those for which processors do anything.
+    pub(crate) fn with<'a>(
         topology: &Topology,
-        flows: impl Iterator<Item = (&'a FlowSpec, f64)>,
+        flows: impl Iterator<Item = &'a FlowSpec>,
+        demand: impl Fn(usize, &FlowSpec) -> f64,
     ) -> Self {
         let mut asked: BTreeMap<NodeIndex, f64> = BTreeMap::new();
-        for (flow, demand) in flows {
+        for (index, flow) in flows.enumerate() {
             let Some(work) = &flow.work else { continue };
             let media = flow.used_by_legs().filter_map(|used| used.rate(topology));
-            let most = media.map(|rate| per_nano(rate.0)).fold(demand, f64::min);
+            let most = media.map(|rate| per_nano(rate.0)).fold(demand(index, flow), f64::min);
             let busy = most * work.per_byte(flow.request);
             // More than one is no thread's.
             *asked.entry(work.at).or_default() += busy.min(1.0);

@@ -37,10 +37,15 @@ impl MemoryCalibration {
 
     /// The way, in words.
     pub fn way(&self) -> String {
-        match self.op {
-            Op::Read => format!("read to {}", self.memory),
-            Op::Write => format!("write from {}", self.memory),
-        }
+        way(self.op, &self.memory)
+    }
+}
+
+/// What a drive does to a memory, in words.
+pub(super) fn way(op: Op, memory: &str) -> String {
+    match op {
+        Op::Read => format!("read to {memory}"),
+        Op::Write => format!("write from {memory}"),
     }
 }
 

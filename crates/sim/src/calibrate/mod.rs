@@ -19,6 +19,7 @@ use peerlane_results::{
 };
 use peerlane_units::Bytes;
 
+use crate::predict::memory_of;
 pub use host::{CachedCalibration, CopyCalibration, FaultCalibration, HostCalibration};
 pub use memory::MemoryCalibration;
 use rows::Rates;
@@ -137,9 +138,7 @@ impl Kind {
     /// What a flow measures; `None` where it is nothing that makes a parameter or tests one.
     fn of(flow: &Flow) -> Option<Self> {
         let is_host = |name: &str| matches!(name, "host" | "null");
-        let is_memory = |name: &str| {
-            ["cmb:", "p2pmem:", "gpu:", "fpga:"].iter().any(|prefix| name.starts_with(prefix))
-        };
+        let is_memory = |name: &str| memory_of(name).is_some();
         let (source, target) = (flow.source.as_str(), flow.target.as_str());
         let is_random = flow.order == Order::Random;
         Some(match (is_host(source), is_host(target), flow.path) {

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use peerlane_results::{BenchRecord, CaseRecord, Path};
 
-use super::{Kind, Op};
+use super::Kind;
+use super::memory::way;
 use crate::devices::host::{
     Traffic, traffic as between_devices, traffic_by_processor, traffic_of_one,
 };
@@ -68,11 +69,8 @@ fn said(kind: &Kind) -> (String, Traffic) {
         Kind::Copy => ("host, copies".to_owned(), traffic_by_processor(Path::HostPipelined)),
         Kind::Map => ("host, maps".to_owned(), traffic_by_processor(Path::HostMapped)),
         Kind::Cached { drive, path } => (format!("{drive}, read by {path}"), traffic_of_one(*path)),
-        Kind::Memory { memory, drive, op: Op::Read } => {
-            (format!("{drive}, read to {memory}"), between_devices(Path::P2p))
-        }
-        Kind::Memory { memory, drive, op: Op::Write } => {
-            (format!("{drive}, write from {memory}"), between_devices(Path::P2p))
+        Kind::Memory { memory, drive, op } => {
+            (format!("{drive}, {}", way(*op, memory)), between_devices(Path::P2p))
         }
     }
 }

@@ -62,12 +62,12 @@ pub fn traffic_of_one(path: Path) -> Traffic {
     }
 }
 
-/// The same where both sides are host memory, beyond all caches: a copy is read and written, and read once more where the
-/// store first fetches its cache line; a map moves nothing.
+/// The same where both sides are host memory, beyond all caches: a copy costs [`OF_A_COPY`], less where the store fetches
+/// nothing first; a map moves nothing.
 pub fn traffic_by_processor(path: Path) -> Traffic {
     match path {
         Path::HostMapped => Traffic { least: 0.0, most: 0.0 },
-        _ => Traffic { least: 2.0, most: 3.0 },
+        _ => Traffic { least: OF_A_COPY - 1.0, most: OF_A_COPY },
     }
 }
 

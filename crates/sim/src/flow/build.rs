@@ -77,7 +77,7 @@ impl Built {
         demands: &[f64],
     ) -> Result<Self, (usize, PathError)> {
         let mut build = Build::new(topology, Mixed::of(topology, flows));
-        build.shared = Shared::of(topology, flows.iter().zip(demands.iter().copied()));
+        build.shared = Shared::with(topology, flows.iter(), |index, _| demands[index]);
         // Ways are found twice, since all of them together would take as much memory as the network.
         for (index, flow) in flows.iter().enumerate() {
             build.note(flow).map_err(|error| (index, error))?;

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use peerlane_units::Bytes;
 
-use crate::closed::demand;
 use crate::model::{FlowSpec, LinkIndex, NodeIndex, NodeKind, Picos, Topology, Work};
 use crate::work::Shared;
 
@@ -29,8 +28,7 @@ impl Part {
             link_at: BTreeMap::new(),
         };
         let flows: Vec<&FlowSpec> = flows.collect();
-        let demands = flows.iter().map(|flow| demand(whole, flow).unwrap_or(f64::INFINITY));
-        let shared = Shared::of(whole, flows.iter().copied().zip(demands));
+        let shared = Shared::of(whole, flows.iter().copied());
         let flows = flows.into_iter().map(|flow| build.flow(flow, &shared)).collect();
         build.sockets();
         build.weights();

@@ -134,7 +134,6 @@ impl Model {
             let (bytes, end) = self.span(flow.bytes, start, closed.rate());
             let limited_by = match closed.bounds.first().map(|bound| bound.by) {
                 Some(By::Resource(what)) => self.name(what),
-                Some(By::Thread) => PROCESSOR.to_owned(),
                 _ => self.own_limit(flow),
             };
             flows.push(FoundFlow { bytes, start, end, limited_by, paces: Vec::new() });

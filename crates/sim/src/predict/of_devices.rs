@@ -45,7 +45,7 @@ pub(super) fn start_of(function: &Function) -> &str {
 const MEMORIES: [&str; 4] = ["cmb:", "p2pmem:", "gpu:", "fpga:"];
 
 /// The name of the device whose memory a person means, `nvme2` of `cmb:nvme2`; `None` where no memory is meant.
-pub(super) fn memory_of(typed: &str) -> Option<&str> {
+pub(crate) fn memory_of(typed: &str) -> Option<&str> {
     MEMORIES.iter().find_map(|kind| typed.strip_prefix(kind))
 }
 

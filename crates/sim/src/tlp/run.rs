@@ -16,7 +16,6 @@ use super::parts::{PortCount, Slab};
 use super::queue::{EventQueue, Heap, Wheel};
 use super::settings::{Extent, Queue, Settings};
 use super::threads::Thread;
-use crate::closed::demand;
 use crate::model::{FlowSpec, NodeIndex, Picos, Topology};
 use crate::work::Shared;
 
@@ -86,8 +85,7 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
         packets: u32,
         queue: Q,
     ) -> Self {
-        let demands = specs.iter().map(|spec| demand(topology, spec).unwrap_or(f64::INFINITY));
-        let shared = Shared::of(topology, specs.iter().zip(demands));
+        let shared = Shared::of(topology, specs.iter());
         let is_endless = !matches!(settings.extent, Extent::Whole { .. });
         let mut legs = Vec::with_capacity(net.routes.len());
         let mut flows = Vec::with_capacity(specs.len());
