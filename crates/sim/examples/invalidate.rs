@@ -44,7 +44,14 @@ fn main() {
         None => 0,
     };
     let is_csv = has("--csv");
-    let apart = [Family::Coupled, Family::Dense, Family::Media, Family::Sockets, Family::Shared];
+    let apart = [
+        Family::Coupled,
+        Family::Dense,
+        Family::Media,
+        Family::Sockets,
+        Family::Shared,
+        Family::Shallow,
+    ];
     let families = match apart.iter().find(|family| has(&format!("--{family}"))) {
         Some(&family) => vec![family],
         None => FAMILIES.to_vec(),

@@ -5,13 +5,13 @@ use std::ops::Range;
 use std::process::Command;
 
 use peerlane_sim::flow::compare::{Compared, Spread, compare};
-use peerlane_sim::generate::scenarios::{FAMILIES, scenario};
+use peerlane_sim::generate::scenarios::{FAMILIES, Family, scenario};
 use rayon::prelude::*;
 
 /// Both engines on these seeds of every family.
-fn compared(seeds: &Range<u64>) -> Vec<Compared> {
+fn compared(seeds: &Range<u64>, families: &[Family]) -> Vec<Compared> {
     let cases: Vec<_> =
-        FAMILIES.iter().flat_map(|&family| seeds.clone().map(move |seed| (family, seed))).collect();
+        families.iter().flat_map(|&family| seeds.clone().map(move |seed| (family, seed))).collect();
     cases
         .into_par_iter()
         .map(|(family, seed)| compare(&scenario(family, seed)).expect("both have a result"))
@@ -26,7 +26,7 @@ fn spreads(cases: &[Compared]) -> (Spread, Spread) {
 
 #[test]
 fn fluids_are_as_near_to_packets_as_was_aimed_at() {
-    let (sums, flows) = spreads(&compared(&(0..12)));
+    let (sums, flows) = spreads(&compared(&(0..12), &FAMILIES));
     assert!(sums.mean < 0.01 && sums.p95 < 0.05, "sums {sums:?}");
     assert!(flows.mean < 0.02, "flows {flows:?}");
 }
@@ -44,7 +44,15 @@ fn rotating() -> u64 {
 #[test]
 fn fluids_are_near_to_packets_on_cases_that_no_version_was_written_beside() {
     let first = rotating();
-    let (sums, flows) = spreads(&compared(&(first..first + 2)));
+    let (sums, flows) = spreads(&compared(&(first..first + 2), &FAMILIES));
     assert!(sums.mean < 0.03, "{first}: sums {sums:?}");
     assert!(flows.mean < 0.10 && flows.p75 < 0.05, "{first}: flows {flows:?}");
+}
+
+/// Without a law for waits by chance sums are off by 3.7 % in the mean, nearly all too high, and flows by 17.
+#[test]
+fn flows_of_few_commands_are_slowed_down_by_whom_they_meet() {
+    let (sums, flows) = spreads(&compared(&(0..12), &[Family::Shallow]));
+    assert!(sums.mean < 0.025 && sums.p95 < 0.05, "sums {sums:?}");
+    assert!(flows.mean < 0.13, "flows {flows:?}");
 }

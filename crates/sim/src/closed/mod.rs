@@ -57,8 +57,8 @@ impl Closed {
     /// # Errors
     /// When it has no path.
     pub fn of(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
-        let built =
-            Built::of(topology, std::slice::from_ref(flow), &[1.0]).map_err(|(_, error)| error)?;
+        let built = Built::of(topology, std::slice::from_ref(flow), &[1.0.into()])
+            .map_err(|(_, error)| error)?;
         let class = &built.network.classes[0];
         let mut cost = vec![0.0; built.what.len()];
         for hop in class.legs.iter().flatten() {
@@ -100,8 +100,34 @@ impl Closed {
 /// # Errors
 /// When the flow has no path.
 pub fn demand(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
-    let bounds = own_bounds(flow, latency(topology, flow)?);
-    Ok(bounds.into_iter().map(|bound| bound.rate).fold(f64::INFINITY, f64::min))
+    Ok(Demand::of(topology, flow)?.rate)
+}
+
+/// The most that a flow takes of a machine without limits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Demand {
+    /// Payload a nanosecond: what [`demand`] says.
+    pub rate: f64,
+    /// Time of one command on an idle machine, in nanoseconds, which [`latency`] says; `None` where nobody asks for it.
+    pub alone: Option<f64>,
+}
+
+impl Demand {
+    /// That of a flow.
+    ///
+    /// # Errors
+    /// When the flow has no path.
+    pub fn of(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
+        let alone = latency(topology, flow)?;
+        let bounds = own_bounds(flow, alone).into_iter().map(|bound| bound.rate);
+        Ok(Self { rate: bounds.fold(f64::INFINITY, f64::min), alone: Some(alone) })
+    }
+}
+
+impl From<f64> for Demand {
+    fn from(rate: f64) -> Self {
+        Self { rate, alone: None }
+    }
 }
 
 fn own_bounds(flow: &FlowSpec, latency: f64) -> Vec<Bound> {
@@ -134,48 +160,54 @@ pub fn latency(topology: &Topology, flow: &FlowSpec) -> Result<f64, PathError> {
 }
 
 /// Nanoseconds in which a block is copied: by the processor, or by the memory where that is slower.
-fn copy_time(topology: &Topology, work: &Work) -> f64 {
+pub(crate) fn copy_time(topology: &Topology, work: &Work) -> f64 {
     let memory = memory_time(topology, work).unwrap_or(0.0) * as_f64(work.traffic);
     picos(work.copy.0).max(memory)
 }
 
-/// Nanoseconds: what is fixed, the first packet on its way (`way::Way::latency`), and the rest behind it at
-/// the rate of the slowest: `t0 + t1 + (n - p) / B`. Reads whose tags cover a window `w` below `n` take `(n - w) / w` round trips at
-/// least (Little's law on tags).
+/// Nanoseconds: what is fixed, the first packet on its way (`way::Way::latency`), and the rest behind it.
 fn leg_latency(topology: &Topology, flow: &FlowSpec, leg: &Leg, ways: &[Way]) -> f64 {
+    let memory = topology.node(flow.memory).kind.memory();
+    let of_memory = memory.filter(|_| !ways.is_empty()).map_or(0.0, |memory| match leg.op {
+        Op::Write => picos(memory.write_latency.0),
+        Op::Read => picos(memory.read_latency.0),
+    });
+    let first: f64 = ways.iter().map(|way| way.latency(topology)).sum();
+    picos(leg.latency.0) + of_memory + first + stream_time(topology, flow, leg, ways)
+}
+
+/// Nanoseconds from the first packet of a command to the last, at the rate of the slowest: `(n - p) / B`. Reads whose tags
+/// cover a window `w` below `n` take `(n - w) / w` round trips at least (Little's law on tags).
+pub(crate) fn stream_time(topology: &Topology, flow: &FlowSpec, leg: &Leg, ways: &[Way]) -> f64 {
     let size = as_f64(flow.request);
-    let medium = match &topology.node(leg.initiator).kind {
-        NodeKind::Endpoint(endpoint) if leg.op == Op::Write => endpoint.posts,
-        NodeKind::Endpoint(endpoint) => endpoint.fetches,
+    let endpoint = match &topology.node(leg.initiator).kind {
+        NodeKind::Endpoint(endpoint) => Some(endpoint),
         _ => None,
     };
+    let medium = endpoint.and_then(|endpoint| match leg.op {
+        Op::Write => endpoint.posts,
+        Op::Read => endpoint.fetches,
+    });
+    let mut slowest = [medium, leg.bound].into_iter().flatten().min();
     let Some(data) = ways.last() else {
-        let slowest = [medium, leg.bound].into_iter().flatten().min();
-        return picos(leg.latency.0) + slowest.map_or(0.0, |rate| size / per_nano(rate.0));
+        return slowest.map_or(0.0, |rate| size / per_nano(rate.0));
     };
     let memory = topology.node(flow.memory).kind.memory();
+    let memory = memory.and_then(|memory| match leg.op {
+        Op::Write => memory.write,
+        Op::Read => memory.read,
+    });
+    slowest = slowest.into_iter().chain(memory).min();
     let steps = data.steps.iter().map(|step| step.cost / rate_of(topology, step.link));
-    let mut per_byte = steps.fold(0.0, f64::max);
-    let target = match leg.op {
-        Op::Write => memory.map(|memory| (memory.write, memory.write_latency)),
-        Op::Read => memory.map(|memory| (memory.read, memory.read_latency)),
-    };
-    let mut rates = vec![medium, leg.bound];
-    let mut fixed = picos(leg.latency.0);
-    if let Some((rate, latency)) = target {
-        rates.push(rate);
-        fixed += picos(latency.0);
-    }
-    for rate in rates.into_iter().flatten() {
-        per_byte = per_byte.max(1.0 / per_nano(rate.0));
-    }
-    let first: f64 = ways.iter().map(|way| way.latency(topology)).sum();
-    let mut rest = (size - data.payload).max(0.0) * per_byte;
-    if let (Op::Read, NodeKind::Endpoint(endpoint)) = (leg.op, &topology.node(leg.initiator).kind) {
+    let per_byte = steps.chain(slowest.map(|rate| 1.0 / per_nano(rate.0))).fold(0.0, f64::max);
+    let rest = (size - data.payload).max(0.0) * per_byte;
+    match endpoint.filter(|_| leg.op == Op::Read) {
         // With few tags the answers come in round trips, each of a window.
-        let window = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
-        let round = crate::flow::build::round_trip(topology, flow.memory, ways);
-        rest = rest.max((size - window).max(0.0) / window * round);
+        Some(endpoint) => {
+            let window = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
+            let round = crate::flow::build::round_trip(topology, flow.memory, ways);
+            rest.max((size - window).max(0.0) / window * round)
+        }
+        None => rest,
     }
-    fixed + first + rest
 }

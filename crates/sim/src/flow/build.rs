@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use peerlane_units::Bytes;
 
+use crate::closed::{Demand, copy_time, stream_time};
 use crate::media::{Mixed, Side, Use};
 use crate::model::{
     Coupling, Direction, FlowSpec, Leg, LinkIndex, Memory, NodeIndex, NodeKind, Op, PathError,
@@ -16,13 +17,16 @@ use crate::model::{
 use crate::way::{PacketKind, Step, Way, as_f64, picos, rate_of, ways};
 use crate::work::{Shared, memory_time};
 
-use super::network::{Class, Hop, NONE, Network, Resource};
+use super::network::{Bursts, Class, Hop, NONE, Network, Resource};
 
 /// Deeper trees than this are not of this world (PCI has 256 buses).
 const DEEPEST: u32 = 1 << 10;
 /// A buffer as such carries anything; only what it waits for holds it up.
 const UNBOUNDED: f64 = 1e12;
 
+/// Commands are few while those under way could move so much more than the slowest stage does: with more, one waits there
+/// whatever others do.
+const FEW: f64 = 4.0;
 /// How much more a turn of the second stage of a relay is at a memory, enough to be told apart from rounding. Slots are
 /// empty at the beginning and fill one after the other, so that of two stages that are equally fast the second
 /// waits for the first (`docs/model/flow.md`, relays).
@@ -74,10 +78,10 @@ impl Built {
     pub fn of(
         topology: &Topology,
         flows: &[FlowSpec],
-        demands: &[f64],
+        demands: &[Demand],
     ) -> Result<Self, (usize, PathError)> {
         let mut build = Build::new(topology, Mixed::of(topology, flows));
-        build.shared = Shared::with(topology, flows.iter(), |index, _| demands[index]);
+        build.shared = Shared::with(topology, flows.iter(), |index, _| demands[index].rate);
         // Ways are found twice, since all of them together would take as much memory as the network.
         for (index, flow) in flows.iter().enumerate() {
             build.note(flow).map_err(|error| (index, error))?;
@@ -93,6 +97,18 @@ impl Built {
     pub fn find(&self, what: What) -> Option<usize> {
         self.what.iter().position(|&known| known == what)
     }
+}
+
+/// The bursts of a flow, where it has few commands under way: each stage with the end of its legs, and how long a command
+/// streams there.
+fn bursts(flow: &FlowSpec, demand: Demand, ends: Vec<(usize, f64)>) -> Option<Box<Bursts>> {
+    let alone = demand.alone?;
+    let block = as_f64(flow.request);
+    let longest = ends.iter().map(|&(_, time)| time).fold(0.0, f64::max);
+    let most = demand.rate.min(block / longest.max(1e-3));
+    let reach = f64::from(flow.depth) * block / alone.max(1e-3);
+    (reach < FEW * most)
+        .then(|| Box::new(Bursts { block, alone, reach: reach / demand.rate, ends }))
 }
 
 struct Build<'a> {
@@ -196,8 +212,9 @@ impl<'a> Build<'a> {
         }
     }
 
-    fn flow(&mut self, flow: &FlowSpec, demand: f64) -> Result<(), PathError> {
-        let mut class = Class { count: 1, demand, ..Class::default() };
+    fn flow(&mut self, flow: &FlowSpec, demand: Demand) -> Result<(), PathError> {
+        let mut class = Class { count: 1, demand: demand.rate, ..Class::default() };
+        let mut streams = Vec::new();
         for (used, leg) in flow.used_by_legs().zip(flow.legs()) {
             let ways = ways(self.topology, flow, leg)?;
             class.second = class.legs.len();
@@ -210,8 +227,15 @@ impl<'a> Build<'a> {
             for way in &ways {
                 self.way(flow, leg, way, &mut class);
             }
+            streams.push((class.legs.len(), stream_time(self.topology, flow, leg, &ways)));
         }
-        self.work(flow, &mut class);
+        // Who had less of the processors goes first, so that chance decides little there.
+        self.processors(flow, &mut class);
+        streams.push((class.legs.len(), 0.0));
+        self.copies(flow, &mut class);
+        let copying = flow.work.as_ref().map_or(0.0, |work| copy_time(self.topology, work));
+        streams.push((class.legs.len(), copying));
+        class.bursts = bursts(flow, demand, streams);
         // There may be a hundred thousand of them.
         class.legs.shrink_to_fit();
         class.legs.iter_mut().for_each(Vec::shrink_to_fit);
@@ -221,15 +245,20 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    /// What processors do of a flow, each thread as long as any other, and what their copies take of host memory,
-    /// where all of them have as many turns as what devices write there, or read.
-    fn work(&mut self, flow: &FlowSpec, class: &mut Class) {
+    /// What processors do of a flow, each thread as long as any other.
+    fn processors(&mut self, flow: &FlowSpec, class: &mut Class) {
         let Some(work) = &flow.work else { return };
         if let Some(cores) = self.shared.cores(work) {
             let resource = self.resource(What::Processors(work.at), cores.into());
             let cost = work.per_byte(flow.request);
             class.add(vec![Hop { resource, port: NONE, turn: 1.0, cost }], 1.0);
         }
+    }
+
+    /// What copies of processors take of host memory, where all of them have as many turns as what devices write there,
+    /// or read.
+    fn copies(&mut self, flow: &FlowSpec, class: &mut Class) {
+        let Some(work) = &flow.work else { return };
         let time = memory_time(self.topology, work).filter(|_| work.traffic > Bytes::ZERO);
         if let Some(turn) = time {
             let copies = self.resource(What::Copies(work.at), UNBOUNDED);

@@ -9,15 +9,17 @@ use super::rates::{FlowError, Rates};
 use super::solve::{Settings, max_min};
 use crate::generate::scenarios::Scenario;
 use crate::model::{FlowSpec, Node, Picos};
-use crate::tlp::{self, Extent, TlpError, simulate};
+use crate::tlp::{self, Extent, TlpError, Train, simulate};
 use crate::way::as_f64;
 
-/// Commands of each flow that passes on slots, and of each where draws have a part.
+/// Commands of each flow that passes on slots, of each where draws have a part, and of each with few under way.
 const SLOTS: f64 = 50.0;
 const DRAWN: f64 = 200.0;
-/// The shortest window and the longest, in milliseconds.
+const FEW: f64 = 256.0;
+/// The shortest window and the longest, in milliseconds, and the longest where a flow has few commands under way.
 const LEAST: f64 = 4.0;
 const MOST: f64 = 100.0;
+const MOST_OF_FEW: f64 = 1000.0;
 
 /// What the engines say of the flows of one case, in payload a nanosecond.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +88,8 @@ impl Compared {
 }
 
 /// How long packets are watched: 4 ms, but as long as a flow needs for some commands where bytes count by
-/// slots or draws decide their queue; 100 ms at most, so that what hardly moves ends.
+/// slots, draws decide their queue, or gaps between few of them whom they meet; 100 ms at most, with few a second, so that
+/// what hardly moves ends.
 fn extent(scenario: &Scenario, rates: &[f64]) -> Extent {
     let Scenario { topology, flows, .. } = scenario;
     let is_drawn = |node: &Node| (1..1 << 16).contains(&node.kind.hol().in_65536ths());
@@ -94,16 +97,23 @@ fn extent(scenario: &Scenario, rates: &[f64]) -> Extent {
     let time = |(flow, rate): (&FlowSpec, &f64)| {
         let commands = match &flow.second {
             _ if is_random => DRAWN,
+            _ if flow.depth <= tlp::FEW_SLOTS => FEW,
             Some(_) => SLOTS,
             None => 0.0,
         };
         commands * as_f64(flow.request) / rate / 1e6
     };
-    let millis = flows.iter().zip(rates).map(time).fold(LEAST, f64::max).min(MOST);
+    let most = if has_few(flows) { MOST_OF_FEW } else { MOST };
+    let millis = flows.iter().zip(rates).map(time).fold(LEAST, f64::max).min(most);
     let has_slots = flows.iter().any(|flow| flow.second.is_some());
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "4 to 100")]
     let window = Picos::millis(millis.ceil() as u64);
     Extent::Steady { window, most: Picos::millis(if has_slots { 300 } else { 60 }) }
+}
+
+/// Whether gaps between commands of a flow decide whom they meet.
+fn has_few(flows: &[FlowSpec]) -> bool {
+    flows.iter().any(|flow| flow.depth <= tlp::FEW_SLOTS)
 }
 
 /// Runs both engines on a case.
@@ -114,7 +124,9 @@ pub fn compare(scenario: &Scenario) -> Result<Compared, CompareError> {
     let Scenario { topology, flows, .. } = scenario;
     let rates = Rates::of(topology, flows, Settings::default())?;
     let extent = extent(scenario, &rates.solution.rates);
-    let settings = tlp::Settings { extent, ..tlp::Settings::default() };
+    // Where latencies vary, trains agree no better than by chance.
+    let train = if has_few(flows) { Train::Fixed(16) } else { Train::Auto };
+    let settings = tlp::Settings { extent, train, ..tlp::Settings::default() };
     let outcome = simulate(topology, flows, &settings)?;
     #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
     let per_nano = |bytes: Bytes| bytes.0 as f64 / outcome.measured.to_nanos().0.max(1) as f64;

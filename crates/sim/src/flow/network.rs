@@ -5,6 +5,8 @@
 //! is in front blocks what is behind; legs of one flow wait for each other without blocking anybody
 //! (requests and completions of a read, the two stages of a relay, the medium of the initiator).
 
+use std::ops::Range;
+
 use thiserror::Error;
 
 /// No port, or nobody: see [`Hop`].
@@ -59,6 +61,31 @@ pub struct Class {
     pub second: usize,
     /// What goes first and waits for nobody: resources, and units of them for each byte of payload.
     pub ahead: Vec<(u32, f64)>,
+    /// How its commands come, where they are so few that gaps between them count.
+    pub bursts: Option<Box<Bursts>>,
+}
+
+/// Few commands under way, each of which streams through all resources of a stage at once, and takes time between stages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bursts {
+    /// Payload of a command.
+    pub block: f64,
+    /// Time of a command on an idle machine, in nanoseconds.
+    pub alone: f64,
+    /// What all that are under way would move on an idle machine, as a multiple of the demand: 1 where nothing else
+    /// bounds that.
+    pub reach: f64,
+    /// For each stage the end of its legs, and how long a command streams there on an idle machine, in nanoseconds; 0 where
+    /// gaps do not count.
+    pub ends: Vec<(usize, f64)>,
+}
+
+impl Bursts {
+    /// The legs of each stage, by their positions in the class, and how long a command streams there.
+    pub fn stages(&self) -> impl Iterator<Item = (Range<usize>, f64)> {
+        let first = std::iter::once(0).chain(self.ends.iter().map(|&(end, _)| end));
+        first.zip(&self.ends).map(|(first, &(end, time))| (first..end, time))
+    }
 }
 
 /// Resources and the classes of flows on them.

@@ -175,6 +175,7 @@ fn is_same(a: &Class, b: &Class) -> bool {
         && a.legs == b.legs
         && a.in_row == b.in_row
         && a.ahead == b.ahead
+        && a.bursts == b.bursts
 }
 
 /// A number that two classes hardly share unless they do the same.

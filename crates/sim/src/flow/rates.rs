@@ -1,6 +1,6 @@
 //! Rates of flows on a topology while all of them are active.
 
-use crate::closed::demand;
+use crate::closed::Demand;
 use crate::model::{FlowSpec, PathError, Topology};
 
 use super::build::{Built, What};
@@ -63,8 +63,8 @@ pub fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Built, FlowError
     let no_path = |flow: &FlowSpec, source| FlowError::Path { flow: flow.name.clone(), source };
     let demands = flows
         .iter()
-        .map(|flow| demand(topology, flow).map_err(|source| no_path(flow, source)))
-        .collect::<Result<Vec<f64>, FlowError>>()?;
+        .map(|flow| Demand::of(topology, flow).map_err(|source| no_path(flow, source)))
+        .collect::<Result<Vec<Demand>, FlowError>>()?;
     Built::of(topology, flows, &demands).map_err(|(flow, source)| no_path(&flows[flow], source))
 }
 

@@ -43,11 +43,13 @@ pub enum Family {
     Sockets,
     /// Copies through one memory or two that all share, as a machine has them with one accelerator, and writes beside.
     Shared,
+    /// Flows with one command to four under way, of 64 KiB to 1 MiB, each with its latency: writes, reads and relays.
+    Shallow,
 }
 
 /// Every family but [`Family::Coupled`], which no machine is known to be like, [`Family::Dense`], which would
-/// outweigh the others, and [`Family::Media`], [`Family::Sockets`] and [`Family::Shared`], which came after figures of the
-/// others were published.
+/// outweigh the others, and [`Family::Media`], [`Family::Sockets`], [`Family::Shared`] and [`Family::Shallow`], which came
+/// after figures of the others were published.
 pub const FAMILIES: [Family; 8] = [
     Family::Tree,
     Family::ParkingLot,
@@ -75,6 +77,7 @@ impl fmt::Display for Family {
             Self::Media => "media",
             Self::Sockets => "sockets",
             Self::Shared => "shared",
+            Self::Shallow => "shallow",
         })
     }
 }
@@ -215,9 +218,11 @@ impl<'a> Build<'a> {
         let name = format!("flow{}", self.flows.len());
         let reads = match self.family {
             Family::FewTags => true,
-            Family::Mixed | Family::TinyPackets | Family::SmallBuffers | Family::Media => {
-                self.draws.share() < 0.4
-            }
+            Family::Mixed
+            | Family::TinyPackets
+            | Family::SmallBuffers
+            | Family::Media
+            | Family::Shallow => self.draws.share() < 0.4,
             _ => false,
         };
         let mut flow = if reads {
@@ -226,7 +231,7 @@ impl<'a> Build<'a> {
         } else {
             FlowSpec::write(name, source, target)
         };
-        let passes_on = matches!(self.family, Family::Relays | Family::Media);
+        let passes_on = matches!(self.family, Family::Relays | Family::Media | Family::Shallow);
         if passes_on && self.draws.share() < 0.7 {
             let memory = self.draws.one_of(&self.devices.clone());
             if memory != source && memory != target {
@@ -242,7 +247,21 @@ impl<'a> Build<'a> {
             let (kib, depth) = self.draws.one_of(&[(1, 2048), (8, 256), (32, 64), (128, 16)]);
             flow = flow.with(Bytes::kib(kib), depth);
         }
+        if self.family == Family::Shallow {
+            flow = self.with_gaps(flow);
+        }
         self.flows.push(flow);
+    }
+
+    /// With few commands that each wait before they move anything.
+    fn with_gaps(&mut self, flow: FlowSpec) -> FlowSpec {
+        let kib = self.draws.one_of(&[64, 128, 512, 1024]);
+        let depth = self.draws.one_of(&[1, 1, 2, 4]);
+        let mut flow = flow.with(Bytes::kib(kib), depth);
+        for leg in std::iter::once(&mut flow.first).chain(&mut flow.second) {
+            leg.latency = Picos::micros(self.draws.between(20, 400) as u64);
+        }
+        flow
     }
 
     /// A root with a tree of up to five switches below it.

@@ -189,7 +189,7 @@ fn a_copy_within_a_drive_by_its_own_memory_crosses_no_link() {
     let (topology, drives, _) = drives(1, 1.0);
     let copy = FlowSpec::relay("copy", drives[0], drives[0], drives[0]);
     let built =
-        Built::of(&topology, std::slice::from_ref(&copy), &[9.0]).expect("nothing to cross");
+        Built::of(&topology, std::slice::from_ref(&copy), &[9.0.into()]).expect("nothing to cross");
     assert!(built.what.iter().all(|what| matches!(what, What::Medium(..))), "{:?}", built.what);
     assert_near(rates(topology, vec![copy])[0], 1.0 / (1.0 / READ + 1.0 / WRITE));
 }
@@ -226,7 +226,7 @@ fn what_comes_by_its_own_memory_and_by_others_is_written_by_one_medium() {
     let write = FlowSpec::read("write", drives[1], host);
     let flows = vec![copy, write];
     // It is that of writes, and nothing is read.
-    let built = Built::of(&topology, &flows, &[9.0, 9.0]).expect("there are paths");
+    let built = Built::of(&topology, &flows, &[9.0.into(), 9.0.into()]).expect("there are paths");
     assert!(built.find(What::Medium(drives[1], Some(Op::Read))).is_some());
     assert!(built.find(What::Medium(drives[1], None)).is_none());
     let found = rates(topology, flows);
@@ -289,7 +289,8 @@ fn a_drive_that_is_only_read_or_only_written_has_no_such_law() {
                 Op::Read => FlowSpec::read(name, drives[0], host),
             };
             let flows = [flow("a"), flow("b")];
-            let built = Built::of(&topology, &flows, &[9.0, 9.0]).expect("there are paths");
+            let built =
+                Built::of(&topology, &flows, &[9.0.into(), 9.0.into()]).expect("there are paths");
             let outcome = simulate(&topology, &flows, &tlp::Settings::default());
             (built, format!("{:?}", outcome.expect("it runs")), drives[0])
         };
@@ -308,7 +309,7 @@ fn a_device_without_a_medium_has_no_such_law() {
         endpoint.fetches = None;
     }
     let flows = [FlowSpec::write("out", drives[0], host), FlowSpec::read("in", drives[0], host)];
-    let built = Built::of(&topology, &flows, &[9.0, 9.0]).expect("there are paths");
+    let built = Built::of(&topology, &flows, &[9.0.into(), 9.0.into()]).expect("there are paths");
     assert!(built.find(What::Medium(drives[0], None)).is_none());
 }
 

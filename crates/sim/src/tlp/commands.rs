@@ -14,9 +14,11 @@ use super::log::CommandLeg;
 use super::network::Route;
 use super::parts::{NONE, Train};
 use super::queue::EventQueue;
-use super::random::{draw, exponential};
+use super::random::{draw, exponential, within};
 use super::threads::Thread;
-use crate::model::{Arrival, FlowSpec, Leg, Op, Picos, picos_per_kib};
+use crate::closed::stream_time;
+use crate::model::{Arrival, FlowSpec, Leg, Op, Picos, Topology, picos_per_kib};
+use crate::way::{picos, ways};
 
 /// Open flows that fall behind keep no more waiting commands than this.
 const LONGEST_BACKLOG: usize = 1 << 16;
@@ -25,11 +27,28 @@ const LONGEST_BACKLOG: usize = 1 << 16;
 /// bucket has it (`peerlane_engine::relay`, `Pace`).
 const BURST: u64 = 100_000_000_000;
 
+/// Commands under way up to which gaps between those of several flows decide whom they meet.
+pub(crate) const FEW_SLOTS: u32 = 2;
+/// Commands of such flows take so much longer or shorter at most, as a share of what each takes alone: where all take the
+/// same time for ever, flows that meet once meet at every command, or never do. No figure of any drive: most vary more.
+const VARIATION: f64 = 0.1;
+
+/// By how much the latency of a leg is longer or shorter at most: never by more than it is.
+pub(super) fn varies_by(topology: &Topology, flow: &FlowSpec, leg: &Leg) -> u64 {
+    let streams = ways(topology, flow, leg).map(|ways| stream_time(topology, flow, leg, &ways));
+    let alone = picos(leg.latency.0) + streams.unwrap_or(0.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
+    let most = (alone * 1e3 * VARIATION) as u64;
+    most.min(leg.latency.0)
+}
+
 /// One leg under way.
 #[derive(Debug, Clone)]
 pub(super) struct LegState {
     pub(super) flow: u32,
     latency: u64,
+    /// By how much that is longer or shorter at most.
+    pub(super) varies_by: u64,
     /// Picoseconds for 1024 bytes at its bound; zero without one.
     bound_per_kib: u64,
     /// When its bound lets the next train go.
@@ -55,7 +74,13 @@ pub(super) struct LegState {
 }
 
 impl LegState {
-    pub(super) fn new(flow: u32, leg: &Leg, route: &Route, packets: u32) -> Self {
+    /// One whose latency varies by so much.
+    pub(super) fn new(
+        flow: u32,
+        (leg, varies_by): (&Leg, u64),
+        route: &Route,
+        packets: u32,
+    ) -> Self {
         let piece = route.unit * packets;
         // As many packets in each train, whatever they carry: a turn at a port then stands for as many
         // turns of single packets.
@@ -66,6 +91,7 @@ impl LegState {
         Self {
             flow,
             latency: leg.latency.0,
+            varies_by,
             bound_per_kib: leg.bound.map_or(0, picos_per_kib),
             next_at: 0,
             is_woken: false,
@@ -344,7 +370,13 @@ impl<Q: EventQueue> Engine<Q> {
 
     /// Lets a leg move a slot once the latency of its command is over.
     fn hand_to(&mut self, leg: u32, slot: u32) {
-        let latency = self.legs[leg as usize].latency;
+        let LegState { mut latency, varies_by, flow, .. } = self.legs[leg as usize];
+        if varies_by > 0 {
+            let flow = &self.flows[flow as usize];
+            // Counters of arrivals and of commands begin at the other end.
+            let number = u64::MAX - 2 * flow.issued - u64::from(leg - flow.first_leg);
+            latency = within(draw(self.seed, flow.stream, number), latency, varies_by);
+        }
         if latency == 0 {
             self.ready(leg, slot);
         } else {
@@ -353,7 +385,12 @@ impl<Q: EventQueue> Engine<Q> {
     }
 
     pub(super) fn ready(&mut self, leg: u32, slot: u32) {
-        self.legs[leg as usize].waiting.push_back(slot);
+        let state = &mut self.legs[leg as usize];
+        if state.current.is_none() && state.waiting.is_empty() && !state.is_offered {
+            // It had nothing to move, which is not to be made good for.
+            state.next_at = state.next_at.max(self.now);
+        }
+        state.waiting.push_back(slot);
         self.offer(leg);
     }
 

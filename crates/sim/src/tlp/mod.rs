@@ -26,6 +26,7 @@ mod threads;
 mod tests;
 
 pub use check::{Check, Fault};
+pub(crate) use commands::FEW_SLOTS;
 pub use log::{CommandLeg, Commands};
 pub use outcome::{
     FlowOutcome, LatencyHistogram, LinkOutcome, MemoryOutcome, TlpError, TlpOutcome,

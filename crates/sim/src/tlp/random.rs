@@ -27,6 +27,13 @@ pub(super) fn exponential(draw: u64, mean: u64) -> u64 {
     (-uniform.ln() * mean as f64) as u64
 }
 
+/// A time that is evenly spread around a mean, up to so much away from it, in picoseconds.
+pub(super) fn within(draw: u64, mean: u64, away: u64) -> u64 {
+    let span = u128::from(away) * 2 + 1;
+    let place = u128::from(draw) * span >> 64;
+    (mean - away).saturating_add(u64::try_from(place).unwrap_or(u64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +53,15 @@ mod tests {
     fn exponential_times_have_their_mean() {
         let sum: u64 = (0..100_000).map(|n| exponential(draw(7, 0, n), 1_000)).sum();
         assert!((sum / 100_000).abs_diff(1_000) < 15, "{sum}");
+    }
+
+    #[test]
+    fn times_around_a_mean_are_no_further_from_it_than_they_may_be() {
+        let times: Vec<u64> = (0..10_000).map(|n| within(draw(7, 0, n), 100_000, 10_000)).collect();
+        assert!((times.iter().sum::<u64>() / 10_000).abs_diff(100_000) < 200);
+        assert!(times.iter().all(|&time| (90_000..=110_000).contains(&time)));
+        assert!(
+            times.iter().any(|&time| time < 90_500) && times.iter().any(|&time| time > 109_500)
+        );
     }
 }

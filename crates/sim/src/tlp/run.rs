@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use peerlane_units::{ByteRate, Bytes};
 
 use super::check::{self, Check};
-use super::commands::{FlowState, LegState};
+use super::commands::{FEW_SLOTS, FlowState, LegState, varies_by};
 use super::engine::Engine;
 use super::log::Log;
 use super::network::{self, Network};
@@ -65,6 +65,8 @@ struct Run<'a, Q> {
     topology: &'a Topology,
     settings: &'a Settings,
     packets: u32,
+    /// Whether latencies of any flow vary.
+    varies: bool,
     engine: Engine<Q>,
 }
 
@@ -87,16 +89,20 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
     ) -> Self {
         let shared = Shared::of(topology, specs.iter());
         let is_endless = !matches!(settings.extent, Extent::Whole { .. });
+        let varies = |spec: &FlowSpec| specs.len() > 1 && spec.depth <= FEW_SLOTS;
         let mut legs = Vec::with_capacity(net.routes.len());
         let mut flows = Vec::with_capacity(specs.len());
         for (flow, spec) in (0u32..).zip(specs) {
             let first = u32::try_from(legs.len()).unwrap_or(u32::MAX);
             for leg in spec.legs() {
-                legs.push(LegState::new(flow, leg, &net.routes[legs.len()], packets));
+                let varies_by = if varies(spec) { varies_by(topology, spec, leg) } else { 0 };
+                let route = &net.routes[legs.len()];
+                legs.push(LegState::new(flow, (leg, varies_by), route, packets));
             }
             let thread = Thread::of(topology, spec, &shared, &mut net);
             flows.push(FlowState::new(spec, thread, (u64::from(flow), first), is_endless));
         }
+        let varies = legs.iter().any(|leg| leg.varies_by > 0);
         let depths = flows.iter().map(FlowState::depth);
         let log = (settings.log > 0).then(|| Box::new(Log::new(settings.log, depths)));
         let engine = Engine {
@@ -113,7 +119,7 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             kicked: Vec::new(),
             log,
         };
-        Self { topology, settings, packets, engine }
+        Self { topology, settings, packets, varies, engine }
     }
 
     /// Runs, drains, and looks at the accounts, in every build: whoever calls this has sound figures or none.
@@ -245,13 +251,14 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
 
     /// How much two steps may differ: by their share, by trains at their edges, by the slot in which the
     /// faster leg of a relay or a paced flow moves at once, and, where chance has a part, by four standard deviations of a
-    /// count of commands.
+    /// count of commands: of as many as come at random, or of a quarter of that where only latencies vary.
     fn allowed(&self, flow: u32, moved: u64) -> u64 {
         let flow = &self.engine.flows[flow as usize];
         let edges = 2 * u64::from(self.packets) * 512;
         let is_random = flow.is_open() || self.engine.net.is_random;
         let request = flow.request();
-        let noise = if is_random { 4 * request * (1 + (moved / request).isqrt()) } else { 0 };
+        let times = if is_random { 4 } else { u64::from(self.varies) };
+        let noise = times * request * (1 + (moved / request).isqrt());
         let slot = if flow.is_relay() || flow.is_paced() { request } else { 0 };
         moved * STABLE_PER_MILLE / 1000 + edges + slot + noise
     }

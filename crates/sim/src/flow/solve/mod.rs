@@ -10,6 +10,7 @@
 //! uniqueness of the fixpoint are not proven; [`Solution::residual`] says how far from it a result is.
 
 mod balance;
+mod bursts;
 mod fill;
 mod heads;
 mod layout;
@@ -21,6 +22,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
+use bursts::Gaps;
 use fill::Input;
 use heads::{Crowd, Heads};
 use layout::Layout;
@@ -149,6 +151,8 @@ pub struct Solver {
     moved: Vec<f64>,
     /// Share of a change of what each leg asks for that a round makes, and the last change.
     turning: Vec<(f64, f64)>,
+    /// What commands wait for each other where classes have few; nothing where none has.
+    gaps: Option<Box<Gaps>>,
     trace: Trace,
     inputs: Vec<Input>,
     crowd: Crowd,
@@ -226,6 +230,7 @@ impl Solver {
             damping: vec![(DAMPING, 0.0); resources],
             moved: vec![1.0; resources],
             turning: vec![(1.0, 0.0); legs],
+            gaps: Gaps::of(view, &layout),
             trace: Trace::default(),
             inputs: Vec::new(),
             crowd: Crowd::default(),
@@ -273,7 +278,7 @@ impl Solver {
             self.trace.begin(if may_be_last { self.rate.len() } else { 0 });
             self.sweep(most);
             residual = self.balance_legs().max(self.balance_queues(most));
-            residual = residual.max(self.balance_waits(most));
+            residual = residual.max(self.balance_waits(most)).max(self.balance_bursts(most));
             // What goes ahead is little, and changes little.
             if rounds % OFTEN == 1 || residual <= settings.tolerance {
                 changed = self.give_way();
@@ -344,7 +349,8 @@ impl Solver {
     fn limit_of(&self, class: usize) -> Option<u32> {
         let is_cut = |&leg: &usize| self.trace.cut[leg].0 <= 1.0 - EDGE;
         let legs = self.layout.legs_of[class].clone().filter(is_cut);
-        let slowest = legs.min_by(|&a, &b| self.rate[a].total_cmp(&self.rate[b]))?;
+        let slowest = legs.min_by(|&a, &b| self.rate[a].total_cmp(&self.rate[b]));
+        let Some(slowest) = slowest else { return self.longest_meeting(class) };
         let mut at = self.trace.cut[slowest].1;
         if self.layout.held[slowest] == Some(at) {
             let waits = self.longest_wait(slowest);

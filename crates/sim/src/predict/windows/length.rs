@@ -19,9 +19,7 @@ const OF_EACH_AT_LEAST: (f64, f64, f64) = (128.0, 7e7, 2.5e8);
 const AT_LEAST: f64 = 4.0;
 /// Windows until rates have settled, and the payload up to which that holds: a window of large blocks is long.
 const UNTIL_SETTLED: (f64, f64) = (10.0, 1e9);
-/// Depth up to which gaps between commands decide whom they meet, for longer than a window otherwise is, and by
-/// how much a window is longer then.
-pub(super) const FEW_SLOTS: u32 = 2;
+/// By how much a window is longer where gaps between commands decide whom they meet, for longer than it otherwise is.
 const MORE_BY_CHANCE: u64 = 4;
 /// Payload under way from which on depth is left out, and the depth that is left.
 const UNDER_WAY: f64 = 2.5e8;

@@ -14,7 +14,7 @@ use peerlane_units::{ByteRate, Bytes};
 use rayon::prelude::*;
 
 pub(super) use self::choose::{Planned, plan};
-use self::length::{FEW_SLOTS, longer, settings, shallow};
+use self::length::{longer, settings, shallow};
 use self::mixed::{Seen, mixed};
 use super::alike::Part;
 use super::case::Found;
@@ -133,7 +133,7 @@ fn window(Part { topology, flows: specs }: &Part, log: usize) -> Result<Window, 
     let settings = |specs| tlp::Settings { log, ..settings(specs, flow) };
     let whole = settings(specs);
     let settings = settings(&shallow);
-    let is_of_chance = specs.len() > 1 && specs.iter().any(|spec| spec.depth <= FEW_SLOTS);
+    let is_of_chance = specs.len() > 1 && specs.iter().any(|spec| spec.depth <= tlp::FEW_SLOTS);
     let settings = if is_of_chance { longer(settings) } else { settings };
     let (outcome, agrees) = simulate_beside(topology, &shallow, &settings, &found)?;
     if agrees || !outcome.is_settled {

@@ -1,6 +1,7 @@
 //! The engine against formulas, against itself, and on cases whose answer is known.
 
 mod cases;
+mod gaps;
 mod laws;
 mod log;
 mod relays;

@@ -1,0 +1,359 @@
+//! How much longer commands take where flows have few of them under way and so meet by chance.
+//!
+//! Leaves out classes with many: a command of those waits at the slowest stage whatever others do. The one thing to know: a
+//! flow of one command puts much load on a link for a part of the time and none for the rest, so that it waits for others
+//! at loads at which fluids pass each other.
+
+use super::layout::{Layout, Stop};
+use super::{SLACK, Solver};
+use crate::flow::network::Bursts;
+use crate::flow::parts::View;
+
+/// Others that are counted one by one; more are taken as so many, each larger.
+const MOST: f64 = 64.0;
+/// Share of a change that a round makes.
+const SHARE: f64 = 0.5;
+/// No chance is higher than that, and no weight.
+const MOST_OFTEN: f64 = 1.0 - 1e-6;
+const LARGE: f64 = 1e100;
+/// What asks for so much less than a full resource lets go, as a share, is held up there.
+const NEARLY: f64 = 1e-3;
+
+/// What the commands of classes with few of them wait.
+#[derive(Debug)]
+pub(super) struct Gaps {
+    /// How the commands of each class come; `None` where gaps do not count.
+    of: Vec<Option<Bursts>>,
+    /// For each leg, how long a command streams in its stage, in nanoseconds; 0 where gaps do not count.
+    stream: Vec<f64>,
+    /// For each visit, how much longer a command takes there.
+    wait: Vec<f64>,
+    /// The same for each leg, and for each class.
+    of_leg: Vec<f64>,
+    of_class: Vec<f64>,
+    /// Who comes to the resource that is looked at, by visit.
+    here: Vec<Comer>,
+}
+
+/// Flows that come to a resource.
+#[derive(Debug, Clone, Copy)]
+enum Comer {
+    /// So many that each take a share of it while they stream, and did so for a part of all time if nobody else came here.
+    Bursts { share: f64, on: f64, count: f64 },
+    /// What takes a share of it all the time.
+    Even(f64),
+    /// So many that are held up here, and so always here.
+    Always(f64),
+}
+
+/// All that come to a resource.
+#[derive(Debug, Clone, Copy, Default)]
+struct Crowd {
+    /// Over bursts: the sum of their loads, of loads times shares, and of squares of loads.
+    load: f64,
+    of_shares: f64,
+    squares: f64,
+    even: f64,
+    always: f64,
+}
+
+impl Crowd {
+    fn add(&mut self, comer: Comer) {
+        match comer {
+            Comer::Bursts { share, on, count } => {
+                self.load += count * on * share;
+                self.of_shares += count * on * share * share;
+                self.squares += count * (on * share).powi(2);
+            }
+            Comer::Even(share) => self.even += share,
+            Comer::Always(count) => self.always += count,
+        }
+    }
+
+    /// The others, where one of these is who asks.
+    fn without(mut self, share: f64, on: f64) -> Self {
+        self.add(Comer::Bursts { share, on, count: -1.0 });
+        let is_left = self.squares > 1e-9 * (on * share).powi(2);
+        if is_left { self } else { Self { load: 0.0, ..self } }
+    }
+
+    /// By what part of itself a burst takes longer which takes a share of the resource alone. The others are taken as so
+    /// many alike as have the same mean and variance.
+    fn delay(&self, share: f64) -> f64 {
+        let alike = |count: f64, each: f64| {
+            let chance = (self.load / (each * count)).min(MOST_OFTEN);
+            Alike { count, each, chance, even: self.even.min(MOST_OFTEN), always: self.always }
+        };
+        if self.load <= 0.0 {
+            return alike(1.0, 1.0).delay(share);
+        }
+        let count = (self.load * self.load / self.squares).clamp(1.0, MOST);
+        let each = self.load * self.of_shares / (count * self.squares);
+        let (low, high) = (alike(count.floor(), each), alike(count.ceil(), each));
+        let part = count - count.floor();
+        if part > 0.0 {
+            low.delay(share) * (1.0 - part) + high.delay(share) * part
+        } else {
+            low.delay(share)
+        }
+    }
+}
+
+/// Others that are alike, beside what comes evenly or is always here.
+struct Alike {
+    count: f64,
+    /// What each takes of the resource while it streams, and how often each does where nobody waits.
+    each: f64,
+    chance: f64,
+    even: f64,
+    always: f64,
+}
+
+impl Alike {
+    /// The mean of what a burst takes longer over how many of the others stream. With `j` of them it has what they leave, or
+    /// an equal part. So many stream with a weight that grows by `(n - j + 1) odds / served(j)`: customers of a closed network
+    /// of a delay and a server that all share, whatever their times are spread like (Baskett, Chandy, Muntz, Palacios,
+    /// 1975), as one more of them finds the others (the arrival theorem: Reiser and Lavenberg, 1980).
+    fn delay(&self, share: f64) -> f64 {
+        let free = 1.0 - self.even;
+        let longer = |others: f64| {
+            let left = (free - others * self.each) / (1.0 + self.always);
+            (share / left.max(free / (1.0 + self.always + others)) - 1.0).max(0.0)
+        };
+        let served = |others: f64| (free / self.each / (others + self.always) * others).min(others);
+        let odds = self.chance / (1.0 - self.chance);
+        let (mut weight, mut all, mut sum, mut others) = (1.0, 1.0, longer(0.0), 0.0);
+        while others < self.count {
+            weight *= (self.count - others) * odds;
+            others += 1.0;
+            weight /= served(others);
+            all += weight;
+            sum += weight * longer(others);
+            if weight > LARGE {
+                (all, sum, weight) = (all / weight, sum / weight, 1.0);
+            }
+        }
+        sum / all
+    }
+}
+
+impl Gaps {
+    /// Those of a part of a network, where any class has few commands under way.
+    pub(super) fn of(view: View, layout: &Layout) -> Option<Box<Self>> {
+        if view.classes().all(|class| class.bursts.is_none()) {
+            return None;
+        }
+        let of: Vec<_> = view.classes().map(|class| class.bursts.as_deref().cloned()).collect();
+        let mut stream = vec![0.0; layout.class_of.len()];
+        for (bursts, legs) in of.iter().zip(&layout.legs_of) {
+            for (stage, time) in bursts.iter().flat_map(Bursts::stages) {
+                stream[legs.start + stage.start..legs.start + stage.end].fill(time);
+            }
+        }
+        let (wait, of_leg) = (vec![0.0; layout.legs.len()], vec![0.0; stream.len()]);
+        let of_class = vec![0.0; of.len()];
+        Some(Box::new(Self { of, stream, wait, of_leg, of_class, here: Vec::new() }))
+    }
+
+    /// How long a command of a class takes, with all that it waits.
+    fn time(&self, class: usize) -> f64 {
+        self.of[class].as_ref().map_or(0.0, |bursts| bursts.alone) + self.of_class[class]
+    }
+
+    /// Says for each class what its commands wait: where they do so longest. They stream through all of a stage at once, and
+    /// what waited in one stage comes apart from others to the next.
+    fn sum(&mut self, layout: &Layout) {
+        self.of_leg.fill(0.0);
+        for (&leg, wait) in layout.legs.iter().zip(&self.wait) {
+            self.of_leg[leg as usize] += wait;
+        }
+        for (legs, all) in layout.legs_of.iter().zip(&mut self.of_class) {
+            *all = self.of_leg[legs.clone()].iter().copied().fold(0.0, f64::max);
+        }
+    }
+}
+
+impl Solver {
+    /// Takes over how much longer commands took in this sweep, and what their classes ask for then: `q n / (T + W)`. Returns
+    /// the largest relative change that is still to come.
+    pub(super) fn balance_bursts(&mut self, most: f64) -> f64 {
+        let Some(mut gaps) = self.gaps.take() else { return 0.0 };
+        let mut residual: f64 = 0.0;
+        for position in 0..self.layout.stops.len() {
+            let stop = self.layout.stops[position];
+            if !stop.is_held {
+                residual = residual.max(self.meet_bursts(&mut gaps, stop, SHARE.min(most)));
+            }
+        }
+        gaps.sum(&self.layout);
+        for (class, bursts) in gaps.of.iter().enumerate() {
+            let Some(bursts) = bursts.as_ref().filter(|_| self.counts[class] > 0.0) else {
+                continue;
+            };
+            let reach = bursts.reach * bursts.alone / gaps.time(class);
+            let demand = self.each[class] * self.counts[class] * reach.min(1.0);
+            let before = std::mem::replace(&mut self.demand[class], demand);
+            residual = residual.max((demand / before - 1.0).abs() - 2.0 * SLACK);
+            let legs = self.layout.legs_of[class].clone();
+            if legs.len() == 1 {
+                self.asked[legs.start] = demand;
+            }
+        }
+        self.gaps = Some(gaps);
+        residual
+    }
+
+    /// Brings what commands wait at a resource nearer to what those that come there now make them wait.
+    fn meet_bursts(&self, gaps: &mut Gaps, stop: Stop, part: f64) -> f64 {
+        let visits = self.layout.visits_of(stop);
+        gaps.here.clear();
+        let (mut crowd, mut most) = (Crowd::default(), 0.0);
+        for at in visits.clone() {
+            let comer = self.comer(gaps, stop, at);
+            crowd.add(comer);
+            most += match comer {
+                Comer::Bursts { share, count, .. } => share * count,
+                Comer::Even(share) | Comer::Always(share) => share,
+            };
+            gaps.here.push(comer);
+        }
+        if most <= 1.0 {
+            gaps.wait[visits].fill(0.0);
+            return 0.0;
+        }
+        let mut residual: f64 = 0.0;
+        for (at, &comer) in visits.zip(&gaps.here) {
+            let Comer::Bursts { share, on, .. } = comer else { continue };
+            let stream = gaps.stream[self.layout.legs[at] as usize];
+            let change = stream * crowd.without(share, on).delay(share) - gaps.wait[at];
+            gaps.wait[at] += change * part;
+            residual = residual.max(change.abs() / gaps.time(self.class_at(at)) - 2.0 * SLACK);
+        }
+        residual
+    }
+
+    fn class_at(&self, visit: usize) -> usize {
+        self.layout.class_of[self.layout.legs[visit] as usize] as usize
+    }
+
+    /// What comes by a visit.
+    fn comer(&self, gaps: &Gaps, stop: Stop, visit: usize) -> Comer {
+        let class = self.class_at(visit);
+        let (count, cost) = (self.counts[class], self.layout.costs[visit]);
+        let cost = cost / self.capacity[stop.resource];
+        let rate = self.rate_of_all(class) / count.max(1.0);
+        let is_full = self.passed[stop.resource] >= self.effective[stop.resource] * (1.0 - NEARLY);
+        let is_held_up = is_full && rate * count < self.demand[class] * (1.0 - NEARLY);
+        let stream = gaps.stream[self.layout.legs[visit] as usize];
+        match gaps.of[class].as_ref().filter(|_| stream > 0.0) {
+            Some(bursts) => {
+                // From the end of a burst to the next one: one after the other come from all slots.
+                let slots = bursts.reach * self.each[class] * bursts.alone / bursts.block;
+                let wait = gaps.wait[visit];
+                let mut off = (gaps.time(class) - wait) / slots - stream;
+                if !is_held_up {
+                    off = off.max(bursts.block / rate - stream - wait);
+                }
+                let on = stream / (stream + off.max(0.0));
+                Comer::Bursts { share: (bursts.block / stream * cost).min(1.0), on, count }
+            }
+            None if is_held_up => Comer::Always(count),
+            None => Comer::Even((rate * cost).min(1.0) * count),
+        }
+    }
+
+    /// The resource for which the commands of a class wait longest, where they do so for longer than all else takes.
+    pub(super) fn longest_meeting(&self, class: usize) -> Option<u32> {
+        let gaps = self.gaps.as_ref()?;
+        let alone = gaps.of[class].as_ref()?.alone;
+        let stops = self.layout.stops.iter();
+        let visits = stops.flat_map(|&stop| self.layout.visits_of(stop).map(move |at| (at, stop)));
+        let own = visits.filter(|&(at, _)| self.class_at(at) == class);
+        let (at, stop) = own.max_by(|a, b| gaps.wait[a.0].total_cmp(&gaps.wait[b.0]))?;
+        (gaps.wait[at] > alone).then(|| stop.number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::network::{Class, Hop, NONE, Network, Resource};
+    use crate::flow::solve::{Settings, Solution};
+
+    /// A flow of one command of a byte, which streams for so long alone and does something else for as long as `off`.
+    fn one(stream: f64, off: f64, count: u32) -> Class {
+        let alone = stream + off;
+        let bursts = Bursts { block: 1.0, alone, reach: 1.0, ends: vec![(1, stream)] };
+        let hop = Hop { resource: 0, port: NONE, turn: 1.0, cost: 1.0 };
+        let (demand, bursts) = (1.0 / alone, Some(Box::new(bursts)));
+        Class { count, demand, legs: vec![vec![hop]], bursts, ..Class::default() }
+    }
+
+    fn solved(classes: Vec<Class>) -> Solution {
+        let network = Network { resources: vec![Resource::default()], classes };
+        let settings = Settings::default();
+        let solution = Solver::new(&network).expect("in order").solve(settings);
+        assert!(solution.has_converged(settings), "{solution:?}");
+        solution
+    }
+
+    /// What each of so many gets of a link that one streams through in a nanosecond, by exact mean-value analysis (Reiser and
+    /// Lavenberg, 1980).
+    fn analysed(count: u32, off: f64) -> f64 {
+        let (mut waiting, mut each) = (0.0, 0.0);
+        for customers in 1..=count {
+            let here = 1.0 + waiting;
+            each = 1.0 / (off + here);
+            waiting = f64::from(customers) * each * here;
+        }
+        each
+    }
+
+    #[test]
+    fn flows_of_one_command_wait_as_customers_of_a_closed_network() {
+        for (count, off) in
+            [(2, 1.0), (2, 0.3), (3, 1.0), (4, 3.0), (8, 4.0), (30, 40.0), (60, 50.0)]
+        {
+            let expected = analysed(count, off);
+            let found = solved(vec![one(1.0, off, count)]).rates[0];
+            assert!((found / expected - 1.0).abs() < 2e-3, "{count} {off}: {found} {expected}");
+        }
+    }
+
+    #[test]
+    fn bursts_that_fit_beside_each_other_do_not_wait() {
+        // Each takes a third of the link while it streams.
+        let found = solved(vec![one(3.0, 2.0, 3)]);
+        assert!((found.rates[0] - 0.2).abs() < 1e-4, "{found:?}");
+        // With a fourth it waits for some of the time.
+        let more = solved(vec![one(3.0, 2.0, 4)]).rates[0];
+        assert!(more < 0.199 && more > 0.17, "{more}");
+    }
+
+    #[test]
+    fn a_command_has_half_of_a_link_that_another_flow_fills() {
+        let hop = Hop { resource: 0, port: NONE, turn: 1.0, cost: 1.0 };
+        let deep = Class { count: 1, demand: 5.0, legs: vec![vec![hop]], ..Class::default() };
+        let found = solved(vec![one(1.0, 1.0, 1), deep]);
+        assert!((found.rates[0] - 1.0 / 3.0).abs() < 2e-3, "{found:?}");
+        assert!((found.rates[1] - 2.0 / 3.0).abs() < 2e-3, "{found:?}");
+    }
+
+    #[test]
+    fn what_waits_for_longer_than_all_else_is_limited_by_the_resource() {
+        let limit = |count| solved(vec![one(1.0, 1.0, count)]).limits[0];
+        assert_eq!([limit(2), limit(3), limit(6)], [None, None, Some(0)]);
+    }
+
+    #[test]
+    fn chances_from_never_to_always_have_a_mean() {
+        for (on, count) in [(1e-9, 1.0), (0.5, 2.5), (1.0 - 1e-12, 63.0), (1.0, 1e4), (0.3, 1e6)] {
+            let mut crowd = Crowd::default();
+            crowd.add(Comer::Bursts { share: 0.7, on, count });
+            crowd.add(Comer::Even(0.999_999_9));
+            crowd.add(Comer::Always(2.0));
+            let delay = crowd.delay(1.0);
+            assert!(delay.is_finite() && delay >= 0.0, "{on} {count}: {delay}");
+        }
+    }
+}
