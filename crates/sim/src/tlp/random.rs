@@ -30,7 +30,7 @@ pub(super) fn exponential(draw: u64, mean: u64) -> u64 {
 /// A time that is evenly spread around a mean, up to so much away from it, in picoseconds.
 pub(super) fn within(draw: u64, mean: u64, away: u64) -> u64 {
     let span = u128::from(away) * 2 + 1;
-    let place = u128::from(draw) * span >> 64;
+    let place = (u128::from(draw) * span) >> 64;
     (mean - away).saturating_add(u64::try_from(place).unwrap_or(u64::MAX))
 }
 

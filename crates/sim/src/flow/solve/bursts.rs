@@ -5,7 +5,7 @@
 //! at loads at which fluids pass each other.
 
 use super::layout::{Layout, Stop};
-use super::{SLACK, Solver};
+use super::{NONE, SLACK, Solver};
 use crate::flow::network::Bursts;
 use crate::flow::parts::View;
 
@@ -31,6 +31,8 @@ pub(super) struct Gaps {
     /// The same for each leg, and for each class.
     of_leg: Vec<f64>,
     of_class: Vec<f64>,
+    /// For each leg, the last link that it passed, and payload a nanosecond that fits through that.
+    link: Vec<(u32, f64)>,
     /// Who comes to the resource that is looked at, by visit.
     here: Vec<Comer>,
 }
@@ -70,9 +72,20 @@ impl Crowd {
         }
     }
 
-    /// The others, where one of these is who asks.
-    fn without(mut self, share: f64, on: f64) -> Self {
-        self.add(Comer::Bursts { share, on, count: -1.0 });
+    /// The same without a part of some of them.
+    fn without(&self, others: &Self, part: f64) -> Self {
+        let rest = |all: f64, some: f64| (all - part * some).max(0.0);
+        Self {
+            load: rest(self.load, others.load),
+            of_shares: rest(self.of_shares, others.of_shares),
+            squares: rest(self.squares, others.squares),
+            even: rest(self.even, others.even),
+            always: rest(self.always, others.always),
+        }
+    }
+
+    /// The same where what is left of bursts is nothing but rounding beside one of them.
+    fn unless_nothing(self, share: f64, on: f64) -> Self {
         let is_left = self.squares > 1e-9 * (on * share).powi(2);
         if is_left { self } else { Self { load: 0.0, ..self } }
     }
@@ -152,7 +165,16 @@ impl Gaps {
         }
         let (wait, of_leg) = (vec![0.0; layout.legs.len()], vec![0.0; stream.len()]);
         let of_class = vec![0.0; of.len()];
-        Some(Box::new(Self { of, stream, wait, of_leg, of_class, here: Vec::new() }))
+        let link = vec![(NONE, 0.0); stream.len()];
+        Some(Box::new(Self { of, stream, wait, of_leg, of_class, link, here: Vec::new() }))
+    }
+
+    /// How far apart from those beside it a leg comes by a link, at a resource that lets its packets go at this rate: 1 where
+    /// the link is no faster, so that they have waited for each other there; with a link `x` times as fast, of two senders
+    /// one after the other `1 - 1/x^2` of the wait is left (Friedman, 1965, as in `meet`).
+    fn apart(&self, leg: usize, rate: f64, link: Option<&u32>) -> f64 {
+        let (last, of_link) = self.link[leg];
+        if link == Some(&last) { (rate / of_link).min(1.0).powi(2) } else { 0.0 }
     }
 
     /// How long a command of a class takes, with all that it waits.
@@ -207,27 +229,38 @@ impl Solver {
     fn meet_bursts(&self, gaps: &mut Gaps, stop: Stop, part: f64) -> f64 {
         let visits = self.layout.visits_of(stop);
         gaps.here.clear();
-        let (mut crowd, mut most) = (Crowd::default(), 0.0);
+        let (mut all, mut most) = (Crowd::default(), 0.0);
         for at in visits.clone() {
             let comer = self.comer(gaps, stop, at);
-            crowd.add(comer);
+            all.add(comer);
             most += match comer {
                 Comer::Bursts { share, count, .. } => share * count,
                 Comer::Even(share) | Comer::Always(share) => share,
             };
             gaps.here.push(comer);
         }
-        if most <= 1.0 {
-            gaps.wait[visits].fill(0.0);
-            return 0.0;
-        }
         let mut residual: f64 = 0.0;
-        for (at, &comer) in visits.zip(&gaps.here) {
-            let Comer::Bursts { share, on, .. } = comer else { continue };
-            let stream = gaps.stream[self.layout.legs[at] as usize];
-            let change = stream * crowd.without(share, on).delay(share) - gaps.wait[at];
-            gaps.wait[at] += change * part;
-            residual = residual.max(change.abs() / gaps.time(self.class_at(at)) - 2.0 * SLACK);
+        for arc in &self.layout.arcs[stop.arcs()] {
+            let comers = arc.visits().zip(&gaps.here[arc.visits().start - visits.start..]);
+            let mut beside = Crowd::default();
+            comers.clone().for_each(|(_, &comer)| beside.add(comer));
+            for (at, &comer) in comers {
+                let leg = self.layout.legs[at] as usize;
+                let rate = self.capacity[stop.resource] / self.layout.costs[at];
+                let apart = gaps.apart(leg, rate, self.layout.brought_by.get(arc.port as usize));
+                if self.resources[stop.resource].is_sender {
+                    gaps.link[leg] = (stop.number(), rate);
+                }
+                let Comer::Bursts { share, on, .. } = comer else { continue };
+                let mut own = Crowd::default();
+                own.add(Comer::Bursts { share, on, count: 1.0 });
+                let others = all.without(&beside, apart).without(&own, 1.0 - apart);
+                let delay =
+                    if most > 1.0 { others.unless_nothing(share, on).delay(share) } else { 0.0 };
+                let change = gaps.stream[leg] * delay - gaps.wait[at];
+                gaps.wait[at] += change * part;
+                residual = residual.max(change.abs() / gaps.time(self.class_at(at)) - 2.0 * SLACK);
+            }
         }
         residual
     }
@@ -277,7 +310,7 @@ impl Solver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::network::{Class, Hop, NONE, Network, Resource};
+    use crate::flow::network::{Class, Hop, Network, Resource};
     use crate::flow::solve::{Settings, Solution};
 
     /// A flow of one command of a byte, which streams for so long alone and does something else for as long as `off`.
