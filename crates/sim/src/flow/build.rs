@@ -24,8 +24,9 @@ const DEEPEST: u32 = 1 << 10;
 /// A buffer as such carries anything; only what it waits for holds it up.
 const UNBOUNDED: f64 = 1e12;
 
-/// Commands are few while those under way could move so much more than the slowest stage does: with more, one waits there
-/// whatever others do.
+/// So many commands under way are few, while they could move no more than so many times what the slowest stage does: with
+/// more of either, one waits there whatever others do.
+const FEW_SLOTS: u32 = 4;
 const FEW: f64 = 4.0;
 /// How much more a turn of the second stage of a relay is at a memory, enough to be told apart from rounding. Slots are
 /// empty at the beginning and fill one after the other, so that of two stages that are equally fast the second
@@ -107,7 +108,7 @@ fn bursts(flow: &FlowSpec, demand: Demand, ends: Vec<(usize, f64)>) -> Option<Bo
     let longest = ends.iter().map(|&(_, time)| time).fold(0.0, f64::max);
     let most = demand.rate.min(block / longest.max(1e-3));
     let reach = f64::from(flow.depth) * block / alone.max(1e-3);
-    (reach < FEW * most)
+    (flow.depth <= FEW_SLOTS && reach < FEW * most)
         .then(|| Box::new(Bursts { block, alone, reach: reach / demand.rate, ends }))
 }
 

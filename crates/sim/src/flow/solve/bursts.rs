@@ -11,8 +11,8 @@ use crate::flow::parts::View;
 
 /// Others that are counted one by one; more are taken as so many, each larger.
 const MOST: f64 = 64.0;
-/// Share of a change that a round makes.
-const SHARE: f64 = 0.5;
+/// Share of a change that is taken over at once.
+const SHARE: f64 = 0.8;
 /// No chance is higher than that, and no weight.
 const MOST_OFTEN: f64 = 1.0 - 1e-6;
 const LARGE: f64 = 1e100;
@@ -42,8 +42,8 @@ pub(super) struct Gaps {
 enum Comer {
     /// So many that each take a share of it while they stream, and did so for a part of all time if nobody else came here.
     Bursts { share: f64, on: f64, count: f64 },
-    /// What takes a share of it all the time.
-    Even(f64),
+    /// So many that together take a share of it all the time.
+    Even { share: f64, count: f64 },
     /// So many that are held up here, and so always here.
     Always(f64),
 }
@@ -55,7 +55,9 @@ struct Crowd {
     load: f64,
     of_shares: f64,
     squares: f64,
+    /// What comes evenly, and how many flows that is; how many are always here.
     even: f64,
+    evens: f64,
     always: f64,
 }
 
@@ -67,7 +69,10 @@ impl Crowd {
                 self.of_shares += count * on * share * share;
                 self.squares += count * (on * share).powi(2);
             }
-            Comer::Even(share) => self.even += share,
+            Comer::Even { share, count } => {
+                self.even += share;
+                self.evens += count;
+            }
             Comer::Always(count) => self.always += count,
         }
     }
@@ -80,6 +85,7 @@ impl Crowd {
             of_shares: rest(self.of_shares, others.of_shares),
             squares: rest(self.squares, others.squares),
             even: rest(self.even, others.even),
+            evens: rest(self.evens, others.evens),
             always: rest(self.always, others.always),
         }
     }
@@ -95,7 +101,7 @@ impl Crowd {
     fn delay(&self, share: f64) -> f64 {
         let alike = |count: f64, each: f64| {
             let chance = (self.load / (each * count)).min(MOST_OFTEN);
-            Alike { count, each, chance, even: self.even.min(MOST_OFTEN), always: self.always }
+            Alike { count, each, chance, even: self.even, evens: self.evens, always: self.always }
         };
         if self.load <= 0.0 {
             return alike(1.0, 1.0).delay(share);
@@ -119,6 +125,7 @@ struct Alike {
     each: f64,
     chance: f64,
     even: f64,
+    evens: f64,
     always: f64,
 }
 
@@ -128,12 +135,18 @@ impl Alike {
     /// of a delay and a server that all share, whatever their times are spread like (Baskett, Chandy, Muntz, Palacios,
     /// 1975), as one more of them finds the others (the arrival theorem: Reiser and Lavenberg, 1980).
     fn delay(&self, share: f64) -> f64 {
-        let free = 1.0 - self.even;
+        // What comes evenly takes no more than its turns from who comes in bursts.
+        let free = |others: f64| {
+            let stay = others + self.always;
+            (1.0 - self.even).max(stay / (stay + self.evens).max(1.0))
+        };
         let longer = |others: f64| {
+            let free = free(1.0 + others);
             let left = (free - others * self.each) / (1.0 + self.always);
             (share / left.max(free / (1.0 + self.always + others)) - 1.0).max(0.0)
         };
-        let served = |others: f64| (free / self.each / (others + self.always) * others).min(others);
+        let served =
+            |others: f64| (free(others) / self.each / (others + self.always) * others).min(others);
         let odds = self.chance / (1.0 - self.chance);
         let (mut weight, mut all, mut sum, mut others) = (1.0, 1.0, longer(0.0), 0.0);
         while others < self.count {
@@ -235,7 +248,7 @@ impl Solver {
             all.add(comer);
             most += match comer {
                 Comer::Bursts { share, count, .. } => share * count,
-                Comer::Even(share) | Comer::Always(share) => share,
+                Comer::Even { share, .. } | Comer::Always(share) => share,
             };
             gaps.here.push(comer);
         }
@@ -291,19 +304,24 @@ impl Solver {
                 Comer::Bursts { share: (bursts.block / stream * cost).min(1.0), on, count }
             }
             None if is_held_up => Comer::Always(count),
-            None => Comer::Even((rate * cost).min(1.0) * count),
+            None => Comer::Even { share: (rate * cost).min(1.0) * count, count },
         }
     }
 
-    /// The resource for which the commands of a class wait longest, where they do so for longer than all else takes.
-    pub(super) fn longest_meeting(&self, class: usize) -> Option<u32> {
-        let gaps = self.gaps.as_ref()?;
-        let alone = gaps.of[class].as_ref()?.alone;
-        let stops = self.layout.stops.iter();
-        let visits = stops.flat_map(|&stop| self.layout.visits_of(stop).map(move |at| (at, stop)));
-        let own = visits.filter(|&(at, _)| self.class_at(at) == class);
-        let (at, stop) = own.max_by(|a, b| gaps.wait[a.0].total_cmp(&gaps.wait[b.0]))?;
-        (gaps.wait[at] > alone).then(|| stop.number())
+    /// For each class the resource for which its commands wait longest, where they do so for longer than all else takes.
+    pub(super) fn longest_meetings(&self) -> Vec<Option<u32>> {
+        let Some(gaps) = &self.gaps else { return vec![None; self.counts.len()] };
+        let alone = gaps.of.iter().map(|bursts| bursts.as_ref().map_or(f64::MAX, |one| one.alone));
+        let mut longest: Vec<(f64, Option<u32>)> = alone.map(|alone| (alone, None)).collect();
+        for &stop in &self.layout.stops {
+            for at in self.layout.visits_of(stop) {
+                let longest = &mut longest[self.class_at(at)];
+                if gaps.wait[at] > longest.0 {
+                    *longest = (gaps.wait[at], Some(stop.number()));
+                }
+            }
+        }
+        longest.into_iter().map(|(_, at)| at).collect()
     }
 }
 
@@ -373,6 +391,16 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_evenly_and_fills_a_link_starves_nobody() {
+        let hop = Hop { resource: 0, port: NONE, turn: 1.0, cost: 1.0 };
+        let even = Class { count: 2, demand: 0.5, legs: vec![vec![hop]], ..Class::default() };
+        let found = solved(vec![one(1.0, 1.0, 1), even]).rates;
+        // A third of the link while it streams, and the others give way.
+        assert!(found[0] > 0.24 && found[0] < 0.34, "{found:?}");
+        assert!((found[0] + 2.0 * found[1] - 1.0).abs() < 1e-3, "{found:?}");
+    }
+
+    #[test]
     fn what_waits_for_longer_than_all_else_is_limited_by_the_resource() {
         let limit = |count| solved(vec![one(1.0, 1.0, count)]).limits[0];
         assert_eq!([limit(2), limit(3), limit(6)], [None, None, Some(0)]);
@@ -383,7 +411,7 @@ mod tests {
         for (on, count) in [(1e-9, 1.0), (0.5, 2.5), (1.0 - 1e-12, 63.0), (1.0, 1e4), (0.3, 1e6)] {
             let mut crowd = Crowd::default();
             crowd.add(Comer::Bursts { share: 0.7, on, count });
-            crowd.add(Comer::Even(0.999_999_9));
+            crowd.add(Comer::Even { share: 1.0, count: 3.0 });
             crowd.add(Comer::Always(2.0));
             let delay = crowd.delay(1.0);
             assert!(delay.is_finite() && delay >= 0.0, "{on} {count}: {delay}");

@@ -278,10 +278,10 @@ impl Solver {
             self.trace.begin(if may_be_last { self.rate.len() } else { 0 });
             self.sweep(most);
             residual = self.balance_legs().max(self.balance_queues(most));
-            residual = residual.max(self.balance_waits(most)).max(self.balance_bursts(most));
-            // What goes ahead is little, and changes little.
+            residual = residual.max(self.balance_waits(most));
+            // What goes ahead is little, and changes little; what commands of few wait changes slowly.
             if rounds % OFTEN == 1 || residual <= settings.tolerance {
-                changed = self.give_way();
+                changed = self.give_way().max(self.balance_bursts(most));
             }
             residual = residual.max(changed);
             if Means::wants(rounds) {
@@ -338,7 +338,8 @@ impl Solver {
             self.trace.begin(self.rate.len());
             self.sweep(0.0);
         }
-        let limits = (0..self.counts.len()).map(|class| self.limit_of(class)).collect();
+        let meetings = self.longest_meetings().into_iter().enumerate();
+        let limits = meetings.map(|(class, met)| self.limit_of(class).or(met)).collect();
         self.trace.cut = Vec::new();
         limits
     }
@@ -349,8 +350,7 @@ impl Solver {
     fn limit_of(&self, class: usize) -> Option<u32> {
         let is_cut = |&leg: &usize| self.trace.cut[leg].0 <= 1.0 - EDGE;
         let legs = self.layout.legs_of[class].clone().filter(is_cut);
-        let slowest = legs.min_by(|&a, &b| self.rate[a].total_cmp(&self.rate[b]));
-        let Some(slowest) = slowest else { return self.longest_meeting(class) };
+        let slowest = legs.min_by(|&a, &b| self.rate[a].total_cmp(&self.rate[b]))?;
         let mut at = self.trace.cut[slowest].1;
         if self.layout.held[slowest] == Some(at) {
             let waits = self.longest_wait(slowest);
