@@ -391,6 +391,30 @@ mod tests {
     }
 
     #[test]
+    fn who_waited_at_a_link_does_not_wait_again_at_the_next_that_is_as_fast() {
+        let after = |first: f64| {
+            let link = |capacity, rank| Resource {
+                capacity,
+                rank,
+                is_sender: true,
+                ..Resource::default()
+            };
+            let hop = |resource, port| Hop { resource, port, turn: 1.0, cost: 1.0 };
+            let both = vec![vec![hop(0, NONE), hop(1, 0)]];
+            let class = Class { legs: both, ..one(1.0, 1.0, 3) };
+            let network =
+                Network { resources: vec![link(first, 0), link(1.0, 1)], classes: vec![class] };
+            let solver = Solver::new(&network);
+            solver.expect("in order").solve(Settings::default()).rates[0]
+        };
+        let expected = analysed(3, 1.0);
+        for first in [1.0, 10.0] {
+            let found = after(first);
+            assert!((found / expected - 1.0).abs() < 5e-3, "{first}: {found} {expected}");
+        }
+    }
+
+    #[test]
     fn what_comes_evenly_and_fills_a_link_starves_nobody() {
         let hop = Hop { resource: 0, port: NONE, turn: 1.0, cost: 1.0 };
         let even = Class { count: 2, demand: 0.5, legs: vec![vec![hop]], ..Class::default() };
