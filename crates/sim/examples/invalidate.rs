@@ -5,7 +5,7 @@
 //! With `--rotating` the first seed comes from the commit, so that every version is tried on cases that it was not
 //! written beside. With `--coupled` the cases are those of nodes that couple a share of the commands; with
 //! `--dense` they are many writes between few drives, with `--media` drives that are read and written at once, with `--sockets`
-//! two sockets, with `--shared` copies through memories that many share; with `--commands KIB` every command has that
+//! two sockets, with `--shared` copies through memories that many share, with `--shallow` flows of one command to four; with `--commands KIB` every command has that
 //! size, and as many bytes are under way as before.
 #![allow(
     clippy::print_stdout,

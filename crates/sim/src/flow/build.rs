@@ -26,7 +26,7 @@ const UNBOUNDED: f64 = 1e12;
 
 /// So many commands under way are few, while they could move no more than so many times what the slowest stage does: with
 /// more of either, one waits there whatever others do.
-const FEW_SLOTS: u32 = 4;
+const FEW_COMMANDS: u32 = 4;
 const FEW: f64 = 4.0;
 /// How much more a turn of the second stage of a relay is at a memory, enough to be told apart from rounding. Slots are
 /// empty at the beginning and fill one after the other, so that of two stages that are equally fast the second
@@ -100,16 +100,20 @@ impl Built {
     }
 }
 
-/// The bursts of a flow, where it has few commands under way: each stage with the end of its legs, and how long a command
-/// streams there.
-fn bursts(flow: &FlowSpec, demand: Demand, ends: Vec<(usize, f64)>) -> Option<Box<Bursts>> {
-    let alone = demand.alone?;
+/// The bursts of a flow of few commands, each of which streams for so long in the stage of each leg, and is copied in so
+/// much time; `None` where those under way are more than its slowest stage needs.
+fn bursts(
+    flow: &FlowSpec,
+    Demand { rate, alone }: Demand,
+    (streams, copying): (Vec<f64>, f64),
+) -> Option<Box<Bursts>> {
+    let alone = alone?;
     let block = as_f64(flow.request);
-    let longest = ends.iter().map(|&(_, time)| time).fold(0.0, f64::max);
-    let most = demand.rate.min(block / longest.max(1e-3));
+    let longest = streams.iter().copied().fold(copying, f64::max);
+    let most = rate.min(block / longest.max(1e-3));
     let reach = f64::from(flow.depth) * block / alone.max(1e-3);
-    (flow.depth <= FEW_SLOTS && reach < FEW * most)
-        .then(|| Box::new(Bursts { block, alone, reach: reach / demand.rate, ends }))
+    let reach_of_rate = reach / rate;
+    (reach < FEW * most).then(|| Box::new(Bursts { block, alone, reach: reach_of_rate, streams }))
 }
 
 struct Build<'a> {
@@ -215,7 +219,7 @@ impl<'a> Build<'a> {
 
     fn flow(&mut self, flow: &FlowSpec, demand: Demand) -> Result<(), PathError> {
         let mut class = Class { count: 1, demand: demand.rate, ..Class::default() };
-        let mut streams = Vec::new();
+        let (has_few, mut streams) = (flow.depth <= FEW_COMMANDS, Vec::new());
         for (used, leg) in flow.used_by_legs().zip(flow.legs()) {
             let ways = ways(self.topology, flow, leg)?;
             class.second = class.legs.len();
@@ -228,15 +232,20 @@ impl<'a> Build<'a> {
             for way in &ways {
                 self.way(flow, leg, way, &mut class);
             }
-            streams.push((class.legs.len(), stream_time(self.topology, flow, leg, &ways)));
+            if has_few {
+                streams.resize(class.legs.len(), stream_time(self.topology, flow, leg, &ways));
+            }
         }
-        // Who had less of the processors goes first, so that chance decides little there.
         self.processors(flow, &mut class);
-        streams.push((class.legs.len(), 0.0));
+        // Who had less of the processors goes first, so that chance decides little there.
+        let without_copies = class.legs.len();
         self.copies(flow, &mut class);
-        let copying = flow.work.as_ref().map_or(0.0, |work| copy_time(self.topology, work));
-        streams.push((class.legs.len(), copying));
-        class.bursts = bursts(flow, demand, streams);
+        if has_few {
+            let copying = flow.work.as_ref().map_or(0.0, |work| copy_time(self.topology, work));
+            streams.resize(without_copies, 0.0);
+            streams.resize(class.legs.len(), copying);
+            class.bursts = bursts(flow, demand, (streams, copying));
+        }
         // There may be a hundred thousand of them.
         class.legs.shrink_to_fit();
         class.legs.iter_mut().for_each(Vec::shrink_to_fit);

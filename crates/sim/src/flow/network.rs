@@ -5,8 +5,6 @@
 //! is in front blocks what is behind; legs of one flow wait for each other without blocking anybody
 //! (requests and completions of a read, the two stages of a relay, the medium of the initiator).
 
-use std::ops::Range;
-
 use thiserror::Error;
 
 /// No port, or nobody: see [`Hop`].
@@ -75,17 +73,8 @@ pub struct Bursts {
     /// What all that are under way would move on an idle machine, as a multiple of the demand: 1 where nothing else
     /// bounds that.
     pub reach: f64,
-    /// For each stage the end of its legs, and how long a command streams there on an idle machine, in nanoseconds; 0 where
-    /// gaps do not count.
-    pub ends: Vec<(usize, f64)>,
-}
-
-impl Bursts {
-    /// The legs of each stage, by their positions in the class, and how long a command streams there.
-    pub fn stages(&self) -> impl Iterator<Item = (Range<usize>, f64)> {
-        let first = std::iter::once(0).chain(self.ends.iter().map(|&(end, _)| end));
-        first.zip(&self.ends).map(|(first, &(end, time))| (first..end, time))
-    }
+    /// For each leg, how long a command streams in its stage on an idle machine, in nanoseconds; 0 where gaps do not count.
+    pub streams: Vec<f64>,
 }
 
 /// Resources and the classes of flows on them.

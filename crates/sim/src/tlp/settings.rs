@@ -5,8 +5,8 @@ use crate::model::Picos;
 /// How a simulation is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Decides every draw: arrivals of open flows, the queue that a command takes where coupling is
-    /// partial.
+    /// Decides every draw: arrivals of open flows, latencies of few commands, the queue that a command takes where
+    /// coupling is partial.
     pub seed: u64,
     /// Packets that move as one.
     pub train: Train,

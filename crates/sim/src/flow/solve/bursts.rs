@@ -172,8 +172,8 @@ impl Gaps {
         let of: Vec<_> = view.classes().map(|class| class.bursts.as_deref().cloned()).collect();
         let mut stream = vec![0.0; layout.class_of.len()];
         for (bursts, legs) in of.iter().zip(&layout.legs_of) {
-            for (stage, time) in bursts.iter().flat_map(Bursts::stages) {
-                stream[legs.start + stage.start..legs.start + stage.end].fill(time);
+            if let Some(bursts) = bursts {
+                stream[legs.clone()].copy_from_slice(&bursts.streams);
             }
         }
         let (wait, of_leg) = (vec![0.0; layout.legs.len()], vec![0.0; stream.len()]);
@@ -334,7 +334,7 @@ mod tests {
     /// A flow of one command of a byte, which streams for so long alone and does something else for as long as `off`.
     fn one(stream: f64, off: f64, count: u32) -> Class {
         let alone = stream + off;
-        let bursts = Bursts { block: 1.0, alone, reach: 1.0, ends: vec![(1, stream)] };
+        let bursts = Bursts { block: 1.0, alone, reach: 1.0, streams: vec![stream] };
         let hop = Hop { resource: 0, port: NONE, turn: 1.0, cost: 1.0 };
         let (demand, bursts) = (1.0 / alone, Some(Box::new(bursts)));
         Class { count, demand, legs: vec![vec![hop]], bursts, ..Class::default() }

@@ -20,7 +20,7 @@ const AT_LEAST: f64 = 4.0;
 /// Windows until rates have settled, and the payload up to which that holds: a window of large blocks is long.
 const UNTIL_SETTLED: (f64, f64) = (10.0, 1e9);
 /// By how much a window is longer where gaps between commands decide whom they meet, for longer than it otherwise is.
-const MORE_BY_CHANCE: u64 = 4;
+const MORE_BY_CHANCE: u64 = 6;
 /// Payload under way from which on depth is left out, and the depth that is left.
 const UNDER_WAY: f64 = 2.5e8;
 const SHALLOW: u32 = 4;

@@ -123,8 +123,7 @@ fn at_depth_1_percentiles_do_not_hang_on_when_a_window_looks() {
     for (early, late) in early.iter().zip(&late) {
         let median = error(early.p50_ns, late.p50_ns);
         let last = error(early.p99_ns, late.p99_ns);
-        // Three of three hundred commands decide the last.
-        assert!(median < 0.03 && last < 0.12, "{early:?} {late:?}");
+        assert!(median < 0.03 && last < 0.08, "{early:?} {late:?}");
     }
 }
 
