@@ -178,8 +178,16 @@ impl<'a> Build<'a> {
         let number = u32::try_from(self.built.what.len()).unwrap_or(NONE);
         let rank = self.rank(what);
         self.built.what.push(what);
+        let egress = match what {
+            What::Link(link, direction) => {
+                let sender = self.topology.sender(link, direction);
+                as_f64(self.topology.node(sender).kind.egress())
+            }
+            _ => 0.0,
+        };
         self.built.network.resources.push(Resource {
             capacity,
+            egress,
             rank,
             is_held: matches!(what, What::Tags(_)),
             is_sender: matches!(what, What::Link(..)),

@@ -215,10 +215,11 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_of_reads_is_slow_when_some_of_it_wait_for_others() {
-        // A device with 8 tags reads one behind which there is a full output, too: 3.28 GB/s if heads that wait
-        // there cost the queue nothing, 2.55 with packets.
-        agreed(&scenario(Family::FewTags, 197), 0.06);
+    fn what_tags_leave_in_an_egress_buffer_holds_up_nobody() {
+        // A quarter too slow where all of it stands in a queue, and a third too fast where the buffer delays nothing.
+        for seed in [12, 19] {
+            agreed(&scenario(Family::FewTags, seed), 0.08);
+        }
     }
 
     /// The same with 2 MiB under way in commands of this size.
@@ -278,10 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn a_late_head_makes_good_where_a_full_buffer_empties_meanwhile() {
-        // A queue in front of a memory that is slower than its link, and of a link that others fill: 20 % too slow
-        // where both waits count in full.
-        agreed(&scenario(Family::Relays, 41_268_745_618_300), 0.05);
+    fn heads_wait_in_front_of_a_slow_memory_and_of_a_full_link() {
+        // Its heads wait at both, and what waits for the memory is late there.
+        agreed(&scenario(Family::Relays, 41_268_745_618_300), 0.07);
     }
 
     /// Payload a nanosecond of each flow on single packets, 60 to 100 ms after the others began, where those flows begin
@@ -302,17 +302,18 @@ mod tests {
     }
 
     #[test]
-    fn two_queues_in_front_of_the_same_two_outputs_settle_in_two_ways() {
+    fn two_queues_in_front_of_the_same_two_outputs_settle_in_one_way() {
+        // Without egress buffers packets settled in two, 20 % apart, by which queue was full first.
         let case = scenario(Family::Tree, 4);
         let rates = Rates::of(&case.topology, &case.flows, Settings::default()).expect("rates");
-        let worst = |packets: &[f64]| {
-            let errors = packets.iter().zip(&rates.solution.rates);
-            errors.map(|(tlp, flow)| (flow / tlp - 1.0).abs()).fold(0.0, f64::max)
-        };
         // All flows of one of both queues come later, or none does.
-        let (late, at_once) = (settled(&case, &[0, 6, 9]), settled(&case, &[]));
-        assert!(worst(&late) < 0.04, "{late:?} {:?}", rates.solution.rates);
-        assert!(worst(&at_once) > 0.2, "{at_once:?}");
+        for late in [&[0, 6, 9][..], &[]] {
+            let packets = settled(&case, late);
+            for (tlp, flow) in packets.iter().zip(&rates.solution.rates) {
+                let found = flow / tlp - 1.0;
+                assert!(found.abs() < 0.02, "{packets:?} {:?}", rates.solution.rates);
+            }
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Resource {
     pub is_held: bool,
     /// Whether it sends one packet after the other, so that some wait even where it is not full.
     pub is_sender: bool,
+    /// What its egress buffer holds, which stands in no queue, in its own unit.
+    pub egress: f64,
     /// Most that waits in the queue behind it, in its own unit; infinite where nothing bounds that.
     pub holds: f64,
     /// How long what passes that queue without waiting takes of it, in nanoseconds.
@@ -126,6 +128,7 @@ impl Default for Resource {
             rank: 0,
             is_held: false,
             is_sender: false,
+            egress: 0.0,
             holds: f64::INFINITY,
             passing: 0.0,
         }

@@ -173,16 +173,16 @@ impl<Q: EventQueue> Engine<Q> {
         hop.port
     }
 
-    /// Sends the next train of a port if it is free and one can go.
+    /// Sends the next train of a port if there is room for it in its egress buffer and one can go.
     fn look(&mut self, index: u32) {
         let port = &mut self.net.ports[index as usize];
         if port.waiting == 0 {
             return;
         }
-        if port.free_at > self.now {
+        if port.free_at > self.now + port.ahead {
             if !port.is_awaited {
                 port.is_awaited = true;
-                let time = port.free_at;
+                let time = port.free_at - port.ahead;
                 self.push(time, FREE, index, 0);
             }
             return;
@@ -261,10 +261,12 @@ impl<Q: EventQueue> Engine<Q> {
         let hop = self.net.hops[train.hop as usize];
         let packets = hop.packets(train.bytes);
         let wire = hop.wire(train.bytes, packets);
+        // It leaves its queue now, and stands in the egress buffer for so long.
+        let stands = self.net.ports[index as usize].free_at.saturating_sub(self.now);
         let (start, time) = self.occupy(index, &hop, train.bytes, packets, wire);
         let first = if packets == 1 { time } else { time / u64::from(packets) };
         let tail = start + time + hop.propagation;
-        self.release(&train, start + first);
+        self.release(&train, start + first - stands);
         let lane = hop.lane(train.draw);
         let pool = &mut self.net.pools[lane.pool as usize];
         pool.headers -= packets;
@@ -300,15 +302,16 @@ impl<Q: EventQueue> Engine<Q> {
         let now = self.now;
         let port = &mut self.net.ports[index as usize];
         let time = (wire * hop.picos_per_kib + 512) >> 10;
-        let mut start = now;
+        let begin = now.max(port.free_at);
+        let mut start = begin;
         if port.debt > 0 {
             let owed = (port.debt * port.picos_per_kib / 1000) >> 10;
-            start += owed.saturating_sub(now - port.free_at);
+            start += owed.saturating_sub(begin - port.free_at);
             port.debt = 0;
         }
         port.free_at = start + time;
         let counted = &mut port.counted;
-        counted.busy += port.free_at - now;
+        counted.busy += port.free_at - begin;
         counted.wire += wire;
         counted.payload += hop.payload(bytes);
         let (opposite, per_packet) = (port.opposite, port.dllp_per_mille);

@@ -156,7 +156,11 @@ impl Build<'_> {
             for side in 0..2 {
                 let wire = &link.wire;
                 let dllp = u32::try_from(wire.dllp_bytes_per_mille()).unwrap_or(u32::MAX);
-                self.port(wire.picos_per_kib, 2 * position + (1 - side), dllp);
+                let port = self.port(wire.picos_per_kib, 2 * position + (1 - side), dllp);
+                let sender = if side == 0 { link.lower } else { link.upper };
+                let egress = self.topology.node(sender).kind.egress().0;
+                let ahead = (egress * wire.picos_per_kib) >> 10;
+                self.network.ports[port as usize].ahead = ahead;
             }
         }
     }
@@ -166,6 +170,7 @@ impl Build<'_> {
         self.network.ports.push(Port {
             picos_per_kib,
             free_at: 0,
+            ahead: 0,
             is_awaited: false,
             opposite,
             dllp_per_mille,

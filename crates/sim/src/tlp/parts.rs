@@ -27,6 +27,8 @@ pub(super) struct Port {
     pub(super) picos_per_kib: u64,
     /// When the last byte of the train before is out.
     pub(super) free_at: u64,
+    /// How long before that it may take the next one: until then, what its egress buffer holds is out.
+    pub(super) ahead: u64,
     /// Whether an event is under way that will look for the next train.
     pub(super) is_awaited: bool,
     /// The other direction of the link; [`NONE`] for a stage.
@@ -300,6 +302,7 @@ mod tests {
         let mut port = Port {
             picos_per_kib: 1,
             free_at: 0,
+            ahead: 0,
             is_awaited: false,
             opposite: NONE,
             dllp_per_mille: 0,

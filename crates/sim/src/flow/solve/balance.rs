@@ -215,6 +215,27 @@ impl Solver {
         if change < 0.0 || passed >= now * (1.0 - EDGE) { change.abs() } else { 0.0 }
     }
 
+    /// Lets egress buffers fill while more comes than is sent, and empty while less does: what holds a pool slows down as
+    /// they fill.
+    pub(super) fn balance_egress(&mut self, most: f64) -> f64 {
+        let mut residual: f64 = 0.0;
+        for &resource in &self.layout.storing {
+            let (now, pressing) = (self.stored[resource], self.pressing[resource]);
+            let change = pressing.max(LEAST).ln();
+            if change <= 0.0 && now <= 0.0 {
+                continue;
+            }
+            let share = Self::damped(&mut self.storing[resource], change, most);
+            let full = self.resources[resource].egress / self.capacity[resource];
+            let new = ((BASE + now) * (change * share).exp() - BASE).clamp(0.0, full);
+            self.stored[resource] = new;
+            if new > 0.0 && new < full {
+                residual = residual.max(change.abs() - 2.0 * SLACK);
+            }
+        }
+        residual
+    }
+
     /// Takes over how long legs that hold a pool waited in this sweep.
     pub(super) fn balance_waits(&mut self, most: f64) -> f64 {
         let mut residual: f64 = 0.0;

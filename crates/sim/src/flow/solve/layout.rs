@@ -45,8 +45,6 @@ pub(super) struct Stop {
     pub is_single: bool,
     /// Whether one queue alone comes here, and goes nowhere else.
     pub is_alone: bool,
-    /// Whether one link brings several of the inputs.
-    pub shares_link: bool,
     /// Whether a queue stands behind it.
     pub is_queued: bool,
     /// Whether what one takes in a turn depends on what comes by some input.
@@ -97,6 +95,9 @@ pub(super) struct Layout {
     pub sets: usize,
     /// Legs that hold a pool, with the queues that what they wait for stands in.
     pub queued: Vec<(u32, u32)>,
+    /// Legs that hold a pool, with the resources in whose egress buffer what they wait for stands, and those resources.
+    pub stored: Vec<(u32, u32)>,
+    pub storing: Vec<usize>,
     /// Whether all that waits in the queue behind a resource holds a pool meanwhile.
     pub is_windowed: Vec<bool>,
     /// Whether each leg belongs to the second stage.
@@ -292,6 +293,16 @@ impl Layout {
             }
         }
         self.queued.shrink_to_fit();
+        for &stop in &self.stops {
+            if stop.is_waited_for && resources[stop.resource].egress > 0.0 {
+                let legs = self.legs[self.visits_of(stop)].iter();
+                let holders = legs.map(|&leg| self.holder[leg as usize]);
+                let holders = holders.filter(|&holder| holder != NONE);
+                self.stored.extend(holders.map(|holder| (holder, stop.number())));
+                self.storing.push(stop.resource);
+            }
+        }
+        self.stored.shrink_to_fit();
     }
 
     /// Finds inputs of one queue that legs come by one after the other: a buffer of few credits and the link to it.
@@ -315,14 +326,6 @@ impl Layout {
                     }
                 }
             }
-        }
-        let mut links: Vec<u32> = Vec::new();
-        for stop in &mut self.stops {
-            let ports = self.arcs[stop.arcs()].iter().map(|arc| arc.port as usize);
-            links.clear();
-            links.extend(ports.filter_map(|port| self.brought_by.get(port)));
-            links.sort_unstable();
-            stop.shares_link = links.windows(2).any(|pair| pair[0] == pair[1]);
         }
     }
 
@@ -383,7 +386,6 @@ impl Layout {
             is_plain: !of.is_held && !has_queues,
             is_single,
             is_alone: false,
-            shares_link: false,
             is_queued: false,
             is_mixed: of.is_held || arcs.iter().any(|arc| arc.turn <= 0.0),
         });

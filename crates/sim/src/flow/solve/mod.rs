@@ -137,6 +137,11 @@ pub struct Solver {
     room: Vec<Room>,
     /// For each resource, how long what passes waits in the queue behind it, in nanoseconds.
     delay: Vec<f64>,
+    /// For each resource, how long what its egress buffer holds takes to be sent, in nanoseconds; what came in this sweep
+    /// over what it sends; and the share of a change that a round makes, with the direction of the last one.
+    stored: Vec<f64>,
+    pressing: Vec<f64>,
+    storing: Vec<(f64, f64)>,
     /// For each resource, for how many rounds less has come to the full queue behind it than it lets go; [`EMPTY_AFTER`]
     /// where it emptied for that.
     emptying: Vec<u32>,
@@ -224,6 +229,9 @@ impl Solver {
             room: vec![Room::default(); resources],
             delay: vec![0.0; resources],
             emptying: vec![0; resources],
+            stored: vec![0.0; resources],
+            pressing: vec![0.0; resources],
+            storing: vec![(DAMPING, 0.0); resources],
             waiting: vec![0.0; legs],
             waited: vec![0.0; legs],
             delayed: vec![0.0; legs],
@@ -234,7 +242,7 @@ impl Solver {
             trace: Trace::default(),
             inputs: Vec::new(),
             crowd: Crowd::default(),
-            heads: Heads::new(&layout, &most),
+            heads: Heads::new(&layout),
             scratch: vec![Met::default(); layout.sets],
             layout,
             most,
@@ -262,6 +270,7 @@ impl Solver {
     /// Finds where the flows settle, from where they stood.
     pub fn solve(&mut self, settings: Settings) -> Solution {
         self.damping.fill((DAMPING, 0.0));
+        self.storing.fill((DAMPING, 0.0));
         self.count();
         self.turning.fill((1.0, 0.0));
         self.emptying.fill(0);
@@ -278,7 +287,7 @@ impl Solver {
             self.trace.begin(if may_be_last { self.rate.len() } else { 0 });
             self.sweep(most);
             residual = self.balance_legs().max(self.balance_queues(most));
-            residual = residual.max(self.balance_waits(most));
+            residual = residual.max(self.balance_waits(most)).max(self.balance_egress(most));
             // What goes ahead is little, and changes little; what commands of few wait changes slowly.
             if rounds % OFTEN == 1 || residual <= settings.tolerance {
                 changed = self.give_way().max(self.balance_bursts(most));
@@ -381,11 +390,13 @@ impl Solver {
         Some(self.trace.cut[slowest].1)
     }
 
-    /// The queue in which what a leg asked for waits longest, where that counts.
+    /// The queue or the egress buffer in which what a leg asked for waits longest, where that counts.
     fn longest_wait(&self, holder: usize) -> Option<u32> {
         let queues = self.layout.queued.iter().filter(|(leg, _)| *leg as usize == holder);
         let queues = queues.map(|&(_, queue)| (self.delay[queue as usize], queue));
-        let longest = queues.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let stored = self.layout.stored.iter().filter(|(leg, _)| *leg as usize == holder);
+        let stored = stored.map(|&(_, sender)| (self.stored[sender as usize], sender));
+        let longest = queues.chain(stored).max_by(|a, b| a.0.total_cmp(&b.0))?;
         (longest.0 > BASE * COUNTS).then_some(longest.1)
     }
 }

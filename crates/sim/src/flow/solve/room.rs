@@ -6,9 +6,8 @@ use crate::flow::network::NONE;
 /// How heads wait at one output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wait {
-    /// Share of all time, and the least of it that they could do with.
+    /// Share of all time.
     pub share: f64,
-    pub least: f64,
     /// Turns in a nanosecond, of all flows and of each.
     pub turns: f64,
     pub each: f64,
@@ -20,9 +19,8 @@ pub(super) struct Room {
     /// The least share of what comes that some output takes, and which one.
     least: f64,
     by: u32,
-    /// Share of all time that heads wait, over all outputs, and the least of it; the longest least at one, and which.
+    /// Share of all time that heads wait, over all outputs; the longest at one, and which.
     waits: f64,
-    least_waits: f64,
     longest: f64,
     at: u32,
     /// Turns in a nanosecond, and of one flow of those that ask for least.
@@ -36,7 +34,6 @@ impl Default for Room {
             least: f64::INFINITY,
             by: NONE,
             waits: 0.0,
-            least_waits: 0.0,
             longest: 0.0,
             at: NONE,
             turns: 0.0,
@@ -54,13 +51,12 @@ impl Room {
     }
 
     /// Heads wait so for an output.
-    pub(super) fn wait(&mut self, Wait { share, least, turns, each }: Wait, output: u32) {
+    pub(super) fn wait(&mut self, Wait { share, turns, each }: Wait, output: u32) {
         self.waits += share;
-        self.least_waits += least;
         self.turns += turns;
         self.least_turns = lesser(each, self.least_turns);
-        if least > self.longest {
-            (self.longest, self.at) = (least, output);
+        if share > self.longest {
+            (self.longest, self.at) = (share, output);
         }
     }
 
@@ -81,28 +77,11 @@ impl Room {
 
     /// The share of what comes that is taken; above one where more would be.
     pub(super) fn ratio(&self) -> f64 {
-        self.least.min(self.least_waits.recip())
+        self.least.min(self.waits.recip())
     }
 
     /// The output that takes least.
     pub(super) fn by(&self) -> u32 {
-        if self.least * self.least_waits <= 1.0 { self.by } else { self.at }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_limits_is_the_output_that_could_do_with_least_less() {
-        let mut room = Room::default();
-        // The first makes good some of what is late there, and waits longer all the same.
-        for (output, share, least) in [(1, 0.8, 0.4), (2, 0.7, 0.7)] {
-            room.limit(2.0, output);
-            room.wait(Wait { share, least, turns: 1.0, each: 1.0 }, output);
-        }
-        assert!((room.ratio() - 1.0 / 1.1).abs() < 1e-12);
-        assert_eq!(room.by(), 2);
+        if self.least * self.waits <= 1.0 { self.by } else { self.at }
     }
 }

@@ -18,6 +18,9 @@ impl Solver {
         for &(leg, port) in &self.layout.queued {
             self.delayed[leg as usize] += self.delay[port as usize];
         }
+        for &(leg, resource) in &self.layout.stored {
+            self.delayed[leg as usize] += self.stored[resource as usize];
+        }
         for position in 0..self.layout.stops.len() {
             let stop = self.layout.stops[position];
             if !(stop.is_plain && self.pass(stop)) {
@@ -74,6 +77,7 @@ impl Solver {
         let filling = self.gather(stop);
         self.passed[stop.resource] = lesser(filling.demand, full);
         if stop.is_waited_for {
+            self.pressing[stop.resource] = filling.demand / self.capacity[stop.resource];
             self.meet(stop, filling.demand);
         }
         let is_full = filling.demand > full * (1.0 - EDGE);
@@ -172,7 +176,6 @@ impl Solver {
 
     /// The same where some are, and notes what that leaves for what is behind.
     fn take_turns(&mut self, stop: Stop, filling: &Filling, is_full: bool) {
-        let open = self.effective[stop.resource] / self.capacity[stop.resource];
         let Self { layout, inputs, crowd, heads, rate, room, trace, .. } = self;
         let inputs = &inputs[stop.arcs()];
         let all = filling.level(inputs);
@@ -198,7 +201,7 @@ impl Solver {
                 room.limit(share, stop.number());
             }
         }
-        heads.look(crowd, stop, (filling, inputs), (all.level, open));
+        heads.look(crowd, stop, (filling, inputs), all.level);
         heads.wait(crowd, stop, inputs, room);
     }
 }

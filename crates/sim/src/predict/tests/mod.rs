@@ -251,14 +251,15 @@ fn variants_come_in_order_on_any_number_of_threads() {
     assert_eq!(one, on(3));
 }
 
-/// One block under way for each of four: packets wait for each other, which fluids of so little depth do not.
+/// One block under way for each of three by host memory: packets find turns in which they meet, which fluids do not have.
 #[test]
 fn variants_by_packets_are_not_those_by_fluids() {
     let ten = machine("ten");
     let parameters = parameters(None).expect("the defaults are parameters");
-    let flow = |source, depth| Flow { depth, ..Flow::new(source, "d3", Path::P2p) };
-    let sources = ["d0", "d1", "d2", "d4"];
-    let asked = |depth| workload(vec![("in", sources.map(|d| flow(d, depth)).to_vec())]);
+    let flow =
+        |(source, target), depth| Flow { depth, ..Flow::new(source, target, Path::HostSerial) };
+    let pairs = [("d0", "d9"), ("d1", "d8"), ("d2", "d7")];
+    let asked = |depth| workload(vec![("pairs", pairs.map(|pair| flow(pair, depth)).to_vec())]);
     let depths = [1, 2];
     let variant = |index: usize| (asked(depths[index]), parameters.values());
     let [fluids, packets] = [Engine::Flow, Engine::Tlp]
