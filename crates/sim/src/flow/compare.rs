@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn heads_wait_in_front_of_a_slow_memory_and_of_a_full_link() {
         // Its heads wait at both, and what waits for the memory is late there.
-        agreed(&scenario(Family::Relays, 41_268_745_618_300), 0.07);
+        agreed(&scenario(Family::Relays, 41_268_745_618_300), 0.08);
     }
 
     /// Payload a nanosecond of each flow on single packets, 60 to 100 ms after the others began, where those flows begin

@@ -12,6 +12,10 @@ use super::fill::{Filling, Input, greater, lesser, nearness};
 use super::layout::{Layout, Stop};
 use super::room::{Room, Wait};
 
+/// An output of which so much less is asked for than it sends has room for all in its egress buffer. The narrower this is,
+/// the nearer to packets, and the more rounds it takes (`docs/model/flow.md`, step 3 and cost).
+const ROOM: f64 = 0.15;
+
 /// How much of the most that a change goes in a round the waits at one output go, and those of a whole queue.
 const STEP: f64 = 0.75;
 const STEP_OF_ALL: f64 = 0.5;
@@ -209,7 +213,8 @@ impl Heads {
         (filling, inputs): (&Filling, &[Input]),
         level: f64,
     ) {
-        crowd.counts = nearness(filling.demand / filling.capacity);
+        let load = filling.demand / filling.capacity;
+        crowd.counts = (1.0 + (load - 1.0) / ROOM).clamp(0.0, 1.0);
         let per_level = level.recip();
         crowd.gather((filling, inputs), level, &self.heads[stop.arcs()], |head, rounds| match self
             .queues
