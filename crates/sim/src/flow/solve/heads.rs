@@ -4,8 +4,8 @@
 //! "Input versus output queueing on a space-division packet switch", 1987). An output that is not full has room for
 //! it in its own buffer; one that is full takes a packet of each queue in turn. The share of time that heads of a queue
 //! wait, over all outputs, is at most one: that bounds what the queue lets go. Leaves out who takes turns, which
-//! `fill` has. `docs/model/flow.md` derives the equations. The one thing to know: a head leaves its queue when it begins
-//! to be sent, so that its own time on the link keeps only the next one to the same output waiting.
+//! `fill` has. `docs/model/flow.md` derives the equations. The one thing to know: a head leaves its queue when the
+//! output takes it, so that its own time on the link keeps only the next one to the same output waiting.
 
 use super::NONE;
 use super::fill::{Filling, Input, greater, lesser, nearness};
@@ -85,7 +85,7 @@ struct Present {
 pub(super) struct Crowd {
     inputs: Vec<Present>,
     capacity: f64,
-    /// Share of their waits that counts: all of it where the resource is full, nothing where it has room.
+    /// Share of their waits that counts: all where the resource is full, nothing where it has room.
     counts: f64,
     /// Sums over all inputs: `weight here`, the same times `loose`, `passes loose`, and what is left of
     /// packets under way.
@@ -295,8 +295,7 @@ mod tests {
         });
         let inputs: Vec<Input> = inputs.collect();
         let level = filling.level(&inputs).level;
-        let mut crowd = Crowd::default();
-        crowd.counts = 1.0;
+        let mut crowd = Crowd { counts: 1.0, ..Crowd::default() };
         crowd.gather((&filling, &inputs), level, demands, |_, _| here);
         crowd
     }
