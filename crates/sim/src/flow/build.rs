@@ -12,7 +12,7 @@ use crate::closed::{Demand, copy_time, stream_time};
 use crate::media::{Mixed, Side, Use};
 use crate::model::{
     Coupling, Direction, FlowSpec, Leg, LinkIndex, Memory, NodeIndex, NodeKind, Op, PathError,
-    Topology,
+    Topology, egress,
 };
 use crate::way::{PacketKind, Step, Way, as_f64, picos, rate_of, ways};
 use crate::work::{Shared, memory_time};
@@ -82,6 +82,7 @@ impl Built {
         demands: &[Demand],
     ) -> Result<Self, (usize, PathError)> {
         let mut build = Build::new(topology, Mixed::of(topology, flows));
+        build.egress = egress(topology, flows);
         build.shared = Shared::with(topology, flows.iter(), |index, _| demands[index].rate);
         // Ways are found twice, since all of them together would take as much memory as the network.
         for (index, flow) in flows.iter().enumerate() {
@@ -120,6 +121,8 @@ struct Build<'a> {
     topology: &'a Topology,
     /// Drives that are read and written at once.
     mixed: Mixed,
+    /// What an egress buffer holds.
+    egress: Bytes,
     /// Processors that flows could use up.
     shared: Shared,
     built: Built,
@@ -145,6 +148,7 @@ impl<'a> Build<'a> {
         Self {
             topology,
             mixed,
+            egress: Bytes::ZERO,
             shared: Shared::default(),
             built: Built::default(),
             number: HashMap::new(),
@@ -179,9 +183,10 @@ impl<'a> Build<'a> {
         let rank = self.rank(what);
         self.built.what.push(what);
         let egress = match what {
-            What::Link(link, direction) => {
-                let sender = self.topology.sender(link, direction);
-                as_f64(self.topology.node(sender).kind.egress())
+            What::Link(link, direction)
+                if self.topology.node(self.topology.sender(link, direction)).kind.has_egress() =>
+            {
+                as_f64(self.egress)
             }
             _ => 0.0,
         };

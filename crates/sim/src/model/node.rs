@@ -213,27 +213,18 @@ impl Default for HostMemory {
     }
 }
 
-/// What an output of a switch or a root complex holds: two read requests of 512 bytes, so that answers that come in a row keep
-/// no other output idle. Chips hold more: the PEX 8532 has 10,240 bytes of egress packet RAM for a port (PLX data book, table
-/// 8-1), PolarFire devices a replay buffer of 8 KiB (Microchip). But those keep kinds of packets apart, and here requests
-/// wait for all that is before them.
-const EGRESS: Bytes = Bytes(1024);
-
 impl NodeKind {
+    /// Whether its outputs have egress buffers ([`egress`](super::egress)).
+    pub fn has_egress(&self) -> bool {
+        matches!(self, Self::RootComplex(_) | Self::Switch(_))
+    }
+
     /// The memory of this node; `None` for what only forwards.
     pub fn memory(&self) -> Option<&Memory> {
         match self {
             Self::Endpoint(endpoint) => Some(&endpoint.memory),
             Self::HostMemory(host) => Some(&host.memory),
             Self::RootComplex(_) | Self::Switch(_) => None,
-        }
-    }
-
-    /// What each output of this node holds of packets that left the queues in front of it.
-    pub fn egress(&self) -> Bytes {
-        match self {
-            Self::RootComplex(_) | Self::Switch(_) => EGRESS,
-            Self::Endpoint(_) | Self::HostMemory(_) => Bytes::ZERO,
         }
     }
 

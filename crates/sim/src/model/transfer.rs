@@ -2,7 +2,7 @@
 
 use peerlane_units::{ByteRate, Bytes};
 
-use super::{NodeIndex, Picos};
+use super::{NodeIndex, NodeKind, Picos, Topology};
 use crate::way::{as_f64, picos};
 
 /// What an initiator does to a memory.
@@ -101,6 +101,21 @@ pub struct FlowSpec {
     pub start: Picos,
     /// Ends after so many bytes, where the run goes to the end.
     pub bytes: Bytes,
+}
+
+/// What an egress buffer of a switch or a root complex holds on a machine with these flows, in bytes on the wire: two of the largest read
+/// requests, so that their answers, which come in a row, keep no other output idle; 1 KiB at least.
+///
+/// Chips hold more than that of requests of 512 bytes: the PEX 8532 has 10,240 bytes of egress packet RAM for a port (PLX data book, table
+/// 8-1), PolarFire devices a replay buffer of 8 KiB (Microchip). But those keep kinds of packets apart, and here requests wait for
+/// all that is before them.
+pub fn egress(topology: &Topology, flows: &[FlowSpec]) -> Bytes {
+    let readers = flows.iter().flat_map(FlowSpec::legs).filter(|leg| leg.op == Op::Read);
+    let largest = readers.map(|leg| match &topology.node(leg.initiator).kind {
+        NodeKind::Endpoint(endpoint) => endpoint.mrrs.0.min(4096),
+        _ => 0,
+    });
+    Bytes(2 * largest.fold(512, u64::max))
 }
 
 impl FlowSpec {

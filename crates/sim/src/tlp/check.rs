@@ -103,8 +103,8 @@ pub(super) fn drained<Q: EventQueue>(engine: &Engine<Q>) -> Check {
     check
 }
 
-/// Looks at what the links carried between two counts. Packets count when they begin, so that one train
-/// and what it causes on the way back may be over.
+/// Looks at what the links carried between two counts. Packets count when they leave their queue, so that one train,
+/// what is in the egress buffer and what they cause on the way back may be over.
 pub(super) fn capacity<Q: EventQueue>(
     engine: &Engine<Q>,
     links: usize,
@@ -118,7 +118,7 @@ pub(super) fn capacity<Q: EventQueue>(
         let busy = (u128::from(bytes) * u128::from(port.picos_per_kib)) >> 10;
         let busy = u64::try_from(busy).unwrap_or(u64::MAX);
         let train = (32 << 10) * port.picos_per_kib / 1024;
-        check.that(busy <= elapsed + train + elapsed / 10_000, || Fault::Capacity {
+        check.that(busy <= elapsed + train + port.ahead + elapsed / 10_000, || Fault::Capacity {
             link: number / 2,
             busy,
             elapsed,

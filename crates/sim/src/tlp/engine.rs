@@ -11,7 +11,7 @@ use super::network::Network;
 use super::parts::{End, Hop, NONE, REQUEST, Slab, TRANSLATED, Train};
 use super::queue::{Event, EventQueue};
 
-/// A port has sent a train.
+/// There is room in the egress buffer of a port again, or it has sent a train.
 const FREE: u32 = 0;
 /// A train is at the end of a hop.
 const ARRIVE: u32 = 1;

@@ -6,10 +6,12 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use peerlane_units::Bytes;
+
 use crate::media::{Mixed, Use};
 use crate::model::{
     Credits, Direction, Endpoint, FlowSpec, Hop as Crossing, Leg, Memory, NodeIndex, NodeKind, Op,
-    PathError, Picos, Topology, picos_per_kib,
+    PathError, Picos, Topology, egress, picos_per_kib,
 };
 
 use super::parts::{
@@ -129,7 +131,7 @@ pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, 
         stages: BTreeMap::new(),
         answers: BTreeMap::new(),
     };
-    build.links();
+    build.links(egress(topology, flows));
     for flow in flows {
         let is_request = (1..=u64::from(MOST_REQUEST)).contains(&flow.request.0);
         if !is_request || !(1..=MOST_DEPTH).contains(&flow.depth) {
@@ -151,16 +153,17 @@ pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, 
 }
 
 impl Build<'_> {
-    fn links(&mut self) {
+    fn links(&mut self, egress: Bytes) {
         for (position, link) in (0u32..).zip(self.topology.links()) {
             for side in 0..2 {
                 let wire = &link.wire;
                 let dllp = u32::try_from(wire.dllp_bytes_per_mille()).unwrap_or(u32::MAX);
                 let port = self.port(wire.picos_per_kib, 2 * position + (1 - side), dllp);
                 let sender = if side == 0 { link.lower } else { link.upper };
-                let egress = self.topology.node(sender).kind.egress().0;
-                let ahead = (egress * wire.picos_per_kib) >> 10;
-                self.network.ports[port as usize].ahead = ahead;
+                if self.topology.node(sender).kind.has_egress() {
+                    let ahead = (egress.0 * wire.picos_per_kib) >> 10;
+                    self.network.ports[port as usize].ahead = ahead;
+                }
             }
         }
     }

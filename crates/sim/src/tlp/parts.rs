@@ -27,7 +27,7 @@ pub(super) struct Port {
     pub(super) picos_per_kib: u64,
     /// When the last byte of the train before is out.
     pub(super) free_at: u64,
-    /// How long before that it may take the next one: until then, what its egress buffer holds is out.
+    /// How long before that it may take the next one: what its egress buffer may hold is sent in that time.
     pub(super) ahead: u64,
     /// Whether an event is under way that will look for the next train.
     pub(super) is_awaited: bool,

@@ -31,8 +31,10 @@ pub(super) fn run(
     settings: &Settings,
     packets: u32,
 ) -> Result<TlpOutcome, TlpError> {
-    let network = network::build(topology, flows)?;
+    let mut network = network::build(topology, flows)?;
     let packets = packets.clamp(1, network.longest_train);
+    // As many trains as packets, or rows of trains would stand in front of others where rows of packets do not.
+    network.ports.iter_mut().for_each(|port| port.ahead *= u64::from(packets));
     let between = between_events(&network, packets);
     match settings.queue {
         Queue::Wheel => {

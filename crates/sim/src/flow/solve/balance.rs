@@ -229,9 +229,8 @@ impl Solver {
             let full = self.resources[resource].egress / self.capacity[resource];
             let new = ((BASE + now) * (change * share).exp() - BASE).clamp(0.0, full);
             self.stored[resource] = new;
-            if new > 0.0 && new < full {
-                residual = residual.max(change.abs() - 2.0 * SLACK);
-            }
+            let to_come = if new > 0.0 && new < full { change.abs() - 2.0 * SLACK } else { 0.0 };
+            residual = residual.max((new - now).abs() / BASE).max(to_come);
         }
         residual
     }

@@ -390,13 +390,11 @@ impl Solver {
         Some(self.trace.cut[slowest].1)
     }
 
-    /// The queue or the egress buffer in which what a leg asked for waits longest, where that counts.
+    /// The queue in which what a leg asked for waits longest, where that counts.
     fn longest_wait(&self, holder: usize) -> Option<u32> {
         let queues = self.layout.queued.iter().filter(|(leg, _)| *leg as usize == holder);
         let queues = queues.map(|&(_, queue)| (self.delay[queue as usize], queue));
-        let stored = self.layout.stored.iter().filter(|(leg, _)| *leg as usize == holder);
-        let stored = stored.map(|&(_, sender)| (self.stored[sender as usize], sender));
-        let longest = queues.chain(stored).max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let longest = queues.max_by(|a, b| a.0.total_cmp(&b.0))?;
         (longest.0 > BASE * COUNTS).then_some(longest.1)
     }
 }

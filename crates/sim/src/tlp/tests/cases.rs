@@ -133,9 +133,10 @@ fn flows_that_cannot_be_are_errors() {
 
 #[test]
 fn answers_in_a_row_keep_no_other_output_idle() {
-    // Who reads 512 bytes gets them in a row of 8, 4, 2 or 1, which the egress buffer of its output holds. Without one, all but
-    // the last of k would stand in front of what is for the other: k / (k - 1) of one output for both.
-    for (completion, width) in [(64, 4), (128, 4), (256, 4), (512, 4), (128, 2)] {
+    // Who reads 512 bytes gets them in a row of 8, 4, 2 or 1, which the egress buffer of its output holds; without one, all but
+    // the last of k would stand in front of what is for the other: k / (k - 1) of one output for both. So do trains.
+    let cases = [(64, 4, 512), (128, 4, 512), (256, 4, 512), (128, 2, 512), (128, 2, 4096)];
+    for ((completion, width, request), train) in cases.into_iter().flat_map(|c| [(c, 1), (c, 8)]) {
         let mut t = Topology::new();
         let top = t.add("root", root());
         let mut host = HostMemory::default();
@@ -146,12 +147,39 @@ fn answers_in_a_row_keep_no_other_output_idle() {
         let lanes = format!("8GT/s x{width}");
         let flows: Vec<FlowSpec> = (0..8 / width)
             .map(|number| {
-                let device = t.add_below(below, number.to_string(), endpoint(), wire(&lanes));
+                let kind = Endpoint { mrrs: Bytes(request), ..Endpoint::default() };
+                let kind = NodeKind::Endpoint(kind);
+                let device = t.add_below(below, number.to_string(), kind, wire(&lanes));
                 FlowSpec::read(number.to_string(), device, host)
             })
             .collect();
-        let all: f64 = rates(&simulated(&t, &flows, &window(2_000, 1))).iter().sum();
-        let link = gb(speed("8GT/s x8").read_ceiling(Bytes(completion.min(256))));
+        let all: f64 = rates(&simulated(&t, &flows, &window(2_000, train))).iter().sum();
+        let link = gb(speed("8GT/s x8").read_ceiling(Bytes(completion)));
         assert_near(all, link, 1.5, "all");
+    }
+}
+
+#[test]
+fn a_link_is_busy_for_as_long_as_what_it_carries_takes() {
+    // Bursts of a whole command wait in the egress buffer of the slower link, which is half full in the mean.
+    let (mut t, top) = (Topology::new(), "root");
+    let top = t.add(top, root());
+    let from = t.add_below(top, "from", endpoint(), wire("8GT/s x8"));
+    let to = t.add_below(top, "to", endpoint(), wire("8GT/s x4"));
+    let mut flow = FlowSpec::write("w", from, to);
+    (flow.request, flow.depth) = (Bytes::kib(64), 1);
+    flow.first.latency = Picos::micros(18);
+    let outcome = simulated(&t, &[flow], &window(4_000, 1));
+    let seconds = outcome.measured.0 as f64 * 1e-12;
+    for (link, lanes) in t.links().iter().zip(&outcome.links) {
+        for sent in lanes {
+            let bytes = (sent.wire.0 + sent.dllp.0) as f64 * link.wire.picos_per_kib as f64;
+            let time = bytes / 1024.0 * 1e-12;
+            assert!(sent.busy < 0.8, "{sent:?}");
+            assert!(
+                sent.wire.0 == 0 || (sent.busy * seconds / time - 1.0).abs() < 0.01,
+                "{sent:?}"
+            );
+        }
     }
 }
