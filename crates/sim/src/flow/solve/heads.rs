@@ -205,7 +205,7 @@ impl Heads {
         queue.of_time = time.max(1e-9).recip();
     }
 
-    /// Looks who is at a resource, before [`Self::wait`].
+    /// Looks who is at a resource, before [`Self::wait`], where that counts.
     pub(super) fn look(
         &self,
         crowd: &mut Crowd,
@@ -215,6 +215,9 @@ impl Heads {
     ) {
         let load = filling.demand / filling.capacity;
         crowd.counts = (1.0 + (load - 1.0) / ROOM).clamp(0.0, 1.0);
+        if crowd.counts <= 0.0 {
+            return;
+        }
         let per_level = level.recip();
         crowd.gather((filling, inputs), level, &self.heads[stop.arcs()], |head, rounds| match self
             .queues
@@ -234,9 +237,13 @@ impl Heads {
             let Some(queue) = queues.get(head.port as usize).filter(|_| input.demand > 0.0) else {
                 continue;
             };
-            let own = queue.own(head, input.demand / crowd.capacity);
             let turns = input.asks;
-            let share = turns * crowd.wait(index, own, input.turn);
+            let share = if crowd.counts > 0.0 {
+                let own = queue.own(head, input.demand / crowd.capacity);
+                turns * crowd.wait(index, own, input.turn)
+            } else {
+                0.0
+            };
             head.turns = turns;
             head.waits += (share - head.waits) * *step;
             let in_front = std::mem::replace(&mut before[first + index], 0.0);
