@@ -104,7 +104,8 @@ pub struct FlowSpec {
 }
 
 /// What an egress buffer of a switch or a root complex holds on a machine with these flows, in bytes on the wire: two of the largest read
-/// requests, so that their answers, which come in a row, keep no other output idle; 1 KiB at least.
+/// requests, so that their answers, which come in a row, keep no other output idle; 1 KiB at least, and 8 KiB at most (a request is no longer than 4 KiB: PCIe
+/// base specification, "Device control register").
 ///
 /// Chips hold more than that of requests of 512 bytes: the PEX 8532 has 10,240 bytes of egress packet RAM for a port (PLX data book, table
 /// 8-1), PolarFire devices a replay buffer of 8 KiB (Microchip). But those keep kinds of packets apart, and here requests wait for

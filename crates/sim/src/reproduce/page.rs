@@ -71,7 +71,7 @@ are known of a drive at the rate of its medium. No row here asks for either.
 | R7515: all ninety ordered pairs at once | limit | depth | link from root0 to up1 | 2026-11-22 | the same |
 | R7515: all ninety ordered pairs at once | rate | 32.46 | 32.14 | 2026-11-23 | waits count in proportion to how near an output is to full, which takes a fifth fewer rounds |
 | R7515: all ninety ordered pairs at once | 80 % | 29.23 to 32.46 | 28.98 to 32.14 | 2026-11-23 | the same |
-| R7515: all ninety ordered pairs at once | rate | 32.14 | 33.25 | 2026-11-24 | outputs have egress buffers, so that heads of queues wait at full ones only; packets have 33.25 with them and without |
+| R7515: all ninety ordered pairs at once | rate | 32.14 | 33.25 | 2026-11-24 | outputs have egress buffers, so that heads of queues wait at full ones only; packets had 33.25 without, too |
 | R7515: all ninety ordered pairs at once | 80 % | 28.98 to 32.14 | 29.23 to 33.60 | 2026-11-24 | the same |
 | R7515: all ninety ordered pairs at once | limit | link from root0 to up1 | drive0, reading | 2026-11-24 | the same |
 | NoLoad: one drive into the CMB | 80 % | 6.50 to 6.63 | 6.50 to 6.75 | 2026-11-22 | drawn anew |

@@ -10,8 +10,8 @@ use peerlane_units::Bytes;
 
 use crate::media::{Mixed, Use};
 use crate::model::{
-    Credits, Direction, Endpoint, FlowSpec, Hop as Crossing, Leg, Memory, NodeIndex, NodeKind, Op,
-    PathError, Picos, Topology, egress, picos_per_kib,
+    Credits, Direction, Endpoint, FlowSpec, Hop as Crossing, Leg, LinkIndex, Memory, NodeIndex,
+    NodeKind, Op, PathError, Picos, Topology, egress, picos_per_kib,
 };
 
 use super::parts::{
@@ -154,13 +154,14 @@ pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, 
 
 impl Build<'_> {
     fn links(&mut self, egress: Bytes) {
-        for (position, link) in (0u32..).zip(self.topology.links()) {
-            for side in 0..2 {
+        let topology = self.topology;
+        for (position, link) in (0u32..).zip(topology.links()) {
+            for (side, direction) in [(0, Direction::Up), (1, Direction::Down)] {
                 let wire = &link.wire;
                 let dllp = u32::try_from(wire.dllp_bytes_per_mille()).unwrap_or(u32::MAX);
                 let port = self.port(wire.picos_per_kib, 2 * position + (1 - side), dllp);
-                let sender = if side == 0 { link.lower } else { link.upper };
-                if self.topology.node(sender).kind.has_egress() {
+                let sender = topology.sender(LinkIndex(position), direction);
+                if topology.node(sender).kind.has_egress() {
                     let ahead = (egress.0 * wire.picos_per_kib) >> 10;
                     self.network.ports[port as usize].ahead = ahead;
                 }

@@ -187,7 +187,7 @@ impl Solver {
         }
         let share = Self::damped(&mut self.damping[resource], change, most);
         let full = self.longest(resource);
-        let new = ((BASE + delay) * (-change * share).exp() - BASE).clamp(0.0, full);
+        let new = stretched(delay, -change * share, full);
         self.delay[resource] = new;
         if new < full { change.abs() - 2.0 * SLACK } else { f64::INFINITY }
     }
@@ -227,7 +227,7 @@ impl Solver {
             }
             let share = Self::damped(&mut self.storing[resource], change, most);
             let full = self.resources[resource].egress / self.capacity[resource];
-            let new = ((BASE + now) * (change * share).exp() - BASE).clamp(0.0, full);
+            let new = stretched(now, change * share, full);
             self.stored[resource] = new;
             let to_come = if new > 0.0 && new < full { change.abs() - 2.0 * SLACK } else { 0.0 };
             residual = residual.max((new - now).abs() / BASE).max(to_come);
@@ -254,6 +254,11 @@ impl Solver {
         *state = (share.max(DAMPING_RANGE.0).min(most), change);
         state.0
     }
+}
+
+/// A delay under which `x = W / (T + d)` slows down by the exponential of `change`, up to that of a full buffer.
+fn stretched(delay: f64, change: f64, full: f64) -> f64 {
+    ((BASE + delay) * change.exp() - BASE).clamp(0.0, full)
 }
 
 /// About `factor` to a power below one, by the fraction with the same first two derivatives at 1.

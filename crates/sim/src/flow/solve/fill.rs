@@ -46,9 +46,9 @@ impl Input {
     }
 }
 
-/// 0 up to a little below one, 1 from one on.
-pub(super) fn nearness(share: f64) -> f64 {
-    ((share - 1.0) / NEAR + 1.0).clamp(0.0, 1.0)
+/// 0 up to so much below one, 1 from one on, in proportion between.
+pub(super) fn nearness(share: f64, within: f64) -> f64 {
+    ((share - 1.0) / within + 1.0).clamp(0.0, 1.0)
 }
 
 /// What the inputs of one resource ask for together.

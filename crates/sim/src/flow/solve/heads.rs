@@ -8,13 +8,13 @@
 //! output takes it, so that its own time on the link keeps only the next one to the same output waiting.
 
 use super::NONE;
-use super::fill::{Filling, Input, greater, lesser, nearness};
+use super::fill::{Filling, Input, NEAR, greater, lesser, nearness};
 use super::layout::{Layout, Stop};
 use super::room::{Room, Wait};
 
 /// An output of which so much less is asked for than it sends has room for all in its egress buffer. The narrower this is,
 /// the nearer to packets, and the more rounds it takes (`docs/model/flow.md`, step 3 and cost).
-const ROOM: f64 = 0.15;
+const NEARLY_FULL: f64 = 0.15;
 
 /// How much of the most that a change goes in a round the waits at one output go, and those of a whole queue.
 const STEP: f64 = 0.75;
@@ -27,8 +27,6 @@ struct Head {
     waits: f64,
     /// Turns that they asked for in a nanosecond.
     turns: f64,
-    /// Its part of what its queue waits over all outputs.
-    counted: f64,
     /// Share of the turns that one flow has.
     each: f64,
     /// The queue, or [`NONE`].
@@ -153,8 +151,8 @@ impl Heads {
     /// Nothing so far.
     pub(super) fn new(layout: &Layout) -> Self {
         let heads = layout.arcs.iter().zip(&layout.leads_to).map(|(arc, &next)| {
-            let (waits, turns, counted, each) = (0.0, 0.0, 0.0, 1.0);
-            Head { waits, turns, counted, each, port: arc.port, next }
+            let (waits, turns, each) = (0.0, 0.0, 1.0);
+            Head { waits, turns, each, port: arc.port, next }
         });
         let heads: Vec<Head> = heads.collect();
         let queue = Queue { all: 0.0, of_time: 1.0, least: 1.0, per_other: 0.0 };
@@ -213,8 +211,7 @@ impl Heads {
         (filling, inputs): (&Filling, &[Input]),
         level: f64,
     ) {
-        let load = filling.demand / filling.capacity;
-        crowd.counts = (1.0 + (load - 1.0) / ROOM).clamp(0.0, 1.0);
+        crowd.counts = nearness(filling.demand / filling.capacity, NEARLY_FULL);
         if crowd.counts <= 0.0 {
             return;
         }
@@ -223,7 +220,7 @@ impl Heads {
             .queues
             .get(head.port as usize)
         {
-            None => nearness(rounds * per_level),
+            None => nearness(rounds * per_level, NEAR),
             Some(queue) => (head.waits * queue.of_time).min(1.0),
         });
     }
@@ -231,7 +228,7 @@ impl Heads {
     /// Finds which share of time the heads of queues wait at the inputs of a resource, and notes it for those whose
     /// heads do not wait for another resource at the same time.
     pub(super) fn wait(&mut self, crowd: &Crowd, stop: Stop, inputs: &[Input], room: &mut [Room]) {
-        let Self { heads, before, queues, step, step_of_all } = self;
+        let Self { heads, before, queues, step, .. } = self;
         let first = stop.arcs().start;
         for (index, (head, input)) in (0..).zip(heads[stop.arcs()].iter_mut().zip(inputs)) {
             let Some(queue) = queues.get(head.port as usize).filter(|_| input.demand > 0.0) else {
@@ -252,7 +249,6 @@ impl Heads {
                 continue;
             }
             let share = greater(share, in_front);
-            head.counted += (share - head.counted) * *step_of_all;
             let wait = Wait { share, turns, each: turns * head.each };
             room[head.port as usize].wait(wait, stop.number());
         }

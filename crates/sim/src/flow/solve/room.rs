@@ -85,3 +85,19 @@ impl Room {
         if self.least * self.waits <= 1.0 { self.by } else { self.at }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_limits_is_the_output_that_heads_wait_longest_for() {
+        let mut room = Room::default();
+        for (output, share) in [(1, 0.4), (2, 0.7)] {
+            room.limit(2.0, output);
+            room.wait(Wait { share, turns: 1.0, each: 1.0 }, output);
+        }
+        assert!((room.ratio() - 1.0 / 1.1).abs() < 1e-12);
+        assert_eq!(room.by(), 2);
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! Leaves out what a sweep changes for the next one, which `balance` has.
 
-use super::fill::{Filling, Input, lesser, nearness};
+use super::fill::{Filling, Input, NEAR, lesser, nearness};
 use super::layout::Stop;
 use super::room::Room;
 use super::{EDGE, NONE, SLACK, Solver};
@@ -40,7 +40,7 @@ impl Solver {
     fn stand(&mut self, stop: Stop) {
         let (passed, full) = (self.passed[stop.resource], self.effective[stop.resource]);
         let is_held = full < self.capacity[stop.resource];
-        self.heads.stand(stop.resource, if is_held { nearness(passed / full) } else { 0.0 });
+        self.heads.stand(stop.resource, if is_held { nearness(passed / full, NEAR) } else { 0.0 });
     }
 
     /// Lets what is sent while a pool is held be no faster than the pool.
