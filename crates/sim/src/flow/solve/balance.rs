@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::fill::lesser;
 use super::{
     BASE, DAMPING_RANGE, EDGE, EMPTY_AFTER, FOLLOW, LEAST, LESS, MORE, MOST_GROWTH, NEARLY, NONE,
     ROOM, SLACK, Solver,
@@ -202,16 +203,18 @@ impl Solver {
         if wanted == now {
             return 0.0;
         }
-        let change = wanted / now - 1.0;
-        let share = Self::damped(&mut self.damping[resource], change, most);
-        let new = if wanted == capacity && change * (1.0 - share) < EDGE {
-            capacity
+        let factor = wanted / now;
+        let change = factor - 1.0;
+        let share =
+            Self::damped(&mut self.damping[resource], change, most) * self.room[resource].calm();
+        let (new, moved) = if wanted == capacity && change * (1.0 - share) < EDGE {
+            (capacity, capacity / now)
         } else {
-            let follows = part_of(front, (1.0 - share) * FOLLOW);
-            (now * part_of(wanted / now, share) * follows).min(capacity)
+            let moved = parts_of((factor, share), (front, (1.0 - share) * FOLLOW));
+            (lesser(now * moved, capacity), moved)
         };
         self.effective[resource] = new;
-        self.moved[resource] = new / now;
+        self.moved[resource] = moved;
         if change < 0.0 || passed >= now * (1.0 - EDGE) { change.abs() } else { 0.0 }
     }
 
@@ -261,10 +264,15 @@ fn stretched(delay: f64, change: f64, full: f64) -> f64 {
     ((BASE + delay) * change.exp() - BASE).clamp(0.0, full)
 }
 
-/// About `factor` to a power below one, by the fraction with the same first two derivatives at 1.
-fn part_of(factor: f64, share: f64) -> f64 {
-    let half = (factor - 1.0) / 2.0;
-    (1.0 + (1.0 + share) * half) / (1.0 + (1.0 - share) * half)
+/// About the product of two factors, each to a power below one: of each the fraction with the same first two derivatives
+/// at 1.
+fn parts_of(one: (f64, f64), other: (f64, f64)) -> f64 {
+    let fraction = |(factor, share): (f64, f64)| {
+        let half = (factor - 1.0) / 2.0;
+        (1.0 + (1.0 + share) * half, 1.0 + (1.0 - share) * half)
+    };
+    let (one, other) = (fraction(one), fraction(other));
+    (one.0 * other.0) / (one.1 * other.1)
 }
 
 #[cfg(test)]
@@ -274,13 +282,13 @@ mod tests {
     #[test]
     fn a_share_of_a_change_is_between_none_and_all_of_it() {
         for factor in [1e-6, 0.5, 0.9, 1.1, 3.0, 1e6] {
-            assert!((part_of(factor, 0.0) - 1.0).abs() < 1e-9);
+            assert!((parts_of((factor, 0.0), (1.0, 0.5)) - 1.0).abs() < 1e-9);
             for share in [0.1, 0.5, 0.9] {
                 let (least, most) = (f64::min(1.0, factor), f64::max(1.0, factor));
-                let part = part_of(factor, share);
+                let part = parts_of((factor, share), (1.0, 0.5));
                 assert!((least..=most).contains(&part), "{factor} {share}: {part}");
             }
         }
-        assert!((part_of(1.1, 0.5) - 1.1_f64.sqrt()).abs() < 1e-4);
+        assert!((parts_of((1.1, 0.5), (1.0, 0.5)) - 1.1_f64.sqrt()).abs() < 1e-4);
     }
 }

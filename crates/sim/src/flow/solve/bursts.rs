@@ -240,7 +240,7 @@ impl Solver {
 
     /// Brings what commands wait at a resource nearer to what those that come there now make them wait.
     fn meet_bursts(&self, gaps: &mut Gaps, stop: Stop, part: f64) -> f64 {
-        let visits = self.layout.visits_of(stop);
+        let visits = stop.visits();
         gaps.here.clear();
         let (mut all, mut most) = (Crowd::default(), 0.0);
         for at in visits.clone() {
@@ -253,14 +253,14 @@ impl Solver {
             gaps.here.push(comer);
         }
         let mut residual: f64 = 0.0;
-        for arc in &self.layout.arcs[stop.arcs()] {
-            let comers = arc.visits().zip(&gaps.here[arc.visits().start - visits.start..]);
+        for input in &self.inputs[stop.inputs()] {
+            let comers = input.visits().zip(&gaps.here[input.visits().start - visits.start..]);
             let mut beside = Crowd::default();
             comers.clone().for_each(|(_, &comer)| beside.add(comer));
             for (at, &comer) in comers {
                 let leg = self.layout.legs[at] as usize;
                 let rate = self.capacity[stop.resource] / self.layout.costs[at];
-                let apart = gaps.apart(leg, rate, self.layout.brought_by.get(arc.port as usize));
+                let apart = gaps.apart(leg, rate, self.layout.brought_by.get(input.port as usize));
                 if self.resources[stop.resource].is_sender {
                     gaps.link[leg] = (stop.number(), rate);
                 }
@@ -314,7 +314,7 @@ impl Solver {
         let alone = gaps.of.iter().map(|bursts| bursts.as_ref().map_or(f64::MAX, |one| one.alone));
         let mut longest: Vec<(f64, Option<u32>)> = alone.map(|alone| (alone, None)).collect();
         for &stop in &self.layout.stops {
-            for at in self.layout.visits_of(stop) {
+            for at in stop.visits() {
                 let longest = &mut longest[self.class_at(at)];
                 if gaps.wait[at] > longest.0 {
                     *longest = (gaps.wait[at], Some(stop.number()));

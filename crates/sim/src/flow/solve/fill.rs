@@ -5,6 +5,12 @@
 //! (Demers, Keshav, Shenker, "Analysis and simulation of a fair queueing algorithm", 1989), not over
 //! flows.
 
+use std::ops::Range;
+
+use super::NONE;
+use super::heads::Head;
+use super::layout::numbers;
+
 /// How far below full a queue or an output begins to count as full.
 pub(super) const NEAR: f64 = 0.1;
 
@@ -18,25 +24,53 @@ pub(super) fn greater(a: f64, b: f64) -> f64 {
     if a > b { a } else { b }
 }
 
-/// An input of a resource.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// An input of a resource: a queue, or flows of one class with a buffer each.
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Input {
+    /// The resource behind which the queue stands, or [`NONE`].
+    pub port: u32,
+    /// The input of another resource that the same heads wait for at the same time, or [`NONE`].
+    pub next: u32,
+    /// First visit of a leg by it, and one after the last.
+    visits: (u32, u32),
     /// What it asks for.
     pub demand: f64,
-    /// What it takes in each round, and one over that.
-    pub weight: f64,
-    pub unit: f64,
-    /// What it takes in one turn: less than its weight where it stands for several alike.
-    pub turn: f64,
     /// Rounds that it asks for.
     pub asks: f64,
+    /// What it takes in each round, and one over that.
+    pub weight: f64,
+    unit: f64,
+    /// What it takes in one turn: less than its weight where it stands for several alike.
+    pub turn: f64,
+    /// What its heads do, where it is a queue.
+    pub head: Head,
 }
 
 impl Input {
-    /// One that takes so much in a turn, and stands for so many.
-    pub(super) fn new(turn: f64, count: f64) -> Self {
-        let weight = turn * count;
-        Self { demand: 0.0, weight, unit: weight.recip(), turn, asks: 0.0 }
+    /// One by which legs come on these visits, to each of whom a turn is worth so much.
+    pub(super) fn new(port: u32, visits: Range<usize>, turn: f64) -> Self {
+        Self {
+            port,
+            next: NONE,
+            visits: numbers(visits),
+            demand: 0.0,
+            asks: 0.0,
+            weight: turn,
+            unit: turn.recip(),
+            turn,
+            head: Head::default(),
+        }
+    }
+
+    /// Positions of the visits of legs that come by it.
+    pub(super) fn visits(&self) -> Range<usize> {
+        self.visits.0 as usize..self.visits.1 as usize
+    }
+
+    /// Takes so much in a turn from now on, and stands for so many.
+    pub(super) fn take_turns(&mut self, turn: f64, count: f64) {
+        (self.turn, self.weight) = (turn, turn * count);
+        self.unit = self.weight.recip();
     }
 
     /// Takes what it asks for.
@@ -47,8 +81,9 @@ impl Input {
 }
 
 /// 0 up to so much below one, 1 from one on, in proportion between.
+#[inline(always)]
 pub(super) fn nearness(share: f64, within: f64) -> f64 {
-    ((share - 1.0) / within + 1.0).clamp(0.0, 1.0)
+    ((share - 1.0) * within.recip() + 1.0).clamp(0.0, 1.0)
 }
 
 /// What the inputs of one resource ask for together.
@@ -157,7 +192,7 @@ mod tests {
     fn filled(capacity: f64, asked: &[(f64, f64)]) -> (Vec<Input>, Filling) {
         let mut filling = Filling::new(capacity);
         let inputs = asked.iter().map(|&(weight, demand)| {
-            let mut input = Input::new(weight, 1.0);
+            let mut input = Input::new(NONE, 0..0, weight);
             input.ask(demand);
             filling.add(&input);
             input

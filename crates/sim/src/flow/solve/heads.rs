@@ -16,23 +16,29 @@ use super::room::{Room, Wait};
 /// the nearer to packets, and the more rounds it takes (`docs/model/flow.md`, step 3 and cost).
 const NEARLY_FULL: f64 = 0.15;
 
+/// How much of what waits change by, over what the load of the output does, is taken off the changes of queues that they
+/// limit: with all of it, queues of which only one changes are slow, and with nothing they go back and forth together.
+const STEEP: f64 = 0.2;
+
 /// How much of the most that a change goes in a round the waits at one output go, and those of a whole queue.
 const STEP: f64 = 0.75;
 const STEP_OF_ALL: f64 = 0.5;
 
-/// The heads of a queue at one of the outputs in front of it, or of flows with a buffer each.
-#[derive(Debug, Clone, Copy)]
-struct Head {
+/// The heads of a queue at one of the outputs in front of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Head {
     /// Share of all time that they wait here.
     waits: f64,
     /// Turns that they asked for in a nanosecond.
     turns: f64,
     /// Share of the turns that one flow has.
     each: f64,
-    /// The queue, or [`NONE`].
-    port: u32,
-    /// The input that the same heads wait for at the same time, or [`NONE`].
-    next: u32,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self { waits: 0.0, turns: 0.0, each: 1.0 }
+    }
 }
 
 /// A queue, over all outputs.
@@ -51,9 +57,7 @@ struct Queue {
 /// Which share of all time the heads of queues wait, and for what.
 #[derive(Debug, Default)]
 pub(super) struct Heads {
-    /// By input of a resource.
-    heads: Vec<Head>,
-    /// What heads wait, in this sweep, at inputs of resources that lead only to this one.
+    /// What heads wait, in this sweep, at inputs of resources that lead only to this one. Nothing where none do.
     before: Vec<f64>,
     /// By resource, for the queue behind it.
     queues: Vec<Queue>,
@@ -68,6 +72,8 @@ pub(super) struct Heads {
 struct Present {
     /// Share of time that its head waits here.
     here: f64,
+    /// The chance that its head finds a packet of its own still under way.
+    own: f64,
     /// 0 where its head is always here, near 1 where it is mostly elsewhere.
     loose: f64,
     /// Units that pass for each nanosecond.
@@ -102,19 +108,19 @@ fn left_of_one(mean: f64) -> f64 {
 impl Crowd {
     /// Takes those who ask, of whom each gets at most `level` rounds. `here` says which share of time the
     /// heads of an input wait here, given how many rounds it gets.
-    fn gather<T>(
+    fn gather(
         &mut self,
-        (filling, inputs): (&Filling, &[Input]),
+        capacity: f64,
+        inputs: &[Input],
         level: f64,
-        heads: impl IntoIterator<Item = T>,
-        here: impl Fn(T, f64) -> f64,
+        head: impl Fn(&Input, f64) -> (f64, f64),
     ) {
-        self.inputs.resize(inputs.len(), Present::default());
+        self.inputs.clear();
         let (mut waiting, mut loosely, mut passing, mut under_way) = (0.0, 0.0, 0.0, 0.0);
-        for ((input, head), present) in inputs.iter().zip(heads).zip(&mut self.inputs) {
+        self.inputs.extend(inputs.iter().map(|input| {
             let rounds = lesser(input.asks, level);
             let passes = input.weight * rounds;
-            let here = if passes > 0.0 { here(head, rounds) } else { 0.0 };
+            let (here, own) = if passes > 0.0 { head(input, rounds) } else { (0.0, 1.0) };
             let half = passes * input.turn / 2.0;
             let square = here * here;
             let loose = 1.0 - square * square;
@@ -122,9 +128,9 @@ impl Crowd {
             loosely += input.weight * here * loose;
             passing += passes * loose;
             under_way += half;
-            *present = Present { here, loose, passes, weight: input.weight, half };
-        }
-        self.capacity = filling.capacity;
+            Present { here, own, loose, passes, weight: input.weight, half }
+        }));
+        self.capacity = capacity;
         (self.waiting, self.loosely, self.passing) = (waiting, loosely, passing);
         self.under_way = under_way;
     }
@@ -134,10 +140,10 @@ impl Crowd {
     ///
     /// It finds half a packet of another under way, and the heads of those that wait. While it is always
     /// here itself, all passes that others send meanwhile.
-    fn wait(&self, index: usize, own: f64, turn: f64) -> f64 {
-        let Present { here, loose, passes, weight, half } = self.inputs[index];
-        let share = (passes / self.capacity).min(0.999);
-        let others = (self.under_way - half) / self.capacity / (1.0 - share);
+    fn wait(&self, index: usize, turn: f64) -> f64 {
+        let Present { here, own, loose, passes, weight, half } = self.inputs[index];
+        let for_others = greater(self.capacity - passes, self.capacity * 1e-3);
+        let others = (self.under_way - half) / for_others;
         let first = own * turn + (1.0 - own) * greater(0.0, lesser(others, turn / 2.0));
         let waiting = self.waiting - weight * here;
         let loosely = self.loosely - weight * here * loose;
@@ -149,30 +155,22 @@ impl Crowd {
 
 impl Heads {
     /// Nothing so far.
-    pub(super) fn new(layout: &Layout) -> Self {
-        let heads = layout.arcs.iter().zip(&layout.leads_to).map(|(arc, &next)| {
-            let (waits, turns, each) = (0.0, 0.0, 1.0);
-            Head { waits, turns, each, port: arc.port, next }
-        });
-        let heads: Vec<Head> = heads.collect();
+    pub(super) fn new(inputs: &[Input], resources: usize) -> Self {
+        let leads = inputs.iter().any(|input| input.next != NONE);
+        let before = vec![0.0; if leads { inputs.len() } else { 0 }];
         let queue = Queue { all: 0.0, of_time: 1.0, least: 1.0, per_other: 0.0 };
-        let queues = vec![queue; layout.is_windowed.len()];
-        let before = vec![0.0; heads.len()];
-        Self { heads, before, queues, step: STEP, step_of_all: STEP_OF_ALL }
+        Self { before, queues: vec![queue; resources], step: STEP, step_of_all: STEP_OF_ALL }
     }
 
     /// Says how many flows of each class there are.
-    pub(super) fn count(&mut self, layout: &Layout, counts: &[f64]) {
+    pub(super) fn count(&mut self, layout: &Layout, inputs: &mut [Input], counts: &[f64]) {
         let mut all = vec![0.0; self.queues.len()];
-        for (arc, head) in layout.arcs.iter().zip(&mut self.heads) {
-            if arc.port == NONE {
-                continue;
-            }
-            let legs = layout.legs[arc.visits()].iter();
+        for input in inputs.iter_mut().filter(|input| input.port != NONE) {
+            let legs = layout.legs[input.visits()].iter();
             let flows: f64 = legs.map(|&leg| counts[layout.class_of[leg as usize] as usize]).sum();
-            (head.turns, head.each) = (flows, flows.max(1e-9).recip());
-            if head.next == NONE {
-                all[arc.port as usize] += flows;
+            (input.head.turns, input.head.each) = (flows, flows.max(1e-9).recip());
+            if input.next == NONE {
+                all[input.port as usize] += flows;
             }
         }
         for (queue, all) in self.queues.iter_mut().zip(all) {
@@ -203,54 +201,61 @@ impl Heads {
         queue.of_time = time.max(1e-9).recip();
     }
 
-    /// Looks who is at a resource, before [`Self::wait`], where that counts.
-    pub(super) fn look(
-        &self,
+    /// Finds which share of time the heads of queues wait at the inputs of a resource, each of which gets at most `level`
+    /// rounds, and notes it for those whose heads do not wait for another resource at the same time.
+    pub(super) fn wait(
+        &mut self,
         crowd: &mut Crowd,
         stop: Stop,
-        (filling, inputs): (&Filling, &[Input]),
+        (filling, inputs): (&Filling, &mut [Input]),
         level: f64,
+        room: &mut [Room],
     ) {
-        crowd.counts = nearness(filling.demand / filling.capacity, NEARLY_FULL);
-        if crowd.counts <= 0.0 {
-            return;
+        let counts = nearness(filling.demand / filling.capacity, NEARLY_FULL);
+        let mut steep = 0.0;
+        if counts > 0.0 {
+            crowd.counts = counts;
+            let (per_level, per_capacity) = (level.recip(), filling.capacity.recip());
+            crowd.gather(filling.capacity, inputs, level, |input, rounds| {
+                match self.queues.get(input.port as usize) {
+                    None => (nearness(rounds * per_level, NEAR), 1.0),
+                    Some(queue) => {
+                        let here = lesser(input.head.waits * queue.of_time, 1.0);
+                        (here, queue.own(&input.head, input.demand * per_capacity))
+                    }
+                }
+            });
+            // A load that grows by a share of itself makes `counts` grow by so many times that share of itself.
+            if counts < 1.0 {
+                steep = STEEP / NEARLY_FULL / greater(counts, NEAR);
+            }
         }
-        let per_level = level.recip();
-        crowd.gather((filling, inputs), level, &self.heads[stop.arcs()], |head, rounds| match self
-            .queues
-            .get(head.port as usize)
-        {
-            None => nearness(rounds * per_level, NEAR),
-            Some(queue) => (head.waits * queue.of_time).min(1.0),
-        });
-    }
-
-    /// Finds which share of time the heads of queues wait at the inputs of a resource, and notes it for those whose
-    /// heads do not wait for another resource at the same time.
-    pub(super) fn wait(&mut self, crowd: &Crowd, stop: Stop, inputs: &[Input], room: &mut [Room]) {
-        let Self { heads, before, queues, step, .. } = self;
-        let first = stop.arcs().start;
-        for (index, (head, input)) in (0..).zip(heads[stop.arcs()].iter_mut().zip(inputs)) {
-            let Some(queue) = queues.get(head.port as usize).filter(|_| input.demand > 0.0) else {
-                continue;
-            };
-            let turns = input.asks;
-            let share = if crowd.counts > 0.0 {
-                let own = queue.own(head, input.demand / crowd.capacity);
-                turns * crowd.wait(index, own, input.turn)
-            } else {
-                0.0
-            };
-            head.turns = turns;
-            head.waits += (share - head.waits) * *step;
-            let in_front = std::mem::replace(&mut before[first + index], 0.0);
-            if head.next != NONE {
-                before[head.next as usize] += share;
+        for (index, input) in inputs.iter_mut().enumerate() {
+            if input.port == NONE {
+                break;
+            }
+            if input.demand <= 0.0 {
                 continue;
             }
-            let share = greater(share, in_front);
-            let wait = Wait { share, turns, each: turns * head.each };
-            room[head.port as usize].wait(wait, stop.number());
+            let turns = input.asks;
+            let head = &mut input.head;
+            let mut share = 0.0;
+            if counts > 0.0 {
+                share = turns * crowd.wait(index, input.turn);
+            }
+            head.turns = turns;
+            head.waits += (share - head.waits) * self.step;
+            if !self.before.is_empty() {
+                let first = stop.inputs().start;
+                let in_front = std::mem::replace(&mut self.before[first + index], 0.0);
+                if input.next != NONE {
+                    self.before[input.next as usize] += share;
+                    continue;
+                }
+                share = greater(share, in_front);
+            }
+            let wait = Wait { share, steep, turns, each: turns * head.each };
+            room[input.port as usize].wait(wait, stop.number());
         }
     }
 }
@@ -288,10 +293,11 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn crowd(capacity: f64, demands: &[f64], here: f64) -> Crowd {
+    /// All heads share `(here, own)`.
+    fn crowd(capacity: f64, demands: &[f64], head: (f64, f64)) -> Crowd {
         let mut filling = Filling::new(capacity);
         let inputs = demands.iter().map(|&demand| {
-            let mut input = Input::new(1.0, 1.0);
+            let mut input = Input::new(NONE, 0..0, 1.0);
             input.ask(demand);
             filling.add(&input);
             input
@@ -299,25 +305,25 @@ mod tests {
         let inputs: Vec<Input> = inputs.collect();
         let level = filling.level(&inputs).level;
         let mut crowd = Crowd { counts: 1.0, ..Crowd::default() };
-        crowd.gather((&filling, &inputs), level, demands, |_, _| here);
+        crowd.gather(capacity, &inputs, level, |_, _| head);
         crowd
     }
 
     #[test]
     fn heads_that_are_always_here_take_turns() {
         // Its own packet, and a turn of each other.
-        assert!((crowd(3.0, &[1.0; 3], 1.0).wait(0, 1.0, 1.0) - 1.0).abs() < 1e-9);
+        assert!((crowd(3.0, &[1.0; 3], (1.0, 1.0)).wait(0, 1.0) - 1.0).abs() < 1e-9);
     }
 
     #[test]
     fn an_output_does_not_rest_while_somebody_is_always_here() {
         // The other sends a quarter of what the output can, and its head is hardly ever seen.
-        let mut crowd = crowd(4.0, &[3.0, 1.0], 0.0);
+        let mut crowd = crowd(4.0, &[3.0, 1.0], (0.0, 1.0));
         crowd.inputs[0].here = 1.0;
         crowd.inputs[0].loose = 0.0;
         (crowd.waiting, crowd.passing) = (1.0, 1.0);
         // Three of four packets are its own: it waits for 4/3 of a packet of 1/4 ns each time.
-        assert!((crowd.wait(0, 1.0, 1.0) - 1.0 / 3.0).abs() < 1e-9);
+        assert!((crowd.wait(0, 1.0) - 1.0 / 3.0).abs() < 1e-9);
     }
 
     #[test]
@@ -326,8 +332,8 @@ mod tests {
             let one = f64::from(seed) / 7.0;
             let demands: Vec<f64> = (0..6).map(|k| one * (1.0 + f64::from(k) * 1e-16)).collect();
             for here in [0.0, 0.3, 0.9, 1.0, f64::NAN] {
-                let crowd = crowd(one * 6.0 * (1.0 - 1e-16), &demands, here);
-                let wait = crowd.wait(3, 0.5, 1.0);
+                let crowd = crowd(one * 6.0 * (1.0 - 1e-16), &demands, (here, 0.5));
+                let wait = crowd.wait(3, 1.0);
                 assert!(here.is_nan() || wait >= 0.0, "{one} {here}: {wait}");
             }
         }

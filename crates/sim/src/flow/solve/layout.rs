@@ -5,44 +5,26 @@
 
 use std::ops::Range;
 
+use super::fill::Input;
 use crate::flow::network::{Hop, NONE, Resource};
 use crate::flow::parts::View;
-
-/// An input of a resource with the legs that come by it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Arc {
-    /// The resource whose buffer it is; [`NONE`] where each flow of the class has one to itself.
-    pub port: u32,
-    /// Units of the resource that a turn of every leg is worth; 0 where they differ.
-    pub turn: f64,
-    /// First visit, and one after the last.
-    visits: (u32, u32),
-}
-
-impl Arc {
-    /// Positions of its visits.
-    pub(super) fn visits(&self) -> Range<usize> {
-        self.visits.0 as usize..self.visits.1 as usize
-    }
-}
 
 /// A resource that is visited.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stop {
     /// Which resource.
     pub resource: usize,
-    /// First input, and one after the last.
-    arcs: (usize, usize),
+    /// First input, and one after the last; the same of the visits of legs by them.
+    inputs: (u32, u32),
+    visits: (u32, u32),
     /// Whether an input is the queue behind another resource.
     pub has_queues: bool,
     /// Whether legs hold what they take of it until all of the stage have passed.
     pub is_held: bool,
     /// Whether it makes legs wait that hold a pool meanwhile, even where it is not full.
     pub is_waited_for: bool,
-    /// Whether it does nothing but cut legs, and that only where it is full.
+    /// Whether all that comes has a buffer to itself, and it does nothing but cut what is too much.
     pub is_plain: bool,
-    /// Whether every input is one leg.
-    pub is_single: bool,
     /// Whether one queue alone comes here, and goes nowhere else.
     pub is_alone: bool,
     /// Whether a queue stands behind it.
@@ -58,8 +40,13 @@ impl Stop {
     }
 
     /// Positions of its inputs.
-    pub(super) fn arcs(self) -> Range<usize> {
-        self.arcs.0..self.arcs.1
+    pub(super) fn inputs(self) -> Range<usize> {
+        self.inputs.0 as usize..self.inputs.1 as usize
+    }
+
+    /// Positions of the visits to it.
+    pub(super) fn visits(self) -> Range<usize> {
+        self.visits.0 as usize..self.visits.1 as usize
     }
 }
 
@@ -70,10 +57,6 @@ pub(super) struct Layout {
     pub stops: Vec<Stop>,
     /// Those with a queue behind them, and pools.
     pub queues: Vec<usize>,
-    /// Their inputs.
-    pub arcs: Vec<Arc>,
-    /// For each input, the one of another resource that the same heads wait for at the same time, or [`NONE`].
-    pub leads_to: Vec<u32>,
     /// The link that brings what is in the queue behind each resource: the resource itself, or of a buffer the link to it.
     pub brought_by: Vec<u32>,
     /// The leg of each visit.
@@ -171,18 +154,13 @@ impl Layout {
     }
 
     /// How many turns an input has in a round: one, or one for each flow of the class where they have a buffer each.
-    pub(super) fn flows_at_once(&self, arc: &Arc, counts: &[f64]) -> f64 {
-        let leg = self.legs[arc.visits().start] as usize;
-        if arc.port == NONE { counts[self.class_of[leg] as usize].max(1.0) } else { 1.0 }
+    pub(super) fn flows_at_once(&self, input: &Input, counts: &[f64]) -> f64 {
+        let leg = self.legs[input.visits().start] as usize;
+        if input.port == NONE { counts[self.class_of[leg] as usize].max(1.0) } else { 1.0 }
     }
 
-    /// Positions of the visits to a resource.
-    pub(super) fn visits_of(&self, stop: Stop) -> Range<usize> {
-        self.arcs[stop.arcs.0].visits().start..self.arcs[stop.arcs.1 - 1].visits().end
-    }
-
-    /// Lays out a part of a network.
-    pub(super) fn of(view: View, resources: &[Resource]) -> Self {
+    /// Lays out a part of a network, with the inputs of its resources side by side.
+    pub(super) fn of(view: View, resources: &[Resource]) -> (Self, Vec<Input>) {
         let mut layout = Self::default();
         let classes = view.part.first.len();
         let legs = view.classes().map(|class| class.legs.len()).sum();
@@ -215,11 +193,11 @@ impl Layout {
             .map(|(leg, _)| leg)
             .collect();
         layout.group(view);
-        layout.take(view, &in_order(view, resources), resources);
-        layout.lead(view, resources.len());
-        layout.queue(resources.len());
-        layout.hold(view, resources);
-        layout
+        let mut inputs = layout.take(view, &in_order(view, resources), resources);
+        layout.lead(view, &mut inputs, resources.len());
+        layout.queue(&inputs, resources.len());
+        layout.hold(view, &inputs, resources);
+        (layout, inputs)
     }
 
     /// Numbers pools, and sets of legs that hold one equally long, to a nanosecond.
@@ -250,7 +228,7 @@ impl Layout {
 
     /// Finds who holds what while legs are under way. A leg of one visit without a queue in front waits
     /// somewhere that is not modelled.
-    fn hold(&mut self, view: View, resources: &[Resource]) {
+    fn hold(&mut self, view: View, inputs: &[Input], resources: &[Resource]) {
         self.holder = vec![NONE; self.class_of.len()];
         self.is_windowed = vec![false; resources.len()];
         if self.holders.is_empty() {
@@ -269,7 +247,7 @@ impl Layout {
         }
         for position in 0..self.stops.len() {
             let stop = self.stops[position];
-            let mut held = self.visits_of(stop).map(|at| self.holder[self.legs[at] as usize]);
+            let mut held = stop.visits().map(|at| self.holder[self.legs[at] as usize]);
             let is_waited_for =
                 resources[stop.resource].is_sender && held.any(|holder| holder != NONE);
             self.is_windowed[stop.resource] = stop.is_queued;
@@ -277,9 +255,9 @@ impl Layout {
             stop.is_waited_for = is_waited_for;
             stop.is_plain &= !is_waited_for;
         }
-        for arc in self.arcs.iter().filter(|arc| arc.port != NONE) {
-            let mut legs = self.legs[arc.visits()].iter();
-            self.is_windowed[arc.port as usize] &=
+        for input in inputs.iter().filter(|input| input.port != NONE) {
+            let mut legs = self.legs[input.visits()].iter();
+            self.is_windowed[input.port as usize] &=
                 legs.all(|&leg| self.holder[leg as usize] != NONE);
         }
         for (class, legs) in self.legs_of.iter().enumerate() {
@@ -295,7 +273,7 @@ impl Layout {
         self.queued.shrink_to_fit();
         for &stop in &self.stops {
             if stop.is_waited_for && resources[stop.resource].egress > 0.0 {
-                let legs = self.legs[self.visits_of(stop)].iter();
+                let legs = self.legs[stop.visits()].iter();
                 let holders = legs.map(|&leg| self.holder[leg as usize]);
                 let holders = holders.filter(|&holder| holder != NONE);
                 self.stored.extend(holders.map(|holder| (holder, stop.number())));
@@ -306,8 +284,7 @@ impl Layout {
     }
 
     /// Finds inputs of one queue that legs come by one after the other: a buffer of few credits and the link to it.
-    fn lead(&mut self, view: View, resources: usize) {
-        self.leads_to = vec![NONE; self.arcs.len()];
+    fn lead(&mut self, view: View, inputs: &mut [Input], resources: usize) {
         self.brought_by = (0..).take(resources).collect();
         let mut legs = view.classes().flat_map(|class| &class.legs);
         if !legs.any(|hops| hops.windows(2).any(|pair| pair[0].port == pair[1].port)) {
@@ -315,13 +292,13 @@ impl Layout {
         }
         let mut last = vec![(usize::MAX, 0); self.class_of.len()];
         for stop in &self.stops {
-            for at in stop.arcs() {
-                let arc = self.arcs[at];
-                for &leg in &self.legs[arc.visits()] {
+            for at in stop.inputs() {
+                let Input { port, .. } = inputs[at];
+                for &leg in &self.legs[inputs[at].visits()] {
                     let before = std::mem::replace(&mut last[leg as usize], (at, stop.resource));
                     let (before, buffer) = before;
-                    if before != usize::MAX && self.arcs[before].port == arc.port {
-                        self.leads_to[before] = u32::try_from(at).unwrap_or(NONE);
+                    if before != usize::MAX && inputs[before].port == port {
+                        inputs[before].next = u32::try_from(at).unwrap_or(NONE);
                         self.brought_by[buffer] = u32::try_from(stop.resource).unwrap_or(NONE);
                     }
                 }
@@ -330,64 +307,64 @@ impl Layout {
     }
 
     /// Finds which resources have a queue behind them, and which of those go on by one output only.
-    fn queue(&mut self, resources: usize) {
+    fn queue(&mut self, inputs: &[Input], resources: usize) {
         let mut outputs = vec![0_u32; resources];
-        for (arc, _) in self.arcs.iter().zip(&self.leads_to).filter(|(_, next)| **next == NONE) {
-            if arc.port != NONE {
-                outputs[arc.port as usize] += 1;
-            }
+        for input in inputs.iter().filter(|input| input.port != NONE && input.next == NONE) {
+            outputs[input.port as usize] += 1;
         }
         for stop in &mut self.stops {
-            let arcs = &self.arcs[stop.arcs()];
-            let port = arcs[0].port;
+            let inputs = &inputs[stop.inputs()];
+            let port = inputs[0].port;
             stop.is_queued = outputs[stop.resource] > 0;
             stop.is_alone =
-                !stop.is_held && arcs.len() == 1 && port != NONE && outputs[port as usize] == 1;
+                !stop.is_held && inputs.len() == 1 && port != NONE && outputs[port as usize] == 1;
             if stop.is_queued || stop.is_held {
                 self.queues.push(stop.resource);
             }
         }
     }
 
-    /// Takes all visits, in order.
-    fn take(&mut self, view: View, visits: &[Visit], resources: &[Resource]) {
+    /// Takes all visits, in order, and returns the inputs that they come by.
+    fn take(&mut self, view: View, visits: &[Visit], resources: &[Resource]) -> Vec<Input> {
         self.legs = visits.iter().map(|visit| visit.leg).collect();
         self.costs = visits.iter().map(|visit| visit.hop.cost).collect();
         self.turns = visits.iter().map(|visit| visit.hop.turn.recip()).collect();
+        let mut inputs = Vec::new();
         let mut begin = 0;
-        for stop in visits.chunk_by(|a, b| a.hop.resource == b.hop.resource) {
-            let first = self.arcs.len();
-            for arc in stop.chunk_by(Visit::is_beside) {
-                let Hop { port, turn, .. } = *arc[0].hop;
-                let is_even = arc.iter().all(|visit| visit.hop.turn == turn);
-                let turn = if is_even { turn } else { 0.0 };
-                let end = begin + u32::try_from(arc.len()).unwrap_or(NONE);
-                self.arcs.push(Arc { port: view.local(port), turn, visits: (begin, end) });
+        for visits in visits.chunk_by(|a, b| a.hop.resource == b.hop.resource) {
+            let (first, first_visit) = (inputs.len(), begin);
+            let mut is_even = true;
+            for beside in visits.chunk_by(Visit::is_beside) {
+                let Hop { port, turn, .. } = *beside[0].hop;
+                is_even &= beside.iter().all(|visit| visit.hop.turn == turn);
+                let end = begin + beside.len();
+                inputs.push(Input::new(view.local(port), begin..end, turn));
                 begin = end;
             }
-            let resource = view.local(stop[0].hop.resource) as usize;
-            let is_single = self.arcs.len() - first == stop.len();
-            self.stop(resource, &resources[resource], first, is_single);
+            let resource = view.local(visits[0].hop.resource) as usize;
+            let is_held = resources[resource].is_held;
+            // Those that are none come last.
+            let has_queues = inputs[first].port != NONE;
+            self.stops.push(Stop {
+                resource,
+                inputs: numbers(first..inputs.len()),
+                visits: numbers(first_visit..begin),
+                has_queues,
+                is_held,
+                is_waited_for: false,
+                is_plain: !is_held && !has_queues,
+                is_alone: false,
+                is_queued: false,
+                is_mixed: is_held || !is_even,
+            });
         }
-        self.arcs.shrink_to_fit();
+        inputs.shrink_to_fit();
+        inputs
     }
+}
 
-    /// Adds a resource with the inputs from the first of them on.
-    fn stop(&mut self, resource: usize, of: &Resource, first: usize, is_single: bool) {
-        let arcs = &self.arcs[first..];
-        // Those that are none come last.
-        let has_queues = arcs[0].port != NONE;
-        self.stops.push(Stop {
-            resource,
-            arcs: (first, self.arcs.len()),
-            has_queues,
-            is_held: of.is_held,
-            is_waited_for: false,
-            is_plain: !of.is_held && !has_queues,
-            is_single,
-            is_alone: false,
-            is_queued: false,
-            is_mixed: of.is_held || arcs.iter().any(|arc| arc.turn <= 0.0),
-        });
-    }
+/// Positions as they are kept.
+pub(super) fn numbers(positions: Range<usize>) -> (u32, u32) {
+    let number = |at| u32::try_from(at).unwrap_or(NONE);
+    (number(positions.start), number(positions.end))
 }

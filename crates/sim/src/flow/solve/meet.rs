@@ -43,12 +43,11 @@ impl Solver {
         let share = |at: usize| rate[layout.legs[at] as usize] * layout.costs[at] * fits;
         let in_row = |at: usize| layout.in_row[layout.legs[at] as usize];
         let batch = |at: usize| in_row(at) / layout.turns[at] / capacity;
-        let arcs = layout.arcs[stop.arcs()].iter().zip(&inputs[stop.arcs()]);
-        let arcs = arcs.filter(|(_, input)| input.demand > 0.0);
+        let inputs = inputs[stop.inputs()].iter().filter(|input| input.demand > 0.0);
         let (mut turns, mut all) = (0.0, Met::default());
-        for (arc, input) in arcs.clone() {
+        for input in inputs.clone() {
             turns += input.weight;
-            for at in arc.visits() {
+            for at in input.visits() {
                 let (share, found) = (share(at), share(at) * batch(at) / 2.0);
                 all.found += found;
                 for met in layout.sets_of(at).into_iter().flatten() {
@@ -57,9 +56,9 @@ impl Solver {
                 }
             }
         }
-        for (arc, input) in arcs.clone() {
+        for input in inputs.clone() {
             all.here = 0.0;
-            for at in arc.visits() {
+            for at in input.visits() {
                 let found = share(at) * batch(at) / 2.0;
                 all.here += found;
                 for met in layout.sets_of(at).into_iter().flatten() {
@@ -67,13 +66,13 @@ impl Solver {
                 }
             }
             // A link that is as slow brings its packets one after the other.
-            let apart = if arc.port == NONE {
+            let apart = if input.port == NONE {
                 0.0
             } else {
-                (capacity / self.resources[arc.port as usize].capacity).min(1.0)
+                (capacity / self.resources[input.port as usize].capacity).min(1.0)
             };
             let together = 1.0 - apart * apart;
-            for at in arc.visits() {
+            for at in input.visits() {
                 let Some([pool, alike]) = layout.sets_of(at) else { continue };
                 let holder = layout.holder[layout.legs[at] as usize] as usize;
                 let itself = layout.in_row[holder].max(1.0).recip();
@@ -83,11 +82,11 @@ impl Solver {
                 let left = (1.0 - load + itself * pool.share).max(1e-6);
                 waiting[holder] += (found.max(0.0) / left).min(most);
             }
-            for met in arc.visits().filter_map(|at| layout.sets_of(at)).flatten() {
+            for met in input.visits().filter_map(|at| layout.sets_of(at)).flatten() {
                 scratch[met].here = 0.0;
             }
         }
-        for met in layout.visits_of(stop).filter_map(|at| layout.sets_of(at)).flatten() {
+        for met in stop.visits().filter_map(|at| layout.sets_of(at)).flatten() {
             scratch[met] = Met::default();
         }
     }

@@ -62,7 +62,7 @@ const COUNTS: f64 = 0.1;
 /// A round is traced that may be the last: the one before came as near to the tolerance as this.
 const NEAR_END: f64 = 4.0;
 /// Rounds between two looks at what goes ahead.
-const OFTEN: u32 = 4;
+const OFTEN: u32 = 8;
 /// Least and most share of a change; see [`Solver::damped`].
 const DAMPING_RANGE: (f64, f64) = (0.02, 0.98);
 /// Rounds after which shares shrink in proportion to the round, so that what goes round in circles
@@ -207,7 +207,7 @@ impl Solver {
     /// Takes a part of a network that was checked, with nothing known of where it settles.
     pub fn of(view: View) -> Self {
         let all: Vec<Resource> = view.resources().collect();
-        let layout = Layout::of(view, &all);
+        let (layout, inputs) = Layout::of(view, &all);
         let resources = all.len();
         let legs = layout.class_of.len();
         let most: Vec<f64> = all.iter().map(|resource| resource.capacity).collect();
@@ -240,9 +240,9 @@ impl Solver {
             turning: vec![(1.0, 0.0); legs],
             gaps: Gaps::of(view, &layout),
             trace: Trace::default(),
-            inputs: Vec::new(),
+            heads: Heads::new(&inputs, resources),
+            inputs,
             crowd: Crowd::default(),
-            heads: Heads::new(&layout),
             scratch: vec![Met::default(); layout.sets],
             layout,
             most,
@@ -259,12 +259,10 @@ impl Solver {
     /// Takes over how many flows there are.
     fn count(&mut self) {
         let Self { layout, inputs, counts, .. } = self;
-        inputs.clear();
-        inputs.extend(layout.arcs.iter().map(|arc| {
-            let turn = if arc.turn > 0.0 { arc.turn } else { 1.0 };
-            Input::new(turn, layout.flows_at_once(arc, counts))
-        }));
-        self.heads.count(layout, counts);
+        for input in inputs.iter_mut() {
+            input.take_turns(input.turn, layout.flows_at_once(input, counts));
+        }
+        self.heads.count(layout, inputs, counts);
     }
 
     /// Finds where the flows settle, from where they stood.
@@ -321,7 +319,7 @@ impl Solver {
         let layout = &self.layout;
         let mut load = vec![0.0; self.resources.len()];
         for &stop in &layout.stops {
-            let visits = layout.visits_of(stop);
+            let visits = stop.visits();
             let legs = &layout.legs[visits.clone()];
             for (&leg, cost) in legs.iter().zip(&layout.costs[visits]) {
                 let class = layout.class_of[leg as usize] as usize;

@@ -2,7 +2,7 @@
 //!
 //! Leaves out what a sweep changes for the next one, which `balance` has.
 
-use super::fill::{Filling, Input, NEAR, lesser, nearness};
+use super::fill::{Filling, NEAR, lesser, nearness};
 use super::layout::Stop;
 use super::room::Room;
 use super::{EDGE, NONE, SLACK, Solver};
@@ -23,7 +23,9 @@ impl Solver {
         }
         for position in 0..self.layout.stops.len() {
             let stop = self.layout.stops[position];
-            if !(stop.is_plain && self.pass(stop)) {
+            if stop.is_plain {
+                self.pass(stop);
+            } else {
                 self.visit(stop);
             }
             if stop.is_held {
@@ -45,7 +47,7 @@ impl Solver {
 
     /// Lets what is sent while a pool is held be no faster than the pool.
     fn release(&mut self, stop: Stop) {
-        for &leg in &self.layout.legs[self.layout.visits_of(stop)] {
+        for &leg in &self.layout.legs[stop.visits()] {
             let most = self.rate[leg as usize] * (1.0 + SLACK);
             for under_way in
                 self.layout.legs_of[self.layout.class_of[leg as usize] as usize].clone()
@@ -57,19 +59,29 @@ impl Solver {
         }
     }
 
-    /// Lets all legs pass where that is all they do. Says whether there was room; not asked where a full queue
-    /// holds them up.
-    fn pass(&mut self, stop: Stop) -> bool {
-        let Self { layout, rate, effective, capacity, passed, .. } = self;
-        if effective[stop.resource] < capacity[stop.resource] {
-            return false;
-        }
-        let visits = layout.visits_of(stop);
-        let visits = layout.legs[visits.clone()].iter().zip(&layout.costs[visits]);
-        let total: f64 = visits.map(|(&leg, cost)| rate[leg as usize] * cost).sum();
+    /// Cuts legs that have a buffer each to their turns, where there is no room for all.
+    fn pass(&mut self, stop: Stop) {
+        let Self { layout, inputs, rate, effective, passed, trace, .. } = self;
         let full = effective[stop.resource];
-        passed[stop.resource] = lesser(total, full);
-        total <= full * (1.0 - EDGE)
+        let (legs, costs) = (&layout.legs[stop.visits()], &layout.costs[stop.visits()]);
+        let inputs = &mut inputs[stop.inputs()];
+        let mut filling = Filling::new(full);
+        for ((&leg, cost), input) in legs.iter().zip(costs).zip(inputs.iter_mut()) {
+            input.ask(rate[leg as usize] * cost);
+            filling.add(input);
+        }
+        passed[stop.resource] = lesser(filling.demand, full);
+        if filling.demand <= full * (1.0 - EDGE) {
+            return;
+        }
+        let level = filling.level(inputs).level;
+        for ((&leg, cost), input) in legs.iter().zip(costs).zip(inputs) {
+            let (rate, most) = (&mut rate[leg as usize], level * input.weight / cost);
+            if most < *rate {
+                trace.note(&[leg], most / *rate, stop.number());
+                *rate = most;
+            }
+        }
     }
 
     fn visit(&mut self, stop: Stop) {
@@ -97,17 +109,8 @@ impl Solver {
         }
         let Self { layout, inputs, rate, effective, .. } = self;
         let mut filling = Filling::new(effective[stop.resource]);
-        if stop.is_single {
-            let visits = layout.visits_of(stop);
-            let visits = layout.legs[visits.clone()].iter().zip(&layout.costs[visits]);
-            for ((&leg, cost), input) in visits.zip(&mut inputs[stop.arcs()]) {
-                input.ask(rate[leg as usize] * cost);
-                filling.add(input);
-            }
-            return filling;
-        }
-        for (arc, input) in layout.arcs[stop.arcs()].iter().zip(&mut inputs[stop.arcs()]) {
-            let visits = layout.legs[arc.visits()].iter().zip(&layout.costs[arc.visits()]);
+        for input in &mut inputs[stop.inputs()] {
+            let visits = layout.legs[input.visits()].iter().zip(&layout.costs[input.visits()]);
             let mut demand = 0.0;
             for (&leg, cost) in visits {
                 demand += rate[leg as usize] * cost;
@@ -122,10 +125,10 @@ impl Solver {
     fn gather_mixed(&mut self, stop: Stop) -> Filling {
         let Self { layout, inputs, rate, delayed, effective, counts, .. } = self;
         let mut filling = Filling::new(effective[stop.resource]);
-        for (arc, input) in layout.arcs[stop.arcs()].iter().zip(&mut inputs[stop.arcs()]) {
+        for input in &mut inputs[stop.inputs()] {
             let (mut demand, mut turns) = (0.0, 0.0);
-            let visits = layout.legs[arc.visits()].iter().zip(&layout.costs[arc.visits()]);
-            for ((&leg, cost), each) in visits.zip(&layout.turns[arc.visits()]) {
+            let visits = layout.legs[input.visits()].iter().zip(&layout.costs[input.visits()]);
+            for ((&leg, cost), each) in visits.zip(&layout.turns[input.visits()]) {
                 let rate = rate[leg as usize];
                 if stop.is_held {
                     demand += rate * (cost + delayed[leg as usize]);
@@ -137,7 +140,7 @@ impl Solver {
             }
             // An input that asks for nothing gets it, whatever its turns are.
             let turn = if demand > 0.0 { demand / turns } else { 1.0 };
-            *input = Input::new(turn, layout.flows_at_once(arc, counts));
+            input.take_turns(turn, layout.flows_at_once(input, counts));
             input.ask(demand);
             filling.add(input);
         }
@@ -147,29 +150,29 @@ impl Solver {
     /// Lets the only queue in front of a resource have all of it.
     fn take_all(&mut self, stop: Stop, is_full: bool) {
         let Self { layout, inputs, effective, rate, room, trace, .. } = self;
-        let (arc, demand) = (layout.arcs[stop.arcs().start], inputs[stop.arcs().start].demand);
-        if demand <= 0.0 {
+        let input = &inputs[stop.inputs().start];
+        if input.demand <= 0.0 {
             return;
         }
-        let share = effective[stop.resource] / demand;
-        room[arc.port as usize].limit(share, stop.number());
+        let share = effective[stop.resource] / input.demand;
+        room[input.port as usize].limit(share, stop.number());
         if is_full {
-            slow_down(rate, &layout.legs[arc.visits()], share.min(1.0));
-            trace.note(&layout.legs[arc.visits()], share.min(1.0), stop.number());
+            slow_down(rate, &layout.legs[input.visits()], share.min(1.0));
+            trace.note(&layout.legs[input.visits()], share.min(1.0), stop.number());
         }
     }
 
     /// Cuts the inputs of a resource to their turns, of which none is a queue.
     fn cut(&mut self, stop: Stop, filling: &Filling) {
         let Self { layout, inputs, rate, trace, .. } = self;
-        let inputs = &inputs[stop.arcs()];
+        let inputs = &inputs[stop.inputs()];
         let level = filling.level(inputs).level;
-        for (arc, input) in layout.arcs[stop.arcs()].iter().zip(inputs) {
+        for input in inputs {
             let turn = level * input.weight;
             if input.demand > 0.0 && input.demand >= turn * (1.0 - EDGE) {
                 let factor = (turn / input.demand).min(1.0);
-                slow_down(rate, &layout.legs[arc.visits()], factor);
-                trace.note(&layout.legs[arc.visits()], factor, stop.number());
+                slow_down(rate, &layout.legs[input.visits()], factor);
+                trace.note(&layout.legs[input.visits()], factor, stop.number());
             }
         }
     }
@@ -177,32 +180,30 @@ impl Solver {
     /// The same where some are, and notes what that leaves for what is behind.
     fn take_turns(&mut self, stop: Stop, filling: &Filling, is_full: bool) {
         let Self { layout, inputs, crowd, heads, rate, room, trace, .. } = self;
-        let inputs = &inputs[stop.arcs()];
+        let inputs = &mut inputs[stop.inputs()];
         let all = filling.level(inputs);
         let spare = filling.spare();
-        for (index, (arc, input)) in (0..).zip(layout.arcs[stop.arcs()].iter().zip(inputs)) {
+        for (index, input) in inputs.iter().enumerate() {
             if input.demand <= 0.0 {
                 continue;
             }
             let turn = all.level * input.weight;
-            let mut share = turn / input.demand;
+            let mut most = turn;
             if is_full && input.demand >= turn * (1.0 - EDGE) {
-                let factor = share.min(1.0);
-                slow_down(rate, &layout.legs[arc.visits()], factor);
-                trace.note(&layout.legs[arc.visits()], factor, stop.number());
-            } else if arc.port != NONE {
-                let most = match spare {
+                let factor = (turn / input.demand).min(1.0);
+                slow_down(rate, &layout.legs[input.visits()], factor);
+                trace.note(&layout.legs[input.visits()], factor, stop.number());
+            } else if input.port != NONE {
+                most = match spare {
                     Some(spare) => spare + input.demand,
                     None => filling.share_if_greedy(inputs, index, all),
                 };
-                share = most / input.demand;
             }
-            if let Some(room) = room.get_mut(arc.port as usize) {
-                room.limit(share, stop.number());
+            if let Some(room) = room.get_mut(input.port as usize) {
+                room.limit(most / input.demand, stop.number());
             }
         }
-        heads.look(crowd, stop, (filling, inputs), all.level);
-        heads.wait(crowd, stop, inputs, room);
+        heads.wait(crowd, stop, (filling, inputs), all.level, room);
     }
 }
 
