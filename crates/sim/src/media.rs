@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use peerlane_units::ByteRate;
 
-use crate::model::{FlowSpec, NodeIndex, NodeKind, Op, Topology};
+use crate::model::{FlowSpec, NodeIndex, NodeKind, Op, Store, Topology};
 
 /// Reads and writes that together come to both rates in full take nothing from each other.
 const APART: f64 = 2.0;
@@ -22,6 +22,8 @@ pub(crate) struct Use {
     pub(crate) drive: NodeIndex,
     /// What its initiator does: [`Op::Write`] where it is read.
     pub(crate) op: Op,
+    /// Of what; only [`Store::Medium`] has a rate here.
+    store: Store,
     /// Most that it does of the commands of this flow, where that is less than its rate.
     commands: Option<ByteRate>,
 }
@@ -33,12 +35,13 @@ impl Use {
         rate.map(|rate| self.commands.map_or(rate, |commands| commands.min(rate)))
     }
 
-    /// What the drive does in this direction, whatever its commands.
+    /// What the drive does in this direction, whatever its commands; `None` of what its memory does.
     fn direction(self, topology: &Topology) -> Option<ByteRate> {
-        let NodeKind::Endpoint(endpoint) = &topology.node(self.drive).kind else { return None };
-        match self.op {
-            Op::Write => endpoint.posts,
-            Op::Read => endpoint.fetches,
+        match (&topology.node(self.drive).kind, self.store) {
+            (NodeKind::Endpoint(endpoint), Store::Medium) => {
+                endpoint.rate_of_store(self.store, self.op)
+            }
+            _ => None,
         }
     }
 
@@ -50,7 +53,12 @@ impl Use {
 impl FlowSpec {
     /// The media of its legs, in their order.
     pub(crate) fn used_by_legs(&self) -> impl Iterator<Item = Use> {
-        self.legs().map(|leg| Use { drive: leg.initiator, op: leg.op, commands: leg.commands })
+        self.legs().map(|leg| Use {
+            drive: leg.initiator,
+            op: leg.op,
+            store: leg.store,
+            commands: leg.commands,
+        })
     }
 }
 

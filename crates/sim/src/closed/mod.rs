@@ -184,19 +184,13 @@ pub(crate) fn stream_time(topology: &Topology, flow: &FlowSpec, leg: &Leg, ways:
         NodeKind::Endpoint(endpoint) => Some(endpoint),
         _ => None,
     };
-    let medium = endpoint.and_then(|endpoint| match leg.op {
-        Op::Write => endpoint.posts,
-        Op::Read => endpoint.fetches,
-    });
-    let mut slowest = [medium, leg.bound].into_iter().flatten().min();
+    let store = endpoint.and_then(|endpoint| endpoint.rate_of_store(leg.store, leg.op));
+    let mut slowest = [store, leg.bound].into_iter().flatten().min();
     let Some(data) = ways.last() else {
         return slowest.map_or(0.0, |rate| size / per_nano(rate.0));
     };
     let memory = topology.node(flow.memory).kind.memory();
-    let memory = memory.and_then(|memory| match leg.op {
-        Op::Write => memory.write,
-        Op::Read => memory.read,
-    });
+    let memory = memory.and_then(|memory| memory.rate(leg.op));
     slowest = slowest.into_iter().chain(memory).min();
     let steps = data.steps.iter().map(|step| step.cost / rate_of(topology, step.link));
     let per_byte = steps.chain(slowest.map(|rate| 1.0 / per_nano(rate.0))).fold(0.0, f64::max);

@@ -12,7 +12,7 @@ use crate::closed::{Demand, copy_time, stream_time};
 use crate::media::{Mixed, Side, Use};
 use crate::model::{
     Coupling, Direction, FlowSpec, Leg, LinkIndex, Memory, NodeIndex, NodeKind, Op, PathError,
-    Topology, egress,
+    Store, Topology, egress,
 };
 use crate::way::{PacketKind, Step, Way, as_f64, picos, rate_of, ways};
 use crate::work::{Shared, memory_time};
@@ -58,7 +58,7 @@ pub enum What {
     Walkers(NodeIndex),
     /// The processors beside a host memory.
     Processors(NodeIndex),
-    /// What those copy, as it waits for that memory.
+    /// What those copy, as it waits for that memory; of a device, what it moves between its own memory and others.
     Copies(NodeIndex),
 }
 
@@ -240,6 +240,7 @@ impl<'a> Build<'a> {
                 class.add(vec![Hop { resource, port: NONE, turn: cost, cost }], 1.0);
             }
             if !flow.is_own(leg) {
+                self.own_memory(leg, &mut class);
                 self.initiator(flow, leg, &ways, &mut class);
             }
             for way in &ways {
@@ -292,6 +293,19 @@ impl<'a> Build<'a> {
         }
     }
 
+    /// What a leg takes of the memory of its initiator, where that is what it posts from or fetches into: one turn of equal
+    /// bytes for all such legs, beside what others write there and read.
+    fn own_memory(&mut self, leg: &Leg, class: &mut Class) {
+        if leg.store != Store::Memory {
+            return;
+        }
+        if let Some((memory, cost)) = self.memory(leg.initiator, leg.op.at_initiator()) {
+            let own = self.resource(What::Copies(leg.initiator), UNBOUNDED);
+            let hop = |resource, port, cost| Hop { resource, port, turn: cost, cost };
+            class.add(vec![hop(own, NONE, 1.0), hop(memory, own, cost)], 1.0);
+        }
+    }
+
     /// What a leg takes of its initiator: nobody waits behind it.
     fn initiator(&mut self, flow: &FlowSpec, leg: &Leg, ways: &[Way], class: &mut Class) {
         if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
@@ -325,11 +339,7 @@ impl<'a> Build<'a> {
 
     fn memory(&mut self, at: NodeIndex, op: Op) -> Option<(u32, f64)> {
         let memory: Memory = *self.topology.node(at).kind.memory()?;
-        let rate = match op {
-            Op::Write => memory.write,
-            Op::Read => memory.read,
-        };
-        let rate = per_nano(rate?.0);
+        let rate = per_nano(memory.rate(op)?.0);
         if memory.is_shared {
             // Shares of time: both kinds together take no more than all of it.
             Some((self.resource(What::Memory(at, None), 1.0), 1.0 / rate))

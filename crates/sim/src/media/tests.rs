@@ -8,7 +8,8 @@ use crate::flow::compare::compare;
 use crate::generate::scenarios::{Family, Scenario, scenario};
 use crate::media::Mixed;
 use crate::model::{
-    Endpoint, FlowSpec, HostMemory, Leg, NodeIndex, NodeKind, Op, RootComplex, Topology, Wire,
+    Endpoint, FlowSpec, HostMemory, Leg, Memory, NodeIndex, NodeKind, Op, RootComplex, Store,
+    Topology, Wire,
 };
 use crate::tlp::{self, simulate};
 
@@ -311,6 +312,75 @@ fn a_device_without_a_medium_has_no_such_law() {
     let flows = [FlowSpec::write("out", drives[0], host), FlowSpec::read("in", drives[0], host)];
     let built = Built::of(&topology, &flows, &[9.0.into(), 9.0.into()]).expect("there are paths");
     assert!(built.find(What::Medium(drives[0], None)).is_none());
+}
+
+/// A device that others reach at 2 GB/s written and 1.5 read, beside the drives, in whose place it fetches and posts.
+fn with_memory(is_shared: bool) -> (Topology, Vec<NodeIndex>, NodeIndex) {
+    let (mut topology, mut drives, host) = drives(2, 1.0);
+    let [write, read] = [2_000_000_000, 1_500_000_000].map(|rate| Some(ByteRate(rate)));
+    let memory = Memory { write, read, is_shared, ..Memory::default() };
+    let card = NodeKind::Endpoint(Endpoint { memory, ..Endpoint::default() });
+    let wire = Wire::pcie("16GT/s x16".parse().expect("a link"), Bytes(256));
+    let root = topology.find("root").expect("it is there");
+    drives.push(topology.add_below(root, "card", card, wire));
+    (topology, drives, host)
+}
+
+fn of_memory(mut flow: FlowSpec) -> FlowSpec {
+    flow.legs_mut().for_each(|leg| leg.store = Store::Memory);
+    flow
+}
+
+#[test]
+fn what_a_device_moves_out_of_its_memory_and_into_it_takes_from_what_others_do_there() {
+    for is_shared in [false, true] {
+        let (topology, ends, host) = with_memory(is_shared);
+        let card = ends[2];
+        let into = || of_memory(FlowSpec::read("in", card, host));
+        let out = || of_memory(FlowSpec::write("out", card, host));
+        let written = |drive: usize| FlowSpec::write("written", ends[drive], card);
+        let found = |flows| rates(topology.clone(), flows);
+        assert_near(found(vec![into()])[0], 2.0);
+        assert_near(found(vec![out()])[0], 1.5);
+        // Equal bytes for what others bring and what the device does itself, however many flows that is.
+        let both = found(vec![into(), written(0)]);
+        assert_near(both[0], 1.0);
+        assert_near(both[1], 1.0);
+        let many = found(vec![into(), into(), written(0), written(1)]);
+        many.iter().for_each(|&rate| assert_near(rate, 0.5));
+        // What is read beside that takes its time only where both share it.
+        let apart = found(vec![out(), written(0)]);
+        if is_shared {
+            assert_near(apart[0] / 1.5 + apart[1] / 2.0, 1.0);
+            assert_near(apart[0], apart[1]);
+        } else {
+            assert_near(apart[0], 1.5);
+            assert_near(apart[1], 2.0);
+        }
+    }
+}
+
+#[test]
+fn a_bounce_ends_in_the_memory_of_its_target_and_begins_in_that_of_its_source() {
+    let (topology, ends, host) = with_memory(true);
+    let relay = |source, target, is_source: bool| {
+        let mut flow = FlowSpec::relay("bounce", source, host, target);
+        let leg = flow.legs_mut().nth(usize::from(!is_source)).expect("two");
+        leg.store = Store::Memory;
+        flow
+    };
+    let memory = What::Memory(ends[2], None);
+    for (flow, expected) in
+        [(relay(ends[0], ends[2], false), 2.0), (relay(ends[2], ends[0], true), 1.5)]
+    {
+        let closed = Closed::of(&topology, &flow).expect("there is a path");
+        assert!(closed.bounds.iter().any(|bound| bound.by == By::Resource(memory)), "{closed:?}");
+        assert_near(closed.rate(), expected);
+        assert_near(rates(topology.clone(), vec![flow])[0], expected);
+    }
+    // Drives that have no memory of their own here are as fast as before.
+    let usual = FlowSpec::relay("bounce", ends[0], host, ends[1]);
+    assert_near(rates(topology, vec![usual])[0], WRITE);
 }
 
 #[test]

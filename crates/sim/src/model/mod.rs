@@ -25,5 +25,5 @@ pub use parameters::{Ethernet, Parameters};
 pub use path::{Hop, PathError};
 pub use picos::{Picos, picos_per_kib};
 pub use topology::{Direction, Link, LinkIndex, NodeIndex, Topology};
-pub use transfer::{Arrival, FlowSpec, Leg, Op, Work, egress};
+pub use transfer::{Arrival, FlowSpec, Leg, Op, Store, Work, egress};
 pub use wire::{Credits, Framing, Wire};

@@ -2,7 +2,7 @@
 
 use peerlane_units::{ByteRate, Bytes};
 
-use super::Picos;
+use super::{Op, Picos, Store};
 
 /// A place where links meet or end.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,6 +150,17 @@ pub struct Endpoint {
     pub memory: Memory,
 }
 
+impl Endpoint {
+    /// Bytes a second at which it gives what it posts, or takes what it fetches; `None` for as fast as they go.
+    pub(crate) fn rate_of_store(&self, store: Store, op: Op) -> Option<ByteRate> {
+        match (store, op) {
+            (Store::Medium, Op::Write) => self.posts,
+            (Store::Medium, Op::Read) => self.fetches,
+            (Store::Memory, op) => self.memory.rate(op.at_initiator()),
+        }
+    }
+}
+
 impl Default for Endpoint {
     fn default() -> Self {
         Self {
@@ -181,6 +192,16 @@ pub struct Memory {
     /// Payload of one completion, unless the path allows less: the read completion boundary at least
     /// (64 or 128 bytes at a root complex), the maximum payload at most.
     pub completion: Bytes,
+}
+
+impl Memory {
+    /// Most bytes a second of what is done to it, alone.
+    pub(crate) fn rate(&self, op: Op) -> Option<ByteRate> {
+        match op {
+            Op::Write => self.write,
+            Op::Read => self.read,
+        }
+    }
 }
 
 impl Default for Memory {

@@ -14,6 +14,25 @@ pub enum Op {
     Read,
 }
 
+impl Op {
+    /// What an initiator does to its own memory meanwhile: it reads what it posts, and writes what it fetches.
+    pub(crate) fn at_initiator(self) -> Self {
+        match self {
+            Self::Write => Self::Read,
+            Self::Read => Self::Write,
+        }
+    }
+}
+
+/// What of an initiator the payload comes from, or goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Store {
+    /// The medium of a drive; of a device without one, nothing that takes time.
+    Medium,
+    /// The memory that others reach, too.
+    Memory,
+}
+
 /// What one initiator does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leg {
@@ -21,19 +40,22 @@ pub struct Leg {
     pub initiator: NodeIndex,
     /// What it does to the memory.
     pub op: Op,
+    /// What of itself it posts from, or fetches into.
+    pub store: Store,
     /// Most bytes a second that it moves for this flow; `None` for as fast as it goes.
     pub bound: Option<ByteRate>,
-    /// Most bytes a second that the initiator's medium does of such commands, where that is less than its rate:
-    /// commands a second times their size. A byte of a drive that is read and written at once costs that time.
+    /// Most bytes a second that the initiator's medium does of such commands, where that is less than its rate, and no limit
+    /// where it is more: commands a second times their size. A byte of a drive that is read and written at once costs that time.
     pub commands: Option<ByteRate>,
     /// From the start of a command to its first packet; commands overlap in it.
     pub latency: Picos,
 }
 
 impl Leg {
-    /// As fast as it goes and without latency.
+    /// As fast as it goes and without latency, from or to a medium.
     pub fn new(initiator: NodeIndex, op: Op) -> Self {
-        Self { initiator, op, bound: None, commands: None, latency: Picos::ZERO }
+        let (store, latency) = (Store::Medium, Picos::ZERO);
+        Self { initiator, op, store, bound: None, commands: None, latency }
     }
 }
 
@@ -172,5 +194,10 @@ impl FlowSpec {
     /// Both legs, in order.
     pub fn legs(&self) -> impl Iterator<Item = &Leg> {
         std::iter::once(&self.first).chain(&self.second)
+    }
+
+    /// The same, to be changed.
+    pub fn legs_mut(&mut self) -> impl Iterator<Item = &mut Leg> {
+        std::iter::once(&mut self.first).chain(&mut self.second)
     }
 }

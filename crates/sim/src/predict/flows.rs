@@ -15,7 +15,7 @@ use crate::devices::host::{
     OF_A_COPY, Traffic, copies, copies_of_one, fault_cost, processor_ceiling, traffic,
     traffic_of_one,
 };
-use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Topology, Work};
+use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Store, Topology, Work};
 use crate::parameters::ParameterError;
 use crate::way::as_f64;
 
@@ -274,9 +274,13 @@ impl Planner<'_> {
         let (mut bounds, mut total_commands, mut waits) = (Vec::new(), 0.0, [0.0; 2]);
         let mut cache = None;
         for (at, end) in ends.into_iter().enumerate() {
+            let op = if at == 0 { Op::Write } else { Op::Read };
+            if let End::Memory(_) = end {
+                let legs = spec.legs_mut().filter(|leg| leg.op == op);
+                legs.for_each(|leg| leg.store = Store::Memory);
+            }
             let End::Drive(id, node) = end else { continue };
             let function = self.fabric.function(id);
-            let op = if at == 0 { Op::Write } else { Op::Read };
             let side = self.setting.side(function, op)?;
             let (word, most) = match flow.order {
                 Order::Sequential => ("commands", side.commands),
@@ -396,8 +400,7 @@ impl Planner<'_> {
 
 /// Notes what the medium of the drive at an end does of the commands of a flow.
 fn take_of_medium(spec: &mut FlowSpec, op: Op, most: ByteRate) {
-    let legs = std::iter::once(&mut spec.first).chain(&mut spec.second);
-    for leg in legs.filter(|leg| leg.op == op) {
+    for leg in spec.legs_mut().filter(|leg| leg.op == op) {
         leg.commands = Some(most);
     }
 }

@@ -448,8 +448,18 @@ impl<Q: EventQueue> Engine<Q> {
             tags: taken,
             draw: flow.commands[slot as usize].draw,
         };
-        let fifo = route.fifo;
+        let memory = route.own_memory;
         let train = self.slab.insert(train);
+        if memory == NONE {
+            self.leave_for_port(train);
+        } else {
+            self.access_own(memory, train);
+        }
+    }
+
+    /// Puts the train that a leg offers in front of its first port.
+    pub(super) fn leave_for_port(&mut self, train: u32) {
+        let fifo = self.net.routes[self.slab[train].leg as usize].fifo;
         self.enqueue(fifo, train);
     }
 

@@ -33,6 +33,8 @@ const BEGIN: u32 = 8;
 const IDLE: u32 = 9;
 /// The thread of a flow is done with a piece of what it does.
 const WORKED: u32 = 10;
+/// The memory of an initiator is done with what it posts, or is about to fetch.
+const LOADED: u32 = 11;
 
 const INDEX_BITS: u32 = 28;
 /// Headers of a credit event take the upper 12 bits of its data, units the lower 20.
@@ -87,6 +89,7 @@ impl<Q: EventQueue> Engine<Q> {
             WAKE => self.wake(index),
             IDLE => self.serve_next(index),
             WORKED => self.worked(index),
+            LOADED => self.leave_for_port(index),
             _ => self.begin(index),
         }
     }
@@ -114,6 +117,10 @@ impl<Q: EventQueue> Engine<Q> {
 
     pub(super) fn push_worked(&mut self, time: u64, flow: u32) {
         self.push(time, WORKED, flow, 0);
+    }
+
+    pub(super) fn push_loaded(&mut self, time: u64, train: u32) {
+        self.push(time, LOADED, train, 0);
     }
 
     pub(super) fn push_begin(&mut self, time: u64, flow: u32) {

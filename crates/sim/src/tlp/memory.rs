@@ -11,8 +11,11 @@ use super::parts::{COMPLETION, IommuState, MemoryState, NONE, Train};
 use super::queue::EventQueue;
 use crate::model::Op;
 
-/// The side of copies, behind writes and reads.
+/// The sides of trains that write and read, of copies, and of the device that the memory is of.
+const WRITES: usize = 0;
+const READS: usize = 1;
 const COPIES: usize = 2;
+const OWN: usize = 3;
 
 impl MemoryState {
     /// Bytes that it takes beside itself.
@@ -20,21 +23,11 @@ impl MemoryState {
         self.waiting.iter().map(|side| side.capacity() * size_of::<u32>()).sum()
     }
 
-    /// Whether reads and writes take turns. Where one of them takes no time, or both have all of it to themselves,
-    /// each is served in its order.
-    fn takes_turns(&self) -> bool {
-        self.is_shared && self.per_kib.iter().all(|&per_kib| per_kib > 0)
-    }
-
     /// Serves `bytes` of writes (0) or reads (1) behind what came before: when it begins, and how long it takes.
     fn serve(&mut self, side: usize, bytes: u32, now: u64) -> (u64, u64) {
         let time = (u64::from(bytes) * self.per_kib[side]) >> 10;
-        let start = now.max(self.free_at[side]);
-        let end = start + time;
-        self.free_at[side] = end;
-        if self.is_shared {
-            self.free_at = [end; 2];
-        }
+        let start = now.max(self.free_at);
+        self.free_at = start + time;
         (start, time)
     }
 
@@ -57,9 +50,8 @@ impl MemoryState {
     /// Serves bytes that a copy reads and writes: when it is done.
     fn serve_copy(&mut self, bytes: u32, now: u64) -> u64 {
         let per_kib = self.per_kib.iter().sum::<u64>();
-        let end = now.max(self.free_at[0]) + ((u64::from(bytes) * per_kib) >> 11);
-        self.free_at = [end; 2];
-        end
+        self.free_at = now.max(self.free_at) + ((u64::from(bytes) * per_kib) >> 11);
+        self.free_at
     }
 }
 
@@ -92,13 +84,21 @@ impl<Q: EventQueue> Engine<Q> {
 
     /// A train's first packet reaches its memory.
     pub(super) fn access(&mut self, memory: u32, index: u32) {
-        let state = &mut self.net.memories[memory as usize];
-        if !state.takes_turns() {
+        let state = &self.net.memories[memory as usize];
+        let side = match self.net.routes[self.slab[index].leg as usize].op {
+            Op::Write => WRITES,
+            Op::Read => READS,
+        };
+        if state.takes_turns && state.per_kib[side] > 0 {
+            self.queue_up(memory, side, index);
+        } else {
             self.serve(memory, index);
-            return;
         }
-        let leg = self.slab[index].leg as usize;
-        self.queue_up(memory, usize::from(self.net.routes[leg].op == Op::Read), index);
+    }
+
+    /// A train waits for the memory of its own initiator before it leaves for its first port, as it would for a medium.
+    pub(super) fn access_own(&mut self, memory: u32, index: u32) {
+        self.queue_up(memory, OWN, index);
     }
 
     /// The thread of a flow copies a piece in a memory whose reads and writes take turns.
@@ -112,7 +112,7 @@ impl<Q: EventQueue> Engine<Q> {
         let is_alone = state.waiting.iter().map(VecDeque::len).sum::<usize>() == 1;
         if is_alone {
             // What is served now sees to the others when it is done.
-            let time = state.free_at[0].max(self.now);
+            let time = state.free_at.max(self.now);
             self.push_idle(time, memory);
         }
     }
@@ -120,20 +120,22 @@ impl<Q: EventQueue> Engine<Q> {
     /// A memory whose reads and writes take turns serves the next of them.
     pub(super) fn serve_next(&mut self, memory: u32) {
         let Some((side, access)) = self.net.memories[memory as usize].next() else { return };
-        let bytes = if side == COPIES {
-            let bytes = self.copied_bytes(access);
-            let served = self.net.memories[memory as usize].serve_copy(bytes, self.now);
-            self.copied(access, served);
-            bytes
-        } else {
-            let bytes = self.slab[access].bytes;
-            self.serve(memory, access);
-            bytes
+        let bytes = match side {
+            COPIES => self.copied_bytes(access),
+            _ => self.slab[access].bytes,
         };
+        match side {
+            COPIES => {
+                let served = self.net.memories[memory as usize].serve_copy(bytes, self.now);
+                self.copied(access, served);
+            }
+            OWN => self.serve_own(memory, access),
+            _ => self.serve(memory, access),
+        }
         let state = &mut self.net.memories[memory as usize];
         state.turns[side] += u64::from(bytes);
         if state.waiting.iter().any(|side| !side.is_empty()) {
-            let time = state.free_at[0];
+            let time = state.free_at;
             self.push_idle(time, memory);
         }
     }
@@ -146,11 +148,31 @@ impl<Q: EventQueue> Engine<Q> {
         }
     }
 
+    /// What is posted is read here, and what is fetched is written, before its first packet leaves: in time for the port
+    /// that sends it.
+    fn serve_own(&mut self, memory: u32, index: u32) {
+        let train = self.slab[index];
+        let hop = self.net.hops[train.hop as usize];
+        let state = &mut self.net.memories[memory as usize];
+        let side = match self.net.routes[train.leg as usize].op {
+            Op::Write => READS,
+            Op::Read => WRITES,
+        };
+        let (start, time) = state.serve(side, train.bytes, self.now);
+        match side {
+            READS => state.read += u64::from(train.bytes),
+            _ => state.written += u64::from(train.bytes),
+        }
+        let first = time / u64::from(hop.packets(train.bytes));
+        let rest = time.saturating_sub(hop.behind_first(train.bytes));
+        self.push_loaded(start + first.max(rest), index);
+    }
+
     fn write(&mut self, memory: u32, index: u32, train: &Train) {
         let hop = self.net.hops[train.hop as usize];
         let packets = hop.packets(train.bytes);
         let state = &mut self.net.memories[memory as usize];
-        let (start, time) = state.serve(0, train.bytes, self.now);
+        let (start, time) = state.serve(WRITES, train.bytes, self.now);
         state.written += u64::from(train.bytes);
         let first = time / u64::from(packets);
         let done = (start + time).max(train.tail + first) + state.write_latency;
@@ -164,13 +186,12 @@ impl<Q: EventQueue> Engine<Q> {
         let hop = self.net.hops[train.hop as usize];
         let (headers, units) = (hop.packets(train.bytes), hop.units(train.bytes));
         let state = &mut self.net.memories[memory as usize];
-        let (start, time) = state.serve(1, train.bytes, self.now);
+        let (start, time) = state.serve(READS, train.bytes, self.now);
         state.read += u64::from(train.bytes);
         let latency = state.read_latency;
         self.push_credit(start, train.held, headers, units);
         let back = self.net.hops[train.hop as usize + 1];
         debug_assert_eq!(back.class, COMPLETION);
-        let per_kib = back.picos_per_kib;
         let piece = self.legs[train.leg as usize].piece;
         // All tags come back once the first request is answered, as they were taken with it.
         let first_request = train.bytes.min(1 << self.net.routes[train.leg as usize].request_shift);
@@ -180,10 +201,8 @@ impl<Q: EventQueue> Engine<Q> {
             done += bytes;
             let packets = back.packets(bytes);
             let read = time * u64::from(done) / u64::from(train.bytes);
-            let out = (back.wire(bytes, packets) * per_kib) >> 10;
-            let rest = out - out / u64::from(packets);
             let first = time * u64::from(done - bytes + bytes / packets) / u64::from(train.bytes);
-            let at = start + first.max(read.saturating_sub(rest)) + latency;
+            let at = start + first.max(read.saturating_sub(back.behind_first(bytes))) + latency;
             let answers_first = done - bytes < first_request && first_request <= done;
             let tags = if answers_first { train.tags } else { 0 };
             let completion = Train { hop: train.hop + 1, bytes, held: NONE, tags, ..*train };

@@ -11,12 +11,12 @@ use peerlane_units::Bytes;
 use crate::media::{Mixed, Use};
 use crate::model::{
     Credits, Direction, Endpoint, FlowSpec, Hop as Crossing, Leg, LinkIndex, Memory, NodeIndex,
-    NodeKind, Op, PathError, Picos, Topology, egress, picos_per_kib,
+    NodeKind, Op, PathError, Picos, Store, Topology, egress, picos_per_kib,
 };
 
 use super::parts::{
     COMPLETION, End, Fifo, Hop, IommuState, Lane, MemoryState, NONE, POSTED, Pool, Port, PortCount,
-    REQUEST, Tags, Turns,
+    REQUEST, SIDES, Tags, Turns,
 };
 use super::threads::Processors;
 use super::{MOST_DEPTH, MOST_REQUEST, TlpError};
@@ -35,6 +35,8 @@ pub(super) struct Route {
     pub(super) fifo: u32,
     /// Position of its first hop.
     pub(super) first: u32,
+    /// The memory of the initiator that it posts from or fetches into; [`NONE`] where that takes no time.
+    pub(super) own_memory: u32,
     /// Tags of the initiator.
     pub(super) tags: u32,
     /// log2 of the bytes of a read request.
@@ -53,8 +55,8 @@ pub(super) struct Network {
     pub(super) pools: Vec<Pool>,
     pub(super) hops: Vec<Hop>,
     pub(super) memories: Vec<MemoryState>,
-    /// The memory of each node that one is used of.
-    pub(super) memory_of: BTreeMap<NodeIndex, u32>,
+    /// The memory of each node that one is used of, or the direction of it where each has all of it to itself.
+    pub(super) memory_of: BTreeMap<(NodeIndex, Option<Op>), u32>,
     pub(super) iommus: Vec<IommuState>,
     /// Those that threads take turns on, and the memory beside each.
     pub(super) processors: Vec<Processors>,
@@ -143,7 +145,7 @@ pub(super) fn build(topology: &Topology, flows: &[FlowSpec]) -> Result<Network, 
         // Copies use a memory to which no leg of theirs may go.
         if let Some(work) = flow.work.as_ref().filter(|work| work.traffic.0 > 0) {
             if let Some(memory) = topology.node(work.at).kind.memory() {
-                build.memory(work.at, memory);
+                build.memory(work.at, memory, Op::Write);
             }
         }
     }
@@ -210,7 +212,8 @@ impl Build<'_> {
         }
         let no_path = |source| TlpError::Path { flow: flow.name.clone(), source };
         let path = topology.path(leg.initiator, flow.memory).map_err(no_path)?;
-        let memory_index = self.memory(flow.memory, memory);
+        let memory_index = self.memory(flow.memory, memory, leg.op);
+        let own_memory = self.own_memory(initiator, leg);
         let number = position(self.network.routes.len());
         let fifo = self.fifo(1, number);
         let tags = self.tags(leg.initiator, initiator);
@@ -219,6 +222,7 @@ impl Build<'_> {
             op: leg.op,
             fifo,
             first,
+            own_memory,
             tags,
             request_shift: power_of_two(initiator.mrrs.0),
             unit: 0,
@@ -270,6 +274,7 @@ impl Build<'_> {
             op: Op::Write,
             fifo,
             first,
+            own_memory: NONE,
             tags: NONE,
             request_shift: 0,
             unit: 1 << unit,
@@ -289,25 +294,40 @@ impl Build<'_> {
         Ok(())
     }
 
-    fn memory(&mut self, node: NodeIndex, memory: &Memory) -> u32 {
+    /// The memory of a node, of which this is done.
+    fn memory(&mut self, node: NodeIndex, memory: &Memory, op: Op) -> u32 {
         let next = position(self.network.memories.len());
-        let Entry::Vacant(entry) = self.network.memory_of.entry(node) else {
-            return self.network.memory_of[&node];
+        let key = (node, (!memory.is_shared).then_some(op));
+        let Entry::Vacant(entry) = self.network.memory_of.entry(key) else {
+            return self.network.memory_of[&key];
         };
         entry.insert(next);
+        let per_kib = [memory.write, memory.read].map(|rate| rate.map_or(0, picos_per_kib));
         self.network.memories.push(MemoryState {
-            per_kib: [memory.write, memory.read].map(|rate| rate.map_or(0, picos_per_kib)),
+            per_kib,
             write_latency: memory.write_latency.0,
             read_latency: memory.read_latency.0,
-            is_shared: memory.is_shared,
-            free_at: [0; 2],
+            takes_turns: memory.is_shared && !per_kib.contains(&0),
+            free_at: 0,
             waiting: Default::default(),
-            turns: [0; 3],
+            turns: [0; SIDES],
             turn: 0,
             written: 0,
             read: 0,
         });
         next
+    }
+
+    /// The memory of its initiator that a leg posts from or fetches into, with turns beside what others do there; [`NONE`]
+    /// where that is none, or takes no time.
+    fn own_memory(&mut self, initiator: &Endpoint, leg: &Leg) -> u32 {
+        let op = leg.op.at_initiator();
+        if leg.store != Store::Memory || initiator.memory.rate(op).is_none() {
+            return NONE;
+        }
+        let memory = self.memory(leg.initiator, &initiator.memory, op);
+        self.network.memories[memory as usize].takes_turns = true;
+        memory
     }
 
     fn tags(&mut self, node: NodeIndex, endpoint: &Endpoint) -> u32 {

@@ -175,26 +175,37 @@ impl Hop {
         self.payload(bytes) + u64::from(packets) * u64::from(self.overhead)
     }
 
+    /// How long its port takes for what comes behind the first packet of a train.
+    pub(super) fn behind_first(&self, bytes: u32) -> u64 {
+        let packets = self.packets(bytes);
+        let out = (self.wire(bytes, packets) * self.picos_per_kib) >> 10;
+        out - out / u64::from(packets)
+    }
+
     pub(super) fn lane(&self, draw: u32) -> Lane {
         if draw < self.coupling { self.shared } else { self.private }
     }
 }
 
-/// A memory: serves one access after the other, or one read and one write at a time.
+/// Those who wait for a memory, in the order of their turns: trains that write, trains that read, flows whose threads copy,
+/// and trains that its own device is about to post or to fetch.
+pub(super) const SIDES: usize = 4;
+
+/// A memory, or one direction of it where reads and writes take nothing from each other: serves one access after the other.
 #[derive(Debug, Clone)]
 pub(super) struct MemoryState {
     /// Picoseconds for 1024 bytes written, read.
     pub(super) per_kib: [u64; 2],
     pub(super) write_latency: u64,
     pub(super) read_latency: u64,
-    pub(super) is_shared: bool,
-    /// When the accesses before are served: writes, reads. Where they share, both are the same.
-    pub(super) free_at: [u64; 2],
-    /// What waits where sides take turns, in order of arrival: trains that write, trains that read, and flows whose threads
-    /// copy.
-    pub(super) waiting: [std::collections::VecDeque<u32>; 3],
+    /// Whether sides take turns; in order of arrival where only one of them takes time.
+    pub(super) takes_turns: bool,
+    /// When the accesses before are served.
+    pub(super) free_at: u64,
+    /// What waits where sides take turns, in order of arrival.
+    pub(super) waiting: [std::collections::VecDeque<u32>; SIDES],
     /// Bytes that each side has sent for, and those of the last that was served: turns are equal bytes.
-    pub(super) turns: [u64; 3],
+    pub(super) turns: [u64; SIDES],
     pub(super) turn: u64,
     pub(super) written: u64,
     pub(super) read: u64,

@@ -342,13 +342,12 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
 
     fn memories(&self, mark: &Mark) -> Vec<MemoryOutcome> {
         let mut memories = vec![MemoryOutcome::default(); self.topology.nodes().len()];
-        for (&NodeIndex(node), &memory) in &self.engine.net.memory_of {
+        for (&(NodeIndex(node), _), &memory) in &self.engine.net.memory_of {
             let (written, read) = mark.memories[memory as usize];
             let state = &self.engine.net.memories[memory as usize];
-            memories[node as usize] = MemoryOutcome {
-                written: Bytes(state.written - written),
-                read: Bytes(state.read - read),
-            };
+            let outcome = &mut memories[node as usize];
+            outcome.written.0 += state.written - written;
+            outcome.read.0 += state.read - read;
         }
         memories
     }

@@ -95,7 +95,7 @@ impl Thread {
             return None;
         }
         let memory = memory_time(topology, work).filter(|_| work.traffic.0 > 0);
-        let known = memory.and_then(|_| network.memory_of.get(&work.at).copied());
+        let known = memory.and_then(|_| network.memory_of.get(&(work.at, None)).copied());
         Some(Self {
             processors,
             memory: known.unwrap_or(NONE),

@@ -1,7 +1,7 @@
 use peerlane_fabric::Fabric;
 use peerlane_results::{
-    Basis, CaseSpec, Flow, FlowRecord, Order, Path, Repeats, WORKLOAD_SCHEMA, Warning, Workload,
-    WorkloadKind,
+    Basis, CaseSpec, Flow, FlowRecord, Gain, Order, Path, Repeats, WORKLOAD_SCHEMA, Warning,
+    Workload, WorkloadKind,
 };
 use peerlane_units::{Bytes, Nanos};
 
@@ -10,6 +10,7 @@ use super::*;
 mod bounds;
 mod limits;
 mod media;
+mod memories;
 mod names;
 mod paths;
 mod processor;
