@@ -284,9 +284,7 @@ impl Planner<'_> {
             let side = self.setting.side(function, op)?;
             let (word, most) = match flow.order {
                 Order::Sequential => ("commands", side.commands),
-                Order::Random => {
-                    ("random commands", self.setting.random_commands(function, op, side.commands)?)
-                }
+                Order::Random => ("random commands", self.setting.random_commands(function, op)?),
             };
             let largest = largest_of(function).unwrap_or(largest);
             let parts = commands(block, largest);

@@ -160,15 +160,20 @@ impl<'a> Setting<'a> {
         Ok(own.map_or(0.0, |table| table.end()))
     }
 
-    /// Commands a second of blocks in random order, no more than `sequential`.
+    /// Commands a second of blocks in random order: its own number, whatever that of sequential ones is. A drive of which
+    /// only the sequential ones are known does no more than those.
     pub(super) fn random_commands(
         &self,
         function: &Function,
         op: Op,
-        sequential: f64,
     ) -> Result<f64, ParameterError> {
-        let random = self.of_drive(function, &format!("random-{}.commands", word(op)))?;
-        Ok(random.min(sequential))
+        let own = |what: &str| self.get(&format!("{}.{what}", start_of(function)));
+        let (sequential, random) =
+            (format!("{}.commands", word(op)), format!("random-{}.commands", word(op)));
+        own(&random).or_else(|_| {
+            let usual = self.get(&format!("drive.{random}"))?;
+            Ok(own(&sequential).map_or(usual, |sequential| usual.min(sequential)))
+        })
     }
 
     /// A number of a drive: its own, or as of any drive.

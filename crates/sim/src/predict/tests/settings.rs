@@ -39,6 +39,43 @@ fn blocks_in_random_order_are_bounded_by_random_commands() {
 }
 
 #[test]
+fn random_commands_that_are_stated_are_not_cut_to_sequential_ones() {
+    let small = |order| Flow {
+        block: Bytes::kib(4),
+        depth: 1024,
+        order,
+        ..Flow::new("d1", "host", Path::HostPipelined)
+    };
+    let commands = |others: &[(&str, f64, &str)], order| {
+        let fast = [
+            ("host.command", 100.0, "ns"),
+            ("d1.generation", 6.0, "count"),
+            ("d1.lanes", 16.0, "count"),
+            ("d1.read.rate", 20.0, "GB/s"),
+        ];
+        let given = with(&[&fast, others].concat());
+        let link = machine("ten");
+        alone(&link, &given, small(order)) * 1e9 / 4096.0
+    };
+    let (own, any) = ("d1.random-read.commands", "drive.random-read.commands");
+    // More than any drive does in order; and more than this one does.
+    for (stated, expected) in [
+        (vec![(own, 1.2e6, "count")], 1.2e6),
+        (vec![(any, 1.2e6, "count")], 1.2e6),
+        (vec![(own, 76_289.0, "count"), ("d1.read.commands", 63_697.0, "count")], 76_289.0),
+        (vec![(own, 76_289.0, "count"), ("drive.read.commands", 63_697.0, "count")], 76_289.0),
+        // Of a drive that states those in order alone, no more than these.
+        (vec![("d1.read.commands", 63_697.0, "count")], 63_697.0),
+        (vec![("d1.read.commands", 63_697.0, "count"), (any, 50e3, "count")], 50e3),
+    ] {
+        let found = commands(&stated, Order::Random);
+        assert!(is_near(found, expected), "{stated:?}: {found} and not {expected}");
+    }
+    let in_order = commands(&[(own, 1.2e6, "count")], Order::Sequential);
+    assert!(is_near(in_order, 800e3), "{in_order}");
+}
+
+#[test]
 fn a_link_has_the_lanes_and_the_generation_that_a_parameter_says() {
     let ten = machine("ten");
     let flow = || Flow::new("d1", "d0", Path::P2p);
