@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use peerlane_units::ByteRate;
 
+use crate::flow::build::per_nano;
 use crate::model::{FlowSpec, NodeIndex, NodeKind, Op, Store, Topology};
 
 /// Reads and writes that together come to both rates in full take nothing from each other.
@@ -24,7 +25,7 @@ pub(crate) struct Use {
     pub(crate) op: Op,
     /// Of what; only [`Store::Medium`] has a rate here.
     store: Store,
-    /// Most that it does of the commands of this flow, where that is less than its rate.
+    /// Most that it does of the commands of this flow.
     commands: Option<ByteRate>,
 }
 
@@ -48,6 +49,35 @@ impl Use {
     fn side(self) -> usize {
         usize::from(self.op == Op::Read)
     }
+
+    /// Whether it is of a drive in this direction, or in any.
+    pub(crate) fn is_of(self, drive: NodeIndex, op: Option<Op>) -> bool {
+        self.drive == drive && self.store == Store::Medium && op.is_none_or(|op| op == self.op)
+    }
+
+    /// What the medium does with the flow alone, with more of it or of its commands; `None` for a device without one.
+    pub(crate) fn alone(self, topology: &Topology, more: Raised) -> Option<Alone> {
+        let rate = more.rate * per_nano(self.direction(topology)?.0);
+        let commands = self.commands.map_or(f64::INFINITY, |commands| per_nano(commands.0));
+        let commands = more.commands * commands;
+        Some(Alone { rate: rate.min(commands), is_by_commands: commands < rate })
+    }
+}
+
+/// How many times as much a medium does, and how many times as many commands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Raised {
+    pub(crate) rate: f64,
+    pub(crate) commands: f64,
+}
+
+/// What a medium does of one flow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Alone {
+    /// Payload a nanosecond.
+    pub(crate) rate: f64,
+    /// Whether its commands bound that.
+    pub(crate) is_by_commands: bool,
 }
 
 impl FlowSpec {
@@ -119,7 +149,10 @@ impl Uses {
 impl Mixed {
     /// Those of flows on a topology; drives that do both at full rate, each in one way by commands that are no limit,
     /// are not among them.
-    pub(crate) fn of(topology: &Topology, flows: &[FlowSpec]) -> Self {
+    pub(crate) fn of<'a>(
+        topology: &Topology,
+        flows: impl IntoIterator<Item = &'a FlowSpec>,
+    ) -> Self {
         let mut uses: BTreeMap<NodeIndex, Uses> = BTreeMap::new();
         for flow in flows {
             for (leg, used) in flow.legs().zip(flow.used_by_legs()) {
@@ -143,6 +176,11 @@ impl Mixed {
     /// What the shares of both directions of a drive add up to, if that is a limit.
     pub(crate) fn of_drive(&self, drive: NodeIndex) -> Option<f64> {
         self.0.get(&drive)?.most
+    }
+
+    /// Whether what a leg takes of a medium, in one direction or in both, is a share of time, by its own commands.
+    pub(crate) fn is_share(&self, topology: &Topology, used: Use, op: Option<Op>) -> bool {
+        op.is_none() || self.side(topology, used).is_some_and(|side| side.is_by_bytes)
     }
 
     /// The direction of a medium that a leg uses; `None` where it has no rate, or where both directions together are

@@ -6,7 +6,9 @@ use peerlane_fabric::Fabric;
 use peerlane_results::CaseSpec;
 use peerlane_units::Bytes;
 
-use super::flows::{LIMIT, Planned, WriteCache, plan};
+use super::flows::{Planned, WriteCache, plan};
+use super::more::More;
+use super::own::Own;
 use super::setting::Setting;
 use super::{Engine, PredictError, names};
 use crate::closed::{By, Closed};
@@ -15,7 +17,8 @@ use crate::flow::build::{Built, What};
 use crate::flow::rates::build;
 use crate::flow::run::{Pace, Phase, Run, RunSettings, Transfer, run};
 use crate::flow::solve::Settings;
-use crate::model::{Arrival, NodeIndex, NodeKind, Picos, Topology};
+use crate::media::Mixed;
+use crate::model::{NodeIndex, NodeKind, Picos, Topology};
 use crate::way::{as_f64, picos};
 
 /// Ends that lie no further apart lead to one solution: a microsecond.
@@ -23,18 +26,13 @@ pub(super) const QUANTUM: f64 = 1_000.0;
 /// When rates count as settled, and how long they have for it.
 pub(super) const SETTLING: Settings = Settings { tolerance: 1e-3, rounds: 400 };
 
-/// What limits a flow with too few blocks in flight.
-const DEPTH: &str = "its depth";
-/// The same where its path has slots of its own, of which nobody can ask for more.
-pub(super) const SLOTS: &str = "stages of a block, one after the other";
-/// What limits one whose thread has no more time.
-pub(super) const PROCESSOR: &str = "the processor";
-
 /// A case with its machine, ready for an engine.
 pub(super) struct Model {
     pub(super) topology: Topology,
     pub(super) flows: Vec<Planned>,
     pub(super) built: Built,
+    /// What bounds the media of drives that several flows use.
+    pub(super) mixed: Mixed,
     /// How long each flow goes on, in nanoseconds, where that ends it.
     time: Option<f64>,
 }
@@ -67,7 +65,7 @@ pub(super) struct FoundFlow {
     pub(super) bytes: f64,
     pub(super) start: f64,
     pub(super) end: f64,
-    pub(super) limited_by: String,
+    pub(super) limited_by: More,
     /// At which rates it moved how much.
     pub(super) paces: Vec<Pace>,
 }
@@ -102,7 +100,8 @@ impl Model {
         let specs: Vec<_> = flows.iter().map(|flow| flow.spec.clone()).collect();
         let engine = |source| PredictError::Engine { case: case.name.clone(), source };
         let built = build(&topology, &specs).map_err(engine)?;
-        let mut model = Self { topology, flows, built, time };
+        let mixed = Mixed::of(&topology, &specs);
+        let mut model = Self { topology, flows, built, mixed, time };
         for (flow, asked) in model.flows.iter_mut().zip(&case.flows) {
             flow.spec.start = Picos::nanos(asked.start_ns.0);
         }
@@ -124,7 +123,7 @@ impl Model {
     /// Each flow as if it were alone.
     fn closed(&self, case: &CaseSpec) -> Result<Found, PredictError> {
         let mut flows = Vec::with_capacity(self.flows.len());
-        for flow in &self.flows {
+        for (index, flow) in self.flows.iter().enumerate() {
             let closed = Closed::of(&self.topology, &flow.spec).map_err(|source| {
                 let source =
                     crate::flow::rates::FlowError::Path { flow: flow.spec.name.clone(), source };
@@ -132,10 +131,11 @@ impl Model {
             })?;
             let start = picos(flow.spec.start.0);
             let (bytes, end) = self.span(flow.bytes, start, closed.rate());
-            let limited_by = match closed.bounds.first().map(|bound| bound.by) {
-                Some(By::Resource(what)) => self.name(what),
-                _ => self.own_limit(flow),
+            let limit = match closed.bounds.first().map(|bound| bound.by) {
+                Some(By::Resource(what)) => Some(what),
+                _ => None,
             };
+            let limited_by = self.limit(index, limit);
             flows.push(FoundFlow { bytes, start, end, limited_by, paces: Vec::new() });
         }
         // Nothing is shared, so that no set of flows is one.
@@ -153,16 +153,11 @@ impl Model {
     fn flow(&self, case: &CaseSpec) -> Result<Found, PredictError> {
         let mut run = self.run(&self.built, case)?;
         let paces = std::mem::take(&mut run.paces);
-        let outcomes = self.flows.iter().zip(&run.outcomes).zip(paces);
-        let flows = outcomes.map(|((flow, outcome), paces)| FoundFlow {
-            bytes: outcome.bytes,
-            start: picos(flow.spec.start.0),
-            end: outcome.end,
-            limited_by: match outcome.limit {
-                Some(at) => self.name(self.built.what[at]),
-                None => self.own_limit(flow),
-            },
-            paces,
+        let outcomes = self.flows.iter().zip(&run.outcomes).zip(paces).enumerate();
+        let flows = outcomes.map(|(index, ((flow, outcome), paces))| {
+            let limit = outcome.limit.map(|at| self.built.what[at]);
+            let (limited_by, start) = (self.limit(index, limit), picos(flow.spec.start.0));
+            FoundFlow { bytes: outcome.bytes, start, end: outcome.end, limited_by, paces }
         });
         let (flows, sets) = (flows.collect(), sets(&run));
         Ok(Found { flows, sets, sets_in_all: run.sets, unsettled: run.unsettled })
@@ -186,9 +181,20 @@ impl Model {
             .map_err(|error| PredictError::Engine { case: case.name.clone(), source: error.into() })
     }
 
-    /// A resource as a person would name it.
-    pub(super) fn name(&self, what: What) -> String {
-        names::of(&self.topology, what)
+    /// What limits a flow that waits for a resource, or for none.
+    fn limit(&self, flow: usize, resource: Option<What>) -> More {
+        match resource {
+            Some(what) => self.cause(flow, what, &[]),
+            None => More::Own(self.own_limit(&self.flows[flow])),
+        }
+    }
+
+    /// A resource, or what a flow has of its own, as a person would name it.
+    pub(super) fn name(&self, more: More) -> String {
+        match more {
+            More::Resource(what) => names::of(&self.topology, what),
+            More::Own(own) => own.name(&self.topology),
+        }
     }
 
     /// From the start of a flow to its first completion, in nanoseconds.
@@ -196,42 +202,17 @@ impl Model {
         crate::closed::latency(&self.topology, &self.flows[flow].spec).unwrap_or(0.0)
     }
 
-    /// What a flow takes of an idle machine with more of something that bounds it by itself, as
-    /// [`own_limit`](Self::own_limit) names it; payload a nanosecond.
-    pub(super) fn demand_with_more(&self, index: usize, name: &str, more: f64) -> f64 {
-        let flow = &self.flows[index];
-        let raised = |bound: &(String, f64)| bound.1 * if bound.0 == name { more } else { 1.0 };
-        let least = |bounds: &mut dyn Iterator<Item = f64>| bounds.fold(f64::INFINITY, f64::min);
-        let mut spec = flow.spec.clone();
-        // A limit lets commands begin later and makes none slower.
-        let slows = flow.bounds.iter().filter(|bound| bound.0 != LIMIT);
-        spec.first.bound = Some(names::per_second(least(&mut slows.map(&raised))));
-        spec.arrival = Arrival::Closed;
-        if let Some(work) = spec.work.as_mut().filter(|_| name == PROCESSOR) {
-            let less = |time: Picos| Picos(super::setting::whole(picos(time.0) * 1e3 / more));
-            (work.submit, work.copy) = (less(work.submit), less(work.copy));
-        }
-        let least = least(&mut flow.bounds.iter().map(raised));
-        let demand = crate::closed::demand(&self.topology, &spec).unwrap_or(f64::INFINITY);
-        let deeper = if name == DEPTH { more } else { 1.0 };
-        (demand * deeper).min(least)
-    }
-
     /// What limits a flow that no resource does.
-    pub(super) fn own_limit(&self, flow: &Planned) -> String {
+    pub(super) fn own_limit(&self, flow: &Planned) -> Own {
         let least = flow.bounds.iter().min_by(|a, b| a.1.total_cmp(&b.1));
         let demand = crate::closed::demand(&self.topology, &flow.spec).unwrap_or(f64::INFINITY);
         match least {
-            Some((name, rate)) if *rate <= demand * 1.001 => name.clone(),
-            _ if flow.cpu * demand >= 0.999 => PROCESSOR.to_owned(),
-            _ => depth(flow).to_owned(),
+            Some(&(own, rate)) if rate <= demand * 1.001 => own,
+            _ if flow.cpu * demand >= 0.999 => Own::Processor,
+            _ if flow.has_own_slots => Own::Stages,
+            _ => Own::Depth,
         }
     }
-}
-
-/// What few blocks in flight are called as a limit.
-fn depth(flow: &Planned) -> &'static str {
-    if flow.has_own_slots { SLOTS } else { DEPTH }
 }
 
 /// Lowers what each drive writes to the mean over a case, where a case writes more than fits into its cache.

@@ -7,8 +7,8 @@ use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
 use peerlane_results::{CaseSpec, Flow, Order, Path, Route};
 use peerlane_units::{ByteRate, Bytes};
 
-use super::case::PROCESSOR;
 use super::of_devices::{device, memory_of};
+use super::own::Own;
 use super::setting::{Setting, SettingError, count, time, whole};
 use crate::devices::drive::{beside_medium, commands};
 use crate::devices::host::{
@@ -18,9 +18,6 @@ use crate::devices::host::{
 use crate::model::{Arrival, FlowSpec, NodeIndex, NodeKind, Op, Store, Topology, Work};
 use crate::parameters::ParameterError;
 use crate::way::as_f64;
-
-/// What limits a flow that was asked to be no faster.
-pub(super) const LIMIT: &str = "its limit";
 
 /// Why a flow cannot be modelled.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -108,7 +105,7 @@ pub(super) struct Planned {
     /// Page faults for each byte.
     pub(super) faults: f64,
     /// Bounds of its own: what they are, and payload a nanosecond.
-    pub(super) bounds: Vec<(String, f64)>,
+    pub(super) bounds: Vec<(Own, f64)>,
     /// The drive that it is written to, and the cache in front of that one's medium.
     pub(super) cache: Option<(NodeIndex, WriteCache)>,
 }
@@ -120,6 +117,18 @@ pub(super) struct WriteCache {
     pub(super) bytes: f64,
     /// Share of its rate that the drive keeps from then on.
     pub(super) kept: f64,
+}
+
+/// What a drive does of blocks of a size.
+struct OfDrive {
+    /// Bytes a second, were its commands alone the limit.
+    most: f64,
+    /// Commands that a block becomes.
+    commands: f64,
+    /// Seconds before its first packet.
+    wait: f64,
+    /// Of one that is written.
+    cache: Option<WriteCache>,
 }
 
 /// An end of a flow.
@@ -270,37 +279,24 @@ impl Planner<'_> {
         host: NodeIndex,
     ) -> Result<Planned, FlowError> {
         let block = as_f64(spec.request);
-        let largest = self.setting.get("drive.largest")?;
         let (mut bounds, mut total_commands, mut waits) = (Vec::new(), 0.0, [0.0; 2]);
         let mut cache = None;
-        for (at, end) in ends.into_iter().enumerate() {
-            let op = if at == 0 { Op::Write } else { Op::Read };
-            if let End::Memory(_) = end {
-                let legs = spec.legs_mut().filter(|leg| leg.op == op);
-                legs.for_each(|leg| leg.store = Store::Memory);
+        for ((end, op), wait) in ends.into_iter().zip([Op::Write, Op::Read]).zip(&mut waits) {
+            let legs = spec.legs_mut().filter(|leg| leg.op == op);
+            match end {
+                End::Drive(id, node) => {
+                    let drive = self.drive(flow, id, op, block)?;
+                    // A drive whose memory others read carries none out.
+                    let most = ByteRate(whole(drive.most).max(1));
+                    legs.for_each(|leg| leg.commands = Some(most));
+                    bounds.push((Own::commands(node, flow.order), drive.most / 1e9));
+                    *wait = drive.wait;
+                    total_commands += drive.commands;
+                    cache = drive.cache.map(|cache| (node, cache)).or(cache);
+                }
+                End::Memory(_) => legs.for_each(|leg| leg.store = Store::Memory),
+                End::Host | End::Null => {}
             }
-            let End::Drive(id, node) = end else { continue };
-            let function = self.fabric.function(id);
-            let side = self.setting.side(function, op)?;
-            let (word, most) = match flow.order {
-                Order::Sequential => ("commands", side.commands),
-                Order::Random => ("random commands", self.setting.random_commands(function, op)?),
-            };
-            let largest = largest_of(function).unwrap_or(largest);
-            let parts = commands(block, largest);
-            let command = block / parts;
-            let medium = side.rate.min(most * command);
-            take_of_medium(&mut spec, op, ByteRate(whole(medium).max(1)));
-            // What the table says of a command alone, or of as much as was measured, less what the medium takes of it.
-            let known = block.min(self.setting.measured_to(function, op)?.max(command));
-            waits[at] = beside_medium(&side, known, medium);
-            bounds.push((format!("{word} of {}", function.name), most * command / 1e9));
-            if op == Op::Read {
-                let bytes = self.setting.of_drive(function, "write.cache")?;
-                let kept = self.setting.of_drive(function, "write.sustained")?.min(1.0);
-                cache = Some((node, WriteCache { bytes, kept }));
-            }
-            total_commands += parts;
         }
         if let Some(second) = &mut spec.second {
             spec.first.latency = time(waits[0]);
@@ -322,13 +318,13 @@ impl Planner<'_> {
             copy: time(copied * block / 1e9),
             traffic: Bytes(whole(OF_A_COPY * copies * block)),
         }));
-        bounds.push((PROCESSOR.to_owned(), 1.0 / submitted));
+        bounds.push((Own::Processor, 1.0 / submitted));
         let least = bounds.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
         spec.first.bound = Some(ByteRate(whole(least * 1e9).max(1)));
         spec.arrival = Arrival::Closed;
         if let Some(limit) = flow.limit {
             let rate = ByteRate(limit.0.max(1));
-            bounds.push((LIMIT.to_owned(), as_f64(Bytes(rate.0)) / 1e9));
+            bounds.push((Own::Limit, as_f64(Bytes(rate.0)) / 1e9));
             spec.arrival = Arrival::Paced { rate };
         }
         let by_host = spec.memory == host;
@@ -349,6 +345,40 @@ impl Planner<'_> {
             cache,
             spec,
         })
+    }
+
+    /// What a drive does of blocks that are read from it, or written.
+    fn drive(
+        &self,
+        flow: &Flow,
+        id: FunctionId,
+        op: Op,
+        block: f64,
+    ) -> Result<OfDrive, ParameterError> {
+        let function = self.fabric.function(id);
+        let side = self.setting.side(function, op)?;
+        let most = match flow.order {
+            Order::Sequential => side.commands,
+            Order::Random => self.setting.random_commands(function, op)?,
+        };
+        let largest = match largest_of(function) {
+            Some(largest) => largest,
+            None => self.setting.get("drive.largest")?,
+        };
+        let parts = commands(block, largest);
+        let command = block / parts;
+        let most = most * command;
+        // What the table says of a command alone, or of as much as was measured, less what the medium takes of it.
+        let known = block.min(self.setting.measured_to(function, op)?.max(command));
+        let cache = match op {
+            Op::Write => None,
+            Op::Read => Some(WriteCache {
+                bytes: self.setting.of_drive(function, "write.cache")?,
+                kept: self.setting.of_drive(function, "write.sustained")?.min(1.0),
+            }),
+        };
+        let wait = beside_medium(&side, known, side.rate.min(most));
+        Ok(OfDrive { most, commands: parts, wait, cache })
     }
 
     /// Nanoseconds in which the processor copies a byte, and maps it where a path does that.
@@ -393,13 +423,6 @@ impl Planner<'_> {
             top = self.topology.link(link).upper;
         }
         self.hosts.get(&top).copied().unwrap_or(near)
-    }
-}
-
-/// Notes what the medium of the drive at an end does of the commands of a flow.
-fn take_of_medium(spec: &mut FlowSpec, op: Op, most: ByteRate) {
-    for leg in spec.legs_mut().filter(|leg| leg.op == op) {
-        leg.commands = Some(most);
     }
 }
 

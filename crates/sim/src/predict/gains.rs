@@ -9,13 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use peerlane_results::{CaseSpec, Gain};
 
-use super::case::{Found, Model, SLOTS};
-use super::{PredictError, names};
-use crate::flow::build::Built;
+use super::PredictError;
+use super::case::{Found, Model};
+use super::more::More;
+use super::own::Own;
 use crate::flow::run::Run;
 
-/// By how much a resource is raised.
-const MORE: f64 = 1.1;
 /// Where a tenth more gains less than this, something else limits as much.
 const NEXT_TO_NONE: f64 = 1.01;
 /// Resources that are raised alone.
@@ -33,109 +32,97 @@ pub(super) fn gains(
         let bytes: f64 = run.outcomes.iter().map(|outcome| outcome.bytes).sum();
         bytes / (run.end - start).max(1.0) / before
     };
-    let (mut gains, mut ties) = (Vec::new(), Vec::new());
-    for (resource, built) in raised(model, found) {
-        let run = model.run(&built, case)?;
+    let (mut gains, mut ties) = (Vec::new(), Vec::<(String, Vec<More>)>::new());
+    for (resource, of) in raised(model, found) {
+        let run = model.run(&model.with_more(&of), case)?;
         let gain = Gain { resource, ratio: ratio(&run) };
         if gain.ratio < NEXT_TO_NONE {
-            let tie = tie(model, &gain.resource, built, &run);
-            ties.extend(tie.filter(|(_, built)| ties.iter().all(|(_, known)| known != built)));
+            let tie = tie(model, &of, &run);
+            let tie = tie.filter(|(_, tie)| ties.iter().all(|(_, known)| !is_same(known, tie)));
+            ties.extend(tie.map(|(other, tie)| {
+                (format!("{}, and as much more of {other}", gain.resource), tie)
+            }));
         }
         gains.push(gain);
     }
     if gains.iter().all(|gain| gain.ratio < NEXT_TO_NONE) {
-        for (resource, built) in ties {
-            gains.push(Gain { resource, ratio: ratio(&model.run(&built, case)?) });
+        for (resource, of) in ties {
+            let run = model.run(&model.with_more(&of), case)?;
+            gains.push(Gain { resource, ratio: ratio(&run) });
         }
     }
     gains.sort_by(|a, b| b.ratio.total_cmp(&a.ratio).then(a.resource.cmp(&b.resource)));
     Ok(gains)
 }
 
-/// What limits as much as something of which more gains next to nothing: the network with more of that, too.
-fn tie(model: &Model, raised: &str, mut built: Built, run: &Run) -> Option<(String, Built)> {
-    let what = |at: usize| model.built.what[at];
-    let kind = |at: usize| names::several(what(at), usize::MAX);
-    let is_same = |&at: &usize| built.network.resources[at] == model.built.network.resources[at];
-    let limits: BTreeSet<usize> = run.outcomes.iter().filter_map(|outcome| outcome.limit).collect();
-    let mut others: Vec<usize> = limits.into_iter().filter(is_same).collect();
-    let Some(&first) = others.first() else { return own_tie(model, raised, built, run) };
-    others.retain(|&at| kind(at) == kind(first));
-    for &at in &others {
-        built.network.resources[at].capacity *= MORE;
-    }
-    let name = names::several(what(first), others.len());
-    let name = name.unwrap_or_else(|| names::of(&model.topology, what(first)));
-    Some((format!("{raised}, and as much more of {name}"), built))
+/// Whether both are more of the same things.
+fn is_same(one: &[More], other: &[More]) -> bool {
+    one.len() == other.len() && one.iter().all(|more| other.contains(more))
 }
 
-/// The same where flows are limited by themselves then.
-fn own_tie(model: &Model, raised: &str, mut built: Built, run: &Run) -> Option<(String, Built)> {
-    let own = |index: usize| model.own_limit(&model.flows[index]);
-    let is_free = |&index: &usize| {
-        let demand = |built: &Built| built.network.classes[index].demand;
-        run.outcomes[index].limit.is_none() && demand(&built) == demand(&model.built)
-    };
-    let mut free: Vec<usize> =
-        (0..model.flows.len()).filter(|index| is_free(index) && own(*index) != SLOTS).collect();
-    let name = own(*free.first()?);
-    free.retain(|&index| own(index) == name);
-    for index in free {
-        built.network.classes[index].demand = model.demand_with_more(index, &name, MORE);
-    }
-    Some((format!("{raised}, and as much more of {}", without_its(&name)), built))
-}
-
-/// What a flow has of its own, in words that do not speak of one flow.
-fn without_its(name: &str) -> &str {
-    name.strip_prefix("its ").unwrap_or(name)
-}
-
-/// The network with more of each, and of what.
-fn raised(model: &Model, found: &Found) -> Vec<(String, Built)> {
-    let limiting: BTreeSet<&str> =
-        found.flows.iter().map(|flow| flow.limited_by.as_str()).collect();
-    let mut alone: Vec<(String, Vec<usize>)> = Vec::new();
-    let mut kinds: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (at, &what) in model.built.what.iter().enumerate() {
-        let name = names::of(&model.topology, what);
-        if limiting.contains(name.as_str()) {
-            alone.push((name, vec![at]));
-            let kind = names::several(what, usize::MAX).unwrap_or_default();
-            kinds.entry(kind).or_default().push(at);
+/// What limits as much as something of which more gains next to nothing, by its name, and both together.
+fn tie(model: &Model, of: &[More], run: &Run) -> Option<(String, Vec<More>)> {
+    let mut others: Vec<(usize, More)> = Vec::new();
+    for (flow, outcome) in run.outcomes.iter().enumerate() {
+        let Some(at) = outcome.limit else { continue };
+        let cause = model.cause(flow, model.built.what[at], of);
+        if !of.contains(&cause) && others.iter().all(|&(_, known)| known != cause) {
+            others.push((at, cause));
         }
     }
-    let together = kinds.into_values().filter_map(|all| {
-        let first = model.built.what[*all.first()?];
-        Some((names::several(first, all.len())?, all))
+    others.sort_by_key(|&(at, _)| at);
+    let mut others: Vec<More> = others.into_iter().map(|(_, more)| more).collect();
+    if others.is_empty() {
+        others = own_ties(model, of, run);
+    }
+    let first = *others.first()?;
+    others.retain(|&other| kind(model, other) == kind(model, first));
+    Some((called(model, &others), of.iter().copied().chain(others).collect()))
+}
+
+/// What limits flows by themselves then, but for those that are faster.
+fn own_ties(model: &Model, of: &[More], run: &Run) -> Vec<More> {
+    let mut others = Vec::new();
+    for (flow, class) in model.built.network.classes.iter().enumerate() {
+        let is_faster = || model.demand_with_more(flow, of) / class.demand >= NEXT_TO_NONE;
+        if run.outcomes[flow].limit.is_some() || is_faster() {
+            continue;
+        }
+        let own = model.own_limit_with_more(flow, of);
+        let other = More::Own(own);
+        if own != Own::Stages && !of.contains(&other) && !others.contains(&other) {
+            others.push(other);
+        }
+    }
+    others
+}
+
+/// What things of one kind are called together, or one by itself, in words that do not speak of one flow.
+fn called(model: &Model, of: &[More]) -> String {
+    let together = of.first().and_then(|more| more.several(of.len()));
+    let name = together.or_else(|| of.first().map(|&one| model.name(one))).unwrap_or_default();
+    name.strip_prefix("its ").unwrap_or(&name).to_owned()
+}
+
+/// The same text for things of one kind.
+fn kind(model: &Model, more: More) -> String {
+    more.several(usize::MAX).unwrap_or_else(|| model.name(more))
+}
+
+/// What limits a case: all of a kind together, and each alone.
+fn raised(model: &Model, found: &Found) -> Vec<(String, Vec<More>)> {
+    let limits = |more: &More| found.flows.iter().any(|flow| flow.limited_by == *more);
+    let resources = model.built.what.iter().map(|&what| More::Resource(what)).filter(limits);
+    let own: BTreeSet<Own> = found.flows.iter().filter_map(|flow| flow.limited_by.own()).collect();
+    let own = own.into_iter().filter(|&own| own != Own::Stages).map(More::Own);
+    let sets = [resources.collect::<Vec<_>>(), own.collect()].into_iter().flat_map(|all| {
+        let mut kinds: BTreeMap<String, Vec<More>> = BTreeMap::new();
+        for &more in &all {
+            kinds.entry(kind(model, more)).or_default().push(more);
+        }
+        let together = kinds.into_values().filter(|of| of.len() > 1);
+        let alone = all.into_iter().take(MOST_ALONE).map(|more| vec![more]);
+        together.chain(alone).collect::<Vec<_>>()
     });
-    let together: Vec<_> = together.collect();
-    alone.truncate(MOST_ALONE);
-    let resources = together.into_iter().chain(alone).map(|(name, all)| {
-        let mut built = model.built.clone();
-        for at in all {
-            built.network.resources[at].capacity *= MORE;
-        }
-        (name, built)
-    });
-    resources.chain(own(model, found)).collect()
-}
-
-/// The same of what limits flows by themselves: commands of drives, the processor, depth.
-fn own(model: &Model, found: &Found) -> Vec<(String, Built)> {
-    let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    let more = found.flows.iter().enumerate().filter(|(_, flow)| flow.limited_by != SLOTS);
-    for (index, flow) in more {
-        by_name.entry(flow.limited_by.as_str()).or_default().push(index);
-    }
-    let known: BTreeSet<String> = model.built.what.iter().map(|&what| model.name(what)).collect();
-    let own = by_name.into_iter().filter(|(name, _)| !known.contains(*name)).take(MOST_ALONE);
-    own.map(|(name, flows)| {
-        let mut built = model.built.clone();
-        for index in flows {
-            built.network.classes[index].demand = model.demand_with_more(index, name, MORE);
-        }
-        (without_its(name).to_owned(), built)
-    })
-    .collect()
+    sets.map(|of| (called(model, &of), of)).collect()
 }

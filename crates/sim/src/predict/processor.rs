@@ -7,6 +7,7 @@ use peerlane_results::{CaseSpec, Flow, Path, Route};
 use peerlane_units::{ByteRate, Bytes};
 
 use super::flows::{FlowError, Planned};
+use super::own::Own;
 use super::setting::{Setting, time, whole};
 use crate::devices::host::{OF_A_COPY, fault_cost, traffic_by_processor};
 use crate::model::{Endpoint, FlowSpec, Link, Memory, NodeKind, Picos, Topology, Wire, Work};
@@ -77,7 +78,7 @@ pub(super) fn plan(
         traffic: traffic_by_processor(flow.path),
         cpu: second * 1e9,
         faults,
-        bounds: vec![(PROCESSOR.to_owned(), 1.0 / second / 1e9)],
+        bounds: vec![(Own::Processor, 1.0 / second / 1e9)],
         cache: None,
         spec,
     })

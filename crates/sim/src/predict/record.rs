@@ -11,10 +11,13 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::case::{Found, FoundFlow, Model, SETTLING};
 use super::flows::Planned;
+use super::more::More;
 use super::names;
+use super::own::Own;
 use super::setting::whole;
 use super::windows::Windows;
 use crate::flow::build::What;
+use crate::flow::network::Class;
 use crate::model::{NodeIndex, NodeKind, Picos};
 
 /// What is put together in a record.
@@ -69,7 +72,7 @@ impl Parts<'_> {
             verification: None,
             evidence: vec![self.evidence()],
             verdict: RouteVerdict::Silent,
-            limits: limits(model, &moved),
+            limits: limits(model, self.found, &moved),
             links: names::loads(&model.topology, &model.built, &moved, self.found.elapsed()),
             prediction: Some(Prediction {
                 engine: self.engine,
@@ -115,7 +118,7 @@ impl Parts<'_> {
             memory: flow.memory.clone(),
             bytes_by_route: BytesByRoute { p2p: of_route(Route::P2p), host: of_route(Route::Host) },
             block: window.unwrap_or_default(),
-            limited_by: Some(found.limited_by.clone()),
+            limited_by: Some(self.model.name(found.limited_by)),
             places: None,
         }
     }
@@ -167,26 +170,67 @@ fn said(least: f64, most: f64) -> HostMemoryTraffic {
 
 /// Ceilings of a case: of every resource that its flows use, at which sum it would be full, were their shares of what is
 /// moved as they are.
-fn limits(model: &Model, moved: &[f64]) -> Vec<Limit> {
+fn limits(model: &Model, found: &Found, moved: &[f64]) -> Vec<Limit> {
     let network = &model.built.network;
     let ones = vec![1.0; network.classes.len()];
     let shares = if moved.iter().sum::<f64>() > 0.0 { moved } else { &ones };
     let load = network.load(shares);
     let all = shares.iter().sum::<f64>();
+    let most = takes_most(&network.classes, shares, network.resources.len());
     let mut limits: Vec<Limit> = network
         .resources
         .iter()
         .zip(&load)
-        .zip(&model.built.what)
+        .zip(model.built.what.iter().zip(most))
         .filter(|((resource, load), _)| **load > 0.0 && resource.capacity < 1e9)
-        .map(|((resource, load), &what)| {
-            names::limit(model.name(what), resource.capacity / load * all)
+        .map(|((resource, load), (&what, flow))| {
+            let name = model.name(model.cause(flow, what, &[]));
+            names::limit(name, resource.capacity / load * all)
         })
         .collect();
     limits.extend(processors(model, shares));
+    for (own, rate) in own(model, found, shares) {
+        let name = model.name(More::Own(own));
+        // What several flows share is a resource, too, and lower.
+        if limits.iter().all(|limit| limit.object != name) {
+            limits.push(names::limit(name, rate));
+        }
+    }
     limits.sort_by_key(|limit| limit.bytes_per_second);
     limits.truncate(MOST_LIMITS);
     limits
+}
+
+/// The flow that takes most of each resource.
+fn takes_most(classes: &[Class], shares: &[f64], resources: usize) -> Vec<usize> {
+    let mut most = vec![(0.0, 0); resources];
+    for (flow, (class, share)) in classes.iter().zip(shares).enumerate() {
+        for hop in class.legs.iter().flatten() {
+            let known = &mut most[hop.resource as usize];
+            if hop.cost * share > known.0 {
+                *known = (hop.cost * share, flow);
+            }
+        }
+    }
+    most.into_iter().map(|(_, flow)| flow).collect()
+}
+
+/// The same of commands and processors of single flows, where those limit one: the sum at which the first flow is at its own.
+fn own(model: &Model, found: &Found, shares: &[f64]) -> BTreeMap<Own, f64> {
+    let limiting = found.flows.iter().filter_map(|flow| flow.limited_by.own());
+    let limiting = limiting.filter(|own| *own == Own::Processor || own.drive().is_some());
+    let all = shares.iter().sum::<f64>();
+    let mut ceilings: BTreeMap<Own, f64> = limiting.map(|own| (own, f64::INFINITY)).collect();
+    for (flow, share) in model.flows.iter().zip(shares).filter(|(_, share)| **share > 0.0) {
+        for &(own, most) in &flow.bounds {
+            // Copies take it, too.
+            let most = if own == Own::Processor { 1.0 / flow.cpu } else { most };
+            if let Some(ceiling) = ceilings.get_mut(&own) {
+                *ceiling = ceiling.min(most / share * all);
+            }
+        }
+    }
+    ceilings
 }
 
 /// Those of processors where they copy, also where flows could not use them up, which are no resource of theirs.

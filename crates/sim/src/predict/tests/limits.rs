@@ -73,6 +73,70 @@ fn what_limits_as_much_within_a_percent_is_named_beside_what_limits() {
 }
 
 #[test]
+fn the_processor_and_commands_that_limit_as_much_gain_together() {
+    // 800 k commands a second each, as built in.
+    let reader = |drive| Flow {
+        block: Bytes::kib(4),
+        depth: 256,
+        order: Order::Random,
+        ..Flow::new(drive, "host", Path::HostPipelined)
+    };
+    for (drives, other) in
+        [(&["a"][..], "random commands of a"), (&["a", "b"], "random commands of 2 drives")]
+    {
+        let flows = drives.iter().map(|&drive| reader(drive)).collect();
+        let fast = with(&[("a.lanes", 16.0, "count")]);
+        let record = run(&machine("epyc"), &fast, &workload(vec![("in", flows)]), Engine::Flow);
+        let record = record.expect("predicted");
+        let both = format!("the processor, and as much more of {other}");
+        let gains = gains(&record);
+        assert!(gains[0].0 == both && is_near(gains[0].1, 1.1), "{gains:?}");
+        assert!(gains[1].0 == "the processor" && is_near(gains[1].1, 1.0), "{gains:?}");
+        assert_eq!(gains.len(), 2, "{gains:?}");
+    }
+}
+
+#[test]
+fn commands_and_the_processor_are_among_the_limits_of_a_case_where_they_limit_it() {
+    let small = |depth| Flow {
+        block: Bytes::kib(4),
+        depth,
+        order: Order::Random,
+        ..Flow::new("host", "a", Path::HostPipelined)
+    };
+    let copied = || Flow { block: Bytes::mib(1), ..Flow::new("host", "b", Path::HostPageCache) };
+    let slow = with(&[("host.copy", 0.5, "GB/s"), ("host.overlap", 3.0, "count")]);
+    for (flows, given, expected) in [
+        (vec![small(64)], with(&[]), "random commands of a"),
+        (vec![small(64), small(64)], with(&[]), "random commands of a"),
+        (vec![small(64)], with(&[("host.command", 50.0, "us")]), "the processor"),
+        (vec![copied()], slow, "the processor"),
+    ] {
+        for engine in [Engine::Closed, Engine::Flow] {
+            // Bounds of several flows are those of each alone.
+            if flows.len() > 1 && engine == Engine::Closed {
+                continue;
+            }
+            let asked = workload(vec![("some", flows.clone())]);
+            let record = run(&machine("pair"), &given, &asked, engine).expect("predicted");
+            let lowest = &record.cases[0].limits[0];
+            assert_eq!((lowest.object.as_str(), limit(&record)), (expected, expected));
+            let share = rate(&record, 0) * 1e9 / lowest.bytes_per_second.0 as f64;
+            assert!(is_near(share, 1.0), "{engine:?}, {expected}: {share}");
+        }
+    }
+    // Where they limit nothing, what does is the lowest.
+    let record = predict(&machine("pair"), &one(reader_of_much()), Engine::Flow);
+    let objects = record.cases[0].limits.iter().map(|limit| limit.object.as_str());
+    assert!(!objects.clone().any(|name| name.contains("commands") || name.contains("processor")));
+    assert_eq!(objects.clone().next(), Some(limit(&record)));
+}
+
+fn reader_of_much() -> Flow {
+    Flow { depth: 64, ..Flow::new("a", "host", Path::HostPipelined) }
+}
+
+#[test]
 fn a_limit_keeps_a_flow_from_more_and_makes_no_block_slower() {
     let machine = machine("victim");
     let others = [("drive0.read.rate", 3_000.0, "MB/s")];

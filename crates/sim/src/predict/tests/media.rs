@@ -10,14 +10,91 @@ fn writers_of_a_drive_in_random_order_share_its_commands() {
         order: Order::Random,
         ..Flow::new("host", "a", Path::HostPipelined)
     };
-    for engine in [Engine::Flow, Engine::Tlp] {
-        let two = workload(vec![("two", vec![writer(), writer()])]);
-        let record = predict(&machine("pair"), &two, engine);
-        assert!(is_near(rate(&record, 0), 50e3 * 4096.0 / 1e9), "{}", rate(&record, 0));
-        assert_eq!(limit(&record), "medium of a, written");
-        let gains = &record.cases[0].prediction.as_ref().expect("one").gains;
-        assert!(gains.iter().any(|gain| is_near(gain.ratio, 1.1)), "{gains:?}");
+    let two = workload(vec![("two", vec![writer(), writer()])]);
+    // A medium that is faster makes no difference.
+    for given in [with(&[]), with(&[("a.write.rate", 9.0, "GB/s")])] {
+        for engine in [Engine::Flow, Engine::Tlp] {
+            let record = run(&machine("pair"), &given, &two, engine).expect("predicted");
+            assert!(is_near(rate(&record, 0), 50e3 * 4096.0 / 1e9), "{}", rate(&record, 0));
+            assert_eq!(limit(&record), "random commands of a");
+            let gains = &record.cases[0].prediction.as_ref().expect("one").gains;
+            let [Gain { resource, ratio }] = &gains[..] else { panic!("{gains:?}") };
+            assert!(resource == "random commands of a" && is_near(*ratio, 1.1), "{gains:?}");
+        }
     }
+}
+
+/// What limits each flow, and the gains.
+fn limits_and_gains(record: &BenchRecord) -> (Vec<&str>, Vec<(&str, f64)>) {
+    let case = &record.cases[0];
+    let gains = &case.prediction.as_ref().expect("one").gains;
+    let gains = gains.iter().map(|gain| (gain.resource.as_str(), gain.ratio)).collect();
+    (case.flows.iter().map(limit_of).collect(), gains)
+}
+
+#[test]
+fn a_drive_is_limited_by_its_commands_or_its_medium_flow_by_flow() {
+    let small = |source: &str, target: &str| Flow {
+        block: Bytes::kib(4),
+        depth: 64,
+        order: Order::Random,
+        ..Flow::new(source, target, Path::HostPipelined)
+    };
+    let large = |source: &str, target: &str| Flow::new(source, target, Path::HostPipelined);
+    let predict = |flows: Vec<Flow>, given: &[(&str, f64, &str)]| {
+        let mut timed = workload(vec![("some", flows)]);
+        timed.cases[0].time_ns = Some(Nanos::seconds(1));
+        run(&machine("pair"), &with(given), &timed, Engine::Flow).expect("predicted")
+    };
+    let (commands, read) = ("random commands of a", "medium of a, read");
+    // Both take shares of one time, so that a tenth more of either gives something to both.
+    let record = predict(vec![small("a", "host"), large("a", "host")], &[]);
+    let (limits, gains) = limits_and_gains(&record);
+    assert_eq!(limits, [commands, read]);
+    let of = |name| gains.iter().find(|gain| gain.0 == name).expect("a gain").1;
+    let (rate, random) = (6.5, 800e3 * 4096.0 / 1e9);
+    let both = |rate: f64, random: f64| 2.0 / (1.0 / rate + 1.0 / random);
+    assert!(is_near(super::rate(&record, 0), both(rate, random)), "{record:?}");
+    let ratio = |rate, random| both(rate, random) / both(6.5, 800e3 * 4096.0 / 1e9);
+    assert!((of(commands) / ratio(rate, 1.1 * random) - 1.0).abs() < 0.003, "{gains:?}");
+    assert!((of(read) / ratio(1.1 * rate, random) - 1.0).abs() < 0.003, "{gains:?}");
+    // Where the drive is written, too, both are shares of the time of its medium.
+    let record =
+        predict(vec![small("a", "host"), small("host", "a")], &[("host.command", 100.0, "ns")]);
+    assert_eq!(limits_and_gains(&record).0, [commands; 2]);
+    let gain = limits_and_gains(&record).1[0];
+    assert!(gain.0 == commands && is_near(gain.1, 1.1), "{gain:?}");
+    // Several drives of which each has several writers.
+    let ends = ["a", "b", "a", "b"];
+    let record = predict(ends.map(|end| small("host", end)).to_vec(), &[]);
+    let (limits, gains) = limits_and_gains(&record);
+    assert_eq!(limits, ends.map(|end| format!("random commands of {end}")));
+    assert!(gains[0].0 == "random commands of 2 drives" && is_near(gains[0].1, 1.1), "{gains:?}");
+}
+
+#[test]
+fn more_of_a_medium_stops_at_the_commands_of_those_who_share_it() {
+    // Commands of 128 KiB come to 5 % more than the medium.
+    let commands = 1.05 * 3e9 / 131_072.0;
+    let given = [("a.read.rate", 3.0, "GB/s"), ("a.read.commands", commands, "count")];
+    let slow = Flow { block: Bytes::kib(4), order: Order::Random, ..reader() };
+    let flows = vec![reader(), reader(), slow];
+    let mut timed = workload(vec![("three", flows)]);
+    timed.cases[0].time_ns = Some(Nanos::seconds(1));
+    let predict = |given: &[(&str, f64, &str)]| {
+        run(&machine("pair"), &with(given), &timed, Engine::Flow).expect("predicted")
+    };
+    let record = predict(&given);
+    let (limits, gains) = limits_and_gains(&record);
+    assert_eq!(limits[0], "medium of a, read");
+    let found = gains.iter().find(|gain| gain.0 == "medium of a, read").expect("a gain").1;
+    let faster = predict(&[("a.read.rate", 3.3, "GB/s"), given[1]]);
+    let expected = rate(&faster, 0) / rate(&record, 0);
+    assert!((found / expected - 1.0).abs() < 0.002, "{found} and not {expected}: {gains:?}");
+}
+
+fn reader() -> Flow {
+    Flow { depth: 64, ..Flow::new("a", "host", Path::HostPipelined) }
 }
 
 #[test]

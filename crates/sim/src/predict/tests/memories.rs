@@ -64,3 +64,17 @@ fn a_device_is_as_slow_where_one_slot_takes_turns() {
     assert!(serial(&with(&[])) > 4.0);
     assert!(is_near(serial(&given), 1.0), "{}", serial(&given));
 }
+
+#[test]
+fn a_wire_gains_one_way_at_a_time() {
+    let flows = ["drive", "host"].map(|source| Flow::new(source, "nic", Path::HostPipelined));
+    let mut timed = workload(vec![("out", flows.to_vec())]);
+    // What comes in is little.
+    let limit = Some(ByteRate(100_000_000));
+    timed.cases[0].flows.push(Flow { limit, ..Flow::new("nic", "host", Path::HostPipelined) });
+    timed.cases[0].time_ns = Some(Nanos::seconds(1));
+    let record = predict(&server(), &timed, Engine::Flow);
+    let gains = &record.cases[0].prediction.as_ref().expect("one").gains;
+    let resources: Vec<&str> = gains.iter().map(|gain| gain.resource.as_str()).collect();
+    assert_eq!(resources, ["memory of nic", "limit"]);
+}

@@ -329,8 +329,7 @@ fn no_more_blocks_are_in_flight_than_a_transfer_has() {
 
 #[test]
 fn what_is_twice_as_slow_on_packets_takes_twice_as_long_or_moves_half() {
-    let limited_by = "its depth".to_owned();
-    let paces = Vec::new();
+    let (limited_by, paces) = (more::More::Own(own::Own::Depth), Vec::new());
     let flow = super::case::FoundFlow { bytes: 8e9, start: 1e9, end: 3e9, limited_by, paces };
     let found = Found { flows: vec![flow; 2], sets: Vec::new(), sets_in_all: 0, unsettled: 0.0 };
     for (has_time, expected) in [(false, (8e9, 5e9)), (true, (4e9, 3e9))] {
