@@ -181,6 +181,27 @@ fn a_page_fetches_nothing_and_describes_its_figures() {
 }
 
 #[test]
+fn what_limits_one_size_and_another_is_above_is_no_ceiling_of_a_sweep() {
+    let name = "bench-sweep-predicted";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("../../fixtures/results/samples/{name}.json"));
+    let mut value: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let cases = value["cases"].as_array_mut().unwrap();
+    let of = |case: &serde_json::Value, name: &str| case["asked"]["name"] == name;
+    let first = cases.iter_mut().find(|case| of(case, "4K host")).unwrap();
+    for (object, rate) in [("the processor", 820_000_000_u64), ("memory of x", 4_000_000_000)] {
+        let limit = serde_json::json!({ "object": object, "bytes_per_second": rate });
+        first["limits"].as_array_mut().unwrap().push(limit);
+    }
+    let records = [changed(name, &[("cases", value["cases"].take())])];
+    let page = Report::new(&records, None, &[]).html().unwrap();
+    // The table has it beside its size, and the chart, where the other is, does not.
+    assert!(page.contains("memory of x"));
+    assert_eq!(page.matches("the processor").count(), 1);
+}
+
+#[test]
 fn what_a_report_writes_over_is_a_report() {
     let records = [sample("bench-sweep")];
     let report = Report::new(&records, None, &[]);

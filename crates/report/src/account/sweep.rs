@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use peerlane_results::{Order, Path};
+use peerlane_results::{Limit, Order, Path};
 use peerlane_units::Bytes;
 
 use super::case::{Case, Group, groups, spread_words};
@@ -73,11 +73,7 @@ const SAME_LIMIT: f64 = 1.005;
 
 /// The lowest ceilings: those that fit into the chart, and words for the others.
 fn limits(groups: &[Group<'_>], most: f64) -> (Vec<LimitLine>, Vec<String>) {
-    let mut all: Vec<_> = groups
-        .iter()
-        .flat_map(|group| &group.cases)
-        .flat_map(|case| case.runs.first().map(|run| run.limits.as_slice()).unwrap_or_default())
-        .collect();
+    let mut all: Vec<_> = groups.iter().flat_map(of_all_sizes).collect();
     all.sort_by(|a, b| (a.bytes_per_second, &a.object).cmp(&(b.bytes_per_second, &b.object)));
     all.dedup();
     let mut drawn: Vec<LimitLine> = Vec::new();
@@ -95,6 +91,20 @@ fn limits(groups: &[Group<'_>], most: f64) -> (Vec<LimitLine>, Vec<String>) {
         }
     }
     (drawn, beyond)
+}
+
+/// The ceilings of all sizes of a line. What keeps one size down and another is above, such as commands a second, is none.
+fn of_all_sizes<'a>(group: &Group<'a>) -> Vec<&'a Limit> {
+    let limits = |case: &Case<'a>| -> &'a [Limit] {
+        case.runs.first().map(|run| run.limits.as_slice()).unwrap_or_default()
+    };
+    let rate = |case: &Case<'a>| case.summary.rate.mean;
+    let Some(fastest) = group.cases.iter().max_by(|a, b| rate(a).total_cmp(&rate(b))) else {
+        return Vec::new();
+    };
+    let is_above = |limit: &Limit| rate(fastest) > limit.bytes_per_second.0 as f64 * SAME_LIMIT;
+    let all = group.cases.iter().flat_map(limits);
+    all.filter(|limit| !is_above(limit) || limits(fastest).contains(limit)).collect()
 }
 
 fn names(groups: &[Group<'_>]) -> String {
