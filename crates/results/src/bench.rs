@@ -276,6 +276,35 @@ pub struct Prediction {
     /// with none of it. `None` in records of versions that did not say it.
     #[serde(default)]
     pub host_memory: Option<(Bytes, Bytes)>,
+    /// The flow whose rate differs most between fluids and packets; of those that differ for certain, and by more
+    /// than sums do, where there are any. `None` where no packets were simulated, and in records of versions that did
+    /// not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub furthest: Option<RateDifference>,
+}
+
+/// What fluids and packets say of one flow, while certain flows run together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RateDifference {
+    /// Position of the flow in its case.
+    pub flow: u32,
+    /// Its source and target as typed, with a number where one before it has the same.
+    pub name: String,
+    /// Its rate as a fluid.
+    pub fluids: ByteRate,
+    /// Its rate on packets.
+    pub packets: ByteRate,
+    /// Rate on packets over that as a fluid, less one: -0.25 where packets are a quarter slower.
+    pub difference: f64,
+    /// Differences up to this one, either way, may come from how short the simulated time is. `None` where rates of
+    /// packets still changed, so that nobody knows.
+    pub margin: Option<f64>,
+    /// How many flows run together there, this one with them.
+    pub transfers: u32,
+    /// Since when they do by the prediction, from the start of the case; where they do several times, for the first time.
+    pub from_ns: Nanos,
+    /// For how long altogether.
+    pub time_ns: Nanos,
 }
 
 /// What more of a resource would gain.

@@ -19,8 +19,8 @@ mod workload;
 
 pub use bench::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CpuCost, DevicePackets, Direction, FlowRecord,
-    Gain, LinkLoad, LocationEffect, Packets, PageFaults, Places, Prediction, RouteEvidence,
-    RouteVerdict, Spread, Summary,
+    Gain, LinkLoad, LocationEffect, Packets, PageFaults, Places, Prediction, RateDifference,
+    RouteEvidence, RouteVerdict, Spread, Summary,
 };
 pub use compare::{
     COMPARE_SCHEMA, CaseComparison, Change, ComparedRun, Comparison, Incomparable, WhichRun,

@@ -203,6 +203,7 @@ fn run(spec: &CaseSpec, repeat: u32, wish: &Wish, random: &mut Random) -> CaseRe
             interval: Some((ByteRate((rate * 0.93) as u64), ByteRate((rate * 1.06) as u64))),
             gains: vec![Gain { resource: "drive nvme1".to_owned(), ratio: 1.07 }],
             host_memory: None,
+            furthest: None,
         }),
         warnings: Vec::new(),
     }

@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 
 use peerlane_results::{
     BytesByRoute, CaseRecord, CaseSpec, CpuCost, Evidence, FlowRecord, Gain, HostMemoryTraffic,
-    Latency, Limit, PageFaults, Percentiles, Prediction, Route, RouteEvidence, RouteVerdict,
-    Spread, Summary, Warning,
+    Latency, Limit, PageFaults, Percentiles, Prediction, RateDifference, Route, RouteEvidence,
+    RouteVerdict, Spread, Summary, Warning,
 };
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
-use super::case::{Found, FoundFlow, Model, SETTLING};
+use super::case::{Found, FoundFlow, Model, QUANTUM, SETTLING};
 use super::flows::Planned;
 use super::more::More;
 use super::names;
 use super::own::Own;
 use super::setting::whole;
-use super::windows::Windows;
+use super::trace;
+use super::windows::{Apart, Windows};
 use crate::flow::build::What;
 use crate::flow::network::Class;
 use crate::model::{NodeIndex, NodeKind, Picos};
@@ -55,6 +56,8 @@ impl Parts<'_> {
             .chain(self.unsettled())
             .chain(self.unseen(&flows))
             .collect();
+        let furthest = self.windows.and_then(|windows| windows.furthest.as_ref());
+        let furthest = furthest.map(|apart| self.furthest(apart));
         let faults: f64 = pairs().map(|(flow, found)| flow.faults * found.bytes).sum();
         // Of maps: what else a program touches for the first time is no part of the model.
         let page_faults =
@@ -78,6 +81,7 @@ impl Parts<'_> {
                 engine: self.engine,
                 interval: self.interval,
                 gains: self.gains,
+                furthest,
                 host_memory: Some((Bytes(whole(least)), Bytes(whole(most)))),
             }),
             page_faults,
@@ -141,6 +145,23 @@ impl Parts<'_> {
         RouteEvidence {
             evidence: Evidence { looked_at: "the model".to_owned(), showed },
             says: RouteVerdict::Silent,
+        }
+    }
+
+    /// The flow of which packets and fluids say the most different rates.
+    fn furthest(&self, apart: &Apart) -> RateDifference {
+        let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        RateDifference {
+            flow: number(apart.flow),
+            name: trace::names(&self.asked.flows).swap_remove(apart.flow),
+            fluids: names::per_second(apart.fluids),
+            packets: names::per_second(apart.packets),
+            difference: apart.difference(),
+            margin: apart.margin,
+            transfers: number(apart.transfers),
+            // A set begins where all that happens within a quantum has happened.
+            from_ns: Nanos(whole(apart.first - QUANTUM)),
+            time_ns: Nanos(whole(apart.time)),
         }
     }
 }

@@ -83,7 +83,7 @@ fn unseen(case: &Prepared<'_>) -> Option<String> {
 }
 
 /// Names of transfers, each of which is there once.
-fn names(flows: &[Flow]) -> Vec<String> {
+pub(super) fn names(flows: &[Flow]) -> Vec<String> {
     let mut times: BTreeMap<String, u32> = BTreeMap::new();
     let mut name = |flow: &Flow| {
         let name = format!("{} to {}", flow.source, flow.target);

@@ -1,6 +1,7 @@
 //! Windows of packets: sets of flows that are active together, on the TLP engine, for percentiles and for the
 //! difference of both engines.
 
+mod apart;
 mod choose;
 mod length;
 mod mixed;
@@ -13,6 +14,7 @@ use peerlane_results::Percentiles;
 use peerlane_units::{ByteRate, Bytes};
 use rayon::prelude::*;
 
+pub(super) use self::apart::Apart;
 pub(super) use self::choose::{Planned, plan};
 use self::length::{longer, settings, shallow};
 use self::mixed::{Seen, mixed};
@@ -34,6 +36,8 @@ pub(super) struct Windows {
     pub(super) slower: BTreeMap<usize, f64>,
     /// Largest difference of the sum over a window between the engines, relative to the TLP engine.
     pub(super) difference: f64,
+    /// The flow whose rates are furthest apart in a window; `None` without one.
+    pub(super) furthest: Option<Apart>,
     /// Whether all of them were stable.
     pub(super) is_settled: bool,
     /// Sets of flows with a window, and all that there were.
@@ -69,10 +73,9 @@ pub(super) fn of(planned: &Planned, shown: &Shown<'_>, found: &Found) -> Windows
         ..Windows::default()
     };
     let mut seen: BTreeMap<usize, Vec<Seen<'_>>> = BTreeMap::new();
-    for (set, _, key) in &planned.parts {
-        let Some(Window { outcome, behind, fluids, .. }) = shown.get(key.as_str()) else {
-            continue;
-        };
+    for (set, part, key) in &planned.parts {
+        let Some(window) = shown.get(key.as_str()) else { continue };
+        let Window { outcome, behind, fluids, .. } = window;
         let mut sum = 0.0;
         for (at, &(index, moved)) in set.members.iter().enumerate() {
             let one = &outcome.flows[at];
@@ -87,6 +90,8 @@ pub(super) fn of(planned: &Planned, shown: &Shown<'_>, found: &Found) -> Windows
         let fluids: f64 = fluids.iter().sum();
         windows.difference = windows.difference.max((fluids / sum.max(1e-9) - 1.0).abs());
         windows.is_settled &= outcome.is_settled;
+        let apart = apart::furthest(set, &part.flows, window);
+        windows.furthest = windows.furthest.into_iter().chain(apart).reduce(Apart::further);
     }
     for &(flow, other) in &planned.like {
         if let Some(of_other) = seen.get(&other).cloned() {

@@ -1,9 +1,9 @@
 //! Windows beside longer ones, and what may be left out of them.
 
-use peerlane_results::{CaseSpec, Flow};
+use peerlane_results::{CaseSpec, Flow, Path};
 use peerlane_units::Nanos;
 
-use super::super::case::Model;
+use super::super::case::{Model, Set};
 use super::mixed::later;
 use super::*;
 use crate::generate::{Draws, pods, tree};
@@ -85,15 +85,22 @@ fn short_windows_at_little_depth_have_the_percentiles_of_long_ones_at_all_of_it(
     }
 }
 
-/// Nine drives that fill the memory beside a tenth, one block of 1 MiB each at a time.
-fn incast_at_depth_1() -> Part {
-    let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/r7515-10-smartssd.toml");
-    let text = std::fs::read_to_string(machine).unwrap();
+/// What flows use of a machine whose parameters are these.
+fn part(machine: &str, parameters: Option<&str>, flows: Vec<Flow>) -> Part {
+    let file = format!("{}/../../machines/{machine}.toml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(file).unwrap();
     let fabric = peerlane_fabric::Fabric::from_toml(&text).unwrap();
-    let parameters = super::super::parameters(None).unwrap();
+    let parameters = super::super::parameters(parameters).unwrap();
     let numbers = parameters.values();
     let setting = super::super::setting::Setting::new(&parameters, &numbers);
     let topology = setting.topology(&fabric).unwrap();
+    let case = CaseSpec { name: "in".to_owned(), flows, time_ns: None };
+    let model = Model::new(&fabric, &topology, &setting, &case).unwrap();
+    Part::of(&model.topology, model.flows.iter().map(|flow| &flow.spec))
+}
+
+/// Nine drives that fill the memory beside a tenth, one block of 1 MiB each at a time.
+fn incast_at_depth_1() -> Part {
     let case = |at: u32| {
         let flow = format!(
             "{{ source = 'drive{at}', target = 'drive0', path = 'p2p', block = '1M', depth = 1, \
@@ -101,10 +108,7 @@ fn incast_at_depth_1() -> Part {
         );
         toml::from_str::<Table>(&format!("flow = {flow}")).unwrap().flow
     };
-    let flows = (1..10).map(case).collect();
-    let case = CaseSpec { name: "in".to_owned(), flows, time_ns: None };
-    let model = Model::new(&fabric, &topology, &setting, &case).unwrap();
-    Part::of(&model.topology, model.flows.iter().map(|flow| &flow.spec))
+    part("r7515-10-smartssd", None, (1..10).map(case).collect())
 }
 
 #[test]
@@ -125,6 +129,63 @@ fn at_depth_1_percentiles_do_not_hang_on_when_a_window_looks() {
         let last = error(early.p99_ns, late.p99_ns);
         assert!(median < 0.03 && last < 0.08, "{early:?} {late:?}");
     }
+}
+
+#[test]
+fn rates_of_a_longer_window_are_within_the_margins_of_a_short_one() {
+    let rate = |side: &str| {
+        let values = "value = 14\nunit = \"GB/s\"\nfrom = \"guess\"\nsource = \"a test\"\n";
+        format!("[parameter.\"drive.{side}.rate\"]\n{values}")
+    };
+    let (p2p, host) = (Path::P2p, Path::HostPipelined);
+    let copies = [("d8", "d1", host), ("d4", "d3", p2p), ("d5", "d7", p2p)];
+    let copies = copies.map(|(source, target, path)| Flow {
+        block: Bytes::kib(64),
+        depth: 4,
+        ..Flow::new(source, target, path)
+    });
+    let part = part("ten", Some(&(rate("read") + &rate("write"))), copies.to_vec());
+    let Window { outcome, depths, .. } = window(&part, 0).unwrap();
+    assert!(outcome.is_settled);
+    let (before, time) = (outcome.warm_up, Picos(outcome.measured.0 * 4));
+    let [after, most] = [2, 4].map(|times| Picos(before.0 * times));
+    let extent = Extent::Even { after, least: time, window: time, most };
+    let train = Train::Fixed(outcome.train);
+    let settings = tlp::Settings { extent, train, ..tlp::Settings::default() };
+    let longer = simulate(&part.topology, &part.flows, &settings).unwrap();
+    let nanos = super::super::nanos(outcome.measured.to_nanos());
+    let mut beyond_a_block = 0;
+    for (at, (one, longer)) in outcome.flows.iter().zip(&longer.flows).enumerate() {
+        let spec = &part.flows[at];
+        let expected = as_f64(Bytes(longer.rate.0)) / 1e9 * nanos;
+        let off = (as_f64(one.bytes) - expected).abs();
+        let trains = tlp::AGREEMENT * expected;
+        let margin = apart::margin(one, spec, depths[at], nanos) + trains;
+        assert!(off <= margin && margin < 0.05 * expected, "{off} {margin} {expected}");
+        beyond_a_block += usize::from(off > as_f64(spec.request) + trains);
+    }
+    assert!(beyond_a_block > 0, "a block would do");
+}
+
+#[test]
+fn a_flow_has_no_margin_where_rates_still_change_and_is_none_where_fluids_have_no_rates() {
+    let (topology, d) = drives();
+    let flows = [FlowSpec::write("one", d[1], d[0]), FlowSpec::write("other", d[2], d[0])];
+    let part = Part::of(&topology, blocks(flows.to_vec(), 64, 8).iter());
+    let set = Set { members: vec![(5, 1.0), (3, 1.0)], time: 1e6, first: 2e6 };
+    let mut window = window(&part, 0).unwrap();
+    let furthest = |window: &Window| apart::furthest(&set, &part.flows, window);
+    window.fluids[1] *= 1.5;
+    let found = furthest(&window).unwrap();
+    assert!(found.flow == 3 && found.margin.is_some() && found.is_told(), "{found:?}");
+    assert_eq!((found.transfers, found.time, found.first), (2, 1e6, 2e6));
+    window.outcome.is_settled = false;
+    let found = furthest(&window).unwrap();
+    assert!(found.flow == 3 && found.margin.is_none() && !found.is_told(), "{found:?}");
+    window.fluids[1] = 0.0;
+    assert_eq!(furthest(&window).map(|one| one.flow), Some(5));
+    window.fluids[0] = 0.0;
+    assert!(furthest(&window).is_none());
 }
 
 #[test]
