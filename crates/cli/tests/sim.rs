@@ -366,3 +366,46 @@ fn a_prediction_that_is_given_twice_is_not_compared_and_one_that_is_made_twice_i
         assert!(shown.contains("is given twice"), "{files:?}: {shown}");
     }
 }
+
+/// A full workload of copies at the same time, each with its path.
+fn copies(flows: &[(&str, &str, &str)]) -> String {
+    let head = "schema = 'peerlane.workload/1'\nname = 'copies'\nkind = 'crowd'\nseed = 1\n\
+                [repeats]\nwarm_up = 0\nleast = 1\nmost = 1\n[[cases]]\nname = 'copies'\n";
+    let flow = |(source, target, path): &(&str, &str, &str)| {
+        format!(
+            "[[cases.flows]]\nsource = '{source}'\ntarget = '{target}'\npath = '{path}'\n\
+             block = '128K'\ndepth = 16\norder = 'sequential'\noffset = 0\ntarget_offset = 0\n\
+             bytes = '1G'\nstart_ns = 0\n"
+        )
+    };
+    head.to_owned() + &flows.iter().map(flow).collect::<String>()
+}
+
+#[test]
+fn check_names_the_transfer_that_packets_give_another_rate_and_none_where_they_give_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, parameters) = (folder.path().join("copies.toml"), folder.path().join("fast.toml"));
+    let fast = |side: &str| {
+        format!(
+            "[parameter.\"drive.{side}.rate\"]\nvalue = 14\nunit = \"GB/s\"\nfrom = \"guess\"\nsource = \"a test\"\n"
+        )
+    };
+    std::fs::write(&parameters, fast("read") + &fast("write")).expect("a file");
+    let check = |flows: &[(&str, &str, &str)]| -> Vec<String> {
+        std::fs::write(&file, copies(flows)).expect("a file");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+        command.args(["sim", "tree:9"]).arg(&file).arg("--parameters").arg(&parameters);
+        let output = command.output().expect("it runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let shown = text(&output.stdout);
+        let rows = shown.lines().filter_map(|line| line.strip_prefix("  check "));
+        rows.map(|row| row.trim().to_owned()).collect()
+    };
+    // Both drives below one switch, with links that both transfers together fill.
+    let unlike = check(&[("d0", "d8", "p2p"), ("d0", "d8", "host-pipelined")]);
+    assert!(unlike.len() == 2 && unlike[0].contains("sums of rates differ"), "{unlike:?}");
+    let is_named = unlike[1].starts_with("d0 to d8 (2) differs most: ");
+    assert!(is_named && unlike[1].contains(" more than "), "{unlike:?}");
+    let alike = check(&[("d0", "d8", "p2p"), ("d1", "d2", "p2p")]);
+    assert_eq!(alike.len(), 1, "{alike:?}");
+}

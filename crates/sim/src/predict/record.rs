@@ -57,7 +57,10 @@ impl Parts<'_> {
             .chain(self.unseen(&flows))
             .collect();
         let furthest = self.windows.and_then(|windows| windows.furthest.as_ref());
+        let is_told = furthest.is_some_and(Apart::is_told);
         let furthest = furthest.map(|apart| self.furthest(apart));
+        let told = furthest.iter().filter(|_| is_told).map(apart);
+        let evidence = std::iter::once(self.sums()).chain(told).collect();
         let faults: f64 = pairs().map(|(flow, found)| flow.faults * found.bytes).sum();
         // Of maps: what else a program touches for the first time is no part of the model.
         let page_faults =
@@ -73,7 +76,7 @@ impl Parts<'_> {
             host_memory: said(least, most),
             flows,
             verification: None,
-            evidence: vec![self.evidence()],
+            evidence,
             verdict: RouteVerdict::Silent,
             limits: limits(model, self.found, &moved),
             links: names::loads(&model.topology, &model.built, &moved, self.found.elapsed()),
@@ -127,7 +130,7 @@ impl Parts<'_> {
         }
     }
 
-    fn evidence(&self) -> RouteEvidence {
+    fn sums(&self) -> RouteEvidence {
         let showed = match self.windows {
             Some(windows) => format!(
                 "{} of {} sets of transfers that run together on the TLP engine: sums of rates differ by {:.2} % at most{}",
@@ -142,10 +145,7 @@ impl Parts<'_> {
             ),
             None => "no packets were simulated".to_owned(),
         };
-        RouteEvidence {
-            evidence: Evidence { looked_at: "the model".to_owned(), showed },
-            says: RouteVerdict::Silent,
-        }
+        silent("the model", showed)
     }
 
     /// The flow of which packets and fluids say the most different rates.
@@ -164,6 +164,28 @@ impl Parts<'_> {
             time_ns: Nanos(whole(apart.time)),
         }
     }
+}
+
+/// The same in words.
+fn apart(one: &RateDifference) -> RouteEvidence {
+    let showed = format!(
+        "{} differs most: {} on packets, {:.1} % {} than {} as a fluid, in the set of {} transfers from {} on, which lasts {}",
+        one.name,
+        one.packets,
+        one.difference.abs() * 100.0,
+        if one.difference < 0.0 { "less" } else { "more" },
+        one.fluids,
+        one.transfers,
+        one.from_ns,
+        one.time_ns,
+    );
+    silent("the model, transfer by transfer", showed)
+}
+
+/// What was looked at that says nothing of routes.
+fn silent(looked_at: &str, showed: String) -> RouteEvidence {
+    let evidence = Evidence { looked_at: looked_at.to_owned(), showed };
+    RouteEvidence { evidence, says: RouteVerdict::Silent }
 }
 
 /// Host-memory bytes: with all that devices write still in the processor's cache when it is read, and with

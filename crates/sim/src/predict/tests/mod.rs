@@ -7,6 +7,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::*;
 
+mod apart;
 mod bounds;
 mod limits;
 mod media;
