@@ -68,6 +68,17 @@ impl LinkSpeed {
         if self.megatransfers < 8_000 { (4, 1538) } else { (1, 376) }
     }
 
+    /// The lesser of what two ends of a link say, in speed and in width each; of one end, what it says.
+    pub(crate) fn lesser(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(Self {
+                megatransfers: one.megatransfers.min(other.megatransfers),
+                width: one.width.min(other.width),
+            }),
+            (one, other) => one.or(other),
+        }
+    }
+
     /// Reads the two sysfs texts, `16.0 GT/s PCIe` and `4`; `None` for `Unknown` and for no lanes.
     pub fn from_sysfs(speed: &str, width: &str) -> Option<Self> {
         let width: u8 = width.trim().parse().ok().filter(|&width| width > 0)?;

@@ -136,6 +136,8 @@ pub struct HostBridge {
     pub numa_node: Option<u32>,
     /// How fast it forwards what peers read and write; only a machine file says so.
     pub peer: Rates,
+    /// What each link from its memory node to another one carries in each direction; only a machine file says so.
+    pub socket_link: Option<ByteRate>,
 }
 
 /// Byte rates of either direction, as somebody measured or stated them: only a machine file has them,
@@ -435,18 +437,21 @@ impl Fabric {
     /// The most that the link above a function can train to: the lesser of what it and the port
     /// above it support, in speed and in width each.
     pub fn trainable(&self, id: FunctionId) -> Option<LinkSpeed> {
-        let function = self.function(id);
-        let own = function.link?.maximum;
-        let above = match function.parent {
+        LinkSpeed::lesser(self.function(id).link?.maximum, self.supported_above(id))
+    }
+
+    /// The speed to reckon with on the link above a function: what it trained to, else the most that it supports, and
+    /// no more than the port above it supports; `None` where neither end says anything.
+    pub fn speed_above(&self, id: FunctionId) -> Option<LinkSpeed> {
+        let own = self.function(id).link.and_then(|link| link.speed());
+        LinkSpeed::lesser(own, self.supported_above(id))
+    }
+
+    /// What the port above a function supports on the link between them.
+    fn supported_above(&self, id: FunctionId) -> Option<LinkSpeed> {
+        match self.function(id).parent {
             Parent::Function(port) => self.function(port).link_below,
             Parent::Bridge(_) => None,
-        };
-        match (own, above) {
-            (Some(own), Some(above)) => Some(LinkSpeed {
-                megatransfers: own.megatransfers.min(above.megatransfers),
-                width: own.width.min(above.width),
-            }),
-            (own, above) => own.or(above),
         }
     }
 

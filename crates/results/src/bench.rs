@@ -239,8 +239,13 @@ pub enum RouteVerdict {
 /// Load of one direction of a link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkLoad {
-    /// PCI address of the function below the link, or its name in the machine file.
+    /// PCI address of the function below the link, or its name in the machine file; of a link between sockets the host
+    /// bridge at one end of it.
     pub below: String,
+    /// The host bridge at the other end of a link between sockets: neither is below the other, and down is from here to
+    /// `below`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_end: Option<String>,
     /// Which way.
     pub direction: Direction,
     /// Payload a second.

@@ -160,6 +160,33 @@ pub enum Warning {
         /// What the kernel decides, and why.
         reason: String,
     },
+    /// Nothing says how fast links are that a prediction crosses.
+    LinkNotStated {
+        /// The devices and switches below them, the first few.
+        below: Vec<String>,
+        /// How many more there are.
+        others: u64,
+        /// Generation and width that each was taken for.
+        taken_as: String,
+    },
+    /// What links trained to that a prediction crosses is not known.
+    LinkNotTrained {
+        /// The devices and switches below them, the first few.
+        below: Vec<String>,
+        /// How many more there are.
+        others: u64,
+        /// The most that each supports, which it was taken for.
+        taken_as: String,
+    },
+    /// A prediction has peers behind a root complex of which nothing states what it passes between them.
+    PeersNotStated {
+        /// Its host bridge, or several of them, the first few.
+        through: Vec<String>,
+        /// How many more there are.
+        others: u64,
+        /// The keys of a host bridge in a machine file that would state it.
+        keys: Vec<String>,
+    },
     /// A port on the way sends peer-to-peer traffic up to the root complex.
     AcsOnPath {
         /// The port.
@@ -206,6 +233,17 @@ impl Warning {
             Self::NotSimulated { .. } => "predict them in cases of fewer transfers",
             Self::NotPermitted { .. } => {
                 "`peerlane plan` on that machine shows the decision; predict the route `host` beside it"
+            }
+            Self::LinkNotStated { .. } => {
+                "say it in the machine file (`link = \"16GT/s x4\"`), or vary `pcie.lanes` and `pcie.generation`, or \
+                 `NAME.lanes` and `NAME.generation` of one"
+            }
+            Self::LinkNotTrained { .. } => {
+                "say what they run at in the machine file (`link`), or look with the devices at work"
+            }
+            Self::PeersNotStated { .. } => {
+                "state that of the host bridge in the machine file, as measured there; docs/model/devices.md has what \
+                 was published of others"
             }
             Self::AcsOnPath { .. } => "`peerlane doctor` names the kernel parameter that lifts it",
         }
@@ -288,10 +326,55 @@ impl fmt::Display for Warning {
                 }
                 write!(f, ": {reason}")
             }
+            Self::LinkNotStated { below, others, taken_as } => write!(
+                f,
+                "nothing says how fast {} {}: taken for {taken_as}",
+                Links(below, *others),
+                if below.len() == 1 { "is" } else { "are" },
+            ),
+            Self::LinkNotTrained { below, others, taken_as } => write!(
+                f,
+                "nothing says what {} trained to: taken for {taken_as}, the most that is supported there",
+                Links(below, *others),
+            ),
+            Self::PeersNotStated { through, others, keys } => write!(
+                f,
+                "nothing states how much goes between peers through {} ({}): predicted as if links alone limited it, of \
+                 which some processors pass a fraction",
+                Names(through, *others),
+                keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", "),
+            ),
             Self::AcsOnPath { port } => {
                 write!(f, "{port} sends peer-to-peer traffic up to the root complex (ACS)")
             }
         }
+    }
+}
+
+/// Names, the first few of them, and how many more there are.
+struct Names<'a>(&'a [String], u64);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(names, others) = self;
+        match (*names, others) {
+            ([before @ .., last], 0) if !before.is_empty() => {
+                write!(f, "{} and {last}", before.join(", "))
+            }
+            (names, 0) => f.write_str(&names.join(", ")),
+            (names, others) => write!(f, "{} and {others} more", names.join(", ")),
+        }
+    }
+}
+
+/// The links above devices and switches.
+struct Links<'a>(&'a [String], u64);
+
+impl fmt::Display for Links<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(below, others) = *self;
+        let links = if below.len() == 1 { "the link" } else { "the links" };
+        write!(f, "{links} of {}", Names(below, others))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use peerlane_results::{BenchRecord, CaseRecord};
+use peerlane_results::{BenchRecord, CaseRecord, Direction, LinkLoad};
 use peerlane_sim::predict::RANGE_FLOWS_MAX;
 
 use super::bench::{aligned, bench, in_words};
@@ -82,21 +82,26 @@ fn limits(sheet: &mut Sheet, case: &CaseRecord) {
 
 /// The links with the highest load.
 fn links(sheet: &mut Sheet, case: &CaseRecord) {
-    let share = |link: &peerlane_results::LinkLoad| {
-        link.busy.unwrap_or(link.payload.0 as f64 / link.ceiling.0.max(1) as f64)
-    };
+    let share =
+        |link: &LinkLoad| link.busy.unwrap_or(link.payload.0 as f64 / link.ceiling.0.max(1) as f64);
     let mut links: Vec<_> = case.links.iter().collect();
     links.sort_by(|a, b| share(b).total_cmp(&share(a)));
     for link in links.into_iter().take(MOST_LINKS) {
-        let way = match link.direction {
-            peerlane_results::Direction::Up => "up",
-            peerlane_results::Direction::Down => "down",
-        };
-        let percent = share(link) * 100.0;
+        let (words, percent) = (link_words(link), share(link) * 100.0);
         sheet.row(
             "link",
-            format_args!("{} {way}: {}, {percent:.0} % busy in the mean", link.below, link.payload),
+            format_args!("{words}: {}, {percent:.0} % busy in the mean", link.payload),
         );
+    }
+}
+
+/// A direction of a link.
+fn link_words(LinkLoad { below, other_end, direction, .. }: &LinkLoad) -> String {
+    match (direction, other_end) {
+        (Direction::Up, None) => format!("{below} up"),
+        (Direction::Down, None) => format!("{below} down"),
+        (Direction::Up, Some(other)) => format!("{below} to {other}"),
+        (Direction::Down, Some(other)) => format!("{other} to {below}"),
     }
 }
 

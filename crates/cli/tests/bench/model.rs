@@ -126,3 +126,64 @@ fn the_model_takes_what_goes_by_host_memory_into_a_gpu_through_it() {
         assert!(!slower || runs[1].elapsed_ns > runs[0].elapsed_ns, "a leg more");
     }
 }
+
+/// Eight drives of 13 GB/s below one socket, a GPU below the other, and a port that is called as no host bridge is.
+fn two_sockets() -> String {
+    let mut text =
+        "name = 'two'\niommu = 'off'\n[cpu]\nvendor = 'AuthenticAMD'\nfamily = 25\n".to_owned();
+    for (name, node) in [("pci0000:00", 0), ("pci0000:80", 1)] {
+        text += &format!("[[host_bridge]]\nname = '{name}'\nnuma_node = {node}\n");
+    }
+    for (port, bridge, device) in (0..8)
+        .map(|n| {
+            (
+                format!("root{n}"),
+                "00",
+                format!("name = 'a{n}'\nkind = 'nvme'\nread = '13G'\nlink = '32GT/s x4'"),
+            )
+        })
+        .chain([(
+            "top".to_owned(),
+            "80",
+            "name = 'g'\nkind = 'gpu'\nlink = '32GT/s x16'".to_owned(),
+        )])
+    {
+        text += &format!(
+            "[[function]]\nname = '{port}'\nkind = 'root-port'\nunder = 'pci0000:{bridge}'\n\
+             [[function]]\nunder = '{port}'\n{device}\n"
+        );
+    }
+    text
+}
+
+#[test]
+fn a_link_between_sockets_is_called_by_host_bridges_and_is_among_the_links() {
+    let folder = folder();
+    fs::write(folder.path().join("two.toml"), two_sockets()).expect("room");
+    let sources: String = (0..8).map(|n| format!(" --source a{n}")).collect();
+    let words = format!("stream{sources} --target gpu:0 --on model --machine two.toml --block 1M");
+    let output = bench(folder.path(), &words);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    for line in [
+        "limit     link between sockets from pci0000:00 to pci0000:80 (8 of 8 transfers)",
+        "gain      10 % more of link between sockets from pci0000:00 to pci0000:80: 10.0 % more",
+        "link      pci0000:00 to pci0000:80: 31.0 GB/s, 100 % busy in the mean",
+        "warning: nothing states how much goes between peers through pci0000:00 and pci0000:80 (`p2p_write`):",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains("root1") && !text.contains("31.0 GB/s to 31.0 GB/s"), "{text}");
+}
+
+#[test]
+fn what_a_prediction_takes_for_granted_is_said_once() {
+    let folder = folder();
+    let words = "sweep a b --via cmb:c --block 64K,1M --on model --machine pair";
+    let output = bench(folder.path(), words);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = "warning: nothing says how fast the links of switch, a, b and c are: taken for 16GT/s x4; \
+                say it in the machine file (`link = \"16GT/s x4\"`)";
+    assert_eq!(text.matches(line).count(), 1, "{text}");
+    assert_eq!(text.matches("warning:").count(), 1, "{text}");
+}

@@ -59,9 +59,8 @@ fn links(fabric: &Fabric, ends: Ends<'_>, memory: Option<FunctionId>) -> Vec<Lim
         .flat_map(|end| links_between(fabric, end, memory))
         .collect();
     let limit_of = |id: FunctionId| {
-        let function = fabric.function(id);
-        let rate = function.link.as_ref()?.speed()?.raw_rate();
-        Some(limit(format!("the link of {}", function.name), rate))
+        let rate = fabric.speed_above(id)?.raw_rate();
+        Some(limit(format!("the link of {}", fabric.function(id).name), rate))
     };
     crossed.into_iter().filter_map(limit_of).collect()
 }

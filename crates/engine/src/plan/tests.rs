@@ -434,6 +434,22 @@ fn ceilings_are_what_links_drives_memories_and_root_complexes_are_said_to_reach(
 }
 
 #[test]
+fn a_link_carries_no_more_than_the_port_above_it() {
+    let mut fabric = machine("r7515-10-smartssd");
+    let asked = Asked { source: "drive0".into(), target: "drive5".into(), ..asked() };
+    let slowest = |fabric: &Fabric| plan(fabric, &asked).expect("a plan").limits[0].clone();
+    assert!(!slowest(&fabric).object.starts_with("the link"), "{:?}", slowest(&fabric));
+    let drive = fabric.function(fabric.find("drive0").expect("it is there"));
+    let peerlane_fabric::Parent::Function(port) = drive.parent else {
+        panic!("a port is above it")
+    };
+    fabric.functions[port.0].link_below = "2.5GT/s x4".parse().ok();
+    let limit = slowest(&fabric);
+    let expected = ("the link of drive0", ByteRate(1_000_000_000));
+    assert_eq!((limit.object.as_str(), limit.bytes_per_second), expected);
+}
+
+#[test]
 fn a_root_complex_bounds_only_what_goes_through_it_and_in_that_direction() {
     let limits = |name: &str| {
         let mut fabric = machine(name);

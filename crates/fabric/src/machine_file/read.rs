@@ -123,14 +123,18 @@ impl<'a> Reader<'a> {
                 let name = ONLY_BRIDGE.to_owned();
                 reader.names.insert(name.clone(), Parent::Bridge(BridgeId(0)));
                 let peer = Rates::default();
-                reader.bridges.push(HostBridge { name, numa_node: None, peer });
+                reader.bridges.push(HostBridge { name, numa_node: None, peer, socket_link: None });
             }
             Some(bridges) => {
                 for (index, bridge) in bridges.iter().enumerate() {
                     reader.claim(&bridge.name, Parent::Bridge(BridgeId(index)))?;
                     let name = bridge.name.get_ref().clone();
-                    let peer = rates(bridge.p2p_read, bridge.p2p_write);
-                    reader.bridges.push(HostBridge { name, numa_node: bridge.numa_node, peer });
+                    reader.bridges.push(HostBridge {
+                        name,
+                        numa_node: bridge.numa_node,
+                        peer: rates(bridge.p2p_read, bridge.p2p_write),
+                        socket_link: bridge.socket_link.map(|rate| rate.0),
+                    });
                 }
             }
         }

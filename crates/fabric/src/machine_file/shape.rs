@@ -120,6 +120,9 @@ pub(super) struct HostBridge {
     /// Bytes a second that it forwards of what peers write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) p2p_write: Option<Rate>,
+    /// Bytes a second in each direction of a link to another memory node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) socket_link: Option<Rate>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -39,6 +39,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
                     numa_node: bridge.numa_node,
                     p2p_read: bridge.peer.read.map(Rate),
                     p2p_write: bridge.peer.write.map(Rate),
+                    socket_link: bridge.socket_link.map(Rate),
                 })
                 .collect(),
         ),

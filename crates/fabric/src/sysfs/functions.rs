@@ -97,6 +97,7 @@ impl Found {
             name: name.to_owned(),
             numa_node: None,
             peer: Rates::default(),
+            socket_link: None,
         });
         self.children(tree, at, Parent::Bridge(id));
         self.bridges[id.0].numa_node = self.functions.iter().find_map(|function| {

@@ -69,7 +69,7 @@ fn short_forms_stand_for_the_long_ones() {
 
 #[test]
 fn rates_of_drives_memories_and_root_complexes_are_read_and_written_again() {
-    let text = "name = 'x'\n[[host_bridge]]\nname = 'p'\np2p_read = '650M'\n[[function]]\nname = 'a'\n\
+    let text = "name = 'x'\n[[host_bridge]]\nname = 'p'\np2p_read = '650M'\nsocket_link = '62G'\n[[function]]\nname = 'a'\n\
                 kind = 'nvme'\nread = '3300M'\nwrite = 2_000_000_000\nmixed = 1.25\n\
                 p2pmem = { size = '4M', read = '12.6G', write = '16.3G' }";
     let fabric = Fabric::from_toml(text).unwrap();
@@ -80,6 +80,7 @@ fn rates_of_drives_memories_and_root_complexes_are_read_and_written_again() {
     assert_eq!(drive.p2pmem.unwrap().rates, rates(12_600_000_000, 16_300_000_000));
     let peer = Rates { read: Some(ByteRate(650_000_000)), write: None };
     assert_eq!(fabric.bridges[0].peer, peer);
+    assert_eq!(fabric.bridges[0].socket_link, Some(ByteRate(62_000_000_000)));
     assert_eq!(Fabric::from_toml(&fabric.to_toml()).unwrap(), fabric);
     let nic = "name = 'x'\n[[function]]\nname = 'n'\nkind = 'nic'\nwrite = '1G'";
     let error = Fabric::from_toml(nic).expect_err("no drive").to_string();

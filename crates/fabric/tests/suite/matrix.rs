@@ -99,3 +99,29 @@ fn a_link_is_downgraded_only_below_what_both_ends_support() {
     assert_eq!(link("2.5GT/s x16", "16GT/s x16", "16GT/s x16", "gpu"), (true, true), "idle");
     assert_eq!(link("16GT/s x8", "16GT/s x16", "16GT/s x16", "gpu"), (true, false), "narrow");
 }
+
+#[test]
+fn a_link_is_as_fast_as_it_trained_to_or_may_train_to_and_no_faster_than_its_port() {
+    let speed = |port: &str, own: &str| {
+        let text = format!(
+            "name = 'x'\n[[function]]\nname = 'root'\nkind = 'root-port'\n{port}\n\
+             [[function]]\nname = 'a'\nkind = 'nvme'\nunder = 'root'\n{own}"
+        );
+        let fabric = Fabric::from_toml(&text).unwrap();
+        fabric.speed_above(fabric.find("a").unwrap()).map(|speed| speed.to_string())
+    };
+    let (x2, x4) = ("link_below = '16GT/s x2'", "link = '16GT/s x4'");
+    let down = "link = { maximum = '32GT/s x4' }";
+    let trained = "link = { current = '8GT/s x4', maximum = '32GT/s x4' }";
+    for (port, own, expected) in [
+        ("", x4, Some("16GT/s x4")),
+        (x2, x4, Some("16GT/s x2")),
+        (x2, trained, Some("8GT/s x2")),
+        ("", down, Some("32GT/s x4")),
+        (x2, down, Some("16GT/s x2")),
+        (x2, "", Some("16GT/s x2")),
+        ("", "", None),
+    ] {
+        assert_eq!(speed(port, own).as_deref(), expected, "{port} {own}");
+    }
+}

@@ -24,14 +24,13 @@ const ENDPOINTS: [Kind; 5] = [Kind::Nvme, Kind::Gpu, Kind::Fpga, Kind::Nic, Kind
 pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
     let system =
         (kernel(), of(".*"), vec(stacked(), 0..3), of(vec(mount(), 0..3)), of(vec(".*", 0..3)));
-    let whole = (".*", system, cpu(), iommu(), vec((of(any::<u32>()), rates()), 1..3), of(lab()));
+    let whole = (".*", system, cpu(), iommu(), vec(host_bridge(), 1..3), of(lab()));
     (whole, vec((any::<Index>(), function()), 1..12)).prop_map(
         |((name, system, cpu, iommu, bridges, lab), functions)| {
             let (kernel, product, stacked, mounts, libraries) = system;
-            let bridge = |(index, (numa_node, peer))| HostBridge {
+            let bridge = |(index, bridge): (usize, HostBridge)| HostBridge {
                 name: format!("pci0000:{index:02x}"),
-                numa_node,
-                peer,
+                ..bridge
             };
             Fabric {
                 name,
@@ -81,6 +80,16 @@ impl WithFunctions for Fabric {
         }
         self
     }
+}
+
+fn host_bridge() -> impl Strategy<Value = HostBridge> {
+    let parts = (of(any::<u32>()), rates(), of(any::<u64>()));
+    parts.prop_map(|(numa_node, peer, link)| HostBridge {
+        name: String::new(),
+        numa_node,
+        peer,
+        socket_link: link.map(ByteRate),
+    })
 }
 
 fn kernel() -> impl Strategy<Value = Kernel> {

@@ -64,6 +64,7 @@ impl Ways {
                 .filter(|(_, bytes)| *bytes > 0)
                 .map(move |(direction, bytes)| LinkLoad {
                     below: fabric.function(id).name.clone(),
+                    other_end: None,
                     direction,
                     payload: rate(bytes),
                     ceiling: ceiling(fabric, id, basis),

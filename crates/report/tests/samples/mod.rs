@@ -220,6 +220,7 @@ fn by_route(flow: &Flow) -> BytesByRoute {
 fn loads(spec: &CaseSpec, rate: f64) -> Vec<LinkLoad> {
     let load = |below: &str, direction, payload: f64, ceiling: f64| LinkLoad {
         below: below.to_owned(),
+        other_end: None,
         direction,
         payload: ByteRate(payload as u64),
         ceiling: ByteRate(ceiling as u64),

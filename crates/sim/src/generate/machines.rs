@@ -5,7 +5,8 @@ use peerlane_units::Bytes;
 
 use super::Draws;
 use crate::model::{
-    Endpoint, FlowSpec, HostMemory, NodeIndex, NodeKind, Picos, RootComplex, Switch, Topology, Wire,
+    Endpoint, FlowSpec, HostMemory, NodeIndex, NodeKind, Picos, RootComplex, SocketLink, Switch,
+    Topology, Wire,
 };
 
 /// A machine, or several that nothing joins, with the devices that flows can go between.
@@ -64,8 +65,8 @@ pub fn pods(count: usize, seed: u64) -> Machine {
                 }
             }
         }
-        let socket = Wire::socket(crate::model::Parameters::default().socket, Picos::nanos(60));
-        machine.topology.join(sockets[0], sockets[1], socket);
+        let SocketLink { rate, latency } = SocketLink::default();
+        machine.topology.join(sockets[0], sockets[1], Wire::socket(rate, latency));
         machine.groups.push(devices);
     }
     machine

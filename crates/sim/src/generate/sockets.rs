@@ -9,8 +9,8 @@ use peerlane_units::{ByteRate, Bytes};
 use super::Draws;
 use super::scenarios::{Family, Scenario};
 use crate::model::{
-    Credits, Endpoint, FlowSpec, Memory, NodeIndex, NodeKind, Op, Picos, RootComplex, Switch,
-    Topology, Wire,
+    Credits, Endpoint, FlowSpec, Memory, NodeIndex, NodeKind, Op, Picos, RootComplex, SocketLink,
+    Switch, Topology, Wire,
 };
 
 /// Two sockets with two or three switches each, two to four drives below each of those, and transfers between them.
@@ -43,7 +43,7 @@ fn between(draws: &mut Draws) -> Wire {
     let rate = ByteRate(1_000_000_000 * draws.one_of(&[6, 12, 31, 62]));
     let room = Picos::nanos(draws.one_of(&[500, 1_000, 2_000, 4_000]));
     let credits = Credits::covering(rate, Bytes(256), room);
-    Wire { credits, ..Wire::socket(rate, Picos::nanos(60)) }
+    Wire { credits, ..Wire::socket(rate, SocketLink::default().latency) }
 }
 
 fn wire(draws: &mut Draws, widths: &[u8]) -> Wire {

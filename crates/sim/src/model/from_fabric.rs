@@ -6,7 +6,8 @@ use peerlane_fabric::{Acs, Fabric, Function, FunctionId, HostBridge, Kind, Paren
 use peerlane_units::{ByteRate, Bytes};
 
 use super::{
-    Endpoint, Ethernet, Memory, NodeIndex, NodeKind, Parameters, Picos, Switch, Topology, Wire,
+    Endpoint, Ethernet, Memory, NodeIndex, NodeKind, Parameters, Picos, SocketLink, Switch,
+    Topology, Wire,
 };
 use crate::devices::ethernet::stream;
 use crate::way::as_f64;
@@ -35,10 +36,11 @@ pub enum TopologyError {
 
 impl Topology {
     /// The topology of a fabric: a root complex and a host memory (`host0`) for each memory node, every
-    /// host bridge of the node in it, and a node for each switch and device, named as in the fabric.
+    /// host bridge of the node in it, and a node for each switch and device, named as in the fabric. A root complex is
+    /// called as its host bridge is, or `the host bridges of node 0` where it has several.
     ///
     /// A fabric may hold several machines, which nothing joins: what stands before a slash in the name of a
-    /// host bridge is its machine, and stands before the names of its root complexes and host memories.
+    /// host bridge is its machine, and stands before the names of its host memories.
     ///
     /// A switch that an Ethernet divides is two nodes: `bridge`, and `bridge-ethernet` beyond it.
     ///
@@ -67,18 +69,33 @@ impl Topology {
     }
 }
 
+/// A machine, and a memory node of it.
+pub(crate) type Place<'a> = (&'a str, u32);
+
 /// The machine of a host bridge, and its memory node.
-fn place(bridge: &HostBridge) -> (&str, u32) {
+pub(crate) fn place(bridge: &HostBridge) -> Place<'_> {
     let machine = bridge.name.split_once('/').map_or("", |(machine, _)| machine);
     (machine, bridge.numa_node.unwrap_or(0))
 }
 
-/// The name of the root complex (`root`) or the host memory (`host`) of a host bridge.
-pub(crate) fn named(bridge: &HostBridge, what: &str) -> String {
-    match place(bridge) {
-        ("", numa) => format!("{what}{numa}"),
-        (machine, numa) => format!("{machine}/{what}{numa}"),
+/// What the root complex of each memory node is called.
+pub(crate) fn root_names(fabric: &Fabric) -> BTreeMap<Place<'_>, String> {
+    let mut bridges: BTreeMap<Place<'_>, Vec<&HostBridge>> = BTreeMap::new();
+    for bridge in &fabric.bridges {
+        bridges.entry(place(bridge)).or_default().push(bridge);
     }
+    let name = |(machine, numa), bridges: &[&HostBridge]| match bridges {
+        [only] => only.name.clone(),
+        _ if bridges.iter().all(|bridge| bridge.numa_node.is_none()) => {
+            format!("the host bridges{}", of_machine(machine))
+        }
+        _ => format!("the host bridges of node {numa}{}", of_machine(machine)),
+    };
+    bridges.into_iter().map(|(place, bridges)| (place, name(place, &bridges))).collect()
+}
+
+fn of_machine(machine: &str) -> String {
+    if machine.is_empty() { String::new() } else { format!(" of {machine}") }
 }
 
 struct Build<'a> {
@@ -86,29 +103,38 @@ struct Build<'a> {
     parameters: &'a Parameters,
     topology: Topology,
     /// The root complex of each memory node of each machine.
-    roots: BTreeMap<(&'a str, u32), NodeIndex>,
+    roots: BTreeMap<Place<'a>, NodeIndex>,
     /// The node in which each function ends up.
     at: Vec<NodeIndex>,
 }
 
 impl Build<'_> {
     fn roots(&mut self) {
-        let Parameters { root, host, socket, .. } = self.parameters;
+        let Parameters { root, host, .. } = self.parameters;
+        let mut names = root_names(self.fabric);
         for bridge in &self.fabric.bridges {
             let (machine, numa) = place(bridge);
-            if self.roots.contains_key(&(machine, numa)) {
-                continue;
-            }
-            let kind = NodeKind::RootComplex(root.clone());
-            let node = self.topology.add(named(bridge, "root"), kind);
+            let Some(name) = names.remove(&(machine, numa)) else { continue };
+            let node = self.topology.add(name, NodeKind::RootComplex(root.clone()));
             let memory = NodeKind::HostMemory(host.clone());
             let on_chip = Wire::bare(ON_CHIP, Picos::ZERO);
-            self.topology.add_below(node, named(bridge, "host"), memory, on_chip);
-            for (_, &other) in self.roots.range((machine, 0)..=(machine, u32::MAX)) {
-                self.topology.join(other, node, Wire::socket(*socket, Picos::nanos(60)));
+            let before = if machine.is_empty() { "" } else { "/" };
+            let host = format!("{machine}{before}host{numa}");
+            self.topology.add_below(node, host, memory, on_chip);
+            for (&other, &at) in self.roots.range((machine, 0)..=(machine, u32::MAX)) {
+                let wire = self.between([other, (machine, numa)]);
+                self.topology.join(at, node, wire);
             }
             self.roots.insert((machine, numa), node);
         }
+    }
+
+    /// The link between two sockets: the least that host bridges of either state of it.
+    fn between(&self, ends: [Place<'_>; 2]) -> Wire {
+        let SocketLink { rate, latency } = self.parameters.socket;
+        let bridges = self.fabric.bridges.iter().filter(|bridge| ends.contains(&place(bridge)));
+        let stated = bridges.filter_map(|bridge| bridge.socket_link).min();
+        Wire::socket(stated.unwrap_or(rate), latency)
     }
 
     /// Where the function hangs: the root complex of its bridge, or the node of its parent.
@@ -129,7 +155,7 @@ impl Build<'_> {
             }
         };
         let is_on_chip = matches!(function.parent, Parent::Bridge(_));
-        let wire = match function.link.and_then(|link| link.speed()) {
+        let wire = match self.fabric.speed_above(id) {
             None if is_on_chip => Wire::bare(ON_CHIP, Picos::ZERO),
             speed => Wire::pcie(speed.unwrap_or(self.parameters.link), self.parameters.mps),
         };

@@ -17,11 +17,11 @@ mod wire;
 mod tests;
 
 pub use from_fabric::TopologyError;
-pub(crate) use from_fabric::named;
+pub(crate) use from_fabric::{place, root_names};
 pub use node::{
     Coupling, Endpoint, HostMemory, Iommu, Memory, Node, NodeKind, RootComplex, Switch,
 };
-pub use parameters::{Ethernet, Parameters};
+pub use parameters::{Ethernet, Parameters, SocketLink};
 pub use path::{Hop, PathError};
 pub use picos::{Picos, picos_per_kib};
 pub use topology::{Direction, Link, LinkIndex, NodeIndex, Topology};

@@ -7,7 +7,7 @@ use super::{Op, Picos, Store};
 /// A place where links meet or end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Unique in its topology: the function's name in the fabric.
+    /// Unique in its topology: the name of the function, or of the host bridge, in the fabric.
     pub name: String,
     /// What it is.
     pub kind: NodeKind,

@@ -20,10 +20,26 @@ pub struct Parameters {
     pub mps: Bytes,
     /// Links whose speed the fabric does not say.
     pub link: LinkSpeed,
-    /// What a link between sockets carries in one direction.
-    pub socket: ByteRate,
+    /// Links between sockets.
+    pub socket: SocketLink,
     /// Ethernets, where the fabric has any.
     pub ethernet: Ethernet,
+}
+
+/// What a fabric does not say of a link between sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketLink {
+    /// What it carries in one direction.
+    pub rate: ByteRate,
+    /// From one root complex to the other.
+    pub latency: Picos,
+}
+
+impl Default for SocketLink {
+    /// One xGMI-2 link of 16 lanes at 16 GT/s, or three UPI links of half that.
+    fn default() -> Self {
+        Self { rate: ByteRate(31_000_000_000), latency: Picos::nanos(60) }
+    }
 }
 
 /// What a fabric does not say of an Ethernet.
@@ -48,8 +64,8 @@ impl Default for Ethernet {
 }
 
 impl Default for Parameters {
-    /// 256 bytes of payload and Gen4 x4: what NVMe drives of 2020 to 2024 have. 31 GB/s between
-    /// sockets: one xGMI-2 link of 16 lanes at 16 GT/s, or three UPI links of half that.
+    /// 256 bytes of payload and Gen4 x4: what NVMe drives of 2020 to 2024 have. Predictions have numbers of their own, with
+    /// ranges (`predict/defaults.toml`).
     fn default() -> Self {
         Self {
             root: RootComplex::default(),
@@ -58,7 +74,7 @@ impl Default for Parameters {
             host: HostMemory::default(),
             mps: Bytes(256),
             link: LinkSpeed { megatransfers: 16_000, width: 4 },
-            socket: ByteRate(31_000_000_000),
+            socket: SocketLink::default(),
             ethernet: Ethernet::default(),
         }
     }

@@ -130,7 +130,7 @@ impl Topology {
         let links = self.links().iter().enumerate();
         links.filter_map(move |(position, link)| {
             let index = LinkIndex(u32::try_from(position).ok()?);
-            if self.link_above(link.lower) == Some(index) {
+            if !self.is_between_sockets(index) {
                 return None;
             }
             match (link.upper == at, link.lower == at) {

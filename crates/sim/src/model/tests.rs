@@ -93,13 +93,13 @@ fn ports_of_a_fabric_become_ends_of_links() {
     let t = Topology::from_fabric(&machine("ten"), &Parameters::default()).unwrap();
     assert_eq!(names(&t, "d0", "d1"), ["switch-0", "d1"]);
     assert_eq!(names(&t, "d0", "d9"), ["switch-0", "switch", "switch-1", "d9"]);
-    assert_eq!(names(&t, "d0", "host0"), ["switch-0", "switch", "root0", "host0"]);
+    assert_eq!(names(&t, "d0", "host0"), ["switch-0", "switch", "pci0000:00", "host0"]);
 }
 
 #[test]
 fn ports_that_redirect_make_their_switch_redirect() {
     let t = Topology::from_fabric(&machine("acs"), &Parameters::default()).unwrap();
-    assert_eq!(names(&t, "a", "b"), ["switch", "root0", "switch", "b"]);
+    assert_eq!(names(&t, "a", "b"), ["switch", "pci0000:00", "switch", "b"]);
 }
 
 #[test]

@@ -153,6 +153,14 @@ impl Topology {
         self.above[index.0 as usize]
     }
 
+    /// Whether a link joins two root complexes, so that neither of its ends is below the other.
+    ///
+    /// # Panics
+    /// When `index` is of another topology.
+    pub fn is_between_sockets(&self, index: LinkIndex) -> bool {
+        self.link_above(self.link(index).lower) != Some(index)
+    }
+
     /// The node with this name.
     pub fn find(&self, name: &str) -> Option<NodeIndex> {
         let found = self.nodes.iter().position(|node| node.name == name)?;

@@ -77,7 +77,8 @@ fn limited(name: &str) -> Option<(f64, f64, &'static str)> {
 
 /// Whether a parameter counts things that there is no half of: bytes of a packet or command, tags, walkers, turns.
 pub fn is_whole(name: &str) -> bool {
-    const WHOLE: [&str; 14] = [
+    const WHOLE: [&str; 15] = [
+        "device.completion",
         "drive.largest",
         "ethernet.headers",
         "ethernet.mtu",

@@ -6,6 +6,7 @@
 mod alike;
 mod bounds;
 mod case;
+mod cautions;
 mod flows;
 mod gains;
 mod links;
@@ -244,6 +245,7 @@ fn carry_out(
     let shown = windows::run(planned, log)
         .map_err(|(case, source)| PredictError::Tlp { case: case.to_owned(), source })?;
     let traces = if log > 0 { trace::of(fabric, &cases, &shown) } else { Vec::new() };
+    let warnings = cautions::of(fabric, parameters, cases.iter().map(|case| &case.model));
     let cases: Vec<CaseRecord> =
         cases.par_iter().map(|case| predictor.case(case, &shown)).collect::<Result<_, _>>()?;
     let record = BenchRecord {
@@ -262,7 +264,7 @@ fn carry_out(
         cases,
         effects: Vec::new(),
         packets: Vec::new(),
-        warnings: Vec::new(),
+        warnings,
     };
     Ok((record, traces))
 }

@@ -5,18 +5,20 @@ use peerlane_units::ByteRate;
 
 use super::setting::whole;
 use crate::flow::build::{Built, What};
-use crate::model::{Direction, Framing, LinkIndex, Node, NodeIndex, NodeKind, Op, Topology};
+use crate::model::{Direction, Framing, Link, LinkIndex, Node, NodeIndex, NodeKind, Op, Topology};
 use crate::way::{PacketKind, rate_of};
 
 /// A resource as a person would name it.
 pub(super) fn of(topology: &Topology, what: What) -> String {
     let node = |index: NodeIndex| topology.node(index).name.as_str();
-    let link = |link: LinkIndex, direction| {
-        let way = match direction {
-            Direction::Up => "up",
-            Direction::Down => "down",
-        };
-        format!("link of {} {way}", node(topology.link(link).lower))
+    let link = |link: LinkIndex, direction| match direction {
+        _ if topology.is_between_sockets(link) => format!(
+            "link between sockets from {} to {}",
+            node(topology.sender(link, direction)),
+            node(topology.receiver(link, direction))
+        ),
+        Direction::Up => format!("link of {} up", node(topology.link(link).lower)),
+        Direction::Down => format!("link of {} down", node(topology.link(link).lower)),
     };
     match what {
         What::Link(index, direction) => link(index, direction),
@@ -101,16 +103,18 @@ pub(super) fn loads(topology: &Topology, built: &Built, moved: &[f64], time: f64
     let mut loads = Vec::new();
     for (position, what) in built.what.iter().enumerate() {
         let What::Link(link, direction) = *what else { continue };
-        // What stays inside a chip is no link that anybody could look at.
         let sent = wire[position] + ahead[position];
-        if sent <= 0.0 || topology.link(link).wire.framing == Framing::Bare {
+        if sent <= 0.0 || is_inside_a_chip(topology, link) {
             continue;
         }
         // Of requests and acknowledgements alone: as much as a link carries of anything.
         let share = if payload[position] > 0.0 { payload[position] / wire[position] } else { 1.0 };
         let rate = rate_of(topology, link);
+        let Link { upper, lower, .. } = *topology.link(link);
+        let name = |node| topology.node(node).name.clone();
         loads.push(LinkLoad {
-            below: topology.node(topology.link(link).lower).name.clone(),
+            below: name(lower),
+            other_end: topology.is_between_sockets(link).then(|| name(upper)),
             direction: match direction {
                 Direction::Up => Way::Up,
                 Direction::Down => Way::Down,
@@ -121,6 +125,11 @@ pub(super) fn loads(topology: &Topology, built: &Built, moved: &[f64], time: f64
         });
     }
     loads
+}
+
+/// Whether a link stays inside a chip, where nobody could look at it.
+fn is_inside_a_chip(topology: &Topology, link: LinkIndex) -> bool {
+    topology.link(link).wire.framing == Framing::Bare && !topology.is_between_sockets(link)
 }
 
 /// Bytes a nanosecond as a rate.

@@ -13,7 +13,7 @@ use crate::devices::drive::Side;
 use crate::devices::table::{Table, TableError};
 use crate::model::{
     self, Coupling, Endpoint, Ethernet, HostMemory, Iommu, Memory, NodeIndex, NodeKind, Op, Picos,
-    RootComplex, Switch, Topology, TopologyError, named,
+    RootComplex, SocketLink, Switch, Topology, TopologyError, place, root_names,
 };
 use crate::parameters::{ParameterError, ParameterShape, Parameters};
 use crate::way::as_f64;
@@ -182,32 +182,54 @@ impl<'a> Setting<'a> {
         own.or_else(|_| self.get(&format!("drive.{what}")))
     }
 
-    /// The machine with these numbers.
-    pub(super) fn topology(&self, fabric: &Fabric) -> Result<Topology, SettingError> {
-        let host = ByteRate(whole(self.get("host.memory")?));
-        let tags = count(self.get("pcie.tags")?);
+    /// What the fabric does not say of a machine, by these numbers.
+    fn usual(&self, fabric: &Fabric) -> Result<model::Parameters, ParameterError> {
+        let rate = Some(ByteRate(whole(self.get("host.memory")?)));
         let mps = self.bytes("pcie.mps")?;
-        let defaults = model::Parameters::default();
-        let completion = self.bytes("host.completion")?;
-        let usual = HostMemory::default().memory;
-        let memory = Memory { write: Some(host), read: Some(host), completion, ..usual };
         let hol = Coupling::new(self.get("queues.shared")?);
         let latency = time(self.get("switch.latency")?);
-        let parameters = model::Parameters {
+        Ok(model::Parameters {
             root: self.root(fabric, hol)?,
-            switch: Switch { latency, hol, ..defaults.switch },
-            endpoint: Endpoint { tags, mrrs: self.bytes("pcie.mrrs")?, mps, ..defaults.endpoint },
-            host: HostMemory { memory, cores: Some(count(self.get("host.cores")?).max(1)) },
+            switch: Switch { latency, hol, ..Switch::default() },
+            endpoint: Endpoint {
+                tags: count(self.get("pcie.tags")?),
+                mrrs: self.bytes("pcie.mrrs")?,
+                mps,
+                memory: self.memory("device")?,
+                ..Endpoint::default()
+            },
+            host: HostMemory {
+                memory: Memory { write: rate, read: rate, ..self.memory("host")? },
+                cores: Some(count(self.get("host.cores")?).max(1)),
+            },
+            mps,
+            link: super::links::usual(self.parameters, self.numbers)?,
+            socket: SocketLink {
+                rate: ByteRate(whole(self.get("socket-link.rate")?)),
+                latency: time(self.get("socket-link.latency")?),
+            },
             ethernet: Ethernet {
                 tunnel: count(self.get("ethernet.tunnel")?),
                 latency: time(self.get("ethernet.latency")?),
                 mtu: self.bytes("ethernet.mtu")?,
                 headers: self.bytes("ethernet.headers")?,
             },
-            mps,
-            ..defaults
-        };
-        let mut topology = Topology::from_fabric(fabric, &parameters)?;
+        })
+    }
+
+    /// Memory of a device, or of the host, as fast as it comes.
+    fn memory(&self, of: &str) -> Result<Memory, ParameterError> {
+        Ok(Memory {
+            write_latency: time(self.get(&format!("{of}.write-latency"))?),
+            read_latency: time(self.get(&format!("{of}.read-latency"))?),
+            completion: self.bytes(&format!("{of}.completion"))?,
+            ..Memory::default()
+        })
+    }
+
+    /// The machine with these numbers.
+    pub(super) fn topology(&self, fabric: &Fabric) -> Result<Topology, SettingError> {
+        let mut topology = Topology::from_fabric(fabric, &self.usual(fabric)?)?;
         let at = topology.by_name();
         for function in fabric.functions.iter().filter(|function| function.kind == Kind::Nvme) {
             let posts = self.side(function, Op::Write)?.rate;
@@ -293,8 +315,9 @@ fn stated(fabric: &Fabric, topology: &mut Topology, at: &Names, kept: f64) {
         }
     }
     let lower = |one: Option<ByteRate>, other: Option<ByteRate>| one.into_iter().chain(other).min();
+    let roots = root_names(fabric);
     for bridge in &fabric.bridges {
-        let Some(&node) = at.get(&named(bridge, "root")) else { continue };
+        let Some(&node) = roots.get(&place(bridge)).and_then(|name| at.get(name)) else { continue };
         if let NodeKind::RootComplex(root) = &mut topology.node_mut(node).kind {
             root.p2p_write = lower(root.p2p_write, bridge.peer.write);
             root.p2p_read = lower(root.p2p_read, bridge.peer.read);

@@ -3,11 +3,15 @@
 //! Leaves out whether a number makes sense, and what a workload does with it. The one thing to know: a device has several
 //! names, and each will do.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use peerlane_fabric::{Fabric, Function, IommuMode, Kind};
 
 use super::flows::largest_of;
+use super::links::has_unknown_link;
 use super::of_devices::{ANY, Names, is_of_drive, start_of};
 use super::setting::parameters;
+use crate::model::place;
 use crate::parameters::Parameters;
 
 /// The names of parameters that change nothing: neither built in, nor of a device of the machine.
@@ -58,6 +62,17 @@ pub fn why_unused(name: &str, given: &Parameters, fabric: &Fabric) -> Option<&'s
         ("ethernet", _) => {
             (has_ethernet(Kind::UpstreamPort), "no Ethernet divides a switch of the machine")
         }
+        ("pcie", "lanes" | "generation") => (
+            has_unknown_link(fabric, given),
+            "the machine's description says how fast each link is",
+        ),
+        ("socket-link", "rate") if has_two_sockets(fabric, |_| true) => (
+            has_two_sockets(fabric, |is_stated| !is_stated),
+            "the machine's description says it of each link between sockets",
+        ),
+        ("socket-link", _) => {
+            (has_two_sockets(fabric, |_| true), "the machine has one memory node")
+        }
         ("switch", "latency") => (
             fabric.functions.iter().any(|function| function.kind == Kind::UpstreamPort),
             "the machine has no switch",
@@ -68,6 +83,18 @@ pub fn why_unused(name: &str, given: &Parameters, fabric: &Fabric) -> Option<&'s
         _ => return None,
     };
     (!is_used).then_some(why)
+}
+
+/// Whether a machine has two memory nodes that are so: whether a host bridge of theirs states `socket_link`. Of a link
+/// between two of them either may.
+fn has_two_sockets(fabric: &Fabric, is_so: impl Fn(bool) -> bool) -> bool {
+    let mut sockets: BTreeMap<_, bool> = BTreeMap::new();
+    for bridge in &fabric.bridges {
+        *sockets.entry(place(bridge)).or_default() |= bridge.socket_link.is_some();
+    }
+    let mut machines = BTreeSet::new();
+    let mut so = sockets.into_iter().filter(|&(_, is_stated)| is_so(is_stated));
+    so.any(|((machine, _), _)| !machines.insert(machine))
 }
 
 /// Whether the description of a machine states a rate of a device.

@@ -63,6 +63,9 @@ of the day before has such a drive, and none changed for that.
 On 2026-11-23 `peerlane sim` took other numbers: completions of 128 bytes in place of 64 for reads of host memory, and commands beyond the times that
 are known of a drive at the rate of its medium. No row here asks for either.
 
+Since 2026-11-24 a root complex is called as its host bridge is, `pci0000:00`, or where it has several `the host bridges of node 0`: it was `root0`. No number
+changed with that.
+
 | What | Value | Before | Now | Changed on | Why |
 | --- | --- | --- | --- | --- | --- |
 | R7515: ten pairs at once, drive i to FPGA i + 1, peer to peer | 80 % | 29.71 to 34.91 | 29.23 to 34.20 | 2026-11-22 | drawn anew |

@@ -247,7 +247,7 @@ impl<'a> Router<'a> {
         let function = self.place.fabric.function(id);
         match self.place.scenario.links.get(&function.name) {
             Some(text) => text.parse().map(Some).map_err(|_| StudyError::Link(text.clone())),
-            None => Ok(function.link.and_then(|link| link.speed())),
+            None => Ok(self.place.fabric.speed_above(id)),
         }
     }
 

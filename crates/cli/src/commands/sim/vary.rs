@@ -101,7 +101,7 @@ fn known(axis: &Axis, fabric: &Fabric, parameters: &mut Parameters) -> Result<()
     if matches!(key.as_str(), "depth" | "block") || parameters.position(own).is_ok() {
         return Ok(());
     }
-    if let Some(link) = link_parameter(own, fabric) {
+    if let Some(link) = link_parameter(own, fabric, parameters) {
         return parameters.add(link).map_err(Failure::new);
     }
     let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();

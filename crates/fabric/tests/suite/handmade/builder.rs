@@ -63,7 +63,8 @@ impl Machine {
         self.next_bus = bus + 1;
         let parent = Parent::Bridge(BridgeId(self.fabric.bridges.len()));
         let name = format!("pci{domain:04x}:{bus:02x}");
-        self.fabric.bridges.push(HostBridge { name, numa_node: node, peer: Rates::default() });
+        let peer = Rates::default();
+        self.fabric.bridges.push(HostBridge { name, numa_node: node, peer, socket_link: None });
         self.buses.insert(parent, (bus, 0));
         self.function(parent, Kind::Other, first, 0x06_00_00, node);
         parent

@@ -18,6 +18,8 @@ use crate::plain::escape;
 const WIDEST: f64 = 14.0;
 const PER_GB: f64 = 0.8;
 const PER_GB_LOADED: f64 = 2.4;
+/// Links between sockets that are told of.
+const BETWEEN_SOCKETS_MAX: usize = 4;
 
 /// Looks by what a function is; each is told by words too.
 pub(super) const RULES: Rules = &[
@@ -217,6 +219,11 @@ impl Sheet {
             );
         }
         self.note(&text);
+        if !self.loads.between_sockets.is_empty() {
+            let some = self.loads.between_sockets.iter().take(BETWEEN_SOCKETS_MAX).cloned();
+            let some = some.collect::<Vec<_>>().join(", ");
+            self.note(&format!("Not drawn, between sockets: {some}."));
+        }
         match self.loads.strange {
             0 => {}
             1 => self.note("One load is of a link that this machine does not have."),

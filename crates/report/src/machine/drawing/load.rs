@@ -14,6 +14,8 @@ pub(super) struct Loads {
     of: BTreeMap<FunctionId, Load>,
     /// How many loads name no function of this machine.
     pub(super) strange: usize,
+    /// In words what links between sockets carry, which have no line.
+    pub(super) between_sockets: Vec<String>,
     /// What colours and widths are measured by.
     pub(super) scale: Scale,
     /// The most that any direction of a link carries.
@@ -44,7 +46,10 @@ pub(super) struct Load {
 impl Loads {
     pub(super) fn new(fabric: &Fabric, loads: &[LinkLoad]) -> Self {
         let mut all = Self::default();
-        for load in loads {
+        let (between, loads): (Vec<_>, Vec<_>) =
+            loads.iter().partition(|load| load.other_end.is_some());
+        all.between_sockets = between.into_iter().filter_map(between_sockets).collect();
+        for load in &loads {
             let Some(id) = fabric.find(&load.below) else {
                 all.strange += 1;
                 continue;
@@ -127,6 +132,16 @@ impl Loads {
     }
 }
 
+/// One direction of a link between sockets.
+fn between_sockets(load: &LinkLoad) -> Option<String> {
+    let ends = (load.below.as_str(), load.other_end.as_deref()?);
+    let (from, to) = match load.direction {
+        Direction::Up => ends,
+        Direction::Down => (ends.1, ends.0),
+    };
+    Some(format!("{} from {from} to {to}", load.payload))
+}
+
 impl Load {
     /// Style of the line: below a quarter, a half, and nine tenths of what it is compared with, and above.
     pub(super) fn class(self) -> &'static str {
@@ -146,5 +161,37 @@ impl Load {
     /// The rate that the width of the line stands for where links have widths.
     pub(super) fn gigabytes(self) -> f64 {
         self.up.max(self.down).0 as f64 / 1e9
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_between_sockets_are_told_of_and_are_not_strange() {
+        let fabric = Fabric::from_toml(
+            "name = 'two'\n[[function]]\nname = 'slot'\nkind = 'root-port'\n\
+             [[function]]\nname = 'a'\nkind = 'nvme'\nunder = 'slot'",
+        );
+        let fabric = fabric.expect("a machine");
+        let load = |below: &str, other_end: Option<&str>, direction| LinkLoad {
+            below: below.to_owned(),
+            other_end: other_end.map(str::to_owned),
+            direction,
+            payload: ByteRate(12_000_000_000),
+            ceiling: ByteRate(31_000_000_000),
+            busy: None,
+        };
+        let all = [
+            load("a", None, Direction::Up),
+            load("pci0000:80", Some("pci0000:00"), Direction::Down),
+            load("pci0000:80", Some("pci0000:00"), Direction::Up),
+        ];
+        let loads = Loads::new(&fabric, &all);
+        assert_eq!((loads.strange, loads.scale, loads.of.len()), (0, Scale::Ceilings, 1));
+        let words =
+            ["12.0 GB/s from pci0000:00 to pci0000:80", "12.0 GB/s from pci0000:80 to pci0000:00"];
+        assert_eq!(loads.between_sockets, words);
     }
 }

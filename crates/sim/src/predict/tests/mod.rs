@@ -9,6 +9,7 @@ use super::*;
 
 mod apart;
 mod bounds;
+mod cautions;
 mod limits;
 mod media;
 mod memories;
@@ -18,6 +19,7 @@ mod processor;
 mod processors;
 mod sets;
 mod settings;
+mod sockets;
 mod trace;
 
 fn machine(name: &str) -> Fabric {
