@@ -60,7 +60,6 @@ pub(super) struct LegState {
     current: Option<(u32, u32)>,
     /// Whether a train of it waits at its first port.
     is_offered: bool,
-    pub(super) waits_for_tags: bool,
     /// Bytes of a full train of requests, or of writes.
     train: u32,
     /// Bytes of a full train of completions.
@@ -98,7 +97,6 @@ impl LegState {
             waiting: VecDeque::new(),
             current: None,
             is_offered: false,
-            waits_for_tags: false,
             train,
             piece,
             untranslated: 0,
@@ -399,11 +397,10 @@ impl<Q: EventQueue> Engine<Q> {
         self.offer(leg);
     }
 
-    /// Puts the next train of a leg in front of its first port, unless one is there, its bound makes it
-    /// wait, or it has no tags.
+    /// Puts the next train of a leg in front of its first port, unless one is there or its bound makes it wait.
     pub(super) fn offer(&mut self, index: u32) {
         let leg = &mut self.legs[index as usize];
-        if leg.is_offered || leg.waits_for_tags || self.is_draining {
+        if leg.is_offered || self.is_draining {
             return;
         }
         let flow = &self.flows[leg.flow as usize];
@@ -424,17 +421,6 @@ impl<Q: EventQueue> Engine<Q> {
         }
         let bytes = left.min(leg.train);
         let route = &self.net.routes[index as usize];
-        let mut taken = 0;
-        if route.op == Op::Read {
-            let tags = &mut self.net.tags[route.tags as usize];
-            taken = bytes.div_ceil(1 << route.request_shift).min(tags.full);
-            if tags.free < taken {
-                leg.waits_for_tags = true;
-                tags.waiting.push_back(index);
-                return;
-            }
-            tags.free -= taken;
-        }
         leg.is_offered = true;
         leg.current = (left > bytes).then_some((slot, left - bytes));
         let train = Train {
@@ -445,7 +431,7 @@ impl<Q: EventQueue> Engine<Q> {
             next: NONE,
             held: NONE,
             tail: 0,
-            tags: taken,
+            tags: 0,
             draw: flow.commands[slot as usize].draw,
         };
         let memory = route.own_memory;

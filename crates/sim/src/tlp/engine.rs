@@ -135,8 +135,9 @@ impl<Q: EventQueue> Engine<Q> {
             queue.head = train;
             queue.tail = train;
             queue.left = queue.weight;
-            let port = self.join(fifo);
-            self.kicked.push(port);
+            if let Some(port) = self.join(fifo) {
+                self.kicked.push(port);
+            }
         } else {
             let tail = queue.tail;
             queue.tail = train;
@@ -145,8 +146,11 @@ impl<Q: EventQueue> Engine<Q> {
     }
 
     /// Gives a queue its turn at the port that its head waits for, behind the others, or before them
-    /// while it has turns left in a row.
-    fn join(&mut self, fifo: u32) -> u32 {
+    /// while it has turns left in a row: that port, or `None` where the head waits for tags.
+    fn join(&mut self, fifo: u32) -> Option<u32> {
+        if self.net.fifos[fifo as usize].tags != NONE && !self.take_tags(fifo) {
+            return None;
+        }
         let queue = &mut self.net.fifos[fifo as usize];
         let hop = &self.net.hops[self.slab[queue.head].hop as usize];
         let port = &mut self.net.ports[hop.port as usize];
@@ -156,7 +160,7 @@ impl<Q: EventQueue> Engine<Q> {
             queue.turn = queue.turn.max(port.next_turn);
             let class = hop.class.into();
             port.join_by_bytes(class, fifo, &mut self.net.fifos);
-            return hop.port;
+            return Some(hop.port);
         }
         let turns = &mut port.turns[hop.class as usize];
         if queue.left < queue.weight {
@@ -165,7 +169,7 @@ impl<Q: EventQueue> Engine<Q> {
             if turns.tail == NONE {
                 turns.tail = fifo;
             }
-            return hop.port;
+            return Some(hop.port);
         }
         queue.turn = port.next_turn;
         port.next_turn += 1;
@@ -177,7 +181,7 @@ impl<Q: EventQueue> Engine<Q> {
         } else {
             self.net.fifos[tail as usize].next = fifo;
         }
-        hop.port
+        Some(hop.port)
     }
 
     /// Sends the next train of a port if there is room for it in its egress buffer and one can go.
@@ -290,8 +294,7 @@ impl<Q: EventQueue> Engine<Q> {
             End::Initiator => self.hand_over(head, tail, time),
         }
         if !is_last {
-            let port = self.join(fifo);
-            if port != index {
+            if let Some(port) = self.join(fifo).filter(|&port| port != index) {
                 self.kicked.push(port);
             }
         }
@@ -421,17 +424,35 @@ impl<Q: EventQueue> Engine<Q> {
         self.moved(train.leg, train.slot, train.bytes);
     }
 
-    /// Takes tags back and lets the legs that wait for some go on, in the order in which they came.
+    /// Takes the tags that the head of a queue needs, or lets it wait for them behind others.
+    ///
+    /// A tag is in use from when a request is sent until its last completion is in a buffer of its initiator (PCIe base
+    /// specification, "Transaction descriptor"), whatever a medium takes before or after.
+    fn take_tags(&mut self, fifo: u32) -> bool {
+        let queue = &self.net.fifos[fifo as usize];
+        let train = &mut self.slab[queue.head];
+        let tags = &mut self.net.tags[queue.tags as usize];
+        let request_shift = self.net.routes[train.leg as usize].request_shift;
+        let taken = train.bytes.div_ceil(1 << request_shift).min(tags.full);
+        if tags.free < taken {
+            tags.waiting.push_back(fifo);
+            return false;
+        }
+        tags.free -= taken;
+        train.tags = taken;
+        true
+    }
+
+    /// Takes tags back and lets the queues that wait for some go on, in the order in which they came.
     fn give_tags(&mut self, index: u32, count: u32) {
         self.net.tags[index as usize].free += count;
-        while let Some(leg) = self.net.tags[index as usize].waiting.pop_front() {
-            self.legs[leg as usize].waits_for_tags = false;
-            self.offer(leg);
-            if self.legs[leg as usize].waits_for_tags {
+        while let Some(fifo) = self.net.tags[index as usize].waiting.pop_front() {
+            let Some(port) = self.join(fifo) else {
                 // Too few for it still: it keeps its place.
                 self.net.tags[index as usize].waiting.rotate_right(1);
                 break;
-            }
+            };
+            self.kicked.push(port);
         }
     }
 }

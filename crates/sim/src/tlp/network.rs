@@ -190,8 +190,17 @@ impl Build<'_> {
         position(self.network.ports.len() - 1)
     }
 
-    fn fifo(&mut self, weight: u32, leg: u32) -> u32 {
-        let fifo = Fifo { head: NONE, tail: NONE, next: NONE, turn: 0, weight, left: weight, leg };
+    fn fifo(&mut self, weight: u16, leg: u32) -> u32 {
+        let fifo = Fifo {
+            head: NONE,
+            tail: NONE,
+            next: NONE,
+            turn: 0,
+            weight,
+            left: weight,
+            tags: NONE,
+            leg,
+        };
         self.network.fifos.push(fifo);
         position(self.network.fifos.len() - 1)
     }
@@ -240,8 +249,13 @@ impl Build<'_> {
                 self.may_read(&path).map_err(no_path)?;
                 let request = route.request_shift;
                 let mut steps = self.medium(used, request);
+                let stages = steps.len();
                 steps.extend(self.steps(&path, request, REQUEST));
                 self.hops(&steps, REQUEST, End::Memory(memory_index), number);
+                // Where requests leave for the first link, behind the medium: each leg has a queue of its own there.
+                let last_stage = self.network.hops[first as usize..].iter().take(stages).last();
+                let leaves_from = last_stage.map_or(fifo, |stage| stage.private.fifo);
+                self.network.fifos[leaves_from as usize].tags = tags;
                 let back = topology.path(flow.memory, leg.initiator).map_err(no_path)?;
                 let shift = power_of_two(memory.completion.0.min(topology.mps(&back).0));
                 let steps = self.steps(&back, shift, COMPLETION);
@@ -467,17 +481,17 @@ impl Build<'_> {
         }
     }
 
-    fn weight(&self, step: &Step) -> u32 {
+    fn weight(&self, step: &Step) -> u16 {
         match &self.topology.node(step.receiver).kind {
             NodeKind::Switch(switch) if !step.stage => {
                 let named = switch.weights.iter().find(|(link, _)| link.0 == step.port / 2);
-                named.map_or(1, |&(_, weight)| weight.max(1))
+                named.map_or(1, |&(_, weight)| u16::try_from(weight).unwrap_or(u16::MAX).max(1))
             }
             _ => 1,
         }
     }
 
-    fn lane(&mut self, key: LaneKey, headers: u32, units: u32, back: u64, weight: u32) -> Lane {
+    fn lane(&mut self, key: LaneKey, headers: u32, units: u32, back: u64, weight: u16) -> Lane {
         if let Some(&lane) = self.lanes.get(&key) {
             let pool = &mut self.network.pools[lane.pool as usize];
             pool.full.1 = pool.full.1.max(units);

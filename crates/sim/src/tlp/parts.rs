@@ -97,8 +97,10 @@ pub(super) struct Fifo {
     /// The number of its turn.
     pub(super) turn: u64,
     /// Turns in a row.
-    pub(super) weight: u32,
-    pub(super) left: u32,
+    pub(super) weight: u16,
+    pub(super) left: u16,
+    /// The tags without which no train leaves it; [`NONE`] but where read requests leave their initiator.
+    pub(super) tags: u32,
     /// The leg that fills it; [`NONE`] for what comes from a link or a memory.
     pub(super) leg: u32,
 }
@@ -226,7 +228,7 @@ pub(super) struct IommuState {
 pub(super) struct Tags {
     pub(super) free: u32,
     pub(super) full: u32,
-    /// Legs that wait for some, first come first served.
+    /// Queues whose head waits for some, first come first served.
     pub(super) waiting: std::collections::VecDeque<u32>,
 }
 

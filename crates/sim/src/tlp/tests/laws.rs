@@ -1,4 +1,5 @@
 use super::*;
+use crate::flow::{self, rates::Rates};
 
 const LINKS: [&str; 6] =
     ["2.5GT/s x1", "5GT/s x16", "8GT/s x4", "16GT/s x4", "16GT/s x16", "32GT/s x16"];
@@ -111,6 +112,31 @@ fn reads_obey_the_law_of_tags() {
             let outcome = simulated(&t, std::slice::from_ref(&flow), &window(500, train));
             let what = format!("{tags} tags of {mrrs} at {nanos} ns, trains of {}", outcome.train);
             assert_near(rates(&outcome)[0], expected * 1e3, 1.0, &what);
+        }
+    }
+}
+
+#[test]
+fn a_medium_holds_no_tags_while_it_takes_what_was_read() {
+    let (mrrs, latency) = (512, Picos::nanos(300));
+    for (tags, giga) in
+        [1, 2, 4, 32].into_iter().flat_map(|tags| [1, 5, 50].map(|giga| (tags, giga)))
+    {
+        let (mut t, flow) = reader(tags, mrrs, latency);
+        let law = f64::from(tags) * mrrs as f64 / round_trip(&t, mrrs, latency) * 1e3;
+        let medium = ByteRate(giga * 1_000_000_000);
+        if let NodeKind::Endpoint(device) = &mut t.node_mut(flow.first.initiator).kind {
+            device.fetches = Some(medium);
+        }
+        let expected = law.min(gb(medium)).min(gb(speed("16GT/s x16").read_ceiling(Bytes(256))));
+        let flow = [flow];
+        let fluid = Rates::of(&t, &flow, flow::solve::Settings::default()).unwrap();
+        let what = format!("{tags} tags, a medium of {giga} GB/s");
+        assert_near(fluid.solution.rates[0], expected, 1.0, &format!("{what}, fluid"));
+        for train in [1, 16] {
+            let outcome = simulated(&t, &flow, &window(500, train));
+            let what = format!("{what}, trains of {}", outcome.train);
+            assert_near(rates(&outcome)[0], expected, 1.0, &what);
         }
     }
 }
