@@ -34,6 +34,7 @@ pub(crate) fn run(name: &str, path: Path, bytes: Bytes, elapsed_ns: Nanos) -> Ca
         bytes_by_route,
         block: none(),
         limited_by: None,
+        knee: None,
         places: None,
     };
     CaseRecord {

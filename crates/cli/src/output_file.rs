@@ -109,22 +109,13 @@ impl OutputFile {
     }
 
     /// A file beside the place, with no name that stays; gone when dropped.
-    pub(crate) fn draft(&self) -> io::Result<NamedTempFile> {
+    fn draft(&self) -> io::Result<NamedTempFile> {
         let mode = Permissions::from_mode(0o666);
         let made = tempfile::Builder::new().permissions(mode).tempfile_in(folder(&self.path));
         made.map_err(|error| plain(&error))
     }
 
-    /// Gives a draft that is complete its name.
-    ///
-    /// # Errors
-    /// When it cannot be flushed or named, or something else has come there.
-    pub(crate) fn publish(&mut self, draft: NamedTempFile) -> Result<(), OutputError> {
-        draft.as_file().sync_all()?;
-        self.name(draft)
-    }
-
-    /// The same for a draft that is on its medium.
+    /// Gives a draft that is complete, and on its medium, its name.
     fn name(&mut self, draft: NamedTempFile) -> Result<(), OutputError> {
         let id = id_of(&draft.as_file().metadata()?);
         self.look_again()?;

@@ -64,6 +64,24 @@ fn what_copies_of_files_print_is_as_the_schemas_say() {
 }
 
 #[test]
+fn what_is_printed_of_predictions_is_as_the_schemas_say() {
+    let folder = folder();
+    let at = folder.path();
+    let workload =
+        "kind = 'sweep'\nsource = 'a'\ntarget = 'b'\nroutes = ['p2p', 'host']\nblocks = ['64K']\n";
+    fs::write(at.join("workload.toml"), workload).expect("room");
+    for (words, id) in [
+        ("sim pair workload.toml", "peerlane.bench/1"),
+        ("sim pair workload.toml --engine closed", "peerlane.bench/1"),
+        ("sim pair workload.toml --vary depth=1,2 --vary a.lanes=1,2", "peerlane.sim-variants/1"),
+        ("reproduce", "peerlane.reproduce/1"),
+        ("reproduce --predictions", "peerlane.predictions/1"),
+    ] {
+        assert_eq!(printed(at, words)["schema"], id, "{words}");
+    }
+}
+
+#[test]
 fn what_is_printed_of_machines_is_as_the_schemas_say() {
     let folder = folder();
     let at = folder.path();

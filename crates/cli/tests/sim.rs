@@ -111,10 +111,10 @@ fn machines_and_workloads_are_made_by_notation() {
         assert!(flows.iter().all(|flow| flow["bytes_by_route"]["host"] == 0));
     }
     for (machine, workload, words) in [
-        ("tree:1", "random:3", "number of devices is too small; 2 to 4096 is allowed"),
+        ("tree:1", "random:3", "number of devices is too small; 2 to 10000 is allowed"),
         ("pods:x", "random:3", "none of tree:DEVICES"),
         ("tree:4", "random:0", "number of transfers is too small; 1 to 100000 is allowed"),
-        ("tree:99999999999999999999", "random:5", "number of devices is too large; 2 to 4096"),
+        ("tree:99999999999999999999", "random:5", "number of devices is too large; 2 to 10000"),
         ("tree:4", "random:99999999999999999999", "number of transfers is too large; 1 to 100000"),
         (
             "pods:2:99999999999999999999",
@@ -249,7 +249,7 @@ fn what_does_not_fit_is_said_with_what_to_do() {
         (CROWD, &["--vary", "queues.shared=0.5,5"], "a share is 1 at most"),
         (
             CROWD,
-            &["--vary", "depth=1..1e4", "--steps", "10000", "--vary", "block=1..1e6"],
+            &["--vary", "depth=1..1e3", "--steps", "10000", "--vary", "block=1..1e6"],
             "hint: give fewer",
         ),
         (CROWD, &["--vary", "speed=1"], "nothing that can be varied"),
@@ -259,12 +259,19 @@ fn what_does_not_fit_is_said_with_what_to_do() {
         (CROWD, &["--vary", "depth"], "there is no `=`"),
         (CROWD, &["--vary", "depth=1", "--vary", "depth=2,4"], "`depth` is varied twice"),
         (CROWD, &["--vary", "depth=0"], "a number above zero"),
-        (CROWD, &["--vary", "depth=1,1e30"], "a depth is 1 to 65536"),
+        (CROWD, &["--vary", "depth=1,1e30"], "a depth is 1 to 1024"),
+        (CROWD, &["--vary", "depth=2048"], "a depth is 1 to 1024"),
         (CROWD, &["--vary", "block=0.2"], "a block is 1 to 1073741824"),
-        (CROWD, &["--vary", "depth=2.5"], "a depth is 1 to 65536, and whole"),
+        (CROWD, &["--vary", "depth=2.5"], "a depth is 1 to 1024, and whole"),
         (CROWD, &["--vary", "pcie.tags=0.5"], "`pcie.tags`: it is a whole number above zero"),
         (CROWD, &["--vary", "iommu.walkers=1,2.5"], "`iommu.walkers`: it is a whole number"),
-        (CROWD, &["--vary", "pcie.mps=200.5"], "`pcie.mps`: it is a whole number"),
+        (CROWD, &["--vary", "pcie.mps=128,200"], "`pcie.mps`: PCIe has 128, 256, 512, 1024,"),
+        (CROWD, &["--vary", "pcie.mrrs=128..512"], "`pcie.mrrs`: PCIe has 128, 256,"),
+        (CROWD, &["--vary", "host.completion=96"], "`host.completion`: pieces are of 64, 128,"),
+        (CROWD, &["--vary", "root.split=32"], "`root.split`: pieces are of 64, 128,"),
+        (CROWD, &["--vary", "switch.latency=80"], "beyond what is usual, in seconds: look at"),
+        (CROWD, &["--vary", "drive.read.rate=3"], "beyond what is usual, in bytes a second: look"),
+        (CROWD, &["--vary", "depth"], "hint: `--vary drive.read.rate=1e9..14e9` (bytes a second)"),
         (CROWD, &["--vary", "ethernet.mtu=1"], "an MTU is 68 to 65535 bytes"),
         (CROWD, &["--vary", "ethernet.headers=1500"], "headers leave nothing of a frame"),
         (CROWD, &["--vary", "pcie.mps=1e30"], "a million times beyond"),
@@ -293,13 +300,96 @@ fn values_between_two_are_whole_where_halves_make_no_sense() {
 }
 
 #[test]
+fn values_of_variants_are_shown_whatever_their_size() {
+    let shown = text(&sim(CROWD, &["--vary", "switch.latency=80e-9,150e-9"]).stdout);
+    let values = shown.lines().skip(2).filter_map(|line| line.split_whitespace().next());
+    assert_eq!(values.collect::<Vec<_>>(), ["8e-8", "1.5e-7"], "{shown}");
+}
+
+#[test]
+fn what_the_machine_or_a_file_says_of_a_device_can_be_varied() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("workload.toml");
+    let workload = "kind = 'sweep'\nsource = 'drive0'\ntarget = 'drive1'\nvia = 'fpga:fpga1'\n\
+                    routes = ['p2p']\nblocks = ['1M']\n";
+    std::fs::write(&file, workload).expect("a file");
+    let rates = |key: &str| -> Vec<f64> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+        command.arg("sim").arg(machine("r7515-10-smartssd")).arg(&file);
+        let output = command.args(["--json", "--vary", key]).output().expect("it runs");
+        assert!(output.status.success(), "{key}: {}", text(&output.stderr));
+        let found: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let rows = found["rows"].as_array().expect("rows");
+        rows.iter().filter_map(|row| row["rates"][0].as_f64()).collect()
+    };
+    for key in [
+        "drive0.read.rate=1e9,2e9",
+        "/dev/drive0.read.rate=1e9,2e9",
+        "drive1.write.rate=5e8,1e9",
+        "fpga:fpga1.memory.write=5e8,1e9",
+        "drive0.read.commands=500,1000",
+    ] {
+        let found = rates(key);
+        assert!((1.9..2.01).contains(&(found[1] / found[0])), "{key}: {found:?}");
+    }
+}
+
+#[test]
+fn the_closed_form_says_from_how_many_blocks_in_flight_on_more_bring_nothing() {
+    let shown = text(&sim(CROWD, &["--engine", "closed"]).stdout);
+    assert!(shown.contains("  knee      more than "), "{shown}");
+    let of = |depth: &str| {
+        let workload = format!("{CROWD}depth = {depth}\n");
+        let output = sim(&workload, &["--engine", "closed", "--json"]);
+        let record: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let flow = &record["cases"][0]["flows"][0];
+        let rate = record["summaries"][0]["rate"]["mean"].as_f64().expect("a rate");
+        (flow["knee"].as_u64().expect("a number"), rate)
+    };
+    let (knee, all) = of("1024");
+    let [below, at] = [knee - 1, knee].map(|depth| of(&depth.to_string()).1);
+    assert!(below < 0.999 * all && at > 0.999 * all, "{knee}: {below} {at} {all}");
+    let flow = text(&sim(CROWD, &["--engine", "flow"]).stdout);
+    assert!(!flow.contains("knee"), "{flow}");
+}
+
+#[test]
+fn an_ethernet_in_bits_is_told_or_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("nic.toml");
+    let of = |ethernet: &str| {
+        let machine = format!(
+            "name = 'nic'\n\n[[function]]\nname = 'r0'\nkind = 'root-port'\nlink_below = '16GT/s x16'\n\n\
+             [[function]]\nname = 'n0'\nkind = 'nic'\nunder = 'r0'\nlink = '16GT/s x16'\nethernet = '{ethernet}'\n\n\
+             [[function]]\nname = 'r1'\nkind = 'root-port'\nlink_below = '16GT/s x4'\n\n\
+             [[function]]\nname = 'd0'\nkind = 'nvme'\nunder = 'r1'\nlink = '16GT/s x4'\nsize = '1T'\n"
+        );
+        std::fs::write(&file, machine).expect("a file");
+        let workload = folder.path().join("workload.toml");
+        let words = "kind = 'stream'\nsource = 'host'\ntarget = 'd0'\nblocks = '1M'\n";
+        std::fs::write(&workload, words).expect("a file");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+        let output = command.arg("sim").arg(&file).arg(&workload).output().expect("it runs");
+        (output.status.code(), text(&output.stderr))
+    };
+    assert_eq!(of("12.5G"), (Some(0), String::new()));
+    let (code, words) = of("100G");
+    assert_eq!(code, Some(0), "{words}");
+    assert!(words.contains("the Ethernet of n0 carries 100 GB/s, and its link 31."), "{words}");
+    let (code, words) = of("400G");
+    assert_eq!(code, Some(2), "{words}");
+    assert!(words.contains("an Ethernet carries 200 GB/s at most"), "{words}");
+}
+
+#[test]
 fn what_takes_long_says_so_at_a_terminal() {
-    for words in [
-        &["sim", "tree:4000", "random:4000", "--engine", "flow"][..],
-        &["sim", "tree:4000", "random:4000", "--vary", "depth=1,2"],
+    for (words, told) in [
+        (&["sim", "tree:4000", "random:9000", "--engine", "flow"][..], " of 9000 transfers, "),
+        (&["sim", "tree:4000", "random:9000", "--vary", "depth=1,2"], "variant "),
     ] {
         let mut terminal = Terminal::start(Path::new("."), words, "");
         assert!(terminal.read_until(" s so far"), "{}", terminal.shown);
+        assert!(terminal.shown.contains(told), "{}", terminal.shown);
         terminal.interrupt();
     }
 }
@@ -313,6 +403,7 @@ fn a_number_of_lanes_that_there_is_not_is_refused_with_those_that_there_are() {
             "drive.mixed=5",
             "hint: `--vary drive.mixed=` or a file of `--parameters` gives it another",
         ),
+        ("pcie.mps=300", "hint: `--vary pcie.mps=128,256,512,1024,2048,4096` has every number"),
     ] {
         let output = sim(CROWD, &["--vary", key]);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));

@@ -6,6 +6,7 @@ use std::path::Path;
 use peerlane_results::{BatchRecord, BenchRecord, CopyRecord, FanOutRecord};
 use perfetto::{Decoded, decode};
 use program::{peerlane, said, typed};
+use terminal::Terminal;
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../../report/tests/common/perfetto.rs"]
@@ -14,6 +15,10 @@ mod program;
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod schema;
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod terminal;
+#[path = "../../../tools/testing.rs"]
+mod testing;
 
 const LENGTH: usize = (6 << 20) + 77;
 const BLOCK: u64 = 128 << 10;
@@ -168,6 +173,21 @@ fn the_commands_of_the_page_leave_traces_of_predictions() {
         count += 1;
     }
     assert_eq!(count, 2, "a command of sim, and one of bench");
+}
+
+#[test]
+fn a_prediction_that_is_interrupted_leaves_nothing_where_its_trace_was_to_be() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let drives = (0..10).map(|drive| format!("d{drive}"));
+    let words = ["bench", "crowd"].map(str::to_owned).into_iter().chain(drives);
+    let more = "--pattern all-to-all --length 100G --on model --machine ten --trace run.pftrace";
+    let words: Vec<String> = words.chain(more.split(' ').map(str::to_owned)).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut terminal = Terminal::start(folder.path(), &words, "");
+    assert!(terminal.read_until(" s so far"), "{}", terminal.shown);
+    terminal.interrupt();
+    let left = fs::read_dir(folder.path()).expect("a folder").count();
+    assert_eq!(left, 0);
 }
 
 #[test]

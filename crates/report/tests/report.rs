@@ -67,6 +67,37 @@ fn changed(name: &str, fields: &[(&str, serde_json::Value)]) -> Named {
 }
 
 #[test]
+fn what_limits_most_transfers_of_a_prediction_is_named_first_and_the_rest_is_counted() {
+    let path = "../../fixtures/results/samples/bench-sweep-predicted.json";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let mut record: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let flow = record["cases"][0]["flows"][0].clone();
+    let asked = record["cases"][0]["asked"]["flows"][0].clone();
+    let limits = [
+        "link of a up",
+        "its depth",
+        "link of a up",
+        "medium of b",
+        "memory of c",
+        "its depth",
+        "link of a up",
+    ];
+    let limited = |by: &&str| {
+        let mut flow = flow.clone();
+        flow["limited_by"] = (*by).into();
+        flow
+    };
+    record["cases"][0]["flows"] = limits.iter().map(limited).collect();
+    record["cases"][0]["asked"]["flows"] = limits.iter().map(|_| asked.clone()).collect();
+    let record = Record::from_json(&serde_json::to_vec(&record).unwrap()).unwrap();
+    let records = [Named { name: "crowd.json".to_owned(), record }];
+    let report = Report::new(&records, None, &[]);
+    let said = "link of a up (3 of 7), its depth (2 of 7), medium of b (1 of 7), 1 more";
+    assert!(report.html().unwrap().contains(said) && report.markdown().contains(said));
+}
+
+#[test]
 fn a_record_without_runs_says_so_and_shows_no_figures() {
     let none = serde_json::json!([]);
     for name in KINDS.into_iter().filter(|name| name.starts_with("bench-")) {

@@ -1,5 +1,6 @@
 //! What a workload did: measured on a machine, or predicted by the model.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use peerlane_units::{ByteRate, Bytes, Nanos};
@@ -162,6 +163,19 @@ impl CaseRecord {
     pub fn rate(&self) -> Option<ByteRate> {
         ByteRate::mean(self.bytes, self.elapsed_ns)
     }
+
+    /// What limits its flows, with how many of them each limits, most first.
+    pub fn limited_by(&self) -> Vec<(&str, usize)> {
+        let mut limits: Vec<(&str, usize)> = Vec::new();
+        for limit in self.flows.iter().filter_map(|flow| flow.limited_by.as_deref()) {
+            match limits.iter_mut().find(|(known, _)| *known == limit) {
+                Some((_, count)) => *count += 1,
+                None => limits.push((limit, 1)),
+            }
+        }
+        limits.sort_by_key(|&(_, count)| Reverse(count));
+        limits
+    }
 }
 
 /// What one flow of a case did.
@@ -181,6 +195,10 @@ pub struct FlowRecord {
     pub block: Percentiles,
     /// What limited it, where that is known.
     pub limited_by: Option<String>,
+    /// Blocks in flight from which on more bring nothing; of a prediction by the closed form only, and not where a path
+    /// has slots of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub knee: Option<u32>,
     /// Which functions of the machine it went between; `None` where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<Places>,

@@ -201,6 +201,7 @@ fn record(
             bytes_by_route: one.bytes_by_route,
             block: percentiles([&one.block]),
             limited_by: None,
+            knee: None,
             places: Some(places(conditions.fabric, flow)),
         })
         .collect();

@@ -15,8 +15,9 @@ const CASES_MAX: usize = 10_000;
 const FLOWS_MAX: usize = 256;
 const RUNS_MAX: u64 = 1_000_000;
 /// Largest block: a bound on memory, far above what any device takes in one request.
-const BLOCK_MAX: Bytes = Bytes::mib(1024);
-const DEPTH_MAX: u32 = 1024;
+pub const BLOCK_MAX: Bytes = Bytes::mib(1024);
+/// Most blocks in flight of a transfer.
+pub const DEPTH_MAX: u32 = 1024;
 const REPEATS_MAX: u32 = 100_000;
 const WARM_UP_MAX: u32 = 1000;
 const UNTIL_MAX: u32 = 1000;

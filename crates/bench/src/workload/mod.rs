@@ -21,7 +21,7 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 pub use build::BriefError;
-pub use check::check;
+pub use check::{BLOCK_MAX, DEPTH_MAX, check};
 use one_or_many::one_or_many;
 pub use stream::{is_gpu, is_memory};
 pub use text::{TextError, Written, parse, print, read};

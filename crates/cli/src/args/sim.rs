@@ -17,6 +17,7 @@ Examples:
   peerlane sim ten crowd.toml --trace crowd.pftrace
   peerlane sim ten crowd.toml --vary drive.read.rate=1e9..14e9
   peerlane sim ten crowd.toml --vary depth=1,2,4,8,16,32
+  peerlane sim ten crowd.toml --vary switch.latency=80e-9,150e-9
   peerlane sim ten crowd.toml --vary d0.lanes=1,2,4,8,16 --vary d0.generation=3,4,5
   peerlane sim tree:100 random:1000
 
@@ -33,7 +34,8 @@ spec, datasheet, measured-elsewhere or guess:
 Generated machines: `tree` is one root complex above switches of eight ports, Gen4, sixteen lanes
 between switches and four to drives; `servers` are machines with sixteen drives each; `pods` are
 machines of two sockets with switches, links and drives by the seed. All drives lend memory.
-`random` moves 1 GiB between random drives of one machine each, peer to peer, all at once.")]
+`random` moves 1 GiB between random drives of one machine each, peer to peer, all at once. A tree has
+up to 10,000 drives; ten thousand transfers take seconds, 100,000 a minute or more.")]
 pub(crate) struct SimArgs {
     /// The machine, unless --root gives one: a TOML file, a name from `peerlane lab machines`, or
     /// `tree:DEVICES`, `servers:COUNT`, `pods:COUNT[:SEED]` for one that is generated; then the workload: a TOML
@@ -51,7 +53,7 @@ pub(crate) struct SimArgs {
     pub(crate) parameters: Option<PathBuf>,
     /// Predict a row for each value of a parameter, of `depth`, of `block`, or of `NAME.lanes` and
     /// `NAME.generation` of the link above a device or switch: values with commas between them, or FIRST..LAST in
-    /// equal ratios
+    /// equal ratios; in bytes (`64K`, too), seconds (`80e-9`), bytes a second, or numbers of things
     #[arg(long, value_name = "KEY=VALUES", conflicts_with = "output")]
     pub(crate) vary: Vec<String>,
     /// Values between FIRST and LAST, both included

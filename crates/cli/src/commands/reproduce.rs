@@ -1,12 +1,34 @@
 //! `peerlane reproduce`: the figures of the documents beside the model.
 
-use peerlane_sim::reproduce::{Report, Study, page};
+use peerlane_results::RecordSchema;
+use peerlane_sim::reproduce::{self, Prediction, Report, Study, page};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::args::ReproduceArgs;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::render;
+
+/// Schema of the object of `--predictions --json`.
+const PREDICTIONS_SCHEMA: &str = "peerlane.predictions/1";
+
+/// What nobody has measured; the object of `--predictions --json`.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Predictions {
+    schema: &'static str,
+    /// In the order of the page.
+    predictions: Vec<Prediction>,
+}
+
+/// The schemas of the objects that `--json` prints.
+pub(super) fn schemas() -> Vec<RecordSchema> {
+    vec![
+        RecordSchema::of::<Report>(reproduce::SCHEMA),
+        RecordSchema::of::<Predictions>(PREDICTIONS_SCHEMA),
+    ]
+}
 
 /// Prints figures, fits or predictions.
 ///
@@ -32,11 +54,10 @@ pub(crate) fn run(args: &ReproduceArgs, printer: Printer) -> Result<Exit, Failur
 fn predictions(study: &Study, printer: Printer) -> Result<Exit, Failure> {
     let found = study.predictions().map_err(Tried::to("predict what nobody has measured"))?;
     if printer.is_json() {
-        printer.object(
-            &serde_json::json!({ "schema": "peerlane.predictions/1", "predictions": found }),
-        )?;
+        printer.object(&Predictions { schema: PREDICTIONS_SCHEMA, predictions: found })?;
     } else {
-        printer.data(&page(&found))?;
+        let page = page(study, &found).map_err(Tried::to("write the page of predictions"))?;
+        printer.data(&page)?;
     }
     Ok(Exit::Done)
 }

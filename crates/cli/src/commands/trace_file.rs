@@ -1,26 +1,24 @@
-//! The file of `--trace`: made before the copy begins, named when it is complete.
+//! The file of `--trace`: its place is looked at before the copy begins, and it is made when that is over, so that what is
+//! interrupted leaves nothing.
 
-use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use peerlane_engine::trace::{ROOM, Tracer};
 use peerlane_engine::{CopyOptions, MonotonicClock};
 use peerlane_results::{Asked, Trace};
-use tempfile::NamedTempFile;
 
 use crate::args::CopyArgs;
 use crate::error::Failure;
-use crate::output_file::{Kind, OutputError, OutputFile};
+use crate::output_file::{Kind, OutputFile};
 use crate::printer::Printer;
 
-/// A place for a trace: a file without its name yet.
+/// A place for a trace, which takes a file.
 pub(super) struct TracePlace {
-    draft: NamedTempFile,
     output: OutputFile,
 }
 
 impl TracePlace {
-    /// Makes the file.
+    /// Looks at the place.
     ///
     /// # Errors
     /// When there is a file of that name, none can be made there, or it is `-`.
@@ -30,9 +28,7 @@ impl TracePlace {
             let error = "a trace goes into a file: `-` would be a pipe";
             return Err(Failure::new(error).hint(hint.to_owned()));
         }
-        let output = OutputFile::at(path, Kind::New)?;
-        let draft = output.draft().map_err(|error| OutputError::from(error).on(path))?;
-        Ok(Self { draft, output })
+        Ok(Self { output: OutputFile::at(path, Kind::New)? })
     }
 
     /// Refuses a place where the same command makes something else.
@@ -57,11 +53,8 @@ impl TracePlace {
         printer: Printer,
     ) -> Result<(), Failure> {
         let path = self.output.path().to_owned();
-        let mut out = BufWriter::new(self.draft.as_file());
-        let filled = peerlane_report::trace::write(traces, &mut out).and_then(|()| out.flush());
-        filled.map_err(|error| OutputError::from(error).on(&path))?;
-        drop(out);
-        self.output.publish(self.draft).map_err(|error| error.on(&path))?;
+        let filled = self.output.fill(|mut out| peerlane_report::trace::write(traces, &mut out));
+        filled.map_err(|error| error.on(&path))?;
         let left_out: u64 = traces.iter().map(|trace| trace.left_out).sum();
         if left_out > 0 {
             printer.warning(&format!("{left_out} requests are not in {}: {room}", path.display()));
@@ -81,7 +74,7 @@ pub(super) struct TraceFile {
 }
 
 impl TraceFile {
-    /// Makes the file without its name yet, for so many copies at a time; the clock is theirs.
+    /// Looks at the place, for so many copies at a time; the clock is theirs.
     ///
     /// # Errors
     /// As [`TracePlace::at`]: nothing was moved.

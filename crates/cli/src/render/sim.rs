@@ -1,7 +1,5 @@
 //! A prediction in words: the table of a benchmark, then what limits it and what more would gain.
 
-use std::cmp::Reverse;
-
 use peerlane_results::{BenchRecord, CaseRecord, Direction, LinkLoad};
 use peerlane_sim::predict::RANGE_FLOWS_MAX;
 
@@ -11,6 +9,8 @@ use super::{Overwritten, Sheet, counted};
 /// Links that are shown, and limits.
 const MOST_LINKS: usize = 6;
 const MOST_LIMITS: usize = 6;
+/// Numbers below this have their power of ten: seconds of a latency.
+const SMALL: f64 = 1e-3;
 
 /// What was predicted, and what it rests on.
 pub(crate) fn sim(record: &BenchRecord) -> String {
@@ -45,6 +45,7 @@ fn one(sheet: &mut Sheet, case: &CaseRecord) {
         );
     }
     limits(sheet, case);
+    knee(sheet, case);
     let useful = prediction.gains.iter().filter(|gain| gain.ratio > 1.0005);
     for gain in useful {
         let percent = (gain.ratio - 1.0) * 100.0;
@@ -58,14 +59,7 @@ fn one(sheet: &mut Sheet, case: &CaseRecord) {
 
 /// What limits most transfers, and how many more the rest limit.
 fn limits(sheet: &mut Sheet, case: &CaseRecord) {
-    let mut limits: Vec<(&str, usize)> = Vec::new();
-    for limit in case.flows.iter().filter_map(|flow| flow.limited_by.as_deref()) {
-        match limits.iter_mut().find(|(known, _)| *known == limit) {
-            Some((_, count)) => *count += 1,
-            None => limits.push((limit, 1)),
-        }
-    }
-    limits.sort_by_key(|&(_, count)| Reverse(count));
+    let limits = case.limited_by();
     let all = case.flows.len();
     for (limit, count) in limits.iter().take(MOST_LIMITS) {
         sheet.row("limit", format_args!("{limit} ({count} of {all} transfers)"));
@@ -77,6 +71,19 @@ fn limits(sheet: &mut Sheet, case: &CaseRecord) {
             "limit",
             format_args!("{more} more ({count} of {all} transfers): `--json` has them"),
         );
+    }
+}
+
+/// From how many blocks in flight on more bring nothing, where that was computed.
+fn knee(sheet: &mut Sheet, case: &CaseRecord) {
+    let knees = || case.flows.iter().filter_map(|flow| flow.knee);
+    if let (Some(least), Some(most)) = (knees().min(), knees().max()) {
+        let each = if least == most { String::new() } else { format!("{least} to ") };
+        let words = format_args!(
+            "more than {each}{} in flight bring nothing",
+            counted(most as usize, "block")
+        );
+        sheet.row("knee", words);
     }
 }
 
@@ -105,6 +112,19 @@ fn link_words(LinkLoad { below, other_end, direction, .. }: &LinkLoad) -> String
     }
 }
 
+/// A number above zero with the digits that tell variants apart, and no zeros behind them.
+fn plain(value: f64) -> String {
+    let (digits, power) = if value < SMALL {
+        let text = format!("{value:.5e}");
+        let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
+        (digits.to_owned(), format!("e{power}"))
+    } else {
+        (format!("{value:.6}"), String::new())
+    };
+    let digits = digits.trim_end_matches('0').trim_end_matches('.');
+    format!("{digits}{power}")
+}
+
 /// A row for each variant.
 pub(crate) fn variants(
     machine: &str,
@@ -118,12 +138,22 @@ pub(crate) fn variants(
     let head = keys.iter().chain(cases).map(|text| (*text).to_owned()).collect();
     let mut rows: Vec<Vec<String>> = vec![head];
     for (values, rates) in values.iter().zip(rates) {
-        let values = values.iter().map(|value| format!("{value:.6}"));
-        let values = values.map(|text| text.trim_end_matches('0').trim_end_matches('.').to_owned());
+        let values = values.iter().map(|&value| plain(value));
         rows.push(values.chain(rates.iter().map(|&rate| in_words(rate))).collect());
     }
     for line in aligned(&rows) {
         sheet.line(line);
     }
     sheet.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn values_are_told_apart_whatever_their_size() {
+        let shown = [80e-9, 150e-9, 1.0 / 3e7, 0.25, 16.0, 6.5e9].map(plain);
+        assert_eq!(shown, ["8e-8", "1.5e-7", "3.33333e-8", "0.25", "16", "6500000000"]);
+    }
 }

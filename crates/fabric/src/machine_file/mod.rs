@@ -105,6 +105,12 @@ pub enum Problem {
     /// A key that only functions have that an Ethernet is behind.
     #[error("only a function of kind `nic` or `upstream-port` has this key")]
     NotOnEthernet,
+    /// An Ethernet that there is not: mostly bits a second for bytes.
+    #[error(
+        "an Ethernet carries {} at most; rates are in bytes a second, so that 100 Gbit/s is `12.5G`",
+        read::FASTEST_ETHERNET
+    )]
+    Ethernet,
     /// A key that belongs to a bound controller.
     #[error("a drive with `bound = false` has no such key")]
     NotBound,

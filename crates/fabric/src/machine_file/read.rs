@@ -4,6 +4,7 @@ mod storage;
 
 use std::collections::HashMap;
 
+use peerlane_units::ByteRate;
 use toml::Spanned;
 
 use super::shape;
@@ -18,9 +19,12 @@ use crate::{
 const ONLY_BRIDGE: &str = "pci0000:00";
 
 /// Above 800 bytes for each function that is read; a drive with all its keys takes about 600.
-pub(super) const LONGEST_TEXT: usize = 16 << 20;
-/// Twice the functions of the largest machines; a bound on what a file can make a reader do.
-pub(super) const MOST_FUNCTIONS: usize = 20_000;
+pub(super) const LONGEST_TEXT: usize = 32 << 20;
+/// Above what a tree of ten thousand drives has, with a port above each and above each switch; a bound on what a file can
+/// make a reader do.
+pub(super) const MOST_FUNCTIONS: usize = 40_000;
+/// 1.6 Tbit/s (IEEE P802.3dj).
+pub(super) const FASTEST_ETHERNET: ByteRate = ByteRate(200_000_000_000);
 /// Ports one below another: each has a bus of its own below it, and a PCI segment has 256 buses
 /// (PCI local bus specification 3.0, section 3.2.2.3.1: eight bits of bus number).
 pub(super) const DEEPEST: usize = 256;
@@ -185,6 +189,9 @@ impl<'a> Reader<'a> {
             storage::mixed(function).map_err(|(key, problem)| fail(key, problem))?;
         if function.ethernet.is_some() && !function.kind.is_on_ethernet() {
             return Err(fail("ethernet", Problem::NotOnEthernet));
+        }
+        if function.ethernet.is_some_and(|rate| rate.0 > FASTEST_ETHERNET) {
+            return Err(fail("ethernet", Problem::Ethernet));
         }
         let address = function.address.map(|address| address.0);
         if let Some(address) = address {

@@ -1,6 +1,6 @@
 //! The figures of every case, and what was looked at to know its route.
 
-use peerlane_results::{Basis, RouteVerdict};
+use peerlane_results::{Basis, CaseRecord, RouteVerdict};
 use peerlane_units::Nanos;
 
 use super::case::{Case, path_words};
@@ -10,6 +10,8 @@ use crate::plain::plain;
 
 /// Most rows of a table that is open at once; a longer one would hide what comes after it.
 const OPEN_MAX: usize = 40;
+/// Limits of a case that are named.
+const LIMITS_MAX: usize = 3;
 
 /// A row for each case.
 pub(super) fn cases(cases: &[Case<'_>], basis: Basis) -> Table {
@@ -101,11 +103,26 @@ fn row(case: &Case<'_>, is_predicted: bool) -> Vec<Cell> {
         cells.push(interval.map_or_else(Cell::none, |(low, high)| {
             Cell::number(low.0 as f64, format!("{low} to {high}"))
         }));
-        let limited =
-            case.runs.iter().flat_map(|run| &run.flows).find_map(|flow| flow.limited_by.as_ref());
-        cells.push(limited.map_or_else(Cell::none, Cell::text));
+        cells.push(case.runs.first().map_or_else(Cell::none, |run| limited_by(run)));
     }
     cells
+}
+
+/// What limits the transfers of a prediction, most of them first.
+fn limited_by(run: &CaseRecord) -> Cell {
+    let limits = run.limited_by();
+    let all: usize = limits.iter().map(|(_, count)| count).sum();
+    match limits.as_slice() {
+        [] => Cell::none(),
+        [(only, _)] => Cell::text(only),
+        several => {
+            let shown = several.iter().take(LIMITS_MAX);
+            let shown = shown.map(|(limit, count)| format!("{limit} ({count} of {all})"));
+            let rest = several.len().saturating_sub(LIMITS_MAX);
+            let rest = (rest > 0).then(|| format!("{rest} more"));
+            Cell::text(shown.chain(rest).collect::<Vec<_>>().join(", "))
+        }
+    }
 }
 
 /// Why host memory was not counted, or by what it was; the first of several reasons.

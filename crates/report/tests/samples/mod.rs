@@ -156,6 +156,7 @@ fn run(spec: &CaseSpec, repeat: u32, wish: &Wish, random: &mut Random) -> CaseRe
             bytes_by_route: by_route(flow),
             block: percentiles(latency * 0.96, flow.bytes.0 / flow.block.0.max(1)),
             limited_by: None,
+            knee: None,
             places: None,
         });
     }

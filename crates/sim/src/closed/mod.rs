@@ -44,7 +44,7 @@ pub struct Closed {
     /// Time of one command on an idle machine, in nanoseconds.
     pub latency: f64,
     /// Commands under way from which on more of them bring nothing: `q* = L B / n`, with `B` the lowest bound
-    /// of the machine (Little's law).
+    /// but that of depth (Little's law).
     pub knee: f64,
     /// Bytes of a command, and how many are under way.
     command: (f64, f64),
@@ -75,10 +75,11 @@ impl Closed {
                 rate: resource.capacity / cost,
             })
             .collect();
-        let most = bounds.iter().map(|bound| bound.rate).fold(f64::INFINITY, f64::min);
         let latency = latency(topology, flow)?;
         let command = (as_f64(flow.request), f64::from(flow.depth));
         bounds.extend(own_bounds(flow, latency));
+        let others = bounds.iter().filter(|bound| bound.by != By::Depth);
+        let most = others.map(|bound| bound.rate).fold(f64::INFINITY, f64::min);
         bounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));
         Ok(Self { bounds, latency, knee: latency * most / command.0, command })
     }

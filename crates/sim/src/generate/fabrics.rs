@@ -14,10 +14,12 @@ use super::{Draws, Machine, pods, servers, tree};
 use crate::model::{NodeIndex, NodeKind};
 use crate::predict::lends_memory;
 
-/// Devices of a tree, at most: with their ports they are the functions that a machine file may have.
-const MOST_DEVICES: usize = 4096;
-/// Servers and pods, at most, for the same reason.
-const MOST_MACHINES: usize = 256;
+/// Devices of a tree, at most: with switches, and a port above each, they are three quarters of the functions that a
+/// machine file may have.
+const MOST_DEVICES: usize = 10_000;
+/// Servers and pods with as many devices, all in all.
+const MOST_SERVERS: usize = 625;
+const MOST_PODS: usize = 400;
 /// Transfers of a generated workload.
 const MOST_FLOWS: usize = 100_000;
 
@@ -74,11 +76,11 @@ fn described(notation: &str, kind: &str, numbers: &str) -> Result<Fabric, Notati
             tree(count)
         }
         ("servers", None) => {
-            within("number of servers", 1, MOST_MACHINES)?;
+            within("number of servers", 1, MOST_SERVERS)?;
             servers(count)
         }
         ("pods", seed) => {
-            within("number of pods", 1, MOST_MACHINES)?;
+            within("number of pods", 1, MOST_PODS)?;
             pods(count, seed.unwrap_or(0))
         }
         _ => return Err(NotationError::Form { text: notation.to_owned(), forms: FORMS }),

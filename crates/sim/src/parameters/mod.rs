@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use draw::{Draw, fnv1a, percentile};
@@ -36,7 +37,7 @@ pub enum ParameterError {
 }
 
 /// Where a parameter comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Provenance {
     /// A specification.
@@ -70,7 +71,7 @@ impl fmt::Display for Provenance {
 }
 
 /// One number of the model, in bytes, seconds, bytes a second, or without a unit.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Parameter {
     /// Unique among all files: `smartssd.read`.
     pub name: String,

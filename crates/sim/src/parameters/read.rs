@@ -105,6 +105,22 @@ impl Unit {
         }
     }
 
+    /// What to say of a number that nothing has, in base units as `--vary` takes it, or in others as a file may have it.
+    pub(crate) fn beyond(self) -> &'static str {
+        match self.dimension() {
+            Dimension::Bytes => {
+                "it is a million times beyond what is usual, in bytes: look at its unit"
+            }
+            Dimension::Time => {
+                "it is a million times beyond what is usual, in seconds: look at its unit"
+            }
+            Dimension::Number => "it is a million times beyond what is usual: look at its unit",
+            Dimension::Rate => {
+                "it is a million times beyond what is usual, in bytes a second: look at its unit"
+            }
+        }
+    }
+
     /// As it is printed.
     pub fn name(self) -> &'static str {
         match self {

@@ -60,8 +60,31 @@ fn counted(name: &str) -> Option<(f64, f64, &'static str)> {
     turns.or_else(|| links::bounds(name))
 }
 
-/// The same of what is a share of something, or a size of packets (PCIe base specification, "Device control
-/// register"): whatever lies beyond would be taken as the end of it, in silence.
+/// Sizes of packets: powers of two, which the model would make of any other in silence (PCIe base specification, "Device
+/// control register", "Read completion boundary"). The least of them, and what to say of others.
+fn packets(name: &str) -> Option<(u32, &'static str)> {
+    match name {
+        "pcie.mps" | "pcie.mrrs" => Some((128, "PCIe has 128, 256, 512, 1024, 2048 or 4096 bytes")),
+        "host.completion" | "root.split" => {
+            Some((64, "pieces are of 64, 128, 256, 512, 1024, 2048 or 4096 bytes"))
+        }
+        _ => None,
+    }
+}
+
+/// The sizes that there are of what has some.
+fn sizes(least: u32) -> impl Iterator<Item = u32> {
+    (least.ilog2()..=12).map(|power| 1 << power)
+}
+
+/// Every number that a parameter can be, as `--vary` takes them, where those are few.
+pub(super) fn every(name: &str) -> Option<String> {
+    let sizes = packets(name)
+        .map(|(least, _)| sizes(least).map(|size| size.to_string()).collect::<Vec<_>>().join(","));
+    sizes.or_else(|| links::every(name))
+}
+
+/// The same of what is a share of something: whatever lies beyond would be taken as the end of it, in silence.
 fn limited(name: &str) -> Option<(f64, f64, &'static str)> {
     match name {
         "queues.shared" | "iommu.miss" => Some((0.0, 1.0, "a share is 1 at most")),
@@ -69,7 +92,6 @@ fn limited(name: &str) -> Option<(f64, f64, &'static str)> {
             Some((1.0, 3.0, "one block is read ahead, one copied, one written behind"))
         }
         "host.window" => Some((4096.0, f64::MAX, "a fault maps a page at least")),
-        "pcie.mps" | "pcie.mrrs" => Some((128.0, 4096.0, "PCIe has 128 to 4096 bytes")),
         "ethernet.mtu" => Some((68.0, 65535.0, "an MTU is 68 to 65535 bytes (RFC 791)")),
         _ => name.ends_with(".sustained").then_some((0.0, 1.0, "a share is 1 at most")),
     }
@@ -113,13 +135,17 @@ pub(super) fn check(parameters: &Parameters, numbers: &[f64]) -> Result<(), Para
     for (parameter, number) in parameters.iter().zip(numbers) {
         let usual = || {
             let known = known(&parameter.name)?;
-            let problem = "it is a million times beyond what is usual: look at its unit";
-            Some((known.lo / BEYOND, known.hi * BEYOND, problem))
+            Some((known.lo / BEYOND, known.hi * BEYOND, known.unit.beyond()))
         };
         let wrong = |problem| ParameterError::Meaning { name: parameter.name.clone(), problem };
         let all = [counted(&parameter.name).or_else(usual), limited(&parameter.name)];
         for (least, most, problem) in all.into_iter().flatten() {
             if !(least..=most).contains(number) {
+                return Err(wrong(problem));
+            }
+        }
+        if let Some((least, problem)) = packets(&parameter.name) {
+            if !sizes(least).any(|size| f64::from(size) == *number) {
                 return Err(wrong(problem));
             }
         }

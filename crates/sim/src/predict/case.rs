@@ -1,6 +1,7 @@
 //! One case on the model: rates, times, limits, and what they cost.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicUsize;
 
 use peerlane_fabric::Fabric;
 use peerlane_results::CaseSpec;
@@ -68,6 +69,8 @@ pub(super) struct FoundFlow {
     pub(super) limited_by: More,
     /// At which rates it moved how much.
     pub(super) paces: Vec<Pace>,
+    /// Blocks in flight from which on more bring nothing, where that was computed.
+    pub(super) knee: Option<f64>,
 }
 
 impl Found {
@@ -108,10 +111,16 @@ impl Model {
         Ok(model)
     }
 
-    pub(super) fn find(&self, engine: Engine, case: &CaseSpec) -> Result<Found, PredictError> {
+    /// What an engine says; `ended` counts the transfers whose end is known, for those who wait.
+    pub(super) fn find(
+        &self,
+        engine: Engine,
+        case: &CaseSpec,
+        ended: Option<&AtomicUsize>,
+    ) -> Result<Found, PredictError> {
         match engine {
             Engine::Closed => self.closed(case),
-            Engine::Flow | Engine::Tlp | Engine::Auto => self.flow(case),
+            Engine::Flow | Engine::Tlp | Engine::Auto => self.flow(case, ended),
         }
     }
 
@@ -136,7 +145,8 @@ impl Model {
                 _ => None,
             };
             let limited_by = self.limit(index, limit);
-            flows.push(FoundFlow { bytes, start, end, limited_by, paces: Vec::new() });
+            let knee = Some(closed.knee).filter(|knee| knee.is_finite() && !flow.has_own_slots);
+            flows.push(FoundFlow { bytes, start, end, limited_by, paces: Vec::new(), knee });
         }
         // Nothing is shared, so that no set of flows is one.
         Ok(Found { sets: Vec::new(), sets_in_all: 0, flows, unsettled: 0.0 })
@@ -150,14 +160,21 @@ impl Model {
         }
     }
 
-    fn flow(&self, case: &CaseSpec) -> Result<Found, PredictError> {
-        let mut run = self.run(&self.built, case)?;
+    fn flow(&self, case: &CaseSpec, ended: Option<&AtomicUsize>) -> Result<Found, PredictError> {
+        let mut run = self.run_counted(&self.built, case, ended)?;
         let paces = std::mem::take(&mut run.paces);
         let outcomes = self.flows.iter().zip(&run.outcomes).zip(paces).enumerate();
         let flows = outcomes.map(|(index, ((flow, outcome), paces))| {
             let limit = outcome.limit.map(|at| self.built.what[at]);
             let (limited_by, start) = (self.limit(index, limit), picos(flow.spec.start.0));
-            FoundFlow { bytes: outcome.bytes, start, end: outcome.end, limited_by, paces }
+            FoundFlow {
+                bytes: outcome.bytes,
+                start,
+                end: outcome.end,
+                limited_by,
+                paces,
+                knee: None,
+            }
         });
         let (flows, sets) = (flows.collect(), sets(&run));
         Ok(Found { flows, sets, sets_in_all: run.sets, unsettled: run.unsettled })
@@ -165,6 +182,15 @@ impl Model {
 
     /// Runs the flows on a network of these, perhaps with other capacities.
     pub(super) fn run(&self, built: &Built, case: &CaseSpec) -> Result<Run, PredictError> {
+        self.run_counted(built, case, None)
+    }
+
+    fn run_counted(
+        &self,
+        built: &Built,
+        case: &CaseSpec,
+        ended: Option<&AtomicUsize>,
+    ) -> Result<Run, PredictError> {
         let transfers: Vec<Transfer> = self
             .flows
             .iter()
@@ -176,7 +202,7 @@ impl Model {
                 time: self.time.unwrap_or(f64::INFINITY),
             })
             .collect();
-        let settings = RunSettings { solve: SETTLING, quantum: QUANTUM };
+        let settings = RunSettings { solve: SETTLING, quantum: QUANTUM, ended };
         run(&built.network, &transfers, settings)
             .map_err(|error| PredictError::Engine { case: case.name.clone(), source: error.into() })
     }

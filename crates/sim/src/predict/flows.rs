@@ -1,7 +1,8 @@
 //! What flows of a workload are on the model: who issues requests to which memory, and what the
 //! processor has to do for each block.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
 use peerlane_results::{CaseSpec, Flow, Order, Path, Route};
@@ -154,7 +155,16 @@ pub(super) fn plan(
     let is_host = |node: NodeIndex| matches!(topology.node(node).kind, NodeKind::HostMemory(_));
     let links = topology.links().iter().filter(|link| is_host(link.lower));
     let hosts = links.map(|link| (link.upper, link.lower)).collect();
-    let planner = Planner { hosts, fabric, topology, setting, has_time: case.time_ns.is_some() };
+    let functions = fabric.functions.iter().map(|function| (function.name.as_str(), function));
+    let planner = Planner {
+        hosts,
+        fabric,
+        functions: functions.collect(),
+        ends: RefCell::default(),
+        topology,
+        setting,
+        has_time: case.time_ns.is_some(),
+    };
     case.flows.iter().map(|flow| planner.flow(flow)).collect()
 }
 
@@ -162,6 +172,9 @@ struct Planner<'a> {
     /// The host memory below each root complex.
     hosts: BTreeMap<NodeIndex, NodeIndex>,
     fabric: &'a Fabric,
+    /// Its functions by their own names, and the ends that were looked up by what was typed.
+    functions: HashMap<&'a str, &'a Function>,
+    ends: RefCell<HashMap<String, End>>,
     topology: &'a Topology,
     setting: &'a Setting<'a>,
     /// Whether flows go on until a time is over, whatever their bytes are.
@@ -177,6 +190,9 @@ impl Planner<'_> {
             "null" => return Ok(End::Null),
             _ => {}
         }
+        if let Some(&end) = self.ends.borrow().get(typed) {
+            return Ok(end);
+        }
         let id = device(self.fabric, typed).ok_or_else(unknown)?;
         let function = self.fabric.function(id);
         if !is_end(function) {
@@ -184,11 +200,13 @@ impl Planner<'_> {
             return Err(FlowError::NoEnd { machine, name });
         }
         let node = self.topology.find(&function.name).ok_or_else(unknown)?;
-        if memory_of(typed).is_none() && function.kind == Kind::Nvme {
-            Ok(End::Drive(id, node))
+        let end = if memory_of(typed).is_none() && function.kind == Kind::Nvme {
+            End::Drive(id, node)
         } else {
-            Ok(End::Memory(node))
-        }
+            End::Memory(node)
+        };
+        self.ends.borrow_mut().insert(typed.to_owned(), end);
+        Ok(end)
     }
 
     fn flow(&self, flow: &Flow) -> Result<Planned, FlowError> {
@@ -394,11 +412,8 @@ impl Planner<'_> {
     /// nearest to both; of several, of the one nearest to the target.
     fn lent(&self, from: NodeIndex, to: NodeIndex) -> Option<NodeIndex> {
         let lends = |node: NodeIndex| {
-            let name = &self.topology.node(node).name;
-            self.fabric
-                .functions
-                .iter()
-                .any(|function| function.name == *name && lends_memory(function))
+            let name = self.topology.node(node).name.as_str();
+            self.functions.get(name).is_some_and(|function| lends_memory(function))
         };
         let others = self.fabric.functions.iter().filter(|function| lends_memory(function));
         let candidates = others.filter_map(|function| self.topology.find(&function.name));
@@ -409,7 +424,7 @@ impl Planner<'_> {
 
     fn memory_name(&self, node: NodeIndex) -> String {
         let name = &self.topology.node(node).name;
-        let kind = self.fabric.functions.iter().find(|function| function.name == *name);
+        let kind = self.functions.get(name.as_str());
         match kind.map(|function| function.kind) {
             Some(Kind::Nvme) => format!("cmb:{name}"),
             _ => name.clone(),

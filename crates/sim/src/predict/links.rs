@@ -166,7 +166,11 @@ pub(super) fn is_of_link(name: &str, fabric: &Fabric) -> bool {
 
 /// The lanes or the generation of a link as a parameter, with what the machine has, so that a variant can have
 /// another; `None` where the name is of no link.
-pub fn link_parameter(name: &str, fabric: &Fabric, parameters: &Parameters) -> Option<Parameter> {
+pub(super) fn link_parameter(
+    name: &str,
+    fabric: &Fabric,
+    parameters: &Parameters,
+) -> Option<Parameter> {
     let (below, what) = of_one(name)?;
     let (id, _) = links(fabric).find(|(_, function)| function.name == below)?;
     let usual = || usual(parameters, &parameters.values()).ok();

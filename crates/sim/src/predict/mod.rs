@@ -24,6 +24,8 @@ mod tests;
 mod trace;
 mod windows;
 
+use std::sync::atomic::AtomicUsize;
+
 use peerlane_fabric::Fabric;
 use peerlane_results::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Machine, Trace, Workload,
@@ -42,9 +44,9 @@ use crate::tlp::TlpError;
 pub use bounds::is_whole;
 pub use flows::FlowError;
 pub(crate) use flows::lends_memory;
-pub use links::{link_parameter, linked};
+pub use links::linked;
 pub(crate) use of_devices::memory_of;
-pub use of_devices::{own_name, own_names};
+pub use of_devices::{device_parameter, own_name, own_names};
 pub use setting::{DEFAULTS, ParametersError, SettingError, parameters};
 pub use strangers::{strangers, unused, why_unused};
 pub use trace::ROOM as TRACE_ROOM;
@@ -197,7 +199,7 @@ pub fn run(
     workload: &Workload,
     engine: Engine,
 ) -> Result<BenchRecord, PredictError> {
-    Ok(carry_out(fabric, parameters, workload, engine, None)?.0)
+    Ok(carry_out(fabric, parameters, workload, (engine, None), None)?.0)
 }
 
 /// The same with traces of the windows of packets: what every transfer does there, request by request, of which there is
@@ -212,13 +214,21 @@ pub fn run_traced(
     engine: Engine,
     room: usize,
 ) -> Result<(BenchRecord, Vec<Trace>), PredictError> {
-    if matches!(engine, Engine::Closed | Engine::Flow) {
-        return Err(PredictError::NoPackets {
-            why: "this engine simulates no packets",
-            hint: "`--engine tlp` simulates them, and so does `--engine auto`",
-        });
-    }
-    carry_out(fabric, parameters, workload, engine, Some(room))
+    carry_out(fabric, parameters, workload, (engine, Some(room)), None)
+}
+
+/// Either of them, for somebody who waits: `ended` counts the transfers of all cases whose end is known.
+///
+/// # Errors
+/// As [`run`], or as [`run_traced`] where there is room for a trace.
+pub fn run_watched(
+    fabric: &Fabric,
+    parameters: &Parameters,
+    workload: &Workload,
+    (engine, room): (Engine, Option<usize>),
+    ended: &AtomicUsize,
+) -> Result<(BenchRecord, Vec<Trace>), PredictError> {
+    carry_out(fabric, parameters, workload, (engine, room), Some(ended))
 }
 
 /// Predicts, and traces what there is room for, if anything.
@@ -226,9 +236,15 @@ fn carry_out(
     fabric: &Fabric,
     parameters: &Parameters,
     workload: &Workload,
-    engine: Engine,
-    room: Option<usize>,
+    (engine, room): (Engine, Option<usize>),
+    ended: Option<&AtomicUsize>,
 ) -> Result<(BenchRecord, Vec<Trace>), PredictError> {
+    if room.is_some() && matches!(engine, Engine::Closed | Engine::Flow) {
+        return Err(PredictError::NoPackets {
+            why: "this engine simulates no packets",
+            hint: "`--engine tlp` simulates them, and so does `--engine auto`",
+        });
+    }
     threads::prepare();
     let parameters = &own_names(parameters, fabric)?;
     bounds::check_ranges(parameters)?;
@@ -237,7 +253,7 @@ fn carry_out(
     let cases: Vec<Prepared<'_>> = workload
         .cases
         .par_iter()
-        .map(|case| predictor.prepare(case, &numbers, engine))
+        .map(|case| predictor.prepare(case, &numbers, engine, ended))
         .collect::<Result<_, _>>()?;
     let planned =
         cases.iter().filter_map(|case| Some((case.asked.name.as_str(), case.windows.as_ref()?)));
@@ -312,16 +328,20 @@ struct Predictor<'a> {
 }
 
 impl Predictor<'_> {
+    fn model(&self, case: &CaseSpec, numbers: &[f64]) -> Result<Model, PredictError> {
+        let setting = Setting::new(self.parameters, numbers);
+        let topology = setting.topology(self.fabric)?;
+        Model::new(self.fabric, &topology, &setting, case)
+    }
+
     fn found(
         &self,
         case: &CaseSpec,
         numbers: &[f64],
         engine: Engine,
     ) -> Result<(Model, Found), PredictError> {
-        let setting = Setting::new(self.parameters, numbers);
-        let topology = setting.topology(self.fabric)?;
-        let model = Model::new(self.fabric, &topology, &setting, case)?;
-        let found = model.find(engine, case)?;
+        let model = self.model(case, numbers)?;
+        let found = model.find(engine, case, None)?;
         Ok((model, found))
     }
 
@@ -330,9 +350,11 @@ impl Predictor<'_> {
         case: &'a CaseSpec,
         numbers: &[f64],
         asked: Engine,
+        ended: Option<&AtomicUsize>,
     ) -> Result<Prepared<'a>, PredictError> {
         let (engine, why) = asked.choose(case);
-        let (model, found) = self.found(case, numbers, engine)?;
+        let model = self.model(case, numbers)?;
+        let found = model.find(engine, case, ended)?;
         let has_windows = engine == Engine::Tlp || asked == Engine::Auto && case.flows.len() <= FEW;
         let windows = has_windows.then(|| windows::plan(&model, &found));
         Ok(Prepared { asked: case, engine, why, model, found, windows })
@@ -343,7 +365,8 @@ impl Predictor<'_> {
         if engine != Engine::Tlp {
             return Ok(self.found(case, numbers, engine)?.1.rate());
         }
-        let Prepared { model, mut found, windows, .. } = self.prepare(case, numbers, engine)?;
+        let Prepared { model, mut found, windows, .. } =
+            self.prepare(case, numbers, engine, None)?;
         if let Some(planned) = windows {
             let shown = windows::run(std::iter::once((case.name.as_str(), &planned)), 0);
             let shown = shown

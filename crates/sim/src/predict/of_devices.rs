@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind};
 
 use super::flows::is_end;
-use super::links::is_of_link;
-use crate::parameters::{ParameterError, Parameters};
+use super::links::{is_of_link, link_parameter};
+use crate::parameters::{Parameter, ParameterError, Parameters, Provenance};
 
 /// What can be said of a drive.
 const OF_A_DRIVE: &[&str] = &[
@@ -148,4 +148,28 @@ pub fn own_names(parameters: &Parameters, fabric: &Fabric) -> Result<Parameters,
         })?;
     }
     Ok(renamed)
+}
+
+/// What is said of a device, or of the link above it, by a name that the model knows, so that a variant can have numbers
+/// for it that no file gives: the lanes or the generation of a link as the machine has it, anything else as the first of
+/// those. `None` where it is of no device.
+pub fn device_parameter(
+    own: &str,
+    first: f64,
+    fabric: &Fabric,
+    parameters: &Parameters,
+) -> Option<Parameter> {
+    let of_device = || {
+        Names::of(fabric).own_name(own).map(|name| Parameter {
+            name: name.into_owned(),
+            value: first,
+            lo: first,
+            hi: first,
+            datasheet: None,
+            from: Provenance::Guess,
+            rows: Vec::new(),
+            source: "varied".to_owned(),
+        })
+    };
+    link_parameter(own, fabric, parameters).or_else(of_device)
 }

@@ -14,7 +14,7 @@ use super::flows::Planned;
 use super::more::More;
 use super::names;
 use super::own::Own;
-use super::setting::whole;
+use super::setting::{count, whole};
 use super::trace;
 use super::windows::{Apart, Windows};
 use crate::flow::build::What;
@@ -126,6 +126,7 @@ impl Parts<'_> {
             bytes_by_route: BytesByRoute { p2p: of_route(Route::P2p), host: of_route(Route::Host) },
             block: window.unwrap_or_default(),
             limited_by: Some(self.model.name(found.limited_by)),
+            knee: found.knee.map(|knee| count(knee.ceil()).max(1)),
             places: None,
         }
     }

@@ -6,8 +6,7 @@ use peerlane_fabric::{Fabric, Function, IommuMode, Kind};
 use peerlane_units::{ByteRate, Bytes};
 use serde::Deserialize;
 
-use super::bounds::check_unit;
-use super::links::every;
+use super::bounds::{check_unit, every};
 use super::of_devices::start_of;
 use crate::devices::drive::Side;
 use crate::devices::table::{Table, TableError};

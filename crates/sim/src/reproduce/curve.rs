@@ -1,5 +1,6 @@
 //! Rates by block size that were held out: a table through a few sizes, compared at all others.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::StudyError;
@@ -7,7 +8,7 @@ use super::shape::CurveShape;
 use crate::devices::table::Table;
 
 /// A curve and how well a table through a few of its sizes says the rest.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct CurveReport {
     /// Its name.
     pub curve: String,
@@ -24,7 +25,7 @@ pub struct CurveReport {
 }
 
 /// What a table through some sizes says of the others.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Held {
     /// Sizes that the table is made of, in KiB.
     pub calibrated: Vec<f64>,

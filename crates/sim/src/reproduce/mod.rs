@@ -11,6 +11,7 @@ mod metric;
 mod numbers;
 mod page;
 mod predict;
+mod quoted;
 mod report;
 mod route;
 mod scenario;
@@ -109,6 +110,9 @@ pub enum StudyError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// A text that quotes what nothing computes.
+    #[error("`{0}` is no figure that can be quoted")]
+    Quoted(String),
     /// The flow engine cannot carry out a prediction.
     #[error("cannot predict: {0}")]
     Engine(String),

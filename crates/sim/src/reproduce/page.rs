@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use super::predict::Prediction;
+use super::quoted::Quoted;
+use super::{Study, StudyError};
 
 const HEAD: &str = "\
 # Predictions
@@ -25,19 +27,19 @@ traffic, an interval because what stays in the processor's cache is not known.
 const TAIL: &str = "
 ## What to look at first
 
-- The victim: whether the fifth drive keeps 3.20 GB/s or falls to what the other four get says how far queues of switch and root complex
+- The victim: whether the fifth drive keeps {most of victim-isolated} or falls to what the other four get says how far queues of switch and root complex
   are shared. No public measurement fixes that.
 - Nine drives into one FPGA: the sum shows what the link of a SmartSSD carries; it is above what any pair reaches.
-- Three drives against the NoLoad: 16.3 GB/s of writes with three drives as with four says that the card is the limit, as its makers say; less
+- Three drives against the NoLoad: {rate of noload-into-3} of writes with three drives as with four says that the card is the limit, as its makers say; less
   says that the drives or the host are.
 - Conventional copies at x2: the same as at x8 if lanes are 2.5 GT/s, as assumed. At x1 they are slower by the 86 % that document 001
   states: that figure was used.
 - Reads of GPU memory by four Gen5 drives: the widest interval here. How many bytes of peer reads a root complex keeps in flight is
   published for none.
-- A drive that is read and written at once: 9.4 GB/s of both together if its medium does one thing after the other, which the model takes as given; 21 if
-  neither takes from the other; 5 if it does as datasheets say of 4 KiB at random. None says it of large blocks.
-
-- Four Gen5 drives to the GPU: 45.2 GB/s is what AiSIO measured of four drives through a Xeon, taken as what any root complex forwards. That
+- A drive that is read and written at once: {rate of gen5-both} of both together if its medium does one thing after the other, which the model takes
+  as given; {rate of gen5-read} and {rate of gen5-write} if neither takes from the other; about half of the first if it does as datasheets say of
+  4 KiB at random. None says it of large blocks.
+- Four Gen5 drives to the GPU: {gen5.p2p-write in GB/s} is what AiSIO measured of four drives through a Xeon, taken as what any root complex forwards. That
   another one does the same is all that is predicted there.
 
 ## Which numbers are behind it, and what `peerlane sim` says
@@ -48,12 +50,15 @@ machine file states, and those of `--parameters`. So it says something else, unl
 
 | Rows | Numbers here, as `peerlane reproduce --json` prints them | `peerlane sim` without them | The same for `peerlane sim` |
 | --- | --- | --- | --- |
-| R7515 | `smartssd.p2p-read` 3171.1 MiB/s; by the host `smartssd.host-read` 3253.1 MiB/s and `smartssd.dma-in` 3.42 GB/s; `smartssd.read-start` 85 us; `pcie.completion` 256 | 3.30 GB/s of the machine file, times of any drive, no engine of the card | `drive0.read.rate` and so on for each drive, `drive0.read.time-4096` and `-131072` of start and rate together, `host.completion`; by the host nothing, since `sim` takes host paths through host memory for drives and GPUs only |
-| NoLoad | `noload.write` 16.3 and `noload.read` 12.6 GB/s, fitted; `pm9a3.read` 6.5, `pm9a3.write` 3.5 GB/s | the same: the machine file states all four, the document's own results among them | nothing more; the card's memory is `cmb:noload` in a workload |
-| Victim | `victim.drive` 3.2 GB/s, a guess | drives as any, held by Gen3 x4 | `drive.read.rate`; `queues.shared` 1 and 0.01 |
-| Direct Connect | `dc.drive` 358 MB/s, fitted; `dc.mps` and `dc.completion` 128 | drives as any: 645 MB/s by the server at x8, its links decide | `drive.read.rate`, `drive.write.rate`, `pcie.mps`, `host.completion`, and `--vary bridge.lanes=1,2,4,8` |
-| Donard, Gen5 | `gen5.read` 14.5, `gen5.write` 7, `gen5.p2p-write` 45.2 GB/s; `gen5.in-flight` over `gen5.round-trip`, 27.3 GB/s | drives as any, 6.5 and 3.5 GB/s, a root complex without a limit: four drives 26.0 GB/s | `drive.read.rate`, `drive.write.rate`; in the machine file a host bridge with `p2p_write = \"45.2G\"` and `p2p_read = \"27.3G\"`: 45.2 GB/s |
+| R7515 | `smartssd.p2p-read` {smartssd.p2p-read in MiB/s}; by the host `smartssd.host-read` {smartssd.host-read in MiB/s} and `smartssd.dma-in` {smartssd.dma-in in GB/s}; `smartssd.read-start` {smartssd.read-start in us}; `pcie.completion` {pcie.completion in B} | 3.30 GB/s of the machine file, times of any drive, no engine of the card | `drive0.read.rate` and so on for each drive, `drive0.read.time-4096` and `-131072` of start and rate together, `host.completion`; by the host nothing, since `sim` takes host paths through host memory for drives and GPUs only |
+| NoLoad | `noload.write` {noload.write in GB/s} and `noload.read` {noload.read in GB/s}, fitted; `pm9a3.read` {pm9a3.read in GB/s}, `pm9a3.write` {pm9a3.write in GB/s} | the same: the machine file states all four, the document's own results among them | nothing more; the card's memory is `cmb:noload` in a workload |
+| Victim | `victim.drive` {victim.drive in GB/s}, a guess | drives as any, held by Gen3 x4 | `drive.read.rate`; `queues.shared` 1 and 0.01 |
+| Direct Connect | `dc.drive` {dc.drive in MB/s}, fitted; `dc.mps` and `dc.completion` {dc.mps in B} | drives as any: {sim direct-connect} by the server at x8, its links decide | `drive.read.rate`, `drive.write.rate`, `pcie.mps`, `host.completion`, and `--vary bridge.lanes=1,2,4,8` |
+| Donard, Gen5 | `gen5.read` {gen5.read in GB/s}, `gen5.write` {gen5.write in GB/s}, `gen5.p2p-write` {gen5.p2p-write in GB/s}; `gen5.in-flight` over `gen5.round-trip`, {rate of gen5-write-four} | drives as any, {drive.read.rate in GB/s} and {drive.write.rate in GB/s}, a root complex without a limit: four drives {sim donard-gen5} | `drive.read.rate`, `drive.write.rate`; in the machine file a host bridge with `p2p_write = \"45.2G\"` and `p2p_read = \"27.3G\"`: {rate of gen5-read-four} |
+";
 
+/// What was said before is not computed any more.
+const CHANGES: &str = "
 ## What changed since it was made
 
 Intervals were drawn anew on 2026-11-22: a draw depends on the name of its parameter since, so that a parameter that is added moves no
@@ -96,7 +101,10 @@ changed with that.
 ";
 
 /// `docs/predictions.md`.
-pub fn page(predictions: &[Prediction]) -> String {
+///
+/// # Errors
+/// When the text quotes what nothing computes, which a test rules out.
+pub fn page(study: &Study, predictions: &[Prediction]) -> Result<String, StudyError> {
     let mut text = HEAD.to_owned();
     for found in predictions {
         let each = if found.flows == 1 {
@@ -120,8 +128,9 @@ pub fn page(predictions: &[Prediction]) -> String {
             found.date,
         );
     }
-    text.push_str(TAIL);
-    text
+    text += &Quoted::of(study, predictions)?.fill(TAIL)?;
+    text.push_str(CHANGES);
+    Ok(text)
 }
 
 fn range(least: String, most: String) -> String {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use peerlane_fabric::{Fabric, Link};
 use peerlane_results::Path;
 use peerlane_units::{ByteRate, Bytes};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::scenario::{Evaluator, Place};
@@ -124,8 +125,10 @@ impl PatternShape {
     }
 }
 
-/// A prediction.
-#[derive(Debug, Clone, Serialize)]
+/// A case that nobody has measured, and what is predicted of it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+// A record of a benchmark has another `Prediction`.
+#[schemars(rename = "Unmeasured")]
 pub struct Prediction {
     /// Its name.
     pub prediction: String,
@@ -391,7 +394,7 @@ fn bytes(number: f64) -> Bytes {
 }
 
 /// An error and its causes.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

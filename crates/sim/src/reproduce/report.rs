@@ -1,5 +1,6 @@
 //! The report: rows, fits, the honest count.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::curve::{CurveReport, curve_report};
@@ -19,7 +20,7 @@ const SEED: u64 = 20_261_121;
 const NEAR: f64 = 0.07;
 
 /// Figures beside the model.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -39,7 +40,7 @@ pub struct Report {
 }
 
 /// A document, or a set of figures held out from fitting.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SourceReport {
     /// Its short name.
     pub source: String,
@@ -52,7 +53,7 @@ pub struct SourceReport {
 }
 
 /// A figure beside the model.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Row {
     /// The document, or the set held out.
     pub source: String,
@@ -93,7 +94,7 @@ pub struct Row {
 }
 
 /// Another way to come to a figure, without this model.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Baseline {
     /// What it says, in the figure's unit.
     pub value: f64,
@@ -104,7 +105,7 @@ pub struct Baseline {
 }
 
 /// A fit.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct FitReport {
     /// Parameters, each with its value in base units.
     pub parameters: Vec<(String, f64)>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use peerlane_results::Path;
 use peerlane_units::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::parameters::{ParameterShape, Unit};
@@ -171,7 +172,9 @@ pub(super) struct PartShape {
 }
 
 /// How a figure is meant to be used, decided before the model runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Compared with a model that does not know it.

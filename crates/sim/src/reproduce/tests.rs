@@ -340,7 +340,8 @@ fn mistakes_in_files_are_named() {
 #[test]
 fn the_page_of_predictions_is_what_the_model_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/predictions.md");
-    let text = page(&study().predictions().expect("predictions"));
+    let study = study();
+    let text = page(&study, &study.predictions().expect("predictions")).expect("a page");
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(path, &text).expect("the page can be written");
     }

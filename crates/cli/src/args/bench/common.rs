@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use peerlane_bench::workload::Brief;
+use peerlane_bench::workload::{Brief, DEPTH_MAX};
 use peerlane_results::{Path, WorkloadKind};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
@@ -16,7 +16,7 @@ pub(crate) struct BenchArgs {
     #[arg(long = "block", value_name = "LIST", value_delimiter = ',', value_parser = size::block)]
     blocks: Vec<Bytes>,
     /// Queue depth: blocks in flight of each transfer
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=i64::from(DEPTH_MAX)))]
     depth: u32,
     /// Start of the range that is read
     #[arg(long, value_name = "SIZE", default_value = "0")]

@@ -7,11 +7,12 @@ use peerlane::topology;
 use peerlane_results::{HIT_SCHEMA, HitRecord, RecordSchema};
 use serde_json::{Map, Value};
 
-use crate::commands::{capture, lab};
+use crate::commands::{capture, lab, reproduce, sim};
 
 const HEAD: &str = "# Records\n\n\
     Written by `peerlane reference --write docs/reference` from the types. Every object that `--json` prints says its name and\n\
-    version in `schema`; `schema/` has the JSON Schema (draft 2020-12) of each. Offsets, sizes and times are integers. A field that\n\
+    version in `schema`; `schema/` has the JSON Schema (draft 2020-12) of each. Offsets, sizes and times are integers, but for\n\
+    what `reproduce` and `sim --vary` print: numbers of the model in bytes, seconds and bytes a second. A field that\n\
     need not be there came after version 1 or says nothing then; \"or null\" means that it is there and may be empty.\n";
 
 /// File name and text of each schema, and the page.
@@ -27,6 +28,8 @@ fn schemas() -> Vec<RecordSchema> {
     let mut all = peerlane_results::schemas();
     all.extend([topology::schema(), capture::schema()]);
     all.push(RecordSchema::of::<HitRecord>(HIT_SCHEMA));
+    all.push(sim::schema());
+    all.extend(reproduce::schemas());
     all.extend(lab::schemas());
     all
 }

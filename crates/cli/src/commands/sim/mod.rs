@@ -3,9 +3,11 @@
 mod vary;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use peerlane_fabric::Fabric;
-use peerlane_results::{BenchRecord, Trace, Workload};
+use peerlane_fabric::{Fabric, LinkSpeed};
+use peerlane_results::{RecordSchema, Workload};
 use peerlane_sim::generate::{self, NotationError};
 use peerlane_sim::parameters::Parameters;
 use peerlane_sim::predict::{self, Engine, PredictError, TRACE_ROOM};
@@ -21,6 +23,11 @@ use crate::{machines, render, small_file};
 
 /// The longest file of parameters that is read.
 const PARAMETERS_MAX: u64 = 1 << 20;
+
+/// The schema of the object that `--vary --json` prints.
+pub(super) fn schema() -> RecordSchema {
+    vary::schema()
+}
 
 /// Predicts a workload.
 ///
@@ -101,8 +108,17 @@ impl Model<'_> {
         tell_strangers(self.fabric, self.parameters, printer);
         let what = format!("{} on {}", workload.name, self.fabric.name);
         let tried = format!("predict {what}");
-        let waiting = Elapsed::start(printer, move || format!("predicting {what}"));
-        let found = self.predict(workload, trace.is_some());
+        let (ended, all) = (Arc::new(AtomicUsize::new(0)), transfers(workload));
+        let so_far = Arc::clone(&ended);
+        let words = move || match so_far.load(Ordering::Relaxed) {
+            ended if ended < all => format!("predicting {what}: {ended} of {all} transfers"),
+            // Ranges, gains and packets.
+            _ => format!("predicting {what}"),
+        };
+        let waiting = Elapsed::start(printer, words);
+        let room = trace.is_some().then_some(TRACE_ROOM);
+        let (fabric, parameters, engine) = (self.fabric, self.parameters, (self.engine, room));
+        let found = predict::run_watched(fabric, parameters, workload, engine, &ended);
         drop(waiting);
         let (record, traces) = found.map_err(|error| not_predicted(error, tried, self.fabric))?;
         if let Some(mut output) = output {
@@ -119,20 +135,11 @@ impl Model<'_> {
         }
         Ok(Exit::Done)
     }
+}
 
-    /// The record, and traces where they are wanted.
-    fn predict(
-        &self,
-        workload: &Workload,
-        is_traced: bool,
-    ) -> Result<(BenchRecord, Vec<Trace>), PredictError> {
-        let (fabric, parameters, engine) = (self.fabric, self.parameters, self.engine);
-        if is_traced {
-            predict::run_traced(fabric, parameters, workload, engine, TRACE_ROOM)
-        } else {
-            Ok((predict::run(fabric, parameters, workload, engine)?, Vec::new()))
-        }
-    }
+/// Transfers of all cases.
+fn transfers(workload: &Workload) -> usize {
+    workload.cases.iter().map(|case| case.flows.len()).sum()
 }
 
 /// Why there is no prediction, and what to do.
@@ -152,8 +159,21 @@ fn not_made(error: NotationError, tried: &str) -> Failure {
     Tried::to(tried)(error).hint(hint.to_owned())
 }
 
-/// Says which parameters of a file change nothing: a name misspelt, or of another machine.
+/// Says which parameters of a file change nothing: a name misspelt, or of another machine; and which rate of the machine may
+/// be in another unit than was meant.
 fn tell_strangers(fabric: &Fabric, given: &Parameters, printer: Printer) {
+    for function in &fabric.functions {
+        let link = function.link.and_then(|link| link.speed()).map(LinkSpeed::usable_rate);
+        if let (Some(ethernet), Some(link)) = (function.ethernet, link) {
+            if ethernet > link {
+                printer.warning(&format!(
+                    "the Ethernet of {} carries {ethernet}, and its link {link}: machine files have bytes a second, \
+                     12.5G for 100 Gbit/s",
+                    function.name
+                ));
+            }
+        }
+    }
     for name in predict::strangers(given, fabric) {
         printer.warning(&format!(
             "parameter `{name}` changes nothing: it is none of the model's, nor of a device of {}",

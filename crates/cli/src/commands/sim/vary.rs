@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use peerlane_bench::workload::{BLOCK_MAX, DEPTH_MAX};
 use peerlane_fabric::Fabric;
-use peerlane_results::Workload;
+use peerlane_results::{Basis, RecordSchema, Workload};
 use peerlane_sim::parameters::Parameters;
-use peerlane_sim::predict::{self, Engine, link_parameter, linked};
-use peerlane_sim::tlp::{MOST_DEPTH, MOST_REQUEST};
+use peerlane_sim::predict::{self, Engine, device_parameter, linked};
 use peerlane_units::Bytes;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::args::SimArgs;
 use crate::error::{Failure, Tried};
@@ -22,6 +24,36 @@ const SCHEMA: &str = "peerlane.sim-variants/1";
 const MOST: usize = 100_000;
 /// Devices and switches that a hint names.
 const NAMED: usize = 8;
+
+/// Rates of the variants of a prediction; the object of `--vary --json`.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Variants<'a> {
+    schema: &'static str,
+    /// Always `predicted`.
+    basis: Basis,
+    /// The machine, by name.
+    machine: &'a str,
+    /// What is varied, as typed.
+    keys: Vec<&'a str>,
+    /// Names of the cases.
+    cases: Vec<&'a str>,
+    /// One for each combination of values, the last key changing first.
+    rows: Vec<Variant<'a>>,
+}
+
+/// One combination of values.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Variant<'a> {
+    /// One for each key, in its base unit: bytes, seconds, bytes a second, or a number.
+    values: &'a [f64],
+    /// One for each case: bytes a second of all its transfers, from the first start to the last end.
+    rates: &'a [f64],
+}
+
+/// The schema of the object that `--json` prints.
+pub(super) fn schema() -> RecordSchema {
+    RecordSchema::of::<Variants<'_>>(SCHEMA)
+}
 
 /// A key with its values.
 struct Axis {
@@ -80,29 +112,30 @@ pub(super) fn run(
     let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
     let cases: Vec<&str> = workload.cases.iter().map(|case| case.name.as_str()).collect();
     if printer.is_json() {
-        let rows: Vec<serde_json::Value> = variants
-            .iter()
-            .zip(&rates)
-            .map(|(values, rates)| serde_json::json!({ "values": values, "rates": rates }))
-            .collect();
-        printer.object(&serde_json::json!({
-            "schema": SCHEMA, "basis": "predicted", "machine": fabric.name, "keys": keys,
-            "cases": cases, "rows": rows,
-        }))?;
+        let rows = variants.iter().zip(&rates).map(|(values, rates)| Variant { values, rates });
+        printer.object(&Variants {
+            schema: SCHEMA,
+            basis: Basis::Predicted,
+            machine: &fabric.name,
+            keys,
+            cases,
+            rows: rows.collect(),
+        })?;
     } else {
         printer.data(&render::variants(&fabric.name, &keys, &cases, &variants, &rates))?;
     }
     Ok(Exit::Done)
 }
 
-/// Refuses what is no key; what a key says of a link becomes a parameter.
+/// Refuses what is no key; what a key says of a device or its link becomes a parameter.
 fn known(axis: &Axis, fabric: &Fabric, parameters: &mut Parameters) -> Result<(), Failure> {
-    let Axis { key, own, .. } = axis;
+    let Axis { key, own, values } = axis;
     if matches!(key.as_str(), "depth" | "block") || parameters.position(own).is_ok() {
         return Ok(());
     }
-    if let Some(link) = link_parameter(own, fabric, parameters) {
-        return parameters.add(link).map_err(Failure::new);
+    let first = values.first().copied().unwrap_or(1.0);
+    if let Some(one) = device_parameter(own, first, fabric, parameters) {
+        return parameters.add(one).map_err(Failure::new);
     }
     let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
     let mut below: Vec<&str> =
@@ -110,19 +143,24 @@ fn known(axis: &Axis, fabric: &Fabric, parameters: &mut Parameters) -> Result<()
     if linked(fabric).nth(NAMED).is_some() {
         below.push("...");
     }
-    let links = if below.is_empty() {
+    let devices = if below.is_empty() {
         String::new()
     } else {
-        format!("NAME.lanes, NAME.generation (NAME is {}), ", below.join(", "))
+        let below = below.join(", ");
+        format!(
+            "NAME.lanes, NAME.generation, NAME.read.rate and others of a drive (NAME is {below}), "
+        )
     };
-    let hint = format!("one of depth, block, {links}{}", names.join(", "));
+    let hint = format!("one of depth, block, {devices}{}", names.join(", "));
     Err(Failure::new(format!("nothing that can be varied is called `{key}`")).hint(hint))
 }
 
 /// `KEY=V,V,V` or `KEY=FIRST..LAST`.
 fn axis(text: &str, steps: u32, fabric: &Fabric) -> Result<Axis, Failure> {
     let wrong = |why: &str| {
-        let hint = "`--vary drive.read.rate=1e9..14e9` or `--vary depth=1,2,4`".to_owned();
+        let hint = "`--vary drive.read.rate=1e9..14e9` (bytes a second), `--vary switch.latency=80e-9,150e-9` \
+                    (seconds), `--vary block=64K,1M` (bytes) or `--vary depth=1,2,4`"
+            .to_owned();
         Failure::new(format!("cannot vary `{text}`: {why}")).hint(hint)
     };
     let (key, values) = text.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
@@ -139,8 +177,8 @@ fn axis(text: &str, steps: u32, fabric: &Fabric) -> Result<Axis, Failure> {
             .ok_or_else(|| wrong("a value is a number above zero"))
     };
     let (own, most) = match key {
-        "depth" => (key.to_owned(), Some(MOST_DEPTH)),
-        "block" => (key.to_owned(), Some(MOST_REQUEST)),
+        "depth" => (key.to_owned(), Some(u64::from(DEPTH_MAX))),
+        "block" => (key.to_owned(), Some(BLOCK_MAX.0)),
         _ => (predict::own_name(key, fabric), None),
     };
     let is_whole = most.is_some() || predict::is_whole(&own);
@@ -173,8 +211,10 @@ fn axis(text: &str, steps: u32, fabric: &Fabric) -> Result<Axis, Failure> {
 }
 
 /// Whether it is a whole number from 1 to `most`.
-fn is_count(value: f64, most: u32) -> bool {
-    value.fract() == 0.0 && (1.0..=f64::from(most)).contains(&value)
+fn is_count(value: f64, most: u64) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+    let most = most as f64;
+    value.fract() == 0.0 && (1.0..=most).contains(&value)
 }
 
 /// Every combination, the last key changing first.

@@ -78,6 +78,7 @@ fn run(flows: &[(Flow, &str, Option<Places>)]) -> CaseRecord {
         },
         block: Percentiles::default(),
         limited_by: None,
+        knee: None,
         places: places.clone(),
     });
     CaseRecord {

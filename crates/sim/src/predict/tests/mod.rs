@@ -177,7 +177,7 @@ fn rates_that_had_not_settled_are_told() {
     let (machine, parameters) = (machine("ten"), parameters(None).expect("parameters"));
     let predictor = Predictor { fabric: &machine, parameters: &parameters, seed: 7 };
     let asked = one(Flow::new("d0", "d5", Path::P2p));
-    let prepared = predictor.prepare(&asked.cases[0], &parameters.values(), Engine::Flow);
+    let prepared = predictor.prepare(&asked.cases[0], &parameters.values(), Engine::Flow, None);
     let mut prepared = prepared.expect("it can be predicted");
     let warnings = |prepared: &Prepared<'_>| {
         predictor.case(prepared, &windows::Shown::new()).expect("a record").warnings
@@ -333,7 +333,8 @@ fn no_more_blocks_are_in_flight_than_a_transfer_has() {
 #[test]
 fn what_is_twice_as_slow_on_packets_takes_twice_as_long_or_moves_half() {
     let (limited_by, paces) = (more::More::Own(own::Own::Depth), Vec::new());
-    let flow = super::case::FoundFlow { bytes: 8e9, start: 1e9, end: 3e9, limited_by, paces };
+    let flow =
+        super::case::FoundFlow { bytes: 8e9, start: 1e9, end: 3e9, limited_by, paces, knee: None };
     let found = Found { flows: vec![flow; 2], sets: Vec::new(), sets_in_all: 0, unsettled: 0.0 };
     for (has_time, expected) in [(false, (8e9, 5e9)), (true, (4e9, 3e9))] {
         let mut found = found.clone();
