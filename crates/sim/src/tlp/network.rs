@@ -253,7 +253,7 @@ impl Build<'_> {
                 steps.extend(self.steps(&path, request, REQUEST));
                 self.hops(&steps, REQUEST, End::Memory(memory_index), number);
                 // Where requests leave for the first link, behind the medium: each leg has a queue of its own there.
-                let last_stage = self.network.hops[first as usize..].iter().take(stages).last();
+                let last_stage = self.network.hops[first as usize..][..stages].last();
                 let leaves_from = last_stage.map_or(fifo, |stage| stage.private.fifo);
                 self.network.fifos[leaves_from as usize].tags = tags;
                 let back = topology.path(flow.memory, leg.initiator).map_err(no_path)?;
