@@ -34,8 +34,8 @@ spec, datasheet, measured-elsewhere or guess:
 Generated machines: `tree` is one root complex above switches of eight ports, Gen4, sixteen lanes
 between switches and four to drives; `servers` are machines with sixteen drives each; `pods` are
 machines of two sockets with switches, links and drives by the seed. All drives lend memory.
-`random` moves 1 GiB between random drives of one machine each, peer to peer, all at once. A tree has
-up to 10,000 drives; ten thousand transfers take seconds, 100,000 a minute or more.")]
+`random` moves 1 GiB between random drives of one machine each, peer to peer, all at once. A tree
+has up to 10,000 drives; ten thousand transfers take seconds, 100,000 a minute or more.")]
 pub(crate) struct SimArgs {
     /// The machine, unless --root gives one: a TOML file, a name from `peerlane lab machines`, or
     /// `tree:DEVICES`, `servers:COUNT`, `pods:COUNT[:SEED]` for one that is generated; then the workload: a TOML

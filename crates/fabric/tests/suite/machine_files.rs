@@ -195,11 +195,11 @@ fn more_functions_or_ports_in_a_row_than_a_machine_has_are_refused() {
     assert_eq!(Fabric::from_toml(&ports(256, 256)).expect("a deep machine").functions.len(), 256);
     let said = Fabric::from_toml(&ports(257, 257)).expect_err("too deep").to_string();
     assert!(said.contains("PCI has 256 buses") && said.contains("p256"), "{said}");
-    let said = Fabric::from_toml(&ports(20_001, 1)).expect_err("too many").to_string();
-    assert!(said.contains("20001 functions: at most 20000"), "{said}");
-    let long = format!("#{}\n{}", "x".repeat(16 << 20), ports(1, 1));
+    let said = Fabric::from_toml(&ports(40_001, 1)).expect_err("too many").to_string();
+    assert!(said.contains("40001 functions: at most 40000"), "{said}");
+    let long = format!("#{}\n{}", "x".repeat(32 << 20), ports(1, 1));
     let said = Fabric::from_toml(&long).expect_err("too long").to_string();
-    assert!(said.contains("at most 16777216 are read"), "{said}");
+    assert!(said.contains("at most 33554432 are read"), "{said}");
 }
 
 #[test]

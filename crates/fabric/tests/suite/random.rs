@@ -207,7 +207,7 @@ fn link() -> impl Strategy<Value = Link> {
 }
 
 fn links() -> impl Strategy<Value = (Option<LinkSpeed>, Option<ByteRate>)> {
-    (of(speed()), of(any::<u64>().prop_map(ByteRate)))
+    (of(speed()), of((0..=200_000_000_000_u64).prop_map(ByteRate)))
 }
 
 fn speed() -> impl Strategy<Value = LinkSpeed> {
@@ -233,12 +233,12 @@ fn p2pmem() -> impl Strategy<Value = P2pMem> {
 }
 
 fn rates() -> impl Strategy<Value = Rates> {
-    let rate = || of(any::<u64>().prop_map(ByteRate));
+    let rate = || of((0..=200_000_000_000_u64).prop_map(ByteRate));
     (rate(), rate()).prop_map(|(read, write)| Rates { read, write })
 }
 
 fn drive() -> impl Strategy<Value = LabDrive> {
-    let limits = (of(any::<u64>().prop_map(ByteRate)), of(any::<u8>()), of(any::<u8>()));
+    let limits = (of((0..=200_000_000_000_u64).prop_map(ByteRate)), of(any::<u8>()), of(any::<u8>()));
     (limits, any::<bool>(), vec(injected_error(), 0..3)).prop_map(
         |((throttle, mdts, protection), multipath, errors)| LabDrive {
             throttle,
