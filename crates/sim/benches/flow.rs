@@ -57,7 +57,7 @@ fn pairs(criterion: &mut Criterion) {
     let transfers: Vec<Transfer> = (0..flows.len())
         .map(|class| Transfer { class, start: 0.0, bytes: 100e9, time: f64::INFINITY })
         .collect();
-    let settings = RunSettings { solve: SETTINGS, quantum: 1_000.0, ended: None };
+    let settings = RunSettings { solve: SETTINGS, quantum: 1_000.0, together: 0.0, ended: None };
     criterion.bench_function("90 pairs of 100 GB to their end", |bencher| {
         bencher.iter(|| run(black_box(&network), &transfers, settings).expect("in order"));
     });

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 
 use peerlane_units::ByteRate;
 
-use crate::flow::build::per_nano;
 use crate::model::{FlowSpec, NodeIndex, NodeKind, Op, Store, Topology};
 
 /// Reads and writes that together come to both rates in full take nothing from each other.
@@ -55,29 +54,11 @@ impl Use {
         self.drive == drive && self.store == Store::Medium && op.is_none_or(|op| op == self.op)
     }
 
-    /// What the medium does with the flow alone, with more of it or of its commands; `None` for a device without one.
-    pub(crate) fn alone(self, topology: &Topology, more: Raised) -> Option<Alone> {
-        let rate = more.rate * per_nano(self.direction(topology)?.0);
-        let commands = self.commands.map_or(f64::INFINITY, |commands| per_nano(commands.0));
-        let commands = more.commands * commands;
-        Some(Alone { rate: rate.min(commands), is_by_commands: commands < rate })
+    /// Whether the commands of the flow are slower than the medium.
+    pub(crate) fn is_by_commands(self, topology: &Topology) -> bool {
+        let rate = self.direction(topology);
+        rate.zip(self.commands).is_some_and(|(rate, commands)| commands < rate)
     }
-}
-
-/// How many times as much a medium does, and how many times as many commands.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Raised {
-    pub(crate) rate: f64,
-    pub(crate) commands: f64,
-}
-
-/// What a medium does of one flow.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Alone {
-    /// Payload a nanosecond.
-    pub(crate) rate: f64,
-    /// Whether its commands bound that.
-    pub(crate) is_by_commands: bool,
 }
 
 impl FlowSpec {

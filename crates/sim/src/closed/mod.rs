@@ -77,7 +77,7 @@ impl Closed {
             .collect();
         let latency = latency(topology, flow)?;
         let command = (as_f64(flow.request), f64::from(flow.depth));
-        bounds.extend(own_bounds(flow, latency));
+        bounds.extend(own_bounds(flow, f64::from(flow.depth), latency));
         let others = bounds.iter().filter(|bound| bound.by != By::Depth);
         let most = others.map(|bound| bound.rate).fold(f64::INFINITY, f64::min);
         bounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));
@@ -119,8 +119,16 @@ impl Demand {
     /// # Errors
     /// When the flow has no path.
     pub fn of(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
+        Self::at(topology, flow, f64::from(flow.depth))
+    }
+
+    /// The same with as many commands under way, which need not be a whole number.
+    ///
+    /// # Errors
+    /// When the flow has no path.
+    pub fn at(topology: &Topology, flow: &FlowSpec, depth: f64) -> Result<Self, PathError> {
         let alone = latency(topology, flow)?;
-        let bounds = own_bounds(flow, alone).into_iter().map(|bound| bound.rate);
+        let bounds = own_bounds(flow, depth, alone).into_iter().map(|bound| bound.rate);
         Ok(Self { rate: bounds.fold(f64::INFINITY, f64::min), alone: Some(alone) })
     }
 }
@@ -131,10 +139,10 @@ impl From<f64> for Demand {
     }
 }
 
-fn own_bounds(flow: &FlowSpec, latency: f64) -> Vec<Bound> {
+fn own_bounds(flow: &FlowSpec, depth: f64, latency: f64) -> Vec<Bound> {
     let mut bounds = vec![Bound {
         by: By::Depth,
-        rate: f64::from(flow.depth.max(1)) * as_f64(flow.request) / latency.max(1e-3),
+        rate: depth.max(1.0) * as_f64(flow.request) / latency.max(1e-3),
     }];
     for (leg, bound) in flow.legs().enumerate().filter_map(|(at, leg)| Some((at, leg.bound?))) {
         bounds.push(Bound { by: By::Leg(leg), rate: per_nano(bound.0) });

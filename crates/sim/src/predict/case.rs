@@ -1,7 +1,6 @@
 //! One case on the model: rates, times, limits, and what they cost.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicUsize;
 
 use peerlane_fabric::Fabric;
 use peerlane_results::CaseSpec;
@@ -27,6 +26,10 @@ pub(super) const QUANTUM: f64 = 1_000.0;
 /// When rates count as settled, and how long they have for it.
 pub(super) const SETTLING: Settings = Settings { tolerance: 1e-3, rounds: 400 };
 
+/// How flows are run whose rates are told.
+pub(super) const CAREFUL: RunSettings<'_> =
+    RunSettings { solve: SETTLING, quantum: QUANTUM, together: 0.0, ended: None };
+
 /// A case with its machine, ready for an engine.
 pub(super) struct Model {
     pub(super) topology: Topology,
@@ -35,7 +38,7 @@ pub(super) struct Model {
     /// What bounds the media of drives that several flows use.
     pub(super) mixed: Mixed,
     /// How long each flow goes on, in nanoseconds, where that ends it.
-    time: Option<f64>,
+    pub(super) time: Option<f64>,
 }
 
 /// What an engine found: for each flow payload, start, end, rate while it ran, and what limited it.
@@ -100,27 +103,37 @@ impl Model {
         let nanos = |nanos: u64| nanos as f64;
         let time = case.time_ns.map(|time| nanos(time.0));
         beyond_caches(&mut topology, &flows, time);
-        let specs: Vec<_> = flows.iter().map(|flow| flow.spec.clone()).collect();
-        let engine = |source| PredictError::Engine { case: case.name.clone(), source };
-        let built = build(&topology, &specs).map_err(engine)?;
-        let mixed = Mixed::of(&topology, &specs);
-        let mut model = Self { topology, flows, built, mixed, time };
+        let mut model = Self::of_flows(topology, flows, time, case)?;
         for (flow, asked) in model.flows.iter_mut().zip(&case.flows) {
             flow.spec.start = Picos::nanos(asked.start_ns.0);
         }
         Ok(model)
     }
 
-    /// What an engine says; `ended` counts the transfers whose end is known, for those who wait.
+    /// The same of flows that are planned.
+    pub(super) fn of_flows(
+        topology: Topology,
+        flows: Vec<Planned>,
+        time: Option<f64>,
+        case: &CaseSpec,
+    ) -> Result<Self, PredictError> {
+        let specs: Vec<_> = flows.iter().map(|flow| flow.spec.clone()).collect();
+        let engine = |source| PredictError::Engine { case: case.name.clone(), source };
+        let built = build(&topology, &specs).map_err(engine)?;
+        let mixed = Mixed::of(&topology, &specs);
+        Ok(Self { topology, flows, built, mixed, time })
+    }
+
+    /// What an engine says.
     pub(super) fn find(
         &self,
         engine: Engine,
         case: &CaseSpec,
-        ended: Option<&AtomicUsize>,
+        settings: RunSettings<'_>,
     ) -> Result<Found, PredictError> {
         match engine {
             Engine::Closed => self.closed(case),
-            Engine::Flow | Engine::Tlp | Engine::Auto => self.flow(case, ended),
+            Engine::Flow | Engine::Tlp | Engine::Auto => self.flow(case, settings),
         }
     }
 
@@ -160,8 +173,8 @@ impl Model {
         }
     }
 
-    fn flow(&self, case: &CaseSpec, ended: Option<&AtomicUsize>) -> Result<Found, PredictError> {
-        let mut run = self.run_counted(&self.built, case, ended)?;
+    fn flow(&self, case: &CaseSpec, settings: RunSettings<'_>) -> Result<Found, PredictError> {
+        let mut run = self.run(case, settings)?;
         let paces = std::mem::take(&mut run.paces);
         let outcomes = self.flows.iter().zip(&run.outcomes).zip(paces).enumerate();
         let flows = outcomes.map(|(index, ((flow, outcome), paces))| {
@@ -180,16 +193,11 @@ impl Model {
         Ok(Found { flows, sets, sets_in_all: run.sets, unsettled: run.unsettled })
     }
 
-    /// Runs the flows on a network of these, perhaps with other capacities.
-    pub(super) fn run(&self, built: &Built, case: &CaseSpec) -> Result<Run, PredictError> {
-        self.run_counted(built, case, None)
-    }
-
-    fn run_counted(
+    /// Runs the flows as fluids.
+    pub(super) fn run(
         &self,
-        built: &Built,
         case: &CaseSpec,
-        ended: Option<&AtomicUsize>,
+        settings: RunSettings<'_>,
     ) -> Result<Run, PredictError> {
         let transfers: Vec<Transfer> = self
             .flows
@@ -202,15 +210,14 @@ impl Model {
                 time: self.time.unwrap_or(f64::INFINITY),
             })
             .collect();
-        let settings = RunSettings { solve: SETTLING, quantum: QUANTUM, ended };
-        run(&built.network, &transfers, settings)
+        run(&self.built.network, &transfers, settings)
             .map_err(|error| PredictError::Engine { case: case.name.clone(), source: error.into() })
     }
 
     /// What limits a flow that waits for a resource, or for none.
     fn limit(&self, flow: usize, resource: Option<What>) -> More {
         match resource {
-            Some(what) => self.cause(flow, what, &[]),
+            Some(what) => self.cause(flow, what),
             None => More::Own(self.own_limit(&self.flows[flow])),
         }
     }

@@ -2,15 +2,16 @@
 //!
 //! Leaves out what limits nothing: to first order more of it gains nothing. The one thing to know: where
 //! several resources of one kind limit, each is raised alone and all of them together, since ten drives
-//! that are alike are bought together; and where more of one resource gains next to nothing since another limits
-//! as much, within a percent, both are raised together.
+//! that are alike are bought together; where more of one resource gains next to nothing since another limits
+//! as much, within a percent, both are raised together; and where a flow waits for nobody, what its blocks pass on their way
+//! limits it by the time that it takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use peerlane_results::{CaseSpec, Gain};
 
 use super::PredictError;
-use super::case::{Found, Model};
+use super::case::{CAREFUL, Found, Model};
 use super::more::More;
 use super::own::Own;
 use crate::flow::run::Run;
@@ -34,10 +35,11 @@ pub(super) fn gains(
     };
     let (mut gains, mut ties) = (Vec::new(), Vec::<(String, Vec<More>)>::new());
     for (resource, of) in raised(model, found) {
-        let run = model.run(&model.with_more(&of), case)?;
+        let more = model.with_more(&of, case)?;
+        let run = more.run(case, CAREFUL)?;
         let gain = Gain { resource, ratio: ratio(&run) };
         if gain.ratio < NEXT_TO_NONE {
-            let tie = tie(model, &of, &run);
+            let tie = tie(model, &of, &more, &run);
             let tie = tie.filter(|(_, tie)| ties.iter().all(|(_, known)| !is_same(known, tie)));
             ties.extend(tie.map(|(other, tie)| {
                 (format!("{}, and as much more of {other}", gain.resource), tie)
@@ -47,8 +49,8 @@ pub(super) fn gains(
     }
     if gains.iter().all(|gain| gain.ratio < NEXT_TO_NONE) {
         for (resource, of) in ties {
-            let run = model.run(&model.with_more(&of), case)?;
-            gains.push(Gain { resource, ratio: ratio(&run) });
+            let more = model.with_more(&of, case)?;
+            gains.push(Gain { resource, ratio: ratio(&more.run(case, CAREFUL)?) });
         }
     }
     gains.sort_by(|a, b| b.ratio.total_cmp(&a.ratio).then(a.resource.cmp(&b.resource)));
@@ -61,11 +63,11 @@ fn is_same(one: &[More], other: &[More]) -> bool {
 }
 
 /// What limits as much as something of which more gains next to nothing, by its name, and both together.
-fn tie(model: &Model, of: &[More], run: &Run) -> Option<(String, Vec<More>)> {
+fn tie(model: &Model, of: &[More], more: &Model, run: &Run) -> Option<(String, Vec<More>)> {
     let mut others: Vec<(usize, More)> = Vec::new();
     for (flow, outcome) in run.outcomes.iter().enumerate() {
         let Some(at) = outcome.limit else { continue };
-        let cause = model.cause(flow, model.built.what[at], of);
+        let cause = more.cause(flow, more.built.what[at]);
         if !of.contains(&cause) && others.iter().all(|&(_, known)| known != cause) {
             others.push((at, cause));
         }
@@ -73,7 +75,7 @@ fn tie(model: &Model, of: &[More], run: &Run) -> Option<(String, Vec<More>)> {
     others.sort_by_key(|&(at, _)| at);
     let mut others: Vec<More> = others.into_iter().map(|(_, more)| more).collect();
     if others.is_empty() {
-        others = own_ties(model, of, run);
+        others = own_ties(model, of, more, run);
     }
     let first = *others.first()?;
     others.retain(|&other| kind(model, other) == kind(model, first));
@@ -81,14 +83,15 @@ fn tie(model: &Model, of: &[More], run: &Run) -> Option<(String, Vec<More>)> {
 }
 
 /// What limits flows by themselves then, but for those that are faster.
-fn own_ties(model: &Model, of: &[More], run: &Run) -> Vec<More> {
+fn own_ties(model: &Model, of: &[More], more: &Model, run: &Run) -> Vec<More> {
     let mut others = Vec::new();
-    for (flow, class) in model.built.network.classes.iter().enumerate() {
-        let is_faster = || model.demand_with_more(flow, of) / class.demand >= NEXT_TO_NONE;
-        if run.outcomes[flow].limit.is_some() || is_faster() {
+    let classes = model.built.network.classes.iter().zip(&more.built.network.classes);
+    for (flow, (class, raised)) in classes.enumerate() {
+        let is_faster = raised.demand / class.demand >= NEXT_TO_NONE;
+        if run.outcomes[flow].limit.is_some() || is_faster {
             continue;
         }
-        let own = model.own_limit_with_more(flow, of);
+        let own = more.own_limit(&more.flows[flow]);
         let other = More::Own(own);
         if own != Own::Stages && !of.contains(&other) && !others.contains(&other) {
             others.push(other);
@@ -115,14 +118,33 @@ fn raised(model: &Model, found: &Found) -> Vec<(String, Vec<More>)> {
     let resources = model.built.what.iter().map(|&what| More::Resource(what)).filter(limits);
     let own: BTreeSet<Own> = found.flows.iter().filter_map(|flow| flow.limited_by.own()).collect();
     let own = own.into_iter().filter(|&own| own != Own::Stages).map(More::Own);
-    let sets = [resources.collect::<Vec<_>>(), own.collect()].into_iter().flat_map(|all| {
-        let mut kinds: BTreeMap<String, Vec<More>> = BTreeMap::new();
-        for &more in &all {
-            kinds.entry(kind(model, more)).or_default().push(more);
+    let mut all: Vec<More> = resources.chain(own).collect();
+    all.extend(of_blocks(model, found).into_iter().filter(|more| !limits(more)));
+    let mut kinds: BTreeMap<String, Vec<More>> = BTreeMap::new();
+    for &more in &all {
+        kinds.entry(kind(model, more)).or_default().push(more);
+    }
+    let is_one_of_several = |more: &More| kinds[&kind(model, *more)].len() > 1;
+    let (several, single): (Vec<More>, Vec<More>) = all.into_iter().partition(is_one_of_several);
+    let alone = several.into_iter().take(MOST_ALONE).chain(single).map(|more| vec![more]);
+    let together = kinds.into_values().filter(|of| of.len() > 1);
+    together.chain(alone).map(|of| (called(model, &of), of)).collect()
+}
+
+/// What makes blocks quicker whose time limits flows, each by itself.
+fn of_blocks(model: &Model, found: &Found) -> Vec<More> {
+    let mut parts: Vec<(More, Vec<usize>)> = Vec::new();
+    for (flow, found) in found.flows.iter().enumerate() {
+        if !matches!(found.limited_by.own(), Some(Own::Depth | Own::Stages)) {
+            continue;
         }
-        let together = kinds.into_values().filter(|of| of.len() > 1);
-        let alone = all.into_iter().take(MOST_ALONE).map(|more| vec![more]);
-        together.chain(alone).collect::<Vec<_>>()
-    });
-    sets.map(|of| (called(model, &of), of)).collect()
+        for part in model.parts_of_a_block(flow) {
+            match parts.iter_mut().find(|(known, _)| *known == part) {
+                Some((_, flows)) => flows.push(flow),
+                None => parts.push((part, vec![flow])),
+            }
+        }
+    }
+    parts.retain(|(part, flows)| model.quickens(*part, flows) >= NEXT_TO_NONE);
+    parts.into_iter().map(|(part, _)| part).collect()
 }

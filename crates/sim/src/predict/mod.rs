@@ -33,10 +33,11 @@ use peerlane_results::{
 use peerlane_units::{ByteRate, Nanos};
 use rayon::prelude::*;
 
-use self::case::{Found, Model};
+use self::case::{CAREFUL, Found, Model};
 use self::record::Parts;
 use self::setting::Setting;
 use crate::flow::rates;
+use crate::flow::run::RunSettings;
 use crate::parameters::{Draw, ParameterError, Parameters, fnv1a, percentile};
 use crate::threads;
 use crate::tlp::TlpError;
@@ -53,6 +54,8 @@ pub use trace::ROOM as TRACE_ROOM;
 
 /// Draws from the ranges of parameters.
 const DRAWS: u64 = 40;
+/// Ends within this share of their time are one change in a draw: rates are 0.1 % off then, and ranges are wide.
+const ABOUT: f64 = 0.01;
 /// Flows of a case beyond which neither ranges nor gains are looked at: each is dozens of runs, and a run
 /// solves anew as often as a flow ends.
 pub const RANGE_FLOWS_MAX: usize = 256;
@@ -339,10 +342,9 @@ impl Predictor<'_> {
         case: &CaseSpec,
         numbers: &[f64],
         engine: Engine,
-    ) -> Result<(Model, Found), PredictError> {
-        let model = self.model(case, numbers)?;
-        let found = model.find(engine, case, None)?;
-        Ok((model, found))
+        settings: RunSettings<'_>,
+    ) -> Result<Found, PredictError> {
+        self.model(case, numbers)?.find(engine, case, settings)
     }
 
     fn prepare<'a>(
@@ -354,7 +356,7 @@ impl Predictor<'_> {
     ) -> Result<Prepared<'a>, PredictError> {
         let (engine, why) = asked.choose(case);
         let model = self.model(case, numbers)?;
-        let found = model.find(engine, case, ended)?;
+        let found = model.find(engine, case, RunSettings { ended, ..CAREFUL })?;
         let has_windows = engine == Engine::Tlp || asked == Engine::Auto && case.flows.len() <= FEW;
         let windows = has_windows.then(|| windows::plan(&model, &found));
         Ok(Prepared { asked: case, engine, why, model, found, windows })
@@ -363,7 +365,7 @@ impl Predictor<'_> {
     /// The rate of a case as its record would have it, payload a nanosecond.
     fn rate(&self, case: &CaseSpec, numbers: &[f64], engine: Engine) -> Result<f64, PredictError> {
         if engine != Engine::Tlp {
-            return Ok(self.found(case, numbers, engine)?.1.rate());
+            return Ok(self.found(case, numbers, engine, CAREFUL)?.rate());
         }
         let Prepared { model, mut found, windows, .. } =
             self.prepare(case, numbers, engine, None)?;
@@ -414,9 +416,10 @@ impl Predictor<'_> {
         engine: Engine,
     ) -> Result<Option<(ByteRate, ByteRate)>, PredictError> {
         let draw = Draw::new(self.seed);
+        let settings = RunSettings { together: ABOUT, ..CAREFUL };
         let rate = |number| {
             let numbers = draw.numbers(self.parameters, number);
-            Ok(self.found(case, &numbers, engine)?.1.rate())
+            Ok(self.found(case, &numbers, engine, settings)?.rate())
         };
         let mut rates: Vec<f64> =
             (0..DRAWS).into_par_iter().map(rate).collect::<Result<_, PredictError>>()?;

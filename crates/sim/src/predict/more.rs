@@ -1,17 +1,25 @@
 //! A case with a tenth more of something: of resources, or of what flows have of their own.
 //!
-//! Leaves out what that gains. The one thing to know: where commands of a drive bound what its medium does, more of the medium
-//! changes nothing for them, and more commands nothing for others.
+//! Leaves out what that gains. The one thing to know: rates are raised in the machine itself, so that blocks take less time on
+//! their way there, too; what is counted, such as tags, has its capacity raised.
 
+use std::collections::BTreeSet;
+
+use peerlane_results::CaseSpec;
+use peerlane_units::{ByteRate, Bytes};
+
+use super::PredictError;
 use super::case::Model;
 use super::flows::Planned;
 use super::names;
 use super::own::Own;
 use super::setting::whole;
-use crate::flow::build::{Built, What};
-use crate::media::{Raised, Use};
-use crate::model::{Arrival, FlowSpec, NodeIndex, Op, Picos};
-use crate::way::picos;
+use crate::closed::Demand;
+use crate::flow::build::What;
+use crate::model::{
+    Arrival, Endpoint, FlowSpec, HostMemory, NodeIndex, NodeKind, Op, Picos, Topology,
+};
+use crate::way::{PacketKind, as_f64, picos};
 
 /// By how much something is raised.
 const MORE: f64 = 1.1;
@@ -23,11 +31,6 @@ pub(super) enum More {
     Resource(What),
     /// What flows have of their own.
     Own(Own),
-}
-
-/// How many times as much of it there is where there is more of these.
-fn times(of: &[More], more: More) -> f64 {
-    if of.contains(&more) { MORE } else { 1.0 }
 }
 
 impl More {
@@ -48,34 +51,87 @@ impl More {
     }
 }
 
-impl Planned {
-    /// Whether there can be more of this for it.
-    fn has(&self, own: Own) -> bool {
-        match own {
-            Own::Depth => !self.has_own_slots,
-            _ => self.bounds.iter().any(|bound| bound.0 == own),
+/// How many times as much of it there is where there is more of these.
+fn times(of: &[More], more: More) -> f64 {
+    if of.contains(&more) { MORE } else { 1.0 }
+}
+
+/// Whether a resource is as much of a rate of the machine, and not a number of things.
+fn is_rate(what: What) -> bool {
+    match what {
+        What::Link(..) | What::Memory(..) | What::Medium(..) | What::Peers(..) => true,
+        What::Buffer(..)
+        | What::Tags(_)
+        | What::PeersBuffer(..)
+        | What::Answers(..)
+        | What::Walkers(_)
+        | What::Processors(_)
+        | What::Copies(_) => false,
+    }
+}
+
+/// A machine with more of these, where they are rates of it.
+fn raised(topology: &Topology, of: &[More]) -> Topology {
+    let mut topology = topology.clone();
+    let resources = of.iter().filter_map(|more| match more {
+        More::Resource(what) => Some(*what),
+        More::Own(_) => None,
+    });
+    let mut links = BTreeSet::new();
+    for what in resources {
+        if let What::Link(link, _) = what {
+            // Both directions of a wire are alike, and faster once.
+            links.insert(link);
+        }
+        for rate in rates(&mut topology, what).into_iter().flatten() {
+            *rate = rate.map(|rate| ByteRate(whole(as_f64(Bytes(rate.0)) * MORE)));
         }
     }
-
-    /// What it has of the commands of a drive.
-    fn commands_of(&self, drive: NodeIndex) -> Option<Own> {
-        let mut own = self.bounds.iter().map(|bound| bound.0);
-        own.find(|own| own.drive() == Some(drive))
+    for link in links {
+        let wire = topology.wire_mut(link);
+        wire.picos_per_kib = whole(as_f64(Bytes(wire.picos_per_kib)) / MORE).max(1);
     }
+    topology
+}
 
-    /// How many times as fast the medium of a drive is for it, and its commands.
-    fn medium(&self, drive: NodeIndex, rate: f64, of: &[More]) -> Raised {
-        let commands = self.commands_of(drive).map_or(1.0, |own| times(of, More::Own(own)));
-        Raised { rate, commands }
+/// The rates of a node that a resource is: two where it is shares of both.
+fn rates(topology: &mut Topology, what: What) -> [Option<&mut Option<ByteRate>>; 2] {
+    let both = |write, read, op: Option<Op>| {
+        let is = |other| op.is_none_or(|op| op == other);
+        [Some(write).filter(|_| is(Op::Write)), Some(read).filter(|_| is(Op::Read))]
+    };
+    let (What::Memory(node, _) | What::Medium(node, _) | What::Peers(node, _)) = what else {
+        return [None, None];
+    };
+    match (&mut topology.node_mut(node).kind, what) {
+        (NodeKind::Endpoint(Endpoint { memory, .. }), What::Memory(_, op))
+        | (NodeKind::HostMemory(HostMemory { memory, .. }), What::Memory(_, op)) => {
+            both(&mut memory.write, &mut memory.read, op)
+        }
+        (NodeKind::Endpoint(drive), What::Medium(_, op)) => {
+            both(&mut drive.posts, &mut drive.fetches, op)
+        }
+        (NodeKind::RootComplex(root), What::Peers(_, PacketKind::Posted)) => {
+            [Some(&mut root.p2p_write), None]
+        }
+        (NodeKind::RootComplex(root), What::Peers(..)) => [None, Some(&mut root.p2p_read)],
+        _ => [None, None],
     }
+}
 
+impl Planned {
     /// The same flow with more of these, but for more blocks in flight, which are a whole number.
     fn with_more(&self, of: &[More]) -> Self {
         let mut more = self.clone();
         for (own, rate) in &mut more.bounds {
-            *rate *= times(of, More::Own(*own));
+            let times = times(of, More::Own(*own));
+            *rate *= times;
             if let (Own::Limit, Arrival::Paced { rate: limit }) = (*own, &mut more.spec.arrival) {
                 *limit = names::per_second(*rate);
+            }
+            let legs = more.spec.legs_mut().filter(|leg| own.drive() == Some(leg.initiator));
+            for commands in legs.filter_map(|leg| leg.commands.as_mut()) {
+                *commands = names::per_second(as_f64(Bytes(commands.0)) * times / 1e9);
             }
         }
         // A limit lets commands begin later and makes none slower.
@@ -90,82 +146,79 @@ impl Planned {
         }
         more
     }
+
+    /// What it has of the commands of a drive.
+    fn commands_of(&self, drive: NodeIndex) -> Option<Own> {
+        let mut own = self.bounds.iter().map(|bound| bound.0);
+        own.find(|own| own.drive() == Some(drive))
+    }
 }
 
 impl Model {
-    /// The network with more of these.
-    pub(super) fn with_more(&self, of: &[More]) -> Built {
-        let mut built = self.built.clone();
-        for (resource, &what) in built.network.resources.iter_mut().zip(&self.built.what) {
-            resource.capacity *= times(of, More::Resource(what));
-        }
-        for (flow, class) in self.flows.iter().zip(&mut built.network.classes) {
-            let is_raised = |more: &More| matches!(more, More::Own(own) if flow.has(*own));
-            if of.iter().any(is_raised) {
-                class.demand = self.demand(flow, of);
+    /// The same case with more of these.
+    ///
+    /// # Errors
+    /// As [`Model::new`].
+    pub(super) fn with_more(&self, of: &[More], case: &CaseSpec) -> Result<Self, PredictError> {
+        let topology = raised(&self.topology, of);
+        let flows = self.flows.iter().map(|flow| flow.with_more(of)).collect();
+        let mut model = Self::of_flows(topology, flows, self.time, case)?;
+        let is_up = |what| of.contains(&More::Resource(what));
+        for (resource, &what) in model.built.network.resources.iter_mut().zip(&model.built.what) {
+            if let What::Link(link, direction) = what {
+                let is_other_up = is_up(What::Link(link, direction.reverse()));
+                resource.capacity /= if is_other_up && !is_up(what) { MORE } else { 1.0 };
+            } else if !is_rate(what) {
+                resource.capacity *= times(of, More::Resource(what));
             }
         }
-        self.change_media(&mut built, of);
-        built
+        if of.contains(&More::Own(Own::Depth)) {
+            for (flow, class) in model.flows.iter().zip(&mut model.built.network.classes) {
+                if !flow.has_own_slots {
+                    class.demand = deeper(&model.topology, &flow.spec).unwrap_or(class.demand);
+                }
+            }
+        }
+        Ok(model)
     }
 
-    /// What a flow takes of an idle machine with more of these; payload a nanosecond.
-    pub(super) fn demand_with_more(&self, flow: usize, of: &[More]) -> f64 {
-        self.demand(&self.flows[flow], of)
-    }
-
-    fn demand(&self, flow: &Planned, of: &[More]) -> f64 {
-        let raised = flow.with_more(of);
-        let least = raised.bounds.iter().map(|bound| bound.1).fold(f64::INFINITY, f64::min);
-        let spec = FlowSpec { arrival: Arrival::Closed, ..raised.spec };
-        let demand = crate::closed::demand(&self.topology, &spec).unwrap_or(f64::INFINITY);
-        (demand * times(of, More::Own(Own::Depth))).min(least)
-    }
-
-    /// What limits a flow by itself with more of these.
-    pub(super) fn own_limit_with_more(&self, flow: usize, of: &[More]) -> Own {
-        self.own_limit(&self.flows[flow].with_more(of))
-    }
-
-    /// What limits a flow that waits for a resource, with more of these: that, or the commands of the drive whose medium it is.
-    pub(super) fn cause(&self, flow: usize, resource: What, of: &[More]) -> More {
+    /// What limits a flow that waits for a resource: that, or the commands of the drive whose medium it is.
+    pub(super) fn cause(&self, flow: usize, resource: What) -> More {
         let flow = &self.flows[flow];
         let What::Medium(drive, op) = resource else { return More::Resource(resource) };
-        let raised = flow.medium(drive, times(of, More::Resource(resource)), of);
         let uses = flow.spec.used_by_legs().filter(|used| used.is_of(drive, op));
         let uses = uses.filter(|&used| self.mixed.is_share(&self.topology, used, op));
-        let alone = uses.filter_map(|used| used.alone(&self.topology, raised));
-        let slowest = alone.min_by(|a, b| a.rate.total_cmp(&b.rate));
+        let slowest = uses.min_by_key(|used| used.rate(&self.topology));
         match flow.commands_of(drive) {
-            Some(own) if slowest.is_some_and(|alone| alone.is_by_commands) => More::Own(own),
+            Some(own) if slowest.is_some_and(|used| used.is_by_commands(&self.topology)) => {
+                More::Own(own)
+            }
             _ => More::Resource(resource),
         }
     }
 
-    /// Has media take as long for a byte as they do with more of these: what commands bound gains nothing by a faster medium,
-    /// and what the medium bounds nothing by more commands.
-    fn change_media(&self, built: &mut Built, of: &[More]) {
-        for (at, &what) in self.built.what.iter().enumerate() {
-            let What::Medium(drive, op) = what else { continue };
-            for (flow, class) in self.flows.iter().zip(&mut built.network.classes) {
-                let raised = flow.medium(drive, times(of, More::Resource(what)), of);
-                let hops = class.legs.iter_mut().flatten();
-                let hops = hops.filter(|hop| hop.resource as usize == at);
-                let uses = flow.spec.used_by_legs().filter(|used| used.is_of(drive, op));
-                let costs = uses.filter_map(|used| self.cost_with(used, op, raised));
-                for (hop, more) in hops.zip(costs) {
-                    (hop.cost, hop.turn) = (hop.cost * more, hop.turn * more);
-                }
-            }
-        }
+    /// What makes up the time of a block on an idle machine, but for latencies: rates on its way, and work.
+    pub(super) fn parts_of_a_block(&self, flow: usize) -> impl Iterator<Item = More> {
+        let hops = self.built.network.classes[flow].legs.iter().flatten();
+        let passed = hops.map(|hop| self.built.what[hop.resource as usize]);
+        let resources = passed.filter(|&what| is_rate(what)).map(More::Resource);
+        resources.chain([More::Own(Own::Processor)])
     }
 
-    /// How many times as much of a medium's capacity, which is as much more as its rate, a byte of a leg takes.
-    fn cost_with(&self, used: Use, op: Option<Op>, more: Raised) -> Option<f64> {
-        let alone = |more| used.alone(&self.topology, more);
-        let usual = Raised { rate: 1.0, commands: 1.0 };
-        let (before, after) = alone(usual).zip(alone(more))?;
-        let is_share = self.mixed.is_share(&self.topology, used, op);
-        Some(if is_share { more.rate * before.rate / after.rate } else { 1.0 })
+    /// How many times as fast one of these flows is at most with more of something, on an idle machine.
+    pub(super) fn quickens(&self, part: More, flows: &[usize]) -> f64 {
+        let topology = raised(&self.topology, &[part]);
+        let ratios = flows.iter().filter_map(|&flow| {
+            let more = self.flows[flow].with_more(&[part]);
+            let demand = crate::closed::demand(&topology, &more.spec).ok()?;
+            Some(demand / self.built.network.classes[flow].demand)
+        });
+        ratios.fold(1.0, f64::max)
     }
+}
+
+/// What a flow takes of an idle machine with more blocks in flight, payload a nanosecond.
+fn deeper(topology: &Topology, flow: &FlowSpec) -> Option<f64> {
+    let demand = Demand::at(topology, flow, f64::from(flow.depth) * MORE);
+    demand.ok().map(|demand| demand.rate)
 }

@@ -228,7 +228,7 @@ fn limits(model: &Model, found: &Found, moved: &[f64]) -> Vec<Limit> {
         .zip(model.built.what.iter().zip(most))
         .filter(|((resource, load), _)| **load > 0.0 && resource.capacity < 1e9)
         .map(|((resource, load), (&what, flow))| {
-            let name = model.name(model.cause(flow, what, &[]));
+            let name = model.name(model.cause(flow, what));
             names::limit(name, resource.capacity / load * all)
         })
         .collect();

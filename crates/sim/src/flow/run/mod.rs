@@ -38,9 +38,11 @@ pub struct Transfer {
 pub struct RunSettings<'a> {
     /// For each solution.
     pub solve: Settings,
-    /// Ends that lie no further apart, in nanoseconds, lead to one solution; of many transfers, also some that lie further
-    /// apart.
+    /// Ends that lie no further apart, in nanoseconds, lead to one solution.
     pub quantum: f64,
+    /// Ends that lie no further apart than this share of the time since the last transfer began do, too; of many transfers,
+    /// also some that lie further apart.
+    pub together: f64,
     /// What counts the transfers that have ended, for those who wait.
     pub ended: Option<&'a AtomicUsize>,
 }

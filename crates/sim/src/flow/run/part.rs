@@ -170,7 +170,8 @@ impl<'a> PartRun<'a> {
     /// Until when ends are one change, of which the first comes at `next`.
     fn together(&self, next: f64) -> f64 {
         let mut shares = TOGETHER.iter().filter(|(few, _)| self.under_way > *few);
-        shares.next().map_or(next, |(_, share)| next + share * (next - self.last_begin))
+        let share = shares.next().map_or(0.0, |(_, share)| *share).max(self.settings.together);
+        next + share * (next - self.last_begin)
     }
 
     /// Begins a transfer that has had the rate of its class since its start, within the quantum before now.

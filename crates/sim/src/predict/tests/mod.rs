@@ -10,6 +10,7 @@ use super::*;
 mod apart;
 mod bounds;
 mod cautions;
+mod gains;
 mod limits;
 mod media;
 mod memories;
