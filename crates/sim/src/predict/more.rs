@@ -137,7 +137,8 @@ impl Planned {
         // A limit lets commands begin later and makes none slower.
         let slows = more.bounds.iter().filter(|bound| bound.0 != Own::Limit);
         let least = slows.map(|bound| bound.1).fold(f64::INFINITY, f64::min);
-        more.spec.first.bound = Some(names::per_second(least));
+        // A flow of the processor alone has none beside its work.
+        more.spec.first.bound = self.spec.first.bound.map(|_| names::per_second(least));
         let processor = times(of, More::Own(Own::Processor));
         more.cpu /= processor;
         if let Some(work) = more.spec.work.as_mut().filter(|_| processor > 1.0) {

@@ -114,8 +114,7 @@ fn ends_within_a_quantum_or_a_share_of_their_time_take_one_solution() {
         (0..10).map(|index| transfer(0, 0.0, 1000.0 + f64::from(index))).collect();
     let exact = run(&link(1), &transfers, settings()).expect("in order");
     let together = RunSettings { together: 0.02, ..settings() };
-    for (settings, most) in
-        [(RunSettings { quantum: 100.0, ..settings() }, 0.05), (together, 0.01)]
+    for (settings, most) in [(RunSettings { quantum: 100.0, ..settings() }, 0.05), (together, 0.01)]
     {
         let batched = run(&link(1), &transfers, settings).expect("in order");
         assert!(batched.solutions < exact.solutions, "{} {}", batched.solutions, exact.solutions);

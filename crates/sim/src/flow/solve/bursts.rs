@@ -4,6 +4,7 @@
 //! flow of one command puts much load on a link for a part of the time and none for the rest, so that it waits for others
 //! at loads at which fluids pass each other.
 
+use super::fill::Input;
 use super::layout::{Layout, Stop};
 use super::{NONE, SLACK, Solver};
 use crate::flow::network::Bursts;
@@ -35,59 +36,112 @@ pub(super) struct Gaps {
     link: Vec<(u32, f64)>,
     /// Who comes to the resource that is looked at, by visit.
     here: Vec<Comer>,
+    /// Pairs of visits of a class to one resource, each from both sides, by the first.
+    siblings: Vec<(usize, usize)>,
 }
 
-/// Flows that come to a resource.
+/// Flows that come to a resource, so many that take so much of it in a turn each.
 #[derive(Debug, Clone, Copy)]
-enum Comer {
-    /// So many that each take a share of it while they stream, and did so for a part of all time if nobody else came here.
-    Bursts { share: f64, on: f64, count: f64 },
-    /// So many that together take a share of it all the time.
-    Even { share: f64, count: f64 },
-    /// So many that are held up here, and so always here.
-    Always(f64),
+struct Comer {
+    count: f64,
+    turn: f64,
+    how: How,
+}
+
+impl Comer {
+    /// What all of them take of the resource at most.
+    fn most(self) -> f64 {
+        let each = match self.how {
+            How::Bursts { share, .. } | How::Even { share } => share,
+            How::Always => 1.0,
+        };
+        self.count * each
+    }
+}
+
+/// How flows come.
+#[derive(Debug, Clone, Copy)]
+enum How {
+    /// Each takes a share of the resource while it streams, and did so for a part of all time if nobody else came here.
+    Bursts { share: f64, on: f64 },
+    /// Each takes a share of it all the time.
+    Even { share: f64 },
+    /// They are held up here, and so always here.
+    Always,
 }
 
 /// All that come to a resource.
 #[derive(Debug, Clone, Copy, Default)]
 struct Crowd {
-    /// Over bursts: the sum of their loads, of loads times shares, and of squares of loads.
+    /// Over bursts: the sum of their loads, of loads times shares, of loads times turns, and of squares of loads.
     load: f64,
     of_shares: f64,
+    of_turns: f64,
     squares: f64,
-    /// What comes evenly, and how many flows that is; how many are always here.
+    /// What comes evenly, how many flows that is, and what they take in a turn of each; the same of those that are always here.
     even: f64,
-    evens: f64,
-    always: f64,
+    evens: Turns,
+    always: Turns,
+}
+
+/// Turns of flows.
+#[derive(Debug, Clone, Copy, Default)]
+struct Turns {
+    flows: f64,
+    /// What they take of the resource in a turn of each.
+    all: f64,
+}
+
+impl Turns {
+    fn add(&mut self, flows: f64, turn: f64) {
+        self.flows += flows;
+        self.all += flows * turn;
+    }
+
+    /// The same of flows that have one turn together.
+    fn together(self) -> Self {
+        Self { flows: self.flows.min(1.0), all: self.all / self.flows.max(1.0) }
+    }
 }
 
 impl Crowd {
-    fn add(&mut self, comer: Comer) {
-        match comer {
-            Comer::Bursts { share, on, count } => {
+    fn add(&mut self, Comer { count, turn, how }: Comer) {
+        match how {
+            How::Bursts { share, on } => {
                 self.load += count * on * share;
                 self.of_shares += count * on * share * share;
+                self.of_turns += count * on * share * turn;
                 self.squares += count * (on * share).powi(2);
             }
-            Comer::Even { share, count } => {
-                self.even += share;
-                self.evens += count;
+            How::Even { share } => {
+                self.even += count * share;
+                self.evens.add(count, turn);
             }
-            Comer::Always(count) => self.always += count,
+            How::Always => self.always.add(count, turn),
         }
     }
 
-    /// The same without a part of some of them.
-    fn without(&self, others: &Self, part: f64) -> Self {
-        let rest = |all: f64, some: f64| (all - part * some).max(0.0);
+    /// The same with a part of some more, or less of them.
+    fn with(&self, others: &Self, part: f64) -> Self {
+        let sum = |all: f64, some: f64| (all + part * some).max(0.0);
+        let turns = |all: Turns, some: Turns| Turns {
+            flows: sum(all.flows, some.flows),
+            all: sum(all.all, some.all),
+        };
         Self {
-            load: rest(self.load, others.load),
-            of_shares: rest(self.of_shares, others.of_shares),
-            squares: rest(self.squares, others.squares),
-            even: rest(self.even, others.even),
-            evens: rest(self.evens, others.evens),
-            always: rest(self.always, others.always),
+            load: sum(self.load, others.load),
+            of_shares: sum(self.of_shares, others.of_shares),
+            of_turns: sum(self.of_turns, others.of_turns),
+            squares: sum(self.squares, others.squares),
+            even: sum(self.even, others.even),
+            evens: turns(self.evens, others.evens),
+            always: turns(self.always, others.always),
         }
+    }
+
+    /// The same where all come by one queue, which has a turn for those that are always in it, or come evenly.
+    fn in_one_queue(self) -> Self {
+        Self { evens: self.evens.together(), always: self.always.together(), ..self }
     }
 
     /// The same where what is left of bursts is nothing but rounding beside one of them.
@@ -96,12 +150,14 @@ impl Crowd {
         if is_left { self } else { Self { load: 0.0, ..self } }
     }
 
-    /// By what part of itself a burst takes longer which takes a share of the resource alone. The others are taken as so
-    /// many alike as have the same mean and variance.
-    fn delay(&self, share: f64) -> f64 {
+    /// By what part of itself a burst takes longer which takes a share of the resource alone, and so much of it in a turn.
+    /// The others are taken as so many alike as have the same mean and variance.
+    fn delay(&self, share: f64, turn: f64) -> f64 {
+        let turns = if self.load > 0.0 { self.of_turns / self.load / turn } else { 1.0 };
         let alike = |count: f64, each: f64| {
             let chance = (self.load / (each * count)).min(MOST_OFTEN);
-            Alike { count, each, chance, even: self.even, evens: self.evens, always: self.always }
+            let (evens, always) = (self.evens.all / turn, self.always.all / turn);
+            Alike { count, each, chance, turns, even: self.even, evens, always }
         };
         if self.load <= 0.0 {
             return alike(1.0, 1.0).delay(share);
@@ -124,6 +180,9 @@ struct Alike {
     /// What each takes of the resource while it streams, and how often each does where nobody waits.
     each: f64,
     chance: f64,
+    /// What each takes in a turn, as a multiple of what the burst does that comes; the same of those that come evenly or are
+    /// always here, all together.
+    turns: f64,
     even: f64,
     evens: f64,
     always: f64,
@@ -136,17 +195,19 @@ impl Alike {
     /// 1975), as one more of them finds the others (the arrival theorem: Reiser and Lavenberg, 1980).
     fn delay(&self, share: f64) -> f64 {
         // What comes evenly takes no more than its turns from who comes in bursts.
-        let free = |others: f64| {
-            let stay = others + self.always;
-            (1.0 - self.even).max(stay / (stay + self.evens).max(1.0))
-        };
+        let free =
+            |stay: f64| (1.0 - self.even).max(stay / (stay + self.evens).max(f64::MIN_POSITIVE));
         let longer = |others: f64| {
-            let free = free(1.0 + others);
+            let stay = 1.0 + others * self.turns + self.always;
+            let free = free(stay);
             let left = (free - others * self.each) / (1.0 + self.always);
-            (share / left.max(free / (1.0 + self.always + others)) - 1.0).max(0.0)
+            (share / left.max(free / stay) - 1.0).max(0.0)
         };
-        let served =
-            |others: f64| (free(others) / self.each / (others + self.always) * others).min(others);
+        let served = |others: f64| {
+            let turns = others * self.turns;
+            let stay = turns + self.always;
+            (free(stay) / self.each / stay * turns).min(others)
+        };
         let odds = self.chance / (1.0 - self.chance);
         let (mut weight, mut all, mut sum, mut others) = (1.0, 1.0, longer(0.0), 0.0);
         while others < self.count {
@@ -179,7 +240,20 @@ impl Gaps {
         let (wait, of_leg) = (vec![0.0; layout.legs.len()], vec![0.0; stream.len()]);
         let of_class = vec![0.0; of.len()];
         let link = vec![(NONE, 0.0); stream.len()];
-        Some(Box::new(Self { of, stream, wait, of_leg, of_class, link, here: Vec::new() }))
+        let (here, siblings) = (Vec::new(), siblings(layout));
+        Some(Box::new(Self { of, stream, wait, of_leg, of_class, link, here, siblings }))
+    }
+
+    /// The other visits of the class of a visit to the same resource.
+    fn siblings(&self, visit: usize) -> impl Iterator<Item = usize> {
+        let first = self.siblings.partition_point(|&(one, _)| one < visit);
+        let of = self.siblings[first..].iter().take_while(move |&&(one, _)| one == visit);
+        of.map(|&(_, other)| other)
+    }
+
+    /// Commands of a flow that are under way.
+    fn slots(&self, class: usize, each: f64) -> f64 {
+        self.of[class].as_ref().map_or(1.0, |one| one.reach * each * one.alone / one.block)
     }
 
     /// How far apart from those beside it a leg comes by a link, at a resource that lets its packets go at this rate: 1 where
@@ -206,6 +280,27 @@ impl Gaps {
             *all = self.of_leg[legs.clone()].iter().copied().fold(0.0, f64::max);
         }
     }
+}
+
+/// Pairs of visits of a class to one resource, by the first.
+fn siblings(layout: &Layout) -> Vec<(usize, usize)> {
+    let class = |visit: usize| layout.class_of[layout.legs[visit] as usize];
+    let mut pairs = Vec::new();
+    for stop in &layout.stops {
+        let mut visits: Vec<usize> = stop.visits().collect();
+        visits.sort_by_key(|&visit| class(visit));
+        for same in visits.chunk_by(|&one, &other| class(one) == class(other)) {
+            for (&one, &other) in
+                same.iter().flat_map(|one| same.iter().map(move |other| (one, other)))
+            {
+                if one != other {
+                    pairs.push((one, other));
+                }
+            }
+        }
+    }
+    pairs.sort_unstable();
+    pairs
 }
 
 impl Solver {
@@ -241,40 +336,59 @@ impl Solver {
     /// Brings what commands wait at a resource nearer to what those that come there now make them wait.
     fn meet_bursts(&self, gaps: &mut Gaps, stop: Stop, part: f64) -> f64 {
         let visits = stop.visits();
-        gaps.here.clear();
-        let (mut all, mut most) = (Crowd::default(), 0.0);
-        for at in visits.clone() {
-            let comer = self.comer(gaps, stop, at);
-            all.add(comer);
-            most += match comer {
-                Comer::Bursts { share, count, .. } => share * count,
-                Comer::Even { share, .. } | Comer::Always(share) => share,
-            };
-            gaps.here.push(comer);
-        }
+        let mut here = std::mem::take(&mut gaps.here);
+        here.clear();
+        here.extend(visits.clone().map(|at| self.comer(gaps, stop, at)));
+        let most: f64 = here.iter().map(|comer| comer.most()).sum();
+        let inputs = &self.inputs[stop.inputs()];
+        let by = |input: &Input| {
+            let mut by = Crowd::default();
+            let range = input.visits().start - visits.start..input.visits().end - visits.start;
+            here[range].iter().for_each(|&comer| by.add(comer));
+            by
+        };
+        let seen =
+            |by: Crowd, input: &Input| if input.port == NONE { by } else { by.in_one_queue() };
+        let all = inputs
+            .iter()
+            .fold(Crowd::default(), |all, input| all.with(&seen(by(input), input), 1.0));
         let mut residual: f64 = 0.0;
-        for input in &self.inputs[stop.inputs()] {
-            let comers = input.visits().zip(&gaps.here[input.visits().start - visits.start..]);
-            let mut beside = Crowd::default();
-            comers.clone().for_each(|(_, &comer)| beside.add(comer));
-            for (at, &comer) in comers {
+        for input in inputs {
+            let beside = by(input);
+            let all = all.with(&seen(beside, input), -1.0).with(&beside, 1.0);
+            for at in input.visits() {
+                let comer = here[at - visits.start];
                 let leg = self.layout.legs[at] as usize;
                 let rate = self.capacity[stop.resource] / self.layout.costs[at];
                 let apart = gaps.apart(leg, rate, self.layout.brought_by.get(input.port as usize));
                 if self.resources[stop.resource].is_sender {
                     gaps.link[leg] = (stop.number(), rate);
                 }
-                let Comer::Bursts { share, on, .. } = comer else { continue };
-                let mut own = Crowd::default();
-                own.add(Comer::Bursts { share, on, count: 1.0 });
-                let others = all.without(&beside, apart).without(&own, 1.0 - apart);
-                let delay =
-                    if most > 1.0 { others.unless_nothing(share, on).delay(share) } else { 0.0 };
+                let How::Bursts { share, on } = comer.how else { continue };
+                let alone = |comer: Comer| {
+                    let mut crowd = Crowd::default();
+                    crowd.add(Comer { count: 1.0, ..comer });
+                    crowd
+                };
+                let mut others = all.with(&beside, -apart).with(&alone(comer), apart - 1.0);
+                let slots = gaps.slots(self.class_at(at), self.each[self.class_at(at)]);
+                for other in gaps.siblings(at) {
+                    // A command is in one of its stages at a time.
+                    let left = if input.visits().contains(&other) { 1.0 - apart } else { 1.0 };
+                    let sibling = alone(here[other - visits.start]);
+                    others = others.with(&sibling, -left / slots.max(1.0));
+                }
+                let delay = if most > 1.0 {
+                    others.unless_nothing(share, on).delay(share, comer.turn)
+                } else {
+                    0.0
+                };
                 let change = gaps.stream[leg] * delay - gaps.wait[at];
                 gaps.wait[at] += change * part;
                 residual = residual.max(change.abs() / gaps.time(self.class_at(at)) - 2.0 * SLACK);
             }
         }
+        gaps.here = here;
         residual
     }
 
@@ -291,21 +405,22 @@ impl Solver {
         let is_full = self.passed[stop.resource] >= self.effective[stop.resource] * (1.0 - NEARLY);
         let is_held_up = is_full && rate * count < self.demand[class] * (1.0 - NEARLY);
         let stream = gaps.stream[self.layout.legs[visit] as usize];
-        match gaps.of[class].as_ref().filter(|_| stream > 0.0) {
+        let how = match gaps.of[class].as_ref().filter(|_| stream > 0.0) {
             Some(bursts) => {
                 // From the end of a burst to the next one: one after the other come from all slots.
-                let slots = bursts.reach * self.each[class] * bursts.alone / bursts.block;
                 let wait = gaps.wait[visit];
+                let slots = gaps.slots(class, self.each[class]);
                 let mut off = (gaps.time(class) - wait) / slots - stream;
                 if !is_held_up {
                     off = off.max(bursts.block / rate - stream - wait);
                 }
                 let on = stream / (stream + off.max(0.0));
-                Comer::Bursts { share: (bursts.block / stream * cost).min(1.0), on, count }
+                How::Bursts { share: (bursts.block / stream * cost).min(1.0), on }
             }
-            None if is_held_up => Comer::Always(count),
-            None => Comer::Even { share: (rate * cost).min(1.0) * count, count },
-        }
+            None if is_held_up => How::Always,
+            None => How::Even { share: (rate * cost).min(1.0) },
+        };
+        Comer { count, turn: self.layout.turns[visit].recip(), how }
     }
 
     /// For each class the resource for which its commands wait longest, where they do so for longer than all else takes.
@@ -434,10 +549,14 @@ mod tests {
     fn chances_from_never_to_always_have_a_mean() {
         for (on, count) in [(1e-9, 1.0), (0.5, 2.5), (1.0 - 1e-12, 63.0), (1.0, 1e4), (0.3, 1e6)] {
             let mut crowd = Crowd::default();
-            crowd.add(Comer::Bursts { share: 0.7, on, count });
-            crowd.add(Comer::Even { share: 1.0, count: 3.0 });
-            crowd.add(Comer::Always(2.0));
-            let delay = crowd.delay(1.0);
+            for (count, how) in [
+                (count, How::Bursts { share: 0.7, on }),
+                (3.0, How::Even { share: 1.0 / 3.0 }),
+                (2.0, How::Always),
+            ] {
+                crowd.add(Comer { count, turn: 1.0, how });
+            }
+            let delay = crowd.delay(1.0, 0.1);
             assert!(delay.is_finite() && delay >= 0.0, "{on} {count}: {delay}");
         }
     }

@@ -55,3 +55,15 @@ fn more_of_what_blocks_take_time_in_gains_what_a_machine_with_more_of_it_does() 
         }
     }
 }
+
+#[test]
+fn a_processor_that_copies_by_itself_gains_by_as_much_as_it_is_faster() {
+    let asked = || Flow { block: Bytes::mib(1), ..Flow::new("host", "host", Path::HostPipelined) };
+    for count in [1, 2] {
+        let asked = workload(vec![("copies", vec![asked(); count])]);
+        let record = predict(&machine("pair"), &asked, Engine::Flow);
+        let gains = &record.cases[0].prediction.as_ref().expect("one").gains;
+        let processor = gains.iter().find(|gain| gain.resource == "the processor");
+        assert!(processor.is_some_and(|gain| is_near(gain.ratio, 1.1)), "{gains:?}");
+    }
+}

@@ -22,6 +22,7 @@ mod sets;
 mod settings;
 mod sockets;
 mod trace;
+mod turns;
 
 fn machine(name: &str) -> Fabric {
     let file = format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"));

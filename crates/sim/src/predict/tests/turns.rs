@@ -1,0 +1,87 @@
+//! Transfers with a block or two in flight beside others where reads and writes take turns, as fluids and on packets.
+
+use super::*;
+
+/// Three drives and a memory that is four times as fast written as read, below one switch.
+const SWITCHED: &str = r#"
+name = "switched"
+iommu = "off"
+
+[[function]]
+name = "up"
+kind = "upstream-port"
+link = "16GT/s x16"
+
+[[function]]
+name = "a"
+kind = "nvme"
+under = "up"
+link = "32GT/s x4"
+read = "14G"
+write = "9G"
+
+[[function]]
+name = "b"
+kind = "nvme"
+under = "up"
+link = "32GT/s x4"
+read = "14G"
+write = "9G"
+
+[[function]]
+name = "c"
+kind = "nvme"
+under = "up"
+link = "32GT/s x4"
+read = "14G"
+write = "9G"
+
+[[function]]
+name = "g"
+kind = "gpu"
+under = "up"
+link = "16GT/s x16"
+p2pmem = { size = "16G", read = "3G", write = "12G" }
+"#;
+
+fn flow(source: &str, target: &str, depth: u32, path: Path) -> Flow {
+    Flow { block: Bytes::mib(1), depth, ..Flow::new(source, target, path) }
+}
+
+#[test]
+fn few_commands_have_turns_of_equal_bytes_beside_many() {
+    let machine = Fabric::from_toml(SWITCHED).expect("a machine");
+    let p2p = |source, target, depth| flow(source, target, depth, Path::P2p);
+    let by_host = |source, target, depth| flow(source, target, depth, Path::HostPipelined);
+    for flows in [
+        vec![p2p("gpu:0", "a", 1), p2p("b", "gpu:0", 32)],
+        vec![p2p("gpu:0", "a", 1), p2p("b", "gpu:0", 32), p2p("c", "gpu:0", 32)],
+        vec![p2p("a", "gpu:0", 1), p2p("gpu:0", "b", 32)],
+        vec![by_host("host", "a", 1), by_host("a", "host", 32)],
+        vec![by_host("a", "host", 1), by_host("host", "a", 32)],
+    ] {
+        let mut asked = workload(vec![("both", flows)]);
+        asked.cases[0].time_ns = Some(Nanos::seconds(1));
+        let [fluids, packets] = [Engine::Flow, Engine::Tlp].map(|engine| {
+            let record = run(&machine, &with(&[]), &asked, engine).expect("predicted");
+            record.cases[0].flows.iter().map(|flow| flow.bytes.0 as f64 / 1e9).collect::<Vec<_>>()
+        });
+        for (fluid, packets) in fluids.iter().zip(&packets) {
+            assert!((fluid / packets - 1.0).abs() < 0.06, "{fluids:?} {packets:?}");
+        }
+    }
+}
+
+#[test]
+fn a_transfer_with_one_slot_waits_for_nobody_where_it_is_alone() {
+    for memory in [8.0, 12.0, 20.0] {
+        let given = with(&[("host.memory", memory, "GB/s")]);
+        for path in [Path::HostSerial, Path::HostPageCache, Path::HostMapped] {
+            let [closed, fluid] = [Engine::Closed, Engine::Flow].map(|engine| {
+                let asked = one(flow("a", "b", 1, path));
+                rate(&run(&machine("pair"), &given, &asked, engine).expect("predicted"), 0)
+            });
+            assert!((fluid / closed - 1.0).abs() < 0.005, "{memory} {path}: {fluid} {closed}");
+        }
+    }
+}
