@@ -57,6 +57,14 @@ impl Closed {
     /// # Errors
     /// When it has no path.
     pub fn of(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
+        Self::at(topology, flow, f64::from(flow.depth))
+    }
+
+    /// The same with as many commands under way, which need not be a whole number.
+    ///
+    /// # Errors
+    /// When it has no path.
+    pub fn at(topology: &Topology, flow: &FlowSpec, depth: f64) -> Result<Self, PathError> {
         let built = Built::of(topology, std::slice::from_ref(flow), &[1.0.into()])
             .map_err(|(_, error)| error)?;
         let class = &built.network.classes[0];
@@ -76,8 +84,8 @@ impl Closed {
             })
             .collect();
         let latency = latency(topology, flow)?;
-        let command = (as_f64(flow.request), f64::from(flow.depth));
-        bounds.extend(own_bounds(flow, f64::from(flow.depth), latency));
+        let command = (as_f64(flow.request), depth);
+        bounds.extend(own_bounds(flow, depth, latency));
         let others = bounds.iter().filter(|bound| bound.by != By::Depth);
         let most = others.map(|bound| bound.rate).fold(f64::INFINITY, f64::min);
         bounds.sort_by(|a, b| a.rate.total_cmp(&b.rate));

@@ -39,6 +39,8 @@ pub(super) struct Model {
     pub(super) mixed: Mixed,
     /// How long each flow goes on, in nanoseconds, where that ends it.
     pub(super) time: Option<f64>,
+    /// How many times as many blocks are in flight as was asked for, of which a plan has a whole number.
+    pub(super) deeper: f64,
 }
 
 /// What an engine found: for each flow payload, start, end, rate while it ran, and what limited it.
@@ -121,7 +123,7 @@ impl Model {
         let engine = |source| PredictError::Engine { case: case.name.clone(), source };
         let built = build(&topology, &specs).map_err(engine)?;
         let mixed = Mixed::of(&topology, &specs);
-        Ok(Self { topology, flows, built, mixed, time })
+        Ok(Self { topology, flows, built, mixed, time, deeper: 1.0 })
     }
 
     /// What an engine says.
@@ -146,7 +148,9 @@ impl Model {
     fn closed(&self, case: &CaseSpec) -> Result<Found, PredictError> {
         let mut flows = Vec::with_capacity(self.flows.len());
         for (index, flow) in self.flows.iter().enumerate() {
-            let closed = Closed::of(&self.topology, &flow.spec).map_err(|source| {
+            let deeper = if flow.has_own_slots { 1.0 } else { self.deeper };
+            let depth = f64::from(flow.spec.depth) * deeper;
+            let closed = Closed::at(&self.topology, &flow.spec, depth).map_err(|source| {
                 let source =
                     crate::flow::rates::FlowError::Path { flow: flow.spec.name.clone(), source };
                 PredictError::Engine { case: case.name.clone(), source }

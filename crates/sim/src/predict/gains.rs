@@ -10,36 +10,30 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use peerlane_results::{CaseSpec, Gain};
 
-use super::PredictError;
 use super::case::{CAREFUL, Found, Model};
 use super::more::More;
 use super::own::Own;
-use crate::flow::run::Run;
+use super::{Engine, PredictError};
 
 /// Where a tenth more gains less than this, something else limits as much.
 const NEXT_TO_NONE: f64 = 1.01;
 /// Resources that are raised alone.
 const MOST_ALONE: usize = 8;
 
-/// The gains, most first.
+/// The gains by an engine, those of packets by fluids; most first.
 pub(super) fn gains(
     model: &Model,
     found: &Found,
-    case: &CaseSpec,
+    (case, engine): (&CaseSpec, Engine),
 ) -> Result<Vec<Gain>, PredictError> {
-    let start = found.flows.iter().map(|flow| flow.start).fold(f64::INFINITY, f64::min);
     let before = found.rate();
-    let ratio = |run: &Run| {
-        let bytes: f64 = run.outcomes.iter().map(|outcome| outcome.bytes).sum();
-        bytes / (run.end - start).max(1.0) / before
-    };
     let (mut gains, mut ties) = (Vec::new(), Vec::<(String, Vec<More>)>::new());
     for (resource, of) in raised(model, found) {
         let more = model.with_more(&of, case)?;
-        let run = more.run(case, CAREFUL)?;
-        let gain = Gain { resource, ratio: ratio(&run) };
+        let after = more.find(engine, case, CAREFUL)?;
+        let gain = Gain { resource, ratio: after.rate() / before };
         if gain.ratio < NEXT_TO_NONE {
-            let tie = tie(model, &of, &more, &run);
+            let tie = tie(model, &of, &more, &after);
             let tie = tie.filter(|(_, tie)| ties.iter().all(|(_, known)| !is_same(known, tie)));
             ties.extend(tie.map(|(other, tie)| {
                 (format!("{}, and as much more of {other}", gain.resource), tie)
@@ -49,8 +43,8 @@ pub(super) fn gains(
     }
     if gains.iter().all(|gain| gain.ratio < NEXT_TO_NONE) {
         for (resource, of) in ties {
-            let more = model.with_more(&of, case)?;
-            gains.push(Gain { resource, ratio: ratio(&more.run(case, CAREFUL)?) });
+            let after = model.with_more(&of, case)?.find(engine, case, CAREFUL)?;
+            gains.push(Gain { resource, ratio: after.rate() / before });
         }
     }
     gains.sort_by(|a, b| b.ratio.total_cmp(&a.ratio).then(a.resource.cmp(&b.resource)));
@@ -63,37 +57,27 @@ fn is_same(one: &[More], other: &[More]) -> bool {
 }
 
 /// What limits as much as something of which more gains next to nothing, by its name, and both together.
-fn tie(model: &Model, of: &[More], more: &Model, run: &Run) -> Option<(String, Vec<More>)> {
-    let mut others: Vec<(usize, More)> = Vec::new();
-    for (flow, outcome) in run.outcomes.iter().enumerate() {
-        let Some(at) = outcome.limit else { continue };
-        let cause = more.cause(flow, more.built.what[at]);
-        if !of.contains(&cause) && others.iter().all(|&(_, known)| known != cause) {
-            others.push((at, cause));
-        }
-    }
-    others.sort_by_key(|&(at, _)| at);
-    let mut others: Vec<More> = others.into_iter().map(|(_, more)| more).collect();
+fn tie(model: &Model, of: &[More], more: &Model, after: &Found) -> Option<(String, Vec<More>)> {
+    let limits = |other: &More| after.flows.iter().any(|flow| flow.limited_by == *other);
+    let resources = more.built.what.iter().map(|&what| More::Resource(what)).filter(limits);
+    let mut others: Vec<More> = resources.filter(|other| !of.contains(other)).collect();
     if others.is_empty() {
-        others = own_ties(model, of, more, run);
+        others = own_ties(model, of, more, after);
     }
     let first = *others.first()?;
     others.retain(|&other| kind(model, other) == kind(model, first));
     Some((called(model, &others), of.iter().copied().chain(others).collect()))
 }
 
-/// What limits flows by themselves then, but for those that are faster.
-fn own_ties(model: &Model, of: &[More], more: &Model, run: &Run) -> Vec<More> {
+/// What limits flows by themselves then, or drives by their commands, but for those that are faster.
+fn own_ties(model: &Model, of: &[More], more: &Model, after: &Found) -> Vec<More> {
     let mut others = Vec::new();
     let classes = model.built.network.classes.iter().zip(&more.built.network.classes);
-    for (flow, (class, raised)) in classes.enumerate() {
+    for (found, (class, raised)) in after.flows.iter().zip(classes) {
+        let Some(own) = found.limited_by.own().filter(|&own| own != Own::Stages) else { continue };
         let is_faster = raised.demand / class.demand >= NEXT_TO_NONE;
-        if run.outcomes[flow].limit.is_some() || is_faster {
-            continue;
-        }
-        let own = more.own_limit(&more.flows[flow]);
         let other = More::Own(own);
-        if own != Own::Stages && !of.contains(&other) && !others.contains(&other) {
+        if !is_faster && !of.contains(&other) && !others.contains(&other) {
             others.push(other);
         }
     }

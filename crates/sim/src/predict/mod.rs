@@ -395,9 +395,9 @@ impl Predictor<'_> {
         // Where queues fill on one side of it, and lose some, the rate itself may be beyond all draws.
         let rate = names::per_second(found.rate());
         let interval = interval.map(|(low, high)| (low.min(rate), high.max(rate)));
-        let gains = if is_small && engine != Engine::Closed {
+        let gains = if is_small {
             // Both sides of a gain by fluids, whatever packets say of the rates.
-            gains::gains(model, &prepared.found, case)?
+            gains::gains(model, &prepared.found, (case, engine))?
         } else {
             Vec::new()
         };

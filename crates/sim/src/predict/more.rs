@@ -174,6 +174,7 @@ impl Model {
             }
         }
         if of.contains(&More::Own(Own::Depth)) {
+            model.deeper = MORE;
             for (flow, class) in model.flows.iter().zip(&mut model.built.network.classes) {
                 if !flow.has_own_slots {
                     class.demand = deeper(&model.topology, &flow.spec).unwrap_or(class.demand);

@@ -15,13 +15,13 @@ const RATES: [(&str, f64, &str); 8] = [
     ("host.memory", 40.0, "GB/s"),
 ];
 
-fn found(flow: &Flow, changed: &[(&str, f64)]) -> BenchRecord {
+fn found(engine: Engine, flow: &Flow, changed: &[(&str, f64)]) -> BenchRecord {
     let rates = RATES.map(|(name, value, unit)| {
         let times =
             changed.iter().find(|(known, _)| *known == name).map_or(1.0, |(_, times)| *times);
         (name, value * times, unit)
     });
-    run(&machine("pair"), &with(&rates), &one(flow.clone()), Engine::Flow).expect("predicted")
+    run(&machine("pair"), &with(&rates), &one(flow.clone()), engine).expect("predicted")
 }
 
 #[test]
@@ -42,17 +42,31 @@ fn more_of_what_blocks_take_time_in_gains_what_a_machine_with_more_of_it_does() 
         (Path::HostMapped, 1, &["the processor"]),
     ] {
         let flow = Flow { block: Bytes::mib(1), depth, ..Flow::new("a", "b", path) };
-        let before = found(&flow, &[]);
-        let gains = &before.cases[0].prediction.as_ref().expect("one").gains;
-        let named = |name: &str| gains.iter().find(|gain| gain.resource == name);
-        for name in expected {
-            assert!(named(name).is_some_and(|gain| gain.ratio > 1.01), "{path}, {name}: {gains:?}");
+        for engine in [Engine::Closed, Engine::Flow] {
+            assert_gains(engine, &flow, expected, &things);
         }
-        for (name, changed) in things {
-            let Some(gain) = named(name) else { continue };
-            let after = rate(&found(&flow, changed), 0) / rate(&before, 0);
-            assert!((gain.ratio / after - 1.0).abs() < 0.003, "{path}, {name}: {after}, {gain:?}");
-        }
+    }
+}
+
+/// Asserts that a case gains by what is expected, and by each thing what a machine with more of it does.
+fn assert_gains(engine: Engine, flow: &Flow, expected: &[&str], things: &[(&str, &[(&str, f64)])]) {
+    let before = found(engine, flow, &[]);
+    let path = flow.path;
+    let gains = &before.cases[0].prediction.as_ref().expect("one").gains;
+    let named = |name: &str| gains.iter().find(|gain| gain.resource == name);
+    for name in expected {
+        assert!(
+            named(name).is_some_and(|gain| gain.ratio > 1.01),
+            "{engine:?}, {path}, {name}: {gains:?}"
+        );
+    }
+    for (name, changed) in things {
+        let Some(gain) = named(name) else { continue };
+        let after = rate(&found(engine, flow, changed), 0) / rate(&before, 0);
+        assert!(
+            (gain.ratio / after - 1.0).abs() < 0.003,
+            "{engine:?}, {path}, {name}: {after}, {gain:?}"
+        );
     }
 }
 
