@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use peerlane_units::ByteRate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -149,6 +150,15 @@ pub enum Warning {
         /// Of how many.
         of: u32,
     },
+    /// Packets and fluids say rates of a predicted case that are further apart than a benchmark lets two runs be.
+    EnginesDiffer {
+        /// The case.
+        case: String,
+        /// Its rate as fluids.
+        fluids: ByteRate,
+        /// Its rate on packets.
+        packets: ByteRate,
+    },
     /// A prediction has peers that the kernel would not permit, or perhaps not.
     NotPermitted {
         /// Whose memory.
@@ -231,6 +241,9 @@ impl Warning {
             Self::Variance { .. } => "run it more often, on a machine that does nothing else",
             Self::NotSettled { .. } => "`--engine tlp` follows packets instead",
             Self::NotSimulated { .. } => "predict them in cases of fewer transfers",
+            Self::EnginesDiffer { .. } => {
+                "`--engine tlp` predicts it on packets; docs/model/flow.md says where fluids are far from them"
+            }
             Self::NotPermitted { .. } => {
                 "`peerlane plan` on that machine shows the decision; predict the route `host` beside it"
             }
@@ -316,6 +329,10 @@ impl fmt::Display for Warning {
             Self::NotSimulated { case, transfers, of } => write!(
                 f,
                 "{transfers} of {of} transfers of {case} are in no window of packets: they have no percentiles"
+            ),
+            Self::EnginesDiffer { case, fluids, packets } => write!(
+                f,
+                "{case} is {packets} on packets and {fluids} as fluids: one of both is wrong by as much"
             ),
             Self::NotPermitted { memory, initiator, others, reason } => {
                 write!(f, "peer to peer between {initiator} and {memory}")?;

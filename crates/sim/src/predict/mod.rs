@@ -30,7 +30,7 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Machine, Trace, Workload,
 };
-use peerlane_units::{ByteRate, Nanos};
+use peerlane_units::{ByteRate, Bytes, Nanos};
 use rayon::prelude::*;
 
 use self::case::{CAREFUL, Found, Model};
@@ -41,6 +41,7 @@ use crate::flow::run::RunSettings;
 use crate::parameters::{Draw, ParameterError, Parameters, fnv1a, percentile};
 use crate::threads;
 use crate::tlp::TlpError;
+use crate::way::as_f64;
 
 pub use bounds::is_whole;
 pub use flows::FlowError;
@@ -385,13 +386,21 @@ impl Predictor<'_> {
         shown: &windows::Shown<'_>,
     ) -> Result<CaseRecord, PredictError> {
         let &Prepared { asked: case, engine, why, ref model, .. } = prepared;
-        let mut found = prepared.found.clone();
-        let windows = prepared.windows.as_ref().map(|planned| windows::of(planned, shown, &found));
-        if let (Engine::Tlp, Some(windows)) = (engine, &windows) {
-            found.take_rates(&windows.slower, model.has_time());
+        let fluids = &prepared.found;
+        let windows = prepared.windows.as_ref().map(|planned| windows::of(planned, shown, fluids));
+        let mut packets = fluids.clone();
+        if let Some(windows) = &windows {
+            packets.take_rates(&windows.slower, model.has_time());
         }
+        let rates = (fluids.rate(), packets.rate());
+        let found = if engine == Engine::Tlp { &packets } else { fluids };
         let is_small = case.flows.len() <= RANGE_FLOWS_MAX;
         let interval = if is_small { self.interval(case, engine)? } else { None };
+        // Draws are fluids, and packets as much slower in all of them as they are without.
+        let as_found = |rate: ByteRate| {
+            ByteRate(setting::whole(as_f64(Bytes(rate.0)) * found.rate() / fluids.rate()))
+        };
+        let interval = interval.map(|(low, high)| (as_found(low), as_found(high)));
         // Where queues fill on one side of it, and lose some, the rate itself may be beyond all draws.
         let rate = names::per_second(found.rate());
         let interval = interval.map(|(low, high)| (low.min(rate), high.max(rate)));
@@ -404,8 +413,8 @@ impl Predictor<'_> {
         let engine = format!("{}: {why}", engine.name());
         let windows = windows.as_ref();
         let refused = peers::refused(self.fabric, model);
-        let found = &found;
-        let parts = Parts { asked: case, model, found, windows, engine, interval, gains, refused };
+        let parts =
+            Parts { asked: case, model, found, windows, engine, interval, gains, refused, rates };
         Ok(parts.record())
     }
 

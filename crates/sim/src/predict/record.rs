@@ -16,7 +16,7 @@ use super::names;
 use super::own::Own;
 use super::setting::{count, whole};
 use super::trace;
-use super::windows::{Apart, Windows};
+use super::windows::{Apart, TOLD, Windows};
 use crate::flow::build::What;
 use crate::flow::network::Class;
 use crate::model::{NodeIndex, NodeKind, Picos};
@@ -32,6 +32,8 @@ pub(super) struct Parts<'a> {
     pub(super) gains: Vec<Gain>,
     /// What the kernel would say of peers, where it would not permit them.
     pub(super) refused: Vec<Warning>,
+    /// Rates of the case as fluids and on packets, payload a nanosecond.
+    pub(super) rates: (f64, f64),
 }
 
 impl Parts<'_> {
@@ -55,6 +57,7 @@ impl Parts<'_> {
             .cloned()
             .chain(self.unsettled())
             .chain(self.unseen(&flows))
+            .chain(self.differing())
             .collect();
         let furthest = self.windows.and_then(|windows| windows.furthest.as_ref());
         let is_told = furthest.is_some_and(Apart::is_told);
@@ -98,6 +101,15 @@ impl Parts<'_> {
             case: self.asked.name.clone(),
             per_mille: u32::try_from(whole(change * 1e3)).unwrap_or(u32::MAX),
         })
+    }
+
+    /// Tells of engines that say different rates of all together, where packets were settled.
+    fn differing(&self) -> Option<Warning> {
+        let (fluids, packets) = self.rates;
+        let is_apart = (packets / fluids - 1.0).abs() > TOLD;
+        self.windows.filter(|windows| windows.is_settled && is_apart)?;
+        let (fluids, packets) = (names::per_second(fluids), names::per_second(packets));
+        Some(Warning::EnginesDiffer { case: self.asked.name.clone(), fluids, packets })
     }
 
     /// Tells of flows without a window where others have one, or packets were asked for.

@@ -85,3 +85,38 @@ fn a_transfer_with_one_slot_waits_for_nobody_where_it_is_alone() {
         }
     }
 }
+
+#[test]
+fn engines_that_say_different_rates_of_a_case_are_told_with_both() {
+    let machine = Fabric::from_toml(SWITCHED).expect("a machine");
+    let p2p = |source, target, depth| flow(source, target, depth, Path::P2p);
+    let through = Flow { via: Some("gpu:0".to_owned()), ..p2p("a", "b", 1) };
+    for (flows, is_told) in [
+        (vec![through, p2p("c", "gpu:0", 32)], true),
+        (vec![p2p("gpu:0", "a", 32), p2p("b", "gpu:0", 32)], false),
+    ] {
+        let mut asked = workload(vec![("both", flows)]);
+        asked.cases[0].time_ns = Some(Nanos::seconds(1));
+        let [fluids, packets] = [Engine::Auto, Engine::Tlp]
+            .map(|engine| run(&machine, &with(&[]), &asked, engine).expect("predicted"));
+        let mean = |record: &BenchRecord| rate(record, 0);
+        for record in [&fluids, &packets] {
+            let told = record.cases[0].warnings.iter().find_map(|warning| match warning {
+                Warning::EnginesDiffer { fluids, packets, .. } => Some((fluids.0, packets.0)),
+                _ => None,
+            });
+            assert_eq!(told.is_some(), is_told, "{told:?}");
+            if let Some((as_fluids, on_packets)) = told {
+                assert!(is_near(mean(&fluids), as_fluids as f64 / 1e9), "{as_fluids}");
+                assert!(is_near(mean(&packets), on_packets as f64 / 1e9), "{on_packets}");
+            }
+            let prediction = record.cases[0].prediction.as_ref().expect("one");
+            let (low, high) = prediction.interval.expect("a range");
+            let ratio = (high.0 - low.0) as f64 / 1e9 / mean(record);
+            let of_fluids = fluids.cases[0].prediction.as_ref().and_then(|one| one.interval);
+            let (low, high) = of_fluids.expect("a range");
+            let expected = (high.0 - low.0) as f64 / 1e9 / mean(&fluids);
+            assert!((ratio - expected).abs() < 0.02, "{ratio} and not {expected}");
+        }
+    }
+}

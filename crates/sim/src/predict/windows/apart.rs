@@ -12,7 +12,7 @@ use crate::way::as_f64;
 /// Standard errors within which a mean is what it should be by chance.
 const ERRORS: f64 = 3.0;
 /// Differences that are certain to be larger are told: `bench compare` lets a case be slower by as much.
-const TOLD: f64 = 0.05;
+pub(in crate::predict) const TOLD: f64 = 0.05;
 
 /// A flow in a window, with both its rates.
 #[derive(Debug, Clone)]

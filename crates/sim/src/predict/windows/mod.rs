@@ -14,7 +14,7 @@ use peerlane_results::Percentiles;
 use peerlane_units::{ByteRate, Bytes};
 use rayon::prelude::*;
 
-pub(super) use self::apart::Apart;
+pub(super) use self::apart::{Apart, TOLD};
 pub(super) use self::choose::{Planned, plan};
 use self::length::{longer, settings, shallow};
 use self::mixed::{Seen, mixed};
