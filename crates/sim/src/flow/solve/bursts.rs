@@ -29,6 +29,8 @@ pub(super) struct Gaps {
     stream: Vec<f64>,
     /// For each visit, how much longer a command takes there.
     wait: Vec<f64>,
+    /// What of that it does beside what is always there, and so at every resource.
+    sure: Vec<f64>,
     /// The same for each leg, and for each class.
     of_leg: Vec<f64>,
     of_class: Vec<f64>,
@@ -238,10 +240,11 @@ impl Gaps {
             }
         }
         let (wait, of_leg) = (vec![0.0; layout.legs.len()], vec![0.0; stream.len()]);
+        let sure = wait.clone();
         let of_class = vec![0.0; of.len()];
         let link = vec![(NONE, 0.0); stream.len()];
         let (here, siblings) = (Vec::new(), siblings(layout));
-        Some(Box::new(Self { of, stream, wait, of_leg, of_class, link, here, siblings }))
+        Some(Box::new(Self { of, stream, wait, sure, of_leg, of_class, link, here, siblings }))
     }
 
     /// The other visits of the class of a visit to the same resource.
@@ -270,14 +273,16 @@ impl Gaps {
     }
 
     /// Says for each class what its commands wait: where they do so longest. They stream through all of a stage at once, and
-    /// what waited in one stage comes apart from others to the next.
+    /// what waited in one stage comes apart from others to the next; but for what is always there, which they wait for in each.
     fn sum(&mut self, layout: &Layout) {
         self.of_leg.fill(0.0);
-        for (&leg, wait) in layout.legs.iter().zip(&self.wait) {
+        self.of_class.fill(0.0);
+        for (&leg, (wait, sure)) in layout.legs.iter().zip(self.wait.iter().zip(&self.sure)) {
             self.of_leg[leg as usize] += wait;
+            self.of_class[layout.class_of[leg as usize] as usize] += sure;
         }
         for (legs, all) in layout.legs_of.iter().zip(&mut self.of_class) {
-            *all = self.of_leg[legs.clone()].iter().copied().fold(0.0, f64::max);
+            *all = self.of_leg[legs.clone()].iter().copied().fold(*all, f64::max);
         }
     }
 }
@@ -378,13 +383,14 @@ impl Solver {
                     let sibling = alone(here[other - visits.start]);
                     others = others.with(&sibling, -left / slots.max(1.0));
                 }
-                let delay = if most > 1.0 {
-                    others.unless_nothing(share, on).delay(share, comer.turn)
-                } else {
-                    0.0
+                let others = others.unless_nothing(share, on);
+                let delay = |others: Crowd| {
+                    if most > 1.0 { others.delay(share, comer.turn) } else { 0.0 }
                 };
-                let change = gaps.stream[leg] * delay - gaps.wait[at];
+                let change = gaps.stream[leg] * delay(others) - gaps.wait[at];
                 gaps.wait[at] += change * part;
+                let sure = Crowd { always: others.always, ..Crowd::default() };
+                gaps.sure[at] += (gaps.stream[leg] * delay(sure) - gaps.sure[at]) * part;
                 residual = residual.max(change.abs() / gaps.time(self.class_at(at)) - 2.0 * SLACK);
             }
         }

@@ -53,10 +53,12 @@ fn few_commands_have_turns_of_equal_bytes_beside_many() {
     let machine = Fabric::from_toml(SWITCHED).expect("a machine");
     let p2p = |source, target, depth| flow(source, target, depth, Path::P2p);
     let by_host = |source, target, depth| flow(source, target, depth, Path::HostPipelined);
+    let through = Flow { via: Some("gpu:0".to_owned()), ..p2p("a", "b", 1) };
     for flows in [
         vec![p2p("gpu:0", "a", 1), p2p("b", "gpu:0", 32)],
         vec![p2p("gpu:0", "a", 1), p2p("b", "gpu:0", 32), p2p("c", "gpu:0", 32)],
         vec![p2p("a", "gpu:0", 1), p2p("gpu:0", "b", 32)],
+        vec![through, p2p("gpu:0", "c", 32)],
         vec![by_host("host", "a", 1), by_host("a", "host", 32)],
         vec![by_host("a", "host", 1), by_host("host", "a", 32)],
     ] {
