@@ -105,6 +105,12 @@ pub enum Problem {
     /// A key that only functions have that an Ethernet is behind.
     #[error("only a function of kind `nic` or `upstream-port` has this key")]
     NotOnEthernet,
+    /// A rate that there is not: mostly one that is not known, or megabytes without their letter.
+    #[error(
+        "rates are {} at least, in bytes a second (`650M`, `12.5G`); leave out one that is not known",
+        read::SLOWEST
+    )]
+    TooSlow,
     /// An Ethernet that there is not: mostly bits a second for bytes.
     #[error(
         "an Ethernet carries {} at most; rates are in bytes a second, so that 100 Gbit/s is `12.5G`",

@@ -23,6 +23,9 @@ pub(super) const LONGEST_TEXT: usize = 32 << 20;
 /// Above what a tree of ten thousand drives has, with a port above each and above each switch; a bound on what a file can
 /// make a reader do.
 pub(super) const MOST_FUNCTIONS: usize = 40_000;
+/// Below the slowest of what has a rate here, and far above where engines, which count picoseconds in 64 bits, would run
+/// out of numbers.
+pub(super) const SLOWEST: ByteRate = ByteRate(1_000_000);
 /// 1.6 Tbit/s (IEEE P802.3dj).
 pub(super) const FASTEST_ETHERNET: ByteRate = ByteRate(200_000_000_000);
 /// Ports one below another: each has a bus of its own below it, and a PCI segment has 256 buses
@@ -132,6 +135,12 @@ impl<'a> Reader<'a> {
             Some(bridges) => {
                 for (index, bridge) in bridges.iter().enumerate() {
                     reader.claim(&bridge.name, Parent::Bridge(BridgeId(index)))?;
+                    check_rates(&[
+                        ("p2p_read", bridge.p2p_read),
+                        ("p2p_write", bridge.p2p_write),
+                        ("socket_link", bridge.socket_link),
+                    ])
+                    .map_err(|(key, problem)| reader.error(&bridge.name, key, problem))?;
                     let name = bridge.name.get_ref().clone();
                     reader.bridges.push(HostBridge {
                         name,
@@ -183,6 +192,16 @@ impl<'a> Reader<'a> {
         if depth > DEEPEST {
             return Err(fail("under", Problem::TooDeep));
         }
+        let of_memory =
+            |rate: fn(&shape::P2pMem) -> Option<Rate>| function.p2pmem.as_ref().and_then(rate);
+        check_rates(&[
+            ("read", function.read),
+            ("write", function.write),
+            ("ethernet", function.ethernet),
+            ("p2pmem.read", of_memory(|memory| memory.read)),
+            ("p2pmem.write", of_memory(|memory| memory.write)),
+        ])
+        .map_err(|(key, problem)| fail(key, problem))?;
         let p2pmem = p2pmem(function).map_err(|(key, problem)| fail(key, problem))?;
         let nvme = storage::nvme(function).map_err(|(key, problem)| fail(key, problem))?;
         let mixed_per_mille =
@@ -280,6 +299,15 @@ fn p2pmem(function: &shape::Function) -> Result<Option<P2pMem>, Fault> {
             allocate: memory.allocate.map(|mode| mode.0),
             rates: rates(memory.read, memory.write),
         })),
+    }
+}
+
+/// Refuses rates that nothing has.
+fn check_rates(rates: &[(&'static str, Option<Rate>)]) -> Result<(), Fault> {
+    let is_too_slow = |rate: Option<Rate>| rate.is_some_and(|rate| rate.0 < SLOWEST);
+    match rates.iter().find(|(_, rate)| is_too_slow(*rate)) {
+        Some((key, _)) => Err((key, Problem::TooSlow)),
+        None => Ok(()),
     }
 }
 

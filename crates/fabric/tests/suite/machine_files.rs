@@ -88,6 +88,33 @@ fn rates_of_drives_memories_and_root_complexes_are_read_and_written_again() {
 }
 
 #[test]
+fn no_rate_is_too_slow_to_be_one() {
+    let bridge = "name = 'x'\n[[host_bridge]]\nname = 'p'\n";
+    let function = |kind| format!("name = 'x'\n[[function]]\nname = 'p'\nkind = '{kind}'\n");
+    for (start, key) in [
+        (bridge.to_owned(), "p2p_read"),
+        (bridge.to_owned(), "p2p_write"),
+        (bridge.to_owned(), "socket_link"),
+        (function("nvme"), "read"),
+        (function("nvme"), "write"),
+        (function("nic"), "ethernet"),
+        (function("upstream-port"), "ethernet"),
+        (function("gpu") + "p2pmem.size = '1M'\n", "p2pmem.read"),
+        (function("gpu") + "p2pmem.size = '1M'\n", "p2pmem.write"),
+    ] {
+        for rate in ["'0'", "0", "1", "'999K'"] {
+            let error = Fabric::from_toml(&format!("{start}{key} = {rate}")).expect_err(key);
+            let expected = format!("`{key}` of p (line 3): rates are 1.00 MB/s at least");
+            assert!(error.to_string().contains(&expected), "{key} = {rate}: {error}");
+        }
+        Fabric::from_toml(&format!("{start}{key} = '1M'")).expect(key);
+    }
+    let throttled = function("nvme") + "throttle = 1";
+    let drive = &Fabric::from_toml(&throttled).expect("a lab holds back as it likes").functions[0];
+    assert_eq!(drive.lab.throttle, Some(ByteRate(1)));
+}
+
+#[test]
 fn a_wrong_file_is_refused_with_line_key_and_reason() {
     let drive = "name = 'x'\n[[function]]\nname = 'a'\nkind = 'nvme'\n";
     for (text, expected) in [

@@ -83,12 +83,12 @@ impl WithFunctions for Fabric {
 }
 
 fn host_bridge() -> impl Strategy<Value = HostBridge> {
-    let parts = (of(any::<u32>()), rates(), of(any::<u64>()));
+    let parts = (of(any::<u32>()), rates(), of(rate()));
     parts.prop_map(|(numa_node, peer, link)| HostBridge {
         name: String::new(),
         numa_node,
         peer,
-        socket_link: link.map(ByteRate),
+        socket_link: link,
     })
 }
 
@@ -207,7 +207,7 @@ fn link() -> impl Strategy<Value = Link> {
 }
 
 fn links() -> impl Strategy<Value = (Option<LinkSpeed>, Option<ByteRate>)> {
-    (of(speed()), of((0..=200_000_000_000_u64).prop_map(ByteRate)))
+    (of(speed()), of(rate()))
 }
 
 fn speed() -> impl Strategy<Value = LinkSpeed> {
@@ -232,9 +232,13 @@ fn p2pmem() -> impl Strategy<Value = P2pMem> {
     )
 }
 
+/// From the slowest that a machine file may have to the fastest Ethernet.
+fn rate() -> impl Strategy<Value = ByteRate> {
+    (1_000_000..=200_000_000_000_u64).prop_map(ByteRate)
+}
+
 fn rates() -> impl Strategy<Value = Rates> {
-    let rate = || of((0..=200_000_000_000_u64).prop_map(ByteRate));
-    (rate(), rate()).prop_map(|(read, write)| Rates { read, write })
+    (of(rate()), of(rate())).prop_map(|(read, write)| Rates { read, write })
 }
 
 fn drive() -> impl Strategy<Value = LabDrive> {

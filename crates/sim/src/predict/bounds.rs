@@ -84,10 +84,14 @@ pub(super) fn every(name: &str) -> Option<String> {
     sizes.or_else(|| links::every(name))
 }
 
-/// The same of what is a share of something: whatever lies beyond would be taken as the end of it, in silence.
+/// The same of what is a share of something or a factor: whatever lies beyond would be taken as the end of it, in silence.
 fn limited(name: &str) -> Option<(f64, f64, &'static str)> {
     match name {
         "queues.shared" | "iommu.miss" => Some((0.0, 1.0, "a share is 1 at most")),
+        // A machine file has rates from 1 MB/s on, which a millionth of would be none.
+        "machine.stated" => {
+            Some((0.01, 100.0, "it is a factor of what a machine file states: 0.01 to 100"))
+        }
         "host.overlap" => {
             Some((1.0, 3.0, "one block is read ahead, one copied, one written behind"))
         }

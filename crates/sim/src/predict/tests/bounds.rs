@@ -112,6 +112,18 @@ fn a_row_that_is_wrong_is_refused_and_drops_no_table() {
 }
 
 #[test]
+fn the_slowest_rates_that_there_may_be_are_counted_in_packets() {
+    let memory = "p2pmem = { size = '64M', read = '1M', write = '1M' }";
+    let machine = changed("pair", "cmb = \"64M\"", memory);
+    let least = with(&[("machine.stated", 0.01, "x")]);
+    for (from, to) in [("cmb:c", "a"), ("a", "cmb:c")] {
+        let flow = one(Flow { block: Bytes::mib(1), ..Flow::new(from, to, Path::P2p) });
+        let record = run(&machine, &least, &flow, Engine::Tlp).expect("predicted");
+        assert!(is_near(rate(&record, 0), 1e-5), "{from} to {to}: {}", rate(&record, 0));
+    }
+}
+
+#[test]
 fn shares_above_one_and_packets_that_pcie_has_not_are_refused() {
     let pair = machine("pair");
     for (name, unit, wrong) in [
@@ -120,6 +132,7 @@ fn shares_above_one_and_packets_that_pcie_has_not_are_refused() {
         ("queues.shared", "x", 5.0),
         ("iommu.miss", "%", 101.0),
         ("a.read.sustained", "x", 1.01),
+        ("machine.stated", "x", 0.009),
         ("pcie.mps", "B", 64.0),
         ("pcie.mrrs", "B", 8192.0),
     ] {
