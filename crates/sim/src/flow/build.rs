@@ -565,18 +565,22 @@ fn room(topology: &Topology, step: &Step, way: &Way) -> f64 {
 }
 
 /// From a read request to the last byte of its answer on an idle machine, in nanoseconds: one packet there,
-/// one back, and the others of the answer behind it, as far apart as the slowest link sends them.
+/// what the memory takes for the first of the answer, that back, and the others behind it, as far apart as the slowest
+/// link sends them, or the memory reads them.
 pub fn round_trip(topology: &Topology, memory: NodeIndex, ways: &[Way]) -> f64 {
     let mut time: f64 = ways.iter().map(|way| way.latency(topology)).sum();
+    let Some(memory) = topology.node(memory).kind.memory() else { return time };
+    time += picos(memory.read_latency.0);
     if let [requests, answers] = ways {
+        let per_byte = memory.rate(Op::Read).map_or(0.0, |rate| 1.0 / per_nano(rate.0));
         let behind = answers.steps.iter().map(|step| {
             let rest = (requests.payload * step.cost - step.packet).max(0.0);
             rest / rate_of(topology, step.link)
         });
-        time += behind.fold(0.0, f64::max);
+        let read = (requests.payload - answers.payload).max(0.0) * per_byte;
+        time += answers.payload * per_byte + behind.fold(read, f64::max);
     }
-    let target = topology.node(memory).kind.memory();
-    time + target.map_or(0.0, |memory| picos(memory.read_latency.0))
+    time
 }
 
 /// Bytes a second as bytes a nanosecond.
