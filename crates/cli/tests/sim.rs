@@ -253,7 +253,16 @@ fn what_does_not_fit_is_said_with_what_to_do() {
             "hint: give fewer",
         ),
         (CROWD, &["--vary", "speed=1"], "nothing that can be varied"),
-        (CROWD, &["--vary", "d77.lanes=1"], "NAME.read.rate and others of a drive (NAME is"),
+        (
+            CROWD,
+            &["--vary", "d77.lanes=1"],
+            "NAME.lanes, NAME.generation (NAME is switch, switch-0, d0,",
+        ),
+        (
+            CROWD,
+            &["--vary", "d77.lanes=1"],
+            ", NAME.read.rate and others of a drive (NAME is d0, d1, d2, d3, d4, d5, d6, d7, ...), device",
+        ),
         (CROWD, &["--vary", "d0.lanes=3"], "1, 2, 4, 8, 12, 16 or 32 lanes"),
         (CROWD, &["--vary", "d0.generation=9"], "generations of links are 1 to 6"),
         (CROWD, &["--vary", "depth"], "there is no `=`"),

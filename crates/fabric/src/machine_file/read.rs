@@ -86,7 +86,7 @@ fn lab_drive(function: &shape::Function) -> LabDrive {
     });
     LabDrive {
         throttle: function.throttle.map(|rate| rate.0),
-        mdts: function.mdts,
+        mdts: function.mdts.map(|mdts| mdts.0),
         protection: function.protection,
         multipath: function.multipath,
         errors: errors.collect(),

@@ -4,7 +4,7 @@ use peerlane_units::Bytes;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::values::{AcsValue, Hex, LinkValue, Mode, Rate, Size, Text};
+use super::values::{AcsValue, Hex, LinkValue, Mdts, Mode, Rate, Size, Text};
 use crate::{Bdf, FailingRequest, FailureCount, IommuMode, Kind, LinkSpeed};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -182,7 +182,7 @@ pub(super) struct Function {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ethernet: Option<Rate>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) mdts: Option<u8>,
+    pub(super) mdts: Option<Mdts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) protection: Option<u8>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

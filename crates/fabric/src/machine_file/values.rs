@@ -101,6 +101,31 @@ impl<'de, T: TryFrom<u64>> Deserialize<'de> for Hex<T> {
     }
 }
 
+/// The largest command of a drive as NVMe states it: a power of two, in pages.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(transparent)]
+pub(super) struct Mdts(pub(super) u8);
+
+impl<'de> Deserialize<'de> for Mdts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MdtsVisitor;
+        impl Visitor<'_> for MdtsVisitor {
+            type Value = u8;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "0 for no limit, or the power of two of pages of 4 KiB that NVMe Identify has: \
+                     5 is 128 KiB, 7 is 512 KiB",
+                )
+            }
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<u8, E> {
+                u8::try_from(value)
+                    .map_err(|_| E::invalid_value(de::Unexpected::Signed(value), &self))
+            }
+        }
+        deserializer.deserialize_any(MdtsVisitor).map(Self)
+    }
+}
+
 /// Permission bits as text in octal, `"0660"`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mode(pub(super) u32);

@@ -3,7 +3,7 @@
 use toml::Spanned;
 
 use super::shape;
-use super::values::{AcsValue, Hex, LinkValue, Mode, Rate, Size, Text};
+use super::values::{AcsValue, Hex, LinkValue, Mdts, Mode, Rate, Size, Text};
 use crate::{
     Acs, Bar, Fabric, Function, InjectedError, Kind, LabBoot, Module, Mount, Namespace,
     NvmeController, Parent, StackedDevice,
@@ -122,7 +122,7 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
         mixed: function.mixed_per_mille.filter(|_| is_drive).map(|mixed| f64::from(mixed) / 1000.0),
         throttle: function.lab.throttle.filter(|_| is_drive).map(Rate),
         ethernet: function.ethernet.filter(|_| function.kind.is_on_ethernet()).map(Rate),
-        mdts: function.lab.mdts.filter(|_| is_drive),
+        mdts: function.lab.mdts.filter(|_| is_drive).map(Mdts),
         protection: function.lab.protection.filter(|_| is_drive),
         multipath: function.lab.multipath && is_drive,
         size: None,

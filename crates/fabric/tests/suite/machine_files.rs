@@ -126,6 +126,8 @@ fn a_wrong_file_is_refused_with_line_key_and_reason() {
         (format!("{drive}errors = [{{ on = 'read', sector = -1 }}]"), vec!["line 5", "-1"]),
         (format!("{drive}mixed = 2.5"), vec!["`mixed` of a (line 3)", "add up to 0.1 to 2"]),
         (format!("{drive}mixed = nan"), vec!["`mixed` of a (line 3)", "add up to 0.1 to 2"]),
+        (format!("{drive}mdts = '512K'"), vec!["line 5", "\"512K\"", "7 is 512 KiB"]),
+        (format!("{drive}mdts = 524288"), vec!["line 5", "`524288`", "7 is 512 KiB"]),
         (format!("{drive}vendor = '8086'"), vec!["line 5", "hexadecimal number"]),
         (format!("{drive}vendor = 0x18086"), vec!["line 5", "too large"]),
         (format!("{drive}link = 'fast'"), vec!["line 5", "not a link speed"]),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use peerlane_bench::workload::{BLOCK_MAX, DEPTH_MAX};
-use peerlane_fabric::Fabric;
+use peerlane_fabric::{Fabric, Function, Kind};
 use peerlane_results::{Basis, RecordSchema, Workload};
 use peerlane_sim::parameters::Parameters;
 use peerlane_sim::predict::{self, Engine, device_parameter, linked};
@@ -138,21 +138,25 @@ fn known(axis: &Axis, fabric: &Fabric, parameters: &mut Parameters) -> Result<()
         return parameters.add(one).map_err(Failure::new);
     }
     let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
-    let mut below: Vec<&str> =
-        linked(fabric).take(NAMED).map(|function| function.name.as_str()).collect();
-    if linked(fabric).nth(NAMED).is_some() {
-        below.push("...");
+    let links = named("NAME.lanes, NAME.generation", linked(fabric));
+    let drives = fabric.functions.iter().filter(|function| function.kind == Kind::Nvme);
+    let drives = named("NAME.read.rate and others of a drive", drives);
+    let hint = format!("one of depth, block, {links}{drives}{}", names.join(", "));
+    Err(Failure::new(format!("nothing that can be varied is called `{key}`")).hint(hint))
+}
+
+/// What can be varied of some functions, with the first names of them; nothing where there are none.
+fn named<'a>(what: &str, functions: impl Iterator<Item = &'a Function>) -> String {
+    let mut names: Vec<&str> =
+        functions.map(|function| function.name.as_str()).take(NAMED + 1).collect();
+    if let Some(beyond) = names.get_mut(NAMED) {
+        *beyond = "...";
     }
-    let devices = if below.is_empty() {
+    if names.is_empty() {
         String::new()
     } else {
-        let below = below.join(", ");
-        format!(
-            "NAME.lanes, NAME.generation, NAME.read.rate and others of a drive (NAME is {below}), "
-        )
-    };
-    let hint = format!("one of depth, block, {devices}{}", names.join(", "));
-    Err(Failure::new(format!("nothing that can be varied is called `{key}`")).hint(hint))
+        format!("{what} (NAME is {}), ", names.join(", "))
+    }
 }
 
 /// `KEY=V,V,V` or `KEY=FIRST..LAST`.
