@@ -391,6 +391,22 @@ fn an_ethernet_in_bits_is_told_or_refused() {
 }
 
 #[test]
+fn a_machine_without_drives_has_no_rates_of_drives_to_vary() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (machine, workload) = (folder.path().join("gpu.toml"), folder.path().join("workload.toml"));
+    let words = "name = 'gpu'\n[[function]]\nname = 'r'\nkind = 'root-port'\n\
+                 [[function]]\nname = 'g'\nkind = 'gpu'\nunder = 'r'\np2pmem.size = '1G'\n";
+    std::fs::write(&machine, words).expect("a file");
+    let words = "kind = 'stream'\nsource = 'host'\ntarget = 'gpu:0'\nblocks = '1M'\n";
+    std::fs::write(&workload, words).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+    command.arg("sim").arg(&machine).arg(&workload).args(["--vary", "speed=1"]);
+    let words = text(&command.output().expect("it runs").stderr);
+    let hint = "hint: one of depth, block, NAME.lanes, NAME.generation (NAME is g), device.";
+    assert!(words.contains(hint), "{words}");
+}
+
+#[test]
 fn what_takes_long_says_so_at_a_terminal() {
     for (words, told) in [
         (&["sim", "tree:4000", "random:9000", "--engine", "flow"][..], " of 9000 transfers, "),
