@@ -135,11 +135,13 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
                 self.engine.run_until(time + window.0);
                 (mark, time + window.0, is_settled)
             }
-            Extent::Even { after, least, window, most } => {
+            Extent::Even { after, brief, least, window, most } => {
                 let (time, is_settled) = self.settle(after.0, most.0);
+                let affordable = self.affordable(time).max(brief.0);
+                let [least, window] = [least, window].map(|length| length.0.min(affordable));
                 let mark = self.mark(time);
                 self.measure();
-                let end = self.until_even(time, least.0.min(window.0), window.0);
+                let end = self.until_even(time, least.min(window), window);
                 (mark, end, is_settled)
             }
             Extent::Whole { most } => {
@@ -166,6 +168,14 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
                 Err(TlpError::Account { count: outcome.check.faults.len(), source: first.clone() })
             }
         }
+    }
+
+    /// How long a window may be so that a run takes its events, if it goes on as in the time before.
+    fn affordable(&self, before: u64) -> u64 {
+        let spent = self.engine.events.max(1);
+        let left = self.settings.events.saturating_sub(spent);
+        let time = u128::from(before) * u128::from(left) / u128::from(spent);
+        u64::try_from(time).unwrap_or(u64::MAX)
     }
 
     /// Begins to take figures.
@@ -217,7 +227,8 @@ impl<'a, Q: EventQueue> Run<'a, Q> {
             let is_steady = before.as_ref().is_some_and(|before| self.are_even(before, &moved));
             agreed = if is_steady { agreed + 1 } else { 0 };
             let are_used = self.engine.flows.iter().all(|flow| flow.completed >= flow.depth());
-            if agreed >= 2 && time >= least && are_used && self.are_joined(&of_half) {
+            let is_long = time >= least || self.engine.events >= self.settings.events / 2;
+            if agreed >= 2 && is_long && are_used && self.are_joined(&of_half) {
                 return (time, true);
             }
             if time >= most {

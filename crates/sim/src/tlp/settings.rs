@@ -12,6 +12,9 @@ pub struct Settings {
     pub train: Train,
     /// How long.
     pub extent: Extent,
+    /// Events of a run with [`Extent::Even`], as far as its window need not be longer. Trains are halved once, and
+    /// further while all runs together take twice as many at most.
+    pub events: u64,
     /// Which queue of events. It changes nothing but the speed.
     pub queue: Queue,
     /// Legs of commands of the window that are written down at most; none for 0.
@@ -20,7 +23,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { seed: 0, train: Train::Auto, extent: Extent::default(), queue: Queue::Wheel, log: 0 }
+        Self {
+            seed: 0,
+            train: Train::Auto,
+            extent: Extent::default(),
+            events: u64::MAX,
+            queue: Queue::Wheel,
+            log: 0,
+        }
     }
 }
 
@@ -51,6 +61,8 @@ pub enum Extent {
     Even {
         /// Shortest time before it: flows of little depth find turns in which they meet less.
         after: Picos,
+        /// The shortest window where events are spent.
+        brief: Picos,
         /// The shortest window.
         least: Picos,
         /// The longest.

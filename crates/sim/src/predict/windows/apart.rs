@@ -6,7 +6,7 @@
 use super::super::case::Set;
 use super::Window;
 use crate::model::{Arrival, FlowSpec};
-use crate::tlp::{self, FlowOutcome};
+use crate::tlp::FlowOutcome;
 use crate::way::as_f64;
 
 /// Standard errors within which a mean is what it should be by chance.
@@ -57,7 +57,7 @@ impl Apart {
 
 /// The flow of a window whose rates are furthest apart; `None` where fluids have no rates.
 pub(super) fn furthest(set: &Set, specs: &[FlowSpec], window: &Window) -> Option<Apart> {
-    let Window { outcome, depths, fluids, .. } = window;
+    let Window { outcome, depths, fluids, trains, .. } = window;
     let time = super::super::nanos(outcome.measured.to_nanos());
     let packets = |one: &FlowOutcome| as_f64(one.bytes) / time;
     let sums = outcome.flows.iter().map(packets).sum::<f64>() / fluids.iter().sum::<f64>() - 1.0;
@@ -68,7 +68,7 @@ pub(super) fn furthest(set: &Set, specs: &[FlowSpec], window: &Window) -> Option
             flow: set.members[at].0,
             packets: packets(one),
             fluids,
-            margin: outcome.is_settled.then(|| margin() + tlp::AGREEMENT),
+            margin: outcome.is_settled.then(|| margin() + trains),
             sums,
             transfers: set.members.len(),
             time: set.time,

@@ -16,6 +16,8 @@ const MOST_WINDOWS: usize = 16;
 const SHARE: f64 = 0.01;
 /// Payload of the windows of such sets with all that may come before it, so that a case stays within seconds.
 const AGAIN: f64 = 4e9;
+/// Events of all windows of a case, shared equally: two or three seconds of one core.
+pub(super) const EVENTS: u64 = 30_000_000;
 /// Flows in a window at most.
 const MOST_FLOWS: usize = 256;
 /// Rates of one flow that differ by more are far from each other.
@@ -26,6 +28,8 @@ const FAR: f64 = 0.1;
 pub(in crate::predict) struct Planned {
     /// Sets of flows, the part of the machine that each is on, and what is the same for parts that are alike.
     pub(in crate::predict) parts: Vec<(Set, Part, String)>,
+    /// Events that each window may have.
+    pub(super) events: u64,
     /// Sets of flows that there are.
     pub(super) of: usize,
     /// For each flow without a window one that does the same in some set, whose place it takes in another.
@@ -52,7 +56,11 @@ pub(in crate::predict) fn plan(model: &Model, found: &Found) -> Planned {
         }
     }
     let like = plan.like();
-    Planned { parts: plan.parts, of: found.sets_in_all, like }
+    let events = EVENTS / u64::try_from(plan.keys.len()).unwrap_or(u64::MAX).max(1);
+    let mut parts = plan.parts;
+    // A window that another case has, too, is the same there only with as many events.
+    parts.iter_mut().for_each(|(_, _, key)| key.push_str(&format!("events {events}\n")));
+    Planned { parts, events, of: found.sets_in_all, like }
 }
 
 /// Windows on the way to a plan.

@@ -15,23 +15,33 @@ const COMMANDS: f64 = 2_000.0;
 const OF_EACH: (f64, f64, f64) = (256.0, 1.4e8, 7e8);
 /// The same of the shortest window, and of the shortest time before it.
 const OF_EACH_AT_LEAST: (f64, f64, f64) = (128.0, 7e7, 2.5e8);
+/// The same of a window that has no events left.
+const OF_EACH_BRIEF: (f64, f64, f64) = (32.0, 2e7, 6e7);
 /// Commands of each flow in a window whatever their payload.
 const AT_LEAST: f64 = 4.0;
 /// Windows until rates have settled, and the payload up to which that holds: a window of large blocks is long.
 const UNTIL_SETTLED: (f64, f64) = (10.0, 1e9);
 /// By how much a window is longer where gaps between commands decide whom they meet, for longer than it otherwise is.
 const MORE_BY_CHANCE: u64 = 6;
+/// A run has half of the events of a window then, and the look at shorter trains a third of that.
+const BY_CHANCE: (u64, u64) = (2, 3);
 /// Payload under way from which on depth is left out, and the depth that is left.
 const UNDER_WAY: f64 = 2.5e8;
 const SHALLOW: u32 = 4;
 
 /// A window for commands that meet by chance.
 pub(super) fn longer(mut settings: Settings) -> Settings {
+    settings.events /= BY_CHANCE.0;
     if let Extent::Even { least, window, .. } = &mut settings.extent {
         *least = Picos(least.0.saturating_mul(MORE_BY_CHANCE));
         *window = Picos(window.0.saturating_mul(MORE_BY_CHANCE));
     }
     settings
+}
+
+/// A look at what another window for commands that meet by chance has seen.
+pub(super) fn brief(settings: &Settings) -> Settings {
+    Settings { events: settings.events / BY_CHANCE.1, log: 0, ..settings.clone() }
 }
 
 /// The flows with less depth, where their commands hold more payload than a window should take to begin. Of what waits
@@ -97,10 +107,13 @@ pub(super) fn at_most(specs: &[FlowSpec]) -> f64 {
 pub(super) fn settings(specs: &[FlowSpec], rate: f64) -> Settings {
     let payload = payload(specs);
     let least = of_each(specs, OF_EACH_AT_LEAST);
-    let least = least.max(AT_LEAST * largest(specs) * count(specs)).min(payload);
+    let some = AT_LEAST * largest(specs) * count(specs);
+    let least = least.max(some).min(payload);
+    let brief = of_each(specs, OF_EACH_BRIEF).max(some).min(least);
     let time = |payload: f64| picos(payload / rate.max(1e-3));
     let extent = Extent::Even {
         after: time(at_least(specs)),
+        brief: time(brief),
         least: time(least),
         window: time(payload),
         most: Picos(time(until_settled(specs)).0.saturating_add(1_000_000_000)),

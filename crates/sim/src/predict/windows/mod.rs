@@ -16,15 +16,17 @@ use rayon::prelude::*;
 
 pub(super) use self::apart::{Apart, TOLD};
 pub(super) use self::choose::{Planned, plan};
-use self::length::{longer, settings, shallow};
+use self::length::{brief, longer, settings, shallow};
 use self::mixed::{Seen, mixed};
 use super::alike::Part;
 use super::case::Found;
 use super::names;
 use crate::flow::rates::Rates;
 use crate::flow::solve::Settings;
-use crate::model::FlowSpec;
-use crate::tlp::{self, FlowOutcome, TlpError, TlpOutcome, Train, simulate, simulate_beside};
+use crate::model::{FlowSpec, Topology};
+use crate::tlp::{
+    self, FlowOutcome, TlpError, TlpOutcome, Train, are_alike, halved, simulate, simulate_beside,
+};
 use crate::way::as_f64;
 
 /// What windows showed.
@@ -52,13 +54,13 @@ pub(super) fn run<'a>(
     cases: impl Iterator<Item = (&'a str, &'a Planned)>,
     log: usize,
 ) -> Result<Shown<'a>, (&'a str, TlpError)> {
-    let mut jobs: Vec<(&str, &str, &Part)> = Vec::new();
+    let mut jobs: Vec<(&str, &str, &Part, u64)> = Vec::new();
     let mut known: HashSet<&str> = HashSet::new();
     for (name, planned) in cases {
         let new = planned.parts.iter().filter(|(_, _, key)| known.insert(key));
-        jobs.extend(new.map(|(_, part, key)| (name, key.as_str(), part)));
+        jobs.extend(new.map(|(_, part, key)| (name, key.as_str(), part, planned.events)));
     }
-    let shown = jobs.par_iter().map(|&(name, key, part)| match window(part, log) {
+    let shown = jobs.par_iter().map(|&(name, key, part, events)| match window(part, log, events) {
         Ok(window) => Ok((key, window)),
         Err(error) => Err((name, error)),
     });
@@ -120,6 +122,8 @@ pub(super) struct Window {
     behind: Vec<f64>,
     /// What the flow engine says of the same flows, payload a nanosecond each.
     fluids: Vec<f64>,
+    /// By what share rates may be off because packets move in trains.
+    trains: f64,
 }
 
 /// One window, and what the flow engine says of the same flows.
@@ -128,44 +132,71 @@ pub(super) struct Window {
 /// flow at its rate `x` only adds commands that wait for the others of their own flow: `n / x` each (Little's
 /// law). Where they do not agree, neither is taken for granted; where rates of packets go on changing, more of them
 /// would only take longer to do so, and the window is told to be less sure.
-fn window(Part { topology, flows: specs }: &Part, log: usize) -> Result<Window, TlpError> {
+fn window(
+    Part { topology, flows: specs }: &Part,
+    log: usize,
+    events: u64,
+) -> Result<Window, TlpError> {
     let rates = Rates::of(topology, specs, Settings::default());
     let fluids = rates.map_or_else(|_| vec![0.0; specs.len()], |rates| rates.solution.rates);
     let flow: f64 = fluids.iter().sum();
     let found: Vec<ByteRate> = fluids.iter().map(|&rate| names::per_second(rate)).collect();
     let shallow = shallow(specs);
     let depths = |specs: &[FlowSpec]| specs.iter().map(|spec| spec.depth).collect();
-    let settings = |specs| tlp::Settings { log, ..settings(specs, flow) };
-    let whole = settings(specs);
-    let settings = settings(&shallow);
     let is_of_chance = specs.len() > 1 && specs.iter().any(|spec| spec.depth <= tlp::FEW_SLOTS);
-    let settings = if is_of_chance { longer(settings) } else { settings };
-    let (outcome, agrees) = simulate_beside(topology, &shallow, &settings, &found)?;
+    let settings = |specs| {
+        let settings = tlp::Settings { log, events, ..settings(specs, flow) };
+        if is_of_chance { longer(settings) } else { settings }
+    };
+    let of_shallow = settings(&shallow);
+    let (outcome, agrees) = simulate_beside(topology, &shallow, &of_shallow, &found)?;
     if agrees || !outcome.is_settled {
         let left_out = specs.iter().zip(&shallow).map(|(whole, kept)| whole.depth - kept.depth);
         let behind = left_out.zip(specs).zip(&outcome.flows).map(|((depth, spec), one)| {
             f64::from(depth) * as_f64(spec.request) / as_f64(Bytes(one.rate.0)).max(1.0) * 1e9
         });
         let (depths, behind) = (depths(&shallow), behind.collect());
-        return Ok(Window { outcome, depths, behind, fluids });
+        return Ok(Window { outcome, depths, behind, fluids, trains: tlp::AGREEMENT });
     }
-    let (depths, behind) = (depths(specs), vec![0.0; specs.len()]);
-    if is_of_chance && outcome.train > 1 && shallow == *specs {
-        // Rates differ by whom commands met, too, so that trains may agree no better than that.
-        let settings = tlp::Settings { train: Train::Fixed(outcome.train / 2), ..settings };
-        let finer = simulate(topology, specs, &settings)?;
-        if outcome.flows.iter().zip(&finer.flows).all(|(one, other)| are_alike(one, other)) {
-            return Ok(Window { outcome: finer, depths, behind, fluids });
-        }
-    }
-    let outcome = simulate(topology, specs, &whole)?;
-    Ok(Window { outcome, depths, behind, fluids })
+    let (settings, coarse) = if shallow == *specs {
+        (of_shallow, outcome)
+    } else {
+        let settings = settings(specs);
+        let train = Train::Fixed(outcome.train);
+        let whole = tlp::Settings { train, ..settings.clone() };
+        (settings, simulate(topology, specs, &whole)?)
+    };
+    let (outcome, trains) = with_trains(topology, specs, &settings, coarse, is_of_chance)?;
+    Ok(Window { outcome, depths: depths(specs), behind: vec![0.0; specs.len()], fluids, trains })
 }
 
-/// Whether two runs say the same of a flow, as far as they can: within what trains may cost, and three
-/// standard errors of the mean time of a command, of which its rate is the inverse (Little's law).
-fn are_alike(one: &FlowOutcome, other: &FlowOutcome) -> bool {
-    let [one_rate, other_rate] = [one, other].map(|flow| as_f64(Bytes(flow.rate.0)).max(1.0));
-    let error = one.latency.relative_error().hypot(other.latency.relative_error());
-    (one_rate / other_rate - 1.0).abs() <= tlp::AGREEMENT + 3.0 * error
+/// Shorter trains until they agree, or events are spent, and by what share rates may be off for trains. Where chance has a
+/// part, rates differ by whom commands met, too: a look at shorter trains is as good then as it is long, and a short one
+/// will do where it sees no difference.
+fn with_trains(
+    topology: &Topology,
+    specs: &[FlowSpec],
+    settings: &tlp::Settings,
+    mut coarse: TlpOutcome,
+    is_of_chance: bool,
+) -> Result<(TlpOutcome, f64), TlpError> {
+    if is_of_chance && coarse.train > 1 {
+        let train = Train::Fixed(coarse.train / 2);
+        let look = simulate(topology, specs, &tlp::Settings { train, ..brief(settings) })?;
+        coarse.events += look.events;
+        if are_alike(&coarse, &look, chance) {
+            return Ok((coarse, tlp::AGREEMENT));
+        }
+    }
+    let beside = |one: &_, other: &_| if is_of_chance { chance(one, other) } else { 0.0 };
+    let (outcome, agree) = halved(topology, specs, settings, coarse, beside)?;
+    let is_known = agree || outcome.train == 1;
+    let apart = outcome.train_difference.filter(|_| !is_known).unwrap_or_default();
+    Ok((outcome, apart.max(tlp::AGREEMENT)))
+}
+
+/// By how much the rates of a flow in two runs may differ by chance: three standard errors of the mean time of a command,
+/// of which its rate is the inverse (Little's law).
+fn chance(one: &FlowOutcome, other: &FlowOutcome) -> f64 {
+    3.0 * one.latency.relative_error().hypot(other.latency.relative_error())
 }

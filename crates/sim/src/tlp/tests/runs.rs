@@ -96,6 +96,7 @@ fn a_window_ends_when_both_halves_say_the_same() {
     let (t, nodes, _) = devices(2, "8GT/s x4");
     let extent = Extent::Even {
         after: Picos::ZERO,
+        brief: Picos::millis(2),
         least: Picos::millis(2),
         window: Picos::millis(32),
         most: Picos::millis(50),
