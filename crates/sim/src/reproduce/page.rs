@@ -74,6 +74,7 @@ changed with that.
 | What | Value | Before | Now | Changed on | Why |
 | --- | --- | --- | --- | --- | --- |
 | R7515: ten pairs at once, drive i to FPGA i + 1, peer to peer | 80 % | 29.71 to 34.91 | 29.23 to 34.20 | 2026-11-22 | drawn anew |
+| R7515: the same by host memory, reads and copies overlapping | host memory | 0 to 67.04 | 0 to 67.03 | 2026-11-25 | queues settle by other steps, within their tolerance |
 | R7515: all ninety ordered pairs at once | rate | 33.25 | 32.46 | 2026-11-22 | heads of queues wait at outputs that are not full, too; on packets it stays 33.25 |
 | R7515: all ninety ordered pairs at once | 80 % | 29.71 to 33.24 | 29.23 to 32.46 | 2026-11-22 | drawn anew; the same |
 | R7515: all ninety ordered pairs at once | limit | depth | link from root0 to up1 | 2026-11-22 | the same |
@@ -96,6 +97,7 @@ changed with that.
 | Direct Connect: the conventional copy with a server link of x8 | 80 % | 0.352 to 0.386 | 0.351 to 0.390 | 2026-11-22 | drawn anew |
 | Direct Connect with a server link of x8 | 80 % | 0.352 to 0.386 | 0.351 to 0.390 | 2026-11-22 | drawn anew |
 | Donard, Gen5: four drives to the GPU, peer to peer | 80 % | 38.64 to 52.92 | 37.93 to 52.92 | 2026-11-22 | drawn anew |
+| Donard, Gen5: the GPU to four drives, peer to peer | rate | 27.31 | 27.30 | 2026-11-25 | the same: what memory takes for a request is part of the round trip of tags |
 | Donard, Gen5: the GPU to one drive, peer to peer | 80 % | 5.38 to 9.18 | 5.28 to 9.45 | 2026-11-22 | drawn anew |
 | Donard, Gen5: the GPU to four drives, peer to peer | 80 % | 8.82 to 32.60 | 10.63 to 33.49 | 2026-11-22 | drawn anew |
 ";
