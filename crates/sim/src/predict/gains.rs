@@ -124,6 +124,8 @@ fn of_blocks(model: &Model, found: &Found) -> Vec<More> {
         }
         for part in model.parts_of_a_block(flow) {
             match parts.iter_mut().find(|(known, _)| *known == part) {
+                // A relay passes some things twice.
+                Some((_, flows)) if flows.last() == Some(&flow) => {}
                 Some((_, flows)) => flows.push(flow),
                 None => parts.push((part, vec![flow])),
             }

@@ -30,18 +30,18 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Machine, Trace, Workload,
 };
-use peerlane_units::{ByteRate, Bytes, Nanos};
+use peerlane_units::{ByteRate, Nanos};
 use rayon::prelude::*;
 
 use self::case::{CAREFUL, Found, Model};
 use self::record::Parts;
 use self::setting::Setting;
+use crate::flow::build::per_nano;
 use crate::flow::rates;
 use crate::flow::run::RunSettings;
 use crate::parameters::{Draw, ParameterError, Parameters, fnv1a, percentile};
 use crate::threads;
 use crate::tlp::TlpError;
-use crate::way::as_f64;
 
 pub use bounds::is_whole;
 pub use flows::FlowError;
@@ -388,18 +388,19 @@ impl Predictor<'_> {
         let &Prepared { asked: case, engine, why, ref model, .. } = prepared;
         let fluids = &prepared.found;
         let windows = prepared.windows.as_ref().map(|planned| windows::of(planned, shown, fluids));
-        let mut packets = fluids.clone();
-        if let Some(windows) = &windows {
+        let packets = windows.as_ref().map(|windows| {
+            let mut packets = fluids.clone();
             packets.take_rates(&windows.slower, model.has_time());
-        }
+            packets
+        });
+        let packets = packets.as_ref().unwrap_or(fluids);
         let rates = (fluids.rate(), packets.rate());
-        let found = if engine == Engine::Tlp { &packets } else { fluids };
+        let found = if engine == Engine::Tlp { packets } else { fluids };
         let is_small = case.flows.len() <= RANGE_FLOWS_MAX;
         let interval = if is_small { self.interval(case, engine)? } else { None };
         // Draws are fluids, and packets as much slower in all of them as they are without.
-        let as_found = |rate: ByteRate| {
-            ByteRate(setting::whole(as_f64(Bytes(rate.0)) * found.rate() / fluids.rate()))
-        };
+        let as_found =
+            |rate: ByteRate| names::per_second(per_nano(rate.0) * found.rate() / fluids.rate());
         let interval = interval.map(|(low, high)| (as_found(low), as_found(high)));
         // Where queues fill on one side of it, and lose some, the rate itself may be beyond all draws.
         let rate = names::per_second(found.rate());

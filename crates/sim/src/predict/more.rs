@@ -15,7 +15,7 @@ use super::names;
 use super::own::Own;
 use super::setting::whole;
 use crate::closed::Demand;
-use crate::flow::build::What;
+use crate::flow::build::{What, per_nano};
 use crate::model::{
     Arrival, Endpoint, FlowSpec, HostMemory, NodeIndex, NodeKind, Op, Picos, Topology,
 };
@@ -84,7 +84,7 @@ fn raised(topology: &Topology, of: &[More]) -> Topology {
             links.insert(link);
         }
         for rate in rates(&mut topology, what).into_iter().flatten() {
-            *rate = rate.map(|rate| ByteRate(whole(as_f64(Bytes(rate.0)) * MORE)));
+            *rate = rate.map(|rate| names::per_second(per_nano(rate.0) * MORE));
         }
     }
     for link in links {
@@ -131,7 +131,7 @@ impl Planned {
             }
             let legs = more.spec.legs_mut().filter(|leg| own.drive() == Some(leg.initiator));
             for commands in legs.filter_map(|leg| leg.commands.as_mut()) {
-                *commands = names::per_second(as_f64(Bytes(commands.0)) * times / 1e9);
+                *commands = names::per_second(per_nano(commands.0) * times);
             }
         }
         // A limit lets commands begin later and makes none slower.

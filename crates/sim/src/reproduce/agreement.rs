@@ -1,10 +1,11 @@
 //! That the two evaluators, figures of documents and `predict`, say the same where they know the same.
 
 use peerlane_fabric::Fabric;
-use peerlane_results::{CaseSpec, Flow, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind};
+use peerlane_results::{Flow, Path, Workload};
 use peerlane_units::Bytes;
 
 use super::metric::Answer;
+use super::quoted::together;
 use super::{MACHINES, Study};
 use crate::parameters::View;
 use crate::predict::{Engine, parameters, run};
@@ -24,14 +25,7 @@ fn predicted_of(text: &str, flows: Vec<Flow>, numbers: &[(&str, f64, &str)]) -> 
         )
     };
     let text: String = numbers.iter().map(said).collect();
-    let workload = Workload {
-        schema: WORKLOAD_SCHEMA.to_owned(),
-        name: "agreement".to_owned(),
-        kind: WorkloadKind::Crowd,
-        cases: vec![CaseSpec { name: "one".to_owned(), flows, time_ns: None }],
-        repeats: Repeats { warm_up: 0, least: 1, most: 1, until_per_mille: None },
-        seed: 7,
-    };
+    let workload = Workload { seed: 7, ..together(flows) };
     let parameters = parameters(Some(&text)).expect("parameters");
     let record = run(&fabric, &parameters, &workload, Engine::Flow).expect("a prediction");
     record.summaries[0].rate.median

@@ -93,16 +93,21 @@ impl<'a> Quoted<'a> {
     }
 }
 
-/// Bytes a second of flows at the same time, by `sim`.
-fn rate(fabric: &Fabric, parameters: &Parameters, flows: Vec<Flow>) -> Result<f64, StudyError> {
-    let workload = Workload {
+/// A workload of flows at the same time.
+pub(super) fn together(flows: Vec<Flow>) -> Workload {
+    Workload {
         schema: WORKLOAD_SCHEMA.to_owned(),
         name: "quoted".to_owned(),
         kind: WorkloadKind::Crowd,
         cases: vec![CaseSpec { name: "one".to_owned(), flows, time_ns: None }],
         repeats: Repeats { warm_up: 0, least: 1, most: 1, until_per_mille: None },
         seed: 0,
-    };
+    }
+}
+
+/// Bytes a second of flows at the same time, by `sim`.
+fn rate(fabric: &Fabric, parameters: &Parameters, flows: Vec<Flow>) -> Result<f64, StudyError> {
+    let workload = together(flows);
     let one = |_| (workload.clone(), parameters.values());
     let rates = predict::variants(fabric, parameters, 1, one, Engine::Flow);
     let rates = rates.map_err(|error| engine(&error))?;

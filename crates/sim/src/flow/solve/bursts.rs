@@ -36,8 +36,9 @@ pub(super) struct Gaps {
     of_class: Vec<f64>,
     /// For each leg, the last link that it passed, and payload a nanosecond that fits through that.
     link: Vec<(u32, f64)>,
-    /// Who comes to the resource that is looked at, by visit.
+    /// Who comes to the resource that is looked at: by visit, and all that do so by an input.
     here: Vec<Comer>,
+    by_input: Vec<Crowd>,
     /// Pairs of visits of a class to one resource, each from both sides, by the first.
     siblings: Vec<(usize, usize)>,
 }
@@ -51,6 +52,11 @@ struct Comer {
 }
 
 impl Comer {
+    /// One of them.
+    fn one(self) -> Crowd {
+        Crowd::of(&[Self { count: 1.0, ..self }])
+    }
+
     /// What all of them take of the resource at most.
     fn most(self) -> f64 {
         let each = match self.how {
@@ -107,6 +113,12 @@ impl Turns {
 }
 
 impl Crowd {
+    fn of(comers: &[Comer]) -> Self {
+        let mut crowd = Self::default();
+        comers.iter().for_each(|&comer| crowd.add(comer));
+        crowd
+    }
+
     fn add(&mut self, Comer { count, turn, how }: Comer) {
         match how {
             How::Bursts { share, on } => {
@@ -240,11 +252,22 @@ impl Gaps {
             }
         }
         let (wait, of_leg) = (vec![0.0; layout.legs.len()], vec![0.0; stream.len()]);
-        let sure = wait.clone();
         let of_class = vec![0.0; of.len()];
         let link = vec![(NONE, 0.0); stream.len()];
-        let (here, siblings) = (Vec::new(), siblings(layout));
-        Some(Box::new(Self { of, stream, wait, sure, of_leg, of_class, link, here, siblings }))
+        let (here, by_input, siblings) = (Vec::new(), Vec::new(), siblings(layout));
+        let sure = wait.clone();
+        Some(Box::new(Self {
+            of,
+            stream,
+            wait,
+            sure,
+            of_leg,
+            of_class,
+            link,
+            here,
+            by_input,
+            siblings,
+        }))
     }
 
     /// The other visits of the class of a visit to the same resource.
@@ -285,6 +308,11 @@ impl Gaps {
             *all = self.of_leg[legs.clone()].iter().copied().fold(*all, f64::max);
         }
     }
+}
+
+/// Who comes by an input, as those see them that come by another one.
+fn seen(by: Crowd, input: &Input) -> Crowd {
+    if input.port == NONE { by } else { by.in_one_queue() }
 }
 
 /// Pairs of visits of a class to one resource, by the first.
@@ -340,62 +368,77 @@ impl Solver {
 
     /// Brings what commands wait at a resource nearer to what those that come there now make them wait.
     fn meet_bursts(&self, gaps: &mut Gaps, stop: Stop, part: f64) -> f64 {
-        let visits = stop.visits();
-        let mut here = std::mem::take(&mut gaps.here);
-        here.clear();
-        here.extend(visits.clone().map(|at| self.comer(gaps, stop, at)));
-        let most: f64 = here.iter().map(|comer| comer.most()).sum();
-        let inputs = &self.inputs[stop.inputs()];
-        let by = |input: &Input| {
-            let mut by = Crowd::default();
-            let range = input.visits().start - visits.start..input.visits().end - visits.start;
-            here[range].iter().for_each(|&comer| by.add(comer));
-            by
-        };
-        let seen =
-            |by: Crowd, input: &Input| if input.port == NONE { by } else { by.in_one_queue() };
-        let all = inputs
-            .iter()
-            .fold(Crowd::default(), |all, input| all.with(&seen(by(input), input), 1.0));
+        let (all, most) = self.gather_bursts(gaps, stop);
         let mut residual: f64 = 0.0;
-        for input in inputs {
-            let beside = by(input);
+        for (index, input) in self.inputs[stop.inputs()].iter().enumerate() {
+            let beside = gaps.by_input[index];
+            // Others in the same queue have their turns one by one.
             let all = all.with(&seen(beside, input), -1.0).with(&beside, 1.0);
             for at in input.visits() {
-                let comer = here[at - visits.start];
                 let leg = self.layout.legs[at] as usize;
                 let rate = self.capacity[stop.resource] / self.layout.costs[at];
                 let apart = gaps.apart(leg, rate, self.layout.brought_by.get(input.port as usize));
                 if self.resources[stop.resource].is_sender {
                     gaps.link[leg] = (stop.number(), rate);
                 }
+                let comer = gaps.here[at - stop.visits().start];
                 let How::Bursts { share, on } = comer.how else { continue };
-                let alone = |comer: Comer| {
-                    let mut crowd = Crowd::default();
-                    crowd.add(Comer { count: 1.0, ..comer });
-                    crowd
+                let (delay, sure) = if most > 1.0 {
+                    let others = all.with(&beside, -apart).with(&comer.one(), apart - 1.0);
+                    let others = self.without_siblings(gaps, (stop, input), at, others, apart);
+                    let others = others.unless_nothing(share, on);
+                    let always = Crowd { always: others.always, ..Crowd::default() };
+                    (others.delay(share, comer.turn), always.delay(share, comer.turn))
+                } else {
+                    (0.0, 0.0)
                 };
-                let mut others = all.with(&beside, -apart).with(&alone(comer), apart - 1.0);
-                let slots = gaps.slots(self.class_at(at), self.each[self.class_at(at)]);
-                for other in gaps.siblings(at) {
-                    // A command is in one of its stages at a time.
-                    let left = if input.visits().contains(&other) { 1.0 - apart } else { 1.0 };
-                    let sibling = alone(here[other - visits.start]);
-                    others = others.with(&sibling, -left / slots.max(1.0));
-                }
-                let others = others.unless_nothing(share, on);
-                let delay = |others: Crowd| {
-                    if most > 1.0 { others.delay(share, comer.turn) } else { 0.0 }
-                };
-                let change = gaps.stream[leg] * delay(others) - gaps.wait[at];
+                let change = gaps.stream[leg] * delay - gaps.wait[at];
                 gaps.wait[at] += change * part;
-                let sure = Crowd { always: others.always, ..Crowd::default() };
-                gaps.sure[at] += (gaps.stream[leg] * delay(sure) - gaps.sure[at]) * part;
+                gaps.sure[at] += (gaps.stream[leg] * sure - gaps.sure[at]) * part;
                 residual = residual.max(change.abs() / gaps.time(self.class_at(at)) - 2.0 * SLACK);
             }
         }
-        gaps.here = here;
         residual
+    }
+
+    /// Notes who comes to a resource, by visit and by input. Returns all of them as one that comes by another input sees
+    /// them, and what they take of the resource at most.
+    fn gather_bursts(&self, gaps: &mut Gaps, stop: Stop) -> (Crowd, f64) {
+        let (mut here, mut by_input) =
+            (std::mem::take(&mut gaps.here), std::mem::take(&mut gaps.by_input));
+        let visits = stop.visits();
+        here.clear();
+        here.extend(visits.clone().map(|at| self.comer(gaps, stop, at)));
+        by_input.clear();
+        let mut all = Crowd::default();
+        for input in &self.inputs[stop.inputs()] {
+            let range = input.visits().start - visits.start..input.visits().end - visits.start;
+            let by = Crowd::of(&here[range]);
+            all = all.with(&seen(by, input), 1.0);
+            by_input.push(by);
+        }
+        let most = here.iter().map(|comer| comer.most()).sum();
+        (gaps.here, gaps.by_input) = (here, by_input);
+        (all, most)
+    }
+
+    /// Those that a visit meets, without the same flow's: a command is in one of its stages at a time.
+    fn without_siblings(
+        &self,
+        gaps: &Gaps,
+        (stop, input): (Stop, &Input),
+        visit: usize,
+        mut others: Crowd,
+        apart: f64,
+    ) -> Crowd {
+        let class = self.class_at(visit);
+        let slots = gaps.slots(class, self.each[class]).max(1.0);
+        for sibling in gaps.siblings(visit) {
+            let left = if input.visits().contains(&sibling) { 1.0 - apart } else { 1.0 };
+            let comer = gaps.here[sibling - stop.visits().start];
+            others = others.with(&comer.one(), -left / slots);
+        }
+        others
     }
 
     fn class_at(&self, visit: usize) -> usize {

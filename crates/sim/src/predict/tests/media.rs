@@ -24,6 +24,16 @@ fn writers_of_a_drive_in_random_order_share_its_commands() {
     }
 }
 
+/// Blocks of 4 KiB in random order.
+fn small(source: &str, target: &str) -> Flow {
+    Flow {
+        block: Bytes::kib(4),
+        depth: 64,
+        order: Order::Random,
+        ..Flow::new(source, target, Path::HostPipelined)
+    }
+}
+
 /// What limits each flow, and the gains.
 fn limits_and_gains(record: &BenchRecord) -> (Vec<&str>, Vec<(&str, f64)>) {
     let case = &record.cases[0];
@@ -34,12 +44,6 @@ fn limits_and_gains(record: &BenchRecord) -> (Vec<&str>, Vec<(&str, f64)>) {
 
 #[test]
 fn a_drive_is_limited_by_its_commands_or_its_medium_flow_by_flow() {
-    let small = |source: &str, target: &str| Flow {
-        block: Bytes::kib(4),
-        depth: 64,
-        order: Order::Random,
-        ..Flow::new(source, target, Path::HostPipelined)
-    };
     let large = |source: &str, target: &str| Flow::new(source, target, Path::HostPipelined);
     let predict = |flows: Vec<Flow>, given: &[(&str, f64, &str)]| {
         let mut timed = workload(vec![("some", flows)]);
@@ -191,12 +195,6 @@ fn two_media_that_limit_a_copy_alike_gain_together() {
 
 #[test]
 fn random_writes_leave_little_of_a_drive_to_reads() {
-    let small = |source: &str, target: &str| Flow {
-        block: Bytes::kib(4),
-        depth: 64,
-        order: Order::Random,
-        ..Flow::new(source, target, Path::HostPipelined)
-    };
     let flows = vec![small("a", "host"), small("host", "a")];
     let mut timed = workload(vec![("both", flows)]);
     timed.cases[0].time_ns = Some(Nanos::seconds(1));

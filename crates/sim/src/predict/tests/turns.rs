@@ -3,7 +3,9 @@
 use super::*;
 
 /// Three drives and a memory that is four times as fast written as read, below one switch.
-const SWITCHED: &str = r#"
+fn switched() -> Fabric {
+    let mut text = String::from(
+        r#"
 name = "switched"
 iommu = "off"
 
@@ -13,36 +15,19 @@ kind = "upstream-port"
 link = "16GT/s x16"
 
 [[function]]
-name = "a"
-kind = "nvme"
-under = "up"
-link = "32GT/s x4"
-read = "14G"
-write = "9G"
-
-[[function]]
-name = "b"
-kind = "nvme"
-under = "up"
-link = "32GT/s x4"
-read = "14G"
-write = "9G"
-
-[[function]]
-name = "c"
-kind = "nvme"
-under = "up"
-link = "32GT/s x4"
-read = "14G"
-write = "9G"
-
-[[function]]
 name = "g"
 kind = "gpu"
 under = "up"
 link = "16GT/s x16"
 p2pmem = { size = "16G", read = "3G", write = "12G" }
-"#;
+"#,
+    );
+    for name in ["a", "b", "c"] {
+        text += &format!("[[function]]\nname = \"{name}\"\nkind = \"nvme\"\nunder = \"up\"\n");
+        text += "link = \"32GT/s x4\"\nread = \"14G\"\nwrite = \"9G\"\n";
+    }
+    Fabric::from_toml(&text).expect("a machine")
+}
 
 fn flow(source: &str, target: &str, depth: u32, path: Path) -> Flow {
     Flow { block: Bytes::mib(1), depth, ..Flow::new(source, target, path) }
@@ -50,7 +35,7 @@ fn flow(source: &str, target: &str, depth: u32, path: Path) -> Flow {
 
 #[test]
 fn few_commands_have_turns_of_equal_bytes_beside_many() {
-    let machine = Fabric::from_toml(SWITCHED).expect("a machine");
+    let machine = switched();
     let p2p = |source, target, depth| flow(source, target, depth, Path::P2p);
     let by_host = |source, target, depth| flow(source, target, depth, Path::HostPipelined);
     let through = Flow { via: Some("gpu:0".to_owned()), ..p2p("a", "b", 1) };
@@ -90,7 +75,7 @@ fn a_transfer_with_one_slot_waits_for_nobody_where_it_is_alone() {
 
 #[test]
 fn engines_that_say_different_rates_of_a_case_are_told_with_both() {
-    let machine = Fabric::from_toml(SWITCHED).expect("a machine");
+    let machine = switched();
     let p2p = |source, target, depth| flow(source, target, depth, Path::P2p);
     let through = Flow { via: Some("gpu:0".to_owned()), ..p2p("a", "b", 1) };
     for (flows, is_told) in [

@@ -105,6 +105,18 @@ fn round_trip(t: &Topology, flow: &FlowSpec, mrrs: u64) -> f64 {
     request + memory.read_latency.0 as f64 + 256.0 * of_memory + answer + behind
 }
 
+/// Asserts the rate of a flow as a fluid, and on packets one by one and in trains.
+fn assert_by_both(t: &Topology, flow: FlowSpec, expected: f64, what: &str) {
+    let flow = [flow];
+    let fluid = Rates::of(t, &flow, flow::solve::Settings::default()).unwrap();
+    assert_near(fluid.solution.rates[0], expected, 1.0, &format!("{what}, fluid"));
+    for train in [1, 16] {
+        let outcome = simulated(t, &flow, &window(500, train));
+        let what = format!("{what}, trains of {}", outcome.train);
+        assert_near(rates(&outcome)[0], expected, 1.0, &what);
+    }
+}
+
 #[test]
 fn reads_obey_the_law_of_tags() {
     let fast = [(1, 512, 500), (8, 512, 1000), (16, 256, 2000), (32, 512, 3000)];
@@ -121,15 +133,8 @@ fn reads_obey_the_law_of_tags() {
         let law = f64::from(tags) * mrrs as f64 / round_trip(&t, &flow, mrrs) * 1e3;
         let link = speed("16GT/s x16").read_ceiling(Bytes(256));
         let expected = law.min(gb(read.unwrap_or(link).min(link)));
-        let flow = [flow];
         let what = format!("{tags} tags of {mrrs} at {nanos} ns, memory of {read:?}");
-        let fluid = Rates::of(&t, &flow, flow::solve::Settings::default()).unwrap();
-        assert_near(fluid.solution.rates[0], expected, 1.0, &format!("{what}, fluid"));
-        for train in [1, 16] {
-            let outcome = simulated(&t, &flow, &window(500, train));
-            let what = format!("{what}, trains of {}", outcome.train);
-            assert_near(rates(&outcome)[0], expected, 1.0, &what);
-        }
+        assert_by_both(&t, flow, expected, &what);
     }
 }
 
@@ -146,15 +151,7 @@ fn a_medium_holds_no_tags_while_it_takes_what_was_read() {
             device.fetches = Some(medium);
         }
         let expected = law.min(gb(medium)).min(gb(speed("16GT/s x16").read_ceiling(Bytes(256))));
-        let flow = [flow];
-        let fluid = Rates::of(&t, &flow, flow::solve::Settings::default()).unwrap();
-        let what = format!("{tags} tags, a medium of {giga} GB/s");
-        assert_near(fluid.solution.rates[0], expected, 1.0, &format!("{what}, fluid"));
-        for train in [1, 16] {
-            let outcome = simulated(&t, &flow, &window(500, train));
-            let what = format!("{what}, trains of {}", outcome.train);
-            assert_near(rates(&outcome)[0], expected, 1.0, &what);
-        }
+        assert_by_both(&t, flow, expected, &format!("{tags} tags, a medium of {giga} GB/s"));
     }
 }
 
