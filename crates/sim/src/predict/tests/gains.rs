@@ -81,3 +81,17 @@ fn a_processor_that_copies_by_itself_gains_by_as_much_as_it_is_faster() {
         assert!(processor.is_some_and(|gain| is_near(gain.ratio, 1.1)), "{gains:?}");
     }
 }
+
+#[test]
+fn a_tenth_more_depth_gains_what_eleven_blocks_do_beside_ten() {
+    let flow = |depth| Flow { block: Bytes::kib(4), depth, ..Flow::new("a", "b", Path::P2p) };
+    for engine in [Engine::Closed, Engine::Flow] {
+        let [ten, eleven] = [10, 11].map(|depth| found(engine, &flow(depth), &[]));
+        assert_eq!(limit_of(&ten.cases[0].flows[0]), "its depth");
+        let gains = &ten.cases[0].prediction.as_ref().expect("one").gains;
+        let depth = gains.iter().find(|gain| gain.resource == "depth").expect("a gain");
+        let expected = rate(&eleven, 0) / rate(&ten, 0);
+        assert!(expected > 1.09, "{expected}");
+        assert!((depth.ratio / expected - 1.0).abs() < 0.003, "{engine:?}: {expected}, {depth:?}");
+    }
+}
