@@ -162,7 +162,7 @@ impl Solver {
     }
 
     /// Notes whether less comes to a full queue than it lets go. Says whether that has been so for long enough, since
-    /// pools follow what they wait for in some rounds; once in a solution, or it would fill and empty by turns.
+    /// pools follow what they wait for in some rounds; once in a span, or it would fill and empty by turns.
     fn has_emptied(&mut self, resource: usize, ratio: f64) -> bool {
         let is_less = self.passed[resource] < self.effective[resource] * (1.0 - ROOM);
         let rounds = &mut self.emptying[resource];
@@ -205,8 +205,8 @@ impl Solver {
         }
         let factor = wanted / now;
         let change = factor - 1.0;
-        let share =
-            Self::damped(&mut self.damping[resource], change, most) * self.room[resource].calm();
+        let calm = if self.goes_round { 1.0 } else { self.room[resource].calm() };
+        let share = Self::damped(&mut self.damping[resource], change, most) * calm;
         let (new, moved) = if wanted == capacity && change * (1.0 - share) < EDGE {
             (capacity, capacity / now)
         } else {

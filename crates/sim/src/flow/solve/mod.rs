@@ -66,7 +66,8 @@ const OFTEN: u32 = 8;
 /// Least and most share of a change; see [`Solver::damped`].
 const DAMPING_RANGE: (f64, f64) = (0.02, 0.98);
 /// Rounds after which shares shrink in proportion to the round, so that what goes round in circles
-/// settles in the middle of them (Mann, "Mean value methods in iteration", 1953).
+/// settles in the middle of them (Mann, "Mean value methods in iteration", 1953). Begins anew with each span of rounds whose
+/// means differ from those before: shares that have shrunk too far lead nowhere.
 const PATIENCE: f64 = 50.0;
 
 /// When to stop.
@@ -152,6 +153,8 @@ pub struct Solver {
     delayed: Vec<f64>,
     /// Share of a change that a round makes, and the direction of the last one.
     damping: Vec<(f64, f64)>,
+    /// Whether means of rates differ, so that queues change by all of their share, however steep waits are.
+    goes_round: bool,
     /// By what factor each effective capacity changed in this round.
     moved: Vec<f64>,
     /// Share of a change of what each leg asks for that a round makes, and the last change.
@@ -236,6 +239,7 @@ impl Solver {
             waited: vec![0.0; legs],
             delayed: vec![0.0; legs],
             damping: vec![(DAMPING, 0.0); resources],
+            goes_round: false,
             moved: vec![1.0; resources],
             turning: vec![(1.0, 0.0); legs],
             gaps: Gaps::of(view, &layout),
@@ -267,20 +271,18 @@ impl Solver {
 
     /// Finds where the flows settle, from where they stood.
     pub fn solve(&mut self, settings: Settings) -> Solution {
-        self.damping.fill((DAMPING, 0.0));
-        self.storing.fill((DAMPING, 0.0));
         self.count();
-        self.turning.fill((1.0, 0.0));
-        self.emptying.fill(0);
+        self.begin();
         self.open_queues();
-        let mut rounds = 0;
+        self.goes_round = false;
+        let (mut rounds, mut begun) = (0, 0);
         let mut residual = f64::INFINITY;
         let mut changed = f64::INFINITY;
         let mut means = Means::new();
         let mut apart = f64::INFINITY;
         while rounds < settings.rounds && residual.min(apart) > settings.tolerance {
             rounds += 1;
-            let most = (PATIENCE / f64::from(rounds)).min(DAMPING_RANGE.1);
+            let most = (PATIENCE / f64::from(rounds - begun)).min(DAMPING_RANGE.1);
             let may_be_last = residual <= settings.tolerance * NEAR_END;
             self.trace.begin(if may_be_last { self.rate.len() } else { 0 });
             self.sweep(most);
@@ -293,7 +295,10 @@ impl Solver {
             residual = residual.max(changed);
             if Means::wants(rounds) {
                 let rates = (0..self.counts.len()).map(|class| self.rate_of_all(class));
-                apart = means.take(rounds, rates).unwrap_or(apart);
+                if let Some(difference) = means.take(rounds, rates) {
+                    self.begin();
+                    (apart, begun, self.goes_round) = (difference, rounds, true);
+                }
             }
         }
         let classes = self.counts.iter().enumerate();
@@ -306,6 +311,14 @@ impl Solver {
         }
         let load = self.load(&rates);
         Solution { limits: self.limits(), rates, load, rounds, residual }
+    }
+
+    /// Forgets which way everything went, so that a round makes as much of a change as at first.
+    fn begin(&mut self) {
+        self.damping.fill((DAMPING, 0.0));
+        self.storing.fill((DAMPING, 0.0));
+        self.turning.fill((1.0, 0.0));
+        self.emptying.fill(0);
     }
 
     /// What all flows of a class get together.
