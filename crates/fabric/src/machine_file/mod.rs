@@ -111,6 +111,12 @@ pub enum Problem {
         read::SLOWEST
     )]
     TooSlow,
+    /// A drive that moves nothing at all. QEMU, to which the rate is handed on, lets it move everything
+    /// (`throttle_compute_wait` in its `util/throttle.c`: 0 is no limit).
+    #[error(
+        "a drive is held back to more than 0 bytes a second (`20M`); leave it out where nothing does"
+    )]
+    NoThrottle,
     /// An Ethernet that there is not: mostly bits a second for bytes.
     #[error(
         "an Ethernet carries {} at most; rates are in bytes a second, so that 100 Gbit/s is `12.5G`",

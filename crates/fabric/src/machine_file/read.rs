@@ -202,6 +202,9 @@ impl<'a> Reader<'a> {
             ("p2pmem.write", of_memory(|memory| memory.write)),
         ])
         .map_err(|(key, problem)| fail(key, problem))?;
+        if function.throttle.is_some_and(|rate| rate.0 == ByteRate(0)) {
+            return Err(fail("throttle", Problem::NoThrottle));
+        }
         let p2pmem = p2pmem(function).map_err(|(key, problem)| fail(key, problem))?;
         let nvme = storage::nvme(function).map_err(|(key, problem)| fail(key, problem))?;
         let mixed_per_mille =

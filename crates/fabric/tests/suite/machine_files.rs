@@ -112,6 +112,9 @@ fn no_rate_is_too_slow_to_be_one() {
     let throttled = function("nvme") + "throttle = 1";
     let drive = &Fabric::from_toml(&throttled).expect("a lab holds back as it likes").functions[0];
     assert_eq!(drive.lab.throttle, Some(ByteRate(1)));
+    let nothing = function("nvme") + "throttle = 0";
+    let error = Fabric::from_toml(&nothing).expect_err("QEMU takes it for no limit").to_string();
+    assert!(error.contains("`throttle` of p (line 3): a drive is held back to more"), "{error}");
 }
 
 #[test]

@@ -242,7 +242,7 @@ fn rates() -> impl Strategy<Value = Rates> {
 }
 
 fn drive() -> impl Strategy<Value = LabDrive> {
-    let limits = (of(any::<u64>().prop_map(ByteRate)), of(any::<u8>()), of(any::<u8>()));
+    let limits = (of((1..=u64::MAX).prop_map(ByteRate)), of(any::<u8>()), of(any::<u8>()));
     (limits, any::<bool>(), vec(injected_error(), 0..3)).prop_map(
         |((throttle, mdts, protection), multipath, errors)| LabDrive {
             throttle,

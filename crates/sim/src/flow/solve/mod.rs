@@ -19,6 +19,7 @@ mod means;
 mod meet;
 mod room;
 mod sweep;
+mod tags;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ use layout::Layout;
 use means::Means;
 use meet::Met;
 use room::Room;
+use tags::Tags;
 
 use super::network::{NONE, Network, NetworkError, Resource};
 use super::parts::{Parts, View};
@@ -159,6 +161,8 @@ pub struct Solver {
     moved: Vec<f64>,
     /// Share of a change of what each leg asks for that a round makes, and the last change.
     turning: Vec<(f64, f64)>,
+    /// Where tags that several flows share wait.
+    tags: Tags,
     /// What commands wait for each other where classes have few; nothing where none has.
     gaps: Option<Box<Gaps>>,
     trace: Trace,
@@ -243,6 +247,7 @@ impl Solver {
             moved: vec![1.0; resources],
             turning: vec![(1.0, 0.0); legs],
             gaps: Gaps::of(view, &layout),
+            tags: Tags::of(&layout),
             trace: Trace::default(),
             heads: Heads::new(&inputs, resources),
             inputs,
@@ -286,7 +291,7 @@ impl Solver {
             let may_be_last = residual <= settings.tolerance * NEAR_END;
             self.trace.begin(if may_be_last { self.rate.len() } else { 0 });
             self.sweep(most);
-            residual = self.balance_legs().max(self.balance_queues(most));
+            residual = self.balance_legs().max(self.balance_queues(most)).max(self.share_tags());
             residual = residual.max(self.balance_waits(most)).max(self.balance_egress(most));
             // What goes ahead is little, and changes little; what commands of few wait changes slowly.
             if rounds % OFTEN == 1 || residual <= settings.tolerance {

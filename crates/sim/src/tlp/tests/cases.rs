@@ -1,4 +1,5 @@
 use super::*;
+use crate::flow::rates::Rates;
 
 /// `behind` drives behind a switch and one beside it, all writing into one x4 sink.
 fn parking_lot(behind: usize) -> (Topology, Vec<FlowSpec>) {
@@ -180,6 +181,37 @@ fn a_link_is_busy_for_as_long_as_what_it_carries_takes() {
                 sent.wire.0 == 0 || (sent.busy * seconds / time - 1.0).abs() < 0.01,
                 "{sent:?}"
             );
+        }
+    }
+}
+
+/// A reader of two lenders with 16 tags behind an x2 link. One lender is beside it, and one below a switch, by whose up-link
+/// a stranger reads, too.
+fn reader_and_stranger(tags: u32) -> (Topology, Vec<FlowSpec>) {
+    let mut t = Topology::new();
+    let top = t.add("root", root());
+    let with = |tags| NodeKind::Endpoint(Endpoint { tags, ..Endpoint::default() });
+    let reader = t.add_below(top, "reader", with(16), wire("8GT/s x2"));
+    let beside = t.add_below(top, "beside", endpoint(), wire("8GT/s x4"));
+    let hub = t.add_below(top, "switch", switch(), wire("8GT/s x4"));
+    let below = t.add_below(hub, "below", endpoint(), wire("8GT/s x4"));
+    let other = t.add_below(hub, "other", endpoint(), wire("8GT/s x4"));
+    let stranger = t.add_below(top, "stranger", with(tags), wire("8GT/s x4"));
+    let flows = [(reader, beside), (reader, below), (stranger, other)];
+    (t, flows.map(|(by, of)| FlowSpec::read("r", by, of)).to_vec())
+}
+
+/// How long the stranger waits is how many of the reader's tags wait by that link: about half, which fluids had nothing to
+/// tell by, so that the stranger got up to 38 % more than on packets.
+#[test]
+fn tags_wait_as_long_in_each_queue_of_one_full_output() {
+    for tags in [2, 4, 8, 16] {
+        let (t, flows) = reader_and_stranger(tags);
+        let found = rates(&simulated(&t, &flows, &window(2_000, 1)));
+        let fluid = Rates::of(&t, &flows, Default::default()).unwrap().solution.rates;
+        for (position, percent) in [(0, 0.1), (1, 0.1), (2, 13.0)] {
+            let what = format!("{tags} tags, {}", ["beside", "below", "stranger"][position]);
+            assert_near(fluid[position], found[position], percent, &what);
         }
     }
 }

@@ -1,0 +1,95 @@
+//! Tags of one initiator whose answers wait in several queues for one full output.
+//!
+//! The output says how long these queues are together, and not how long each is: every flow of the initiator gets the same
+//! either way, and who else stands in one of them is as slow as that one is long. An initiator asks for its flows in turn
+//! and an output takes of queues in turn, so that such queues grow alike: they are equally long here. The one thing to
+//! know: queues of which the output takes different shares have lengths of their own, and are left as they are.
+
+use super::layout::Layout;
+use super::{BASE, NONE, ROOM, SLACK, Solver};
+
+/// Share of the way to equal lengths that a round goes.
+const SHARE: f64 = 0.3;
+
+/// A leg that holds a pool, with a queue that what it waits for stands in.
+#[derive(Debug)]
+struct Place {
+    pool: u32,
+    leg: u32,
+    queue: usize,
+}
+
+/// A queue of answers that wait for a full output.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    output: u32,
+    /// What the output takes of what it is asked for.
+    share: f64,
+    queue: usize,
+    /// How many flows of the pool wait there.
+    flows: f64,
+}
+
+/// Who waits where while holding a pool.
+#[derive(Debug, Default)]
+pub(super) struct Tags {
+    /// By pool.
+    places: Vec<Place>,
+    /// Queues of one pool.
+    waiting: Vec<Waiting>,
+    /// By how much queues become longer in this round, in nanoseconds.
+    changes: Vec<(usize, f64)>,
+}
+
+impl Tags {
+    /// Finds the queues that each leg which holds a pool waits in.
+    pub(super) fn of(layout: &Layout) -> Self {
+        let places = layout.queued.iter().filter_map(|&(leg, queue)| {
+            let pool = layout.held[leg as usize]?;
+            Some(Place { pool, leg, queue: queue as usize })
+        });
+        let mut places: Vec<Place> = places.collect();
+        places.sort_by_key(|place| place.pool);
+        Self { places, ..Self::default() }
+    }
+}
+
+impl Solver {
+    /// Brings queues nearer to equal lengths where nothing else decides these. Returns the largest share of a round trip
+    /// that this changed.
+    pub(super) fn share_tags(&mut self) -> f64 {
+        let Self { tags, layout, room, delay, counts, effective, capacity, .. } = self;
+        let Tags { places, waiting, changes } = tags;
+        changes.clear();
+        for pool in places.chunk_by(|one, other| one.pool == other.pool) {
+            waiting.clear();
+            for &Place { leg, queue, .. } in pool {
+                let flows = counts[layout.class_of[leg as usize] as usize];
+                let (share, output) = (room[queue].ratio(), room[queue].by());
+                // One that holds up what is behind it is as long as it can be.
+                let has_room = effective[queue] >= capacity[queue];
+                if share <= 1.0 + ROOM && has_room && output != NONE && flows > 0.0 {
+                    waiting.push(Waiting { output, share, queue, flows });
+                }
+            }
+            waiting.sort_by(|a, b| a.output.cmp(&b.output).then(a.share.total_cmp(&b.share)));
+            for beside in waiting.chunk_by(|one, other| one.output == other.output) {
+                let alike = beside.partition_point(|at| at.share <= beside[0].share + SLACK);
+                level(&beside[..alike], delay, changes);
+            }
+        }
+        let mut residual: f64 = 0.0;
+        for &(queue, change) in changes.iter() {
+            delay[queue] = (delay[queue] + change).max(0.0);
+            residual = residual.max(change.abs() / (BASE + delay[queue]));
+        }
+        residual
+    }
+}
+
+/// Notes by how much queues become longer and shorter, of which one is as long as they are on average.
+fn level(alike: &[Waiting], delay: &[f64], changes: &mut Vec<(usize, f64)>) {
+    let flows: f64 = alike.iter().map(|at| at.flows).sum();
+    let mean = alike.iter().map(|at| delay[at.queue] * at.flows).sum::<f64>() / flows;
+    changes.extend(alike.iter().map(|at| (at.queue, (mean - delay[at.queue]) * SHARE)));
+}
