@@ -76,7 +76,7 @@ pub(super) struct Layout {
     member: Vec<[u32; 2]>,
     /// How many sets there are.
     pub sets: usize,
-    /// Legs that hold a pool, with the queues that what they wait for stands in.
+    /// Legs that hold a pool, with the queues that what they wait for stands in, by pool.
     pub queued: Vec<(u32, u32)>,
     /// Legs that hold a pool, with the resources in whose egress buffer what they wait for stands, and those resources.
     pub stored: Vec<(u32, u32)>,
@@ -270,6 +270,7 @@ impl Layout {
                 self.queued.extend(queues.filter(|_| holder != NONE).map(|port| (holder, port)));
             }
         }
+        self.queued.sort_unstable_by_key(|&(leg, queue)| (self.held[leg as usize], leg, queue));
         self.queued.shrink_to_fit();
         for &stop in &self.stops {
             if stop.is_waited_for && resources[stop.resource].egress > 0.0 {

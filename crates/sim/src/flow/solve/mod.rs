@@ -161,7 +161,7 @@ pub struct Solver {
     moved: Vec<f64>,
     /// Share of a change of what each leg asks for that a round makes, and the last change.
     turning: Vec<(f64, f64)>,
-    /// Where tags that several flows share wait.
+    /// What queues of tags change by.
     tags: Tags,
     /// What commands wait for each other where classes have few; nothing where none has.
     gaps: Option<Box<Gaps>>,
@@ -247,7 +247,7 @@ impl Solver {
             moved: vec![1.0; resources],
             turning: vec![(1.0, 0.0); legs],
             gaps: Gaps::of(view, &layout),
-            tags: Tags::of(&layout),
+            tags: Tags::default(),
             trace: Trace::default(),
             heads: Heads::new(&inputs, resources),
             inputs,

@@ -5,19 +5,10 @@
 //! and an output takes of queues in turn, so that such queues grow alike: they are equally long here. The one thing to
 //! know: queues of which the output takes different shares have lengths of their own, and are left as they are.
 
-use super::layout::Layout;
 use super::{BASE, NONE, ROOM, SLACK, Solver};
 
 /// Share of the way to equal lengths that a round goes.
 const SHARE: f64 = 0.3;
-
-/// A leg that holds a pool, with a queue that what it waits for stands in.
-#[derive(Debug)]
-struct Place {
-    pool: u32,
-    leg: u32,
-    queue: usize,
-}
 
 /// A queue of answers that wait for a full output.
 #[derive(Debug, Clone, Copy)]
@@ -30,28 +21,13 @@ struct Waiting {
     flows: f64,
 }
 
-/// Who waits where while holding a pool.
+/// Notes of one round.
 #[derive(Debug, Default)]
 pub(super) struct Tags {
-    /// By pool.
-    places: Vec<Place>,
     /// Queues of one pool.
     waiting: Vec<Waiting>,
-    /// By how much queues become longer in this round, in nanoseconds.
+    /// By how much queues become longer, in nanoseconds.
     changes: Vec<(usize, f64)>,
-}
-
-impl Tags {
-    /// Finds the queues that each leg which holds a pool waits in.
-    pub(super) fn of(layout: &Layout) -> Self {
-        let places = layout.queued.iter().filter_map(|&(leg, queue)| {
-            let pool = layout.held[leg as usize]?;
-            Some(Place { pool, leg, queue: queue as usize })
-        });
-        let mut places: Vec<Place> = places.collect();
-        places.sort_by_key(|place| place.pool);
-        Self { places, ..Self::default() }
-    }
 }
 
 impl Solver {
@@ -59,12 +35,14 @@ impl Solver {
     /// that this changed.
     pub(super) fn share_tags(&mut self) -> f64 {
         let Self { tags, layout, room, delay, counts, effective, capacity, .. } = self;
-        let Tags { places, waiting, changes } = tags;
+        let Tags { waiting, changes } = tags;
+        let pool_of = |&(leg, _): &(u32, u32)| layout.held[leg as usize];
         changes.clear();
-        for pool in places.chunk_by(|one, other| one.pool == other.pool) {
+        for pool in layout.queued.chunk_by(|one, other| pool_of(one) == pool_of(other)) {
             waiting.clear();
-            for &Place { leg, queue, .. } in pool {
+            for &(leg, queue) in pool {
                 let flows = counts[layout.class_of[leg as usize] as usize];
+                let queue = queue as usize;
                 let (share, output) = (room[queue].ratio(), room[queue].by());
                 // One that holds up what is behind it is as long as it can be.
                 let has_room = effective[queue] >= capacity[queue];
