@@ -57,7 +57,12 @@ impl Solver {
             }
         }
         let mut residual: f64 = 0.0;
-        for &(queue, change) in changes.iter() {
+        changes.sort_unstable_by_key(|&(queue, _)| queue);
+        for same in changes.chunk_by(|one, other| one.0 == other.0) {
+            let (sum, pools) = same
+                .iter()
+                .fold((0.0, 0.0), |(sum, pools), (_, change)| (sum + change, pools + 1.0));
+            let (queue, change) = (same[0].0, sum / pools);
             delay[queue] = (delay[queue] + change).max(0.0);
             residual = residual.max(change.abs() / (BASE + delay[queue]));
         }

@@ -215,3 +215,41 @@ fn tags_wait_as_long_in_each_queue_of_one_full_output() {
         }
     }
 }
+
+/// Readers behind one link with as many tags between them, who all read from a device beside that link and one below a switch,
+/// where a stranger reads, too. The last rate is the stranger's.
+fn readers_and_stranger(count: u32) -> (Topology, Vec<FlowSpec>) {
+    let mut t = Topology::new();
+    let top = t.add("root", root());
+    let with = |tags| NodeKind::Endpoint(Endpoint { tags, ..Endpoint::default() });
+    let hub = t.add_below(top, "hub", switch(), wire("8GT/s x4"));
+    let reader = |i| t.add_below(hub, format!("r{i}"), with(48 / count), wire("8GT/s x4"));
+    let readers: Vec<NodeIndex> = (0..count).map(reader).collect();
+    let near = t.add_below(top, "near", endpoint(), wire("8GT/s x4"));
+    let next = t.add_below(top, "next", switch(), wire("8GT/s x4"));
+    let far = t.add_below(next, "far", endpoint(), wire("8GT/s x4"));
+    let other = t.add_below(next, "other", endpoint(), wire("8GT/s x4"));
+    let stranger = t.add_below(top, "stranger", with(4), wire("8GT/s x4"));
+    let pairs = readers.iter().flat_map(|&by| [(by, near), (by, far)]).chain([(stranger, other)]);
+    let flows = pairs.map(|(by, of)| FlowSpec::read("r", by, of)).collect();
+    (t, flows)
+}
+
+/// However many readers would make these queues as long as each other, they do it once between them. With four tags each
+/// packets find a pattern that keeps one of both queues short.
+#[test]
+fn many_readers_wait_as_long_in_two_queues_as_one() {
+    let mut alone = None;
+    for count in [1, 2, 3, 6, 12, 24] {
+        let (t, flows) = readers_and_stranger(count);
+        let fluid = Rates::of(&t, &flows, Default::default()).unwrap().solution.rates;
+        let stranger = fluid[flows.len() - 1];
+        assert_near(stranger, *alone.get_or_insert(stranger), 2.0, &format!("{count} readers"));
+        if count <= 6 {
+            let found = rates(&simulated(&t, &flows, &window(2_000, 1)));
+            assert_near(fluid[0], found[0], 0.1, &format!("one of {count} readers"));
+            let what = format!("the stranger beside {count} readers");
+            assert_near(stranger, found[flows.len() - 1], 8.0, &what);
+        }
+    }
+}
