@@ -215,6 +215,22 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_astray_in_its_first_rounds_finds_back() {
+        // Without shares that begin anew a flow of each was 70 and 142 % off.
+        for seed in [41_268_745_618_279, 41_268_745_618_281] {
+            agreed(&scenario(Family::Relays, seed), 0.1);
+        }
+    }
+
+    #[test]
+    fn queues_that_the_tags_of_one_reader_fill_are_equally_long() {
+        // Strangers behind one of them were up to 47 % too fast, with lengths that the first rounds left.
+        for seed in [118, 9040] {
+            agreed(&scenario(Family::FewTags, seed), 0.08);
+        }
+    }
+
+    #[test]
     fn what_tags_leave_in_an_egress_buffer_holds_up_nobody() {
         // A quarter too slow where all of it stands in a queue, and a third too fast where the buffer delays nothing.
         for seed in [12, 19] {
