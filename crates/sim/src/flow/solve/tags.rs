@@ -34,7 +34,7 @@ impl Solver {
     /// Brings queues nearer to equal lengths where nothing else decides these. Returns the largest share of a round trip
     /// that this changed.
     pub(super) fn share_tags(&mut self) -> f64 {
-        let Self { tags, layout, room, delay, counts, effective, capacity, .. } = self;
+        let Self { tags, layout, room, delay, counts, effective, capacity, passed, .. } = self;
         let Tags { waiting, changes } = tags;
         let pool_of = |&(leg, _): &(u32, u32)| layout.held[leg as usize];
         changes.clear();
@@ -44,8 +44,9 @@ impl Solver {
                 let flows = counts[layout.class_of[leg as usize] as usize];
                 let queue = queue as usize;
                 let (share, output) = (room[queue].ratio(), room[queue].by());
-                // One that holds up what is behind it is as long as it can be.
-                let has_room = effective[queue] >= capacity[queue];
+                // One that holds up what is behind it is as long as it can be, and one behind a full link grows no more.
+                let has_room = effective[queue] >= capacity[queue]
+                    && passed[queue] < capacity[queue] * (1.0 - SLACK);
                 if share <= 1.0 + ROOM && has_room && output != NONE && flows > 0.0 {
                     waiting.push(Waiting { output, share, queue, flows });
                 }
@@ -53,7 +54,10 @@ impl Solver {
             waiting.sort_by(|a, b| a.output.cmp(&b.output).then(a.share.total_cmp(&b.share)));
             for beside in waiting.chunk_by(|one, other| one.output == other.output) {
                 let alike = beside.partition_point(|at| at.share <= beside[0].share + SLACK);
-                level(&beside[..alike], delay, changes);
+                // Whoever waits in one queue alone has no say in how long it is.
+                if beside[..alike].iter().any(|at| at.queue != beside[0].queue) {
+                    level(&beside[..alike], delay, changes);
+                }
             }
         }
         let mut residual: f64 = 0.0;

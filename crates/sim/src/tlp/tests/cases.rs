@@ -202,7 +202,7 @@ fn reader_and_stranger(tags: u32) -> (Topology, Vec<FlowSpec>) {
 }
 
 /// How long the stranger waits is how many of the reader's tags wait by that link: about half, which fluids had nothing to
-/// tell by, so that the stranger got up to 38 % more than on packets.
+/// tell by, so that the stranger got up to 39 % more than on packets.
 #[test]
 fn tags_wait_as_long_in_each_queue_of_one_full_output() {
     for tags in [2, 4, 8, 16] {
@@ -251,5 +251,23 @@ fn many_readers_wait_as_long_in_two_queues_as_one() {
             let what = format!("the stranger beside {count} readers");
             assert_near(stranger, found[flows.len() - 1], 8.0, &what);
         }
+    }
+}
+
+/// More strangers, with a tag each: they leave both queues as long as the reader makes them, until there are so many that the
+/// link between them is full, behind which no queue grows.
+#[test]
+fn strangers_leave_a_queue_as_long_as_a_reader_makes_it_until_its_link_is_full() {
+    for more in [1, 6, 10, 20] {
+        let (mut t, mut flows) = readers_and_stranger(1);
+        let (first, other) = (flows.len() - 1, flows[flows.len() - 1].memory);
+        let one = NodeKind::Endpoint(Endpoint { tags: 1, ..Endpoint::default() });
+        for number in 0..more {
+            let by = t.add_below(NodeIndex(0), format!("s{number}"), one.clone(), wire("8GT/s x4"));
+            flows.push(FlowSpec::read("r", by, other));
+        }
+        let found = rates(&simulated(&t, &flows, &window(2_000, 1)));
+        let fluid = Rates::of(&t, &flows, Default::default()).unwrap().solution.rates;
+        assert_near(fluid[first], found[first], 4.0, &format!("{more} more strangers"));
     }
 }
