@@ -1,7 +1,7 @@
 //! `peerlane.copy`: plans and moves.
 
 use peerlane::machines::{self, Look, Place};
-use peerlane::{MonotonicClock, Nanos, Phase, Tools, Watch};
+use peerlane::{MonotonicClock, Nanos, Phase, Surveyor, Tools, Watch};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -34,8 +34,8 @@ fn carry_out(
     // Planning reads both ends to see what they carry; that is no payload.
     watch.phase(Phase::Check);
     let fabric = machines::read(Place::Here, Look::Quiet)?;
-    let plan = peerlane::plan(&fabric, asked)?;
     let clock = MonotonicClock::start();
+    let plan = peerlane::plan(&fabric, asked, &Surveyor::new(&clock, deadline))?;
     let options = options.of_a_copy();
     let mut tools = Tools { clock: &clock, watch, seed: peerlane::seed(), deadline, options };
     json(&peerlane::copy(&fabric, &plan, &mut tools)?)

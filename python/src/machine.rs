@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use peerlane::machines::Look;
 use peerlane::predict::{self, Engine};
 use peerlane::reproduce::Study;
-use peerlane::{machines as known, small_file, topology as topo};
+use peerlane::{DEADLINE, MonotonicClock, Surveyor, machines as known, small_file, topology as topo};
 use peerlane_bench::workload;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -49,7 +49,8 @@ pub(crate) fn plan(py: Python<'_>, arguments: Bound<'_, PyDict>) -> PyResult<Str
     let (asked, machine) = (named.asked()?, named.machine()?);
     Ok(py.detach(|| {
         let fabric = machine.read(Look::Quiet)?;
-        json(&peerlane::plan(&fabric, &asked)?)
+        let clock = MonotonicClock::start();
+        json(&peerlane::plan(&fabric, &asked, &Surveyor::new(&clock, DEADLINE))?)
     })?)
 }
 

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use peerlane::load::Ways;
 use peerlane::machines::{self, Look, Place};
 use peerlane::read::{self, ReadTools, Reading};
-use peerlane::{Bytes, Fabric, MonotonicClock, Nanos, RouteChoice};
+use peerlane::{Bytes, DEADLINE, Fabric, MonotonicClock, Nanos, RouteChoice};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -39,10 +39,10 @@ impl Reader {
     fn new(py: Python<'_>, path: String) -> PyResult<Self> {
         Ok(py.detach(|| {
             let reader = if Path::new(&path).exists() {
-                read::Reader::open(machine()?, &path)?
+                read::Reader::open(machine()?, &path, DEADLINE)?
             } else {
                 // Perhaps the address of a drive, which may have come a moment ago.
-                read::Reader::open(&machines::read(Place::Here, Look::Quiet)?, &path)?
+                read::Reader::open(&machines::read(Place::Here, Look::Quiet)?, &path, DEADLINE)?
             };
             Ok::<_, Problem>(Self { reader, ways: Ways::new(RouteChoice::Auto) })
         })?)

@@ -302,6 +302,17 @@ impl RequestError {
     }
 }
 
+/// An error and its sources in one line.
+pub(crate) fn error_in_words(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        words = format!("{words}: {error}");
+        source = error.source();
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

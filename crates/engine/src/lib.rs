@@ -19,6 +19,7 @@ mod guard;
 pub mod journal;
 pub mod load;
 pub mod measure;
+mod open;
 mod pairs;
 mod plan;
 pub mod prove;
@@ -30,6 +31,7 @@ mod request;
 pub mod ring;
 pub mod scrub;
 pub mod shares;
+mod stamp;
 #[cfg(test)]
 #[path = "../../../tools/testing.rs"]
 mod testing;
@@ -44,7 +46,10 @@ pub use copy::{
 };
 pub use device_memory::DeviceRefusal;
 pub use doctor::{examine, examine_cards, examine_pair};
-pub use guard::{signature, stake};
+pub use guard::{Surveyor, overwrite_summary, signature};
 pub use pairs::{CardPair, Dnas, card_pairs, pair_in_words, read_dna};
 pub use plan::{PlanError, explain, gpu_path, links_between, plan, plan_fan_out, plan_jobs, probe};
 pub use watch::{Phase, Watch};
+
+/// The longest wait for a device where nobody names another.
+pub const DEADLINE: peerlane_units::Nanos = peerlane_units::Nanos::seconds(60);

@@ -5,13 +5,14 @@
 //! are, and both take root. A machine without such a card is not touched.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 
 use peerlane_fabric::{Dna, Fabric, FunctionId, Kind, Pairing};
 use peerlane_memory::xrt::dna;
+use rustix::fs::{Mode, OFlags};
 
-use crate::ring::identify_controller;
+use crate::DEADLINE;
+use crate::ring::{apart, identify_controller};
 
 /// Devices of a SmartSSD (Xilinx UG1382, "U.2 Platform"): its user function, and its drive.
 const USER_FUNCTION: (u16, u16) = (0x10ee, 0x6988);
@@ -47,7 +48,8 @@ pub fn read_dna(fabric: &Fabric) -> Dnas {
     }
     for drive in of(fabric, Kind::Nvme, &DRIVES) {
         let node = Path::new("/dev").join(&fabric.function(drive).name);
-        let answer = File::open(node).and_then(|node| identify_controller(&node));
+        let answer = apart::open(&node, OFlags::RDONLY, Mode::empty(), DEADLINE)
+            .and_then(|node| identify_controller(&node, DEADLINE));
         dnas.add(fabric, drive, answer.map(|answer| Dna::of_drive(&answer)));
     }
     dnas

@@ -16,9 +16,9 @@ use peerlane_units::{Bytes, Nanos};
 
 use crate::Clock;
 use crate::failure::{RequestError, Role};
-use crate::random::Random;
 use crate::request::{End, Progress, Request, carry_out};
 use crate::ring::{Action, FileId, RegionId, Ring};
+use crate::stamp::Stamp;
 
 /// The most that a proof moves at once, in bytes.
 pub const LENGTH_MAX: u64 = 16 << 10;
@@ -262,15 +262,15 @@ impl<R: Ring> Prover<'_, R> {
         self.carry(Step::ProbeSource, Role::Source, Read, Memory)?;
         self.carry(Step::KeepTarget, Role::Target, Read, Host(KEPT))?;
 
-        Random::new(seed).fill(self.host(WORK)?);
+        Stamp::Proof.fill(seed, self.host(WORK)?);
         self.carry(Step::WritePattern, Role::Target, Write, Host(WORK))?;
         self.carry(Step::PatternIntoMemory, Role::Target, Read, Memory)?;
-        Random::new(!seed).fill(self.host(WORK)?);
+        Stamp::Proof.fill(!seed, self.host(WORK)?);
         self.carry(Step::WriteOther, Role::Target, Write, Host(WORK))?;
         self.carry(Step::PatternOutOfMemory, Role::Target, Write, Memory)?;
         self.host(BACK)?.fill(0);
         self.carry(Step::ReadPattern, Role::Target, Read, Host(BACK))?;
-        Random::new(seed).fill(self.host(WORK)?);
+        Stamp::Proof.fill(seed, self.host(WORK)?);
         self.compare(self.setup.length)?;
 
         // The slot surely holds the pattern now, not what an earlier user may have left there.

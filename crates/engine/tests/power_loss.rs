@@ -46,6 +46,7 @@ fn journal(length: u64, done: RangeSet) -> Journal {
         route: Route::P2p,
         partial: None,
         done,
+        overwrites: None,
         created: 1,
         updated: 1,
     }

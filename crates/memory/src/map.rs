@@ -179,7 +179,16 @@ impl Map {
 
     fn own(address: *mut c_void, length: usize, backing: Backing) -> Result<Self, Errno> {
         let address = NonNull::new(address).ok_or(Errno::NOMEM)?;
-        Ok(Self { address, length, backing })
+        let map = Self { address, length, backing };
+        map.keep_from_children();
+        Ok(map)
+    }
+
+    /// Keeps the pages out of forked children: one that outlives this process must not hold memory that a
+    /// device lends, and a copy on write would take pages away under a DMA.
+    fn keep_from_children(&self) {
+        // SAFETY: the range is a map of our own; `MADV_DONTFORK` changes nothing for this process.
+        let _ = unsafe { madvise(self.address.as_ptr(), self.length, Advice::LinuxDontFork) };
     }
 
     /// Asks for huge pages; an answer of no changes only speed and is not reported.

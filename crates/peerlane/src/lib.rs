@@ -13,13 +13,14 @@
 //! use std::path::Path;
 //!
 //! use peerlane::machines::{Look, Place};
-//! use peerlane::{Asked, Bytes, Route};
+//! use peerlane::{Asked, Bytes, DEADLINE, MonotonicClock, Route, Surveyor};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // `Place::Here` is the running machine.
 //! let fabric = peerlane::machines::read(Place::Described(Path::new("pair")), Look::Quiet)?;
 //! let asked = Asked { length: Some(Bytes::mib(64)), ..Asked::between("a", "b") };
-//! let plan = peerlane::plan(&fabric, &asked)?;
+//! let clock = MonotonicClock::start();
+//! let plan = peerlane::plan(&fabric, &asked, &Surveyor::new(&clock, DEADLINE))?;
 //! assert_eq!(plan.route, Some(Route::P2p));
 //! assert_eq!(plan.candidates[0].memory.name, "cmb:c");
 //! # Ok(())
@@ -28,12 +29,12 @@
 //!
 //! # A copy
 //!
-//! It refuses what the program refuses: a target that is mounted, in use, or holds something that can be
-//! recognised, unless [`Asked::force`] is set for the last.
+//! It refuses what the program refuses: a target that is mounted, in use, or not blank, unless
+//! [`Asked::force`] is set for the last.
 //!
 //! ```
 //! use peerlane::machines::{Look, Place};
-//! use peerlane::{Asked, Bytes, CopyOptions, MonotonicClock, Nanos, Tools, VerifyMode};
+//! use peerlane::{Asked, Bytes, CopyOptions, DEADLINE, MonotonicClock, Surveyor, Tools, VerifyMode};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir_in(std::env::current_exe()?.parent().unwrap())?;
@@ -43,12 +44,13 @@
 //! let here = peerlane::machines::read(Place::Here, Look::Quiet)?;
 //! let (from, to) = (source.display().to_string(), target.display().to_string());
 //! let asked = Asked { verify: VerifyMode::Full, ..Asked::between(&from, &to) };
-//! let plan = peerlane::plan(&here, &asked)?;
+//! let clock = MonotonicClock::start();
+//! let plan = peerlane::plan(&here, &asked, &Surveyor::new(&clock, DEADLINE))?;
 //! let mut tools = Tools {
-//!     clock: &MonotonicClock::start(),
+//!     clock: &clock,
 //!     watch: &mut (), // hears nothing and never stops; see `Watch`
 //!     seed: peerlane::seed(),
-//!     deadline: Nanos::seconds(60),
+//!     deadline: DEADLINE,
 //!     options: CopyOptions { environment: peerlane::environment(), ..CopyOptions::default() },
 //! };
 //! let record = peerlane::copy(&here, &plan, &mut tools)?;
@@ -71,7 +73,7 @@
 //! # std::fs::write(&path, [7; 10_000])?;
 //! # let path = path.to_str().unwrap();
 //! let here = peerlane::machines::read(Place::Here, Look::Quiet)?;
-//! let reader = Reader::open(&here, path)?;
+//! let reader = Reader::open(&here, path, Nanos::seconds(60))?;
 //! let (memory, lender) = lent::lend(host::allocate(Bytes(4096))?).ok_or("host memory is lent")?;
 //! let clock = MonotonicClock::start();
 //! let mut tools = ReadTools { clock: &clock, watch: &mut (), deadline: Nanos::seconds(60) };
@@ -96,9 +98,9 @@ pub mod topology;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 pub use peerlane_engine::{
-    Clock, CopyError, CopyOptions, FanOut, Metadatum, MonotonicClock, Phase, PlanError, Scrub,
-    Sparse, Start, Tools, Watch, copy, copy_fan_out, endpoint::EndError, examine, examine_pair,
-    explain, journal, load, plan, plan_fan_out, probe, read, verify,
+    Clock, CopyError, CopyOptions, DEADLINE, FanOut, Metadatum, MonotonicClock, Phase, PlanError,
+    Scrub, Sparse, Start, Surveyor, Tools, Watch, copy, copy_fan_out, endpoint::EndError, examine,
+    examine_pair, explain, journal, load, plan, plan_fan_out, probe, read, verify,
 };
 pub use peerlane_fabric::{DiscoverError, Fabric};
 pub use peerlane_memory::{Lent, MemoryError, Region, cuda, host, lent};

@@ -46,5 +46,5 @@ pub use trace::{
     TraceRequest, TraceWindow,
 };
 pub use verify::{Difference, Digest, VERIFY_SCHEMA, VerifyRecord};
-pub use warning::Warning;
+pub use warning::{ResumedWithout, Warning};
 pub use workload::{CaseSpec, Flow, Order, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind};

@@ -6,6 +6,16 @@ use peerlane_units::ByteRate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What a copy that was asked to go on did without a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResumedWithout {
+    /// It began at its start.
+    Begun,
+    /// The target held all of the copy already: it was compared, and not written.
+    Equal,
+}
+
 /// Something that a reader of a result should know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -51,6 +61,13 @@ pub enum Warning {
     NotResumable {
         /// Why.
         reason: String,
+    },
+    /// There was no journal to go on by.
+    NothingToResume {
+        /// Where it would be.
+        journal: String,
+        /// What was done instead.
+        outcome: ResumedWithout,
     },
     /// The journal could not be saved at times: it knew less than was done.
     JournalNotSaved {
@@ -219,6 +236,12 @@ impl Warning {
             Self::DepthReduced { .. } => "use a smaller `--block` or `--depth`, or another memory",
             Self::PageCache { .. } => "use a file system with direct I/O, such as ext4 or XFS",
             Self::NotResumable { .. } => "name the drive by one with a serial, or copy in parts",
+            Self::NothingToResume { outcome: ResumedWithout::Begun, .. } => {
+                "check `--journal`, or who asked, where part of the copy should have been there"
+            }
+            Self::NothingToResume { outcome: ResumedWithout::Equal, .. } => {
+                "nothing is left to do; `peerlane verify` compares once more"
+            }
             Self::JournalNotSaved { .. } => "keep the journal elsewhere with `--journal FILE`",
             Self::NotScrubbed { .. } => {
                 "another copy through the same memory clears it, or reset the drive that lends it"
@@ -282,6 +305,15 @@ impl fmt::Display for Warning {
             Self::PageCache { path } => write!(f, "no direct I/O on {path}: page cache used"),
             Self::NotResumable { reason } => {
                 write!(f, "the copy cannot be resumed if it is interrupted: {reason}")
+            }
+            Self::NothingToResume { journal, outcome } => {
+                let what = match outcome {
+                    ResumedWithout::Begun => "the copy began at its start",
+                    ResumedWithout::Equal => {
+                        "the target was compared with the source, equals it, and was left as it is"
+                    }
+                };
+                write!(f, "there is no journal {journal}: {what}")
             }
             Self::JournalNotSaved { reason } => {
                 write!(f, "the journal was not saved at times: {reason}")

@@ -85,7 +85,7 @@ pub(super) fn run_by(
     conditions: &Conditions<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Ran, MeasureError> {
-    let hold = Hold::of(&case.flows)?;
+    let hold = Hold::of(&case.flows, conditions.deadline)?;
     for flow in case.flows.iter().filter(|flow| flow.target().is_some()) {
         let flow = flow.flow();
         let start = flow.target_offset.0;

@@ -22,7 +22,7 @@ use peerlane_engine::measure::{
     Consent, FlowTools, Hold, Made, PlannedFlow, machine, warnings_of_machine,
 };
 use peerlane_engine::trace::Tracer;
-use peerlane_engine::{MonotonicClock, Phase};
+use peerlane_engine::{MonotonicClock, Phase, Surveyor};
 use peerlane_fabric::Fabric;
 use peerlane_results::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, Warning, Workload, WorkloadKind,
@@ -206,12 +206,13 @@ fn look<'a>(
     workload: &'a Workload,
     conditions: &Conditions<'_>,
 ) -> Result<Vec<PlannedCase<'a>>, RunError> {
+    let surveyor = Surveyor::new(&conditions.clock, conditions.deadline);
     let mut cases = Vec::new();
     for spec in &workload.cases {
         let name = || spec.name.clone();
         let mut flows: Vec<PlannedFlow> = Vec::new();
         for flow in &spec.flows {
-            let flow = PlannedFlow::look(conditions.fabric, flow, conditions.consent)
+            let flow = PlannedFlow::look(conditions.fabric, flow, conditions.consent, &surveyor)
                 .map_err(|source| RunError::Flow { case: name(), source: Box::new(source) })?;
             if let Some(refusal) = flows.iter().find_map(|other| flow.conflict(other)) {
                 return Err(RunError::Conflict { case: name(), reason: refusal.reason });

@@ -68,7 +68,8 @@ fn once(
     let fabric = Fabric::discover_quietly(Path::new("/")).unwrap();
     let (consent, stop) = (Consent::default(), AtomicBool::new(false));
     let conditions = conditions(&fabric, &consent, &stop);
-    let flow = PlannedFlow::look(&fabric, &spec.flows[0], conditions.consent).unwrap();
+    let surveyor = Surveyor::new(&conditions.clock, conditions.deadline);
+    let flow = PlannedFlow::look(&fabric, &spec.flows[0], conditions.consent, &surveyor).unwrap();
     let mut cases = vec![PlannedCase { spec, flows: vec![flow], content: Vec::new() }];
     sample(&mut cases, &conditions).unwrap();
     let ran = run_by(carry, &cases[0], 0, 1, &conditions, &mut Unwatched).unwrap();

@@ -59,9 +59,6 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "batch", conflicts_with_all = ["source", "targets"],
           value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) jobs: u16,
-    /// Seconds to wait for a device before a request counts as stuck and the copy ends
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) timeout: u64,
     /// Write a trace to FILE, which must not be there: every read, write, flush and wait, per drive and
     /// per memory, for the Perfetto UI
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use peerlane_results::{Asked, RouteChoice, VerifyMode};
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
 
 use super::size;
 
@@ -50,9 +50,17 @@ pub(crate) struct TransferArgs {
     /// Overwrite a target that holds something; without it a person at a terminal is asked
     #[arg(long)]
     force: bool,
+    /// Seconds to wait for a device before a request counts as stuck and the command ends
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) timeout: u64,
 }
 
 impl TransferArgs {
+    /// The longest wait for a device.
+    pub(crate) fn deadline(&self) -> Nanos {
+        Nanos::seconds(self.timeout)
+    }
+
     /// The same as the record keeps it, once for each target.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.targets

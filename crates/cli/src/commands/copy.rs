@@ -7,8 +7,8 @@ use peerlane_engine::endpoint::Notation;
 use peerlane_engine::{CopyError, CopyOptions, MonotonicClock, Phase, Start, Tools, Watch};
 use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, CopyRecord, Route};
-use peerlane_units::Nanos;
 
+use super::overwrite::Asking;
 use super::reporter::Reporter;
 use super::trace_file::TraceFile;
 use super::{batch, fan_out, overwrite, plan, resume, trace_file};
@@ -36,19 +36,21 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
         return fan_out::run(args, &fabric, &asked, reporter, printer);
     };
     not_with_gpu(asked)?;
-    let plan = plan::make(&fabric, asked)?;
+    let deadline = args.transfer.deadline();
+    let plan = plan::make(&fabric, asked, deadline)?;
     if args.dry_run {
         return plan::show(&plan, printer);
     }
     let options = options(args);
-    let plan = overwrite::settle(&fabric, plan, &options, printer, || reporter.stop_requested())?;
+    let asking = Asking { options: &options, deadline, printer };
+    let plan = overwrite::settle(&fabric, plan, asking, || reporter.stop_requested())?;
     let copy = |tools: &mut Tools<'_>| peerlane_engine::copy(&fabric, &plan, tools);
     let (trace, result) = carry_out(args, plan.route, options, reporter, copy)?;
     let shown = result.map_err(failure).and_then(|record| show(&record, printer));
     trace_file::finish(trace, shown, printer)
 }
 
-/// Carries a copy out, to one target or to several, and shows how far it is; its trace is still to be written.
+/// Runs a copy, to one target or to several, with progress. The caller writes the trace.
 ///
 /// # Errors
 /// When there is no place for the trace: nothing was moved.
@@ -69,7 +71,7 @@ pub(super) fn carry_out<T>(
         clock: &clock,
         watch: &mut reporter,
         seed: seed(),
-        deadline: Nanos::seconds(args.timeout),
+        deadline: args.transfer.deadline(),
         options: trace_file::for_copy(options, trace.as_ref()),
     });
     reporter.finish();
@@ -97,7 +99,7 @@ fn show(record: &CopyRecord, printer: Printer) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// A number that nobody foresees.
+/// A random seed.
 pub(super) fn seed() -> u64 {
     peerlane::seed()
 }

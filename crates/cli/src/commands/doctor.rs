@@ -1,6 +1,7 @@
 //! `peerlane doctor`: what stands in the way of peer-to-peer copies, and what to do about it.
 
 use peerlane_results::Asked;
+use peerlane_units::Nanos;
 
 use super::plan;
 use crate::args::DoctorArgs;
@@ -8,6 +9,9 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::{machines, render};
+
+/// The longest wait for one block: a mapping that cannot be made hangs in the kernel.
+const PROBE_DEADLINE: Nanos = Nanos::seconds(10);
 
 /// Examines the machine and prints what was found.
 ///
@@ -17,8 +21,9 @@ pub(crate) fn run(args: &DoctorArgs, printer: Printer) -> Result<Exit, Failure> 
     let fabric = machines::fabric(&args.fabric)?;
     let record = match (&args.source, &args.target) {
         (Some(source), Some(target)) => {
-            let plan = plan::make(&fabric, &asked(source, target))?;
-            let probes = if args.probe { plan::probe(&fabric, &plan)? } else { Vec::new() };
+            let plan = plan::make(&fabric, &asked(source, target), PROBE_DEADLINE)?;
+            let probes =
+                if args.probe { plan::probe(&fabric, &plan, PROBE_DEADLINE)? } else { Vec::new() };
             peerlane_engine::examine_pair(&fabric, &plan, &probes)
         }
         _ => {

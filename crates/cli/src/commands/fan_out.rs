@@ -7,6 +7,7 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, FAN_OUT_SCHEMA, FanOutRecord};
 
 use super::outcome::{self, Ended};
+use super::overwrite::Asking;
 use super::reporter::Reporter;
 use super::{copy, overwrite, plan, resume, trace_file};
 use crate::args::CopyArgs;
@@ -26,13 +27,14 @@ pub(super) fn run(
     reporter: Reporter,
     printer: Printer,
 ) -> Result<Exit, Failure> {
-    let plan = plan::make_fan_out(fabric, asked)?;
+    let deadline = args.transfer.deadline();
+    let plan = plan::make_fan_out(fabric, asked, deadline)?;
     if args.dry_run {
         return plan::show_fan_out(&plan, printer);
     }
     let options = copy::options(args);
-    let plan =
-        overwrite::settle_all(fabric, plan, &options, printer, || reporter.stop_requested())?;
+    let asking = Asking { options: &options, deadline, printer };
+    let plan = overwrite::settle_all(fabric, plan, asking, || reporter.stop_requested())?;
     let copy = |tools: &mut Tools<'_>| copy_fan_out(fabric, &plan, tools);
     let (trace, result) = copy::carry_out(args, plan.route, options, reporter, copy)?;
     let shown = result.map_err(copy::failure).and_then(|done| show(asked, done, printer));

@@ -7,16 +7,26 @@
 use std::io;
 use std::path::Path;
 
-use peerlane_engine::stake::{self, Stake};
-use peerlane_engine::{CopyOptions, Start};
+use peerlane_engine::overwrite_summary::{OverwriteSummary, summarize};
+use peerlane_engine::{CopyOptions, MonotonicClock, Start, Surveyor};
 use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, EndpointKind, FanOutPlan, Plan};
+use peerlane_units::Nanos;
 
 use super::plan;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::{Answer, Printer};
 use crate::render;
+
+/// What a question needs.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) options: &'a CopyOptions,
+    /// The longest wait for a device.
+    pub(super) deadline: Nanos,
+    pub(super) printer: Printer,
+}
 
 /// Returns the plan, with leave to overwrite where that was needed and given.
 ///
@@ -25,13 +35,12 @@ use crate::render;
 pub(super) fn settle(
     fabric: &Fabric,
     plan: Plan,
-    options: &CopyOptions,
-    printer: Printer,
+    asking: Asking<'_>,
     is_stopped: impl FnOnce() -> bool,
 ) -> Result<Plan, Failure> {
-    let Some(shown) = ask_for(&plan, options, printer, is_stopped)? else { return Ok(plan) };
-    let forced = plan::make(fabric, &forced(&plan))?;
-    compare(&plan, Some(&shown), &forced, options)?;
+    let Some(shown) = ask_for(&plan, asking, is_stopped)? else { return Ok(plan) };
+    let forced = plan::make(fabric, &forced(&plan), asking.deadline)?;
+    compare(&plan, Some(&shown), &forced, asking)?;
     Ok(forced)
 }
 
@@ -43,8 +52,7 @@ pub(super) fn settle(
 pub(super) fn settle_all(
     fabric: &Fabric,
     plan: FanOutPlan,
-    options: &CopyOptions,
-    printer: Printer,
+    asking: Asking<'_>,
     is_stopped: impl Fn() -> bool,
 ) -> Result<FanOutPlan, Failure> {
     let stands = |one: &Plan| one.refusals.iter().any(|refusal| !refusal.forceable);
@@ -53,7 +61,7 @@ pub(super) fn settle_all(
     }
     let mut shown = Vec::with_capacity(plan.targets.len());
     for one in &plan.targets {
-        shown.push(ask_for(one, options, printer, &is_stopped)?);
+        shown.push(ask_for(one, asking, &is_stopped)?);
     }
     if shown.iter().all(Option::is_none) {
         return Ok(plan);
@@ -61,9 +69,9 @@ pub(super) fn settle_all(
     let asked: Vec<Asked> = (plan.targets.iter().zip(&shown))
         .map(|(one, shown)| shown.as_ref().map_or_else(|| one.asked.clone(), |_| forced(one)))
         .collect();
-    let settled = plan::make_fan_out(fabric, &asked)?;
+    let settled = plan::make_fan_out(fabric, &asked, asking.deadline)?;
     for ((one, shown), now) in plan.targets.iter().zip(&shown).zip(&settled.targets) {
-        compare(one, shown.as_ref(), now, options)?;
+        compare(one, shown.as_ref(), now, asking)?;
     }
     Ok(settled)
 }
@@ -71,21 +79,25 @@ pub(super) fn settle_all(
 /// Asks where that is needed and helps; what was shown to the person who said yes.
 fn ask_for(
     plan: &Plan,
-    options: &CopyOptions,
-    printer: Printer,
+    asking: Asking<'_>,
     is_stopped: impl FnOnce() -> bool,
-) -> Result<Option<Stake>, Failure> {
-    if !is_open(plan, options.start) || !Printer::can_ask() {
+) -> Result<Option<OverwriteSummary>, Failure> {
+    if !is_open(plan, asking.options.start) || !Printer::can_ask() {
         return Ok(None);
     }
     // What cannot be shown is not asked for.
-    let Ok(shown) = look(plan, options) else { return Ok(None) };
-    ask(plan, &shown, printer, is_stopped)?;
+    let Ok(shown) = look(plan, asking) else { return Ok(None) };
+    ask(plan, &shown, asking.printer, is_stopped)?;
     Ok(Some(shown))
 }
 
-fn look(plan: &Plan, options: &CopyOptions) -> io::Result<Stake> {
-    stake::look_at(Path::new(&plan.target.path), options)
+fn look(plan: &Plan, asking: Asking<'_>) -> io::Result<OverwriteSummary> {
+    let clock = MonotonicClock::start();
+    let surveyor = Surveyor::new(&clock, asking.deadline);
+    let start = plan.asked.target_offset.0;
+    let length = plan.shape.as_ref().map_or(0, |shape| shape.length.0);
+    let written = start..start.saturating_add(length);
+    summarize(Path::new(&plan.target.path), written, asking.options, &surveyor)
 }
 
 fn forced(plan: &Plan) -> Asked {
@@ -95,11 +107,11 @@ fn forced(plan: &Plan) -> Asked {
 /// Whether a target is still what it was before the questions.
 fn compare(
     plan: &Plan,
-    shown: Option<&Stake>,
+    shown: Option<&OverwriteSummary>,
     settled: &Plan,
-    options: &CopyOptions,
+    asking: Asking<'_>,
 ) -> Result<(), Failure> {
-    let is_content = shown.is_none_or(|shown| look(plan, options).is_ok_and(|now| now == *shown));
+    let is_content = shown.is_none_or(|shown| look(plan, asking).is_ok_and(|now| now == *shown));
     if is_content && settled.target == plan.target {
         return Ok(());
     }
@@ -117,7 +129,7 @@ fn is_open(plan: &Plan, start: Start) -> bool {
 
 fn ask(
     plan: &Plan,
-    shown: &Stake,
+    shown: &OverwriteSummary,
     printer: Printer,
     is_stopped: impl FnOnce() -> bool,
 ) -> Result<(), Failure> {
@@ -129,10 +141,10 @@ fn ask(
     match answer {
         Answer::Yes => Ok(()),
         Answer::No => {
-            Err(Failure::new(format!("{path} is left as it is: that was no yes")).hint(untouched))
+            Err(Failure::new(format!("not confirmed; {path} was not changed")).hint(untouched))
         }
         Answer::Stopped => {
-            let failure = Failure::new(format!("interrupted: {path} is left as it is"));
+            let failure = Failure::new(format!("interrupted; {path} was not changed"));
             Err(failure.exit(Exit::Interrupted))
         }
     }
@@ -151,7 +163,7 @@ mod tests {
     fn what_an_interrupted_copy_left_on_a_device_is_not_asked_for_by_whatever_node() {
         let fabric = Fabric::from_toml(MACHINE).unwrap();
         let asked = Asked { length: Some(Bytes::mib(16)), ..Asked::between("a", "b") };
-        let mut plan = peerlane_engine::plan(&fabric, &asked).unwrap();
+        let mut plan = super::plan::make(&fabric, &asked, Nanos::seconds(60)).unwrap();
         assert!(plan.route.is_some(), "{plan:?}");
         plan.refusals = vec![Refusal { reason: "full".into(), hint: None, forceable: true }];
         for (kind, when_resumed) in [

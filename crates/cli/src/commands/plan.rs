@@ -1,6 +1,6 @@
 //! `peerlane plan`: what a copy would do, without doing it.
 
-use peerlane_engine::{MonotonicClock, PlanError, plan_fan_out};
+use peerlane_engine::{MonotonicClock, PlanError, Surveyor, plan_fan_out};
 use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, ExplainedPlan, FanOutPlan, Plan, Probe};
 use peerlane_units::Nanos;
@@ -10,9 +10,6 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::{machines, render};
-
-/// The longest wait for one block: a mapping that cannot be made hangs in the kernel.
-const PROBE_DEADLINE: Nanos = Nanos::seconds(10);
 
 /// Prints the plan.
 ///
@@ -24,13 +21,14 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
         return Err(Failure::new("`plan` does not plan a batch").hint(hint));
     }
     let fabric = machines::fabric_for_a_plan(&args.fabric)?;
+    let deadline = args.transfer.deadline();
     match args.transfer.asked().as_slice() {
-        [asked] => explained(args, &fabric, &make(&fabric, asked)?, printer),
+        [asked] => explained(args, &fabric, &make(&fabric, asked, deadline)?, printer),
         _ if args.explain || args.probe => {
             let hint = "name one target at a time".to_owned();
             Err(Failure::new("`--explain` and `--probe` are for one target").hint(hint))
         }
-        several => show_fan_out(&make_fan_out(&fabric, several)?, printer),
+        several => show_fan_out(&make_fan_out(&fabric, several, deadline)?, printer),
     }
 }
 
@@ -44,7 +42,7 @@ fn explained(
     let more = ExplainedPlan {
         plan: plan.clone(),
         explanation: args.explain.then(|| peerlane_engine::explain(fabric, plan)),
-        probes: args.probe.then(|| probe(fabric, plan)).transpose()?,
+        probes: args.probe.then(|| probe(fabric, plan, args.transfer.deadline())).transpose()?,
     };
     if printer.is_json() {
         printer.object(&more)?;
@@ -60,13 +58,13 @@ fn explained(
 ///
 /// # Errors
 /// On a machine that is not this one, and as [`run`].
-pub(super) fn probe(fabric: &Fabric, plan: &Plan) -> Result<Vec<Probe>, Failure> {
+pub(super) fn probe(fabric: &Fabric, plan: &Plan, deadline: Nanos) -> Result<Vec<Probe>, Failure> {
     if !fabric.is_this_machine() {
         let error = format!("cannot probe machine {}: it is not this one", fabric.name);
         return Err(Failure::new(error).hint("leave --probe out".to_owned()));
     }
     let clock = MonotonicClock::start();
-    peerlane_engine::probe(fabric, plan, &clock, PROBE_DEADLINE).map_err(|error| {
+    peerlane_engine::probe(fabric, plan, &clock, deadline).map_err(|error| {
         let hint = error.hint();
         Failure::new(error).hint(hint)
     })
@@ -76,16 +74,22 @@ pub(super) fn probe(fabric: &Fabric, plan: &Plan) -> Result<Vec<Probe>, Failure>
 ///
 /// # Errors
 /// As [`run`].
-pub(super) fn make(fabric: &Fabric, asked: &Asked) -> Result<Plan, Failure> {
-    peerlane_engine::plan(fabric, asked).map_err(failure)
+pub(super) fn make(fabric: &Fabric, asked: &Asked, deadline: Nanos) -> Result<Plan, Failure> {
+    let clock = MonotonicClock::start();
+    peerlane_engine::plan(fabric, asked, &Surveyor::new(&clock, deadline)).map_err(failure)
 }
 
 /// The plan for several targets.
 ///
 /// # Errors
 /// As [`run`].
-pub(super) fn make_fan_out(fabric: &Fabric, asked: &[Asked]) -> Result<FanOutPlan, Failure> {
-    plan_fan_out(fabric, asked).map_err(failure)
+pub(super) fn make_fan_out(
+    fabric: &Fabric,
+    asked: &[Asked],
+    deadline: Nanos,
+) -> Result<FanOutPlan, Failure> {
+    let clock = MonotonicClock::start();
+    plan_fan_out(fabric, asked, &Surveyor::new(&clock, deadline)).map_err(failure)
 }
 
 pub(super) fn failure(error: PlanError) -> Failure {

@@ -8,12 +8,12 @@ mod doctor;
 mod donard;
 mod explanation;
 mod fan_out;
+mod overwrite_question;
 mod overwritten;
 mod plan;
 mod probes;
 mod reproduce;
 mod sim;
-mod stake;
 mod verify;
 
 use std::fmt::Write as _;
@@ -29,12 +29,12 @@ pub(crate) use copy::copy;
 pub(crate) use doctor::doctor;
 pub(crate) use explanation::explanation;
 pub(crate) use fan_out::{batch, batch_plan, fan_out, fan_out_plan};
+pub(crate) use overwrite_question::question;
 pub(crate) use overwritten::Overwritten;
 pub(crate) use plan::plan;
 pub(crate) use probes::probes;
 pub(crate) use reproduce::{fits, reproduce};
 pub(crate) use sim::{sim, variants};
-pub(crate) use stake::question;
 pub(crate) use verify::verify;
 
 /// A number of things, as a person says it.

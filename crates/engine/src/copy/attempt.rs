@@ -7,13 +7,15 @@ use peerlane_results::{
 use peerlane_units::Bytes;
 
 use super::check::{self, NotProved};
-use super::files::{Attached, Opened, Target};
+use super::files::Target;
 use super::gone::drive_of;
 use super::gpu::{self, GpuSide, GpuSlots};
 use super::pieces::Holes;
 use super::{CopyError, Tools};
 use crate::device_memory::{self, DeviceRefusal};
 use crate::failure::Role;
+use crate::failure::error_in_words;
+use crate::open::{Attached, Opened};
 use crate::plan::{GpuWay, Prepared, SLOT_ALIGNMENT, fitted, way_of};
 use crate::relay::Transfer;
 use crate::request::{End, Progress, Request, carry_out};
@@ -366,15 +368,4 @@ fn check_room(plan: &Plan, shape: &Shape) -> Bytes {
         }
         VerifyMode::Sample | VerifyMode::None => CHECK_ROOM,
     }
-}
-
-/// An error and its sources in one line.
-pub(crate) fn error_in_words(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        words = format!("{words}: {error}");
-        source = error.source();
-    }
-    words
 }

@@ -4,30 +4,37 @@
 //! not is named. The journal's place is tried before the first byte moves.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use peerlane_results::{Asked, Refusal, Route, Warning};
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
+use rustix::fs::{Mode, OFlags};
 
 use super::CopyError;
 use super::beside::{first_name, is_partial_of, remove_left};
-use super::files::{Opened, Target};
+use super::files::Target;
 use super::ledger::Keeper;
 use super::options::{CopyOptions, Start};
 use super::pieces::{Holes, Layout};
 use crate::endpoint::{Live, Node};
+use crate::guard::{SurveyError, Surveyor};
+use crate::journal::digests::{END, tail_start};
 use crate::journal::{
-    Difference, Identity, Journal, JournalError, Now, Options, Role, Store, beside_file,
-    device_name, for_device, identity_of_device, identity_of_file, state_directory,
+    Difference, EndDigests, Identity, Journal, JournalError, Now, Options, Overwritten, Role,
+    Store, beside_file, device_name, for_device, identity_of_device, identity_of_file,
+    state_directory,
 };
+use crate::open::Opened;
 use crate::ranges::RangeSet;
+use crate::ring::apart;
 
 /// Journals of other devices that are looked into to tell what happened to one.
 const JOURNALS_LOOKED_AT: usize = 256;
 
 /// What a copy begins with.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Beginning<'a> {
     /// Where sysfs is.
     pub(super) root: &'a Path,
@@ -42,6 +49,26 @@ pub(super) struct Beginning<'a> {
     pub(super) route: Route,
     /// Chooses the name of an unfinished file.
     pub(super) seed: u64,
+    /// The longest wait for a device.
+    pub(super) deadline: Nanos,
+    /// Reads the target before the first byte.
+    pub(super) surveyor: &'a Surveyor<'a>,
+    /// Block size of the target, in bytes.
+    pub(super) target_block: u64,
+}
+
+/// The outcome of [`Beginning::begin`].
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// A copy that begins, or goes on.
+    Begun(Begun),
+    /// No journal to go on by; nothing was changed.
+    NoJournal {
+        /// Where it would be.
+        journal: PathBuf,
+    },
+    /// No journal can be kept, so that there is none to go on by; nothing was changed.
+    NotResumable { reason: JournalError },
 }
 
 /// A copy that may begin.
@@ -53,12 +80,14 @@ pub(super) struct Begun {
     pub(super) source: Identity,
     pub(super) done: RangeSet,
     pub(super) holes: Holes,
-    pub(super) warning: Option<Warning>,
+    /// Whether a journal says what is done.
+    pub(super) is_resumed: bool,
+    pub(super) warnings: Vec<Warning>,
 }
 
 impl Beginning<'_> {
-    pub(super) fn begin(self) -> Result<Begun, CopyError> {
-        let source = self.identity(self.source_live, &self.source.file)?;
+    pub(super) fn begin(self) -> Result<Outcome, CopyError> {
+        let source = self.source_identity()?;
         if let Some(path) = &self.options.journal {
             self.check_place(path)?;
         }
@@ -66,6 +95,10 @@ impl Beginning<'_> {
             Node::Block => self.onto_device(source),
             Node::File { .. } | Node::NewFile => self.onto_file(source),
         }
+    }
+
+    pub(super) fn source_identity(&self) -> Result<Identity, CopyError> {
+        self.identity(self.source_live, &self.source.file)
     }
 
     /// Refuses a place for the journal that a person can only have named by mistake.
@@ -96,9 +129,12 @@ impl Beginning<'_> {
         Ok(())
     }
 
-    fn onto_file(self, source: Identity) -> Result<Begun, CopyError> {
+    fn onto_file(self, source: Identity) -> Result<Outcome, CopyError> {
         let name = &self.target_live.path;
         if let Some(reason) = not_resumable(&source) {
+            if self.options.start == Start::Resume {
+                return self.not_resumable(reason);
+            }
             let target = self.new_file()?;
             return self.without_journal(target, source, reason);
         }
@@ -112,8 +148,8 @@ impl Beginning<'_> {
             self.sweep(&store);
         }
         if self.options.start == Start::Resume {
-            let journal = found.ok_or(CopyError::NothingToResume { journal: path })?;
-            return self.go_on_with_file(store, journal, source);
+            let Some(journal) = found else { return Ok(Outcome::NoJournal { journal: path }) };
+            return self.go_on_with_file(store, journal, source).map(Outcome::Begun);
         }
         if let Some(journal) = found {
             self.forget(&store, &journal)?;
@@ -121,11 +157,12 @@ impl Beginning<'_> {
         // Before it is made, so that no moment is left in which nobody knows of it.
         store.note(&first_name(&self.target_live.path, self.seed))?;
         let target = self.new_file()?;
-        self.with_journal(target, store, source)
+        let overwrites = self.replaced()?;
+        self.with_journal(target, store, source, overwrites)
     }
 
-    fn onto_device(self, source: Identity) -> Result<Begun, CopyError> {
-        let target = Target::open_device(self.target_live)?;
+    fn onto_device(self, source: Identity) -> Result<Outcome, CopyError> {
+        let target = Target::open_device(self.target_live, self.deadline)?;
         let identity = self.identity(self.target_live, target.file())?;
         let place = match (not_resumable(&source).or(not_resumable(&identity)), &identity) {
             (Some(reason), _) => Err(reason),
@@ -140,6 +177,9 @@ impl Beginning<'_> {
         };
         let path = match place {
             Ok(path) => path,
+            Err(reason) if self.options.start == Start::Resume => {
+                return self.not_resumable(reason);
+            }
             Err(reason) => return self.without_journal(target, source, reason),
         };
         let store = Store::open(&path)?;
@@ -148,14 +188,15 @@ impl Beginning<'_> {
             _ => false,
         })?;
         if self.options.start == Start::Resume {
-            let Some(journal) = found else { return Err(other_device(&identity, path)) };
+            let Some(journal) = found else { return no_journal(&identity, path) };
             self.compare(&store, &journal, &source, &identity)?;
-            return Ok(self.go_on(target, store, journal, source));
+            return Ok(Outcome::Begun(self.go_on(target, store, journal, source)));
         }
         if found.is_some() {
             store.clear()?;
         }
-        self.with_journal(target, store, source)
+        let overwrites = self.asked.force.then(|| self.ends_of(target.opened())).transpose()?;
+        self.with_journal(target, store, source, overwrites)
     }
 
     /// The journal that is there; one that stands in the way of a new copy is refused. That of another
@@ -247,12 +288,12 @@ impl Beginning<'_> {
         };
         if journal.is_complete() && !partial.exists() {
             // The copy was complete and had its name when it was ended: only the journal was left.
-            let target = Target::open_finished(self.target_live)?;
+            let target = Target::open_finished(self.target_live, self.deadline)?;
             let identity = self.identity(self.target_live, target.file())?;
             self.compare(&store, &journal, &source, &identity)?;
             return Ok(self.go_on(target, store, journal, source));
         }
-        if !self.held.is_empty() {
+        if !self.held.is_empty() && !self.may_replace(&journal)? {
             return Err(CopyError::Refused(self.held));
         }
         let mut target = Target::reopen(self.target_live, &self.source.file, &partial)?;
@@ -271,7 +312,8 @@ impl Beginning<'_> {
             source,
             done,
             holes: Holes::at(self.options.sparse, false),
-            warning: None,
+            is_resumed: true,
+            warnings: Vec::new(),
         }
     }
 
@@ -290,7 +332,8 @@ impl Beginning<'_> {
         target: Target,
         store: Store,
         source: Identity,
-    ) -> Result<Begun, CopyError> {
+        overwrites: Option<Overwritten>,
+    ) -> Result<Outcome, CopyError> {
         let (identity, partial) = match target.partial() {
             Some(path) => {
                 let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -319,28 +362,96 @@ impl Beginning<'_> {
             route: self.route,
             partial,
             done: RangeSet::new(),
+            overwrites,
             created: now,
             updated: now,
         };
-        let keeper = Keeper::begin(store, journal, self.options.time_of_day)?;
+        let time_of_day = self.options.time_of_day;
+        // Of a file the lock knows. A device that is not blank any more must be known as this copy's.
+        let keeper = match target.partial() {
+            Some(_) => Keeper::begin(store, journal, time_of_day)?,
+            None => Keeper::claim(store, journal, time_of_day)?,
+        };
         let holes = Holes::at(self.options.sparse, target.partial().is_some());
-        let done = RangeSet::new();
-        Ok(Begun { target, keeper: Some(keeper), source, done, holes, warning: None })
+        Ok(Outcome::Begun(Begun {
+            target,
+            keeper: Some(keeper),
+            source,
+            done: RangeSet::new(),
+            holes,
+            is_resumed: false,
+            warnings: Vec::new(),
+        }))
     }
 
-    /// Begins a copy that cannot be resumed, unless that was asked for.
+    /// What a copy that is asked to go on comes to where no journal can be kept.
+    fn not_resumable(&self, reason: JournalError) -> Result<Outcome, CopyError> {
+        match self.options.journal {
+            Some(_) => Err(reason.into()),
+            None => Ok(Outcome::NotResumable { reason }),
+        }
+    }
+
+    /// The file that the target is to replace.
+    fn replaced(&self) -> Result<Option<Overwritten>, CopyError> {
+        if !matches!(self.target_live.node, Node::File { .. }) {
+            return Ok(None);
+        }
+        let path = &self.target_live.path;
+        let opened = apart::open(path, OFlags::RDONLY, Mode::empty(), self.deadline);
+        let file = opened.map_err(|source| CopyError::File {
+            action: "look at",
+            path: path.clone(),
+            source,
+        })?;
+        Ok(Some(Overwritten::File(identity_of_file(self.root, path, &file)?)))
+    }
+
+    /// Whether the file that stands in the way is the one that a copy was permitted to replace.
+    fn may_replace(&self, journal: &Journal) -> Result<bool, CopyError> {
+        Ok(match (&journal.overwrites, self.replaced()?) {
+            (Some(Overwritten::File(then)), Some(Overwritten::File(now))) => {
+                then.is_same_file(&now)
+                    && (then.size, then.modified_ns) == (now.size, now.modified_ns)
+            }
+            _ => false,
+        })
+    }
+
+    /// Both ends of the target, as they are before the copy.
+    fn ends_of(&self, target: &Opened) -> Result<Overwritten, CopyError> {
+        let failed = |error: SurveyError| CopyError::File {
+            action: "read both ends of",
+            path: self.target_live.path.clone(),
+            source: io::Error::other(error),
+        };
+        let size = self.target_live.device.as_ref().map_or(0, |device| device.size.0);
+        let mut reader = self.surveyor.reader(target, self.target_block).map_err(failed)?;
+        let head = reader.bytes(0..size.min(END)).map_err(failed)?;
+        let tail = reader.bytes(tail_start(size)..size).map_err(failed)?;
+        Ok(Overwritten::Device(EndDigests::new(&head, &tail)))
+    }
+
+    /// Begins a copy that cannot be resumed.
     fn without_journal(
         self,
         target: Target,
         source: Identity,
         reason: JournalError,
-    ) -> Result<Begun, CopyError> {
-        if self.options.start == Start::Resume || self.options.journal.is_some() {
+    ) -> Result<Outcome, CopyError> {
+        if self.options.journal.is_some() {
             return Err(reason.into());
         }
         let holes = Holes::at(self.options.sparse, target.partial().is_some());
-        let warning = Some(Warning::NotResumable { reason: reason.to_string() });
-        Ok(Begun { target, keeper: None, source, done: RangeSet::new(), holes, warning })
+        Ok(Outcome::Begun(Begun {
+            target,
+            keeper: None,
+            source,
+            done: RangeSet::new(),
+            holes,
+            is_resumed: false,
+            warnings: vec![Warning::NotResumable { reason: reason.to_string() }],
+        }))
     }
 
     fn copied(&self) -> Options {
@@ -371,8 +482,8 @@ impl Beginning<'_> {
     }
 }
 
-/// Why there is no journal for this device: another one was behind its name, or there is none.
-fn other_device(now: &Identity, path: PathBuf) -> CopyError {
+/// Why there is no journal for this device: there is none, or one of another device behind the same name.
+fn no_journal(now: &Identity, path: PathBuf) -> Result<Outcome, CopyError> {
     let beside = path.parent().and_then(|directory| fs::read_dir(directory).ok());
     let journals = beside.into_iter().flatten().flatten().take(JOURNALS_LOOKED_AT);
     for entry in journals {
@@ -383,7 +494,7 @@ fn other_device(now: &Identity, path: PathBuf) -> CopyError {
             if then.is_same_device(now) {
                 continue;
             }
-            return CopyError::Changed {
+            return Err(CopyError::Changed {
                 journal: entry.path(),
                 differences: vec![Difference::OtherDevice {
                     role: Role::Target,
@@ -391,10 +502,10 @@ fn other_device(now: &Identity, path: PathBuf) -> CopyError {
                     then: then.to_string(),
                     now: now.to_string(),
                 }],
-            };
+            });
         }
     }
-    CopyError::NothingToResume { journal: path }
+    Ok(Outcome::NoJournal { journal: path })
 }
 
 /// What an end is known by; a device by the number of the open descriptor, which is that device for
@@ -437,12 +548,12 @@ mod tests {
         let left = directory.path().join("journal.new");
         Store::open(&left).unwrap().save(&journal).unwrap();
         let path = directory.path().join("journal");
-        let found = other_device(&journal.target, path.clone());
-        assert!(matches!(found, CopyError::NothingToResume { .. }), "{found:?}");
+        let found = no_journal(&journal.target, path.clone());
+        assert!(matches!(found, Ok(Outcome::NoJournal { .. })), "{found:?}");
         let mut other = journal.target.clone();
         let Identity::Device(device) = &mut other else { panic!("a device") };
         device.ids.iter_mut().for_each(|id| id.value.push('x'));
-        let found = other_device(&other, path);
-        assert!(matches!(found, CopyError::Changed { .. }), "{found:?}");
+        let found = no_journal(&other, path);
+        assert!(matches!(found, Err(CopyError::Changed { .. })), "{found:?}");
     }
 }

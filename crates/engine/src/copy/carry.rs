@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use peerlane_results::{PhaseKind, Route, Tail, Warning};
 use peerlane_units::Bytes;
 
-use super::attempt::{self, Ready};
+use super::attempt::Ready;
 use super::gone::drive_of;
-use super::ledger::{Account, Ledger, Turn};
+use super::ledger::{Account, Keeper, Ledger, Turn};
 use super::pieces::Pieces;
 use super::{CopyError, Done, Job, Tools, begin, check, cost};
 use crate::Phase;
+use crate::failure::error_in_words;
 use crate::failure::{RequestError, Role};
 use crate::journal::{Identity, Recorder};
 use crate::ranges::RangeSet;
@@ -27,6 +28,7 @@ impl Job<'_> {
         tools: &mut Tools<'_>,
     ) -> Result<Done, CopyError> {
         let before = self.counters();
+        self.is_touched = true;
         tools.watch.phase(Phase::Move);
         let (start, cpu) = (tools.clock.now(), cost::CpuMark::now());
         let moved = self.move_payload(ready, route, tools);
@@ -108,8 +110,7 @@ impl Job<'_> {
             tools.watch.caution(&format!("{} says: {said}", ready.memory.name));
         }
         self.warnings.extend(
-            unsaved
-                .map(|error| Warning::JournalNotSaved { reason: attempt::error_in_words(&error) }),
+            unsaved.map(|error| Warning::JournalNotSaved { reason: error_in_words(&error) }),
         );
         let stopped = |source| CopyError::Move { from: from.clone(), path: path.clone(), source };
         let mut outcome = moved.map_err(stopped).and_then(|moved| {
@@ -188,11 +189,20 @@ impl Job<'_> {
         }
     }
 
+    /// Takes a claim back that nothing followed.
+    pub(super) fn withdraw(&mut self) {
+        if let (false, Some(keeper)) = (self.is_touched, &mut self.keeper) {
+            keeper.discard();
+        }
+    }
+
     /// Keeps what is done of a copy that did not come to its end, where that is worth anything.
     pub(super) fn conclude(&mut self, error: CopyError) -> CopyError {
         let error = self.name_the_gone(error);
+        // A device that may hold part of the copy stays claimed, so that the copy can go on.
+        let is_claimed = self.is_touched && self.keeper.as_ref().is_some_and(Keeper::is_on_disk);
         let is_worthless = matches!(error, CopyError::Differs { .. })
-            || self.recorder.done().is_empty()
+            || self.recorder.done().is_empty() && !is_claimed
             || self.source_has_changed()
             || !self.target.is_there();
         let Some(keeper) = &mut self.keeper else { return error };

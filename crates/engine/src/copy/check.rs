@@ -7,9 +7,10 @@ use peerlane_memory::host;
 use peerlane_results::{Evidence, MemoryKind, PhaseKind, Plan, Tail, Verification, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
-use super::attempt::{Ready, error_in_words};
+use super::attempt::Ready;
 use super::{CopyError, Tools, claims, scrub};
 use crate::Clock;
+use crate::failure::error_in_words;
 use crate::failure::{Cause, Failure, RequestError, Role, Stuck};
 use crate::prove::{
     LENGTH_MAX, Proof, ProofCause, ProofFailure, ProofSetup, TargetState, prove_route,

@@ -60,8 +60,16 @@ impl Bench {
         let (deadline, options) = (Nanos::seconds(60), self.options.clone());
         let mut tools = Tools { clock: &clock, watch, seed: 7, deadline, options };
         let (fabric, plan) = (bare_machine(), planned(asked));
-        let (now, held) =
-            ready_to_start(&System::at(Path::new("/")), &fabric, &plan, tools.options.start)?;
+        let (now, held) = {
+            let here = System::at(Path::new("/"));
+            ready_to_start(
+                &here,
+                &crate::Surveyor::for_tests(),
+                &fabric,
+                &plan,
+                tools.options.start,
+            )?
+        };
         let system = System::at(&self.folder.path().join("root"));
         begin_job(&system, &fabric, &plan, (&now, held), &mut tools)?.run(&mut tools)
     }

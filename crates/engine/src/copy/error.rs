@@ -83,12 +83,6 @@ pub enum CopyError {
         /// The journal by which the copy can go on.
         journal: PathBuf,
     },
-    /// There is no journal to go on by; nothing was changed.
-    #[error("cannot resume: there is no journal {}", journal.display())]
-    NothingToResume {
-        /// Where it would be.
-        journal: PathBuf,
-    },
     /// Something that decides the content is not as the journal says; nothing was changed.
     #[error("cannot resume: {}", list(differences))]
     Changed {
@@ -229,7 +223,6 @@ impl CopyError {
             Self::Kept { source, .. } => source.hint(),
             Self::Gone { source, .. } if super::gone::is_memory_gone(source) => source.hint(),
             Self::Gone { .. } => Some("`dmesg | tail` says why; put it back".to_owned()),
-            Self::NothingToResume { .. } => Some("leave out `--resume` to begin".to_owned()),
             Self::Changed { journal, .. } => Some(format!(
                 "leave out `--resume` and use `--force` to begin anew; {} is replaced then",
                 journal.display()

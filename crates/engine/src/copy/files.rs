@@ -5,15 +5,14 @@
 //! says what is in it, so that the copy can go on. A target device is opened exclusively, which is the
 //! kernel's own check that nobody uses it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::{Fabric, PassthroughNode};
+use peerlane_fabric::Fabric;
 use peerlane_results::{Evidence, Refusal};
-use peerlane_units::Bytes;
+use peerlane_units::{Bytes, Nanos};
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
@@ -21,57 +20,11 @@ use super::CopyError;
 use super::beside::{Beside, set_buffered, set_direct};
 use super::pieces::{Holes, Layout};
 use super::preserve::Preserved;
-use crate::endpoint::{self, EndError, Endpoint, Live, Node, Passthrough};
+use crate::endpoint::{self, EndError, Endpoint, Live, Node};
 use crate::extents::Extent;
 use crate::failure::Role;
 use crate::guard::System;
-use crate::journal::device_name;
-use crate::ring::{FileId, Nodes, PassthroughFile, Ring as _};
-use crate::trace::Traced;
-
-/// An open file, and whether it goes round the page cache.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    /// The file or device; of a passthrough node its block device, by which it is known and compared.
-    pub(crate) file: File,
-    pub(crate) is_direct: bool,
-    /// The passthrough node that payload goes by.
-    pub(crate) passthrough: Option<PassthroughFile>,
-}
-
-/// An open file as a ring knows it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Attached {
-    /// What payload goes by.
-    pub(crate) payload: FileId,
-    /// What it is compared by.
-    pub(crate) compared: FileId,
-}
-
-impl Opened {
-    pub(crate) fn attach<R: Nodes>(
-        &self,
-        ring: &mut Traced<R>,
-        drive: &str,
-    ) -> io::Result<Attached> {
-        let compared = ring.attach_file(self.file.try_clone()?)?;
-        ring.name_file(compared, drive);
-        let Some(PassthroughFile { file, namespace }) = &self.passthrough else {
-            return Ok(Attached { payload: compared, compared });
-        };
-        let node = PassthroughFile { file: file.try_clone()?, namespace: *namespace };
-        let payload = ring.ring_mut().attach_node(node)?;
-        ring.name_file(payload, drive);
-        Ok(Attached { payload, compared })
-    }
-}
-
-/// Opens the source for reading.
-pub(crate) fn open_source(live: &Live) -> io::Result<Opened> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    open(&options, live, OFlags::empty())
-}
+use crate::open::{Opened, drop_page_cache, open, open_source};
 
 /// Looks at an end that is only read, and opens it.
 ///
@@ -82,12 +35,13 @@ pub(crate) fn open_end(
     fabric: &Fabric,
     typed: &str,
     role: Role,
+    deadline: Nanos,
 ) -> Result<(Endpoint, Opened), EndError> {
     let end = endpoint::look_to_read(system, fabric, typed, role)?;
     let not_here = || EndError::NotHere { machine: fabric.name.clone() };
     let live = end.live.as_ref().ok_or_else(not_here)?;
-    let opened =
-        open_source(live).map_err(|source| EndError::Open { path: live.path.clone(), source })?;
+    let failed = |source| EndError::Open { path: live.path.clone(), source };
+    let opened = open_source(live, deadline).map_err(failed)?;
     Ok((end, opened))
 }
 
@@ -99,16 +53,22 @@ pub(crate) enum Claim {
 }
 
 /// Opens a target that is written where it is: a device as claimed, a file with room up to `end`.
-pub(crate) fn open_in_place(live: &Live, end: u64, claim: Claim) -> Result<Opened, CopyError> {
+pub(crate) fn open_in_place(
+    live: &Live,
+    end: u64,
+    claim: Claim,
+    deadline: Nanos,
+) -> Result<Opened, CopyError> {
     let failed = |action| {
         let path = live.path.clone();
         move |source| CopyError::File { action, path, source }
     };
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(live.node == Node::NewFile);
-    let is_exclusive = live.node == Node::Block && claim == Claim::Exclusive;
-    let more = if is_exclusive { OFlags::EXCL } else { OFlags::empty() };
-    let opened = match open(&options, live, more) {
+    let flags = match (live.node, claim) {
+        (Node::NewFile, _) => OFlags::RDWR | OFlags::CREATE,
+        (Node::Block, Claim::Exclusive) => OFlags::RDWR | OFlags::EXCL,
+        _ => OFlags::RDWR,
+    };
+    let opened = match open(flags, live, deadline) {
         Ok(opened) => opened,
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return Err(in_use(live)),
         Err(error) => return Err(failed("open")(error)),
@@ -136,40 +96,6 @@ pub(crate) fn grow(file: &File, end: u64) -> io::Result<()> {
     reserved
 }
 
-/// Opens the passthrough node of an open block device. What programs wrote to that and the kernel has
-/// not written yet goes to the drive first: a command would read what was there before, or be
-/// overwritten later.
-fn open_node(
-    options: &OpenOptions,
-    live: &Live,
-    passthrough: &Passthrough,
-    block: &File,
-) -> io::Result<PassthroughFile> {
-    block.sync_data()?;
-    drop_page_cache(block);
-    let file = options.clone().open(&live.path)?;
-    if !are_one(&file, block)? {
-        return Err(io::Error::other("it is not of the block device that was opened with it"));
-    }
-    let namespace = passthrough.namespace;
-    namespace.confirm(&file, live.device.as_ref().map_or(0, |device| device.size.0))?;
-    Ok(PassthroughFile { file, namespace })
-}
-
-/// Whether an open node and an open block device are of one namespace: names may have changed hands
-/// since the plan was made, open files not.
-fn are_one(node: &File, block: &File) -> io::Result<bool> {
-    let number = |file: &File| {
-        let number = file.metadata()?.rdev();
-        io::Result::Ok((rustix::fs::major(number), rustix::fs::minor(number)))
-    };
-    let (major, minor) = number(node)?;
-    let node = PassthroughNode::read(Path::new("/"), major, minor).map_err(io::Error::other)?;
-    let (major, minor) = number(block)?;
-    let name = device_name(Path::new("/"), major, minor);
-    Ok(node.is_some_and(|node| name == Some(node.block.name)))
-}
-
 /// What is done for the block device of a passthrough node, which the kernel does not tie to it.
 pub(super) fn evidence_of_node(live: &Live, role: Role) -> Option<Evidence> {
     let passthrough = live.passthrough.as_ref()?;
@@ -185,13 +111,6 @@ pub(super) fn evidence_of_node(live: &Live, role: Role) -> Option<Evidence> {
         }
         .to_owned(),
     })
-}
-
-/// Makes readers of a block device read the drive again.
-fn drop_page_cache(block: &File) {
-    if let Err(error) = rustix::fs::fadvise(block, 0, None, rustix::fs::Advice::DontNeed) {
-        tracing::warn!(%error, "cannot drop the page cache of a block device");
-    }
 }
 
 /// The target of a copy.
@@ -221,14 +140,19 @@ impl Drop for Target {
 
 impl Target {
     /// Opens a target device exclusively.
-    pub(super) fn open_device(live: &Live) -> Result<Self, CopyError> {
-        open_device(live)
+    pub(super) fn open_device(live: &Live, deadline: Nanos) -> Result<Self, CopyError> {
+        match open(OFlags::RDWR | OFlags::EXCL, live, deadline) {
+            Ok(opened) => Ok(Self { opened, place: Place::Device }),
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Err(in_use(live)),
+            Err(source) => Err(CopyError::File { action: "open", path: live.path.clone(), source }),
+        }
     }
 
     /// Opens a target file that was finished before, to look at it.
-    pub(super) fn open_finished(live: &Live) -> Result<Self, CopyError> {
+    pub(super) fn open_finished(live: &Live, deadline: Nanos) -> Result<Self, CopyError> {
         let failed = |source| CopyError::File { action: "open", path: live.path.clone(), source };
-        Ok(Self { opened: open_source(live).map_err(failed)?, place: Place::Finished })
+        let opened = open_source(live, deadline).map_err(failed)?;
+        Ok(Self { opened, place: Place::Finished })
     }
 
     /// Makes a file beside the target's name; `seed` chooses its name.
@@ -256,10 +180,7 @@ impl Target {
 
     fn of_file(live: &Live, beside: Beside, file: File) -> io::Result<Self> {
         let is_direct = live.is_direct && set_direct(&file)?;
-        Ok(Self {
-            opened: Opened { file, is_direct, passthrough: None },
-            place: Place::Beside(beside),
-        })
+        Ok(Self { opened: Opened::new(file, is_direct), place: Place::Beside(beside) })
     }
 
     /// The file beside the target's name; `None` where there is none.
@@ -338,16 +259,6 @@ impl Target {
     }
 }
 
-fn open_device(live: &Live) -> Result<Target, CopyError> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    match open(&options, live, OFlags::EXCL) {
-        Ok(opened) => Ok(Target { opened, place: Place::Device }),
-        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Err(in_use(live)),
-        Err(source) => Err(CopyError::File { action: "open", path: live.path.clone(), source }),
-    }
-}
-
 fn in_use(live: &Live) -> CopyError {
     CopyError::Refused(vec![Refusal {
         reason: format!(
@@ -357,30 +268,6 @@ fn in_use(live: &Live) -> CopyError {
         hint: Some(format!("lsblk {0}; fuser -v {0}", live.guarded_path().display())),
         forceable: false,
     }])
-}
-
-/// Opens with direct I/O where that is expected, and through the page cache where the file system
-/// then answers `EINVAL`; a device always has direct I/O.
-fn open(options: &OpenOptions, live: &Live, more: OFlags) -> io::Result<Opened> {
-    let with = |flags: OFlags| {
-        let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-        options.clone().custom_flags(flags).open(live.guarded_path())
-    };
-    if live.is_direct {
-        match with(more | OFlags::DIRECT) {
-            Ok(file) => {
-                let passthrough = live.passthrough.as_ref();
-                let passthrough =
-                    passthrough.map(|node| open_node(options, live, node, &file)).transpose()?;
-                return Ok(Opened { file, is_direct: true, passthrough });
-            }
-            Err(error)
-                if live.node != Node::Block
-                    && Errno::from_io_error(&error) == Some(Errno::INVAL) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(Opened { file: with(more)?, is_direct: false, passthrough: None })
 }
 
 /// False where the file system says that it would take direct I/O through the page cache, or encrypt.

@@ -151,6 +151,7 @@ impl Case {
             route: Route::P2p,
             partial: None,
             done: RangeSet::new(),
+            overwrites: None,
             created: noon(),
             updated: noon(),
         }

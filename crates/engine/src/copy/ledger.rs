@@ -39,6 +39,19 @@ impl Keeper {
         Ok(Self { store, journal, is_on_disk: false, time_of_day })
     }
 
+    /// A keeper of a journal that is saved before the first byte: it claims a device as the copy's.
+    ///
+    /// # Errors
+    /// When it cannot be saved.
+    pub(super) fn claim(
+        store: Store,
+        journal: Journal,
+        time_of_day: fn() -> u64,
+    ) -> Result<Self, JournalError> {
+        store.save(&journal)?;
+        Ok(Self { store, journal, is_on_disk: true, time_of_day })
+    }
+
     /// A keeper of a journal that was found.
     pub(super) fn go_on(store: Store, journal: Journal, time_of_day: fn() -> u64) -> Self {
         Self { store, journal, is_on_disk: true, time_of_day }

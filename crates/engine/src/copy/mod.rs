@@ -12,10 +12,12 @@ mod beside;
 mod carry;
 pub(crate) mod check;
 mod claims;
+mod compare;
 mod cost;
 mod error;
 mod fan_out;
 mod files;
+mod foreign;
 mod gone;
 mod gpu;
 mod ledger;
@@ -23,6 +25,7 @@ mod options;
 mod pieces;
 mod preserve;
 mod record;
+mod resume;
 mod scrub;
 
 use std::path::Path;
@@ -34,12 +37,11 @@ use peerlane_results::{
 };
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
-pub(crate) use attempt::error_in_words;
 pub(crate) use beside::is_partial_of;
 pub use cost::CpuMark;
 pub use error::CopyError;
 pub use fan_out::{FanOut, copy_fan_out};
-pub(crate) use files::{Attached, Claim, Opened, grow, open_end, open_in_place, open_source};
+pub(crate) use files::{Claim, grow, open_end, open_in_place};
 pub use options::{CopyOptions, Scrub, Sparse, Start};
 pub use preserve::Metadatum;
 pub(crate) use record::machine as machine_of;
@@ -47,8 +49,9 @@ pub use record::of_the_machine as warnings_of_machine;
 
 use crate::endpoint::{Live, Node};
 use crate::failure::Role;
-use crate::guard::System;
+use crate::guard::{Surveyor, System};
 use crate::journal::{Identity, Recorder};
+use crate::open::{Opened, open_source};
 use crate::plan::{self, Prepared, host_memory};
 use crate::ranges::RangeSet;
 use crate::relay::Moved;
@@ -88,7 +91,8 @@ fn copy_on(
     plan: &Plan,
     tools: &mut Tools<'_>,
 ) -> Result<CopyRecord, CopyError> {
-    let (now, held) = ready_to_start(system, fabric, plan, tools.options.start)?;
+    let surveyor = Surveyor::new(tools.clock, tools.deadline);
+    let (now, held) = ready_to_start(system, &surveyor, fabric, plan, tools.options.start)?;
     begin_job(system, fabric, plan, (&now, held), tools)?.run(tools)
 }
 
@@ -110,7 +114,7 @@ fn begin_job<'a>(
         [source_live, target_live].map(|live| live.node == Node::Block),
         [&plan.source.path, &plan.target.path],
     )?;
-    let source = open_source(source_live).map_err(|source| CopyError::File {
+    let source = open_source(source_live, tools.deadline).map_err(|source| CopyError::File {
         action: "open",
         path: source_live.path.clone(),
         source,
@@ -121,10 +125,12 @@ fn begin_job<'a>(
         block: plan.source.block.max(plan.target.block).0,
     };
     let stands = held.clone();
-    let begun = Beginning {
+    let surveyor = Surveyor::new(tools.clock, tools.deadline);
+    let options = tools.options.clone();
+    let beginning = Beginning {
         root: system.root(),
         asked: &plan.asked,
-        options: &tools.options,
+        options: &options,
         source_live,
         target_live,
         source: &source,
@@ -132,8 +138,11 @@ fn begin_job<'a>(
         held,
         route: plan.route.unwrap_or(Route::Host),
         seed: tools.seed,
-    }
-    .begin()?;
+        deadline: tools.deadline,
+        surveyor: &surveyor,
+        target_block: plan.target.block.0,
+    };
+    let begun = resume::begin(beginning, plan, tools)?;
     let preserved = Preserved::of(&tools.options.preserve, &source.file, &source_live.path)?;
     if begun.target.partial().is_some() {
         preserved.try_on(begun.target.file(), &target_live.path)?;
@@ -157,8 +166,9 @@ fn begin_job<'a>(
         evidence: Vec::new(),
         warnings: plan.warnings.clone(),
         memory: None,
+        is_touched: begun.is_resumed,
     };
-    if let Some(warning) = begun.warning {
+    for warning in begun.warnings {
         // At the end, in the record, it would be too late.
         tools.watch.caution(&format!("{warning}; {}", warning.advice()));
         job.warnings.push(warning);
@@ -166,7 +176,7 @@ fn begin_job<'a>(
     job.note_page_cache();
     job.evidence.extend(files::evidence_of_node(source_live, Role::Source));
     job.evidence.extend(files::evidence_of_node(target_live, Role::Target));
-    if tools.options.start == Start::Resume {
+    if begun.is_resumed {
         match job.check_claims(stands, tools) {
             Ok(()) => {}
             // It says itself that nothing was changed and what to do.
@@ -184,6 +194,7 @@ fn begin_job<'a>(
 /// stands against a copy that does not find its journal.
 fn ready_to_start(
     system: &System,
+    surveyor: &Surveyor<'_>,
     fabric: &Fabric,
     plan: &Plan,
     start: Start,
@@ -213,7 +224,7 @@ fn ready_to_start(
         target: plan.target.path.clone(),
         ..plan.asked.clone()
     };
-    let now = plan::prepare(system, fabric, &asked)?;
+    let now = plan::prepare(system, surveyor, fabric, &asked)?;
     if stands(&now.plan.refusals) {
         return Err(CopyError::Refused(now.plan.refusals));
     }
@@ -249,6 +260,8 @@ struct Job<'a> {
     warnings: Vec<Warning>,
     /// Name of the device memory in use.
     memory: Option<String>,
+    /// Whether anything may have been written to the target.
+    is_touched: bool,
 }
 
 /// What moving and checking showed.
@@ -448,7 +461,10 @@ impl Job<'_> {
             targets: 1,
             has_nodes: self.has_nodes(),
         };
-        attempt.make_ready(tools, &mut self.evidence, &mut self.warnings)
+        let tried = attempt.make_ready(tools, &mut self.evidence, &mut self.warnings);
+        // A proof leaves data of the source behind, or a pattern where it could not restore the target.
+        self.is_touched |= route == Route::P2p && !matches!(tried, Ok(Err(_)));
+        tried
     }
 
     /// A file system that refused direct I/O after all.

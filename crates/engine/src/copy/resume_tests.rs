@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use peerlane_results::{Asked, CopyRecord};
+use peerlane_results::{Asked, CopyRecord, ResumedWithout, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 use super::tests::{
@@ -103,8 +103,8 @@ fn what_a_copy_that_was_killed_before_its_first_journal_left_is_removed() {
     bench.assert_copied();
     fs::remove_file(&bench.target).unwrap();
     let left = leave(&bench, ".target.peerlane-0123abcd");
-    let asked = bench.asked();
-    assert!(matches!(bench.resume(&asked), Err(CopyError::NothingToResume { .. })));
+    bench.resume(&bench.asked()).unwrap();
+    bench.assert_copied();
     assert!(!left.exists());
 }
 
@@ -241,15 +241,60 @@ fn other_options_are_named() {
 }
 
 #[test]
-fn without_a_journal_there_is_nothing_to_resume() {
+fn resume_without_journal_begins() {
     let mut bench = bench();
+    let journal = bench.folder.path().join("mine");
+    bench.options.journal = Some(journal.clone());
+    let record = bench.resume(&bench.asked()).unwrap();
+    bench.assert_copied();
+    let (journal, outcome) = (journal.display().to_string(), ResumedWithout::Begun);
+    assert!(record.warnings.contains(&Warning::NothingToResume { journal, outcome }));
+}
+
+#[test]
+fn resume_of_equal_target_writes_nothing() {
+    let mut bench = bench();
+    bench.run(&bench.asked(), &mut ()).unwrap();
+    let inode = fs::metadata(&bench.target).unwrap().ino();
+    let record = bench.resume(&bench.asked()).unwrap();
+    assert_eq!((record.content.data, record.content.before), (Bytes::ZERO, Bytes(LENGTH)));
+    let is_told = |one: &Warning| {
+        matches!(one, Warning::NothingToResume { outcome: ResumedWithout::Equal, .. })
+    };
+    assert!(record.warnings.iter().any(is_told), "{:?}", record.warnings);
+    assert_eq!(fs::metadata(&bench.target).unwrap().ino(), inode);
+    assert_eq!(names(bench.folder.path()), ["target"]);
+}
+
+#[test]
+fn resume_of_other_target_is_refused() {
+    let mut bench = bench();
+    let mut other = content(LENGTH);
+    *other.last_mut().unwrap() ^= 1;
+    for held in [other, content(LENGTH - 1), content(LENGTH + 1), Vec::new()] {
+        fs::write(&bench.target, &held).unwrap();
+        let error = bench.resume(&bench.asked()).unwrap_err();
+        assert!(matches!(error, CopyError::Refused(_)), "{error:?}");
+        assert!(fs::read(&bench.target).unwrap() == held);
+        assert_eq!(names(bench.folder.path()), ["target"]);
+    }
+}
+
+#[test]
+fn resume_keeps_permission_to_replace_a_file() {
+    let mut bench = bench();
+    fs::write(&bench.target, "old").unwrap();
+    let forced = Asked { force: true, ..bench.asked() };
+    let error = bench.run(&forced, &mut Stopper(false)).unwrap_err();
+    assert!(matches!(error, CopyError::Interrupted { journal: Some(_), .. }), "{error:?}");
+    fs::write(&bench.target, "new").unwrap();
     let error = bench.resume(&bench.asked()).unwrap_err();
-    assert!(matches!(error, CopyError::NothingToResume { .. }), "{error:?}");
+    assert!(matches!(error, CopyError::Refused(_)), "another file: {error:?}");
     bench.options.start = Start::Anew;
-    bench.interrupt();
-    let elsewhere = asked(&bench.source, &bench.folder.path().join("elsewhere"));
-    let error = bench.resume(&elsewhere).unwrap_err();
-    assert!(matches!(error, CopyError::NothingToResume { .. }), "{error:?}");
+    let error = bench.run(&forced, &mut Stopper(false)).unwrap_err();
+    assert!(matches!(error, CopyError::Interrupted { journal: Some(_), .. }), "{error:?}");
+    bench.resume(&bench.asked()).unwrap();
+    bench.assert_copied();
 }
 
 #[test]

@@ -6,10 +6,11 @@
 use peerlane_results::{MemoryKind, PhaseKind, Scrubbed, Tail, Warning};
 use peerlane_units::Bytes;
 
-use super::attempt::{Ready, error_in_words};
+use super::attempt::Ready;
 use super::options::Scrub;
 use super::{CopyError, Job, Tools, check};
 use crate::Clock;
+use crate::failure::error_in_words;
 use crate::journal::{JournalError, Recorder};
 use crate::prove::{self, ProofFailure, ProofSetup, TargetState};
 use crate::ranges::RangeSet;

@@ -68,7 +68,7 @@ pub(super) fn asked(source: &Path, target: &Path) -> Asked {
 }
 
 pub(super) fn planned(asked: &Asked) -> Plan {
-    plan(&bare_machine(), asked).unwrap()
+    plan(&bare_machine(), asked, &crate::Surveyor::for_tests()).unwrap()
 }
 
 pub(super) fn copy_watched(plan: &Plan, watch: &mut dyn Watch) -> Result<CopyRecord, CopyError> {
@@ -385,7 +385,8 @@ fn endpoints_that_are_no_files_are_named() {
     let folder = folder();
     let source = source(folder.path(), 10);
     let target = |path: &Path| {
-        let error = plan(&bare_machine(), &asked(&source, path)).unwrap_err();
+        let error = plan(&bare_machine(), &asked(&source, path), &crate::Surveyor::for_tests())
+            .unwrap_err();
         std::error::Error::source(&error).unwrap().to_string()
     };
     assert!(target(folder.path()).contains("is a directory"));

@@ -163,6 +163,7 @@ impl World {
             route: Route::P2p,
             partial: None,
             done: RangeSet::new(),
+            overwrites: None,
             created: 1,
             updated: 1,
         }

@@ -1,7 +1,7 @@
 //! What a copy would overwrite, and whether the target may be opened for it.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 use peerlane_fabric::BlockDevice;
@@ -9,10 +9,30 @@ use peerlane_results::Refusal;
 use rustix::fs::{Access, IFlags};
 use rustix::io::Errno;
 
-use super::signature::{self, Ends, HEAD_BYTES, TAIL_BYTES};
-use super::{refuse, refuse_unless_forced};
+use super::survey::{Device, SurveyError, Surveyor};
+use super::{naming, refuse, refuse_unless_forced};
 use crate::endpoint::{Endpoint, Live, Node, has_flag};
-use crate::failure::hint_of_denial;
+use crate::failure::{error_in_words, hint_of_denial};
+
+/// What a target is looked at for.
+#[derive(Debug, Clone)]
+pub(super) struct Look<'a> {
+    pub(super) surveyor: &'a Surveyor<'a>,
+    /// What is to be written, in bytes of the target.
+    pub(super) range: Range<u64>,
+    pub(super) usage: Usage,
+    /// Content is no obstacle, and is not looked for.
+    pub(super) is_forced: bool,
+}
+
+/// Who is going to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Usage {
+    /// A copy: whatever is not blank stands against it.
+    Copy,
+    /// A benchmark: what an earlier one wrote does not.
+    Benchmark,
+}
 
 /// Refuses a source that may not be read.
 pub(super) fn check_source(source: &Endpoint) -> Option<Refusal> {
@@ -39,7 +59,7 @@ fn nodes(live: &Live) -> impl Iterator<Item = &Path> {
 }
 
 /// Refuses a target that is not to be written, and one with content unless forced.
-pub(super) fn check_target(target: &Endpoint) -> Vec<Refusal> {
+pub(super) fn check_target(target: &Endpoint, look: Look<'_>) -> Vec<Refusal> {
     let Some(live) = target.live.as_ref() else { return Vec::new() };
     match live.node {
         Node::NewFile => in_directory(live).into_iter().collect(),
@@ -50,15 +70,15 @@ pub(super) fn check_target(target: &Endpoint) -> Vec<Refusal> {
             );
             in_directory(live).into_iter().chain(immutable(target, live)).chain([exists]).collect()
         }
-        Node::Block => on_device(target, live),
+        Node::Block => on_device(target, live, look),
     }
 }
 
 /// The same for a target that is written where it is: a file that is there loses content, not its name.
-pub(super) fn check_target_in_place(target: &Endpoint) -> Vec<Refusal> {
+pub(super) fn check_target_in_place(target: &Endpoint, look: Look<'_>) -> Vec<Refusal> {
     let Some(live) = target.live.as_ref() else { return Vec::new() };
     if !matches!(live.node, Node::File { .. }) {
-        return check_target(target);
+        return check_target(target, look);
     }
     let path = &target.facts.path;
     let denied = rustix::fs::access(&live.path, Access::READ_OK | Access::WRITE_OK).err();
@@ -92,7 +112,7 @@ fn immutable(target: &Endpoint, live: &Live) -> Option<Refusal> {
     Some(refuse(format!("{path} is {what} and cannot be replaced"), Some(hint)))
 }
 
-fn on_device(target: &Endpoint, live: &Live) -> Vec<Refusal> {
+fn on_device(target: &Endpoint, live: &Live, look: Look<'_>) -> Vec<Refusal> {
     let path = &target.facts.path;
     let refused = nodes(live).find_map(|path| {
         let errno = rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK).err()?;
@@ -106,22 +126,47 @@ fn on_device(target: &Endpoint, live: &Live) -> Vec<Refusal> {
         );
         return vec![refuse(reason, Some(hint))];
     }
-    let size = target.facts.size.0;
-    let signatures = match read_ends(live.guarded_path(), size) {
-        Ok((head, tail)) => signature::identify(Ends { head: &head, tail: &tail, size }),
-        Err(error) => {
-            let reason = format!("cannot see what {path} carries: {error}");
-            return vec![refuse_unless_forced(reason, "`--force` does not look".to_owned())];
-        }
+    if look.is_forced {
+        return Vec::new();
+    }
+    let device = Device { size: target.facts.size.0, block: target.facts.block.0 };
+    let survey = match look.surveyor.survey(live, device, look.range) {
+        Ok(survey) => survey,
+        Err(error) => return vec![unreadable(path, &error)],
     };
-    let block = live.guarded_path();
-    let carried = signatures.into_iter().map(|what| {
+    let found = match look.usage {
+        Usage::Copy => survey.first(),
+        Usage::Benchmark => survey.content,
+    };
+    let carried = found.map(|first| {
+        let all = 0..device.size;
+        let names = naming::carried(look.surveyor, live, device.block, all, Some(first));
+        let names = names.unwrap_or_else(|_| vec![naming::unknown(first)]);
         refuse_unless_forced(
-            format!("{path} carries {what}"),
-            format!("`--force` overwrites it; `wipefs {}` shows what is there", block.display()),
+            format!("{path} carries {}", names.join(", ")),
+            how_to_blank(live.guarded_path()),
         )
     });
-    carried.chain(live.device.as_ref().and_then(|device| partitions(path, device))).collect()
+    let partitions = live.device.as_ref().and_then(|device| partitions(path, device));
+    carried.into_iter().chain(partitions).collect()
+}
+
+fn unreadable(path: &str, error: &SurveyError) -> Refusal {
+    let reason = format!("cannot tell whether {path} is blank: {}", error_in_words(error));
+    if error.is_timeout() {
+        let hint = "`dmesg | tail` names a drive that does not answer; `--timeout` sets the wait";
+        return refuse(reason, Some(hint.to_owned()));
+    }
+    refuse_unless_forced(reason, "`--force` does not look".to_owned())
+}
+
+/// What to type to overwrite a device all the same, to see what it carries, and to blank it first.
+fn how_to_blank(node: &Path) -> String {
+    let node = node.display();
+    format!(
+        "`--force` overwrites it; `wipefs {node}` shows signatures; `blkdiscard -f {node}` (or \
+         `nvme format {node}`) destroys its content first"
+    )
 }
 
 fn partitions(path: &str, device: &BlockDevice) -> Option<Refusal> {
@@ -133,37 +178,4 @@ fn partitions(path: &str, device: &BlockDevice) -> Option<Refusal> {
             "`--force` overwrites them; name a partition to write to that one".to_owned(),
         )
     })
-}
-
-/// Where signatures lie in the first [`HEAD_BYTES`]: the rest of them is not read.
-const LOOKED_AT: [(u64, usize); 3] = [(0, 256 << 10), (1 << 20, 4096), (2 << 20, 4096)];
-
-/// Reads the start and the end of a device, as far as it has them.
-pub(crate) fn read_ends(path: &Path, size: u64) -> io::Result<(Vec<u8>, Vec<u8>)> {
-    let mut file = File::open(path)?;
-    let ends = read_range_ends(&mut file, 0, size)?;
-    // What was read must not stay in the page cache beside direct writes.
-    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
-    Ok(ends)
-}
-
-/// Reads the start and the end of a range of a device; what holds no signature is zero.
-pub(super) fn read_range_ends(
-    file: &mut File,
-    start: u64,
-    size: u64,
-) -> io::Result<(Vec<u8>, Vec<u8>)> {
-    // Read ahead would pull in what nobody looks at.
-    let _ = rustix::fs::fadvise(&*file, 0, None, rustix::fs::Advice::Random);
-    let mut head = Vec::new();
-    for (offset, length) in LOOKED_AT.into_iter().filter(|(offset, _)| *offset < size) {
-        head.resize(usize::try_from(offset).unwrap_or(HEAD_BYTES), 0);
-        file.seek(SeekFrom::Start(start.saturating_add(offset)))?;
-        file.by_ref().take((length as u64).min(size - offset)).read_to_end(&mut head)?;
-    }
-    let mut tail = Vec::new();
-    let length = size.min(TAIL_BYTES as u64);
-    file.seek(SeekFrom::Start(start.saturating_add(size - length)))?;
-    file.by_ref().take(length).read_to_end(&mut tail)?;
-    Ok((head, tail))
 }

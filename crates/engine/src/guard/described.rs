@@ -105,7 +105,7 @@ file_system = 'ext4'
     fn planned(text: &str, source: &str, target: &str, origin: Origin) -> Plan {
         let fabric = Fabric { origin, ..Fabric::from_toml(text).expect("a machine") };
         let asked = Asked { force: true, ..Asked::between(source, target) };
-        crate::plan::plan(&fabric, &asked).expect("a plan")
+        crate::plan::plan(&fabric, &asked, &crate::Surveyor::for_tests()).expect("a plan")
     }
 
     fn refused(source: &str, target: &str) -> Vec<String> {

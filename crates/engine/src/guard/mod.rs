@@ -9,20 +9,26 @@ mod content;
 mod described;
 mod file_in_use;
 mod in_use;
+mod naming;
 mod overlap;
+pub mod overwrite_summary;
 mod ranges;
 mod siblings;
 pub mod signature;
-pub mod stake;
+mod survey;
 mod system;
+
+use std::ops::Range;
 
 use peerlane_results::{Asked, Refusal, Warning};
 use peerlane_units::Bytes;
 
-pub(crate) use content::read_ends;
+use content::{Look, Usage};
 pub(crate) use described::check as check_described;
 pub(crate) use overlap::{Span, between, is_one_place};
 pub(crate) use ranges::length_of;
+pub use survey::Surveyor;
+pub(crate) use survey::{BLOCK, Device, Reader, SurveyError, is_blank, spans};
 pub(crate) use system::{Mount, System};
 
 use crate::endpoint::Endpoint;
@@ -44,14 +50,28 @@ pub(crate) struct Findings {
     pub(crate) warnings: Vec<Warning>,
 }
 
+impl Wanted<'_> {
+    /// The range of the target that is to be written.
+    fn target_range(&self) -> Range<u64> {
+        let start = self.asked.target_offset.0;
+        start..start.saturating_add(self.length.0)
+    }
+}
+
 /// Asks every guard; what `--force` overrides is left out when it was given.
-pub(crate) fn check(system: &System, wanted: Wanted<'_>) -> Findings {
+pub(crate) fn check(system: &System, surveyor: &Surveyor<'_>, wanted: Wanted<'_>) -> Findings {
+    let look = Look {
+        surveyor,
+        range: wanted.target_range(),
+        usage: Usage::Copy,
+        is_forced: wanted.asked.force,
+    };
     let mut refusals = ranges::check(wanted);
     refusals.extend(overlap::check(system, wanted));
     refusals.extend(in_use::check_target(system, wanted.target));
     refusals.extend(file_in_use::check_target(system, wanted.target));
     refusals.extend(content::check_source(wanted.source));
-    refusals.extend(content::check_target(wanted.target));
+    refusals.extend(content::check_target(wanted.target, look));
     if wanted.asked.force {
         refusals.retain(|refusal| !refusal.forceable);
     }
@@ -62,13 +82,16 @@ pub(crate) fn check(system: &System, wanted: Wanted<'_>) -> Findings {
 /// loses content only. Ranges are the caller's to check.
 pub(crate) fn check_in_place(
     system: &System,
-    target: &Endpoint,
+    surveyor: &Surveyor<'_>,
+    target: (&Endpoint, Range<u64>),
     from: Option<Wanted<'_>>,
     force: bool,
 ) -> Findings {
+    let (target, range) = target;
+    let look = Look { surveyor, range, usage: Usage::Benchmark, is_forced: force };
     let mut refusals = in_use::check_target(system, target);
     refusals.extend(file_in_use::check_target(system, target));
-    refusals.extend(content::check_target_in_place(target));
+    refusals.extend(content::check_target_in_place(target, look));
     let mut warnings = Vec::new();
     if let Some(wanted) = from {
         refusals.extend(overlap::check(system, wanted));

@@ -121,7 +121,8 @@ fn asked() -> Asked {
 
 fn refusals(tree: &Tree, source: &Endpoint, target: &Endpoint, asked: &Asked) -> Vec<Refusal> {
     let length = super::length_of(asked, &source.facts);
-    check(&tree.system(), Wanted { asked, source, target, length }).refusals
+    check(&tree.system(), &crate::Surveyor::for_tests(), Wanted { asked, source, target, length })
+        .refusals
 }
 
 /// The one refusal of a copy from an innocent disk to `target`.
@@ -235,9 +236,8 @@ fn content_and_partitions_are_refused_unless_forced() {
     tree.device("target");
     let device = BlockDevice { partitions: vec![partition("target1")], ..block_device("target") };
     let target = disk(&tree, device);
-    let mut content = vec![0; 1 << 20];
-    content[..4].copy_from_slice(b"XFSB");
-    fs::write(&target.live.as_ref().unwrap().path, &content).unwrap();
+    let content = fs::File::options().write(true).open(&target.live.as_ref().unwrap().path);
+    std::os::unix::fs::FileExt::write_all_at(&content.unwrap(), b"XFSB", 0).unwrap();
     let source = disk(&tree, block_device("innocent"));
     let found = refusals(&tree, &source, &target, &asked());
     assert_eq!(found.len(), 2, "{found:?}");
@@ -327,6 +327,7 @@ fn a_source_that_may_change_is_a_warning() {
         let asked = asked();
         check(
             &tree.system(),
+            &crate::Surveyor::for_tests(),
             Wanted { asked: &asked, source: &source, target: &target, length: DISK },
         )
     };

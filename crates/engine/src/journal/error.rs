@@ -86,7 +86,9 @@ pub enum JournalError {
     #[error("cannot keep a journal: neither XDG_STATE_HOME nor HOME is an absolute path")]
     NoStateDirectory,
     /// The device has nothing to be known by again.
-    #[error("cannot keep a journal: {name} has no serial, WWID, NGUID, EUI-64 or UUID")]
+    #[error(
+        "cannot keep a journal: {name} has no serial, WWID, NGUID, EUI-64 or UUID to know it by again"
+    )]
     NoStableId {
         /// Name of the device.
         name: String,
@@ -106,8 +108,11 @@ impl JournalError {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => {
                 Some(HINT_OF_SIZE)
             }
-            Self::Io { .. } | Self::NoStateDirectory | Self::NoStableId { .. } => {
+            Self::Io { .. } | Self::NoStateDirectory => {
                 Some("name a writable place with `--journal FILE`")
+            }
+            Self::NoStableId { .. } => {
+                Some("leave out `--journal`: the copy then runs without one, and cannot be resumed")
             }
             Self::InUse { .. } => Some("wait for the other copy, or end it; it can be resumed"),
             Self::Foreign { .. }

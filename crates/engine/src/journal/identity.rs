@@ -26,6 +26,8 @@ pub enum IdKind {
     Wwid,
     /// Serial number.
     Serial,
+    /// The file behind a loop device, by file system, inode and time of birth, and where the device begins in it.
+    Backing,
 }
 
 impl fmt::Display for IdKind {
@@ -39,6 +41,7 @@ impl fmt::Display for IdKind {
             Self::Cid => "CID",
             Self::Wwid => "WWID",
             Self::Serial => "serial",
+            Self::Backing => "backing file",
         })
     }
 }

@@ -24,6 +24,7 @@
 
 mod codec;
 mod difference;
+pub(crate) mod digests;
 mod error;
 mod identity;
 mod place;
@@ -41,6 +42,7 @@ use crate::ranges::RangeSet;
 
 pub use codec::{JOURNAL_BYTES_MAX, decode, encode};
 pub use difference::{CopyOption, Difference, Now, Role};
+pub use digests::EndDigests;
 pub use error::JournalError;
 pub use identity::{DeviceIdentity, FileIdentity, IdKind, Identity, Partition, StableId};
 pub use place::{Environment, beside_file, for_device, state_directory};
@@ -84,10 +86,23 @@ pub struct Journal {
     pub partial: Option<String>,
     /// Bytes that are at the target, written and flushed; offsets from the start of the copy.
     pub done: RangeSet,
+    /// What the target held when overwriting it was permitted; `None` for a new or blank one.
+    #[serde(default)]
+    pub overwrites: Option<Overwritten>,
     /// When the copy began: seconds since 1970, UTC.
     pub created: u64,
     /// When this was written: seconds since 1970, UTC.
     pub updated: u64,
+}
+
+/// Old content of a target, by which it is told from content that came later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overwritten {
+    /// Both ends of a device.
+    Device(EndDigests),
+    /// The file that has the target's name until the copy is complete.
+    File(FileIdentity),
 }
 
 impl Journal {

@@ -116,6 +116,8 @@ fn read_device(root: &Path, name: &str) -> Option<DeviceIdentity> {
         let value = tree.attribute(&whole, attribute).filter(|value| is_distinct(value));
         ids.extend(value.map(|value| StableId { kind, value }));
     }
+    let backing = tree.backing(&whole);
+    ids.extend(backing.map(|value| StableId { kind: IdKind::Backing, value }));
     Some(DeviceIdentity {
         name: name.to_owned(),
         model: tree.attribute(&whole, "device/model"),
@@ -157,6 +159,19 @@ impl Tree {
         let text = String::from_utf8_lossy(&text);
         let text = text.trim_matches(|c: char| c.is_whitespace() || c.is_control());
         (!text.is_empty()).then(|| text.replace(char::is_control, " "))
+    }
+
+    /// What the file behind a loop device is known by; `None` for any other device, and for a file that has no
+    /// name any more (`loop_attr_backing_file_show`, drivers/block/loop.c).
+    fn backing(&self, directory: &Path) -> Option<String> {
+        let path = self.attribute(directory, "loop/backing_file")?;
+        let path = self.resolve(&self.root.join(path.trim_start_matches('/')))?;
+        let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        let facts = rustix::fs::statx(rustix::fs::CWD, &path, AtFlags::empty(), wanted).ok()?;
+        let file_system = rustix::fs::statvfs(&path).ok()?.f_fsid;
+        let (inode, born) = (facts.stx_ino, nanoseconds(&facts.stx_btime));
+        let offset = self.attribute(directory, "loop/offset").unwrap_or_default();
+        Some(format!("{file_system:016x}-{inode}-{born}-at-{offset}"))
     }
 
     fn sectors(&self, directory: &Path, name: &str) -> Option<Bytes> {

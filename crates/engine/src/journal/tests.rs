@@ -40,6 +40,7 @@ pub(crate) fn sample() -> Journal {
         route: Route::P2p,
         partial: Some(".set.bin.partial".to_owned()),
         done: RangeSet::new(),
+        overwrites: None,
         created: 1_700_000_000,
         updated: 1_700_000_060,
     }

@@ -18,14 +18,14 @@ use super::planned::PlannedFlow;
 use super::ready::Cache;
 use super::serial::{forget, read_all};
 use super::{FlowOutcome, FlowTools, MeasureError};
-use crate::copy::Opened;
+use crate::open::Opened;
 
 /// Carries a flow from a drive or a file to host memory out by the page cache.
 pub(super) fn carry(
     planned: &PlannedFlow,
     tools: &mut FlowTools<'_>,
 ) -> Result<FlowOutcome, MeasureError> {
-    let [source, _] = planned.open_ends(Cache::Through, tools.hold)?;
+    let [source, _] = planned.open_ends(Cache::Through, tools.hold, tools.deadline)?;
     let source = source.ok_or(MeasureError::WithOthers)?;
     let (offset, bytes) = (planned.flow.offset.0, planned.flow.bytes);
     let run = if planned.flow.path == Way::HostMapped {

@@ -4,11 +4,11 @@ use peerlane_units::Bytes;
 
 use super::MeasureError;
 use super::look::Look;
-use crate::copy::open_source;
 use crate::endpoint::{self, Endpoint, Node};
 use crate::extents::{Extent, Grid, data_ranges};
 use crate::failure::Role;
 use crate::guard;
+use crate::open::open_source;
 
 impl Look<'_> {
     pub(super) fn check_target(&self, target: &Endpoint) -> Result<(), MeasureError> {
@@ -24,7 +24,10 @@ impl Look<'_> {
         if !self.is_scratch(source, &self.flow.source)? {
             return self.check_holes(source).map(|()| false);
         }
-        let found = guard::check_in_place(self.system, source, None, self.consent.force);
+        let found = {
+            let written = (source, self.range(self.flow.offset));
+            guard::check_in_place(self.system, self.surveyor, written, None, self.consent.force)
+        };
         if found.refusals.is_empty() {
             Ok(true)
         } else {
@@ -40,7 +43,7 @@ impl Look<'_> {
             let path = live.path.clone();
             move |source| MeasureError::File { action, path, source }
         };
-        let opened = open_source(live).map_err(failed("open"))?;
+        let opened = open_source(live, self.surveyor.deadline()).map_err(failed("open"))?;
         let start = self.flow.offset.0;
         let within = start..start.saturating_add(self.flow.bytes.0);
         let grid = Grid { origin: start, block: 1 };

@@ -16,11 +16,11 @@ use super::ready::Ready;
 use super::stream::Log;
 use super::{FlowTools, MeasureError};
 use crate::failure::Role;
-use crate::random::Random;
 use crate::ranges::RangeSet;
 use crate::request::{End, Progress, Request, carry_out};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::scrub::{BORROWED_MAX, HOST_PARTS, ScrubSetup, scrub};
+use crate::stamp::{SECTOR, Stamp};
 use crate::verify::{Comparison, Coverage, Digests, verify};
 
 /// Nobody wrote there, or two slots at a time.
@@ -105,9 +105,25 @@ impl Log for Slots {
     }
 }
 
-/// Bytes that a seed and a number make.
-pub(super) fn pattern(seed: u64, slot: u64) -> Random {
-    Random::new(seed ^ slot.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+/// Seed of the content of a slot, or of a part of a source.
+fn seed_of(seed: u64, number: u64) -> u64 {
+    seed ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03)
+}
+
+/// Fills bytes with the content of a slot, or of a part of a source: sectors that say that a benchmark wrote
+/// them.
+pub(super) fn fill(seed: u64, number: u64, bytes: &mut [u8]) {
+    fill_from(0, seed, number, bytes);
+}
+
+/// Goes on with what [`fill`] began, `offset` bytes after its start, a multiple of a sector.
+pub(super) fn fill_from(offset: u64, seed: u64, number: u64, bytes: &mut [u8]) {
+    Stamp::Benchmark.fill_from(offset / SECTOR as u64, seed_of(seed, number), bytes);
+}
+
+/// Whether bytes are what [`fill`] makes.
+fn is_filled(seed: u64, number: u64, bytes: &[u8]) -> bool {
+    Stamp::Benchmark.is_filled(seed_of(seed, number), bytes)
 }
 
 impl Ready {
@@ -124,7 +140,7 @@ impl Ready {
             let stride = usize::try_from(self.stride).unwrap_or(usize::MAX);
             if let Some(bytes) = self.ring.host_bytes(self.region) {
                 for (slot, bytes) in bytes.chunks_mut(stride).enumerate() {
-                    pattern(seed, slot as u64).fill(bytes);
+                    fill(seed, slot as u64, bytes);
                 }
             }
             return Ok(Some(Filled { seed }));
@@ -132,7 +148,7 @@ impl Ready {
         for slot in 0..u64::from(self.slots) {
             let size = usize::try_from(length).unwrap_or(usize::MAX);
             if let Some(bytes) = self.ring.host_bytes(self.host).and_then(|b| b.get_mut(..size)) {
-                pattern(seed, slot).fill(bytes);
+                fill(seed, slot, bytes);
             }
             let steps =
                 [(Action::Write, self.host, 0), (Action::Read, self.region, slot * self.stride)];
@@ -309,7 +325,7 @@ pub(super) fn read_back<R: Ring>(
             let range = request.region_offset..request.region_offset + request.need;
             let found = &found[as_size(range.start)..as_size(range.end)];
             bytes += request.need;
-            if !is_pattern(found, pattern(back.seed, u64::from(*slot))) {
+            if !is_filled(back.seed, u64::from(*slot), found) {
                 mismatches += 1;
                 let part = slots.part(*index, planned.flow.bytes.0);
                 first.get_or_insert(planned.flow.target_offset.0 + part.start);
@@ -325,10 +341,6 @@ pub(super) fn read_back<R: Ring>(
 
 fn as_size(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
-}
-
-fn is_pattern(found: &[u8], mut random: Random) -> bool {
-    found.chunks(8).all(|chunk| random.next().to_le_bytes()[..chunk.len()] == *chunk)
 }
 
 fn differs(planned: &PlannedFlow, mismatches: u64, offset: u64) -> MeasureError {

@@ -4,7 +4,7 @@ use peerlane_memory::host;
 use peerlane_results::MemoryKind;
 use peerlane_units::Bytes;
 
-use super::content::pattern;
+use super::content;
 use super::planned::PlannedFlow;
 use super::{FlowTools, MeasureError};
 use crate::copy::{Claim, check, open_in_place};
@@ -32,7 +32,7 @@ impl PlannedFlow {
         let Some(end) = self.source.storage() else { return Ok(false) };
         let Some(live) = end.live.as_ref() else { return Ok(false) };
         let (offset, length) = (self.flow.offset.0, self.flow.bytes.0);
-        let opened = open_in_place(live, offset + length, Claim::Exclusive)
+        let opened = open_in_place(live, offset + length, Claim::Exclusive, tools.deadline)
             .map_err(|error| MeasureError::Open(Box::new(error)))?;
         let ring = if opened.passthrough.is_some() {
             Uring::for_passthrough(16)?
@@ -53,7 +53,7 @@ impl PlannedFlow {
             }
             let need = part.min(length - start);
             if let Some(bytes) = ring.host_bytes(region) {
-                pattern(tools.seed, offset + start).fill(bytes);
+                content::fill(tools.seed, offset + start, bytes);
             }
             let request = Request {
                 role: Role::Source,

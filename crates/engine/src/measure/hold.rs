@@ -4,9 +4,12 @@
 use std::path::PathBuf;
 
 use super::MeasureError;
+use peerlane_units::Nanos;
+
 use super::planned::PlannedFlow;
-use crate::copy::{Claim, Opened, open_in_place};
+use crate::copy::{Claim, open_in_place};
 use crate::endpoint::{Live, Node};
+use crate::open::Opened;
 
 /// Keeps everybody else from opening the target devices exclusively, and from mounting them, until it
 /// is dropped.
@@ -18,7 +21,7 @@ impl Hold {
     ///
     /// # Errors
     /// When one is in use or may not be opened.
-    pub fn of(flows: &[PlannedFlow]) -> Result<Self, MeasureError> {
+    pub fn of(flows: &[PlannedFlow], deadline: Nanos) -> Result<Self, MeasureError> {
         let mut held: Vec<(PathBuf, Opened)> = Vec::new();
         for flow in flows {
             let live = flow.target.storage().and_then(|end| end.live.as_ref());
@@ -27,7 +30,7 @@ impl Hold {
             if held.iter().any(|(one, _)| *one == path) {
                 continue;
             }
-            let opened = open_in_place(live, 0, Claim::Exclusive)
+            let opened = open_in_place(live, 0, Claim::Exclusive, deadline)
                 .map_err(|error| MeasureError::Open(Box::new(error)))?;
             held.push((path, opened));
         }

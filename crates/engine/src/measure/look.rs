@@ -11,7 +11,7 @@ use super::planned::{End, Parts, PlannedFlow, as_copy};
 use super::{Consent, MeasureError};
 use crate::endpoint::{self, EndError, Endpoint, GpuName, Node, Notation, PEER_REQUEST_MAX};
 use crate::failure::Role;
-use crate::guard::{self, System, Wanted};
+use crate::guard::{self, Surveyor, System, Wanted};
 use crate::plan::{self, host_memory};
 
 /// Most bytes of one request through host memory in one direction: the kernel moves less than 2 GiB at
@@ -35,13 +35,18 @@ impl PlannedFlow {
     ///
     /// # Errors
     /// [`MeasureError`] by what stands against it.
-    pub fn look(fabric: &Fabric, flow: &Flow, consent: &Consent) -> Result<Self, MeasureError> {
+    pub fn look(
+        fabric: &Fabric,
+        flow: &Flow,
+        consent: &Consent,
+        surveyor: &Surveyor<'_>,
+    ) -> Result<Self, MeasureError> {
         if !fabric.is_this_machine() {
             return Err(MeasureError::NotHere { name: fabric.name.clone() });
         }
         let system = System::at(Path::new("/"));
         let ends = [notation(&flow.source, Role::Source)?, notation(&flow.target, Role::Target)?];
-        let look = Look { system: &system, fabric, flow, consent };
+        let look = Look { system: &system, surveyor, fabric, flow, consent };
         match ends {
             [Notation::Path(_), Notation::Path(_)] => look.copy(),
             [Notation::Path(_), memory] => look.one_way(&memory, Role::Source),
@@ -55,12 +60,18 @@ impl PlannedFlow {
 /// A look at a flow.
 pub(super) struct Look<'a> {
     pub(super) system: &'a System,
+    pub(super) surveyor: &'a Surveyor<'a>,
     pub(super) fabric: &'a Fabric,
     pub(super) flow: &'a Flow,
     pub(super) consent: &'a Consent,
 }
 
 impl Look<'_> {
+    /// What the flow uses of an end, from an offset on.
+    pub(super) fn range(&self, offset: Bytes) -> std::ops::Range<u64> {
+        offset.0..offset.0.saturating_add(self.flow.bytes.0)
+    }
+
     pub(super) fn no_pair(&self, reason: &'static str) -> MeasureError {
         let (from, to) = (self.flow.source.clone(), self.flow.target.clone());
         MeasureError::Pair { from, to, reason }
@@ -79,8 +90,9 @@ impl Look<'_> {
                  both halves of that way",
             ));
         }
-        let asked = as_copy(self.flow, route, via, self.consent.force);
-        let prepared = plan::prepare(self.system, self.fabric, &asked)?;
+        // Content is looked for below, by the rules of benchmarks.
+        let asked = as_copy(self.flow, route, via, true);
+        let prepared = plan::prepare(self.system, self.surveyor, self.fabric, &asked)?;
         let (source, target) = (prepared.source, prepared.target);
         let length = self.flow.bytes;
         let wanted = Wanted { asked: &asked, source: &source, target: &target, length };
@@ -92,7 +104,8 @@ impl Look<'_> {
         self.check_range(&source, self.flow.offset, Role::Source)?;
         self.check_range(&target, self.flow.target_offset, Role::Target)?;
         let force = self.consent.force;
-        let found = guard::check_in_place(self.system, &target, Some(wanted), force);
+        let written = (&target, self.range(self.flow.target_offset));
+        let found = guard::check_in_place(self.system, self.surveyor, written, Some(wanted), force);
         if !found.refusals.is_empty() {
             return Err(MeasureError::Refused(found.refusals));
         }
@@ -152,7 +165,8 @@ impl Look<'_> {
         if role == Role::Target {
             self.check_target(&drive)?;
             let force = self.consent.force;
-            let found = guard::check_in_place(self.system, &drive, None, force);
+            let written = (&drive, self.range(offset));
+            let found = guard::check_in_place(self.system, self.surveyor, written, None, force);
             if !found.refusals.is_empty() {
                 return Err(MeasureError::Refused(found.refusals));
             }
@@ -171,7 +185,7 @@ impl Look<'_> {
         let plan = match route {
             // There is nothing yet that a copy could come from, and host memory needs no plan.
             RouteChoice::Host if is_new => None,
-            _ => Some(plan::prepare(self.system, self.fabric, &asked)?.plan),
+            _ => Some(plan::prepare(self.system, self.surveyor, self.fabric, &asked)?.plan),
         };
         let memory = match (&plan, route) {
             (_, RouteChoice::Host) | (None, _) => host_memory(),

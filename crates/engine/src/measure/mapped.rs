@@ -30,7 +30,7 @@ pub(super) fn carry(
     tools: &mut FlowTools<'_>,
 ) -> Result<FlowOutcome, MeasureError> {
     let flow = &planned.flow;
-    let [source, _] = planned.open_ends(Cache::Through, tools.hold)?;
+    let [source, _] = planned.open_ends(Cache::Through, tools.hold, tools.deadline)?;
     let Some(source) = source else { return Err(MeasureError::WithOthers) };
     forget(&source.file, flow.offset.0, flow.bytes);
     let mut ready = planned.open(tools)?;

@@ -13,12 +13,12 @@ use peerlane_units::Bytes;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::cached::Mapped;
-use super::content::pattern;
 use super::in_turn::{self, Step};
 use super::look::Look;
 use super::planned::{End, Parts, PlannedFlow};
 use super::{FlowOutcome, FlowTools, MeasureError};
 use crate::plan::host_memory;
+use crate::random::Random;
 
 /// Bytes of the pattern that the source repeats, each time with its place in front.
 const PATTERN: usize = 1 << 20;
@@ -171,7 +171,7 @@ impl Step for Copied {
 /// Gives each part of a source a pattern, and its place, so that no part is taken for another.
 fn fill(seed: u64, source: &mut [u8]) {
     let mut one = vec![0; PATTERN.min(source.len())];
-    pattern(seed, 0).fill(&mut one);
+    Random::new(seed).fill(&mut one);
     for (place, part) in source.chunks_mut(PATTERN).enumerate() {
         part.copy_from_slice(&one[..part.len()]);
         for (page, bytes) in part.chunks_mut(4096).enumerate() {
@@ -210,7 +210,7 @@ mod tests {
 
     fn looked(flow: &Flow) -> Result<PlannedFlow, MeasureError> {
         let fabric = Fabric::discover_quietly(std::path::Path::new("/")).expect("this machine");
-        PlannedFlow::look(&fabric, flow, &Consent::default())
+        PlannedFlow::look(&fabric, flow, &Consent::default(), &crate::Surveyor::for_tests())
     }
 
     fn carried(flow: &Flow, time: Option<Nanos>) -> FlowOutcome {

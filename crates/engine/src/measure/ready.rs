@@ -7,9 +7,10 @@ use peerlane_units::{Bytes, Nanos};
 use super::planned::{End, PlannedFlow};
 use super::{FlowTools, Hold, MeasureError};
 use crate::copy::check::{self, NotProved};
-use crate::copy::{Attached, Opened, open_in_place, open_source};
+use crate::copy::open_in_place;
 use crate::device_memory;
 use crate::endpoint::Live;
+use crate::open::{Attached, Opened, open_source};
 use crate::plan::SLOT_ALIGNMENT;
 use crate::prove::prove_route;
 use crate::relay::Transfer;
@@ -62,13 +63,14 @@ impl PlannedFlow {
         &self,
         cache: Cache,
         hold: &Hold,
+        deadline: Nanos,
     ) -> Result<[Option<Opened>; 2], MeasureError> {
         let [source, target] = [&self.source, &self.target].map(|end| {
             let live = live(end)?;
             Some(Live { is_direct: live.is_direct && cache == Cache::Around, ..live.clone() })
         });
         let source = source.as_ref().map(|live| {
-            open_source(live).map_err(|source| MeasureError::File {
+            open_source(live, deadline).map_err(|source| MeasureError::File {
                 action: "open",
                 path: live.path.clone(),
                 source,
@@ -76,7 +78,7 @@ impl PlannedFlow {
         });
         let end = self.flow.target_offset.0.saturating_add(self.flow.bytes.0);
         let target = target.as_ref().map(|live| {
-            open_in_place(live, end, hold.claim(live))
+            open_in_place(live, end, hold.claim(live), deadline)
                 .map_err(|error| MeasureError::Open(Box::new(error)))
         });
         Ok([source.transpose()?, target.transpose()?])
@@ -84,7 +86,7 @@ impl PlannedFlow {
 
     /// Opens the ends, takes the memory and attaches all to a ring.
     pub(super) fn open(&self, tools: &FlowTools<'_>) -> Result<Ready, MeasureError> {
-        let [source, target] = self.open_ends(Cache::Around, tools.hold)?;
+        let [source, target] = self.open_ends(Cache::Around, tools.hold, tools.deadline)?;
         let opened = [source.as_ref(), target.as_ref()];
         for (end, opened) in [&self.source, &self.target].into_iter().zip(opened) {
             let is_direct = opened.is_none_or(|opened| opened.is_direct);

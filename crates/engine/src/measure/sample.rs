@@ -6,8 +6,8 @@ use peerlane_units::Bytes;
 
 use super::planned::PlannedFlow;
 use super::{FlowTools, MeasureError};
-use crate::copy::open_source;
 use crate::failure::Role;
+use crate::open::open_source;
 use crate::request::{End, Progress, Request, carry_out};
 use crate::ring::{Action, Ring, Uring};
 use crate::trace::Traced;
@@ -30,7 +30,7 @@ impl PlannedFlow {
             let path = live.path.clone();
             move |source| MeasureError::File { action, path, source }
         };
-        let opened = open_source(live).map_err(failed("open"))?;
+        let opened = open_source(live, tools.deadline).map_err(failed("open"))?;
         let is_node = opened.passthrough.is_some();
         let ring = if is_node { Uring::for_passthrough(16)? } else { Uring::new(16)? };
         let mut ring = Traced::new(ring, None);

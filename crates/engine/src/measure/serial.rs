@@ -13,8 +13,8 @@ use super::looks::Looks;
 use super::planned::PlannedFlow;
 use super::ready::Cache;
 use super::{FlowOutcome, FlowTools, MeasureError, Moved};
-use crate::copy::Opened;
 use crate::failure::{Cause, Failure, RequestError, Role};
+use crate::open::Opened;
 use crate::random::Random;
 use crate::ranges::RangeSet;
 use crate::relay::latencies;
@@ -29,7 +29,7 @@ pub(super) fn carry(
         Way::HostPageCache => Cache::Through,
         _ => Cache::Around,
     };
-    let [source, target] = planned.open_ends(cache, tools.hold)?;
+    let [source, target] = planned.open_ends(cache, tools.hold, tools.deadline)?;
     let (Some(source), Some(target)) = (source, target) else {
         return Err(MeasureError::WithOthers);
     };

@@ -16,15 +16,20 @@ use peerlane_units::Bytes;
 use super::route::{Choice, host_memory};
 use super::{PlanError, Prepared, ceilings, prepare, shape, warnings_of};
 use crate::endpoint::Notation;
-use crate::guard::{self, Span, System};
+use crate::guard::{self, Span, Surveyor, System};
 use crate::relay::TARGETS_MAX;
 
 /// Plans a copy of one source to several targets; `asked` differ in their targets only.
 ///
 /// # Errors
 /// As [`plan`](super::plan), for the first target that makes no sense.
-pub fn plan_fan_out(fabric: &Fabric, asked: &[Asked]) -> Result<FanOutPlan, PlanError> {
-    prepare_fan_out(&System::at(Path::new("/")), fabric, asked).map(|(plan, _)| plan)
+pub fn plan_fan_out(
+    fabric: &Fabric,
+    asked: &[Asked],
+    surveyor: &Surveyor<'_>,
+) -> Result<FanOutPlan, PlanError> {
+    let system = System::at(Path::new("/"));
+    prepare_fan_out(&system, surveyor, fabric, asked).map(|(plan, _)| plan)
 }
 
 /// Plans several copies, each with one target or several. What one of them writes and another reads or
@@ -35,12 +40,13 @@ pub fn plan_fan_out(fabric: &Fabric, asked: &[Asked]) -> Result<FanOutPlan, Plan
 pub fn plan_jobs(
     fabric: &Fabric,
     jobs: &[Vec<Asked>],
+    surveyor: &Surveyor<'_>,
 ) -> Result<Vec<FanOutPlan>, (usize, PlanError)> {
     let system = System::at(Path::new("/"));
     let mut planned: Vec<(FanOutPlan, Vec<Prepared>)> = Vec::with_capacity(jobs.len());
     for (number, asked) in jobs.iter().enumerate() {
         let (mut plan, ends) =
-            prepare_fan_out(&system, fabric, asked).map_err(|error| (number, error))?;
+            prepare_fan_out(&system, surveyor, fabric, asked).map_err(|error| (number, error))?;
         for (earlier, (_, others)) in planned.iter().enumerate() {
             for (target, mine) in ends.iter().enumerate() {
                 for yours in others {
@@ -92,6 +98,7 @@ impl Prepared {
 
 pub(crate) fn prepare_fan_out(
     system: &System,
+    surveyor: &Surveyor<'_>,
     fabric: &Fabric,
     asked: &[Asked],
 ) -> Result<(FanOutPlan, Vec<Prepared>), PlanError> {
@@ -105,7 +112,7 @@ pub(crate) fn prepare_fan_out(
     }
     let mut ends = Vec::with_capacity(count);
     for one in asked {
-        ends.push(prepare(system, fabric, one)?);
+        ends.push(prepare(system, surveyor, fabric, one)?);
     }
     if count > 1 {
         refuse_same(system, &mut ends);

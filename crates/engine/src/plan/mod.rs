@@ -38,20 +38,20 @@ pub(crate) use shape::{SLOT_ALIGNMENT, fitted};
 
 use crate::endpoint::{Endpoint, look};
 use crate::failure::Role;
-use crate::guard::{self, System, Wanted};
+use crate::guard::{self, Surveyor, System, Wanted};
 use route::Choice;
 
-/// Plans a copy.
+/// Plans a copy; `surveyor` reads a target device to tell whether it is blank.
 ///
 /// # Errors
 /// When the words do not name endpoints or memories of this machine, or ask for nothing possible on
 /// any machine. What only this copy cannot do is a reason or a refusal in the plan.
-pub fn plan(fabric: &Fabric, asked: &Asked) -> Result<Plan, PlanError> {
+pub fn plan(fabric: &Fabric, asked: &Asked, surveyor: &Surveyor<'_>) -> Result<Plan, PlanError> {
     let system = System::at(Path::new("/"));
     if let Some(gpu) = gpu::asked_for(asked) {
         return gpu::plan(&system, fabric, asked, gpu);
     }
-    prepare(&system, fabric, asked).map(|prepared| prepared.plan)
+    prepare(&system, surveyor, fabric, asked).map(|prepared| prepared.plan)
 }
 
 /// A plan with the endpoints it was made for.
@@ -75,6 +75,7 @@ impl Prepared {
 
 pub(crate) fn prepare(
     system: &System,
+    surveyor: &Surveyor<'_>,
     fabric: &Fabric,
     asked: &Asked,
 ) -> Result<Prepared, PlanError> {
@@ -88,7 +89,7 @@ pub(crate) fn prepare(
     let target = look(system, fabric, &asked.target, Role::Target)?;
     let length = guard::length_of(asked, &source.facts);
     let mut findings =
-        guard::check(system, Wanted { asked, source: &source, target: &target, length });
+        guard::check(system, surveyor, Wanted { asked, source: &source, target: &target, length });
     if !fabric.is_this_machine() {
         let described = guard::check_described(fabric, &source, &target);
         findings.refusals.extend(described.refusals);

@@ -7,16 +7,18 @@
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
+use peerlane_results::Asked;
 use peerlane_results::{Candidate, MemoryKind, Plan, Probe, ProbeAnswer, Verdict};
 use peerlane_units::Nanos;
 
 use super::{PlanError, SLOT_ALIGNMENT, prepare, way_of};
 use crate::Clock;
-use crate::copy::{error_in_words, open_source};
 use crate::device_memory::{self, CARD};
 use crate::endpoint::{Endpoint, Node};
+use crate::failure::error_in_words;
 use crate::failure::{RequestError, Role};
-use crate::guard::System;
+use crate::guard::{Surveyor, System};
+use crate::open::open_source;
 use crate::request::{End, Progress, Request, carry_out};
 use crate::ring::{Action, Ring, Uring};
 
@@ -30,7 +32,10 @@ pub fn probe(
     clock: &dyn Clock,
     deadline: Nanos,
 ) -> Result<Vec<Probe>, PlanError> {
-    let now = prepare(&System::at(Path::new("/")), fabric, &plan.asked)?;
+    // Nothing is written: what the target holds does not matter.
+    let asked = Asked { force: true, ..plan.asked.clone() };
+    let surveyor = Surveyor::new(clock, deadline);
+    let now = prepare(&System::at(Path::new("/")), &surveyor, fabric, &asked)?;
     let mut probes = Vec::new();
     for candidate in &now.plan.candidates {
         for (end, predicted) in [(&now.source, candidate.source), (&now.target, candidate.target)] {
@@ -89,7 +94,7 @@ fn ask(end: &Endpoint, candidate: &Candidate, clock: &dyn Clock, deadline: Nanos
         Ok(region) => region,
         Err(refusal) => return not_asked(&refusal),
     };
-    let opened = match open_source(live) {
+    let opened = match open_source(live, deadline) {
         Ok(opened) if opened.is_direct => opened,
         Ok(_) => return ProbeAnswer::NotAsked { reason: "it takes no direct I/O".to_owned() },
         Err(error) => return not_asked(&error),
@@ -98,7 +103,7 @@ fn ask(end: &Endpoint, candidate: &Candidate, clock: &dyn Clock, deadline: Nanos
         Ok(ring) => ring,
         Err(error) => return not_asked(&error),
     };
-    let file = match ring.attach_file(opened.file) {
+    let file = match opened.file.try_clone().and_then(|file| ring.attach_file(file)) {
         Ok(file) => file,
         Err(error) => return not_asked(&error),
     };

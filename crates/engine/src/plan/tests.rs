@@ -4,8 +4,14 @@ use peerlane_fabric::{Bar, Fabric, FunctionId, Kernel};
 use peerlane_results::{Asked, EndpointKind, Plan, Route, RouteChoice, Tail, Verdict, Warning};
 use peerlane_units::{ByteRate, Bytes};
 
-use super::{PlanError, plan};
+use super::PlanError;
+use crate::Surveyor;
 use crate::endpoint::{EndError, EndpointError};
+
+/// Plans with nothing read yet.
+pub(super) fn plan(fabric: &Fabric, asked: &Asked) -> Result<Plan, PlanError> {
+    super::plan(fabric, asked, &Surveyor::for_tests())
+}
 
 fn machine(name: &str) -> Fabric {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");

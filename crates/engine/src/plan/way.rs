@@ -72,7 +72,7 @@ mod tests {
         }
         let fabric = Fabric::from_toml(&text).expect("a machine");
         let asked = super::super::tests::asked();
-        crate::plan(&fabric, &asked).expect("a plan").way.join(" ")
+        crate::plan(&fabric, &asked, &crate::Surveyor::for_tests()).expect("a plan").way.join(" ")
     }
 
     #[test]

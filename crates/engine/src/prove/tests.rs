@@ -9,7 +9,7 @@ const OFFSET: usize = 8192;
 
 fn noise(length: usize, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    Random::new(seed).fill(&mut bytes);
+    Stamp::Proof.fill(seed, &mut bytes);
     bytes
 }
 

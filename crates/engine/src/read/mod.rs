@@ -24,9 +24,10 @@ use rustix::fs::{AtFlags, StatxFlags};
 
 pub use error::ReadError;
 
-use crate::copy::{Opened, open_end};
+use crate::copy::open_end;
 use crate::failure::Role;
 use crate::guard::System;
+use crate::open::Opened;
 use crate::request::{End, Progress, Request, carry_out, carry_until};
 use crate::ring::{Action, FileId, RegionId, Ring, Uring};
 use crate::{Clock, Phase, Watch};
@@ -88,9 +89,9 @@ impl Reader {
     ///
     /// # Errors
     /// [`ReadError`] when it is not there, not readable, or no source of payload.
-    pub fn open(fabric: &Fabric, typed: &str) -> Result<Self, ReadError> {
+    pub fn open(fabric: &Fabric, typed: &str, deadline: Nanos) -> Result<Self, ReadError> {
         let system = System::at(Path::new("/"));
-        let (end, opened) = open_end(&system, fabric, typed, Role::Source)?;
+        let (end, opened) = open_end(&system, fabric, typed, Role::Source, deadline)?;
         let path = end.live.map_or_else(PathBuf::new, |live| live.path);
         let block = if opened.is_direct { end.facts.block.0.max(1) } else { 1 };
         let request = end.facts.request_host.0.min(REQUEST_MAX);

@@ -15,7 +15,7 @@ const DEADLINE: Nanos = Nanos::seconds(60);
 fn reader(folder: &Path, length: u64) -> Reader {
     let path = folder.join("file");
     fs::write(&path, content(length)).unwrap();
-    Reader::open(&bare_machine(), path.to_str().unwrap()).unwrap()
+    Reader::open(&bare_machine(), path.to_str().unwrap(), crate::DEADLINE).unwrap()
 }
 
 fn read(
@@ -122,7 +122,8 @@ fn a_wish_to_stop_ends_it_with_nothing_in_flight() {
 
 #[test]
 fn what_is_no_source_of_payload_is_refused() {
-    let open = |path: &str| Reader::open(&bare_machine(), path).unwrap_err().to_string();
+    let open =
+        |path: &str| Reader::open(&bare_machine(), path, crate::DEADLINE).unwrap_err().to_string();
     let words = "cannot read";
     for path in ["/", "/proc/version", "/dev/null", "/nowhere/at/all", "host"] {
         assert_eq!(open(path), words, "{path}");

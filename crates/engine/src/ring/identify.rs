@@ -6,11 +6,14 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr;
 
+use peerlane_units::Nanos;
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 
+use super::apart;
 use super::passthrough::Namespace;
 use super::status::NvmeStatus;
 
@@ -25,20 +28,21 @@ impl Namespace {
     /// asked, since that took `CAP_SYS_ADMIN` before Linux 6.2, is taken at sysfs's word.
     ///
     /// # Errors
-    /// When the node is of another namespace, or of one with other blocks or with metadata.
-    pub fn confirm(&self, node: &File, size: u64) -> io::Result<()> {
+    /// When the node is of another namespace, or of one with other blocks or with metadata; `TimedOut` when the
+    /// controller does not answer within `deadline`.
+    pub fn confirm(&self, node: &File, size: u64, deadline: Nanos) -> io::Result<()> {
         // SAFETY: `NVME_IOCTL_ID` takes no argument and writes nothing; its answer is a number.
         let nsid = unsafe { ioctl(node, NamespaceId) }?;
         if nsid != self.nsid {
             let reason = format!("it is namespace {nsid} now, not {}", self.nsid);
             return Err(io::Error::other(reason));
         }
-        match identify(node, Structure::Namespace, nsid) {
+        match identify(node, Structure::Namespace, nsid, deadline) {
             Ok(answer) => self.matches(&answer, size).map_err(io::Error::other),
-            Err(Errno::ACCESS | Errno::PERM) => Ok(()),
-            Err(errno) => match NvmeStatus::of(errno) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            Err(error) => match Errno::from_io_error(&error).and_then(NvmeStatus::of) {
                 Some(status) => Err(io::Error::other(format!("cannot identify it: {status}"))),
-                None => Err(errno.into()),
+                None => Err(error),
             },
         }
     }
@@ -134,28 +138,41 @@ enum Structure {
 /// What the controller behind an open node says of itself (NVMe Base Specification 2.0, figure 276).
 ///
 /// # Errors
-/// The system's answer, or the drive's; before Linux 6.2 it takes `CAP_SYS_ADMIN`.
-pub(crate) fn identify_controller(node: &File) -> io::Result<Box<[u8; ANSWER]>> {
-    identify(node, Structure::Controller, 0).map_err(|errno| match NvmeStatus::of(errno) {
+/// The system's answer, or the drive's; before Linux 6.2 it takes `CAP_SYS_ADMIN`. `TimedOut` after `deadline`.
+pub(crate) fn identify_controller(node: &File, deadline: Nanos) -> io::Result<Box<[u8; ANSWER]>> {
+    identify(node, Structure::Controller, 0, deadline).map_err(|error| match Errno::from_io_error(
+        &error,
+    )
+    .and_then(NvmeStatus::of)
+    {
         Some(status) => io::Error::other(status.to_string()),
-        None => errno.into(),
+        None => error,
     })
 }
 
-fn identify(node: &File, structure: Structure, nsid: u32) -> Result<Box<[u8; ANSWER]>, Errno> {
+fn identify(
+    node: &File,
+    structure: Structure,
+    nsid: u32,
+    deadline: Nanos,
+) -> io::Result<Box<[u8; ANSWER]>> {
     let mut answer = Box::new([0; ANSWER]);
-    let command = AdminCommand {
-        opcode: IDENTIFY,
-        nsid,
-        words_10_to_15: [structure as u32, 0, 0, 0, 0, 0],
-        address: ptr::from_mut(answer.as_mut()) as u64,
-        length: ANSWER_LENGTH,
-        ..AdminCommand::default()
+    let ask = |node: BorrowedFd<'_>, answer: &mut [u8]| {
+        let command = AdminCommand {
+            opcode: IDENTIFY,
+            nsid,
+            words_10_to_15: [structure as u32, 0, 0, 0, 0, 0],
+            address: answer.as_mut_ptr() as u64,
+            length: ANSWER_LENGTH,
+            ..AdminCommand::default()
+        };
+        // SAFETY: the command asks for as many bytes as `answer` has, which outlives the call and is not
+        // looked at before it returns.
+        let status = unsafe { ioctl(node, command) }?;
+        NvmeStatus::check(status).map(|()| 0)
     };
-    // SAFETY: the command asks for as many bytes as `answer` has, which outlives the call and is not
-    // looked at before it returns.
-    let status = unsafe { ioctl(node, command) }?;
-    NvmeStatus::check(status)?;
+    // SAFETY: `ask` makes one system call, and compares numbers.
+    unsafe { apart::call_with_answer(node.as_fd(), deadline, answer.as_mut_slice(), ask) }?;
     Ok(answer)
 }
 
@@ -190,7 +207,10 @@ mod tests {
     fn the_command_has_the_kernels_size() {
         assert_eq!(size_of::<AdminCommand>(), 72);
         let file = File::open("/dev/null").unwrap();
-        assert!(NAMESPACE.confirm(&file, 1 << 20).is_err(), "no passthrough node");
-        assert!(identify_controller(&file).is_err(), "no controller");
+        assert!(
+            NAMESPACE.confirm(&file, 1 << 20, Nanos::seconds(5)).is_err(),
+            "no passthrough node"
+        );
+        assert!(identify_controller(&file, Nanos::seconds(5)).is_err(), "no controller");
     }
 }

@@ -5,6 +5,8 @@
 //! away while the kernel works on them.
 
 mod any;
+#[allow(unsafe_code)]
+pub(crate) mod apart;
 #[cfg(any(test, feature = "simulation"))]
 mod around;
 #[allow(unsafe_code)]
@@ -143,8 +145,8 @@ pub enum PushError {
         /// Offset in the region asked for, in bytes.
         offset: u64,
     },
-    /// A chain that touches memory of a GPU.
-    #[error("cannot queue a chain: memory of a GPU takes single requests")]
+    /// A chain that touches memory of a GPU, or ends in a flush.
+    #[error("cannot queue a chain: memory of a GPU and flushes take single requests")]
     NoChain,
     /// A command that nobody splits is longer than the drive takes.
     #[error(

@@ -67,27 +67,46 @@ impl InFlight {
     }
 }
 
-/// Operations that the kernel has not taken yet, oldest first: whether each is linked to the next.
+/// What is queued for the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Queued {
+    /// An operation, linked to the next one or not.
+    Operation { is_linked: bool },
+    /// A question whether a worker has answered.
+    Poll,
+}
+
+/// Entries that the kernel has not taken yet, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    linked: VecDeque<bool>,
+    queued: VecDeque<Queued>,
 }
 
 impl Waiting {
-    pub(super) fn push(&mut self, linked: bool) {
-        self.linked.push_back(linked);
+    pub(super) fn push(&mut self, queued: Queued) {
+        self.queued.push_back(queued);
     }
 
     pub(super) fn count(&self) -> usize {
-        self.linked.len()
+        self.queued.len()
+    }
+
+    /// Those of them that are operations.
+    pub(super) fn operations(&self) -> usize {
+        self.queued.iter().filter(|one| **one != Queued::Poll).count()
+    }
+
+    /// Whether the next operation starts only when the last one has ended.
+    pub(super) fn is_linked_on(&self) -> bool {
+        self.queued.back() == Some(&Queued::Operation { is_linked: true })
     }
 
     /// Notes that only the newest `left` still wait. False when that cuts a chain in two: its second
     /// part, handed over later, would start without waiting for the first.
     pub(super) fn keep_newest(&mut self, left: usize) -> bool {
         let mut cut = false;
-        while self.linked.len() > left {
-            cut = self.linked.pop_front() == Some(true);
+        while self.queued.len() > left {
+            cut = self.queued.pop_front() == Some(Queued::Operation { is_linked: true });
         }
         !(cut && left > 0)
     }
@@ -148,7 +167,9 @@ mod tests {
     fn a_chain_taken_in_parts_is_noticed() {
         let fill = || {
             let mut waiting = Waiting::default();
-            [true, false, true, true, false].into_iter().for_each(|linked| waiting.push(linked));
+            [true, false, true, true, false].into_iter().for_each(|linked| {
+                waiting.push(Queued::Operation { is_linked: linked });
+            });
             waiting
         };
         for (left, whole) in [(5, true), (4, false), (3, true), (2, false), (1, false), (0, true)] {

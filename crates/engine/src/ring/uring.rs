@@ -14,17 +14,18 @@ use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
 use std::mem;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, opcode};
 use peerlane_memory::Region;
 use peerlane_units::Nanos;
 use rustix::io::Errno;
 
+use super::apart::{Task, Worker};
 use super::passthrough::{Namespace, PassthroughFile, URING_CMD_IO};
-use super::queue::{Chains, Command, Entry, Held, InFlight, Waiting};
+use super::queue::{Chains, Command, Entry, Held, InFlight, Queued, Waiting};
 use super::queues::{Queues, Request, Width};
 use super::status::NvmeStatus;
 use super::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
@@ -33,9 +34,8 @@ use super::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
 /// where it is a passthrough node, are 34. Unused places cost the kernel a pointer each.
 const FILES: u32 = 64;
 
-/// The mode of `fallocate` as io_uring takes it; its bits are few and positive.
-#[allow(clippy::cast_possible_wrap)]
-const ZERO_MODE: i32 = crate::extents::ZERO_MODE.bits() as i32;
+/// Marks the number of a poll for the answers of a worker; the rest of it is the number of its file.
+const POLLED: u64 = 1 << 63;
 
 /// How long a dropped ring waits for the kernel before it leaks what the kernel still holds.
 const DROP_WAIT: Duration = Duration::from_secs(1);
@@ -93,6 +93,30 @@ struct Attached {
     file: File,
     /// Set for a passthrough node.
     namespace: Option<Namespace>,
+    /// Flushes and zeroes, which the kernel does in a thread that cannot be left behind; started when needed.
+    worker: Option<Worker>,
+    /// Whether the kernel tells when the worker has answered.
+    is_polled: bool,
+}
+
+impl Attached {
+    fn new(file: File, namespace: Option<Namespace>) -> Self {
+        Self { file, namespace, worker: None, is_polled: false }
+    }
+
+    /// Tasks that the worker has not answered.
+    fn open_tasks(&self) -> usize {
+        self.worker.as_ref().map_or(0, Worker::open)
+    }
+
+    /// Hands a task to the worker, which is started for the first one.
+    fn ask(&mut self, number: u64, task: Task) -> Result<(), Errno> {
+        if self.worker.is_none() {
+            let started = Worker::start(self.file.as_fd());
+            self.worker = Some(started.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?);
+        }
+        self.worker.as_mut().map_or(Err(Errno::IO), |worker| worker.ask(number, task))
+    }
 }
 
 /// The io_uring of the running kernel. Not `Send`: the kernel ties it to the thread that made it.
@@ -171,7 +195,7 @@ impl Uring {
         if !self.queues.is_wide() || !node.namespace.block.is_power_of_two() {
             return Err(Errno::INVAL.into());
         }
-        self.attach(Attached { file: node.file, namespace: Some(node.namespace) })
+        self.attach(Attached::new(node.file, Some(node.namespace)))
     }
 
     fn attach(&mut self, attached: Attached) -> io::Result<FileId> {
@@ -195,7 +219,11 @@ impl Uring {
     pub(crate) fn detach_file(&mut self, file: FileId) {
         let index = usize::try_from(file.0).unwrap_or(usize::MAX);
         let taken = self.files.get_mut(index).and_then(Option::take);
-        if taken.is_some() && self.files_registered {
+        let Some(Attached { worker, .. }) = taken else { return };
+        if let Some(worker) = worker {
+            worker.end();
+        }
+        if self.files_registered {
             // Where the kernel does not let go of it now, it does when another takes its place.
             let _ = self.queues.submitter().register_files_update(file.0, &[-1]);
         }
@@ -258,15 +286,10 @@ impl Uring {
                             .offset(operation.file_offset)
                             .build(),
                     ),
-                    (Action::Flush, None) => Request::Plain(
-                        opcode::Fsync::new($file).flags(FsyncFlags::DATASYNC).build(),
-                    ),
-                    (Action::Zero, None) => Request::Plain(
-                        opcode::Fallocate::new($file, operation.length.into())
-                            .offset(operation.file_offset)
-                            .mode(ZERO_MODE)
-                            .build(),
-                    ),
+                    // Not reached: these are tasks of a worker.
+                    (Action::Flush | Action::Zero, None) => {
+                        Request::Plain(opcode::Nop::new().build())
+                    }
                 }
             };
         }
@@ -279,6 +302,9 @@ impl Uring {
 
     /// Queues an operation that was checked under its number; false where there is no room.
     fn hand_over(&mut self, number: u64, operation: &Operation, is_linked: bool) -> bool {
+        if let Some(task) = self.task(operation) {
+            return self.hand_to_worker(number, operation.file, task);
+        }
         let (part, rest) = match self.namespace(operation.file) {
             Some(namespace) => namespace.first_part(operation),
             None => (*operation, None),
@@ -294,9 +320,78 @@ impl Uring {
             {
                 command.rest = rest;
             }
-            self.waiting.push(is_linked);
+            self.waiting.push(Queued::Operation { is_linked });
         }
         pushed
+    }
+
+    /// What a worker is asked for; `None` for what the kernel does without blocking.
+    fn task(&self, operation: &Operation) -> Option<Task> {
+        if self.namespace(operation.file).is_some() {
+            return None;
+        }
+        match operation.action {
+            Action::Read | Action::Write => None,
+            Action::Flush => Some(Task::Flush),
+            Action::Zero => Some(Task::Zero {
+                mode: crate::extents::ZERO_MODE.bits(),
+                offset: operation.file_offset,
+                length: operation.length.into(),
+            }),
+        }
+    }
+
+    /// Hands a task to the worker of a file; false where it has too much to do.
+    fn hand_to_worker(&mut self, number: u64, file: FileId, task: Task) -> bool {
+        let index = usize::try_from(file.0).unwrap_or(usize::MAX);
+        let asked = match self.files.get_mut(index).and_then(Option::as_mut) {
+            Some(attached) => attached.ask(number, task),
+            None => Err(Errno::BADF),
+        };
+        match asked {
+            Ok(()) => self.poll_workers(),
+            Err(Errno::AGAIN) => return false,
+            Err(errno) => {
+                let completion = self.settle(number, -errno.raw_os_error());
+                self.ended.extend(completion);
+            }
+        }
+        true
+    }
+
+    /// Has the kernel tell when workers have answered, as far as there is room to ask for it.
+    fn poll_workers(&mut self) {
+        for (index, place) in self.files.iter_mut().enumerate() {
+            let Some(attached) = place.as_mut().filter(|one| !one.is_polled) else { continue };
+            let Some(worker) = attached.worker.as_ref().filter(|one| one.open() > 0) else {
+                continue;
+            };
+            let socket = Fd(worker.socket().as_raw_fd());
+            #[allow(clippy::cast_sign_loss)]
+            let poll = opcode::PollAdd::new(socket, libc::POLLIN as u32).build();
+            // SAFETY: a poll touches no memory; a socket that is closed meanwhile ends it.
+            let pushed =
+                unsafe { self.queues.push(Request::Plain(poll), POLLED | index as u64, false) };
+            if pushed {
+                attached.is_polled = true;
+                self.waiting.push(Queued::Poll);
+            }
+        }
+    }
+
+    /// Takes what the worker of a file has answered.
+    fn take_answers(&mut self, file: u64) {
+        let index = usize::try_from(file).unwrap_or(usize::MAX);
+        let Some(attached) = self.files.get_mut(index).and_then(Option::as_mut) else { return };
+        attached.is_polled = false;
+        let Some(worker) = &mut attached.worker else { return };
+        let answers: Vec<_> = std::iter::from_fn(|| worker.answer()).collect();
+        for (number, result) in answers {
+            let result = result.map_or_else(|errno| -errno.raw_os_error(), |()| 0);
+            let completion = self.settle(number, result);
+            self.ended.extend(completion);
+        }
+        self.poll_workers();
     }
 
     /// Hands over what became ready, as far as there is room.
@@ -345,7 +440,13 @@ impl Uring {
 
     /// Operations that the kernel has and has not finished, or whose end was not popped.
     fn with_kernel(&self) -> usize {
-        self.in_flight.count() - self.waiting.count() - self.chains.held() - self.ready.len()
+        let elsewhere = self.chains.held() + self.ready.len() + self.with_workers();
+        self.in_flight.count() - self.waiting.operations() - elsewhere
+    }
+
+    /// Tasks that workers have not answered.
+    fn with_workers(&self) -> usize {
+        self.files.iter().flatten().map(Attached::open_tasks).sum()
     }
 
     /// Waits for one completion without handing over what is queued.
@@ -365,7 +466,7 @@ impl Ring for Uring {
     type Region = Region;
 
     fn attach_file(&mut self, file: File) -> io::Result<FileId> {
-        self.attach(Attached { file, namespace: None })
+        self.attach(Attached::new(file, None))
     }
 
     fn attach_region(&mut self, region: Region) -> RegionId {
@@ -387,6 +488,9 @@ impl Ring for Uring {
 
     fn push(&mut self, operation: Operation) -> Result<(), PushError> {
         self.check(&operation)?;
+        if self.waiting.is_linked_on() && self.task(&operation).is_some() {
+            return Err(PushError::NoChain);
+        }
         let full = PushError::Full { space: self.space() };
         let namespace = self.namespace(operation.file);
         if operation.action == Action::Zero && namespace.is_some_and(|one| one.zeroes_max == 0) {
@@ -403,7 +507,9 @@ impl Ring for Uring {
         };
         let number = self.in_flight.insert(entry).ok_or(full)?;
         // The kernel keeps a chain only as far as it has no command in it that has a successor.
-        let is_kept_here = operation.linked && (self.chains.is_open() || namespace.is_some());
+        let is_task = self.task(&operation).is_some();
+        let is_kept_here =
+            operation.linked && (self.chains.is_open() || namespace.is_some() || is_task);
         if self.chains.is_open() {
             self.chains.hold(Held { number, operation });
         } else if !self.hand_over(number, &operation, operation.linked && !is_kept_here) {
@@ -419,6 +525,7 @@ impl Ring for Uring {
             return Err(Errno::IO.into());
         }
         self.hand_over_ready();
+        self.poll_workers();
         let wait = if self.ended.is_empty() { wait } else { 0 };
         let wait = usize::try_from(wait).unwrap_or(usize::MAX).min(self.in_flight.count().max(1));
         let timeout = Timespec::from(Duration::from(timeout));
@@ -445,6 +552,10 @@ impl Ring for Uring {
                 return Some(completion);
             }
             let (number, result) = self.queues.pop()?;
+            if number & POLLED != 0 {
+                self.take_answers(number ^ POLLED);
+                continue;
+            }
             if let Some(completion) = self.settle(number, result) {
                 return Some(completion);
             }
@@ -472,13 +583,16 @@ impl Drop for Uring {
         loop {
             while self.pop().is_some() {}
             let left = end.saturating_duration_since(Instant::now());
-            if self.with_kernel() == 0 || left.is_zero() {
+            if self.with_kernel() + self.with_workers() == 0 || left.is_zero() {
                 break;
             }
             let waited = self.wait_only(left).map_err(|e| Errno::from_io_error(&e));
             if !matches!(waited, Ok(()) | Err(Some(Errno::TIME | Errno::INTR))) {
                 break;
             }
+        }
+        for worker in self.files.iter_mut().flatten().filter_map(|one| one.worker.take()) {
+            worker.end();
         }
         if self.with_kernel() > 0 {
             tracing::warn!(

@@ -12,10 +12,11 @@ use peerlane_results::{
 use peerlane_units::{Bytes, Nanos};
 
 use super::{Comparison, Coverage, Digests, Verified, VerifyError, verify};
-use crate::copy::{Opened, machine_of, open_end, warnings_of_machine};
+use crate::copy::{machine_of, open_end, warnings_of_machine};
 use crate::endpoint::{EndError, Endpoint};
 use crate::failure::Role;
 use crate::guard::{self, System};
+use crate::open::Opened;
 use crate::ring::{Ring, Uring, UringError};
 use crate::{Clock, Phase, Watch};
 
@@ -213,7 +214,8 @@ impl End {
             source: Box::new(source),
         };
         let typed = if role == Role::Source { &asked.source } else { &asked.target };
-        let (endpoint, opened) = open_end(system, fabric, typed, role).map_err(failed)?;
+        let (endpoint, opened) =
+            open_end(system, fabric, typed, role, asked.deadline).map_err(failed)?;
         Ok(Self { endpoint, opened })
     }
 

@@ -149,7 +149,7 @@ impl Entry {
                 |kept| kept.into_iter().map(Kept::metadatum).collect(),
             ),
             limit: self.limit,
-            timeout: self.timeout.unwrap_or(args.timeout),
+            timeout: self.timeout.unwrap_or(args.transfer.timeout),
         })
     }
 }

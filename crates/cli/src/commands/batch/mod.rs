@@ -15,8 +15,8 @@ use std::sync::{Mutex, PoisonError};
 use peerlane_engine::shares::{Arbiter, Demand};
 use peerlane_engine::trace::Tracer;
 use peerlane_engine::{
-    CopyError, CopyOptions, MonotonicClock, Phase, Scrub, Sparse, Tools, Watch, copy_fan_out,
-    plan_jobs,
+    CopyError, CopyOptions, MonotonicClock, Phase, Scrub, Sparse, Surveyor, Tools, Watch,
+    copy_fan_out, plan_jobs,
 };
 use peerlane_fabric::Fabric;
 use peerlane_results::{
@@ -51,7 +51,9 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
     let fabric =
         Fabric::discover_quietly(Path::new("/")).map_err(Tried::to("read this machine"))?;
     let asked: Vec<Vec<Asked>> = jobs.iter().map(|job| job.asked.clone()).collect();
-    let plans = plan_jobs(&fabric, &asked).map_err(|(number, error)| {
+    let clock = MonotonicClock::start();
+    let surveyor = Surveyor::new(&clock, args.transfer.deadline());
+    let plans = plan_jobs(&fabric, &asked, &surveyor).map_err(|(number, error)| {
         let hint = error.hint();
         Tried::to(format!("plan copy {}", number + 1))(error).hint(hint)
     })?;

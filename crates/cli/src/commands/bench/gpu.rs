@@ -2,8 +2,8 @@
 
 use peerlane_bench::workload::{Brief, is_gpu};
 use peerlane_engine::endpoint::Notation;
-use peerlane_engine::gpu_path;
 use peerlane_engine::measure::find_gpu;
+use peerlane_engine::{DEADLINE, MonotonicClock, Surveyor, gpu_path};
 use peerlane_fabric::Fabric;
 use peerlane_results::{Asked, Path};
 
@@ -77,7 +77,11 @@ fn best(fabric: &Fabric, source: &str, target: &str, printer: Printer) -> Result
         is_there(typed)?;
     }
     let asked = Asked { force: true, ..Asked::between(source, target) };
-    let (path, reason) = match peerlane_engine::plan(fabric, &asked) {
+    let (path, reason) = match peerlane_engine::plan(
+        fabric,
+        &asked,
+        &Surveyor::new(&MonotonicClock::start(), DEADLINE),
+    ) {
         Ok(plan) => (gpu_path(&plan), plan.reason),
         Err(error) => (Path::HostPipelined, error.to_string()),
     };

@@ -14,14 +14,15 @@ use peerlane_fabric::Fabric;
 use peerlane_results::{CopyRecord, FanOutPlan, PhaseKind, Refusal, Route, Shape, Warning};
 use peerlane_units::{Bytes, Nanos};
 
-use super::attempt::{Ready, error_in_words};
+use super::attempt::Ready;
 use super::ledger::{Account, Turn};
 use super::pieces::Layout;
 use super::record::Settled;
 use super::{CopyError, Done, Job, Tools, begin_job, check, cost, ready_to_start};
 use crate::Phase;
 use crate::failure::RequestError;
-use crate::guard::{self, Span, System};
+use crate::failure::error_in_words;
+use crate::guard::{self, Span, Surveyor, System};
 use crate::plan::Prepared;
 use crate::relay::{FannedOut, Moved, RelayError, Transfer, fan_out, shared_length};
 use crate::ring::Ring as _;
@@ -61,18 +62,24 @@ fn copy_fan_out_on(
         let hint = Some("leave `--journal` out".to_owned());
         return Err(CopyError::Refused(vec![Refusal { reason, hint, forceable: false }]));
     }
+    let surveyor = Surveyor::new(tools.clock, tools.deadline);
     let mut ends = Vec::with_capacity(plan.targets.len());
     let mut held = Vec::with_capacity(plan.targets.len());
     for one in &plan.targets {
-        let (now, stands) = ready_to_start(system, fabric, one, tools.options.start)?;
+        let (now, stands) = ready_to_start(system, &surveyor, fabric, one, tools.options.start)?;
         ends.push(now);
         held.push(stands);
     }
     refuse_same(system, &ends)?;
     let mut lanes = Vec::with_capacity(ends.len());
     for ((one, now), held) in plan.targets.iter().zip(&ends).zip(held) {
-        let job = begin_job(system, fabric, one, (now, held), tools)?;
-        lanes.push(Lane { job, failed: None });
+        match begin_job(system, fabric, one, (now, held), tools) {
+            Ok(job) => lanes.push(Lane { job, failed: None }),
+            Err(error) => {
+                lanes.iter_mut().for_each(|lane: &mut Lane<'_>| lane.job.withdraw());
+                return Err(error);
+            }
+        }
     }
     let mut copy = Copy { plan, ends: &ends, lanes, warnings: Vec::new(), read: Bytes::ZERO };
     let done = copy.run(tools);
@@ -177,6 +184,7 @@ impl Copy<'_> {
     ) -> Vec<Finished> {
         let seats = agreed.seats.clone();
         let route = agreed.route;
+        self.lanes.iter_mut().for_each(|lane| lane.job.is_touched = true);
         let before: Vec<_> = self.lanes.iter().map(|lane| lane.job.counters()).collect();
         tools.watch.phase(Phase::Move);
         let (start, cpu) = (tools.clock.now(), cost::CpuMark::now());

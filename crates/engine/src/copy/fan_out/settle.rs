@@ -7,11 +7,11 @@ use peerlane_results::{
 use super::{Copy, transfer_of};
 use crate::copy::attempt::{Attempt, Ready, Rejection};
 use crate::copy::check::{self, NotProved};
-use crate::copy::files::Attached;
 use crate::copy::gone::drive_of;
 use crate::copy::pieces::Holes;
 use crate::copy::record::Settled;
 use crate::copy::{CopyError, Tools};
+use crate::open::Attached;
 use crate::plan::{host_memory, memories_for_all, shapes_for};
 use crate::relay::Transfer;
 use crate::ring::FileId;

@@ -178,7 +178,12 @@ fn two_real_loop_devices_over_one_file_are_refused() {
     let said = |source: &Endpoint, target: &Endpoint| {
         let (asked, system) = (Asked { force: true, ..asked() }, System::at(Path::new("/")));
         let length = Bytes::mib(1);
-        let found = check(&system, Wanted { asked: &asked, source, target, length }).refusals;
+        let found = check(
+            &system,
+            &crate::Surveyor::for_tests(),
+            Wanted { asked: &asked, source, target, length },
+        )
+        .refusals;
         found.into_iter().map(|refusal| refusal.reason).collect::<Vec<_>>()
     };
     let found = said(&device(&one), &device(&other));

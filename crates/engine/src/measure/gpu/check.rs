@@ -6,7 +6,7 @@ use peerlane_memory::cuda::Direction;
 use peerlane_results::{MemoryKind, Verification, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
-use super::super::content::{self, Filled, Slots, pattern};
+use super::super::content::{self, Filled, Slots};
 use super::super::planned::PlannedFlow;
 use super::super::stream::{Log, Place};
 use super::super::{FlowTools, MeasureError};
@@ -110,13 +110,11 @@ impl Ready {
     ) -> Result<Filled, MeasureError> {
         let (seed, time) = (tools.seed, (tools.clock, tools.deadline));
         for slot in 0..u64::from(planned.slots) {
-            let mut random = pattern(seed, slot);
             let mut done = 0;
             while done < planned.request {
-                // A pattern goes on in whole words.
                 let part = self.desk.room().min(planned.request - done);
                 let size = usize::try_from(part).unwrap_or(usize::MAX);
-                random.fill(&mut self.desk.bytes()[..size]);
+                content::fill_from(done, seed, slot, &mut self.desk.bytes()[..size]);
                 let place = (&self.memory, slot * self.stride + done);
                 self.desk
                     .copy(Direction::ToDevice, place, part, time)

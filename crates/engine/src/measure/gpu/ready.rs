@@ -19,6 +19,7 @@ use super::{GpuEnd, saw};
 use crate::copy::check::flush_file;
 use crate::desk::Desk;
 use crate::failure::{RequestError, Role};
+use crate::open::Opened;
 use crate::plan::SLOT_ALIGNMENT;
 use crate::ring::{AttachError, FileId, GpuRing, RegionId, Ring, Uring, open_cufile};
 use crate::trace::Traced;
@@ -52,7 +53,7 @@ pub(super) struct Ready {
 struct Parts<'a> {
     planned: &'a PlannedFlow,
     gpu: Arc<Gpu>,
-    file: File,
+    file: Opened,
     role: Role,
     stride: u64,
 }
@@ -76,7 +77,7 @@ impl Ready {
     ) -> Result<Self, MeasureError> {
         let is_cached = matches!(planned.flow.path, Way::HostPageCache | Way::HostMapped);
         let cache = if is_cached { Cache::Through } else { Cache::Around };
-        let [source, target] = planned.open_ends(cache, tools.hold)?;
+        let [source, target] = planned.open_ends(cache, tools.hold, tools.deadline)?;
         let role = if source.is_some() { Role::Source } else { Role::Target };
         let Some(opened) = source.or(target) else { return Err(MeasureError::WithOthers) };
         if is_cached && role == Role::Source {
@@ -86,7 +87,8 @@ impl Ready {
         let stride = request.round_up(SLOT_ALIGNMENT).unwrap_or(request).0;
         let gpu = end.cuda.open(&end.facts).map_err(|source| planned.no_gpu(source))?;
         let desk = Desk::new(&gpu, CHECK_ROOM).map_err(|source| planned.no_gpu(source))?;
-        let parts = Parts { planned, gpu, file: opened.file, role, stride };
+        let is_direct = opened.is_direct;
+        let parts = Parts { planned, gpu, file: opened, role, stride };
         let mut evidence = Vec::new();
         let open = match planned.flow.path {
             Way::P2p => parts.direct(&mut evidence)?,
@@ -103,7 +105,7 @@ impl Ready {
         ring.slots(open.region, stride, planned.slots);
         let host = ring.attach_region(host::allocate(CHECK_ROOM)?);
         let facts = planned.source().or(planned.target());
-        let block = facts.filter(|_| opened.is_direct).map_or(1, |facts| facts.block.0);
+        let block = facts.filter(|_| is_direct).map_or(1, |facts| facts.block.0);
         let Open { session, memory, region, file, place, hands, .. } = open;
         Ok(Self {
             ring,
@@ -272,7 +274,7 @@ impl Parts<'_> {
     }
 
     fn copy_of_file(&self) -> Result<File, MeasureError> {
-        self.file.try_clone().map_err(|source| self.file_error("open", source))
+        self.file.file.try_clone().map_err(|source| self.file_error("open", source))
     }
 
     fn file_error(&self, action: &'static str, source: std::io::Error) -> MeasureError {

@@ -1,6 +1,6 @@
-//! What a copy would destroy, and the question whether it may.
+//! The question whether a copy may overwrite its target.
 
-use peerlane_engine::stake::{DeviceHolding, Holding, Stake};
+use peerlane_engine::overwrite_summary::{DeviceSummary, OverwriteSummary, TargetSummary};
 use peerlane_results::Plan;
 use peerlane_units::Bytes;
 
@@ -9,12 +9,12 @@ use super::Sheet;
 /// Seconds in a day; the time of the kernel has no leap seconds.
 const DAY: i64 = 86_400;
 
-/// What is at stake and the question, without a line end: the answer stands behind it.
-pub(crate) fn question(plan: &Plan, stake: &Stake) -> String {
+/// The summary and the question, without a line end: the answer stands behind it.
+pub(crate) fn question(plan: &Plan, summary: &OverwriteSummary) -> String {
     let path = &plan.target.path;
     let mut sheet = Sheet::default();
-    let verb = match &stake.holding {
-        Holding::Device(device) => {
+    let verb = match &summary.target {
+        TargetSummary::Device(device) => {
             sheet.line(format_args!("{path} would be overwritten:"));
             show_device(&mut sheet, device);
             if let Some(shape) = &plan.shape {
@@ -23,14 +23,14 @@ pub(crate) fn question(plan: &Plan, stake: &Stake) -> String {
             }
             "Overwrite"
         }
-        Holding::File { size, modified, .. } => {
+        TargetSummary::File { size, modified, .. } => {
             sheet.line(format_args!("{path} would be replaced:"));
             sheet.row("size", exact(*size));
             sheet.row("changed", utc(*modified));
             "Replace"
         }
     };
-    if let Some((done, total)) = stake.unfinished {
+    if let Some((done, total)) = summary.unfinished {
         sheet.row(
             "begun",
             format_args!("a copy onto it, with {done} of {total} done: `--resume` goes on with it"),
@@ -39,18 +39,18 @@ pub(crate) fn question(plan: &Plan, stake: &Stake) -> String {
     format!("{}{verb} it? `yes` goes on, anything else stops: ", sheet.0)
 }
 
-fn show_device(sheet: &mut Sheet, device: &DeviceHolding) {
+fn show_device(sheet: &mut Sheet, device: &DeviceSummary) {
     let model = device.identity.model.as_deref().unwrap_or("of no known model");
     match device.serial() {
         Some(serial) => sheet.row("drive", format_args!("{model}, serial {serial}")),
         None => sheet.row("drive", format_args!("{model}, without a serial number")),
     }
     sheet.row("size", exact(device.size));
-    sheet.row("carries", carried(device.carries.as_deref()));
+    sheet.row("carries", in_words(device.content.as_deref()));
     for (index, part) in device.partitions.iter().enumerate() {
         let label = if index == 0 { "parts" } else { "" };
-        let carries = carried(part.carries.as_deref());
-        sheet.row(label, format_args!("{}, {}: {carries}", part.name, part.size));
+        let content = in_words(part.content.as_deref());
+        sheet.row(label, format_args!("{}, {}: {content}", part.name, part.size));
     }
 }
 
@@ -58,11 +58,11 @@ fn exact(size: Bytes) -> String {
     format!("{size} ({} bytes)", size.0)
 }
 
-fn carried(what: Option<&[String]>) -> String {
-    match what {
-        None => "what cannot be read".to_owned(),
-        Some([]) => "nothing that is recognised".to_owned(),
-        Some(what) => what.join(", "),
+fn in_words(content: Option<&[String]>) -> String {
+    match content {
+        None => "not known: it cannot be read".to_owned(),
+        Some([]) => "blank, as far as it was read".to_owned(),
+        Some(names) => names.join(", "),
     }
 }
 
@@ -90,9 +90,11 @@ fn civil(days: i64) -> (i64, i64, i64) {
 #[cfg(test)]
 mod tests {
     use peerlane_engine::journal::{DeviceIdentity, IdKind, StableId};
-    use peerlane_engine::stake::PartitionHolding;
+    use peerlane_engine::overwrite_summary::PartitionSummary;
+    use peerlane_engine::{MonotonicClock, Surveyor};
     use peerlane_fabric::Fabric;
     use peerlane_results::Asked;
+    use peerlane_units::Nanos;
 
     use super::*;
 
@@ -105,7 +107,9 @@ mod tests {
             target_offset: Bytes::mib(1),
             ..Asked::between("a", "b")
         };
-        peerlane_engine::plan(&fabric, &asked).unwrap()
+        let clock = MonotonicClock::start();
+        let surveyor = Surveyor::new(&clock, Nanos::seconds(60));
+        peerlane_engine::plan(&fabric, &asked, &surveyor).unwrap()
     }
 
     #[test]
@@ -118,21 +122,21 @@ mod tests {
             size: Bytes::mib(64),
             partition: None,
         };
-        let part = |name: &str, carries: Option<&str>| PartitionHolding {
+        let part = |name: &str, content: Option<&str>| PartitionSummary {
             name: name.into(),
             size: Bytes::mib(30),
-            carries: carries.map(|what| vec![what.into()]),
+            content: content.map(|what| vec![what.into()]),
         };
         let partitions = vec![
             part("nvme1n1p1", Some("an XFS file system labelled data")),
-            PartitionHolding { carries: Some(Vec::new()), ..part("nvme1n1p2", None) },
+            PartitionSummary { content: Some(Vec::new()), ..part("nvme1n1p2", None) },
             part("nvme1n1p3", None),
         ];
-        let carries = ["a GPT partition table", "a backup GPT partition table"];
-        let carries = Some(carries.map(str::to_owned).to_vec());
-        let device = DeviceHolding { identity, size: Bytes::mib(64), carries, partitions };
-        let stake = Stake {
-            holding: Holding::Device(Box::new(device)),
+        let content = ["a GPT partition table", "a backup GPT partition table"];
+        let content = Some(content.map(str::to_owned).to_vec());
+        let device = DeviceSummary { identity, size: Bytes::mib(64), content, partitions };
+        let summary = OverwriteSummary {
+            target: TargetSummary::Device(Box::new(device)),
             unfinished: Some((Bytes::mib(4), Bytes::mib(16))),
         };
         let expected = "\
@@ -141,14 +145,14 @@ b would be overwritten:
   size      64 MiB (67108864 bytes)
   carries   a GPT partition table, a backup GPT partition table
   parts     nvme1n1p1, 30 MiB: an XFS file system labelled data
-            nvme1n1p2, 30 MiB: nothing that is recognised
-            nvme1n1p3, 30 MiB: what cannot be read
+            nvme1n1p2, 30 MiB: blank, as far as it was read
+            nvme1n1p3, 30 MiB: not known: it cannot be read
   written   16 MiB, from offset 1048576 on
   begun     a copy onto it, with 4 MiB of 16 MiB done: `--resume` goes on with it
 Overwrite it? `yes` goes on, anything else stops: ";
         let mut plan = plan();
         plan.target.path = "b".into();
-        assert_eq!(question(&plan, &stake), expected);
+        assert_eq!(question(&plan, &summary), expected);
     }
 
     #[test]

@@ -1,20 +1,21 @@
-//! What a person would lose: shown before a yes is asked for.
+//! What an overwrite would destroy, for the confirmation prompt.
 //!
-//! Only looks, and at the two ends of a device and of its partitions only. Whether the target may be
-//! written at all is for the other guards to say; what was looked at is compared with a second look
-//! after the answer, since a person may take any time to give it.
+//! Only looks. Whether the target may be written at all is for the other guards to say. The caller
+//! compares with a second summary after the answer, since a person may take any time to give it.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use peerlane_fabric::{BlockDevice, PassthroughNode};
 use peerlane_units::Bytes;
 
-use super::content::read_range_ends;
-use super::signature::{self, Ends};
+use super::naming;
+use super::survey::{Device, SurveyError, Surveyor};
 use crate::copy::CopyOptions;
+use crate::endpoint::{Live, Node};
 use crate::journal::{
     DeviceIdentity, IdKind, Journal, Store, beside_file, for_device, identity_of_device,
     state_directory,
@@ -22,18 +23,18 @@ use crate::journal::{
 
 /// What a target holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stake {
-    /// What it is.
-    pub holding: Holding,
+pub struct OverwriteSummary {
+    /// The target.
+    pub target: TargetSummary,
     /// Bytes that an interrupted copy brought there, and bytes that it was to bring.
     pub unfinished: Option<(Bytes, Bytes)>,
 }
 
-/// What is in the way.
+/// A target that is not blank.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Holding {
+pub enum TargetSummary {
     /// A drive or a partition of one.
-    Device(Box<DeviceHolding>),
+    Device(Box<DeviceSummary>),
     /// A file.
     File {
         /// Device number of its file system, and inode.
@@ -45,59 +46,65 @@ pub enum Holding {
     },
 }
 
-/// A device and what can be told of its content.
+/// A device and its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeviceHolding {
-    /// What it is known by.
+pub struct DeviceSummary {
+    /// Identity of the device.
     pub identity: DeviceIdentity,
     /// Size of the device or the partition.
     pub size: Bytes,
-    /// What it carries, in words; `None` where it could not be read.
-    pub carries: Option<Vec<String>>,
+    /// Names of its content, empty for a blank device; `None` where it could not be read.
+    pub content: Option<Vec<String>>,
     /// Its partitions, in order of start.
-    pub partitions: Vec<PartitionHolding>,
+    pub partitions: Vec<PartitionSummary>,
 }
 
-impl DeviceHolding {
-    /// Its serial number.
+impl DeviceSummary {
+    /// Serial number.
     pub fn serial(&self) -> Option<&str> {
         let ids = &self.identity.ids;
         ids.iter().find(|id| id.kind == IdKind::Serial).map(|id| id.value.as_str())
     }
 }
 
-/// A partition and what can be told of its content.
+/// A partition and its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartitionHolding {
+pub struct PartitionSummary {
     /// Kernel name.
     pub name: String,
     /// Its size.
     pub size: Bytes,
-    /// What it carries, in words; `None` where it could not be read.
-    pub carries: Option<Vec<String>>,
+    /// Names of its content, by its two ends; `None` where they could not be read.
+    pub content: Option<Vec<String>>,
 }
 
 /// Looks at what the file or device at `path` holds, on this machine; of a passthrough node, at the
-/// block device of its namespace.
+/// block device of its namespace. `written` is the range of a device that is to be written.
 ///
 /// # Errors
 /// When it is not there, is none of them, or does not tell about itself.
-pub fn look_at(path: &Path, options: &CopyOptions) -> io::Result<Stake> {
+pub fn summarize(
+    path: &Path,
+    written: Range<u64>,
+    options: &CopyOptions,
+    surveyor: &Surveyor<'_>,
+) -> io::Result<OverwriteSummary> {
     let facts = fs::metadata(path)?;
     let (root, kind) = (Path::new("/"), facts.file_type());
     let number = (rustix::fs::major(facts.rdev()), rustix::fs::minor(facts.rdev()));
+    let seen = Seen { root, options, surveyor, written };
     if kind.is_block_device() {
-        return on_device(root, read_device(root, number)?, path, options);
+        return seen.device(read_device(root, number)?, path);
     }
     if kind.is_char_device() {
-        return on_passthrough(root, number, path, options);
+        return seen.passthrough(number, path);
     }
     if !kind.is_file() {
         return Err(io::ErrorKind::Unsupported.into());
     }
     let journal = options.journal.clone().or_else(|| beside_file(path).ok());
-    Ok(Stake {
-        holding: Holding::File {
+    Ok(OverwriteSummary {
+        target: TargetSummary::File {
             identity: (facts.dev(), facts.ino()),
             size: Bytes(facts.len()),
             modified: facts.mtime(),
@@ -110,54 +117,58 @@ fn read_device(root: &Path, (major, minor): (u32, u32)) -> io::Result<BlockDevic
     BlockDevice::read(root, major, minor).map_err(io::Error::other)
 }
 
-/// The node itself cannot be read like a file, and shows the bytes of the block device beside it.
-fn on_passthrough(
-    root: &Path,
-    (major, minor): (u32, u32),
-    path: &Path,
-    options: &CopyOptions,
-) -> io::Result<Stake> {
-    let node = PassthroughNode::read(root, major, minor).map_err(io::Error::other)?;
-    let block = node.ok_or(io::ErrorKind::Unsupported)?.block;
-    let sibling = path.with_file_name(&block.name);
-    on_device(root, block, &sibling, options)
+struct Seen<'a> {
+    root: &'a Path,
+    options: &'a CopyOptions,
+    surveyor: &'a Surveyor<'a>,
+    written: Range<u64>,
 }
 
-fn on_device(
-    root: &Path,
-    device: BlockDevice,
-    path: &Path,
-    options: &CopyOptions,
-) -> io::Result<Stake> {
-    let identity = identity_of_device(root, &device.name).map_err(io::Error::other)?;
-    let mut file = File::open(path).ok();
-    let mut carried = |start: u64, size: u64| carries(file.as_mut()?, start, size).ok();
-    let carries = carried(0, device.size.0);
-    let partitions = device.partitions.iter().map(|part| PartitionHolding {
-        name: part.name.clone(),
-        size: part.size,
-        carries: carried(part.start.0, part.size.0),
-    });
-    let partitions = partitions.collect();
-    if let Some(file) = &file {
-        // What was read must not stay in the page cache beside direct writes.
-        let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+impl Seen<'_> {
+    /// The node itself cannot be read like a file, and shows the bytes of the block device beside it.
+    fn passthrough(&self, (major, minor): (u32, u32), path: &Path) -> io::Result<OverwriteSummary> {
+        let node = PassthroughNode::read(self.root, major, minor).map_err(io::Error::other)?;
+        let block = node.ok_or(io::ErrorKind::Unsupported)?.block;
+        let sibling = path.with_file_name(&block.name);
+        self.device(block, &sibling)
     }
-    let journal = options.journal.clone().or_else(|| {
-        let directory = state_directory(&options.environment).ok()?;
-        for_device(&directory, &identity).ok()
-    });
-    let size = device.size;
-    Ok(Stake {
-        holding: Holding::Device(Box::new(DeviceHolding { identity, size, carries, partitions })),
-        unfinished: journal.and_then(|journal| unfinished(&journal)),
-    })
-}
 
-/// What a range of a device carries, by its two ends.
-fn carries(file: &mut File, start: u64, size: u64) -> io::Result<Vec<String>> {
-    let (head, tail) = read_range_ends(file, start, size)?;
-    Ok(signature::describe(Ends { head: &head, tail: &tail, size }))
+    fn device(&self, device: BlockDevice, path: &Path) -> io::Result<OverwriteSummary> {
+        let identity = identity_of_device(self.root, &device.name).map_err(io::Error::other)?;
+        let live = Live {
+            path: path.to_owned(),
+            node: Node::Block,
+            device: None,
+            is_direct: true,
+            passthrough: None,
+        };
+        let (size, block) = (device.size, device.limits.logical_block.0);
+        let content = self.content(&live, Device { size: size.0, block }).ok();
+        let partitions = device.partitions.iter().map(|part| {
+            let range = part.start.0..part.start.0.saturating_add(part.size.0);
+            PartitionSummary {
+                name: part.name.clone(),
+                size: part.size,
+                content: naming::carried(self.surveyor, &live, block, range, None).ok(),
+            }
+        });
+        let partitions = partitions.collect();
+        let journal = self.options.journal.clone().or_else(|| {
+            let directory = state_directory(&self.options.environment).ok()?;
+            for_device(&directory, &identity).ok()
+        });
+        let summary = DeviceSummary { identity, size, content, partitions };
+        Ok(OverwriteSummary {
+            target: TargetSummary::Device(Box::new(summary)),
+            unfinished: journal.and_then(|journal| unfinished(&journal)),
+        })
+    }
+
+    fn content(&self, live: &Live, device: Device) -> Result<Vec<String>, SurveyError> {
+        let survey = self.surveyor.survey(live, device, self.written.clone())?;
+        let Some(first) = survey.first() else { return Ok(Vec::new()) };
+        naming::carried(self.surveyor, live, device.block, 0..device.size, Some(first))
+    }
 }
 
 fn unfinished(path: &Path) -> Option<(Bytes, Bytes)> {
@@ -167,9 +178,13 @@ fn unfinished(path: &Path) -> Option<(Bytes, Bytes)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::os::unix::fs::{FileExt, symlink};
 
+    use peerlane_units::Nanos;
+
     use super::*;
+    use crate::MonotonicClock;
 
     const DISK: u64 = 8 << 20;
     const PART: u64 = 1 << 20;
@@ -204,16 +219,29 @@ mod tests {
         (root, content)
     }
 
-    fn look(root: &tempfile::TempDir) -> DeviceHolding {
-        let (root, options) = (root.path(), CopyOptions::default());
-        let device = read_device(root, (259, 9)).unwrap();
-        device_of(on_device(root, device, &root.join("content"), &options).unwrap())
+    /// Asks with a surveyor that has read nothing yet.
+    fn seen<T>(root: &Path, ask: impl FnOnce(Seen<'_>) -> T) -> T {
+        let (options, clock) = (CopyOptions::default(), MonotonicClock::start());
+        let surveyor = Surveyor::new(&clock, Nanos::seconds(60));
+        ask(Seen { root, options: &options, surveyor: &surveyor, written: 0..512 })
     }
 
-    fn device_of(stake: Stake) -> DeviceHolding {
-        assert_eq!(stake.unfinished, None);
-        let Holding::Device(device) = stake.holding else { panic!("a device") };
+    fn look(root: &tempfile::TempDir) -> DeviceSummary {
+        let device = read_device(root.path(), (259, 9)).unwrap();
+        let content = root.path().join("content");
+        device_of(seen(root.path(), |seen| seen.device(device, &content)).unwrap())
+    }
+
+    fn device_of(summary: OverwriteSummary) -> DeviceSummary {
+        assert_eq!(summary.unfinished, None);
+        let TargetSummary::Device(device) = summary.target else { panic!("a device") };
         *device
+    }
+
+    fn summarize_file(path: &Path) -> io::Result<OverwriteSummary> {
+        let clock = MonotonicClock::start();
+        let surveyor = Surveyor::new(&clock, Nanos::seconds(60));
+        summarize(path, 0..512, &CopyOptions::default(), &surveyor)
     }
 
     #[test]
@@ -225,21 +253,21 @@ mod tests {
         symlink("../../devices/ng9n1", root.path().join("sys/dev/char/241:3")).unwrap();
         symlink("content", root.path().join("nvme9n1")).unwrap();
         let shown = || {
-            let (path, options) = (root.path().join("ng9n1"), CopyOptions::default());
-            device_of(on_passthrough(root.path(), (241, 3), &path, &options).unwrap())
+            let path = root.path().join("ng9n1");
+            device_of(seen(root.path(), |seen| seen.passthrough((241, 3), &path)).unwrap())
         };
         content.write_all_at(b"EFI PART", 512).unwrap();
         let found = shown();
         assert_eq!(found, look(&root));
         assert_eq!(found.serial(), Some("S1"));
-        assert_eq!((found.size, found.carries.as_ref().map(Vec::len)), (Bytes(DISK), Some(1)));
+        assert_eq!((found.size, found.content.as_ref().map(Vec::len)), (Bytes(DISK), Some(1)));
         content.write_all_at(b"\x53\xef", PART + 1024 + 0x38).unwrap();
         assert_ne!(shown(), found, "a second look sees what came meanwhile");
     }
 
     #[test]
     fn a_character_device_that_is_no_passthrough_node_is_not_shown() {
-        let found = look_at(Path::new("/dev/null"), &CopyOptions::default());
+        let found = summarize_file(Path::new("/dev/null"));
         assert_eq!(found.unwrap_err().kind(), io::ErrorKind::Unsupported);
     }
 
@@ -247,23 +275,23 @@ mod tests {
     fn a_drive_is_shown_with_its_names_its_partitions_and_what_they_carry() {
         let (root, content) = disk();
         let blank = look(&root);
-        assert_eq!(blank.carries, Some(Vec::new()));
+        assert_eq!(blank.content, Some(Vec::new()));
         content.write_all_at(b"EFI PART", 512).unwrap();
         content.write_all_at(b"\x53\xef", PART + 1024 + 0x38).unwrap();
         content.write_all_at(b"home", PART + 1024 + 0x78).unwrap();
         let found = look(&root);
         assert_ne!(found, blank);
         let words = |words: &[&str]| Some(words.iter().map(|&word| word.to_owned()).collect());
-        assert_eq!(found.carries, words(&["a GPT partition table"]));
+        assert_eq!(found.content, words(&["a GPT partition table"]));
         assert_eq!(
             (found.identity.model.as_deref(), found.serial()),
             (Some("Lab drive"), Some("S1"))
         );
-        let carries = words(&["an ext2, ext3 or ext4 file system labelled home"]);
-        let part = PartitionHolding { name: "nvme9n1p1".into(), size: Bytes::mib(2), carries };
+        let content = words(&["an ext2, ext3 or ext4 file system labelled home"]);
+        let part = PartitionSummary { name: "nvme9n1p1".into(), size: Bytes::mib(2), content };
         assert_eq!(found.partitions, [part]);
         fs::remove_file(root.path().join("content")).unwrap();
-        assert_eq!(look(&root).carries, None, "what cannot be read is not called empty");
+        assert_eq!(look(&root).content, None, "what cannot be read is not called empty");
     }
 
     #[test]
@@ -271,12 +299,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("target");
         fs::write(&path, [1; 300]).unwrap();
-        let options = CopyOptions::default();
-        let found = look_at(&path, &options).unwrap();
-        assert!(matches!(found.holding, Holding::File { size: Bytes(300), .. }), "{found:?}");
-        assert_eq!(look_at(&path, &options).unwrap(), found);
+        let found = summarize_file(&path).unwrap();
+        assert!(matches!(found.target, TargetSummary::File { size: Bytes(300), .. }), "{found:?}");
+        assert_eq!(summarize_file(&path).unwrap(), found);
         fs::write(folder.path().join("other"), [1; 300]).unwrap();
         fs::rename(folder.path().join("other"), &path).unwrap();
-        assert_ne!(look_at(&path, &options).unwrap(), found);
+        assert_ne!(summarize_file(&path).unwrap(), found);
     }
 }
