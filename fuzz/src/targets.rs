@@ -4,7 +4,8 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -18,6 +19,7 @@ use peerlane_engine::journal::{self, Journal};
 use peerlane_engine::signature::{self, Ends};
 use peerlane_fabric::{BlockDevice, Dna, Fabric, Origin, capture, reach};
 use peerlane_lab::recorder;
+use peerlane_memory::blkid::{DeviceEnds, MemoryImage, magic};
 use peerlane_memory::xrt::xclbin;
 use peerlane_report::{Named, Record, Report};
 use peerlane_results::{BenchRecord, BytesByRoute, Comparison, CopyRecord, Plan, Workload};
@@ -33,9 +35,10 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 15] = [
+pub const ALL: [Target; 16] = [
     ("archive", archive),
     ("capture", captured),
+    ("content", content),
     ("evidence", evidence),
     ("image", image),
     ("journal", journal),
@@ -297,6 +300,38 @@ pub fn signature(bytes: &[u8]) {
     for size in [content.len() as u64, tail.len() as u64, 1 << 30, u64::MAX, 0] {
         let found = signature::describe(Ends { head, tail, size });
         assert!(found.len() < 64);
+    }
+}
+
+/// The two ends of a device, cut as for [`signature`]: what is recognised is safe to print, and the memory file that
+/// libblkid is given reads as the ends do.
+pub fn content(bytes: &[u8]) {
+    let [low, high, content @ ..] = bytes else { return };
+    let cut = usize::from(u16::from_le_bytes([*low, *high])).min(content.len());
+    let (head, tail) = content.split_at(cut);
+    for size in [content.len() as u64, tail.len() as u64, 1 << 40, u64::MAX, 0] {
+        let ends = DeviceEnds::new(head, tail, Bytes(size));
+        let found = magic::identify(&ends);
+        assert!(found.len() < 64);
+        let words: String = found.iter().map(ToString::to_string).collect();
+        assert!(!words.chars().any(char::is_control), "{words}");
+        let Ok(image) = MemoryImage::new(&ends) else {
+            assert!(i64::try_from(size).is_err(), "a memory file of {size} bytes");
+            continue;
+        };
+        let file = fs::File::from(image.as_fd().try_clone_to_owned().expect("a descriptor"));
+        assert_eq!(file.metadata().expect("it is open").len(), size);
+        let length = usize::try_from(size).unwrap_or(usize::MAX);
+        let head = &head[..head.len().min(length)];
+        let uncovered = tail.len().min(length - head.len());
+        for (part, offset) in
+            [(head, 0), (&tail[tail.len() - uncovered..], size - uncovered as u64)]
+        {
+            let mut read = vec![1; part.len()];
+            file.read_exact_at(&mut read, offset).expect("within the file");
+            assert!(read == part, "{size} {offset}");
+            assert!(part.is_empty() || ends.bytes(offset, 1) == Some(&part[..1]));
+        }
     }
 }
 

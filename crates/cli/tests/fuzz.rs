@@ -135,6 +135,11 @@ fn damaged_captures_are_refused_or_read_back_the_same() {
 }
 
 #[test]
+fn damaged_device_ends_are_named_safely() {
+    survives("content", INPUTS / 4);
+}
+
+#[test]
 fn damaged_counters_and_logs_are_looked_at_without_a_crash() {
     survives("evidence", INPUTS_WITH_FILES);
 }

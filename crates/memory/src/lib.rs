@@ -8,6 +8,7 @@
 //! way to its content is DMA through host memory.
 #![deny(unsafe_code)]
 
+pub mod blkid;
 pub mod cuda;
 pub mod cufile;
 pub mod host;
