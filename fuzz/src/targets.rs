@@ -16,7 +16,6 @@ use peerlane_bench::run::goes_on;
 use peerlane_bench::{compare, workload};
 use peerlane_engine::endpoint::Notation;
 use peerlane_engine::journal::{self, Journal};
-use peerlane_engine::signature::{self, Ends};
 use peerlane_fabric::{BlockDevice, Dna, Fabric, Origin, capture, reach};
 use peerlane_lab::recorder;
 use peerlane_memory::blkid::{DeviceEnds, MemoryImage, magic};
@@ -35,7 +34,7 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 16] = [
+pub const ALL: [Target; 15] = [
     ("archive", archive),
     ("capture", captured),
     ("content", content),
@@ -48,7 +47,6 @@ pub const ALL: [Target; 16] = [
     ("record", record),
     ("recorder", recorder),
     ("report", report),
-    ("signature", signature),
     ("sysfs", sysfs),
     ("workload", workload),
     ("xclbin", xclbin),
@@ -292,18 +290,7 @@ fn modelled() -> &'static (Fabric, Workload) {
     })
 }
 
-/// The two ends of a device, cut at the byte that the first two bytes say.
-pub fn signature(bytes: &[u8]) {
-    let [low, high, content @ ..] = bytes else { return };
-    let cut = usize::from(u16::from_le_bytes([*low, *high])).min(content.len());
-    let (head, tail) = content.split_at(cut);
-    for size in [content.len() as u64, tail.len() as u64, 1 << 30, u64::MAX, 0] {
-        let found = signature::describe(Ends { head, tail, size });
-        assert!(found.len() < 64);
-    }
-}
-
-/// The two ends of a device, cut as for [`signature`]: what is recognised is safe to print, and the memory file that
+/// The two ends of a device, cut at the byte that the first two bytes say: what is recognised is safe to print, and the memory file that
 /// libblkid is given reads as the ends do.
 pub fn content(bytes: &[u8]) {
     let [low, high, content @ ..] = bytes else { return };

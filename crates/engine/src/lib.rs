@@ -46,7 +46,7 @@ pub use copy::{
 };
 pub use device_memory::DeviceRefusal;
 pub use doctor::{examine, examine_cards, examine_pair};
-pub use guard::{Surveyor, overwrite_summary, signature};
+pub use guard::{Surveyor, overwrite_summary};
 pub use pairs::{CardPair, Dnas, card_pairs, pair_in_words, read_dna};
 pub use plan::{PlanError, explain, gpu_path, links_between, plan, plan_fan_out, plan_jobs, probe};
 pub use watch::{Phase, Watch};

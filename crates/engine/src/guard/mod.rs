@@ -14,7 +14,6 @@ mod overlap;
 pub mod overwrite_summary;
 mod ranges;
 mod siblings;
-pub mod signature;
 mod survey;
 mod system;
 

@@ -1,13 +1,14 @@
 //! Names for what a device carries, for people. They decide nothing: whatever is not blank is content.
 
 use std::ops::Range;
+use std::sync::OnceLock;
+use std::time::Duration;
 
-use super::signature::{self, Ends};
+use peerlane_memory::blkid::{self, Blkid, DeviceEnds, END_BYTES};
+use peerlane_units::Bytes;
+
 use super::survey::{BLOCK, SurveyError, Surveyor, is_blank};
 use crate::endpoint::Live;
-
-/// What is read of either end of a device for its names, in bytes.
-const END: u64 = 8 << 20;
 
 /// Names of what a device or a range of it carries, by its two ends; none where they are blank.
 ///
@@ -20,15 +21,20 @@ pub(super) fn carried(
     first: Option<u64>,
 ) -> Result<Vec<String>, SurveyError> {
     let size = range.end.saturating_sub(range.start);
-    let length = size.min(END).next_multiple_of(block.max(1)).min(size);
+    let length = size.min(END_BYTES as u64).next_multiple_of(block.max(1)).min(size);
     let tail_start = range.end - length;
     let opened = surveyor.open(live)?;
     let mut reader = surveyor.reader(&opened, block)?;
     let head = reader.bytes(range.start..range.start + length)?;
     let tail = reader.bytes(tail_start..range.end)?;
-    let names = signature::describe(Ends { head: &head, tail: &tail, size });
-    if !names.is_empty() {
-        return Ok(names);
+    let ends = DeviceEnds::new(&head, &tail, Bytes(size));
+    let limit = Duration::from(surveyor.deadline());
+    let found = blkid::identify(library(), &ends, Bytes(block.max(1)), limit);
+    if let Some(fault) = found.fault {
+        tracing::warn!(%fault, "libblkid may not have named everything");
+    }
+    if !found.contents.is_empty() {
+        return Ok(found.contents.iter().map(ToString::to_string).collect());
     }
     let in_end = |start: u64, bytes: &[u8]| {
         let step = usize::try_from(BLOCK).unwrap_or(usize::MAX);
@@ -42,4 +48,11 @@ pub(super) fn carried(
 /// Content that has no name.
 pub(super) fn unknown(first: u64) -> String {
     format!("content of an unknown kind, first at offset {first}")
+}
+
+/// libblkid, where this machine has it.
+fn library() -> Option<&'static Blkid> {
+    static LIBRARY: OnceLock<Option<Blkid>> = OnceLock::new();
+    let open = || Blkid::open().map_err(|error| tracing::info!(%error, "names are few")).ok();
+    LIBRARY.get_or_init(open).as_ref()
 }

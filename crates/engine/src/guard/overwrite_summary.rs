@@ -276,18 +276,17 @@ mod tests {
         let (root, content) = disk();
         let blank = look(&root);
         assert_eq!(blank.content, Some(Vec::new()));
-        content.write_all_at(b"EFI PART", 512).unwrap();
-        content.write_all_at(b"\x53\xef", PART + 1024 + 0x38).unwrap();
-        content.write_all_at(b"home", PART + 1024 + 0x78).unwrap();
+        content.write_all_at(b"SPDKBLOB", 0).unwrap();
+        content.write_all_at(b"QFI\xfb", PART).unwrap();
         let found = look(&root);
         assert_ne!(found, blank);
         let words = |words: &[&str]| Some(words.iter().map(|&word| word.to_owned()).collect());
-        assert_eq!(found.content, words(&["a GPT partition table"]));
+        assert_eq!(found.content, words(&["an SPDK blobstore"]));
         assert_eq!(
             (found.identity.model.as_deref(), found.serial()),
             (Some("Lab drive"), Some("S1"))
         );
-        let content = words(&["an ext2, ext3 or ext4 file system labelled home"]);
+        let content = words(&["a qcow2 image"]);
         let part = PartitionSummary { name: "nvme9n1p1".into(), size: Bytes::mib(2), content };
         assert_eq!(found.partitions, [part]);
         fs::remove_file(root.path().join("content")).unwrap();

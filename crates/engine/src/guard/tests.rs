@@ -237,11 +237,11 @@ fn content_and_partitions_are_refused_unless_forced() {
     let device = BlockDevice { partitions: vec![partition("target1")], ..block_device("target") };
     let target = disk(&tree, device);
     let content = fs::File::options().write(true).open(&target.live.as_ref().unwrap().path);
-    std::os::unix::fs::FileExt::write_all_at(&content.unwrap(), b"XFSB", 0).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&content.unwrap(), b"SPDKBLOB", 0).unwrap();
     let source = disk(&tree, block_device("innocent"));
     let found = refusals(&tree, &source, &target, &asked());
     assert_eq!(found.len(), 2, "{found:?}");
-    assert!(found[0].reason.ends_with("carries an XFS file system"));
+    assert!(found[0].reason.ends_with("carries an SPDK blobstore"));
     assert!(found.iter().all(|refusal| refusal.forceable));
     assert_eq!(refusals(&tree, &source, &target, &Asked { force: true, ..asked() }), []);
 }
