@@ -84,6 +84,11 @@ pub enum Warning {
         /// Why.
         why: String,
     },
+    /// Other hosts may be able to write to the target; the drive does not tell whether any can.
+    SharedTarget {
+        /// Which target.
+        path: String,
+    },
     /// A source that is in use may change while it is copied.
     SourceInUse {
         /// Where it is mounted, or who holds it.
@@ -247,6 +252,9 @@ impl Warning {
                 "another copy through the same memory clears it, or reset the drive that lends it"
             }
             Self::NotGuarded { .. } => "plan on the machine itself before you copy there",
+            Self::SharedTarget { .. } => {
+                "make sure that no other host uses it: nothing here can tell"
+            }
             Self::SourceInUse { .. } => "unmount it or copy from a snapshot",
             Self::LinkTrainedLow { .. } => {
                 "seat the card or cable anew and look for errors: `peerlane doctor`"
@@ -323,6 +331,9 @@ impl fmt::Display for Warning {
             }
             Self::NotGuarded { why } => {
                 write!(f, "nothing is known of who uses the target: {why}")
+            }
+            Self::SharedTarget { path } => {
+                write!(f, "{path} is a namespace that other hosts may have, too (NMIC)")
             }
             Self::SourceInUse { by } => write!(f, "the source is in use by {by}"),
             Self::LinkTrainedLow { device, current, most } => {

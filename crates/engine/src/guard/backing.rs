@@ -1,4 +1,4 @@
-//! What a loop device shows: a file or a device that has names of its own.
+//! What a loop device shows, or the disk of a local NVMe export: a file or device with names of its own.
 //!
 //! Files are told apart by device and inode, since a path is only one name of several. The kernel
 //! names the backing file by path (`loop_attr_backing_file_show` in drivers/block/loop.c); a path
@@ -14,6 +14,7 @@ use std::path::Path;
 use rustix::fs::{major, minor};
 
 use super::System;
+use super::exported::Exported;
 use crate::endpoint::{Endpoint, Node};
 
 /// Whose bytes an end's bytes are.
@@ -27,7 +28,7 @@ pub(super) enum Owner {
     Unknown,
 }
 
-/// An end of a copy, seen through loop devices.
+/// An end of a copy, seen through loop devices and local exports.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// `None` for a file that is not there yet.
@@ -74,7 +75,7 @@ const DEPTH: usize = 16;
 fn through(system: &System, disk: &str, mut start: u64) -> (Owner, u64) {
     let mut name = disk.to_owned();
     for _ in 0..DEPTH {
-        let Some((owner, offset)) = loop_device(system, &name) else {
+        let Some((owner, offset)) = shown(system, &name) else {
             return (Owner::Disk(system.first_name(&name)), start);
         };
         start = start.saturating_add(offset);
@@ -94,7 +95,7 @@ fn below(system: &System, name: &str, itself: Option<&String>) -> Vec<Owner> {
         if !seen.insert(name.clone()) {
             continue;
         }
-        let Some((owner, _)) = loop_device(system, &name) else { continue };
+        let Some((owner, _)) = shown(system, &name) else { continue };
         if let Owner::Disk(lower) = &owner {
             let lower = system.ground(lower);
             owners.extend(lower.iter().cloned().map(Owner::Disk));
@@ -104,6 +105,39 @@ fn below(system: &System, name: &str, itself: Option<&String>) -> Vec<Owner> {
         }
     }
     owners
+}
+
+/// What `name` shows and from where on; `None` when it shows bytes of its own.
+fn shown(system: &System, name: &str) -> Option<(Owner, u64)> {
+    loop_device(system, name).or_else(|| local_export(system, name))
+}
+
+/// What the disk of a local export shows: this machine is a host of its own NVMe target.
+fn local_export(system: &System, name: &str) -> Option<(Owner, u64)> {
+    let export = system.shown_export(name)?;
+    Some(match system.exported(export) {
+        Some(Exported::Device(name)) => {
+            let number = system.number(&name);
+            let place = number.and_then(|number| system.place_of(number));
+            place.map_or((Owner::Unknown, 0), |(disk, start)| (Owner::Disk(disk), start))
+        }
+        Some(Exported::File { device, inode }) => (Owner::File { device, inode }, 0),
+        // All namespaces of the controller, this one by the number that it has there.
+        Some(Exported::Controller(controller)) => {
+            let nsid = system.line(&format!("sys/class/block/{name}/nsid"));
+            (namespace_of(system, &controller, nsid.as_deref()), 0)
+        }
+        None => (Owner::Unknown, 0),
+    })
+}
+
+/// The disk of a controller's namespace.
+fn namespace_of(system: &System, controller: &str, nsid: Option<&str>) -> Owner {
+    let mut disks = system.names("sys/class/block").into_iter().filter(|disk| {
+        let own = system.line(&format!("sys/class/block/{disk}/nsid"));
+        own.is_some() && own.as_deref() == nsid && system.controllers_of(disk).contains(controller)
+    });
+    disks.next().map_or(Owner::Unknown, Owner::Disk)
 }
 
 /// What `name` shows and from where on; `None` when it is no loop device in use.

@@ -6,13 +6,72 @@ use std::collections::BTreeSet;
 
 use peerlane_fabric::{Fabric, Mount, Namespace, Origin, Stack};
 use peerlane_results::{Refusal, Warning};
+use peerlane_units::Bytes;
 
 use super::in_use::how_to_release;
-use super::{Findings, refuse};
+use super::{Findings, Wanted, refuse};
 use crate::endpoint::{Endpoint, strip_device_directory};
+use crate::journal::is_distinct;
 
 /// What a capture or description says of the use of two ends.
-pub(crate) fn check(fabric: &Fabric, source: &Endpoint, target: &Endpoint) -> Findings {
+pub(crate) fn check(fabric: &Fabric, wanted: Wanted<'_>) -> Findings {
+    let mut findings = use_of(fabric, wanted.source, wanted.target);
+    findings.refusals.extend(same_namespace(fabric, wanted));
+    findings
+}
+
+/// Refuses two drives that are one namespace by different names: one serial number, one model, one number of
+/// the namespace. Two controllers of a drive show it so where the kernel does not join them.
+fn same_namespace(fabric: &Fabric, wanted: Wanted<'_>) -> Option<Refusal> {
+    let (source, target) = (Space::of(fabric, wanted.source)?, Space::of(fabric, wanted.target)?);
+    if source.device == target.device || !source.is_same_namespace(&target) {
+        return None;
+    }
+    let start = |space: &Space<'_>, offset: Bytes| space.start.saturating_add(offset.0);
+    let from = start(&source, wanted.asked.offset);
+    let to = start(&target, wanted.asked.target_offset);
+    (from.abs_diff(to) < wanted.length.0).then(|| {
+        let reason = format!(
+            "{} and {} are one namespace: number {} of the drive with serial {}",
+            wanted.source.facts.path, wanted.target.facts.path, source.nsid, source.serial
+        );
+        refuse(reason, Some("name another drive as the target".to_owned()))
+    })
+}
+
+/// A namespace, or a partition of one, as a described machine knows it.
+struct Space<'a> {
+    device: Option<&'a str>,
+    serial: &'a str,
+    model: Option<&'a str>,
+    nsid: u32,
+    /// Where it begins in the namespace, in bytes.
+    start: u64,
+}
+
+impl<'a> Space<'a> {
+    fn of(fabric: &'a Fabric, end: &'a Endpoint) -> Option<Self> {
+        let nvme = fabric.function(end.initiator?).nvme.as_ref()?;
+        let device = end.facts.device.as_deref();
+        let named = nvme.namespaces.iter().find(|one| one.name.as_deref() == device);
+        let namespace = named.or_else(|| nvme.namespaces.first())?;
+        let typed = strip_device_directory(&end.facts.path);
+        let partition = namespace.partitions.iter().find(|part| part.name == typed);
+        Some(Self {
+            device,
+            serial: nvme.serial.as_deref().filter(|serial| is_distinct(serial))?,
+            model: nvme.model.as_deref(),
+            nsid: namespace.nsid?,
+            start: partition.map_or(0, |part| part.start.0),
+        })
+    }
+
+    fn is_same_namespace(&self, other: &Self) -> bool {
+        (self.serial, self.model, self.nsid) == (other.serial, other.model, other.nsid)
+    }
+}
+
+fn use_of(fabric: &Fabric, source: &Endpoint, target: &Endpoint) -> Findings {
     if fabric.mounts.is_none() && matches!(fabric.origin, Origin::Tree(_)) {
         let why = "the capture does not say what is mounted".to_owned();
         return Findings {
@@ -126,6 +185,40 @@ file_system = 'ext4'
         assert!(!free.refusals.iter().any(|one| one.reason.contains("mounted")), "{free:?}");
         let by = "a file system mounted at /data".to_owned();
         assert!(free.warnings.contains(&Warning::SourceInUse { by }), "{:?}", free.warnings);
+    }
+
+    /// Two controllers of one drive, joined by a head or not.
+    const DUAL_PORT: &str = "
+name = 'dual'
+[[function]]
+name = 'nvme1'
+kind = 'nvme'
+serial = 'S1'
+namespaces = [{ name = 'nvme1n1', nsid = 1, size = '1G' }]
+[[function]]
+name = 'nvme2'
+kind = 'nvme'
+serial = 'S1'
+namespaces = [{ name = 'nvme1n1', nsid = 1, size = '1G' }]
+";
+
+    #[test]
+    fn controllers_of_one_namespace_are_one() {
+        let reasons = |text: &str, target: &str| -> Vec<String> {
+            let plan = planned(text, "nvme1", target, Origin::Description);
+            plan.refusals.into_iter().map(|refusal| refusal.reason).collect()
+        };
+        let found = reasons(DUAL_PORT, "nvme2");
+        assert!(found.len() == 1 && found[0].contains("overlap"), "{found:?}");
+        // Without multipath each controller has a disk of its own.
+        let (first, second) = DUAL_PORT.split_at(DUAL_PORT.rfind("nvme1n1").unwrap());
+        let apart = format!("{first}{}", second.replace("nvme1n1", "nvme2n1"));
+        let found = reasons(&apart, "nvme2");
+        assert!(found.len() == 1 && found[0].contains("one namespace"), "{found:?}");
+        let other = apart.replacen("nsid = 1", "nsid = 2", 1);
+        assert_eq!(reasons(&other, "nvme2"), [""; 0]);
+        let blank = apart.replace("S1", "    ");
+        assert_eq!(reasons(&blank, "nvme2"), [""; 0], "no serial tells nothing");
     }
 
     #[test]

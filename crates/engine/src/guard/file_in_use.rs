@@ -10,7 +10,7 @@ use peerlane_results::Refusal;
 use rustix::fs::{major, minor};
 
 use super::backing::loops_over;
-use super::in_use::{Relatives, how_to_release};
+use super::in_use::uses_of_disk;
 use super::{System, refuse};
 use crate::endpoint::{Endpoint, Node};
 
@@ -32,28 +32,10 @@ pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
 }
 
 fn shown_by(system: &System, path: &str, name: &str) -> Refusal {
-    let relatives = Relatives::of_disk(system, name);
-    let mounts = relatives.mounts(system);
-    let points: Vec<String> =
-        mounts.iter().map(|mount| mount.point.display().to_string()).collect();
-    let (mut uses, mut ways) = (Vec::new(), Vec::new());
-    if !points.is_empty() {
-        uses.push(format!("which is mounted at {}", points.join(", ")));
-        ways.push(format!("umount {}", points.join(" ")));
-    }
-    for swap in relatives.swaps(system) {
-        uses.push(format!("which holds the swap space {swap}"));
-        ways.push(format!("swapoff {swap}"));
-    }
-    if !relatives.stacked.is_empty() {
-        let names: Vec<&str> = relatives.stacked.iter().map(String::as_str).collect();
-        uses.push(format!("which lies below {}", names.join(", ")));
-        ways.extend(relatives.stacked.iter().next().map(|name| how_to_release(name)));
-    }
-    ways.push(format!("losetup --detach /dev/{name}"));
-    let uses: String = uses.iter().map(|one| format!(", {one}")).collect();
-    refuse(
-        format!("{path} is what the loop device /dev/{name} shows{uses}"),
-        Some(ways.join(" && ")),
-    )
+    let detach = format!("losetup --detach /dev/{name}");
+    let (uses, ways) = match uses_of_disk(system, name) {
+        Some((uses, ways)) => (format!(", {uses}"), format!("{ways} && {detach}")),
+        None => (String::new(), detach),
+    };
+    refuse(format!("{path} is what the loop device /dev/{name} shows{uses}"), Some(ways))
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use peerlane_fabric::BlockDevice;
 use peerlane_results::{Refusal, Warning};
 
+use super::backing::{Owner, Seen};
 use super::{Mount, System, refuse};
 use crate::endpoint::{Endpoint, Node};
 
@@ -39,6 +40,12 @@ pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
         let reason = format!("{path}{also} holds the swap space {swap}");
         refusals.push(refuse(reason, Some(format!("swapoff {swap}"))));
     }
+    if let Some(disk) = behind(system, target) {
+        let uses = uses_of_disk(system, &disk);
+        refusals.extend(
+            uses.map(|(uses, ways)| refuse(format!("{path} shows {disk}, {uses}"), Some(ways))),
+        );
+    }
     if !relatives.stacked.is_empty() {
         let names: Vec<&str> = relatives.stacked.iter().map(String::as_str).collect();
         refusals.push(refuse(
@@ -47,6 +54,38 @@ pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
         ));
     }
     refusals
+}
+
+/// The disk whose bytes a target shows under another name, by a loop device or an export of this machine.
+fn behind(system: &System, target: &Endpoint) -> Option<String> {
+    let seen = Seen::of(system, target)?;
+    let Some(Owner::Disk(disk)) = seen.owner else { return None };
+    let own = block_device(target)?;
+    let own = own.partition.as_ref().map_or(&own.name, |part| &part.disk);
+    (!system.is_same_disk(own, &disk)).then_some(disk)
+}
+
+/// Who uses a disk or a part of it, in words, and how each use ends; `None` where nobody does.
+pub(super) fn uses_of_disk(system: &System, disk: &str) -> Option<(String, String)> {
+    let relatives = Relatives::of_disk(system, disk);
+    let mounts = relatives.mounts(system);
+    let points: Vec<String> =
+        mounts.iter().map(|mount| mount.point.display().to_string()).collect();
+    let (mut uses, mut ways) = (Vec::new(), Vec::new());
+    if !points.is_empty() {
+        uses.push(format!("which is mounted at {}", points.join(", ")));
+        ways.push(format!("umount {}", points.join(" ")));
+    }
+    for swap in relatives.swaps(system) {
+        uses.push(format!("which holds the swap space {swap}"));
+        ways.push(format!("swapoff {swap}"));
+    }
+    if !relatives.stacked.is_empty() {
+        let names: Vec<&str> = relatives.stacked.iter().map(String::as_str).collect();
+        uses.push(format!("which lies below {}", names.join(", ")));
+        ways.extend(relatives.stacked.iter().next().map(|name| how_to_release(name)));
+    }
+    (!uses.is_empty()).then(|| (uses.join(", "), ways.join(" && ")))
 }
 
 /// Warns of a source that may change while it is read.

@@ -7,12 +7,14 @@
 mod backing;
 mod content;
 mod described;
+mod exported;
 mod file_in_use;
 mod in_use;
 mod naming;
 mod overlap;
 pub mod overwrite_summary;
 mod ranges;
+mod shared;
 mod siblings;
 mod survey;
 mod system;
@@ -69,12 +71,16 @@ pub(crate) fn check(system: &System, surveyor: &Surveyor<'_>, wanted: Wanted<'_>
     refusals.extend(overlap::check(system, wanted));
     refusals.extend(in_use::check_target(system, wanted.target));
     refusals.extend(file_in_use::check_target(system, wanted.target));
+    refusals.extend(exported::check_target(system, wanted.target));
     refusals.extend(content::check_source(wanted.source));
     refusals.extend(content::check_target(wanted.target, look));
+    let (shared, mut warnings) = shared::check_target(system, surveyor, wanted.target);
+    refusals.extend(shared);
     if wanted.asked.force {
         refusals.retain(|refusal| !refusal.forceable);
     }
-    Findings { refusals, warnings: in_use::check_source(system, wanted.source) }
+    warnings.extend(warnings_of_use(system, wanted.source));
+    Findings { refusals, warnings }
 }
 
 /// Asks the guards of a target that is written in place, source or none: a file keeps its name and
@@ -90,12 +96,14 @@ pub(crate) fn check_in_place(
     let look = Look { surveyor, range, usage: Usage::Benchmark, is_forced: force };
     let mut refusals = in_use::check_target(system, target);
     refusals.extend(file_in_use::check_target(system, target));
+    refusals.extend(exported::check_target(system, target));
     refusals.extend(content::check_target_in_place(target, look));
-    let mut warnings = Vec::new();
+    let (shared, mut warnings) = shared::check_target(system, surveyor, target);
+    refusals.extend(shared);
     if let Some(wanted) = from {
         refusals.extend(overlap::check(system, wanted));
         refusals.extend(content::check_source(wanted.source));
-        warnings = in_use::check_source(system, wanted.source);
+        warnings.extend(warnings_of_use(system, wanted.source));
     }
     if force {
         refusals.retain(|refusal| !refusal.forceable);
@@ -111,7 +119,9 @@ pub(crate) fn overlap(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {
 
 /// What a reader of an end should know of its use.
 pub(crate) fn warnings_of_use(system: &System, end: &Endpoint) -> Vec<Warning> {
-    in_use::check_source(system, end)
+    let mut warnings = in_use::check_source(system, end);
+    warnings.extend(exported::check_source(system, end));
+    warnings
 }
 
 /// A refusal that `--force` does not override.

@@ -5,7 +5,7 @@ use peerlane_units::Bytes;
 
 use super::backing::{Owner, Seen};
 use super::{System, Wanted, refuse};
-use crate::endpoint::{Endpoint, Node};
+use crate::endpoint::{Endpoint, Node, strip_device_directory};
 
 /// Refuses a copy onto its own source.
 pub(super) fn check(system: &System, wanted: Wanted<'_>) -> Option<Refusal> {
@@ -68,8 +68,9 @@ fn same_bytes(system: &System, wanted: Wanted<'_>, words: &str) -> Option<Refusa
     };
     if !is_one_disk(system, wanted) {
         if let Some(reason) = loops(system, wanted) {
-            let hint = "detach the loop device, or copy another end".to_owned();
-            return Some(refuse(reason, Some(hint)));
+            let hint =
+                "detach the loop device or end the NVMe export between them, or copy another end";
+            return Some(refuse(reason, Some(hint.to_owned())));
         }
     }
     let reason = match (source.node, target.node) {
@@ -94,11 +95,16 @@ fn same_bytes(system: &System, wanted: Wanted<'_>, words: &str) -> Option<Refusa
 /// On a machine that is only described, one name is one drive.
 fn described(wanted: Wanted<'_>, words: &str) -> Option<Refusal> {
     let path = &wanted.source.facts.path;
-    // A passthrough node and its block device are two names of one namespace.
-    let is_one = *path == wanted.target.facts.path
-        || (wanted.source.facts.kind != wanted.target.facts.kind
-            && wanted.source.facts.device.is_some()
-            && wanted.source.facts.device == wanted.target.facts.device);
+    // A passthrough node and its block device, or two controllers, are several names of one namespace.
+    let whole = |end: &Endpoint| {
+        let device = end.facts.device.clone()?;
+        let typed = strip_device_directory(&end.facts.path);
+        let is_partition = typed.strip_prefix(&device).is_some_and(|rest| !rest.is_empty());
+        (!is_partition).then_some(device)
+    };
+    let device = whole(wanted.source);
+    let is_one =
+        *path == wanted.target.facts.path || device.is_some() && device == whole(wanted.target);
     let (source, target) = (wanted.asked.offset.0, wanted.asked.target_offset.0);
     let overlap = source.abs_diff(target) < wanted.length.0;
     (is_one && overlap).then(|| refuse(format!("{words} overlap on {path}"), None))
@@ -186,17 +192,17 @@ fn loops(system: &System, wanted: Wanted<'_>) -> Option<String> {
     };
     let (from, to) = (&wanted.source.facts.path, &wanted.target.facts.path);
     if lies_on(&one, &other) {
-        return Some(format!("{from} lies on {to} by way of a loop device"));
+        return Some(format!("{from} lies on {to} by way of a loop device or NVMe export"));
     }
     if lies_on(&other, &one) {
-        return Some(format!("{to} lies on {from} by way of a loop device"));
+        return Some(format!("{to} lies on {from} by way of a loop device or NVMe export"));
     }
     let (mine, yours) = (one.owner.as_ref()?, other.owner.as_ref()?);
     let is_disk = |owner: &Owner| matches!(owner, Owner::Disk(_));
     match (mine, yours) {
         _ if both_files => None,
         (Owner::Unknown, owner) | (owner, Owner::Unknown) if !is_disk(owner) => Some(format!(
-            "{from} and {to} may be the same bytes: what is behind a loop device cannot be told"
+            "{from} and {to} may be the same bytes: what is behind a loop device or NVMe export cannot be told"
         )),
         _ if mine != yours => None,
         _ if both_blocks => {
@@ -207,8 +213,9 @@ fn loops(system: &System, wanted: Wanted<'_>) -> Option<String> {
             };
             let mine = span(&one, wanted.asked.offset, wanted.source.facts.block);
             let yours = span(&other, wanted.asked.target_offset, wanted.target.facts.block);
-            (mine.0 < yours.1 && yours.0 < mine.1)
-                .then(|| format!("{from} and {to} overlap: both show the same bytes of one file"))
+            (mine.0 < yours.1 && yours.0 < mine.1).then(|| {
+                format!("{from} and {to} overlap: both show the same bytes of one file or drive")
+            })
         }
         _ => Some(format!("{from} and {to} show the same file")),
     }

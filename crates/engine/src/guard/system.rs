@@ -8,11 +8,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use peerlane_nvmet::NvmeTarget;
 
 /// A place from which `sys/` and `proc/` are read.
 #[derive(Debug, Clone)]
 pub(crate) struct System {
     root: PathBuf,
+    /// Read when first asked for.
+    nvme_target: Arc<OnceLock<NvmeTarget>>,
 }
 
 /// One line of `/proc/self/mountinfo`.
@@ -34,7 +39,12 @@ pub(crate) struct Mount {
 
 impl System {
     pub(crate) fn at(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+        Self { root: root.to_owned(), nvme_target: Arc::default() }
+    }
+
+    /// Exports of this machine's NVMe target.
+    pub(super) fn nvme_target(&self) -> &NvmeTarget {
+        self.nvme_target.get_or_init(|| peerlane_nvmet::read(&self.root))
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -106,11 +116,16 @@ impl System {
     pub(crate) fn place_of(&self, number: (u32, u32)) -> Option<(String, u64)> {
         /// sysfs counts in these, whatever the device's block size.
         const SECTOR: u64 = 512;
-        let mut names = self.names("sys/class/block").into_iter();
-        let name = names.find(|name| self.number(name) == Some(number))?;
+        let name = self.name_of(number)?;
         let Some(disk) = self.disk_of(&name) else { return Some((name, 0)) };
         let start: u64 = self.line(&format!("sys/class/block/{name}/start"))?.parse().ok()?;
         Some((disk, start.saturating_mul(SECTOR)))
+    }
+
+    /// The block device with this number.
+    pub(super) fn name_of(&self, number: (u32, u32)) -> Option<String> {
+        let mut names = self.names("sys/class/block").into_iter();
+        names.find(|name| self.number(name) == Some(number))
     }
 
     /// Every mount; empty where that cannot be read.

@@ -339,5 +339,6 @@ fn a_source_that_may_change_is_a_warning() {
     assert_eq!(findings().warnings, []);
 }
 
+mod exports;
 mod loops;
 mod siblings;

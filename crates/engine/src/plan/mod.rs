@@ -88,10 +88,10 @@ pub(crate) fn prepare(
     let source = look(system, fabric, &asked.source, Role::Source)?;
     let target = look(system, fabric, &asked.target, Role::Target)?;
     let length = guard::length_of(asked, &source.facts);
-    let mut findings =
-        guard::check(system, surveyor, Wanted { asked, source: &source, target: &target, length });
+    let wanted = Wanted { asked, source: &source, target: &target, length };
+    let mut findings = guard::check(system, surveyor, wanted);
     if !fabric.is_this_machine() {
-        let described = guard::check_described(fabric, &source, &target);
+        let described = guard::check_described(fabric, wanted);
         findings.refusals.extend(described.refusals);
         findings.warnings.extend(described.warnings);
     }

@@ -18,8 +18,7 @@ use super::passthrough::Namespace;
 use super::status::NvmeStatus;
 
 /// Bytes of the answer (NVMe Base Specification 2.0, section 5.17).
-const ANSWER: usize = 4096;
-const ANSWER_LENGTH: u32 = 4096;
+pub(super) const ANSWER: usize = 4096;
 /// Identify (NVMe Base Specification 2.0, figure 138).
 const IDENTIFY: u8 = 0x06;
 
@@ -72,7 +71,7 @@ impl Namespace {
 }
 
 /// `NVME_IOCTL_ID` of include/uapi/linux/nvme_ioctl.h.
-struct NamespaceId;
+pub(super) struct NamespaceId;
 
 // SAFETY: the request takes no pointer, so none of ours is read or written.
 unsafe impl Ioctl for NamespaceId {
@@ -95,7 +94,7 @@ unsafe impl Ioctl for NamespaceId {
 /// `struct nvme_passthru_cmd` of include/uapi/linux/nvme_ioctl.h.
 #[repr(C)]
 #[derive(Default)]
-struct AdminCommand {
+pub(super) struct Command {
     opcode: u8,
     flags: u8,
     reserved: u16,
@@ -110,17 +109,60 @@ struct AdminCommand {
     result: u32,
 }
 
+impl Command {
+    fn new(opcode: u8, nsid: u32, words_10_to_15: [u32; 6], answer: &mut [u8]) -> Self {
+        Self {
+            opcode,
+            nsid,
+            words_10_to_15,
+            address: answer.as_mut_ptr() as u64,
+            length: u32::try_from(answer.len()).unwrap_or(0),
+            ..Self::default()
+        }
+    }
+}
+
+/// A command of the controller, `NVME_IOCTL_ADMIN_CMD`.
+pub(super) struct AdminCommand(Command);
+
+/// A command of the namespace, `NVME_IOCTL_IO_CMD`.
+pub(super) struct IoCommand(Command);
+
+impl IoCommand {
+    pub(super) fn new(opcode: u8, nsid: u32, words: [u32; 6], answer: &mut [u8]) -> Self {
+        Self(Command::new(opcode, nsid, words, answer))
+    }
+}
+
+// SAFETY: the pointer is to a whole `nvme_passthru_cmd`, which the kernel reads and writes in place.
+unsafe impl Ioctl for IoCommand {
+    type Output = i32;
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        opcode::read_write::<Command>(b'N', 0x43)
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        ptr::from_mut(&mut self.0).cast()
+    }
+
+    unsafe fn output_from_ptr(output: IoctlOutput, _: *mut c_void) -> rustix::io::Result<i32> {
+        Ok(output)
+    }
+}
+
 // SAFETY: the pointer is to a whole `nvme_passthru_cmd`, which the kernel reads and writes in place.
 unsafe impl Ioctl for AdminCommand {
     type Output = i32;
     const IS_MUTATING: bool = true;
 
     fn opcode(&self) -> Opcode {
-        opcode::read_write::<Self>(b'N', 0x41)
+        opcode::read_write::<Command>(b'N', 0x41)
     }
 
     fn as_ptr(&mut self) -> *mut c_void {
-        ptr::from_mut(self).cast()
+        ptr::from_mut(&mut self.0).cast()
     }
 
     unsafe fn output_from_ptr(output: IoctlOutput, _: *mut c_void) -> rustix::io::Result<i32> {
@@ -130,9 +172,11 @@ unsafe impl Ioctl for AdminCommand {
 
 /// Which structure Identify is to give (NVMe Base Specification 2.0, figure 274).
 #[derive(Clone, Copy)]
-enum Structure {
+pub(super) enum Structure {
     Namespace = 0,
     Controller = 1,
+    /// Controllers that the namespace is attached to.
+    AttachedControllers = 0x12,
 }
 
 /// What the controller behind an open node says of itself (NVMe Base Specification 2.0, figure 276).
@@ -150,7 +194,7 @@ pub(crate) fn identify_controller(node: &File, deadline: Nanos) -> io::Result<Bo
     })
 }
 
-fn identify(
+pub(super) fn identify(
     node: &File,
     structure: Structure,
     nsid: u32,
@@ -158,14 +202,8 @@ fn identify(
 ) -> io::Result<Box<[u8; ANSWER]>> {
     let mut answer = Box::new([0; ANSWER]);
     let ask = |node: BorrowedFd<'_>, answer: &mut [u8]| {
-        let command = AdminCommand {
-            opcode: IDENTIFY,
-            nsid,
-            words_10_to_15: [structure as u32, 0, 0, 0, 0, 0],
-            address: answer.as_mut_ptr() as u64,
-            length: ANSWER_LENGTH,
-            ..AdminCommand::default()
-        };
+        let words = [structure as u32, 0, 0, 0, 0, 0];
+        let command = AdminCommand(Command::new(IDENTIFY, nsid, words, answer));
         // SAFETY: the command asks for as many bytes as `answer` has, which outlives the call and is not
         // looked at before it returns.
         let status = unsafe { ioctl(node, command) }?;
@@ -205,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_command_has_the_kernels_size() {
-        assert_eq!(size_of::<AdminCommand>(), 72);
+        assert_eq!(size_of::<Command>(), 72);
         let file = File::open("/dev/null").unwrap();
         assert!(
             NAMESPACE.confirm(&file, 1 << 20, Nanos::seconds(5)).is_err(),

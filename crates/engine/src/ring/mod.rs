@@ -18,6 +18,8 @@ mod passthrough;
 mod queue;
 #[allow(unsafe_code)]
 mod queues;
+#[allow(unsafe_code)]
+mod sharing;
 #[cfg(any(test, feature = "simulation"))]
 pub mod sim;
 mod status;
@@ -37,6 +39,9 @@ pub(crate) use gpu::open_cufile;
 pub use gpu::{AttachError, GpuRing};
 pub(crate) use identify::identify_controller;
 pub use passthrough::{ADDRESS_ALIGNMENT, Namespace, PassthroughFile};
+#[cfg(test)]
+pub(crate) use sharing::Reservation;
+pub(crate) use sharing::{Sharing, is_no_answer, sharing};
 pub use status::NvmeStatus;
 pub use uring::{Uring, UringError};
 
