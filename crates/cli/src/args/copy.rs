@@ -24,15 +24,21 @@ With several targets, one that fails is left behind with its journal and the oth
 Copies of a batch that share a drive or a link get equal room on it. The exit status of several is
 that of the worst (interrupted, failure, difference); 77 only where nothing at all was changed.
 
+A device that is not blank (every 4 KiB all 0x00 or all 0xFF) needs --force, or a yes at the terminal.
+Up to 1 GiB of it is read to tell, else both ends and samples of the range. `blkdiscard -f DEVICE` or
+`nvme format DEVICE` makes a drive blank.
+
 An interrupted copy (Ctrl-C, a failed drive, a loss of power) leaves a journal of what is at the
-target and flushed, and says the command that goes on with it.")]
+target and flushed, and says the command that goes on with it. The same command with --resume, given
+again and again, ends with the copy done.")]
 pub(crate) struct CopyArgs {
     #[command(flatten)]
     pub(crate) transfer: TransferArgs,
     /// Print the plan and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Go on with a copy that was interrupted, by its journal
+    /// Go on with a copy that was interrupted, by its journal; without one begin, or leave a target that
+    /// equals the source as it is
     #[arg(long, conflicts_with_all = ["dry_run", "batch"])]
     pub(crate) resume: bool,
     /// Keep the journal in FILE; by default beside a target file, or below $XDG_STATE_HOME/peerlane

@@ -47,7 +47,7 @@ pub(crate) struct TransferArgs {
     /// Check of the content at the target: a sample with first and last block, all, or nothing
     #[arg(long, value_name = "MODE", value_enum, default_value = "sample")]
     verify: VerifyArg,
-    /// Overwrite a target that holds something; without it a person at a terminal is asked
+    /// Overwrite a target that is not blank; without it a person at a terminal is asked
     #[arg(long)]
     force: bool,
     /// Seconds to wait for a device before a request counts as stuck and the command ends

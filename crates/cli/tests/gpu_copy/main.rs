@@ -306,7 +306,7 @@ fn what_is_not_built_is_refused_with_its_reason_and_nothing_is_written() {
 fn a_block_device_gets_the_copy_and_keeps_what_lies_behind_it() {
     let Some(machine) = Machine::new("mode=p2pdma") else { return };
     let image = machine.path("image");
-    fs::File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("room");
+    fs::File::create(&image).and_then(|file| file.set_len(1 << 30)).expect("room");
     let Some(device) = Loop::over(&image) else { return };
     machine.set_number("nvme1n1", fs::metadata(&device.0).expect("a node").rdev());
     let disk = fs::File::options().read(true).write(true).open(&device.0).expect("the device");
