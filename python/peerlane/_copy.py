@@ -105,8 +105,8 @@ def copy(
 ) -> Record:
     """Copies on this machine, as ``peerlane copy`` does, and returns the record.
 
-    Refused is what the program refuses: a target that is mounted, in use, or holds something that can be
-    recognised. ``force=True`` overrides the last only.
+    Refused is what the program refuses: a target that is mounted, in use, exported, or not blank.
+    ``force=True`` overrides the last only.
 
     Parameters
     ----------
@@ -115,9 +115,10 @@ def copy(
     verify
         How much is compared at the target: a sample with the first and the last block, all, or nothing.
     force
-        Overwrite a target that holds something.
+        Overwrite a target that is not blank.
     resume, journal
-        Go on with a copy that was interrupted, by its journal.
+        Go on with a copy that was interrupted, by its journal. Without one it begins, or leaves a target
+        that equals the source as it is.
     sparse, scrub, preserve
         Holes of a source file, device memory that was used, metadata of a file; as the program has them.
     limit

@@ -154,9 +154,12 @@ def test_ctrl_c_ends_the_copy_which_can_go_on(source, target):
     assert record["schema"].startswith("peerlane.copy/")
 
 
-def test_resuming_without_a_journal_is_refused(source, target):
-    with pytest.raises(peerlane.Refused, match="there is no journal"):
-        peerlane.copy(source, target, route="host", resume=True)
+def test_resume_without_journal_begins_then_finds_it_complete(source, target):
+    for moved, outcome in [(source.stat().st_size, "begun"), (0, "equal")]:
+        record = peerlane.copy(source, target, route="host", resume=True)
+        assert record["content"]["data"] == moved
+        assert [one["outcome"] for one in record["warnings"] if one["kind"] == "nothing-to-resume"] == [outcome]
+    assert target.read_bytes() == source.read_bytes()
 
 
 def test_other_threads_run_while_a_copy_does(source, target):

@@ -40,7 +40,7 @@ def test_a_copy_that_fails_has_the_status_and_words_of_the_program(source, tmp_p
     if not program().exists():
         pytest.skip("the program is not built: cargo build -p peerlane-cli")
     target = tmp_path / "target.bin"
-    if case == "there":
+    if case in ("there", "resume"):
         target.write_bytes(b"mine")
     asked = {
         "there": ([], {}),

@@ -12,6 +12,7 @@
 mod case;
 mod random;
 mod report;
+mod resume_loop;
 mod strike;
 #[path = "../../../../tools/testing.rs"]
 mod testing;

@@ -13,7 +13,7 @@ fn roundtrip(lab: &mut Lab, name: &str, route: &str) -> (u64, u64) {
     let before = lab.fill("a", 24 * MIB);
     lab.run(&format!(
         "leave {name} peerlane bench roundtrip /dev/lab/a --via cmb:c --routes {route} --block 256K \
-         --length 4M --offset 8M --depth 4 --warm-up 0 --repeats 2 --scratch /dev/lab/a --json"
+         --length 4M --offset 8M --depth 4 --warm-up 0 --repeats 2 --scratch /dev/lab/a --force --json"
     ));
     let [found] = shown(lab, [name]);
     assert_eq!((found.asked.cases.len(), found.cases.len()), (2, 4));

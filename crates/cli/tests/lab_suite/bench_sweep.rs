@@ -16,7 +16,7 @@ fn a_sweep_by_peer_to_peer_leaves_guest_memory_alone() {
     lab.fill("b", SIZE);
     lab.run(
         "leave sweep peerlane bench sweep /dev/lab/a /dev/lab/b --routes p2p --block 16K,256K,1M \
-         --length 4M --target-offset 8M --depth 4 --warm-up 0 --repeats 2 --scratch /dev/lab/b --json
+         --length 4M --target-offset 8M --depth 4 --warm-up 0 --repeats 2 --scratch /dev/lab/b --force --json
          leave kept peerlane bench sweep /dev/lab/a /dev/lab/b --routes p2p --length 4M --json",
     );
     let [found] = shown(&lab, ["sweep"]);
@@ -44,7 +44,7 @@ fn a_sweep_by_host_memory_passes_it_twice_and_names_its_baselines() {
     lab.fill("b", SIZE);
     lab.run(
         "leave sweep-host peerlane bench sweep /dev/lab/a /dev/lab/b --routes host,host-serial \
-         --block 64K,1M --length 4M --depth 4 --warm-up 0 --repeats 2 --scratch /dev/lab/b --json",
+         --block 64K,1M --length 4M --depth 4 --warm-up 0 --repeats 2 --scratch /dev/lab/b --force --json",
     );
     let [found] = shown(&lab, ["sweep-host"]);
     assert_eq!((found.cases.len(), payload(&found)), (8, 8 * 4 * MIB as u64));

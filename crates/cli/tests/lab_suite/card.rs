@@ -37,7 +37,7 @@ fn a_copy_by_the_memory_of_a_card_leaves_guest_memory_alone_and_its_bytes_in_the
     let before = lab.fill("card", MEMORY);
     // Clearing the slots would take away what is looked for.
     lab.run(&format!(
-        "copy moved /dev/lab/a /dev/lab/b --route p2p --via p2pmem:/dev/lab/card --scrub never \
+        "copy moved --force /dev/lab/a /dev/lab/b --route p2p --via p2pmem:/dev/lab/card --scrub never \
               --verify full --length {LENGTH} --offset 1M --target-offset 4M"
     ));
     let moved = lab.record("moved");
@@ -124,8 +124,8 @@ fn drives_stream_into_the_memory_of_a_card_and_out_of_it_and_round() {
     lab.run(&format!(
         "card=p2pmem:$(basename $(readlink /dev/lab/card))
          leave in peerlane bench stream --source /dev/lab/a --target $card {usual}
-         leave out peerlane bench stream --source $card --target /dev/lab/b --scratch /dev/lab/b {usual}
-         leave round peerlane bench roundtrip /dev/lab/b --via $card --scratch /dev/lab/b {usual}"
+         leave out peerlane bench stream --source $card --target /dev/lab/b --scratch /dev/lab/b --force {usual}
+         leave round peerlane bench roundtrip /dev/lab/b --via $card --scratch /dev/lab/b --force {usual}"
     ));
     let (into, out, round) = (record(&lab, "in"), record(&lab, "out"), record(&lab, "round"));
     let moved: u64 = [&into, &out].iter().flat_map(|one| &one.cases).map(|run| run.bytes.0).sum();

@@ -25,7 +25,7 @@ impl Area {
     fn command(&self, route: Route) -> String {
         let Self { name, from, to, length } = self;
         format!(
-            "copy {name} /dev/lab/a /dev/lab/b --route {route} --offset {from} \
+            "copy {name} --force /dev/lab/a /dev/lab/b --route {route} --offset {from} \
              --target-offset {to} --length {length}\n"
         )
     }
@@ -117,9 +117,9 @@ fn a_refused_route_changes_nothing_and_auto_says_that_it_fell_back() {
     let before = lab.fill("b", 4 * MIB);
     lab.run(
         "plan planned /dev/lab/a /dev/lab/b --route p2p
-         copy required /dev/lab/a /dev/lab/b --route p2p --length 1M
-         copy auto /dev/lab/a /dev/lab/b --target-offset 2M --length 1M
-         leave dry peerlane copy /dev/lab/a /dev/lab/b --dry-run --route p2p
+         copy required --force /dev/lab/a /dev/lab/b --route p2p --length 1M
+         copy auto --force /dev/lab/a /dev/lab/b --target-offset 2M --length 1M
+         leave dry peerlane copy --force /dev/lab/a /dev/lab/b --dry-run --route p2p
          mke2fs /dev/lab/c >/dev/null && mkdir -p /mnt && mount -t ext4 /dev/lab/c /mnt
          copy mounted /dev/lab/a /dev/lab/c --length 1M --force
          umount /mnt
@@ -162,13 +162,16 @@ fn block_sizes_may_differ_in_both_directions() {
     let mut script = String::new();
     for (route, at, length) in there {
         let options = format!("--route {route} --offset {at} --target-offset {at}");
-        script +=
-            &format!("copy there_{route} /dev/lab/a /dev/lab/b {options} --length {length}\n");
+        script += &format!(
+            "copy there_{route} --force /dev/lab/a /dev/lab/b {options} --length {length}\n"
+        );
         large[at..at + length].copy_from_slice(&small[at..at + length]);
     }
     for (route, at, length) in back {
         let options = format!("--route {route} --offset {at} --target-offset {at}");
-        script += &format!("copy back_{route} /dev/lab/b /dev/lab/a {options} --length {length}\n");
+        script += &format!(
+            "copy back_{route} --force /dev/lab/b /dev/lab/a {options} --length {length}\n"
+        );
         small[at..at + length].copy_from_slice(&large[at..at + length]);
     }
     lab.run(&script);
@@ -196,7 +199,7 @@ fn files_take_the_same_routes_and_an_existing_one_is_kept() {
          copy again /a/set.bin /b/p2p.bin --length 1M
          leave p2p_equal cmp /a/set.bin /b/p2p.bin
          leave host_equal cmp /a/set.bin /b/host.bin
-         copy required /a/set.bin /dev/lab/c --route p2p
+         copy required --force /a/set.bin /dev/lab/c --route p2p
          copy onto_device /a/set.bin /dev/lab/c
          dd if=/dev/lab/c bs=4096 iflag=count_bytes count={SIZE} of=/tmp/back 2>/dev/null
          leave device_equal cmp /a/set.bin /tmp/back"
@@ -222,8 +225,8 @@ fn the_proof_catches_data_that_the_machine_loses() {
     let source = lab.fill("a", 4 * MIB);
     let before = lab.fill("b", 4 * MIB);
     lab.run(
-        "copy required /dev/lab/a /dev/lab/b --route p2p --length 1M
-         copy auto /dev/lab/a /dev/lab/b --target-offset 2M --length 1M",
+        "copy required --force /dev/lab/a /dev/lab/b --route p2p --length 1M
+         copy auto --force /dev/lab/a /dev/lab/b --target-offset 2M --length 1M",
     );
     assert_eq!(lab.status("required"), 77, "{}", lab.stderr("required"));
     let auto = lab.record("auto");

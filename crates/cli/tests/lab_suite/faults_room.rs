@@ -52,7 +52,7 @@ fn share_memory(seed: u64) -> Option<Count> {
     lab.run(&format!(
         "{MOMENTS}{HOLD}
          hold all $free
-         copy refused {refused} --route p2p
+         copy refused --force {refused} --route p2p
          copy host {host} --force
          let_go all
          hold most 62M

@@ -21,6 +21,7 @@ mod bench_ten;
 mod capture;
 mod card;
 mod copy;
+mod exports;
 mod faults_errors;
 mod faults_power;
 mod faults_room;

@@ -14,7 +14,7 @@ fn several_drives_are_written_from_one_read_past_guest_memory() {
     let source = lab.fill("a", SIZE);
     let before = [lab.fill("b", SIZE), lab.fill("c", SIZE)];
     lab.run(&format!(
-        "copy both /dev/lab/a /dev/lab/b /dev/lab/c --route p2p --offset 1M --target-offset 2M \
+        "copy both --force /dev/lab/a /dev/lab/b /dev/lab/c --route p2p --offset 1M --target-offset 2M \
          --length {LENGTH} --verify full
          leave same peerlane copy /dev/lab/a /dev/lab/b /dev/lab/b --force
          leave itself peerlane copy /dev/lab/a /dev/lab/b /dev/lab/a --force"

@@ -21,9 +21,9 @@ fn commands_move_payload_peer_to_peer_and_leave_guest_memory_alone() {
     let mut expected = lab.fill("b", SIZE);
     run(
         &lab,
-        "copy both $(node a) $(node b) --route p2p --offset 512 --target-offset 1M --length 8389120
-         copy from $(node a) /dev/lab/b --route p2p --offset 1M --target-offset 12M --length 3M
-         copy onto /dev/lab/a $(node b) --route p2p --offset 2M --target-offset 16M --length 3M",
+        "copy both --force $(node a) $(node b) --route p2p --offset 512 --target-offset 1M --length 8389120
+         copy from --force $(node a) /dev/lab/b --route p2p --offset 1M --target-offset 12M --length 3M
+         copy onto --force /dev/lab/a $(node b) --route p2p --offset 2M --target-offset 16M --length 3M",
     );
     let mut moved = 0;
     for (name, from, to, length) in [
@@ -61,7 +61,7 @@ fn files_are_ends_beside_nodes_and_what_guards_a_block_device_guards_its_node() 
             "mke2fs /dev/lab/b >/dev/null && mkdir /b && mount -t ext4 /dev/lab/b /b
              leave planned peerlane plan $(node a) /b/image --route p2p --length {LENGTH}
              copy file $(node a) /b/image --route p2p --length {LENGTH}
-             copy odd $(node a) /b/odd --route p2p --length 1000001
+             copy odd --force $(node a) /b/odd --route p2p --length 1000001
              leave same peerlane verify $(node a) /b/image --length {LENGTH}
              leave longer peerlane verify $(node a) /b/image --offset 1M --length 4M
              leave equal cmp -n {LENGTH} /dev/lab/a /b/image
@@ -146,7 +146,7 @@ fn a_copy_goes_on_under_the_other_name_and_a_drive_that_goes_is_named() {
          echo 1 >$(queue b)/queue/iostats_passthrough
          written() { set -- $(cat $(queue b)/stat); echo $7; }
          begun() { start=$(written); until [ $(($(written) - start)) -gt 4096 ]; do :; done; }
-         copy stopped $(node a) $(node b) --route p2p --limit 3M &
+         copy stopped --force $(node a) $(node b) --route p2p --limit 3M &
          begun; killall -TERM peerlane; wait
          copy resumed /dev/lab/a /dev/lab/b --route p2p --resume --verify full
          drive=$(readlink -f $(queue a)/device/device)
@@ -172,8 +172,8 @@ fn what_the_drive_itself_says_of_a_command_is_named_and_nothing_is_called_done()
     run(
         &lab,
         &format!(
-            "copy fault $(node a) $(node b) --route p2p --target-offset {within}
-             copy host $(node a) $(node b) --route host --target-offset {within} --force
+            "copy fault --force $(node a) $(node b) --route p2p --target-offset {within}
+             copy host --force $(node a) $(node b) --route host --target-offset {within}
              copy within $(node a) $(node b) --route p2p --target-offset {within} --length 1M --force"
         ),
     );
@@ -196,8 +196,8 @@ fn multipath_heads_take_part_by_either_name_where_the_kernel_lets_them() {
     run(
         &lab,
         "readlink -f /sys/class/block/$(basename $(readlink -f /dev/lab/a)) >$OUT/head
-         copy heads /dev/lab/a /dev/lab/b --route p2p --length 2M
-         copy nodes $(node a) $(node b) --route p2p --offset 2M --target-offset 2M",
+         copy heads --force /dev/lab/a /dev/lab/b --route p2p --length 2M
+         copy nodes --force $(node a) $(node b) --route p2p --offset 2M --target-offset 2M",
     );
     assert!(lab.text("head").contains("nvme-subsys"), "no multipath head: {}", lab.text("head"));
     for name in ["heads", "nodes"] {
@@ -217,7 +217,7 @@ fn older_kernels_refuse_multipath_heads_with_both_ways_round_and_the_printed_com
         &lab,
         "readlink -f /sys/class/block/$(basename $(readlink -f /dev/lab/a)) >$OUT/head
          plan planned /dev/lab/a /dev/lab/b --route p2p
-         copy required /dev/lab/a /dev/lab/b --route p2p --length 3M
+         copy required --force /dev/lab/a /dev/lab/b --route p2p --length 3M
          printed=$(sed -n 's/.*`peerlane copy \\([^`]*\\)`.*/\\1/p' $OUT/required.err | head -n 1)
          echo \"$printed\" >$OUT/printed
          copy by_node $printed",
@@ -247,8 +247,8 @@ fn blocks_of_two_sizes_and_holes_go_by_commands_too() {
     // 4 MiB of holes and 64 KiB of data, onto blocks that hold something else.
     run(
         &lab,
-        "copy odd $(node a) $(node b) --route p2p --offset 1M --target-offset 4M --length 1049088
-         copy host $(node a) $(node b) --route host --offset 512 --target-offset 6M --length 1M
+        "copy odd --force $(node a) $(node b) --route p2p --offset 1M --target-offset 4M --length 1049088
+         copy host --force $(node a) $(node b) --route host --offset 512 --target-offset 6M --length 1M
          mke2fs /dev/lab/c >/dev/null && mkdir /c && mount -t ext4 /dev/lab/c /c
          truncate -s 4M /c/sparse
          dd if=/dev/lab/a of=/c/sparse bs=64K count=1 seek=32 conv=notrunc 2>/dev/null
@@ -286,9 +286,9 @@ fn a_group_copies_by_nodes_without_root_where_it_has_the_block_devices_too() {
          give() { chgrp peerlane $1 && chmod 660 $1; }
          give $(ls /sys/bus/pci/devices/*/p2pmem/allocate)
          give $(node a); give $(node b)
-         user nodes_only \"copy $(node a) $(node b) --route p2p --json\"
+         user nodes_only \"copy --force $(node a) $(node b) --route p2p --json\"
          give $(readlink -f /dev/lab/a); give $(readlink -f /dev/lab/b)
-         user both \"copy $(node a) $(node b) --route p2p --json\"",
+         user both \"copy --force $(node a) $(node b) --route p2p --json\"",
     );
     assert_eq!(lab.status("nodes_only"), 2, "{}", lab.stderr("nodes_only"));
     for words in ["cannot read /dev/nvme", "cannot open /dev/nvme"] {

@@ -22,9 +22,9 @@ fn a_group_with_the_memory_and_the_drives_copies_without_root() {
          done
          user no_memory 'plan /dev/lab/a /dev/lab/b --route p2p --json'
          user doctor 'doctor --json'
-         user by_host 'copy /dev/lab/a /dev/lab/b --length 1M --json'
+         user by_host 'copy --force /dev/lab/a /dev/lab/b --length 1M --json'
          chgrp peerlane $memory && chmod 660 $memory
-         user copied 'copy /dev/lab/a /dev/lab/b --route p2p --json'",
+         user copied 'copy --force /dev/lab/a /dev/lab/b --route p2p --json'",
     );
     assert_eq!(lab.status("no_drive"), 1, "{}", lab.stderr("no_drive"));
     let refusals = lab.object("no_drive")["refusals"].to_string();

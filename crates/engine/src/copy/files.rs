@@ -9,6 +9,8 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use peerlane_fabric::Fabric;
 use peerlane_results::{Evidence, Refusal};
@@ -25,6 +27,10 @@ use crate::extents::Extent;
 use crate::failure::Role;
 use crate::guard::System;
 use crate::open::{Opened, drop_page_cache, open, open_source};
+
+/// How long a claim of somebody else is waited for, and how often it is tried; nothing tells when it ends.
+const CLAIM_WAIT: Duration = Duration::from_secs(1);
+const CLAIM_NAP: Duration = Duration::from_millis(20);
 
 /// Looks at an end that is only read, and opens it.
 ///
@@ -68,7 +74,7 @@ pub(crate) fn open_in_place(
         (Node::Block, Claim::Exclusive) => OFlags::RDWR | OFlags::EXCL,
         _ => OFlags::RDWR,
     };
-    let opened = match open(flags, live, deadline) {
+    let opened = match open_claimed(flags, live, deadline) {
         Ok(opened) => opened,
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return Err(in_use(live)),
         Err(error) => return Err(failed("open")(error)),
@@ -141,7 +147,7 @@ impl Drop for Target {
 impl Target {
     /// Opens a target device exclusively.
     pub(super) fn open_device(live: &Live, deadline: Nanos) -> Result<Self, CopyError> {
-        match open(OFlags::RDWR | OFlags::EXCL, live, deadline) {
+        match open_claimed(OFlags::RDWR | OFlags::EXCL, live, deadline) {
             Ok(opened) => Ok(Self { opened, place: Place::Device }),
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Err(in_use(live)),
             Err(source) => Err(CopyError::File { action: "open", path: live.path.clone(), source }),
@@ -256,6 +262,20 @@ impl Target {
     pub(super) fn finish(&mut self, length: Bytes, preserved: &Preserved) -> Result<(), CopyError> {
         let Place::Beside(beside) = &mut self.place else { return Ok(()) };
         beside.finish(&self.opened.file, length, preserved)
+    }
+}
+
+/// Opens an end. A claim of somebody else is waited for a moment: the children of a copy that was just
+/// killed (`ring::apart`) may hold the device for as long as they take to end.
+fn open_claimed(flags: OFlags, live: &Live, deadline: Nanos) -> io::Result<Opened> {
+    let end = Instant::now() + CLAIM_WAIT;
+    loop {
+        match open(flags, live, deadline) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < end => {
+                thread::sleep(CLAIM_NAP);
+            }
+            opened => return opened,
+        }
     }
 }
 

@@ -207,7 +207,8 @@ impl Case {
         let (mut ring, transfer, zeroes) = self.ring(calls);
         let clock = ring.ring.clock();
         // Often, in the time of the simulation: every few parts.
-        let cadence = Cadence { every: Nanos(400_000), bytes: Bytes(2 * GRAIN) };
+        let cadence =
+            Cadence { first: Nanos(400_000), every: Nanos(400_000), bytes: Bytes(2 * GRAIN) };
         let done = keeper.journal().done.clone();
         let layout = Layout { source_offset: 0, length: transfer.length, block: BLOCK };
         let source = self.sparse.try_clone().unwrap();

@@ -171,7 +171,11 @@ fn a_copy_shorter_than_the_first_save_makes_no_journal() {
 #[test]
 fn a_longer_one_keeps_it_until_the_target_has_its_name() {
     let mut bench = bench();
-    bench.options.cadence = Cadence { every: Nanos::seconds(3600), bytes: Bytes::kib(256) };
+    bench.options.cadence = Cadence {
+        first: Nanos::seconds(3600),
+        every: Nanos::seconds(3600),
+        bytes: Bytes::kib(256),
+    };
     let place = bench.folder.path().join(".target.peerlane-journal");
     let mut found = None;
     let deed = || found = Some(Store::read(&place).unwrap());
@@ -400,7 +404,7 @@ fn a_crash_between_the_name_and_the_journals_end_is_recognised() {
 #[test]
 fn content_that_differs_leaves_no_journal_to_trust() {
     let mut bench = bench();
-    bench.options.cadence = Cadence { every: Nanos(0), bytes: Bytes(1) };
+    bench.options.cadence = Cadence { first: Nanos(0), every: Nanos(0), bytes: Bytes(1) };
     let path = bench.folder.path().to_owned();
     let deed = || {
         let file = File::options().write(true).open(unfinished(&path)).unwrap();

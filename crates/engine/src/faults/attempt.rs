@@ -136,7 +136,8 @@ pub(super) fn attempt(world: &mut World, plan: Plan, is_first: bool) -> (End, Se
         tail: shape.tail,
         deadline: Nanos::seconds(1),
     };
-    let cadence = Cadence { every: Nanos(100_000), bytes: Bytes(3 * shape.request) };
+    let cadence =
+        Cadence { first: Nanos(100_000), every: Nanos(100_000), bytes: Bytes(3 * shape.request) };
     let recorder = Recorder::new(cadence, journal.done.clone(), clock.now());
     let mut run = Run {
         world,
@@ -222,7 +223,11 @@ impl Run<'_> {
     }
 
     fn cadence(&self) -> Cadence {
-        Cadence { every: Nanos(100_000), bytes: Bytes(3 * self.world.shape.request) }
+        Cadence {
+            first: Nanos(100_000),
+            every: Nanos(100_000),
+            bytes: Bytes(3 * self.world.shape.request),
+        }
     }
 
     fn relay(&mut self) -> Result<(), End> {

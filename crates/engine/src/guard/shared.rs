@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use peerlane_results::{Refusal, Warning};
 
-use super::{Surveyor, System, refuse, refuse_unless_forced};
+use super::{SurveyError, Surveyor, System, refuse, refuse_unless_forced};
 use crate::endpoint::{Endpoint, Node};
 use crate::ring::{Sharing, is_no_answer, sharing};
 
@@ -25,14 +25,22 @@ pub(super) fn check_target(
     let disk = device.partition.as_ref().map_or(&device.name, |part| &part.disk);
     let controllers = system.controllers_of(disk);
     // Only NVMe has this, and only a namespace that is there on this machine can be asked.
-    if controllers.is_empty() {
+    if controllers.is_empty() || surveyor.is_stuck() {
         return nothing;
     }
-    let asked = surveyor.open(live).map_err(std::io::Error::other);
+    let asked = surveyor.open(live).map_err(|error| match error {
+        SurveyError::Open(error) => error,
+        other => std::io::Error::other(other),
+    });
     match asked.and_then(|opened| sharing(&opened.file, surveyor.deadline())) {
         Ok(sharing) => judge(&target.facts.path, &sharing, &numbers_of(system, &controllers)),
         Err(error) if is_no_answer(&error) => nothing,
-        // A drive that cannot be asked cannot be read either, which the survey says better.
+        Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+            surveyor.note_stuck();
+            let reason = format!("{} does not answer: {error}", target.facts.path);
+            let hint = "`dmesg | tail` names the drive; `--timeout` sets the wait".to_owned();
+            (vec![refuse(reason, Some(hint))], Vec::new())
+        }
         Err(error) => {
             tracing::info!(%error, disk, "cannot tell who else can write to it");
             nothing

@@ -13,7 +13,7 @@
 //!
 //! Everything is read with direct I/O and a deadline for each request.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::ops::{ControlFlow, Range};
@@ -89,6 +89,9 @@ pub(crate) enum SurveyError {
     /// There is no host memory.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// Another device did not answer, and the command fails for that.
+    #[error("another device did not answer")]
+    NotAsked,
     /// The ring does not take the device.
     #[error("cannot attach it")]
     Attach(#[source] io::Error),
@@ -100,6 +103,7 @@ impl SurveyError {
         match self {
             Self::Open(error) => error.kind() == io::ErrorKind::TimedOut,
             Self::Request(error) => matches!(error, RequestError::Stuck(_)),
+            Self::NotAsked => true,
             _ => false,
         }
     }
@@ -110,6 +114,8 @@ pub struct Surveyor<'a> {
     clock: &'a dyn Clock,
     deadline: Nanos,
     done: RefCell<Vec<(u64, Range<u64>, Survey)>>,
+    /// A device has not answered in time. Nobody is asked after that: deadlines must not add up.
+    is_stuck: Cell<bool>,
 }
 
 impl fmt::Debug for Surveyor<'_> {
@@ -121,16 +127,42 @@ impl fmt::Debug for Surveyor<'_> {
 impl<'a> Surveyor<'a> {
     /// Waits for each request no longer than `deadline`.
     pub fn new(clock: &'a dyn Clock, deadline: Nanos) -> Self {
-        Self { clock, deadline, done: RefCell::default() }
+        Self { clock, deadline, done: RefCell::default(), is_stuck: Cell::new(false) }
     }
 
     pub(crate) fn deadline(&self) -> Nanos {
         self.deadline
     }
 
+    /// Whether a device has not answered in time.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_stuck.get()
+    }
+
+    /// Notes that a device has not answered in time.
+    pub(crate) fn note_stuck(&self) {
+        self.is_stuck.set(true);
+    }
+
     /// Reads a device of which `range` is to be written. The same device and range are read
     /// once, so that what is written meanwhile is not seen.
     pub(crate) fn survey(
+        &self,
+        live: &Live,
+        device: Device,
+        range: Range<u64>,
+    ) -> Result<Survey, SurveyError> {
+        if self.is_stuck() {
+            return Err(SurveyError::NotAsked);
+        }
+        let survey = self.survey_open(live, device, range);
+        if survey.as_ref().is_err_and(SurveyError::is_timeout) {
+            self.note_stuck();
+        }
+        survey
+    }
+
+    fn survey_open(
         &self,
         live: &Live,
         device: Device,

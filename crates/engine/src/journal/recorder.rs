@@ -15,6 +15,9 @@ use crate::ranges::RangeSet;
 /// what was in flight and what completed while the last flush ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cadence {
+    /// Time to the first save; it doubles with each, up to `every`. A copy that is killed early again and
+    /// again gets on.
+    pub first: Nanos,
     /// Longest time between two saves while bytes are being written.
     pub every: Nanos,
     /// Most bytes between two saves.
@@ -22,9 +25,9 @@ pub struct Cadence {
 }
 
 impl Default for Cadence {
-    /// Every 2 s or 1 GiB, whichever comes first.
+    /// After 100 ms, then ever more rarely up to every 2 s, or 1 GiB, whichever comes first.
     fn default() -> Self {
-        Self { every: Nanos::seconds(2), bytes: Bytes::mib(1024) }
+        Self { first: Nanos(100_000_000), every: Nanos::seconds(2), bytes: Bytes::mib(1024) }
     }
 }
 
@@ -41,12 +44,16 @@ pub struct Recorder {
     written: RangeSet,
     flushing: Option<RangeSet>,
     last_save: Nanos,
+    /// Time to the next save.
+    interval: Nanos,
 }
 
 impl Recorder {
     /// Begins with what a journal says is done; `now` counts as the time of the last save.
     pub fn new(cadence: Cadence, done: RangeSet, now: Nanos) -> Self {
-        Self { cadence, done, written: RangeSet::new(), flushing: None, last_save: now }
+        let interval = cadence.first.min(cadence.every);
+        let written = RangeSet::new();
+        Self { cadence, done, written, flushing: None, last_save: now, interval }
     }
 
     /// Notes a write that completed in full; offsets from the start of the copy.
@@ -62,7 +69,7 @@ impl Recorder {
         let elapsed = now.0.saturating_sub(self.last_save.0);
         self.flushing.is_none()
             && !self.written.is_empty()
-            && (self.written.total() >= self.cadence.bytes.0 || elapsed >= self.cadence.every.0)
+            && (self.written.total() >= self.cadence.bytes.0 || elapsed >= self.interval.0)
     }
 
     /// Fixes the writes that a flush vouches for; called before the flush is submitted.
@@ -88,6 +95,8 @@ impl Recorder {
     /// Notes that a journal with [`Recorder::done`] is on disk.
     pub fn saved(&mut self, now: Nanos) {
         self.last_save = now;
+        let doubled = Nanos(self.interval.0.saturating_mul(2).max(1));
+        self.interval = doubled.min(self.cadence.every);
     }
 
     /// Returns what was written and flushed: what a journal may say.
@@ -107,7 +116,8 @@ mod tests {
     use super::*;
 
     fn recorder(seconds: u64, bytes: u64) -> Recorder {
-        let cadence = Cadence { every: Nanos::seconds(seconds), bytes: Bytes(bytes) };
+        let every = Nanos::seconds(seconds);
+        let cadence = Cadence { first: every, every, bytes: Bytes(bytes) };
         Recorder::new(cadence, RangeSet::new(), Nanos::seconds(100))
     }
 
@@ -124,6 +134,25 @@ mod tests {
         assert!(recorder.is_due(Nanos::seconds(102)));
         recorder.wrote(999..1000);
         assert!(recorder.is_due(Nanos::seconds(100)));
+    }
+
+    #[test]
+    fn early_saves_come_at_doubling_intervals() {
+        let (first, every) = (Nanos::seconds(1), Nanos::seconds(3));
+        let cadence = Cadence { first, every, bytes: Bytes(1000) };
+        let mut recorder = Recorder::new(cadence, RangeSet::new(), Nanos(0));
+        let mut saves = Vec::new();
+        for second in 0..12 {
+            let now = Nanos::seconds(second);
+            recorder.wrote(second..second + 1);
+            if recorder.is_due(now) {
+                recorder.flush_begins();
+                recorder.flush_ended(true);
+                recorder.saved(now);
+                saves.push(second);
+            }
+        }
+        assert_eq!(saves, [1, 3, 6, 9]);
     }
 
     #[test]

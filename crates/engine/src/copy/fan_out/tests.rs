@@ -152,7 +152,7 @@ fn a_target_that_differs_gets_no_name_and_the_others_do() {
 #[test]
 fn an_interrupted_copy_goes_on_to_every_target() {
     let mut bench = bench();
-    bench.options.cadence = Cadence { every: Nanos(1), bytes: Bytes(1) };
+    bench.options.cadence = Cadence { first: Nanos(1), every: Nanos(1), bytes: Bytes(1) };
     let plan = bench.plan(&["a", "b"]);
     let done = bench.copy(&plan, &mut Stopper(false)).unwrap();
     for outcome in &done.targets {
@@ -176,7 +176,7 @@ fn an_interrupted_copy_goes_on_to_every_target() {
 #[test]
 fn what_one_target_has_is_not_written_to_it_again() {
     let mut bench = bench();
-    bench.options.cadence = Cadence { every: Nanos(1), bytes: Bytes(1) };
+    bench.options.cadence = Cadence { first: Nanos(1), every: Nanos(1), bytes: Bytes(1) };
     // Two copies that were interrupted at different places go on as one.
     for (name, stop) in [("a", 1 << 20), ("b", 3 << 20)] {
         let plan = bench.plan(&[name]);

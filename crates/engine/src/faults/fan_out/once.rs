@@ -127,7 +127,7 @@ pub(super) fn attempt(
 }
 
 fn cadence(world: &World) -> Cadence {
-    Cadence { every: Nanos(100_000), bytes: Bytes(3 * world.shape.request) }
+    Cadence { first: Nanos(100_000), every: Nanos(100_000), bytes: Bytes(3 * world.shape.request) }
 }
 
 /// Slots, host memory for checks, zeroes.

@@ -88,7 +88,7 @@ fn copy(
         programs: Vec::new(),
     };
     let script = format!(
-        "peerlane copy /dev/lab/a /dev/lab/b --route {route} --json --quiet > $OUT/record.json"
+        "peerlane copy /dev/lab/a /dev/lab/b --force --route {route} --json --quiet > $OUT/record.json"
     );
     let command = ["sh", "-c", &script].map(Into::into).to_vec();
     let options = Options {

@@ -1,0 +1,153 @@
+//! `copy SOURCE TARGET --resume`, given again and again while it is killed: it ends with the copy done, and
+//! never overwrites what somebody else put there meanwhile.
+//!
+//! A seed draws the moments; the system's own timing cannot be replayed. `PEERLANE_KILLS_SEED` sets it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::random::Random;
+use super::strike::{Ended, Moment, strike};
+use super::testing::Loop;
+
+const LENGTH: usize = 12 << 20;
+/// Starts that a copy gets at most.
+const STARTS: u32 = 200;
+
+struct Bench {
+    folder: tempfile::TempDir,
+    content: Vec<u8>,
+    random: Random,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let seed = super::number("PEERLANE_KILLS_SEED", 1);
+        println!("seed {seed}");
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let content: Vec<u8> =
+            (0..LENGTH).map(|at| (at / 4096 % 251 + at % 249 + 1) as u8).collect();
+        fs::write(folder.path().join("source"), &content).expect("room");
+        Self { folder, content, random: Random(seed) }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A copy that takes about two seconds.
+    fn copy(&self, target: &Path) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
+        command
+            .args(["copy", "source"])
+            .arg(target)
+            .args(["--resume", "--limit", "6M", "--block", "64K", "--verify", "full"])
+            .env("XDG_STATE_HOME", self.path("state"));
+        command
+    }
+
+    /// Kills a copy after a random time; its status where it ended before.
+    fn strike(&mut self, target: &Path) -> Option<i32> {
+        let moment = Moment::Time(Duration::from_millis(self.random.within(100, 600)));
+        let mut copy = self.copy(target);
+        let Ended { status, said, .. } =
+            strike(&mut copy, self.folder.path(), moment, &[Signal::KILL]);
+        assert!(status.code().is_none_or(|status| status == 0), "{status}: {said}");
+        status.code()
+    }
+
+    /// Runs the copy to its end; status and what it said.
+    fn run(&self, target: &Path) -> (i32, String) {
+        let output = self.copy(target).current_dir(self.folder.path()).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code().expect("a status"), said)
+    }
+
+    /// Strikes until the copy ends by itself.
+    fn strike_to_the_end(&mut self, target: &Path) {
+        for start in 1..=STARTS {
+            if let Some(status) = self.strike(target) {
+                let (again, said) = self.run(target);
+                assert_eq!((status, again), (0, 0), "start {start}: {said}");
+                println!("done after {start} starts");
+                return;
+            }
+        }
+        panic!("not done after {STARTS} starts");
+    }
+}
+
+fn held(device: &Path, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    File::open(device).and_then(|file| file.read_exact_at(&mut bytes, 0)).expect("a device");
+    bytes
+}
+
+#[test]
+fn killed_copies_to_a_file_end_equal() {
+    let mut bench = Bench::new();
+    let target = bench.path("target");
+    bench.strike_to_the_end(&target);
+    assert!(fs::read(&target).expect("the target") == bench.content);
+    let mut names: Vec<_> = fs::read_dir(bench.folder.path())
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["source", "target"], "something is left beside it");
+}
+
+#[test]
+fn killed_copies_to_a_device_end_equal() {
+    let mut bench = Bench::new();
+    let image = bench.path("image");
+    File::create(&image).and_then(|file| file.set_len(LENGTH as u64 + 4096)).expect("room");
+    let Some(device) = Loop::over(&image) else { return };
+    bench.strike_to_the_end(&device.0.clone());
+    assert!(held(&device.0, LENGTH) == bench.content);
+}
+
+#[test]
+fn content_that_came_meanwhile_is_never_overwritten() {
+    let mut bench = Bench::new();
+    let image = bench.path("image");
+    let size = LENGTH as u64 + (1 << 20);
+    File::create(&image).and_then(|file| file.set_len(size)).expect("room");
+    let Some(device) = Loop::over(&image) else { return };
+    let node = device.0.clone();
+    // Within the range, and behind it; each after another moment.
+    for at in [LENGTH as u64 - 4096, size - 512] {
+        assert_eq!(bench.strike(&node), None, "it was to be killed");
+        let file = File::options().read(true).write(true).open(&node).expect("the device");
+        let mut kept = [0; 512];
+        file.read_exact_at(&mut kept, at).expect("the device");
+        file.write_all_at(b"a file system", at).and_then(|()| file.sync_all()).expect("the device");
+        let before = held(&node, usize::try_from(size).expect("small"));
+        let (status, said) = bench.run(&node);
+        assert_eq!(status, 2, "{said}");
+        assert!(said.contains("carries"), "{said}");
+        assert!(held(&node, before.len()) == before, "something was written");
+        file.write_all_at(&kept, at).and_then(|()| file.sync_all()).expect("the device");
+    }
+    bench.strike_to_the_end(&node);
+    assert!(held(&node, LENGTH) == bench.content);
+}
+
+#[test]
+fn files_that_came_meanwhile_are_never_replaced() {
+    let mut bench = Bench::new();
+    let target = bench.path("target");
+    assert_eq!(bench.strike(&target), None, "it was to be killed");
+    fs::write(&target, "another's").expect("room");
+    let (status, said) = bench.run(&target);
+    assert_eq!(status, 2, "{said}");
+    assert_eq!(fs::read(&target).expect("the target"), b"another's");
+    fs::remove_file(&target).expect("the target");
+    bench.strike_to_the_end(&target);
+    assert!(fs::read(&target).expect("the target") == bench.content);
+}
