@@ -59,7 +59,7 @@ fn after(machine: &'static str, script: &str) -> Option<After> {
 
 #[test]
 fn memory_that_is_not_cleared_holds_the_copy_for_its_next_user() {
-    let script = "copy left /dev/lab/a /dev/lab/b --route p2p --length 8M --scrub never";
+    let script = "copy left --force /dev/lab/a /dev/lab/b --route p2p --length 8M --scrub never";
     let Some(after) = after("pair", script) else { return };
     let record = after.lab.record("left");
     assert_eq!((record.route, record.scrubbed.bytes.0), (Route::P2p, 0));
@@ -70,7 +70,7 @@ fn memory_that_is_not_cleared_holds_the_copy_for_its_next_user() {
 
 #[test]
 fn the_next_user_of_the_memory_reads_nothing_of_a_copy() {
-    let script = "copy cleared /dev/lab/a /dev/lab/b --route p2p --length 8M --verify full";
+    let script = "copy cleared --force /dev/lab/a /dev/lab/b --route p2p --length 8M --verify full";
     let Some(after) = after("pair", script) else { return };
     let record = after.lab.record("cleared");
     assert_eq!((record.route, record.scrubbed.bytes), (Route::P2p, record.shape.memory));
@@ -88,7 +88,7 @@ fn a_copy_that_a_signal_stops_clears_the_memory_and_goes_on() {
          stat=/sys/class/block/$(basename $(readlink -f /dev/lab/b))/stat
          written() { set -- $(cat $stat); echo $7; }
          start=$(written)
-         copy stopped /dev/lab/a /dev/lab/b --route p2p --limit 4M &
+         copy stopped --force /dev/lab/a /dev/lab/b --route p2p --limit 4M &
          until [ $(($(written) - start)) -gt 8192 ]; do :; done
          killall -TERM peerlane
          wait";

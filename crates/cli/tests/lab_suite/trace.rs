@@ -10,7 +10,9 @@ fn a_peer_to_peer_copy_shows_host_memory_empty_and_a_host_copy_does_not() {
     lab.fill("a", 8 << 20);
     lab.fill("b", 8 << 20);
     let copy = |route| {
-        format!("copy {route} /dev/lab/a /dev/lab/b --route {route} --trace $OUT/{route}.pftrace\n")
+        format!(
+            "copy {route} --force /dev/lab/a /dev/lab/b --route {route} --trace $OUT/{route}.pftrace\n"
+        )
     };
     lab.run(&[copy("p2p"), copy("host")].concat());
     for route in [Route::P2p, Route::Host] {

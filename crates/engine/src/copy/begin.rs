@@ -4,13 +4,11 @@
 //! not is named. The journal's place is tried before the first byte moves.
 
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use peerlane_results::{Asked, Refusal, Route, Warning};
 use peerlane_units::{Bytes, Nanos};
-use rustix::fs::{Mode, OFlags};
 
 use super::CopyError;
 use super::beside::{first_name, is_partial_of, remove_left};
@@ -18,17 +16,15 @@ use super::files::Target;
 use super::ledger::Keeper;
 use super::options::{CopyOptions, Start};
 use super::pieces::{Holes, Layout};
+use super::unfinished;
 use crate::endpoint::{Live, Node};
-use crate::guard::{SurveyError, Surveyor};
-use crate::journal::digests::{END, tail_start};
+use crate::guard::Surveyor;
 use crate::journal::{
-    Difference, EndDigests, Identity, Journal, JournalError, Now, Options, Overwritten, Role,
-    Store, beside_file, device_name, for_device, identity_of_device, identity_of_file,
-    state_directory,
+    Difference, Identity, Journal, JournalError, Now, Options, Overwritten, Role, Store,
+    beside_file, device_name, for_device, identity_of_device, identity_of_file, state_directory,
 };
 use crate::open::Opened;
 use crate::ranges::RangeSet;
-use crate::ring::apart;
 
 /// Journals of other devices that are looked into to tell what happened to one.
 const JOURNALS_LOOKED_AT: usize = 256;
@@ -55,6 +51,8 @@ pub(super) struct Beginning<'a> {
     pub(super) surveyor: &'a Surveyor<'a>,
     /// Block size of the target, in bytes.
     pub(super) target_block: u64,
+    /// The target as a person knows it.
+    pub(super) target_name: String,
 }
 
 /// The outcome of [`Beginning::begin`].
@@ -215,14 +213,8 @@ impl Beginning<'_> {
                 Err(CopyError::Refused(vec![Refusal { reason, hint, forceable: false }]))
             }
             Some(journal) if self.options.start == Start::Anew && !self.asked.force => {
-                let reason = format!(
-                    "a copy onto {} was begun before and is not finished: {} of {} are there",
-                    self.target_live.path.display(),
-                    Bytes(journal.done.total()),
-                    journal.options.length
-                );
-                let hint = "`--resume` goes on with it; `--force` begins anew".to_owned();
-                Err(CopyError::Refused(vec![Refusal { reason, hint: Some(hint), forceable: true }]))
+                let target = self.target_live.path.display().to_string();
+                Err(CopyError::Refused(vec![unfinished::refusal(&target, journal)]))
             }
             _ => Ok(found),
         }
@@ -390,46 +382,6 @@ impl Beginning<'_> {
             Some(_) => Err(reason.into()),
             None => Ok(Outcome::NotResumable { reason }),
         }
-    }
-
-    /// The file that the target is to replace.
-    fn replaced(&self) -> Result<Option<Overwritten>, CopyError> {
-        if !matches!(self.target_live.node, Node::File { .. }) {
-            return Ok(None);
-        }
-        let path = &self.target_live.path;
-        let opened = apart::open(path, OFlags::RDONLY, Mode::empty(), self.deadline);
-        let file = opened.map_err(|source| CopyError::File {
-            action: "look at",
-            path: path.clone(),
-            source,
-        })?;
-        Ok(Some(Overwritten::File(identity_of_file(self.root, path, &file)?)))
-    }
-
-    /// Whether the file that stands in the way is the one that a copy was permitted to replace.
-    fn may_replace(&self, journal: &Journal) -> Result<bool, CopyError> {
-        Ok(match (&journal.overwrites, self.replaced()?) {
-            (Some(Overwritten::File(then)), Some(Overwritten::File(now))) => {
-                then.is_same_file(&now)
-                    && (then.size, then.modified_ns) == (now.size, now.modified_ns)
-            }
-            _ => false,
-        })
-    }
-
-    /// Both ends of the target, as they are before the copy.
-    fn ends_of(&self, target: &Opened) -> Result<Overwritten, CopyError> {
-        let failed = |error: SurveyError| CopyError::File {
-            action: "read both ends of",
-            path: self.target_live.path.clone(),
-            source: io::Error::other(error),
-        };
-        let size = self.target_live.device.as_ref().map_or(0, |device| device.size.0);
-        let mut reader = self.surveyor.reader(target, self.target_block).map_err(failed)?;
-        let head = reader.bytes(0..size.min(END)).map_err(failed)?;
-        let tail = reader.bytes(tail_start(size)..size).map_err(failed)?;
-        Ok(Overwritten::Device(EndDigests::new(&head, &tail)))
     }
 
     /// Begins a copy that cannot be resumed.

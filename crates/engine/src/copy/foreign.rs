@@ -80,7 +80,7 @@ impl Explainer<'_> {
             Vec::new()
         } else {
             let from = |offset: u64| self.source_offset + (offset - self.range.start);
-            self.source.bytes(from(within.start)..from(within.end))?
+            self.source.readable_bytes(from(within.start)..from(within.end))?
         };
         let wanted = Wanted { start: within.start, bytes: &source };
         let mut found =

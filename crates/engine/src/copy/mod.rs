@@ -22,11 +22,13 @@ mod gone;
 mod gpu;
 mod ledger;
 mod options;
+mod permission;
 mod pieces;
 mod preserve;
 mod record;
 mod resume;
 mod scrub;
+mod unfinished;
 
 use std::path::Path;
 
@@ -92,7 +94,8 @@ fn copy_on(
     tools: &mut Tools<'_>,
 ) -> Result<CopyRecord, CopyError> {
     let surveyor = Surveyor::new(tools.clock, tools.deadline);
-    let (now, held) = ready_to_start(system, &surveyor, fabric, plan, tools.options.start)?;
+    let (now, held) = ready_to_start(system, &surveyor, fabric, plan, tools.options.start)
+        .map_err(|error| unfinished::name(error, system, plan, &tools.options))?;
     begin_job(system, fabric, plan, (&now, held), tools)?.run(tools)
 }
 
@@ -141,6 +144,7 @@ fn begin_job<'a>(
         deadline: tools.deadline,
         surveyor: &surveyor,
         target_block: plan.target.block.0,
+        target_name: gone::drive_of(&plan.target),
     };
     let begun = resume::begin(beginning, plan, tools)?;
     let preserved = Preserved::of(&tools.options.preserve, &source.file, &source_live.path)?;

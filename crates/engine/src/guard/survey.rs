@@ -228,6 +228,30 @@ impl Reader<'_> {
         Ok(all)
     }
 
+    /// Reads a range that lies within the end; blocks that cannot be read count as zeroes.
+    pub(crate) fn readable_bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>, SurveyError> {
+        match self.bytes(range.clone()) {
+            Err(SurveyError::Request(RequestError::Failed(_))) => {}
+            read => return read,
+        }
+        let mut all = Vec::new();
+        let unit = self.block.max(BLOCK);
+        let mut start = range.start;
+        while start < range.end {
+            let end = ((start / unit + 1) * unit).min(range.end);
+            match self.bytes(start..end) {
+                Ok(bytes) => all.extend(bytes),
+                Err(SurveyError::Request(RequestError::Failed(_))) => {
+                    let length = usize::try_from(end - start).unwrap_or(usize::MAX);
+                    all.extend(std::iter::repeat_n(0, length));
+                }
+                Err(error) => return Err(error),
+            }
+            start = end;
+        }
+        Ok(all)
+    }
+
     /// Reads spans that begin at blocks, in order of offset, and shows them piece by piece.
     pub(crate) fn spans(
         &mut self,

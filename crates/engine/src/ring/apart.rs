@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use peerlane_units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -123,133 +123,6 @@ impl Drop for Closer {
     }
 }
 
-/// What a [`Worker`] is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Task {
-    /// The data of the file and what is needed to read it again are made durable.
-    Flush,
-    /// A range reads as zeroes; as `fallocate` with this mode.
-    Zero { mode: u32, offset: u64, length: u64 },
-}
-
-/// Bytes of a task, and of its answer.
-const TASK: usize = 32;
-const TASK_ANSWER: usize = 16;
-
-impl Task {
-    fn to_bytes(self, number: u64) -> [u8; TASK] {
-        let (mode, offset, length) = match self {
-            Self::Flush => (u64::MAX, 0, 0),
-            Self::Zero { mode, offset, length } => (mode.into(), offset, length),
-        };
-        let mut bytes = [0; TASK];
-        for (place, value) in bytes.chunks_exact_mut(8).zip([number, mode, offset, length]) {
-            place.copy_from_slice(&value.to_le_bytes());
-        }
-        bytes
-    }
-}
-
-/// A child that works on one file, task after task, for as long as a ring has it.
-#[derive(Debug)]
-pub(super) struct Worker {
-    child: Child,
-    /// Tasks that are not answered, by number.
-    open: Vec<u64>,
-}
-
-impl Worker {
-    /// Starts a child for a file. It opens the file once more, so that a child that is left behind holds
-    /// no exclusive claim.
-    pub(super) fn start(file: BorrowedFd<'_>) -> io::Result<Self> {
-        let name = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-        // SAFETY: as in `open`.
-        let child = unsafe {
-            Child::start(&[file.as_raw_fd()], |socket| {
-                let flags = OFlags::RDWR | OFlags::CLOEXEC;
-                match rustix::fs::open(&*name, flags, Mode::empty()) {
-                    Ok(own) => {
-                        close_all_but(&[socket.as_raw_fd(), own.as_raw_fd()]);
-                        work(socket, own.as_fd());
-                    }
-                    Err(_) => work(socket, file),
-                }
-            })
-        }?;
-        Ok(Self { child, open: Vec::new() })
-    }
-
-    /// What becomes readable when a task is answered.
-    pub(super) fn socket(&self) -> BorrowedFd<'_> {
-        self.child.socket.as_fd()
-    }
-
-    /// Tasks that are not answered.
-    pub(super) fn open(&self) -> usize {
-        self.open.len()
-    }
-
-    /// Hands a task over; it is answered by its number.
-    ///
-    /// # Errors
-    /// `EAGAIN` where the child has too much to do; any other answer where it is gone.
-    pub(super) fn ask(&mut self, number: u64, task: Task) -> Result<(), Errno> {
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        send(&self.child.socket, &task.to_bytes(number), flags)?;
-        self.open.push(number);
-        Ok(())
-    }
-
-    /// The next answer. A child that is gone has failed everything that it was asked for.
-    pub(super) fn answer(&mut self) -> Option<(u64, Result<(), Errno>)> {
-        let mut bytes = [0; TASK_ANSWER];
-        match recv(&self.child.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
-            Ok((TASK_ANSWER, _)) => {
-                let (number, result) = bytes.split_at(8);
-                let number = u64::from_le_bytes(number.try_into().ok()?);
-                let result = decode(i64::from_le_bytes(result.try_into().ok()?));
-                self.open.retain(|one| *one != number);
-                Some((number, result.map(drop)))
-            }
-            Err(Errno::AGAIN | Errno::INTR) => None,
-            _ => self.open.pop().map(|number| (number, Err(Errno::IO))),
-        }
-    }
-
-    /// Ends the child, or leaves it behind where it is not done.
-    pub(super) fn end(self) {
-        if self.open.is_empty() {
-            self.child.end();
-        }
-    }
-}
-
-/// The child's side of a [`Worker`].
-fn work(socket: BorrowedFd<'_>, file: BorrowedFd<'_>) {
-    let mut task = [0; TASK];
-    while let Ok((TASK, _)) = recv(socket, &mut task[..], RecvFlags::empty()) {
-        let word = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&task[8 * at..8 * at + 8]);
-            u64::from_le_bytes(bytes)
-        };
-        let result = match word(1) {
-            u64::MAX => rustix::fs::fdatasync(file),
-            mode => {
-                #[allow(clippy::cast_possible_truncation)]
-                let mode = FallocateFlags::from_bits_retain(mode as u32);
-                rustix::fs::fallocate(file, mode, word(2), word(3))
-            }
-        };
-        let mut answer = [0; TASK_ANSWER];
-        answer[..8].copy_from_slice(&word(0).to_le_bytes());
-        answer[8..].copy_from_slice(&encode(result.map(|()| 0)).to_le_bytes());
-        if send(socket, &answer, SendFlags::NOSIGNAL).is_err() {
-            return;
-        }
-    }
-}
-
 /// The child's side of [`open`].
 fn open_and_send(socket: BorrowedFd<'_>, name: &CStr, flags: OFlags, mode: Mode) {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -269,14 +142,14 @@ fn open_and_send(socket: BorrowedFd<'_>, name: &CStr, flags: OFlags, mode: Mode)
 }
 
 /// A result as a number: an errno is negative.
-fn encode(result: Result<u64, Errno>) -> i64 {
+pub(super) fn encode(result: Result<u64, Errno>) -> i64 {
     match result {
         Ok(number) => i64::try_from(number).unwrap_or(i64::MAX),
         Err(errno) => -i64::from(errno.raw_os_error()),
     }
 }
 
-fn decode(status: i64) -> Result<u64, Errno> {
+pub(super) fn decode(status: i64) -> Result<u64, Errno> {
     u64::try_from(status).map_err(|_| {
         let errno = status.checked_neg().and_then(|errno| i32::try_from(errno).ok());
         Errno::from_raw_os_error(errno.unwrap_or(libc::EIO))
@@ -289,9 +162,9 @@ fn ended_early() -> io::Error {
 
 /// A forked child, and the socket to it.
 #[derive(Debug)]
-struct Child {
-    socket: OwnedFd,
-    pid: Pid,
+pub(super) struct Child {
+    pub(super) socket: OwnedFd,
+    pub(super) pid: Pid,
 }
 
 impl Child {
@@ -299,7 +172,10 @@ impl Child {
     ///
     /// # Safety
     /// `body` makes system calls only: it neither allocates nor takes a lock nor panics.
-    unsafe fn start(kept: &[RawFd], body: impl FnOnce(BorrowedFd<'_>)) -> io::Result<Self> {
+    pub(super) unsafe fn start(
+        kept: &[RawFd],
+        body: impl FnOnce(BorrowedFd<'_>),
+    ) -> io::Result<Self> {
         let (flags, kind) = (SocketFlags::CLOEXEC, SocketType::SEQPACKET);
         let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
         let mut keep = [-1; 4];
@@ -352,7 +228,7 @@ impl Child {
     }
 
     /// Lets the child end, and collects it; one that does not end is left behind.
-    fn end(self) {
+    pub(super) fn end(self) {
         let Self { socket, pid } = self;
         let watched = pidfd_open(pid, PidfdFlags::empty());
         drop(socket);
@@ -365,7 +241,7 @@ impl Child {
 }
 
 /// Waits until a descriptor is readable; false after `time`.
-fn wait(descriptor: BorrowedFd<'_>, time: Duration) -> io::Result<bool> {
+pub(super) fn wait(descriptor: BorrowedFd<'_>, time: Duration) -> io::Result<bool> {
     let end = Instant::now() + time;
     loop {
         let left = end.saturating_duration_since(Instant::now());
@@ -380,7 +256,7 @@ fn wait(descriptor: BorrowedFd<'_>, time: Duration) -> io::Result<bool> {
 }
 
 /// Closes every descriptor of this process but some.
-fn close_all_but(kept: &[RawFd]) {
+pub(super) fn close_all_but(kept: &[RawFd]) {
     let mut next = 0;
     loop {
         let after = kept.iter().copied().filter(|one| *one >= next).min();
@@ -480,44 +356,5 @@ mod tests {
         };
         assert_eq!(waited.unwrap_err().kind(), io::ErrorKind::TimedOut);
         drop(ours);
-    }
-
-    #[test]
-    fn worker_answers_by_number() {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&[7; 8192]).unwrap();
-        let mut worker = Worker::start(file.as_fd()).unwrap();
-        let mode = crate::extents::ZERO_MODE.bits();
-        worker.ask(5, Task::Zero { mode, offset: 4096, length: 4096 }).unwrap();
-        worker.ask(6, Task::Flush).unwrap();
-        let mut answered = Vec::new();
-        while answered.len() < 2 {
-            assert!(wait(worker.socket(), Duration::from(LATE)).unwrap());
-            answered.extend(worker.answer());
-        }
-        assert_eq!(worker.open(), 0);
-        worker.end();
-        assert_eq!(answered[1], (6, Ok(())));
-        let mut bytes = [0; 8192];
-        std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, 0).unwrap();
-        let zeroed = match answered[0].1 {
-            Ok(()) => 0,
-            Err(Errno::OPNOTSUPP) => 7,
-            Err(errno) => panic!("{errno}"),
-        };
-        assert!(bytes[..4096].iter().all(|byte| *byte == 7));
-        assert!(bytes[4096..].iter().all(|byte| *byte == zeroed));
-    }
-
-    #[test]
-    fn dead_worker_fails_its_tasks() {
-        let file = tempfile::tempfile().unwrap();
-        let mut worker = Worker::start(file.as_fd()).unwrap();
-        rustix::process::kill_process(worker.child.pid, rustix::process::Signal::KILL).unwrap();
-        waitpid(Some(worker.child.pid), WaitOptions::empty()).unwrap();
-        match worker.ask(1, Task::Flush) {
-            Ok(()) => assert_eq!(worker.answer(), Some((1, Err(Errno::IO)))),
-            Err(errno) => assert_eq!(errno, Errno::PIPE),
-        }
     }
 }

@@ -25,6 +25,8 @@ pub mod sim;
 mod status;
 #[allow(unsafe_code)]
 mod uring;
+#[allow(unsafe_code)]
+mod worker;
 
 use std::io;
 

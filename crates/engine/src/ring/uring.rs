@@ -23,11 +23,11 @@ use peerlane_memory::Region;
 use peerlane_units::Nanos;
 use rustix::io::Errno;
 
-use super::apart::{Task, Worker};
 use super::passthrough::{Namespace, PassthroughFile, URING_CMD_IO};
 use super::queue::{Chains, Command, Entry, Held, InFlight, Queued, Waiting};
 use super::queues::{Queues, Request, Width};
 use super::status::NvmeStatus;
+use super::worker::{Task, Worker};
 use super::{Action, Completion, FileId, Operation, PushError, RegionId, Ring};
 
 /// Files that a ring can hold: a source and 16 targets (`TARGETS_MAX` of the relay), each of them two

@@ -18,7 +18,7 @@ use super::attempt::Ready;
 use super::ledger::{Account, Turn};
 use super::pieces::Layout;
 use super::record::Settled;
-use super::{CopyError, Done, Job, Tools, begin_job, check, cost, ready_to_start};
+use super::{CopyError, Done, Job, Tools, begin_job, check, cost, ready_to_start, unfinished};
 use crate::Phase;
 use crate::failure::RequestError;
 use crate::failure::error_in_words;
@@ -66,7 +66,8 @@ fn copy_fan_out_on(
     let mut ends = Vec::with_capacity(plan.targets.len());
     let mut held = Vec::with_capacity(plan.targets.len());
     for one in &plan.targets {
-        let (now, stands) = ready_to_start(system, &surveyor, fabric, one, tools.options.start)?;
+        let (now, stands) = ready_to_start(system, &surveyor, fabric, one, tools.options.start)
+            .map_err(|error| unfinished::name(error, system, one, &tools.options))?;
         ends.push(now);
         held.push(stands);
     }

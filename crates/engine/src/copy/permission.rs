@@ -1,0 +1,62 @@
+//! What a target holds when overwriting it is permitted, so that a copy that goes on need not ask again.
+
+use std::io;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::CopyError;
+use super::begin::Beginning;
+use crate::endpoint::Node;
+use crate::failure::RequestError;
+use crate::guard::SurveyError;
+use crate::journal::digests::{END, tail_start};
+use crate::journal::{EndDigests, Journal, Overwritten, identity_of_file};
+use crate::open::Opened;
+use crate::ring::apart;
+
+impl Beginning<'_> {
+    /// The file that the target is to replace.
+    pub(super) fn replaced(&self) -> Result<Option<Overwritten>, CopyError> {
+        if !matches!(self.target_live.node, Node::File { .. }) {
+            return Ok(None);
+        }
+        let path = &self.target_live.path;
+        let opened = apart::open(path, OFlags::RDONLY, Mode::empty(), self.deadline);
+        let file = opened.map_err(|source| CopyError::File {
+            action: "look at",
+            path: path.clone(),
+            source,
+        })?;
+        Ok(Some(Overwritten::File(identity_of_file(self.root, path, &file)?)))
+    }
+
+    /// Whether the file that stands in the way is the one that a copy was permitted to replace.
+    pub(super) fn may_replace(&self, journal: &Journal) -> Result<bool, CopyError> {
+        Ok(match (&journal.overwrites, self.replaced()?) {
+            (Some(Overwritten::File(then)), Some(Overwritten::File(now))) => {
+                then.is_same_file(&now)
+                    && (then.size, then.modified_ns) == (now.size, now.modified_ns)
+            }
+            _ => false,
+        })
+    }
+
+    /// Both ends of the target, as they are before the copy.
+    pub(super) fn ends_of(&self, target: &Opened) -> Result<Overwritten, CopyError> {
+        let failed = |error: SurveyError| match error {
+            SurveyError::Request(RequestError::Stuck(source)) => {
+                CopyError::Stuck { drive: self.target_name.clone(), route: self.route, source }
+            }
+            error => CopyError::File {
+                action: "read both ends of",
+                path: self.target_live.path.clone(),
+                source: io::Error::other(error),
+            },
+        };
+        let size = self.target_live.device.as_ref().map_or(0, |device| device.size.0);
+        let mut reader = self.surveyor.reader(target, self.target_block).map_err(failed)?;
+        let head = reader.readable_bytes(0..size.min(END)).map_err(failed)?;
+        let tail = reader.readable_bytes(tail_start(size)..size).map_err(failed)?;
+        Ok(Overwritten::Device(EndDigests::new(&head, &tail)))
+    }
+}
