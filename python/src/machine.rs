@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use peerlane::machines::Look;
 use peerlane::predict::{self, Engine};
 use peerlane::reproduce::Study;
-use peerlane::{DEADLINE, MonotonicClock, Surveyor, machines as known, small_file, topology as topo};
+use peerlane::{
+    DEADLINE, MonotonicClock, Surveyor, machines as known, small_file, topology as topo,
+};
 use peerlane_bench::workload;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use peerlane_results::{Refusal, Warning};
 
 use super::{SurveyError, Surveyor, System, refuse, refuse_unless_forced};
-use crate::endpoint::{Endpoint, Node};
+use crate::endpoint::{Endpoint, Live, Node};
 use crate::ring::{Sharing, is_no_answer, sharing};
 
 /// What stands against a target that others can write to, and what a person should know.
@@ -28,7 +28,9 @@ pub(super) fn check_target(
     if controllers.is_empty() || surveyor.is_stuck() {
         return nothing;
     }
-    let asked = surveyor.open(live).map_err(|error| match error {
+    // The kernel lets nobody ask by a partition.
+    let whole = Live { path: live.guarded_path().with_file_name(disk), ..live.clone() };
+    let asked = surveyor.open(&whole).map_err(|error| match error {
         SurveyError::Open(error) => error,
         other => std::io::Error::other(other),
     });
