@@ -127,9 +127,7 @@ impl From<CopyError> for Problem {
             CopyError::Differs { .. } => Kind::DataDiffers,
             CopyError::Interrupted { .. } => Kind::Interrupted,
             CopyError::Plan(_) => Kind::BadInput,
-            CopyError::Refused(_)
-            | CopyError::NothingToResume { .. }
-            | CopyError::Changed { .. } => Kind::Refused,
+            CopyError::Refused(_) | CopyError::Changed { .. } => Kind::Refused,
             _ => Kind::Failed,
         };
         let progress = match &error {

@@ -59,7 +59,7 @@ pub(super) struct Beginning<'a> {
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// A copy that begins, or goes on.
-    Begun(Begun),
+    Begun(Box<Begun>),
     /// No journal to go on by; nothing was changed.
     NoJournal {
         /// Where it would be.
@@ -147,7 +147,9 @@ impl Beginning<'_> {
         }
         if self.options.start == Start::Resume {
             let Some(journal) = found else { return Ok(Outcome::NoJournal { journal: path }) };
-            return self.go_on_with_file(store, journal, source).map(Outcome::Begun);
+            return self
+                .go_on_with_file(store, journal, source)
+                .map(|begun| Outcome::Begun(Box::new(begun)));
         }
         if let Some(journal) = found {
             self.forget(&store, &journal)?;
@@ -188,7 +190,7 @@ impl Beginning<'_> {
         if self.options.start == Start::Resume {
             let Some(journal) = found else { return no_journal(&identity, path) };
             self.compare(&store, &journal, &source, &identity)?;
-            return Ok(Outcome::Begun(self.go_on(target, store, journal, source)));
+            return Ok(Outcome::Begun(Box::new(self.go_on(target, store, journal, source))));
         }
         if found.is_some() {
             store.clear()?;
@@ -365,7 +367,7 @@ impl Beginning<'_> {
             None => Keeper::claim(store, journal, time_of_day)?,
         };
         let holes = Holes::at(self.options.sparse, target.partial().is_some());
-        Ok(Outcome::Begun(Begun {
+        Ok(Outcome::Begun(Box::new(Begun {
             target,
             keeper: Some(keeper),
             source,
@@ -373,7 +375,7 @@ impl Beginning<'_> {
             holes,
             is_resumed: false,
             warnings: Vec::new(),
-        }))
+        })))
     }
 
     /// What a copy that is asked to go on comes to where no journal can be kept.
@@ -395,7 +397,7 @@ impl Beginning<'_> {
             return Err(reason.into());
         }
         let holes = Holes::at(self.options.sparse, target.partial().is_some());
-        Ok(Outcome::Begun(Begun {
+        Ok(Outcome::Begun(Box::new(Begun {
             target,
             keeper: None,
             source,
@@ -403,7 +405,7 @@ impl Beginning<'_> {
             holes,
             is_resumed: false,
             warnings: vec![Warning::NotResumable { reason: reason.to_string() }],
-        }))
+        })))
     }
 
     fn copied(&self) -> Options {

@@ -23,7 +23,7 @@ pub(super) fn begin(
 ) -> Result<Begun, CopyError> {
     let (mut journal, mut reason) = (None, None);
     match beginning.clone().begin()? {
-        Outcome::Begun(begun) => return Ok(begun),
+        Outcome::Begun(begun) => return Ok(*begun),
         Outcome::NoJournal { journal: path } => journal = Some(path.display().to_string()),
         Outcome::NotResumable { reason: why } => reason = Some(why.to_string()),
     }
@@ -43,7 +43,7 @@ pub(super) fn begin(
         if !warnings.contains(&warning) {
             warnings.insert(0, warning);
         }
-        return Ok(Begun { warnings, ..begun });
+        return Ok(Begun { warnings, ..*begun });
     }
     let Some(target) = complete(&beginning, plan, tools)? else {
         return Err(CopyError::Refused(beginning.held));

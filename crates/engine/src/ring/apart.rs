@@ -280,12 +280,12 @@ impl BlockedSignals {
     fn new() -> Self {
         let mut all = MaybeUninit::uninit();
         let mut before = MaybeUninit::uninit();
-        // SAFETY: the first call fills `all`; the second reads it and fills `before`.
-        unsafe {
-            libc::sigfillset(all.as_mut_ptr());
-            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-            Self(before.assume_init())
-        }
+        // SAFETY: fills a local.
+        unsafe { libc::sigfillset(all.as_mut_ptr()) };
+        // SAFETY: reads the set that was filled, and fills another local.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
+        // SAFETY: filled by the call, which fails for none of these arguments.
+        Self(unsafe { before.assume_init() })
     }
 }
 

@@ -18,6 +18,8 @@ use super::status::NvmeStatus;
 const RESERVATION_REPORT: u8 = 0x0e;
 /// Bytes of a report that are read: more registrants than any drive here takes.
 const REPORT: usize = 4096;
+/// The same in dwords, less one, as the command counts it.
+const REPORT_DWORDS: u32 = 1023;
 
 /// Who else can write to a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -104,8 +106,7 @@ fn ask(
 ) -> io::Result<Box<[u8; REPORT]>> {
     let mut answer = Box::new([0; REPORT]);
     let ask = |device: BorrowedFd<'_>, answer: &mut [u8]| {
-        // Dwords less one, and the extended structure.
-        let words = [REPORT as u32 / 4 - 1, u32::from(is_extended), 0, 0, 0, 0];
+        let words = [REPORT_DWORDS, u32::from(is_extended), 0, 0, 0, 0];
         let command = IoCommand::new(RESERVATION_REPORT, nsid, words, answer);
         // SAFETY: the command asks for as many bytes as `answer` has, which outlives the call and is not
         // looked at before it returns.
