@@ -9,13 +9,13 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
-use peerlane_bench::evidence::{self, DriveBytes, Requests, Root, Scene, Seen};
 use peerlane_bench::guards::Surroundings;
 use peerlane_bench::record::check;
 use peerlane_bench::run::goes_on;
 use peerlane_bench::{compare, workload};
 use peerlane_engine::endpoint::Notation;
 use peerlane_engine::journal::{self, Journal};
+use peerlane_evidence::{DriveBytes, Requests, Root, Scene, Seen};
 use peerlane_fabric::{BlockDevice, Dna, Fabric, Origin, capture, reach};
 use peerlane_lab::recorder;
 use peerlane_memory::blkid::{DeviceEnds, MemoryImage, magic};
@@ -86,15 +86,21 @@ pub fn evidence(bytes: &[u8]) {
     if plant(bytes, folder.path()).is_err() {
         return;
     }
-    let drive = |name: &str, requests| evidence::Drive {
+    let drive = |name: &str, requests| peerlane_evidence::Drive {
         name: name.to_owned(),
         address: "0000:41:00.0".parse().ok(),
         requests,
     };
     let drives = vec![drive("nvme0n1", Requests::Direct), drive("sda1", Requests::PageCache)];
     let address = "0000:03:00.0".parse().expect("an address");
-    let pools = vec![evidence::Pool { address, taken: Bytes(4096) }];
-    let scene = Scene { root: folder.path().to_owned(), drives, pools };
+    let pools = vec![peerlane_evidence::Pool { address, taken: Bytes(4096) }];
+    let scene = Scene {
+        root: folder.path().to_owned(),
+        drives,
+        pools,
+        memories: vec![],
+        is_translating: false,
+    };
     let around = Surroundings::read(
         &Fabric::from_toml("name = \"x\"").expect("a machine"),
         &Root::at(folder.path()),
@@ -102,11 +108,17 @@ pub fn evidence(bytes: &[u8]) {
         &scene.drives,
     );
     assert_eq!(around.drives.len(), 2);
-    let mut watch = evidence::Watch::begin(&scene);
+    let mut watch = peerlane_evidence::Watch::begin(&scene);
     watch.look();
     let asked = BytesByRoute { p2p: Bytes(4096), host: Bytes(0) };
     let moved = DriveBytes { read: Bytes(4096), written: Bytes(0) };
-    let observed = watch.end(&Seen { asked, moved: asked, drives: vec![moved; 2], dma: None });
+    let observed = watch.end(&Seen {
+        asked,
+        moved: asked,
+        drives: vec![moved; 2],
+        transfers: vec![],
+        dma: None,
+    });
     for item in &observed.evidence {
         assert!((1..8192).contains(&item.evidence.showed.len()), "{item:?}");
     }

@@ -7,7 +7,7 @@
 use peerlane_results::{BenchRecord, BytesByRoute, CaseRecord, RouteVerdict};
 use peerlane_units::Bytes;
 
-use crate::evidence::{DmaTally, least_certain, verdict};
+use peerlane_evidence::{DmaTally, least_certain, verdict};
 
 /// Why a total says nothing of these records.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

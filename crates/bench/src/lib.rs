@@ -6,7 +6,6 @@
 
 pub mod attach;
 pub mod compare;
-pub mod evidence;
 pub mod guards;
 pub mod record;
 pub mod run;

@@ -1,8 +1,5 @@
 //! Records, machines and trees made up for tests.
 
-use std::fs;
-use std::path::PathBuf;
-
 use peerlane_fabric::Fabric;
 use peerlane_results::{
     BENCH_SCHEMA, Basis, BenchRecord, BytesByRoute, CaseRecord, CaseSpec, CpuCost, Flow,
@@ -10,8 +7,6 @@ use peerlane_results::{
     WORKLOAD_SCHEMA, Workload, WorkloadKind,
 };
 use peerlane_units::{Bytes, Nanos};
-
-use crate::evidence::Root;
 
 /// A case of one flow between two drives.
 pub(crate) fn spec(name: &str, path: Path) -> CaseSpec {
@@ -93,33 +88,6 @@ pub(crate) fn record(cases: &[(&str, Vec<f64>)]) -> BenchRecord {
         effects: Vec::new(),
         packets: Vec::new(),
         warnings: Vec::new(),
-    }
-}
-
-/// A tree that stands for `/`.
-pub(crate) struct Planted(tempfile::TempDir);
-
-impl Planted {
-    pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    pub(crate) fn plant(&self, path: &str, text: &str) {
-        let full = self.0.path().join(path);
-        fs::create_dir_all(full.parent().unwrap()).unwrap();
-        fs::write(full, text).unwrap();
-    }
-
-    pub(crate) fn remove(&self, path: &str) {
-        fs::remove_file(self.0.path().join(path)).unwrap();
-    }
-
-    pub(crate) fn path(&self) -> PathBuf {
-        self.0.path().to_owned()
-    }
-
-    pub(crate) fn root(&self) -> Root {
-        Root::at(self.0.path())
     }
 }
 

@@ -41,8 +41,8 @@ mod watch;
 
 pub use clock::{Clock, MonotonicClock};
 pub use copy::{
-    CopyError, CopyOptions, CpuMark, FanOut, Metadatum, Scrub, Sparse, Start, Tools, copy,
-    copy_fan_out, warnings_of_machine,
+    CopyError, CopyOptions, FanOut, Metadatum, Scrub, Sparse, Start, Tools, copy, copy_fan_out,
+    warnings_of_machine,
 };
 pub use device_memory::DeviceRefusal;
 pub use doctor::{examine, examine_cards, examine_pair};

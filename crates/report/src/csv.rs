@@ -3,7 +3,7 @@
 //! Leaves out what is no run: plans and examinations. A text that a spreadsheet would take for a formula
 //! gets an apostrophe in front.
 
-use peerlane_results::{Comparison, CopyRecord, Evidence, RouteEvidence, VerifyRecord};
+use peerlane_results::{Comparison, CopyRecord, RouteEvidence, VerifyRecord};
 
 use crate::account::Named;
 use crate::record::Record;
@@ -166,11 +166,8 @@ fn bench_lines<'a>(
                 "lowest_limit_bytes_per_second",
                 case.limits.iter().map(|limit| limit.bytes_per_second.0).min(),
             )
-            .text("route_verdict", crate::account::verdict_word(case.verdict))
-            .text(
-                "evidence",
-                &evidence(case.evidence.iter().map(|RouteEvidence { evidence, .. }| evidence)),
-            );
+            .text("route_verdict", &case.verdict.to_string())
+            .text("evidence", &evidence(&case.evidence));
         // Of several flows there is no one latency of blocks.
         if let [flow] = case.flows.as_slice() {
             line.number("block_p50_ns", flow.block.p50_ns.0)
@@ -210,6 +207,7 @@ fn copy_line(name: &str, kind: &str, record: &CopyRecord) -> Line {
             "lowest_limit_bytes_per_second",
             record.limits.iter().map(|limit| limit.bytes_per_second.0).min(),
         )
+        .text("route_verdict", &record.verdict.to_string())
         .text("evidence", &evidence(&record.evidence));
     line
 }
@@ -252,9 +250,11 @@ fn verify_line(name: &str, record: &VerifyRecord) -> Line {
     line
 }
 
-fn evidence<'a>(all: impl IntoIterator<Item = &'a Evidence>) -> String {
-    let lines: Vec<String> =
-        all.into_iter().map(|one| format!("{}: {}", one.looked_at, one.showed)).collect();
+fn evidence(all: &[RouteEvidence]) -> String {
+    let line = |RouteEvidence { evidence, .. }: &RouteEvidence| {
+        format!("{}: {}", evidence.looked_at, evidence.showed)
+    };
+    let lines: Vec<String> = all.iter().map(line).collect();
     lines.join("; ")
 }
 

@@ -29,7 +29,7 @@ fn small() -> Vec<(&'static str, String)> {
     let wish = || Wish { repeats: 2, ..MEASURED };
     let two = [Way::P2p, Way::HostPipelined];
     let predicted =
-        Wish { basis: Basis::Predicted, repeats: 1, scale: 0.96, verdict: RouteVerdict::Silent };
+        Wish { basis: Basis::Predicted, repeats: 1, scale: 0.96, verdict: RouteVerdict::NotKnown };
     let emulated =
         Wish { basis: Basis::Emulated, repeats: 2, scale: 0.05, verdict: RouteVerdict::Shown };
     vec![
@@ -77,7 +77,7 @@ fn samples_of_every_kind_are_read() {
 fn samples_of_the_size_of_real_records_are_written_where_asked_for() {
     let Some(folder) = std::env::var_os("PEERLANE_SAMPLES") else { return };
     let predicted =
-        Wish { basis: Basis::Predicted, repeats: 1, scale: 0.97, verdict: RouteVerdict::Silent };
+        Wish { basis: Basis::Predicted, repeats: 1, scale: 0.97, verdict: RouteVerdict::NotKnown };
     let emulated =
         Wish { basis: Basis::Emulated, repeats: 5, scale: 0.05, verdict: RouteVerdict::Shown };
     for (name, record) in [

@@ -235,23 +235,37 @@ pub struct RouteEvidence {
     #[serde(flatten)]
     pub evidence: Evidence,
     /// What that says of the route.
+    #[serde(default)]
     pub says: RouteVerdict,
 }
 
 /// What evidence says of the route that bytes took.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum RouteVerdict {
-    /// Nothing: it could not be looked at, or it says nothing of routes.
-    Silent,
-    /// What was seen fits the route, and would fit another.
+    /// The source could not be looked at, or says nothing of routes.
+    #[default]
+    #[serde(alias = "silent")]
+    NotKnown,
+    /// The observation fits the route, and would fit another.
     Consistent,
-    /// What was seen fits this route only.
+    /// The observation fits this route only.
     Shown,
-    /// What was seen does not fit the route: the result is an error.
+    /// The observation does not fit the route: the result is an error.
     Contradicted,
+}
+
+impl fmt::Display for RouteVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::NotKnown => "not known",
+            Self::Consistent => "consistent",
+            Self::Shown => "shown",
+            Self::Contradicted => "contradicted",
+        })
+    }
 }
 
 /// Load of one direction of a link.

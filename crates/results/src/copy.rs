@@ -4,7 +4,10 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Asked, EndpointFacts, Limit, MemoryFacts, Route, Shape, VerifyMode, Warning};
+use crate::{
+    Asked, EndpointFacts, Limit, MemoryFacts, Route, RouteEvidence, RouteVerdict, Shape,
+    VerifyMode, Warning,
+};
 
 /// Schema of [`CopyRecord`].
 pub const COPY_SCHEMA: &str = "peerlane.copy/1";
@@ -54,8 +57,11 @@ pub struct CopyRecord {
     pub scrubbed: Scrubbed,
     /// Check of the content at the target.
     pub verification: Verification,
-    /// What the route rests on.
-    pub evidence: Vec<Evidence>,
+    /// Evidence of the route.
+    pub evidence: Vec<RouteEvidence>,
+    /// The verdict of all evidence on the route.
+    #[serde(default)]
+    pub verdict: RouteVerdict,
     /// What a reader should know.
     pub warnings: Vec<Warning>,
     /// Ceilings on the way, lowest first.
@@ -202,4 +208,12 @@ pub struct Evidence {
     pub looked_at: String,
     /// What it showed.
     pub showed: String,
+}
+
+impl Evidence {
+    /// The same with its verdict on the route.
+    #[must_use]
+    pub fn says(self, says: RouteVerdict) -> RouteEvidence {
+        RouteEvidence { evidence: self, says }
+    }
 }

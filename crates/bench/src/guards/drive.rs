@@ -5,7 +5,7 @@ use peerlane_results::{CaseRecord, Warning};
 use peerlane_units::Bytes;
 
 use super::{Direction, DriveSurroundings, Nonsense, SourceContent, Surroundings};
-use crate::evidence::{Drive, DriveBytes, Requests, Root};
+use peerlane_evidence::{Drive, DriveBytes, Requests, Root};
 
 impl DriveSurroundings {
     /// Reads what sysfs says of a drive, and what the fabric does.

@@ -16,9 +16,10 @@ use peerlane_results::{
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::*;
-use crate::evidence::{DmaTally, Drive, DriveBytes, Pool, Requests, Scene, Seen, Watch};
 use crate::statistics::Random;
-use crate::testing::{Planted, machine, run};
+use crate::testing::{machine, run};
+use peerlane_evidence::testing::Planted;
+use peerlane_evidence::{DmaTally, Drive, DriveBytes, Pool, Requests, Scene, Seen, Watch};
 
 const LENGTH: u64 = 4 << 20;
 const REQUEST: u64 = 64 << 10;
@@ -209,7 +210,13 @@ impl Stage {
     fn run(&mut self) -> (CaseRecord, Result<Vec<Warning>, Nonsense>) {
         let address = "0000:03:00.0".parse().unwrap();
         let pools = vec![Pool { address, taken: Bytes(8 * REQUEST) }];
-        let scene = Scene { root: self.tree.path(), drives: Self::drives(), pools };
+        let scene = Scene {
+            root: self.tree.path(),
+            drives: Self::drives(),
+            pools,
+            memories: vec![],
+            is_translating: false,
+        };
         let mut watch = Watch::begin(&scene);
         self.tree.plant(&format!("{POOL}/available"), &(1_048_576 - 8 * REQUEST).to_string());
         watch.look();
@@ -220,7 +227,8 @@ impl Stage {
             DriveBytes { read: Bytes(LENGTH), written: Bytes(0) },
             DriveBytes { read: Bytes(0), written: Bytes(LENGTH) },
         ];
-        let seen = Seen { asked: claim, moved: claim, drives, dma: Some(self.ring.tally) };
+        let dma = Some(self.ring.tally);
+        let seen = Seen { asked: claim, moved: claim, drives, transfers: vec![], dma };
         let observed = watch.end(&seen);
         let mut case = run("1M p2p", Path::P2p, Bytes(LENGTH), elapsed);
         case.verdict = observed.verdict();

@@ -7,7 +7,7 @@ use peerlane_fabric::{Acs, Fabric, FunctionId};
 use peerlane_results::Warning;
 
 use super::Way;
-use crate::evidence::Root;
+use peerlane_evidence::Root;
 
 /// ACS Request Redirect, Completion Redirect and Egress Control (PCIe 6.0 section 7.7.11.3).
 const ACS_REDIRECT: u16 = 0x04 | 0x08 | 0x20;

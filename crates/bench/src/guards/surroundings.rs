@@ -5,7 +5,7 @@ use peerlane_results::{Limit, Warning};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::{ClockReading, ceilings, machine};
-use crate::evidence::{Drive, DriveBytes, Observed, Root, Seen};
+use peerlane_evidence::{Drive, DriveBytes, Observed, Root, Seen};
 
 /// What is around a case, read before it runs and completed by whoever ran it.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -5,8 +5,9 @@ use peerlane_results::{BytesByRoute, CaseRecord, Limit, Path, Warning};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
 use super::*;
-use crate::evidence::{Drive, DriveBytes, Requests};
-use crate::testing::{Planted, machine, run};
+use crate::testing::{machine, run};
+use peerlane_evidence::testing::Planted;
+use peerlane_evidence::{Drive, DriveBytes, Requests};
 
 const GIGABYTE: Bytes = Bytes(1_000_000_000);
 const SECOND: Nanos = Nanos(1_000_000_000);

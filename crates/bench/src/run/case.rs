@@ -126,7 +126,7 @@ pub(super) fn run_by(
                 watch.look();
             }
             // Before anything is checked, which reads the drives again.
-            seen = Some(watch.end(&case.flows, &meeting.moved(), &clock));
+            seen = Some(watch.end(conditions.fabric, &case.flows, &meeting.moved(), &clock));
             progress.phase(Phase::Check);
         }
         meeting.release();
@@ -220,7 +220,7 @@ fn record(
         host_memory: observed.host_memory,
         flows,
         verification: verification(&outcomes),
-        verdict: crate::evidence::verdict(&evidence),
+        verdict: peerlane_evidence::verdict(&evidence),
         evidence,
         limits: if conditions.is_emulated() { Vec::new() } else { limits(&case.flows) },
         links: Vec::new(),

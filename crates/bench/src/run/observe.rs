@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use peerlane_engine::Clock;
 use peerlane_engine::measure::{Moved, PlannedFlow};
-use peerlane_fabric::{Fabric, FunctionId};
-use peerlane_results::{
-    BytesByRoute, EndpointFacts, EndpointKind, MemoryKind, Path as Way, Places, Route,
-};
-use peerlane_units::Bytes;
+use peerlane_fabric::{Bdf, Fabric, FunctionId, IommuMode};
+use peerlane_results::{BytesByRoute, EndpointFacts, MemoryKind, Path as Way, Places, Route};
 
-use crate::evidence::{Drive, DriveBytes, Observed, Pool, Requests, Root, Scene, Seen, Watch};
 use crate::guards::{self, RawClock, Surroundings, TwoClocks};
+use peerlane_evidence::{
+    Drive, DriveBytes, DriveTransfer, Observed, Pool, Root, Scene, Seen, Watch,
+};
 
 /// Sources of evidence around one run.
 pub(super) struct Observer {
@@ -40,7 +39,14 @@ impl Observer {
         let root = Root::at(Path::new("/"));
         let ways: Vec<guards::Way> = flows.iter().map(|flow| way(fabric, flow)).collect();
         let around = Surroundings::read(fabric, &root, &ways, &drives);
-        let scene = Scene { root: PathBuf::from("/"), drives: drives.clone(), pools: pools(flows) };
+        let memories = flows.iter().filter_map(memory_of).collect();
+        let scene = Scene {
+            root: PathBuf::from("/"),
+            drives: drives.clone(),
+            pools: pools(flows),
+            memories,
+            is_translating: fabric.iommu == IommuMode::Translating,
+        };
         let watch = Watch::begin(&scene);
         Self { watch, drives, around, clocks: TwoClocks::begin(clock, &RawClock) }
     }
@@ -53,6 +59,7 @@ impl Observer {
     /// Reads everything again; `moved` is what each transfer did.
     pub(super) fn end(
         mut self,
+        fabric: &Fabric,
         flows: &[PlannedFlow],
         moved: &[Moved],
         clock: &dyn Clock,
@@ -79,7 +86,10 @@ impl Observer {
             bytes
         };
         let drives: Vec<DriveBytes> = self.drives.iter().map(claimed).collect();
-        let seen = Seen { asked, moved: requested, drives: drives.clone(), dma: None };
+        let transfers =
+            self.drives.iter().filter_map(|drive| transfer(fabric, drive, flows, moved));
+        let transfers = transfers.collect();
+        let seen = Seen { asked, moved: requested, drives: drives.clone(), transfers, dma: None };
         let observed = self.watch.end(&seen);
         let counted = observed.drives.iter().copied();
         for ((drive, claimed), counted) in self.around.drives.iter_mut().zip(drives).zip(counted) {
@@ -87,6 +97,37 @@ impl Observer {
         }
         Observation { observed, around: self.around }
     }
+}
+
+/// Payload of a drive by route; `None` where it is not a function.
+fn transfer(
+    fabric: &Fabric,
+    drive: &Drive,
+    flows: &[PlannedFlow],
+    moved: &[Moved],
+) -> Option<DriveTransfer> {
+    let mut transfer = DriveTransfer::new(drive.address?);
+    for (flow, moved) in flows.iter().zip(moved) {
+        for facts in [flow.source(), flow.target()].into_iter().flatten() {
+            if facts.device.as_ref() != Some(&drive.name) {
+                continue;
+            }
+            match (flow.route(), memory_of(flow)) {
+                (Route::P2p, Some(memory)) => {
+                    let request = facts.request_p2p.unwrap_or(facts.request_host);
+                    transfer.add_p2p(fabric, memory, moved.bytes, request);
+                }
+                (Route::P2p, None) => {}
+                (Route::Host, _) => transfer.host.0 += moved.bytes.0,
+            }
+        }
+    }
+    Some(transfer)
+}
+
+/// The function whose memory a transfer rests in.
+fn memory_of(flow: &PlannedFlow) -> Option<Bdf> {
+    flow.memory().address.as_ref()?.parse().ok()
 }
 
 fn pools(flows: &[PlannedFlow]) -> Vec<Pool> {
@@ -124,16 +165,5 @@ pub(super) fn places(fabric: &Fabric, flow: &PlannedFlow) -> Places {
 /// The drives of source and target.
 fn drives_of(flow: &PlannedFlow) -> [Option<Drive>; 2] {
     let is_cached = matches!(flow.flow().path, Way::HostPageCache | Way::HostMapped);
-    [flow.source(), flow.target()].map(|facts| {
-        let facts = facts?;
-        let requests = match facts.kind {
-            EndpointKind::Passthrough => Requests::Passthrough,
-            _ if is_cached => Requests::PageCache,
-            // Without direct I/O a file has blocks of one byte.
-            EndpointKind::File if facts.block == Bytes(1) => Requests::PageCache,
-            _ => Requests::Direct,
-        };
-        let address = facts.address.as_ref().and_then(|address| address.parse().ok());
-        Some(Drive { name: facts.device.clone()?, address, requests })
-    })
+    [flow.source(), flow.target()].map(|facts| Drive::from_facts(facts?, is_cached))
 }

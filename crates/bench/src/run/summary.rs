@@ -85,5 +85,5 @@ fn cpu(runs: &[&CaseRecord]) -> f64 {
 
 /// Silence counts for less than anything that was seen.
 fn least_certain(runs: &[&CaseRecord]) -> RouteVerdict {
-    runs.iter().map(|run| run.verdict).min().unwrap_or(RouteVerdict::Silent)
+    runs.iter().map(|run| run.verdict).min().unwrap_or(RouteVerdict::NotKnown)
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use peerlane_bench::statistics::jain;
 use peerlane_bench::workload::is_memory;
 use peerlane_results::{
-    Basis, BenchRecord, CaseRecord, CaseSpec, Path, RouteVerdict, Summary, Warning, WorkloadKind,
+    Basis, BenchRecord, CaseRecord, CaseSpec, Path, Summary, Warning, WorkloadKind,
 };
 use peerlane_units::ByteRate;
 
@@ -100,17 +100,12 @@ pub(super) fn in_words(rate: f64) -> String {
 }
 
 /// What evidence says of the route; a prediction knows which it is of, and has no evidence.
-fn route(record: &BenchRecord, summary: &Summary) -> &'static str {
+fn route(record: &BenchRecord, summary: &Summary) -> String {
     if record.basis == Basis::Predicted {
         let run = record.cases.iter().find(|run| run.asked.name == summary.case);
-        return run.and_then(|run| run.bytes_by_route.words()).unwrap_or("-");
+        return run.and_then(|run| run.bytes_by_route.words()).unwrap_or("-").to_owned();
     }
-    match summary.verdict {
-        RouteVerdict::Silent => "not known",
-        RouteVerdict::Consistent => "consistent",
-        RouteVerdict::Shown => "shown",
-        RouteVerdict::Contradicted => "contradicted",
-    }
+    summary.verdict.to_string()
 }
 
 /// The mean rate over that of the same transfers by the pipelined host path.

@@ -1,6 +1,8 @@
 //! The record of a copy in words.
 
-use peerlane_results::{CopyRecord, Percentiles, Verification, VerifyMode, Warning};
+use peerlane_results::{
+    CopyRecord, Evidence, Percentiles, RouteEvidence, Verification, VerifyMode, Warning,
+};
 use peerlane_units::Bytes;
 
 use super::Sheet;
@@ -34,7 +36,8 @@ pub(crate) fn copy(record: &CopyRecord) -> String {
     sheet.row("route", route(record));
     for (index, evidence) in record.evidence.iter().enumerate() {
         let label = if index == 0 { "evidence" } else { "" };
-        sheet.row(label, format_args!("{}: {}", evidence.looked_at, evidence.showed));
+        let RouteEvidence { evidence: Evidence { looked_at, showed }, says } = evidence;
+        sheet.row(label, format_args!("{looked_at}: {showed} ({says})"));
     }
     let scrubbed = &record.scrubbed;
     sheet.row(
@@ -73,8 +76,8 @@ fn route(record: &CopyRecord) -> String {
         record.warnings.iter().any(|warning| matches!(warning, Warning::FellBack { .. }));
     let reason = if falls_back { "the warning says why" } else { record.reason.as_str() };
     format!(
-        "{}: {} bytes p2p, {} bytes through host memory; {reason}",
-        record.route, by_route.p2p.0, by_route.host.0
+        "{}, {}: {} bytes p2p, {} bytes through host memory; {reason}",
+        record.route, record.verdict, by_route.p2p.0, by_route.host.0
     )
 }
 

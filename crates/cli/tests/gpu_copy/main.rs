@@ -32,7 +32,7 @@ fn record(output: &Output) -> CopyRecord {
 }
 
 fn showed(record: &CopyRecord, what: &str) -> bool {
-    record.evidence.iter().any(|one| one.showed.contains(what))
+    record.evidence.iter().any(|one| one.evidence.showed.contains(what))
 }
 
 #[test]

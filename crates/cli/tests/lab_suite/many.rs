@@ -31,7 +31,9 @@ fn several_drives_are_written_from_one_read_past_guest_memory() {
             (record.verification.bytes.0, record.verification.mismatches),
             (LENGTH as u64, 0)
         );
-        assert!(record.evidence.iter().any(|one| one.showed.contains("arrived unchanged")));
+        assert!(
+            record.evidence.iter().any(|one| one.evidence.showed.contains("arrived unchanged"))
+        );
     }
     for (drive, mut expected) in ["b", "c"].into_iter().zip(before) {
         expected[2 * MIB..2 * MIB + LENGTH].copy_from_slice(&source[MIB..MIB + LENGTH]);

@@ -40,7 +40,9 @@ fn commands_move_payload_peer_to_peer_and_leave_guest_memory_alone() {
     let both = lab.record("both");
     assert_eq!(both.source.kind, EndpointKind::Passthrough);
     assert!(
-        both.evidence.iter().any(|one| one.looked_at.contains("the block device of /dev/ng")),
+        both.evidence
+            .iter()
+            .any(|one| one.evidence.looked_at.contains("the block device of /dev/ng")),
         "{:?}",
         both.evidence
     );

@@ -2,7 +2,8 @@
 
 use peerlane_memory::{Region, host};
 use peerlane_results::{
-    EndpointFacts, Evidence, MemoryFacts, MemoryKind, Plan, Route, Shape, Tail, VerifyMode, Warning,
+    EndpointFacts, Evidence, MemoryFacts, MemoryKind, Plan, Route, RouteEvidence, RouteVerdict,
+    Shape, Tail, VerifyMode, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -76,7 +77,7 @@ impl Attempt<'_> {
     pub(super) fn make_ready(
         &self,
         tools: &mut Tools<'_>,
-        evidence: &mut Vec<Evidence>,
+        evidence: &mut Vec<RouteEvidence>,
         warnings: &mut Vec<Warning>,
     ) -> Result<Result<Ready, Rejection>, CopyError> {
         let (mut ready, reduced) = match self.open(tools, evidence)? {
@@ -107,7 +108,7 @@ impl Attempt<'_> {
     pub(super) fn open(
         &self,
         tools: &Tools<'_>,
-        evidence: &mut Vec<Evidence>,
+        evidence: &mut Vec<RouteEvidence>,
     ) -> Result<Result<(Ready, Option<Warning>), Rejection>, CopyError> {
         let planned = match self.shape() {
             Ok(shape) => shape,
@@ -172,19 +173,20 @@ impl Attempt<'_> {
     }
 
     /// What the pool shows while the memory is held.
-    fn pool(&self) -> Option<Evidence> {
+    fn pool(&self) -> Option<RouteEvidence> {
         let address = self.memory.address.as_ref()?;
         let file = format!("/sys/bus/pci/devices/{address}/p2pmem/available");
         let held = std::fs::read_to_string(&file).ok()?;
         let before = self.memory.available?;
-        Some(Evidence {
+        let evidence = Evidence {
             showed: format!(
                 "{} bytes free when planned, {} while the copy holds its slots",
                 before.0,
                 held.trim()
             ),
             looked_at: file,
-        })
+        };
+        Some(evidence.says(RouteVerdict::Consistent))
     }
 
     fn attach(&self, region: Region, shape: Shape, tools: &Tools<'_>) -> Result<Ready, CopyError> {
@@ -261,7 +263,7 @@ impl Attempt<'_> {
         way: GpuWay,
         planned: &Shape,
         tools: &Tools<'_>,
-        evidence: &mut Vec<Evidence>,
+        evidence: &mut Vec<RouteEvidence>,
     ) -> Result<Result<(Ready, Option<Warning>), Rejection>, CopyError> {
         let (source, target) = (&self.plan.source, &self.plan.target);
         let ends = gpu::Ends {
@@ -276,7 +278,7 @@ impl Attempt<'_> {
         };
         let GpuSlots { ring, source: from, target: to, region, shape, side, evidence: way } =
             opened;
-        evidence.push(way);
+        evidence.push(way.says(RouteVerdict::NotKnown));
         let mut ring = self.traced(AnyRing::Gpu(Box::new(ring)), tools);
         let mut attached = |id: FileId, end: &EndpointFacts| {
             ring.name_file(id, &drive_of(end));

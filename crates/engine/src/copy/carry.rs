@@ -2,14 +2,18 @@
 
 use std::path::PathBuf;
 
-use peerlane_results::{PhaseKind, Route, Tail, Warning};
+use peerlane_evidence::CpuMark;
+use peerlane_results::{
+    Evidence, MemoryFacts, PhaseKind, Route, RouteEvidence, RouteVerdict, Tail, Warning,
+};
 use peerlane_units::Bytes;
 
 use super::attempt::Ready;
 use super::gone::drive_of;
 use super::ledger::{Account, Keeper, Ledger, Turn};
 use super::pieces::Pieces;
-use super::{CopyError, Done, Job, Tools, begin, check, cost};
+use super::witness::MovedBytes;
+use super::{CopyError, Done, Job, Tools, begin, check};
 use crate::Phase;
 use crate::failure::error_in_words;
 use crate::failure::{RequestError, Role};
@@ -27,28 +31,26 @@ impl Job<'_> {
         route: Route,
         tools: &mut Tools<'_>,
     ) -> Result<Done, CopyError> {
-        let before = self.counters();
         self.is_touched = true;
+        self.witnesses.begin(self.plan);
         tools.watch.phase(Phase::Move);
-        let (start, cpu) = (tools.clock.now(), cost::CpuMark::now());
+        let (start, cpu) = (tools.clock.now(), CpuMark::now());
         let moved = self.move_payload(ready, route, tools);
         let end = tools.clock.now();
-        let cpu = cost::CpuMark::now().since(cpu);
-        let after = self.counters();
+        let cpu = CpuMark::now().since(cpu);
+        if let Ok((moved, tail, _)) = &moved {
+            self.ask_witnesses(route, &ready.memory, MovedBytes::new(moved, *tail));
+        }
         tools.watch.phase(Phase::Check);
         // Also after a failure; the reason for that counts for more than a second one.
         let scrubbed = self.scrub(ready, tools);
         let (moved, tail, done_before) = moved?;
         let scrubbed = scrubbed.map_err(|error| self.name_the_stuck(error, route))?;
         self.judge_gpu(ready, route)?;
+        self.judge_route(route)?;
         tools.watch.phase(Phase::Verify);
         let verification = check::verify(ready, self.plan, &self.before, tools)
             .map_err(|error| self.name_the_stuck(error, route))?;
-        for (before, after) in before.into_iter().zip(after) {
-            let shown = before.and_then(|before| before.evidence(after));
-            // Both ends on one device have one counter.
-            self.evidence.extend(shown.filter(|shown| !self.evidence.contains(shown)));
-        }
         let check = tools.clock.now().since(end);
         let (elapsed, before) = (end.since(start), Bytes(done_before));
         Ok(Done { moved, tail, before, elapsed, check, cpu, scrubbed, verification })
@@ -63,13 +65,27 @@ impl Job<'_> {
                 CopyError::CuFileFellBack { memory, source }
             })?;
         }
-        self.evidence.extend(gpu.evidence());
+        let counted = gpu.evidence().map(|one| one.says(RouteVerdict::NotKnown));
+        self.evidence.extend(counted);
         Ok(())
     }
 
-    pub(super) fn counters(&self) -> [Option<cost::BlockCounter>; 2] {
-        [&self.ends.source, &self.ends.target]
-            .map(|end| cost::BlockCounter::now(self.system, end.live.as_ref()))
+    /// Reads the witnesses of the move that has just ended.
+    pub(super) fn ask_witnesses(&mut self, route: Route, memory: &MemoryFacts, moved: MovedBytes) {
+        let taken = (route, memory);
+        self.evidence.extend(self.witnesses.end(self.fabric, self.plan, taken, &moved));
+    }
+
+    /// Refuses a copy whose peer-to-peer route a witness contradicts.
+    pub(super) fn judge_route(&self, route: Route) -> Result<(), CopyError> {
+        let against = |one: &&RouteEvidence| one.says == RouteVerdict::Contradicted;
+        match self.evidence.iter().find(against) {
+            Some(RouteEvidence { evidence, .. }) if route == Route::P2p => {
+                let Evidence { looked_at, showed } = evidence.clone();
+                Err(CopyError::Contradicted { route, looked_at, showed })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Moves what is missing and flushes it; says how much went another way, and how much was there.

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use peerlane_memory::host;
-use peerlane_results::{Evidence, MemoryKind, PhaseKind, Plan, Tail, Verification, VerifyMode};
+use peerlane_results::{
+    MemoryKind, PhaseKind, Plan, RouteEvidence, RouteVerdict, Tail, Verification, VerifyMode,
+};
 use peerlane_units::{Bytes, Nanos};
 
 use super::attempt::Ready;
@@ -36,7 +38,7 @@ pub(super) fn prove(
     ready: &mut Ready,
     seed: u64,
     tools: &mut Tools<'_>,
-) -> Result<Vec<Evidence>, NotProved> {
+) -> Result<Vec<RouteEvidence>, NotProved> {
     let Some(setup) = setup(&ready.transfer, ready.host, seed)? else { return Ok(Vec::new()) };
     ready.ring.phase(PhaseKind::Prove);
     let proved = prove_route(&mut ready.ring, &setup, tools.clock)
@@ -52,7 +54,7 @@ pub(crate) fn prove_on<R: Ring>(
     host: RegionId,
     seed: u64,
     clock: &dyn Clock,
-) -> Result<Vec<Evidence>, NotProved> {
+) -> Result<Vec<RouteEvidence>, NotProved> {
     match setup(transfer, host, seed)? {
         Some(setup) => judge(prove_route(ring, &setup, clock)),
         None => Ok(Vec::new()),
@@ -103,9 +105,13 @@ pub(crate) fn setup(
     }))
 }
 
-fn judge(proved: Result<Proof, ProofFailure>) -> Result<Vec<Evidence>, NotProved> {
+fn judge(proved: Result<Proof, ProofFailure>) -> Result<Vec<RouteEvidence>, NotProved> {
     match proved {
-        Ok(proof) => Ok(proof.evidence),
+        // It shows that data arrive; counters say by which route.
+        Ok(proof) => {
+            let evidence = proof.evidence.into_iter();
+            Ok(evidence.map(|one| one.says(RouteVerdict::Consistent)).collect())
+        }
         Err(failure) if failure.target == TargetState::NotRestored || is_of_an_end(&failure) => {
             Err(NotProved::Ended(Box::new(failure)))
         }
@@ -289,7 +295,7 @@ mod tests {
     use crate::ring::sim::{Halting, Mood, SimFault, SimFile, SimRegion, SimRing};
 
     /// Copies `length` bytes from a drive with blocks of 4 KiB to the end of one with blocks of 512.
-    fn prove_at_the_end(length: u64) -> (Result<Vec<Evidence>, NotProved>, u64) {
+    fn prove_at_the_end(length: u64) -> (Result<Vec<RouteEvidence>, NotProved>, u64) {
         let mut ring = SimRing::new(16, 1, Mood::default());
         let file = |block| SimFile { bytes: vec![7; 32 << 10], block, ..SimFile::default() };
         let source = ring.attach_file(file(4096)).unwrap();

@@ -166,6 +166,16 @@ pub enum CopyError {
         /// What it did.
         source: FellBack,
     },
+    /// A witness saw another route than the one that the copy took the payload by.
+    #[error("the route {route} is contradicted by {looked_at}: {showed}")]
+    Contradicted {
+        /// The route.
+        route: Route,
+        /// The source of the evidence.
+        looked_at: String,
+        /// What it showed.
+        showed: String,
+    },
     /// Blocks of the target that were borrowed to clear device memory may hold zeroes.
     #[error("cannot put back what {path} held while device memory was cleared")]
     Scrub {
@@ -254,6 +264,11 @@ impl CopyError {
             Self::Scrub {
                 source: ScrubFailure { cause: ScrubCause::Request(error), .. }, ..
             } => error.hint().map(str::to_owned),
+            Self::Contradicted { .. } => Some(
+                "`--route host --resume` finishes the copy through host memory; `peerlane doctor SOURCE TARGET` \
+                 looks for the cause"
+                    .to_owned(),
+            ),
             Self::CuFileFellBack { .. } => {
                 Some("`cufile.log` says why; `--route host` goes through host memory".to_owned())
             }

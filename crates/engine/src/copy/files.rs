@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use peerlane_fabric::Fabric;
-use peerlane_results::{Evidence, Refusal};
+use peerlane_results::{Evidence, Refusal, RouteEvidence, RouteVerdict};
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
@@ -103,10 +103,10 @@ pub(crate) fn grow(file: &File, end: u64) -> io::Result<()> {
 }
 
 /// What is done for the block device of a passthrough node, which the kernel does not tie to it.
-pub(super) fn evidence_of_node(live: &Live, role: Role) -> Option<Evidence> {
+pub(super) fn evidence_of_node(live: &Live, role: Role) -> Option<RouteEvidence> {
     let passthrough = live.passthrough.as_ref()?;
     let (block, node) = (passthrough.block.display(), live.path.display());
-    Some(Evidence {
+    let evidence = Evidence {
         looked_at: format!("{block}, the block device of {node}"),
         showed: match role {
             Role::Source => "its page cache was written back before the first read",
@@ -116,7 +116,8 @@ pub(super) fn evidence_of_node(live: &Live, role: Role) -> Option<Evidence> {
             }
         }
         .to_owned(),
-    })
+    };
+    Some(evidence.says(RouteVerdict::NotKnown))
 }
 
 /// The target of a copy.

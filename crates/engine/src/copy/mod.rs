@@ -13,7 +13,6 @@ mod carry;
 pub(crate) mod check;
 mod claims;
 mod compare;
-mod cost;
 mod error;
 mod fan_out;
 mod files;
@@ -29,18 +28,18 @@ mod record;
 mod resume;
 mod scrub;
 mod unfinished;
+mod witness;
 
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
 use peerlane_results::{
     Asked, Candidate, CopyRecord, Evidence, MemoryFacts, MemoryKind, Plan, Refusal, Route,
-    RouteChoice, Warning,
+    RouteChoice, RouteEvidence, RouteVerdict, Warning,
 };
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
 pub(crate) use beside::is_partial_of;
-pub use cost::CpuMark;
 pub use error::CopyError;
 pub use fan_out::{FanOut, copy_fan_out};
 pub(crate) use files::{Claim, grow, open_end, open_in_place};
@@ -64,6 +63,7 @@ use files::Target;
 use ledger::Keeper;
 use pieces::{Holes, Layout};
 use preserve::Preserved;
+use witness::Witnesses;
 
 /// What a copy is given from outside.
 pub struct Tools<'a> {
@@ -117,6 +117,7 @@ fn begin_job<'a>(
         [source_live, target_live].map(|live| live.node == Node::Block),
         [&plan.source.path, &plan.target.path],
     )?;
+    let witnesses = Witnesses::new(system, fabric, plan, tools.options.watch_dma)?;
     let source = open_source(source_live, tools.deadline).map_err(|source| CopyError::File {
         action: "open",
         path: source_live.path.clone(),
@@ -168,6 +169,7 @@ fn begin_job<'a>(
         recorder,
         holes: begun.holes,
         evidence: Vec::new(),
+        witnesses,
         warnings: plan.warnings.clone(),
         memory: None,
         is_touched: begun.is_resumed,
@@ -260,7 +262,8 @@ struct Job<'a> {
     keeper: Option<Keeper>,
     recorder: Recorder,
     holes: Holes,
-    evidence: Vec<Evidence>,
+    evidence: Vec<RouteEvidence>,
+    witnesses: Witnesses,
     warnings: Vec<Warning>,
     /// Name of the device memory in use.
     memory: Option<String>,
@@ -374,20 +377,17 @@ impl Job<'_> {
                 let number = rejections.len() as u64;
                 match self.attempt(Route::P2p, &candidate.memory, number, tools)? {
                     Ok(ready) => {
-                        let rules = (!candidate.facts.is_empty()).then(|| Evidence {
-                            looked_at: format!("the kernel's rules for {}", candidate.memory.name),
-                            showed: candidate.facts.join("; "),
-                        });
-                        self.evidence.extend(rules);
+                        self.evidence.extend(rules_of(candidate));
                         let reason = self.reason_for(&candidate.memory);
                         self.memory = Some(candidate.memory.name.clone());
                         return Ok((ready, Route::P2p, reason));
                     }
                     Err(rejection) => {
-                        self.evidence.push(Evidence {
+                        let rejected = Evidence {
                             looked_at: rejection.memory.clone(),
                             showed: rejection.reason.clone(),
-                        });
+                        };
+                        self.evidence.push(rejected.says(RouteVerdict::NotKnown));
                         rejections.push(rejection);
                     }
                 }
@@ -484,6 +484,15 @@ impl Job<'_> {
             }
         }
     }
+}
+
+/// The facts behind the kernel's decision on a memory.
+fn rules_of(candidate: &Candidate) -> Option<RouteEvidence> {
+    let rules = Evidence {
+        looked_at: format!("the kernel's rules for {}", candidate.memory.name),
+        showed: candidate.facts.join("; "),
+    };
+    (!candidate.facts.is_empty()).then(|| rules.says(RouteVerdict::Consistent))
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub struct CopyOptions {
     pub limit: Option<ByteRate>,
     /// The copy's place among others that run at the same time; `None` for a copy by itself.
     pub share: Option<Arc<Share>>,
+    /// Whether the DMA of the drives is watched, which needs root.
+    pub watch_dma: bool,
     /// Where the requests of the copy are written down; `None` for nowhere.
     pub trace: Option<Tracer>,
     /// What a target file is to have of its source file besides content.
@@ -51,6 +53,7 @@ impl Default for CopyOptions {
             scrub: Scrub::Auto,
             limit: None,
             share: None,
+            watch_dma: false,
             trace: None,
             preserve: Vec::new(),
             time_of_day,

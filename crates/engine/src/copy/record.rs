@@ -3,8 +3,8 @@
 use hdrhistogram::Histogram;
 use peerlane_fabric::Fabric;
 use peerlane_results::{
-    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, Evidence, HostMemoryTraffic, Latency, Machine,
-    MemoryFacts, Percentiles, Plan, Route, Shape, Warning,
+    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, HostMemoryTraffic, Latency, Machine,
+    MemoryFacts, Percentiles, Plan, Route, RouteEvidence, Shape, Warning,
 };
 use peerlane_units::{Bytes, Nanos};
 
@@ -26,7 +26,7 @@ pub(super) fn write(
     plan: &Plan,
     settled: Settled,
     done: Done,
-    evidence: Vec<Evidence>,
+    evidence: Vec<RouteEvidence>,
     mut warnings: Vec<Warning>,
 ) -> CopyRecord {
     let bytes = settled.shape.length;
@@ -75,6 +75,7 @@ pub(super) fn write(
         },
         scrubbed: done.scrubbed,
         verification: done.verification,
+        verdict: peerlane_evidence::verdict(&evidence),
         evidence,
         warnings,
         limits: plan.limits.clone(),

@@ -10,7 +10,6 @@ pub(crate) mod apart;
 #[cfg(any(test, feature = "simulation"))]
 mod around;
 #[allow(unsafe_code)]
-mod counter;
 mod gpu;
 #[allow(unsafe_code)]
 mod identify;
@@ -36,7 +35,6 @@ use rustix::io::Errno;
 pub(crate) use any::{AnyRing, Nodes};
 #[cfg(any(test, feature = "simulation"))]
 pub use around::Around;
-pub use counter::{Counter, CounterEvent, CounterReading};
 pub(crate) use gpu::open_cufile;
 pub use gpu::{AttachError, GpuRing};
 pub(crate) use identify::identify_controller;

@@ -109,7 +109,7 @@ fn copy_facts(name: &str, record: &CopyRecord) -> Vec<(&'static str, String)> {
         ("source", plain(&record.source.path)),
         ("target", plain(&record.target.path)),
         ("memory", plain(&record.memory.name)),
-        ("route", format!("{}: {}", record.route, plain(&record.reason))),
+        ("route", format!("{}, {}: {}", record.route, record.verdict, plain(&record.reason))),
         (
             "bytes",
             format!(

@@ -303,11 +303,9 @@ fn route(cases: &[Case<'_>]) -> String {
             count(of(RouteVerdict::Consistent), "case")
         );
     }
-    if of(RouteVerdict::Silent) > 0 {
-        text += &format!(
-            " For {} there is no evidence at all.",
-            count(of(RouteVerdict::Silent), "case")
-        );
+    if of(RouteVerdict::NotKnown) > 0 {
+        text +=
+            &format!(" For {} the route is not known.", count(of(RouteVerdict::NotKnown), "case"));
     }
     text
 }

@@ -2,7 +2,6 @@
 
 use peerlane_results::{BatchPlan, DoctorRecord, FanOutPlan, Limit, Plan};
 
-use super::tables::evidence_of;
 use super::{machine_facts, warnings};
 use crate::document::{Block, Cell, Section, Table, Tone, Verdict};
 use crate::plain::{count, plain};
@@ -41,9 +40,13 @@ pub(super) fn doctor(name: &str, record: &DoctorRecord) -> (Verdict, Section) {
         )));
     }
     let evidence = record.findings.iter().flat_map(|finding| &finding.evidence);
-    blocks.extend(evidence_of(evidence).map(|table| {
-        Block::Table(Table { caption: "What the findings rest on".to_owned(), ..table }.detail())
-    }));
+    let rows: Vec<_> = evidence
+        .map(|one| vec![Cell::text(plain(&one.looked_at)), Cell::text(plain(&one.showed))])
+        .collect();
+    if !rows.is_empty() {
+        let table = Table::new("Evidence of the findings", vec!["looked at", "showed"], rows);
+        blocks.push(Block::Table(table.detail()));
+    }
     let unknown: Vec<_> = record
         .unknown
         .iter()

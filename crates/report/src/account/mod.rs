@@ -23,7 +23,7 @@ mod ways;
 use std::collections::HashMap;
 
 use peerlane_fabric::Fabric;
-use peerlane_results::{Basis, Limit, Machine, RouteVerdict, Warning};
+use peerlane_results::{Basis, Limit, Machine, Warning};
 
 use crate::chart::Values;
 use crate::document::{Block, Document, Section};
@@ -171,15 +171,5 @@ pub(crate) fn basis_word(basis: Basis) -> &'static str {
         Basis::Measured => "measured",
         Basis::Emulated => "emulated",
         Basis::Predicted => "predicted",
-    }
-}
-
-/// What evidence says of a route, as a value.
-pub(crate) fn verdict_word(verdict: RouteVerdict) -> &'static str {
-    match verdict {
-        RouteVerdict::Silent => "silent",
-        RouteVerdict::Consistent => "consistent",
-        RouteVerdict::Shown => "shown",
-        RouteVerdict::Contradicted => "contradicted",
     }
 }

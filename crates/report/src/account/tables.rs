@@ -1,6 +1,6 @@
 //! The figures of every case, and what was looked at to know its route.
 
-use peerlane_results::{Basis, CaseRecord, RouteVerdict};
+use peerlane_results::{Basis, CaseRecord, Evidence, RouteEvidence, RouteVerdict};
 use peerlane_units::Nanos;
 
 use super::case::{Case, path_words};
@@ -93,7 +93,7 @@ fn row(case: &Case<'_>, is_predicted: bool) -> Vec<Cell> {
             let moved = case.runs.first().and_then(|run| run.bytes_by_route.words());
             moved.map_or_else(Cell::none, Cell::text)
         } else {
-            Cell::text(route_words(summary.verdict))
+            Cell::text(summary.verdict.to_string())
         },
         Cell::text(content(case)),
     ];
@@ -137,16 +137,6 @@ pub(super) fn host_memory(cases: &[Case<'_>]) -> Option<String> {
     let more = if others == 0 { String::new() } else { format!(" (otherwise in {others} runs)") };
     let not = if first.bytes.is_none() { "not counted: " } else { "" };
     Some(format!("{not}{}{more}", plain(&first.reason)))
-}
-
-/// What is said of a route.
-pub(super) fn route_words(verdict: RouteVerdict) -> &'static str {
-    match verdict {
-        RouteVerdict::Silent => "no evidence",
-        RouteVerdict::Consistent => "consistent, not shown",
-        RouteVerdict::Shown => "shown",
-        RouteVerdict::Contradicted => "CONTRADICTED",
-    }
 }
 
 fn content(case: &Case<'_>) -> String {
@@ -203,7 +193,7 @@ pub(super) fn evidence(cases: &[Case<'_>]) -> Option<Table> {
                 Cell::text(&case.spec.name),
                 Cell::text(looked_at),
                 Cell::text(showed),
-                Cell::text(route_words(says)),
+                Cell::text(says.to_string()),
                 Cell::number(times as f64, times.to_string()),
             ]
         }));
@@ -213,14 +203,17 @@ pub(super) fn evidence(cases: &[Case<'_>]) -> Option<Table> {
     (!rows.is_empty()).then(|| Table::new(caption, columns, rows).detail())
 }
 
-/// A table of names and values from outside.
-pub(super) fn evidence_of<'a>(
-    all: impl IntoIterator<Item = &'a peerlane_results::Evidence>,
-) -> Option<Table> {
-    let rows: Vec<_> = all
-        .into_iter()
-        .map(|one| vec![Cell::text(plain(&one.looked_at)), Cell::text(plain(&one.showed))])
-        .collect();
-    (!rows.is_empty())
-        .then(|| Table::new("Evidence of the route", vec!["looked at", "showed"], rows))
+/// The evidence of one copy.
+pub(super) fn evidence_of(all: &[RouteEvidence]) -> Option<Table> {
+    let row = |one: &RouteEvidence| {
+        let Evidence { looked_at, showed } = &one.evidence;
+        vec![
+            Cell::text(plain(looked_at)),
+            Cell::text(plain(showed)),
+            Cell::text(one.says.to_string()),
+        ]
+    };
+    let rows: Vec<_> = all.iter().map(row).collect();
+    let columns = vec!["looked at", "showed", "the route is"];
+    (!rows.is_empty()).then(|| Table::new("Evidence of the route", columns, rows))
 }

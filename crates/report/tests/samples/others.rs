@@ -64,10 +64,14 @@ pub(crate) fn copy() -> CopyRecord {
         },
         scrubbed: Scrubbed { bytes: Bytes::mib(16), reason: "zeroes by DMA".to_owned() },
         verification: Verification { mode: VerifyMode::Full, bytes: Bytes(1 << 30), mismatches: 0 },
-        evidence: vec![Evidence {
-            looked_at: "pattern by way of cmb:nvme2".to_owned(),
-            showed: "came back by host memory as it was written".to_owned(),
-        }],
+        evidence: vec![
+            Evidence {
+                looked_at: "pattern by way of cmb:nvme2".to_owned(),
+                showed: "came back by host memory as it was written".to_owned(),
+            }
+            .says(RouteVerdict::Consistent),
+        ],
+        verdict: RouteVerdict::Consistent,
         warnings: Vec::new(),
         limits: vec![Limit {
             object: "link above 0000:03:00.0".to_owned(),

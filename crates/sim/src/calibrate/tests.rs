@@ -54,7 +54,7 @@ pub(super) fn of(flow: Flow, rate: f64, repeat: u32) -> CaseRecord {
         flows: Vec::new(),
         verification: None,
         evidence: Vec::new(),
-        verdict: RouteVerdict::Silent,
+        verdict: RouteVerdict::NotKnown,
         limits: Vec::new(),
         links: Vec::new(),
         prediction: None,

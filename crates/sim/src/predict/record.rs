@@ -80,7 +80,7 @@ impl Parts<'_> {
             flows,
             verification: None,
             evidence,
-            verdict: RouteVerdict::Silent,
+            verdict: RouteVerdict::NotKnown,
             limits: limits(model, self.found, &moved),
             links: names::loads(&model.topology, &model.built, &moved, self.found.elapsed()),
             prediction: Some(Prediction {
@@ -198,7 +198,7 @@ fn apart(one: &RateDifference) -> RouteEvidence {
 /// What was looked at that says nothing of routes.
 fn silent(looked_at: &str, showed: String) -> RouteEvidence {
     let evidence = Evidence { looked_at: looked_at.to_owned(), showed };
-    RouteEvidence { evidence, says: RouteVerdict::Silent }
+    RouteEvidence { evidence, says: RouteVerdict::NotKnown }
 }
 
 /// Host-memory bytes: with all that devices write still in the processor's cache when it is read, and with

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use peerlane_bench::attach::{AttachError, attach};
-use peerlane_bench::evidence::DmaTally;
+use peerlane_evidence::DmaTally;
 use peerlane_lab::DMA_SCHEMA;
 use peerlane_units::Bytes;
 use serde::Deserialize;

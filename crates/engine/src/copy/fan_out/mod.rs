@@ -10,6 +10,7 @@ mod settle;
 
 use std::path::Path;
 
+use peerlane_evidence::CpuMark;
 use peerlane_fabric::Fabric;
 use peerlane_results::{CopyRecord, FanOutPlan, PhaseKind, Refusal, Route, Shape, Warning};
 use peerlane_units::{Bytes, Nanos};
@@ -18,7 +19,8 @@ use super::attempt::Ready;
 use super::ledger::{Account, Turn};
 use super::pieces::Layout;
 use super::record::Settled;
-use super::{CopyError, Done, Job, Tools, begin_job, check, cost, ready_to_start, unfinished};
+use super::witness::MovedBytes;
+use super::{CopyError, Done, Job, Tools, begin_job, check, ready_to_start, unfinished};
 use crate::Phase;
 use crate::failure::RequestError;
 use crate::failure::error_in_words;
@@ -186,9 +188,11 @@ impl Copy<'_> {
         let seats = agreed.seats.clone();
         let route = agreed.route;
         self.lanes.iter_mut().for_each(|lane| lane.job.is_touched = true);
-        let before: Vec<_> = self.lanes.iter().map(|lane| lane.job.counters()).collect();
+        for Lane { job, .. } in &mut self.lanes {
+            job.witnesses.begin(job.plan);
+        }
         tools.watch.phase(Phase::Move);
-        let (start, cpu) = (tools.clock.now(), cost::CpuMark::now());
+        let (start, cpu) = (tools.clock.now(), CpuMark::now());
         let fanned = self.move_together(&mut agreed, tools);
         // Only tags that nobody uses again are in flight now, if any.
         let given_up = agreed.ready.ring.in_flight();
@@ -198,8 +202,12 @@ impl Copy<'_> {
             agreed.take(seat);
             moved.push(self.move_rest(lane, fanned, &mut agreed.ready, route, tools));
         }
-        let (end, cpu) = (tools.clock.now(), cost::CpuMark::now().since(cpu));
-        let after: Vec<_> = self.lanes.iter().map(|lane| lane.job.counters()).collect();
+        let (end, cpu) = (tools.clock.now(), CpuMark::now().since(cpu));
+        for (&lane, moved) in seats.iter().zip(&moved) {
+            let Some((moved, tail, _)) = moved else { continue };
+            let job = &mut self.lanes[lane].job;
+            job.ask_witnesses(route, &agreed.ready.memory, MovedBytes::new(moved, *tail));
+        }
         tools.watch.phase(Phase::Check);
         let scrubbed = self.scrub(&mut agreed, tools);
         tools.watch.phase(Phase::Verify);
@@ -211,9 +219,9 @@ impl Copy<'_> {
                 continue;
             }
             let job = &mut self.lanes[lane].job;
-            for (before, after) in before[lane].iter().zip(&after[lane]) {
-                let shown = before.as_ref().and_then(|before| before.evidence(after.clone()));
-                job.evidence.extend(shown.filter(|shown| !job.evidence.contains(shown)));
+            if let Err(error) = job.judge_route(route) {
+                self.lanes[lane].failed = Some(error);
+                continue;
             }
             agreed.take(seat);
             let verified = check::verify(&mut agreed.ready, job.plan, &job.before, tools)

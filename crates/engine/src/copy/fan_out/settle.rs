@@ -1,8 +1,6 @@
 //! The route of a fan-out: a memory that the kernel and a proof agree on for every target.
 
-use peerlane_results::{
-    Evidence, FanOutPlan, MemoryFacts, Plan, Route, RouteChoice, Shape, Warning,
-};
+use peerlane_results::{FanOutPlan, MemoryFacts, Plan, Route, RouteChoice, Shape, Warning};
 
 use super::{Copy, transfer_of};
 use crate::copy::attempt::{Attempt, Ready, Rejection};
@@ -10,7 +8,7 @@ use crate::copy::check::{self, NotProved};
 use crate::copy::gone::drive_of;
 use crate::copy::pieces::Holes;
 use crate::copy::record::Settled;
-use crate::copy::{CopyError, Tools};
+use crate::copy::{CopyError, Tools, rules_of};
 use crate::open::Attached;
 use crate::plan::{host_memory, memories_for_all, shapes_for};
 use crate::relay::Transfer;
@@ -203,10 +201,7 @@ impl Copy<'_> {
             for &lane in &agreed.seats {
                 let job = &mut self.lanes[lane].job;
                 let own = job.plan.candidates.iter().find(|one| one.memory.name == *name);
-                job.evidence.extend(own.map(|one| Evidence {
-                    looked_at: format!("the kernel's rules for {name}"),
-                    showed: one.facts.join("; "),
-                }));
+                job.evidence.extend(own.and_then(rules_of));
             }
         }
         Ok(())

@@ -97,7 +97,7 @@ fn run(flows: &[(Flow, &str, Option<Places>)]) -> CaseRecord {
         host_memory: HostMemoryTraffic { bytes: None, reason: String::new() },
         verification: None,
         evidence: Vec::new(),
-        verdict: RouteVerdict::Silent,
+        verdict: RouteVerdict::NotKnown,
         limits: Vec::new(),
         links: Vec::new(),
         prediction: None,

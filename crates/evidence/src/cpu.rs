@@ -21,7 +21,7 @@ type Times = BTreeMap<u64, u64>;
 
 #[derive(Debug)]
 pub(super) struct CpuWatch {
-    process: peerlane_engine::CpuMark,
+    process: crate::CpuMark,
     workers_before: Result<Times, Unread>,
     workers: Times,
     kernel_before: Result<Times, Unread>,
@@ -33,7 +33,7 @@ impl CpuWatch {
             workers_before: workers(root),
             workers: Times::new(),
             kernel_before: kernel_threads(root),
-            process: peerlane_engine::CpuMark::now(),
+            process: crate::CpuMark::now(),
         }
     }
 
@@ -42,7 +42,7 @@ impl CpuWatch {
     }
 
     pub(super) fn end(mut self, root: &Root, asked: BytesByRoute) -> (CpuCost, Vec<RouteEvidence>) {
-        let process = peerlane_engine::CpuMark::now().since(self.process);
+        let process = crate::CpuMark::now().since(self.process);
         self.look(root);
         let workers = self.workers_before.as_ref().map(|before| grown(before, &self.workers));
         let kernel = self.kernel_before.as_ref().map_err(Unread::clone);
@@ -70,13 +70,13 @@ fn by_process(total: Nanos, asked: BytesByRoute) -> RouteEvidence {
         "{total} for {payload} bytes; a copy by the CPU takes {} at least",
         Nanos(u64::try_from(needed).unwrap_or(u64::MAX))
     );
-    let verdict = if is_short { RouteVerdict::Consistent } else { RouteVerdict::Silent };
+    let verdict = if is_short { RouteVerdict::Consistent } else { RouteVerdict::NotKnown };
     says(verdict, "CPU time of the process", showed)
 }
 
 fn reported(looked_at: &str, time: Result<u64, Unread>) -> RouteEvidence {
     match time {
-        Ok(time) => says(RouteVerdict::Silent, looked_at, Nanos(time).to_string()),
+        Ok(time) => says(RouteVerdict::NotKnown, looked_at, Nanos(time).to_string()),
         Err(unread) => unseen(looked_at, unread),
     }
 }
@@ -141,8 +141,9 @@ mod tests {
     use peerlane_units::Bytes;
     use proptest::prelude::*;
 
-    use super::super::tests::{Planted, p2p};
     use super::*;
+    use crate::testing::Planted;
+    use crate::tests::p2p;
 
     fn stat(name: &str, flags: u64, ticks: u64) -> String {
         format!("7 ({name}) S 2 0 0 0 -1 {flags} 0 0 0 0 {ticks} 0 0 0 20 0 1\n")
@@ -180,9 +181,9 @@ mod tests {
     fn less_time_than_a_copy_needs_fits_a_route_of_devices() {
         let of = |time, asked| by_process(Nanos(time), asked).says;
         assert_eq!(of(1_000_000, p2p(1 << 30)), RouteVerdict::Consistent);
-        assert_eq!(of(100_000_000, p2p(1 << 30)), RouteVerdict::Silent);
+        assert_eq!(of(100_000_000, p2p(1 << 30)), RouteVerdict::NotKnown);
         let host = BytesByRoute { p2p: Bytes(0), host: Bytes(1 << 30) };
-        assert_eq!(of(1_000_000, host), RouteVerdict::Silent, "it fits both routes");
+        assert_eq!(of(1_000_000, host), RouteVerdict::NotKnown, "it fits both routes");
     }
 
     #[test]

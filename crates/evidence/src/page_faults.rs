@@ -35,7 +35,7 @@ pub(super) fn end(
     match counted {
         Ok(faults) => {
             let showed = format!("{} without I/O, {} with I/O", faults.minor, faults.major);
-            (Some(faults), says(RouteVerdict::Silent, LOOKED_AT, showed))
+            (Some(faults), says(RouteVerdict::NotKnown, LOOKED_AT, showed))
         }
         Err(unread) => (None, unseen(LOOKED_AT, unread)),
     }
@@ -45,8 +45,8 @@ pub(super) fn end(
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::tests::Planted;
     use super::*;
+    use crate::testing::Planted;
 
     #[test]
     fn faults_are_counted_behind_any_name() {
@@ -57,7 +57,7 @@ mod tests {
         tree.plant("proc/self/stat", "42 (a) b (c) R 1 2 3 4 5 6 140 8 7 10 110 22 0 0\n");
         let (counted, found) = end(before, &tree.root());
         assert_eq!(counted, Some(PageFaults { minor: 40, major: 0 }));
-        assert_eq!(found.says, RouteVerdict::Silent);
+        assert_eq!(found.says, RouteVerdict::NotKnown);
     }
 
     #[test]

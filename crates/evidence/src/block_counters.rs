@@ -17,23 +17,22 @@ pub struct DriveBytes {
     pub written: Bytes,
 }
 
+/// The counters of one drive, read before payload moves.
 #[derive(Debug)]
-pub(super) struct SectorWatch {
+pub struct BlockCounters {
     drive: Drive,
     before: Result<DriveBytes, Unread>,
 }
 
-impl SectorWatch {
-    pub(super) fn begin(root: &Root, drive: Drive) -> Self {
+impl BlockCounters {
+    /// Reads them.
+    pub fn begin(root: &Root, drive: Drive) -> Self {
         let before = count(root, &drive);
         Self { drive, before }
     }
 
-    pub(super) fn end(
-        self,
-        root: &Root,
-        claimed: DriveBytes,
-    ) -> (Option<DriveBytes>, RouteEvidence) {
+    /// Reads them again, and judges them by the payload that was asked of the drive.
+    pub fn end(self, root: &Root, claimed: DriveBytes) -> (Option<DriveBytes>, RouteEvidence) {
         let looked_at = format!("block layer counters of {}", self.drive.name);
         let counted = self.before.and_then(|before| {
             let after = count(root, &self.drive)?;
@@ -46,13 +45,13 @@ impl SectorWatch {
             Err(unread) => return (None, unseen(looked_at, unread)),
         };
         let showed = format!(
-            "{} bytes read and {} written, where the case moved {} and {}",
+            "{} bytes read and {} written, where payload was {} and {}",
             counted.read.0, counted.written.0, claimed.read.0, claimed.written.0
         );
         let is_short = counted.read < claimed.read || counted.written < claimed.written;
         let verdict = match self.drive.requests {
-            _ if claimed == DriveBytes::default() => RouteVerdict::Silent,
-            Requests::PageCache => RouteVerdict::Silent,
+            _ if claimed == DriveBytes::default() => RouteVerdict::NotKnown,
+            Requests::PageCache => RouteVerdict::NotKnown,
             _ if is_short => RouteVerdict::Contradicted,
             _ => RouteVerdict::Consistent,
         };
@@ -87,8 +86,8 @@ fn parse(stat: &str) -> Option<DriveBytes> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::tests::Planted;
     use super::*;
+    use crate::testing::Planted;
 
     const BEFORE: &str = "  10 0 100 5 20 0 200 5 0 10 10 0 0 0 0 0 0\n";
 
@@ -97,7 +96,7 @@ mod tests {
         let path = "sys/class/block/nvme0n1/stat";
         tree.plant(path, BEFORE);
         let drive = Drive { name: "nvme0n1".to_owned(), address: None, requests };
-        let watch = SectorWatch::begin(&tree.root(), drive);
+        let watch = BlockCounters::begin(&tree.root(), drive);
         tree.plant(path, after);
         watch.end(&tree.root(), DriveBytes { read: Bytes(4096), written: Bytes(0) })
     }
@@ -113,9 +112,9 @@ mod tests {
 
     #[test]
     fn the_page_cache_and_passthrough_nodes_say_nothing() {
-        assert_eq!(watched(BEFORE, Requests::PageCache).1.says, RouteVerdict::Silent);
+        assert_eq!(watched(BEFORE, Requests::PageCache).1.says, RouteVerdict::NotKnown);
         let (counted, found) = watched(BEFORE, Requests::Passthrough);
-        assert_eq!((counted, found.says), (None, RouteVerdict::Silent));
+        assert_eq!((counted, found.says), (None, RouteVerdict::NotKnown));
         assert!(found.evidence.showed.contains("passthrough"), "{found:?}");
     }
 
@@ -127,8 +126,8 @@ mod tests {
         let name = "nvme0n1".to_owned();
         let drive = Drive { name, address: None, requests: Requests::Direct };
         let claimed = DriveBytes { read: Bytes(4096), written: Bytes(0) };
-        let (counted, found) = SectorWatch::begin(&tree.root(), drive).end(&tree.root(), claimed);
-        assert_eq!((counted, found.says), (None, RouteVerdict::Silent));
+        let (counted, found) = BlockCounters::begin(&tree.root(), drive).end(&tree.root(), claimed);
+        assert_eq!((counted, found.says), (None, RouteVerdict::NotKnown));
         assert!(found.evidence.showed.contains("queue/iostats"), "{found:?}");
     }
 

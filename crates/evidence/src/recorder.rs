@@ -45,7 +45,7 @@ impl DmaTally {
         let verdict = if is_elsewhere || peer.0.saturating_add(unknown.0) < asked.p2p.0 {
             RouteVerdict::Contradicted
         } else if unknown.0 > 0 || host < asked.host || asked == BytesByRoute::default() {
-            RouteVerdict::Silent
+            RouteVerdict::NotKnown
         } else {
             RouteVerdict::Shown
         };
@@ -62,7 +62,7 @@ pub(super) fn look(tally: Option<&DmaTally>, asked: BytesByRoute) -> RouteEviden
 
 #[cfg(test)]
 mod tests {
-    use RouteVerdict::{Contradicted, Shown, Silent};
+    use RouteVerdict::{Contradicted, NotKnown, Shown};
 
     use super::*;
 
@@ -89,9 +89,9 @@ mod tests {
 
     #[test]
     fn what_it_could_not_tell_shows_nothing() {
-        assert_eq!(tell(0, 0, 2000, (1000, 0)), Silent);
-        assert_eq!(tell(0, 0, 0, (0, 0)), Silent);
-        assert_eq!(tell(900, 0, 0, (0, 1000)), Silent, "a page cache answered");
-        assert_eq!(look(None, BytesByRoute::default()).says, Silent);
+        assert_eq!(tell(0, 0, 2000, (1000, 0)), NotKnown);
+        assert_eq!(tell(0, 0, 0, (0, 0)), NotKnown);
+        assert_eq!(tell(900, 0, 0, (0, 1000)), NotKnown, "a page cache answered");
+        assert_eq!(look(None, BytesByRoute::default()).says, NotKnown);
     }
 }

@@ -11,7 +11,7 @@ use peerlane_results::{RouteEvidence, RouteVerdict};
 /// 4. Else nothing is known: silent.
 pub fn verdict(evidence: &[RouteEvidence]) -> RouteVerdict {
     // The order of the verdicts is that of the rule.
-    evidence.iter().map(|item| item.says).max().unwrap_or(RouteVerdict::Silent)
+    evidence.iter().map(|item| item.says).max().unwrap_or(RouteVerdict::NotKnown)
 }
 
 /// The verdict on several runs: contradicted when one is, else that of the least certain run.
@@ -20,17 +20,17 @@ pub fn least_certain(verdicts: impl IntoIterator<Item = RouteVerdict>) -> RouteV
         let wrong = RouteVerdict::Contradicted;
         if left == wrong || right == wrong { wrong } else { left.min(right) }
     };
-    verdicts.into_iter().reduce(worse).unwrap_or(RouteVerdict::Silent)
+    verdicts.into_iter().reduce(worse).unwrap_or(RouteVerdict::NotKnown)
 }
 
 #[cfg(test)]
 mod tests {
-    use RouteVerdict::{Consistent, Contradicted, Shown, Silent};
+    use RouteVerdict::{Consistent, Contradicted, NotKnown, Shown};
 
     use super::*;
 
     fn of(says: &[RouteVerdict]) -> RouteVerdict {
-        let items: Vec<_> = says.iter().map(|&one| super::super::says(one, "", "")).collect();
+        let items: Vec<_> = says.iter().map(|&one| crate::says(one, "", "")).collect();
         verdict(&items)
     }
 
@@ -41,17 +41,17 @@ mod tests {
 
     #[test]
     fn only_a_source_that_excludes_the_other_route_shows_one() {
-        assert_eq!(of(&[Consistent, Consistent, Consistent, Silent]), Consistent);
-        assert_eq!(of(&[Silent, Shown]), Shown);
-        assert_eq!(of(&[Silent]), Silent);
-        assert_eq!(of(&[]), Silent);
+        assert_eq!(of(&[Consistent, Consistent, Consistent, NotKnown]), Consistent);
+        assert_eq!(of(&[NotKnown, Shown]), Shown);
+        assert_eq!(of(&[NotKnown]), NotKnown);
+        assert_eq!(of(&[]), NotKnown);
     }
 
     #[test]
     fn runs_are_no_more_certain_than_the_least_certain_of_them() {
         assert_eq!(least_certain([Shown, Consistent, Shown]), Consistent);
-        assert_eq!(least_certain([Shown, Silent]), Silent);
-        assert_eq!(least_certain([Shown, Contradicted, Silent]), Contradicted);
-        assert_eq!(least_certain([]), Silent);
+        assert_eq!(least_certain([Shown, NotKnown]), NotKnown);
+        assert_eq!(least_certain([Shown, Contradicted, NotKnown]), Contradicted);
+        assert_eq!(least_certain([]), NotKnown);
     }
 }

@@ -48,7 +48,7 @@ impl PoolWatch {
         let used = size.saturating_sub(least);
         let wanted = self.pool.taken;
         let verdict = match asked.p2p {
-            Bytes(0) => RouteVerdict::Silent,
+            Bytes(0) => RouteVerdict::NotKnown,
             _ if used < wanted.0 => RouteVerdict::Contradicted,
             _ => RouteVerdict::Consistent,
         };
@@ -64,8 +64,9 @@ fn file(pool: &Pool, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Planted, p2p};
     use super::*;
+    use crate::testing::Planted;
+    use crate::tests::p2p;
 
     fn watched(during: Option<&str>) -> RouteEvidence {
         let tree = Planted::new();
@@ -91,14 +92,14 @@ mod tests {
     #[test]
     fn what_could_not_be_read_in_time_says_nothing() {
         let found = watched(None);
-        assert_eq!(found.says, RouteVerdict::Silent);
+        assert_eq!(found.says, RouteVerdict::NotKnown);
         assert!(found.evidence.showed.contains("was not read while"), "{found:?}");
         let tree = Planted::new();
         let pool = Pool { address: "0000:03:00.0".parse().unwrap(), taken: Bytes(1) };
         let mut watch = PoolWatch::begin(&tree.root(), pool);
         watch.look(&tree.root());
         let found = watch.end(p2p(1));
-        assert_eq!(found.says, RouteVerdict::Silent);
+        assert_eq!(found.says, RouteVerdict::NotKnown);
         assert!(found.evidence.showed.contains("p2pmem/size"), "{found:?}");
     }
 }

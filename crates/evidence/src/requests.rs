@@ -18,7 +18,7 @@ pub(super) fn look(asked: BytesByRoute, moved: BytesByRoute) -> RouteEvidence {
     let verdict = if moved != asked {
         RouteVerdict::Contradicted
     } else if moved == BytesByRoute::default() {
-        RouteVerdict::Silent
+        RouteVerdict::NotKnown
     } else {
         RouteVerdict::Consistent
     };
@@ -36,6 +36,6 @@ mod tests {
         let of = |p2p, host| BytesByRoute { p2p: Bytes(p2p), host: Bytes(host) };
         assert_eq!(look(of(9, 0), of(9, 0)).says, RouteVerdict::Consistent);
         assert_eq!(look(of(9, 0), of(8, 1)).says, RouteVerdict::Contradicted);
-        assert_eq!(look(of(0, 0), of(0, 0)).says, RouteVerdict::Silent);
+        assert_eq!(look(of(0, 0), of(0, 0)).says, RouteVerdict::NotKnown);
     }
 }

@@ -93,7 +93,7 @@ fn judge(text: &str, is_complete: bool, addresses: &[Bdf]) -> RouteEvidence {
         messages.filter(|message| is_iommu_fault(message) || is_trouble(message)).collect();
     let names_ours = |message: &&str| addresses.iter().any(|address| names(message, *address));
     let ours = found.iter().filter(|message| is_iommu_fault(message)).find(|one| names_ours(one));
-    let verdict = if ours.is_some() { RouteVerdict::Contradicted } else { RouteVerdict::Silent };
+    let verdict = if ours.is_some() { RouteVerdict::Contradicted } else { RouteVerdict::NotKnown };
     let mut showed = match found.len() {
         0 => "none".to_owned(),
         count => format!("{count}: "),
@@ -118,8 +118,8 @@ fn names(message: &str, address: Bdf) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::tests::Planted;
     use super::*;
+    use crate::testing::Planted;
 
     fn watched(new: &str) -> RouteEvidence {
         let tree = Planted::new();
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn only_what_is_new_counts() {
         let found = watched("6,2,2,-;usb 1-1: new device\n SUBSYSTEM=usb\n");
-        assert_eq!((found.says, &*found.evidence.showed), (RouteVerdict::Silent, "none"));
+        assert_eq!((found.says, &*found.evidence.showed), (RouteVerdict::NotKnown, "none"));
     }
 
     #[test]
@@ -145,13 +145,13 @@ mod tests {
             watched("3,2,2,-;nvme 0000:41:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x1]\n");
         assert_eq!(found.says, RouteVerdict::Contradicted);
         let found = watched("3,2,2,-;DMAR: [DMA Write] Request device [99:00.0] fault addr 0x3\n");
-        assert_eq!(found.says, RouteVerdict::Silent, "another device");
+        assert_eq!(found.says, RouteVerdict::NotKnown, "another device");
     }
 
     #[test]
     fn link_errors_are_shown_and_left_to_the_reader() {
         let found = watched("4,2,2,-;pcieport 0000:40:01.1: AER: Correctable error received\n");
-        assert_eq!(found.says, RouteVerdict::Silent);
+        assert_eq!(found.says, RouteVerdict::NotKnown);
         assert!(found.evidence.showed.starts_with("1: pcieport"), "{found:?}");
     }
 

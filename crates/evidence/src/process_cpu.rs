@@ -1,13 +1,10 @@
-//! What a copy costs and what counters say of it, as far as that can be read without privileges.
+//! CPU time of this process.
 
 use std::fs;
 
-use peerlane_results::{CpuTime, Evidence};
-use peerlane_units::{Bytes, Nanos};
+use peerlane_results::CpuTime;
+use peerlane_units::Nanos;
 use rustix::time::{ClockId, clock_gettime};
-
-use crate::endpoint::Live;
-use crate::guard::System;
 
 /// CPU time of this process up to now.
 ///
@@ -48,42 +45,6 @@ fn ticks(stat: &str) -> Option<(u64, u64)> {
     let (_, after) = stat.rsplit_once(')')?;
     let mut fields = after.split_whitespace().skip(11);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
-}
-
-/// Bytes that the block layer counted for a device.
-#[derive(Debug, Clone)]
-pub(super) struct BlockCounter {
-    name: String,
-    read: Bytes,
-    written: Bytes,
-}
-
-impl BlockCounter {
-    pub(super) fn now(system: &System, live: Option<&Live>) -> Option<Self> {
-        // The block layer does not count commands of a passthrough node.
-        let live = live.filter(|live| live.passthrough.is_none());
-        let name = live?.device.as_ref()?.name.clone();
-        let line = system.line(&format!("sys/class/block/{name}/stat"))?;
-        // Sectors of 512 bytes whatever the device (`Documentation/block/stat.rst`).
-        let sectors = |field: usize| {
-            let sectors: u64 = line.split_whitespace().nth(field)?.parse().ok()?;
-            sectors.checked_mul(512).map(Bytes)
-        };
-        Some(Self { read: sectors(2)?, written: sectors(6)?, name })
-    }
-
-    /// What it counted since `self` was read.
-    pub(super) fn evidence(&self, later: Option<Self>) -> Option<Evidence> {
-        let later = later?;
-        Some(Evidence {
-            looked_at: format!("block layer counters of {}", self.name),
-            showed: format!(
-                "{} bytes read, {} bytes written during the copy",
-                later.read.0.saturating_sub(self.read.0),
-                later.written.0.saturating_sub(self.written.0)
-            ),
-        })
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod event;
 
 use std::io;
 
-use peerlane_engine::ring::Counter;
+use peerlane_memory::perf::Counter;
 use peerlane_results::{BytesByRoute, HostMemoryTraffic, RouteEvidence, RouteVerdict};
 use peerlane_units::Bytes;
 
@@ -120,7 +120,7 @@ fn of_memory(
         }
     };
     let is_little = asked.host == Bytes::ZERO && bytes < asked.p2p.0;
-    let verdict = if is_little { RouteVerdict::Consistent } else { RouteVerdict::Silent };
+    let verdict = if is_little { RouteVerdict::Consistent } else { RouteVerdict::NotKnown };
     let showed = format!("{bytes} bytes by everything on the machine, {number} counters");
     let reason = format!("{number} counters of memory controllers, by everything on the machine");
     let traffic = HostMemoryTraffic { bytes: Some(Bytes(bytes)), reason };
@@ -193,8 +193,9 @@ fn is_of(name: &str, unit: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Planted, p2p};
     use super::*;
+    use crate::testing::Planted;
+    use crate::tests::p2p;
 
     /// A unit of this name that is really the kernel's software counter of page faults (type 1, number
     /// 2), of which each counts as 64 bytes.
@@ -236,7 +237,7 @@ mod tests {
         let (evidence, traffic) = opened(&tree).end(p2p(1));
         assert_eq!(traffic.bytes, None);
         assert_eq!(traffic.reason, "no counter of memory controllers: this machine offers none");
-        assert!(evidence.iter().all(|item| item.says == RouteVerdict::Silent));
+        assert!(evidence.iter().all(|item| item.says == RouteVerdict::NotKnown));
         let (_, traffic) = Counters::begin(&Planted::new().root()).end(p2p(1));
         assert!(traffic.reason.contains("cannot read /sys/bus/event_source"), "{traffic:?}");
     }
@@ -258,7 +259,7 @@ mod tests {
             }
             None => {
                 assert!(traffic.reason.contains("cannot open a counter: "), "{traffic:?}");
-                assert_eq!(evidence[0].says, RouteVerdict::Silent);
+                assert_eq!(evidence[0].says, RouteVerdict::NotKnown);
             }
         }
     }

@@ -1,27 +1,30 @@
 //! All sources together, around one run of one case.
 
+use peerlane_fabric::Bdf;
 use peerlane_results::PageFaults;
 
+use super::block_counters::BlockCounters;
 use super::counters::Counters;
 use super::cpu::CpuWatch;
+use super::dma_map::{self, DmaWitness};
 use super::kernel_log::Log;
 use super::page_faults;
 use super::pool::PoolWatch;
-use super::sectors::SectorWatch;
-use super::{DriveBytes, Observed, Root, Scene, Seen, Unread, cache, dma, requests};
+use super::{DriveBytes, Observed, Root, Scene, Seen, Unread, cache, recorder, requests};
 
 /// What is observed while a case runs: begun before its first request, looked at while payload moves,
 /// ended after its last.
 #[derive(Debug)]
 pub struct Watch {
     root: Root,
-    addresses: Vec<peerlane_fabric::Bdf>,
+    addresses: Vec<Bdf>,
     pools: Vec<PoolWatch>,
-    sectors: Vec<SectorWatch>,
+    sectors: Vec<BlockCounters>,
     faults: Result<PageFaults, Unread>,
     cache: Result<cache::PageCache, Unread>,
     log: Log,
     counters: Counters,
+    dma: Result<DmaWitness, Unread>,
     cpu: CpuWatch,
 }
 
@@ -30,14 +33,18 @@ impl Watch {
     /// why.
     pub fn begin(scene: &Scene) -> Self {
         let root = Root::at(&scene.root);
-        let drives = scene.drives.iter().filter_map(|drive| drive.address);
+        let drives: Vec<Bdf> = scene.drives.iter().filter_map(|drive| drive.address).collect();
         Self {
-            addresses: drives.chain(scene.pools.iter().map(|pool| pool.address)).collect(),
+            dma: DmaWitness::begin(&root, &drives, &scene.memories, scene.is_translating),
+            addresses: drives
+                .into_iter()
+                .chain(scene.pools.iter().map(|pool| pool.address))
+                .collect(),
             pools: scene.pools.iter().map(|pool| PoolWatch::begin(&root, pool.clone())).collect(),
             sectors: scene
                 .drives
                 .iter()
-                .map(|one| SectorWatch::begin(&root, one.clone()))
+                .map(|one| BlockCounters::begin(&root, one.clone()))
                 .collect(),
             faults: page_faults::count(&root),
             cache: cache::read(&root),
@@ -64,7 +71,11 @@ impl Watch {
         // First, so that it does not count what the others take.
         let (cpu, of_cpu) = self.cpu.end(root, seen.asked);
         let mut evidence = vec![requests::look(seen.asked, seen.moved)];
-        evidence.push(dma::look(seen.dma.as_ref(), seen.asked));
+        evidence.extend(match self.dma {
+            Ok(witness) => witness.judge(&seen.transfers),
+            Err(unread) => vec![dma_map::unseen(&unread)],
+        });
+        evidence.push(recorder::look(seen.dma.as_ref(), seen.asked));
         evidence.extend(self.pools.into_iter().map(|pool| pool.end(seen.asked)));
         let mut drives = Vec::new();
         for (position, watch) in self.sectors.into_iter().enumerate() {
@@ -79,7 +90,7 @@ impl Watch {
         evidence.push(cache::end(self.cache, root, seen.asked));
         let (of_counters, host_memory) = self.counters.end(seen.asked);
         evidence.extend(of_counters);
-        let host_memory = seen.dma.as_ref().map_or(host_memory, dma::DmaTally::host_memory);
+        let host_memory = seen.dma.as_ref().map_or(host_memory, recorder::DmaTally::host_memory);
         evidence.push(self.log.end(&self.addresses));
         Observed { evidence, host_memory, cpu, drives, page_faults }
     }

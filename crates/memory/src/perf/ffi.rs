@@ -1,7 +1,4 @@
-//! A counter of the hardware or of the kernel, opened for a whole CPU (`perf_event_open(2)`).
-//!
-//! Lies inside the fence since the call has no safe wrapper among our libraries. What is counted is the
-//! caller's to say; nothing here knows an event.
+//! The call that opens a counter.
 
 use std::fs::File;
 use std::io::{self, Read};

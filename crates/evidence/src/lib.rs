@@ -1,19 +1,25 @@
-//! Evidence on the route, one module a source; each says what it looked at, or why it could not.
+//! Independent witnesses of the route that bytes took, one module a source.
 //!
-//! Leaves out what a figure is worth, which [`crate::guards`] judges. All is read below the root of a
+//! Each says what it looked at, or why it could not. The worth of a figure is not judged here. All is read below the root of a
 //! [`Scene`], and nothing there is written or waited for. The one thing to know: most sources count
 //! for the whole machine, so that a neighbour's work can hide something but never show a route.
 
+#![forbid(unsafe_code)]
+
+mod block_counters;
 mod cache;
 mod counters;
 mod cpu;
-mod dma;
+mod dma_map;
 mod kernel_log;
 mod page_faults;
 mod pool;
+mod process_cpu;
+mod recorder;
 mod requests;
 mod root;
-mod sectors;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod verdict;
 mod watch;
 
@@ -21,13 +27,16 @@ use std::path::PathBuf;
 
 use peerlane_fabric::Bdf;
 use peerlane_results::{
-    BytesByRoute, CpuCost, Evidence, HostMemoryTraffic, PageFaults, RouteEvidence, RouteVerdict,
+    BytesByRoute, CpuCost, EndpointFacts, EndpointKind, Evidence, HostMemoryTraffic, PageFaults,
+    RouteEvidence, RouteVerdict,
 };
 use peerlane_units::Bytes;
 
-pub use dma::DmaTally;
+pub use block_counters::{BlockCounters, DriveBytes};
+pub use dma_map::{DmaWitness, DriveTransfer, unseen as unseen_dma};
+pub use process_cpu::CpuMark;
+pub use recorder::DmaTally;
 pub use root::{Root, Unread};
-pub use sectors::DriveBytes;
 pub use verdict::{least_certain, verdict};
 pub use watch::Watch;
 
@@ -40,6 +49,10 @@ pub struct Scene {
     pub drives: Vec<Drive>,
     /// Pools of device memory that payload rests in, each once.
     pub pools: Vec<Pool>,
+    /// Functions whose memory payload rests in, pools and others.
+    pub memories: Vec<Bdf>,
+    /// Whether an IOMMU translates the addresses of devices.
+    pub is_translating: bool,
 }
 
 /// A drive of a case.
@@ -51,6 +64,22 @@ pub struct Drive {
     pub address: Option<Bdf>,
     /// Whether the block layer counts its requests.
     pub requests: Requests,
+}
+
+impl Drive {
+    /// The drive of an end of a transfer; `None` where that has none. `is_cached` says that payload goes through the
+    /// page cache though the end takes direct I/O.
+    pub fn from_facts(facts: &EndpointFacts, is_cached: bool) -> Option<Self> {
+        let requests = match facts.kind {
+            EndpointKind::Passthrough => Requests::Passthrough,
+            _ if is_cached => Requests::PageCache,
+            // Without direct I/O a file has blocks of one byte.
+            EndpointKind::File if facts.block == Bytes(1) => Requests::PageCache,
+            _ => Requests::Direct,
+        };
+        let address = facts.address.as_ref().and_then(|address| address.parse().ok());
+        Some(Self { name: facts.device.clone()?, address, requests })
+    }
 }
 
 /// By which way requests go to a drive.
@@ -82,6 +111,8 @@ pub struct Seen {
     pub moved: BytesByRoute,
     /// Payload read from and written to each drive, in the order of [`Scene::drives`].
     pub drives: Vec<DriveBytes>,
+    /// The same payload by drive and route, for drives that are functions.
+    pub transfers: Vec<DriveTransfer>,
     /// What the recorder of the lab saw; `None` elsewhere, and where it is read later.
     pub dma: Option<DmaTally>,
 }
@@ -121,13 +152,13 @@ fn says(
 
 /// A source that could not be looked at, with the reason.
 fn unseen(looked_at: impl Into<String>, why: impl std::fmt::Display) -> RouteEvidence {
-    says(RouteVerdict::Silent, looked_at, format!("not to be seen: {why}"))
+    says(RouteVerdict::NotKnown, looked_at, format!("not to be seen: {why}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    pub(crate) use crate::testing::Planted;
+    use crate::testing::Planted;
 
     pub(crate) fn p2p(bytes: u64) -> BytesByRoute {
         BytesByRoute { p2p: Bytes(bytes), host: Bytes(0) }
@@ -138,13 +169,20 @@ mod tests {
         let tree = Planted::new();
         let drive = Drive { name: "nvme0n1".into(), address: None, requests: Requests::Direct };
         let pool = Pool { address: "0000:03:00.0".parse().unwrap(), taken: Bytes(4096) };
-        let scene = Scene { root: tree.path(), drives: vec![drive], pools: vec![pool] };
+        let scene = Scene {
+            root: tree.path(),
+            drives: vec![drive],
+            pools: vec![pool],
+            memories: vec![],
+            is_translating: false,
+        };
         let mut watch = Watch::begin(&scene);
         watch.look();
         let seen = Seen {
             asked: p2p(4096),
             moved: p2p(4096),
             drives: vec![DriveBytes::default()],
+            transfers: vec![],
             dma: None,
         };
         let found = watch.end(&seen);
@@ -161,9 +199,17 @@ mod tests {
         let drive = |name: String| Drive { name, address: None, requests: Requests::PageCache };
         let drives: Vec<Drive> = disks.into_iter().take(2).map(drive).collect();
         let claimed = vec![DriveBytes::default(); drives.len()];
-        let mut watch = Watch::begin(&Scene { root: "/".into(), drives, pools: vec![] });
+        let scene = Scene {
+            root: "/".into(),
+            drives,
+            pools: vec![],
+            memories: vec![],
+            is_translating: false,
+        };
+        let mut watch = Watch::begin(&scene);
         watch.look();
-        let seen = Seen { asked: p2p(0), moved: p2p(0), drives: claimed, dma: None };
+        let seen =
+            Seen { asked: p2p(0), moved: p2p(0), drives: claimed, transfers: vec![], dma: None };
         let found = watch.end(&seen);
         for RouteEvidence { evidence, says } in &found.evidence {
             println!("{says:?}: {}: {}", evidence.looked_at, evidence.showed);

@@ -50,7 +50,7 @@ pub(super) fn end(
     let says_much = asked.host == Bytes::ZERO && asked.p2p >= Bytes::mib(64);
     let is_flat = grown < asked.p2p.0 / 10;
     let verdict =
-        if says_much && is_flat { RouteVerdict::Consistent } else { RouteVerdict::Silent };
+        if says_much && is_flat { RouteVerdict::Consistent } else { RouteVerdict::NotKnown };
     says(verdict, LOOKED_AT, showed)
 }
 
@@ -58,8 +58,9 @@ pub(super) fn end(
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::tests::{Planted, p2p};
     use super::*;
+    use crate::testing::Planted;
+    use crate::tests::p2p;
 
     fn text(cached: u64) -> String {
         format!("MemTotal: 8 kB\nBuffers:  100 kB\nCached:  {cached} kB\nDirty:  4 kB\n")
@@ -76,8 +77,12 @@ mod tests {
     #[test]
     fn a_cache_that_stays_flat_under_much_payload_fits_a_peer_route() {
         assert_eq!(watched(128 << 20, 100), RouteVerdict::Consistent);
-        assert_eq!(watched(128 << 20, 128 << 10), RouteVerdict::Silent, "it may be a neighbour's");
-        assert_eq!(watched(1 << 20, 0), RouteVerdict::Silent, "too little payload to tell");
+        assert_eq!(
+            watched(128 << 20, 128 << 10),
+            RouteVerdict::NotKnown,
+            "it may be a neighbour's"
+        );
+        assert_eq!(watched(1 << 20, 0), RouteVerdict::NotKnown, "too little payload to tell");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use peerlane_engine::ring::CounterEvent;
+use peerlane_memory::perf::CounterEvent;
 
 use super::super::root::short;
 use super::super::{Root, Unread};
@@ -138,8 +138,8 @@ fn place(config: &mut [u64; 3], format: &str, mut number: u64) -> Option<()> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::super::tests::Planted;
     use super::*;
+    use crate::testing::Planted;
 
     #[test]
     fn the_event_of_a_memory_controller_is_that_of_the_kernel() {
