@@ -69,6 +69,9 @@ pub(crate) struct CopyArgs {
     /// per memory, for the Perfetto UI
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     pub(crate) trace: Option<PathBuf>,
+    /// Watch where the kernel maps the DMA of the drives, needs root: a route that it contradicts is an error
+    #[arg(long, value_name = "SOURCE", value_enum, conflicts_with = "dry_run")]
+    evidence: Option<EvidenceArg>,
     #[command(flatten)]
     pub(crate) progress: ProgressArgs,
 }
@@ -93,6 +96,11 @@ impl CopyArgs {
         }
     }
 
+    /// Whether the DMA of the drives is watched.
+    pub(crate) fn watch_dma(&self) -> bool {
+        self.evidence.is_some()
+    }
+
     /// What becomes of device memory.
     pub(crate) fn scrub(&self) -> Scrub {
         match self.scrub {
@@ -100,6 +108,11 @@ impl CopyArgs {
             ScrubArg::Never => Scrub::Never,
         }
     }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum EvidenceArg {
+    Dma,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

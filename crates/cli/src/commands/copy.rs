@@ -111,6 +111,7 @@ pub(super) fn options(args: &CopyArgs) -> CopyOptions {
         environment: peerlane::environment(),
         sparse: args.sparse(),
         scrub: args.scrub(),
+        watch_dma: args.watch_dma(),
         limit: args.limit,
         preserve: args.preserve(),
         ..CopyOptions::default()

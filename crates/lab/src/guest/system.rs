@@ -17,7 +17,7 @@ pub(super) fn set_host_name(name: &str) -> io::Result<()> {
     Ok(sethostname(&name.as_bytes()[..end])?)
 }
 
-/// Mounts `/proc`, `/sys`, `/dev` and temporary file systems; debugfs where the kernel has it.
+/// Mounts `/proc`, `/sys`, `/dev` and temporary file systems; debugfs, tracefs and configfs where the kernel has them.
 pub(super) fn mount_all() -> io::Result<()> {
     const NEEDED: [(&str, &str); 6] = [
         ("proc", "/proc"),
@@ -37,8 +37,12 @@ pub(super) fn mount_all() -> io::Result<()> {
             }
         }
     }
-    for (kind, target) in [("debugfs", "/sys/kernel/debug"), ("configfs", "/sys/kernel/config")] {
-        // Absent in some kernels and needed by nothing here.
+    // As systemd mounts them; absent in some kernels and needed by nothing here.
+    for (kind, target) in [
+        ("debugfs", "/sys/kernel/debug"),
+        ("tracefs", "/sys/kernel/tracing"),
+        ("configfs", "/sys/kernel/config"),
+    ] {
         let _ = mount(kind, target, kind, MountFlags::empty(), None);
     }
     for (link, target) in [

@@ -70,7 +70,7 @@ impl Scale {
         match kind {
             Kind::Linear => {
                 low = low.min(0.0);
-                high = if high <= low { low + 1.0 } else { high };
+                high = if high <= low { 1.0_f64.max(low + 1.0) } else { high };
                 let step = step_of((high - low) / 4.5);
                 (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
             }
@@ -78,7 +78,11 @@ impl Scale {
                 let room = ((high - low) * 0.06).max(high.abs().max(1e-9) * 1e-3);
                 (low, high) = (low - room, high + room);
             }
-            Kind::Span if low >= high => (low, high) = (low - 1.0, high + 1.0),
+            Kind::Span if low >= high => {
+                // A share, too: beside a large value, 1 is below the precision of a float.
+                let room = (high.abs() * 1e-3).max(1.0);
+                (low, high) = (low - room, high + room);
+            }
             Kind::Log2 if low >= high => (low, high) = (low / 2.0, high * 2.0),
             Kind::Log10 => {
                 low = 10f64.powf(low.log10().floor());
