@@ -21,6 +21,7 @@ mod bench_ten;
 mod capture;
 mod card;
 mod copy;
+mod evidence;
 mod exports;
 mod faults_errors;
 mod faults_power;

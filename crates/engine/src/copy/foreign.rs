@@ -11,7 +11,7 @@ use super::{CopyError, Job};
 use crate::guard::{self, BLOCK, Device, Reader, SurveyError, Surveyor};
 use crate::journal::{EndDigests, Overwritten};
 use crate::prove;
-use crate::stamp::{SECTOR, Stamp};
+use crate::stamp::SECTOR;
 
 impl Job<'_> {
     /// Offset of the first block that nothing explains; reads what a survey of the target reads.
@@ -94,9 +94,10 @@ impl Explainer<'_> {
         }
         let mut sectors = (offset..).step_by(SECTOR).zip(block.chunks(SECTOR));
         sectors.all(|(at, sector)| {
+            let wanted = wanted.at(at, sector.len());
             guard::is_blank(sector)
-                || wanted.at(at, sector.len()) == Some(sector)
-                || self.is_in_proof(at) && Stamp::Proof.is_on(sector)
+                || wanted == Some(sector)
+                || self.is_in_proof(at) && prove::is_left_by_proof(sector, wanted)
         })
     }
 

@@ -6,16 +6,21 @@
 //! of the source does; both are read back by host memory, which is another way. Nothing is written
 //! before both drives were seen to accept the memory.
 //!
-//! What a reader must know: the first block of the target's range holds test patterns meanwhile. After
-//! a failure it is written back by host memory; after success it holds the source's data.
+//! Before each way the memory is filled with the complement of what is expected in it, and before the way back the
+//! target with another pattern, so that each 8-byte word that is wrong may tell on which leg it was lost.
+//!
+//! The first block of the target's range holds test patterns meanwhile. After a failure it is written back by
+//! host memory; after success it holds the source's data.
 
-use std::fmt;
+mod error;
+
+pub use error::{Leg, ProofCause, ProofFailure, Step, TargetState};
 
 use peerlane_results::{Evidence, MemoryKind};
 use peerlane_units::{Bytes, Nanos};
 
 use crate::Clock;
-use crate::failure::{RequestError, Role};
+use crate::failure::Role;
 use crate::request::{End, Progress, Request, carry_out};
 use crate::ring::{Action, FileId, RegionId, Ring};
 use crate::stamp::Stamp;
@@ -66,107 +71,6 @@ pub struct Proof {
     pub evidence: Vec<Evidence>,
     /// Bytes that passed through host memory for it.
     pub host_bytes: Bytes,
-}
-
-/// A step of a proof, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// The target is read into the memory; nothing is written. It comes first, since what clears the
-    /// memory afterwards comes from the target.
-    ProbeTarget,
-    /// The source is read into the memory; nothing is written.
-    ProbeSource,
-    /// The target's bytes are kept in host memory.
-    KeepTarget,
-    /// A pattern is written to the target by host memory.
-    WritePattern,
-    /// The pattern is read from the target into the memory.
-    PatternIntoMemory,
-    /// Another pattern is written to the target by host memory.
-    WriteOther,
-    /// The first pattern is written from the memory to the target.
-    PatternOutOfMemory,
-    /// The target is read by host memory: it holds the first pattern.
-    ReadPattern,
-    /// The source is read into the memory.
-    SourceIntoMemory,
-    /// The source's bytes are written from the memory to the target.
-    SourceOutOfMemory,
-    /// Source and target are read by host memory: they are equal.
-    ReadBoth,
-    /// What lies behind the payload in the target is written back.
-    KeepRest,
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::ProbeSource => "reading the source into the memory",
-            Self::ProbeTarget => "reading the target into the memory",
-            Self::KeepTarget => "reading the target's first block into host memory",
-            Self::WritePattern => "writing a pattern to the target by host memory",
-            Self::PatternIntoMemory => "reading the pattern into the memory",
-            Self::WriteOther => "writing another pattern to the target by host memory",
-            Self::PatternOutOfMemory => "writing the pattern from the memory to the target",
-            Self::ReadPattern => "reading the pattern back by host memory",
-            Self::SourceIntoMemory => "reading the source into the memory after the pattern",
-            Self::SourceOutOfMemory => "writing the source's data from the memory to the target",
-            Self::ReadBoth => "reading source and target back by host memory",
-            Self::KeepRest => "writing back what lies behind the payload",
-        })
-    }
-}
-
-/// Why a route is not proved.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot prove the route, {step}")]
-pub struct ProofFailure {
-    /// At which step.
-    pub step: Step,
-    /// Why.
-    #[source]
-    pub cause: ProofCause,
-    /// What became of the target's first block.
-    pub target: TargetState,
-}
-
-/// Why a step of a proof failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProofCause {
-    /// A request came to no good end.
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    /// Every request succeeded and the data are not there.
-    #[error(
-        "every request succeeded, but the data did not arrive: byte {offset} is {found:#04x}, not \
-         {expected:#04x}"
-    )]
-    Differs {
-        /// Offset in the block of the first byte that differs.
-        offset: u64,
-        /// What it is.
-        found: u8,
-        /// What it should be.
-        expected: u8,
-    },
-    /// The lengths do not add up, or `host` is no host memory of the length that is needed.
-    #[error("a proof of {length} bytes does not fit its blocks or its memory")]
-    Shape {
-        /// Length of the proof.
-        length: u64,
-    },
-}
-
-/// What became of the target's first block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TargetState {
-    /// Nothing was written to it.
-    Untouched,
-    /// Its bytes were written back.
-    Restored,
-    /// Its bytes could not be written back: it may hold a test pattern.
-    NotRestored,
 }
 
 /// Proves a route in both directions, by a handful of requests one after the other.
@@ -225,6 +129,11 @@ struct Prover<'a, R> {
     host_bytes: u64,
 }
 
+/// Changes each byte into its complement.
+const COMPLEMENT: u8 = 0xff;
+/// Changes each byte into something else than itself and its complement.
+const OTHER: u8 = 0x55;
+
 /// Where a step's bytes lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -236,7 +145,7 @@ enum Place {
 
 /// Part of host memory with the target's bytes.
 const KEPT: u64 = 0;
-/// Part of host memory with a pattern, later with the source.
+/// Part of host memory with what is expected: a pattern, later the source's bytes.
 const WORK: u64 = 1;
 /// Part of host memory with what was read back.
 const BACK: u64 = 2;
@@ -255,31 +164,52 @@ impl<R: Ring> Prover<'_, R> {
     }
 
     fn run(&mut self) -> Result<(), ProofCause> {
-        use Action::{Read, Write};
+        use Action::Read;
         use Place::{Host, Memory};
-        let seed = self.setup.seed;
         self.carry(Step::ProbeTarget, Role::Target, Read, Memory)?;
         self.carry(Step::ProbeSource, Role::Source, Read, Memory)?;
         self.carry(Step::KeepTarget, Role::Target, Read, Host(KEPT))?;
 
+        let seed = self.setup.seed;
         Stamp::Proof.fill(seed, self.host(WORK)?);
-        self.carry(Step::WritePattern, Role::Target, Write, Host(WORK))?;
+        self.fill_memory()?;
+        self.write_target(Step::WritePattern, 0)?;
         self.carry(Step::PatternIntoMemory, Role::Target, Read, Memory)?;
-        Stamp::Proof.fill(!seed, self.host(WORK)?);
-        self.carry(Step::WriteOther, Role::Target, Write, Host(WORK))?;
-        self.carry(Step::PatternOutOfMemory, Role::Target, Write, Memory)?;
-        self.host(BACK)?.fill(0);
-        self.carry(Step::ReadPattern, Role::Target, Read, Host(BACK))?;
-        Stamp::Proof.fill(seed, self.host(WORK)?);
+        self.return_from_memory(Step::PatternOutOfMemory, Step::ReadPattern)?;
         self.compare(self.setup.length)?;
 
-        // The slot surely holds the pattern now, not what an earlier user may have left there.
+        self.carry(Step::ReadSource, Role::Source, Read, Host(WORK))?;
+        self.fill_memory()?;
         self.carry(Step::SourceIntoMemory, Role::Source, Read, Memory)?;
-        self.carry(Step::SourceOutOfMemory, Role::Target, Write, Memory)?;
-        self.carry(Step::ReadBoth, Role::Source, Read, Host(WORK))?;
-        self.carry(Step::ReadBoth, Role::Target, Read, Host(BACK))?;
+        self.return_from_memory(Step::SourceOutOfMemory, Step::ReadTarget)?;
         self.compare(self.setup.payload)?;
         self.keep_rest()
+    }
+
+    /// Puts the complement of what is expected into the memory, by way of the target.
+    fn fill_memory(&mut self) -> Result<(), ProofCause> {
+        self.write_target(Step::WriteComplement, COMPLEMENT)?;
+        self.carry(Step::FillMemory, Role::Target, Action::Read, Place::Memory)
+    }
+
+    /// Writes the memory to the target, which holds something else, and reads that back.
+    fn return_from_memory(&mut self, out: Step, back: Step) -> Result<(), ProofCause> {
+        self.write_target(Step::WriteOther, OTHER)?;
+        self.carry(out, Role::Target, Action::Write, Place::Memory)?;
+        self.host(BACK)?.fill(0);
+        self.carry(back, Role::Target, Action::Read, Place::Host(BACK))
+    }
+
+    /// Writes what is expected, each byte changed by a mask, to the target by host memory.
+    fn write_target(&mut self, step: Step, mask: u8) -> Result<(), ProofCause> {
+        self.change_work(mask)?;
+        self.carry(step, Role::Target, Action::Write, Place::Host(WORK))?;
+        self.change_work(mask)
+    }
+
+    fn change_work(&mut self, mask: u8) -> Result<(), ProofCause> {
+        self.host(WORK)?.iter_mut().for_each(|byte| *byte ^= mask);
+        Ok(())
     }
 
     /// Moves the proof's length between one end and a place.
@@ -332,7 +262,7 @@ impl<R: Ring> Prover<'_, R> {
             .ok_or(ProofCause::Shape { length })
     }
 
-    /// Compares the beginning of what was read back with what should be there.
+    /// Compares each word of what was read back, up to `length`, with what should be there.
     fn compare(&mut self, length: u64) -> Result<(), ProofCause> {
         let size = usize::try_from(self.setup.length).unwrap_or(usize::MAX);
         let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -340,13 +270,14 @@ impl<R: Ring> Prover<'_, R> {
         let bytes = self.ring.host_bytes(self.setup.host).ok_or(shape)?;
         let mut parts = bytes.chunks_exact(size).skip(1);
         let (Some(expected), Some(found)) = (parts.next(), parts.next()) else { return Ok(()) };
-        let pairs = expected.iter().zip(found).take(length).enumerate();
-        match pairs.into_iter().find(|(_, (expected, found))| expected != found) {
-            None => Ok(()),
-            Some((offset, (&expected, &found))) => {
-                Err(ProofCause::Differs { offset: offset as u64, found, expected })
-            }
-        }
+        let words = words(&expected[..length.min(size)]).zip(words(&found[..length.min(size)]));
+        let mut wrong = words.enumerate().filter(|(_, (expected, found))| expected != found);
+        let Some((index, (expected, found))) = wrong.next() else { return Ok(()) };
+        let mut wrong = wrong.map(|(_, pair)| pair);
+        let first = leg(expected, found);
+        let leg = first.filter(|_| wrong.all(|(expected, found)| leg(expected, found) == first));
+        let offset = (index * WORD) as u64;
+        Err(ProofCause::Differs { offset, found: number(found), expected: number(expected), leg })
     }
 
     /// Writes back what lay in the target's block behind the payload.
@@ -382,6 +313,35 @@ impl<R: Ring> Prover<'_, R> {
             Err(_) => TargetState::NotRestored,
         }
     }
+}
+
+/// Bytes that are compared at once; what devices tear or reorder are words of this size or multiples of it.
+const WORD: usize = 8;
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.chunks(WORD)
+}
+
+fn number(word: &[u8]) -> u64 {
+    word.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// Where a wrong word was lost, by what was put in its place beforehand.
+fn leg(expected: &[u8], found: &[u8]) -> Option<Leg> {
+    let is_changed = |mask: u8| expected.iter().zip(found).all(|(one, other)| one ^ mask == *other);
+    match () {
+        () if is_changed(COMPLEMENT) => Some(Leg::IntoMemory),
+        () if is_changed(OTHER) => Some(Leg::OutOfMemory),
+        () => None,
+    }
+}
+
+/// Whether a sector of a target is a proof's own: a pattern, or `wanted` by the source, as it is or changed.
+pub(crate) fn is_left_by_proof(sector: &[u8], wanted: Option<&[u8]>) -> bool {
+    [0, COMPLEMENT, OTHER].into_iter().any(|mask| {
+        let plain: Vec<u8> = sector.iter().map(|byte| byte ^ mask).collect();
+        Stamp::Proof.is_on(&plain) || wanted == Some(plain.as_slice())
+    })
 }
 
 #[cfg(test)]
