@@ -99,6 +99,7 @@ def copy(
     sparse: Literal["auto", "never"] = "auto",
     scrub: Literal["auto", "never"] = "auto",
     preserve: Sequence[Literal["mode", "timestamps", "ownership", "xattr"]] = (),
+    evidence: Literal["dma"] | None = None,
     limit: Size | None = None,
     timeout: int = 60,
     progress: Callable[[Progress], object] | None = None,
@@ -121,6 +122,9 @@ def copy(
         that equals the source as it is.
     sparse, scrub, preserve
         Holes of a source file, device memory that was used, metadata of a file; as the program has them.
+    evidence
+        ``"dma"`` watches where the kernel maps the DMA of the drives, which needs root; a route that it
+        contradicts is an error.
     limit
         The most payload in a second, such as ``"200M"`` (decimal).
     timeout

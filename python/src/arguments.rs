@@ -102,6 +102,7 @@ impl<'py> Named<'py> {
             journal: self.text("journal")?.map(PathBuf::from),
             sparse: self.choice("sparse", &[("auto", Sparse::Auto), ("never", Sparse::Never)])?,
             scrub: self.choice("scrub", &[("auto", Scrub::Auto), ("never", Scrub::Never)])?,
+            watch_dma: self.choice("evidence", &[("dma", ())])?.is_some(),
             limit: self.quantity("limit", size::rate)?,
             preserve: preserve.collect::<Result<_, _>>()?,
         })
@@ -129,6 +130,7 @@ pub(crate) struct Options {
     journal: Option<PathBuf>,
     sparse: Option<Sparse>,
     scrub: Option<Scrub>,
+    watch_dma: bool,
     limit: Option<ByteRate>,
     preserve: Vec<Metadatum>,
 }
@@ -141,6 +143,7 @@ impl Options {
             environment: peerlane::environment(),
             sparse: self.sparse.unwrap_or(Sparse::Auto),
             scrub: self.scrub.unwrap_or(Scrub::Auto),
+            watch_dma: self.watch_dma,
             limit: self.limit,
             preserve: self.preserve,
             ..CopyOptions::default()

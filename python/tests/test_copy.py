@@ -178,3 +178,14 @@ def test_other_threads_run_while_a_copy_does(source, target):
 def test_the_content_of_tests_repeats_at_no_block():
     blocks = content(1 << 20)
     assert len({blocks[at : at + 4096] for at in range(0, len(blocks), 4096)}) == 256
+
+
+def test_evidence_of_dma_is_judged_or_not_known(source, target):
+    with_it, without = (
+        peerlane.copy(source, target, route="host", force=True, evidence=evidence) for evidence in ("dma", None)
+    )
+    of_dma = [one for one in with_it["evidence"] if "tracing" in one["looked_at"]]
+    assert of_dma and all(one["says"] in {"shown", "consistent", "not-known"} for one in of_dma)
+    assert len(with_it["evidence"]) == len(without["evidence"]) + len(of_dma)
+    with pytest.raises(peerlane.BadInput, match="evidence"):
+        peerlane.copy(source, target, evidence="msr")

@@ -30,7 +30,8 @@ impl fmt::Display for Unread {
 }
 
 impl Unread {
-    pub(super) fn new(path: &str, why: impl fmt::Display) -> Self {
+    /// A file without the root, and why it cannot be read.
+    pub fn new(path: &str, why: impl fmt::Display) -> Self {
         Self { path: path.to_owned(), why: why.to_string() }
     }
 }

@@ -117,7 +117,7 @@ fn begin_job<'a>(
         [source_live, target_live].map(|live| live.node == Node::Block),
         [&plan.source.path, &plan.target.path],
     )?;
-    let witnesses = Witnesses::new(system, fabric, plan, tools.options.watch_dma)?;
+    let witnesses = Witnesses::new(system, fabric, plan, tools.options.watch_dma);
     let source = open_source(source_live, tools.deadline).map_err(|source| CopyError::File {
         action: "open",
         path: source_live.path.clone(),

@@ -3,47 +3,38 @@
 //! Block counters are read always, addresses of DMA where they were asked for. Both look at the move alone: proof,
 //! clearing and verification go through host memory by design.
 
-use peerlane_evidence::{BlockCounters, DmaWitness, Drive, DriveBytes, DriveTransfer, Root};
+use peerlane_evidence::{
+    BlockCounters, DmaWitness, Drive, DriveBytes, DriveTransfer, Root, Unread, unseen_dma,
+};
 use peerlane_fabric::{Bdf, Fabric, IommuMode};
 use peerlane_results::{EndpointFacts, MemoryFacts, Plan, Route, RouteEvidence};
 use peerlane_units::Bytes;
 
-use super::CopyError;
 use crate::guard::System;
 use crate::relay::Moved;
 
 /// The witnesses of one copy.
 pub(super) struct Witnesses {
     root: Root,
-    dma: Option<DmaWitness>,
+    /// Where that was asked for.
+    dma: Option<Result<DmaWitness, Unread>>,
     /// Of source and target.
     counters: [Option<BlockCounters>; 2],
 }
 
 impl Witnesses {
     /// Prepares them; nothing is counted yet.
-    ///
-    /// # Errors
-    /// Where the DMA of the drives cannot be watched though that was asked for.
-    pub(super) fn new(
-        system: &System,
-        fabric: &Fabric,
-        plan: &Plan,
-        wants_dma: bool,
-    ) -> Result<Self, CopyError> {
+    pub(super) fn new(system: &System, fabric: &Fabric, plan: &Plan, wants_dma: bool) -> Self {
         let root = Root::at(system.root());
-        let dma = match wants_dma {
-            true => Some(watch_dma(&root, fabric, plan)?),
-            false => None,
-        };
-        Ok(Self { root, dma, counters: [None, None] })
+        let dma = wants_dma.then(|| watch_dma(&root, fabric, plan));
+        Self { root, dma, counters: [None, None] }
     }
 
     /// Begins to count: payload moves from here on.
     pub(super) fn begin(&mut self, plan: &Plan) {
         let counters = |facts| Some(BlockCounters::begin(&self.root, drive(facts)?));
         self.counters = ends(plan).map(counters);
-        if let Some(dma) = &mut self.dma {
+        if let Some(Ok(dma)) = &mut self.dma {
             dma.mark();
         }
     }
@@ -64,10 +55,12 @@ impl Witnesses {
             let (_, item) = counters.end(&self.root, claimed);
             evidence.push(item);
         }
-        if let Some(dma) = &self.dma {
-            let memory = memory.address.as_ref().and_then(|address| address.parse().ok());
-            let memory = memory.filter(|_| route == Route::P2p);
-            evidence.extend(dma.judge(&transfers(fabric, plan, memory, moved)));
+        let memory = memory.address.as_ref().and_then(|address| address.parse().ok());
+        let memory = memory.filter(|_| route == Route::P2p);
+        match &self.dma {
+            Some(Ok(dma)) => evidence.extend(dma.judge(&transfers(fabric, plan, memory, moved))),
+            Some(Err(unread)) => evidence.push(unseen_dma(unread)),
+            None => {}
         }
         evidence
     }
@@ -110,22 +103,16 @@ fn address(facts: &EndpointFacts) -> Option<Bdf> {
     facts.address.as_ref()?.parse().ok()
 }
 
-fn watch_dma(root: &Root, fabric: &Fabric, plan: &Plan) -> Result<DmaWitness, CopyError> {
+fn watch_dma(root: &Root, fabric: &Fabric, plan: &Plan) -> Result<DmaWitness, Unread> {
     let mut drives: Vec<Bdf> = ends(plan).into_iter().filter_map(address).collect();
     drives.sort();
     drives.dedup();
+    if drives.is_empty() {
+        return Err(Unread::new("sys/kernel/tracing", "no end is a PCIe drive"));
+    }
     let candidates = plan.candidates.iter().filter_map(|one| one.memory.address.as_ref());
     let memories: Vec<Bdf> = candidates.filter_map(|address| address.parse().ok()).collect();
-    if drives.is_empty() {
-        let reason = "neither end lies on a drive whose DMA can be watched".to_owned();
-        let hint = Some("leave `--evidence dma` out".to_owned());
-        return Err(CopyError::NotPossible { reason, hint });
-    }
-    let is_translating = fabric.iommu == IommuMode::Translating;
-    DmaWitness::begin(root, &drives, &memories, is_translating).map_err(|unread| {
-        let reason = format!("the DMA of the drives cannot be watched: {unread}");
-        CopyError::NotPossible { reason, hint: Some("leave `--evidence dma` out".to_owned()) }
-    })
+    DmaWitness::begin(root, &drives, &memories, fabric.iommu == IommuMode::Translating)
 }
 
 /// Payload of each drive by route; a drive that is both ends has one.
