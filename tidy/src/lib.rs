@@ -15,6 +15,7 @@ pub mod links;
 pub mod markdown;
 pub mod reliability;
 pub mod rust;
+pub mod style;
 pub mod text;
 
 use std::fmt;

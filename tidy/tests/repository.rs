@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use peerlane_tidy::{
-    Finding, dependencies, edges, fence, files, glossary, links, markdown, reliability, rust, text,
+    Finding, dependencies, edges, fence, files, glossary, links, markdown, reliability, rust,
+    style, text,
 };
 
 fn root() -> PathBuf {
@@ -113,6 +114,11 @@ fn the_glossary_explains_each_word_once() {
 #[test]
 fn pages_link_to_what_is_there() {
     expect_none(&links::check(&all_files()));
+}
+
+#[test]
+fn counts_of_style_only_fall() {
+    expect_none(&style::check(&page("CONTRIBUTING.md"), &style::count(&all_files())));
 }
 
 #[test]

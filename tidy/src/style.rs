@@ -1,0 +1,184 @@
+//! Counts of style that may only fall: the rule is a limit in `CONTRIBUTING.md`, not a wish.
+//!
+//! A count above its limit is refused, and so is one that has fallen by a step without its limit.
+
+use std::collections::BTreeMap;
+
+use crate::files::File;
+use crate::{Finding, markdown};
+
+/// The section of `CONTRIBUTING.md` with the limits.
+pub const SECTION: &str = "Counts that only fall";
+
+/// Words with which a relative clause opens in place of a noun or a verb.
+const RELATIVE: [&str; 12] = [
+    "what", "whether", "which", "who", "whose", "whom", "where", "when", "how", "why", "those",
+    "that",
+];
+
+/// A count of the sources.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Count {
+    /// As the page names it.
+    pub name: &'static str,
+    /// What was counted.
+    pub value: usize,
+    /// The fall from which on the limit falls, too.
+    step: usize,
+}
+
+/// Counts all Rust files.
+#[must_use]
+pub fn count(files: &[File]) -> Vec<Count> {
+    let mut found = Found::default();
+    for file in files.iter().filter(|file| file.is_one_of(&["rs"])) {
+        found.add(file.text());
+    }
+    let shared: usize = found.types.values().filter(|count| **count > 1).sum();
+    let share = |part: usize, all: usize| (1000 * part).div_ceil(all.max(1));
+    let types = found.types.values().sum();
+    let count = |name, value, step| Count { name, value, step };
+    vec![
+        count("relative openings", share(found.relative, found.docs), 5),
+        count("`fn of`", found.of, 1),
+        count("shared type names", share(shared, types), 5),
+        count("words in test names", share(found.words, found.tests).div_ceil(10), 5),
+    ]
+}
+
+#[derive(Default)]
+struct Found<'a> {
+    docs: usize,
+    relative: usize,
+    of: usize,
+    types: BTreeMap<&'a str, usize>,
+    tests: usize,
+    words: usize,
+}
+
+impl<'a> Found<'a> {
+    fn add(&mut self, text: &'a str) {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for (index, line) in lines.iter().enumerate() {
+            let before = &lines[index.saturating_sub(4)..index];
+            self.add_doc(line, before.last().is_some_and(|last| doc_text(last).is_some()));
+            self.of += usize::from(name_after(line, "fn ") == Some("of"));
+            if let Some(name) = type_name(line) {
+                *self.types.entry(name).or_default() += 1;
+            }
+            if let Some(name) = name_after(line, "fn ")
+                && before.contains(&"#[test]")
+            {
+                self.tests += 1;
+                self.words += name.split('_').count();
+            }
+        }
+    }
+
+    fn add_doc(&mut self, line: &str, goes_on: bool) {
+        let Some(text) = doc_text(line).filter(|_| !goes_on) else { return };
+        let first = text.split(|one: char| !one.is_alphanumeric()).next().unwrap_or_default();
+        self.docs += 1;
+        self.relative += usize::from(RELATIVE.contains(&first.to_lowercase().as_str()));
+    }
+}
+
+/// The text of a doc comment's line.
+fn doc_text(line: &str) -> Option<&str> {
+    line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim)
+}
+
+/// The name behind a keyword, wherever that stands in the line.
+fn name_after<'a>(line: &'a str, keyword: &str) -> Option<&'a str> {
+    if line.starts_with("//") {
+        return None;
+    }
+    let at = line.match_indices(keyword).find(|(at, _)| *at == 0 || line[..*at].ends_with(' '))?.0;
+    let rest = &line[at + keyword.len()..];
+    let end = rest.find(|one: char| !one.is_alphanumeric() && one != '_').unwrap_or(rest.len());
+    Some(&rest[..end]).filter(|name| !name.is_empty())
+}
+
+/// The name of a type that the line declares.
+fn type_name(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("pub").map_or(line, |rest| {
+        let rest =
+            rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(rest, |p| p.1);
+        rest.trim_start()
+    });
+    let declares =
+        ["struct ", "enum ", "trait "].into_iter().find(|word| rest.starts_with(word))?;
+    name_after(rest, declares)
+}
+
+/// Compares counts with the limits that the page states.
+#[must_use]
+pub fn check(page: &str, counts: &[Count]) -> Vec<Finding> {
+    let rows = markdown::table_rows(markdown::section(page, SECTION).unwrap_or_default());
+    let limit = |name: &str| {
+        let row = rows.iter().find(|row| row.first() == Some(&name))?;
+        row.get(1)?.parse::<usize>().ok()
+    };
+    let judge = |one: &Count| {
+        let Count { name, value, step } = one;
+        let fault = match limit(name) {
+            None => format!("`{SECTION}` has no limit of {name}, now {value}"),
+            Some(limit) if *value > limit => format!("{name}: {value}, above the limit of {limit}"),
+            Some(limit) if limit - value >= *step => {
+                format!("{name}: {value}; lower the limit of {limit}")
+            }
+            Some(_) => return None,
+        };
+        Some(Finding::new("CONTRIBUTING.md", 0, fault))
+    };
+    counts.iter().filter_map(judge).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each line behind a mark, so that the file does not count itself.
+    const SOURCE: &str = "\
+|/// Which of them it is.
+|pub(crate) struct One;
+|/// Reads one.
+|/// What goes on is not an opening.
+|impl One {
+|    pub fn of(x: u8) {}
+|}
+|enum One {}
+|//! Tree.
+|struct Other;
+|#[test]
+|fn reads_a_tree() {}
+";
+
+    fn planted() -> [File; 1] {
+        [File::planted("a.rs", &SOURCE.replace('|', ""))]
+    }
+
+    fn counts() -> Vec<usize> {
+        count(&planted()).iter().map(|one| one.value).collect()
+    }
+
+    #[test]
+    fn counts_each_kind() {
+        assert_eq!(counts(), [334, 1, 667, 300]);
+    }
+
+    #[test]
+    fn refuses_rises_and_forgotten_falls() {
+        let page = |openings: usize| {
+            format!(
+                "## {SECTION}\n\n| Count | Limit |\n| --- | --- |\n| relative openings | {openings} |\n\
+                 | `fn of` | 1 |\n| shared type names | 667 |\n| words in test names | 300 |\n"
+            )
+        };
+        let check = |page: &str| check(page, &count(&planted()));
+        assert!(check(&page(334)).is_empty());
+        assert!(check(&page(333))[0].what.contains("above the limit"));
+        assert!(check(&page(339))[0].what.contains("lower the limit"));
+        assert_eq!(check("").len(), 4);
+    }
+}
