@@ -262,15 +262,23 @@ prepare_ram_bar() {
     fi
 }
 
-# Gives the tests CUDA's compiler; without it those that compile the kernels by it are skipped.
-prepare_nvrtc() {
-    local library
+# Gives the tests what they need of NVIDIA's: CUDA's compiler, and headers and libraries of cuFile. Without them the
+# tests that use them are skipped.
+prepare_nvidia() {
+    local found
     if [[ -n ${PEERLANE_NVRTC:-} ]]; then
         say "NVRTC: $PEERLANE_NVRTC, as PEERLANE_NVRTC says"
-    elif library=$(tools/fetch-nvrtc); then
-        export PEERLANE_NVRTC=$library
+    elif found=$(tools/fetch-nvidia nvrtc); then
+        export PEERLANE_NVRTC=$found
     else
         say 'warning: there is no NVRTC to compile the kernels of GPUs by'
+    fi
+    if [[ -n ${PEERLANE_CUFILE:-} ]]; then
+        say "cuFile: $PEERLANE_CUFILE, as PEERLANE_CUFILE says"
+    elif found=$(tools/fetch-nvidia cufile); then
+        export PEERLANE_CUFILE=$found
+    else
+        say 'warning: there is no cuFile to compare its layouts with'
     fi
 }
 
@@ -280,5 +288,5 @@ prepare() {
     if [[ $1 == test ]]; then prepare_older_kernel; fi
     prepare_kernel
     if [[ $1 == test ]]; then prepare_ram_bar; fi
-    if [[ $1 == test ]]; then prepare_nvrtc; fi
+    if [[ $1 == test ]]; then prepare_nvidia; fi
 }

@@ -7,6 +7,7 @@
 
 mod clock;
 mod copy;
+mod cufile;
 mod desk;
 mod device_memory;
 mod doctor;

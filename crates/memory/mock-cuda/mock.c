@@ -12,11 +12,16 @@
  * (no parameters), sticky (compat cannot be switched off), fail_launch (which launch fails), fail_io (which request fails), short_io, lie
  * (counters say host memory), lose (which request moves nothing and says that it did), lie_from (the request from
  * which on counters say host memory), no_window (bytes from which on memory cannot be registered with cuFile).
+ * Of cuFile besides: version (1200 unless it is said: 1000 for each major one, 10 for each minor one; counters,
+ * parameters and flags are those of that version, and what comes after 1200 has a layout of its own), no_version
+ * (which it does not tell), no_counts (counters stay at zero), posix_mode and fallback_io (on whatever is set),
+ * p2p_flags (of NVMe). From 1190 on reads of holes go through host memory.
  * Memory that is freed is noted as `left zeroes` or `left content`.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -30,6 +35,7 @@
 #include <unistd.h>
 
 #include "mock.h"
+#include "stats.h"
 
 #define MANY 4096
 #define PAGE 4096
@@ -505,26 +511,13 @@ typedef struct {
     unsigned fflags, max_device_cache_size, per_buffer_cache_size, max_device_pinned_mem_size;
     unsigned max_batch_io_size, max_batch_io_timeout_msecs;
 } Properties;
-typedef struct { uint64_t ok, err; } OpCounter;
-typedef struct {
-    OpCounter operations[6];
-    uint64_t basic[10];
-    OpCounter batch[15];
-    uint64_t batch_basic[12];
-} StatsLevel1;
-typedef struct { StatsLevel1 basic; uint64_t read_hist[32], write_hist[32]; } StatsLevel2;
-typedef struct {
-    char uuid[16];
-    uint64_t read_bytes, read_bw, read_utilization, read_duration_us;
-    uint64_t n_total_reads, n_p2p_reads, n_nvfs_reads, n_posix_reads, n_unaligned_reads, n_dr_reads;
-    uint64_t n_sparse_regions, n_inline_regions, n_reads_err;
-    uint64_t writes_bytes, write_bw, write_utilization, write_duration_us;
-    uint64_t n_total_writes, n_p2p_writes, n_nvfs_writes, n_posix_writes, n_unaligned_writes, n_dr_writes;
-    uint64_t n_writes_err, n_mmap, n_mmap_ok, n_mmap_err, n_mmap_free, reg_bytes;
-} PerGpu;
-typedef struct { StatsLevel2 detailed; uint32_t num_gpus; PerGpu per_gpu_stats[16]; } StatsLevel3;
-
 #define GIVE(code) do { Status status_ = { (code), 0 }; pthread_mutex_unlock(&lock); return status_; } while (0)
+
+#define INVALID_VALUE 5022
+static long version(void) { return number("version", 1200); }
+static int last_parameter(void) { return version() < 1190 ? 11 : 13; }
+/* POSIX mode and the second try, which came with 1.17. */
+static bool has_mode(const char *key) { return version() >= 1170 && number(key, 0); }
 
 Status cuFileSetParameterBool(int parameter, bool value) {
     ENTER("cuFileSetParameterBool");
@@ -533,6 +526,28 @@ Status cuFileSetParameterBool(int parameter, bool value) {
     if (parameter == 1) may_compat = value || number("sticky", 0);
     if (parameter == 2) force_compat = value;
     if (parameter == 7) use_p2pdma = value;
+    GIVE(parameter < 0 || parameter > last_parameter() ? INVALID_VALUE : 0);
+}
+/* Before the driver is open the answer is what was set, and not what the settings file makes of it. */
+Status cuFileGetParameterBool(int parameter, bool *value) {
+    ENTER("cuFileGetParameterBool");
+    if (parameter < 0 || parameter > last_parameter()) GIVE(INVALID_VALUE);
+    *value = (parameter == 1 && may_compat) || (parameter == 2 && force_compat) || (parameter == 7 && use_p2pdma);
+    if (open_driver && parameter == 12) *value = has_mode("posix_mode");
+    if (open_driver && parameter == 13) *value = has_mode("fallback_io");
+    GIVE(0);
+}
+Status cuFileGetVersion(int *value) {
+    ENTER("cuFileGetVersion");
+    if (number("no_version", 0)) GIVE(5005);
+    *value = (int)version();
+    GIVE(0);
+}
+Status cuFileDriverGetP2PFlags(int storage, int *flags) {
+    ENTER("cuFileDriverGetP2PFlags");
+    if (!open_driver) wrong("cuFileDriverGetP2PFlags", "opens the driver, which nobody asked for");
+    if (version() < 1160) GIVE(INVALID_VALUE);
+    *flags = storage == 4 ? (int)number("p2p_flags", is("mode", "nvfs") ? 2 : 3) : 0;
     GIVE(0);
 }
 Status cuFileSetStatsLevel(int wanted) { ENTER("cuFileSetStatsLevel"); level = wanted; GIVE(0); }
@@ -563,16 +578,17 @@ Status cuFileDriverGetProperties(Properties *properties) {
     if (!open_driver) { wrong("cuFileDriverGetProperties", "not open"); GIVE(5001); }
     memset(properties, 0, sizeof *properties);
     if (is("mode", "nvfs")) properties->nvfs.major_version = 2;
-    properties->nvfs.dcontrolflags = may_compat ? 1u << 1 : 0;
+    properties->nvfs.dcontrolflags =
+        (may_compat ? 1u << 1 : 0) | (has_mode("posix_mode") ? 1u << 2 : 0) | (has_mode("fallback_io") ? 1u << 4 : 0);
     properties->max_device_pinned_mem_size = 33554432;
     GIVE(0);
 }
 /* Which way a request takes: 0 P2PDMA, 1 nvidia-fs, 2 POSIX; -1 for none. */
 static int way(void) {
-    if (force_compat && may_compat) return 2;
+    if ((force_compat && may_compat) || has_mode("posix_mode")) return 2;
     if (use_p2pdma && is("mode", "p2pdma")) return 0;
     if (!use_p2pdma && is("mode", "nvfs")) return 1;
-    return may_compat ? 2 : -1;
+    return may_compat || has_mode("fallback_io") ? 2 : -1;
 }
 Status cuFileHandleRegister(void **handle, Descriptor *descriptor) {
     ENTER("cuFileHandleRegister");
@@ -627,6 +643,16 @@ Status cuFileBufDeregister(const void *base) {
     GIVE(0);
 }
 
+/* Whether a file has a hole within what is read of it; an unwritten extent is one. */
+static int has_hole(OpenFile *file, size_t size, off_t at) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file->fd);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    off_t end = lseek(fd, 0, SEEK_END), hole = lseek(fd, at, SEEK_HOLE);
+    if (fd >= 0) close(fd);
+    return hole >= at && hole < at + (off_t)size && hole < end;
+}
+
 static ssize_t move(OpenFile *file, uint64_t base, size_t size, off_t at, off_t offset, int is_write) {
     pthread_mutex_lock(&lock);
     note(is_write ? "cuFileWrite" : "cuFileRead");
@@ -653,7 +679,9 @@ static ssize_t move(OpenFile *file, uint64_t base, size_t size, off_t at, off_t 
     int loses = turn == number("lose", 0);
     uint64_t *counted = is_write ? writes : reads;
     long lie_from = number("lie_from", 0);
-    if (started) counted[number("lie", 0) || (lie_from && turn >= lie_from) ? 2 : taken_way]++;
+    int lies = number("lie", 0) || (lie_from && turn >= lie_from);
+    int by_host = !is_write && taken_way == 0 && version() >= 1190 && has_hole(file, size, at);
+    if (started && !number("no_counts", 0)) counted[lies || by_host ? 2 : taken_way]++;
     memory->busy++;
     file->busy++;
     pthread_mutex_unlock(&lock);
@@ -684,18 +712,15 @@ ssize_t cuFileRead(void *file, void *base, size_t size, off_t at, off_t offset) 
 ssize_t cuFileWrite(void *file, const void *base, size_t size, off_t at, off_t offset) {
     return move(file, (uint64_t)(uintptr_t)base, size, at, offset, 1);
 }
-Status cuFileGetStatsL3(StatsLevel3 *stats) {
+Status cuFileGetStatsL3(void *stats) {
     ENTER("cuFileGetStatsL3");
-    _Static_assert(sizeof(StatsLevel3) == 5000, "the layout of cufile.h");
-    if (!started) GIVE(5022);
-    memset(stats, 0, sizeof *stats);
-    stats->num_gpus = 2;
-    PerGpu *gpu = &stats->per_gpu_stats[1];
-    gpu->n_p2p_reads = reads[0];
-    gpu->n_nvfs_reads = reads[1];
-    gpu->n_posix_reads = reads[2];
-    gpu->n_p2p_writes = writes[0];
-    gpu->n_nvfs_writes = writes[1];
-    gpu->n_posix_writes = writes[2];
+    if (!started) GIVE(INVALID_VALUE);
+    Stats *old = stats;
+    StatsOf1190 *new = stats;
+    StatsOfLater *later = stats;
+    memset(stats, 0, version() < 1190 ? sizeof *old : version() <= 1200 ? sizeof *new : sizeof *later);
+    if (version() < 1190) fill_stats(&old->num_gpus, old->gpus, reads, writes);
+    else if (version() <= 1200) fill_stats(&new->num_gpus, new->gpus, reads, writes);
+    else fill_stats(&later->num_gpus, later->gpus, reads, writes);
     GIVE(0);
 }

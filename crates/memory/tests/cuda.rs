@@ -1,12 +1,10 @@
-//! GPU memory, copies and cuFile against a mock that demands the order of calls that the real libraries do.
+//! GPU memory, copies and kernels against a mock that demands the order of calls that the real libraries do.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "../mock-cuda/mod.rs"]
 mod mock;
 
-use std::fs::{File, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,7 +13,6 @@ use peerlane_memory::cuda::{
     Argument, Copy, Cuda, CudaError, DeviceMemory, Direction, Foreign, Gpu, Grid, Kernel, Lane,
     Pinned, Queue,
 };
-use peerlane_memory::cufile::{self, CuFileError, Mode, Session, Span};
 use peerlane_memory::nvrtc::{Nvrtc, NvrtcError};
 use peerlane_memory::{LibraryError, Region, RegionKind, host, mapped};
 use peerlane_units::Bytes;
@@ -49,9 +46,6 @@ fn a_library_that_is_not_there_is_a_value_with_a_way_out() {
         "{error}"
     );
     assert!(error.is_missing() && error.hint().is_some_and(|hint| hint.contains("libcuda")));
-    let error = cufile::open_from(Path::new("/nowhere/libcufile.so.0"), Mode::P2pdma).unwrap_err();
-    assert!(matches!(error, CuFileError::Library(LibraryError::NotThere { .. })), "{error}");
-    assert!(error.hint().is_some_and(|hint| hint.contains("nvidia-gds")));
 }
 
 #[test]
@@ -198,107 +192,6 @@ fn too_much_memory_and_a_failed_copy_are_errors_that_leave_nothing_behind() {
     assert_eq!(error, CudaError::Call { call: "cuMemcpyHtoDAsync", code: 719 });
     drop((memory, pinned, lane, gpu));
     mock.expect_all_undone();
-}
-
-/// A file of `bytes` bytes, open for direct I/O where the file system has it.
-fn file(folder: &Path, bytes: &[u8]) -> File {
-    let path = folder.join("data");
-    File::create(&path).unwrap().write_all(bytes).unwrap();
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap();
-    options.clone().custom_flags(direct).open(&path).or_else(|_| options.open(&path)).unwrap()
-}
-
-fn read_all(session: &Arc<Session>, gpu: &Arc<Gpu>, file: File) -> (u64, Arc<DeviceMemory>) {
-    let memory = gpu.allocate(Bytes::kib(16)).unwrap();
-    let registered = session.memory(Arc::clone(&memory)).unwrap();
-    let file = session.file(file).unwrap();
-    let span = Span {
-        file: &file,
-        file_offset: 0,
-        memory: &registered,
-        memory_offset: 4096,
-        length: 8192,
-    };
-    (session.read(&span).unwrap(), memory)
-}
-
-#[test]
-fn cufile_goes_the_way_it_was_told_and_its_counters_say_so() {
-    for (mode, conf, p2pdma, nvidia_fs, posix) in [
-        (Mode::P2pdma, "mode=p2pdma", 1, 0, 0),
-        (Mode::NvidiaFs, "mode=nvfs", 0, 1, 0),
-        (Mode::Compatible, "mode=p2pdma", 0, 0, 1),
-    ] {
-        let mock = Mock::new(conf);
-        let gpu = first(&mock);
-        let session = cufile::open_from(&mock.library(), mode).unwrap();
-        let data: Vec<u8> = (0..16384u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
-        let (moved, memory) = read_all(&session, &gpu, file(mock.folder(), &data));
-        assert_eq!(moved, 8192);
-        let counts = session.counts().expect("counters");
-        assert_eq!((counts.p2pdma, counts.nvidia_fs, counts.posix), (p2pdma, nvidia_fs, posix));
-        let allows = session.properties().unwrap().allows_compatible;
-        assert_eq!(allows, mode == Mode::Compatible);
-        let (mut back, mut lane) = (gpu.pin(Bytes::kib(16)).unwrap(), gpu.lane().unwrap());
-        lane.begin(&copy(Direction::ToHost, &back, &memory, 0)).unwrap();
-        finish(&mut lane);
-        assert_eq!(Pinned::bytes_mut(&mut back).unwrap()[4096..12288], data[..8192]);
-        drop((lane, back, memory, session, gpu));
-        mock.expect_all_undone();
-    }
-}
-
-#[test]
-fn a_direct_mode_that_the_machine_lacks_is_refused_and_never_a_fallback() {
-    let mock = Mock::new("mode=compat");
-    for mode in [Mode::P2pdma, Mode::NvidiaFs] {
-        let session = cufile::open_from(&mock.library(), mode).unwrap();
-        let error = session.file(file(mock.folder(), b"x")).unwrap_err();
-        assert!(matches!(error, CuFileError::Call { code: 5049, .. }), "{error}");
-        assert!(error.hint().is_some_and(|hint| hint.contains("--routes host")));
-    }
-    mock.expect_all_undone();
-}
-
-#[test]
-fn a_fallback_that_cannot_be_switched_off_is_an_error() {
-    let mock = Mock::new("mode=compat\nsticky=1");
-    let error = cufile::open_from(&mock.library(), Mode::P2pdma).unwrap_err();
-    assert_eq!(error, CuFileError::StillCompatible);
-    assert_eq!(mock.calls("cuFileDriverClose"), 1);
-    assert!(cufile::open_from(&mock.library(), Mode::Compatible).is_ok());
-    mock.expect_no_violation();
-}
-
-#[test]
-fn the_process_has_one_mode_at_a_time() {
-    let mock = Mock::new("mode=p2pdma");
-    let open = |mode| cufile::open_from(&mock.library(), mode);
-    let session = open(Mode::P2pdma).unwrap();
-    assert!(Arc::ptr_eq(&session, &open(Mode::P2pdma).unwrap()));
-    let error = open(Mode::Compatible).unwrap_err();
-    assert_eq!(error, CuFileError::OtherMode { open: Mode::P2pdma });
-    drop(session);
-    assert!(open(Mode::Compatible).is_ok());
-    mock.expect_no_violation();
-}
-
-#[test]
-fn requests_that_fail_or_reach_beyond_are_told_apart() {
-    let mock = Mock::new("mode=p2pdma\nfail_io=1");
-    let gpu = first(&mock);
-    let session = cufile::open_from(&mock.library(), Mode::P2pdma).unwrap();
-    let memory = session.memory(gpu.allocate(Bytes::kib(8)).unwrap()).unwrap();
-    let file = session.file(file(mock.folder(), &[1; 8192])).unwrap();
-    let span =
-        |length| Span { file: &file, file_offset: 0, memory: &memory, memory_offset: 4096, length };
-    let beyond = session.write(&span(8192)).unwrap_err();
-    assert_eq!((beyond.errno(), mock.calls("cuFileWrite")), (rustix::io::Errno::INVAL, 0));
-    let failed = session.write(&span(4096)).unwrap_err();
-    assert_eq!(failed.errno(), rustix::io::Errno::IO);
-    assert_eq!(session.write(&span(4096)), Ok(4096));
 }
 
 /// Doubles words, a thread a word.

@@ -27,7 +27,7 @@ pub struct CopyRecord {
     pub target: EndpointFacts,
     /// The memory between them.
     pub memory: MemoryFacts,
-    /// The route taken.
+    /// The route that was chosen; with a warning `route-not-known` nothing shows that payload took it.
     pub route: Route,
     /// Why this route.
     pub reason: String,
@@ -69,6 +69,14 @@ pub struct CopyRecord {
 }
 
 impl CopyRecord {
+    /// Why it is not known which route payload took; `None` where it is known.
+    pub fn unknown_route(&self) -> Option<&str> {
+        self.warnings.iter().find_map(|warning| match warning {
+            Warning::RouteNotKnown { reason } => Some(reason.as_str()),
+            _ => None,
+        })
+    }
+
     /// Payload that this run moved over elapsed time.
     pub fn rate(&self) -> Option<ByteRate> {
         ByteRate::mean(self.content.data, self.elapsed_ns)
@@ -97,7 +105,7 @@ pub struct Machine {
     pub program: String,
 }
 
-/// Payload by the route it took.
+/// Payload by the route it took; what took an unknown one is in neither.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BytesByRoute {
     /// Between devices.

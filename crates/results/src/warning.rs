@@ -25,6 +25,11 @@ pub enum Warning {
         /// Why.
         reason: String,
     },
+    /// Bytes were asked to move between devices, and nothing shows whether they did: they are in no count by route.
+    RouteNotKnown {
+        /// Why.
+        reason: String,
+    },
     /// The last bytes went through host memory, since a device moves whole blocks.
     TailByHost {
         /// How many.
@@ -231,6 +236,9 @@ impl Warning {
     pub fn advice(&self) -> &'static str {
         match self {
             Self::FellBack { .. } => "`--route p2p` refuses instead; `peerlane plan` shows why",
+            Self::RouteNotKnown { .. } => {
+                "`--route p2p` refuses instead; `--route host` goes through host memory"
+            }
             Self::TailByHost { .. } => "copy a multiple of the target's block size to avoid it",
             Self::NotVerified => "leave `--verify` at `sample`, or use `full`",
             Self::MemoryNotChecked { .. } => {
@@ -298,6 +306,9 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FellBack { reason } => write!(f, "copied through host memory: {reason}"),
+            Self::RouteNotKnown { reason } => {
+                write!(f, "the route that bytes took is not known: {reason}")
+            }
             Self::TailByHost { bytes } => {
                 write!(f, "the last {bytes} bytes went through host memory")
             }

@@ -1,4 +1,4 @@
-//! The kernels by the real NVRTC, which needs no GPU: `tools/fetch-nvrtc` fetches it, `PEERLANE_NVRTC` names it.
+//! The kernels by the real NVRTC, which needs no GPU: `tools/fetch-nvidia nvrtc` fetches it, `PEERLANE_NVRTC` names it.
 
 #[path = "../../../tools/testing.rs"]
 mod testing;
@@ -14,7 +14,8 @@ fn nvrtc() -> Option<Nvrtc> {
     if let Some(path) = path.map(PathBuf::from) {
         return Some(Nvrtc::load_from(&path).expect("the library that PEERLANE_NVRTC names"));
     }
-    let reason = "there is no NVRTC: PEERLANE_NVRTC names none, tools/fetch-nvrtc fetches it";
+    let reason =
+        "there is no NVRTC: PEERLANE_NVRTC names none, tools/fetch-nvidia nvrtc fetches it";
     testing::skip("nvrtc", reason);
     None
 }

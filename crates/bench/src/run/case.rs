@@ -8,8 +8,8 @@ use hdrhistogram::Histogram;
 use peerlane_engine::measure::{FlowOutcome, FlowTools, Hold, MeasureError, PlannedFlow};
 use peerlane_engine::{MonotonicClock, Phase, Watch};
 use peerlane_results::{
-    BytesByRoute, CaseRecord, CaseSpec, FlowRecord, Latency, Limit, RouteEvidence, RouteVerdict,
-    Verification, VerifyMode, Warning,
+    BytesByRoute, CaseRecord, CaseSpec, FlowRecord, Latency, Limit, RouteEvidence, Verification,
+    VerifyMode, Warning,
 };
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
@@ -181,11 +181,8 @@ fn record(
     let mut evidence: Vec<RouteEvidence> = Vec::new();
     for outcome in &outcomes {
         for item in &outcome.evidence {
-            // A proof shows that data arrive; which way they took then, counters have to say.
-            let says = RouteVerdict::Consistent;
-            let item = RouteEvidence { evidence: item.clone(), says };
-            if !evidence.contains(&item) {
-                evidence.push(item);
+            if !evidence.contains(item) {
+                evidence.push(item.clone());
             }
         }
     }

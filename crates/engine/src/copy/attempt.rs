@@ -1,19 +1,22 @@
 //! One memory tried: allocated, attached to a ring of its own, and proved.
 
+use std::fs::File;
+
 use peerlane_memory::{Region, host};
 use peerlane_results::{
-    EndpointFacts, Evidence, MemoryFacts, MemoryKind, Plan, Route, RouteEvidence, RouteVerdict,
-    Shape, Tail, VerifyMode, Warning,
+    EndpointFacts, Evidence, MemoryFacts, MemoryKind, Plan, Route, RouteChoice, RouteEvidence,
+    RouteVerdict, Shape, Tail, VerifyMode, Warning,
 };
 use peerlane_units::Bytes;
 
 use super::check::{self, NotProved};
 use super::files::Target;
 use super::gone::drive_of;
-use super::gpu::{self, GpuSide, GpuSlots};
+use super::gpu::{self, GpuSide, GpuSlots, RouteFault};
 use super::pieces::Holes;
 use super::{CopyError, Tools};
 use crate::device_memory::{self, DeviceRefusal};
+use crate::extents::{Grid, first_data};
 use crate::failure::Role;
 use crate::failure::error_in_words;
 use crate::open::{Attached, Opened};
@@ -98,6 +101,9 @@ impl Attempt<'_> {
                     source,
                 });
             }
+        }
+        if let Some(side) = &mut ready.gpu {
+            side.mark();
         }
         warnings.extend(reduced);
         Ok(Ok(ready))
@@ -291,29 +297,56 @@ impl Attempt<'_> {
         Ok(Ok((Ready { gpu: Some(side), ..ready }, reduced)))
     }
 
-    /// Reads a block of either end into the GPU, and asks cuFile which way they came: nothing was written yet.
-    fn look_at_gpu(&self, ready: &mut Ready, tools: &Tools<'_>) -> Result<(), Rejection> {
+    /// Reads a block of data of either end into the GPU, and asks cuFile which way they came: nothing was written yet.
+    /// Holes are left out: cuFile may read them through host memory, and no payload comes of them.
+    fn look_at_gpu(&self, ready: &mut Ready, tools: &mut Tools<'_>) -> Result<(), Rejection> {
         if self.route != Route::P2p || ready.gpu.is_none() || ready.transfer.length == 0 {
             return Ok(());
         }
         let read = self.read_into_gpu(ready, tools);
         let Some(side) = &mut ready.gpu else { return Ok(()) };
-        let judged = read.and_then(|()| side.all_direct().map_err(|error| error.to_string()));
-        let Err(reason) = judged else { return Ok(()) };
+        let hint = "`cufile.log` says why; `--route host` goes through host memory";
+        let (reason, hint) = match read.map(|()| side.all_direct()) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(RouteFault::NotKnown(none))) => {
+                let is_watched = tools.options.watch_dma;
+                if is_watched || self.plan.asked.route == RouteChoice::Auto {
+                    tools.watch.notice(&format!("the route is not known: {none}"));
+                    return Ok(());
+                }
+                (none.to_string(), none.hint())
+            }
+            Ok(Err(fault)) => (fault.to_string(), hint),
+            Err(reason) => (reason, hint),
+        };
         if ready.ring.in_flight() == 0 {
             // It holds a block of either end; why it could not be cleared adds nothing.
             let _ = side.clear(tools.clock, tools.deadline);
         }
-        let hint = "`cufile.log` says why; `--route host` goes through host memory".to_owned();
-        Err(self.rejection(reason, Some(hint)))
+        Err(self.rejection(reason, Some(hint.to_owned())))
+    }
+
+    /// The first block of data of either end; where an end does not tell its holes, the first block.
+    fn blocks_of_data(&self, transfer: &Transfer) -> Vec<(Role, u64)> {
+        let first = |role, file: &File, origin: u64, block: u64| {
+            let within = origin..origin + transfer.length;
+            let found = first_data(file, within, Grid { origin, block });
+            Some((role, found.unwrap_or(Some(origin))?))
+        };
+        let (source, target) = (&self.source.file, self.target.file());
+        let ends = [
+            first(Role::Source, source, transfer.source_offset, transfer.source_block),
+            first(Role::Target, target, transfer.target_offset, transfer.target_block),
+        ];
+        ends.into_iter().flatten().collect()
     }
 
     fn read_into_gpu(&self, ready: &mut Ready, tools: &Tools<'_>) -> Result<(), String> {
         let transfer = ready.transfer;
-        let read = |role| {
-            let (file, file_offset, block) = match role {
-                Role::Source => (transfer.source, transfer.source_offset, transfer.source_block),
-                Role::Target => (transfer.target, transfer.target_offset, transfer.target_block),
+        let read = |(role, file_offset)| {
+            let (file, block) = match role {
+                Role::Source => (transfer.source, transfer.source_block),
+                Role::Target => (transfer.target, transfer.target_block),
             };
             Request {
                 role,
@@ -330,7 +363,8 @@ impl Attempt<'_> {
                 progress: Progress::default(),
             }
         };
-        let mut requests = [read(Role::Source), read(Role::Target)];
+        let places = self.blocks_of_data(&transfer);
+        let mut requests: Vec<Request> = places.into_iter().map(read).collect();
         let read = requests.iter_mut().try_for_each(|request| {
             let one = std::slice::from_mut(request);
             carry_out(&mut ready.ring, one, tools.clock, tools.deadline)

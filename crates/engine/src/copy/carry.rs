@@ -4,17 +4,20 @@ use std::path::PathBuf;
 
 use peerlane_evidence::CpuMark;
 use peerlane_results::{
-    Evidence, MemoryFacts, PhaseKind, Route, RouteEvidence, RouteVerdict, Tail, Warning,
+    Evidence, MemoryFacts, PhaseKind, Route, RouteChoice, RouteEvidence, RouteVerdict, Tail,
+    Warning,
 };
 use peerlane_units::Bytes;
 
 use super::attempt::Ready;
 use super::gone::drive_of;
+use super::gpu::RouteFault;
 use super::ledger::{Account, Keeper, Ledger, Turn};
 use super::pieces::Pieces;
 use super::witness::MovedBytes;
 use super::{CopyError, Done, Job, Tools, begin, check};
 use crate::Phase;
+use crate::extents::has_hole;
 use crate::failure::error_in_words;
 use crate::failure::{RequestError, Role};
 use crate::journal::{Identity, Recorder};
@@ -59,15 +62,35 @@ impl Job<'_> {
     /// Judges by which way cuFile says that payload went: direct was what its memory was taken for.
     fn judge_gpu(&mut self, ready: &Ready, route: Route) -> Result<(), CopyError> {
         let Some(gpu) = &ready.gpu else { return Ok(()) };
-        if route == Route::P2p {
-            gpu.all_direct().map_err(|source| {
-                let memory = ready.memory.name.clone();
-                CopyError::CuFileFellBack { memory, source }
-            })?;
+        self.evidence.extend(gpu.evidence(route));
+        let Err(fault) = gpu.all_direct() else { return Ok(()) };
+        let memory = ready.memory.name.clone();
+        match fault {
+            _ if route == Route::Host => Ok(()),
+            RouteFault::FellBack(source) => {
+                let is_sparse = gpu.reads_holes_by_host() && self.source_has_hole();
+                let sparse = is_sparse.then(|| self.plan.source.path.clone());
+                Err(CopyError::CuFileFellBack { memory, sparse, source })
+            }
+            RouteFault::NotKnown(_) if self.is_shown() => Ok(()),
+            RouteFault::NotKnown(source) if self.plan.asked.route == RouteChoice::P2p => {
+                Err(CopyError::CuFileNotCounted { memory, source })
+            }
+            RouteFault::NotKnown(none) => {
+                self.warnings.push(Warning::RouteNotKnown { reason: none.to_string() });
+                Ok(())
+            }
         }
-        let counted = gpu.evidence().map(|one| one.says(RouteVerdict::NotKnown));
-        self.evidence.extend(counted);
-        Ok(())
+    }
+
+    /// Whether a witness shows the route.
+    fn is_shown(&self) -> bool {
+        self.evidence.iter().any(|one| one.says == RouteVerdict::Shown)
+    }
+
+    fn source_has_hole(&self) -> bool {
+        let range = self.layout.source_offset..self.layout.source_offset + self.layout.length;
+        has_hole(&self.source.file, range).unwrap_or(false)
     }
 
     /// Reads the witnesses of the move that has just ended.

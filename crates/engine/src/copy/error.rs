@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use peerlane_memory::MemoryError;
-use peerlane_memory::cufile::FellBack;
+use peerlane_memory::cufile::{FellBack, NoCounter};
 use peerlane_results::{Refusal, Route};
 use peerlane_units::Bytes;
 
@@ -163,6 +163,8 @@ pub enum CopyError {
     CuFileFellBack {
         /// The memory.
         memory: String,
+        /// Path of the source, where it has holes that this library reads through host memory.
+        sparse: Option<String>,
         /// What it did.
         source: FellBack,
     },
@@ -175,6 +177,14 @@ pub enum CopyError {
         looked_at: String,
         /// What it showed.
         showed: String,
+    },
+    /// Nothing shows that cuFile took the way that was required.
+    #[error("the route to or from {memory} is not known")]
+    CuFileNotCounted {
+        /// The memory.
+        memory: String,
+        /// Why.
+        source: NoCounter,
     },
     /// Blocks of the target that were borrowed to clear device memory may hold zeroes.
     #[error("cannot put back what {path} held while device memory was cleared")]
@@ -269,6 +279,11 @@ impl CopyError {
                  looks for the cause"
                     .to_owned(),
             ),
+            Self::CuFileFellBack { sparse: Some(path), .. } => Some(format!(
+                "{path} has holes, which cuFile reads through host memory from 1.19 on: `cp --sparse=never {path} FILE` \
+                 makes a file without; `--route host` goes through host memory"
+            )),
+            Self::CuFileNotCounted { source, .. } => Some(source.hint().to_owned()),
             Self::CuFileFellBack { .. } => {
                 Some("`cufile.log` says why; `--route host` goes through host memory".to_owned())
             }

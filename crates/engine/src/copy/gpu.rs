@@ -2,20 +2,22 @@
 //! really taken, and cleared.
 //!
 //! The one thing to know: cuFile may go through host memory though it was told not to. Before anything is
-//! written it reads a block of either end, and its counters are looked at; they are looked at again when all
-//! has moved. They are the library's word and no proof; that bytes arrive is proved as for any memory.
+//! written it reads a block of data of either end, and its counters are looked at; they are looked at again when all
+//! has moved. They are the library's word and no proof; that bytes arrive is proved as for any memory. Without
+//! counters the route is not known: `p2p` refuses, and `auto` says so.
 
 use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 
 use peerlane_memory::cuda::{CudaError, DeviceMemory, Gpu};
-use peerlane_memory::cufile::{Counts, CuFileError, FellBack, Session};
-use peerlane_results::{Evidence, MemoryFacts, Shape};
+use peerlane_memory::cufile::{Counted, CuFileError, FellBack, Mark, NoCounter, Session};
+use peerlane_results::{Evidence, MemoryFacts, Route, RouteEvidence, Shape};
 use peerlane_units::{Bytes, Nanos};
 
 use super::CopyError;
 use crate::Clock;
+use crate::cufile;
 use crate::desk::{Desk, Stopped};
 use crate::endpoint::GpuName;
 use crate::measure::find_gpu;
@@ -51,8 +53,17 @@ pub(super) struct GpuSide {
     session: Option<Arc<Session>>,
     memory: Arc<DeviceMemory>,
     desk: Desk,
-    /// What cuFile had counted when it was opened.
-    before: Option<Counts>,
+    /// cuFile's counters before payload.
+    before: Option<Mark>,
+}
+
+/// Why payload is not shown to have gone directly.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+pub(super) enum RouteFault {
+    #[error(transparent)]
+    FellBack(#[from] FellBack),
+    #[error(transparent)]
+    NotKnown(#[from] NoCounter),
 }
 
 /// A ring with both ends and slots in memory of a GPU.
@@ -144,7 +155,7 @@ fn attach(
         (Err(refusal), _) => return Ok(Err(refusal)),
         (_, Err(error)) => return Ok(Err(error.into())),
     };
-    let before = session.as_ref().and_then(|session| session.counts());
+    let before = session.as_ref().map(|session| session.mark());
     let found = gpu.facts();
     let evidence = Evidence {
         looked_at: format!("the way to {} ({}, {})", facts.name, found.model, found.address),
@@ -186,24 +197,34 @@ fn take_memory(
 }
 
 impl GpuSide {
-    /// What cuFile has counted since it was opened here.
-    fn counted(&self) -> Option<Counts> {
-        Some(self.session.as_ref()?.counts()?.since(&self.before?))
+    /// What cuFile has counted since the mark; `None` where it takes no part.
+    fn counted(&self) -> Option<Counted> {
+        Some(self.session.as_ref()?.since(self.before.as_ref()?))
     }
 
-    /// Judges requests that were all to go directly, as far as cuFile says.
-    pub(super) fn all_direct(&self) -> Result<(), FellBack> {
-        self.counted().map_or(Ok(()), Counts::all_direct)
+    /// Judges requests that were all to go directly.
+    pub(super) fn all_direct(&self) -> Result<(), RouteFault> {
+        match self.counted() {
+            None => Ok(()),
+            Some(counted) => Ok(counted?.all_direct()?),
+        }
     }
 
-    /// Which way cuFile says that its requests took; `None` where cuFile took no part.
-    pub(super) fn evidence(&self) -> Option<Evidence> {
-        self.session.as_ref()?;
-        let showed = match self.counted() {
-            None => "not to be seen: this library has none".to_owned(),
-            Some(counts) => format!("{counts}, which is the library's word"),
-        };
-        Some(Evidence { looked_at: "cuFile's counters of this process".to_owned(), showed })
+    /// Counts payload from here on. A proof reads blocks that were never written, which is no payload.
+    pub(super) fn mark(&mut self) {
+        self.before = self.session.as_ref().map(|session| session.mark());
+    }
+
+    /// Whether cuFile reads holes through host memory.
+    pub(super) fn reads_holes_by_host(&self) -> bool {
+        self.session.as_deref().is_some_and(cufile::reads_holes_by_host)
+    }
+
+    /// What cuFile says of its ways, and of those that its requests took; nothing where it takes no part.
+    pub(super) fn evidence(&self, route: Route) -> Vec<RouteEvidence> {
+        let flags = self.session.as_deref().and_then(cufile::flags);
+        let counters = self.counted().map(|counted| cufile::counters(&counted, route));
+        flags.into_iter().chain(counters).collect()
     }
 
     /// Overwrites the memory with zeroes; nothing may be in flight.

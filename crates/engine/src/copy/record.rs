@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use peerlane_fabric::Fabric;
 use peerlane_results::{
     BytesByRoute, COPY_SCHEMA, Content, CopyRecord, HostMemoryTraffic, Latency, Machine,
-    MemoryFacts, Percentiles, Plan, Route, RouteEvidence, Shape, Warning,
+    MemoryFacts, Percentiles, Plan, Route, RouteEvidence, RouteVerdict, Shape, Warning,
 };
 use peerlane_units::{Bytes, Nanos};
 
@@ -32,8 +32,10 @@ pub(super) fn write(
     let bytes = settled.shape.length;
     let relayed = Bytes(done.moved.bytes);
     let data = Bytes(relayed.0 + done.tail.0);
+    let is_known = !warnings.iter().any(|one| matches!(one, Warning::RouteNotKnown { .. }));
     let bytes_by_route = match settled.route {
-        Route::P2p => BytesByRoute { p2p: relayed, host: done.tail },
+        Route::P2p if is_known => BytesByRoute { p2p: relayed, host: done.tail },
+        Route::P2p => BytesByRoute { p2p: Bytes::ZERO, host: done.tail },
         Route::Host => BytesByRoute { p2p: Bytes::ZERO, host: data },
     };
     let zeroed = done.moved.zeroed + done.moved.zeroes_written;
@@ -75,7 +77,11 @@ pub(super) fn write(
         },
         scrubbed: done.scrubbed,
         verification: done.verification,
-        verdict: peerlane_evidence::verdict(&evidence),
+        verdict: match is_known {
+            true => peerlane_evidence::verdict(&evidence),
+            // What fits either route says nothing where the library chose it.
+            false => RouteVerdict::NotKnown,
+        },
         evidence,
         warnings,
         limits: plan.limits.clone(),

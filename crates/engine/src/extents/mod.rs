@@ -122,6 +122,32 @@ pub fn data_ranges(file: &File, within: Range<u64>, grid: Grid) -> io::Result<Ex
     Ok(Extents { probe, density, rest, grid, known_data: None })
 }
 
+/// Returns whether the file system reports a hole in `within`.
+///
+/// # Errors
+/// As [`data_ranges`].
+pub fn has_hole(file: &File, within: Range<u64>) -> io::Result<bool> {
+    for extent in data_ranges(file, within, Grid { origin: 0, block: 1 })? {
+        if matches!(extent?, Extent::Hole(_)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the first block of `within` that holds data; `None` where all of it is a hole.
+///
+/// # Errors
+/// As [`data_ranges`].
+pub fn first_data(file: &File, within: Range<u64>, grid: Grid) -> io::Result<Option<u64>> {
+    for extent in data_ranges(file, within, grid)? {
+        if let Extent::Data(range) = extent? {
+            return Ok(Some(range.start));
+        }
+    }
+    Ok(None)
+}
+
 fn open_probe(file: &File) -> io::Result<(Option<OwnedFd>, Density)> {
     // The field is signed on some architectures; numbers of file systems have 32 bits.
     #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation, clippy::unnecessary_cast)]

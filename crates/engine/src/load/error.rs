@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use peerlane_memory::cuda::CudaError;
-use peerlane_memory::cufile::FellBack;
+use peerlane_memory::cufile::{FellBack, NoCounter};
 use peerlane_units::Bytes;
 
 use crate::failure::RequestError;
@@ -53,6 +53,9 @@ pub enum LoadError {
     /// cuFile fell back although that was switched off.
     #[error(transparent)]
     FellBack(#[from] FellBack),
+    /// Nothing shows which route bytes take, and no other was allowed.
+    #[error("cannot show that bytes go directly: {0}")]
+    RouteNotKnown(NoCounter),
 }
 
 impl LoadError {
@@ -71,7 +74,7 @@ impl LoadError {
             Self::Request { said, source } => {
                 said.is_none() && matches!(source, RequestError::Failed(_))
             }
-            Self::Uring(_) | Self::Cuda(_) | Self::FellBack(_) => false,
+            Self::Uring(_) | Self::Cuda(_) | Self::FellBack(_) | Self::RouteNotKnown(_) => false,
         }
     }
 
@@ -80,6 +83,7 @@ impl LoadError {
         match self {
             Self::Uring(error) => !matches!(error, UringError::Other { .. }),
             Self::Cuda(error) => error.is_missing(),
+            Self::RouteNotKnown(_) => true,
             _ => false,
         }
     }
@@ -89,6 +93,7 @@ impl LoadError {
         match self {
             Self::Uring(error) => error.hint(),
             Self::Cuda(error) => error.hint(),
+            Self::RouteNotKnown(none) => Some(none.hint()),
             Self::NotDirect { .. } => Some("`--route auto` or `--route host` takes host memory"),
             _ => None,
         }

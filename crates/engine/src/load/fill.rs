@@ -28,7 +28,7 @@ const NO_ROOM: i32 = 2;
 pub struct Filled {
     /// Bytes from the beginning of the range on.
     pub bytes: Bytes,
-    /// Bytes of them that came by cuFile, direct.
+    /// Bytes of them that came by cuFile, direct; none where its counters do not show that.
     pub direct: Bytes,
     /// Bytes of them that came through pinned host memory.
     pub through_host: Bytes,
@@ -66,8 +66,13 @@ pub fn fill(
     drop(loader);
     give_back(own, tools);
     let filled = filled?;
-    ways.judge()?;
-    Ok(filled)
+    match ways.judge()? {
+        Some(Err(none)) if filled.direct > Bytes::ZERO => {
+            tools.watch.notice(&format!("the route into the GPU is not known: {none}"));
+            Ok(Filled { direct: Bytes::ZERO, ..filled })
+        }
+        _ => Ok(filled),
+    }
 }
 
 /// Memory of our own on the same GPU, of whole blocks; less than asked for where there is not so much.

@@ -8,7 +8,8 @@
 //! [`fill`] does the same into memory of somebody else on a GPU, in parts through memory of our own.
 //!
 //! The one thing to know: [`Ways::judge`] has the last word. What cuFile counted as moved through host memory although
-//! it was to go directly is an error.
+//! it was to go directly is an error. Without counters [`RouteChoice::P2p`] is refused, and by [`RouteChoice::Auto`]
+//! the route of what cuFile moved is not known.
 
 mod error;
 mod fill;
@@ -32,6 +33,7 @@ pub use ways::Ways;
 pub use crate::measure::find_gpu;
 
 use crate::Clock;
+use crate::cufile::meets_hole;
 use crate::failure::Role;
 use crate::request::{End, Progress, Request, carry_out};
 use crate::ring::{Action, AttachError, FileId, GpuRing, RegionId, Ring, Uring};
@@ -141,6 +143,12 @@ impl<'a> Loader<'a> {
             return Err(LoadError::not_direct("the file takes no direct I/O"));
         }
         let session = self.ways.session(file)?;
+        let is_sparse = meets_hole(&session, file, range.clone());
+        if is_sparse.map_err(LoadError::file("look for holes of"))? {
+            return Err(LoadError::not_direct(
+                "the file has holes there, which cuFile reads through host memory from 1.19 on",
+            ));
+        }
         let mut way = match self.direct.take() {
             Some(way) => way,
             None => Self::open_direct(&session)?,

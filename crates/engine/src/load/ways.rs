@@ -5,10 +5,11 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use peerlane_memory::cufile::{self, Counts, CuFileError, Mode, Session};
+use peerlane_memory::cufile::{self, Counted, CuFileError, Mark, Mode, NoCounter, Session};
 use peerlane_results::RouteChoice;
 
 use super::LoadError;
+use crate::cufile as evidence;
 
 /// File systems that are known to be refused at most; of more the answer is asked for again.
 const MOST_REFUSED: usize = 1024;
@@ -22,7 +23,7 @@ pub struct Ways {
 
 #[derive(Debug, Default)]
 struct State {
-    session: Option<(Arc<Session>, Option<Counts>)>,
+    session: Option<(Arc<Session>, Mark)>,
     /// Why cuFile serves nobody here.
     missing: Option<Arc<str>>,
     /// Why it does not serve a file system, by the number of its device.
@@ -59,8 +60,9 @@ impl Ways {
         for mode in [Mode::P2pdma, Mode::NvidiaFs] {
             match open(mode, copy_of(file)?) {
                 Ok(session) => {
-                    let before = session.counts();
-                    state.session = Some((Arc::clone(&session), before));
+                    let mark = session.mark();
+                    self.allowed(mark.check())?;
+                    state.session = Some((Arc::clone(&session), mark));
                     return Ok(session);
                 }
                 Err(error) => {
@@ -84,17 +86,36 @@ impl Ways {
         state.session.as_ref().map(|(session, _)| session.mode())
     }
 
-    /// What cuFile counted, where it served and counts.
+    /// Judges by which way requests went: what cuFile counted, or why the route is not known; `None` where it took
+    /// no part.
     ///
     /// # Errors
-    /// [`LoadError::FellBack`] where some went through host memory.
-    pub fn judge(&self) -> Result<Option<Counts>, LoadError> {
+    /// [`LoadError::FellBack`] where some went through host memory; [`LoadError::RouteNotKnown`] where that was
+    /// ruled out and is not known.
+    pub fn judge(&self) -> Result<Option<Counted>, LoadError> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((session, Some(before))) = &state.session else { return Ok(None) };
-        let Some(after) = session.counts() else { return Ok(None) };
-        let counts = after.since(before);
-        counts.all_direct()?;
-        Ok(Some(counts))
+        let Some((session, mark)) = &state.session else { return Ok(None) };
+        let counted = session.since(mark);
+        match counted {
+            Ok(counts) => counts.all_direct()?,
+            Err(none) => self.allowed(Err(none))?,
+        }
+        Ok(Some(counted))
+    }
+
+    /// Refuses a way without counters where no other route is allowed.
+    fn allowed(&self, counts: Result<(), NoCounter>) -> Result<(), LoadError> {
+        match (self.choice, counts) {
+            (RouteChoice::P2p, Err(none)) => Err(LoadError::RouteNotKnown(none)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Direct ways that cuFile has switched on, in words.
+    pub fn flags(&self) -> Option<String> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let flags = evidence::flags(&state.session.as_ref()?.0)?.evidence;
+        Some(format!("{}: {}", flags.looked_at, flags.showed))
     }
 }
 

@@ -1,7 +1,9 @@
 //! Carries a flow out: ready, together with the others, moved, flushed, checked.
 
 use hdrhistogram::Histogram;
-use peerlane_results::{BytesByRoute, Evidence, Path as Way, Route, Verification, Warning};
+use peerlane_results::{
+    BytesByRoute, Evidence, Path as Way, Route, RouteEvidence, RouteVerdict, Verification, Warning,
+};
 use peerlane_units::{Bytes, Nanos};
 
 use super::blocks::{Account, Blocks, Cut, Ended};
@@ -204,7 +206,7 @@ impl PlannedFlow {
         &self,
         run: Run,
         verification: Option<Verification>,
-        evidence: Vec<Evidence>,
+        evidence: Vec<RouteEvidence>,
         warnings: Vec<Warning>,
     ) -> FlowOutcome {
         let bytes = Bytes(run.bytes);
@@ -212,9 +214,10 @@ impl PlannedFlow {
             Route::P2p => BytesByRoute { p2p: bytes, host: Bytes::ZERO },
             Route::Host => BytesByRoute { p2p: Bytes::ZERO, host: bytes },
         };
-        let rules = (!self.facts.is_empty()).then(|| Evidence {
-            looked_at: format!("the kernel's rules for {}", self.memory.name),
-            showed: self.facts.join("; "),
+        let rules = (!self.facts.is_empty()).then(|| {
+            let looked_at = format!("the kernel's rules for {}", self.memory.name);
+            let showed = self.facts.join("; ");
+            Evidence { looked_at, showed }.says(RouteVerdict::Consistent)
         });
         FlowOutcome {
             bytes,

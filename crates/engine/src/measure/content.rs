@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use peerlane_memory::host;
-use peerlane_results::{Evidence, Verification, VerifyMode, Warning};
+use peerlane_results::{Evidence, RouteVerdict, Verification, VerifyMode, Warning};
 use peerlane_units::Bytes;
 
 use super::planned::PlannedFlow;
@@ -261,10 +261,10 @@ impl Ready {
             deadline: tools.deadline,
         };
         let cleared = scrub(&mut self.ring, &setup, tools.clock).map_err(Box::new)?;
-        self.evidence.push(Evidence {
-            looked_at: format!("{} after the check of the content", planned.memory.name),
-            showed: format!("{} bytes were overwritten with zeroes by DMA", cleared.0),
-        });
+        let looked_at = format!("{} after the check of the content", planned.memory.name);
+        let showed = format!("{} bytes were overwritten with zeroes by DMA", cleared.0);
+        let says = RouteVerdict::Consistent;
+        self.evidence.push(Evidence { looked_at, showed }.says(says));
         self.flush(tools)
     }
 }

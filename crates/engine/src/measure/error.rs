@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use peerlane_memory::MemoryError;
 use peerlane_memory::cuda::CudaError;
-use peerlane_memory::cufile::{CuFileError, FellBack};
+use peerlane_memory::cufile::{CuFileError, FellBack, NoCounter};
 use peerlane_results::Refusal;
 use peerlane_units::{Bytes, Nanos};
 
@@ -129,6 +129,14 @@ pub enum MeasureError {
         /// What it did.
         source: FellBack,
     },
+    /// Nothing shows that cuFile took the way that was required.
+    #[error("the route to or from {memory} is not known")]
+    CuFileNotCounted {
+        /// The memory.
+        memory: String,
+        /// Why.
+        source: NoCounter,
+    },
     /// A copy by the GPU did not end in time.
     #[error("a copy by {gpu} did not end within {} s", deadline.0 / 1_000_000_000)]
     CopyEngine {
@@ -229,6 +237,7 @@ impl MeasureError {
                 "cufile.log says why; `--routes host` measures the way through host memory"
                     .to_owned(),
             ),
+            Self::CuFileNotCounted { source, .. } => Some(source.hint().to_owned()),
             Self::CopyEngine { .. } => Some(
                 "`sudo dmesg | grep -i nvrm` and `nvidia-smi` show whether the GPU hangs"
                     .to_owned(),

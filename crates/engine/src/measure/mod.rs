@@ -34,7 +34,7 @@ mod tests;
 
 use hdrhistogram::Histogram;
 use peerlane_fabric::Fabric;
-use peerlane_results::{BytesByRoute, Evidence, Machine, Verification, Warning};
+use peerlane_results::{BytesByRoute, Machine, RouteEvidence, Verification, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 pub use error::MeasureError;
@@ -130,8 +130,8 @@ pub struct FlowOutcome {
     pub pace: Vec<(Nanos, Bytes)>,
     /// Check of the content at the target; `None` where nothing was stored.
     pub verification: Option<Verification>,
-    /// What was looked at.
-    pub evidence: Vec<Evidence>,
+    /// Evidence of the route.
+    pub evidence: Vec<RouteEvidence>,
     /// What a reader should know.
     pub warnings: Vec<Warning>,
     /// The watch asked for the end before all was moved.

@@ -1,7 +1,7 @@
 //! A flow with everything open: files, memory, ring; a peer-to-peer route is proved.
 
 use peerlane_memory::{Region, RegionKind, host};
-use peerlane_results::{Evidence, MemoryKind, Tail};
+use peerlane_results::{MemoryKind, RouteEvidence, RouteVerdict, Tail};
 use peerlane_units::{Bytes, Nanos};
 
 use super::planned::{End, PlannedFlow};
@@ -45,7 +45,7 @@ pub(super) struct Ready {
     pub(super) stride: u64,
     /// Block sizes of source and target, of the one end for both where there is only one.
     pub(super) blocks: [u64; 2],
-    pub(super) evidence: Vec<Evidence>,
+    pub(super) evidence: Vec<RouteEvidence>,
 }
 
 fn live(end: &End) -> Option<&Live> {
@@ -197,7 +197,8 @@ impl Ready {
             Err(NotProved::Ended(source)) => return Err(MeasureError::Proof(source)),
         };
         let proof = prove_route(&mut self.ring, &setup, tools.clock).map_err(Box::new)?;
-        self.evidence.extend(proof.evidence);
+        let arrived = proof.evidence.into_iter();
+        self.evidence.extend(arrived.map(|one| one.says(RouteVerdict::Consistent)));
         Ok(())
     }
 

@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 
 use rustix::io::Errno;
 
-use super::Mode;
+use super::fallback::Names;
+use super::{Fallback, Mode, NoCounter};
 use crate::LibraryError;
 use crate::cuda::CudaError;
 
@@ -30,9 +31,15 @@ pub enum CuFileError {
     /// The last one who had it open does not get it closed.
     #[error("cuFile is still being closed")]
     StillClosing,
-    /// Its driver is open and its fallback is on, though that was switched off.
-    #[error("cuFile keeps its compatibility mode on, though it was switched off")]
-    StillCompatible,
+    /// Its driver is open and lets payload go through host memory, though that was switched off.
+    #[error("cuFile keeps {} on, though it was switched off", Names(on))]
+    FallbacksOn {
+        /// The switches that are on.
+        on: Vec<Fallback>,
+    },
+    /// Nothing would show which way requests take.
+    #[error(transparent)]
+    NoCounter(#[from] NoCounter),
     /// A call failed.
     #[error("{call} failed: {} ({code})", name_of(*code))]
     Call {
@@ -67,10 +74,8 @@ impl CuFileError {
             Self::Library(LibraryError::NoFunction { .. }) | Self::NoParameters { .. } => Some(
                 "install GPUDirect Storage of CUDA 12.8 or later: `sudo apt install nvidia-gds`",
             ),
-            Self::StillCompatible => Some(
-                "set \"allow_compat_mode\": false and \"force_compat_mode\": false in /etc/cufile.json, and \
-                 unset CUFILE_FORCE_COMPAT_MODE",
-            ),
+            Self::FallbacksOn { on } => Some(hint_of_fallback(on.first().copied())),
+            Self::NoCounter(none) => Some(none.hint()),
             Self::Call { code, .. } => hint_of(*code),
             Self::Cuda(error) => error.hint(),
             Self::StillClosing => {
@@ -115,35 +120,52 @@ impl IoFailure {
     }
 }
 
-/// Names of `CUfileOpError` (cuFile API reference, "enum CUfileOpError").
+/// `CUfileOpError` (cuFile API reference, "enum CUfileOpError"): number, name there, and words.
+pub(super) const ERRORS: [(i32, &str, &str); 25] = [
+    (5001, "CU_FILE_DRIVER_NOT_INITIALIZED", "the nvidia-fs driver is not loaded"),
+    (5004, "CU_FILE_DRIVER_VERSION_MISMATCH", "the nvidia-fs driver is of another version"),
+    (5007, "CU_FILE_PLATFORM_NOT_SUPPORTED", "not supported on this platform"),
+    (5008, "CU_FILE_IO_NOT_SUPPORTED", "not supported on this file"),
+    (5009, "CU_FILE_DEVICE_NOT_SUPPORTED", "not supported on this GPU"),
+    (5010, "CU_FILE_NVFS_DRIVER_ERROR", "the nvidia-fs driver refused"),
+    (5011, "CU_FILE_CUDA_DRIVER_ERROR", "the CUDA driver refused"),
+    (5016, "CU_FILE_INVALID_MAPPING_SIZE", "beyond the memory that may be pinned"),
+    (5018, "CU_FILE_INVALID_FILE_TYPE", "unsupported file type"),
+    (5019, "CU_FILE_INVALID_FILE_OPEN_FLAG", "unsupported open flags"),
+    (5020, "CU_FILE_DIO_NOT_SET", "the file is not open for direct I/O"),
+    (5022, "CU_FILE_INVALID_VALUE", "invalid argument"),
+    (5023, "CU_FILE_MEMORY_ALREADY_REGISTERED", "memory already registered"),
+    (5024, "CU_FILE_MEMORY_NOT_REGISTERED", "memory not registered"),
+    (5025, "CU_FILE_PERMISSION_DENIED", "permission denied"),
+    (5027, "CU_FILE_HANDLE_NOT_REGISTERED", "file not registered"),
+    (5028, "CU_FILE_HANDLE_ALREADY_REGISTERED", "file already registered"),
+    (5030, "CU_FILE_INTERNAL_ERROR", "internal error"),
+    (5033, "CU_FILE_NVFS_SETUP_ERROR", "the nvidia-fs driver could not be set up"),
+    (5034, "CU_FILE_IO_DISABLED", "switched off for this file by its settings"),
+    (5036, "CU_FILE_GPU_MEMORY_PINNING_FAILED", "GPU memory could not be pinned"),
+    (5044, "CU_FILE_IO_ERROR", "I/O error"),
+    (5045, "CU_FILE_INTERNAL_BUF_REGISTER_ERROR", "the buffer could not be registered"),
+    (5048, "CU_FILE_NVFS_INTERNAL_DRIVER_ERROR", "error in the nvidia-fs driver"),
+    (5049, "CU_FILE_BATCH_NOCOMPAT_ERROR", "only possible in compatibility mode, which is off"),
+];
+
 fn name_of(code: i32) -> &'static str {
-    match code {
-        5001 => "the nvidia-fs driver is not loaded",
-        5004 => "the nvidia-fs driver is of another version",
-        5007 => "not supported on this platform",
-        5008 => "not supported on this file",
-        5009 => "not supported on this GPU",
-        5010 => "the nvidia-fs driver refused",
-        5011 => "the CUDA driver refused",
-        5016 => "beyond the memory that may be pinned",
-        5018 => "unsupported file type",
-        5019 => "unsupported open flags",
-        5020 => "the file is not open for direct I/O",
-        5022 => "invalid argument",
-        5023 => "memory already registered",
-        5024 => "memory not registered",
-        5025 => "permission denied",
-        5027 => "file not registered",
-        5028 => "file already registered",
-        5030 => "internal error",
-        5033 => "the nvidia-fs driver could not be set up",
-        5034 => "switched off for this file by its settings",
-        5036 => "GPU memory could not be pinned",
-        5044 => "I/O error",
-        5045 => "the buffer could not be registered",
-        5048 => "error in the nvidia-fs driver",
-        5049 => "only possible in compatibility mode, which is off",
-        _ => "see CUfileOpError and cufile.log",
+    let known = ERRORS.iter().find(|(number, ..)| *number == code);
+    known.map_or("see CUfileOpError and cufile.log", |(.., words)| words)
+}
+
+/// What switches off the first of them.
+fn hint_of_fallback(fallback: Option<Fallback>) -> &'static str {
+    match fallback {
+        Some(Fallback::PosixIo) => {
+            "set \"vanilla_posix_io_mode\": false (\"posix_io_mode\" in 1.17 and 1.18) in /etc/cufile.json; cuFile \
+             takes this mode by itself where NVIDIA's driver is missing, which cufile.log says"
+        }
+        Some(Fallback::FallbackIo) => "set \"gds_fallback_io\": false in /etc/cufile.json",
+        Some(Fallback::AllowCompatible | Fallback::ForceCompatible) | None => {
+            "set \"allow_compat_mode\": false and \"force_compat_mode\": false in /etc/cufile.json, and \
+             unset CUFILE_FORCE_COMPAT_MODE"
+        }
     }
 }
 

@@ -1,169 +1,37 @@
-//! The table of cuFile, and the owners of what its calls register.
-//!
-//! Names, types and layouts are those of `cufile.h` (cuFile API reference, CUDA 13). Functions that came later
-//! than 1.0 are optional: parameters and counters.
+//! The owners of what cuFile's calls open and register.
 
-use std::ffi::{OsStr, OsString, c_int, c_uint, c_void};
+use std::ffi::{OsStr, OsString, c_void};
 use std::fmt;
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use peerlane_units::Bytes;
 use rustix::io::Errno;
 
-use super::counts::{Counts, WORDS};
+use super::abi::{INVALID_VALUE, StatsLayout, parameter};
+use super::counts::{Counted, Counts, Mark, NoCounter, Version, layout_of};
+use super::fallback::Fallback;
+use super::p2p::{P2pFlags, Storage};
+use super::table::{DESCRIPTOR, Descriptor, Handle, Status, Table, check};
 use super::{CuFileError, IoFailure, Mode, Span};
 use crate::cuda::DeviceMemory;
 use crate::library::ffi::Library;
-
-/// `CUfileError_t`, returned by value.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Status {
-    code: c_int,
-    cuda: c_int,
-}
-
-/// `CUfileDescr_t` of a file descriptor.
-#[repr(C)]
-struct Descriptor {
-    kind: c_int,
-    /// A union of a descriptor and a pointer.
-    handle: Handle,
-    operations: *const c_void,
-}
-
-#[repr(C)]
-union Handle {
-    descriptor: c_int,
-    _pointer: *mut c_void,
-}
-
-/// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`.
-const DESCRIPTOR: c_int = 1;
-
-const _: () = assert!(size_of::<Descriptor>() == 24 && size_of::<Status>() == 8);
-
-/// `CUfileDrvProps_t`, with room for what later versions append.
-#[repr(C)]
-#[derive(Default)]
-struct RawProperties {
-    major: c_uint,
-    minor: c_uint,
-    poll_threshold_kib: usize,
-    direct_kib: usize,
-    status: c_uint,
-    control: c_uint,
-    features: c_uint,
-    cache_kib: c_uint,
-    buffer_kib: c_uint,
-    pinned_kib: c_uint,
-    room: [u64; 32],
-}
-
-/// Bit of `CU_FILE_ALLOW_COMPAT_MODE` in `dcontrolflags`.
-const ALLOW_COMPATIBLE: c_uint = 1 << 1;
-/// `CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE`, `CUFILE_PARAM_FORCE_COMPAT_MODE`, `CUFILE_PARAM_USE_PCIP2PDMA`.
-const PARAMETERS: [c_int; 3] = [1, 2, 7];
-/// Counters for each GPU come with this level.
-const LEVEL: c_int = 3;
-
-type Call = unsafe extern "C" fn() -> Status;
-
-/// The functions.
-struct Table {
-    open: Call,
-    close: Call,
-    properties: unsafe extern "C" fn(*mut RawProperties) -> Status,
-    file_register: unsafe extern "C" fn(*mut *mut c_void, *mut Descriptor) -> Status,
-    file_deregister: unsafe extern "C" fn(*mut c_void),
-    memory_register: unsafe extern "C" fn(*const c_void, usize, c_int) -> Status,
-    memory_deregister: unsafe extern "C" fn(*const c_void) -> Status,
-    read: unsafe extern "C" fn(*mut c_void, *mut c_void, usize, i64, i64) -> isize,
-    write: unsafe extern "C" fn(*mut c_void, *const c_void, usize, i64, i64) -> isize,
-    set_bool: Option<unsafe extern "C" fn(c_int, bool) -> Status>,
-    counters: Option<Counters>,
-}
-
-struct Counters {
-    set_level: unsafe extern "C" fn(c_int) -> Status,
-    start: Call,
-    read: unsafe extern "C" fn(*mut u64) -> Status,
-}
-
-/// Finds functions by name.
-struct Symbols<'a>(&'a Library, &'a OsStr);
-
-impl Symbols<'_> {
-    /// # Safety
-    /// As [`Library::function`], by `cufile.h`.
-    unsafe fn optional<T: Copy>(&self, name: &[u8]) -> Option<T> {
-        // SAFETY: by the caller.
-        unsafe { self.0.function(name) }
-    }
-
-    /// # Safety
-    /// As [`Symbols::optional`].
-    unsafe fn needed<T: Copy>(&self, name: &[u8]) -> Result<T, CuFileError> {
-        // SAFETY: by the caller.
-        let found = unsafe { self.optional(name) };
-        found.ok_or_else(|| CuFileError::symbol(self.1, name))
-    }
-}
-
-macro_rules! find {
-    ($symbols:expr, $how:ident, $name:literal) => {{
-        // SAFETY: the field that it is assigned to has the type of `cufile.h`, and lies beside the library.
-        unsafe { $symbols.$how($name) }
-    }};
-}
-
-impl Table {
-    fn fill(library: &Library, name: &OsStr) -> Result<Self, CuFileError> {
-        let symbols = Symbols(library, name);
-        let close: Option<Call> = find!(symbols, optional, b"cuFileDriverClose_v2");
-        Ok(Self {
-            open: find!(symbols, needed, b"cuFileDriverOpen")?,
-            close: match close {
-                Some(close) => close,
-                None => find!(symbols, needed, b"cuFileDriverClose")?,
-            },
-            properties: find!(symbols, needed, b"cuFileDriverGetProperties")?,
-            file_register: find!(symbols, needed, b"cuFileHandleRegister")?,
-            file_deregister: find!(symbols, needed, b"cuFileHandleDeregister")?,
-            memory_register: find!(symbols, needed, b"cuFileBufRegister")?,
-            memory_deregister: find!(symbols, needed, b"cuFileBufDeregister")?,
-            read: find!(symbols, needed, b"cuFileRead")?,
-            write: find!(symbols, needed, b"cuFileWrite")?,
-            set_bool: find!(symbols, optional, b"cuFileSetParameterBool"),
-            counters: Self::counters(&symbols),
-        })
-    }
-
-    fn counters(symbols: &Symbols<'_>) -> Option<Counters> {
-        Some(Counters {
-            set_level: find!(symbols, optional, b"cuFileSetStatsLevel")?,
-            start: find!(symbols, optional, b"cuFileStatsStart")?,
-            read: find!(symbols, optional, b"cuFileGetStatsL3")?,
-        })
-    }
-}
-
-fn check(call: &'static str, status: Status) -> Result<(), CuFileError> {
-    match status.code {
-        0 => Ok(()),
-        code => Err(CuFileError::Call { call, code, cuda: status.cuda }),
-    }
-}
 
 /// cuFile, open in one mode; closed when the last user is gone.
 pub struct Session {
     table: Table,
     name: OsString,
     mode: Mode,
-    has_counters: bool,
+    version: Option<Version>,
+    /// Layout of the counters, where they count.
+    layout: Result<&'static StatsLayout, NoCounter>,
+    /// Requests that were begun and have not failed.
+    begun: AtomicU64,
+    /// Requests that moved bytes.
+    moved: AtomicU64,
     _library: Library,
 }
 
@@ -179,8 +47,6 @@ const CLOSE_WAIT: Duration = Duration::from_secs(10);
 pub struct Properties {
     /// Version of nvidia-fs, zero without it.
     pub nvidia_fs: (u32, u32),
-    /// Whether it may fall back to host memory.
-    pub allows_compatible: bool,
     /// Most bytes of GPU memory that may be registered.
     pub pinned: Bytes,
 }
@@ -204,19 +70,26 @@ impl Session {
         }
         let library = Library::open(name).map_err(|error| CuFileError::library(name, &error))?;
         let table = Table::fill(&library, name)?;
+        let version = table.version();
         configure(&table, mode)?;
-        let has_counters = table.counters.as_ref().is_some_and(Counters::choose_level);
-        // SAFETY: takes nothing; the settings come before it, as it wants them.
-        check("cuFileDriverOpen", unsafe { (table.open)() })?;
-        let mut session =
-            Self { table, name: name.to_owned(), mode, has_counters, _library: library };
-        session.has_counters &= session.table.counters.as_ref().is_some_and(Counters::begin);
-        let session = Arc::new(session);
+        let layout = choose_counters(&table, version);
+        table.open()?;
+        let layout = layout.and_then(|layout| start_counters(&table).map(|()| layout));
+        let session = Arc::new(Self {
+            table,
+            name: name.to_owned(),
+            mode,
+            version,
+            layout,
+            begun: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
+            _library: library,
+        });
         open.push((name.to_owned(), Arc::downgrade(&session)));
         // Dropping the session takes the lock again.
         drop(open);
-        if mode != Mode::Compatible && session.properties()?.allows_compatible {
-            return Err(CuFileError::StillCompatible);
+        if mode != Mode::Compatible {
+            session.refuse_fallbacks()?;
         }
         Ok(session)
     }
@@ -231,24 +104,79 @@ impl Session {
     /// # Errors
     /// What it answered.
     pub fn properties(&self) -> Result<Properties, CuFileError> {
-        let mut raw = RawProperties::default();
-        // SAFETY: writes the structure of `cufile.h`, which begins a longer local.
-        let status = unsafe { (self.table.properties)(&raw mut raw) };
-        check("cuFileDriverGetProperties", status)?;
+        let raw = self.table.properties()?;
         Ok(Properties {
             nvidia_fs: (raw.major, raw.minor),
-            allows_compatible: raw.control & ALLOW_COMPATIBLE != 0,
             pinned: Bytes(u64::from(raw.pinned_kib) << 10),
         })
     }
 
-    /// Requests by the way that they took, of all GPUs; `None` where the library does not count.
-    pub fn counts(&self) -> Option<Counts> {
-        let counters = self.table.counters.as_ref().filter(|_| self.has_counters)?;
-        let mut words = vec![0u64; WORDS];
-        // SAFETY: writes the structure of `cufile.h`, of 5000 bytes, into an array of more than six times that.
-        let status = unsafe { (counters.read)(words.as_mut_ptr()) };
-        (status.code == 0).then(|| Counts::of(&words))
+    /// Version of the library; `None` where it does not tell.
+    pub fn version(&self) -> Option<Version> {
+        self.version
+    }
+
+    /// Switches that let payload go through host memory and are on, as the open driver says it.
+    ///
+    /// # Errors
+    /// What it answered.
+    pub fn fallbacks(&self) -> Result<Vec<Fallback>, CuFileError> {
+        let control = self.table.properties()?.control;
+        let mut on = Vec::new();
+        for fallback in Fallback::ALL {
+            let is_shown = fallback.control_bit().is_some_and(|bit| control & 1 << bit != 0);
+            if is_shown || self.is_set(fallback.parameter())? {
+                on.push(fallback);
+            }
+        }
+        Ok(on)
+    }
+
+    /// Whether a Boolean parameter is on; one that the library lacks is not.
+    fn is_set(&self, parameter: i32) -> Result<bool, CuFileError> {
+        match self.table.get_bool(parameter) {
+            None => Ok(false),
+            Some((status, _)) if status.code == INVALID_VALUE => Ok(false),
+            Some((status, value)) => check("cuFileGetParameterBool", status).map(|()| value),
+        }
+    }
+
+    fn refuse_fallbacks(&self) -> Result<(), CuFileError> {
+        let on = self.fallbacks()?;
+        if on.is_empty() { Ok(()) } else { Err(CuFileError::FallbacksOn { on }) }
+    }
+
+    /// Direct ways that are switched on, by kind of storage; empty where the library does not tell (before 1.16).
+    pub fn p2p_flags(&self) -> Vec<(Storage, P2pFlags)> {
+        let flags = |kind: Storage| Some((kind, P2pFlags(self.table.p2p_flags(kind.number())?)));
+        Storage::ALL.into_iter().filter_map(flags).collect()
+    }
+
+    /// Counters of all GPUs now, to be compared with later ones by [`Session::since`].
+    pub fn mark(&self) -> Mark {
+        let counts = self.counts();
+        // After the counters: a request under way counts as one before the mark.
+        Mark { counts, requests: self.begun.load(Ordering::SeqCst) }
+    }
+
+    /// Requests since then by the way that they took, of all GPUs.
+    ///
+    /// # Errors
+    /// [`NoCounter`] where the library does not count, or counted fewer than this session made.
+    pub fn since(&self, mark: &Mark) -> Counted {
+        let before = mark.counts?;
+        // Before the counters: all of these are in them.
+        let made = self.moved.load(Ordering::SeqCst).saturating_sub(mark.requests);
+        self.counts()?.since(&before, made)
+    }
+
+    fn counts(&self) -> Counted {
+        let layout = self.layout?;
+        let (status, words) = self.table.read_counters().ok_or(NoCounter::Absent)?;
+        match status.code {
+            0 => Ok(Counts::read(&words, layout)),
+            code => Err(NoCounter::Refused { call: "cuFileGetStatsL3", code }),
+        }
     }
 
     /// Registers memory of a GPU, which it holds until the registration is gone.
@@ -272,12 +200,12 @@ impl Session {
     /// [`IoFailure`] by what it answered.
     pub fn read(&self, span: &Span<'_>) -> Result<u64, IoFailure> {
         let (base, length, file_offset, offset) = arguments(span)?;
-        // SAFETY: file and memory are registered with this library, and borrowed until it returns; the range
-        // lies within the memory by `Span::check`.
-        let moved = unsafe {
-            (self.table.read)(span.file.handle, base.cast_mut(), length, file_offset, offset)
-        };
-        result(moved)
+        self.request(|| {
+            let (file, base) = (span.file.handle, base.cast_mut());
+            // SAFETY: file and memory are registered with this library, and borrowed until it returns; the range
+            // lies within the memory by `Span::check`.
+            result(unsafe { (self.table.read)(file, base, length, file_offset, offset) })
+        })
     }
 
     /// Writes the memory to the file; returns the bytes that moved when they have.
@@ -286,10 +214,22 @@ impl Session {
     /// [`IoFailure`] by what it answered.
     pub fn write(&self, span: &Span<'_>) -> Result<u64, IoFailure> {
         let (base, length, file_offset, offset) = arguments(span)?;
-        // SAFETY: as in `read`.
-        let moved =
-            unsafe { (self.table.write)(span.file.handle, base, length, file_offset, offset) };
-        result(moved)
+        self.request(|| {
+            let file = span.file.handle;
+            // SAFETY: as in `read`.
+            result(unsafe { (self.table.write)(file, base, length, file_offset, offset) })
+        })
+    }
+
+    /// Makes a request and counts it, by its outcome.
+    fn request(&self, make: impl FnOnce() -> Result<u64, IoFailure>) -> Result<u64, IoFailure> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        let done = make();
+        match done {
+            Ok(1..) => self.moved.fetch_add(1, Ordering::SeqCst),
+            Ok(0) | Err(_) => self.begun.fetch_sub(1, Ordering::SeqCst),
+        };
+        done
     }
 }
 
@@ -320,41 +260,58 @@ fn result(moved: isize) -> Result<u64, IoFailure> {
 
 /// Switches every other way off; before the driver is opened, as it wants that.
 fn configure(table: &Table, mode: Mode) -> Result<(), CuFileError> {
-    let Some(set) = table.set_bool else {
-        // Older than P2PDMA; what its settings file allows is looked at once the driver is open.
-        return match mode {
-            Mode::NvidiaFs => Ok(()),
-            mode => Err(CuFileError::NoParameters { mode }),
-        };
-    };
     let is_compatible = mode == Mode::Compatible;
-    let values = [is_compatible, is_compatible, mode == Mode::P2pdma];
-    for (parameter, value) in PARAMETERS.into_iter().zip(values) {
-        // SAFETY: takes two values and no pointer.
-        check("cuFileSetParameterBool", unsafe { set(parameter, value) })?;
+    for (number, value) in [
+        (parameter::ALLOW_COMPATIBLE, is_compatible),
+        (parameter::FORCE_COMPATIBLE, is_compatible),
+        (parameter::USE_P2PDMA, mode == Mode::P2pdma),
+        (parameter::POSIX_IO, false),
+        (parameter::FALLBACK_IO, false),
+    ] {
+        let Some(status) = table.set_bool(number, value) else {
+            // Older than P2PDMA; what its settings file allows is read once the driver is open.
+            return match mode {
+                Mode::NvidiaFs => Ok(()),
+                mode => Err(CuFileError::NoParameters { mode }),
+            };
+        };
+        let came_later = matches!(number, parameter::POSIX_IO | parameter::FALLBACK_IO);
+        if !(came_later && status.code == INVALID_VALUE) {
+            check("cuFileSetParameterBool", status)?;
+        }
     }
     Ok(())
 }
 
-impl Counters {
-    fn choose_level(&self) -> bool {
-        // SAFETY: takes a number.
-        let status = unsafe { (self.set_level)(LEVEL) };
-        status.code == 0
+/// Chooses counters of a known layout; before the driver is opened.
+fn choose_counters(
+    table: &Table,
+    version: Option<Version>,
+) -> Result<&'static StatsLayout, NoCounter> {
+    if !table.has_counters() {
+        return Err(NoCounter::Absent);
     }
+    let layout = layout_of(version)?;
+    accepted("cuFileSetStatsLevel", table.choose_counters()).map(|()| layout)
+}
 
-    fn begin(&self) -> bool {
-        // SAFETY: takes nothing.
-        let status = unsafe { (self.start)() };
-        status.code == 0
+fn start_counters(table: &Table) -> Result<(), NoCounter> {
+    accepted("cuFileStatsStart", table.start_counters())
+}
+
+fn accepted(call: &'static str, status: Option<Status>) -> Result<(), NoCounter> {
+    match status.map(|status| status.code) {
+        None => Err(NoCounter::Absent),
+        Some(0) => Ok(()),
+        Some(code) => Err(NoCounter::Refused { call, code }),
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: every file and memory that is registered holds the session, so that there is none now.
-        let _ = unsafe { (self.table.close)() };
+        // Every file and memory that is registered holds the session, so that there is none now.
+        self.table.close();
         open.retain(|(own, one)| *own != self.name || one.strong_count() > 0);
         CLOSED.notify_all();
     }

@@ -5,16 +5,23 @@
 //! return when they have. What is registered holds what it needs, so that the order in which the library wants
 //! things undone follows from dropping.
 //!
-//! The one thing to know: left alone, cuFile falls back to host memory without a word (`allow_compat_mode`). A
-//! direct mode switches that off before the driver is opened, so that the library refuses instead, and
-//! [`Session::counts`] says afterwards which way its requests took, where the library has counters.
+//! The one thing to know: left alone, cuFile falls back to host memory without a word. A direct mode switches every
+//! [`Fallback`] off before the driver is opened and reads them back afterwards, since before that the answer may be a
+//! default that is not applied. [`Session::since`] returns which way requests took, or [`NoCounter`] where that is
+//! not known: the layout of the counters follows from the version of the library, and only known ones are read.
 //!
 //! The settings are the whole process's, so that all sessions at a time are of one mode.
 
+mod abi;
 mod counts;
 mod error;
+mod fallback;
 #[allow(unsafe_code)]
 mod ffi;
+#[cfg(test)]
+mod headers;
+mod p2p;
+mod table;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -22,9 +29,11 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use counts::{Counts, FellBack};
+pub use counts::{Counted, Counts, FellBack, Mark, NoCounter, Version};
 pub use error::{CuFileError, IoFailure};
+pub use fallback::Fallback;
 pub use ffi::{Memory, OpenFile, Properties, Session};
+pub use p2p::{P2pFlags, Storage};
 
 /// The library of GPUDirect Storage.
 const LIBRARY: &str = "libcufile.so.0";

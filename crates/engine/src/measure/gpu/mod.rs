@@ -4,7 +4,8 @@
 //! in compatibility mode (`host-cufile`), our own pieces through pinned host memory (`host`, `host-serial`, and
 //! `host-page-cache` into a GPU), and what pins nothing (`host-mapped` into a GPU, `host-page-cache` out of it:
 //! [`classical`]). `p2p` tries the first and then the second with cuFile's fallback switched off, and is not
-//! possible where both refuse; what cuFile counts afterwards as moved through host memory makes the run an error.
+//! possible where both refuse, or where cuFile has no counters that would show the way; what it counts afterwards as
+//! moved through host memory, or does not count, makes the run an error.
 //!
 //! Content goes into the GPU and out of it for the check by the copy engine, never by the route that is measured.
 
@@ -14,7 +15,8 @@ mod ready;
 
 use peerlane_memory::cuda::{Cuda, CudaError, GpuFacts};
 use peerlane_results::{
-    BytesByRoute, Evidence, MemoryFacts, MemoryKind, Path as Way, Route, Warning,
+    BytesByRoute, Evidence, MemoryFacts, MemoryKind, Path as Way, Route, RouteEvidence,
+    RouteVerdict, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -178,7 +180,7 @@ impl PlannedFlow {
         self.wait(tools)?;
         let is_direct = self.gpu_route() == Route::P2p;
         ready.ring.begin_count(is_direct.then_some(ready.region));
-        let before = ready.counts();
+        let before = ready.mark();
         let hands = ready.hands.take();
         let has_ring = hands.is_none();
         let moved = match hands {
@@ -242,6 +244,8 @@ impl PlannedFlow {
     }
 }
 
-fn saw(looked_at: impl Into<String>, showed: impl Into<String>) -> Evidence {
-    Evidence { looked_at: looked_at.into(), showed: showed.into() }
+/// Evidence that fits the route, and would fit another.
+fn saw(looked_at: impl Into<String>, showed: impl Into<String>) -> RouteEvidence {
+    let evidence = Evidence { looked_at: looked_at.into(), showed: showed.into() };
+    evidence.says(RouteVerdict::Consistent)
 }

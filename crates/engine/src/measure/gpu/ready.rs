@@ -4,9 +4,9 @@ use std::fs::File;
 use std::sync::Arc;
 
 use peerlane_memory::cuda::{DeviceMemory, Gpu};
-use peerlane_memory::cufile::{Counts, Mode, Session};
+use peerlane_memory::cufile::{CuFileError, Mark, Mode, Session};
 use peerlane_memory::host;
-use peerlane_results::{Evidence, MemoryKind, Path as Way, Route};
+use peerlane_results::{MemoryKind, Path as Way, Route, RouteEvidence};
 use peerlane_units::{Bytes, Nanos};
 
 use super::super::planned::PlannedFlow;
@@ -17,6 +17,7 @@ use super::super::{FlowTools, MeasureError};
 use super::classical::{Hands, is_classical};
 use super::{GpuEnd, saw};
 use crate::copy::check::flush_file;
+use crate::cufile;
 use crate::desk::Desk;
 use crate::failure::{RequestError, Role};
 use crate::open::Opened;
@@ -46,7 +47,7 @@ pub(super) struct Ready {
     /// What moves bytes in place of the ring.
     pub(super) hands: Option<Hands>,
     pub(super) stride: u64,
-    pub(super) evidence: Vec<Evidence>,
+    pub(super) evidence: Vec<RouteEvidence>,
 }
 
 /// What every way needs.
@@ -124,33 +125,32 @@ impl Ready {
         })
     }
 
-    /// What cuFile has counted so far.
-    pub(super) fn counts(&self) -> Option<Counts> {
-        self.session.as_ref().and_then(|session| session.counts())
+    /// cuFile's counters now.
+    pub(super) fn mark(&self) -> Option<Mark> {
+        self.session.as_ref().map(|session| session.mark())
     }
 
     /// Judges by which way cuFile says that its requests went.
     ///
     /// # Errors
-    /// When it was direct that was asked for, and some went through host memory.
+    /// When it was direct that was asked for, and some went through host memory, or nothing shows the way.
     pub(super) fn judge(
         &mut self,
         planned: &PlannedFlow,
-        before: Option<Counts>,
+        before: Option<Mark>,
     ) -> Result<(), MeasureError> {
-        let Some(session) = &self.session else { return Ok(()) };
-        let (Some(before), Some(after)) = (before, session.counts()) else {
-            self.evidence.push(saw("cuFile's counters", "not to be seen: this library has none"));
-            return Ok(());
-        };
-        let counts = after.since(&before);
+        let (Some(session), Some(before)) = (&self.session, before) else { return Ok(()) };
+        let counted = session.since(&before);
         if planned.gpu_route() == Route::P2p {
-            counts.all_direct().map_err(|source| {
-                let memory = planned.memory.name.clone();
-                MeasureError::CuFileFellBack { memory, source }
-            })?;
+            let memory = || planned.memory.name.clone();
+            let counts = counted
+                .map_err(|source| MeasureError::CuFileNotCounted { memory: memory(), source })?;
+            counts
+                .all_direct()
+                .map_err(|source| MeasureError::CuFileFellBack { memory: memory(), source })?;
         }
-        self.evidence.push(saw("cuFile's counters of this process", counts.to_string()));
+        self.evidence.extend(cufile::flags(session));
+        self.evidence.push(cufile::counters(&counted, planned.gpu_route()));
         Ok(())
     }
 
@@ -181,10 +181,10 @@ impl Ready {
 
 impl Parts<'_> {
     /// cuFile by P2PDMA, else by nvidia-fs, with its fallback switched off; what refused is in the evidence.
-    fn direct(&self, evidence: &mut Vec<Evidence>) -> Result<Open, MeasureError> {
+    fn direct(&self, evidence: &mut Vec<RouteEvidence>) -> Result<Open, MeasureError> {
         let mut reasons = Vec::new();
         for mode in [Mode::P2pdma, Mode::NvidiaFs] {
-            match self.cufile(mode) {
+            match self.counted(mode) {
                 Ok(open) => {
                     evidence.extend(reasons.into_iter().map(|one| saw("cuFile", one)));
                     return Ok(open);
@@ -198,11 +198,20 @@ impl Parts<'_> {
         Err(MeasureError::NotPossible { reason: reasons.join("; ") })
     }
 
+    /// A mode whose counters are going to show the way.
+    fn counted(&self, mode: Mode) -> Result<Open, MeasureError> {
+        let open = self.cufile(mode)?;
+        let shown = open.session.as_ref().map_or(Ok(()), |session| session.mark().check());
+        shown.map_err(|none| self.refused(none.into()))?;
+        Ok(open)
+    }
+
+    fn refused(&self, source: CuFileError) -> MeasureError {
+        MeasureError::CuFile { gpu: self.planned.memory.name.clone(), source }
+    }
+
     fn cufile(&self, mode: Mode) -> Result<Open, MeasureError> {
-        let refused = |source| {
-            let gpu = self.planned.memory.name.clone();
-            MeasureError::CuFile { gpu, source }
-        };
+        let refused = |source| self.refused(source);
         let session = open_cufile(mode).map_err(refused)?;
         let ring = Uring::new(self.entries())?;
         let mut ring = GpuRing::cufile(ring, &session, self.planned.slots)
@@ -284,7 +293,7 @@ impl Parts<'_> {
     }
 
     /// The way in words.
-    fn named(&self, open: &Open) -> Evidence {
+    fn named(&self, open: &Open) -> RouteEvidence {
         let way = match &open.session {
             Some(session) => session.mode().to_string(),
             None if open.hands.is_some() => match self.role {
