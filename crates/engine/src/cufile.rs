@@ -28,7 +28,8 @@ fn verdict(counted: &Counted, route: Route) -> RouteVerdict {
     };
     match (by_route, others) {
         (0, 0) => RouteVerdict::NotKnown,
-        (_, 0) => RouteVerdict::Shown,
+        // The library's word is no proof.
+        (_, 0) => RouteVerdict::Consistent,
         _ => RouteVerdict::Contradicted,
     }
 }
@@ -62,16 +63,16 @@ pub(crate) fn meets_hole(session: &Session, file: &File, within: Range<u64>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use RouteVerdict::{Contradicted, NotKnown, Shown};
+    use RouteVerdict::{Consistent, Contradicted, NotKnown};
     use peerlane_memory::cufile::{Counts, NoCounter};
 
     #[test]
     fn counters_judge_the_route_asked_for() {
         let counts = |p2pdma, posix| Ok(Counts { p2pdma, posix, ..Counts::default() });
         for (counted, p2p, host) in [
-            (counts(3, 0), Shown, Contradicted),
+            (counts(3, 0), Consistent, Contradicted),
             (counts(3, 1), Contradicted, Contradicted),
-            (counts(0, 2), Contradicted, Shown),
+            (counts(0, 2), Contradicted, Consistent),
             (counts(0, 0), NotKnown, NotKnown),
             (Err(NoCounter::Absent), NotKnown, NotKnown),
         ] {
