@@ -66,6 +66,15 @@ impl fmt::Display for Generation {
     }
 }
 
+/// Whether a GPU is joined to its processor by NVLink-C2C: a superchip of Grace and Hopper or Blackwell, by its name
+/// in the PCI ID repository.
+pub fn has_c2c(function: &Function) -> bool {
+    let vendor = function.vendor.filter(|&vendor| vendor == VENDOR_NVIDIA);
+    let name =
+        vendor.zip(function.device).and_then(|(vendor, device)| names::device(vendor, device));
+    name.is_some_and(|name| ["GH200", "GB200", "GB300"].iter().any(|chip| name.contains(chip)))
+}
+
 impl Fabric {
     /// GPUs as `gpu:N` counts them: NVIDIA's by PCI address, as `nvidia-smi` does; where there is none, AMD's;
     /// where there is neither, those of a description that says nothing of their maker.

@@ -11,7 +11,7 @@ use crate::guard::System;
 
 /// What a block device is.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Layer {
+pub(crate) enum Layer {
     /// An NVMe namespace, by the transport of its controller where that can be told.
     Nvme { transport: Option<String> },
     /// A device-mapper device, with its name and what made it.
@@ -48,7 +48,7 @@ impl Layer {
     }
 
     /// The device in words, to follow "NAME is ".
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Nvme { transport: Some(transport) } if transport != "pcie" => {
                 format!("an NVMe namespace over {transport}")

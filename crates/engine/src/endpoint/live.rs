@@ -147,8 +147,14 @@ fn block_device(
         refusal: obstacle.as_ref().map(|obstacle| obstacle.reason.clone()),
         way_out: obstacle.and_then(|obstacle| obstacle.way_out),
     };
-    let live =
-        Live { path, node: Node::Block, device: Some(device), is_direct: true, passthrough: None };
+    let live = Live {
+        path,
+        node: Node::Block,
+        device: Some(device),
+        layer: Some(layer),
+        is_direct: true,
+        passthrough: None,
+    };
     Ok(Endpoint { facts, initiator, further, live: Some(live) })
 }
 
@@ -368,6 +374,7 @@ impl Ground {
                 path,
                 node: file.node,
                 device: self.device,
+                layer: self.layer,
                 is_direct,
                 passthrough: None,
             }),

@@ -24,10 +24,11 @@ pub(crate) use described::strip_device_directory;
 pub use end::EndError;
 pub(crate) use end::{look, look_to_read};
 pub use error::EndpointError;
+pub(crate) use layer::Layer;
 pub(crate) use live::has_flag;
 pub use notation::{GpuName, Notation, NotationError, lender};
 pub(crate) use passthrough::Passthrough;
-pub(crate) use peer::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, kernel_refusal};
+pub(crate) use peer::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, kernel_refusal, no_function};
 
 use crate::failure::Role;
 use crate::guard::System;
@@ -64,6 +65,8 @@ pub(crate) struct Live {
     pub(crate) node: Node,
     /// The block device itself, or the one below the file system; `None` where there is none.
     pub(crate) device: Option<BlockDevice>,
+    /// The kind of that device.
+    pub(crate) layer: Option<Layer>,
     /// Whether it can be opened with `O_DIRECT`, as far as can be told without opening it.
     pub(crate) is_direct: bool,
     /// Set for a passthrough node: it is a device like its block device, which everything but moving

@@ -67,6 +67,7 @@ pub(super) fn inspect(
         path: path.to_owned(),
         node: Node::Block,
         device: Some(node.block),
+        layer: None,
         is_direct: true,
         passthrough: Some(Passthrough { block, namespace }),
     };

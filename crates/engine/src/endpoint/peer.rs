@@ -150,9 +150,14 @@ pub(super) fn device_refusal(
         );
     }
     if device.function.is_none() {
-        return Some(Obstacle::new(format!("{name} is served by no PCI function of this machine")));
+        return Some(Obstacle::new(no_function(name)));
     }
     protection(device, role).or_else(|| stable_writes(device, file_system))
+}
+
+/// The refusal of a device that no PCI function serves.
+pub(crate) fn no_function(name: &str) -> String {
+    format!("{name} is served by no PCI function of this machine")
 }
 
 /// What never takes them, whatever lies below.

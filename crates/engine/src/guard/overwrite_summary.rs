@@ -139,6 +139,7 @@ impl Seen<'_> {
             path: path.to_owned(),
             node: Node::Block,
             device: None,
+            layer: None,
             is_direct: true,
             passthrough: None,
         };

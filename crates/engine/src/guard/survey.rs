@@ -396,6 +396,7 @@ mod tests {
             path: path.to_owned(),
             node: Node::Block,
             device: None,
+            layer: None,
             is_direct: true,
             passthrough: None,
         }

@@ -97,6 +97,7 @@ pub(crate) fn end(path: &Path, kind: EndpointKind, node: Node, device: BlockDevi
         path: path.to_owned(),
         node,
         device: Some(device),
+        layer: None,
         is_direct: true,
         passthrough: None,
     };

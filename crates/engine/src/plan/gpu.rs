@@ -4,6 +4,7 @@
 //! It rests on what discovery sees: modules, libraries, kernel, ports. Nothing is loaded here; whether a way
 //! that nothing speaks against is really taken shows when cuFile opens with its fallback switched off.
 
+mod settings;
 mod ways;
 
 use std::fmt;

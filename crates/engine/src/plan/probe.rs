@@ -11,8 +11,10 @@ use peerlane_results::Asked;
 use peerlane_results::{Candidate, MemoryKind, Plan, Probe, ProbeAnswer, Verdict};
 use peerlane_units::Nanos;
 
-use super::{PlanError, SLOT_ALIGNMENT, prepare, way_of};
+use super::gpu::{GpuWay, way_of};
+use super::{PlanError, SLOT_ALIGNMENT, prepare};
 use crate::Clock;
+use crate::cufile;
 use crate::device_memory::{self, CARD};
 use crate::endpoint::{Endpoint, Node};
 use crate::failure::error_in_words;
@@ -20,7 +22,7 @@ use crate::failure::{RequestError, Role};
 use crate::guard::{Surveyor, System};
 use crate::open::open_source;
 use crate::request::{End, Progress, Request, carry_out};
-use crate::ring::{Action, Ring, Uring};
+use crate::ring::{Action, Ring, Uring, open_cufile};
 
 /// Asks the kernel about every candidate of a plan and either end.
 ///
@@ -75,9 +77,8 @@ fn ask(end: &Endpoint, candidate: &Candidate, clock: &dyn Clock, deadline: Nanos
     let Some(address) = &candidate.memory.address else {
         return ProbeAnswer::NotAsked { reason: "the memory has no PCI address".to_owned() };
     };
-    if way_of(&candidate.memory).is_some() {
-        let reason = "a copy asks cuFile, which opens the GPU, before anything is written";
-        return ProbeAnswer::NotAsked { reason: reason.to_owned() };
+    if let Some(way) = way_of(&candidate.memory) {
+        return ProbeAnswer::NotAsked { reason: ask_library(way) };
     }
     if let (true, Some(refusal)) =
         (candidate.memory.name.starts_with(CARD), candidate.refusals.first())
@@ -122,6 +123,21 @@ fn ask(end: &Endpoint, candidate: &Candidate, clock: &dyn Clock, deadline: Nanos
         progress: Progress::default(),
     };
     judge(carry_out(&mut ring, &mut [request], clock, deadline))
+}
+
+/// What cuFile says of its direct ways. It answers for a file and memory only when a copy registers them.
+fn ask_library(way: GpuWay) -> String {
+    let later = "a copy asks cuFile, which opens the GPU, before anything is written";
+    let GpuWay::CuFile(mode) = way else { return later.to_owned() };
+    match open_cufile(mode) {
+        Ok(session) => match cufile::flags(&session) {
+            Some(flags) => {
+                format!("{later}; {}: {}", flags.evidence.looked_at, flags.evidence.showed)
+            }
+            None => later.to_owned(),
+        },
+        Err(error) => error_in_words(&error),
+    }
 }
 
 fn judge(outcome: Result<(), RequestError>) -> ProbeAnswer {

@@ -69,6 +69,31 @@ fn a_gpu_that_is_known_to_be_too_old_is_refused_with_who_says_so() {
 }
 
 #[test]
+fn c2c_passes_multipath_and_peer_rules() {
+    const VENDOR: &str = "vendor = '0x10de'\n";
+    const ACS: &str = "acs = 'absent'\n[[function]]\nname = 'down-b'";
+    let of = |device: &str| {
+        let (said, redirects) = (
+            format!("{VENDOR}device = '{device}'\n"),
+            ACS.replace("'absent'", "{ control = 0x1d }"),
+        );
+        let changes = [
+            (VENDOR, said.as_str()),
+            (ACS, &redirects),
+            ("release = '7.2.13'", "release = '6.12.0'\nnvme_multipath = true"),
+        ];
+        planned(RouteChoice::Auto, &changes).expect("a plan").candidates.swap_remove(0)
+    };
+    let (gh200, h100) = (of("0x2342"), of("0x2330"));
+    assert!(gh200.refusals.is_empty(), "{gh200:?}");
+    assert_eq!(gh200.source, Verdict::Unknown);
+    assert!(gh200.facts.iter().any(|fact| fact.contains("C2C")), "{gh200:?}");
+    assert!(h100.refusals.iter().any(|one| one.contains("multipath")), "{h100:?}");
+    assert!(h100.refusals.iter().any(|one| one.contains("ACS")), "{h100:?}");
+    assert!(!h100.facts.iter().any(|fact| fact.contains("C2C")), "{h100:?}");
+}
+
+#[test]
 fn a_gpu_of_nobody_has_no_way_and_the_plan_says_what_is_missing() {
     let found = refusals(&[("vendor = '0x10de'\n", "")]);
     assert!(found[0][0].contains("does not say whose GPU it is"), "{found:?}");

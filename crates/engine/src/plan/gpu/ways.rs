@@ -1,13 +1,13 @@
 //! Every way between drives and a GPU of a machine, with what speaks against it.
 
-use peerlane_fabric::gpu::{Generation, VENDOR_AMD, VENDOR_NVIDIA};
+use peerlane_fabric::gpu::{self, Generation, VENDOR_AMD, VENDOR_NVIDIA};
 use peerlane_fabric::{Fabric, FunctionId, IommuMode, MapType, names, reach};
 use peerlane_memory::cufile::Mode;
 use peerlane_results::{Candidate, MemoryFacts, MemoryKind, Verdict};
 use peerlane_units::Bytes;
 
-use super::{GpuWay, way_of};
-use crate::endpoint::{Endpoint, kernel_refusal};
+use super::{GpuWay, settings, way_of};
+use crate::endpoint::{Endpoint, MULTIPATH_SINCE, kernel_refusal, no_function};
 use crate::plan::candidates::worse;
 use crate::plan::shape::Ends;
 
@@ -17,6 +17,10 @@ const P2PDMA_DRIVER: u32 = 565;
 const IO_URING: (u32, u32) = (5, 11);
 const CUDA: &str = "libcuda.so.1";
 const CUFILE: &str = "libcufile.so.0";
+/// Grace-class processors share memory with their GPU. cuFile's keys for P2PDMA switch this way on there, and
+/// multipath heads are in nobody's way (design text of NVIDIA's gds-diag).
+const C2C: &str = "its memory is reached by C2C, NVLink from the processor, where cuFile has that switched on: multipath \
+    and the kernel's rules for peers do not matter then; `--probe` shows the flag from cuFile 1.16 on (not tried)";
 /// What helps where the kernel lets neither reach the other.
 const REACH_FIX: &str = "put both below one switch, or switch redirection by ACS off at the ports that \
     are named, by `pci=disable_acs_redir=ADDRESS` among the kernel's parameters";
@@ -104,12 +108,10 @@ impl Scene<'_> {
         refusals.extend(self.stack(CUFILE));
         refusals.extend(self.old_driver());
         refusals.extend(kernel_refusal(kernel));
-        for end in self.ends {
-            let refusal = end.facts.refusal.clone();
-            refusals.extend(refusal.filter(|one| kernel_refusal(kernel).as_ref() != Some(one)));
-        }
+        refusals.extend(self.ends.iter().filter_map(|end| self.refusal_of(end)));
         refusals.dedup();
-        if kernel.nvme_multipath == Some(true) && kernel.version() < Some((7, 2)) {
+        let is_old = kernel.version() < Some(MULTIPATH_SINCE);
+        if kernel.nvme_multipath == Some(true) && is_old && !self.has_c2c() {
             refusals.push(
                 "nvme_core.multipath is on, which takes no peer-to-peer pages: add \
                  `nvme_core.multipath=N` to the kernel's parameters"
@@ -118,7 +120,10 @@ impl Scene<'_> {
         }
         let mut candidate = self.by(GpuWay::CuFile(Mode::P2pdma), MemoryKind::Gpu, refusals);
         self.reach(&mut candidate);
-        if self.fabric.function(self.gpu).p2pmem.is_none() && !is_too_old {
+        candidate.facts.extend(self.ends.iter().filter_map(|end| settings::needed(end)));
+        if self.has_c2c() {
+            candidate.facts.push(C2C.to_owned());
+        } else if self.fabric.function(self.gpu).p2pmem.is_none() && !is_too_old {
             candidate.facts.push(
                 "its memory is not seen to be lent: that wants a data centre GPU from Ampere on, and \
                  `options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1;\"` \
@@ -127,6 +132,21 @@ impl Scene<'_> {
             );
         }
         candidate
+    }
+
+    /// Why an end itself takes no peer-to-peer pages; what cuFile may have another way for is none.
+    fn refusal_of(&self, end: &Endpoint) -> Option<String> {
+        let refusal = end.facts.refusal.clone()?;
+        let device = end.live.as_ref().and_then(|live| live.device.as_ref());
+        let is_by_network = settings::is_rdma(end)
+            && device.is_some_and(|device| refusal == no_function(&device.name));
+        let is_of_kernel = kernel_refusal(&self.fabric.kernel).as_ref() == Some(&refusal);
+        let is_passed_by = self.has_c2c() && refusal.contains("multipath head");
+        (!is_of_kernel && !is_by_network && !is_passed_by).then_some(refusal)
+    }
+
+    fn has_c2c(&self) -> bool {
+        gpu::has_c2c(self.fabric.function(self.gpu))
     }
 
     fn nvidia_fs(&self) -> Candidate {
@@ -237,7 +257,9 @@ impl Scene<'_> {
     /// The same for one, the worst of its drives.
     fn reach_of(&self, end: &Endpoint, candidate: &mut Candidate) -> Verdict {
         if end.initiator.is_none() {
-            candidate.refusals.push(on_no_drive(end));
+            if !settings::is_rdma(end) {
+                candidate.refusals.push(on_no_drive(end));
+            }
             return Verdict::Unknown;
         }
         let mut worst = Verdict::BusAddress;
@@ -246,6 +268,7 @@ impl Scene<'_> {
             let verdict = match reach.map {
                 MapType::BusAddress => Verdict::BusAddress,
                 MapType::ThroughHostBridge => Verdict::ThroughHostBridge,
+                MapType::NotSupported if self.has_c2c() => Verdict::Unknown,
                 MapType::NotSupported => Verdict::NotSupported,
                 MapType::Unknown => Verdict::Unknown,
             };
