@@ -128,7 +128,11 @@ fn no_fallback_passes_for_the_route_that_was_required() {
     let words = "stream --source source --target gpu:0 --routes p2p";
     for (conf, code, says) in [
         ("mode=compat", 77, "only possible in compatibility mode, which is off"),
-        ("mode=compat\nsticky=1", 77, "keeps its compatibility mode on"),
+        (
+            "mode=compat\nsticky=1",
+            77,
+            "keeps its compatibility mode (properties.allow_compat_mode) on",
+        ),
         ("mode=p2pdma\nno_set=1", 77, "cuFileSetParameterBool failed"),
         ("mode=p2pdma\nlie=1", 2, "cuFile moved 16 of 16 requests"),
     ] {

@@ -143,6 +143,7 @@ fn a_route_through_host_memory_is_proved_and_its_copy_compared() {
     let clock = MonotonicClock::start();
     let Bench { source, target, region, .. } = bench;
     let setup = ProofSetup {
+        probes: true,
         source,
         target,
         memory: region,

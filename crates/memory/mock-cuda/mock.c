@@ -22,6 +22,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -76,10 +77,11 @@ static __thread void *current;
 static char context;
 
 const char *beside(const char *end) {
-    static __thread char path[4096];
+    static __thread char path[PATH_MAX + 16], file[PATH_MAX];
     Dl_info info;
-    if (!dladdr((void *)beside, &info)) return "/dev/null";
-    snprintf(path, sizeof path, "%s.%s", info.dli_fname, end);
+    /* One file by several names has one set of settings, whichever is opened first. */
+    if (!dladdr((void *)beside, &info) || !realpath(info.dli_fname, file)) return "/dev/null";
+    snprintf(path, sizeof path, "%s.%s", file, end);
     return path;
 }
 

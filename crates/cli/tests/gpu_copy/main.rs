@@ -8,6 +8,7 @@ mod program;
 #[path = "../../../../tools/testing.rs"]
 mod testing;
 
+mod counters;
 mod machine;
 
 use std::fs;
@@ -103,7 +104,7 @@ fn a_part_of_a_file_is_copied_and_what_lies_beside_it_is_not() {
 fn no_fallback_passes_for_the_route_and_nothing_is_left_of_what_was_refused() {
     for (conf, says) in [
         ("mode=compat", "only possible in compatibility mode, which is off"),
-        ("mode=compat\nsticky=1", "keeps its compatibility mode on"),
+        ("mode=compat\nsticky=1", "keeps its compatibility mode (properties.allow_compat_mode) on"),
         ("mode=p2pdma\nno_set=1", "cuFileSetParameterBool failed"),
         ("mode=p2pdma\nlie=1", "through host memory, though its compatibility mode was off"),
         ("devices=0", "no device (100)"),
@@ -201,8 +202,8 @@ fn a_library_that_falls_back_midway_makes_the_copy_an_error() {
 
 #[test]
 fn bytes_that_get_lost_are_found_by_the_proof_and_by_the_comparison() {
-    // The third request is the proof's first, the hundredth is payload.
-    for (lost, code, says) in [(5, 77, "the pattern"), (100, 1, "content of target differs")] {
+    // The second request is the proof's first, the hundredth is payload.
+    for (lost, code, says) in [(2, 77, "the pattern"), (100, 1, "content of target differs")] {
         let Some(machine) = Machine::new(&format!("mode=p2pdma\nlose={lost}")) else {
             return;
         };
@@ -328,7 +329,7 @@ fn a_block_device_gets_the_copy_and_keeps_what_lies_behind_it() {
     machine.mock.expect_all_undone();
 
     // A failure of the route leaves the first block as it was.
-    machine.mock.configure("mode=p2pdma\nlose=5");
+    machine.mock.configure("mode=p2pdma\nlose=3");
     let other = format!(
         "copy source {} --offset 1M --length 4M --force --route p2p {COMMON}",
         device.typed()

@@ -16,7 +16,7 @@ use super::gpu::{self, GpuSide, GpuSlots, RouteFault};
 use super::pieces::Holes;
 use super::{CopyError, Tools};
 use crate::device_memory::{self, DeviceRefusal};
-use crate::extents::{Grid, first_data};
+use crate::extents::{Grid, first_data, has_hole};
 use crate::failure::Role;
 use crate::failure::error_in_words;
 use crate::open::{Attached, Opened};
@@ -303,6 +303,7 @@ impl Attempt<'_> {
         if self.route != Route::P2p || ready.gpu.is_none() || ready.transfer.length == 0 {
             return Ok(());
         }
+        self.refuse_holes(ready)?;
         let read = self.read_into_gpu(ready, tools);
         let Some(side) = &mut ready.gpu else { return Ok(()) };
         let hint = "`cufile.log` says why; `--route host` goes through host memory";
@@ -323,6 +324,22 @@ impl Attempt<'_> {
             // It holds a block of either end; why it could not be cleared adds nothing.
             let _ = side.clear(tools.clock, tools.deadline);
         }
+        Err(self.rejection(reason, Some(hint.to_owned())))
+    }
+
+    /// Refuses holes that are to be read by a library that reads them through host memory.
+    fn refuse_holes(&self, ready: &Ready) -> Result<(), Rejection> {
+        let reads_by_host = ready.gpu.as_ref().is_some_and(GpuSide::reads_holes_by_host);
+        let offset = ready.transfer.source_offset;
+        let range = offset..offset + ready.transfer.length;
+        let is_met = reads_by_host && self.holes == Holes::Moved;
+        if !is_met || !has_hole(&self.source.file, range).unwrap_or(false) {
+            return Ok(());
+        }
+        let path = &self.plan.source.path;
+        let reason =
+            format!("{path} has holes, which cuFile reads through host memory from 1.19 on");
+        let hint = "leave `--sparse never` out, and holes are not read";
         Err(self.rejection(reason, Some(hint.to_owned())))
     }
 

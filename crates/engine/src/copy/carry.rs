@@ -11,9 +11,9 @@ use peerlane_units::Bytes;
 
 use super::attempt::Ready;
 use super::gone::drive_of;
-use super::gpu::RouteFault;
+use super::gpu::{GpuSide, RouteFault};
 use super::ledger::{Account, Keeper, Ledger, Turn};
-use super::pieces::Pieces;
+use super::pieces::{Layout, Pieces};
 use super::witness::MovedBytes;
 use super::{CopyError, Done, Job, Tools, begin, check};
 use crate::Phase;
@@ -125,7 +125,11 @@ impl Job<'_> {
             path: self.plan.source.path.clone().into(),
             source,
         })?;
-        let pieces = Pieces::new(source, self.layout, self.holes, self.recorder.done());
+        // A request that touches a hole goes through host memory as a whole.
+        let reads_holes = ready.gpu.as_ref().is_some_and(GpuSide::reads_holes_by_host);
+        let hole_min = if reads_holes { 0 } else { self.layout.hole_min };
+        let layout = Layout { hole_min, ..self.layout };
+        let pieces = Pieces::new(source, layout, self.holes, self.recorder.done());
         let done_before = pieces.done_before;
         tools.watch.begin(Bytes(done_before), Bytes(self.layout.length));
         let mut ledger = Ledger {

@@ -40,6 +40,8 @@ pub(super) fn prove(
     tools: &mut Tools<'_>,
 ) -> Result<Vec<RouteEvidence>, NotProved> {
     let Some(setup) = setup(&ready.transfer, ready.host, seed)? else { return Ok(Vec::new()) };
+    // A GPU was read into before, where either end has data.
+    let setup = ProofSetup { probes: ready.gpu.is_none(), ..setup };
     ready.ring.phase(PhaseKind::Prove);
     let proved = prove_route(&mut ready.ring, &setup, tools.clock)
         .map_err(|failure| scrub::after_proof(ready, &setup, failure, tools));
@@ -100,6 +102,7 @@ pub(crate) fn setup(
         payload: transfer.length.min(length),
         source_block: transfer.source_block,
         target_block: transfer.target_block,
+        probes: true,
         seed,
         deadline: transfer.deadline,
     }))

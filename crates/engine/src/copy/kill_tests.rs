@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::CopyOptions;
 use super::ledger::{Account, Keeper, Ledger, Turn};
-use super::pieces::{Holes, Layout, Pieces};
+use super::pieces::{HOLE_MIN, Holes, Layout, Pieces};
 use crate::Clock;
 use crate::failure::RequestError;
 use crate::journal::{
@@ -210,7 +210,8 @@ impl Case {
         let cadence =
             Cadence { first: Nanos(400_000), every: Nanos(400_000), bytes: Bytes(2 * GRAIN) };
         let done = keeper.journal().done.clone();
-        let layout = Layout { source_offset: 0, length: transfer.length, block: BLOCK };
+        let layout =
+            Layout { source_offset: 0, length: transfer.length, block: BLOCK, hole_min: HOLE_MIN };
         let source = self.sparse.try_clone().unwrap();
         let pieces = Pieces::new(source, layout, Holes::Zeroed, &done);
         let mut recorder = Recorder::new(cadence, done, clock.now());

@@ -61,7 +61,7 @@ use attempt::{Attempt, Ready, Rejection};
 use begin::Beginning;
 use files::Target;
 use ledger::Keeper;
-use pieces::{Holes, Layout};
+use pieces::{HOLE_MIN, Holes, Layout};
 use preserve::Preserved;
 use witness::Witnesses;
 
@@ -127,6 +127,7 @@ fn begin_job<'a>(
         source_offset: plan.asked.offset.0,
         length: shape.length.0,
         block: plan.source.block.max(plan.target.block).0,
+        hole_min: HOLE_MIN,
     };
     let stands = held.clone();
     let surveyor = Surveyor::new(tools.clock, tools.deadline);

@@ -10,8 +10,8 @@ use crate::extents::{Extent, Extents, Grid, data_ranges};
 use crate::ranges::RangeSet;
 use crate::relay::Piece;
 
-/// Holes shorter than this are moved with the data around them, as a request for each takes longer.
-const HOLE_MIN: u64 = 64 << 10;
+/// Shortest hole that is left out, unless something makes holes dear: a request for each takes longer.
+pub(super) const HOLE_MIN: u64 = 64 << 10;
 
 /// What holes of the source ask of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,12 +42,14 @@ pub(super) struct Layout {
     pub(super) length: u64,
     /// The larger block of both ends.
     pub(super) block: u64,
+    /// Holes shorter than this are moved with the data around them.
+    pub(super) hole_min: u64,
 }
 
 impl Layout {
     /// Walks data and holes of a range of the copy; offsets are those of the source.
     pub(super) fn walk(&self, source: &File, range: &Range<u64>) -> io::Result<Extents> {
-        let grid = Grid { origin: self.source_offset, block: self.block.max(HOLE_MIN) };
+        let grid = Grid { origin: self.source_offset, block: self.block.max(self.hole_min) };
         let within = self.source_offset + range.start..self.source_offset + range.end;
         data_ranges(source, within, grid)
     }

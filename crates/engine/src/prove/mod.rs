@@ -58,6 +58,9 @@ pub struct ProofSetup {
     pub source_block: u64,
     /// Block size of the target.
     pub target_block: u64,
+    /// Whether both drives are first seen to accept the memory. Not where that was seen before: cuFile reads a
+    /// target that is a hole through host memory.
+    pub probes: bool,
     /// Of the patterns; another one each time, since memory keeps what an earlier user left.
     pub seed: u64,
     /// The longest wait for a single request.
@@ -166,8 +169,10 @@ impl<R: Ring> Prover<'_, R> {
     fn run(&mut self) -> Result<(), ProofCause> {
         use Action::Read;
         use Place::{Host, Memory};
-        self.carry(Step::ProbeTarget, Role::Target, Read, Memory)?;
-        self.carry(Step::ProbeSource, Role::Source, Read, Memory)?;
+        if self.setup.probes {
+            self.carry(Step::ProbeTarget, Role::Target, Read, Memory)?;
+            self.carry(Step::ProbeSource, Role::Source, Read, Memory)?;
+        }
         self.carry(Step::KeepTarget, Role::Target, Read, Host(KEPT))?;
 
         let seed = self.setup.seed;

@@ -21,6 +21,7 @@ fn bench(seed: u64, mood: Mood) -> (SimRing, ProofSetup) {
     let memory = ring.attach_region(SimRegion { bytes: noise(65536, 3), is_device: true });
     let host = ring.attach_region(SimRegion { bytes: vec![0; 3 * 4096], is_device: false });
     let setup = ProofSetup {
+        probes: true,
         source,
         target,
         memory,

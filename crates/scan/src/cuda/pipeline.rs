@@ -136,6 +136,7 @@ pub fn scan_on_gpu(
     let mut work = shared.work.into_inner().unwrap_or_else(PoisonError::into_inner);
     work.counts = search.ways.judge()?;
     work.mode = search.ways.mode();
+    work.flags = search.ways.flags();
     Ok(work)
 }
 

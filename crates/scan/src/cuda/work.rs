@@ -3,7 +3,7 @@
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-use peerlane_memory::cufile::{Counts, Mode};
+use peerlane_memory::cufile::{Counted, Mode};
 use peerlane_units::{Bytes, Nanos};
 
 /// A part of the work of the GPU. Kernels of several images run side by side, so that their times may come to more
@@ -55,8 +55,10 @@ pub struct GpuWork {
     pub reason: Option<Arc<str>>,
     /// The mode of cuFile, where it served.
     pub mode: Option<Mode>,
-    /// What cuFile counted, where it served and counts.
-    pub counts: Option<Counts>,
+    /// Direct ways that cuFile has switched on, where it served and tells.
+    pub flags: Option<String>,
+    /// Requests as cuFile counted them, or why the route is not known; `None` where it did not serve.
+    pub counts: Option<Counted>,
 }
 
 impl AddAssign for GpuWork {
@@ -76,6 +78,7 @@ impl AddAssign for GpuWork {
         self.refused += other.refused;
         self.reason = self.reason.take().or(other.reason);
         self.mode = self.mode.or(other.mode);
+        self.flags = self.flags.take().or(other.flags);
         self.counts = self.counts.or(other.counts);
     }
 }

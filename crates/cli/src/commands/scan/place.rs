@@ -83,8 +83,15 @@ impl<'a> Place<'a> {
         let (Self::Gpu { search, name }, Some(work)) = (self, done) else { return };
         let facts = search.facts();
         printer.note(&format!("{name} ({}, {}): {}", facts.model, facts.address, ways(work)));
-        if let Some(counts) = work.counts {
-            printer.note(&format!("cuFile counted {counts}"));
+        if let Some(flags) = &work.flags {
+            printer.note(flags);
+        }
+        match work.counts {
+            Some(Ok(counts)) => printer.note(&format!("cuFile counted {counts}")),
+            Some(Err(none)) => {
+                printer.note(&format!("the route of these images is not known: {none}"))
+            }
+            None => {}
         }
         if let (Some(reason), true) = (&work.reason, work.through_host.0 > 0) {
             printer.note(&format!("not directly: {reason}"));
@@ -108,7 +115,11 @@ fn failed(name: &str, error: GpuScanError) -> Failure {
 fn ways(work: &GpuWork) -> String {
     let mut ways = Vec::new();
     if let ((images @ 1.., bytes), Some(mode)) = (work.direct, work.mode) {
-        ways.push(format!("{images} images, {bytes}, by {mode}"));
+        let by = match work.counts {
+            Some(Err(_)) => "cuFile, by a route that is not known".to_owned(),
+            _ => mode.to_string(),
+        };
+        ways.push(format!("{images} images, {bytes}, by {by}"));
     }
     if let (images @ 1.., bytes) = work.through_host {
         let cached = match work.page_cache {
