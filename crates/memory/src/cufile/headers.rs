@@ -177,6 +177,33 @@ fn tables_match_published_headers() {
     }
 }
 
+/// Keys of `/etc/cufile.json` that messages name, with the first and the last version that has them.
+const KEYS: [(&str, i32, i32); 10] = [
+    ("properties.allow_compat_mode", 1110, i32::MAX),
+    ("properties.force_compat_mode", 1110, i32::MAX),
+    ("properties.gds_fallback_io", 1170, i32::MAX),
+    ("properties.posix_io_mode", 1170, 1180),
+    ("properties.vanilla_posix_io_mode", 1190, i32::MAX),
+    ("block.nvmeof.use_pci_p2pdma", 1160, i32::MAX),
+    ("block.raid.use_pci_p2pdma", 1160, i32::MAX),
+    ("block.raid1.use_pci_p2pdma", 1190, i32::MAX),
+    ("block.raid10.use_pci_p2pdma", 1190, i32::MAX),
+    ("P2P sparse read fallback to compat", 1190, i32::MAX),
+];
+
+#[test]
+fn libraries_have_the_keys_named() {
+    let Some(packages) = packages() else { return };
+    for package in packages {
+        let library = fs::read(&package.library).expect("the library");
+        for (key, first, last) in KEYS {
+            let is_there = library.windows(key.len()).any(|part| part == key.as_bytes());
+            let is_known = (first..=last).contains(&package.version);
+            assert_eq!(is_there, is_known, "{key} of {}", package.library.display());
+        }
+    }
+}
+
 #[test]
 fn first_and_last_version_of_each_layout_are_checked() {
     let Some(packages) = packages() else { return };
