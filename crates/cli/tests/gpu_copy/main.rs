@@ -202,8 +202,8 @@ fn a_library_that_falls_back_midway_makes_the_copy_an_error() {
 
 #[test]
 fn bytes_that_get_lost_are_found_by_the_proof_and_by_the_comparison() {
-    // The second request is the proof's first, the hundredth is payload.
-    for (lost, code, says) in [(2, 77, "the pattern"), (100, 1, "content of target differs")] {
+    // The third request brings the proof's pattern into the memory, the hundredth is payload.
+    for (lost, code, says) in [(3, 77, "the pattern"), (100, 1, "content of target differs")] {
         let Some(machine) = Machine::new(&format!("mode=p2pdma\nlose={lost}")) else {
             return;
         };
@@ -329,7 +329,7 @@ fn a_block_device_gets_the_copy_and_keeps_what_lies_behind_it() {
     machine.mock.expect_all_undone();
 
     // A failure of the route leaves the first block as it was.
-    machine.mock.configure("mode=p2pdma\nlose=3");
+    machine.mock.configure("mode=p2pdma\nlose=4");
     let other = format!(
         "copy source {} --offset 1M --length 4M --force --route p2p {COMMON}",
         device.typed()

@@ -89,7 +89,7 @@ impl<'a> Place<'a> {
         match work.counts {
             Some(Ok(counts)) => printer.note(&format!("cuFile counted {counts}")),
             Some(Err(none)) => {
-                printer.note(&format!("the route of these images is not known: {none}"))
+                printer.note(&format!("the route of these images is not known: {none}"));
             }
             None => {}
         }
