@@ -29,7 +29,7 @@ use crate::guard::System;
 use crate::open::{Opened, drop_page_cache, open, open_source};
 
 /// How long a claim of somebody else is waited for, and how often it is tried; nothing tells when it ends.
-const CLAIM_WAIT: Duration = Duration::from_secs(1);
+const CLAIM_WAIT: Duration = Duration::from_secs(5);
 const CLAIM_NAP: Duration = Duration::from_millis(20);
 
 /// Looks at an end that is only read, and opens it.
@@ -267,7 +267,8 @@ impl Target {
 }
 
 /// Opens an end. A claim of somebody else is waited for a moment: the children of a copy that was just
-/// killed (`ring::apart`) may hold the device for as long as they take to end.
+/// killed (`ring::apart`), and its ring, which the kernel takes down after the process
+/// (`io_ring_exit_work`, `io_uring/io_uring.c`), hold the device until they end.
 fn open_claimed(flags: OFlags, live: &Live, deadline: Nanos) -> io::Result<Opened> {
     let end = Instant::now() + CLAIM_WAIT;
     loop {
