@@ -94,7 +94,7 @@ fn small_window(function: &Function) -> Option<Finding> {
 /// XRT lends memory through the first window of at least 256 MiB, and none where there is no such
 /// (`xocl_p2p` of the driver xocl 2.25); function 0 of a card is for its management and has none.
 fn no_window(function: &Function) -> Option<Finding> {
-    if function.driver.as_deref() != Some("xocl") || function.bars.is_empty() {
+    if !function.driver.is_named("xocl") || function.bars.is_empty() {
         return None;
     }
     let largest = function.bars.iter().max_by_key(|bar| bar.size)?;

@@ -234,13 +234,13 @@ fn xrt(fabric: &Fabric, cards: &[&Function], chart: &mut Chart) {
 /// Cards whose driver is loaded and bound to no function of theirs: `xocl` takes the user function, which
 /// is not there before the card's platform (shell) runs. A description says nothing of drivers.
 fn unbound(cards: &[&Function]) -> Option<Finding> {
-    let seen: Vec<&Function> = cards.iter().copied().filter(|card| card.driver.is_some()).collect();
-    if seen.is_empty() || cards.iter().any(|card| card.driver.as_deref() == Some("xocl")) {
+    let seen: Vec<&Function> = cards.iter().copied().filter(|card| card.driver.name().is_some()).collect();
+    if seen.is_empty() || cards.iter().any(|card| card.driver.is_named("xocl")) {
         return None;
     }
     let evidence = seen
         .iter()
-        .map(|card| saw(format!("{}/driver", at(card)), card.driver.clone().unwrap_or_default()));
+        .map(|card| saw(format!("{}/driver", at(card)), card.driver.name().unwrap_or_default()));
     Some(Finding {
         kind: FindingKind::FpgaStackMissing,
         cost: Cost::Routes,
@@ -262,7 +262,7 @@ fn unbound(cards: &[&Function]) -> Option<Finding> {
 /// A kernel that takes the window of a card for what it is not. A card that its driver lends by the kernel's own
 /// call is none of these.
 fn kernel_of_cards(fabric: &Fabric, cards: &[&Function]) -> Option<Finding> {
-    let is_one = |card: &&Function| card.driver.as_deref() == Some("xocl") && card.p2pmem.is_none();
+    let is_one = |card: &&Function| card.driver.is_named("xocl") && card.p2pmem.is_none();
     let bound: Vec<&Function> = cards.iter().copied().filter(is_one).collect();
     if bound.is_empty() || card::taken_by(&fabric.kernel) != Taken::AsForeign {
         return None;
