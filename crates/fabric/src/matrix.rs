@@ -130,7 +130,12 @@ impl Fabric {
             && !function.bars.is_empty()
             && size.is_none_or(|size| size < SMALLEST_FPGA_MEMORY);
         let is_out_of_reach = size.is_none() && !function.unassigned_bars.is_empty();
-        (!is_too_small && !is_out_of_reach).then_some(Memory { function: id, kind, size, available: None })
+        (!is_too_small && !is_out_of_reach).then_some(Memory {
+            function: id,
+            kind,
+            size,
+            available: None,
+        })
     }
 }
 

@@ -31,9 +31,9 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
         ),
         _ => (FindingKind::KernelTooOld, saw("/proc/sys/kernel/osrelease", release)),
     };
-    let own_way = fabric.iter().find(|&(id, card)| {
-        card.driver.is_named("xocl") && card::goes_by_own_way(fabric, id)
-    });
+    let own_way = fabric
+        .iter()
+        .find(|&(id, card)| card.driver.is_named("xocl") && card::goes_by_own_way(fabric, id));
     let (cost, what) = match own_way {
         None => (Cost::Everything, what),
         Some((_, card)) => (

@@ -234,7 +234,8 @@ fn xrt(fabric: &Fabric, cards: &[&Function], chart: &mut Chart) {
 /// Cards whose driver is loaded and bound to no function of theirs: `xocl` takes the user function, which
 /// is not there before the card's platform (shell) runs. A description says nothing of drivers.
 fn unbound(cards: &[&Function]) -> Option<Finding> {
-    let seen: Vec<&Function> = cards.iter().copied().filter(|card| card.driver.name().is_some()).collect();
+    let seen: Vec<&Function> =
+        cards.iter().copied().filter(|card| card.driver.name().is_some()).collect();
     if seen.is_empty() || cards.iter().any(|card| card.driver.is_named("xocl")) {
         return None;
     }

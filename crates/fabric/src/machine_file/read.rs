@@ -11,8 +11,9 @@ use super::shape;
 use super::values::{Rate, Size};
 use super::{MachineFileError, NO_DRIVER, Problem, UNKNOWN_DRIVER};
 use crate::{
-    Acs, Bar, Bdf, BridgeId, Cpu, DriverBinding, Fabric, Function, FunctionId, HostBridge, InjectedError, Kernel,
-    Kind, LabBoot, LabDrive, Module, Origin, P2pMem, Parent, Rates, UnassignedBar,
+    Acs, Bar, Bdf, BridgeId, Cpu, DriverBinding, Fabric, Function, FunctionId, HostBridge,
+    InjectedError, Kernel, Kind, LabBoot, LabDrive, Module, Origin, P2pMem, Parent, Rates,
+    UnassignedBar,
 };
 
 /// Name of the host bridge of a file that lists none.

@@ -3,8 +3,8 @@
 use toml::Spanned;
 
 use super::shape;
-use super::{NO_DRIVER, UNKNOWN_DRIVER};
 use super::values::{AcsValue, Hex, LinkValue, Mdts, Mode, Rate, Size, Text};
+use super::{NO_DRIVER, UNKNOWN_DRIVER};
 use crate::{
     Acs, DriverBinding, Fabric, Function, InjectedError, Kind, LabBoot, Module, Mount, Namespace,
     NvmeController, Parent, StackedDevice,

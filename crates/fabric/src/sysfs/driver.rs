@@ -57,9 +57,10 @@ fn is_at_work(tree: &Tree, at: &Path) -> bool {
         let below = at.join(name);
         match *name {
             // Older kernels keep the folder of controllers empty.
-            "nvme" => tree.directories(&below).iter().any(|name| {
-                NvmeName::parse(name) == Some(NvmeName::Controller)
-            }),
+            "nvme" => tree
+                .directories(&below)
+                .iter()
+                .any(|name| NvmeName::parse(name) == Some(NvmeName::Controller)),
             _ => tree.is_directory(&below),
         }
     };

@@ -15,8 +15,8 @@ use super::stacked::Numbers;
 use super::tree::Tree;
 use super::windows::{self, MemoryWindows};
 use crate::{
-    Bdf, BridgeId, DriverBinding, Function, FunctionId, HostBridge, Kind, LabDrive, Link, LinkSpeed, P2pMem,
-    Parent, Rates, UnassignedBar,
+    Bdf, BridgeId, DriverBinding, Function, FunctionId, HostBridge, Kind, LabDrive, Link,
+    LinkSpeed, P2pMem, Parent, Rates, UnassignedBar,
 };
 
 /// Directories of `sys/devices` in which host bridges lie deeper.

@@ -120,8 +120,7 @@ pub(crate) fn open(root: &Path) -> Result<Tree, DiscoverError> {
 /// The folder that has `sys/devices`: the root, or the only one close below it, as archives unpack.
 fn with_devices(root: &Path) -> PathBuf {
     let tree = Tree::new(root);
-    let children =
-        |at: &Path| tree.directories(at).into_iter().map(|name| at.join(name)).collect();
+    let children = |at: &Path| tree.directories(at).into_iter().map(|name| at.join(name)).collect();
     let has_devices = |at: &Path| tree.is_directory(&at.join("sys/devices"));
     match capture::folders_with_devices(children, has_devices, FOLDERS_ABOVE).as_slice() {
         [only] if !only.as_os_str().is_empty() => root.join(only),

@@ -76,7 +76,12 @@ pub(super) fn read(tree: &Tree, at: &Path, kind: Kind, config: ConfigSpace<'_>) 
 
 impl MemoryWindows {
     /// Adds a memory window; returns the registers that it takes.
-    fn memory(&mut self, index: u8, line: ResourceLine, largest: impl FnOnce() -> Option<Bytes>) -> u8 {
+    fn memory(
+        &mut self,
+        index: u8,
+        line: ResourceLine,
+        largest: impl FnOnce() -> Option<Bytes>,
+    ) -> u8 {
         let is_unset = line.flags & IORESOURCE_UNSET != 0;
         match line.size() {
             Some(size) if !is_unset => {

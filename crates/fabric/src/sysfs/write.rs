@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use super::libraries::MAIN;
 use super::windows::IORESOURCE_UNSET;
 use crate::{
-    Acs, Bar, Bdf, DriverBinding, Fabric, Function, FunctionId, IommuMode, Kind, LinkSpeed, Namespace, NoPlace,
-    NvmeController, Parent, Snapshot,
+    Acs, Bar, Bdf, DriverBinding, Fabric, Function, FunctionId, IommuMode, Kind, LinkSpeed,
+    Namespace, NoPlace, NvmeController, Parent, Snapshot,
 };
 
 /// Unit of `size` and `start` in sysfs (`SECTOR_SHIFT`).

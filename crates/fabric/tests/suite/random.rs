@@ -1,10 +1,10 @@
 //! Random fabrics, possible ones: parents are ports, names and addresses are unique.
 
 use peerlane_fabric::{
-    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Fabric, FailingRequest, FailureCount, Function,
-    FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel, Kind, LabBoot, LabDrive,
-    Link, LinkSpeed, Module, Mount, Namespace, NvmeController, Origin, P2pMem, Parent, Partition,
-    QueueLimits, Rates, StackedDevice, Temperature, UnassignedBar,
+    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Fabric, FailingRequest,
+    FailureCount, Function, FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel,
+    Kind, LabBoot, LabDrive, Link, LinkSpeed, Module, Mount, Namespace, NvmeController, Origin,
+    P2pMem, Parent, Partition, QueueLimits, Rates, StackedDevice, Temperature, UnassignedBar,
 };
 use peerlane_units::{ByteRate, Bytes};
 use proptest::collection::vec;
@@ -153,7 +153,8 @@ fn function() -> impl Strategy<Value = Function> {
         (acs(), of(link()), of(p2pmem()), of(nvme()), drive(), (rates(), of(100u32..=2000)));
     let names = (of(".*"), vec(".*", 0..3), bars(), of(any::<bool>()), links());
     (identity, place, abilities, names).prop_map(|(identity, place, abilities, names)| {
-        let (iommu_type, kernel_names, (bars, unassigned_bars), fpga_p2p, (link_below, ethernet)) = names;
+        let (iommu_type, kernel_names, (bars, unassigned_bars), fpga_p2p, (link_below, ethernet)) =
+            names;
         let (kind, ids, class, name) = identity;
         let (address, numa_node, iommu_group, driver) = place;
         let (acs, link, p2pmem, nvme, drive, (rates, mixed)) = abilities;
@@ -225,8 +226,8 @@ fn speed() -> impl Strategy<Value = LinkSpeed> {
 
 fn bars() -> impl Strategy<Value = (Vec<Bar>, Vec<UnassignedBar>)> {
     let size = || (1..=u64::MAX).prop_map(Bytes);
-    let unassigned = (any::<u8>(), of(size()))
-        .prop_map(|(index, size)| UnassignedBar { index, size });
+    let unassigned =
+        (any::<u8>(), of(size())).prop_map(|(index, size)| UnassignedBar { index, size });
     (vec(bar(), 0..3), vec(unassigned, 0..2))
 }
 

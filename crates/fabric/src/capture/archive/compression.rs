@@ -31,9 +31,7 @@ pub(super) fn is_compressed(head: &[u8]) -> bool {
 }
 
 /// The bytes of an archive as they were before it was compressed.
-pub(super) fn plain<'a>(
-    mut bytes: impl Read + 'a,
-) -> Result<Box<dyn Read + 'a>, ArchiveError> {
+pub(super) fn plain<'a>(mut bytes: impl Read + 'a) -> Result<Box<dyn Read + 'a>, ArchiveError> {
     let mut head = Vec::new();
     bytes.by_ref().take(LONGEST_MAGIC as u64).read_to_end(&mut head).map_err(ArchiveError::Read)?;
     let whole = BufReader::new(io::Cursor::new(head.clone()).chain(bytes));

@@ -109,11 +109,14 @@ impl NamesAhead {
     /// Reads pax records, `LENGTH KEY=VALUE` and a line end (POSIX.1-2024, pax, pax extended header).
     fn records(&mut self, mut bytes: &[u8]) -> Result<(), ArchiveError> {
         while !bytes.is_empty() {
-            let damaged = || ArchiveError::Damaged("a record of the pax format is cut off".to_owned());
+            let damaged =
+                || ArchiveError::Damaged("a record of the pax format is cut off".to_owned());
             let space = bytes.iter().position(|&byte| byte == b' ').ok_or_else(damaged)?;
-            let length = std::str::from_utf8(&bytes[..space]).ok().and_then(|text| text.parse().ok());
+            let length =
+                std::str::from_utf8(&bytes[..space]).ok().and_then(|text| text.parse().ok());
             let record = length.and_then(|length: usize| bytes.get(space + 1..length));
-            let record = record.and_then(|record| record.strip_suffix(b"\n")).ok_or_else(damaged)?;
+            let record =
+                record.and_then(|record| record.strip_suffix(b"\n")).ok_or_else(damaged)?;
             bytes = &bytes[space + 1 + record.len() + 1..];
             let equals = record.iter().position(|&byte| byte == b'=').ok_or_else(damaged)?;
             let value = || PathBuf::from(OsString::from_vec(record[equals + 1..].to_vec()));
@@ -139,7 +142,8 @@ fn taken(
     link: Option<PathBuf>,
     before: &Snapshot,
 ) -> Result<Option<Entry>, ArchiveError> {
-    let own_link = entry.link_name().map_err(ArchiveError::of_tar)?.map(std::borrow::Cow::into_owned);
+    let own_link =
+        entry.link_name().map_err(ArchiveError::of_tar)?.map(std::borrow::Cow::into_owned);
     let link = link.or(own_link).unwrap_or_default();
     let refused = match entry.header().entry_type() {
         EntryType::Directory => return Ok(Some(Entry::Folder(BTreeMap::new()))),

@@ -21,9 +21,8 @@ pub(super) fn of_machine(content: Snapshot) -> Result<Snapshot, ArchiveError> {
             .collect(),
         _ => Vec::new(),
     };
-    let has_devices = |folder: &Path| {
-        matches!(content.get(&folder.join("sys/devices")), Some(Entry::Folder(_)))
-    };
+    let has_devices =
+        |folder: &Path| matches!(content.get(&folder.join("sys/devices")), Some(Entry::Folder(_)));
     let mut found = folders_with_devices(children, has_devices, MOST_FOLDERS_ON_TOP);
     match (found.pop(), found.is_empty()) {
         (None, _) => Err(ArchiveError::NoMachine),

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use peerlane_fabric::{
-    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Fabric, Function, FunctionId, HostBridge,
-    IommuMode, Kernel, Kind, LabDrive, Link, LinkSpeed, Module, Mount, Namespace, NvmeController,
-    Origin, P2pMem, Parent, Partition, QueueLimits, Rates, StackedDevice, Temperature,
+    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Fabric, Function, FunctionId,
+    HostBridge, IommuMode, Kernel, Kind, LabDrive, Link, LinkSpeed, Module, Mount, Namespace,
+    NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, StackedDevice,
+    Temperature,
 };
 use peerlane_units::Bytes;
 

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::port_kind;
 use crate::plain::plain;
 use peerlane_fabric::{
-    Acs, DriverBinding, Fabric, Function, FunctionId, IommuMode, Kind, Link, LinkSpeed, MemoryKind, Namespace,
-    NvmeController, Origin, names,
+    Acs, DriverBinding, Fabric, Function, FunctionId, IommuMode, Kind, Link, LinkSpeed, MemoryKind,
+    Namespace, NvmeController, Origin, names,
 };
 
 /// The machine in one line.
