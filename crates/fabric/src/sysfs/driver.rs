@@ -65,6 +65,11 @@ fn is_at_work(tree: &Tree, at: &Path) -> bool {
         }
     };
     let Some(found) = MADE_BY_DRIVERS.into_iter().find(is_made) else { return false };
-    tree.watch_folder(&at.join(found));
+    let found = at.join(found);
+    tree.watch_folder(&found);
+    // Captures keep some of these by their content alone.
+    for name in tree.directories(&found) {
+        tree.watch_folder(&found.join(name));
+    }
     true
 }

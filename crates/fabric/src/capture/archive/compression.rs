@@ -20,6 +20,8 @@ const BZIP2: &[u8] = b"BZh";
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 /// The first bytes of a Zstandard frame (RFC 8878 section 3.1.1).
 const ZSTANDARD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// The first bytes of a frame that readers skip, behind a byte from 50h to 5Fh (RFC 8878 section 3.1.2).
+const SKIPPED: &[u8] = &[0x2a, 0x4d, 0x18];
 /// Longest of the above.
 const LONGEST_MAGIC: usize = 6;
 /// Memory for one stream of xz in KiB; `xz -9` takes 65 MiB to uncompress.
@@ -27,7 +29,12 @@ const MOST_XZ_MEMORY: u32 = 160 << 10;
 
 /// Whether a file that begins with `head` is compressed in a format that is read here.
 pub(super) fn is_compressed(head: &[u8]) -> bool {
-    [GZIP, BZIP2, XZ, ZSTANDARD].iter().any(|magic| head.starts_with(magic))
+    [GZIP, BZIP2, XZ].iter().any(|magic| head.starts_with(magic)) || is_zstandard(head)
+}
+
+fn is_zstandard(head: &[u8]) -> bool {
+    let is_skipped = matches!(head, [0x50..=0x5f, rest @ ..] if rest.starts_with(SKIPPED));
+    is_skipped || head.starts_with(ZSTANDARD)
 }
 
 /// The bytes of an archive as they were before it was compressed.
@@ -41,7 +48,7 @@ pub(super) fn plain<'a>(mut bytes: impl Read + 'a) -> Result<Box<dyn Read + 'a>,
         head if head.starts_with(XZ) => {
             Box::new(XzReader::new_mem_limit(whole, true, MOST_XZ_MEMORY))
         }
-        head if head.starts_with(ZSTANDARD) => Box::new(Frames::new(whole)),
+        head if is_zstandard(&head) => Box::new(Frames::new(whole)),
         _ => Box::new(whole),
     })
 }
