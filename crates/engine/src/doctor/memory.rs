@@ -1,10 +1,11 @@
 //! The memories that devices lend, and why one does not serve.
 
+use peerlane_fabric::gpu::ConsumerLine;
 use peerlane_fabric::{Fabric, Function, Kind, P2pMem};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
-use super::accelerator::VENDOR_NVIDIA;
+use super::accelerator::{self, VENDOR_NVIDIA};
 use super::{Chart, NoPermission, at, drives, kernel_parameters, lenders, saw};
 use crate::endpoint::kernel_refusal;
 use crate::plan::memory_name;
@@ -19,11 +20,12 @@ const FIRMWARE: &str = "newer firmware of the drive may place it otherwise";
 
 pub(super) fn examine(fabric: &Fabric, no_permission: NoPermission<'_>, chart: &mut Chart) {
     let lenders = lenders(fabric);
-    let has_cmb =
-        |function: &Function| function.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some());
     if drives(fabric).is_empty() {
         chart.findings.push(no_drive(fabric));
-    } else if lenders.is_empty() && !fabric.functions.iter().any(has_cmb) {
+    } else if lenders.is_empty()
+        && !fabric.functions.iter().any(has_cmb)
+        && !fabric.functions.iter().any(accelerator::lacks_xrt_window)
+    {
         chart.findings.push(no_memory(fabric));
     }
     let useful =
@@ -164,32 +166,48 @@ fn no_drive(fabric: &Fabric) -> Finding {
     }
 }
 
+/// Whether the registers of a drive show a memory buffer.
+pub(super) fn has_cmb(function: &Function) -> bool {
+    function.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some())
+}
+
 /// Cards whose memory others reach by the driver of the maker alone.
-fn by_its_driver(fabric: &Fabric) -> Vec<&Function> {
+pub(super) fn by_its_driver(fabric: &Fabric) -> Vec<&Function> {
     let cards = fabric.memories().into_iter().map(|memory| fabric.function(memory.function));
-    cards.filter(|card| card.p2pmem.is_none() && card.fpga_p2p != Some(false)).collect()
+    let is_lent = |card: &&Function| {
+        card.p2pmem.is_none() && card.fpga_p2p != Some(false) && ConsumerLine::of(card).is_none()
+    };
+    cards.filter(is_lent).collect()
+}
+
+/// How a copy names the memory of a card; `None` where no copy takes it.
+fn as_named(card: &Function) -> Option<&'static str> {
+    match (card.kind, card.vendor) {
+        (Kind::Fpga, _) => Some("fpga:ADDRESS"),
+        (Kind::Gpu, Some(VENDOR_NVIDIA)) => Some("gpu:0"),
+        _ => None,
+    }
 }
 
 fn no_memory(fabric: &Fabric) -> Finding {
+    let cards = by_its_driver(fabric);
+    let is_named = cards.first().is_some_and(|card| as_named(card).is_some());
     Finding {
         kind: FindingKind::NoMemory,
-        cost: Cost::Everything,
+        cost: if is_named { Cost::Routes } else { Cost::Everything },
         object: format!("machine {}", fabric.name),
-        what: match by_its_driver(fabric).as_slice() {
+        what: match cards.as_slice() {
             [] => "no device here lends memory to its peers".to_owned(),
             [first, rest @ ..] => format!(
                 "no device here lends memory through the kernel (p2pmem); that of {}{} is only to be \
                  had from its maker's driver, and `peerlane copy` {}",
                 first.name,
                 if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) },
-                match (first.kind, first.vendor) {
-                    (Kind::Fpga, _) => {
-                        "takes it where it is named, as in `--via fpga:ADDRESS`, and not by itself"
-                    }
-                    (Kind::Gpu, Some(VENDOR_NVIDIA)) => {
-                        "takes it where it is named, as in `--via gpu:0`, and not by itself"
-                    }
-                    _ => "does not take it",
+                match as_named(first) {
+                    Some(name) => format!(
+                        "takes it where it is named, as in `--via {name}`, and not by itself"
+                    ),
+                    None => "does not take it".to_owned(),
                 },
             ),
         },

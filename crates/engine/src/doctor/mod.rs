@@ -14,6 +14,8 @@ mod memory;
 mod pair;
 mod route;
 mod stack;
+mod unserved;
+mod window;
 
 use std::path::Path;
 
@@ -21,6 +23,7 @@ use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin};
 use peerlane_results::{Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, Fix, Unknown};
 
 pub use pair::examine_pair;
+pub(crate) use window::ADDRESS_SPACE_FIX;
 
 use crate::copy::machine_of;
 use crate::guard::System;
@@ -69,6 +72,8 @@ fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>, dnas: &Dnas) -
     kernel::examine(fabric, &mut chart);
     iommu::examine(fabric, &mut chart);
     route::examine(fabric, &drives(fabric), &mut chart);
+    unserved::examine(fabric, &mut chart);
+    window::examine(fabric, &mut chart);
     drive::examine(fabric, &mut chart);
     link::examine(fabric, &link::of_the_machine(fabric), &mut chart);
     accelerator::examine(fabric, &mut chart);

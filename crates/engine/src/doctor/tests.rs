@@ -345,15 +345,15 @@ fn accelerators_that_storage_does_not_reach_are_found() {
 }
 
 #[test]
-fn a_card_on_a_kernel_without_the_option_goes_by_its_makers_own_way() {
-    let with = |driver: &str| {
+fn other_kernel_is_advised_only_with_other_memory() {
+    let with = |driver: &str, cmb: &str| {
         examined(&[
             ("p2pdma = true", "p2pdma = false\nmodules = [{ name = 'xocl' }]"),
             ("name = 'm'", "name = 'm'\nlibraries = ['libxrt_coreutil.so.2']"),
             (
                 "p2pmem = { size = '64M', available = '64M', published = true }\n",
                 &format!(
-                    "[[function]]\nname = 'card'\nkind = 'fpga'\nvendor = '0x10ee'\nunder = 'down-b'\n\
+                    "{cmb}[[function]]\nname = 'card'\nkind = 'fpga'\nvendor = '0x10ee'\nunder = 'down-b'\n\
                      acs = 'absent'\ndriver = '{driver}'\n\
                      bars = [{{ index = 4, size = '8G', prefetchable = true }}]\n"
                 ),
@@ -362,12 +362,17 @@ fn a_card_on_a_kernel_without_the_option_goes_by_its_makers_own_way() {
     };
     let of_kernel = |record: &DoctorRecord| {
         let is_it = |one: &&Finding| one.kind == FindingKind::KernelWithoutP2pdma;
-        record.findings.iter().find(is_it).cloned().expect("the kernel")
+        record.findings.iter().find(is_it).cloned()
     };
-    let found = of_kernel(&with("xocl"));
+    const CMB: &str = "cmb_registers = { location = '0x2', size = '0x4218' }\n";
+    let found = of_kernel(&with("xocl", CMB)).expect("the kernel");
     assert_eq!(found.cost, Cost::Routes);
     assert!(found.what.contains("card all the same, by XRT's own way"), "{}", found.what);
-    assert_eq!(of_kernel(&with("vfio-pci")).cost, Cost::Everything);
+    assert!(
+        found.fix.and_then(|fix| fix.weakens).is_some_and(|cost| cost.contains("XRT's own way"))
+    );
+    assert_eq!(of_kernel(&with("xocl", "")), None, "it would take the only way");
+    assert_eq!(of_kernel(&with("vfio-pci", "")).map(|found| found.cost), Some(Cost::Everything));
 }
 
 /// A sound machine with a card, and what is installed and loaded for it.

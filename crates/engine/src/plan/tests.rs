@@ -114,7 +114,7 @@ fn what_a_card_lacks_is_a_reason_in_the_plan() {
         fabric.functions[card].driver = DriverBinding::Unbound;
     };
     assert!(refused(&off).contains("p2p_enable is 0"));
-    assert!(refused(&unbound).contains("its driver is none, not xocl"));
+    assert!(refused(&unbound).contains("it has no driver, and only xocl"));
     assert!(refused(&|fabric| fabric.libraries = Some(vec![])).contains("libxrt_coreutil.so.2"));
     let error = plan(&smartssd(), &drive_to_itself(Some("fpga:drive0"))).expect_err("no card");
     assert!(matches!(error, PlanError::UnknownMemory { .. }), "{error:?}");
