@@ -1,7 +1,7 @@
 //! The memories that devices lend, and why one does not serve.
 
 use peerlane_fabric::gpu::ConsumerLine;
-use peerlane_fabric::{Fabric, Function, Kind, P2pMem};
+use peerlane_fabric::{Fabric, Function, Kind, Origin, P2pMem};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
@@ -144,12 +144,38 @@ fn pool(function: &Function, file: &str, showed: impl ToString) -> Evidence {
     saw(format!("{}/p2pmem/{file}", at(function)), showed.to_string())
 }
 
-fn no_drive(fabric: &Fabric) -> Finding {
+/// Whether a tree shows no PCI function, as trees of other tools may that are about processors alone.
+pub(super) fn leaves_pci_out(fabric: &Fabric) -> bool {
+    fabric.functions.is_empty() && matches!(fabric.origin, Origin::Tree(_))
+}
+
+/// A tree without PCI says nothing of the machine's drives.
+fn no_pci(fabric: &Fabric) -> Finding {
     Finding {
         kind: FindingKind::NoDrive,
         cost: Cost::Everything,
         object: format!("machine {}", fabric.name),
-        what: "there is no NVMe drive here to move data to or from".to_owned(),
+        what: "no PCI function is to be seen: the machine has none, or the tree leaves them out"
+            .to_owned(),
+        evidence: vec![saw("sys/devices/pci*", "there is none")],
+        fix: Some(Fix {
+            what: "take a tree on the machine that has them".to_owned(),
+            commands: vec!["sudo peerlane capture -o machine.tar.zst".to_owned()],
+            weakens: None,
+            needs: Needs::Nothing,
+        }),
+    }
+}
+
+fn no_drive(fabric: &Fabric) -> Finding {
+    if leaves_pci_out(fabric) {
+        return no_pci(fabric);
+    }
+    Finding {
+        kind: FindingKind::NoDrive,
+        cost: Cost::Everything,
+        object: format!("machine {}", fabric.name),
+        what: "there is no NVMe drive on PCIe here to move data to or from".to_owned(),
         evidence: vec![saw(
             "/sys/bus/pci/devices",
             format!("{} functions, none an NVMe controller", fabric.functions.len()),

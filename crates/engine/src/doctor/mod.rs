@@ -100,14 +100,17 @@ fn finished(fabric: &Fabric, chart: Chart) -> DoctorRecord {
         schema: DOCTOR_SCHEMA.to_owned(),
         machine: machine_of(fabric),
         pair: None,
-        verdict: verdict(&findings, &unknown),
+        verdict: verdict(fabric, &findings, &unknown),
         findings,
         unknown,
     }
 }
 
-fn verdict(findings: &[Finding], unknown: &[Unknown]) -> String {
+fn verdict(fabric: &Fabric, findings: &[Finding], unknown: &[Unknown]) -> String {
     match findings.first() {
+        Some(_) if memory::leaves_pci_out(fabric) => {
+            "what is possible here is not known: no PCI function is to be seen".to_owned()
+        }
         None if unknown.is_empty() => "nothing stands in the way of peer-to-peer copies".to_owned(),
         None => "nothing was found that stands in the way; not everything could be seen".to_owned(),
         Some(worst) => match worst.cost {

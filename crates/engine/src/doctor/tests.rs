@@ -128,6 +128,15 @@ fn a_machine_without_drives_is_told_what_is_possible_there() {
     assert_eq!(record.unknown, vec![]);
 }
 
+#[test]
+fn tree_without_pci_is_no_answer() {
+    let empty = Fabric::from_toml("name = 'cpus'").expect("a machine");
+    let record = examine(&Fabric { origin: Origin::Tree("kept".into()), ..empty });
+    assert_eq!(kinds(&record), [FindingKind::NoDrive]);
+    assert!(record.verdict.contains("not known"), "{}", record.verdict);
+    assert!(record.findings[0].what.contains("leaves them out"), "{record:?}");
+}
+
 /// Puts keys into drive `a`, and what follows at the end of the file.
 fn with_drive(keys: &str, rest: &str) -> DoctorRecord {
     const DRIVE: &str = "under = 'down-a'\nacs = 'absent'\n";
