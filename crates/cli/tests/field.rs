@@ -49,11 +49,8 @@ fn held_drive_is_found_with_the_way_back() {
 #[test]
 fn consumer_gpu_has_no_direct_way() {
     let plan = text(&about("consumer-gpu", "plan drive gpu:0"), 0);
-    assert_eq!(
-        plan.matches("GeForce RTX 3090] is a GeForce, which its maker keeps").count(),
-        2,
-        "{plan}"
-    );
+    let refused = "    refused: NVIDIA GA102 [GeForce RTX 3090] is a GeForce, and this way is for";
+    assert_eq!(plan.matches(refused).count(), 2, "{plan}");
     assert!(plan.contains("route host, since p2p is not possible"), "{plan}");
     let pair = text(&about("consumer-gpu", "doctor drive gpu:0"), 1);
     assert!(

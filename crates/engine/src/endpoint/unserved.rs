@@ -54,8 +54,8 @@ impl Unserved {
             Self::NoAddressSpace => crate::doctor::ADDRESS_SPACE_FIX,
             Self::NoDriver => "give it to nvme",
             Self::OtherDriver(_) => {
-                "give it back to nvme when nobody uses it (after `driverctl set-override`: `sudo driverctl \
-                 unset-override ADDRESS`; after SPDK: `sudo scripts/setup.sh reset`)"
+                "give it back to nvme once nobody uses it; what driverctl or SPDK have set is undone by \
+                 `driverctl unset-override` or `scripts/setup.sh reset`"
             }
             Self::NotLive(state) if state == DEAD => "let the kernel find it anew",
             Self::NotLive(_) => {

@@ -19,7 +19,7 @@ const P2PDMA_GPUS: &str = "A100, A40, L4, L40S, H100, H200, B100, B200 and B300 
     Installation and Troubleshooting Guide\", P2PDMA Supported GPUs)";
 /// The GPUs that nvidia-fs reaches, and who lists them.
 const NVIDIA_FS_GPUS: &str =
-    "those of data centres and workstations (NVIDIA, README of gds-nvidia-fs, Requirements)";
+    "GPUs of data centres and workstations (NVIDIA, README of gds-nvidia-fs, Requirements)";
 /// Kernel whose io_uring waits with a deadline, which ours needs.
 const IO_URING: (u32, u32) = (5, 11);
 const CUDA: &str = "libcuda.so.1";
@@ -262,7 +262,7 @@ impl Scene<'_> {
         let gpu = self.fabric.function(self.gpu);
         let line = ConsumerLine::of(gpu)?;
         Some(format!(
-            "{} is a {line}, which its maker keeps from this way; listed are {listed}",
+            "{} is a {line}, and this way is for {listed}",
             names::of(gpu)?
         ))
     }
