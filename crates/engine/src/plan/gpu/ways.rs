@@ -261,10 +261,7 @@ impl Scene<'_> {
     fn consumer(&self, listed: &str) -> Option<String> {
         let gpu = self.fabric.function(self.gpu);
         let line = ConsumerLine::of(gpu)?;
-        Some(format!(
-            "{} is a {line}, and this way is for {listed}",
-            names::of(gpu)?
-        ))
+        Some(format!("{} is a {line}, and this way is for {listed}", names::of(gpu)?))
     }
 
     /// What speaks against a GPU whose memory has no window with address space.
