@@ -19,6 +19,12 @@ const MUCH: u64 = 16;
 const FIRMWARE: &str = "newer firmware of the drive may place it otherwise";
 
 pub(super) fn examine(fabric: &Fabric, no_permission: NoPermission<'_>, chart: &mut Chart) {
+    if leaves_pci_out(fabric) {
+        return chart.unknown(
+            "which devices the machine has: the tree shows no PCI function",
+            "a tree with sys/devices/pci*: `sudo peerlane capture -o machine.tar.zst`",
+        );
+    }
     let lenders = lenders(fabric);
     if drives(fabric).is_empty() {
         chart.findings.push(no_drive(fabric));
@@ -149,28 +155,7 @@ pub(super) fn leaves_pci_out(fabric: &Fabric) -> bool {
     fabric.functions.is_empty() && matches!(fabric.origin, Origin::Tree(_))
 }
 
-/// A tree without PCI says nothing of the machine's drives.
-fn no_pci(fabric: &Fabric) -> Finding {
-    Finding {
-        kind: FindingKind::NoDrive,
-        cost: Cost::Everything,
-        object: format!("machine {}", fabric.name),
-        what: "no PCI function is to be seen: the machine has none, or the tree leaves them out"
-            .to_owned(),
-        evidence: vec![saw("sys/devices/pci*", "there is none")],
-        fix: Some(Fix {
-            what: "take a tree on the machine that has them".to_owned(),
-            commands: vec!["sudo peerlane capture -o machine.tar.zst".to_owned()],
-            weakens: None,
-            needs: Needs::Nothing,
-        }),
-    }
-}
-
 fn no_drive(fabric: &Fabric) -> Finding {
-    if leaves_pci_out(fabric) {
-        return no_pci(fabric);
-    }
     Finding {
         kind: FindingKind::NoDrive,
         cost: Cost::Everything,

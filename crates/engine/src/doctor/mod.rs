@@ -108,7 +108,7 @@ fn finished(fabric: &Fabric, chart: Chart) -> DoctorRecord {
 
 fn verdict(fabric: &Fabric, findings: &[Finding], unknown: &[Unknown]) -> String {
     match findings.first() {
-        Some(_) if memory::leaves_pci_out(fabric) => {
+        None if memory::leaves_pci_out(fabric) => {
             "what is possible here is not known: no PCI function is to be seen".to_owned()
         }
         None if unknown.is_empty() => "nothing stands in the way of peer-to-peer copies".to_owned(),
