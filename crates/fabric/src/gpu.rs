@@ -71,7 +71,7 @@ pub enum ConsumerLine {
 
 impl ConsumerLine {
     /// That of a GPU of NVIDIA's whose product the PCI ID repository names; `None` for all others.
-    pub fn of(function: &Function) -> Option<Self> {
+    pub fn from_function(function: &Function) -> Option<Self> {
         let vendor = function.vendor.filter(|&vendor| vendor == VENDOR_NVIDIA)?;
         let name = names::device(vendor, function.device?)?;
         // Some numbers stand for a product of each kind.
@@ -185,7 +185,7 @@ mod tests {
             ("0xfffe", None),
         ] {
             let fabric = Fabric::from_toml(&text(device)).expect("a machine");
-            assert_eq!(ConsumerLine::of(&fabric.functions[0]), expected, "{device}");
+            assert_eq!(ConsumerLine::from_function(&fabric.functions[0]), expected, "{device}");
         }
     }
 

@@ -186,7 +186,9 @@ pub(super) fn has_cmb(function: &Function) -> bool {
 pub(super) fn by_its_driver(fabric: &Fabric) -> Vec<&Function> {
     let cards = fabric.memories().into_iter().map(|memory| fabric.function(memory.function));
     let is_lent = |card: &&Function| {
-        card.p2pmem.is_none() && card.fpga_p2p != Some(false) && ConsumerLine::of(card).is_none()
+        card.p2pmem.is_none()
+            && card.fpga_p2p != Some(false)
+            && ConsumerLine::from_function(card).is_none()
     };
     cards.filter(is_lent).collect()
 }

@@ -29,7 +29,7 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
     };
     let gpus = of(Kind::Gpu, VENDOR_NVIDIA);
     let (excluded, gpus): (Vec<&Function>, Vec<&Function>) =
-        gpus.into_iter().partition(|gpu| ConsumerLine::of(gpu).is_some());
+        gpus.into_iter().partition(|gpu| ConsumerLine::from_function(gpu).is_some());
     chart.findings.extend(consumers(&excluded));
     if !gpus.is_empty() {
         cufile(fabric, &gpus, chart);
@@ -69,7 +69,7 @@ fn names(word: &str, functions: &[&Function]) -> String {
 /// Storage Installation and Troubleshooting Guide", P2PDMA Supported GPUs).
 fn consumers(gpus: &[&Function]) -> Option<Finding> {
     let first = gpus.first()?;
-    let line = ConsumerLine::of(first)?;
+    let line = ConsumerLine::from_function(first)?;
     Some(Finding {
         kind: FindingKind::GpuExcluded,
         cost: Cost::Routes,

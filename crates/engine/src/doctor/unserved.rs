@@ -10,7 +10,7 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
     let drives = drives(fabric);
     let unserved = drives.iter().map(|&id| fabric.function(id));
     let unserved: Vec<_> =
-        unserved.filter_map(|drive| Some((drive, Unserved::of(drive)?))).collect();
+        unserved.filter_map(|drive| Some((drive, Unserved::from_function(drive)?))).collect();
     let cost = if unserved.len() == drives.len() { Cost::Everything } else { Cost::Routes };
     // Of windows without address space there is a finding for each device.
     let others = unserved.iter().filter(|(_, reason)| *reason != Unserved::NoAddressSpace);

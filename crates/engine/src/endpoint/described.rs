@@ -33,7 +33,7 @@ pub(super) fn inspect(fabric: &Fabric, path: &Path) -> Result<Endpoint, Endpoint
 
 /// Refuses a drive that the driver `nvme` does not serve.
 pub(super) fn served(function: &Function) -> Result<(), EndpointError> {
-    let Some(reason) = Unserved::of(function) else { return Ok(()) };
+    let Some(reason) = Unserved::from_function(function) else { return Ok(()) };
     let (name, commands) = (function.name.clone(), reason.commands(function));
     Err(EndpointError::Unserved { name, reason, commands })
 }

@@ -31,7 +31,7 @@ pub enum Unserved {
 
 impl Unserved {
     /// Returns why a function is an unserved drive; `None` for what is served, not known, or no drive.
-    pub(crate) fn of(function: &Function) -> Option<Self> {
+    pub(crate) fn from_function(function: &Function) -> Option<Self> {
         if function.kind != Kind::Nvme {
             return None;
         }
@@ -143,7 +143,7 @@ mod tests {
             ("bars = [{ index = 0, size = '16K', assigned = false }]", "no address space", "dmesg"),
         ] {
             let drive = drive(keys);
-            let found = Unserved::of(&drive).unwrap_or_else(|| panic!("{keys}"));
+            let found = Unserved::from_function(&drive).unwrap_or_else(|| panic!("{keys}"));
             assert!(found.to_string().contains(says), "{found}");
             let commands = found.commands(&drive);
             assert!(commands[0].contains(first), "{keys}: {commands:?}");
@@ -153,9 +153,9 @@ mod tests {
     #[test]
     fn served_drives_and_others_are_no_matter() {
         for keys in ["", "driver = 'nvme'\nstate = 'live'", "driver = 'unknown'"] {
-            assert_eq!(Unserved::of(&drive(keys)), None, "{keys}");
+            assert_eq!(Unserved::from_function(&drive(keys)), None, "{keys}");
         }
         let other = Function { kind: Kind::Gpu, ..drive("driver = 'vfio-pci'") };
-        assert_eq!(Unserved::of(&other), None, "a GPU");
+        assert_eq!(Unserved::from_function(&other), None, "a GPU");
     }
 }

@@ -260,7 +260,7 @@ impl Scene<'_> {
     /// What speaks against a GPU for consumers; `listed` are the GPUs of a direct way.
     fn consumer(&self, listed: &str) -> Option<String> {
         let gpu = self.fabric.function(self.gpu);
-        let line = ConsumerLine::of(gpu)?;
+        let line = ConsumerLine::from_function(gpu)?;
         Some(format!("{} is a {line}, and this way is for {listed}", names::of(gpu)?))
     }
 
