@@ -129,6 +129,13 @@ fn every_compression_is_read() {
 }
 
 #[test]
+fn archive_of_nothing_survives() {
+    let packed = capture::pack(&Snapshot::default()).unwrap();
+    assert_eq!(capture::unpack(packed.as_slice()).unwrap(), Snapshot::default());
+    assert!(said(&packed).starts_with("there is no sys/devices"));
+}
+
+#[test]
 fn folder_on_top_is_taken_off() {
     for top in ["./", "host-2024/", "./host/fsroot/", "a/b/c/d/e/f/g/h/"] {
         assert_eq!(kinds(&one_drive(top)), [Kind::Nvme], "{top}");

@@ -73,7 +73,9 @@ pub fn unpack(bytes: impl Read) -> Result<Snapshot, ArchiveError> {
     let mut archive = compression::plain(bytes)?.take(MOST_UNPACKED);
     let mut head = Vec::new();
     archive.by_ref().take(BLOCK as u64).read_to_end(&mut head).map_err(ArchiveError::of_stream)?;
-    if !head.is_empty() && !entries::is_header(&head) {
+    // An archive of nothing begins with its end, blocks of zeros.
+    let is_end = head.iter().all(|&byte| byte == 0);
+    if !is_end && !entries::is_header(&head) {
         return Err(ArchiveError::NoArchive);
     }
     let mut whole = io::Cursor::new(head).chain(archive);
