@@ -202,6 +202,21 @@ fn as_named(card: &Function) -> Option<&'static str> {
     }
 }
 
+/// Raises the cost of a missing memory where the driver of no card makes up for it.
+pub(super) fn weigh(findings: &mut [Finding]) {
+    let is_closed = findings.iter().any(|found| {
+        matches!(
+            found.kind,
+            FindingKind::GpuStackMissing
+                | FindingKind::FpgaStackMissing
+                | FindingKind::FpgaKernel
+                | FindingKind::FpgaWindowOff
+        )
+    });
+    let missing = findings.iter_mut().filter(|found| found.kind == FindingKind::NoMemory);
+    missing.filter(|_| is_closed).for_each(|found| found.cost = Cost::Everything);
+}
+
 fn no_memory(fabric: &Fabric) -> Finding {
     let cards = by_its_driver(fabric);
     let is_named = cards.first().is_some_and(|card| as_named(card).is_some());

@@ -79,6 +79,7 @@ fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>, dnas: &Dnas) -
     accelerator::examine(fabric, &mut chart);
     accelerator::pairs(fabric, dnas, &mut chart);
     stack::examine(fabric, &mut chart);
+    memory::weigh(&mut chart.findings);
     finished(fabric, chart)
 }
 

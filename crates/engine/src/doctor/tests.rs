@@ -423,6 +423,23 @@ fn the_mode_that_is_left_to_cufile_is_named_with_what_the_others_lack() {
 }
 
 #[test]
+fn card_makes_up_for_memory_where_its_stack_is_whole() {
+    const MEMORY: &str = "p2pmem = { size = '64M', available = '64M', published = true }\n";
+    const GPU: &str = "[[function]]\nname = 'gpu'\nkind = 'gpu'\nvendor = '0x10de'\nunder = 'down-a'\n\
+                       acs = 'absent'\n";
+    let cost = |modules: &str| {
+        let record = examined(&[
+            (MEMORY, GPU),
+            ("p2pdma = true", &format!("p2pdma = true\nmodules = [{modules}]")),
+        ]);
+        let missing = record.findings.iter().find(|one| one.kind == FindingKind::NoMemory);
+        missing.expect("it").cost
+    };
+    assert_eq!(cost("{ name = 'nvidia' }, { name = 'nvidia_fs' }"), Cost::Routes);
+    assert_eq!(cost("{ name = 'nvidia' }"), Cost::Everything);
+}
+
+#[test]
 fn cards_of_xrt_need_its_driver_and_its_library() {
     const CARD: &str = "kind = 'fpga'\nvendor = '0x10ee'";
     const XRT: &str = "'libxrt_coreutil.so.2'";
