@@ -357,12 +357,18 @@ pub fn archive(bytes: &[u8]) {
     assert_eq!(names.len(), 1, "{names:?}");
 }
 
-/// The archive of a capture: what is read from it is discovered, and packed again is the same.
+/// The archive of a machine, ours or of another tool: what is read from it is discovered, and packed again is the same.
 pub fn captured(bytes: &[u8]) {
     let content = match capture::unpack(bytes) {
         Ok(content) => content,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
+    if let Ok(machine) = capture::unpack_machine(bytes) {
+        assert!(
+            Fabric::discover_snapshot(Path::new("fuzz"), machine).is_ok(),
+            "it has sys/devices"
+        );
+    }
     if let Ok(archive) = capture::pack(&content) {
         let again = capture::unpack(archive.as_slice()).expect("what was packed here");
         assert!(again == content, "packed and unpacked");

@@ -350,3 +350,55 @@ fn a_machine_with_gpus_is_planned_and_examined_without_them() {
     assert!(said(&output).contains("its GPUs are"), "{}", said(&output));
     assert_eq!(mock.log().len(), 0, "looking loads nothing");
 }
+
+#[test]
+fn job_of_fio_goes_into_the_gpu() {
+    let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
+    let words = "bench stream --source source --target gpu:0 --block 256K --depth 4 --length 4M --repeats 1 --warm-up 0";
+    // The job alone: no fio is found.
+    let run = |routes: &str, job: &str| {
+        let mut command = program::command(folder.path());
+        command.args(format!("{words} --routes {routes} --fio {job}").split_whitespace());
+        command.env("LD_LIBRARY_PATH", mock.folder()).env("PATH", folder.path());
+        command.output().expect("the program starts")
+    };
+    for (routes, way) in [("p2p", "cufile"), ("host", "posix")] {
+        let output = run(routes, way);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let job = fs::read_to_string(folder.path().join(way)).expect("a job");
+        let lines: Vec<&str> = job.lines().collect();
+        for line in ["ioengine=libcufile", "gpu_dev_ids=0", "direct=1", "numjobs=4", "size=1048576"]
+        {
+            assert!(lines.contains(&line), "{line}: {job}");
+        }
+        assert!(lines.contains(&format!("cuda_io={way}").as_str()), "{job}");
+        assert!(!job.contains("io_uring") && !job.contains("iomem"), "{job}");
+    }
+    let output = run("host-cufile", "none");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("no such way"), "{}", said(&output));
+    assert!(!folder.path().join("none").exists());
+    mock.expect_all_undone();
+}
+
+#[test]
+fn figure_of_fio_by_cufile_is_not_compared() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (mock, folder) = (Mock::new("mode=p2pdma"), folder());
+    let fio = folder.path().join("fio");
+    let script = "#!/bin/sh\n[ \"$CUDA_DEVICE_ORDER\" = PCI_BUS_ID ] || exit 1\n\
+                  echo '{\"jobs\": [{\"read\": {\"bw_bytes\": 5000000000}}]}'\n";
+    fs::write(&fio, script).expect("room");
+    fs::set_permissions(&fio, fs::Permissions::from_mode(0o755)).expect("mine");
+    let words = "bench stream --source source --target gpu:0 --block 256K --depth 4 --length 4M --repeats 1 \
+                 --warm-up 0 --routes p2p --fio job";
+    let mut command = program::command(folder.path());
+    command.args(words.split_whitespace()).env("LD_LIBRARY_PATH", mock.folder());
+    let output = command.env("PATH", folder.path()).output().expect("the program starts");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("5.00 GB/s") && said.contains("not compared") && !said.contains("% of it"),
+        "{said}"
+    );
+}

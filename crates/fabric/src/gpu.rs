@@ -60,6 +60,37 @@ impl Generation {
     }
 }
 
+/// Product lines of NVIDIA that are neither for data centres nor for workstations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConsumerLine {
+    /// GeForce.
+    GeForce,
+    /// TITAN.
+    Titan,
+}
+
+impl ConsumerLine {
+    /// That of a GPU of NVIDIA's whose product the PCI ID repository names; `None` for all others.
+    pub fn from_function(function: &Function) -> Option<Self> {
+        let vendor = function.vendor.filter(|&vendor| vendor == VENDOR_NVIDIA)?;
+        let name = names::device(vendor, function.device?)?;
+        // Some numbers stand for a product of each kind.
+        let is_also_for_work = ["Quadro", "Tesla", "NVS"].iter().any(|line| name.contains(line));
+        let lines = [("GeForce", Self::GeForce), ("TITAN", Self::Titan)];
+        let found = lines.into_iter().find(|(word, _)| name.contains(word));
+        found.filter(|_| !is_also_for_work).map(|(_, line)| line)
+    }
+}
+
+impl fmt::Display for ConsumerLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::GeForce => "GeForce",
+            Self::Titan => "TITAN",
+        })
+    }
+}
+
 impl fmt::Display for Generation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
@@ -135,6 +166,27 @@ mod tests {
         ];
         assert_eq!(generations(&devices), expected);
         assert!(Generation::Kepler < Generation::Pascal && Generation::Volta < Generation::Ampere);
+    }
+
+    #[test]
+    fn consumer_lines_are_told_by_name() {
+        let text = |device: &str| {
+            format!(
+                "name = 'm'\n[[function]]\nname = 'g'\nkind = 'gpu'\nvendor = '0x10de'\n\
+                 device = '{device}'\n"
+            )
+        };
+        for (device, expected) in [
+            ("0x2204", Some(ConsumerLine::GeForce)),
+            ("0x1e02", Some(ConsumerLine::Titan)),
+            ("0x20b0", None),
+            ("0x2230", None),
+            ("0x00fc", None),
+            ("0xfffe", None),
+        ] {
+            let fabric = Fabric::from_toml(&text(device)).expect("a machine");
+            assert_eq!(ConsumerLine::from_function(&fabric.functions[0]), expected, "{device}");
+        }
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Fabric {
         match function.kind {
             Kind::Nvme => true,
             Kind::Nic => function.vendor != Some(VENDOR_VIRTIO),
-            Kind::Fpga => function.driver.as_deref() != Some("xclmgmt"),
+            Kind::Fpga => !function.driver.is_named("xclmgmt"),
             Kind::Gpu => {
                 let is_accelerator =
                     [None, Some(VENDOR_INTEL), Some(VENDOR_AMD), Some(VENDOR_NVIDIA)];
@@ -129,7 +129,13 @@ impl Fabric {
         let is_too_small = kind == MemoryKind::Fpga
             && !function.bars.is_empty()
             && size.is_none_or(|size| size < SMALLEST_FPGA_MEMORY);
-        (!is_too_small).then_some(Memory { function: id, kind, size, available: None })
+        let is_out_of_reach = size.is_none() && !function.unassigned_bars.is_empty();
+        (!is_too_small && !is_out_of_reach).then_some(Memory {
+            function: id,
+            kind,
+            size,
+            available: None,
+        })
     }
 }
 

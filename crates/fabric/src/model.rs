@@ -4,16 +4,20 @@
 //! What could not be read is a value (`None`, [`Acs::Unknown`], [`IommuMode::Unknown`]), so that an
 //! unprivileged reader gets a smaller truth, never a wrong one.
 
+mod driver;
 mod storage;
+mod window;
 
 use std::path::PathBuf;
 
 use peerlane_units::{ByteRate, Bytes};
 
+pub use driver::DriverBinding;
 pub use storage::{
     CmbRegisters, Integrity, Mount, Namespace, NvmeController, Partition, QueueLimits,
     StackedDevice, Temperature,
 };
+pub use window::{Bar, UnassignedBar};
 
 use crate::Bdf;
 
@@ -183,6 +187,14 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether other functions hang from it.
+    pub fn is_bridge(self) -> bool {
+        matches!(
+            self,
+            Self::RootPort | Self::UpstreamPort | Self::DownstreamPort | Self::OtherBridge
+        )
+    }
+
     /// Whether an Ethernet may be behind it: a network controller, or a switch whose two parts frames join.
     pub fn is_on_ethernet(self) -> bool {
         matches!(self, Self::Nic | Self::UpstreamPort)
@@ -219,12 +231,14 @@ pub struct Function {
     pub iommu_group: Option<u32>,
     /// How that group translates, in the kernel's words: `identity`, `DMA`, `DMA-FQ`.
     pub iommu_type: Option<String>,
-    /// Bound kernel driver.
-    pub driver: Option<String>,
+    /// Bound kernel driver, where it is known.
+    pub driver: DriverBinding,
     /// What else the kernel calls it: `eth0`, `mlx5_0`, `card0`, `renderD128`.
     pub kernel_names: Vec<String>,
-    /// Windows of its memory; those of bridges and of size 0 are left out.
+    /// Windows of its memory; those of bridges are left out.
     pub bars: Vec<Bar>,
+    /// Further windows, for which there is no address space.
+    pub unassigned_bars: Vec<UnassignedBar>,
     /// Whether an FPGA card lends its memory to peers (`p2p_enable` of the `xocl` driver).
     pub fpga_p2p: Option<bool>,
     /// Memory that the kernel offers to peers.
@@ -241,19 +255,6 @@ pub struct Function {
     pub nvme: Option<NvmeController>,
     /// How the lab emulates it.
     pub lab: LabDrive,
-}
-
-/// A memory window of a function (`resource` in sysfs).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bar {
-    /// Number of the base address register, 0 to 5.
-    pub index: u8,
-    /// Its size.
-    pub size: Bytes,
-    /// Whether reading has no side effects (`IORESOURCE_PREFETCH`).
-    pub is_prefetchable: bool,
-    /// The largest size that it can be given (`resourceN_resize`); `None` where it has one size.
-    pub largest: Option<Bytes>,
 }
 
 /// Access control services of a function (PCIe 6.0 section 7.7.11).

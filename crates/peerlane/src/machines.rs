@@ -4,10 +4,10 @@
 //! order. Nothing outside what was named is opened.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::{DiscoverError, Fabric, MachineFileError};
+use peerlane_fabric::{DiscoverError, Fabric, MachineFileError, capture};
 
 use crate::small_file;
 
@@ -18,6 +18,8 @@ mod built_in {
 const FOLDER: &str = "machines";
 /// The longest description that is read: captures of large machines have some hundred KiB.
 const FILE_MAX: u64 = 16 << 20;
+/// What tells an archive from a text: the first block of tar.
+const BLOCK: u64 = 512;
 
 /// Why a machine was not found.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +90,9 @@ impl MachineError {
             Self::Discover { source: DiscoverError::Read { path, source }, .. } => {
                 small_file::hint(path, source)
             }
+            Self::Discover { source: DiscoverError::Archive { path, source }, .. } => {
+                source.hint(path)
+            }
             Self::Text { .. } | Self::Discover { .. } => None,
         }
     }
@@ -99,9 +104,9 @@ pub enum Place<'a> {
     /// The running one.
     #[default]
     Here,
-    /// The `sys/` and `proc/` below a folder, or in an archive of `peerlane capture`.
+    /// The `sys/` and `proc/` below a folder, or in an archive.
     Root(&'a Path),
-    /// A description, by path or name.
+    /// A description, by path or name, or what [`Place::Root`] takes.
     Described(&'a Path),
 }
 
@@ -132,6 +137,7 @@ pub enum Look {
 /// ```
 pub fn read(place: Place<'_>, look: Look) -> Result<Fabric, MachineError> {
     let root = match place {
+        Place::Described(machine) if is_tree(machine) => machine,
         Place::Described(machine) => return find(machine)?.fabric(),
         Place::Root(root) => root,
         Place::Here => Path::new("/"),
@@ -141,6 +147,16 @@ pub fn read(place: Place<'_>, look: Look) -> Result<Fabric, MachineError> {
         Look::Quiet => Fabric::discover_quietly,
     };
     discover(root).map_err(|source| MachineError::Discover { root: root.to_owned(), source })
+}
+
+/// Whether a path is that of a tree or archive, and not of a description.
+fn is_tree(path: &Path) -> bool {
+    if !path.is_file() {
+        return path != Path::new("/") && path.join("sys/devices").is_dir();
+    }
+    let mut head = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(BLOCK).read_to_end(&mut head));
+    read.is_ok() && capture::is_archive(&head)
 }
 
 /// A machine description that can be named.

@@ -129,6 +129,14 @@ pub enum FindingKind {
     FpgaKernel,
     /// Switch and DNA say different things of which drive shares its board with an FPGA.
     FpgaPairing,
+    /// The driver `nvme` does not serve a drive: another one has it, or none.
+    DriveNotServed,
+    /// The controller of a drive takes no requests.
+    DriveNotLive,
+    /// A window of a device has no address space.
+    WindowUnassigned,
+    /// The maker of a GPU keeps it from every direct way.
+    GpuExcluded,
     /// A drive is too hot, or has slowed itself down.
     DriveHot,
     /// The copy would be refused, whatever the route.

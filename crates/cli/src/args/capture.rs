@@ -20,7 +20,7 @@ pub(crate) struct CaptureArgs {
     /// Write an archive when FILE ends in .tar.zst, else a folder; neither may be there
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Capture what sys/ and proc/ below this directory say, or an archive, in place of this machine
+    /// Capture what sys/ and proc/ below this directory say, or an archive of them, in place of this machine
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Acs, Fabric, capture};
+use peerlane_fabric::{Acs, DiscoverError, Fabric, capture};
 use peerlane_results::RecordSchema;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -47,8 +47,13 @@ pub(super) fn schema() -> RecordSchema {
 pub(crate) fn run(args: &CaptureArgs, printer: Printer) -> Result<Exit, Failure> {
     refuse_other_forms(&args.output)?;
     let root = args.root.as_deref().unwrap_or(Path::new("/"));
-    let captured = capture::take(root)
-        .map_err(Tried::to(format!("read the machine below {}", root.display())))?;
+    let captured = capture::take(root).map_err(|error| {
+        let hint = match &error {
+            DiscoverError::Archive { path, source } => source.hint(path),
+            _ => None,
+        };
+        Tried::to(format!("read the machine below {}", root.display()))(error).hint(hint)
+    })?;
     let content = captured.content;
     // What is written is read once more, so that a capture that cannot be used is never handed on.
     let fabric = Fabric::discover_snapshot(&args.output, content.clone())

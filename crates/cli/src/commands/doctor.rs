@@ -21,7 +21,8 @@ pub(crate) fn run(args: &DoctorArgs, printer: Printer) -> Result<Exit, Failure> 
     let fabric = machines::fabric(&args.fabric)?;
     let record = match (&args.source, &args.target) {
         (Some(source), Some(target)) => {
-            let plan = plan::make(&fabric, &asked(source, target), PROBE_DEADLINE)?;
+            let plan = plan::make(&fabric, &asked(source, target), PROBE_DEADLINE)
+                .map_err(plan::answer)?;
             let probes =
                 if args.probe { plan::probe(&fabric, &plan, PROBE_DEADLINE)? } else { Vec::new() };
             peerlane_engine::examine_pair(&fabric, &plan, &probes)

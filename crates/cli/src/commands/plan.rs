@@ -23,12 +23,18 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
     let fabric = machines::fabric_for_a_plan(&args.fabric)?;
     let deadline = args.transfer.deadline();
     match args.transfer.asked().as_slice() {
-        [asked] => explained(args, &fabric, &make(&fabric, asked, deadline)?, printer),
+        [asked] => {
+            let plan = make(&fabric, asked, deadline).map_err(answer)?;
+            explained(args, &fabric, &plan, printer)
+        }
         _ if args.explain || args.probe => {
             let hint = "name one target at a time".to_owned();
             Err(Failure::new("`--explain` and `--probe` are for one target").hint(hint))
         }
-        several => show_fan_out(&make_fan_out(&fabric, several, deadline)?, printer),
+        several => {
+            let plan = make_fan_out(&fabric, several, deadline).map_err(answer)?;
+            show_fan_out(&plan, printer)
+        }
     }
 }
 
@@ -94,7 +100,16 @@ pub(super) fn make_fan_out(
 
 pub(super) fn failure(error: PlanError) -> Failure {
     let hint = error.hint();
-    Failure::new(error).hint(hint)
+    let exit = if error.is_of_the_machine() { Exit::NotPossible } else { Exit::Failed };
+    Failure::new(error).hint(hint).exit(exit)
+}
+
+/// The same of a command whose answer it is that something is not possible.
+pub(super) fn answer(failure: Failure) -> Failure {
+    match failure.status() {
+        Exit::NotPossible => failure.exit(Exit::Negative),
+        _ => failure,
+    }
 }
 
 /// Prints the plan and says whether a copy would start.

@@ -18,7 +18,7 @@ pub(crate) fn doctor(record: &DoctorRecord) -> String {
     }
     if !later.is_empty() {
         sheet.line("");
-        sheet.line("once that is mended, too (--json has these in full):");
+        sheet.line("after that is fixed, these remain (details: --json):");
         for found in later {
             sheet.line(format_args!("  {}: {}: {}", found.cost, found.object, found.what));
         }

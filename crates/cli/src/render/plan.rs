@@ -152,13 +152,16 @@ fn verdict(plan: &Plan) -> String {
     }
 }
 
-/// A reason without the facts that are listed on lines of their own.
+/// A reason without the facts that are listed on lines of their own, and without what joins them to it.
 fn without<'a>(reason: &str, facts: impl IntoIterator<Item = &'a String>) -> String {
     let mut short = reason.to_owned();
     for fact in facts {
-        short = short.replace(fact, "");
+        for joined in [format!("; {fact}"), format!("{fact}; "), format!(": {fact}"), fact.clone()]
+        {
+            short = short.replace(&joined, "");
+        }
     }
-    short.trim_end_matches([' ', ':', ';']).to_owned()
+    short
 }
 
 #[cfg(test)]
@@ -169,6 +172,9 @@ mod tests {
     fn facts_that_are_listed_are_not_repeated() {
         let facts = ["x is far".to_owned(), "y is old".to_owned()];
         assert_eq!(without("a: refused: x is far; y is old", &facts), "a: refused");
+        assert_eq!(without("refused: y is old; x is far: move x", &facts), "refused: move x");
+        assert_eq!(without("refused: z; y is old: move z", &facts), "refused: z: move z");
+        assert_eq!(without("refused: y is old; z: move z", &facts), "refused: z: move z");
         assert_eq!(without("no memory", &facts), "no memory");
     }
 }

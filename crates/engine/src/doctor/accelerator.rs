@@ -4,7 +4,7 @@ use peerlane_fabric::{Bar, Fabric, Function, FunctionId, Kind, Pairing};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
-use super::{Chart, at, saw};
+use super::{Chart, at, lenders, memory, saw};
 use crate::pairs::{Dnas, card_pairs, pair_in_words};
 
 pub(super) const VENDOR_NVIDIA: u16 = 0x10de;
@@ -18,7 +18,7 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
             Kind::Gpu => chart.findings.extend(small_window(function)),
             Kind::Fpga => {
                 chart.findings.extend(window_off(function));
-                chart.findings.extend(no_window(function));
+                chart.findings.extend(no_window(fabric, function));
             }
             _ => {}
         }
@@ -91,32 +91,58 @@ fn small_window(function: &Function) -> Option<Finding> {
     })
 }
 
-/// XRT lends memory through the first window of at least 256 MiB, and none where there is no such
-/// (`xocl_p2p` of the driver xocl 2.25); function 0 of a card is for its management and has none.
-fn no_window(function: &Function) -> Option<Finding> {
-    if function.driver.as_deref() != Some("xocl") || function.bars.is_empty() {
+/// Whether XRT has no window to lend a card's memory through: it takes the first of at least 256 MiB (`xocl_p2p`
+/// of the driver xocl 2.25). Function 0 of a card is for its management and has none.
+pub(super) fn lacks_xrt_window(function: &Function) -> bool {
+    let largest = function.bars.iter().map(|bar| bar.size).max();
+    function.kind == Kind::Fpga
+        && function.driver.is_named("xocl")
+        && largest.is_some_and(|size| size < SMALL_WINDOW)
+}
+
+fn no_window(fabric: &Fabric, function: &Function) -> Option<Finding> {
+    if !lacks_xrt_window(function) {
         return None;
     }
     let largest = function.bars.iter().max_by_key(|bar| bar.size)?;
-    (largest.size < SMALL_WINDOW).then(|| Finding {
+    let possible = match largest.largest {
+        Some(possible) => format!("; it can be given {possible}"),
+        None => String::new(),
+    };
+    let others_lend = !lenders(fabric).is_empty()
+        || fabric.functions.iter().any(memory::has_cmb)
+        || !memory::by_its_driver(fabric).is_empty();
+    Some(Finding {
         kind: FindingKind::SmallWindow,
-        cost: Cost::Routes,
+        cost: if others_lend { Cost::Routes } else { Cost::Everything },
         object: function.name.clone(),
         what: format!(
             "its largest window (BAR {}) shows {} to peers, and XRT lends memory through one of \
-             {SMALL_WINDOW} at least",
+             {SMALL_WINDOW} at least{possible}",
             largest.index, largest.size
         ),
         evidence: vec![saw(format!("{}/resource", at(function)), largest.size.to_string())],
-        fix: Some(Fix {
-            what: "switch on \"Above 4G decoding\" in the firmware's settings; a platform (shell) without \
-                   peer-to-peer must be exchanged for one that has it"
-                .to_owned(),
-            commands: Vec::new(),
-            weakens: None,
-            needs: Needs::Hardware,
-        }),
+        fix: Some(window_fix(function)),
     })
+}
+
+/// A card keeps the size of its window over a warm restart alone, and firmware gives address space for it then
+/// (XRT documentation, "PCIe Peer-to-Peer").
+fn window_fix(function: &Function) -> Fix {
+    let address = function.address.map_or_else(|| "ADDRESS".to_owned(), |at| at.to_string());
+    Fix {
+        what: "switch on \"Above 4G decoding\" in the firmware's settings, switch peer-to-peer on, and restart the \
+               machine without switching it off; a platform (shell) without peer-to-peer must be exchanged"
+            .to_owned(),
+        commands: vec![
+            format!(
+                "sudo xrt-smi configure --device {address} --p2p enable   # xbutil before XRT 2024.2"
+            ),
+            "sudo systemctl reboot".to_owned(),
+        ],
+        weakens: None,
+        needs: Needs::Reboot,
+    }
 }
 
 fn window_off(function: &Function) -> Option<Finding> {

@@ -1,11 +1,11 @@
 //! Whether the kernel offers peer-to-peer memory to programs at all.
 
-use peerlane_fabric::Fabric;
+use peerlane_fabric::{Fabric, Function};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 
-use super::{Chart, drives, lenders, saw};
+use super::{Chart, drives, lenders, memory, saw};
 use crate::endpoint::kernel_refusal;
-use crate::plan::card;
+use crate::plan::card::{self, Taken};
 
 pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
     let kernel = &fabric.kernel;
@@ -31,19 +31,24 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
         ),
         _ => (FindingKind::KernelTooOld, saw("/proc/sys/kernel/osrelease", release)),
     };
-    let own_way = fabric.iter().find(|&(id, card)| {
-        card.driver.as_deref() == Some("xocl") && card::goes_by_own_way(fabric, id)
-    });
+    let own_way = by_own_way(fabric);
+    let has_other_memory =
+        !lenders(fabric).is_empty() || fabric.functions.iter().any(memory::has_cmb);
+    let mut fix = fix(fabric);
     let (cost, what) = match own_way {
+        // Another kernel would take the only way.
+        Some(_) if !has_other_memory => return,
         None => (Cost::Everything, what),
-        Some((_, card)) => (
-            Cost::Routes,
-            format!(
-                "{what}; drives reach the memory of {} all the same, by XRT's own way (docs/fpga.md), which \
-                 another kernel takes away",
-                card.name
-            ),
-        ),
+        Some(card) => {
+            fix.weakens = Some(format!("XRT's own way to {} is gone then", card.name));
+            (
+                Cost::Routes,
+                format!(
+                    "{what}; drives reach the memory of {} all the same, by XRT's own way (docs/fpga.md)",
+                    card.name
+                ),
+            )
+        }
     };
     chart.findings.push(Finding {
         kind,
@@ -51,8 +56,15 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
         object: format!("kernel {release}"),
         what,
         evidence: vec![evidence],
-        fix: Some(fix(fabric)),
+        fix: Some(fix),
     });
+}
+
+/// A card that drives reach by XRT's own way on this kernel, once its window is large enough.
+fn by_own_way(fabric: &Fabric) -> Option<&Function> {
+    let is_one = |card: &&Function| card.driver.is_named("xocl") && card.p2pmem.is_none();
+    let is_plain = card::taken_by(&fabric.kernel) == Taken::AsPlain;
+    fabric.functions.iter().find(is_one).filter(|_| is_plain)
 }
 
 /// Another kernel; on a machine without drives that comes second.

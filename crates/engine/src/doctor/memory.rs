@@ -1,10 +1,11 @@
 //! The memories that devices lend, and why one does not serve.
 
-use peerlane_fabric::{Fabric, Function, Kind, P2pMem};
+use peerlane_fabric::gpu::ConsumerLine;
+use peerlane_fabric::{Fabric, Function, Kind, Origin, P2pMem};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
-use super::accelerator::VENDOR_NVIDIA;
+use super::accelerator::{self, VENDOR_NVIDIA};
 use super::{Chart, NoPermission, at, drives, kernel_parameters, lenders, saw};
 use crate::endpoint::kernel_refusal;
 use crate::plan::memory_name;
@@ -18,12 +19,19 @@ const MUCH: u64 = 16;
 const FIRMWARE: &str = "newer firmware of the drive may place it otherwise";
 
 pub(super) fn examine(fabric: &Fabric, no_permission: NoPermission<'_>, chart: &mut Chart) {
+    if leaves_pci_out(fabric) {
+        return chart.unknown(
+            "which devices the machine has: the tree shows no PCI function",
+            "a tree with sys/devices/pci*: `sudo peerlane capture -o machine.tar.zst`",
+        );
+    }
     let lenders = lenders(fabric);
-    let has_cmb =
-        |function: &Function| function.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some());
     if drives(fabric).is_empty() {
         chart.findings.push(no_drive(fabric));
-    } else if lenders.is_empty() && !fabric.functions.iter().any(has_cmb) {
+    } else if lenders.is_empty()
+        && !fabric.functions.iter().any(has_cmb)
+        && !fabric.functions.iter().any(accelerator::lacks_xrt_window)
+    {
         chart.findings.push(no_memory(fabric));
     }
     let useful =
@@ -142,12 +150,17 @@ fn pool(function: &Function, file: &str, showed: impl ToString) -> Evidence {
     saw(format!("{}/p2pmem/{file}", at(function)), showed.to_string())
 }
 
+/// Whether a tree shows no PCI function, as trees of other tools may that are about processors alone.
+pub(super) fn leaves_pci_out(fabric: &Fabric) -> bool {
+    fabric.functions.is_empty() && matches!(fabric.origin, Origin::Tree(_))
+}
+
 fn no_drive(fabric: &Fabric) -> Finding {
     Finding {
         kind: FindingKind::NoDrive,
         cost: Cost::Everything,
         object: format!("machine {}", fabric.name),
-        what: "there is no NVMe drive here to move data to or from".to_owned(),
+        what: "there is no NVMe drive on PCIe here to move data to or from".to_owned(),
         evidence: vec![saw(
             "/sys/bus/pci/devices",
             format!("{} functions, none an NVMe controller", fabric.functions.len()),
@@ -164,32 +177,65 @@ fn no_drive(fabric: &Fabric) -> Finding {
     }
 }
 
+/// Whether the registers of a drive show a memory buffer.
+pub(super) fn has_cmb(function: &Function) -> bool {
+    function.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some())
+}
+
 /// Cards whose memory others reach by the driver of the maker alone.
-fn by_its_driver(fabric: &Fabric) -> Vec<&Function> {
+pub(super) fn by_its_driver(fabric: &Fabric) -> Vec<&Function> {
     let cards = fabric.memories().into_iter().map(|memory| fabric.function(memory.function));
-    cards.filter(|card| card.p2pmem.is_none() && card.fpga_p2p != Some(false)).collect()
+    let is_lent = |card: &&Function| {
+        card.p2pmem.is_none()
+            && card.fpga_p2p != Some(false)
+            && ConsumerLine::from_function(card).is_none()
+    };
+    cards.filter(is_lent).collect()
+}
+
+/// How a copy names the memory of a card; `None` where no copy takes it.
+fn as_named(card: &Function) -> Option<&'static str> {
+    match (card.kind, card.vendor) {
+        (Kind::Fpga, _) => Some("fpga:ADDRESS"),
+        (Kind::Gpu, Some(VENDOR_NVIDIA)) => Some("gpu:0"),
+        _ => None,
+    }
+}
+
+/// Raises the cost of a missing memory where the driver of no card makes up for it.
+pub(super) fn weigh(findings: &mut [Finding]) {
+    let is_closed = findings.iter().any(|found| {
+        matches!(
+            found.kind,
+            FindingKind::GpuStackMissing
+                | FindingKind::FpgaStackMissing
+                | FindingKind::FpgaKernel
+                | FindingKind::FpgaWindowOff
+        )
+    });
+    let missing = findings.iter_mut().filter(|found| found.kind == FindingKind::NoMemory);
+    missing.filter(|_| is_closed).for_each(|found| found.cost = Cost::Everything);
 }
 
 fn no_memory(fabric: &Fabric) -> Finding {
+    let cards = by_its_driver(fabric);
+    let is_named = cards.first().is_some_and(|card| as_named(card).is_some());
     Finding {
         kind: FindingKind::NoMemory,
-        cost: Cost::Everything,
+        cost: if is_named { Cost::Routes } else { Cost::Everything },
         object: format!("machine {}", fabric.name),
-        what: match by_its_driver(fabric).as_slice() {
+        what: match cards.as_slice() {
             [] => "no device here lends memory to its peers".to_owned(),
             [first, rest @ ..] => format!(
                 "no device here lends memory through the kernel (p2pmem); that of {}{} is only to be \
                  had from its maker's driver, and `peerlane copy` {}",
                 first.name,
                 if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) },
-                match (first.kind, first.vendor) {
-                    (Kind::Fpga, _) => {
-                        "takes it where it is named, as in `--via fpga:ADDRESS`, and not by itself"
-                    }
-                    (Kind::Gpu, Some(VENDOR_NVIDIA)) => {
-                        "takes it where it is named, as in `--via gpu:0`, and not by itself"
-                    }
-                    _ => "does not take it",
+                match as_named(first) {
+                    Some(name) => format!(
+                        "takes it where it is named, as in `--via {name}`, and not by itself"
+                    ),
+                    None => "does not take it".to_owned(),
                 },
             ),
         },

@@ -14,6 +14,8 @@ mod memory;
 mod pair;
 mod route;
 mod stack;
+mod unserved;
+mod window;
 
 use std::path::Path;
 
@@ -21,6 +23,7 @@ use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin};
 use peerlane_results::{Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, Fix, Unknown};
 
 pub use pair::examine_pair;
+pub(crate) use window::ADDRESS_SPACE_FIX;
 
 use crate::copy::machine_of;
 use crate::guard::System;
@@ -69,11 +72,14 @@ fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>, dnas: &Dnas) -
     kernel::examine(fabric, &mut chart);
     iommu::examine(fabric, &mut chart);
     route::examine(fabric, &drives(fabric), &mut chart);
+    unserved::examine(fabric, &mut chart);
+    window::examine(fabric, &mut chart);
     drive::examine(fabric, &mut chart);
     link::examine(fabric, &link::of_the_machine(fabric), &mut chart);
     accelerator::examine(fabric, &mut chart);
     accelerator::pairs(fabric, dnas, &mut chart);
     stack::examine(fabric, &mut chart);
+    memory::weigh(&mut chart.findings);
     finished(fabric, chart)
 }
 
@@ -95,14 +101,17 @@ fn finished(fabric: &Fabric, chart: Chart) -> DoctorRecord {
         schema: DOCTOR_SCHEMA.to_owned(),
         machine: machine_of(fabric),
         pair: None,
-        verdict: verdict(&findings, &unknown),
+        verdict: verdict(fabric, &findings, &unknown),
         findings,
         unknown,
     }
 }
 
-fn verdict(findings: &[Finding], unknown: &[Unknown]) -> String {
+fn verdict(fabric: &Fabric, findings: &[Finding], unknown: &[Unknown]) -> String {
     match findings.first() {
+        None if memory::leaves_pci_out(fabric) => {
+            "what is possible here is not known: no PCI function is to be seen".to_owned()
+        }
         None if unknown.is_empty() => "nothing stands in the way of peer-to-peer copies".to_owned(),
         None => "nothing was found that stands in the way; not everything could be seen".to_owned(),
         Some(worst) => match worst.cost {

@@ -167,7 +167,7 @@ fn stale(fabric: &Fabric, probe: &Probe) -> Option<Finding> {
     let owner = fabric.find(lender(&probe.memory)?)?;
     let function = fabric.function(owner);
     let address = function.address?;
-    let driver = function.driver.as_deref().unwrap_or("nvme");
+    let driver = function.driver.name().unwrap_or("nvme");
     Some(Finding {
         kind: FindingKind::StaleDecision,
         cost: Cost::Routes,

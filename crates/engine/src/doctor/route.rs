@@ -48,9 +48,8 @@ pub(super) fn examine(fabric: &Fabric, initiators: &[FunctionId], chart: &mut Ch
 
 /// What the kernel lends, and the cards whose driver does: it asks the same of the machine.
 fn memories(fabric: &Fabric) -> Vec<FunctionId> {
-    let is_card = |id: FunctionId| {
-        fabric.function(id).driver.as_deref() == Some("xocl") && fabric.memory(id).is_some()
-    };
+    let is_card =
+        |id: FunctionId| fabric.function(id).driver.is_named("xocl") && fabric.memory(id).is_some();
     let lends = |id: FunctionId| fabric.function(id).p2pmem.is_some();
     fabric.iter().map(|(id, _)| id).filter(|&id| lends(id) || is_card(id)).collect()
 }

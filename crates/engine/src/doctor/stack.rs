@@ -3,7 +3,8 @@
 //! Only machines with such a card are asked for it. Libraries are looked for by name in the usual folders;
 //! a program may bring its own, so that what is said of them says where it was looked.
 
-use peerlane_fabric::{Fabric, Function, Kind};
+use peerlane_fabric::gpu::ConsumerLine;
+use peerlane_fabric::{Fabric, Function, Kind, names as pci_names};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
 use super::accelerator::{VENDOR_AMD, VENDOR_NVIDIA};
@@ -27,6 +28,9 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
         fabric.functions.iter().filter(is_it).collect()
     };
     let gpus = of(Kind::Gpu, VENDOR_NVIDIA);
+    let (excluded, gpus): (Vec<&Function>, Vec<&Function>) =
+        gpus.into_iter().partition(|gpu| ConsumerLine::from_function(gpu).is_some());
+    chart.findings.extend(consumers(&excluded));
     if !gpus.is_empty() {
         cufile(fabric, &gpus, chart);
     }
@@ -59,6 +63,34 @@ fn names(word: &str, functions: &[&Function]) -> String {
         [one] => format!("{word} {}", one.name),
         [first, rest @ ..] => format!("{word} {} and {} more", first.name, rest.len()),
     }
+}
+
+/// GPUs that their maker keeps from both direct ways (NVIDIA, README of gds-nvidia-fs, Requirements; "GPUDirect
+/// Storage Installation and Troubleshooting Guide", P2PDMA Supported GPUs).
+fn consumers(gpus: &[&Function]) -> Option<Finding> {
+    let first = gpus.first()?;
+    let line = ConsumerLine::from_function(first)?;
+    Some(Finding {
+        kind: FindingKind::GpuExcluded,
+        cost: Cost::Routes,
+        object: names("GPU", gpus),
+        what: format!(
+            "storage reaches a {line} only through host memory: NVIDIA keeps P2PDMA and nvidia-fs to GPUs of data \
+             centres and workstations"
+        ),
+        evidence: vec![saw(
+            format!("{}/device", at(first)),
+            pci_names::of(first).unwrap_or_default(),
+        )],
+        fix: Some(Fix {
+            what: "another GPU; this one is fed through pinned host memory".to_owned(),
+            commands: vec![
+                "peerlane bench stream --source FILE --target gpu:0 --routes host".to_owned(),
+            ],
+            weakens: None,
+            needs: Needs::Hardware,
+        }),
+    })
 }
 
 /// What cuFile needs for each of its modes, as far as it is missing.
@@ -234,13 +266,14 @@ fn xrt(fabric: &Fabric, cards: &[&Function], chart: &mut Chart) {
 /// Cards whose driver is loaded and bound to no function of theirs: `xocl` takes the user function, which
 /// is not there before the card's platform (shell) runs. A description says nothing of drivers.
 fn unbound(cards: &[&Function]) -> Option<Finding> {
-    let seen: Vec<&Function> = cards.iter().copied().filter(|card| card.driver.is_some()).collect();
-    if seen.is_empty() || cards.iter().any(|card| card.driver.as_deref() == Some("xocl")) {
+    let seen: Vec<&Function> =
+        cards.iter().copied().filter(|card| card.driver.name().is_some()).collect();
+    if seen.is_empty() || cards.iter().any(|card| card.driver.is_named("xocl")) {
         return None;
     }
     let evidence = seen
         .iter()
-        .map(|card| saw(format!("{}/driver", at(card)), card.driver.clone().unwrap_or_default()));
+        .map(|card| saw(format!("{}/driver", at(card)), card.driver.name().unwrap_or_default()));
     Some(Finding {
         kind: FindingKind::FpgaStackMissing,
         cost: Cost::Routes,
@@ -262,7 +295,7 @@ fn unbound(cards: &[&Function]) -> Option<Finding> {
 /// A kernel that takes the window of a card for what it is not. A card that its driver lends by the kernel's own
 /// call is none of these.
 fn kernel_of_cards(fabric: &Fabric, cards: &[&Function]) -> Option<Finding> {
-    let is_one = |card: &&Function| card.driver.as_deref() == Some("xocl") && card.p2pmem.is_none();
+    let is_one = |card: &&Function| card.driver.is_named("xocl") && card.p2pmem.is_none();
     let bound: Vec<&Function> = cards.iter().copied().filter(is_one).collect();
     if bound.is_empty() || card::taken_by(&fabric.kernel) != Taken::AsForeign {
         return None;

@@ -128,6 +128,14 @@ fn a_machine_without_drives_is_told_what_is_possible_there() {
     assert_eq!(record.unknown, vec![]);
 }
 
+#[test]
+fn tree_without_pci_is_no_answer() {
+    let empty = Fabric::from_toml("name = 'cpus'").expect("a machine");
+    let record = examine(&Fabric { origin: Origin::Tree("kept".into()), ..empty });
+    assert!(record.is_healthy() && record.verdict.contains("not known"), "{record:?}");
+    assert!(record.unknown[0].needs.contains("peerlane capture"), "{record:?}");
+}
+
 /// Puts keys into drive `a`, and what follows at the end of the file.
 fn with_drive(keys: &str, rest: &str) -> DoctorRecord {
     const DRIVE: &str = "under = 'down-a'\nacs = 'absent'\n";
@@ -345,15 +353,15 @@ fn accelerators_that_storage_does_not_reach_are_found() {
 }
 
 #[test]
-fn a_card_on_a_kernel_without_the_option_goes_by_its_makers_own_way() {
-    let with = |driver: &str| {
+fn other_kernel_is_advised_only_with_other_memory() {
+    let with = |driver: &str, cmb: &str| {
         examined(&[
             ("p2pdma = true", "p2pdma = false\nmodules = [{ name = 'xocl' }]"),
             ("name = 'm'", "name = 'm'\nlibraries = ['libxrt_coreutil.so.2']"),
             (
                 "p2pmem = { size = '64M', available = '64M', published = true }\n",
                 &format!(
-                    "[[function]]\nname = 'card'\nkind = 'fpga'\nvendor = '0x10ee'\nunder = 'down-b'\n\
+                    "{cmb}[[function]]\nname = 'card'\nkind = 'fpga'\nvendor = '0x10ee'\nunder = 'down-b'\n\
                      acs = 'absent'\ndriver = '{driver}'\n\
                      bars = [{{ index = 4, size = '8G', prefetchable = true }}]\n"
                 ),
@@ -362,12 +370,17 @@ fn a_card_on_a_kernel_without_the_option_goes_by_its_makers_own_way() {
     };
     let of_kernel = |record: &DoctorRecord| {
         let is_it = |one: &&Finding| one.kind == FindingKind::KernelWithoutP2pdma;
-        record.findings.iter().find(is_it).cloned().expect("the kernel")
+        record.findings.iter().find(is_it).cloned()
     };
-    let found = of_kernel(&with("xocl"));
+    const CMB: &str = "cmb_registers = { location = '0x2', size = '0x4218' }\n";
+    let found = of_kernel(&with("xocl", CMB)).expect("the kernel");
     assert_eq!(found.cost, Cost::Routes);
     assert!(found.what.contains("card all the same, by XRT's own way"), "{}", found.what);
-    assert_eq!(of_kernel(&with("vfio-pci")).cost, Cost::Everything);
+    assert!(
+        found.fix.and_then(|fix| fix.weakens).is_some_and(|cost| cost.contains("XRT's own way"))
+    );
+    assert_eq!(of_kernel(&with("xocl", "")), None, "it would take the only way");
+    assert_eq!(of_kernel(&with("vfio-pci", "")).map(|found| found.cost), Some(Cost::Everything));
 }
 
 /// A sound machine with a card, and what is installed and loaded for it.
@@ -407,6 +420,23 @@ fn the_mode_that_is_left_to_cufile_is_named_with_what_the_others_lack() {
     assert!(what.contains("direct by P2PDMA"), "{what}");
     assert!(with_card(GPU, &loaded, "'libcufile.so.0'").is_healthy());
     assert!(with_card(&lends, DRIVER, "'libcufile.so.0'").is_healthy());
+}
+
+#[test]
+fn card_makes_up_for_memory_where_its_stack_is_whole() {
+    const MEMORY: &str = "p2pmem = { size = '64M', available = '64M', published = true }\n";
+    const GPU: &str = "[[function]]\nname = 'gpu'\nkind = 'gpu'\nvendor = '0x10de'\nunder = 'down-a'\n\
+                       acs = 'absent'\n";
+    let cost = |modules: &str| {
+        let record = examined(&[
+            (MEMORY, GPU),
+            ("p2pdma = true", &format!("p2pdma = true\nmodules = [{modules}]")),
+        ]);
+        let missing = record.findings.iter().find(|one| one.kind == FindingKind::NoMemory);
+        missing.expect("it").cost
+    };
+    assert_eq!(cost("{ name = 'nvidia' }, { name = 'nvidia_fs' }"), Cost::Routes);
+    assert_eq!(cost("{ name = 'nvidia' }"), Cost::Everything);
 }
 
 #[test]

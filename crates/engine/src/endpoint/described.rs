@@ -6,7 +6,7 @@ use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Kind, Namespace, 
 use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
 
-use super::{Endpoint, EndpointError, drive_name, peer, request_host, request_p2p};
+use super::{Endpoint, EndpointError, Unserved, drive_name, peer, request_host, request_p2p};
 
 /// What the DMA layer keeps requests to where an IOMMU translates (`dma_opt_mapping_size()` of Linux 7.2,
 /// which drivers/nvme/host/pci.c heeds).
@@ -21,6 +21,7 @@ pub(super) fn inspect(fabric: &Fabric, path: &Path) -> Result<Endpoint, Endpoint
         .map(|id| (id, fabric.function(id)))
         .filter(|(_, function)| function.kind == Kind::Nvme)
         .ok_or_else(|| unknown(fabric, &typed))?;
+    served(function)?;
     let (namespace, size) = space_called(function, name)?;
     Ok(Endpoint {
         facts: facts(fabric, id, name, namespace, size),
@@ -28,6 +29,13 @@ pub(super) fn inspect(fabric: &Fabric, path: &Path) -> Result<Endpoint, Endpoint
         further: Vec::new(),
         live: None,
     })
+}
+
+/// Refuses a drive that the driver `nvme` does not serve.
+pub(super) fn served(function: &Function) -> Result<(), EndpointError> {
+    let Some(reason) = Unserved::from_function(function) else { return Ok(()) };
+    let (name, commands) = (function.name.clone(), reason.commands(function));
+    Err(EndpointError::Unserved { name, reason, commands })
 }
 
 /// The name of a device as functions and namespaces are called.

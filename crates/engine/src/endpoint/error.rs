@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use peerlane_units::Bytes;
 
-use super::Notation;
+use super::{Notation, Unserved};
 use crate::failure::{hint_of_absence, hint_of_denial};
 
 /// Why something cannot be an end of a copy.
@@ -94,6 +94,16 @@ pub enum EndpointError {
         name: String,
         /// Its namespaces.
         namespaces: Vec<String>,
+    },
+    /// A drive that the driver `nvme` does not serve.
+    #[error("cannot reach drive `{name}`: {reason}")]
+    Unserved {
+        /// Its name on the machine.
+        name: String,
+        /// Why it is not served.
+        reason: Unserved,
+        /// What gets it back, in order.
+        commands: Vec<String>,
     },
     /// A partition among passthrough nodes, which are of whole namespaces.
     #[error(
@@ -188,6 +198,10 @@ impl EndpointError {
             Self::NotOneNamespace { namespaces, .. } if !namespaces.is_empty() => {
                 Some(format!("name one of {}", namespaces.join(", ")))
             }
+            Self::Unserved { reason, commands, .. } => Some(match commands.as_slice() {
+                [] => reason.way_out().to_owned(),
+                commands => format!("{}: `{}`", reason.way_out(), commands.join(" && ")),
+            }),
             _ => None,
         }
     }

@@ -11,6 +11,7 @@ use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
 use rustix::fs::{AtFlags, CWD, IFlags, Statx, StatxAttributes, StatxFlags};
 
+use super::described;
 use super::layer::Layer;
 use super::passthrough;
 use super::peer::{self, FileTraits, Obstacle};
@@ -73,6 +74,7 @@ fn device_path(fabric: &Fabric, typed: &Path) -> Result<PathBuf, EndpointError> 
         return Ok(typed.to_owned());
     }
     let function = fabric.find(name).map(|id| fabric.function(id));
+    function.map_or(Ok(()), described::served)?;
     let nvme = function.and_then(|function| function.nvme.as_ref()).ok_or_else(|| {
         let drives = fabric.functions.iter().filter(|function| function.kind == Kind::Nvme);
         EndpointError::UnknownDrive {

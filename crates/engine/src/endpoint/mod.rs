@@ -13,6 +13,7 @@ mod live;
 mod notation;
 mod passthrough;
 mod peer;
+mod unserved;
 
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,7 @@ pub(crate) use live::has_flag;
 pub use notation::{GpuName, Notation, NotationError, lender};
 pub(crate) use passthrough::Passthrough;
 pub(crate) use peer::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, kernel_refusal, no_function};
+pub use unserved::Unserved;
 
 use crate::failure::Role;
 use crate::guard::System;

@@ -107,7 +107,14 @@ fn described(wanted: Wanted<'_>, words: &str) -> Option<Refusal> {
         *path == wanted.target.facts.path || device.is_some() && device == whole(wanted.target);
     let (source, target) = (wanted.asked.offset.0, wanted.asked.target_offset.0);
     let overlap = source.abs_diff(target) < wanted.length.0;
-    (is_one && overlap).then(|| refuse(format!("{words} overlap on {path}"), None))
+    let target_path = &wanted.target.facts.path;
+    let reason = match device.filter(|_| path != target_path) {
+        Some(device) => {
+            format!("{path} and {target_path} are one namespace, {device}: {words} overlap there")
+        }
+        None => format!("{words} overlap on {path}"),
+    };
+    (is_one && overlap).then(|| refuse(reason, None))
 }
 
 /// Whether both ends are the same disk or parts of it, whose ranges say it all.

@@ -6,7 +6,7 @@
 //! there, and xocl does not call that. A kernel without the option never looks: drives take the pages as plain memory.
 //! All of it was read, in `xocl/subdev/p2p.c` of XRT up to 2.25 and in Linux, and nothing run: docs/fpga.md.
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kernel, Memory};
+use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, Kernel, Memory};
 use peerlane_memory::xrt;
 use peerlane_results::{MemoryFacts, MemoryKind};
 
@@ -80,6 +80,22 @@ pub(super) fn own_way(fabric: &Fabric) -> String {
     )
 }
 
+/// Why the driver of a card does not lend its memory, as only xocl does.
+fn other_driver(driver: &DriverBinding) -> Option<String> {
+    match driver {
+        DriverBinding::Bound(name) if name == "xocl" => None,
+        DriverBinding::Bound(name) => {
+            Some(format!("its driver is {name}, not xocl, which lends the memory"))
+        }
+        DriverBinding::Unbound => {
+            Some("it has no driver, and only xocl lends the memory".to_owned())
+        }
+        DriverBinding::Unknown => {
+            Some("its driver is not known, and only xocl lends the memory".to_owned())
+        }
+    }
+}
+
 /// What the memory of a card is, and what stands against it as far as files tell.
 pub(super) fn facts(
     fabric: &Fabric,
@@ -94,10 +110,7 @@ pub(super) fn facts(
         available: None,
     };
     let mut refusals = Vec::new();
-    if function.driver.as_deref() != Some("xocl") {
-        let found = function.driver.as_deref().unwrap_or("none");
-        refusals.push(format!("its driver is {found}, not xocl, which lends the memory"));
-    }
+    refusals.extend(other_driver(&function.driver));
     if function.fpga_p2p == Some(false) {
         refusals.push("the card does not lend its memory: p2p_enable is 0".to_owned());
     }

@@ -1,6 +1,6 @@
 //! Why there is no plan.
 
-use crate::endpoint::{EndError, NotationError};
+use crate::endpoint::{EndError, EndpointError, NotationError};
 
 /// Why there is no plan: what was asked for makes no sense here.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +84,11 @@ pub enum PlanError {
 }
 
 impl PlanError {
+    /// Whether the question makes sense, and the machine as it is has no answer to it.
+    pub fn is_of_the_machine(&self) -> bool {
+        matches!(self, Self::End(EndError::Endpoint { source: EndpointError::Unserved { .. }, .. }))
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {

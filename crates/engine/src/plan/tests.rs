@@ -1,6 +1,6 @@
 //! Plans for the machines of `machines/`, and for made-up variants of them.
 
-use peerlane_fabric::{Bar, Fabric, FunctionId, Kernel};
+use peerlane_fabric::{Bar, DriverBinding, Fabric, FunctionId, Kernel};
 use peerlane_results::{Asked, EndpointKind, Plan, Route, RouteChoice, Tail, Verdict, Warning};
 use peerlane_units::{ByteRate, Bytes};
 
@@ -63,7 +63,7 @@ fn smartssd() -> Fabric {
     let id = function(&mut fabric, "fpga0");
     let card = &mut fabric.functions[id.0];
     card.p2pmem = None;
-    card.driver = Some("xocl".to_owned());
+    card.driver = DriverBinding::Bound("xocl".to_owned());
     card.bars =
         vec![Bar { index: 4, size: Bytes::mib(8192), is_prefetchable: true, largest: None }];
     fabric.libraries = Some(vec!["libxrt_coreutil.so.2".to_owned()]);
@@ -111,10 +111,10 @@ fn what_a_card_lacks_is_a_reason_in_the_plan() {
     };
     let unbound = |fabric: &mut Fabric| {
         let card = card(fabric);
-        fabric.functions[card].driver = None;
+        fabric.functions[card].driver = DriverBinding::Unbound;
     };
     assert!(refused(&off).contains("p2p_enable is 0"));
-    assert!(refused(&unbound).contains("its driver is none, not xocl"));
+    assert!(refused(&unbound).contains("it has no driver, and only xocl"));
     assert!(refused(&|fabric| fabric.libraries = Some(vec![])).contains("libxrt_coreutil.so.2"));
     let error = plan(&smartssd(), &drive_to_itself(Some("fpga:drive0"))).expect_err("no card");
     assert!(matches!(error, PlanError::UnknownMemory { .. }), "{error:?}");

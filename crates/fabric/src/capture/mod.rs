@@ -13,7 +13,8 @@ use std::path::Path;
 
 pub use crate::sysfs::libraries::FOLDERS as LIBRARY_FOLDERS;
 pub use crate::sysfs::list::{ITEMS, Item, Kept};
-pub use archive::{ArchiveError, pack, unpack, write_folder};
+pub(crate) use archive::folders_with_devices;
+pub use archive::{ArchiveError, is_archive, pack, unpack, unpack_machine, write_folder};
 
 use crate::sysfs::tree::Tree;
 use crate::sysfs::{self, list};

@@ -11,6 +11,8 @@ use super::{device_names, words};
 use crate::Entry;
 use crate::sysfs::config_space;
 use crate::sysfs::functions::is_host_bridge;
+use crate::sysfs::tree::plain_text;
+use crate::sysfs::windows::{IORESOURCE_MEM, IORESOURCE_UNSET, ResourceLine};
 
 /// Places that most machines have, which say nothing of this one.
 const WELL_KNOWN: [&str; 14] = [
@@ -42,6 +44,7 @@ pub(super) struct Scrub {
     numbers: BTreeSet<String>,
     names: BTreeSet<String>,
     release: Option<String>,
+    shows_addresses: bool,
 }
 
 impl Scrub {
@@ -50,12 +53,15 @@ impl Scrub {
         for (path, entry) in seen {
             let Entry::File { bytes, .. } = entry else { continue };
             if path.file_name() == Some(OsStr::new("dev")) {
-                scrub.numbers.insert(String::from_utf8_lossy(bytes).trim().to_owned());
+                scrub.numbers.insert(plain_text(bytes).into_owned());
                 let device = path.parent().and_then(Path::file_name).and_then(OsStr::to_str);
                 scrub.names.extend(device.map(str::to_owned));
             }
+            if path.file_name() == Some(OsStr::new("resource")) {
+                scrub.shows_addresses |= shows_addresses(&plain_text(bytes));
+            }
             if path == Path::new("proc/sys/kernel/osrelease") {
-                scrub.release = Some(words::release(String::from_utf8_lossy(bytes).trim()));
+                scrub.release = Some(words::release(&plain_text(bytes)));
             }
         }
         scrub
@@ -96,8 +102,7 @@ impl Scrub {
             (Entry::Link(_), _) => return None,
             (Entry::File { bytes, mode }, _) => (bytes, *mode),
         };
-        let text = String::from_utf8_lossy(bytes);
-        let text = text.trim();
+        let text = &*plain_text(bytes);
         let line = |text: &str| format!("{text}\n").into_bytes();
         let bytes = match item.kept {
             Kept::Folder | Kept::NamedFolder | Kept::LinkName => return None,
@@ -126,7 +131,8 @@ impl Scrub {
                 self.mounts(text)
             }
             Kept::Registers => config_space::without_addresses(bytes),
-            Kept::Windows => line(&windows(text)),
+            Kept::Windows => line(&windows(text, self.shows_addresses)),
+            Kept::Event => line(&event(text)),
             Kept::Prefix => line(&format!("{}-", text.split('-').next().unwrap_or_default())),
         };
         Some((path, Entry::File { bytes, mode }))
@@ -215,23 +221,34 @@ fn processor(text: &str) -> String {
     first.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
 }
 
+fn event(text: &str) -> String {
+    let is_kept = |line: &&str| {
+        let key = line.split('=').next().unwrap_or_default();
+        matches!(key, "DRIVER" | "PCI_CLASS" | "PCI_ID")
+    };
+    text.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
+}
+
 fn configuration(text: &str) -> String {
     text.lines().filter(|line| line.contains("CONFIG_PCI_P2PDMA")).collect::<Vec<_>>().join("\n")
 }
 
-/// Lines `start end flags` that begin at 0; a window that is not there stays so.
-fn windows(text: &str) -> String {
-    let line = |line: &str| {
-        let mut numbers = line
-            .split_whitespace()
-            .map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-        match (numbers.next().flatten(), numbers.next().flatten(), numbers.next().flatten()) {
-            (Some(start), Some(end), Some(flags)) => {
-                let end = end.saturating_sub(start);
-                format!("0x{:016x} 0x{end:016x} 0x{flags:016x}", 0)
-            }
-            _ => String::new(),
+/// Lines `start end flags` that begin at 0; a window that is not there stays so. One without address space is
+/// marked where other windows show that they have some.
+fn windows(text: &str, shows_addresses: bool) -> String {
+    let line = |line: &str| match ResourceLine::parse(line) {
+        Some(ResourceLine { start, end, mut flags }) => {
+            let is_unset = shows_addresses && flags & IORESOURCE_MEM != 0 && start == 0;
+            flags |= if is_unset { IORESOURCE_UNSET } else { 0 };
+            format!("0x{:016x} 0x{:016x} 0x{flags:016x}", 0, end.saturating_sub(start))
         }
+        None => String::new(),
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a file `resource` has a window at another address than 0.
+fn shows_addresses(text: &str) -> bool {
+    let mut windows = text.lines().filter_map(ResourceLine::parse);
+    windows.any(|line| line.flags & IORESOURCE_MEM != 0 && line.start != 0)
 }

@@ -16,6 +16,9 @@ use crate::Fabric;
 
 /// Longest outline of a machine, in bytes: several hundred functions.
 pub const OUTLINE_MAX: usize = 256 << 10;
+/// Values of `driver` that are no driver's name.
+const NO_DRIVER: &str = "none";
+const UNKNOWN_DRIVER: &str = "unknown";
 
 /// Why a machine file is not a fabric.
 #[derive(Debug, thiserror::Error)]

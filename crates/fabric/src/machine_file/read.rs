@@ -4,15 +4,16 @@ mod storage;
 
 use std::collections::HashMap;
 
-use peerlane_units::ByteRate;
+use peerlane_units::{ByteRate, Bytes};
 use toml::Spanned;
 
 use super::shape;
 use super::values::{Rate, Size};
-use super::{MachineFileError, Problem};
+use super::{MachineFileError, NO_DRIVER, Problem, UNKNOWN_DRIVER};
 use crate::{
-    Acs, Bar, Bdf, BridgeId, Cpu, Fabric, Function, FunctionId, HostBridge, InjectedError, Kernel,
-    Kind, LabBoot, LabDrive, Module, Origin, P2pMem, Parent, Rates,
+    Acs, Bar, Bdf, BridgeId, Cpu, DriverBinding, Fabric, Function, FunctionId, HostBridge,
+    InjectedError, Kernel, Kind, LabBoot, LabDrive, Module, Origin, P2pMem, Parent, Rates,
+    UnassignedBar,
 };
 
 /// Name of the host bridge of a file that lists none.
@@ -215,6 +216,7 @@ impl<'a> Reader<'a> {
         if function.ethernet.is_some_and(|rate| rate.0 > FASTEST_ETHERNET) {
             return Err(fail("ethernet", Problem::Ethernet));
         }
+        let bars = bars(function).map_err(|(key, problem)| fail(key, problem))?;
         let address = function.address.map(|address| address.0);
         if let Some(address) = address {
             if self.addresses.contains_key(&address) {
@@ -237,9 +239,10 @@ impl<'a> Reader<'a> {
             numa_node: function.numa_node,
             iommu_group: function.iommu_group,
             iommu_type: function.iommu_type.clone(),
-            driver: function.driver.clone(),
+            driver: driver(function),
             kernel_names: function.kernel_names.clone(),
-            bars: function.bars.iter().map(bar).collect(),
+            bars,
+            unassigned_bars: function.bars.iter().filter_map(unassigned).collect(),
             fpga_p2p: function.fpga_p2p,
             p2pmem,
             rates: rates(function.read, function.write),
@@ -318,11 +321,34 @@ fn rates(read: Option<Rate>, write: Option<Rate>) -> Rates {
     Rates { read: read.map(|rate| rate.0), write: write.map(|rate| rate.0) }
 }
 
-fn bar(bar: &shape::Bar) -> Bar {
-    Bar {
-        index: bar.index,
-        size: bar.size.0,
-        is_prefetchable: bar.prefetchable,
-        largest: bar.largest.map(|size| size.0),
+/// A drive without the NVMe driver has none, unless another one is named.
+fn driver(function: &shape::Function) -> DriverBinding {
+    match function.driver.as_deref() {
+        None if function.bound == Some(false) => DriverBinding::Unbound,
+        None | Some(UNKNOWN_DRIVER) => DriverBinding::Unknown,
+        Some(NO_DRIVER) => DriverBinding::Unbound,
+        Some(name) => DriverBinding::Bound(name.to_owned()),
     }
+}
+
+/// The windows with address space.
+fn bars(function: &shape::Function) -> Result<Vec<Bar>, Fault> {
+    let assigned = function.bars.iter().filter(|bar| unassigned(bar).is_none());
+    let bar = |bar: &shape::Bar| {
+        Ok(Bar {
+            index: bar.index,
+            size: bar.size.ok_or(("bars", Problem::Needs("size")))?.0,
+            is_prefetchable: bar.prefetchable,
+            largest: bar.largest.map(|size| size.0),
+        })
+    };
+    assigned.map(bar).collect()
+}
+
+/// A window without address space, which one of no size has none of either.
+fn unassigned(bar: &shape::Bar) -> Option<UnassignedBar> {
+    let size = bar.size.map(|size| size.0);
+    let has_none = !bar.assigned || size == Some(Bytes::ZERO);
+    let size = size.filter(|&size| size != Bytes::ZERO);
+    has_none.then_some(UnassignedBar { index: bar.index, size })
 }

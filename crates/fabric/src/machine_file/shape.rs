@@ -147,6 +147,7 @@ pub(super) struct Function {
     pub(super) iommu_group: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) iommu_type: Option<String>,
+    /// `none` where no driver is bound, `unknown` where that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) driver: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -277,7 +278,12 @@ pub(super) struct P2pMem {
 #[serde(deny_unknown_fields)]
 pub(super) struct Bar {
     pub(super) index: u8,
-    pub(super) size: Size,
+    /// Left out only where it is not known of a window without address space.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) size: Option<Size>,
+    /// `false` for a window without address space.
+    #[serde(default = "assigned_by_default", skip_serializing_if = "Clone::clone")]
+    pub(super) assigned: bool,
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) prefetchable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -306,6 +312,10 @@ pub(super) struct Temperature {
 pub(super) struct Integrity {
     pub(super) write_generate: bool,
     pub(super) read_verify: bool,
+}
+
+fn assigned_by_default() -> bool {
+    true
 }
 
 fn published_by_default() -> bool {

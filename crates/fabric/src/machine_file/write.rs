@@ -4,8 +4,9 @@ use toml::Spanned;
 
 use super::shape;
 use super::values::{AcsValue, Hex, LinkValue, Mdts, Mode, Rate, Size, Text};
+use super::{NO_DRIVER, UNKNOWN_DRIVER};
 use crate::{
-    Acs, Bar, Fabric, Function, InjectedError, Kind, LabBoot, Module, Mount, Namespace,
+    Acs, DriverBinding, Fabric, Function, InjectedError, Kind, LabBoot, Module, Mount, Namespace,
     NvmeController, Parent, StackedDevice,
 };
 
@@ -108,7 +109,7 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
         numa_node: function.numa_node,
         iommu_group: function.iommu_group,
         iommu_type: function.iommu_type.clone(),
-        driver: function.driver.clone(),
+        driver: driver(&function.driver, bound),
         kernel_names: function.kernel_names.clone(),
         fpga_p2p: function.fpga_p2p,
         bound,
@@ -131,7 +132,7 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
         acs: (function.acs != Acs::Absent).then_some(AcsValue(function.acs)),
         link: function.link.map(LinkValue),
         link_below: function.link_below.map(Text),
-        bars: function.bars.iter().map(bar).collect(),
+        bars: bars(function),
         cmb_registers: cmb.map(|registers| shape::CmbRegisters {
             location: Hex(registers.location),
             size: Hex(registers.size),
@@ -156,13 +157,31 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
     }
 }
 
-fn bar(bar: &Bar) -> shape::Bar {
-    shape::Bar {
+fn driver(driver: &DriverBinding, bound: Option<bool>) -> Option<String> {
+    match driver {
+        DriverBinding::Bound(name) => Some(name.clone()),
+        DriverBinding::Unbound => Some(NO_DRIVER.to_owned()),
+        // A drive that is not bound has no driver where none is named.
+        DriverBinding::Unknown => bound.map(|_| UNKNOWN_DRIVER.to_owned()),
+    }
+}
+
+fn bars(function: &Function) -> Vec<shape::Bar> {
+    let assigned = function.bars.iter().map(|bar| shape::Bar {
         index: bar.index,
-        size: Size(bar.size),
+        size: Some(Size(bar.size)),
+        assigned: true,
         prefetchable: bar.is_prefetchable,
         largest: bar.largest.map(Size),
-    }
+    });
+    let unassigned = function.unassigned_bars.iter().map(|bar| shape::Bar {
+        index: bar.index,
+        size: bar.size.map(Size),
+        assigned: false,
+        prefetchable: false,
+        largest: None,
+    });
+    assigned.chain(unassigned).collect()
 }
 
 fn injected_error(error: &InjectedError) -> shape::InjectedError {

@@ -5,6 +5,18 @@
 
 use crate::Acs;
 
+/// What an unprivileged reader gets: the common header (PCI 3.0 6.1).
+const HEADER: usize = 0x40;
+/// Offset of the header type, 0 for an endpoint (PCI 3.0 6.2.1).
+const HEADER_TYPE: usize = 0x0e;
+/// Base address registers of an endpoint; what follows are ROM, SR-IOV and bridge windows.
+pub(super) const BARS: u8 = 6;
+/// Offset of the first base address register, and the bits of one that say what it is (PCI 3.0 6.2.5.1).
+const FIRST_BAR: usize = 0x10;
+const BAR_IS_PORTS: u8 = 1;
+const BAR_TYPE: u8 = 0b110;
+const BAR_64_BIT: u8 = 0b100;
+const BAR_BITS: u8 = 0xf;
 /// Offset of the status register; bit 4 says that there is a capability list (PCI 3.0 6.2.3).
 const STATUS: usize = 0x06;
 const STATUS_CAPABILITIES: u16 = 1 << 4;
@@ -43,6 +55,13 @@ pub(super) struct Control {
 pub(super) enum NoControl {
     NotPcie,
     Unreadable,
+}
+
+/// A base address register of a memory window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MemoryRegister {
+    /// Whether the next register has the upper half of its address.
+    pub(super) is_64_bit: bool,
 }
 
 /// The first bytes of a configuration space, as many as could be read.
@@ -92,24 +111,55 @@ impl ConfigSpace<'_> {
         Ok(Control { first: word(8)?, second: if has_second { word(0x28)? } else { 0 } })
     }
 
+    /// The base address register `index` of an endpoint, where its bits say that it is one of memory (PCI 3.0
+    /// 6.2.5.1). A 32-bit window that is not prefetchable and has no address looks like none.
+    pub(super) fn memory_register(self, index: u8) -> Option<MemoryRegister> {
+        let low = self.byte(FIRST_BAR + 4 * usize::from(index)).filter(|_| self.answers())?;
+        let high = self.word(FIRST_BAR + 4 * usize::from(index) + 2)?;
+        let is_memory = low & BAR_IS_PORTS == 0 && (low, high) != (0, 0);
+        is_memory.then_some(MemoryRegister { is_64_bit: low & BAR_TYPE == BAR_64_BIT })
+    }
+
+    /// Offsets of the base address registers of memory, without those of upper halves.
+    fn memory_registers(self) -> Vec<usize> {
+        let is_endpoint = self.byte(HEADER_TYPE).is_some_and(|kind| kind & 0x7f == 0);
+        let mut found = Vec::new();
+        let mut index = 0;
+        while index < BARS && is_endpoint {
+            let register = self.memory_register(index);
+            found.extend(register.map(|_| FIRST_BAR + 4 * usize::from(index)));
+            index += if register.is_some_and(|found| found.is_64_bit) { 2 } else { 1 };
+        }
+        found
+    }
+
+    /// Whether the device answered: all ones are read of one that does not.
+    ///
+    /// Its identity alone does not tell. A virtual function reads as all ones there, with its registers
+    /// behind (PCIe 6.0 9.3.4.1).
+    fn answers(self) -> bool {
+        self.0.iter().take(HEADER).any(|&byte| byte != u8::MAX)
+    }
+
     fn pcie_capability(self) -> Search {
-        // All ones is what a device that does not answer reads as.
-        let Some(status) = self.word(STATUS).filter(|_| self.word(0) != Some(u16::MAX)) else {
+        let Some(status) = self.word(STATUS).filter(|_| self.answers()) else {
             return Search::Unreadable;
         };
         if status & STATUS_CAPABILITIES == 0 {
             return Search::Absent;
         }
         let mut pointer = self.byte(FIRST_CAPABILITY);
-        for _ in 0..MOST_CAPABILITIES {
+        for count in 0..MOST_CAPABILITIES {
             let Some(at) = pointer.map(|pointer| usize::from(pointer & 0xfc)) else {
                 return Search::Unreadable;
             };
-            if at < 0x40 {
+            if at < HEADER {
                 return Search::Absent;
             }
             match self.byte(at) {
                 None => return Search::Unreadable,
+                // Zeros where the list begins: a tool put them behind a header that was all it could read.
+                Some(0) if count == 0 && self.byte(at + 1) == Some(0) => return Search::Unreadable,
                 Some(CAPABILITY_PCIE) => return Search::Found(at),
                 Some(u8::MAX) => return Search::Absent,
                 Some(_) => pointer = self.byte(at + 1),
@@ -145,8 +195,8 @@ impl ConfigSpace<'_> {
     /// Where the capabilities of the first 256 bytes begin, in the order of their list.
     fn capabilities(self) -> Vec<usize> {
         let next = |at: usize| self.byte(at).map(|pointer| usize::from(pointer & 0xfc));
-        let first = next(FIRST_CAPABILITY).filter(|&at| at >= 0x40);
-        std::iter::successors(first, |&at| next(at + 1).filter(|&at| at >= 0x40))
+        let first = next(FIRST_CAPABILITY).filter(|&at| at >= HEADER);
+        std::iter::successors(first, |&at| next(at + 1).filter(|&at| at >= HEADER))
             .take(MOST_CAPABILITIES)
             .collect()
     }
@@ -170,8 +220,8 @@ impl ConfigSpace<'_> {
     }
 }
 
-/// What of a configuration space says what a function is and can do: identity, status, class, and the
-/// capabilities, of these PCIe and ACS whole and of others their place. Addresses and serial numbers
+/// What of a configuration space says what a function is and can do: identity, status, class, kinds of
+/// memory windows, and the capabilities, of these PCIe and ACS whole and of others their place. Addresses and serial numbers
 /// are zero; the length stays.
 pub(crate) fn without_addresses(bytes: &[u8]) -> Vec<u8> {
     /// Length of ACS without the egress vector (PCIe 6.0 7.7.11).
@@ -185,10 +235,12 @@ pub(crate) fn without_addresses(bytes: &[u8]) -> Vec<u8> {
     };
     keep(0, 4);
     keep(STATUS, 6);
-    // Header type.
-    keep(0x0e, 1);
+    keep(HEADER_TYPE, 1);
     keep(FIRST_CAPABILITY, 1);
     let config = ConfigSpace(bytes);
+    if !config.answers() {
+        keep(0, HEADER);
+    }
     let capabilities = config.capabilities();
     for &at in &capabilities {
         let is_pcie = config.byte(at) == Some(CAPABILITY_PCIE);
@@ -202,6 +254,9 @@ pub(crate) fn without_addresses(bytes: &[u8]) -> Vec<u8> {
         if at < EXTENDED {
             break;
         }
+    }
+    for at in config.memory_registers() {
+        kept[at] |= bytes[at] & BAR_BITS;
     }
     kept
 }
@@ -263,6 +318,32 @@ mod tests {
     #[test]
     fn a_device_that_does_not_answer_is_unknown() {
         assert_eq!(ConfigSpace(&[0xff; 4096]).acs(), Acs::Unknown);
+    }
+
+    #[test]
+    fn virtual_function_keeps_its_registers() {
+        let mut bytes = sample(0, 0x1d);
+        bytes[..4].fill(0xff);
+        for config in [bytes.clone(), without_addresses(&bytes)] {
+            assert_eq!(ConfigSpace(&config).port_type(), PortType::OtherPcie);
+            assert_eq!(ConfigSpace(&config).acs(), Acs::Present { control: 0x1d });
+        }
+    }
+
+    #[test]
+    fn zeros_behind_a_header_are_unknown() {
+        let mut bytes = sample(4, 0x1d);
+        bytes[HEADER..].fill(0);
+        assert_eq!(ConfigSpace(&bytes).acs(), Acs::Unknown);
+        assert_eq!(ConfigSpace(&bytes).port_type(), PortType::Unknown);
+    }
+
+    #[test]
+    fn silent_device_stays_unknown_in_a_capture() {
+        for length in [64, 256, 4096] {
+            let kept = without_addresses(&vec![0xff; length]);
+            assert_eq!(ConfigSpace(&kept).acs(), Acs::Unknown, "{length}");
+        }
     }
 
     #[test]

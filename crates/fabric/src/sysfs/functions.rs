@@ -8,13 +8,15 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::config_space::{ConfigSpace, PortType};
+use super::driver;
 use super::nvme;
 use super::resources;
 use super::stacked::Numbers;
 use super::tree::Tree;
+use super::windows::{self, MemoryWindows};
 use crate::{
-    Bdf, BridgeId, Function, FunctionId, HostBridge, Kind, LabDrive, Link, LinkSpeed, P2pMem,
-    Parent, Rates,
+    Bdf, BridgeId, DriverBinding, Function, FunctionId, HostBridge, Kind, LabDrive, Link,
+    LinkSpeed, P2pMem, Parent, Rates, UnassignedBar,
 };
 
 /// Directories of `sys/devices` in which host bridges lie deeper.
@@ -41,10 +43,18 @@ pub(super) struct Found {
     pub(super) numbers: Numbers,
     addresses: HashSet<Bdf>,
     controllers: HashSet<String>,
+    /// Whether the tree is that of the running machine.
+    is_live: bool,
+    /// Functions of which nothing says whether they have a driver.
+    without_word: Vec<FunctionId>,
+    /// Whether a window lies at another address than 0, as in none of our captures.
+    shows_addresses: bool,
+    /// MemoryWindows that lie at address 0.
+    at_zero: Vec<(FunctionId, u8)>,
 }
 
 /// Walks `sys/devices`.
-pub(super) fn walk(tree: &Tree) -> Found {
+pub(super) fn walk(tree: &Tree, is_this_machine: bool) -> Found {
     let devices = Path::new("sys/devices");
     let mut bridges = Vec::new();
     for name in tree.directories(devices) {
@@ -55,10 +65,12 @@ pub(super) fn walk(tree: &Tree) -> Found {
         }
     }
     bridges.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
-    let mut found = Found::default();
+    let mut found = Found { is_live: is_this_machine, ..Found::default() };
     for bridge in bridges {
         found.bridge(tree, &bridge);
     }
+    found.settle_drivers();
+    found.settle_windows();
     found
 }
 
@@ -126,6 +138,54 @@ impl Found {
         }
     }
 
+    /// The driver of the next function.
+    fn driver(&mut self, tree: &Tree, at: &Path) -> DriverBinding {
+        if self.is_live {
+            return driver::live(tree, at);
+        }
+        driver::captured(tree, at).unwrap_or_else(|| {
+            self.without_word.push(FunctionId(self.functions.len()));
+            DriverBinding::Unknown
+        })
+    }
+
+    /// The windows of the next function.
+    fn windows(
+        &mut self,
+        tree: &Tree,
+        at: &Path,
+        kind: Kind,
+        config: ConfigSpace<'_>,
+    ) -> MemoryWindows {
+        let windows = windows::read(tree, at, kind, config);
+        let id = FunctionId(self.functions.len());
+        self.shows_addresses |= windows.show_addresses;
+        self.at_zero.extend(windows.at_zero.iter().map(|&index| (id, index)));
+        windows
+    }
+
+    /// Takes the address space from windows at address 0 in a tree that shows addresses.
+    fn settle_windows(&mut self) {
+        if !self.shows_addresses {
+            return;
+        }
+        for (id, index) in self.at_zero.drain(..) {
+            let Function { bars, unassigned_bars, .. } = &mut self.functions[id.0];
+            let lost = bars.iter().position(|bar| bar.index == index).map(|at| bars.remove(at));
+            unassigned_bars.extend(lost.map(|bar| UnassignedBar { index, size: Some(bar.size) }));
+            unassigned_bars.sort_by_key(|bar| bar.index);
+        }
+    }
+
+    /// Calls functions unbound that show no driver in a tree where others do.
+    fn settle_drivers(&mut self) {
+        if self.functions.iter().any(|function| function.driver.name().is_some()) {
+            for id in self.without_word.drain(..) {
+                self.functions[id.0].driver = DriverBinding::Unbound;
+            }
+        }
+    }
+
     fn call_it_a_bridge_if_something_hangs_from_it(&mut self, id: FunctionId) {
         let has_children =
             self.functions[id.0..].iter().any(|below| below.parent == Parent::Function(id));
@@ -146,7 +206,7 @@ impl Found {
         let (vendor, class) = (id("vendor"), tree.hex(&file("class")));
         let config = tree.bytes(&file("config")).unwrap_or_default();
         let config = ConfigSpace(&config);
-        let driver = tree.link_name(&file("driver"));
+        let driver = self.driver(tree, at);
         let nvme = nvme::controller(tree, at, &mut self.numbers);
         let kind = match nvme {
             Some(_) => Kind::Nvme,
@@ -155,9 +215,10 @@ impl Found {
                     Parent::Bridge(_) => None,
                     Parent::Function(id) => Some(self.functions[id.0].kind),
                 };
-                kind(class, vendor, port(config, driver.as_deref(), above))
+                kind(class, vendor, port(config, driver.name(), above))
             }
         };
+        let windows = self.windows(tree, at, kind, config);
         let iommu_group: Option<u32> =
             tree.link_name(&file("iommu_group")).and_then(|group| group.parse().ok());
         Function {
@@ -182,7 +243,8 @@ impl Found {
             }),
             driver,
             kernel_names: resources::kernel_names(tree, at, kind),
-            bars: resources::bars(tree, at, kind),
+            bars: windows.assigned,
+            unassigned_bars: windows.unassigned,
             fpga_p2p: if kind == Kind::Fpga { resources::fpga_p2p(tree, at) } else { None },
             p2pmem: p2pmem(tree, &file("p2pmem")),
             rates: Rates::default(),

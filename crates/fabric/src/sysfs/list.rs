@@ -60,6 +60,8 @@ pub enum Kept {
     Windows,
     /// What comes before the first `-`.
     Prefix,
+    /// Lines of the driver, the class and the identity.
+    Event,
 }
 
 impl Kept {
@@ -83,6 +85,7 @@ impl Kept {
             Self::Registers => "identity and capabilities; no addresses, no serial numbers",
             Self::Windows => "sizes and flags; no addresses",
             Self::Prefix => "what comes before the first `-`",
+            Self::Event => "lines of driver, class and identity",
         }
     }
 }
@@ -95,7 +98,7 @@ const fn item(path: &'static str, kept: Kept, purpose: &'static str) -> Item {
 #[rustfmt::skip]
 pub const ITEMS: &[Item] = {
     use Kept::{
-        Configuration, Folder, HostName, LinkName, Mounts, NamedFolder, Parameters, Permissions,
+        Configuration, Event, Folder, HostName, LinkName, Mounts, NamedFolder, Parameters, Permissions,
         Prefix, Presence, Processor, Registers, Release, Serial, Version, Whole, Windows,
     };
     &[
@@ -135,6 +138,10 @@ pub const ITEMS: &[Item] = {
     item("FUNCTION/max_link_speed", Whole, "what the link could be"),
     item("FUNCTION/max_link_width", Whole, "what the link could be"),
     item("FUNCTION/driver", LinkName, "which driver is bound"),
+    item("FUNCTION/uevent", Event, "which driver is bound, where there is no link"),
+    item("FUNCTION/msi_irqs", Folder, "whether a driver is bound, where that is not shown"),
+    item("FUNCTION/uio", Folder, "whether a driver is bound, where that is not shown"),
+    item("FUNCTION/vfio-dev", Folder, "whether a driver is bound, where that is not shown"),
     item("FUNCTION/iommu_group", LinkName, "IOMMU group"),
     item("FUNCTION/p2pmem/size", Whole, "memory for peers"),
     item("FUNCTION/p2pmem/available", Whole, "how much of it is free"),

@@ -5,6 +5,7 @@
 mod block;
 pub(crate) mod config_space;
 mod disk;
+mod driver;
 pub(crate) mod functions;
 pub(crate) mod libraries;
 pub(crate) mod list;
@@ -16,6 +17,7 @@ pub(crate) mod snapshot;
 mod stacked;
 pub(crate) mod system;
 pub(crate) mod tree;
+pub(crate) mod windows;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -28,6 +30,9 @@ use crate::{Fabric, Origin, capture};
 use snapshot::Snapshot;
 use tree::Tree;
 
+/// Folders between the one that is named and that of a machine.
+const FOLDERS_ABOVE: usize = 2;
+
 /// Why a tree could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoverError {
@@ -39,8 +44,8 @@ pub enum DiscoverError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A file is no archive of a capture.
-    #[error("cannot read {path} as the archive of a capture")]
+    /// A file is no archive of a machine.
+    #[error("cannot read {path} as the archive of a machine")]
     Archive {
         /// The file.
         path: PathBuf,
@@ -71,7 +76,7 @@ pub enum DiscoverError {
 
 impl Fabric {
     /// Reads the machine described by `sys/` and `proc/` below `root`; `/` is this machine, and a file
-    /// is the archive of a capture.
+    /// is an archive.
     ///
     /// # Errors
     /// When the archive cannot be used, or there is no readable `sys/` below `root`. Single files that cannot be read are
@@ -103,13 +108,24 @@ impl Fabric {
 /// The tree at `root`: a directory, or the archive of a capture.
 pub(crate) fn open(root: &Path) -> Result<Tree, DiscoverError> {
     if !root.is_file() {
-        return Ok(Tree::new(root));
+        return Ok(Tree::new(&with_devices(root)));
     }
     let file = std::fs::File::open(root)
         .map_err(|source| DiscoverError::Read { path: root.to_owned(), source })?;
-    let content = capture::unpack(std::io::BufReader::new(file))
+    let content = capture::unpack_machine(std::io::BufReader::new(file))
         .map_err(|source| DiscoverError::Archive { path: root.to_owned(), source })?;
     Ok(Tree::of_snapshot(root, content))
+}
+
+/// The folder that has `sys/devices`: the root, or the only one close below it, as archives unpack.
+fn with_devices(root: &Path) -> PathBuf {
+    let tree = Tree::new(root);
+    let children = |at: &Path| tree.directories(at).into_iter().map(|name| at.join(name)).collect();
+    let has_devices = |at: &Path| tree.is_directory(&at.join("sys/devices"));
+    match capture::folders_with_devices(children, has_devices, FOLDERS_ABOVE).as_slice() {
+        [only] if !only.as_os_str().is_empty() => root.join(only),
+        _ => root.to_owned(),
+    }
 }
 
 /// What moving data depends on: only `/` is the running machine.
@@ -123,7 +139,7 @@ pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverE
     tree.names(devices)
         .map_err(|source| DiscoverError::Read { path: tree.full(devices), source })?;
     let is_this_machine = origin == Origin::ThisMachine;
-    let found = functions::walk(tree);
+    let found = functions::walk(tree, is_this_machine);
     let has_p2pmem = found.functions.iter().any(|function| function.p2pmem.is_some());
     let stacked = stacked::devices(tree);
     Ok(Fabric {

@@ -116,6 +116,26 @@ impl Snapshot {
         Ok(())
     }
 
+    /// Takes away the file or link at a path, if there is one.
+    pub(crate) fn remove_file(&mut self, path: &Path) {
+        let names = names(path).unwrap_or_default();
+        let Some((last, above)) = names.split_last() else { return };
+        let mut folder = &mut self.top;
+        for name in above {
+            let Entry::Folder(entries) = folder else { return };
+            let Some(entry) = entries.get_mut(*name) else { return };
+            folder = entry;
+        }
+        let Entry::Folder(entries) = folder else { return };
+        match entries.get(*last) {
+            Some(Entry::File { bytes, .. }) => self.bytes -= bytes.len(),
+            Some(Entry::Link(_)) => {}
+            Some(Entry::Folder(_)) | None => return,
+        }
+        entries.remove(*last);
+        self.entries -= 1;
+    }
+
     /// Puts a text file, with the line end that sysfs has, where nobody else reads or writes.
     ///
     /// # Errors
@@ -128,13 +148,25 @@ impl Snapshot {
     /// What is at a path; links on the way lead nowhere.
     pub fn get(&self, path: &Path) -> Option<&Entry> {
         let mut at = &self.top;
-        for component in path.components() {
-            let (Component::Normal(name), Entry::Folder(entries)) = (component, at) else {
-                return None;
-            };
-            at = entries.get(name.to_str()?)?;
+        for name in names(path).ok()? {
+            let Entry::Folder(entries) = at else { return None };
+            at = entries.get(name)?;
         }
         Some(at)
+    }
+
+    /// The tree below a folder of this one; an empty one where there is no such folder.
+    pub(crate) fn below(mut self, folder: &Path) -> Self {
+        let mut at = std::mem::replace(&mut self.top, Entry::Folder(BTreeMap::new()));
+        for name in names(folder).unwrap_or_default() {
+            let Entry::Folder(mut entries) = at else { return Self::default() };
+            let Some(entry) = entries.remove(name) else { return Self::default() };
+            at = entry;
+        }
+        match at {
+            top @ Entry::Folder(_) => Self { top, ..self },
+            Entry::File { .. } | Entry::Link(_) => Self::default(),
+        }
     }
 
     /// Every entry with its path, folders before what is in them, in order of name.

@@ -3,6 +3,7 @@
 //! Symbolic links are never followed: attributes and directories of sysfs are real ones, and a link
 //! is read for where it points. A link in a captured tree can therefore lead nowhere else.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -126,9 +127,9 @@ impl Tree {
         Some(mode)
     }
 
-    /// A text without surrounding white space; bytes that are not UTF-8 are replaced.
+    /// The text of a file; see [`plain_text`].
     pub(crate) fn text(&self, path: &Path) -> io::Result<String> {
-        Ok(String::from_utf8_lossy(&self.bytes(path)?).trim().to_owned())
+        Ok(plain_text(&self.bytes(path)?).into_owned())
     }
 
     /// A decimal number.
@@ -247,6 +248,12 @@ impl Tree {
 
     /// Where a link points, below the root; `None` when that is outside of it.
     pub(crate) fn link(&self, path: &Path) -> io::Result<Option<PathBuf>> {
+        let target = self.target(path)?;
+        Ok(below(path.parent().unwrap_or(Path::new("")), &target))
+    }
+
+    /// The text of a link.
+    fn target(&self, path: &Path) -> io::Result<PathBuf> {
         let directory = path.parent().unwrap_or(Path::new(""));
         let target = match &self.source {
             Source::Directory { .. } => {
@@ -259,12 +266,12 @@ impl Tree {
             },
         };
         self.saw(path, || Entry::Link(target.clone()));
-        Ok(below(directory, &target))
+        Ok(target)
     }
 
-    /// The last component of where a link points: the name of a driver or of a group.
+    /// The last component of where a link points, inside the root or not: the name of a driver or of a group.
     pub(crate) fn link_name(&self, path: &Path) -> Option<String> {
-        self.link(path).ok()??.file_name()?.to_str().map(str::to_owned)
+        self.target(path).ok()?.file_name()?.to_str().map(str::to_owned)
     }
 
     /// The folder of the reading process in `/proc`, where `self` is a link to it; a tree that was
@@ -323,6 +330,18 @@ impl Tree {
         }
         let found = found.map_or_else(|| fs::symlink_metadata(&full), Ok)?;
         Ok((full, found))
+    }
+}
+
+/// Returns the text of a file up to its first zero, without surrounding white space.
+///
+/// No text of sysfs or proc holds a zero. Tools that trust the size that sysfs states, 4096 for every
+/// text, keep zeros behind it. Bytes that are not UTF-8 are replaced.
+pub(crate) fn plain_text(bytes: &[u8]) -> Cow<'_, str> {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    match String::from_utf8_lossy(&bytes[..end]) {
+        Cow::Borrowed(text) => Cow::Borrowed(text.trim()),
+        Cow::Owned(text) => Cow::Owned(text.trim().to_owned()),
     }
 }
 

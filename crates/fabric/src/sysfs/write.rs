@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::libraries::MAIN;
+use super::windows::IORESOURCE_UNSET;
 use crate::{
-    Acs, Bar, Bdf, Fabric, Function, FunctionId, IommuMode, Kind, LinkSpeed, Namespace, NoPlace,
-    NvmeController, Parent, Snapshot,
+    Acs, Bar, Bdf, DriverBinding, Fabric, Function, FunctionId, IommuMode, Kind, LinkSpeed,
+    Namespace, NoPlace, NvmeController, Parent, Snapshot,
 };
 
 /// Unit of `size` and `start` in sysfs (`SECTOR_SHIFT`).
@@ -226,8 +227,15 @@ impl Writer<'_> {
             self.speed(at, "max", maximum)?;
             self.speed(at, "current", current)?;
         }
-        if let Some(driver) = &function.driver {
-            self.link(&format!("{at}/driver"), format!("../drivers/{driver}"))?;
+        match &function.driver {
+            DriverBinding::Bound(name) => {
+                self.link(&format!("{at}/driver"), format!("../drivers/{name}"))?;
+            }
+            DriverBinding::Unbound => {
+                self.file(at, "uevent", format!("PCI_CLASS={:X}", function.class.unwrap_or(0)))?;
+            }
+            // As in trees of tools that follow links.
+            DriverBinding::Unknown => self.folder(&format!("{at}/driver"))?,
         }
         if let Some(group) = function.iommu_group {
             self.link(&format!("{at}/iommu_group"), format!("../iommu_groups/{group}"))?;
@@ -251,7 +259,7 @@ impl Writer<'_> {
     }
 
     fn resources(&mut self, function: &Function, at: &str) -> Written {
-        if !function.bars.is_empty() {
+        if !function.bars.is_empty() || !function.unassigned_bars.is_empty() {
             let mut lines = [[0u64; 3]; 6];
             for bar in &function.bars {
                 let Some(line) = lines.get_mut(usize::from(bar.index)) else { continue };
@@ -259,6 +267,11 @@ impl Writer<'_> {
                 *line = [0, bar.size.0.saturating_sub(1), 0x200 | 0x40000 | prefetch];
                 let mask = resize_mask(bar).map(|mask| format!("{mask:016x}"));
                 self.some(at, &format!("resource{}_resize", bar.index), mask)?;
+            }
+            for bar in &function.unassigned_bars {
+                let Some(line) = lines.get_mut(usize::from(bar.index)) else { continue };
+                let size = bar.size.unwrap_or_default();
+                *line = [0, size.0.saturating_sub(1), 0x200 | IORESOURCE_UNSET];
             }
             let lines: Vec<String> = lines
                 .iter()

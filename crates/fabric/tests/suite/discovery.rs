@@ -65,6 +65,7 @@ fn a_drive_below_a_root_port_is_found_with_all_that_is_known() {
     vendor = "0x104c"
     device = "0x8232"
     class = "0x060400"
+    driver = "none"
 
     [function.acs]
     control = "0x0000"

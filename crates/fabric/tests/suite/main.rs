@@ -5,6 +5,8 @@ mod blocks;
 mod captures;
 mod decision;
 mod discovery;
+mod foreign_archives;
+mod foreign_trees;
 mod handmade;
 mod kernel_oracle;
 mod machine_files;

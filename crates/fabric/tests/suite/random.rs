@@ -1,10 +1,10 @@
 //! Random fabrics, possible ones: parents are ports, names and addresses are unique.
 
 use peerlane_fabric::{
-    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, Fabric, FailingRequest, FailureCount, Function,
-    FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel, Kind, LabBoot, LabDrive,
-    Link, LinkSpeed, Module, Mount, Namespace, NvmeController, Origin, P2pMem, Parent, Partition,
-    QueueLimits, Rates, StackedDevice, Temperature,
+    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Fabric, FailingRequest,
+    FailureCount, Function, FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel,
+    Kind, LabBoot, LabDrive, Link, LinkSpeed, Module, Mount, Namespace, NvmeController, Origin,
+    P2pMem, Parent, Partition, QueueLimits, Rates, StackedDevice, Temperature, UnassignedBar,
 };
 use peerlane_units::{ByteRate, Bytes};
 use proptest::collection::vec;
@@ -148,12 +148,13 @@ fn bytes() -> impl Strategy<Value = Bytes> {
 fn function() -> impl Strategy<Value = Function> {
     let kind = prop_oneof![select(PORTS.to_vec()), select(ENDPOINTS.to_vec())];
     let identity = (kind, of(select(TEST_DEVICES.to_vec())), of(0u32..1 << 24), ".*");
-    let place = (of(address()), of(any::<u32>()), of(any::<u32>()), of(".*"));
+    let place = (of(address()), of(any::<u32>()), of(any::<u32>()), driver());
     let abilities =
         (acs(), of(link()), of(p2pmem()), of(nvme()), drive(), (rates(), of(100u32..=2000)));
-    let names = (of(".*"), vec(".*", 0..3), vec(bar(), 0..3), of(any::<bool>()), links());
+    let names = (of(".*"), vec(".*", 0..3), bars(), of(any::<bool>()), links());
     (identity, place, abilities, names).prop_map(|(identity, place, abilities, names)| {
-        let (iommu_type, kernel_names, bars, fpga_p2p, (link_below, ethernet)) = names;
+        let (iommu_type, kernel_names, (bars, unassigned_bars), fpga_p2p, (link_below, ethernet)) =
+            names;
         let (kind, ids, class, name) = identity;
         let (address, numa_node, iommu_group, driver) = place;
         let (acs, link, p2pmem, nvme, drive, (rates, mixed)) = abilities;
@@ -175,6 +176,7 @@ fn function() -> impl Strategy<Value = Function> {
             driver,
             kernel_names,
             bars,
+            unassigned_bars,
             fpga_p2p,
             p2pmem,
             rates: if is_drive { rates } else { Rates::default() },
@@ -184,6 +186,14 @@ fn function() -> impl Strategy<Value = Function> {
             lab: if is_drive { drive } else { LabDrive::default() },
         }
     })
+}
+
+fn driver() -> impl Strategy<Value = DriverBinding> {
+    prop_oneof![
+        Just(DriverBinding::Unknown),
+        Just(DriverBinding::Unbound),
+        ".*".prop_map(DriverBinding::Bound),
+    ]
 }
 
 fn address() -> impl Strategy<Value = Bdf> {
@@ -214,8 +224,16 @@ fn speed() -> impl Strategy<Value = LinkSpeed> {
     (any::<u32>(), 1u8..).prop_map(|(megatransfers, width)| LinkSpeed { megatransfers, width })
 }
 
+fn bars() -> impl Strategy<Value = (Vec<Bar>, Vec<UnassignedBar>)> {
+    let size = || (1..=u64::MAX).prop_map(Bytes);
+    let unassigned =
+        (any::<u8>(), of(size())).prop_map(|(index, size)| UnassignedBar { index, size });
+    (vec(bar(), 0..3), vec(unassigned, 0..2))
+}
+
 fn bar() -> impl Strategy<Value = Bar> {
-    (any::<u8>(), bytes(), any::<bool>(), of(bytes())).prop_map(
+    let size = (1..=u64::MAX).prop_map(Bytes);
+    (any::<u8>(), size, any::<bool>(), of(bytes())).prop_map(
         |(index, size, is_prefetchable, largest)| Bar { index, size, is_prefetchable, largest },
     )
 }

@@ -5,9 +5,10 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
-use peerlane_engine::endpoint::lender;
+use peerlane_bench::workload::{is_gpu, is_memory};
+use peerlane_engine::endpoint::{GpuName, Notation, lender};
 use peerlane_fabric::Fabric;
-use peerlane_results::{BenchRecord, CaseSpec, Flow, Order, Workload};
+use peerlane_results::{BenchRecord, CaseSpec, Flow, Order, Path as Way, Workload};
 use peerlane_units::ByteRate;
 
 use crate::error::{Failure, Tried};
@@ -20,19 +21,31 @@ const SHORT: u64 = 2;
 /// What all transfers have in common, and one of them; in files, since fio's words are not ours.
 const GLOBAL: &str = include_str!("fio_global.job");
 const FLOW: &str = include_str!("fio_flow.job");
+/// One transfer with memory of a GPU, by fio's engine for cuFile (engines/libcufile.c of fio 3.42).
+const GPU_FLOW: &str = include_str!("fio_gpu.job");
 
 /// Characters of names that mean nothing to fio beside letters and digits; a colon between names can be escaped.
 const PLAIN: &str = "/._-+=@%,~^:";
 
-/// Refuses drives whose names fio would read as something else: several files, a comment, a variable.
+/// Refuses what fio cannot do as we do it, and drives whose names it would read as something else: several files,
+/// a comment, a variable.
 ///
 /// # Errors
-/// When a name has such a character; nothing ran yet.
-pub(super) fn check(workload: &Workload) -> Result<(), Failure> {
+/// When a name has such a character, or fio has no such way to a GPU; nothing ran yet.
+pub(super) fn check(fabric: &Fabric, workload: &Workload) -> Result<(), Failure> {
     let flows = || workload.cases.iter().flat_map(|case| &case.flows);
     if flows().all(|flow| flow.source == "host" && flow.target == "host") {
         return Err(Tried::to("write a job of fio")("one core copies, and no drive takes part")
             .hint("leave `--fio` out".to_owned()));
+    }
+    for flow in workload.cases.first().iter().flat_map(|case| &case.flows) {
+        let has_way = way_of_cufile(flow.path).is_some() && gpu_of(fabric, flow).is_some();
+        if is_with_gpu(flow) && !has_way {
+            let what = format!("write a job of fio by {}", flow.path);
+            return Err(Tried::to(what)("its engine for GPUs has no such way").hint(
+                "leave `--fio` out, or name `--routes p2p` or `--routes host` first".to_owned(),
+            ));
+        }
     }
     let flows = flows();
     for name in flows.flat_map(|flow| [&flow.source, &flow.target]) {
@@ -56,7 +69,10 @@ pub(super) fn beside(
     let Some(case) = record.asked.cases.first() else { return Ok(()) };
     let job = job(fabric, case);
     OutputFile::at(file, Kind::New)?.write(job.as_bytes())?;
-    let output = Command::new("fio").arg("--output-format=json").arg(file).output();
+    let mut fio = Command::new("fio");
+    // CUDA counts the fastest GPU first by itself, and `gpu:N` counts by PCI address.
+    fio.arg("--output-format=json").arg(file).env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    let output = fio.output();
     let output = match output {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             printer.note(&format!("no fio here; {} is its job file", file.display()));
@@ -70,6 +86,15 @@ pub(super) fn beside(
         let first = said.lines().next().unwrap_or("it said nothing");
         return Err(Failure::new(format!("fio failed on {}: {first}", file.display())));
     };
+    if case.flows.iter().any(is_by_cufile) {
+        printer.note(&format!(
+            "fio: {}, one run of {}; not compared: cuFile may have gone through host memory there, unless \
+             \"allow_compat_mode\" is false in /etc/cufile.json, and fio does not say",
+            ByteRate(theirs),
+            file.display()
+        ));
+        return Ok(());
+    }
     let ours = record.summaries.iter().find(|one| one.case == case.name);
     let Some(ours) = ours.map(|one| one.rate.mean).filter(|rate| *rate > 0.0) else {
         return Ok(());
@@ -102,12 +127,52 @@ fn job(fabric: &Fabric, case: &CaseSpec) -> String {
     text
 }
 
+/// Whether a flow has memory of a GPU at one end.
+fn is_with_gpu(flow: &Flow) -> bool {
+    is_gpu(&flow.source) || is_gpu(&flow.target)
+}
+
+fn is_by_cufile(flow: &Flow) -> bool {
+    is_with_gpu(flow) && flow.path == Way::P2p
+}
+
+/// The word of fio's engine for a way to a GPU; `None` where it has none.
+fn way_of_cufile(way: Way) -> Option<&'static str> {
+    match way {
+        Way::P2p => Some("cufile"),
+        Way::HostPipelined => Some("posix"),
+        Way::HostSerial | Way::HostPageCache | Way::HostMapped | Way::HostCufile => None,
+    }
+}
+
+/// The number that CUDA gives the GPU of a flow when it counts by PCI address.
+fn gpu_of(fabric: &Fabric, flow: &Flow) -> Option<usize> {
+    let memory = if is_gpu(&flow.target) { &flow.target } else { &flow.source };
+    match memory.parse() {
+        Ok(Notation::Gpu(GpuName::Index(index))) => usize::try_from(index).ok(),
+        Ok(Notation::Gpu(GpuName::Address(address))) => {
+            fabric.gpu_number(fabric.find(&address.to_string())?)
+        }
+        _ => None,
+    }
+}
+
+/// How a range is divided among threads, each with whole blocks: how many, and how long the part of each is.
+fn parts(flow: &Flow) -> (u64, u64) {
+    let block = flow.block.0.max(1);
+    let blocks = (flow.bytes.0 / block).max(1);
+    let jobs = u64::from(flow.depth).clamp(1, blocks);
+    (jobs, blocks / jobs * block)
+}
+
 fn section(fabric: &Fabric, index: usize, flow: &Flow) -> String {
-    let is_read = peerlane_bench::workload::is_memory(&flow.target);
+    let is_read = is_memory(&flow.target);
     let (drive, memory, offset) = match is_read {
         true => (&flow.source, &flow.target, flow.offset),
         false => (&flow.target, &flow.source, flow.target_offset),
     };
+    let gpu = gpu_of(fabric, flow);
+    let (jobs, part) = parts(flow);
     let direction = match (is_read, flow.order) {
         (true, Order::Sequential) => "read",
         (true, Order::Random) => "randread",
@@ -122,9 +187,14 @@ fn section(fabric: &Fabric, index: usize, flow: &Flow) -> String {
         ("{depth}", flow.depth.to_string()),
         ("{offset}", offset.0.to_string()),
         ("{bytes}", flow.bytes.0.to_string()),
+        ("{gpu}", gpu.unwrap_or_default().to_string()),
+        ("{way}", way_of_cufile(flow.path).unwrap_or_default().to_owned()),
+        ("{jobs}", jobs.to_string()),
+        ("{part}", part.to_string()),
     ];
+    let form = if is_with_gpu(flow) { GPU_FLOW } else { FLOW };
     let mut text =
-        words.iter().fold(FLOW.to_owned(), |text, (name, word)| text.replace(name, word));
+        words.iter().fold(form.to_owned(), |text, (name, word)| text.replace(name, word));
     let owner = lender(memory).and_then(|name| fabric.find(name));
     if let Some(address) = owner.and_then(|id| fabric.function(id).address) {
         let _ = writeln!(text, "iomem=mmapshared:/sys/bus/pci/devices/{address}/p2pmem/allocate");

@@ -81,7 +81,7 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
     let beside: Vec<&Path> = parameters.into_iter().chain(fio).collect();
     let output = outputs::check(how, &beside, &workload)?;
     if fio.is_some() {
-        fio::check(&workload)?;
+        fio::check(&fabric, &workload)?;
     }
     let (record, overwritten) = carry_out(&fabric, &workload, earlier, (how, output), printer)?;
     let shown = if printer.is_json() {

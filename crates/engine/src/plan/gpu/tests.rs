@@ -94,6 +94,28 @@ fn c2c_passes_multipath_and_peer_rules() {
 }
 
 #[test]
+fn consumer_gpu_is_refused_each_direct_way() {
+    const VENDOR: &str = "vendor = '0x10de'\n";
+    let geforce = format!("{VENDOR}device = '0x2204'\n");
+    let found = refusals(&[(VENDOR, &geforce)]);
+    for (way, source) in [(0, "P2PDMA Supported GPUs"), (1, "README of gds-nvidia-fs")] {
+        assert_eq!(found[way].len(), 1, "no advice that helps nobody: {found:?}");
+        assert!(found[way][0].contains("GeForce") && found[way][0].contains(source), "{found:?}");
+    }
+    assert!(found[2].is_empty() && found[3].is_empty(), "{found:?}");
+}
+
+#[test]
+fn gpu_without_address_space_has_no_direct_way() {
+    let window = "acs = 'absent'\nbars = [{ index = 1, size = '256M', assigned = false }]\n";
+    const GPU: &str = "under = 'down-b'\nacs = 'absent'\n";
+    let found = refusals(&[(GPU, &format!("under = 'down-b'\n{window}"))]);
+    for way in &found[..2] {
+        assert!(way[0].contains("BAR 1") && way[0].contains("Above 4G"), "{found:?}");
+    }
+}
+
+#[test]
 fn a_gpu_of_nobody_has_no_way_and_the_plan_says_what_is_missing() {
     let found = refusals(&[("vendor = '0x10de'\n", "")]);
     assert!(found[0][0].contains("does not say whose GPU it is"), "{found:?}");

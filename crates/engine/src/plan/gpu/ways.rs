@@ -1,18 +1,25 @@
 //! Every way between drives and a GPU of a machine, with what speaks against it.
 
-use peerlane_fabric::gpu::{self, Generation, VENDOR_AMD, VENDOR_NVIDIA};
-use peerlane_fabric::{Fabric, FunctionId, IommuMode, MapType, names, reach};
+use peerlane_fabric::gpu::{self, ConsumerLine, Generation, VENDOR_AMD, VENDOR_NVIDIA};
+use peerlane_fabric::{Fabric, Fact, FunctionId, IommuMode, MapType, Reach, names, reach};
 use peerlane_memory::cufile::Mode;
 use peerlane_results::{Candidate, MemoryFacts, MemoryKind, Verdict};
 use peerlane_units::Bytes;
 
 use super::{GpuWay, settings, way_of};
+use crate::doctor::ADDRESS_SPACE_FIX;
 use crate::endpoint::{Endpoint, MULTIPATH_SINCE, kernel_refusal, no_function};
 use crate::plan::candidates::worse;
 use crate::plan::shape::Ends;
 
 /// First open driver that lends memory by P2PDMA (NVIDIA, "GDS Support for NVMe Drives Using Linux PCI P2PDMA").
 const P2PDMA_DRIVER: u32 = 565;
+/// The GPUs that lend memory by P2PDMA, and who lists them.
+const P2PDMA_GPUS: &str = "A100, A40, L4, L40S, H100, H200, B100, B200 and B300 (NVIDIA, \"GPUDirect Storage \
+    Installation and Troubleshooting Guide\", P2PDMA Supported GPUs)";
+/// The GPUs that nvidia-fs reaches, and who lists them.
+const NVIDIA_FS_GPUS: &str =
+    "GPUs of data centres and workstations (NVIDIA, README of gds-nvidia-fs, Requirements)";
 /// Kernel whose io_uring waits with a deadline, which ours needs.
 const IO_URING: (u32, u32) = (5, 11);
 const CUDA: &str = "libcuda.so.1";
@@ -21,9 +28,6 @@ const CUFILE: &str = "libcufile.so.0";
 /// multipath heads are in nobody's way (design text of NVIDIA's gds-diag).
 const C2C: &str = "its memory is reached by C2C, NVLink from the processor, where cuFile has that switched on: multipath \
     and the kernel's rules for peers do not matter then; `--probe` shows the flag from cuFile 1.16 on (not tried)";
-/// What helps where the kernel lets neither reach the other.
-const REACH_FIX: &str = "put both below one switch, or switch redirection by ACS off at the ports that \
-    are named, by `pci=disable_acs_redir=ADDRESS` among the kernel's parameters";
 
 /// What a machine has for one GPU.
 pub(super) struct Scene<'a> {
@@ -98,14 +102,19 @@ impl Scene<'_> {
     }
 
     fn p2pdma(&self) -> Candidate {
+        const WAY: GpuWay = GpuWay::CuFile(Mode::P2pdma);
+        let excluded = self.consumer(P2PDMA_GPUS).or_else(|| {
+            self.too_old(
+                Generation::Ampere,
+                &format!("lends no memory by P2PDMA, which wants one of {P2PDMA_GPUS}"),
+            )
+        });
+        if let Some(excluded) = excluded {
+            return self.by(WAY, MemoryKind::Gpu, vec![excluded]);
+        }
         let kernel = &self.fabric.kernel;
-        let mut refusals = self.too_old(
-            Generation::Ampere,
-            "lends no memory by P2PDMA, which wants Ampere or later (NVIDIA, \"GDS Support for NVMe Drives \
-             Using Linux PCI P2PDMA\", Pre-installation Steps)",
-        );
-        let is_too_old = !refusals.is_empty();
-        refusals.extend(self.stack(CUFILE));
+        let mut refusals = self.stack(CUFILE);
+        refusals.extend(self.without_window());
         refusals.extend(self.old_driver());
         refusals.extend(kernel_refusal(kernel));
         refusals.extend(self.ends.iter().filter_map(|end| self.refusal_of(end)));
@@ -118,17 +127,17 @@ impl Scene<'_> {
                     .to_owned(),
             );
         }
-        let mut candidate = self.by(GpuWay::CuFile(Mode::P2pdma), MemoryKind::Gpu, refusals);
+        let mut candidate = self.by(WAY, MemoryKind::Gpu, refusals);
         self.reach(&mut candidate);
         candidate.facts.extend(self.ends.iter().filter_map(|end| settings::needed(end)));
         if self.has_c2c() {
             candidate.facts.push(C2C.to_owned());
-        } else if self.fabric.function(self.gpu).p2pmem.is_none() && !is_too_old {
+        } else if self.fabric.function(self.gpu).p2pmem.is_none() {
             candidate.facts.push(
-                "its memory is not seen to be lent: that wants a data centre GPU from Ampere on, and \
-                 `options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1;\"` \
-                 on x86"
-                    .to_owned(),
+                format!(
+                    "its memory is not seen to be lent: that wants one of {P2PDMA_GPUS}, and on x86 \
+                     `options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1;\"`"
+                ),
             );
         }
         candidate
@@ -150,12 +159,19 @@ impl Scene<'_> {
     }
 
     fn nvidia_fs(&self) -> Candidate {
-        let mut refusals = self.too_old(
-            Generation::Pascal,
-            "is reached by cuFile in compatibility mode only: the direct ways want compute capability 6, which is \
-             Pascal, or later (NVIDIA, \"GPUDirect Storage Release Notes\", Support Matrix)",
-        );
-        refusals.extend(self.stack(CUFILE));
+        const WAY: GpuWay = GpuWay::CuFile(Mode::NvidiaFs);
+        let excluded = self.consumer(NVIDIA_FS_GPUS).or_else(|| {
+            self.too_old(
+                Generation::Pascal,
+                "is reached by cuFile in compatibility mode only: the direct ways want compute capability 6, \
+                 which is Pascal, or later (NVIDIA, \"GPUDirect Storage Release Notes\", Support Matrix)",
+            )
+        });
+        if let Some(excluded) = excluded {
+            return self.by(WAY, MemoryKind::Gpu, vec![excluded]);
+        }
+        let mut refusals = self.stack(CUFILE);
+        refusals.extend(self.without_window());
         if self.has_module("nvidia_fs") == Some(false) {
             refusals.push(
                 "the module nvidia_fs is not loaded: `sudo modprobe nvidia_fs` (nvidia-fs-dkms)"
@@ -170,7 +186,7 @@ impl Scene<'_> {
         }
         let elsewhere = self.ends.iter().filter(|end| end.initiator.is_none());
         refusals.extend(elsewhere.map(|end| on_no_drive(end)));
-        let mut candidate = self.by(GpuWay::CuFile(Mode::NvidiaFs), MemoryKind::Gpu, refusals);
+        let mut candidate = self.by(WAY, MemoryKind::Gpu, refusals);
         candidate.distance = self.distance();
         candidate
     }
@@ -207,6 +223,7 @@ impl Scene<'_> {
                  settings"
             ));
         }
+        refusals.extend(self.without_window());
         let mut candidate = self.candidate("hipFile", MemoryKind::Gpu, refusals);
         self.reach(&mut candidate);
         candidate.facts.push(
@@ -234,14 +251,27 @@ impl Scene<'_> {
     }
 
     /// What speaks against a GPU of which it is known that it is older than a generation.
-    fn too_old(&self, first: Generation, what: &str) -> Vec<String> {
+    fn too_old(&self, first: Generation, what: &str) -> Option<String> {
         let gpu = self.fabric.function(self.gpu);
-        let older = Generation::of(gpu).filter(|&generation| generation < first);
-        let named = older.and_then(|generation| Some((generation, names::of(gpu)?)));
-        named
-            .map(|(generation, name)| format!("{name}, of {generation}, {what}"))
-            .into_iter()
-            .collect()
+        let generation = Generation::of(gpu).filter(|&generation| generation < first)?;
+        Some(format!("{}, of {generation}, {what}", names::of(gpu)?))
+    }
+
+    /// What speaks against a GPU for consumers; `listed` are the GPUs of a direct way.
+    fn consumer(&self, listed: &str) -> Option<String> {
+        let gpu = self.fabric.function(self.gpu);
+        let line = ConsumerLine::from_function(gpu)?;
+        Some(format!("{} is a {line}, and this way is for {listed}", names::of(gpu)?))
+    }
+
+    /// What speaks against a GPU whose memory has no window with address space.
+    fn without_window(&self) -> Option<String> {
+        let gpu = self.fabric.function(self.gpu);
+        let lost = gpu.unassigned_bars.iter().map(|bar| format!("BAR {}", bar.index));
+        let lost: Vec<String> = lost.collect();
+        (!lost.is_empty()).then(|| {
+            format!("its window ({}) has no address space: {ADDRESS_SPACE_FIX}", lost.join(", "))
+        })
     }
 
     /// The kernel's decision for each drive and the GPU.
@@ -278,10 +308,28 @@ impl Scene<'_> {
             candidate.facts.extend(new);
             if verdict == Verdict::NotSupported {
                 let name = &self.fabric.function(drive).name;
-                candidate.refusals.push(format!("{name}, {}: {REACH_FIX}", reach.summary()));
+                let way_out = self.around(&reach);
+                candidate.refusals.push(format!("{name}, {}: {way_out}", reach.summary()));
             }
         }
         worst
+    }
+
+    /// What helps where the kernel refuses the route.
+    fn around(&self, reach: &Reach) -> String {
+        const SWITCH: &str = "put both below one switch";
+        let redirecting = reach.facts.iter().filter_map(|fact| match fact {
+            Fact::AcsRedirect { function, .. } => self.fabric.find(function),
+            _ => None,
+        });
+        let ports: Vec<String> = redirecting.filter_map(|id| self.fabric.path_of(id)).collect();
+        if ports.is_empty() {
+            return format!("{SWITCH}, since no setting of the kernel changes this");
+        }
+        format!(
+            "switch redirection by ACS off by `pci=disable_acs_redir={}` among the kernel's parameters",
+            ports.join(";")
+        )
     }
 
     /// Of all ends together.

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use peerlane_fabric::{
-    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, Fabric, Function, FunctionId, HostBridge,
-    IommuMode, Kernel, Kind, LabDrive, Link, LinkSpeed, Module, Mount, Namespace, NvmeController,
-    Origin, P2pMem, Parent, Partition, QueueLimits, Rates, StackedDevice, Temperature,
+    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Fabric, Function, FunctionId,
+    HostBridge, IommuMode, Kernel, Kind, LabDrive, Link, LinkSpeed, Module, Mount, Namespace,
+    NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, StackedDevice,
+    Temperature,
 };
 use peerlane_units::Bytes;
 
@@ -122,9 +123,10 @@ impl Machine {
             numa_node: node,
             iommu_group,
             iommu_type,
-            driver: None,
+            driver: DriverBinding::Unbound,
             kernel_names: Vec::new(),
             bars: Vec::new(),
+            unassigned_bars: Vec::new(),
             fpga_p2p: None,
             p2pmem: None,
             rates: Rates::default(),
@@ -154,7 +156,7 @@ impl Machine {
         // Linux sets these bits on every port that has them once it finds an IOMMU.
         let control = if self.fabric.iommu == IommuMode::Off { 0 } else { 0x1d };
         let port = self.last();
-        port.driver = Some("pcieport".to_owned());
+        port.driver = DriverBinding::Bound("pcieport".to_owned());
         port.link = link.map(trained);
         port.link_below = below.map(speed);
         if kind != Kind::UpstreamPort {
@@ -184,7 +186,7 @@ impl Machine {
         self.function(parent, kind, ids, class, node);
         let endpoint = self.last();
         endpoint.link = Some(trained(link));
-        endpoint.driver = Some(driver.to_owned());
+        endpoint.driver = DriverBinding::Bound(driver.to_owned());
         endpoint
     }
 

@@ -1,6 +1,6 @@
 //! Machines made by hand after public descriptions. What is invented says so.
 
-use peerlane_fabric::{Acs, Bdf, Fabric, Integrity, IommuMode, Kind, Parent};
+use peerlane_fabric::{Acs, Bdf, DriverBinding, Fabric, Integrity, IommuMode, Kind, Parent};
 use peerlane_units::Bytes;
 
 use super::builder::{Ids, Machine, bar};
@@ -104,7 +104,7 @@ fn smart_ssd(machine: &mut Machine, root: Parent, slot: u32) {
     machine.at(card, Kind::Fpga, Ids(0x10ee, 0x6988), 0x12_00_00, node, address);
     let user = machine.last();
     user.link = link;
-    user.driver = Some("xocl".to_owned());
+    user.driver = DriverBinding::Bound("xocl".to_owned());
     user.bars = vec![
         bar(0, Bytes(32 << 20), true),
         bar(2, Bytes(64 << 10), true),

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::port_kind;
 use crate::plain::plain;
 use peerlane_fabric::{
-    Acs, Fabric, Function, FunctionId, IommuMode, Kind, Link, LinkSpeed, MemoryKind, Namespace,
-    NvmeController, Origin, names,
+    Acs, DriverBinding, Fabric, Function, FunctionId, IommuMode, Kind, Link, LinkSpeed, MemoryKind,
+    Namespace, NvmeController, Origin, names,
 };
 
 /// The machine in one line.
@@ -83,12 +83,12 @@ fn place(fabric: &Fabric, id: FunctionId, text: &mut String) {
         let _ = write!(text, ", IOMMU group {group}{kind}");
     }
     match &function.driver {
-        Some(driver) if driver == "nvme" && function.nvme.is_some() => {}
-        Some(driver) => drop(write!(text, ", driver {driver}")),
-        None if function.address.is_some() && fabric.origin != Origin::Description => {
-            text.push_str(", no driver");
-        }
-        None => {}
+        DriverBinding::Bound(driver) if driver == "nvme" && function.nvme.is_some() => {}
+        DriverBinding::Bound(driver) => drop(write!(text, ", driver {driver}")),
+        DriverBinding::Unbound => text.push_str(", no driver"),
+        // Descriptions need not say it.
+        DriverBinding::Unknown if fabric.origin == Origin::Description => {}
+        DriverBinding::Unknown => text.push_str(", driver not known"),
     }
 }
 

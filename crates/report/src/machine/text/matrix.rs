@@ -20,6 +20,11 @@ B bus address, turns round below the host bridge; H through the host bridge; - r
 /// The table of memories and initiators, and why what is refused is refused.
 pub(super) fn text(fabric: &Fabric) -> String {
     let mut matrix = Matrix::new(fabric, Detail::Grouped);
+    if fabric.functions.is_empty() {
+        return "No PCI function is to be seen here: there is none, or the tree or description leaves them \
+                out.\n"
+            .to_owned();
+    }
     if matrix.memories.is_empty() {
         return "No device here has memory that others could read or write: there is no CMB, GPU or \
                 FPGA whose memory can be seen.\n"

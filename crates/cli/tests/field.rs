@@ -1,0 +1,134 @@
+//! Machines as people reported them, in their smallest form, with the answers that help.
+
+mod program;
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use program::{said, typed};
+use serde_json::Value;
+
+fn machines() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/field"))
+}
+
+/// What comes of these words about a machine.
+fn about(machine: &str, words: &str) -> Output {
+    typed(machines(), &format!("{words} --machine {machine}.toml"))
+}
+
+#[track_caller]
+fn text(output: &Output, status: i32) -> String {
+    assert_eq!(output.status.code(), Some(status), "{}", said(output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The findings of a whole machine, the worst first: kind, sentence and fix.
+fn findings(machine: &str) -> Vec<Value> {
+    let found = text(&about(machine, "doctor --json"), 1);
+    let record: Value = serde_json::from_str(&found).expect("a record");
+    record["findings"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn held_drive_is_found_with_the_way_back() {
+    let found = findings("held-drive");
+    assert_eq!((&found[0]["kind"], &found[0]["object"]), (&"drive-not-served".into(), &"b".into()));
+    assert!(found[0]["what"].as_str().is_some_and(|what| what.contains("vfio-pci")), "{found:?}");
+    let commands = found[0]["fix"]["commands"].to_string();
+    for step in ["0000:05:00.0/driver/unbind", "echo nvme", "driver_override", "drivers_probe"] {
+        assert!(commands.contains(step), "{commands}");
+    }
+    let plan = about("held-drive", "plan a b");
+    assert_eq!(text(&plan, 1), "");
+    let said = said(&plan);
+    assert!(said.contains("`b`: vfio-pci has it") && said.contains("drivers_probe"), "{said}");
+}
+
+#[test]
+fn consumer_gpu_has_no_direct_way() {
+    let plan = text(&about("consumer-gpu", "plan drive gpu:0"), 0);
+    let refused = "    refused: NVIDIA GA102 [GeForce RTX 3090] is a GeForce, and this way is for";
+    assert_eq!(plan.matches(refused).count(), 2, "{plan}");
+    assert!(plan.contains("route host, since p2p is not possible"), "{plan}");
+    let pair = text(&about("consumer-gpu", "doctor drive gpu:0"), 1);
+    assert!(
+        pair.starts_with("geforce: payload goes between them only through host memory"),
+        "{pair}"
+    );
+    let found = findings("consumer-gpu");
+    assert!(found.iter().any(|one| one["kind"] == "gpu-excluded"), "{found:?}");
+}
+
+#[test]
+fn small_window_of_xrt_comes_first() {
+    let found = findings("small-xrt-window");
+    assert_eq!(found[0]["kind"], "small-window", "{found:?}");
+    let fix = found[0]["fix"].to_string();
+    assert!(fix.contains("Above 4G decoding") && fix.contains("without switching it off"), "{fix}");
+    let all = text(&about("small-xrt-window", "doctor"), 1);
+    assert!(!all.contains("linux-image") && !all.contains("CONFIG_PCI_P2PDMA"), "{all}");
+}
+
+#[test]
+fn two_ports_of_one_drive_are_one_namespace() {
+    for ends in ["nvme1 nvme2", "0002:01:00.0 0003:01:00.0"] {
+        let plan = text(&about("dual-port", &format!("plan {ends}")), 1);
+        let last = plan.lines().last().unwrap_or_default();
+        assert!(
+            last.starts_with("refused:") && last.contains("are one namespace, nvme1n1"),
+            "{plan}"
+        );
+    }
+}
+
+#[test]
+fn refusal_of_a_gpu_has_whole_sentences() {
+    let plan = text(&about("unlisted-bridge-gpu", "plan drive gpu:0"), 1);
+    assert!(plan.contains("(8086:7d1b) is not on the kernel's list"), "{plan}");
+    assert!(plan.contains("the kernel refuses the route: put both below one switch"), "{plan}");
+    for broken in [": ;", "; ;", "disable_acs_redir"] {
+        assert!(!plan.contains(broken), "{broken}: {plan}");
+    }
+}
+
+/// A drive with one namespace, as a tool writes it that follows no links.
+const DRIVE: [(&str, &str); 10] = [
+    ("vendor", "0x1b36\n"),
+    ("device", "0x0010\n"),
+    ("class", "0x010802\n"),
+    ("nvme/nvme1/model", "MODEL                                   \n"),
+    ("nvme/nvme1/serial", "SERIAL              \n"),
+    ("nvme/nvme1/firmware_rev", "1.0     \n"),
+    ("nvme/nvme1/state", "live\n"),
+    ("nvme/nvme1/nvme1n1/size", "2097152\n"),
+    ("nvme/nvme1/nvme1n1/nsid", "1\n"),
+    ("nvme/nvme1/nvme1n1/queue/logical_block_size", "512\n"),
+];
+
+/// What `topo` shows of that drive where each text is followed by zeros up to `length`.
+fn drawn(length: usize) -> String {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    for (name, content) in DRIVE {
+        let path = folder.path().join("tree/sys/devices/pci0000:00/0000:00:05.0").join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("room");
+        let mut bytes = content.as_bytes().to_vec();
+        bytes.resize(length.max(bytes.len()), 0);
+        fs::write(path, bytes).expect("room");
+    }
+    text(&typed(folder.path(), "topo --root tree"), 0)
+}
+
+#[test]
+fn texts_end_at_the_first_zero() {
+    let padded = drawn(4096);
+    assert_eq!(padded, drawn(0));
+    assert!(padded.contains("nvme1n1 1 GiB") && !padded.contains('\0'), "{padded:?}");
+}
+
+#[test]
+fn missing_link_of_a_driver_is_not_known() {
+    let drawn = drawn(0);
+    assert!(drawn.contains("driver not known") && !drawn.contains("no driver"), "{drawn}");
+}
