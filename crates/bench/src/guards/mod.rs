@@ -1,6 +1,6 @@
 //! Guards against nonsense: figures that cannot be are errors, those that mislead carry warnings.
 //!
-//! Leaves out how the route is known, which is [`crate::evidence`]. The one thing to know: an error here
+//! Leaves out how the route is known, which is the crate `evidence`. The one thing to know: an error here
 //! means that the run is no result, whatever its figures are; nothing of it may be shown as one.
 
 mod ceilings;

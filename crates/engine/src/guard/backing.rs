@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -66,6 +67,33 @@ pub(super) fn loops_over(system: &System, device: (u32, u32), inode: u64) -> Vec
     let file = Owner::File { device, inode };
     let shows = |name: &String| loop_device(system, name).is_some_and(|(owner, _)| owner == file);
     system.names("sys/class/block").into_iter().filter(shows).collect()
+}
+
+/// A loop device that shows something, followed through loop devices and local exports below it.
+#[derive(Debug)]
+pub(super) struct LoopInUse {
+    pub(super) name: String,
+    pub(super) owner: Owner,
+    /// Bytes of its owner that it shows.
+    pub(super) range: Range<u64>,
+    /// Disks that it shows, the next one first.
+    pub(super) lower: Vec<String>,
+}
+
+/// All loop devices that show something.
+pub(super) fn loops_in_use(system: &System) -> Vec<LoopInUse> {
+    let follow = |name: String| {
+        loop_device(system, &name)?;
+        let (owner, start) = through(system, &name, 0);
+        let end = start.saturating_add(system.size(&name).unwrap_or(u64::MAX));
+        let lower = |upper: &String| match shown(system, upper)?.0 {
+            Owner::Disk(lower) => Some(lower),
+            Owner::File { .. } | Owner::Unknown => None,
+        };
+        let lower = std::iter::successors(lower(&name), lower).take(DEPTH).collect();
+        Some(LoopInUse { name, owner, range: start..end, lower })
+    };
+    system.names("sys/class/block").into_iter().filter_map(follow).collect()
 }
 
 /// Loop devices on loop devices that are followed; the kernel allows no circle.

@@ -14,6 +14,7 @@ mod naming;
 mod overlap;
 pub mod overwrite_summary;
 mod ranges;
+mod same_bytes;
 mod shared;
 mod siblings;
 mod survey;
@@ -71,6 +72,7 @@ pub(crate) fn check(system: &System, surveyor: &Surveyor<'_>, wanted: Wanted<'_>
     refusals.extend(overlap::check(system, wanted));
     refusals.extend(in_use::check_target(system, wanted.target));
     refusals.extend(file_in_use::check_target(system, wanted.target));
+    refusals.extend(same_bytes::check_target(system, wanted.target));
     refusals.extend(exported::check_target(system, wanted.target));
     refusals.extend(content::check_source(wanted.source));
     refusals.extend(content::check_target(wanted.target, look));
@@ -96,6 +98,7 @@ pub(crate) fn check_in_place(
     let look = Look { surveyor, range, usage: Usage::Benchmark, is_forced: force };
     let mut refusals = in_use::check_target(system, target);
     refusals.extend(file_in_use::check_target(system, target));
+    refusals.extend(same_bytes::check_target(system, target));
     refusals.extend(exported::check_target(system, target));
     refusals.extend(content::check_target_in_place(target, look));
     let (shared, mut warnings) = shared::check_target(system, surveyor, target);

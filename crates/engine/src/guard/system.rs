@@ -12,6 +12,9 @@ use std::sync::{Arc, OnceLock};
 
 use peerlane_nvmet::NvmeTarget;
 
+/// sysfs counts in these, whatever the device's block size.
+const SECTOR: u64 = 512;
+
 /// A place from which `sys/` and `proc/` are read.
 #[derive(Debug, Clone)]
 pub(crate) struct System {
@@ -114,12 +117,16 @@ impl System {
 
     /// The disk with this number, or that of the partition with it, and where in it that begins.
     pub(crate) fn place_of(&self, number: (u32, u32)) -> Option<(String, u64)> {
-        /// sysfs counts in these, whatever the device's block size.
-        const SECTOR: u64 = 512;
         let name = self.name_of(number)?;
         let Some(disk) = self.disk_of(&name) else { return Some((name, 0)) };
         let start: u64 = self.line(&format!("sys/class/block/{name}/start"))?.parse().ok()?;
         Some((disk, start.saturating_mul(SECTOR)))
+    }
+
+    /// Bytes of a block device, by name.
+    pub(super) fn size(&self, name: &str) -> Option<u64> {
+        let sectors: u64 = self.line(&format!("sys/class/block/{name}/size"))?.parse().ok()?;
+        sectors.checked_mul(SECTOR)
     }
 
     /// The block device with this number.

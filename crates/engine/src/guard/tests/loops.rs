@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 
+use super::super::backing::loops_in_use;
 use super::*;
 use crate::testing::Loop;
 
@@ -194,4 +195,41 @@ fn two_real_loop_devices_over_one_file_are_refused() {
     let Some(upper) = Loop::over(&one.0) else { return };
     let found = said(&device(&upper), &device(&other));
     assert!(found.iter().any(|reason| reason.contains("by way of a loop device")), "{found:?}");
+}
+
+#[test]
+fn bytes_in_use_by_another_name_are_refused() {
+    let mut tree = Tree::new();
+    let (path, _) = tree.backing_file("image");
+    let source = tree.backing_file("source").1;
+    let one = tree.loop_device("loop0", &path, 0);
+    let other = tree.loop_device("loop1", &path, 0);
+    assert_eq!(said(&tree, &source, &one, &asked()), [""; 0], "nobody uses either");
+    let number = fs::read_to_string(tree.path("sys/class/block/loop0/dev")).unwrap();
+    tree.mount(number.trim(), "rw");
+    let found = said(&tree, &source, &other, &asked());
+    let words = "shows the same bytes as /dev/loop0, which is mounted at /mnt/data";
+    assert!(found.len() == 1 && found[0].ends_with(words), "{found:?}");
+
+    // Behind what the mounted one shows, which its size tells.
+    let behind = tree.loop_device("loop2", &path, 1 << 20);
+    tree.write("sys/class/block/loop0/size", "2048\n");
+    assert_eq!(said(&tree, &source, &behind, &asked()), [""; 0]);
+    tree.write("sys/class/block/loop0/size", "2049\n");
+    assert!(said(&tree, &source, &behind, &asked())[0].ends_with(words));
+}
+
+#[test]
+fn real_loop_device_is_followed_to_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    fs::File::create(&image).and_then(|file| file.set_len(4 << 20)).unwrap();
+    let Some(lower) = Loop::over(&image) else { return };
+    let Some(upper) = Loop::over(&lower.0) else { return };
+    let system = System::at(Path::new("/"));
+    let name = |device: &Loop| device.0.file_name().unwrap().to_str().unwrap().to_owned();
+    let found = loops_in_use(&system);
+    let one = |device: &Loop| found.iter().find(|one| one.name == name(device)).unwrap();
+    assert_eq!(one(&upper).owner, one(&lower).owner);
+    assert_eq!((&one(&upper).range, &one(&upper).lower), (&(0..4 << 20), &vec![name(&lower)]));
 }
