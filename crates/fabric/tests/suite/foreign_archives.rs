@@ -247,6 +247,24 @@ fn damaged_archives_are_refused_with_a_command() {
 }
 
 #[test]
+fn sums_behind_the_end_are_checked() {
+    for (name, packed) in [
+        ("gzip", gzip(&one_drive(""))),
+        ("bzip2", bzip2(&one_drive(""))),
+        ("xz", xz(&one_drive(""))),
+    ] {
+        assert!(capture::unpack(packed.as_slice()).is_ok(), "{name}");
+        let cut = &packed[..packed.len() - 4];
+        assert!(capture::unpack(cut).is_err(), "{name} is cut");
+        let mut changed = packed.clone();
+        // Of gzip the length is behind the sum.
+        let at = changed.len() - 6;
+        changed[at] ^= 1;
+        assert!(capture::unpack(changed.as_slice()).is_err(), "{name} is damaged");
+    }
+}
+
+#[test]
 fn archives_grow_to_their_bounds_only() {
     let mut header = tar::Header::new_gnu();
     header.set_entry_type(EntryType::Regular);

@@ -80,12 +80,15 @@ pub fn unpack(bytes: impl Read) -> Result<Snapshot, ArchiveError> {
     }
     let mut whole = io::Cursor::new(head).chain(archive);
     let content = entries::read(&mut whole);
-    let (_, archive) = whole.into_inner();
-    match content {
-        // A reader that is cut off takes the archive for damaged.
-        Err(_) if archive.limit() == 0 => Err(ArchiveError::TooLarge),
-        content => content,
+    let (_, mut archive) = whole.into_inner();
+    // A reader that is cut off takes the archive for damaged.
+    if content.is_err() && archive.limit() == 0 {
+        return Err(ArchiveError::TooLarge);
     }
+    let content = content?;
+    // Sums of what was compressed stand behind the end of the archive in it.
+    io::copy(&mut archive, &mut io::sink()).map_err(ArchiveError::of_stream)?;
+    Ok(content)
 }
 
 /// Reads the machine in an archive: the tree below the folder that has `sys/devices`, which may be a folder
