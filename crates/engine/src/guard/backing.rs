@@ -62,13 +62,6 @@ impl Seen {
     }
 }
 
-/// The loop devices in use that show the file `device`, `inode`.
-pub(super) fn loops_over(system: &System, device: (u32, u32), inode: u64) -> Vec<String> {
-    let file = Owner::File { device, inode };
-    let shows = |name: &String| loop_device(system, name).is_some_and(|(owner, _)| owner == file);
-    system.names("sys/class/block").into_iter().filter(shows).collect()
-}
-
 /// A loop device that shows something, followed through loop devices and local exports below it.
 #[derive(Debug)]
 pub(super) struct LoopInUse {

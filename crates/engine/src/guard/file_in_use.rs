@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use peerlane_results::Refusal;
 use rustix::fs::{major, minor};
 
-use super::backing::loops_over;
+use super::backing::{Owner, loops_in_use};
 use super::in_use::uses_of_disk;
 use super::{System, refuse};
 use crate::endpoint::{Endpoint, Node};
@@ -27,11 +27,14 @@ pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
     let swap = swap.map(|swap| {
         refuse(format!("{path} is swap space in use"), Some(format!("swapoff {swap}")))
     });
-    let loops = loops_over(system, device, inode);
-    loops.iter().map(|name| shown_by(system, path, name)).chain(swap).collect()
+    let file = Owner::File { device, inode };
+    let loops = loops_in_use(system).into_iter();
+    let direct = loops.filter(|one| one.lower.is_empty() && one.owner == file);
+    direct.map(|one| shown_by(system, path, &one.name)).chain(swap).collect()
 }
 
-fn shown_by(system: &System, path: &str, name: &str) -> Refusal {
+/// Refuses a file or device that a loop device shows.
+pub(super) fn shown_by(system: &System, path: &str, name: &str) -> Refusal {
     let detach = format!("losetup --detach /dev/{name}");
     let (uses, ways) = match uses_of_disk(system, name) {
         Some((uses, ways)) => (format!(", {uses}"), format!("{ways} && {detach}")),

@@ -101,7 +101,7 @@ pub(super) fn check_source(system: &System, source: &Endpoint) -> Vec<Warning> {
     mounted.chain(swaps).map(|by| Warning::SourceInUse { by }).collect()
 }
 
-fn block_device(end: &Endpoint) -> Option<&BlockDevice> {
+pub(super) fn block_device(end: &Endpoint) -> Option<&BlockDevice> {
     let live = end.live.as_ref().filter(|live| live.node == Node::Block)?;
     live.device.as_ref()
 }

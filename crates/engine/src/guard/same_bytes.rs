@@ -7,15 +7,15 @@ use std::ops::Range;
 
 use peerlane_results::Refusal;
 
-use super::backing::{Seen, loops_in_use};
-use super::in_use::uses_of_disk;
+use super::backing::{LoopInUse, Seen, loops_in_use};
+use super::file_in_use::shown_by;
+use super::in_use::{block_device, uses_of_disk};
 use super::{System, refuse};
-use crate::endpoint::{Endpoint, Node};
+use crate::endpoint::Endpoint;
 
 /// Refuses a target device that a loop device shows, or whose bytes another loop device has in use.
 pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
-    let live = target.live.as_ref().filter(|live| live.node == Node::Block);
-    let Some(device) = live.and_then(|live| live.device.as_ref()) else { return Vec::new() };
+    let Some(device) = block_device(target) else { return Vec::new() };
     let Some(Seen { owner: Some(owner), start, .. }) = Seen::of(system, target) else {
         return Vec::new();
     };
@@ -23,30 +23,20 @@ pub(super) fn check_target(system: &System, target: &Endpoint) -> Vec<Refusal> {
     let disk = device.partition.as_ref().map_or(&device.name, |part| &part.disk);
     let ground = system.ground(&device.name);
     let path = &target.facts.path;
-    let others = loops_in_use(system).into_iter().filter(|one| {
+    let is_other = |one: &LoopInUse| {
         !ground.contains(&one.name) && one.owner == owner && overlap(&one.range, &range)
-    });
-    let judge = |name: String, lower: &[String]| {
-        let is_above = lower.iter().any(|lower| system.is_same_disk(lower, disk));
-        let uses = uses_of_disk(system, &name);
-        let detach = format!("losetup --detach /dev/{name}");
-        match uses {
-            Some((uses, ways)) if is_above => Some(refuse(
-                format!("{path} is what the loop device /dev/{name} shows, {uses}"),
-                Some(format!("{ways} && {detach}")),
-            )),
-            None if is_above => Some(refuse(
-                format!("{path} is what the loop device /dev/{name} shows"),
-                Some(detach),
-            )),
-            Some((uses, ways)) => Some(refuse(
-                format!("{path} shows the same bytes as /dev/{name}, {uses}"),
-                Some(ways),
-            )),
-            None => None,
-        }
     };
-    others.filter_map(|one| judge(one.name, &one.lower)).collect()
+    let judge = |one: LoopInUse| {
+        if one.lower.iter().any(|lower| system.is_same_disk(lower, disk)) {
+            return Some(shown_by(system, path, &one.name));
+        }
+        let (uses, ways) = uses_of_disk(system, &one.name)?;
+        Some(refuse(
+            format!("{path} shows the same bytes as /dev/{}, {uses}", one.name),
+            Some(ways),
+        ))
+    };
+    loops_in_use(system).into_iter().filter(is_other).filter_map(judge).collect()
 }
 
 fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
