@@ -16,7 +16,7 @@ use super::gpu::{self, GpuSide, GpuSlots, RouteFault};
 use super::pieces::Holes;
 use super::{CopyError, Tools};
 use crate::device_memory::{self, DeviceRefusal};
-use crate::extents::{Grid, first_data, has_hole};
+use crate::extents::{Grid, first_data};
 use crate::failure::Role;
 use crate::failure::error_in_words;
 use crate::open::{Attached, Opened};
@@ -329,11 +329,10 @@ impl Attempt<'_> {
 
     /// Refuses holes that are to be read by a library that reads them through host memory.
     fn refuse_holes(&self, ready: &Ready) -> Result<(), Rejection> {
-        let reads_by_host = ready.gpu.as_ref().is_some_and(GpuSide::reads_holes_by_host);
         let offset = ready.transfer.source_offset;
         let range = offset..offset + ready.transfer.length;
-        let is_met = reads_by_host && self.holes == Holes::Moved;
-        if !is_met || !has_hole(&self.source.file, range).unwrap_or(false) {
+        let side = ready.gpu.as_ref().filter(|_| self.holes == Holes::Moved);
+        if !side.is_some_and(|side| side.meets_hole(&self.source.file, range)) {
             return Ok(());
         }
         let path = &self.plan.source.path;

@@ -17,7 +17,6 @@ use super::pieces::{Layout, Pieces};
 use super::witness::MovedBytes;
 use super::{CopyError, Done, Job, Tools, begin, check};
 use crate::Phase;
-use crate::extents::has_hole;
 use crate::failure::error_in_words;
 use crate::failure::{RequestError, Role};
 use crate::journal::{Identity, Recorder};
@@ -68,7 +67,9 @@ impl Job<'_> {
         match fault {
             _ if route == Route::Host => Ok(()),
             RouteFault::FellBack(source) => {
-                let is_sparse = gpu.reads_holes_by_host() && self.source_has_hole();
+                let offset = self.layout.source_offset;
+                let range = offset..offset + self.layout.length;
+                let is_sparse = gpu.meets_hole(&self.source.file, range);
                 let sparse = is_sparse.then(|| self.plan.source.path.clone());
                 Err(CopyError::CuFileFellBack { memory, sparse, source })
             }
@@ -86,11 +87,6 @@ impl Job<'_> {
     /// Whether a witness shows the route.
     fn is_shown(&self) -> bool {
         self.evidence.iter().any(|one| one.says == RouteVerdict::Shown)
-    }
-
-    fn source_has_hole(&self) -> bool {
-        let range = self.layout.source_offset..self.layout.source_offset + self.layout.length;
-        has_hole(&self.source.file, range).unwrap_or(false)
     }
 
     /// Reads the witnesses of the move that has just ended.

@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 
 use peerlane_memory::cuda::{CudaError, DeviceMemory, Gpu};
@@ -218,6 +219,12 @@ impl GpuSide {
     /// Whether cuFile reads holes through host memory.
     pub(super) fn reads_holes_by_host(&self) -> bool {
         self.session.as_deref().is_some_and(cufile::reads_holes_by_host)
+    }
+
+    /// Whether cuFile reads a range of a file through host memory for its holes; false where the file does not tell.
+    pub(super) fn meets_hole(&self, file: &File, within: Range<u64>) -> bool {
+        let session = self.session.as_deref();
+        session.is_some_and(|session| cufile::meets_hole(session, file, within).unwrap_or(false))
     }
 
     /// What cuFile says of its ways, and of those that its requests took; nothing where it takes no part.

@@ -53,7 +53,7 @@ use crate::failure::Role;
 use crate::guard::{Surveyor, System};
 use crate::journal::{Identity, Recorder};
 use crate::open::{Opened, open_source};
-use crate::plan::{self, Prepared, host_memory};
+use crate::plan::{self, Prepared, host_memory, rules_evidence};
 use crate::ranges::RangeSet;
 use crate::relay::Moved;
 use crate::{Clock, Phase, Watch, prove};
@@ -378,7 +378,8 @@ impl Job<'_> {
                 let number = rejections.len() as u64;
                 match self.attempt(Route::P2p, &candidate.memory, number, tools)? {
                     Ok(ready) => {
-                        self.evidence.extend(rules_of(candidate));
+                        let rules = rules_evidence(&candidate.memory.name, &candidate.facts);
+                        self.evidence.extend(rules);
                         let reason = self.reason_for(&candidate.memory);
                         self.memory = Some(candidate.memory.name.clone());
                         return Ok((ready, Route::P2p, reason));
@@ -485,15 +486,6 @@ impl Job<'_> {
             }
         }
     }
-}
-
-/// The facts behind the kernel's decision on a memory.
-fn rules_of(candidate: &Candidate) -> Option<RouteEvidence> {
-    let rules = Evidence {
-        looked_at: format!("the kernel's rules for {}", candidate.memory.name),
-        showed: candidate.facts.join("; "),
-    };
-    (!candidate.facts.is_empty()).then(|| rules.says(RouteVerdict::Consistent))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! clearing and verification go through host memory by design.
 
 use peerlane_evidence::{
-    BlockCounters, DmaWitness, Drive, DriveBytes, DriveTransfer, Root, Unread, unseen_dma,
+    BlockCounters, DmaWitness, Drive, DriveBytes, DriveTransfer, Root, Unwatched, unseen_dma,
 };
 use peerlane_fabric::{Bdf, Fabric, IommuMode};
 use peerlane_results::{EndpointFacts, MemoryFacts, Plan, Route, RouteEvidence};
@@ -17,7 +17,7 @@ use crate::relay::Moved;
 pub(super) struct Witnesses {
     root: Root,
     /// Where that was asked for.
-    dma: Option<Result<DmaWitness, Unread>>,
+    dma: Option<Result<DmaWitness, Unwatched>>,
     /// Of source and target.
     counters: [Option<BlockCounters>; 2],
 }
@@ -59,7 +59,7 @@ impl Witnesses {
         let memory = memory.filter(|_| route == Route::P2p);
         match &self.dma {
             Some(Ok(dma)) => evidence.extend(dma.judge(&transfers(fabric, plan, memory, moved))),
-            Some(Err(unread)) => evidence.push(unseen_dma(unread)),
+            Some(Err(unwatched)) => evidence.push(unseen_dma(unwatched)),
             None => {}
         }
         evidence
@@ -103,13 +103,10 @@ fn address(facts: &EndpointFacts) -> Option<Bdf> {
     facts.address.as_ref()?.parse().ok()
 }
 
-fn watch_dma(root: &Root, fabric: &Fabric, plan: &Plan) -> Result<DmaWitness, Unread> {
+fn watch_dma(root: &Root, fabric: &Fabric, plan: &Plan) -> Result<DmaWitness, Unwatched> {
     let mut drives: Vec<Bdf> = ends(plan).into_iter().filter_map(address).collect();
     drives.sort();
     drives.dedup();
-    if drives.is_empty() {
-        return Err(Unread::new("sys/kernel/tracing", "no end is a PCIe drive"));
-    }
     let candidates = plan.candidates.iter().filter_map(|one| one.memory.address.as_ref());
     let memories: Vec<Bdf> = candidates.filter_map(|address| address.parse().ok()).collect();
     DmaWitness::begin(root, &drives, &memories, fabric.iommu == IommuMode::Translating)

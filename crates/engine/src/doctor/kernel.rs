@@ -62,9 +62,8 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
 
 /// A card that drives reach by XRT's own way on this kernel, once its window is large enough.
 fn by_own_way(fabric: &Fabric) -> Option<&Function> {
-    let is_one = |card: &&Function| card.driver.is_named("xocl") && card.p2pmem.is_none();
     let is_plain = card::taken_by(&fabric.kernel) == Taken::AsPlain;
-    fabric.functions.iter().find(is_one).filter(|_| is_plain)
+    fabric.functions.iter().find(|card| card::is_lent_by_xrt(card)).filter(|_| is_plain)
 }
 
 /// Another kernel; on a machine without drives that comes second.

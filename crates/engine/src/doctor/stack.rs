@@ -295,8 +295,8 @@ fn unbound(cards: &[&Function]) -> Option<Finding> {
 /// A kernel that takes the window of a card for what it is not. A card that its driver lends by the kernel's own
 /// call is none of these.
 fn kernel_of_cards(fabric: &Fabric, cards: &[&Function]) -> Option<Finding> {
-    let is_one = |card: &&Function| card.driver.is_named("xocl") && card.p2pmem.is_none();
-    let bound: Vec<&Function> = cards.iter().copied().filter(is_one).collect();
+    let bound: Vec<&Function> =
+        cards.iter().copied().filter(|card| card::is_lent_by_xrt(card)).collect();
     if bound.is_empty() || card::taken_by(&fabric.kernel) != Taken::AsForeign {
         return None;
     }

@@ -1,9 +1,7 @@
 //! Carries a flow out: ready, together with the others, moved, flushed, checked.
 
 use hdrhistogram::Histogram;
-use peerlane_results::{
-    BytesByRoute, Evidence, Path as Way, Route, RouteEvidence, RouteVerdict, Verification, Warning,
-};
+use peerlane_results::{BytesByRoute, Path as Way, Route, RouteEvidence, Verification, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 use super::blocks::{Account, Blocks, Cut, Ended};
@@ -12,6 +10,7 @@ use super::planned::PlannedFlow;
 use super::ready::Ready;
 use super::stream::{Log, OneWay, Place, stream};
 use super::{FlowOutcome, FlowTools, MeasureError, Moved, cached, mapped, processor, serial};
+use crate::plan::rules_evidence;
 use crate::ranges::RangeSet;
 use crate::relay::{Pace, Transfer, latencies, relay_work};
 use crate::ring::Action;
@@ -214,11 +213,7 @@ impl PlannedFlow {
             Route::P2p => BytesByRoute { p2p: bytes, host: Bytes::ZERO },
             Route::Host => BytesByRoute { p2p: Bytes::ZERO, host: bytes },
         };
-        let rules = (!self.facts.is_empty()).then(|| {
-            let looked_at = format!("the kernel's rules for {}", self.memory.name);
-            let showed = self.facts.join("; ");
-            Evidence { looked_at, showed }.says(RouteVerdict::Consistent)
-        });
+        let rules = rules_evidence(&self.memory.name, &self.facts);
         FlowOutcome {
             bytes,
             start: run.start,

@@ -3,7 +3,10 @@
 use std::cmp::Reverse;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind, MapType, P2pMem, reach};
-use peerlane_results::{Asked, Candidate, MemoryFacts, MemoryKind, RouteChoice, Verdict};
+use peerlane_results::{
+    Asked, Candidate, Evidence, MemoryFacts, MemoryKind, RouteChoice, RouteEvidence, RouteVerdict,
+    Verdict,
+};
 use peerlane_units::Bytes;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
@@ -253,7 +256,16 @@ fn one_leg(
     (verdict, reach.distance)
 }
 
-/// What the memory that a function lends is called.
+/// Evidence of the kernel's decision on a memory: the facts that it rests on; `None` without any.
+pub(crate) fn rules_evidence(memory: &str, facts: &[String]) -> Option<RouteEvidence> {
+    let rules = Evidence {
+        looked_at: format!("the kernel's rules for {memory}"),
+        showed: facts.join("; "),
+    };
+    (!facts.is_empty()).then(|| rules.says(RouteVerdict::Consistent))
+}
+
+/// Name of the memory that a function lends.
 pub(crate) fn memory_name(function: &Function) -> String {
     let kind = match (function.kind, function.p2pmem) {
         (Kind::Nvme, _) => "cmb",

@@ -80,10 +80,18 @@ pub(super) fn own_way(fabric: &Fabric) -> String {
     )
 }
 
+/// XRT's driver of cards, which lends their memory.
+const DRIVER: &str = "xocl";
+
+/// Whether drives reach a card by XRT's own way: its driver is bound and lends nothing by the kernel's own call.
+pub(crate) fn is_lent_by_xrt(function: &Function) -> bool {
+    function.driver.is_named(DRIVER) && function.p2pmem.is_none()
+}
+
 /// Why the driver of a card does not lend its memory, as only xocl does.
 fn other_driver(driver: &DriverBinding) -> Option<String> {
     match driver {
-        DriverBinding::Bound(name) if name == "xocl" => None,
+        DriverBinding::Bound(name) if name == DRIVER => None,
         DriverBinding::Bound(name) => {
             Some(format!("its driver is {name}, not xocl, which lends the memory"))
         }

@@ -8,9 +8,9 @@ use crate::copy::check::{self, NotProved};
 use crate::copy::gone::drive_of;
 use crate::copy::pieces::Holes;
 use crate::copy::record::Settled;
-use crate::copy::{CopyError, Tools, rules_of};
+use crate::copy::{CopyError, Tools};
 use crate::open::Attached;
-use crate::plan::{host_memory, memories_for_all, shapes_for};
+use crate::plan::{host_memory, memories_for_all, rules_evidence, shapes_for};
 use crate::relay::Transfer;
 use crate::ring::FileId;
 
@@ -201,7 +201,8 @@ impl Copy<'_> {
             for &lane in &agreed.seats {
                 let job = &mut self.lanes[lane].job;
                 let own = job.plan.candidates.iter().find(|one| one.memory.name == *name);
-                job.evidence.extend(own.and_then(rules_of));
+                let rules = own.and_then(|own| rules_evidence(&own.memory.name, &own.facts));
+                job.evidence.extend(rules);
             }
         }
         Ok(())
