@@ -1,4 +1,4 @@
-//! Counts of style that may only fall: the rule is a limit in `CONTRIBUTING.md`, not a wish.
+//! Counts of style, each with a limit in `CONTRIBUTING.md` that may only fall.
 //!
 //! A count above its limit is refused, and so is one that has fallen by a step without its limit.
 
@@ -21,7 +21,7 @@ const RELATIVE: [&str; 12] = [
 pub struct Count {
     /// As the page names it.
     pub name: &'static str,
-    /// What was counted.
+    /// Result: a number, or a share in thousandths or hundredths.
     pub value: usize,
     /// The fall from which on the limit falls, too.
     step: usize,

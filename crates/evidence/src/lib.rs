@@ -33,7 +33,7 @@ use peerlane_results::{
 use peerlane_units::Bytes;
 
 pub use block_counters::{BlockCounters, DriveBytes};
-pub use dma_map::{DmaWitness, DriveTransfer, unseen as unseen_dma};
+pub use dma_map::{DmaWitness, DriveTransfer, Unwatched, unseen as unseen_dma};
 pub use process_cpu::CpuMark;
 pub use recorder::DmaTally;
 pub use root::{Root, Unread};

@@ -15,7 +15,8 @@ const MOST_ENTRIES: usize = 1 << 16;
 pub struct Root(PathBuf);
 
 /// Why something could not be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot read /{path}: {why}")]
 pub struct Unread {
     /// The file, without the root.
     pub path: String,
@@ -23,15 +24,8 @@ pub struct Unread {
     pub why: String,
 }
 
-impl fmt::Display for Unread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot read /{}: {}", self.path, self.why)
-    }
-}
-
 impl Unread {
-    /// A file without the root, and why it cannot be read.
-    pub fn new(path: &str, why: impl fmt::Display) -> Self {
+    pub(super) fn new(path: &str, why: impl fmt::Display) -> Self {
         Self { path: path.to_owned(), why: why.to_string() }
     }
 }

@@ -6,7 +6,7 @@ use peerlane_results::PageFaults;
 use super::block_counters::BlockCounters;
 use super::counters::Counters;
 use super::cpu::CpuWatch;
-use super::dma_map::{self, DmaWitness};
+use super::dma_map::{self, DmaWitness, Unwatched};
 use super::kernel_log::Log;
 use super::page_faults;
 use super::pool::PoolWatch;
@@ -24,7 +24,7 @@ pub struct Watch {
     cache: Result<cache::PageCache, Unread>,
     log: Log,
     counters: Counters,
-    dma: Result<DmaWitness, Unread>,
+    dma: Result<DmaWitness, Unwatched>,
     cpu: CpuWatch,
 }
 
@@ -73,7 +73,7 @@ impl Watch {
         let mut evidence = vec![requests::look(seen.asked, seen.moved)];
         evidence.extend(match self.dma {
             Ok(witness) => witness.judge(&seen.transfers),
-            Err(unread) => vec![dma_map::unseen(&unread)],
+            Err(unwatched) => vec![dma_map::unseen(&unwatched)],
         });
         evidence.push(recorder::look(seen.dma.as_ref(), seen.asked));
         evidence.extend(self.pools.into_iter().map(|pool| pool.end(seen.asked)));

@@ -1,4 +1,4 @@
-//! What is observed of a case from outside, by the crate `evidence`.
+//! Observation of a case from outside, by the crate `evidence`.
 
 use std::path::{Path, PathBuf};
 

@@ -69,7 +69,8 @@ pub(crate) struct CopyArgs {
     /// per memory, for the Perfetto UI
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     pub(crate) trace: Option<PathBuf>,
-    /// Watch where the kernel maps the DMA of the drives, needs root: a route that it contradicts is an error; see docs/evidence.md
+    /// Watch where the kernel maps the DMA of the drives, as root; a contradicted route is an error
+    /// (docs/evidence.md)
     #[arg(long, value_name = "SOURCE", value_enum, conflicts_with = "dry_run")]
     evidence: Option<EvidenceArg>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! An instance of the kernel's tracing of our own: made, locked, and taken back.
+//! A private instance of the kernel's tracing: created, locked, removed.
 //!
 //! Instances and probes outlive a killed process. Each is named by the boot and the start time of its process, and its
 //! folder is locked (`flock(2)`) while that lives, so that the next process removes those that nobody holds. A lock
@@ -24,12 +24,12 @@ pub(super) struct Instance {
     tracefs: PathBuf,
     name: String,
     has_probe: bool,
-    /// Locked while it is ours.
+    /// Holds the lock.
     _folder: File,
 }
 
 impl Instance {
-    /// Makes one, after it has removed those of processes that were killed.
+    /// Creates an instance, after removing those of killed processes.
     ///
     /// # Errors
     /// Without tracefs, privileges, or room in the kernel.
@@ -43,6 +43,8 @@ impl Instance {
         let name = unique_name(root)?;
         let own = instances.join(&name);
         fs::create_dir(&own).map_err(failed)?;
+        // Histograms need no ring buffer, and a new instance has one of 1410 KiB a processor (Linux 6.18).
+        let _ = fs::write(own.join("buffer_size_kb"), "1");
         let locked = folder(&own).and_then(|folder| {
             flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
             Ok(folder)

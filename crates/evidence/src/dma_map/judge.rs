@@ -15,7 +15,7 @@ impl Observed {
         Some(all.values().fold(0, |sum: u64, count| sum.saturating_add(*count)))
     }
 
-    /// The decisions in words, as the evidence has them.
+    /// Describes the counts for the evidence.
     pub(super) fn summary(&self, transfer: &DriveTransfer) -> String {
         let mut text = String::new();
         match &self.decisions {
@@ -57,23 +57,23 @@ impl Observed {
         text
     }
 
-    /// The verdict.
+    /// Judges the route of a drive's payload by the counts.
     pub(super) fn verdict(&self, transfer: &DriveTransfer) -> RouteVerdict {
         let Bytes(p2p) = transfer.p2p;
         match (p2p, transfer.host) {
             _ if self.is_incomplete => RouteVerdict::NotKnown,
             (0, Bytes(0)) => RouteVerdict::NotKnown,
-            (0, Bytes(host)) => self.of_host(host),
-            (_, Bytes(host)) => self.of_p2p(transfer, host),
+            (0, Bytes(host)) => self.host_verdict(host),
+            (_, Bytes(host)) => self.p2p_verdict(transfer, host),
         }
     }
 
-    /// Host payload alone: every byte in system memory, and no P2P decision.
-    fn of_host(&self, host: u64) -> RouteVerdict {
+    /// Verdict on host payload alone, which rests in system memory and takes no P2P decision.
+    fn host_verdict(&self, host: u64) -> RouteVerdict {
         let is_in_ram = self.addresses.as_ref().is_some_and(|all| all.ram >= host);
         match self.decided() {
             Some(0) if is_in_ram => RouteVerdict::Shown,
-            // Another buffer than the kernel's page cache was asked for by nobody here.
+            // The page cache may have answered.
             Some(0) => RouteVerdict::Consistent,
             Some(_) => RouteVerdict::Contradicted,
             None if is_in_ram => RouteVerdict::Consistent,
@@ -81,8 +81,8 @@ impl Observed {
         }
     }
 
-    /// P2P payload, beside so many bytes by host memory.
-    fn of_p2p(&self, transfer: &DriveTransfer, host: u64) -> RouteVerdict {
+    /// Verdict on P2P payload, beside `host` bytes by host memory.
+    fn p2p_verdict(&self, transfer: &DriveTransfer, host: u64) -> RouteVerdict {
         let Bytes(p2p) = transfer.p2p;
         let is_expected = |decision: &Decision| match transfer.expected {
             Some(MapType::BusAddress) => *decision == Decision::BusAddress,

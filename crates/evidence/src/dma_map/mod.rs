@@ -108,18 +108,17 @@ impl DmaWitness {
         drives: &[Bdf],
         memories: &[Bdf],
         is_translating: bool,
-    ) -> Result<Self, Unread> {
+    ) -> Result<Self, Unwatched> {
         if !root.is_this_machine() {
-            return Err(Unread::new("sys/kernel/tracing", "the tree is not that of this machine"));
+            return Err(Unwatched::OtherMachine);
+        }
+        if drives.is_empty() {
+            return Err(Unwatched::NoDrive);
         }
         let release = root.text("proc/sys/kernel/osrelease")?;
         let tried = kernel::version(&release).and_then(kernel::has_complete_events);
         let Some(has_complete_events) = tried else {
-            let why = format!(
-                "Linux {release} is not among the kernels that it was tried on, {}",
-                kernel::tried()
-            );
-            return Err(Unread::new("sys/kernel/tracing", why));
+            return Err(Unwatched::UntriedKernel { release });
         };
         let mut functions = drives.to_vec();
         functions.extend(memories);
@@ -135,8 +134,7 @@ impl DmaWitness {
             is_added("address events", instance.add_trigger(event, &trigger))
         });
         if probe.is_none() && map_event.is_none() {
-            let why = format!("Linux {release} here shows neither P2P decisions nor DMA addresses");
-            return Err(Unread::new("sys/kernel/tracing", why));
+            return Err(Unwatched::NothingShown { release });
         }
         let trigger = format!("hist:keys=dev_name:vals=size if {}", any_of("dev_name", drives));
         let has_bounce_event = instance.has_event(BOUNCE_EVENT)
@@ -155,7 +153,7 @@ impl DmaWitness {
         Ok(witness)
     }
 
-    /// Forgets everything so far: payload begins to move now.
+    /// Counts from here on: payload begins to move now.
     pub fn mark(&mut self) {
         self.before = self.read();
     }
@@ -199,8 +197,35 @@ impl DmaWitness {
     }
 }
 
+/// Reason why DMA is not watched.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unwatched {
+    /// The root is a captured or a made-up tree.
+    #[error("the tree is not that of this machine")]
+    OtherMachine,
+    /// No drive is a PCI function.
+    #[error("no end is a PCIe drive")]
+    NoDrive,
+    /// The rules of the verdict were not tried on this kernel.
+    #[error("Linux {release} is not among the kernels that it was tried on, {}", kernel::tried())]
+    UntriedKernel {
+        /// Its release.
+        release: String,
+    },
+    /// The kernel takes neither the probe nor the histogram.
+    #[error("Linux {release} here shows neither P2P decisions nor DMA addresses")]
+    NothingShown {
+        /// Its release.
+        release: String,
+    },
+    /// Tracefs, or a file that addresses are looked up in, cannot be read.
+    #[error(transparent)]
+    Unread(#[from] Unread),
+}
+
 /// Evidence of a witness that could not begin.
-pub fn unseen(reason: &Unread) -> RouteEvidence {
+pub fn unseen(reason: &Unwatched) -> RouteEvidence {
     crate::unseen("DMA of the drives, by the kernel's tracing", reason)
 }
 

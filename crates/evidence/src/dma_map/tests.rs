@@ -52,6 +52,17 @@ fn earlier_counts_are_taken_off() {
 }
 
 #[test]
+fn earlier_bounces_are_taken_off() {
+    let bounced = |bytes: u64| {
+        let text = histogram(&format!("{{ dev_name: {DRIVE} }} hitcount: 1  size: {bytes}"));
+        let mut seen = Observed::default();
+        seen.add_bounces(&hist::parse(&text), DRIVE.parse().unwrap());
+        seen
+    };
+    assert_eq!(bounced(9216).since(&bounced(4096)).bounced, 5120);
+}
+
+#[test]
 fn decisions_of_an_unwatched_drive_are_not_known() {
     let text = histogram("{ map: 3 } hitcount: 7").replace(DRIVE, "0000:09:00.0");
     assert_eq!(counted(&text).decisions, None);

@@ -16,7 +16,7 @@ pub(super) enum Owner {
     Function(Bdf),
     /// Host memory.
     SystemRam,
-    /// None of both.
+    /// Neither.
     Other,
 }
 
@@ -25,7 +25,7 @@ pub(super) enum Owner {
 pub(super) struct AddressMap(BTreeMap<u64, (u64, Owner)>);
 
 impl AddressMap {
-    /// Reads the windows of these functions, and where system memory lies.
+    /// Reads the windows of these functions and the ranges of system memory.
     ///
     /// # Errors
     /// Where `/proc/iomem` hides its addresses, as it does from all but root.
