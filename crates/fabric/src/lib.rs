@@ -26,10 +26,11 @@ pub use link::LinkSpeedError;
 pub use machine_file::{MachineFileError, OUTLINE_MAX, Problem};
 pub use matrix::{Cell, Detail, Matrix, Memory, MemoryKind, Peers, grouped, representatives};
 pub use model::{
-    Acs, Bar, BridgeId, CmbRegisters, Cpu, DriverBinding, Fabric, FailingRequest, FailureCount,
-    Function, FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel, Kind, LabBoot,
-    LabDrive, Link, LinkSpeed, Module, Mount, Namespace, NvmeController, Origin, P2pMem, Parent,
-    Partition, QueueLimits, Rates, StackedDevice, Temperature, UnassignedBar,
+    Acs, Bar, BridgeId, CmbRegisters, Cpu, DriverBinding, Environment, Fabric, FailingRequest,
+    FailureCount, Function, FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel,
+    Kind, LabBoot, LabDrive, Lines, Link, LinkSpeed, Module, Mount, Namespace, NvLink,
+    NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus, StackedDevice,
+    Temperature, UnassignedBar,
 };
 pub use pairing::{Dna, Pairing};
 pub use reach::{Decisions, MapType, Reach};

@@ -47,6 +47,10 @@ pub struct Fabric {
     pub stacked: Vec<StackedDevice>,
     /// What is mounted from the block devices of this fabric; `None` where that cannot be seen.
     pub mounts: Option<Vec<Mount>>,
+    /// NVLink connections between GPUs; `None` where they cannot be seen, as in `/sys`.
+    pub nvlinks: Option<Vec<NvLink>>,
+    /// What separates this system from the hardware.
+    pub environment: Environment,
     /// How the lab boots this machine; only in descriptions meant for it.
     pub lab: Option<LabBoot>,
 }
@@ -58,6 +62,8 @@ pub enum Origin {
     ThisMachine,
     /// Read from a captured tree.
     Tree(PathBuf),
+    /// Read from text that a person pasted: `lspci`, or the topology of NCCL.
+    Text,
     /// Read from a machine file, or built by a program.
     Description,
 }
@@ -142,6 +148,40 @@ pub struct HostBridge {
     pub peer: Rates,
     /// What each link from its memory node to another one carries in each direction; only a machine file says so.
     pub socket_link: Option<ByteRate>,
+    /// How much of its root bus is listed.
+    pub root_bus: RootBus,
+}
+
+/// How much of the root bus of a host bridge a description lists.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RootBus {
+    /// Every function.
+    #[default]
+    Whole,
+    /// Some functions may be missing, so the first one is not known to be the kernel's test device.
+    Partial,
+    /// The bus may be below a bridge that is not listed, and so not be a root bus at all.
+    Assumed,
+}
+
+/// NVLink connections between two GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NvLink {
+    /// Both GPUs, the earlier function first.
+    pub gpus: (FunctionId, FunctionId),
+    /// Number of links; `None` where only their presence is known (`nvidia-smi topo -m` of a bridge or switch).
+    pub links: Option<u32>,
+}
+
+/// What separates a system from the hardware; `None` where no sign of it was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// Hypervisor below this system: `KVM`, `VMware`.
+    pub hypervisor: Option<String>,
+    /// Container runtime around this process: `docker`, `podman`.
+    pub container: Option<String>,
+    /// Memory encryption of a confidential guest: `TDX`, `SEV-SNP`.
+    pub confidential: Option<String>,
 }
 
 /// Byte rates of either direction, as somebody measured or stated them: only a machine file has them,
@@ -253,8 +293,25 @@ pub struct Function {
     pub ethernet: Option<ByteRate>,
     /// Set for NVMe controllers.
     pub nvme: Option<NvmeController>,
+    /// The physical function of which this is an SR-IOV virtual function.
+    pub physical_function: Option<Bdf>,
+    /// Number of MIG instances into which an NVIDIA GPU is divided; `None` where it is not known.
+    pub mig_instances: Option<u32>,
+    /// Lines of the text it was read from.
+    pub lines: Option<Lines>,
     /// How the lab emulates it.
     pub lab: LabDrive,
+}
+
+/// Lines of a pasted text, counted from 1, from which facts of a function come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// Its heading.
+    pub heading: u32,
+    /// Its ACS control register.
+    pub acs: Option<u32>,
+    /// The state of its link.
+    pub link: Option<u32>,
 }
 
 /// Access control services of a function (PCIe 6.0 section 7.7.11).

@@ -28,6 +28,8 @@ pub(crate) fn bare_machine() -> Fabric {
         stacked: Vec::new(),
         mounts: None,
         libraries: None,
+        nvlinks: None,
+        environment: peerlane_fabric::Environment::default(),
         lab: None,
     }
 }

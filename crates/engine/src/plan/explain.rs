@@ -60,7 +60,7 @@ fn queue(fabric: &Fabric, end: &EndpointFacts) -> Explanation {
     )];
     if let Some(request) = end.request_p2p {
         let limits = match fabric.origin {
-            Origin::Description => "what the queue takes",
+            Origin::Description | Origin::Text => "what the queue takes",
             Origin::ThisMachine | Origin::Tree(_) => "max_sectors_kb, max_segments pages",
         };
         let finding = format!(

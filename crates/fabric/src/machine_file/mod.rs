@@ -84,6 +84,9 @@ pub enum Problem {
     /// `under` names nothing.
     #[error("nothing is called `{0}`")]
     NoSuchParent(String),
+    /// `nvlink` names no function.
+    #[error("no function has this name")]
+    NoSuchFunction,
     /// `under` names something further down.
     #[error("`{0}` comes later; list what is above a function before it")]
     ParentComesLater(String),

@@ -11,9 +11,9 @@ use super::shape;
 use super::values::{Rate, Size};
 use super::{MachineFileError, NO_DRIVER, Problem, UNKNOWN_DRIVER};
 use crate::{
-    Acs, Bar, Bdf, BridgeId, Cpu, DriverBinding, Fabric, Function, FunctionId, HostBridge,
-    InjectedError, Kernel, Kind, LabBoot, LabDrive, Module, Origin, P2pMem, Parent, Rates,
-    UnassignedBar,
+    Acs, Bar, Bdf, BridgeId, Cpu, DriverBinding, Environment, Fabric, Function, FunctionId,
+    HostBridge, InjectedError, Kernel, Kind, LabBoot, LabDrive, Module, NvLink, Origin, P2pMem,
+    Parent, Rates, RootBus, UnassignedBar,
 };
 
 /// Name of the host bridge of a file that lists none.
@@ -47,6 +47,7 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         let built = reader.function(FunctionId(index), function)?;
         reader.functions.push(built);
     }
+    let nvlinks = machine.nvlink.as_ref().map(|list| reader.nvlinks(list)).transpose()?;
     Ok(Fabric {
         name: machine.name,
         origin: Origin::Description,
@@ -63,6 +64,12 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         libraries: machine.libraries,
         stacked: machine.stacked.into_iter().map(storage::stacked).collect(),
         mounts: machine.mount.map(|list| list.into_iter().map(storage::mount).collect()),
+        nvlinks,
+        environment: Environment {
+            hypervisor: machine.environment.hypervisor,
+            container: machine.environment.container,
+            confidential: machine.environment.confidential,
+        },
         lab: machine.lab.map(lab),
     })
 }
@@ -131,7 +138,13 @@ impl<'a> Reader<'a> {
                 let name = ONLY_BRIDGE.to_owned();
                 reader.names.insert(name.clone(), Parent::Bridge(BridgeId(0)));
                 let peer = Rates::default();
-                reader.bridges.push(HostBridge { name, numa_node: None, peer, socket_link: None });
+                reader.bridges.push(HostBridge {
+                    name,
+                    numa_node: None,
+                    peer,
+                    socket_link: None,
+                    root_bus: RootBus::Whole,
+                });
             }
             Some(bridges) => {
                 for (index, bridge) in bridges.iter().enumerate() {
@@ -148,6 +161,7 @@ impl<'a> Reader<'a> {
                         numa_node: bridge.numa_node,
                         peer: rates(bridge.p2p_read, bridge.p2p_write),
                         socket_link: bridge.socket_link.map(|rate| rate.0),
+                        root_bus: bridge.root_bus,
                     });
                 }
             }
@@ -249,8 +263,25 @@ impl<'a> Reader<'a> {
             mixed_per_mille,
             ethernet: function.ethernet.map(|rate| rate.0),
             nvme,
+            physical_function: function.physical_function.map(|address| address.0),
+            mig_instances: function.mig_instances,
+            lines: None,
             lab: lab_drive(function),
         })
+    }
+
+    fn nvlinks(&self, links: &[shape::NvLink]) -> Result<Vec<NvLink>, MachineFileError> {
+        let gpu = |name: &Spanned<String>| match self.names.get(name.get_ref()) {
+            Some(&Parent::Function(id)) => Ok(id),
+            _ => Err(self.error(name, "nvlink.gpus", Problem::NoSuchFunction)),
+        };
+        links
+            .iter()
+            .map(|link| {
+                let [one, other] = [gpu(&link.gpus[0])?, gpu(&link.gpus[1])?];
+                Ok(NvLink { gpus: (one.min(other), one.max(other)), links: link.links })
+            })
+            .collect()
     }
 
     fn parent(&self, id: FunctionId, function: &shape::Function) -> Result<Parent, Problem> {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::values::{AcsValue, Hex, LinkValue, Mdts, Mode, Rate, Size, Text};
-use crate::{Bdf, FailingRequest, FailureCount, IommuMode, Kind, LinkSpeed};
+use crate::{Bdf, FailingRequest, FailureCount, IommuMode, Kind, LinkSpeed, RootBus};
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,6 +21,8 @@ pub(super) struct Machine {
     pub(super) kernel: Kernel,
     #[serde(default)]
     pub(super) cpu: Cpu,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) environment: Environment,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lab: Option<Lab>,
     /// `None` stands for one host bridge, `pci0000:00`.
@@ -33,6 +35,41 @@ pub(super) struct Machine {
     /// An empty list says that nothing is mounted, none that it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mount: Option<Vec<Mount>>,
+    /// An empty list says that no GPUs are connected, none that it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) nvlink: Option<Vec<NvLink>>,
+}
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Environment {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hypervisor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) container: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) confidential: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NvLink {
+    pub(super) gpus: [Spanned<String>; 2],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) links: Option<u32>,
+}
+
+/// The names of [`RootBus`] in a machine file.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "RootBus", rename_all = "kebab-case")]
+enum RootBusName {
+    Whole,
+    Partial,
+    Assumed,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -123,6 +160,8 @@ pub(super) struct HostBridge {
     /// Bytes a second in each direction of a link to another memory node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) socket_link: Option<Rate>,
+    #[serde(default, with = "RootBusName", skip_serializing_if = "is_default")]
+    pub(super) root_bus: RootBus,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -154,6 +193,10 @@ pub(super) struct Function {
     pub(super) kernel_names: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fpga_p2p: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) physical_function: Option<Text<Bdf>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mig_instances: Option<u32>,
     /// `false` for a drive without a bound NVMe driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bound: Option<bool>,

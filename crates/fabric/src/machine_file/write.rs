@@ -7,7 +7,7 @@ use super::values::{AcsValue, Hex, LinkValue, Mdts, Mode, Rate, Size, Text};
 use super::{NO_DRIVER, UNKNOWN_DRIVER};
 use crate::{
     Acs, DriverBinding, Fabric, Function, InjectedError, Kind, LabBoot, Module, Mount, Namespace,
-    NvmeController, Parent, StackedDevice,
+    NvLink, NvmeController, Parent, StackedDevice,
 };
 
 /// The text of a machine file.
@@ -30,6 +30,11 @@ pub(super) fn text(fabric: &Fabric) -> String {
             family: fabric.cpu.family,
             model: fabric.cpu.model.clone(),
         },
+        environment: shape::Environment {
+            hypervisor: fabric.environment.hypervisor.clone(),
+            container: fabric.environment.container.clone(),
+            confidential: fabric.environment.confidential.clone(),
+        },
         lab: fabric.lab.as_ref().map(lab),
         host_bridge: Some(
             fabric
@@ -41,12 +46,17 @@ pub(super) fn text(fabric: &Fabric) -> String {
                     p2p_read: bridge.peer.read.map(Rate),
                     p2p_write: bridge.peer.write.map(Rate),
                     socket_link: bridge.socket_link.map(Rate),
+                    root_bus: bridge.root_bus,
                 })
                 .collect(),
         ),
         function: fabric.functions.iter().map(|one| function(fabric, one)).collect(),
         stacked: fabric.stacked.iter().map(stacked).collect(),
         mount: fabric.mounts.as_ref().map(|list| list.iter().map(mount).collect()),
+        nvlink: fabric
+            .nvlinks
+            .as_ref()
+            .map(|list| list.iter().map(|link| nvlink(fabric, *link)).collect()),
     };
     toml::to_string(&machine).unwrap_or_else(|error| {
         unreachable!("strings, integers that fit and tables are always TOML: {error}")
@@ -55,6 +65,12 @@ pub(super) fn text(fabric: &Fabric) -> String {
 
 fn module(module: &Module) -> shape::Module {
     shape::Module { name: module.name.clone(), version: module.version.clone() }
+}
+
+fn nvlink(fabric: &Fabric, link: NvLink) -> shape::NvLink {
+    let (one, other) = link.gpus;
+    let gpus = [one, other].map(|id| unplaced(&fabric.function(id).name));
+    shape::NvLink { gpus, links: link.links }
 }
 
 fn stacked(device: &StackedDevice) -> shape::StackedDevice {
@@ -112,6 +128,8 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
         driver: driver(&function.driver, bound),
         kernel_names: function.kernel_names.clone(),
         fpga_p2p: function.fpga_p2p,
+        physical_function: function.physical_function.map(Text),
+        mig_instances: function.mig_instances,
         bound,
         controller: name,
         serial,

@@ -14,6 +14,7 @@ use super::resources;
 use super::stacked::Numbers;
 use super::tree::Tree;
 use super::windows::{self, MemoryWindows};
+use crate::RootBus;
 use crate::{
     Bdf, BridgeId, DriverBinding, Function, FunctionId, HostBridge, Kind, LabDrive, Link,
     LinkSpeed, P2pMem, Parent, Rates, UnassignedBar,
@@ -110,6 +111,7 @@ impl Found {
             numa_node: None,
             peer: Rates::default(),
             socket_link: None,
+            root_bus: RootBus::Whole,
         });
         self.children(tree, at, Parent::Bridge(id));
         self.bridges[id.0].numa_node = self.functions.iter().find_map(|function| {
@@ -251,6 +253,9 @@ impl Found {
             mixed_per_mille: None,
             ethernet: None,
             nvme,
+            physical_function: None,
+            mig_instances: None,
+            lines: None,
             lab: LabDrive::default(),
         }
     }

@@ -156,6 +156,8 @@ pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverE
         stacked: stacked.into_iter().map(|found| found.device).collect(),
         bridges: found.bridges,
         functions: found.functions,
+        nvlinks: None,
+        environment: crate::Environment::default(),
         lab: None,
     })
 }

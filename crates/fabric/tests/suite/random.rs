@@ -1,10 +1,11 @@
 //! Random fabrics, possible ones: parents are ports, names and addresses are unique.
 
 use peerlane_fabric::{
-    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Fabric, FailingRequest,
+    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Environment, Fabric, FailingRequest,
     FailureCount, Function, FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel,
-    Kind, LabBoot, LabDrive, Link, LinkSpeed, Module, Mount, Namespace, NvmeController, Origin,
-    P2pMem, Parent, Partition, QueueLimits, Rates, StackedDevice, Temperature, UnassignedBar,
+    Kind, LabBoot, LabDrive, Link, LinkSpeed, Module, Mount, Namespace, NvLink, NvmeController,
+    Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus, StackedDevice, Temperature,
+    UnassignedBar,
 };
 use peerlane_units::{ByteRate, Bytes};
 use proptest::collection::vec;
@@ -24,9 +25,10 @@ const ENDPOINTS: [Kind; 5] = [Kind::Nvme, Kind::Gpu, Kind::Fpga, Kind::Nic, Kind
 pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
     let system =
         (kernel(), of(".*"), vec(stacked(), 0..3), of(vec(mount(), 0..3)), of(vec(".*", 0..3)));
-    let whole = (".*", system, cpu(), iommu(), vec(host_bridge(), 1..3), of(lab()));
+    let whole =
+        (".*", system, cpu(), iommu(), vec(host_bridge(), 1..3), (of(lab()), environment()));
     (whole, vec((any::<Index>(), function()), 1..12)).prop_map(
-        |((name, system, cpu, iommu, bridges, lab), functions)| {
+        |((name, system, cpu, iommu, bridges, (lab, environment)), functions)| {
             let (kernel, product, stacked, mounts, libraries) = system;
             let bridge = |(index, bridge): (usize, HostBridge)| HostBridge {
                 name: format!("pci0000:{index:02x}"),
@@ -44,6 +46,8 @@ pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
                 libraries,
                 stacked,
                 mounts,
+                nvlinks: None,
+                environment,
                 lab,
             }
             .with_functions(functions)
@@ -78,17 +82,29 @@ impl WithFunctions for Fabric {
             function.address = function.address.filter(|_| !taken);
             self.functions.push(function);
         }
+        let last = FunctionId(self.functions.len() - 1);
+        self.nvlinks = Some(vec![NvLink { gpus: (FunctionId(0), last), links: Some(4) }]);
         self
     }
 }
 
 fn host_bridge() -> impl Strategy<Value = HostBridge> {
-    let parts = (of(any::<u32>()), rates(), of(rate()));
-    parts.prop_map(|(numa_node, peer, link)| HostBridge {
+    let root_bus = select(vec![RootBus::Whole, RootBus::Partial, RootBus::Assumed]);
+    let parts = (of(any::<u32>()), rates(), of(rate()), root_bus);
+    parts.prop_map(|(numa_node, peer, link, root_bus)| HostBridge {
         name: String::new(),
         numa_node,
         peer,
         socket_link: link,
+        root_bus,
+    })
+}
+
+fn environment() -> impl Strategy<Value = Environment> {
+    (of(".*"), of(".*"), of(".*")).prop_map(|(hypervisor, container, confidential)| Environment {
+        hypervisor,
+        container,
+        confidential,
     })
 }
 
@@ -151,10 +167,17 @@ fn function() -> impl Strategy<Value = Function> {
     let place = (of(address()), of(any::<u32>()), of(any::<u32>()), driver());
     let abilities =
         (acs(), of(link()), of(p2pmem()), of(nvme()), drive(), (rates(), of(100u32..=2000)));
-    let names = (of(".*"), vec(".*", 0..3), bars(), of(any::<bool>()), links());
+    let names = (
+        of(".*"),
+        vec(".*", 0..3),
+        bars(),
+        (of(any::<bool>()), of(address()), of(any::<u32>())),
+        links(),
+    );
     (identity, place, abilities, names).prop_map(|(identity, place, abilities, names)| {
-        let (iommu_type, kernel_names, (bars, unassigned_bars), fpga_p2p, (link_below, ethernet)) =
+        let (iommu_type, kernel_names, (bars, unassigned_bars), split, (link_below, ethernet)) =
             names;
+        let (fpga_p2p, physical_function, mig_instances) = split;
         let (kind, ids, class, name) = identity;
         let (address, numa_node, iommu_group, driver) = place;
         let (acs, link, p2pmem, nvme, drive, (rates, mixed)) = abilities;
@@ -183,6 +206,9 @@ fn function() -> impl Strategy<Value = Function> {
             mixed_per_mille: mixed.filter(|_| is_drive),
             ethernet: ethernet.filter(|_| kind.is_on_ethernet()),
             nvme: nvme.filter(|_| is_drive),
+            physical_function,
+            mig_instances,
+            lines: None,
             lab: if is_drive { drive } else { LabDrive::default() },
         }
     })

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use peerlane_fabric::{
-    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Fabric, Function, FunctionId,
-    HostBridge, IommuMode, Kernel, Kind, LabDrive, Link, LinkSpeed, Module, Mount, Namespace,
-    NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, StackedDevice,
-    Temperature,
+    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Environment, Fabric, Function,
+    FunctionId, HostBridge, IommuMode, Kernel, Kind, LabDrive, Link, LinkSpeed, Module, Mount,
+    Namespace, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus,
+    StackedDevice, Temperature,
 };
 use peerlane_units::Bytes;
 
@@ -47,6 +47,8 @@ impl Machine {
             libraries: Some(Vec::new()),
             stacked: Vec::new(),
             mounts: Some(Vec::new()),
+            nvlinks: None,
+            environment: Environment::default(),
             lab: None,
         };
         let buses = HashMap::new();
@@ -65,7 +67,13 @@ impl Machine {
         let parent = Parent::Bridge(BridgeId(self.fabric.bridges.len()));
         let name = format!("pci{domain:04x}:{bus:02x}");
         let peer = Rates::default();
-        self.fabric.bridges.push(HostBridge { name, numa_node: node, peer, socket_link: None });
+        self.fabric.bridges.push(HostBridge {
+            name,
+            numa_node: node,
+            peer,
+            socket_link: None,
+            root_bus: RootBus::Whole,
+        });
         self.buses.insert(parent, (bus, 0));
         self.function(parent, Kind::Other, first, 0x06_00_00, node);
         parent
@@ -133,6 +141,9 @@ impl Machine {
             mixed_per_mille: None,
             ethernet: None,
             nvme: None,
+            physical_function: None,
+            mig_instances: None,
+            lines: None,
             lab: LabDrive::default(),
         });
         FunctionId(self.fabric.functions.len() - 1)

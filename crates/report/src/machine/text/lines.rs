@@ -14,6 +14,7 @@ pub(crate) fn heading(fabric: &Fabric) -> String {
     let origin = match &fabric.origin {
         Origin::ThisMachine => "this machine".to_owned(),
         Origin::Tree(path) => format!("tree below {}", path.display()),
+        Origin::Text => "pasted text".to_owned(),
         Origin::Description => "description".to_owned(),
     };
     let iommu = match fabric.iommu {
@@ -87,7 +88,7 @@ fn place(fabric: &Fabric, id: FunctionId, text: &mut String) {
         DriverBinding::Bound(driver) => drop(write!(text, ", driver {driver}")),
         DriverBinding::Unbound => text.push_str(", no driver"),
         // Descriptions need not say it.
-        DriverBinding::Unknown if fabric.origin == Origin::Description => {}
+        DriverBinding::Unknown if matches!(fabric.origin, Origin::Description | Origin::Text) => {}
         DriverBinding::Unknown => text.push_str(", driver not known"),
     }
 }
