@@ -16,7 +16,7 @@ use peerlane_bench::{compare, workload};
 use peerlane_engine::endpoint::Notation;
 use peerlane_engine::journal::{self, Journal};
 use peerlane_evidence::{DriveBytes, Requests, Root, Scene, Seen};
-use peerlane_fabric::{BlockDevice, Dna, Fabric, Origin, capture, reach};
+use peerlane_fabric::{BlockDevice, Dna, Fabric, Origin, capture};
 use peerlane_lab::recorder;
 use peerlane_memory::blkid::{DeviceEnds, MemoryImage, magic};
 use peerlane_memory::xrt::xclbin;
@@ -394,7 +394,7 @@ fn examine(fabric: &Fabric) {
     let functions: Vec<_> = fabric.iter().map(|(id, _)| id).take(8).collect();
     for &provider in &functions {
         for &initiator in &functions {
-            assert!(!reach::decide(fabric, provider, initiator).summary().is_empty());
+            assert!(!peerlane_reach::decide(fabric, provider, initiator).summary().is_empty());
         }
     }
 }

@@ -1,6 +1,11 @@
 //! A machine as one object: what `peerlane topo --json` prints.
 
-use peerlane_fabric::{Detail, Fabric, MapType, Matrix, Peers};
+use std::collections::BTreeSet;
+
+use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_reach::{
+    Decisions, Detail, MapType, Matrix, NEWEST_LIST, Need, Peers, Reach, representatives,
+};
 use peerlane_results::RecordSchema;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,26 +31,50 @@ struct Object {
     /// Name and version.
     schema: &'static str,
     /// Which initiators reach which memories.
-    reach: Vec<Reach>,
+    reach: Vec<ReachRow>,
+    /// The kernel whose list of host bridges was taken, where the version is not known: the newest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assumed_kernel: Option<String>,
     /// The keys of a machine file.
     #[serde(flatten)]
     machine: Map<String, Value>,
 }
 
-/// Whether the kernel lets initiators reach memories.
+/// The kernel's decision on initiators and memories.
 #[derive(Serialize, JsonSchema)]
-struct Reach {
+struct ReachRow {
     /// Functions with memory, by name.
     memories: Vec<String>,
     /// Functions that read or write it, by name.
     initiators: Vec<String>,
-    /// What the kernel decides.
+    /// The kernel's decision.
     verdict: ReachVerdict,
-    /// Hops up and down; `None` where there is no way.
+    /// Hops up and down; null where the kernel refuses, or where bridges on the way are not known.
     distance: Option<u32>,
+    /// Addresses of the ports that redirect to the root complex and so decide; names where a
+    /// description gives no address.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    redirecting: Vec<String>,
+    /// The outcomes of `conditional`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conditions: Vec<ReachCondition>,
+    /// The facts that `unknown` lacks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    needs: Vec<String>,
 }
 
-/// What the kernel decides of a memory and an initiator.
+/// One outcome of a conditional decision.
+#[derive(Serialize, JsonSchema)]
+struct ReachCondition {
+    /// The fact that is not known.
+    fact: &'static str,
+    /// Its value.
+    equals: &'static str,
+    /// The decision then.
+    verdict: ReachVerdict,
+}
+
+/// The kernel's decision on a memory and an initiator.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum ReachVerdict {
@@ -55,8 +84,22 @@ enum ReachVerdict {
     ThroughHostBridge,
     /// Not reached.
     Refused,
-    /// Not known from here.
+    /// One fact that is not known decides; see `conditions`.
+    Conditional,
+    /// Not known; see `needs`.
     Unknown,
+}
+
+impl From<MapType> for ReachVerdict {
+    fn from(map: MapType) -> Self {
+        match map {
+            MapType::BusAddress => Self::BusAddress,
+            MapType::ThroughHostBridge => Self::ThroughHostBridge,
+            MapType::NotSupported => Self::Refused,
+            MapType::Conditional => Self::Conditional,
+            MapType::Unknown => Self::Unknown,
+        }
+    }
 }
 
 /// The schema of the object.
@@ -74,32 +117,110 @@ pub fn object(fabric: &Fabric) -> Result<Value, TopologyError> {
     for (key, value) in table {
         machine.insert(key, serde_json::to_value(value).map_err(TopologyError::of)?);
     }
-    let object = Object { schema: SCHEMA, reach: reach(fabric), machine };
+    let (major, minor) = NEWEST_LIST;
+    let assumed_kernel = fabric.kernel.version().is_none().then(|| format!("{major}.{minor}"));
+    let object = Object { schema: SCHEMA, reach: reach(fabric), assumed_kernel, machine };
     serde_json::to_value(object).map_err(TopologyError::of)
 }
 
-/// Which initiators reach which memories, those together between which the kernel cannot tell; of two
-/// lists that hold the same function, the decision is for the others.
-fn reach(fabric: &Fabric) -> Vec<Reach> {
+/// Most pairs whose redirecting ports are listed pair by pair; beyond it a row lists those of all its pairs.
+const MAX_SINGLE_PAIRS: usize = 10_000;
+
+/// The decision on every memory and initiator, grouped where it is the same for the same reasons; of two
+/// lists that hold the same function, it is for the others.
+fn reach(fabric: &Fabric) -> Vec<ReachRow> {
     let matrix = Matrix::new(fabric, Detail::Grouped);
-    let names = |peers: &Peers| -> Vec<String> {
-        peers.members.iter().map(|&id| fabric.function(id).name.clone()).collect()
-    };
+    let decisions = Decisions::new(fabric);
+    let pairs: usize = matrix.memories.iter().map(|row| row.members.len()).sum::<usize>()
+        * matrix.initiators.iter().map(|column| column.members.len()).sum::<usize>();
     let mut rows = Vec::new();
-    for (memories, cells) in matrix.memories.iter().zip(&matrix.cells) {
-        for (initiators, cell) in matrix.initiators.iter().zip(cells) {
-            rows.push(Reach {
-                memories: names(memories),
-                initiators: names(initiators),
-                verdict: match cell.map {
-                    MapType::BusAddress => ReachVerdict::BusAddress,
-                    MapType::ThroughHostBridge => ReachVerdict::ThroughHostBridge,
-                    MapType::NotSupported => ReachVerdict::Refused,
-                    MapType::Unknown => ReachVerdict::Unknown,
-                },
-                distance: cell.distance,
-            });
+    for row in &matrix.memories {
+        for column in &matrix.initiators {
+            let alone = (row.members[0], column.members[0]);
+            let (memory, initiator) = representatives(row, column).unwrap_or(alone);
+            let found = decisions.decide(memory, initiator);
+            let is_one = row.members.len() * column.members.len() == 1;
+            if is_one || pairs > MAX_SINGLE_PAIRS || is_same_for_all(&found) {
+                rows.push(grouped_row(fabric, &decisions, (row, column), &found));
+            } else {
+                rows.extend(single_rows(fabric, &decisions, row, column));
+            }
         }
     }
     rows
+}
+
+/// Whether no function of a single pair is named in a decision.
+fn is_same_for_all(found: &Reach) -> bool {
+    let names_functions = |need: &Need| matches!(need, Need::Acs(_));
+    found.redirecting.is_empty() && !found.needs.iter().any(names_functions)
+}
+
+fn grouped_row(
+    fabric: &Fabric,
+    decisions: &Decisions<'_>,
+    (row, column): (&Peers, &Peers),
+    found: &Reach,
+) -> ReachRow {
+    let mut all = reach_row(fabric, (&row.members, &column.members), found);
+    if row.members.len() * column.members.len() > 1 && !found.redirecting.is_empty() {
+        // Each member's own port is passed once.
+        let memories = row.members.iter().map(|&memory| (memory, column.members[0]));
+        let initiators = column.members.iter().map(|&initiator| (row.members[0], initiator));
+        let pairs = memories.chain(initiators).filter(|(one, other)| one != other);
+        let ports: BTreeSet<FunctionId> = pairs
+            .flat_map(|(memory, initiator)| decisions.decide(memory, initiator).redirecting)
+            .collect();
+        all.redirecting = ports.into_iter().map(|id| place(fabric, id)).collect();
+    }
+    all
+}
+
+fn single_rows(
+    fabric: &Fabric,
+    decisions: &Decisions<'_>,
+    row: &Peers,
+    column: &Peers,
+) -> Vec<ReachRow> {
+    let pairs = row
+        .members
+        .iter()
+        .flat_map(|&memory| column.members.iter().map(move |&initiator| (memory, initiator)));
+    pairs
+        .filter(|(memory, initiator)| memory != initiator)
+        .map(|(memory, initiator)| {
+            let found = decisions.decide(memory, initiator);
+            reach_row(fabric, (&[memory], &[initiator]), &found)
+        })
+        .collect()
+}
+
+fn reach_row(
+    fabric: &Fabric,
+    (memories, initiators): (&[FunctionId], &[FunctionId]),
+    found: &Reach,
+) -> ReachRow {
+    let names = |ids: &[FunctionId]| -> Vec<String> {
+        ids.iter().map(|&id| fabric.function(id).name.clone()).collect()
+    };
+    let conditions = found.conditions.iter().map(|one| ReachCondition {
+        fact: one.fact.name(),
+        equals: one.equals,
+        verdict: one.verdict.into(),
+    });
+    ReachRow {
+        memories: names(memories),
+        initiators: names(initiators),
+        verdict: found.map.into(),
+        distance: found.distance,
+        redirecting: found.redirecting.iter().map(|&id| place(fabric, id)).collect(),
+        conditions: conditions.collect(),
+        needs: found.needs.iter().map(|need| need.in_words(fabric)).collect(),
+    }
+}
+
+/// The address of a function; its name where it has none.
+fn place(fabric: &Fabric, id: FunctionId) -> String {
+    let function = fabric.function(id);
+    function.address.map_or_else(|| function.name.clone(), |address| address.to_string())
 }

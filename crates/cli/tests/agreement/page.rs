@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use peerlane_fabric::{Fabric, MapType, reach};
+use peerlane_fabric::Fabric;
+use peerlane_reach::MapType;
 use peerlane_results::ProbeAnswer;
 
 use super::machines::{MACHINES, Machine};
@@ -88,7 +89,7 @@ fn cells(pair: &Pair) -> [String; 5] {
         (MapType::BusAddress, hops) => format!("BUS_ADDR {hops}"),
         (MapType::ThroughHostBridge, hops) => format!("THRU_HOST_BRIDGE {hops}"),
         (MapType::NotSupported, hops) => format!("NOT_SUPPORTED {hops}"),
-        (MapType::Unknown, hops) => format!("another map type {hops}"),
+        (MapType::Conditional | MapType::Unknown, hops) => format!("another map type {hops}"),
     };
     [plan_cell(pair.decided), probe, log, nvmet.to_owned(), traced]
 }
@@ -128,7 +129,7 @@ fn plan_cell((map, distance): (MapType, Option<u32>)) -> String {
         MapType::BusAddress => format!("direct{hops}"),
         MapType::ThroughHostBridge => format!("through the host bridge{hops}"),
         MapType::NotSupported => "refused".to_owned(),
-        MapType::Unknown => "unknown".to_owned(),
+        MapType::Conditional | MapType::Unknown => "unknown".to_owned(),
     }
 }
 
@@ -233,7 +234,7 @@ pub(crate) fn due_lines() -> Vec<String> {
         };
         for memory in &description.memories {
             for drive in &description.drives {
-                let reach = reach::decide(&fabric, id(memory), id(drive));
+                let reach = peerlane_reach::decide(&fabric, id(memory), id(drive));
                 let plan = plan_cell((reach.map, reach.distance));
                 lines.push(format!("| {} | {memory} | {drive} | {plan} |", machine.name));
             }

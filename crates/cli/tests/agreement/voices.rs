@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use peerlane_fabric::{Fabric, Fact, FunctionId, MapType, reach};
+use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_reach::{Fact, MapType};
 use peerlane_results::{Plan, Probe, ProbeAnswer, Verdict};
 
 use super::guest;
@@ -161,9 +162,10 @@ impl Answers<'_> {
         live: &Fabric,
         probes: &[Probe],
     ) -> Pair {
-        let known = reach::decide(described, named(described, memory), named(described, drive));
+        let known =
+            peerlane_reach::decide(described, named(described, memory), named(described, drive));
         let (provider, client) = (with_serial(live, memory), with_serial(live, drive));
-        let reach = reach::decide(live, provider, client);
+        let reach = peerlane_reach::decide(live, provider, client);
         let (from, to) = (live.function(provider), live.function(client));
         let node = format!("/dev/{}", to.nvme.as_ref().map_or("", |nvme| block(nvme)));
         let lent = format!("cmb:{}", from.name);
@@ -220,7 +222,7 @@ fn distances(plan: &Plan, live: &Fabric, pairs: &[Pair]) -> Vec<String> {
 }
 
 /// What the log has to say by a decision (`calc_map_type_and_dist` with `verbose`).
-fn due(live: &Fabric, reach: &peerlane_fabric::Reach) -> Log {
+fn due(live: &Fabric, reach: &peerlane_reach::Reach) -> Log {
     let mut log = Log { refuses: reach.map == MapType::NotSupported, ..Log::default() };
     for fact in &reach.facts {
         match fact {

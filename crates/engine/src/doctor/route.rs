@@ -5,9 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use peerlane_fabric::{
-    BridgeId, Decisions, Fabric, Fact, FunctionId, MapType, Peers, Reach, grouped, representatives,
-};
+use peerlane_fabric::{BridgeId, Fabric, FunctionId};
+use peerlane_reach::{Decisions, Fact, MapType, Peers, Reach, grouped, representatives};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
 use super::{Chart, at, kernel_parameters, saw};
@@ -142,7 +141,7 @@ impl Pairs {
         self.permitted += if reach.is_permitted() { count } else { 0 };
         let upward = match reach.map {
             MapType::BusAddress => return,
-            MapType::Unknown => return self.unknown.add(row, column, count),
+            MapType::Conditional | MapType::Unknown => return self.unknown.add(row, column, count),
             MapType::NotSupported => Upward::Refused,
             MapType::ThroughHostBridge => Upward::ThroughHostBridge,
         };

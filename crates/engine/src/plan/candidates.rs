@@ -2,7 +2,8 @@
 
 use std::cmp::Reverse;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, MapType, P2pMem, reach};
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind, P2pMem};
+use peerlane_reach::MapType;
 use peerlane_results::{
     Asked, Candidate, Evidence, MemoryFacts, MemoryKind, RouteChoice, RouteEvidence, RouteVerdict,
     Verdict,
@@ -237,7 +238,7 @@ fn one_leg(
     refusals: &mut Vec<String>,
     facts: &mut Vec<String>,
 ) -> (Verdict, Option<u32>) {
-    let reach = reach::decide(fabric, memory, initiator);
+    let reach = peerlane_reach::decide(fabric, memory, initiator);
     for fact in &reach.facts {
         let fact = fact.to_string();
         if !facts.contains(&fact) {
@@ -248,7 +249,7 @@ fn one_leg(
         MapType::BusAddress => Verdict::BusAddress,
         MapType::ThroughHostBridge => Verdict::ThroughHostBridge,
         MapType::NotSupported => Verdict::NotSupported,
-        MapType::Unknown => Verdict::Unknown,
+        MapType::Conditional | MapType::Unknown => Verdict::Unknown,
     };
     if verdict == Verdict::NotSupported {
         refusals.push(format!("{}: {}", fabric.function(initiator).name, reach.summary()));

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use peerlane_fabric::{BridgeId, Fabric, FunctionId, MapType, reach};
+use peerlane_fabric::{BridgeId, Fabric, FunctionId};
+use peerlane_reach::MapType;
 use peerlane_results::{Limit, MemoryFacts};
 use peerlane_units::ByteRate;
 
@@ -101,8 +102,9 @@ fn of_root_complexes(
     end: &Endpoint,
     does: Does,
 ) -> Vec<Limit> {
-    let is_through =
-        |end: FunctionId| reach::decide(fabric, memory, end).map == MapType::ThroughHostBridge;
+    let is_through = |end: FunctionId| {
+        peerlane_reach::decide(fabric, memory, end).map == MapType::ThroughHostBridge
+    };
     let ends = end.initiator.iter().chain(&end.further).copied().filter(|&end| is_through(end));
     let bridges: BTreeSet<BridgeId> =
         ends.flat_map(|end| [fabric.bridge_of(end), fabric.bridge_of(memory)]).collect();
@@ -124,7 +126,7 @@ pub fn links_between(
     memory: Option<FunctionId>,
 ) -> Vec<FunctionId> {
     let Some(memory) = memory else { return fabric.upward(end).collect() };
-    let path = reach::decide(fabric, memory, end).path;
+    let path = peerlane_reach::decide(fabric, memory, end).path;
     let above = |id: FunctionId| fabric.upward(id).skip(1).collect::<Vec<_>>();
     // A common function turns traffic round: its own link upwards is not crossed.
     let turns = |id: FunctionId| {

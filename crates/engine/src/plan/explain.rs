@@ -3,7 +3,7 @@
 //! For `plan --explain`. It repeats the walk for every memory and both ends, and says what is known of
 //! the queues and of the size of a request; the plan itself holds only what the choice rests on.
 
-use peerlane_fabric::{Fabric, FunctionId, Origin, reach};
+use peerlane_fabric::{Fabric, FunctionId, Origin};
 use peerlane_memory::cufile::Mode;
 use peerlane_results::{EndpointFacts, Explanation, ExplanationStep, Plan};
 
@@ -41,7 +41,7 @@ pub(crate) fn initiator(fabric: &Fabric, end: &EndpointFacts) -> Option<Function
 }
 
 fn walk(fabric: &Fabric, memory: FunctionId, initiator: FunctionId) -> Vec<ExplanationStep> {
-    reach::explain(fabric, memory, initiator)
+    peerlane_reach::explain(fabric, memory, initiator)
         .into_iter()
         .map(|reached| step(&reached.finding, reached.source))
         .collect()

@@ -1,6 +1,7 @@
 //! The way that payload takes, function by function.
 
-use peerlane_fabric::{Fabric, FunctionId, MapType, reach};
+use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_reach::MapType;
 use peerlane_results::MemoryFacts;
 
 use super::candidates::memory_function;
@@ -30,7 +31,7 @@ pub(super) fn of_payload(
 
 /// From an end to the function that lends the memory, which is left out: the memory stands for it.
 fn to_memory(fabric: &Fabric, end: FunctionId, owner: FunctionId) -> Vec<String> {
-    let reach = reach::decide(fabric, owner, end);
+    let reach = peerlane_reach::decide(fabric, owner, end);
     let turns_below = reach.map == MapType::BusAddress;
     if turns_below {
         let below = reach.path.into_iter().rev().filter(|&id| id != owner);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use peerlane_fabric::reach::MapType;
+use peerlane_reach::MapType;
 use peerlane_results::RouteVerdict;
 use peerlane_units::Bytes;
 

@@ -17,8 +17,8 @@ mod windows;
 
 use std::collections::BTreeMap;
 
-use peerlane_fabric::reach::{self, MapType};
 use peerlane_fabric::{Bdf, Fabric};
+use peerlane_reach::{self, MapType};
 use peerlane_results::RouteEvidence;
 use peerlane_units::Bytes;
 
@@ -71,7 +71,7 @@ impl DriveTransfer {
     pub fn add_p2p(&mut self, fabric: &Fabric, memory: Bdf, bytes: Bytes, request: Bytes) {
         let id = |address: Bdf| fabric.find(&address.to_string());
         let ends = id(memory).zip(id(self.address));
-        let map = ends.map(|(memory, drive)| reach::decide(fabric, memory, drive).map);
+        let map = ends.map(|(memory, drive)| peerlane_reach::decide(fabric, memory, drive).map);
         let map = map.filter(|map| matches!(map, MapType::BusAddress | MapType::ThroughHostBridge));
         let is_first = self.memories.is_empty();
         self.expected = if is_first || self.expected == map { map } else { None };

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use peerlane_fabric::reach::decide;
-use peerlane_fabric::{Acs, Fabric, IommuMode, Kind, MapType, Origin, Parent};
+use peerlane_fabric::{Acs, Fabric, IommuMode, Kind, Origin, Parent};
 use peerlane_units::Bytes;
 
 use crate::synthetic::{
@@ -398,57 +397,6 @@ fn every_captured_tree_gives_the_topology_beside_it() {
         seen += 1;
     }
     assert!(seen > 0, "there are captured trees in {}", folder.display());
-}
-
-/// What the kernel decides between the memory of each drive that lends it and each drive, in order.
-fn decisions(fabric: &Fabric) -> Vec<(MapType, Option<u32>)> {
-    let drives: Vec<_> =
-        fabric.iter().filter(|(_, one)| one.kind == Kind::Nvme).map(|(id, _)| id).collect();
-    let lenders = drives.iter().filter(|&&id| fabric.function(id).p2pmem.is_some());
-    let pairs = lenders.flat_map(|&lender| drives.iter().map(move |&drive| (lender, drive)));
-    let mut found: Vec<_> = pairs
-        .map(|(provider, initiator)| {
-            let reach = decide(fabric, provider, initiator);
-            (reach.map, reach.distance)
-        })
-        .collect();
-    // Firmware may number drives in another order than the description lists them.
-    found.sort_by_key(|(map, distance)| (format!("{map:?}"), *distance));
-    found
-}
-
-#[test]
-fn captured_trees_are_decided_as_their_kernel_decided() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs");
-    for (name, expected) in [
-        ("lab-pair", MapType::BusAddress),
-        ("lab-acs", MapType::NotSupported),
-        ("lab-translating", MapType::BusAddress),
-        ("lab-epyc", MapType::ThroughHostBridge),
-        ("lab-split", MapType::NotSupported),
-    ] {
-        let fabric = Fabric::discover(&folder.join(name).join("tree.tar.zst")).unwrap();
-        let found = decisions(&fabric);
-        assert_eq!(found.len(), 3, "{name}: one lender, three drives");
-        let to_others = found.iter().filter(|(_, distance)| *distance != Some(0));
-        assert!(to_others.clone().all(|(map, _)| *map == expected), "{name}: {found:?}");
-        assert_eq!(to_others.count(), 2, "{name}");
-    }
-}
-
-#[test]
-fn a_described_machine_and_the_one_booted_from_it_are_decided_alike() {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for machine in ["acs", "blocks", "epyc", "pair", "split", "ten", "throttled", "translating"] {
-        let described = repository.join("machines").join(format!("{machine}.toml"));
-        let described = Fabric::read_machine_file(&described).unwrap();
-        let booted = repository.join(format!("fixtures/sysfs/lab-{machine}/tree.tar.zst"));
-        let booted = Fabric::discover(&booted).unwrap();
-        assert_eq!(decisions(&described), decisions(&booted), "{machine}");
-        assert_eq!(described.iommu, booted.iommu, "{machine}");
-        assert_eq!(described.cpu.vendor, booted.cpu.vendor, "{machine}");
-        assert_eq!(described.cpu.family, booted.cpu.family, "{machine}");
-    }
 }
 
 #[test]

@@ -3,14 +3,10 @@
 
 mod blocks;
 mod captures;
-mod decision;
 mod discovery;
 mod foreign_archives;
 mod foreign_trees;
 mod handmade;
-mod kernel_oracle;
 mod machine_files;
-mod machines;
-mod matrix;
 mod random;
 mod synthetic;

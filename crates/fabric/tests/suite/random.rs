@@ -56,6 +56,7 @@ pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
 }
 
 /// A fabric and two of its functions.
+#[allow(dead_code, reason = "the suite of crate reach includes this file, too")]
 pub(crate) fn fabric_and_pair() -> impl Strategy<Value = (Fabric, FunctionId, FunctionId)> {
     (fabric(), any::<Index>(), any::<Index>()).prop_map(|(fabric, one, other)| {
         let pick = |index: Index| FunctionId(index.index(fabric.functions.len()));

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use peerlane_fabric::{Fabric, FunctionId, Kind, MapType, Parent, reach};
+use peerlane_fabric::{Fabric, FunctionId, Kind, Parent};
+use peerlane_reach::MapType;
 use peerlane_results::{Basis, CaseRecord, Direction, Flow, FlowRecord, LinkLoad};
 use peerlane_units::{ByteRate, Bytes};
 
@@ -161,7 +162,7 @@ fn crossed(
     let (mut up, mut down) = (above(from), above(to));
     if let Some((from, to)) = from.zip(to) {
         // Without the host bridge it turns round at the nearest port above both.
-        if reach::decide(fabric, to, from).map != MapType::ThroughHostBridge {
+        if peerlane_reach::decide(fabric, to, from).map != MapType::ThroughHostBridge {
             let both = up.iter().rev().zip(down.iter().rev()).take_while(|(a, b)| a == b).count();
             up.truncate(up.len() - both);
             down.truncate(down.len() - both);

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use peerlane_fabric::reach::Decisions;
 use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_reach::Decisions;
 use peerlane_results::{Route, Warning};
 
 use super::case::Model;

@@ -1,8 +1,9 @@
 //! Every way between drives and a GPU of a machine, with what speaks against it.
 
 use peerlane_fabric::gpu::{self, ConsumerLine, Generation, VENDOR_AMD, VENDOR_NVIDIA};
-use peerlane_fabric::{Fabric, Fact, FunctionId, IommuMode, MapType, Reach, names, reach};
+use peerlane_fabric::{Fabric, FunctionId, IommuMode, names};
 use peerlane_memory::cufile::Mode;
+use peerlane_reach::{Fact, MapType, Reach};
 use peerlane_results::{Candidate, MemoryFacts, MemoryKind, Verdict};
 use peerlane_units::Bytes;
 
@@ -294,13 +295,13 @@ impl Scene<'_> {
         }
         let mut worst = Verdict::BusAddress;
         for &drive in end.initiator.iter().chain(&end.further) {
-            let reach = reach::decide(self.fabric, self.gpu, drive);
+            let reach = peerlane_reach::decide(self.fabric, self.gpu, drive);
             let verdict = match reach.map {
                 MapType::BusAddress => Verdict::BusAddress,
                 MapType::ThroughHostBridge => Verdict::ThroughHostBridge,
                 MapType::NotSupported if self.has_c2c() => Verdict::Unknown,
                 MapType::NotSupported => Verdict::NotSupported,
-                MapType::Unknown => Verdict::Unknown,
+                MapType::Conditional | MapType::Unknown => Verdict::Unknown,
             };
             worst = worse(worst, verdict);
             let facts = reach.facts.iter().map(ToString::to_string);
@@ -334,7 +335,9 @@ impl Scene<'_> {
 
     /// Of all ends together.
     fn distance(&self) -> Option<u32> {
-        let of = |end: &&Endpoint| reach::decide(self.fabric, self.gpu, end.initiator?).distance;
+        let of = |end: &&Endpoint| {
+            peerlane_reach::decide(self.fabric, self.gpu, end.initiator?).distance
+        };
         self.ends.iter().map(of).sum()
     }
 

@@ -48,6 +48,7 @@ pub(super) const RULES: Rules = &[
     (".B", "fill:$good"),
     (".H", "fill:none;stroke:$caution;stroke-width:2.5"),
     (".N", "stroke:$alarm;stroke-width:2.2"),
+    (".C", "fill:$quiet;font:600 11px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif"),
     (".Q", "fill:$quiet;font:600 11px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif"),
     (".l0", "fill:none;stroke:$low"),
     (".l1", "fill:none;stroke:$middle"),
@@ -155,7 +156,7 @@ impl Sheet {
         format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" role="img" class="machine">
 <title>{}</title>
-{style}<defs><circle id="B" r="5"/><circle id="H" r="4.5"/><path id="N" d="M-4-4L4 4M-4 4L4-4"/><text id="Q" y="4" text-anchor="middle">?</text></defs>
+{style}<defs><circle id="B" r="5"/><circle id="H" r="4.5"/><path id="N" d="M-4-4L4 4M-4 4L4-4"/><text id="C" y="4" text-anchor="middle">C</text><text id="Q" y="4" text-anchor="middle">?</text></defs>
 <rect width="100%" height="100%" class="bg"/>
 {}{}</svg>
 "##,

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use peerlane_fabric::{BridgeId, Detail, Fabric, FunctionId, Kind, Parent};
+use peerlane_fabric::{BridgeId, Fabric, FunctionId, Kind, Parent};
+use peerlane_reach::Detail;
 
 use crate::machine::text::Tree;
 

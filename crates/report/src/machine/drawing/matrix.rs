@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use peerlane_fabric::{Fabric, FunctionId, MapType, Matrix, MemoryKind};
+use peerlane_fabric::{Fabric, FunctionId, MemoryKind};
+use peerlane_reach::{MapType, Matrix};
 
 use super::draw::Sheet;
 use super::layout::{LABEL_WIDTH, Layout, MARGIN};
@@ -134,9 +135,13 @@ pub(super) fn draw(
             ));
         }
     }
-    for map in
-        [MapType::BusAddress, MapType::ThroughHostBridge, MapType::NotSupported, MapType::Unknown]
-    {
+    for map in [
+        MapType::BusAddress,
+        MapType::ThroughHostBridge,
+        MapType::NotSupported,
+        MapType::Conditional,
+        MapType::Unknown,
+    ] {
         let is_shown = !table.is_narrow() || map != MapType::NotSupported;
         if is_shown && matrix.cells.iter().flatten().any(|cell| cell.map == map) {
             sheet.explain(sign(map), words(map));
@@ -160,6 +165,7 @@ fn sign(map: MapType) -> &'static str {
         MapType::BusAddress => "B",
         MapType::ThroughHostBridge => "H",
         MapType::NotSupported => "N",
+        MapType::Conditional => "C",
         MapType::Unknown => "Q",
     }
 }
@@ -169,6 +175,7 @@ fn words(map: MapType) -> &'static str {
         MapType::BusAddress => "below the host bridge",
         MapType::ThroughHostBridge => "through the host bridge",
         MapType::NotSupported => "refused by the kernel",
-        MapType::Unknown => "not to be told from here",
+        MapType::Conditional => "depends on the CPU",
+        MapType::Unknown => "not known",
     }
 }

@@ -11,7 +11,8 @@ mod load;
 mod matrix;
 mod width;
 
-use peerlane_fabric::{Detail, Fabric, FunctionId, Matrix};
+use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_reach::{Detail, Matrix};
 use peerlane_results::LinkLoad;
 
 use crate::ink::{self, Paper};

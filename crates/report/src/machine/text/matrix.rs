@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use peerlane_fabric::{Cell, Detail, Fabric, MapType, Matrix, MemoryKind, Peers, reach};
+use peerlane_fabric::{Fabric, MemoryKind};
+use peerlane_reach::{Cell, Detail, MapType, Matrix, Peers};
 
 use super::{label, memory_label};
 
@@ -15,7 +16,8 @@ const MOST_GROUPS: usize = 32;
 
 const LEGEND: &str = "\
 B bus address, turns round below the host bridge; H through the host bridge; - refused by the kernel;
-? not to be told from here. The number is the distance in hops.\n";
+C through the host bridge if the CPU is an AMD Zen or later, else refused; ? not known. The number is
+the distance in hops.\n";
 
 /// The table of memories and initiators, and why what is refused is refused.
 pub(super) fn text(fabric: &Fabric) -> String {
@@ -63,13 +65,15 @@ pub(crate) fn reasons(fabric: &Fabric, matrix: &Matrix) -> String {
         text += "Rows of gpu and fpga are for memory that the maker's driver hands to the kernel; \
                  what such a driver maps by itself the kernel does not decide.\n";
     }
-    for (map, code) in [(MapType::NotSupported, '-'), (MapType::Unknown, '?')] {
+    for (map, code) in
+        [(MapType::NotSupported, '-'), (MapType::Conditional, 'C'), (MapType::Unknown, '?')]
+    {
         let found = matrix.cells.iter().zip(&matrix.memories).find_map(|(row, memory)| {
             let column = row.iter().position(|cell| cell.map == map)?;
             let memory = memory.members[0];
             let members = &matrix.initiators[column].members;
             let initiator = members.iter().find(|&&id| id != memory).unwrap_or(&members[0]);
-            Some(reach::decide(fabric, memory, *initiator))
+            Some(peerlane_reach::decide(fabric, memory, *initiator))
         });
         if let Some(found) = found {
             let _ = writeln!(text, "{code} for instance: {}.", found.summary());
@@ -83,6 +87,7 @@ fn code(cell: Cell) -> String {
         MapType::BusAddress => 'B',
         MapType::ThroughHostBridge => 'H',
         MapType::NotSupported => '-',
+        MapType::Conditional => 'C',
         MapType::Unknown => '?',
     };
     match cell.distance {
@@ -190,7 +195,8 @@ fn counts(matrix: &Matrix, row: &[Cell]) -> String {
         (MapType::BusAddress, "by bus address"),
         (MapType::ThroughHostBridge, "through the host bridge"),
         (MapType::NotSupported, "refused"),
-        (MapType::Unknown, "not to be told"),
+        (MapType::Conditional, "through the host bridge if the CPU is an AMD Zen or later"),
+        (MapType::Unknown, "not known"),
     ]
     .into_iter()
     .map(|(map, words)| (of(map), words))

@@ -100,7 +100,7 @@ fn peers_that_the_kernel_would_refuse_are_predicted_with_its_reason() {
     assert_eq!(warnings(&[pair], Path::HostPipelined), []);
     assert_eq!(warnings(&[("drive0", "fpga0")], Path::P2p), [], "a switch needs no processor");
     let at = |name| fabric.find(name).expect("it is there");
-    let reach = peerlane_fabric::reach::decide(&fabric, at("fpga1"), at("drive0"));
+    let reach = peerlane_reach::decide(&fabric, at("fpga1"), at("drive0"));
     assert!(!reach.is_permitted(), "{reach:?}");
     let told = |others| {
         let (memory, initiator) = ("fpga1".to_owned(), "drive0".to_owned());

@@ -1,13 +1,14 @@
 //! The decision step by step, each with the kernel function that takes it.
 //!
-//! For a reader who wants to follow the kernel, or doubts the answer: [`super::decide`] gives the
+//! For a reader who wants to follow the kernel, or doubts the answer: [`decide`](crate::decide) gives the
 //! verdict and what it rests on; this gives every look on the way, those that settled nothing too.
 
 use std::fmt;
 
-use super::{ACS_REDIRECT, MapType, Walk, decide};
+use peerlane_fabric::{Acs, Fabric, FunctionId};
+
+use crate::decision::{ACS_REDIRECT, MapType, Walk, decide};
 use crate::fact::{Fact, acs_bits};
-use crate::{Acs, Fabric, FunctionId};
 
 const WALK: &str = "drivers/pci/p2pdma.c calc_map_type_and_dist()";
 const REDIRECT: &str = "drivers/pci/p2pdma.c pci_bridge_has_acs_redir()";
@@ -29,7 +30,7 @@ impl fmt::Display for Step {
 
 /// Every step by which the kernel decides whether and how `initiator` reaches memory of `provider`.
 ///
-/// The last one is the verdict of [`super::decide`].
+/// The last one is the verdict of [`decide`](crate::decide).
 ///
 /// # Panics
 /// When an identifier comes from another fabric.
@@ -112,6 +113,7 @@ fn is_of_the_host_bridge(fact: &Fact) -> bool {
             | Fact::SeparateRootPorts { .. }
             | Fact::AcsRedirect { .. }
             | Fact::AcsUnknown { .. }
+            | Fact::BridgesUnknown { .. }
     )
 }
 
@@ -125,6 +127,10 @@ fn verdict(map: &MapType) -> &'static str {
              the root complex forwards"
         }
         MapType::NotSupported => "PCI_P2PDMA_MAP_NOT_SUPPORTED: requests fail",
+        MapType::Conditional => {
+            "PCI_P2PDMA_MAP_THRU_HOST_BRIDGE with an AMD Zen or later, else \
+             PCI_P2PDMA_MAP_NOT_SUPPORTED"
+        }
         MapType::Unknown => "what could not be read would change the answer: a probe decides",
     }
 }

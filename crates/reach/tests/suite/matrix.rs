@@ -1,7 +1,8 @@
 //! The matrix of memories and initiators says for every pair what the decision says for it.
 
-use peerlane_fabric::reach::decide;
-use peerlane_fabric::{Detail, Fabric, Kind, Matrix, MemoryKind};
+use peerlane_fabric::{Fabric, Kind, MemoryKind};
+use peerlane_reach::decide;
+use peerlane_reach::{Detail, Matrix};
 use peerlane_units::Bytes;
 use proptest::prelude::*;
 
@@ -35,7 +36,7 @@ proptest! {
         agrees(&fabric, Detail::Each)?;
         agrees(&fabric, Detail::Grouped)?;
         let members = |matrix: &Matrix| {
-            let count = |peers: &[peerlane_fabric::Peers]| {
+            let count = |peers: &[peerlane_reach::Peers]| {
                 peers.iter().map(|peers| peers.members.len()).sum::<usize>()
             };
             (count(&matrix.memories), count(&matrix.initiators))

@@ -1,8 +1,9 @@
 //! The decision once more, in the shape the kernel has it, for fabrics without unknowns; and what
 //! an unknown may be, so that `Unknown` is checked against every way in which it could turn out.
 
-use peerlane_fabric::reach::decide;
-use peerlane_fabric::{Acs, Bdf, BridgeId, Fabric, FunctionId, Kind, MapType, Parent};
+use peerlane_fabric::{Acs, Bdf, BridgeId, Fabric, FunctionId, Kind, Parent, RootBus};
+use peerlane_reach::MapType;
+use peerlane_reach::decide;
 use proptest::prelude::*;
 
 use crate::random;
@@ -16,6 +17,14 @@ fn upstream(fabric: &Fabric, of: FunctionId) -> Option<FunctionId> {
 
 fn has_acs_redirect(fabric: &Fabric, id: FunctionId) -> bool {
     matches!(fabric.function(id).acs, Acs::Present { control } if control & 0x2c != 0)
+}
+
+/// Whether a bridge above both may be missing: the ends meet nowhere below a bus that is only taken for
+/// a root bus.
+fn may_lack_bridges(fabric: &Fabric, one: FunctionId, other: FunctionId) -> bool {
+    let is_assumed = |id| fabric.bridges[fabric.bridge_of(id).0].root_bus == RootBus::Assumed;
+    let above: Vec<_> = fabric.upward(one).collect();
+    !fabric.upward(other).any(|id| above.contains(&id)) && (is_assumed(one) || is_assumed(other))
 }
 
 /// `calc_map_type_and_dist` with two nested loops, as in drivers/pci/p2pdma.c.
@@ -79,23 +88,21 @@ fn is_listed(fabric: &Fabric, bridge: BridgeId, same_bridge: bool) -> bool {
         (Some(0x8086), Some(0x09a2)) | (Some(0x1ae0), _) => true,
         (Some(0x8086), Some(0x3c00)) => same_bridge,
         (Some(0x10de), Some(0x2f95)) => {
-            fabric.kernel.release.as_deref().is_some_and(|release| release.starts_with("7.3"))
+            fabric.kernel.version().is_none_or(|version| version >= (7, 3))
         }
         _ => false,
     }
 }
 
-/// The ways in which the unknowns of a fabric can turn out, as far as the decision could care.
-fn completions(fabric: &Fabric) -> Vec<Fabric> {
-    let mut all = vec![fabric.clone()];
+/// The ways in which the unknowns of a fabric can turn out, as far as the decision could care: pairs
+/// that differ in the CPU alone.
+fn completions(fabric: &Fabric) -> Vec<[Fabric; 2]> {
+    let mut all = Vec::new();
     for acs in [Acs::Absent, Acs::Present { control: 0x1d }] {
-        for family in [6, 0x17] {
-            for host_bridge in [0x29c0, 0x09a2] {
-                all.push(complete(fabric.clone(), acs, family, host_bridge));
-            }
+        for host_bridge in [0x29c0, 0x09a2] {
+            all.push([6, 0x17].map(|family| complete(fabric.clone(), acs, family, host_bridge)));
         }
     }
-    all.remove(0);
     all
 }
 
@@ -115,6 +122,15 @@ fn complete(mut fabric: Fabric, acs: Acs, family: u32, host_bridge: u16) -> Fabr
     }
     for bridge in (0..fabric.bridges.len()).map(BridgeId) {
         let Some(FunctionId(first)) = first_on_root_bus(&fabric, bridge) else { continue };
+        let is_first = fabric.functions[first].address.is_some_and(|at| at.devfn() == 0);
+        if fabric.bridges[bridge.0].root_bus != RootBus::Whole && !is_first {
+            // The text left out the one at 00.0.
+            let mut missing = fabric.functions[first].clone();
+            missing.address = Bdf::new(0, 0, 0, 0);
+            (missing.vendor, missing.device) = (Some(0x8086), Some(host_bridge));
+            fabric.functions.push(missing);
+            continue;
+        }
         let function = &mut fabric.functions[first];
         if function.vendor.is_none() {
             (function.vendor, function.device) = (Some(0x8086), Some(host_bridge));
@@ -136,16 +152,27 @@ proptest! {
         (fabric, provider, client) in random::fabric_and_pair(),
     ) {
         let reach = decide(&fabric, provider, client);
-        let outcomes: Vec<(MapType, u32)> = completions(&fabric)
+        let outcomes: Vec<[(MapType, u32); 2]> = completions(&fabric)
             .iter()
-            .map(|complete| kernel_decides(complete, provider, client))
+            .map(|pair| pair.each_ref().map(|complete| kernel_decides(complete, provider, client)))
             .collect();
-        let first = outcomes[0].0;
-        let expected =
-            if outcomes.iter().all(|(map, _)| *map == first) { first } else { MapType::Unknown };
+        let first = outcomes[0][0].0;
+        let by_cpu = [MapType::NotSupported, MapType::ThroughHostBridge];
+        let expected = if may_lack_bridges(&fabric, provider, client) {
+            MapType::Unknown
+        } else if outcomes.iter().flatten().all(|(map, _)| *map == first) {
+            first
+        } else if outcomes.iter().all(|pair| pair.map(|(map, _)| map) == by_cpu) {
+            MapType::Conditional
+        } else {
+            MapType::Unknown
+        };
         prop_assert_eq!(reach.map, expected, "{:?}", reach);
-        let distance = (expected != MapType::NotSupported).then_some(outcomes[0].1);
-        prop_assert_eq!(reach.distance, distance);
+        let is_known = expected != MapType::NotSupported
+            && !may_lack_bridges(&fabric, provider, client);
+        prop_assert_eq!(reach.distance, is_known.then_some(outcomes[0][0].1));
+        prop_assert_eq!(reach.conditions.is_empty(), expected != MapType::Conditional);
+        prop_assert_eq!(reach.needs.is_empty(), expected != MapType::Unknown);
     }
 
     #[test]

@@ -43,16 +43,18 @@ const INTEL_ACCELERATORS: [u16; 10] = [
 /// NVIDIA CPUs, listed from Linux 7.3 on.
 const NVIDIA_SINCE_7_3: [u16; 4] = [0x2f95, 0x2f96, 0x2f97, 0x2f98];
 
-/// Looks up the test device of a host bridge; `kernel` is major and minor, Linux 7.2 when unknown.
+/// Kernel whose list is taken where the version is not known: the newest one known here.
+pub const NEWEST_LIST: (u32, u32) = (7, 3);
+
+/// Looks up the test device of a host bridge; `kernel` is major and minor, [`NEWEST_LIST`] when unknown.
 pub(crate) fn look_up(vendor: u16, device: u16, kernel: Option<(u32, u32)>) -> Listing {
+    let kernel = kernel.unwrap_or(NEWEST_LIST);
     let listed = match vendor {
         INTEL if INTEL_SAME_BRIDGE.contains(&device) => return Listing::SameBridgeOnly,
-        INTEL if INTEL_ACCELERATORS.contains(&device) => {
-            kernel.is_none_or(|version| version > (6, 12))
-        }
+        INTEL if INTEL_ACCELERATORS.contains(&device) => kernel > (6, 12),
         INTEL => INTEL_ANY_BRIDGE.contains(&device),
         GOOGLE => true,
-        NVIDIA => kernel >= Some((7, 3)) && NVIDIA_SINCE_7_3.contains(&device),
+        NVIDIA => kernel >= (7, 3) && NVIDIA_SINCE_7_3.contains(&device),
         _ => false,
     };
     if listed { Listing::Listed } else { Listing::NotListed }
@@ -64,7 +66,7 @@ mod tests {
 
     #[test]
     fn nvidia_cpus_are_listed_only_by_kernels_that_list_them() {
-        assert_eq!(look_up(NVIDIA, 0x2f95, None), Listing::NotListed);
+        assert_eq!(look_up(NVIDIA, 0x2f95, None), Listing::Listed);
         assert_eq!(look_up(NVIDIA, 0x2f95, Some((7, 2))), Listing::NotListed);
         assert_eq!(look_up(NVIDIA, 0x2f95, Some((7, 3))), Listing::Listed);
     }

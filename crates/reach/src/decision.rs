@@ -6,12 +6,11 @@
 //! unbound, so ACS bits changed since then do not count. The IOMMU mode is no input: an IOMMU acts
 //! only through the ACS bits that the kernel sets once it finds one.
 
-mod explain;
+use peerlane_fabric::{Acs, BridgeId, Fabric, FunctionId, HostBridge, Kind, Parent, RootBus};
 
 use crate::allow_list::{self, Listing};
-use crate::fact::Fact;
-use crate::{Acs, BridgeId, Fabric, FunctionId, Kind};
-pub use explain::{Step, explain};
+use crate::fact::{Fact, KernelList};
+use crate::open_fact::{Condition, Need, UnknownFact};
 
 /// ACS Request Redirect, Completion Redirect and Egress Control (`pci_bridge_has_acs_redir`).
 pub(crate) const ACS_REDIRECT: u16 = 0x04 | 0x08 | 0x20;
@@ -29,7 +28,9 @@ pub enum MapType {
     ThroughHostBridge,
     /// Not at all: requests fail (`PCI_P2PDMA_MAP_NOT_SUPPORTED`).
     NotSupported,
-    /// Something that could not be read would change the answer.
+    /// One fact that is not known, the CPU, decides between the others.
+    Conditional,
+    /// Facts that are not known would change the answer.
     Unknown,
 }
 
@@ -38,14 +39,20 @@ pub enum MapType {
 pub struct Reach {
     /// What the kernel decides.
     pub map: MapType,
-    /// Hops from provider to initiator as the kernel counts them, when the route is permitted;
-    /// `None` when the kernel refuses it.
+    /// Hops from provider to initiator as the kernel counts them; `None` when the kernel refuses the
+    /// route, or when the bridges above an end are not known.
     pub distance: Option<u32>,
     /// What the decision rests on, in the order in which the kernel looks.
     pub facts: Vec<Fact>,
     /// The functions passed, provider first and initiator last; through the host bridge when it
     /// has no function above the two ends.
     pub path: Vec<FunctionId>,
+    /// The functions on the way that redirect peer traffic to the root complex.
+    pub redirecting: Vec<FunctionId>,
+    /// The outcomes of [`MapType::Conditional`]; empty otherwise.
+    pub conditions: Vec<Condition>,
+    /// The facts that [`MapType::Unknown`] lacks; empty otherwise.
+    pub needs: Vec<Need>,
 }
 
 impl Reach {
@@ -60,7 +67,11 @@ impl Reach {
             MapType::BusAddress => "the route is direct, below the host bridge",
             MapType::ThroughHostBridge => "the route is permitted through the host bridge",
             MapType::NotSupported => "the kernel refuses the route",
-            MapType::Unknown => "whether the kernel permits the route cannot be told from here",
+            MapType::Conditional => {
+                "the kernel permits the route through the host bridge if the CPU is an AMD Zen or \
+                 later, and refuses it otherwise"
+            }
+            MapType::Unknown => "it is not known whether the kernel permits the route",
         };
         let reasons: Vec<String> =
             self.facts.iter().filter(|fact| fact.decides(self.map)).map(Fact::to_string).collect();
@@ -114,19 +125,37 @@ fn decide_by(
     test_device: &TestDevice<'_>,
 ) -> Reach {
     let walk = Walk::new(fabric, provider, initiator);
-    let mut facts = vec![walk.shape_fact(fabric)];
+    let mut found = Reach {
+        map: MapType::BusAddress,
+        distance: None,
+        facts: vec![walk.shape_fact(fabric)],
+        path: Vec::new(),
+        redirecting: Vec::new(),
+        conditions: Vec::new(),
+        needs: Vec::new(),
+    };
+    let detached = walk.detached(fabric, (provider, initiator));
+    if let Some(&bridge) = detached.first() {
+        let name = fabric.bridges[bridge.0].name.clone();
+        found.facts = vec![Fact::BridgesUnknown { bus: name }];
+        found.needs = detached.into_iter().map(Need::Bridges).collect();
+        found.map = MapType::Unknown;
+        found.path = walk.path();
+        return found;
+    }
     let redirect =
-        if walk.ancestor.is_some() { walk.redirect(fabric, &mut facts) } else { Tri::Yes };
-    let map = match redirect {
+        if walk.ancestor.is_some() { walk.redirect(fabric, &mut found) } else { Tri::Yes };
+    found.map = match redirect {
         Tri::No => MapType::BusAddress,
         Tri::Unknown => MapType::Unknown,
-        Tri::Yes => {
-            let ends = (provider, initiator);
-            through_host_bridge(fabric, ends, test_device, &mut facts)
-        }
+        Tri::Yes => through_host_bridge(fabric, (provider, initiator), test_device, &mut found),
     };
-    let distance = (map != MapType::NotSupported).then_some(walk.distance);
-    Reach { map, distance, facts, path: walk.path() }
+    if found.map != MapType::Unknown {
+        found.needs.clear();
+    }
+    found.distance = (found.map != MapType::NotSupported).then_some(walk.distance);
+    found.path = walk.path();
+    found
 }
 
 /// Yes, no, or not to be seen from here.
@@ -138,17 +167,17 @@ enum Tri {
 }
 
 /// The way up from both ends to their nearest common function, if there is one.
-struct Walk {
+pub(crate) struct Walk {
     /// Provider first; ends with the common ancestor or with the top.
-    provider_side: Vec<FunctionId>,
+    pub(crate) provider_side: Vec<FunctionId>,
     /// Initiator first; ends below the common ancestor or with the top.
-    initiator_side: Vec<FunctionId>,
-    ancestor: Option<FunctionId>,
-    distance: u32,
+    pub(crate) initiator_side: Vec<FunctionId>,
+    pub(crate) ancestor: Option<FunctionId>,
+    pub(crate) distance: u32,
 }
 
 impl Walk {
-    fn new(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> Self {
+    pub(crate) fn new(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> Self {
         let above_initiator: Vec<_> = fabric.upward(initiator).collect();
         let mut provider_side = Vec::new();
         let mut meeting = None;
@@ -175,7 +204,7 @@ impl Walk {
     }
 
     /// The functions whose ACS counts: those on the way, both ends and the ancestor.
-    fn tested(&self) -> impl Iterator<Item = FunctionId> + '_ {
+    pub(crate) fn tested(&self) -> impl Iterator<Item = FunctionId> + '_ {
         self.provider_side.iter().chain(&self.initiator_side).copied()
     }
 
@@ -201,26 +230,43 @@ impl Walk {
         }
     }
 
-    /// Whether any function on the way redirects.
-    fn redirect(&self, fabric: &Fabric, facts: &mut Vec<Fact>) -> Tri {
-        let mut answer = Tri::No;
+    /// The root buses that may not be one, when the two ends meet only above them.
+    fn detached(&self, fabric: &Fabric, (one, other): (FunctionId, FunctionId)) -> Vec<BridgeId> {
+        if self.ancestor.is_some() {
+            return Vec::new();
+        }
+        let mut bridges = vec![fabric.bridge_of(one), fabric.bridge_of(other)];
+        bridges.dedup();
+        bridges.retain(|bridge| fabric.bridges[bridge.0].root_bus == RootBus::Assumed);
+        bridges
+    }
+
+    /// Whether any function on the way redirects; notes those that do, and those not known.
+    fn redirect(&self, fabric: &Fabric, found: &mut Reach) -> Tri {
+        let mut unknown = Vec::new();
         for id in self.tested() {
             let function = fabric.function(id);
             match function.acs {
                 Acs::Present { control } if control & ACS_REDIRECT != 0 => {
-                    facts.push(Fact::AcsRedirect { function: function.name.clone(), control });
-                    answer = Tri::Yes;
+                    let function = function.name.clone();
+                    found.facts.push(Fact::AcsRedirect { function, control });
+                    found.redirecting.push(id);
                 }
                 Acs::Unknown => {
-                    facts.push(Fact::AcsUnknown { function: function.name.clone() });
-                    if answer == Tri::No {
-                        answer = Tri::Unknown;
-                    }
+                    found.facts.push(Fact::AcsUnknown { function: function.name.clone() });
+                    unknown.push(id);
                 }
                 Acs::Present { .. } | Acs::Absent => {}
             }
         }
-        answer
+        match (found.redirecting.is_empty(), unknown.is_empty()) {
+            (false, _) => Tri::Yes,
+            (true, true) => Tri::No,
+            (true, false) => {
+                found.needs.push(Need::Acs(unknown));
+                Tri::Unknown
+            }
+        }
     }
 }
 
@@ -229,30 +275,49 @@ fn through_host_bridge(
     fabric: &Fabric,
     (provider, initiator): (FunctionId, FunctionId),
     test_device: &TestDevice<'_>,
-    facts: &mut Vec<Fact>,
+    found: &mut Reach,
 ) -> MapType {
-    let cpu = cpu_forwards(fabric, facts);
+    let cpu = cpu_forwards(fabric, &mut found.facts);
     if cpu == Tri::Yes {
         return MapType::ThroughHostBridge;
     }
     let (one, other) = (fabric.bridge_of(provider), fabric.bridge_of(initiator));
-    let mut forwards = |bridge: BridgeId| {
-        bridge_forwards(fabric, (bridge, test_device(bridge)), one == other, facts)
-    };
-    let listed = if one == other {
-        forwards(one)
-    } else {
-        match (forwards(one), forwards(other)) {
-            (Tri::No, _) | (_, Tri::No) => Tri::No,
-            (Tri::Yes, Tri::Yes) => Tri::Yes,
-            _ => Tri::Unknown,
+    let both = if one == other { vec![one] } else { vec![one, other] };
+    let mut unknown = Vec::new();
+    let mut listed = Tri::Yes;
+    for &bridge in &both {
+        let answer =
+            bridge_forwards(fabric, (bridge, test_device(bridge)), one == other, &mut found.facts);
+        match answer {
+            Tri::Yes => {}
+            Tri::No => listed = Tri::No,
+            Tri::Unknown => unknown.push(Need::HostBridge(bridge)),
         }
-    };
+    }
+    if listed == Tri::Yes && !unknown.is_empty() {
+        listed = Tri::Unknown;
+    }
     match (cpu, listed) {
         (_, Tri::Yes) => MapType::ThroughHostBridge,
         (Tri::No, Tri::No) => MapType::NotSupported,
-        _ => MapType::Unknown,
+        (Tri::Unknown, Tri::No) => {
+            found.conditions = cpu_conditions();
+            MapType::Conditional
+        }
+        (cpu, _) => {
+            found.needs = unknown;
+            found.needs.extend((cpu == Tri::Unknown).then_some(Need::Cpu));
+            MapType::Unknown
+        }
     }
+}
+
+fn cpu_conditions() -> Vec<Condition> {
+    let outcome = |equals, verdict| Condition { fact: UnknownFact::Cpu, equals, verdict };
+    vec![
+        outcome("AuthenticAMD, family 0x17 (Zen) or later", MapType::ThroughHostBridge),
+        outcome("any other", MapType::NotSupported),
+    ]
 }
 
 fn cpu_forwards(fabric: &Fabric, facts: &mut Vec<Fact>) -> Tri {
@@ -275,21 +340,39 @@ fn bridge_forwards(
     same_bridge: bool,
     facts: &mut Vec<Fact>,
 ) -> Tri {
-    let name = fabric.bridges[bridge.0].name.clone();
+    let (answer, fact) = look_up_bridge(fabric, bridge, test_device, same_bridge);
+    facts.push(fact);
+    answer
+}
+
+fn look_up_bridge(
+    fabric: &Fabric,
+    bridge: BridgeId,
+    test_device: Option<FunctionId>,
+    same_bridge: bool,
+) -> (Tri, Fact) {
+    let HostBridge { name, root_bus, .. } = fabric.bridges[bridge.0].clone();
+    let at_zero = |id| fabric.function(id).address.is_some_and(|address| address.devfn() == 0);
+    // Functions that a text left out can only come before one that is not at 00.0.
+    if root_bus != RootBus::Whole && !test_device.is_some_and(at_zero) {
+        return (Tri::Unknown, Fact::HostBridgeUnknown { bridge: name });
+    }
     let Some(id) = test_device else {
-        facts.push(Fact::HostBridgeWithoutTestDevice { bridge: name });
-        return Tri::No;
+        return (Tri::No, Fact::HostBridgeWithoutTestDevice { bridge: name });
     };
     let function = fabric.function(id);
     let (Some(vendor), Some(device)) = (function.vendor, function.device) else {
-        facts.push(Fact::HostBridgeUnknown { bridge: name });
-        return Tri::Unknown;
+        return (Tri::Unknown, Fact::HostBridgeUnknown { bridge: name });
     };
     let counts_anywhere = function.kind == Kind::RootPort;
-    let (answer, fact) = match allow_list::look_up(vendor, device, fabric.kernel.version()) {
-        Listing::NotListed => (Tri::No, Fact::HostBridgeNotListed { bridge: name, vendor, device }),
+    let version = fabric.kernel.version();
+    let list = if version.is_some() { KernelList::OfMachine } else { KernelList::Newest };
+    match allow_list::look_up(vendor, device, version) {
+        Listing::NotListed => {
+            (Tri::No, Fact::HostBridgeNotListed { bridge: name, vendor, device, list })
+        }
         Listing::SameBridgeOnly if !same_bridge => {
-            (Tri::No, Fact::SameBridgeOnly { bridge: name, vendor, device })
+            (Tri::No, Fact::SameBridgeOnly { bridge: name, vendor, device, list })
         }
         Listing::Listed | Listing::SameBridgeOnly
             if function.address.is_none() && !counts_anywhere =>
@@ -297,11 +380,9 @@ fn bridge_forwards(
             (Tri::Unknown, Fact::HostBridgeUnknown { bridge: name })
         }
         Listing::Listed | Listing::SameBridgeOnly => {
-            (Tri::Yes, Fact::HostBridgeListed { bridge: name, vendor, device })
+            (Tri::Yes, Fact::HostBridgeListed { bridge: name, vendor, device, list })
         }
-    };
-    facts.push(fact);
-    answer
+    }
 }
 
 /// The function by which the kernel knows a host bridge (`pci_host_bridge_dev`).
@@ -312,7 +393,7 @@ fn bridge_forwards(
 /// one is at 00.0 is for the caller to doubt.
 fn test_device(fabric: &Fabric, bridge: BridgeId) -> Option<FunctionId> {
     let on_root_bus =
-        fabric.iter().filter(|(_, function)| function.parent == crate::Parent::Bridge(bridge));
+        fabric.iter().filter(|(_, function)| function.parent == Parent::Bridge(bridge));
     let (id, first) = on_root_bus
         .min_by_key(|(_, function)| function.address.map_or(u16::MAX, |a| u16::from(a.devfn())))?;
     let at_zero = first.address.is_none_or(|address| address.devfn() == 0);

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::reach::decide;
-use peerlane_fabric::{Fabric, Kind, MapType};
+use peerlane_fabric::{Fabric, Kind};
+use peerlane_reach::MapType;
+use peerlane_reach::decide;
 
 fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use crate::reach::MapType;
+use crate::MapType;
+use crate::allow_list::NEWEST_LIST;
 
-/// One fact behind a [`crate::Reach`]; names are those of functions and host bridges.
+/// One fact behind a [`Reach`](crate::Reach); names are those of functions and host bridges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
     /// Provider and initiator are one function.
@@ -66,6 +67,8 @@ pub enum Fact {
         vendor: u16,
         /// PCI device of its test device.
         device: u16,
+        /// The list that was looked at.
+        list: KernelList,
     },
     /// The kernel does not list the host bridge.
     HostBridgeNotListed {
@@ -75,6 +78,8 @@ pub enum Fact {
         vendor: u16,
         /// PCI device of its test device.
         device: u16,
+        /// The list that was looked at.
+        list: KernelList,
     },
     /// The kernel lists the host bridge, but only for traffic that stays below it.
     SameBridgeOnly {
@@ -84,11 +89,18 @@ pub enum Fact {
         vendor: u16,
         /// PCI device of its test device.
         device: u16,
+        /// The list that was looked at.
+        list: KernelList,
     },
     /// The root bus starts with nothing by which the kernel could know the host bridge.
     HostBridgeWithoutTestDevice {
         /// Its name.
         bridge: String,
+    },
+    /// The bridges above a bus are not in the text that the machine was read from.
+    BridgesUnknown {
+        /// The bus.
+        bus: String,
     },
     /// Vendor, device or place of the host bridge is not known.
     HostBridgeUnknown {
@@ -97,13 +109,33 @@ pub enum Fact {
     },
 }
 
+/// A list of host bridges that the kernel trusts to forward peer traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KernelList {
+    /// That of the machine's kernel, or of the nearest version known.
+    OfMachine,
+    /// The newest known, since the machine's kernel version is not.
+    Newest,
+}
+
+impl fmt::Display for KernelList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor) = NEWEST_LIST;
+        match self {
+            Self::OfMachine => f.write_str("the kernel's list"),
+            Self::Newest => write!(f, "the list of Linux {major}.{minor}"),
+        }
+    }
+}
+
 impl Fact {
     /// Kernel file and function that looks at this, in Linux 7.2.
     pub fn source(&self) -> &'static str {
         match self {
             Self::SameFunction { .. }
             | Self::CommonAncestor { .. }
-            | Self::SeparateRootPorts { .. } => "drivers/pci/p2pdma.c calc_map_type_and_dist()",
+            | Self::SeparateRootPorts { .. }
+            | Self::BridgesUnknown { .. } => "drivers/pci/p2pdma.c calc_map_type_and_dist()",
             Self::AcsRedirect { .. } | Self::AcsUnknown { .. } => {
                 "drivers/pci/p2pdma.c pci_bridge_has_acs_redir()"
             }
@@ -124,16 +156,19 @@ impl Fact {
         match self {
             Self::SameFunction { .. } | Self::CommonAncestor { .. } => map == MapType::BusAddress,
             Self::SeparateRootPorts { .. } | Self::AcsRedirect { .. } => true,
-            Self::AcsUnknown { .. } | Self::CpuUnknown | Self::HostBridgeUnknown { .. } => {
-                map == MapType::Unknown
-            }
+            Self::AcsUnknown { .. }
+            | Self::BridgesUnknown { .. }
+            | Self::HostBridgeUnknown { .. } => map == MapType::Unknown,
+            Self::CpuUnknown => matches!(map, MapType::Conditional | MapType::Unknown),
             Self::CpuForwards { .. } | Self::HostBridgeListed { .. } => {
                 map == MapType::ThroughHostBridge
             }
-            Self::CpuDoesNotForward { .. }
-            | Self::HostBridgeNotListed { .. }
+            Self::CpuDoesNotForward { .. } => map == MapType::NotSupported,
+            Self::HostBridgeNotListed { .. }
             | Self::SameBridgeOnly { .. }
-            | Self::HostBridgeWithoutTestDevice { .. } => map == MapType::NotSupported,
+            | Self::HostBridgeWithoutTestDevice { .. } => {
+                matches!(map, MapType::NotSupported | MapType::Conditional)
+            }
         }
     }
 }
@@ -173,25 +208,29 @@ impl fmt::Display for Fact {
                 write!(f, "the CPU ({vendor}) is not an AMD Zen or later")
             }
             Self::CpuUnknown => write!(f, "CPU vendor and family are not known"),
-            Self::HostBridgeListed { bridge, vendor, device } => write!(
+            Self::HostBridgeListed { bridge, vendor, device, list } => write!(
                 f,
-                "host bridge {bridge} ({vendor:04x}:{device:04x}) is on the kernel's list of those \
+                "host bridge {bridge} ({vendor:04x}:{device:04x}) is on {list} of those that \
+                 forward peer traffic"
+            ),
+            Self::HostBridgeNotListed { bridge, vendor, device, list } => write!(
+                f,
+                "host bridge {bridge} ({vendor:04x}:{device:04x}) is not on {list} of those \
                  that forward peer traffic"
             ),
-            Self::HostBridgeNotListed { bridge, vendor, device } => write!(
+            Self::SameBridgeOnly { bridge, vendor, device, list } => write!(
                 f,
-                "host bridge {bridge} ({vendor:04x}:{device:04x}) is not on the kernel's list of \
-                 those that forward peer traffic"
-            ),
-            Self::SameBridgeOnly { bridge, vendor, device } => write!(
-                f,
-                "host bridge {bridge} ({vendor:04x}:{device:04x}) is on the kernel's list only for \
-                 traffic that stays below it"
+                "host bridge {bridge} ({vendor:04x}:{device:04x}) is on {list} only for traffic \
+                 that stays below it"
             ),
             Self::HostBridgeWithoutTestDevice { bridge } => write!(
                 f,
                 "host bridge {bridge} shows the kernel no device to know it by, so it counts as not \
                  listed"
+            ),
+            Self::BridgesUnknown { bus } => write!(
+                f,
+                "the bridges above {bus} are not listed, so the switches on the way are not known"
             ),
             Self::HostBridgeUnknown { bridge } => {
                 write!(f, "what host bridge {bridge} is, is not known")

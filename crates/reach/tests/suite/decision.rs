@@ -1,9 +1,10 @@
 //! The kernel's decision table, row by row.
 
-use peerlane_fabric::reach::decide;
-use peerlane_fabric::{Fabric, MapType, Reach};
+use peerlane_fabric::{BridgeId, Fabric, RootBus};
+use peerlane_reach::decide;
+use peerlane_reach::{MapType, Need, Reach};
 
-use MapType::{BusAddress, NotSupported, ThroughHostBridge, Unknown};
+use MapType::{BusAddress, Conditional, NotSupported, ThroughHostBridge, Unknown};
 
 const INTEL: &str = "vendor = 'GenuineIntel'\nfamily = 6";
 const ZEN: &str = "vendor = 'AuthenticAMD'\nfamily = 0x17";
@@ -107,10 +108,10 @@ fn every_row_of_the_table_is_decided_as_the_kernel_decides() {
         (Switch(HIDDEN), INTEL, UNLISTED, Unknown),
         (Switch(HIDDEN), ZEN, LISTED, Unknown),
         (Switch(ABSENT), NOBODY, "", BusAddress),
-        (Switch(REDIRECT), NOBODY, UNLISTED, Unknown),
-        (RootPorts, NOBODY, UNLISTED, Unknown),
+        (Switch(REDIRECT), NOBODY, UNLISTED, Conditional),
+        (RootPorts, NOBODY, UNLISTED, Conditional),
         (RootPorts, NOBODY, LISTED, ThroughHostBridge),
-        (RootPorts, "vendor = 'AuthenticAMD'", UNLISTED, Unknown),
+        (RootPorts, "vendor = 'AuthenticAMD'", UNLISTED, Conditional),
         (RootPorts, INTEL, "", Unknown),
         (RootPorts, ZEN, "", ThroughHostBridge),
         (HostBridges(""), INTEL, UNLISTED, NotSupported),
@@ -224,10 +225,45 @@ fn reasons_are_sentences_with_names() {
     the route is direct, below the host bridge: i and p meet at up, below the CPU
     the kernel refuses the route: down-p redirects peer traffic up to the CPU (ACS control 0x001d: request redirect, completion redirect); the CPU (GenuineIntel family 6) is not an AMD Zen or later; host bridge one (8086:29c0) is not on the kernel's list of those that forward peer traffic
     the route is permitted through the host bridge: down-p redirects peer traffic up to the CPU (ACS control 0x001d: request redirect, completion redirect); the kernel lets peers talk through AMD CPUs of family 23 (Zen and later)
-    whether the kernel permits the route cannot be told from here: whether down-p redirects peer traffic (ACS) is not known: its registers, which root may read, are not there
+    it is not known whether the kernel permits the route: whether down-p redirects peer traffic (ACS) is not known: its registers, which root may read, are not there
     the kernel refuses the route: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; the CPU (GenuineIntel family 6) is not an AMD Zen or later; host bridge one (8086:29c0) is not on the kernel's list of those that forward peer traffic
     the route is permitted through the host bridge: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; host bridge one (8086:09a2) is on the kernel's list of those that forward peer traffic
     the kernel refuses the route: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; the CPU (GenuineIntel family 6) is not an AMD Zen or later; host bridge two (8086:3c00) is on the kernel's list only for traffic that stays below it
-    whether the kernel permits the route cannot be told from here: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; CPU vendor and family are not known; what host bridge one is, is not known
+    it is not known whether the kernel permits the route: i (below root-i) and p (below root-p) share no switch or port, so traffic between them must pass through the CPU's root complex; CPU vendor and family are not known; what host bridge one is, is not known
     "#);
+}
+
+#[test]
+fn conditional_decisions_name_both_outcomes() {
+    let found = between(&fabric(Shape::RootPorts, NOBODY, UNLISTED), "p", "i");
+    let verdicts: Vec<MapType> = found.conditions.iter().map(|one| one.verdict).collect();
+    assert_eq!(verdicts, [ThroughHostBridge, NotSupported]);
+    assert!(found.needs.is_empty());
+    assert_eq!(found.distance, Some(4));
+}
+
+#[test]
+fn redirecting_functions_are_listed_once() {
+    let fabric = fabric(Shape::Switch("'redirect'"), INTEL, UNLISTED);
+    let found = between(&fabric, "p", "i");
+    assert_eq!(found.redirecting, [fabric.find("down-p").unwrap()]);
+}
+
+#[test]
+fn unknown_decisions_name_what_they_need() {
+    let hidden = fabric(Shape::Switch("'unknown'"), INTEL, UNLISTED);
+    let found = between(&hidden, "p", "i");
+    assert_eq!(found.needs, [Need::Acs(vec![hidden.find("down-p").unwrap()])]);
+    let unlisted = fabric(Shape::RootPorts, NOBODY, "");
+    let found = between(&unlisted, "p", "i");
+    assert_eq!(found.needs, [Need::HostBridge(BridgeId(0)), Need::Cpu]);
+}
+
+#[test]
+fn unlisted_bridges_above_leave_the_decision_open() {
+    let mut fabric = fabric(Shape::HostBridges(LISTED), ZEN, LISTED);
+    fabric.bridges[0].root_bus = RootBus::Assumed;
+    let found = between(&fabric, "p", "i");
+    assert_eq!((found.map, found.distance), (Unknown, None));
+    assert_eq!(found.needs, [Need::Bridges(BridgeId(0))]);
 }

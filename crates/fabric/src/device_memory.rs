@@ -1,0 +1,96 @@
+//! Functions that move payload, and the memory of devices that others could read and write.
+
+use peerlane_units::Bytes;
+
+use crate::gpu::{VENDOR_AMD, VENDOR_NVIDIA};
+use crate::{Fabric, FunctionId, Kind, Parent};
+
+const VENDOR_INTEL: u16 = 0x8086;
+/// Red Hat, Inc.: paravirtual devices, behind which there is no hardware of their own.
+const VENDOR_VIRTIO: u16 = 0x1af4;
+/// Smallest window through which the `xocl` driver lends memory (`P2P_BAR` in its source).
+const SMALLEST_FPGA_MEMORY: Bytes = Bytes(256 << 20);
+
+/// Memory of a device that others could read and write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Whose it is.
+    pub function: FunctionId,
+    /// By what it is reached.
+    pub kind: MemoryKind,
+    /// How much there is; `None` where it is not known.
+    pub size: Option<Bytes>,
+    /// How much of it nobody uses; known of the kernel's own pools alone.
+    pub available: Option<Bytes>,
+}
+
+/// How memory of a device is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// A pool that the kernel keeps (`p2pmem`).
+    P2pMem,
+    /// A window of a GPU, through its maker's driver.
+    Gpu,
+    /// A window of an FPGA card, through its maker's driver.
+    Fpga,
+}
+
+impl Fabric {
+    /// Whether a function moves payload: drives, NICs, FPGAs and GPUs, without the graphics of a
+    /// processor or board, paravirtual devices, and the management side of an FPGA card.
+    pub fn moves_payload(&self, id: FunctionId) -> bool {
+        let function = self.function(id);
+        match function.kind {
+            Kind::Nvme => true,
+            Kind::Nic => function.vendor != Some(VENDOR_VIRTIO),
+            Kind::Fpga => !function.driver.is_named("xclmgmt"),
+            Kind::Gpu => {
+                let is_accelerator =
+                    [None, Some(VENDOR_INTEL), Some(VENDOR_AMD), Some(VENDOR_NVIDIA)];
+                let is_on_root_bus = matches!(function.parent, Parent::Bridge(_));
+                is_accelerator.contains(&function.vendor)
+                    && !(is_on_root_bus && function.vendor == Some(VENDOR_INTEL))
+            }
+            Kind::RootPort
+            | Kind::UpstreamPort
+            | Kind::DownstreamPort
+            | Kind::OtherBridge
+            | Kind::Other => false,
+        }
+    }
+
+    /// Memory of devices that others could read and write, in the order of the functions.
+    pub fn memories(&self) -> Vec<Memory> {
+        self.iter().filter_map(|(id, _)| self.memory(id)).collect()
+    }
+
+    /// The memory of a function that others could read and write.
+    pub fn memory(&self, id: FunctionId) -> Option<Memory> {
+        let function = self.function(id);
+        if let Some(pool) = function.p2pmem {
+            return Some(Memory {
+                function: id,
+                kind: MemoryKind::P2pMem,
+                size: Some(pool.size),
+                available: Some(pool.available),
+            });
+        }
+        let kind = match function.kind {
+            Kind::Gpu if self.moves_payload(id) => MemoryKind::Gpu,
+            Kind::Fpga if self.moves_payload(id) => MemoryKind::Fpga,
+            _ => return None,
+        };
+        let window = function.bars.iter().filter(|bar| bar.is_prefetchable).map(|bar| bar.size);
+        let size = window.max();
+        let is_too_small = kind == MemoryKind::Fpga
+            && !function.bars.is_empty()
+            && size.is_none_or(|size| size < SMALLEST_FPGA_MEMORY);
+        let is_out_of_reach = size.is_none() && !function.unassigned_bars.is_empty();
+        (!is_too_small && !is_out_of_reach).then_some(Memory {
+            function: id,
+            kind,
+            size,
+            available: None,
+        })
+    }
+}

@@ -1,0 +1,21 @@
+//! Who can reach whom: the kernel's decision and each driver's own rule, as values.
+//!
+//! [`decide`] mirrors the Linux kernel's peer-to-peer decision as a pure function of a
+//! [`Fabric`](peerlane_fabric::Fabric) that returns its reasons. A verdict that depends on a fact the
+//! fabric leaves open is [`MapType::Conditional`] or [`MapType::Unknown`], never a guess. Nothing
+//! here reads a file or moves data.
+#![forbid(unsafe_code)]
+
+mod allow_list;
+mod decision;
+mod explain;
+mod fact;
+mod matrix;
+mod open_fact;
+
+pub use allow_list::NEWEST_LIST;
+pub use decision::{Decisions, MapType, Reach, decide};
+pub use explain::{Step, explain};
+pub use fact::{Fact, KernelList};
+pub use matrix::{Cell, Detail, Matrix, Peers, grouped, representatives};
+pub use open_fact::{Condition, Need, UnknownFact};

@@ -1,0 +1,85 @@
+//! Facts that a fabric leaves open, and what they would decide.
+
+use peerlane_fabric::{BridgeId, Fabric, FunctionId};
+
+use crate::MapType;
+
+/// A fact that a conditional decision depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UnknownFact {
+    /// Vendor and family of the CPU.
+    Cpu,
+}
+
+/// One outcome of a conditional decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    /// The fact that is not known.
+    pub fact: UnknownFact,
+    /// The value that leads to `verdict`, in words.
+    pub equals: &'static str,
+    /// The decision then.
+    pub verdict: MapType,
+}
+
+/// A fact without which nothing can be said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Need {
+    /// ACS control registers of these functions.
+    Acs(Vec<FunctionId>),
+    /// Vendor and family of the CPU.
+    Cpu,
+    /// Identity of the function by which the kernel knows a host bridge.
+    HostBridge(BridgeId),
+    /// The bridges above a bus that a text shows without them.
+    Bridges(BridgeId),
+}
+
+impl UnknownFact {
+    /// The word for it in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+        }
+    }
+
+    /// The command that shows it.
+    pub fn command(self) -> &'static str {
+        match self {
+            Self::Cpu => CPU_COMMAND,
+        }
+    }
+}
+
+const CPU_COMMAND: &str = "grep -m3 -E 'vendor_id|cpu family|model name' /proc/cpuinfo";
+
+impl Need {
+    /// The fact in words, with the names of functions.
+    ///
+    /// # Panics
+    /// When it is a need of another fabric.
+    pub fn in_words(&self, fabric: &Fabric) -> String {
+        match self {
+            Self::Acs(functions) => {
+                let names: Vec<&str> =
+                    functions.iter().map(|&id| fabric.function(id).name.as_str()).collect();
+                format!("ACS control of {}", names.join(", "))
+            }
+            Self::Cpu => "vendor and family of the CPU".to_owned(),
+            Self::HostBridge(bridge) => {
+                format!("identity of host bridge {}", fabric.bridges[bridge.0].name)
+            }
+            Self::Bridges(bridge) => {
+                format!("bridges above {}", fabric.bridges[bridge.0].name)
+            }
+        }
+    }
+
+    /// The command that shows it.
+    pub fn command(&self) -> &'static str {
+        match self {
+            Self::Acs(_) | Self::HostBridge(_) | Self::Bridges(_) => "sudo lspci -Dvvvnn",
+            Self::Cpu => CPU_COMMAND,
+        }
+    }
+}

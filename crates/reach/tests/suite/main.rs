@@ -1,0 +1,12 @@
+//! Tests of the reach crate through its public face, in one binary because linking costs most.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
+mod captured;
+mod decision;
+#[path = "../../../fabric/tests/suite/handmade/mod.rs"]
+mod handmade;
+mod kernel_oracle;
+mod machines;
+mod matrix;
+#[path = "../../../fabric/tests/suite/random.rs"]
+mod random;
