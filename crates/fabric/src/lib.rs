@@ -8,6 +8,7 @@
 mod bdf;
 pub mod capture;
 mod device_memory;
+mod find;
 pub mod gpu;
 mod link;
 mod machine_file;

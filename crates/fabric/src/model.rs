@@ -479,19 +479,6 @@ impl Fabric {
         }))
     }
 
-    /// Finds a function by what a person types: name, PCI address, NVMe controller name or serial,
-    /// or the name of one of its namespaces or partitions (`nvme2n1p1`), or of the passthrough node of
-    /// a namespace (`ng2n1`).
-    pub fn find(&self, text: &str) -> Option<FunctionId> {
-        let address = text.parse::<Bdf>().ok();
-        let is_it = |function: &Function| {
-            function.name == text
-                || (address.is_some() && function.address == address)
-                || function.nvme.as_ref().is_some_and(|nvme| nvme.is_called(text))
-        };
-        self.iter().find(|(_, function)| is_it(function)).map(|(id, _)| id)
-    }
-
     /// The most that the link above a function can train to: the lesser of what it and the port
     /// above it support, in speed and in width each.
     pub fn trainable(&self, id: FunctionId) -> Option<LinkSpeed> {

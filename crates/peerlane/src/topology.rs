@@ -6,7 +6,7 @@ use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_reach::{
     Decisions, Detail, MapType, Matrix, NEWEST_LIST, Need, Peers, Reach, representatives,
 };
-use peerlane_results::RecordSchema;
+use peerlane_results::{ReachCondition, ReachVerdict, RecordSchema};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -61,45 +61,6 @@ struct ReachRow {
     /// The facts that `unknown` lacks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     needs: Vec<String>,
-}
-
-/// One outcome of a conditional decision.
-#[derive(Serialize, JsonSchema)]
-struct ReachCondition {
-    /// The fact that is not known.
-    fact: &'static str,
-    /// Its value.
-    equals: &'static str,
-    /// The decision then.
-    verdict: ReachVerdict,
-}
-
-/// The kernel's decision on a memory and an initiator.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-enum ReachVerdict {
-    /// Reached by bus addresses, below the root complex.
-    BusAddress,
-    /// Reached through a host bridge.
-    ThroughHostBridge,
-    /// Not reached.
-    Refused,
-    /// One fact that is not known decides; see `conditions`.
-    Conditional,
-    /// Not known; see `needs`.
-    Unknown,
-}
-
-impl From<MapType> for ReachVerdict {
-    fn from(map: MapType) -> Self {
-        match map {
-            MapType::BusAddress => Self::BusAddress,
-            MapType::ThroughHostBridge => Self::ThroughHostBridge,
-            MapType::NotSupported => Self::Refused,
-            MapType::Conditional => Self::Conditional,
-            MapType::Unknown => Self::Unknown,
-        }
-    }
 }
 
 /// The schema of the object.
@@ -203,15 +164,11 @@ fn reach_row(
     let names = |ids: &[FunctionId]| -> Vec<String> {
         ids.iter().map(|&id| fabric.function(id).name.clone()).collect()
     };
-    let conditions = found.conditions.iter().map(|one| ReachCondition {
-        fact: one.fact.name(),
-        equals: one.equals,
-        verdict: one.verdict.into(),
-    });
+    let conditions = found.conditions.iter().map(peerlane_engine::condition);
     ReachRow {
         memories: names(memories),
         initiators: names(initiators),
-        verdict: found.map.into(),
+        verdict: peerlane_engine::reach_verdict(found.map),
         distance: found.distance,
         redirecting: found.redirecting.iter().map(|&id| place(fabric, id)).collect(),
         conditions: conditions.collect(),

@@ -123,7 +123,7 @@ impl fmt::Display for KernelList {
         let (major, minor) = NEWEST_LIST;
         match self {
             Self::OfMachine => f.write_str("the kernel's list"),
-            Self::Newest => write!(f, "the list of Linux {major}.{minor}"),
+            Self::Newest => write!(f, "Linux {major}.{minor}'s list"),
         }
     }
 }

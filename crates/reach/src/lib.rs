@@ -12,6 +12,7 @@ mod explain;
 mod fact;
 mod matrix;
 mod open_fact;
+mod pair;
 
 pub use allow_list::NEWEST_LIST;
 pub use decision::{Decisions, MapType, Reach, decide};
@@ -19,3 +20,4 @@ pub use explain::{Step, explain};
 pub use fact::{Fact, KernelList};
 pub use matrix::{Cell, Detail, Matrix, Peers, grouped, representatives};
 pub use open_fact::{Condition, Need, UnknownFact};
+pub use pair::{Direction, Pair, Path, PathClass, PeerMemory, SlowestLink, Turn};

@@ -10,6 +10,7 @@ mod copy;
 mod doctor;
 mod fan_out;
 mod hit;
+mod pair;
 mod plan;
 mod schema;
 mod trace;
@@ -35,10 +36,14 @@ pub use fan_out::{
     FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, JobOutcome, TargetOutcome,
 };
 pub use hit::{HIT_SCHEMA, HitRecord, ScanMethod};
+pub use pair::{
+    Answer, DriverRule, GuestRecord, KernelDecision, PLAN_ANSWER_SCHEMA, PairDevice, PairDirection,
+    PairRecord, PairTurn, PathLink, PlanAnswer, ReachCondition, ReachVerdict,
+};
 pub use plan::{
-    Asked, Candidate, EndpointFacts, EndpointKind, ExplainedPlan, Explanation, ExplanationStep,
-    Limit, MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal, Route,
-    RouteChoice, Shape, Tail, Verdict, VerifyMode,
+    Asked, Candidate, EndpointFacts, EndpointKind, Explanation, ExplanationStep, Limit,
+    MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal, Route, RouteChoice,
+    Shape, Tail, Verdict, VerifyMode,
 };
 pub use schema::{RecordSchema, schemas};
 pub use trace::{

@@ -8,8 +8,8 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use crate::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
     COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA, DoctorRecord,
-    ExplainedPlan, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, PLAN_SCHEMA,
-    VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
+    FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, PLAN_ANSWER_SCHEMA, PLAN_SCHEMA,
+    Plan, PlanAnswer, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
 };
 
 /// A record, its version, and its schema.
@@ -40,7 +40,8 @@ pub fn schemas() -> Vec<RecordSchema> {
         RecordSchema::of::<CopyRecord>(COPY_SCHEMA),
         RecordSchema::of::<FanOutRecord>(FAN_OUT_SCHEMA),
         RecordSchema::of::<BatchRecord>(BATCH_SCHEMA),
-        RecordSchema::of::<ExplainedPlan>(PLAN_SCHEMA),
+        RecordSchema::of::<PlanAnswer>(PLAN_ANSWER_SCHEMA),
+        RecordSchema::of::<Plan>(PLAN_SCHEMA),
         RecordSchema::of::<FanOutPlan>(FAN_OUT_PLAN_SCHEMA),
         RecordSchema::of::<BatchPlan>(BATCH_PLAN_SCHEMA),
         RecordSchema::of::<VerifyRecord>(VERIFY_SCHEMA),

@@ -176,7 +176,7 @@ pub struct Mount {
 
 impl NvmeController {
     /// Whether a person means this drive by `text`.
-    pub(super) fn is_called(&self, text: &str) -> bool {
+    pub(crate) fn is_called(&self, text: &str) -> bool {
         let of_node = crate::block_name(text);
         let of_namespace = |namespace: &Namespace| {
             namespace.name.as_deref() == Some(text)

@@ -1,0 +1,108 @@
+//! Functions by the words that people type.
+
+use crate::{Bdf, Fabric, Function, FunctionId, Kind};
+
+/// Prefixes of memories and devices, and folders of device files, before the name of a function.
+const PREFIXES: [&str; 6] = ["cmb:", "p2pmem:", "fpga:", "/dev/infiniband/", "/dev/dri/", "/dev/"];
+
+impl Fabric {
+    /// Finds a function by what a person types: name, PCI address, NVMe controller name or serial,
+    /// or the name of one of its namespaces or partitions (`nvme2n1p1`), or of the passthrough node of
+    /// a namespace (`ng2n1`).
+    pub fn find(&self, text: &str) -> Option<FunctionId> {
+        let address = text.parse::<Bdf>().ok();
+        let is_it = |function: &Function| {
+            function.name == text
+                || (address.is_some() && function.address == address)
+                || function.nvme.as_ref().is_some_and(|nvme| nvme.is_called(text))
+        };
+        self.iter().find(|(_, function)| is_it(function)).map(|(id, _)| id)
+    }
+
+    /// Finds any PCI function: as [`Fabric::find`], or by `gpu:N`, `gpu:ADDRESS`, `fpga:ADDRESS`,
+    /// `cmb:NAME`, a name of the kernel (`mlx5_0`, `eth0`, `card0`) or its file below `/dev`; an address
+    /// may leave out the domain.
+    pub fn find_device(&self, text: &str) -> Option<FunctionId> {
+        if let Some(gpu) = text.strip_prefix("gpu:") {
+            let numbered =
+                gpu.parse().ok().and_then(|number: usize| self.gpus().get(number).copied());
+            let is_gpu = |id: &FunctionId| self.function(*id).kind == Kind::Gpu;
+            return numbered.or_else(|| self.by_name(gpu).filter(is_gpu));
+        }
+        let bare = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
+        self.by_name(bare)
+    }
+
+    fn by_name(&self, name: &str) -> Option<FunctionId> {
+        let has_kernel_name =
+            |function: &Function| function.kernel_names.iter().any(|other| other == name);
+        self.find(name)
+            .or_else(|| self.find(&format!("0000:{name}")).filter(|_| name.contains('.')))
+            .or_else(|| self.iter().find(|(_, one)| has_kernel_name(one)).map(|(id, _)| id))
+    }
+
+    /// The word for a function in commands: `gpu:N`, else `gpu:ADDRESS` for a GPU that has no number; the
+    /// kernel's first name of a NIC; its own name otherwise.
+    pub fn device_word(&self, id: FunctionId) -> String {
+        let function = self.function(id);
+        match function.kind {
+            Kind::Gpu => match (self.gpu_number(id), function.address) {
+                (Some(number), _) => format!("gpu:{number}"),
+                (None, Some(address)) => format!("gpu:{address}"),
+                (None, None) => function.name.clone(),
+            },
+            Kind::Nic => function.kernel_names.last().unwrap_or(&function.name).clone(),
+            _ => function.name.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> Fabric {
+        Fabric::from_toml(
+            "name = 'm'\n\
+             [[function]]\nname = '0000:41:00.0'\naddress = '0000:41:00.0'\nkind = 'gpu'\n\
+             vendor = '0x10de'\n\
+             [[function]]\nname = '0000:42:00.0'\naddress = '0000:42:00.0'\nkind = 'gpu'\n\
+             vendor = '0x8086'\nkernel_names = ['card1']\n\
+             [[function]]\nname = '0000:43:00.0'\naddress = '0000:43:00.0'\nkind = 'nic'\n\
+             kernel_names = ['eth0', 'mlx5_0']\n\
+             [[function]]\nname = 'nvme2'\naddress = '0000:44:00.0'\nkind = 'nvme'\n",
+        )
+        .expect("a machine")
+    }
+
+    #[test]
+    fn any_function_is_found_by_each_of_its_names() {
+        let machine = machine();
+        for (word, expected) in [
+            ("gpu:0", Some(0)),
+            ("gpu:0000:42:00.0", Some(1)),
+            ("gpu:1", None),
+            ("gpu:0000:43:00.0", None),
+            ("card1", Some(1)),
+            ("/dev/dri/card1", Some(1)),
+            ("mlx5_0", Some(2)),
+            ("eth0", Some(2)),
+            ("43:00.0", Some(2)),
+            ("nvme2", Some(3)),
+            ("cmb:nvme2", Some(3)),
+            ("eth1", None),
+        ] {
+            assert_eq!(machine.find_device(word), expected.map(FunctionId), "{word}");
+        }
+    }
+
+    #[test]
+    fn device_words_lead_back_to_their_function() {
+        let machine = machine();
+        let words: Vec<String> = machine.iter().map(|(id, _)| machine.device_word(id)).collect();
+        assert_eq!(words, ["gpu:0", "gpu:0000:42:00.0", "mlx5_0", "nvme2"]);
+        for (id, word) in machine.iter().map(|(id, _)| id).zip(&words) {
+            assert_eq!(machine.find_device(word), Some(id));
+        }
+    }
+}

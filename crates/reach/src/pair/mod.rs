@@ -1,0 +1,100 @@
+//! Two PCI functions: for each direction, the path of packets and the kernel's decision, apart.
+//!
+//! A direction is one function, the initiator, reading and writing memory of the other, the owner. A
+//! direction whose owner is known to have no memory for peers does not exist.
+
+mod path;
+
+use peerlane_fabric::{Fabric, FunctionId, Kind, Origin};
+
+pub use path::{Path, PathClass, SlowestLink, Turn};
+
+use crate::{Reach, decide};
+
+/// Both directions between two functions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    /// The path between the two, which both directions share.
+    pub path: Path,
+    /// The first function reaches memory of the second.
+    pub forward: Option<Direction>,
+    /// The second function reaches memory of the first.
+    pub backward: Option<Direction>,
+}
+
+/// One function reaching memory of another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Direction {
+    /// The function that reads and writes.
+    pub initiator: FunctionId,
+    /// The function whose memory it is.
+    pub owner: FunctionId,
+    /// Evidence that the owner has memory for peers.
+    pub memory: PeerMemory,
+    /// The kernel's decision where a driver asks for it.
+    pub kernel: Reach,
+}
+
+/// Memory of a function that peers could read and write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerMemory {
+    /// It has some.
+    Present,
+    /// It may have some: its windows, or what its driver lends, are not known.
+    Unknown,
+    /// It has none.
+    Absent,
+}
+
+impl Pair {
+    /// The directions between two functions of one fabric.
+    ///
+    /// # Panics
+    /// When an identifier comes from another fabric.
+    pub fn new(fabric: &Fabric, first: FunctionId, second: FunctionId) -> Self {
+        let direction = |initiator, owner| {
+            let memory = PeerMemory::new(fabric, owner);
+            (memory != PeerMemory::Absent).then(|| Direction {
+                initiator,
+                owner,
+                memory,
+                kernel: decide(fabric, owner, initiator),
+            })
+        };
+        Self {
+            path: Path::new(fabric, first, second),
+            forward: direction(first, second),
+            backward: direction(second, first),
+        }
+    }
+
+    /// The directions that exist.
+    pub fn directions(&self) -> impl Iterator<Item = &Direction> {
+        self.forward.iter().chain(&self.backward)
+    }
+
+    /// Whether the kernel permits a direction, or would if a fact that is not known turned out so.
+    pub fn is_possible(&self) -> bool {
+        self.directions().any(|one| one.kernel.is_permitted() || !one.kernel.conditions.is_empty())
+    }
+}
+
+impl PeerMemory {
+    /// What is known of the memory of a function.
+    pub fn new(fabric: &Fabric, id: FunctionId) -> Self {
+        let function = fabric.function(id);
+        if fabric.memory(id).is_some() {
+            return Self::Present;
+        }
+        let has_window = function.bars.iter().any(|bar| bar.size > peerlane_units::Bytes::ZERO);
+        match function.kind {
+            // A CMB lies in a window of the drive, and only the kernel says whether it lends it.
+            Kind::Nvme if fabric.origin == Origin::Text => Self::Unknown,
+            Kind::Other if has_window => Self::Unknown,
+            _ => Self::Absent,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

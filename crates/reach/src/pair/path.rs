@@ -1,0 +1,223 @@
+//! The path of packets between two functions: where they turn, and the slowest link on it.
+
+use peerlane_fabric::{Fabric, FunctionId, Kind, LinkSpeed, Parent};
+
+use crate::decision::Walk;
+use crate::{Reach, decide};
+
+/// The path of packets between two functions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    /// Where packets turn; `None` where it is not known.
+    pub turn: Option<Turn>,
+    /// The distance class of `nvidia-smi topo -m`; `None` where it is not known.
+    pub class: Option<PathClass>,
+    /// Hops as the kernel counts them, redirected or not; `None` where bridges on the way are not known.
+    pub distance: Option<u32>,
+    /// The slowest link whose speed is known; `None` where no link is crossed, or none is known.
+    pub slowest_link: Option<SlowestLink>,
+    /// Functions on the path with a link above them whose speed is not known.
+    pub unknown_links: Vec<FunctionId>,
+}
+
+/// The place where packets between two functions turn from up to down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// Inside the function or device that both belong to.
+    Device(FunctionId),
+    /// In the switch, port or bridge above both.
+    Switch(FunctionId),
+    /// In the root complex.
+    RootComplex,
+    /// On the link between two sockets.
+    SocketLink,
+}
+
+/// Distance classes in the words of `nvidia-smi topo -m` (its legend, driver 580).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathClass {
+    /// The same device.
+    X,
+    /// At most one bridge or switch.
+    Pix,
+    /// Several switches, no host bridge.
+    Pxb,
+    /// One host bridge.
+    Phb,
+    /// Several host bridges of one memory node.
+    Node,
+    /// Several memory nodes.
+    Sys,
+}
+
+impl PathClass {
+    /// The word that `nvidia-smi` prints.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::X => "X",
+            Self::Pix => "PIX",
+            Self::Pxb => "PXB",
+            Self::Phb => "PHB",
+            Self::Node => "NODE",
+            Self::Sys => "SYS",
+        }
+    }
+}
+
+/// The slowest link on a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlowestLink {
+    /// The function below it.
+    pub function: FunctionId,
+    /// Speed and width it trained to; what both ends support where that is not known.
+    pub speed: LinkSpeed,
+    /// Whether it trained to less than both ends support.
+    pub is_downgraded: bool,
+}
+
+impl Path {
+    /// The path between two functions of one fabric.
+    ///
+    /// # Panics
+    /// When an identifier comes from another fabric.
+    pub fn new(fabric: &Fabric, first: FunctionId, second: FunctionId) -> Self {
+        let reach = decide(fabric, second, first);
+        let walk = Walk::new(fabric, second, first);
+        let turn = turn(fabric, &walk, &reach, (first, second));
+        let crossed = crossed_links(fabric, &walk, turn);
+        let speed = |&id: &FunctionId| fabric.speed_above(id).map(|speed| (id, speed));
+        let slowest = crossed
+            .iter()
+            .filter(|id| has_link(fabric, **id))
+            .filter_map(speed)
+            .min_by_key(|(_, speed)| speed.raw_rate());
+        let is_unknown =
+            |id: &FunctionId| has_link(fabric, *id) && fabric.speed_above(*id).is_none();
+        Self {
+            class: class(fabric, &walk, &reach, (first, second)),
+            distance: (!lacks_bridges(&reach)).then_some(walk.distance),
+            slowest_link: slowest.map(|(function, speed)| SlowestLink {
+                function,
+                speed,
+                is_downgraded: fabric.is_downgraded(function),
+            }),
+            unknown_links: crossed.iter().copied().filter(is_unknown).collect(),
+            turn,
+        }
+    }
+}
+
+/// Whether bridges above an end are not listed.
+fn lacks_bridges(reach: &Reach) -> bool {
+    reach.needs.iter().any(|need| matches!(need, crate::Need::Bridges(_)))
+}
+
+fn turn(
+    fabric: &Fabric,
+    walk: &Walk,
+    reach: &Reach,
+    (first, second): (FunctionId, FunctionId),
+) -> Option<Turn> {
+    let is_redirected = !reach.redirecting.is_empty();
+    match walk.ancestor {
+        _ if lacks_bridges(reach) => None,
+        Some(ancestor) if ancestor == first || ancestor == second => Some(Turn::Device(ancestor)),
+        Some(_) if is_redirected => Some(Turn::RootComplex),
+        // An unread ACS register may redirect.
+        Some(_) if !reach.needs.is_empty() => None,
+        Some(ancestor) if is_one_device(fabric, first, second) => Some(Turn::Device(ancestor)),
+        Some(ancestor) => Some(Turn::Switch(ancestor)),
+        None => match nodes(fabric, first, second) {
+            _ if fabric.bridge_of(first) == fabric.bridge_of(second) => Some(Turn::RootComplex),
+            Nodes::Same => Some(Turn::RootComplex),
+            Nodes::Different => Some(Turn::SocketLink),
+            Nodes::Unknown => None,
+        },
+    }
+}
+
+fn class(
+    fabric: &Fabric,
+    walk: &Walk,
+    reach: &Reach,
+    (first, second): (FunctionId, FunctionId),
+) -> Option<PathClass> {
+    if lacks_bridges(reach) {
+        return None;
+    }
+    if first == second {
+        return Some(PathClass::X);
+    }
+    if let Some(ancestor) = walk.ancestor {
+        let sides = walk.provider_side.iter().chain(&walk.initiator_side);
+        let is_switch = |id: &FunctionId| fabric.function(*id).kind == Kind::UpstreamPort;
+        let below_ends = |id: &&FunctionId| **id != first && **id != second;
+        let mut switches: Vec<FunctionId> =
+            sides.filter(below_ends).copied().filter(is_switch).collect();
+        switches.extend(is_switch(&ancestor).then_some(ancestor));
+        switches.sort_unstable();
+        switches.dedup();
+        return Some(if switches.len() > 1 { PathClass::Pxb } else { PathClass::Pix });
+    }
+    if fabric.bridge_of(first) == fabric.bridge_of(second) {
+        return Some(PathClass::Phb);
+    }
+    match nodes(fabric, first, second) {
+        Nodes::Same => Some(PathClass::Node),
+        Nodes::Different => Some(PathClass::Sys),
+        Nodes::Unknown => None,
+    }
+}
+
+/// The memory nodes of two functions, compared.
+enum Nodes {
+    Same,
+    Different,
+    Unknown,
+}
+
+fn nodes(fabric: &Fabric, first: FunctionId, second: FunctionId) -> Nodes {
+    let node = |id: FunctionId| {
+        fabric.function(id).numa_node.or(fabric.bridges[fabric.bridge_of(id).0].numa_node)
+    };
+    match (node(first), node(second)) {
+        (Some(one), Some(other)) if one == other => Nodes::Same,
+        (Some(_), Some(_)) => Nodes::Different,
+        _ => Nodes::Unknown,
+    }
+}
+
+/// Whether two functions have one address but for the function number.
+fn is_one_device(fabric: &Fabric, first: FunctionId, second: FunctionId) -> bool {
+    let place = |id: FunctionId| {
+        let address = fabric.function(id).address?;
+        Some((address.domain(), address.bus(), address.device()))
+    };
+    place(first).is_some() && place(first) == place(second)
+}
+
+/// The functions whose link upwards is crossed: all on the way but the one where packets turn.
+fn crossed_links(fabric: &Fabric, walk: &Walk, turn: Option<Turn>) -> Vec<FunctionId> {
+    let sides = walk.provider_side.iter().chain(&walk.initiator_side).copied();
+    match turn {
+        Some(Turn::Device(_)) => Vec::new(),
+        Some(Turn::RootComplex | Turn::SocketLink) => {
+            // Redirected packets go on from the common port up to the root complex.
+            let above = walk.ancestor.into_iter().flat_map(|id| fabric.upward(id).skip(1));
+            sides.chain(above).collect()
+        }
+        Some(Turn::Switch(_)) | None => sides.filter(|&id| Some(id) != walk.ancestor).collect(),
+    }
+}
+
+/// Whether there is a link above a function: not inside a switch or the root complex.
+fn has_link(fabric: &Fabric, id: FunctionId) -> bool {
+    let function = fabric.function(id);
+    match function.parent {
+        Parent::Bridge(_) => false,
+        Parent::Function(port) => {
+            function.link.is_some()
+                || matches!(fabric.function(port).kind, Kind::RootPort | Kind::DownstreamPort)
+        }
+    }
+}

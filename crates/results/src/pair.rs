@@ -1,0 +1,236 @@
+//! Two PCI functions: whether, how and why one reaches memory of the other.
+
+use std::fmt;
+
+use peerlane_units::{ByteRate, Bytes};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Explanation, Plan, Probe};
+
+/// Schema of [`PlanAnswer`].
+pub const PLAN_ANSWER_SCHEMA: &str = "peerlane.plan/2";
+
+/// The answer to `peerlane plan`: the plan of a copy, and the two devices as a pair.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlanAnswer {
+    /// [`PLAN_ANSWER_SCHEMA`].
+    pub schema: String,
+    /// The plan of a copy; null where no copy between the two is possible to plan.
+    pub plan: Option<Plan>,
+    /// The reason for there being no plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_plan: Option<String>,
+    /// The two devices; null where an end is not on a PCI function of this machine.
+    pub pair: Option<PairRecord>,
+    /// The decisions step by step, with `--explain`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Vec<Explanation>>,
+    /// The kernel's own answers, with `--probe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Vec<Probe>>,
+}
+
+/// Two PCI functions, both directions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PairRecord {
+    /// The first function.
+    pub first: PairDevice,
+    /// The second function.
+    pub second: PairDevice,
+    /// The first reaches memory of the second; null where that has none for peers.
+    pub forward: Option<PairDirection>,
+    /// The second reaches memory of the first; null where that has none for peers.
+    pub backward: Option<PairDirection>,
+    /// NVLink between two NVIDIA GPUs, in words; null for other pairs.
+    pub nvlink: Option<String>,
+    /// Both devices passed to one virtual machine, with `--guest`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<GuestRecord>,
+    /// Facts that bear on both directions: hypervisor, MIG, virtual functions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// A PCI function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PairDevice {
+    /// The word for it in commands: `gpu:0`, `mlx5_0`, `nvme2`.
+    pub name: String,
+    /// PCI address.
+    pub address: Option<String>,
+    /// Product, by the PCI ID repository.
+    pub product: Option<String>,
+    /// Bound driver; null where none is bound or it is not known.
+    pub driver: Option<String>,
+}
+
+/// One function reaching memory of the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PairDirection {
+    /// The function that reads and writes.
+    pub initiator: String,
+    /// The function whose memory it is.
+    pub owner: String,
+    /// Size of that memory; null where it, or its existence, is not known.
+    pub memory: Option<Bytes>,
+    /// The kernel's decision, for drivers that ask it.
+    pub verdict: ReachVerdict,
+    /// The place where packets turn; null where it is not known.
+    pub turn: Option<PairTurn>,
+    /// The function in which they turn: a port of a switch; null for the root complex.
+    pub turn_at: Option<String>,
+    /// PIX, PXB, PHB, NODE or SYS, as `nvidia-smi topo -m` says; null where it is not known.
+    pub class: Option<String>,
+    /// Hops as the kernel counts them; null where bridges on the way are not known.
+    pub distance: Option<u32>,
+    /// Addresses of the ports that redirect to the root complex, and so decide.
+    pub ports: Vec<String>,
+    /// The slowest link on the way whose speed is known.
+    pub slowest_link: Option<PathLink>,
+    /// Functions whose link is on the way, and whose speed is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_links: Vec<String>,
+    /// The kernel's decision in detail.
+    pub kernel: KernelDecision,
+    /// Each driver's own rule.
+    pub drivers: Vec<DriverRule>,
+}
+
+/// The place where packets turn from up to down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PairTurn {
+    /// Inside one device.
+    Device,
+    /// In a switch or port above both.
+    Switch,
+    /// In the root complex.
+    RootComplex,
+    /// On the link between two sockets.
+    SocketLink,
+}
+
+/// A link on the way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PathLink {
+    /// The function below it.
+    pub function: String,
+    /// Speed and width: `32GT/s x16`.
+    pub speed: String,
+    /// Bytes per second in each direction after line encoding, packet headers included.
+    pub bytes_per_second: ByteRate,
+    /// Trained to less than both ends support.
+    pub downgraded: bool,
+}
+
+/// The kernel's decision on an initiator and a memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReachVerdict {
+    /// Reached by bus addresses, below the root complex.
+    BusAddress,
+    /// Reached through a host bridge.
+    ThroughHostBridge,
+    /// Not reached.
+    Refused,
+    /// One fact that is not known decides; see `conditions`.
+    Conditional,
+    /// Not known; see `needs`.
+    Unknown,
+}
+
+impl fmt::Display for ReachVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::BusAddress => "direct, below the host bridge",
+            Self::ThroughHostBridge => "direct, through the host bridge",
+            Self::Refused => "refused",
+            Self::Conditional => "depends on the CPU",
+            Self::Unknown => "not known",
+        })
+    }
+}
+
+/// The kernel's decision in detail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KernelDecision {
+    /// The facts that decide, in words.
+    pub reasons: Vec<String>,
+    /// The kernel whose list of host bridges was taken, where the version is not known: the newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assumed_kernel: Option<String>,
+    /// The outcomes of a conditional decision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<ReachCondition>,
+    /// The facts that an unknown decision lacks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
+    /// Commands that show the facts that are not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
+}
+
+/// One outcome of a conditional decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReachCondition {
+    /// The fact that is not known.
+    pub fact: String,
+    /// Its value.
+    pub equals: String,
+    /// The decision then.
+    pub verdict: ReachVerdict,
+}
+
+/// A driver's own rule for one direction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DriverRule {
+    /// The driver.
+    pub driver: String,
+    /// The mechanism: peer access, GPUDirect RDMA, dma-buf, p2pmem.
+    pub mechanism: String,
+    /// The driver asks the kernel for its decision; null where that is not known.
+    pub asks_kernel: Option<bool>,
+    /// The driver's answer.
+    pub answer: Answer,
+    /// The reason.
+    pub reason: String,
+    /// File or document with version.
+    pub source: String,
+}
+
+/// An answer of a driver or hypervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// Possible.
+    Possible,
+    /// Refused.
+    Refused,
+    /// Depends on what `reason` names.
+    Conditional,
+    /// Nothing public says.
+    NotKnown,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Possible => "possible",
+            Self::Refused => "refused",
+            Self::Conditional => "depends",
+            Self::NotKnown => "not known",
+        })
+    }
+}
+
+/// Both devices passed to one virtual machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GuestRecord {
+    /// Peer access inside the guest.
+    pub verdict: Answer,
+    /// The reasons.
+    pub reasons: Vec<String>,
+    /// Facts that are not known.
+    pub needs: Vec<String>,
+}
