@@ -21,6 +21,7 @@ pub mod journal;
 pub mod load;
 pub mod measure;
 mod open;
+mod pair;
 mod pairs;
 mod plan;
 pub mod prove;
@@ -48,6 +49,9 @@ pub use copy::{
 pub use device_memory::DeviceRefusal;
 pub use doctor::{examine, examine_cards, examine_pair};
 pub use guard::{Surveyor, overwrite_summary};
+pub use pair::{
+    address_or_name, condition, explain_pair, is_no_copy, pair_ends, pair_record, reach_verdict,
+};
 pub use pairs::{CardPair, Dnas, card_pairs, pair_in_words, read_dna};
 pub use plan::{PlanError, explain, gpu_path, links_between, plan, plan_fan_out, plan_jobs, probe};
 pub use watch::{Phase, Watch};

@@ -132,7 +132,10 @@ fn grouped_row(
         let ports: BTreeSet<FunctionId> = pairs
             .flat_map(|(memory, initiator)| decisions.decide(memory, initiator).redirecting)
             .collect();
-        all.redirecting = ports.into_iter().map(|id| place(fabric, id)).collect();
+        all.redirecting = ports
+            .into_iter()
+            .map(|id| peerlane_engine::address_or_name(fabric.function(id)))
+            .collect();
     }
     all
 }
@@ -170,14 +173,12 @@ fn reach_row(
         initiators: names(initiators),
         verdict: peerlane_engine::reach_verdict(found.map),
         distance: found.distance,
-        redirecting: found.redirecting.iter().map(|&id| place(fabric, id)).collect(),
+        redirecting: found
+            .redirecting
+            .iter()
+            .map(|&id| peerlane_engine::address_or_name(fabric.function(id)))
+            .collect(),
         conditions: conditions.collect(),
         needs: found.needs.iter().map(|need| need.in_words(fabric)).collect(),
     }
-}
-
-/// The address of a function; its name where it has none.
-fn place(fabric: &Fabric, id: FunctionId) -> String {
-    let function = fabric.function(id);
-    function.address.map_or_else(|| function.name.clone(), |address| address.to_string())
 }

@@ -61,6 +61,11 @@ impl Reach {
         matches!(self.map, MapType::BusAddress | MapType::ThroughHostBridge)
     }
 
+    /// The facts that decide, in words.
+    pub fn reasons(&self) -> Vec<String> {
+        self.facts.iter().filter(|fact| fact.decides(self.map)).map(Fact::to_string).collect()
+    }
+
     /// One sentence: what the kernel decides, and why.
     pub fn summary(&self) -> String {
         let verdict = match self.map {
@@ -73,8 +78,7 @@ impl Reach {
             }
             MapType::Unknown => "it is not known whether the kernel permits the route",
         };
-        let reasons: Vec<String> =
-            self.facts.iter().filter(|fact| fact.decides(self.map)).map(Fact::to_string).collect();
+        let reasons = self.reasons();
         if reasons.is_empty() {
             verdict.to_owned()
         } else {

@@ -8,14 +8,16 @@ use super::{FabricArgs, TransferArgs};
 #[derive(Debug, Clone, Args)]
 #[command(mut_arg("batch", |batch| batch.hide(true)))]
 #[command(after_help = "\
-The exit status is 0 when a copy would start, 1 when it would be refused. On a described machine,
-source and target are names of its drives.
+Source and target are ends of a copy, or any two PCI functions: gpu:0, mlx5_0, eth0, nvme2, an address.
+The exit status is 0 when a copy would start, 1 when it would be refused. Where there is nothing to
+copy, it is 0 when peer-to-peer is possible, or depends on the CPU, and 1 when it is refused or not known.
 
 Examples:
   peerlane plan /dev/nvme0n1 /dev/nvme1n1
   peerlane plan /dev/nvme0n1 /data/copy.img --route p2p --via cmb:nvme2
   peerlane plan /dev/nvme0n1 /dev/nvme1n1 --probe
-  peerlane plan a b --machine acs --explain")]
+  peerlane plan a b --machine acs --explain
+  peerlane plan mlx5_0 gpu:0")]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) transfer: TransferArgs,
@@ -25,6 +27,9 @@ pub(crate) struct PlanArgs {
     /// Ask the kernel: read the first block of each end into each memory, where it stays
     #[arg(long)]
     pub(crate) probe: bool,
+    /// Judge both devices as passed to one virtual machine
+    #[arg(long)]
+    pub(crate) guest: bool,
     #[command(flatten)]
     pub(crate) fabric: FabricArgs,
 }

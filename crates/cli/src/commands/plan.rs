@@ -1,8 +1,11 @@
-//! `peerlane plan`: what a copy would do, without doing it.
+//! `peerlane plan`: a copy without doing it, and two devices as a pair.
 
 use peerlane_engine::{MonotonicClock, PlanError, Surveyor, plan_fan_out};
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, ExplainedPlan, FanOutPlan, Plan, Probe};
+use peerlane_results::{
+    Asked, EndpointKind, FanOutPlan, PLAN_ANSWER_SCHEMA, PairRecord, Plan, PlanAnswer, Probe,
+    ReachVerdict,
+};
 use peerlane_units::Nanos;
 
 use crate::args::PlanArgs;
@@ -24,12 +27,12 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
     let deadline = args.transfer.deadline();
     match args.transfer.asked().as_slice() {
         [asked] => {
-            let plan = make(&fabric, asked, deadline).map_err(answer)?;
-            explained(args, &fabric, &plan, printer)
+            let answer = answer_for(args, &fabric, asked)?;
+            show_answer(&answer, printer)
         }
-        _ if args.explain || args.probe => {
+        _ if args.explain || args.probe || args.guest => {
             let hint = "name one target at a time".to_owned();
-            Err(Failure::new("`--explain` and `--probe` are for one target").hint(hint))
+            Err(Failure::new("`--explain`, `--probe` and `--guest` are for one target").hint(hint))
         }
         several => {
             let plan = make_fan_out(&fabric, several, deadline).map_err(answer)?;
@@ -38,26 +41,95 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
     }
 }
 
-/// A plan, and before and after it what else was asked for.
-fn explained(
-    args: &PlanArgs,
-    fabric: &Fabric,
-    plan: &Plan,
-    printer: Printer,
-) -> Result<Exit, Failure> {
-    let more = ExplainedPlan {
-        plan: plan.clone(),
-        explanation: args.explain.then(|| peerlane_engine::explain(fabric, plan)),
-        probes: args.probe.then(|| probe(fabric, plan, args.transfer.deadline())).transpose()?,
-    };
-    if printer.is_json() {
-        printer.object(&more)?;
+/// The plan of a copy where the words name ends of one, the pair where they name PCI functions.
+fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAnswer, Failure> {
+    let words = (asked.source.as_str(), asked.target.as_str());
+    let both = peerlane_engine::pair_ends(fabric, None, words);
+    let (plan, no_plan) = if both.is_some() && peerlane_engine::is_no_copy(fabric, words) {
+        (
+            None,
+            Some(
+                "a copy needs a drive or file at one end, and another or a GPU at the other"
+                    .to_owned(),
+            ),
+        )
     } else {
-        printer.data(&render::explanation(more.explanation.as_deref().unwrap_or_default()))?;
-        printer.data(&render::plan(plan))?;
-        printer.data(&render::probes(more.probes.as_deref().unwrap_or_default()))?;
+        let clock = MonotonicClock::start();
+        let surveyor = Surveyor::new(&clock, args.transfer.deadline());
+        match peerlane_engine::plan(fabric, asked, &surveyor) {
+            Ok(plan) => (Some(plan), None),
+            Err(error) if both.is_some() && error.is_of_an_end() => (None, Some(chain(&error))),
+            Err(error) => return Err(answer(failure(error))),
+        }
+    };
+    let ends = peerlane_engine::pair_ends(fabric, plan.as_ref(), words);
+    let explanation = args.explain.then(|| match (&plan, ends) {
+        (Some(plan), _) => peerlane_engine::explain(fabric, plan),
+        (None, Some(ends)) => peerlane_engine::explain_pair(fabric, ends),
+        (None, None) => Vec::new(),
+    });
+    let probes = match &plan {
+        Some(plan) if args.probe => Some(probe(fabric, plan, args.transfer.deadline())?),
+        None if args.probe => {
+            let hint = "leave --probe out".to_owned();
+            return Err(Failure::new("cannot probe: there is no copy between the two").hint(hint));
+        }
+        _ => None,
+    };
+    Ok(PlanAnswer {
+        schema: PLAN_ANSWER_SCHEMA.to_owned(),
+        plan,
+        no_plan,
+        pair: ends.map(|ends| peerlane_engine::pair_record(fabric, ends, args.guest)),
+        explanation,
+        probes,
+    })
+}
+
+/// An error and its sources on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(Some(error), |error| error.source());
+    sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+fn show_answer(answer: &PlanAnswer, printer: Printer) -> Result<Exit, Failure> {
+    if printer.is_json() {
+        printer.object(answer)?;
+    } else {
+        printer.data(&render::explanation(answer.explanation.as_deref().unwrap_or_default()))?;
+        if let Some(plan) = &answer.plan {
+            printer.data(&render::plan(plan))?;
+        }
+        if let Some(pair) = answer.pair.as_ref().filter(|pair| is_pair_shown(answer, pair)) {
+            if answer.plan.is_some() {
+                printer.data("\n")?;
+            }
+            printer.data(&render::pair(pair, answer.no_plan.as_deref()))?;
+        }
+        printer.data(&render::probes(answer.probes.as_deref().unwrap_or_default()))?;
     }
-    Ok(exit(plan))
+    Ok(match (&answer.plan, &answer.pair) {
+        (Some(plan), _) => exit(plan),
+        (None, Some(pair)) if is_possible(pair) => Exit::Done,
+        (None, _) => Exit::Negative,
+    })
+}
+
+/// The plan of a copy between drives says all of its pair that matters; other pairs are shown.
+fn is_pair_shown(answer: &PlanAnswer, pair: &PairRecord) -> bool {
+    let has_gpu = answer.plan.as_ref().is_some_and(|plan| {
+        [&plan.source, &plan.target].iter().any(|end| end.kind == EndpointKind::Gpu)
+    });
+    answer.plan.is_none() || has_gpu || pair.guest.is_some()
+}
+
+/// Whether the kernel permits a direction, or would on a condition.
+fn is_possible(pair: &PairRecord) -> bool {
+    pair.forward.iter().chain(&pair.backward).any(|one| {
+        let verdicts =
+            [ReachVerdict::BusAddress, ReachVerdict::ThroughHostBridge, ReachVerdict::Conditional];
+        verdicts.contains(&one.verdict)
+    })
 }
 
 /// Asks the kernel about a plan.

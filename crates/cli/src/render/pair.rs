@@ -1,0 +1,172 @@
+//! Two devices in words: the answer first, then each layer by itself.
+
+use peerlane_results::{
+    Answer, DriverRule, PairDevice, PairDirection, PairRecord, PairTurn, ReachVerdict,
+};
+
+use super::Sheet;
+
+/// The pair: one line that answers, both directions, what bears on both, and how to learn what is open.
+pub(crate) fn pair(record: &PairRecord, no_plan: Option<&str>) -> String {
+    let mut sheet = Sheet::default();
+    sheet.line(headline(record));
+    sheet.line("");
+    for (label, device) in [("first", &record.first), ("second", &record.second)] {
+        sheet.row(label, self::device(device));
+    }
+    if let Some(one) = record.forward.as_ref().or(record.backward.as_ref()) {
+        path(&mut sheet, one);
+    }
+    if let Some(nvlink) = &record.nvlink {
+        sheet.row("nvlink", nvlink);
+    }
+    for (index, note) in record.notes.iter().enumerate() {
+        if index == 0 { sheet.row("note", note) } else { sheet.more(note) }
+    }
+    for (initiator, owner, one) in [
+        (&record.first, &record.second, &record.forward),
+        (&record.second, &record.first, &record.backward),
+    ] {
+        sheet.line("");
+        match one {
+            Some(one) => direction(&mut sheet, one),
+            None => sheet.line(format_args!(
+                "{} to memory of {}: it has none for peers",
+                initiator.name, owner.name
+            )),
+        }
+    }
+    guest(&mut sheet, record);
+    if let Some(reason) = no_plan {
+        sheet.line("");
+        sheet.line(format_args!("no copy between the two: {reason}"));
+    }
+    hints(&mut sheet, record);
+    sheet.0
+}
+
+fn headline(record: &PairRecord) -> String {
+    let names = format!("{} and {}", record.first.name, record.second.name);
+    let Some(one) = record.forward.as_ref().or(record.backward.as_ref()) else {
+        return format!("{names}: no peer-to-peer; neither has memory that peers can reach");
+    };
+    match one.verdict {
+        ReachVerdict::BusAddress => {
+            format!("{names}: peer-to-peer is direct, below the host bridge")
+        }
+        ReachVerdict::ThroughHostBridge => {
+            format!("{names}: peer-to-peer is permitted, through the host bridge")
+        }
+        ReachVerdict::Refused => format!("{names}: the kernel refuses peer-to-peer"),
+        ReachVerdict::Conditional => {
+            let condition = one.kernel.conditions.first();
+            let equals = condition.map_or("", |condition| condition.equals.as_str());
+            format!("{names}: peer-to-peer depends on the CPU: permitted if {equals}, else refused")
+        }
+        ReachVerdict::Unknown => {
+            format!("{names}: not known; {} is missing", one.kernel.needs.join(", and "))
+        }
+    }
+}
+
+fn device(device: &PairDevice) -> String {
+    let parts = [device.address.as_deref(), device.product.as_deref()];
+    let driver = device.driver.as_ref().map(|driver| format!("driver {driver}"));
+    let parts: Vec<String> = parts.into_iter().flatten().map(str::to_owned).chain(driver).collect();
+    format!("{}: {}", device.name, parts.join(", "))
+}
+
+fn path(sheet: &mut Sheet, one: &PairDirection) {
+    let turn = match (one.turn, &one.turn_at) {
+        (Some(PairTurn::Device), _) => "packets stay inside the device".to_owned(),
+        (Some(PairTurn::Switch), Some(at)) => format!("packets turn in the switch at {at}"),
+        (Some(PairTurn::Switch), None) => "packets turn in a switch".to_owned(),
+        (Some(PairTurn::RootComplex), _) => "packets turn in the root complex".to_owned(),
+        (Some(PairTurn::SocketLink), _) => {
+            "packets cross the root complex and the link between sockets".to_owned()
+        }
+        (None, _) => "not known where packets turn".to_owned(),
+    };
+    let class = one.class.as_ref().map(|class| format!("{class} for nvidia-smi"));
+    let distance = one.distance.map(|hops| format!("{hops} hops"));
+    let parts: Vec<String> = [Some(turn), class, distance].into_iter().flatten().collect();
+    sheet.row("path", parts.join("; "));
+    if !one.ports.is_empty() {
+        sheet.row("decides", format_args!("{} (ACS redirection)", one.ports.join(", ")));
+    }
+    if let Some(link) = &one.slowest_link {
+        let downgraded = if link.downgraded { ", below what both ends support" } else { "" };
+        sheet.row(
+            "link",
+            format_args!(
+                "the slowest, above {}: {}{downgraded}; at most {} each way",
+                link.function, link.speed, link.bytes_per_second
+            ),
+        );
+    }
+    if !one.unknown_links.is_empty() {
+        let text = format!("speed not known above {}", one.unknown_links.join(", "));
+        if one.slowest_link.is_some() { sheet.more(text) } else { sheet.row("link", text) }
+    }
+}
+
+fn direction(sheet: &mut Sheet, one: &PairDirection) {
+    let size = one.memory.map(|size| format!(" ({size})")).unwrap_or_default();
+    let if_any = if one.memory.is_none() { ", if it lends any" } else { "" };
+    sheet.line(format_args!("{} to memory of {}{size}{if_any}", one.initiator, one.owner));
+    sheet.row("kernel", one.verdict);
+    for reason in &one.kernel.reasons {
+        sheet.more(reason);
+    }
+    for rule in &one.drivers {
+        driver(sheet, rule);
+    }
+}
+
+fn driver(sheet: &mut Sheet, rule: &DriverRule) {
+    let asks = match rule.asks_kernel {
+        Some(true) => "asks the kernel",
+        Some(false) => "does not ask the kernel",
+        None => "not known whether it asks the kernel",
+    };
+    let answer = match rule.answer {
+        Answer::Conditional => "depends".to_owned(),
+        answer => answer.to_string(),
+    };
+    sheet.row("driver", format_args!("{}, {}: {answer}; {asks}", rule.driver, rule.mechanism));
+    sheet.more(&rule.reason);
+    sheet.more(format_args!("[{}]", rule.source));
+}
+
+fn guest(sheet: &mut Sheet, record: &PairRecord) {
+    let Some(guest) = &record.guest else { return };
+    sheet.line("");
+    sheet.line("both passed to one virtual machine");
+    sheet.row("guest", guest.verdict);
+    for reason in &guest.reasons {
+        sheet.more(reason);
+    }
+    for need in &guest.needs {
+        sheet.more(format_args!("not known: {need}"));
+    }
+}
+
+fn hints(sheet: &mut Sheet, record: &PairRecord) {
+    let mut commands: Vec<&String> = Vec::new();
+    for one in record.forward.iter().chain(&record.backward) {
+        commands.extend(
+            one.kernel
+                .commands
+                .iter()
+                .filter(|command| !commands.contains(command))
+                .collect::<Vec<_>>(),
+        );
+    }
+    if commands.is_empty() {
+        return;
+    }
+    sheet.line("");
+    for command in commands {
+        sheet.line(format_args!("hint: add the output of `{command}`"));
+    }
+}

@@ -1,0 +1,209 @@
+//! Two devices as a record: for each direction the path, the kernel's decision and the drivers' rules.
+
+use std::path::Path;
+
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind, names};
+use peerlane_reach::{
+    Condition, Direction, MapType, NEWEST_LIST, Need, Pair, Reach, Turn, environment_notes, guest,
+    nature, nvlink, rules,
+};
+use peerlane_results::{
+    Answer, DriverRule, Explanation, ExplanationStep, GuestRecord, KernelDecision, PairDevice,
+    PairDirection, PairRecord, PairTurn, PathLink, Plan, ReachCondition, ReachVerdict,
+};
+
+use crate::plan::initiator;
+
+/// The functions that two words name; `None` where one of them names none.
+///
+/// The ends of a plan are taken where there is one, so that a file stands for the drive below it.
+pub fn pair_ends(
+    fabric: &Fabric,
+    plan: Option<&Plan>,
+    words: (&str, &str),
+) -> Option<(FunctionId, FunctionId)> {
+    let end = |facts: Option<FunctionId>, word: &str| facts.or_else(|| fabric.find_device(word));
+    let first = end(plan.and_then(|plan| initiator(fabric, &plan.source)), words.0)?;
+    let second = end(plan.and_then(|plan| initiator(fabric, &plan.target)), words.1)?;
+    Some((first, second))
+}
+
+/// Whether two words name devices between which nothing is copied: one is neither a drive nor a GPU, or
+/// both are GPUs.
+pub fn is_no_copy(fabric: &Fabric, words: (&str, &str)) -> bool {
+    let kind = |word: &str| {
+        let is_file = fabric.is_this_machine() && Path::new(word).exists();
+        let id = fabric.find_device(word).filter(|_| !is_file)?;
+        Some(fabric.function(id).kind)
+    };
+    match (kind(words.0), kind(words.1)) {
+        (Some(Kind::Gpu), Some(Kind::Gpu)) => true,
+        (one, other) => {
+            let is_copied =
+                |kind: Option<Kind>| matches!(kind, None | Some(Kind::Nvme | Kind::Gpu));
+            !is_copied(one) || !is_copied(other)
+        }
+    }
+}
+
+/// Judges two functions, both directions; `for_guest` adds what holds in a virtual machine.
+pub fn pair_record(
+    fabric: &Fabric,
+    (first, second): (FunctionId, FunctionId),
+    for_guest: bool,
+) -> PairRecord {
+    let pair = Pair::new(fabric, first, second);
+    let direction = |one: &Direction| direction_record(fabric, &pair, one);
+    let mut notes = environment_notes(fabric);
+    let mut both = vec![first, second];
+    both.dedup();
+    notes.extend(
+        both.into_iter().filter_map(|id| {
+            Some(format!("{} is {}", fabric.device_word(id), nature(fabric, id)?))
+        }),
+    );
+    PairRecord {
+        first: device(fabric, first),
+        second: device(fabric, second),
+        forward: pair.forward.as_ref().map(direction),
+        backward: pair.backward.as_ref().map(direction),
+        nvlink: nvlink(fabric, first, second).map(|state| state.to_string()),
+        guest: for_guest.then(|| guest_record(fabric, &pair, (first, second))),
+        notes,
+    }
+}
+
+/// The kernel's decision on each direction, step by step.
+pub fn explain_pair(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Vec<Explanation> {
+    let pair = Pair::new(fabric, ends.0, ends.1);
+    pair.directions()
+        .map(|one| Explanation {
+            question: format!(
+                "may {} reach memory of {}?",
+                fabric.device_word(one.initiator),
+                fabric.device_word(one.owner)
+            ),
+            steps: peerlane_reach::explain(fabric, one.owner, one.initiator)
+                .into_iter()
+                .map(|step| ExplanationStep {
+                    finding: step.finding,
+                    source: step.source.to_owned(),
+                })
+                .collect(),
+        })
+        .collect()
+}
+
+/// The word for a decision in records.
+pub fn reach_verdict(map: MapType) -> ReachVerdict {
+    match map {
+        MapType::BusAddress => ReachVerdict::BusAddress,
+        MapType::ThroughHostBridge => ReachVerdict::ThroughHostBridge,
+        MapType::NotSupported => ReachVerdict::Refused,
+        MapType::Conditional => ReachVerdict::Conditional,
+        MapType::Unknown => ReachVerdict::Unknown,
+    }
+}
+
+/// An outcome of a conditional decision as a record.
+pub fn condition(condition: &Condition) -> ReachCondition {
+    ReachCondition {
+        fact: condition.fact.name().to_owned(),
+        equals: condition.equals.to_owned(),
+        verdict: reach_verdict(condition.verdict),
+    }
+}
+
+/// The address of a function; its name where it has none.
+pub fn address_or_name(function: &Function) -> String {
+    function.address.map_or_else(|| function.name.clone(), |address| address.to_string())
+}
+
+fn device(fabric: &Fabric, id: FunctionId) -> PairDevice {
+    let function = fabric.function(id);
+    PairDevice {
+        name: fabric.device_word(id),
+        address: function.address.map(|address| address.to_string()),
+        product: names::of(function),
+        driver: function.driver.name().map(str::to_owned),
+    }
+}
+
+fn direction_record(fabric: &Fabric, pair: &Pair, one: &Direction) -> PairDirection {
+    let path = &pair.path;
+    let (turn, turn_at) = match path.turn {
+        None => (None, None),
+        Some(Turn::Device(id)) => (Some(PairTurn::Device), Some(id)),
+        Some(Turn::Switch(id)) => (Some(PairTurn::Switch), Some(id)),
+        Some(Turn::RootComplex) => (Some(PairTurn::RootComplex), None),
+        Some(Turn::SocketLink) => (Some(PairTurn::SocketLink), None),
+    };
+    let place = |id: FunctionId| address_or_name(fabric.function(id));
+    PairDirection {
+        initiator: fabric.device_word(one.initiator),
+        owner: fabric.device_word(one.owner),
+        memory: fabric.memory(one.owner).and_then(|memory| memory.size),
+        verdict: reach_verdict(one.kernel.map),
+        turn,
+        turn_at: turn_at.map(place),
+        class: path.class.map(|class| class.name().to_owned()),
+        distance: path.distance,
+        ports: one.kernel.redirecting.iter().map(|&id| place(id)).collect(),
+        slowest_link: path.slowest_link.map(|link| PathLink {
+            function: place(link.function),
+            speed: link.speed.to_string(),
+            bytes_per_second: link.speed.raw_rate(),
+            downgraded: link.is_downgraded,
+        }),
+        unknown_links: path.unknown_links.iter().map(|&id| place(id)).collect(),
+        kernel: kernel_decision(fabric, &one.kernel),
+        drivers: rules(fabric, one.owner, one.initiator).into_iter().map(driver_rule).collect(),
+    }
+}
+
+fn kernel_decision(fabric: &Fabric, reach: &Reach) -> KernelDecision {
+    let (major, minor) = NEWEST_LIST;
+    let is_assumed = fabric.kernel.version().is_none();
+    let mut commands: Vec<&str> = reach.needs.iter().map(Need::command).collect();
+    commands.extend(reach.conditions.iter().map(|one| one.fact.command()));
+    commands.dedup();
+    KernelDecision {
+        reasons: reach.reasons(),
+        assumed_kernel: is_assumed.then(|| format!("{major}.{minor}")),
+        conditions: reach.conditions.iter().map(condition).collect(),
+        needs: reach.needs.iter().map(|need| need.in_words(fabric)).collect(),
+        commands: commands.into_iter().map(str::to_owned).collect(),
+    }
+}
+
+fn driver_rule(rule: peerlane_reach::DriverRule) -> DriverRule {
+    DriverRule {
+        driver: rule.driver,
+        mechanism: rule.mechanism,
+        asks_kernel: rule.asks_kernel,
+        answer: answer(rule.answer),
+        reason: rule.reason,
+        source: rule.source,
+    }
+}
+
+fn answer(answer: peerlane_reach::Answer) -> Answer {
+    match answer {
+        peerlane_reach::Answer::Possible => Answer::Possible,
+        peerlane_reach::Answer::Refused => Answer::Refused,
+        peerlane_reach::Answer::Conditional => Answer::Conditional,
+        peerlane_reach::Answer::NotKnown => Answer::NotKnown,
+    }
+}
+
+/// What holds in a guest is asked for the direction that exists.
+fn guest_record(
+    fabric: &Fabric,
+    pair: &Pair,
+    (first, second): (FunctionId, FunctionId),
+) -> GuestRecord {
+    let (owner, initiator) =
+        pair.directions().next().map_or((second, first), |one| (one.owner, one.initiator));
+    let verdict = guest(fabric, owner, initiator);
+    GuestRecord { verdict: answer(verdict.verdict), reasons: verdict.reasons, needs: verdict.needs }
+}
