@@ -10,7 +10,9 @@ use super::list::{Item, Kept};
 use super::{device_names, words};
 use crate::Entry;
 use crate::sysfs::config_space;
+use crate::sysfs::environment;
 use crate::sysfs::functions::is_host_bridge;
+use crate::sysfs::resources::minor_number;
 use crate::sysfs::tree::plain_text;
 use crate::sysfs::windows::{IORESOURCE_MEM, IORESOURCE_UNSET, ResourceLine};
 
@@ -133,6 +135,10 @@ impl Scrub {
             Kept::Registers => config_space::without_addresses(bytes),
             Kept::Windows => line(&windows(text, self.shows_addresses)),
             Kept::Event => line(&event(text)),
+            Kept::MinorNumber => {
+                let kept = text.lines().find(|line| minor_number(line).is_some());
+                line(kept.unwrap_or_default())
+            }
             Kept::Prefix => line(&format!("{}-", text.split('-').next().unwrap_or_default())),
         };
         Some((path, Entry::File { bytes, mode }))
@@ -218,7 +224,13 @@ fn processor(text: &str) -> String {
         let key = line.split(':').next().unwrap_or_default().trim();
         matches!(key, "vendor_id" | "cpu family" | "model name" | "CPU implementer")
     };
-    first.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
+    let mut kept: Vec<&str> = first.lines().filter(is_kept).collect();
+    let flags = environment::flags(first);
+    let flags = flags.map(|flags| {
+        flags.into_iter().fold("flags\t\t:".to_owned(), |line, flag| format!("{line} {flag}"))
+    });
+    kept.extend(flags.as_deref());
+    kept.join("\n")
 }
 
 fn event(text: &str) -> String {

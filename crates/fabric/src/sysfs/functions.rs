@@ -253,8 +253,14 @@ impl Found {
             mixed_per_mille: None,
             ethernet: None,
             nvme,
-            physical_function: None,
-            mig_instances: None,
+            physical_function: tree
+                .link_name(&file("physfn"))
+                .and_then(|name| self::address(&name)),
+            mig_instances: if kind == Kind::Gpu && vendor == Some(VENDOR_NVIDIA) {
+                resources::mig_instances(tree, address)
+            } else {
+                None
+            },
             lines: None,
             lab: LabDrive::default(),
         }

@@ -41,7 +41,7 @@ pub enum Kept {
     Serial,
     /// The word `machine`.
     HostName,
-    /// The first processor's vendor, family and model.
+    /// The first processor's vendor, family, model, and flags that tell of a hypervisor.
     Processor,
     /// The numbers and the known flavours of a kernel.
     Release,
@@ -62,6 +62,8 @@ pub enum Kept {
     Prefix,
     /// Lines of the driver, the class and the identity.
     Event,
+    /// The line of the minor number of a GPU's device node.
+    MinorNumber,
 }
 
 impl Kept {
@@ -76,7 +78,9 @@ impl Kept {
             Self::Presence => "that it is there; it is never opened",
             Self::Serial => "replaced, the same for the same",
             Self::HostName => "replaced",
-            Self::Processor => "vendor, family and model of the first processor",
+            Self::Processor => {
+                "vendor, family, model and flags of a hypervisor of the first processor"
+            }
             Self::Release => "numbers and known flavours",
             Self::Version => "the numbers that it begins with",
             Self::Parameters => "known parameters that bear on devices",
@@ -86,6 +90,7 @@ impl Kept {
             Self::Windows => "sizes and flags; no addresses",
             Self::Prefix => "what comes before the first `-`",
             Self::Event => "lines of driver, class and identity",
+            Self::MinorNumber => "the line of the minor number",
         }
     }
 }
@@ -98,13 +103,13 @@ const fn item(path: &'static str, kept: Kept, purpose: &'static str) -> Item {
 #[rustfmt::skip]
 pub const ITEMS: &[Item] = {
     use Kept::{
-        Configuration, Event, Folder, HostName, LinkName, Mounts, NamedFolder, Parameters, Permissions,
-        Prefix, Presence, Processor, Registers, Release, Serial, Version, Whole, Windows,
+        Configuration, Event, Folder, HostName, LinkName, MinorNumber, Mounts, NamedFolder, Parameters,
+        Permissions, Prefix, Presence, Processor, Registers, Release, Serial, Version, Whole, Windows,
     };
     &[
     item("proc/sys/kernel/hostname", HostName, "what the machine is called"),
     item("proc/sys/kernel/osrelease", Release, "what the kernel can do"),
-    item("proc/cpuinfo", Processor, "whether the processor forwards peer traffic"),
+    item("proc/cpuinfo", Processor, "whether the processor forwards peer traffic, and is virtual"),
     item("proc/cmdline", Parameters, "ACS, IOMMU and NVMe settings"),
     item("proc/config.gz", Configuration, "whether peer-to-peer is built in"),
     item("boot/config-*", Configuration, "whether peer-to-peer is built in"),
@@ -113,7 +118,20 @@ pub const ITEMS: &[Item] = {
     item("LIBRARY/libcuda.so.1", Presence, "whether programs reach NVIDIA GPUs"),
     item("LIBRARY/libcufile.so.0", Presence, "whether they reach storage from there"),
     item("LIBRARY/libxrt_coreutil.so.2", Presence, "whether programs reach AMD FPGA cards"),
+    item("proc/driver/nvidia/gpus/*/information", MinorNumber, "which of NVIDIA's GPUs it is"),
+    item("proc/driver/nvidia/capabilities/gpu*/mig", Folder, "whether MIG instances are listed"),
+    item("proc/driver/nvidia/capabilities/gpu*/mig/gi*", Folder, "MIG instances"),
     item("proc/self/mountinfo", Mounts, "what is mounted from a drive"),
+    item("run/secrets/kubernetes.io", Presence, "whether this is a container"),
+    item("var/run/secrets/kubernetes.io", Presence, "whether this is a container"),
+    item("run/.containerenv", Presence, "whether this is a container"),
+    item(".dockerenv", Presence, "whether this is a container"),
+    item("run/systemd/container", Presence, "whether this is a container"),
+    item("sys/hypervisor/type", Whole, "the hypervisor below this system"),
+    item("sys/hypervisor/properties/features", Whole, "whether Xen gave it the hardware"),
+    item("sys/class/misc/tdx_guest", Presence, "whether memory is encrypted"),
+    item("sys/class/misc/sev-guest", Presence, "whether memory is encrypted"),
+    item("sys/devices/system/cpu/sev/vmpl", Presence, "whether memory is encrypted"),
     item("sys/devices", Folder, "the devices"),
     item("sys/devices/virtual/dmi/id/sys_vendor", Whole, "who made the machine"),
     item("sys/devices/virtual/dmi/id/product_name", Whole, "which model the machine is"),
@@ -143,6 +161,7 @@ pub const ITEMS: &[Item] = {
     item("FUNCTION/uio", Folder, "whether a driver is bound, where that is not shown"),
     item("FUNCTION/vfio-dev", Folder, "whether a driver is bound, where that is not shown"),
     item("FUNCTION/iommu_group", LinkName, "IOMMU group"),
+    item("FUNCTION/physfn", LinkName, "whether it is a virtual function, and whose"),
     item("FUNCTION/p2pmem/size", Whole, "memory for peers"),
     item("FUNCTION/p2pmem/available", Whole, "how much of it is free"),
     item("FUNCTION/p2pmem/published", Whole, "whether it is offered"),

@@ -6,13 +6,14 @@ mod block;
 pub(crate) mod config_space;
 mod disk;
 mod driver;
+pub(crate) mod environment;
 pub(crate) mod functions;
 pub(crate) mod libraries;
 pub(crate) mod list;
 mod nvme;
 mod packets;
 mod passthrough;
-mod resources;
+pub(crate) mod resources;
 pub(crate) mod snapshot;
 mod stacked;
 pub(crate) mod system;
@@ -142,6 +143,7 @@ pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverE
     let found = functions::walk(tree, is_this_machine);
     let has_p2pmem = found.functions.iter().any(|function| function.p2pmem.is_some());
     let stacked = stacked::devices(tree);
+    let product = system::product(tree);
     Ok(Fabric {
         name: tree
             .word(Path::new("proc/sys/kernel/hostname"))
@@ -150,14 +152,14 @@ pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverE
         kernel: system::kernel(tree, has_p2pmem),
         cpu: system::cpu(tree),
         iommu: system::iommu(tree, is_this_machine),
-        product: system::product(tree),
+        environment: environment::read(tree, product.as_deref()),
+        product,
         libraries: libraries::installed(tree),
         mounts: stacked::mounts(tree, &found.numbers, &stacked),
         stacked: stacked.into_iter().map(|found| found.device).collect(),
         bridges: found.bridges,
         functions: found.functions,
         nvlinks: None,
-        environment: crate::Environment::default(),
         lab: None,
     })
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::tree::Tree;
-use crate::Kind;
+use crate::{Bdf, Kind};
 
 /// Interfaces of a NIC, and what a GPU has in `/dev/dri`.
 pub(super) fn kernel_names(tree: &Tree, at: &Path, kind: Kind) -> Vec<String> {
@@ -29,4 +29,32 @@ pub(super) fn fpga_p2p(tree: &Tree, at: &Path) -> Option<bool> {
     let is_device = |name: &String| name.starts_with("p2p.");
     let device = tree.directories(at).into_iter().find(is_device)?;
     tree.flag(&at.join(device).join("p2p_enable"))
+}
+
+/// Number of GPU instances into which an NVIDIA GPU is divided (MIG), as the driver lists them; `None` where it
+/// lists none of any GPU (`osRmCapRegisterGpu` and `osRmCapRegisterSmcPartition` of its open modules, 595.45).
+pub(super) fn mig_instances(tree: &Tree, address: Bdf) -> Option<u32> {
+    let about = format!("proc/driver/nvidia/gpus/{address}/information");
+    let text = tree.text(Path::new(&about)).ok()?;
+    let minor: u32 = text.lines().find_map(minor_number)?;
+    let folder = format!("proc/driver/nvidia/capabilities/gpu{minor}/mig");
+    let folder = Path::new(&folder);
+    if !tree.is_directory(folder) {
+        return None;
+    }
+    tree.watch_folder(folder);
+    let is_instance = |name: &String| {
+        let number = name.strip_prefix("gi").unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
+    };
+    let instances: Vec<String> = tree.directories(folder).into_iter().filter(is_instance).collect();
+    for name in &instances {
+        tree.watch_folder(&folder.join(name));
+    }
+    u32::try_from(instances.len()).ok()
+}
+
+/// The minor number of a GPU's device node, in a line of `information`.
+pub(crate) fn minor_number(line: &str) -> Option<u32> {
+    line.strip_prefix("Device Minor:")?.trim().parse().ok()
 }

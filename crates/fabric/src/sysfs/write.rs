@@ -3,6 +3,8 @@
 //! It writes what discovery reads and nothing more; numbers that no fabric has, such as those of block
 //! devices, are made up. A function without an address gets one, as firmware numbers buses.
 
+mod environment;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -155,7 +157,9 @@ impl Writer<'_> {
         lines += &cpu.family.map(|family| format!("cpu family\t: {family}\n")).unwrap_or_default();
         lines +=
             &cpu.model.as_ref().map(|name| format!("model name\t: {name}\n")).unwrap_or_default();
+        lines += &environment::flags(self.fabric);
         self.file("proc", "cpuinfo", lines)?;
+        self.environment()?;
         self.some("sys/devices/virtual/dmi/id", "product_name", product.as_ref())?;
         if *iommu != IommuMode::Unknown {
             self.folder("sys/kernel/iommu_groups")?;
@@ -244,6 +248,10 @@ impl Writer<'_> {
                 self.some(&folder, "type", function.iommu_type.as_ref())?;
             }
         }
+        if let Some(physical) = function.physical_function {
+            self.link(&format!("{at}/physfn"), format!("../{physical}"))?;
+        }
+        self.mig(function, id)?;
         self.resources(function, at)?;
         match &function.nvme {
             Some(nvme) => self.controller(nvme, at),

@@ -4,6 +4,7 @@
 mod blocks;
 mod captures;
 mod discovery;
+mod environment;
 mod foreign_archives;
 mod foreign_trees;
 mod handmade;

@@ -313,6 +313,7 @@ fn laptop() -> Fabric {
 fn cloud_vm() -> Fabric {
     let mut machine = Machine::new("cloud-vm", "Google Compute Engine", "6.1.0-30-cloud-amd64");
     machine.cpu("GenuineIntel", Some(6), "Intel(R) Xeon(R) CPU @ 2.20GHz");
+    machine.fabric.environment.hypervisor = Some("Google Compute Engine".to_owned());
     machine.fabric.kernel.has_p2pdma = Some(false);
     machine.fabric.kernel.nvme_multipath = None;
     machine.fabric.kernel.use_cmb_sqes = None;

@@ -1,0 +1,49 @@
+//! The signs of an environment, and the parts of an NVIDIA GPU, as discovery looks for them.
+
+use std::path::Path;
+
+use super::{Writer, Written};
+use crate::sysfs::environment::{self, CONTAINERS, GUARDS, TYPE, UNNAMED};
+use crate::{Entry, Fabric, Function, FunctionId};
+
+/// The line of flags in `/proc/cpuinfo`, where names alone would say something else.
+pub(super) fn flags(fabric: &Fabric) -> String {
+    let named = fabric.product.as_deref().and_then(environment::by_product);
+    match (named, fabric.environment.hypervisor.as_deref()) {
+        (Some(_), None) => "flags\t\t:\n".to_owned(),
+        (None, Some(UNNAMED)) => "flags\t\t: hypervisor\n".to_owned(),
+        _ => String::new(),
+    }
+}
+
+impl Writer<'_> {
+    /// What separates the machine from the hardware.
+    pub(super) fn environment(&mut self) -> Written {
+        let Fabric { environment: found, product, .. } = self.fabric;
+        let named = product.as_deref().and_then(environment::by_product);
+        let hypervisor = found.hypervisor.as_deref();
+        if let Some(name) = hypervisor.filter(|name| *name != UNNAMED && Some(*name) != named) {
+            self.tree.text(TYPE, name)?;
+        }
+        for (wanted, signs) in [(&found.container, &CONTAINERS[..]), (&found.confidential, &GUARDS)]
+        {
+            let sign = signs.iter().find(|(_, name)| wanted.as_deref() == Some(name));
+            if let Some((path, _)) = sign {
+                let empty = Entry::File { bytes: Vec::new(), mode: 0o444 };
+                self.tree.insert(Path::new(path), empty)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The MIG instances of an NVIDIA GPU; its position stands for its minor number.
+    pub(super) fn mig(&mut self, function: &Function, id: FunctionId) -> Written {
+        let Some(count) = function.mig_instances else { return Ok(()) };
+        let (address, number) = (self.addresses[id.0], id.0);
+        let folder = format!("proc/driver/nvidia/gpus/{address}");
+        self.file(&folder, "information", format!("Device Minor: \t {number}"))?;
+        let folder = format!("proc/driver/nvidia/capabilities/gpu{number}/mig");
+        self.folder(&folder)?;
+        (1..=count).try_for_each(|instance| self.folder(&format!("{folder}/gi{instance}")))
+    }
+}
