@@ -8,6 +8,7 @@
 
 mod allow_list;
 mod decision;
+mod drivers;
 mod explain;
 mod fact;
 mod matrix;
@@ -16,6 +17,9 @@ mod pair;
 
 pub use allow_list::NEWEST_LIST;
 pub use decision::{Decisions, MapType, Reach, decide};
+pub use drivers::{
+    Answer, DriverRule, GuestVerdict, NvLinkState, environment_notes, guest, nature, nvlink, rules,
+};
 pub use explain::{Step, explain};
 pub use fact::{Fact, KernelList};
 pub use matrix::{Cell, Detail, Matrix, Peers, grouped, representatives};

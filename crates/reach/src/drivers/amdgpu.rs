@@ -1,0 +1,116 @@
+//! AMD's driver: dma-bufs, peer access between GPUs, XGMI, and hipFile.
+
+use peerlane_fabric::{Bar, Kind, gpu};
+
+use super::pair::Pair;
+use super::rdma::{self, Pinning};
+use super::{Answer, DriverRule};
+
+const DRIVER: &str = "amdgpu";
+const DMA_BUF: &str = "Linux 7.2, drivers/gpu/drm/amd/amdgpu/amdgpu_dma_buf.c";
+const PEER: &str =
+    "Linux 7.2, drivers/gpu/drm/amd/amdgpu/amdgpu_device.c, amdgpu_device_is_peer_accessible";
+const XGMI: &str = "Linux 7.2, amdgpu_dma_buf.c, amdgpu_dmabuf_is_xgmi_accessible";
+const HIPFILE: &str = "AMD, hipFile 0.4 documentation; amdgpu-dkms, kfd_ais_rw_file";
+/// The window through which GPUs of AMD show their memory.
+const VRAM_BAR: u8 = 0;
+/// The window that GPUs have before it is resized.
+const SMALL_WINDOW: u64 = 256 << 20;
+
+/// The rules for memory of an AMD GPU.
+pub(super) fn rules(pair: &Pair<'_>) -> Vec<DriverRule> {
+    let (owner, initiator) = (pair.owner(), pair.initiator());
+    if !Pair::may_be(owner, DRIVER) {
+        return vec![pair.not_known()];
+    }
+    match initiator.kind {
+        Kind::Gpu if initiator.vendor == Some(gpu::VENDOR_AMD) => {
+            vec![peer_access(pair), dma_buf(pair, Pinning::Moves), xgmi()]
+        }
+        Kind::Gpu if Pair::may_be(initiator, "xe") => vec![dma_buf(pair, Pinning::Moves)],
+        Kind::Gpu => vec![imports_nothing(pair)],
+        Kind::Nic => match rdma::refusal(initiator) {
+            Some(refused) => vec![refused],
+            None => {
+                let pinning = rdma::importer(initiator).unwrap_or(Pinning::Moves);
+                vec![dma_buf(pair, pinning)]
+            }
+        },
+        Kind::Nvme => vec![storage(pair)],
+        _ => vec![imports_nothing(pair)],
+    }
+}
+
+/// A window that shows only part of the memory, in words.
+fn small_window(pair: &Pair<'_>) -> Option<String> {
+    let owner = pair.owner();
+    let is_small = |bar: &&Bar| {
+        bar.index == VRAM_BAR
+            && (bar.size.0 <= SMALL_WINDOW || bar.largest.is_some_and(|most| most > bar.size))
+    };
+    let bar = owner.bars.iter().find(is_small)?;
+    Some(format!(
+        "{} shows {} of its memory, and peers need all of it: enable resizable BAR",
+        owner.name, bar.size
+    ))
+}
+
+fn peer_access(pair: &Pair<'_>) -> DriverRule {
+    let verdict = match small_window(pair) {
+        Some(reason) => (Answer::Refused, reason),
+        None => {
+            let reason = format!(
+                "it needs CONFIG_HSA_AMD_P2P, which Debian's kernels lack, and amdgpu.pcie_p2p=1; then {}",
+                pair.in_words()
+            );
+            (Answer::Conditional, reason)
+        }
+    };
+    DriverRule::new(DRIVER, "peer access", Some(true), verdict, PEER)
+}
+
+fn dma_buf(pair: &Pair<'_>, pinning: Pinning) -> DriverRule {
+    let verdict = if pinning == Pinning::Moves {
+        let reason = format!(
+            "amdgpu exports its memory where the kernel permits the pair, and otherwise moves the \
+             buffer to host memory without an error; {}",
+            pair.in_words()
+        );
+        (Answer::Possible, reason)
+    } else {
+        let reason = "this importer pins memory, and amdgpu may move a pinned buffer to host memory \
+                      without an error: prove the route";
+        (Answer::Conditional, reason.to_owned())
+    };
+    DriverRule::new(DRIVER, "dma-buf", Some(true), verdict, DMA_BUF)
+}
+
+fn xgmi() -> DriverRule {
+    let reason =
+        "XGMI is not seen from here, and over it the driver asks nobody: `rocm-smi --showtopo`";
+    DriverRule::new(DRIVER, "XGMI", Some(false), (Answer::NotKnown, reason.to_owned()), XGMI)
+}
+
+fn storage(pair: &Pair<'_>) -> DriverRule {
+    let verdict = if pair.fabric.kernel.has_p2pdma == Some(false) {
+        let reason = "the kernel is built without CONFIG_PCI_P2PDMA";
+        (Answer::Refused, reason.to_owned())
+    } else {
+        let reason = format!(
+            "the kernel's own amdgpu has no route to drives; hipFile has one by amdgpu-dkms, and \
+             there {}",
+            pair.in_words()
+        );
+        (Answer::Conditional, reason)
+    };
+    DriverRule::new("amdgpu-dkms", "hipFile", Some(true), verdict, HIPFILE)
+}
+
+fn imports_nothing(pair: &Pair<'_>) -> DriverRule {
+    let reason = format!(
+        "amdgpu moves a buffer to host memory for importers without peer memory, and nothing public \
+         says that {} has it",
+        pair.initiator().name
+    );
+    DriverRule::new(DRIVER, "dma-buf", Some(true), (Answer::NotKnown, reason), DMA_BUF)
+}

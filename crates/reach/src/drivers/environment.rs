@@ -1,0 +1,37 @@
+//! What a topology is worth inside a virtual machine, a container, or a confidential guest.
+
+use peerlane_fabric::Fabric;
+
+/// Name of a hypervisor or container runtime of which only a sign was seen.
+const UNNAMED: &str = "unknown";
+
+/// Returns what separates the description from the hardware, one sentence each.
+pub fn environment_notes(fabric: &Fabric) -> Vec<String> {
+    let environment = &fabric.environment;
+    let named = |name: &str| match name {
+        UNNAMED => String::new(),
+        name => format!(" ({name})"),
+    };
+    let hypervisor = environment.hypervisor.as_deref().map(|name| {
+        format!(
+            "this is the hypervisor's topology{}: the switches, links and ACS bits of the hardware \
+             are not seen, so distances and rates may differ; run it on the host",
+            named(name)
+        )
+    });
+    let container = environment.container.as_deref().map(|name| {
+        format!(
+            "this is a container{}: the devices are those of the host, and device nodes, modules and \
+             libraries may be missing here",
+            named(name)
+        )
+    });
+    let confidential = environment.confidential.as_deref().map(|name| {
+        format!(
+            "this is a confidential virtual machine ({name}): devices reach only memory that it \
+             shares, so the kernel copies DMA through bounce buffers (swiotlb), and mapping peer \
+             memory through the host bridge fails (Linux 7.2, kernel/dma/direct.h)"
+        )
+    });
+    [hypervisor, container, confidential].into_iter().flatten().collect()
+}

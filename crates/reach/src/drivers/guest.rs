@@ -1,0 +1,189 @@
+//! The host's side of two devices that are passed to one virtual machine.
+
+use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Kind, gpu};
+
+use super::Answer;
+use super::pair::{Memory, Pair, is_held_by_vfio};
+use crate::MapType;
+
+/// Whether two devices can be peers in a virtual machine, as far as the host decides it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestVerdict {
+    /// The answer; [`Answer::Conditional`] while something is still to be done.
+    pub verdict: Answer,
+    /// What the answer rests on, one sentence each, the deciding one first.
+    pub reasons: Vec<String>,
+    /// What is to be done or found out, one sentence each.
+    pub needs: Vec<String>,
+}
+
+/// Returns the host's verdict over `initiator` reading or writing memory of `owner` in one guest.
+pub fn guest(fabric: &Fabric, owner: FunctionId, initiator: FunctionId) -> GuestVerdict {
+    let pair = Pair::new(fabric, owner, initiator);
+    if let Some(reason) = refusal(&pair) {
+        return GuestVerdict { verdict: Answer::Refused, reasons: vec![reason], needs: Vec::new() };
+    }
+    if let Some(name) = &fabric.environment.hypervisor {
+        let reason = format!("this is a virtual machine itself ({name}); its host decides");
+        let needs = vec!["run it on the host".to_owned()];
+        return GuestVerdict { verdict: Answer::NotKnown, reasons: vec![reason], needs };
+    }
+    let mut found = Findings::default();
+    found.kernel(&pair);
+    found.drivers(&pair);
+    found.groups(&pair);
+    found.way(&pair);
+    found.hypervisors(&pair);
+    let verdict = match (found.is_open, found.needs.is_empty()) {
+        (true, _) => Answer::NotKnown,
+        (false, true) => Answer::Possible,
+        (false, false) => Answer::Conditional,
+    };
+    GuestVerdict { verdict, reasons: found.reasons, needs: found.needs }
+}
+
+/// Facts that rule it out.
+fn refusal(pair: &Pair<'_>) -> Option<String> {
+    if !pair.is_of_two_devices() {
+        return Some("a guest is given two devices, and no bridges".to_owned());
+    }
+    if Memory::from_function(pair.owner()).is_none() {
+        return Some(format!("{} has no memory that peers could use", pair.owner().name));
+    }
+    (pair.fabric.iommu == IommuMode::Off).then(|| {
+        "no IOMMU is in use, without which vfio passes no device to a guest: enable VT-d or AMD-Vi \
+         (intel_iommu=on)"
+            .to_owned()
+    })
+}
+
+#[derive(Debug, Default)]
+struct Findings {
+    reasons: Vec<String>,
+    needs: Vec<String>,
+    /// Whether a fact is missing without which nothing can be said.
+    is_open: bool,
+}
+
+impl Findings {
+    fn kernel(&mut self, pair: &Pair<'_>) {
+        match pair.is_kernel_at_least(6, 19) {
+            Some(true) => self.reasons.push(
+                "the kernel is 6.19 or later: vfio-pci exports windows as dma-bufs, and iommufd maps \
+                 them for the other device (IOMMU_IOAS_MAP_FILE; cloud-hypervisor #8895)"
+                    .to_owned(),
+            ),
+            Some(false) => {
+                self.reasons.push(
+                    "the kernel is older than 6.19: iommufd maps no windows of devices, so only \
+                     hypervisors with the older container of vfio have peers (VFIO_IOMMU_MAP_DMA; \
+                     cloud-hypervisor #6175)"
+                        .to_owned(),
+                );
+                self.needs.push("Linux 6.19 or later, or a hypervisor without iommufd".to_owned());
+            }
+            None => {
+                self.is_open = true;
+                self.needs.push("the version of the host's kernel: `uname -r`".to_owned());
+            }
+        }
+    }
+
+    fn drivers(&mut self, pair: &Pair<'_>) {
+        for end in pair.ends() {
+            if is_held_by_vfio(end) {
+                self.reasons.push(format!("{} is held by vfio", end.name));
+            } else {
+                let address = end.address.map_or(end.name.clone(), |address| address.to_string());
+                self.needs.push(format!(
+                    "{} bound to vfio-pci: `sudo driverctl set-override {address} vfio-pci`",
+                    end.name
+                ));
+            }
+        }
+    }
+
+    fn groups(&mut self, pair: &Pair<'_>) {
+        let [owner, initiator] = pair.ends();
+        let (Some(one), Some(two)) = (owner.iommu_group, initiator.iommu_group) else {
+            self.is_open = true;
+            self.needs.push(
+                "the IOMMU groups of both: `readlink /sys/bus/pci/devices/ADDRESS/iommu_group`"
+                    .to_owned(),
+            );
+            return;
+        };
+        if one == two {
+            self.reasons.push(format!(
+                "both are in IOMMU group {one}, so they can be passed only together, to one guest"
+            ));
+        } else {
+            self.reasons.push(format!("they are in IOMMU groups of their own, {one} and {two}"));
+        }
+        let mut groups = vec![one];
+        groups.extend((one != two).then_some(two));
+        for group in groups {
+            let is_left = |other: &&Function| {
+                other.iommu_group == Some(group)
+                    && !other.kind.is_bridge()
+                    && other.name != owner.name
+                    && other.name != initiator.name
+                    && !is_held_by_vfio(other)
+                    && other.driver.name().is_some()
+            };
+            let others: Vec<&str> =
+                pair.fabric.functions.iter().filter(is_left).map(|one| one.name.as_str()).collect();
+            if !others.is_empty() {
+                self.needs.push(format!(
+                    "{} taken from their drivers, since they share IOMMU group {group}",
+                    others.join(", ")
+                ));
+            }
+        }
+    }
+
+    fn way(&mut self, pair: &Pair<'_>) {
+        let decision = pair.decision();
+        let names: Vec<&str> =
+            decision.redirecting.iter().map(|&id| pair.fabric.function(id).name.as_str()).collect();
+        let root = "through the root complex, where the IOMMU translates them; vfio asks for no \
+                    route, so prove that data arrives";
+        self.reasons.push(match decision.map {
+            _ if !pair.is_below_one_switch() => format!("they share no switch, so packets go {root}"),
+            _ if !names.is_empty() => {
+                format!("{} redirect (ACS), so packets go {root}", names.join(", "))
+            }
+            MapType::Unknown | MapType::Conditional => {
+                "whether ports redirect packets is not known: `sudo lspci -vvv` shows ACSCtl".to_owned()
+            }
+            _ => "no port redirects (ACS), so the switch may turn packets before the IOMMU sees them: \
+                  the guest's addresses must lie outside the switch's windows"
+                .to_owned(),
+        });
+        if decision.map == MapType::NotSupported {
+            self.reasons.push(
+                "the kernel would refuse this pair for its own drivers, since this root complex is not \
+                 known to forward peers"
+                    .to_owned(),
+            );
+        }
+    }
+
+    fn hypervisors(&mut self, pair: &Pair<'_>) {
+        self.reasons.push(
+            "QEMU maps the windows and only warns where it cannot; cloud-hypervisor 54 needs the change \
+             of #8895, or iommufd=off; openvmm maps them since #3936"
+                .to_owned(),
+        );
+        let is_nvidia =
+            |end: &&Function| end.kind == Kind::Gpu && end.vendor == Some(gpu::VENDOR_NVIDIA);
+        if pair.ends().iter().all(is_nvidia) {
+            self.needs.push(
+                "one clique for both GPUs, or the guest's driver sees no peers: \
+                 `x-nv-gpudirect-clique=0` on each vfio-pci of QEMU, `x_nv_gpudirect_clique=0` on each \
+                 --device of cloud-hypervisor"
+                    .to_owned(),
+            );
+        }
+    }
+}

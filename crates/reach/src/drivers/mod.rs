@@ -1,0 +1,114 @@
+//! How far drivers go by themselves, apart from the kernel's decision, one file a driver.
+//!
+//! A driver may refuse what the kernel would permit, and some never ask the kernel. Each rule names
+//! its source with a version. Where nothing public says, the answer is [`Answer::NotKnown`].
+
+mod amdgpu;
+mod environment;
+mod guest;
+mod nature;
+mod nvidia;
+mod nvlink;
+mod nvme;
+mod pair;
+mod rdma;
+mod vfio;
+mod xe;
+mod xocl;
+
+#[cfg(test)]
+mod tests;
+
+use peerlane_fabric::{Fabric, FunctionId};
+
+pub use environment::environment_notes;
+pub use guest::{GuestVerdict, guest};
+pub use nature::nature;
+pub use nvlink::{NvLinkState, nvlink};
+use pair::{Memory, Pair};
+
+/// How far a driver goes by itself for one direction, by one mechanism.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriverRule {
+    /// The driver, `amdgpu`; `none` where no driver is bound.
+    pub driver: String,
+    /// The mechanism, `peer access`.
+    pub mechanism: String,
+    /// Whether the mechanism asks the kernel (`pci_p2pdma_distance`, `pci_p2pdma_map_type`); `None`
+    /// where that is not known.
+    pub asks_kernel: Option<bool>,
+    /// The driver's answer.
+    pub answer: Answer,
+    /// What decides, and what shows it: one sentence.
+    pub reason: String,
+    /// File or document of the rule, with its version.
+    pub source: String,
+}
+
+/// The answer of a driver; where it asks the kernel, the kernel's decision comes on top.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// The driver goes along.
+    Possible,
+    /// The driver refuses, or has no such mechanism.
+    Refused,
+    /// Something that is not seen here decides.
+    Conditional,
+    /// Nothing public says.
+    NotKnown,
+}
+
+impl DriverRule {
+    fn new(
+        driver: &str,
+        mechanism: &str,
+        asks_kernel: Option<bool>,
+        verdict: (Answer, String),
+        source: &str,
+    ) -> Self {
+        Self {
+            driver: driver.to_owned(),
+            mechanism: mechanism.to_owned(),
+            asks_kernel,
+            answer: verdict.0,
+            reason: verdict.1,
+            source: source.to_owned(),
+        }
+    }
+
+    fn unbound(name: &str) -> Self {
+        let reason = format!("no driver is bound to {name}, so nothing lends or uses memory there");
+        let verdict = (Answer::Refused, reason);
+        Self::new("none", "any", None, verdict, "Linux 7.2, drivers/base/dd.c")
+    }
+}
+
+/// Returns the rules of the drivers for `initiator` as it reads or writes memory of `owner`.
+///
+/// The rules are alternatives: each is one mechanism by which it may be done. The list is empty where
+/// `owner` has no memory that peers could use, as network controllers and plain drives.
+pub fn rules(fabric: &Fabric, owner: FunctionId, initiator: FunctionId) -> Vec<DriverRule> {
+    let pair = Pair::new(fabric, owner, initiator);
+    let (Some(memory), true) = (pair.memory(), pair.is_of_two_devices()) else {
+        return Vec::new();
+    };
+    if let Some(name) = pair.unbound() {
+        return vec![DriverRule::unbound(name)];
+    }
+    if pair.is_owner_held_by_vfio() {
+        return vec![vfio::lends(&pair)];
+    }
+    if pair.is_initiator_held_by_vfio() {
+        return vec![vfio::takes(&pair)];
+    }
+    let mut rules = match memory {
+        Memory::Nvidia => nvidia::rules(&pair),
+        Memory::Amd => amdgpu::rules(&pair),
+        Memory::Intel => xe::rules(&pair),
+        Memory::Drive => nvme::rules(&pair),
+        Memory::Xilinx => xocl::rules(&pair),
+        Memory::Other => vec![pair.not_known()],
+    };
+    pair.qualify(&mut rules);
+    rules
+}

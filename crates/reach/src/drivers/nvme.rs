@@ -1,0 +1,70 @@
+//! The NVMe driver: memory that a drive lends (`p2pmem`).
+
+use peerlane_fabric::Kind;
+
+use super::pair::Pair;
+use super::{Answer, DriverRule};
+
+const DRIVER: &str = "nvme";
+const P2PMEM: &str = "Linux 7.2, drivers/nvme/host/pci.c, nvme_map_cmb";
+const TARGET: &str = "Linux 7.2, drivers/nvme/target/rdma.c and configfs.c";
+const GUP: &str = "Linux 7.2, mm/gup.c and mm/hmm.c";
+
+/// The rules for memory that a drive lends.
+pub(super) fn rules(pair: &Pair<'_>) -> Vec<DriverRule> {
+    let (owner, initiator) = (pair.owner(), pair.initiator());
+    if !Pair::may_be(owner, DRIVER) {
+        return vec![pair.not_known()];
+    }
+    let Some(pool) = owner.p2pmem else {
+        let reason =
+            format!("{} has a CMB, of which the driver registered nothing as p2pmem", owner.name);
+        return vec![DriverRule::new(
+            DRIVER,
+            "p2pmem",
+            Some(true),
+            (Answer::Refused, reason),
+            P2PMEM,
+        )];
+    };
+    match initiator.kind {
+        Kind::Nvme => {
+            let verdict = if pool.published {
+                let reason = format!("the drive lends {}; {}", pool.size, pair.in_words());
+                (Answer::Possible, reason)
+            } else {
+                let reason = "the drive takes only one direction of data in its memory, which is \
+                              therefore not published";
+                (Answer::Conditional, reason.to_owned())
+            };
+            vec![DriverRule::new(DRIVER, "p2pmem", Some(true), verdict, P2PMEM)]
+        }
+        Kind::Nic => vec![target(pair), verbs()],
+        _ => {
+            let reason = "a mapping of p2pmem can be handed to this driver, and nobody has published \
+                          that it works";
+            vec![DriverRule::new(
+                DRIVER,
+                "p2pmem",
+                None,
+                (Answer::NotKnown, reason.to_owned()),
+                GUP,
+            )]
+        }
+    }
+}
+
+fn target(pair: &Pair<'_>) -> DriverRule {
+    let reason = format!(
+        "the kernel's NVMe target uses it for RDMA where the attribute p2pmem of the namespace is set; {}",
+        pair.in_words()
+    );
+    DriverRule::new("nvmet_rdma", "p2pmem", Some(true), (Answer::Conditional, reason), TARGET)
+}
+
+fn verbs() -> DriverRule {
+    let reason = "ibv_reg_mr refuses p2pmem, since it pins memory for long; mlx5 on demand \
+                  (IBV_ACCESS_ON_DEMAND) may take it, untested";
+    let verdict = (Answer::NotKnown, reason.to_owned());
+    DriverRule::new("ib_core", "RDMA memory region", Some(true), verdict, GUP)
+}

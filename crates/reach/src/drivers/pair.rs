@@ -1,0 +1,173 @@
+//! Both ends of a direction, and what their descriptions say of driver, memory and kernel.
+
+use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, IommuMode, Kind, gpu};
+
+use super::{Answer, DriverRule};
+use crate::{MapType, Reach, decide};
+
+const VENDOR_INTEL: u16 = 0x8086;
+const VENDOR_XILINX: u16 = 0x10ee;
+/// Smallest prefetchable window that counts as memory of a device of unknown kind; registers need less.
+const MEMORY_WINDOW: u64 = 16 << 20;
+
+/// Memory that peers could use, by whose driver decides over it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// Of an NVIDIA GPU.
+    Nvidia,
+    /// Of an AMD GPU.
+    Amd,
+    /// Of an Intel GPU.
+    Intel,
+    /// A controller memory buffer of a drive.
+    Drive,
+    /// Of a Xilinx card.
+    Xilinx,
+    /// Of a device for which no rule is known.
+    Other,
+}
+
+impl Memory {
+    /// The memory of a function; `None` where it has none that peers could use.
+    pub(super) fn from_function(function: &Function) -> Option<Self> {
+        let is_lent = function.p2pmem.is_some()
+            || function.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some());
+        match (function.kind, function.vendor) {
+            (Kind::Gpu, Some(gpu::VENDOR_NVIDIA)) => Some(Self::Nvidia),
+            (Kind::Gpu, Some(gpu::VENDOR_AMD)) => Some(Self::Amd),
+            (Kind::Gpu, Some(VENDOR_INTEL)) => Some(Self::Intel),
+            (Kind::Fpga, Some(VENDOR_XILINX)) => Some(Self::Xilinx),
+            (Kind::Gpu | Kind::Fpga, _) => Some(Self::Other),
+            (Kind::Nvme, _) => is_lent.then_some(Self::Drive),
+            (Kind::Other, _) => {
+                let is_memory =
+                    |bar: &peerlane_fabric::Bar| bar.is_prefetchable && bar.size.0 >= MEMORY_WINDOW;
+                (is_lent || function.bars.iter().any(is_memory)).then_some(Self::Other)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// One direction: an initiator that reads or writes memory of an owner.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pair<'a> {
+    pub(super) fabric: &'a Fabric,
+    pub(super) owner: FunctionId,
+    pub(super) initiator: FunctionId,
+}
+
+impl<'a> Pair<'a> {
+    pub(super) fn new(fabric: &'a Fabric, owner: FunctionId, initiator: FunctionId) -> Self {
+        Self { fabric, owner, initiator }
+    }
+
+    pub(super) fn owner(&self) -> &'a Function {
+        self.fabric.function(self.owner)
+    }
+
+    pub(super) fn initiator(&self) -> &'a Function {
+        self.fabric.function(self.initiator)
+    }
+
+    /// Both ends.
+    pub(super) fn ends(&self) -> [&'a Function; 2] {
+        [self.owner(), self.initiator()]
+    }
+
+    pub(super) fn memory(&self) -> Option<Memory> {
+        Memory::from_function(self.owner())
+    }
+
+    /// Whether the ends are two devices, and no bridge among them.
+    pub(super) fn is_of_two_devices(&self) -> bool {
+        self.owner != self.initiator && self.ends().iter().all(|end| !end.kind.is_bridge())
+    }
+
+    /// The name of an end to which no driver is bound.
+    pub(super) fn unbound(&self) -> Option<&'a str> {
+        let is_unbound = |end: &&Function| end.driver == DriverBinding::Unbound;
+        self.ends().into_iter().find(is_unbound).map(|end| end.name.as_str())
+    }
+
+    pub(super) fn is_owner_held_by_vfio(&self) -> bool {
+        is_held_by_vfio(self.owner())
+    }
+
+    pub(super) fn is_initiator_held_by_vfio(&self) -> bool {
+        is_held_by_vfio(self.initiator())
+    }
+
+    /// Whether the driver of a function is this one, or not shown.
+    pub(super) fn may_be(function: &Function, driver: &str) -> bool {
+        function.driver == DriverBinding::Unknown || function.driver.is_named(driver)
+    }
+
+    /// Whether the running kernel is at least of this version; `None` where its version is not known.
+    pub(super) fn is_kernel_at_least(&self, major: u32, minor: u32) -> Option<bool> {
+        self.fabric.kernel.version().map(|version| version >= (major, minor))
+    }
+
+    /// Whether a kernel module is loaded; `None` where modules are not shown.
+    pub(super) fn is_loaded(&self, module: &str) -> Option<bool> {
+        let modules = self.fabric.kernel.modules.as_ref()?;
+        Some(modules.iter().any(|one| one.name == module))
+    }
+
+    pub(super) fn is_translated(&self) -> bool {
+        let is_type = |end: &Function| matches!(end.iommu_type.as_deref(), Some("DMA" | "DMA-FQ"));
+        match &self.initiator().iommu_type {
+            Some(_) => is_type(self.initiator()),
+            None => self.fabric.iommu == IommuMode::Translating,
+        }
+    }
+
+    /// The kernel's decision, whether or not the driver asks for it.
+    pub(super) fn decision(&self) -> Reach {
+        decide(self.fabric, self.owner, self.initiator)
+    }
+
+    /// Whether both ends lie below one switch, or one port.
+    pub(super) fn is_below_one_switch(&self) -> bool {
+        let above: Vec<FunctionId> = self.fabric.upward(self.owner).skip(1).collect();
+        self.fabric.upward(self.initiator).skip(1).any(|port| above.contains(&port))
+    }
+
+    /// Whether the kernel permits the route, in words for a rule that asks it.
+    pub(super) fn in_words(&self) -> &'static str {
+        match self.decision().map {
+            MapType::BusAddress | MapType::ThroughHostBridge => "the kernel permits this pair",
+            MapType::NotSupported => "the kernel refuses this pair",
+            MapType::Conditional | MapType::Unknown => {
+                "the kernel's decision for this pair is not known in full"
+            }
+        }
+    }
+
+    /// The rule of a driver for which nothing public says more.
+    pub(super) fn not_known(&self) -> DriverRule {
+        let driver = self.owner().driver.name().unwrap_or("unknown");
+        let reason = format!(
+            "nothing public says whether the driver of {} lends its memory to {}",
+            self.owner().name,
+            self.initiator().name
+        );
+        DriverRule::new(driver, "any", None, (Answer::NotKnown, reason), "none found")
+    }
+
+    /// Takes certainty from rules where it is not shown which driver is bound.
+    pub(super) fn qualify(&self, rules: &mut [DriverRule]) {
+        let is_hidden = |end: &&Function| end.driver == DriverBinding::Unknown;
+        let Some(hidden) = self.ends().into_iter().find(is_hidden) else { return };
+        for rule in rules.iter_mut().filter(|rule| rule.answer == Answer::Possible) {
+            rule.answer = Answer::Conditional;
+            rule.reason += &format!("; which driver is bound to {} is not shown", hidden.name);
+        }
+    }
+}
+
+/// Whether a driver that gives devices to programs and virtual machines is bound: `vfio-pci` and those
+/// made from it, `nvgrace-gpu-vfio-pci`.
+pub(super) fn is_held_by_vfio(function: &Function) -> bool {
+    function.driver.name().is_some_and(|driver| driver.contains("vfio"))
+}

@@ -1,0 +1,220 @@
+//! Rules for memory of GPUs.
+
+use peerlane_fabric::Fabric;
+
+use super::super::{NvLinkState, nvlink};
+use super::{Answer, answers, device, id, machine, only, rules_of};
+
+const H100: &str = "vendor = '0x10de';device = '0x2330';driver = 'nvidia'";
+const A100: &str = "vendor = '0x10de';device = '0x20b0';driver = 'nvidia'";
+const RTX_3090: &str = "vendor = '0x10de';device = '0x2204';driver = 'nvidia'";
+const RTX_4090: &str = "vendor = '0x10de';device = '0x2684';driver = 'nvidia'";
+const P100: &str = "vendor = '0x10de';device = '0x15f8';driver = 'nvidia'";
+const MLX5: &str = "vendor = '0x15b3';device = '0x1021';driver = 'mlx5_core'";
+const NAVI: &str = "vendor = '0x1002';device = '0x744c';driver = 'amdgpu'";
+const B580: &str = "vendor = '0x8086';device = '0xe20b';driver = 'xe'";
+
+fn gpus(system: &str, a: &str, b: &str) -> Fabric {
+    machine(system, &(device("a", "p0", "gpu", a) + &device("b", "p1", "gpu", b)))
+}
+
+fn with_nic(system: &str, gpu: &str, nic: &str) -> Fabric {
+    machine(system, &(device("a", "p0", "gpu", gpu) + &device("b", "p1", "nic", nic)))
+}
+
+#[test]
+fn peer_access_is_left_to_firmware() {
+    let rule = only(&gpus("", H100, H100), Answer::Conditional, "below one switch");
+    assert_eq!((rule.driver.as_str(), rule.asks_kernel), ("nvidia", Some(false)));
+    assert!(rule.reason.contains("NVLink is not seen from here"), "{}", rule.reason);
+    let apart = device("a", "p0", "gpu", H100) + &device("b", "apart", "gpu", H100);
+    only(&machine("", &apart), Answer::Conditional, "share no switch");
+}
+
+#[test]
+fn nvlink_comes_before_pcie() {
+    let link = |links: &str| format!("{}[[nvlink]]\ngpus = ['a', 'b']\n{links}", "");
+    let both = device("a", "p0", "gpu", H100) + &device("b", "p1", "gpu", H100);
+    let fabric = machine("iommu = 'translating'", &(both.clone() + &link("links = 18")));
+    only(&fabric, Answer::Possible, "connected by 18 NVLinks");
+    let state = |fabric: &Fabric| nvlink(fabric, id(fabric, "b"), id(fabric, "a"));
+    assert_eq!(state(&fabric), Some(NvLinkState::Links(Some(18))));
+    let none = machine("nvlink = []", &both);
+    assert_eq!(state(&none), Some(NvLinkState::NoLinks));
+    only(&none, Answer::Conditional, "firmware");
+    let unseen = machine("", &both);
+    assert_eq!(
+        state(&unseen).map(|found| found.to_string()),
+        Some("NVLink is not seen from here".into())
+    );
+    assert_eq!(state(&with_nic("", H100, MLX5)), None);
+}
+
+#[test]
+fn peers_are_of_one_chip() {
+    only(&gpus("", H100, A100), Answer::Refused, "GH100 and GA100");
+    let a6000 = "vendor = '0x10de';device = '0x2230';driver = 'nvidia'";
+    let a40 = "vendor = '0x10de';device = '0x2235';driver = 'nvidia'";
+    only(&gpus("", a6000, a40), Answer::Conditional, "firmware");
+}
+
+#[test]
+fn geforce_has_no_peers_over_pcie() {
+    only(&gpus("", RTX_4090, RTX_4090), Answer::Refused, "patched drivers");
+    only(&gpus("", RTX_3090, RTX_3090), Answer::Conditional, "NVLink bridge");
+    only(&gpus("nvlink = []", RTX_3090, RTX_3090), Answer::Refused, "GeForce");
+}
+
+#[test]
+fn divided_and_virtual_gpus_have_rules_of_their_own() {
+    let mig = format!("{A100};mig_instances = 3");
+    only(&gpus("", &mig, A100), Answer::Refused, "MIG");
+    let whole = format!("{A100};mig_instances = 0");
+    only(&gpus("", &whole, A100), Answer::Conditional, "firmware");
+    let virt = format!("{A100};physical_function = '0000:41:00.0'");
+    only(&gpus("", A100, &virt), Answer::Conditional, "vGPU");
+}
+
+#[test]
+fn guests_need_a_clique() {
+    let system = "[environment]\nhypervisor = 'KVM'";
+    let rule = only(&gpus(system, H100, H100), Answer::Conditional, "x-nv-gpudirect-clique");
+    assert!(rule.source.contains("hypervisor.c"));
+}
+
+#[test]
+fn io_hubs_forward_nothing_to_each_other() {
+    let hub = |name: &str, under: &str| {
+        device(name, under, "root-port", "vendor = '0x8086';device = '0x3c04'")
+            + &device(&name.replace("hub", ""), name, "gpu", P100)
+    };
+    let bridges = "[[host_bridge]]\nname = 'pci0000:00'\n[[host_bridge]]\nname = 'pci0000:80'\n";
+    let text = |other: &str| {
+        format!("name = 'm'\n{bridges}{}{}", hub("huba", "pci0000:00"), hub("hubb", other))
+    };
+    let fabric = |other: &str| Fabric::from_toml(&text(other)).expect("a machine");
+    only(&fabric("pci0000:80"), Answer::Refused, "two I/O hubs");
+    only(&fabric("pci0000:00"), Answer::Conditional, "share no switch");
+}
+
+#[test]
+fn translation_spoils_peer_access() {
+    only(&gpus("iommu = 'translating'", H100, H100), Answer::Conditional, "iommu=pt");
+    only(&gpus("iommu = 'passthrough'", H100, H100), Answer::Conditional, "firmware");
+}
+
+#[test]
+fn gpudirect_rdma_has_two_mechanisms() {
+    let fabric = with_nic("", H100, MLX5);
+    let found = answers(&fabric);
+    let expected = [
+        ("nvidia-peermem".to_owned(), Answer::Conditional),
+        ("nvidia".to_owned(), Answer::Conditional),
+    ];
+    assert_eq!(found, expected);
+    assert!(rules_of(&fabric).iter().all(|rule| rule.asks_kernel == Some(false)));
+    let without = with_nic("[kernel]\nmodules = []", H100, MLX5);
+    assert!(rules_of(&without)[0].reason.contains("modprobe nvidia-peermem"));
+    let consumer = answers(&with_nic("", RTX_4090, MLX5));
+    assert!(consumer.iter().all(|(_, answer)| *answer == Answer::Refused), "{consumer:?}");
+    let old = answers(&with_nic("", P100, MLX5));
+    assert_eq!(old[1].1, Answer::Refused, "open modules begin with Turing");
+}
+
+#[test]
+fn translated_export_loses_writes() {
+    let fabric = with_nic("iommu = 'translating'", H100, MLX5);
+    let rule = &rules_of(&fabric)[1];
+    assert!(
+        rule.reason.contains("raw BAR1 addresses") && rule.source.contains("#1324"),
+        "{rule:?}"
+    );
+}
+
+#[test]
+fn translated_requests_need_their_acs_bit() {
+    let ats = |control: &str| {
+        let ports: String = ["q0", "q1"]
+            .map(|name| {
+                let acs = format!("[function.acs]\ncontrol = '{control}'");
+                device(name, "up", "downstream-port", &acs)
+            })
+            .concat();
+        let ends = device("a", "q0", "gpu", H100) + &device("b", "q1", "nic", MLX5);
+        rules_of(&machine("", &(ports + &ends))).into_iter().nth(2)
+    };
+    let answer = |control: &str| ats(control).map(|rule| rule.answer);
+    assert_eq!(answer("0x005d"), Some(Answer::Conditional));
+    assert_eq!(answer("0x001d"), Some(Answer::Refused));
+    assert_eq!(answer("0x0000"), None, "nothing redirects");
+}
+
+#[test]
+fn storage_reaches_data_centre_gpus() {
+    let with_drive = |system: &str, gpu: &str| {
+        let drive = device("b", "p1", "nvme", "driver = 'nvme'");
+        answers(&machine(system, &(device("a", "p0", "gpu", gpu) + &drive)))
+    };
+    let pair = |one, two| [("nvidia".to_owned(), one), ("nvidia-fs".to_owned(), two)];
+    let (yes, no) = (Answer::Conditional, Answer::Refused);
+    assert_eq!(with_drive("", H100), pair(yes, yes));
+    assert_eq!(with_drive("", P100), pair(no, yes));
+    assert_eq!(with_drive("", RTX_4090), pair(no, no));
+    assert_eq!(with_drive("[kernel]\nrelease = '6.1.0'", H100), pair(no, yes));
+    assert_eq!(with_drive("[kernel]\np2pdma = false", H100), pair(no, yes));
+}
+
+#[test]
+fn nouveau_lends_nothing() {
+    let nouveau = "vendor = '0x10de';device = '0x2204';driver = 'nouveau'";
+    only(&gpus("", nouveau, RTX_3090), Answer::Refused, "host memory");
+    only(
+        &gpus("", &nouveau.replace("nouveau", "nova_core"), RTX_3090),
+        Answer::NotKnown,
+        "nova_core",
+    );
+}
+
+#[test]
+fn amdgpu_asks_the_kernel() {
+    let found = rules_of(&gpus("", NAVI, NAVI));
+    let expected = [
+        ("peer access", Some(true), Answer::Conditional),
+        ("dma-buf", Some(true), Answer::Possible),
+        ("XGMI", Some(false), Answer::NotKnown),
+    ];
+    let seen: Vec<_> =
+        found.iter().map(|rule| (rule.mechanism.as_str(), rule.asks_kernel, rule.answer)).collect();
+    assert_eq!(seen, expected);
+    assert!(found[1].reason.contains("the kernel permits this pair"), "{}", found[1].reason);
+    let bar =
+        "[[function.bars]]\nindex = 0\nsize = '256M'\nprefetchable = true\nlargest = '32768M'";
+    let small = gpus("", &format!("{NAVI}\n{bar}"), NAVI);
+    assert_eq!(rules_of(&small)[0].answer, Answer::Refused, "not all of its memory is seen");
+}
+
+#[test]
+fn amdgpu_moves_what_importers_pin() {
+    only(&with_nic("", NAVI, MLX5), Answer::Possible, "moves the buffer to host memory");
+    let bnxt = "vendor = '0x14e4';driver = 'bnxt_en'";
+    only(&with_nic("", NAVI, bnxt), Answer::Conditional, "pins memory");
+    let drive = device("a", "p0", "gpu", NAVI) + &device("b", "p1", "nvme", "driver = 'nvme'");
+    only(&machine("", &drive), Answer::Conditional, "hipFile");
+}
+
+#[test]
+fn xe_asks_the_kernel_and_i915_moves() {
+    let rule = only(&gpus("", B580, B580), Answer::Possible, "the kernel permits this pair");
+    assert_eq!(rule.asks_kernel, Some(true));
+    let i915 = B580.replace("'xe'", "'i915'");
+    only(&gpus("", &i915, B580), Answer::Refused, "host memory");
+    only(&gpus("", B580, H100), Answer::Refused, "imports no memory");
+    let drive = device("a", "p0", "gpu", B580) + &device("b", "p1", "nvme", "driver = 'nvme'");
+    only(&machine("", &drive), Answer::Refused, "drives import no dma-bufs");
+}
+
+#[test]
+fn other_controllers_register_no_memory() {
+    only(&with_nic("", H100, "driver = 'igb'"), Answer::Refused, "igb registers none");
+    only(&with_nic("", B580, "driver = 'igb'"), Answer::Refused, "igb registers none");
+}

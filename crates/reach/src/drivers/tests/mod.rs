@@ -1,0 +1,62 @@
+//! Small machines, one fact each, and what the drivers' rules say of them.
+
+mod gpus;
+mod guests;
+mod others;
+
+use peerlane_fabric::{Fabric, FunctionId};
+
+use super::{Answer, DriverRule, rules};
+
+/// A switch below a root port with ports `p0` to `p2`, and a second root port `apart`; device lines follow.
+pub(super) fn machine(system: &str, devices: &str) -> Fabric {
+    let mut text = format!("name = 'm'\n{system}\n");
+    for (name, kind, under) in [
+        ("root", "root-port", None),
+        ("apart", "root-port", None),
+        ("up", "upstream-port", Some("root")),
+        ("p0", "downstream-port", Some("up")),
+        ("p1", "downstream-port", Some("up")),
+        ("p2", "downstream-port", Some("up")),
+    ] {
+        let under = under.map(|under| format!("under = '{under}'\n")).unwrap_or_default();
+        text += &format!("[[function]]\nname = '{name}'\nkind = '{kind}'\n{under}");
+    }
+    Fabric::from_toml(&(text + devices)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A device in a port.
+pub(super) fn device(name: &str, under: &str, kind: &str, rest: &str) -> String {
+    let rest = rest.replace(';', "\n");
+    format!("[[function]]\nname = '{name}'\nkind = '{kind}'\nunder = '{under}'\n{rest}\n")
+}
+
+pub(super) fn id(fabric: &Fabric, name: &str) -> FunctionId {
+    fabric.find(name).unwrap_or_else(|| panic!("{name}"))
+}
+
+/// The rules for `b` as it reaches memory of `a`.
+pub(super) fn rules_of(fabric: &Fabric) -> Vec<DriverRule> {
+    let found = rules(fabric, id(fabric, "a"), id(fabric, "b"));
+    for rule in &found {
+        assert!(!rule.source.is_empty() && !rule.reason.is_empty(), "{rule:?}");
+        assert!(!rule.reason.ends_with('.') && !rule.reason.contains("  "), "{rule:?}");
+    }
+    found
+}
+
+/// Driver and answer of each rule.
+pub(super) fn answers(fabric: &Fabric) -> Vec<(String, Answer)> {
+    rules_of(fabric).into_iter().map(|rule| (rule.driver, rule.answer)).collect()
+}
+
+/// The only rule, and what its reason must say.
+#[track_caller]
+pub(super) fn only(fabric: &Fabric, answer: Answer, words: &str) -> DriverRule {
+    let mut found = rules_of(fabric);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let rule = found.remove(0);
+    assert_eq!(rule.answer, answer, "{}", rule.reason);
+    assert!(rule.reason.contains(words), "{}", rule.reason);
+    rule
+}

@@ -1,0 +1,60 @@
+//! Intel's drivers: dma-bufs of xe, and i915, which exports host memory alone.
+
+use peerlane_fabric::{Kind, gpu};
+
+use super::pair::Pair;
+use super::rdma::{self, Pinning};
+use super::{Answer, DriverRule};
+
+const DRIVER: &str = "xe";
+const XE: &str = "Linux 7.2, drivers/gpu/drm/xe/xe_dma_buf.c; intel/compute-runtime #935";
+const I915: &str = "Linux 5.15 and later, drivers/gpu/drm/i915/gem/i915_gem_dmabuf.c";
+const BLOCK: &str = "Linux 7.3, block and drivers/nvme (no importer of dma-bufs)";
+
+/// The rules for memory of an Intel GPU.
+pub(super) fn rules(pair: &Pair<'_>) -> Vec<DriverRule> {
+    let (owner, initiator) = (pair.owner(), pair.initiator());
+    if owner.driver.is_named("i915") {
+        let reason = "i915 moves every buffer that it exports to host memory";
+        let verdict = (Answer::Refused, reason.to_owned());
+        return vec![DriverRule::new("i915", "dma-buf", Some(false), verdict, I915)];
+    }
+    if !Pair::may_be(owner, DRIVER) {
+        return vec![pair.not_known()];
+    }
+    match initiator.kind {
+        Kind::Gpu if initiator.vendor == Some(gpu::VENDOR_NVIDIA) => {
+            vec![refused("NVIDIA's driver imports no memory of other devices (its #175)", XE)]
+        }
+        Kind::Gpu if Pair::may_be(initiator, DRIVER) || Pair::may_be(initiator, "amdgpu") => {
+            vec![dma_buf(pair)]
+        }
+        Kind::Nic => match rdma::refusal(initiator) {
+            Some(refused) => vec![refused],
+            None if matches!(rdma::importer(initiator), Some(Pinning::Moves) | None) => {
+                vec![dma_buf(pair)]
+            }
+            None => {
+                vec![refused("this importer pins memory, and xe pins in host memory alone", XE)]
+            }
+        },
+        Kind::Nvme => {
+            vec![refused("drives import no dma-bufs, and xe lends memory in no other way", BLOCK)]
+        }
+        _ => vec![pair.not_known()],
+    }
+}
+
+fn dma_buf(pair: &Pair<'_>) -> DriverRule {
+    let reason = format!(
+        "xe exports its memory where the kernel permits the pair, and otherwise moves the buffer to \
+         host memory or refuses; {}",
+        pair.in_words()
+    );
+    DriverRule::new(DRIVER, "dma-buf", Some(true), (Answer::Possible, reason), XE)
+}
+
+fn refused(reason: &str, source: &str) -> DriverRule {
+    let verdict = (Answer::Refused, reason.to_owned());
+    DriverRule::new(DRIVER, "dma-buf", Some(true), verdict, source)
+}
