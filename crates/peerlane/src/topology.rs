@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use peerlane_fabric::{Fabric, FunctionId};
-use peerlane_reach::{
-    Decisions, Detail, MapType, Matrix, NEWEST_LIST, Need, Peers, Reach, representatives,
-};
+use peerlane_reach::{Decisions, Detail, Matrix, NEWEST_LIST, Need, Peers, Reach, representatives};
 use peerlane_results::{ReachCondition, ReachVerdict, RecordSchema};
 use schemars::JsonSchema;
 use serde::Serialize;
