@@ -59,9 +59,10 @@ fn json_is_one_object_and_quiet_keeps_it() {
         .expect("the program starts");
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stderr.is_empty());
-    let plan: peerlane_results::Plan = schema::read(&output.stdout);
-    assert_eq!(plan.schema, peerlane_results::PLAN_SCHEMA);
-    assert_eq!(plan.route, None);
+    let answer: peerlane_results::PlanAnswer = schema::read(&output.stdout);
+    assert_eq!(answer.schema, peerlane_results::PLAN_ANSWER_SCHEMA);
+    assert_eq!(answer.plan.expect("a plan").route, None);
+    assert!(answer.pair.is_some());
 }
 
 /// What the program says of words that it refuses.

@@ -10,7 +10,9 @@ use std::path::Path;
 use std::process::Output;
 
 use mock::Mock;
-use peerlane_results::{BenchRecord, CaseRecord, Path as Way, Plan, RouteVerdict, VerifyMode};
+use peerlane_results::{
+    BenchRecord, CaseRecord, Path as Way, PlanAnswer, RouteVerdict, VerifyMode,
+};
 use program::said;
 
 const LENGTH: usize = 4 << 20;
@@ -338,8 +340,9 @@ fn a_machine_with_gpus_is_planned_and_examined_without_them() {
     let root = tree.display();
     let output =
         peerlane(&mock, folder.path(), &format!("plan nvme0n1 gpu:0 --root {root} --json"));
-    let plan: Plan =
+    let answer: PlanAnswer =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let plan = answer.plan.expect("a plan");
     assert_eq!(plan.candidates.len(), 4);
     assert_eq!(plan.target.address.as_deref(), Some("0000:18:00.0"));
     assert!(plan.candidates[1].refusals.iter().any(|one| one.contains("modprobe nvidia_fs")));

@@ -43,8 +43,8 @@ fn what_copies_of_files_print_is_as_the_schemas_say() {
     let folder = folder();
     let at = folder.path();
     for (words, id) in [
-        ("plan source planned", "peerlane.plan/1"),
-        ("plan source planned --explain", "peerlane.plan/1"),
+        ("plan source planned", "peerlane.plan/2"),
+        ("plan source planned --explain", "peerlane.plan/2"),
         ("plan source planned other", "peerlane.fan-out-plan/1"),
         ("copy source one --route host", "peerlane.copy/1"),
         ("copy source two three --route host --verify full", "peerlane.fan-out/1"),

@@ -1,5 +1,6 @@
 //! Two devices as a record: for each direction the path, the kernel's decision and the drivers' rules.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind, names};
@@ -148,7 +149,7 @@ fn direction_record(fabric: &Fabric, pair: &Pair, one: &Direction) -> PairDirect
         turn_at: turn_at.map(place),
         class: path.class.map(|class| class.name().to_owned()),
         distance: path.distance,
-        ports: one.kernel.redirecting.iter().map(|&id| place(id)).collect(),
+        ports: ports(fabric, &one.kernel),
         slowest_link: path.slowest_link.map(|link| PathLink {
             function: place(link.function),
             speed: link.speed.to_string(),
@@ -159,6 +160,12 @@ fn direction_record(fabric: &Fabric, pair: &Pair, one: &Direction) -> PairDirect
         kernel: kernel_decision(fabric, &one.kernel),
         drivers: rules(fabric, one.owner, one.initiator).into_iter().map(driver_rule).collect(),
     }
+}
+
+/// The ports that redirect, in the order of the machine.
+fn ports(fabric: &Fabric, reach: &Reach) -> Vec<String> {
+    let ids: BTreeSet<FunctionId> = reach.redirecting.iter().copied().collect();
+    ids.into_iter().map(|id| address_or_name(fabric.function(id))).collect()
 }
 
 fn kernel_decision(fabric: &Fabric, reach: &Reach) -> KernelDecision {

@@ -6,8 +6,8 @@
 use peerlane_results::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
     COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA, DoctorRecord,
-    FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, PLAN_SCHEMA, Plan,
-    VERIFY_SCHEMA, VerifyRecord,
+    FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, PLAN_ANSWER_SCHEMA, PLAN_SCHEMA,
+    Plan, PlanAnswer, VERIFY_SCHEMA, VerifyRecord,
 };
 use peerlane_units::Bytes;
 use serde::Deserialize;
@@ -23,7 +23,7 @@ const RUNS_MAX: usize = 200_000;
 const PARTS_MAX: usize = 4096;
 
 /// Every schema that can be shown.
-pub const SCHEMAS: [&str; 10] = [
+pub const SCHEMAS: [&str; 11] = [
     BENCH_SCHEMA,
     COMPARE_SCHEMA,
     COPY_SCHEMA,
@@ -32,6 +32,7 @@ pub const SCHEMAS: [&str; 10] = [
     VERIFY_SCHEMA,
     DOCTOR_SCHEMA,
     PLAN_SCHEMA,
+    PLAN_ANSWER_SCHEMA,
     FAN_OUT_PLAN_SCHEMA,
     BATCH_PLAN_SCHEMA,
 ];
@@ -76,6 +77,9 @@ pub enum ReadError {
     /// Its schema is not known.
     #[error("its schema `{0}` is not one that can be shown")]
     UnknownSchema(String),
+    /// It is the answer to `plan` on two devices between which nothing is copied.
+    #[error("it judges two devices, and holds no plan of a copy")]
+    NoPlan,
     /// It does not hold what its schema says.
     #[error("it is not what its schema {schema} says")]
     Malformed {
@@ -139,6 +143,10 @@ impl Record {
             VERIFY_SCHEMA => Self::Verify(parse(schema, bytes)?),
             DOCTOR_SCHEMA => Self::Doctor(parse(schema, bytes)?),
             PLAN_SCHEMA => Self::Plan(parse(schema, bytes)?),
+            PLAN_ANSWER_SCHEMA => {
+                let answer: PlanAnswer = parse(schema, bytes)?;
+                Self::Plan(answer.plan.ok_or(ReadError::NoPlan)?)
+            }
             FAN_OUT_PLAN_SCHEMA => Self::FanOutPlan(parse(schema, bytes)?),
             _ => Self::BatchPlan(parse(schema, bytes)?),
         };

@@ -59,7 +59,9 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
         match peerlane_engine::plan(fabric, asked, &surveyor) {
             Ok(plan) => (Some(plan), None),
             Err(error) if both.is_some() && error.is_of_an_end() => (None, Some(chain(&error))),
-            Err(error) => return Err(answer(failure(error))),
+            Err(error) => {
+                return Err(no_device(fabric, words).unwrap_or_else(|| answer(failure(error))));
+            }
         }
     };
     let ends = peerlane_engine::pair_ends(fabric, plan.as_ref(), words);
@@ -84,6 +86,21 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
         explanation,
         probes,
     })
+}
+
+/// The error for a word that names nothing beside one that names a device other than a drive.
+fn no_device(fabric: &Fabric, words: (&str, &str)) -> Option<Failure> {
+    let is_other = |word: &str| {
+        let id = fabric.find_device(word)?;
+        Some(fabric.function(id).kind != peerlane_fabric::Kind::Nvme)
+    };
+    let missing = match (is_other(words.0), is_other(words.1)) {
+        (Some(true), None) => words.1,
+        (None, Some(true)) => words.0,
+        _ => return None,
+    };
+    let error = format!("machine {} has no device or file `{missing}`", fabric.name);
+    Some(Failure::new(error).hint("`peerlane topo` shows the names of its devices".to_owned()))
 }
 
 /// An error and its sources on one line.

@@ -16,6 +16,7 @@ pub(crate) fn pair(record: &PairRecord, no_plan: Option<&str>) -> String {
     }
     if let Some(one) = record.forward.as_ref().or(record.backward.as_ref()) {
         path(&mut sheet, one);
+        kernel(&mut sheet, one);
     }
     if let Some(nvlink) = &record.nvlink {
         sheet.row("nvlink", nvlink);
@@ -110,14 +111,21 @@ fn path(sheet: &mut Sheet, one: &PairDirection) {
     }
 }
 
-fn direction(sheet: &mut Sheet, one: &PairDirection) {
-    let size = one.memory.map(|size| format!(" ({size})")).unwrap_or_default();
-    let if_any = if one.memory.is_none() { ", if it lends any" } else { "" };
-    sheet.line(format_args!("{} to memory of {}{size}{if_any}", one.initiator, one.owner));
+/// The decision, which is the same for both directions.
+fn kernel(sheet: &mut Sheet, one: &PairDirection) {
     sheet.row("kernel", one.verdict);
     for reason in &one.kernel.reasons {
         sheet.more(reason);
     }
+    if let Some(version) = &one.kernel.assumed_kernel {
+        sheet.more(format_args!("kernel version not known: the list of Linux {version} was taken"));
+    }
+}
+
+fn direction(sheet: &mut Sheet, one: &PairDirection) {
+    let size = one.memory.map(|size| format!(" (window of {size})")).unwrap_or_default();
+    let if_any = if one.memory.is_none() { ", if it lends any" } else { "" };
+    sheet.line(format_args!("{} to memory of {}{size}{if_any}", one.initiator, one.owner));
     for rule in &one.drivers {
         driver(sheet, rule);
     }

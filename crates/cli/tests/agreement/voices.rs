@@ -150,7 +150,7 @@ impl Answers<'_> {
             let found: Vec<Probe> =
                 serde_json::from_value(object["probes"].clone()).expect("probes");
             probes.extend(found);
-            plans.push(serde_json::from_value(object).expect("a plan"));
+            plans.push(serde_json::from_value(object["plan"].clone()).expect("a plan"));
         }
         (plans, probes)
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use peerlane_results::{BytesByRoute, Plan, Route, RouteVerdict, Warning};
+use peerlane_results::{BytesByRoute, PlanAnswer, Route, RouteVerdict, Warning};
 use peerlane_units::Bytes;
 
 use super::{COMMON, LENGTH, Machine, record, said};
@@ -112,6 +112,6 @@ fn a_probe_shows_the_flags() {
         assert!(text.contains(says), "{conf}: {text}");
         assert_eq!(machine.mock.calls("cuFileRead"), 0, "it only asks");
         machine.mock.expect_no_violation();
-        assert!(serde_json::from_slice::<Plan>(&output.stdout).is_ok());
+        assert!(serde_json::from_slice::<PlanAnswer>(&output.stdout).is_ok());
     }
 }

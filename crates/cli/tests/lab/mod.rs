@@ -261,6 +261,11 @@ impl Lab {
         serde_json::from_value(self.object(name)).expect("a record")
     }
 
+    /// The plan of a copy that `plan` left.
+    pub(crate) fn plan(&self, name: &str) -> serde_json::Value {
+        self.object(name)["plan"].clone()
+    }
+
     /// The object that a command printed, which is as its schema says.
     pub(crate) fn object(&self, name: &str) -> serde_json::Value {
         let object: serde_json::Value = serde_json::from_str(&self.text(&format!("{name}.json")))

@@ -96,7 +96,7 @@ fn a_card_is_a_memory_that_topo_and_plan_know_by_its_address() {
     let address = lab.text("address").trim().to_owned();
     let name = format!("p2pmem:{address}");
     for plan in ["planned", "by_address"] {
-        let plan = lab.object(plan);
+        let plan = lab.plan(plan);
         assert_eq!(
             (&plan["memory"]["name"], &plan["route"]),
             (&name.as_str().into(), &"p2p".into())

@@ -127,7 +127,7 @@ fn a_refused_route_changes_nothing_and_auto_says_that_it_fell_back() {
          copy forced /dev/lab/a /dev/lab/c --length 1M --route host --force",
     );
     assert_eq!(lab.status("planned"), 1);
-    let planned = lab.object("planned");
+    let planned = lab.plan("planned");
     assert_eq!(planned["route"], serde_json::Value::Null);
 
     assert_eq!(lab.status("required"), 77, "{}", lab.stderr("required"));

@@ -83,7 +83,7 @@ impl Copied {
     fn check(&self, lab: &Lab) -> u64 {
         let name = self.name;
         check_tables(name, "works");
-        let plan = lab.object(&format!("{name}_plan"));
+        let plan = lab.plan(&format!("{name}_plan"));
         assert_eq!(plan["route"], "p2p", "{name}: {}", plan["reason"]);
         let record: CopyRecord = lab.record(name);
         assert_eq!(record.route, Route::P2p, "{name}");
@@ -182,7 +182,7 @@ impl Refused {
     fn check(&self, lab: &Lab) {
         let Self { name, reason, way_out, .. } = self;
         check_tables(name, "refused");
-        let plan = lab.object(&format!("{name}_plan"));
+        let plan = lab.plan(&format!("{name}_plan"));
         let said = plan["reason"].as_str().expect("a reason").to_owned();
         assert!(plan["route"].is_null(), "{name}: {plan}");
         assert!(said.contains(reason), "{name}: {said}");

@@ -226,7 +226,7 @@ fn older_kernels_refuse_multipath_heads_with_both_ways_round_and_the_printed_com
     );
     assert!(lab.text("head").contains("nvme-subsys"), "no multipath head: {}", lab.text("head"));
     assert_eq!(lab.status("planned"), 1);
-    let plan = lab.object("planned");
+    let plan = lab.plan("planned");
     let planned = format!("{} {}", plan["reason"], plan["source"]["way_out"]);
     assert_eq!(lab.status("required"), 77, "{}", lab.stderr("required"));
     for why in [planned, lab.stderr("required")] {

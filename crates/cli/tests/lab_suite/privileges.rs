@@ -27,11 +27,11 @@ fn a_group_with_the_memory_and_the_drives_copies_without_root() {
          user copied 'copy --force /dev/lab/a /dev/lab/b --route p2p --json'",
     );
     assert_eq!(lab.status("no_drive"), 1, "{}", lab.stderr("no_drive"));
-    let refusals = lab.object("no_drive")["refusals"].to_string();
+    let refusals = lab.plan("no_drive")["refusals"].to_string();
     assert!(refusals.contains("cannot read /dev/"), "{refusals}");
     assert!(refusals.contains("for writing: Permission denied"), "{refusals}");
     assert_eq!(lab.status("no_memory"), 1, "{}", lab.stderr("no_memory"));
-    let reason = lab.object("no_memory")["reason"].to_string();
+    let reason = lab.plan("no_memory")["reason"].to_string();
     assert!(reason.contains("no permission to read and write"), "{reason}");
     assert!(reason.contains(lab.text("memory").trim()), "{reason}");
     let findings = lab.object("doctor")["findings"].clone();
