@@ -3,7 +3,7 @@
 use super::super::{environment_notes, nature, rules};
 use super::{Answer, answers, device, id, machine, only};
 
-const LENDER: &str = "driver = 'nvme';p2pmem = '64M'";
+const LENDER: &str = "driver = 'nvme'\n[function.p2pmem]\nsize = '64M'";
 const DRIVE: &str = "driver = 'nvme'";
 const GPU: &str = "vendor = '0x10de';device = '0x2330';driver = 'nvidia'";
 const CARD: &str = "vendor = '0x10ee';device = '0x6988';driver = 'xocl'";
