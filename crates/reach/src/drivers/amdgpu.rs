@@ -2,7 +2,7 @@
 
 use peerlane_fabric::{Bar, Kind, gpu};
 
-use super::pair::Pair;
+use super::ends::Ends;
 use super::rdma::{self, Pinning};
 use super::{Answer, DriverRule};
 
@@ -18,32 +18,32 @@ const VRAM_BAR: u8 = 0;
 const SMALL_WINDOW: u64 = 256 << 20;
 
 /// The rules for memory of an AMD GPU.
-pub(super) fn rules(pair: &Pair<'_>) -> Vec<DriverRule> {
-    let (owner, initiator) = (pair.owner(), pair.initiator());
-    if !Pair::may_be(owner, DRIVER) {
-        return vec![pair.not_known()];
+pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
+    let (owner, initiator) = (ends.owner(), ends.initiator());
+    if !Ends::may_be(owner, DRIVER) {
+        return vec![ends.not_known()];
     }
     match initiator.kind {
         Kind::Gpu if initiator.vendor == Some(gpu::VENDOR_AMD) => {
-            vec![peer_access(pair), dma_buf(pair, Pinning::Moves), xgmi()]
+            vec![peer_access(ends), dma_buf(ends, Pinning::Moves), xgmi()]
         }
-        Kind::Gpu if Pair::may_be(initiator, "xe") => vec![dma_buf(pair, Pinning::Moves)],
-        Kind::Gpu => vec![imports_nothing(pair)],
+        Kind::Gpu if Ends::may_be(initiator, "xe") => vec![dma_buf(ends, Pinning::Moves)],
+        Kind::Gpu => vec![imports_nothing(ends)],
         Kind::Nic => match rdma::refusal(initiator) {
             Some(refused) => vec![refused],
             None => {
                 let pinning = rdma::importer(initiator).unwrap_or(Pinning::Moves);
-                vec![dma_buf(pair, pinning)]
+                vec![dma_buf(ends, pinning)]
             }
         },
-        Kind::Nvme => vec![storage(pair)],
-        _ => vec![imports_nothing(pair)],
+        Kind::Nvme => vec![storage(ends)],
+        _ => vec![imports_nothing(ends)],
     }
 }
 
 /// A window that shows only part of the memory, in words.
-fn small_window(pair: &Pair<'_>) -> Option<String> {
-    let owner = pair.owner();
+fn small_window(ends: &Ends<'_>) -> Option<String> {
+    let owner = ends.owner();
     let is_small = |bar: &&Bar| {
         bar.index == VRAM_BAR
             && (bar.size.0 <= SMALL_WINDOW || bar.largest.is_some_and(|most| most > bar.size))
@@ -51,17 +51,18 @@ fn small_window(pair: &Pair<'_>) -> Option<String> {
     let bar = owner.bars.iter().find(is_small)?;
     Some(format!(
         "{} shows {} of its memory, and peers need all of it: enable resizable BAR",
-        owner.name, bar.size
+        ends.word(owner),
+        bar.size
     ))
 }
 
-fn peer_access(pair: &Pair<'_>) -> DriverRule {
-    let verdict = match small_window(pair) {
+fn peer_access(ends: &Ends<'_>) -> DriverRule {
+    let verdict = match small_window(ends) {
         Some(reason) => (Answer::Refused, reason),
         None => {
             let reason = format!(
                 "it needs CONFIG_HSA_AMD_P2P, which Debian's kernels lack, and amdgpu.pcie_p2p=1; then {}",
-                pair.in_words()
+                ends.in_words()
             );
             (Answer::Conditional, reason)
         }
@@ -69,12 +70,12 @@ fn peer_access(pair: &Pair<'_>) -> DriverRule {
     DriverRule::new(DRIVER, "peer access", Some(true), verdict, PEER)
 }
 
-fn dma_buf(pair: &Pair<'_>, pinning: Pinning) -> DriverRule {
+fn dma_buf(ends: &Ends<'_>, pinning: Pinning) -> DriverRule {
     let verdict = if pinning == Pinning::Moves {
         let reason = format!(
             "amdgpu exports its memory where the kernel permits the pair, and otherwise moves the \
              buffer to host memory without an error; {}",
-            pair.in_words()
+            ends.in_words()
         );
         (Answer::Possible, reason)
     } else {
@@ -91,26 +92,26 @@ fn xgmi() -> DriverRule {
     DriverRule::new(DRIVER, "XGMI", Some(false), (Answer::NotKnown, reason.to_owned()), XGMI)
 }
 
-fn storage(pair: &Pair<'_>) -> DriverRule {
-    let verdict = if pair.fabric.kernel.has_p2pdma == Some(false) {
+fn storage(ends: &Ends<'_>) -> DriverRule {
+    let verdict = if ends.fabric.kernel.has_p2pdma == Some(false) {
         let reason = "the kernel is built without CONFIG_PCI_P2PDMA";
         (Answer::Refused, reason.to_owned())
     } else {
         let reason = format!(
             "the kernel's own amdgpu has no route to drives; hipFile has one by amdgpu-dkms, and \
              there {}",
-            pair.in_words()
+            ends.in_words()
         );
         (Answer::Conditional, reason)
     };
     DriverRule::new("amdgpu-dkms", "hipFile", Some(true), verdict, HIPFILE)
 }
 
-fn imports_nothing(pair: &Pair<'_>) -> DriverRule {
+fn imports_nothing(ends: &Ends<'_>) -> DriverRule {
     let reason = format!(
         "amdgpu moves a buffer to host memory for importers without peer memory, and nothing public \
          says that {} has it",
-        pair.initiator().name
+        ends.word(ends.initiator())
     );
     DriverRule::new(DRIVER, "dma-buf", Some(true), (Answer::NotKnown, reason), DMA_BUF)
 }

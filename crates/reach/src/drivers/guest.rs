@@ -3,7 +3,7 @@
 use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Kind, gpu};
 
 use super::Answer;
-use super::pair::{Memory, Pair, is_held_by_vfio};
+use super::ends::{Ends, is_held_by_vfio};
 use crate::MapType;
 
 /// Whether two devices can be peers in a virtual machine, as far as the host decides it.
@@ -19,8 +19,8 @@ pub struct GuestVerdict {
 
 /// Returns the host's verdict over `initiator` reading or writing memory of `owner` in one guest.
 pub fn guest(fabric: &Fabric, owner: FunctionId, initiator: FunctionId) -> GuestVerdict {
-    let pair = Pair::new(fabric, owner, initiator);
-    if let Some(reason) = refusal(&pair) {
+    let ends = Ends::new(fabric, owner, initiator);
+    if let Some(reason) = refusal(&ends) {
         return GuestVerdict { verdict: Answer::Refused, reasons: vec![reason], needs: Vec::new() };
     }
     if let Some(name) = &fabric.environment.hypervisor {
@@ -29,11 +29,11 @@ pub fn guest(fabric: &Fabric, owner: FunctionId, initiator: FunctionId) -> Guest
         return GuestVerdict { verdict: Answer::NotKnown, reasons: vec![reason], needs };
     }
     let mut found = Findings::default();
-    found.kernel(&pair);
-    found.drivers(&pair);
-    found.groups(&pair);
-    found.way(&pair);
-    found.hypervisors(&pair);
+    found.kernel(&ends);
+    found.drivers(&ends);
+    found.groups(&ends);
+    found.way(&ends);
+    found.hypervisors(&ends);
     let verdict = match (found.is_open, found.needs.is_empty()) {
         (true, _) => Answer::NotKnown,
         (false, true) => Answer::Possible,
@@ -43,14 +43,14 @@ pub fn guest(fabric: &Fabric, owner: FunctionId, initiator: FunctionId) -> Guest
 }
 
 /// Facts that rule it out.
-fn refusal(pair: &Pair<'_>) -> Option<String> {
-    if !pair.is_of_two_devices() {
+fn refusal(ends: &Ends<'_>) -> Option<String> {
+    if !ends.is_of_two_devices() {
         return Some("a guest is given two devices, and no bridges".to_owned());
     }
-    if Memory::from_function(pair.owner()).is_none() {
-        return Some(format!("{} has no memory that peers could use", pair.owner().name));
+    if ends.memory().is_none() {
+        return Some(format!("{} has no memory that peers could use", ends.word(ends.owner())));
     }
-    (pair.fabric.iommu == IommuMode::Off).then(|| {
+    (ends.fabric.iommu == IommuMode::Off).then(|| {
         "no IOMMU is in use, without which vfio passes no device to a guest: enable VT-d or AMD-Vi \
          (intel_iommu=on)"
             .to_owned()
@@ -66,8 +66,8 @@ struct Findings {
 }
 
 impl Findings {
-    fn kernel(&mut self, pair: &Pair<'_>) {
-        match pair.is_kernel_at_least(6, 19) {
+    fn kernel(&mut self, ends: &Ends<'_>) {
+        match ends.is_kernel_at_least(6, 19) {
             Some(true) => self.reasons.push(
                 "the kernel is 6.19 or later: vfio-pci exports windows as dma-bufs, and iommufd maps \
                  them for the other device (IOMMU_IOAS_MAP_FILE; cloud-hypervisor #8895)"
@@ -89,22 +89,22 @@ impl Findings {
         }
     }
 
-    fn drivers(&mut self, pair: &Pair<'_>) {
-        for end in pair.ends() {
+    fn drivers(&mut self, ends: &Ends<'_>) {
+        for end in ends.both() {
             if is_held_by_vfio(end) {
-                self.reasons.push(format!("{} is held by vfio", end.name));
+                self.reasons.push(format!("{} is held by vfio", ends.word(end)));
             } else {
                 let address = end.address.map_or(end.name.clone(), |address| address.to_string());
                 self.needs.push(format!(
                     "{} bound to vfio-pci: `sudo driverctl set-override {address} vfio-pci`",
-                    end.name
+                    ends.word(end)
                 ));
             }
         }
     }
 
-    fn groups(&mut self, pair: &Pair<'_>) {
-        let [owner, initiator] = pair.ends();
+    fn groups(&mut self, ends: &Ends<'_>) {
+        let [owner, initiator] = ends.both();
         let (Some(one), Some(two)) = (owner.iommu_group, initiator.iommu_group) else {
             self.is_open = true;
             self.needs.push(
@@ -132,7 +132,7 @@ impl Findings {
                     && other.driver.name().is_some()
             };
             let others: Vec<&str> =
-                pair.fabric.functions.iter().filter(is_left).map(|one| one.name.as_str()).collect();
+                ends.fabric.functions.iter().filter(is_left).map(|one| one.name.as_str()).collect();
             if !others.is_empty() {
                 self.needs.push(format!(
                     "{} taken from their drivers, since they share IOMMU group {group}",
@@ -142,14 +142,14 @@ impl Findings {
         }
     }
 
-    fn way(&mut self, pair: &Pair<'_>) {
-        let decision = pair.decision();
+    fn way(&mut self, ends: &Ends<'_>) {
+        let decision = ends.decision();
         let names: Vec<&str> =
-            decision.redirecting.iter().map(|&id| pair.fabric.function(id).name.as_str()).collect();
+            decision.redirecting.iter().map(|&id| ends.fabric.function(id).name.as_str()).collect();
         let root = "through the root complex, where the IOMMU translates them; vfio asks for no \
                     route, so prove that data arrives";
         self.reasons.push(match decision.map {
-            _ if !pair.is_below_one_switch() => format!("they share no switch, so packets go {root}"),
+            _ if !ends.is_below_one_switch() => format!("they share no switch, so packets go {root}"),
             _ if !names.is_empty() => {
                 format!("{} redirect (ACS), so packets go {root}", names.join(", "))
             }
@@ -169,7 +169,7 @@ impl Findings {
         }
     }
 
-    fn hypervisors(&mut self, pair: &Pair<'_>) {
+    fn hypervisors(&mut self, ends: &Ends<'_>) {
         self.reasons.push(
             "QEMU maps the windows and only warns where it cannot; cloud-hypervisor 54 needs the change \
              of #8895, or iommufd=off; openvmm maps them since #3936"
@@ -177,7 +177,7 @@ impl Findings {
         );
         let is_nvidia =
             |end: &&Function| end.kind == Kind::Gpu && end.vendor == Some(gpu::VENDOR_NVIDIA);
-        if pair.ends().iter().all(is_nvidia) {
+        if ends.both().iter().all(is_nvidia) {
             self.needs.push(
                 "one clique for both GPUs, or the guest's driver sees no peers: \
                  `x-nv-gpudirect-clique=0` on each vfio-pci of QEMU, `x_nv_gpudirect_clique=0` on each \

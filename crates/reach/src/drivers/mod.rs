@@ -4,13 +4,13 @@
 //! its source with a version. Where nothing public says, the answer is [`Answer::NotKnown`].
 
 mod amdgpu;
+mod ends;
 mod environment;
 mod guest;
 mod nature;
 mod nvidia;
 mod nvlink;
 mod nvme;
-mod pair;
 mod rdma;
 mod vfio;
 mod xe;
@@ -21,11 +21,11 @@ mod tests;
 
 use peerlane_fabric::{Fabric, FunctionId};
 
+use ends::{Ends, Memory};
 pub use environment::environment_notes;
 pub use guest::{GuestVerdict, guest};
 pub use nature::nature;
 pub use nvlink::{NvLinkState, nvlink};
-use pair::{Memory, Pair};
 
 /// How far a driver goes by itself for one direction, by one mechanism.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,27 +88,27 @@ impl DriverRule {
 /// The rules are alternatives: each is one mechanism by which it may be done. The list is empty where
 /// `owner` has no memory that peers could use, as network controllers and plain drives.
 pub fn rules(fabric: &Fabric, owner: FunctionId, initiator: FunctionId) -> Vec<DriverRule> {
-    let pair = Pair::new(fabric, owner, initiator);
-    let (Some(memory), true) = (pair.memory(), pair.is_of_two_devices()) else {
+    let ends = Ends::new(fabric, owner, initiator);
+    let (Some(memory), true) = (ends.memory(), ends.is_of_two_devices()) else {
         return Vec::new();
     };
-    if let Some(name) = pair.unbound() {
-        return vec![DriverRule::unbound(name)];
+    if let Some(name) = ends.unbound() {
+        return vec![DriverRule::unbound(&name)];
     }
-    if pair.is_owner_held_by_vfio() {
-        return vec![vfio::lends(&pair)];
+    if ends.is_owner_held_by_vfio() {
+        return vec![vfio::lends(&ends)];
     }
-    if pair.is_initiator_held_by_vfio() {
-        return vec![vfio::takes(&pair)];
+    if ends.is_initiator_held_by_vfio() {
+        return vec![vfio::takes(&ends)];
     }
     let mut rules = match memory {
-        Memory::Nvidia => nvidia::rules(&pair),
-        Memory::Amd => amdgpu::rules(&pair),
-        Memory::Intel => xe::rules(&pair),
-        Memory::Drive => nvme::rules(&pair),
-        Memory::Xilinx => xocl::rules(&pair),
-        Memory::Other => vec![pair.not_known()],
+        Memory::Nvidia => nvidia::rules(&ends),
+        Memory::Amd => amdgpu::rules(&ends),
+        Memory::Intel => xe::rules(&ends),
+        Memory::Drive => nvme::rules(&ends),
+        Memory::Xilinx => xocl::rules(&ends),
+        Memory::Other => vec![ends.not_known()],
     };
-    pair.qualify(&mut rules);
+    ends.qualify(&mut rules);
     rules
 }

@@ -6,41 +6,43 @@
 mod peer_access;
 
 use peerlane_fabric::gpu::{ConsumerLine, Generation};
-use peerlane_fabric::{Function, Kind, gpu};
+use peerlane_fabric::{Kind, gpu};
 
-use super::pair::Pair;
+use super::ends::Ends;
 use super::{Answer, DriverRule, rdma};
 
 const DRIVER: &str = "nvidia";
 const DMA_BUF: &str = "open-gpu-kernel-modules 595.45.04, kernel-open/nvidia/nv-dmabuf.c and #1324";
 const PEERMEM: &str = "open-gpu-kernel-modules 595.45.04, kernel-open/nvidia-peermem; NVIDIA, \
-                       GPUDirect RDMA documentation 13.0";
-const P2PDMA: &str = "open-gpu-kernel-modules 595.45.04, uvm_pmm_gpu.c; NVIDIA, P2PDMA for NVMe";
-const NVIDIA_FS: &str = "gds-nvidia-fs 2.30, README, Requirements";
+                       GPUDirect RDMA documentation 12.4";
+const P2PDMA: &str =
+    "open-gpu-kernel-modules 595.45.04, uvm_pmm_gpu.c; docs.nvidia.com/deploy/gds-support-for-nvme";
+const NVIDIA_FS: &str =
+    "gds-nvidia-fs 2.30, README; NVIDIA, GPUDirect Storage Troubleshooting Guide 1.18";
 
 /// The rules for memory of an NVIDIA GPU.
-pub(super) fn rules(pair: &Pair<'_>) -> Vec<DriverRule> {
-    let (owner, initiator) = (pair.owner(), pair.initiator());
+pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
+    let (owner, initiator) = (ends.owner(), ends.initiator());
     if let Some(driver @ ("nouveau" | "nova" | "nova_core" | "nova-core")) = owner.driver.name() {
         return vec![in_tree(driver)];
     }
-    if !Pair::may_be(owner, DRIVER) {
-        return vec![pair.not_known()];
+    if !Ends::may_be(owner, DRIVER) {
+        return vec![ends.not_known()];
     }
     match initiator.kind {
         Kind::Gpu if initiator.vendor == Some(gpu::VENDOR_NVIDIA) => {
-            vec![peer_access::rule(pair)]
+            vec![peer_access::rule(ends)]
         }
         Kind::Nic => match rdma::refusal(initiator) {
             Some(refused) => vec![refused],
             None => {
-                let mut rules = vec![peermem(pair), rdma_by_dma_buf(pair)];
-                rules.extend(rdma::translated(pair));
+                let mut rules = vec![peermem(ends), rdma_by_dma_buf(ends)];
+                rules.extend(rdma::translated(ends));
                 rules
             }
         },
-        Kind::Nvme => vec![storage_by_p2pdma(pair), storage_by_nvidia_fs(pair)],
-        _ => vec![other_by_dma_buf(pair)],
+        Kind::Nvme => vec![storage_by_p2pdma(ends), storage_by_nvidia_fs(ends)],
+        _ => vec![other_by_dma_buf(ends)],
     }
 }
 
@@ -59,107 +61,108 @@ fn in_tree(driver: &str) -> DriverRule {
 }
 
 /// A product line that NVIDIA keeps from GPUDirect, in words.
-fn kept_from_gpudirect(function: &Function) -> Option<String> {
-    let line = ConsumerLine::from_function(function)?;
+fn kept_from_gpudirect(ends: &Ends<'_>) -> Option<String> {
+    let line = ConsumerLine::from_function(ends.owner())?;
     Some(format!(
         "{} is a {line}, and NVIDIA keeps GPUDirect to GPUs of data centres and workstations",
-        function.name
+        ends.word(ends.owner())
     ))
 }
 
-fn peermem(pair: &Pair<'_>) -> DriverRule {
-    let verdict = if let Some(reason) = kept_from_gpudirect(pair.owner()) {
+fn peermem(ends: &Ends<'_>) -> DriverRule {
+    let verdict = if let Some(reason) = kept_from_gpudirect(ends) {
         (Answer::Refused, reason)
-    } else if pair.is_loaded("nvidia_peermem") == Some(false) {
+    } else if ends.is_loaded("nvidia_peermem") == Some(false) {
         let reason = "the module nvidia_peermem is not loaded: `sudo modprobe nvidia-peermem`, which \
                       needs the ib_core of DOCA-OFED";
         (Answer::Conditional, reason.to_owned())
     } else {
         let needs = "nvidia_peermem needs the ib_core of DOCA-OFED, and maps BAR1 without asking the \
                      kernel";
-        (Answer::Conditional, format!("{needs}; {}", place(pair)))
+        (Answer::Conditional, format!("{needs}; {}", place(ends)))
     };
     let mechanism = "GPUDirect RDMA by nvidia-peermem";
     DriverRule::new("nvidia-peermem", mechanism, Some(false), verdict, PEERMEM)
 }
 
-fn rdma_by_dma_buf(pair: &Pair<'_>) -> DriverRule {
+fn rdma_by_dma_buf(ends: &Ends<'_>) -> DriverRule {
     let mechanism = "GPUDirect RDMA by dma-buf";
-    DriverRule::new(DRIVER, mechanism, Some(false), dma_buf(pair), DMA_BUF)
+    DriverRule::new(DRIVER, mechanism, Some(false), dma_buf(ends), DMA_BUF)
 }
 
-fn other_by_dma_buf(pair: &Pair<'_>) -> DriverRule {
-    let (mut answer, mut reason) = dma_buf(pair);
+fn other_by_dma_buf(ends: &Ends<'_>) -> DriverRule {
+    let (mut answer, mut reason) = dma_buf(ends);
     if answer == Answer::Conditional {
         answer = Answer::NotKnown;
-        reason += &format!("; nothing public says whether {} imports it", pair.initiator().name);
+        reason +=
+            &format!("; nothing public says whether {} imports it", ends.word(ends.initiator()));
     }
     DriverRule::new(DRIVER, "dma-buf", Some(false), (answer, reason), DMA_BUF)
 }
 
 /// The verdict over the export of a dma-buf (`nv_dma_buf_attach`).
-fn dma_buf(pair: &Pair<'_>) -> (Answer, String) {
-    let owner = pair.owner();
-    if let Some(reason) = kept_from_gpudirect(owner) {
+fn dma_buf(ends: &Ends<'_>) -> (Answer, String) {
+    let owner = ends.owner();
+    if let Some(reason) = kept_from_gpudirect(ends) {
         return (Answer::Refused, reason);
     }
     if let Some(old) = Generation::of(owner).filter(|&found| found < Generation::Turing) {
         let reason = format!(
             "dma-buf needs NVIDIA's open kernel modules, which run on Turing and later, and {} is {old}",
-            owner.name
+            ends.word(owner)
         );
         return (Answer::Refused, reason);
     }
-    if pair.is_kernel_at_least(5, 12) == Some(false) {
+    if ends.is_kernel_at_least(5, 12) == Some(false) {
         let reason = "RDMA drivers import dma-bufs of devices since Linux 5.12";
         return (Answer::Refused, reason.to_owned());
     }
-    if pair.is_translated() {
+    if ends.is_translated() {
         let reason = "the IOMMU translates, and the driver was seen to hand out raw BAR1 addresses, so \
                       that every write is lost without an error: boot with iommu=pt and prove the route";
         return (Answer::Conditional, reason.to_owned());
     }
     let needs = "it needs NVIDIA's open kernel modules and an importer that takes peer memory";
-    (Answer::Conditional, format!("{needs}; {}", place(pair)))
+    (Answer::Conditional, format!("{needs}; {}", place(ends)))
 }
 
 /// Where GPUDirect RDMA works on all chipsets (`nv_grdma_pci_topology_supported`).
-fn place(pair: &Pair<'_>) -> &'static str {
-    if pair.fabric.environment.hypervisor.is_some() {
+fn place(ends: &Ends<'_>) -> &'static str {
+    if ends.fabric.environment.hypervisor.is_some() {
         "in a virtual machine the driver checks no topology"
-    } else if pair.is_below_one_switch() {
+    } else if ends.is_below_one_switch() {
         "both are below one switch, where the driver allows it on every chipset"
     } else {
         "they share no switch, so the driver allows it on chipsets of its list only"
     }
 }
 
-fn storage_by_p2pdma(pair: &Pair<'_>) -> DriverRule {
-    let owner = pair.owner();
+fn storage_by_p2pdma(ends: &Ends<'_>) -> DriverRule {
+    let owner = ends.owner();
     let old = Generation::of(owner).filter(|&found| found < Generation::Ampere);
-    let verdict = if let Some(reason) = kept_from_gpudirect(owner) {
+    let verdict = if let Some(reason) = kept_from_gpudirect(ends) {
         (Answer::Refused, reason)
     } else if let Some(old) = old {
-        (Answer::Refused, format!("{} is {old}; P2PDMA begins with Ampere", owner.name))
-    } else if pair.is_kernel_at_least(6, 2) == Some(false) {
+        (Answer::Refused, format!("{} is {old}; P2PDMA begins with Ampere", ends.word(owner)))
+    } else if ends.is_kernel_at_least(6, 2) == Some(false) {
         (Answer::Refused, "programs get memory of P2PDMA since Linux 6.2".to_owned())
-    } else if pair.fabric.kernel.has_p2pdma == Some(false) {
+    } else if ends.fabric.kernel.has_p2pdma == Some(false) {
         (Answer::Refused, "the kernel is built without CONFIG_PCI_P2PDMA".to_owned())
     } else {
         let reason = format!(
             "the driver registers BAR1 only where it is static and not write-combined \
              (RmForceDisableIomapWC=1); then {}",
-            pair.in_words()
+            ends.in_words()
         );
         (Answer::Conditional, reason)
     };
     DriverRule::new(DRIVER, "P2PDMA for GPUDirect Storage", Some(true), verdict, P2PDMA)
 }
 
-fn storage_by_nvidia_fs(pair: &Pair<'_>) -> DriverRule {
-    let verdict = if let Some(reason) = kept_from_gpudirect(pair.owner()) {
+fn storage_by_nvidia_fs(ends: &Ends<'_>) -> DriverRule {
+    let verdict = if let Some(reason) = kept_from_gpudirect(ends) {
         (Answer::Refused, reason)
-    } else if pair.is_loaded("nvidia_fs") == Some(false) {
+    } else if ends.is_loaded("nvidia_fs") == Some(false) {
         let reason = "the module nvidia_fs is not loaded: `sudo modprobe nvidia_fs`";
         (Answer::Conditional, reason.to_owned())
     } else {

@@ -2,7 +2,7 @@
 
 use peerlane_fabric::Kind;
 
-use super::pair::Pair;
+use super::ends::Ends;
 use super::{Answer, DriverRule};
 
 const DRIVER: &str = "nvme";
@@ -11,26 +11,21 @@ const TARGET: &str = "Linux 7.2, drivers/nvme/target/rdma.c and configfs.c";
 const GUP: &str = "Linux 7.2, mm/gup.c and mm/hmm.c";
 
 /// The rules for memory that a drive lends.
-pub(super) fn rules(pair: &Pair<'_>) -> Vec<DriverRule> {
-    let (owner, initiator) = (pair.owner(), pair.initiator());
-    if !Pair::may_be(owner, DRIVER) {
-        return vec![pair.not_known()];
+pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
+    let (owner, initiator) = (ends.owner(), ends.initiator());
+    if !Ends::may_be(owner, DRIVER) {
+        return vec![ends.not_known()];
     }
     let Some(pool) = owner.p2pmem else {
         let reason =
-            format!("{} has a CMB, of which the driver registered nothing as p2pmem", owner.name);
-        return vec![DriverRule::new(
-            DRIVER,
-            "p2pmem",
-            Some(true),
-            (Answer::Refused, reason),
-            P2PMEM,
-        )];
+            "whether the drive lends memory is not shown: `ls /sys/bus/pci/devices/*/p2pmem`";
+        let verdict = (Answer::Conditional, reason.to_owned());
+        return vec![DriverRule::new(DRIVER, "p2pmem", Some(true), verdict, P2PMEM)];
     };
     match initiator.kind {
         Kind::Nvme => {
             let verdict = if pool.published {
-                let reason = format!("the drive lends {}; {}", pool.size, pair.in_words());
+                let reason = format!("the drive lends {}; {}", pool.size, ends.in_words());
                 (Answer::Possible, reason)
             } else {
                 let reason = "the drive takes only one direction of data in its memory, which is \
@@ -39,7 +34,7 @@ pub(super) fn rules(pair: &Pair<'_>) -> Vec<DriverRule> {
             };
             vec![DriverRule::new(DRIVER, "p2pmem", Some(true), verdict, P2PMEM)]
         }
-        Kind::Nic => vec![target(pair), verbs()],
+        Kind::Nic => vec![target(ends), verbs()],
         _ => {
             let reason = "a mapping of p2pmem can be handed to this driver, and nobody has published \
                           that it works";
@@ -54,10 +49,10 @@ pub(super) fn rules(pair: &Pair<'_>) -> Vec<DriverRule> {
     }
 }
 
-fn target(pair: &Pair<'_>) -> DriverRule {
+fn target(ends: &Ends<'_>) -> DriverRule {
     let reason = format!(
         "the kernel's NVMe target uses it for RDMA where the attribute p2pmem of the namespace is set; {}",
-        pair.in_words()
+        ends.in_words()
     );
     DriverRule::new("nvmet_rdma", "p2pmem", Some(true), (Answer::Conditional, reason), TARGET)
 }

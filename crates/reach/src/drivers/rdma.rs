@@ -3,13 +3,13 @@
 
 use peerlane_fabric::{Acs, Function};
 
-use super::pair::Pair;
+use super::ends::Ends;
 use super::{Answer, DriverRule};
 use crate::MapType;
 
 const SOURCE: &str = "Linux 7.2, drivers/infiniband (reg_user_mr_dmabuf)";
 const TRANSLATED: &str = "NVIDIA AI Enterprise, Optimizing VM Configuration, Appendix (August 2026); \
-                          rdma-core, rdma_topo, #1725";
+                          linux-rdma/rdma-core #1644 and #1779 (rdma_topo)";
 
 /// PCI drivers whose RDMA part imports memory of other devices, and whether it pins it.
 const IMPORTERS: [(&str, Pinning); 7] = [
@@ -54,30 +54,30 @@ pub(super) fn refusal(function: &Function) -> Option<DriverRule> {
 
 /// The rule for requests that carry translated addresses past ports that redirect all others; `None`
 /// where no port redirects, or the controller is not of mlx5.
-pub(super) fn translated(pair: &Pair<'_>) -> Option<DriverRule> {
+pub(super) fn translated(ends: &Ends<'_>) -> Option<DriverRule> {
     /// ACS Direct Translated P2P Enable (PCIe 6.0 section 7.7.11.3).
     const DIRECT_TRANSLATED: u16 = 0x40;
-    if !pair.initiator().driver.is_named("mlx5_core") {
+    if !ends.initiator().driver.is_named("mlx5_core") {
         return None;
     }
-    let decision = pair.decision();
+    let decision = ends.decision();
     let is_open = matches!(decision.map, MapType::Unknown);
     let ports: Vec<&Function> =
-        decision.redirecting.iter().map(|&id| pair.fabric.function(id)).collect();
+        decision.redirecting.iter().map(|&id| ends.fabric.function(id)).collect();
     if ports.is_empty() && !is_open {
         return None;
     }
     let without = ports.iter().find(
         |port| matches!(port.acs, Acs::Present { control } if control & DIRECT_TRANSLATED == 0),
     );
-    let verdict = if !pair.is_below_one_switch() {
+    let verdict = if !ends.is_below_one_switch() {
         let reason = "they share no switch that could forward translated requests";
         (Answer::Refused, reason.to_owned())
     } else if let Some(port) = without {
         let reason = format!(
             "{} redirects requests and has ACS Direct Translated P2P off, so those with translated \
              addresses are redirected, too",
-            port.name
+            ends.word(port)
         );
         (Answer::Refused, reason)
     } else if ports.is_empty() {

@@ -2,7 +2,7 @@
 
 use peerlane_fabric::Kind;
 
-use super::pair::Pair;
+use super::ends::Ends;
 use super::rdma::{self, Pinning};
 use super::{Answer, DriverRule};
 
@@ -12,27 +12,27 @@ const EXPORT: &str = "Linux 7.2, drivers/vfio/pci/vfio_pci_dmabuf.c; \
 const IMPORT: &str = "Linux 7.2, drivers/iommu/iommufd (IOMMU_IOAS_MAP_FILE); xnvme/xnvme #770";
 
 /// The rule for a window of a device that vfio holds.
-pub(super) fn lends(pair: &Pair<'_>) -> DriverRule {
-    if pair.is_initiator_held_by_vfio() {
-        return both(pair);
+pub(super) fn lends(ends: &Ends<'_>) -> DriverRule {
+    if ends.is_initiator_held_by_vfio() {
+        return both(ends);
     }
-    let initiator = pair.initiator();
+    let initiator = ends.initiator();
     let asks = Some(true);
     let mechanism = "dma-buf";
     let taker = match initiator.kind {
         Kind::Nic => rdma::importer(initiator),
         _ => None,
     };
-    let verdict = match (pair.is_kernel_at_least(6, 19), taker) {
+    let verdict = match (ends.is_kernel_at_least(6, 19), taker) {
         (Some(false), _) => (Answer::Refused, too_old()),
         (_, Some(Pinning::Moves | Pinning::Revocable)) => {
-            let answer = match pair.is_kernel_at_least(6, 19) {
+            let answer = match ends.is_kernel_at_least(6, 19) {
                 Some(_) => Answer::Possible,
                 None => Answer::Conditional,
             };
             let reason = format!(
                 "since Linux 6.19 vfio-pci exports windows to importers that it can revoke; {}",
-                pair.in_words()
+                ends.in_words()
             );
             (answer, reason)
         }
@@ -45,7 +45,7 @@ pub(super) fn lends(pair: &Pair<'_>) -> DriverRule {
             let reason = format!(
                 "vfio-pci exports windows only to importers that it can revoke, and the driver of {} \
                  is none that is known",
-                initiator.name
+                ends.word(initiator)
             );
             (Answer::NotKnown, reason)
         }
@@ -54,8 +54,8 @@ pub(super) fn lends(pair: &Pair<'_>) -> DriverRule {
 }
 
 /// The rule for two devices that vfio holds.
-fn both(pair: &Pair<'_>) -> DriverRule {
-    let (mechanism, verdict) = match pair.is_kernel_at_least(6, 19) {
+fn both(ends: &Ends<'_>) -> DriverRule {
+    let (mechanism, verdict) = match ends.is_kernel_at_least(6, 19) {
         Some(true) => {
             let reason = "iommufd maps the window of one device for the other and asks for no route: \
                           prove that data arrives";
@@ -76,12 +76,12 @@ fn both(pair: &Pair<'_>) -> DriverRule {
 }
 
 /// The rule for memory of a device that its own driver holds, and an initiator that vfio holds.
-pub(super) fn takes(pair: &Pair<'_>) -> DriverRule {
-    let owner = pair.owner();
+pub(super) fn takes(ends: &Ends<'_>) -> DriverRule {
+    let owner = ends.owner();
     let driver = owner.driver.name().unwrap_or("its driver");
     let reason = format!(
         "iommufd takes windows of devices that vfio holds, and {} is held by {driver}",
-        owner.name
+        ends.word(owner)
     );
     DriverRule::new(DRIVER, "dma-buf by iommufd", Some(false), (Answer::Refused, reason), IMPORT)
 }

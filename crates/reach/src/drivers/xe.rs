@@ -2,7 +2,7 @@
 
 use peerlane_fabric::{Kind, gpu};
 
-use super::pair::Pair;
+use super::ends::Ends;
 use super::rdma::{self, Pinning};
 use super::{Answer, DriverRule};
 
@@ -12,27 +12,27 @@ const I915: &str = "Linux 5.15 and later, drivers/gpu/drm/i915/gem/i915_gem_dmab
 const BLOCK: &str = "Linux 7.3, block and drivers/nvme (no importer of dma-bufs)";
 
 /// The rules for memory of an Intel GPU.
-pub(super) fn rules(pair: &Pair<'_>) -> Vec<DriverRule> {
-    let (owner, initiator) = (pair.owner(), pair.initiator());
+pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
+    let (owner, initiator) = (ends.owner(), ends.initiator());
     if owner.driver.is_named("i915") {
         let reason = "i915 moves every buffer that it exports to host memory";
         let verdict = (Answer::Refused, reason.to_owned());
         return vec![DriverRule::new("i915", "dma-buf", Some(false), verdict, I915)];
     }
-    if !Pair::may_be(owner, DRIVER) {
-        return vec![pair.not_known()];
+    if !Ends::may_be(owner, DRIVER) {
+        return vec![ends.not_known()];
     }
     match initiator.kind {
         Kind::Gpu if initiator.vendor == Some(gpu::VENDOR_NVIDIA) => {
             vec![refused("NVIDIA's driver imports no memory of other devices (its #175)", XE)]
         }
-        Kind::Gpu if Pair::may_be(initiator, DRIVER) || Pair::may_be(initiator, "amdgpu") => {
-            vec![dma_buf(pair)]
+        Kind::Gpu if Ends::may_be(initiator, DRIVER) || Ends::may_be(initiator, "amdgpu") => {
+            vec![dma_buf(ends)]
         }
         Kind::Nic => match rdma::refusal(initiator) {
             Some(refused) => vec![refused],
             None if matches!(rdma::importer(initiator), Some(Pinning::Moves) | None) => {
-                vec![dma_buf(pair)]
+                vec![dma_buf(ends)]
             }
             None => {
                 vec![refused("this importer pins memory, and xe pins in host memory alone", XE)]
@@ -41,15 +41,15 @@ pub(super) fn rules(pair: &Pair<'_>) -> Vec<DriverRule> {
         Kind::Nvme => {
             vec![refused("drives import no dma-bufs, and xe lends memory in no other way", BLOCK)]
         }
-        _ => vec![pair.not_known()],
+        _ => vec![ends.not_known()],
     }
 }
 
-fn dma_buf(pair: &Pair<'_>) -> DriverRule {
+fn dma_buf(ends: &Ends<'_>) -> DriverRule {
     let reason = format!(
         "xe exports its memory where the kernel permits the pair, and otherwise moves the buffer to \
          host memory or refuses; {}",
-        pair.in_words()
+        ends.in_words()
     );
     DriverRule::new(DRIVER, "dma-buf", Some(true), (Answer::Possible, reason), XE)
 }

@@ -2,17 +2,17 @@
 
 use peerlane_fabric::Kind;
 
-use super::pair::Pair;
+use super::ends::Ends;
 use super::{Answer, DriverRule};
 
 const DRIVER: &str = "xocl";
 const SOURCE: &str = "XRT 2.25, xocl/subdev/p2p.c; XRT documentation, PCIe Peer-to-Peer";
 
 /// The rules for memory of a Xilinx card.
-pub(super) fn rules(pair: &Pair<'_>) -> Vec<DriverRule> {
-    let (owner, initiator) = (pair.owner(), pair.initiator());
-    if !Pair::may_be(owner, DRIVER) {
-        return vec![pair.not_known()];
+pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
+    let (owner, initiator) = (ends.owner(), ends.initiator());
+    if !Ends::may_be(owner, DRIVER) {
+        return vec![ends.not_known()];
     }
     let switch = |answer, reason: String| {
         vec![DriverRule::new(DRIVER, "P2P BAR", Some(true), (answer, reason), SOURCE)]
@@ -21,7 +21,8 @@ pub(super) fn rules(pair: &Pair<'_>) -> Vec<DriverRule> {
         (Some(false), _) => {
             let reason = format!(
                 "p2p_enable of {} is 0: `echo 1 | sudo tee /sys/bus/pci/devices/{}/p2p.*/p2p_enable`",
-                owner.name, owner.name
+                ends.word(owner),
+                owner.name
             );
             switch(Answer::Refused, reason)
         }
@@ -29,7 +30,7 @@ pub(super) fn rules(pair: &Pair<'_>) -> Vec<DriverRule> {
             switch(Answer::Conditional, "whether p2p_enable is 1 is not shown".to_owned())
         }
         (Some(true), Kind::Nvme) => {
-            let reason = format!("p2p_enable is 1, and drives take its pages; {}", pair.in_words());
+            let reason = format!("p2p_enable is 1, and drives take its pages; {}", ends.in_words());
             switch(Answer::Possible, reason)
         }
         (_, Kind::Fpga) => {
@@ -38,6 +39,6 @@ pub(super) fn rules(pair: &Pair<'_>) -> Vec<DriverRule> {
             let verdict = (Answer::Conditional, reason.to_owned());
             vec![DriverRule::new(DRIVER, "buffer import", None, verdict, SOURCE)]
         }
-        _ => vec![pair.not_known()],
+        _ => vec![ends.not_known()],
     }
 }

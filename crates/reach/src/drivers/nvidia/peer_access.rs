@@ -4,14 +4,14 @@ use peerlane_fabric::gpu::{ConsumerLine, Generation};
 use peerlane_fabric::{Function, FunctionId, Kind, Parent, gpu, names};
 
 use super::DRIVER;
-use crate::drivers::pair::Pair;
+use crate::drivers::ends::Ends;
 use crate::drivers::{Answer, DriverRule, NvLinkState, nvlink};
 
 const RULES: &str =
     "open-gpu-kernel-modules 595.45.04, src/nvidia/src/kernel/platform/p2p/p2p_caps.c";
 const CLIQUES: &str = "open-gpu-kernel-modules 595.45.04, hypervisor.c, hypervisorPcieP2pDetection";
 const VIRTUAL: &str = "open-gpu-kernel-modules 595.45.04, kern_gpu_ga100.c, gpuCheckIsP2PAllocated";
-const IOMMU: &str = "NVIDIA, CUDA C++ Programming Guide 13.0, IOMMU on Linux";
+const IOMMU: &str = "NVIDIA, CUDA C++ Programming Guide 12, IOMMU on Linux";
 const GEFORCE: &str = "aikitoria/open-gpu-kernel-modules #3 (RTX 3090), tinygrad/open-gpu-kernel-modules \
                        #21 (RTX 4090, driver 550) and #29 (RTX 5090)";
 
@@ -30,17 +30,17 @@ const IO_HUBS: [(u16, u16); 6] = [
 const VENDOR_INTEL: u16 = 0x8086;
 
 /// The rule for two NVIDIA GPUs.
-pub(super) fn rule(pair: &Pair<'_>) -> DriverRule {
-    let (answer, reason, source) = divided(pair)
-        .or_else(|| by_nvlink(pair))
-        .or_else(|| chips(pair))
-        .or_else(|| consumer(pair))
-        .or_else(|| virtual_gpu(pair))
-        .or_else(|| in_guest(pair))
-        .or_else(|| io_hubs(pair))
-        .or_else(|| translated(pair))
-        .unwrap_or_else(|| by_firmware(pair));
-    let reason = match nvlink(pair.fabric, pair.owner, pair.initiator) {
+pub(super) fn rule(ends: &Ends<'_>) -> DriverRule {
+    let (answer, reason, source) = divided(ends)
+        .or_else(|| by_nvlink(ends))
+        .or_else(|| chips(ends))
+        .or_else(|| consumer(ends))
+        .or_else(|| virtual_gpu(ends))
+        .or_else(|| in_guest(ends))
+        .or_else(|| io_hubs(ends))
+        .or_else(|| translated(ends))
+        .unwrap_or_else(|| by_firmware(ends));
+    let reason = match nvlink(ends.fabric, ends.owner, ends.initiator) {
         Some(NvLinkState::NotSeen) if answer != Answer::Possible => {
             format!("{reason}; {}", NvLinkState::NotSeen)
         }
@@ -51,15 +51,15 @@ pub(super) fn rule(pair: &Pair<'_>) -> DriverRule {
 
 type Verdict = Option<(Answer, String, &'static str)>;
 
-fn divided(pair: &Pair<'_>) -> Verdict {
+fn divided(ends: &Ends<'_>) -> Verdict {
     let is_divided = |end: &&Function| end.mig_instances.is_some_and(|count| count > 0);
-    let end = pair.ends().into_iter().find(is_divided)?;
-    let reason = format!("{} is divided by MIG, which ends peer access", end.name);
+    let end = ends.both().into_iter().find(is_divided)?;
+    let reason = format!("{} is divided by MIG, which stops peer access", ends.word(end));
     Some((Answer::Refused, reason, RULES))
 }
 
-fn by_nvlink(pair: &Pair<'_>) -> Verdict {
-    let state = nvlink(pair.fabric, pair.owner, pair.initiator)?;
+fn by_nvlink(ends: &Ends<'_>) -> Verdict {
+    let state = nvlink(ends.fabric, ends.owner, ends.initiator)?;
     let is_linked = matches!(state, NvLinkState::Links(_));
     is_linked.then(|| {
         let reason = format!("they are {state}, which the driver takes before PCIe");
@@ -68,8 +68,8 @@ fn by_nvlink(pair: &Pair<'_>) -> Verdict {
 }
 
 /// Over PCIe only GPUs of one chip are peers (`areGpusP2PCompatible`).
-fn chips(pair: &Pair<'_>) -> Verdict {
-    let (owner, initiator) = (chip(pair.owner())?, chip(pair.initiator())?);
+fn chips(ends: &Ends<'_>) -> Verdict {
+    let (owner, initiator) = (chip(ends.owner())?, chip(ends.initiator())?);
     (owner != initiator).then(|| {
         let reason = format!(
             "over PCIe only GPUs of one chip are peers, and these are {owner} and {initiator}"
@@ -89,46 +89,48 @@ fn chip(function: &Function) -> Option<&'static str> {
 }
 
 /// GeForce from Ampere on has no peer access over PCIe.
-fn consumer(pair: &Pair<'_>) -> Verdict {
+fn consumer(ends: &Ends<'_>) -> Verdict {
     let is_kept = |end: &&Function| {
         ConsumerLine::from_function(end) == Some(ConsumerLine::GeForce)
             && Generation::of(end).is_some_and(|found| found >= Generation::Ampere)
     };
-    let end = pair.ends().into_iter().find(is_kept)?;
+    let end = ends.both().into_iter().find(is_kept)?;
     let has_connectors =
         |one: &&Function| one.device.is_some_and(|id| WITH_CONNECTORS.contains(&id));
-    let is_seen = pair.fabric.nvlinks.is_some();
-    if !is_seen && pair.ends().iter().all(has_connectors) {
+    let is_seen = ends.fabric.nvlinks.is_some();
+    if !is_seen && ends.both().iter().all(has_connectors) {
         let reason = "the driver keeps peer access over PCIe from GeForce, and these have it by an \
                       NVLink bridge only: `nvidia-smi topo -m` shows one";
         return Some((Answer::Conditional, reason.to_owned(), GEFORCE));
     }
     let reason = format!(
         "{} is a GeForce, from which NVIDIA's driver keeps peer access over PCIe; patched drivers exist",
-        end.name
+        ends.word(end)
     );
     Some((Answer::Refused, reason, GEFORCE))
 }
 
-fn virtual_gpu(pair: &Pair<'_>) -> Verdict {
-    let end = pair.ends().into_iter().find(|end| end.physical_function.is_some())?;
-    let reason =
-        format!("{} is a vGPU, which has peer access only where its host allots it", end.name);
+fn virtual_gpu(ends: &Ends<'_>) -> Verdict {
+    let end = ends.both().into_iter().find(|end| end.physical_function.is_some())?;
+    let reason = format!(
+        "{} is a vGPU, which has peer access only where its host allots it",
+        ends.word(end)
+    );
     Some((Answer::Conditional, reason, VIRTUAL))
 }
 
-fn in_guest(pair: &Pair<'_>) -> Verdict {
-    pair.fabric.environment.hypervisor.as_ref()?;
+fn in_guest(ends: &Ends<'_>) -> Verdict {
+    ends.fabric.environment.hypervisor.as_ref()?;
     let reason = "in a virtual machine GPUs are peers over PCIe where the hypervisor gave both one \
                   clique (x-nv-gpudirect-clique): `nvidia-smi topo -p2p r` shows it";
     Some((Answer::Conditional, reason.to_owned(), CLIQUES))
 }
 
 /// GPUs below different I/O hubs (`NV0000_P2P_CAPS_STATUS_IOH_TOPOLOGY_NOT_SUPPORTED`).
-fn io_hubs(pair: &Pair<'_>) -> Verdict {
+fn io_hubs(ends: &Ends<'_>) -> Verdict {
     let hub = |id: FunctionId| {
-        let top = pair.fabric.upward(id).last()?;
-        let port = pair.fabric.function(top);
+        let top = ends.fabric.upward(id).last()?;
+        let port = ends.fabric.function(top);
         let is_hub = port.kind == Kind::RootPort
             && port.vendor == Some(VENDOR_INTEL)
             && IO_HUBS.iter().any(|&(first, last)| {
@@ -136,7 +138,7 @@ fn io_hubs(pair: &Pair<'_>) -> Verdict {
             });
         is_hub.then_some(port.parent)
     };
-    let (owner, initiator) = (hub(pair.owner)?, hub(pair.initiator)?);
+    let (owner, initiator) = (hub(ends.owner)?, hub(ends.initiator)?);
     let is_other =
         matches!((owner, initiator), (Parent::Bridge(one), Parent::Bridge(two)) if one != two);
     is_other.then(|| {
@@ -145,8 +147,8 @@ fn io_hubs(pair: &Pair<'_>) -> Verdict {
     })
 }
 
-fn translated(pair: &Pair<'_>) -> Verdict {
-    pair.is_translated().then(|| {
+fn translated(ends: &Ends<'_>) -> Verdict {
+    ends.is_translated().then(|| {
         let reason = "the IOMMU translates, and NVIDIA supports no peer access over PCIe so outside \
                       virtual machines: data may be corrupt; boot with iommu=pt";
         (Answer::Conditional, reason.to_owned(), IOMMU)
@@ -154,10 +156,10 @@ fn translated(pair: &Pair<'_>) -> Verdict {
 }
 
 /// The firmware of the GPU knows chipsets; without it the driver says nothing.
-fn by_firmware(pair: &Pair<'_>) -> (Answer, String, &'static str) {
-    let place = if pair.ends().iter().all(|end| gpu::has_c2c(end)) {
+fn by_firmware(ends: &Ends<'_>) -> (Answer, String, &'static str) {
+    let place = if ends.both().iter().all(|end| gpu::has_c2c(end)) {
         "both are on superchips, whose GPUs are usually connected by NVLink"
-    } else if pair.is_below_one_switch() {
+    } else if ends.is_below_one_switch() {
         "both are below one switch, which the driver tells its firmware"
     } else {
         "they share no switch, so the chipset counts"

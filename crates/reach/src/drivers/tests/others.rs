@@ -50,7 +50,7 @@ fn cards_lend_where_switched_on() {
 #[test]
 fn unbound_ends_are_refused() {
     let unbound = "vendor = '0x10de';device = '0x2330';driver = 'none'";
-    only(&pair("", ("gpu", unbound), ("nvme", DRIVE)), Answer::Refused, "bound to a");
+    only(&pair("", ("gpu", unbound), ("nvme", DRIVE)), Answer::Refused, "bound to gpu:0");
     only(&pair("", ("gpu", GPU), ("nvme", "driver = 'none'")), Answer::Refused, "bound to b");
 }
 

@@ -3,13 +3,10 @@
 use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, IommuMode, Kind, gpu};
 
 use super::{Answer, DriverRule};
-use crate::{MapType, Reach, decide};
+use crate::{MapType, PeerMemory, Reach, decide};
 
 const VENDOR_INTEL: u16 = 0x8086;
 const VENDOR_XILINX: u16 = 0x10ee;
-/// Smallest prefetchable window that counts as memory of a device of unknown kind; registers need less.
-const MEMORY_WINDOW: u64 = 16 << 20;
-
 /// Memory that peers could use, by whose driver decides over it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Memory {
@@ -29,35 +26,31 @@ pub(super) enum Memory {
 
 impl Memory {
     /// The memory of a function; `None` where it has none that peers could use.
-    pub(super) fn from_function(function: &Function) -> Option<Self> {
-        let is_lent = function.p2pmem.is_some()
-            || function.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some());
-        match (function.kind, function.vendor) {
-            (Kind::Gpu, Some(gpu::VENDOR_NVIDIA)) => Some(Self::Nvidia),
-            (Kind::Gpu, Some(gpu::VENDOR_AMD)) => Some(Self::Amd),
-            (Kind::Gpu, Some(VENDOR_INTEL)) => Some(Self::Intel),
-            (Kind::Fpga, Some(VENDOR_XILINX)) => Some(Self::Xilinx),
-            (Kind::Gpu | Kind::Fpga, _) => Some(Self::Other),
-            (Kind::Nvme, _) => is_lent.then_some(Self::Drive),
-            (Kind::Other, _) => {
-                let is_memory =
-                    |bar: &peerlane_fabric::Bar| bar.is_prefetchable && bar.size.0 >= MEMORY_WINDOW;
-                (is_lent || function.bars.iter().any(is_memory)).then_some(Self::Other)
-            }
-            _ => None,
+    pub(super) fn new(fabric: &Fabric, id: FunctionId) -> Option<Self> {
+        if PeerMemory::new(fabric, id) == PeerMemory::Absent {
+            return None;
         }
+        let function = fabric.function(id);
+        Some(match (function.kind, function.vendor) {
+            (Kind::Gpu, Some(gpu::VENDOR_NVIDIA)) => Self::Nvidia,
+            (Kind::Gpu, Some(gpu::VENDOR_AMD)) => Self::Amd,
+            (Kind::Gpu, Some(VENDOR_INTEL)) => Self::Intel,
+            (Kind::Fpga, Some(VENDOR_XILINX)) => Self::Xilinx,
+            (Kind::Nvme, _) => Self::Drive,
+            _ => Self::Other,
+        })
     }
 }
 
 /// One direction: an initiator that reads or writes memory of an owner.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pair<'a> {
+pub(super) struct Ends<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) owner: FunctionId,
     pub(super) initiator: FunctionId,
 }
 
-impl<'a> Pair<'a> {
+impl<'a> Ends<'a> {
     pub(super) fn new(fabric: &'a Fabric, owner: FunctionId, initiator: FunctionId) -> Self {
         Self { fabric, owner, initiator }
     }
@@ -70,24 +63,31 @@ impl<'a> Pair<'a> {
         self.fabric.function(self.initiator)
     }
 
+    /// The word by which a person names an end; the name of any other function.
+    pub(super) fn word(&self, function: &Function) -> String {
+        let is_it = |id: &FunctionId| std::ptr::eq(self.fabric.function(*id), function);
+        let end = [self.owner, self.initiator].into_iter().find(is_it);
+        end.map_or_else(|| function.name.clone(), |id| self.fabric.device_word(id))
+    }
+
     /// Both ends.
-    pub(super) fn ends(&self) -> [&'a Function; 2] {
+    pub(super) fn both(&self) -> [&'a Function; 2] {
         [self.owner(), self.initiator()]
     }
 
     pub(super) fn memory(&self) -> Option<Memory> {
-        Memory::from_function(self.owner())
+        Memory::new(self.fabric, self.owner)
     }
 
     /// Whether the ends are two devices, and no bridge among them.
     pub(super) fn is_of_two_devices(&self) -> bool {
-        self.owner != self.initiator && self.ends().iter().all(|end| !end.kind.is_bridge())
+        self.owner != self.initiator && self.both().iter().all(|end| !end.kind.is_bridge())
     }
 
     /// The name of an end to which no driver is bound.
-    pub(super) fn unbound(&self) -> Option<&'a str> {
+    pub(super) fn unbound(&self) -> Option<String> {
         let is_unbound = |end: &&Function| end.driver == DriverBinding::Unbound;
-        self.ends().into_iter().find(is_unbound).map(|end| end.name.as_str())
+        self.both().into_iter().find(is_unbound).map(|end| self.word(end))
     }
 
     pub(super) fn is_owner_held_by_vfio(&self) -> bool {
@@ -149,8 +149,8 @@ impl<'a> Pair<'a> {
         let driver = self.owner().driver.name().unwrap_or("unknown");
         let reason = format!(
             "nothing public says whether the driver of {} lends its memory to {}",
-            self.owner().name,
-            self.initiator().name
+            self.word(self.owner()),
+            self.word(self.initiator())
         );
         DriverRule::new(driver, "any", None, (Answer::NotKnown, reason), "none found")
     }
@@ -158,10 +158,11 @@ impl<'a> Pair<'a> {
     /// Takes certainty from rules where it is not shown which driver is bound.
     pub(super) fn qualify(&self, rules: &mut [DriverRule]) {
         let is_hidden = |end: &&Function| end.driver == DriverBinding::Unknown;
-        let Some(hidden) = self.ends().into_iter().find(is_hidden) else { return };
+        let Some(hidden) = self.both().into_iter().find(is_hidden) else { return };
         for rule in rules.iter_mut().filter(|rule| rule.answer == Answer::Possible) {
             rule.answer = Answer::Conditional;
-            rule.reason += &format!("; which driver is bound to {} is not shown", hidden.name);
+            rule.reason +=
+                &format!("; which driver is bound to {} is not shown", self.word(hidden));
         }
     }
 }
