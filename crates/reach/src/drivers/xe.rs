@@ -27,16 +27,11 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
             vec![refused("NVIDIA's driver imports no memory of other devices (its #175)", XE)]
         }
         Kind::Gpu if Ends::may_be(initiator, DRIVER) || Ends::may_be(initiator, "amdgpu") => {
-            vec![dma_buf(ends)]
+            vec![dma_buf(ends, Pinning::Moves)]
         }
         Kind::Nic => match rdma::refusal(initiator) {
             Some(refused) => vec![refused],
-            None if matches!(rdma::importer(initiator), Some(Pinning::Moves) | None) => {
-                vec![dma_buf(ends)]
-            }
-            None => {
-                vec![refused("this importer pins memory, and xe pins in host memory alone", XE)]
-            }
+            None => vec![dma_buf(ends, rdma::importer(initiator).unwrap_or(Pinning::Moves))],
         },
         Kind::Nvme => {
             vec![refused("drives import no dma-bufs, and xe lends memory in no other way", BLOCK)]
@@ -45,13 +40,20 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
     }
 }
 
-fn dma_buf(ends: &Ends<'_>) -> DriverRule {
-    let reason = format!(
-        "xe exports its memory where the kernel permits the pair, and otherwise moves the buffer to \
-         host memory or refuses; {}",
-        ends.in_words()
-    );
-    DriverRule::new(DRIVER, "dma-buf", Some(true), (Answer::Possible, reason), XE)
+fn dma_buf(ends: &Ends<'_>, pinning: Pinning) -> DriverRule {
+    let verdict = if pinning == Pinning::Moves {
+        let reason = format!(
+            "xe exports its memory where the kernel permits the pair, and otherwise moves the buffer to \
+             host memory or refuses; {}",
+            ends.in_words()
+        );
+        (Answer::Possible, reason)
+    } else {
+        let reason = "this importer pins memory, and xe_dma_buf_pin moves a buffer to host memory first \
+                      in all but new kernels: prove the route";
+        (Answer::Conditional, reason.to_owned())
+    };
+    DriverRule::new(DRIVER, "dma-buf", Some(true), verdict, XE)
 }
 
 fn refused(reason: &str, source: &str) -> DriverRule {

@@ -209,6 +209,8 @@ fn xe_asks_the_kernel_and_i915_moves() {
     let i915 = B580.replace("'xe'", "'i915'");
     only(&gpus("", &i915, B580), Answer::Refused, "host memory");
     only(&gpus("", B580, H100), Answer::Refused, "imports no memory");
+    only(&with_nic("", B580, MLX5), Answer::Possible, "the kernel permits this pair");
+    only(&with_nic("", B580, "driver = 'ionic'"), Answer::Conditional, "pins memory");
     let drive = device("a", "p0", "gpu", B580) + &device("b", "p1", "nvme", "driver = 'nvme'");
     only(&machine("", &drive), Answer::Refused, "drives import no dma-bufs");
 }

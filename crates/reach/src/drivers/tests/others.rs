@@ -36,6 +36,13 @@ fn drives_lend_what_is_published() {
 }
 
 #[test]
+fn pasted_drives_may_lend() {
+    let mut fabric = pair("", ("nvme", DRIVE), ("nvme", DRIVE));
+    fabric.origin = peerlane_fabric::Origin::Text;
+    only(&fabric, Answer::Conditional, "not shown");
+}
+
+#[test]
 fn cards_lend_where_switched_on() {
     let card = |p2p: &str| format!("{CARD};{p2p}");
     let on = card("fpga_p2p = true");
