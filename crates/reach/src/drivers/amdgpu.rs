@@ -3,6 +3,7 @@
 use peerlane_fabric::{Bar, Kind, gpu};
 
 use super::ends::Ends;
+use super::nvidia::{NVIDIA_IMPORT, NVIDIA_IMPORTS_NOTHING};
 use super::rdma::{self, Pinning};
 use super::{Answer, DriverRule};
 
@@ -28,7 +29,8 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
             vec![peer_access(ends), dma_buf(ends, Pinning::Moves), xgmi()]
         }
         Kind::Gpu if Ends::may_be(initiator, "xe") => vec![dma_buf(ends, Pinning::Moves)],
-        Kind::Gpu => vec![imports_nothing(ends)],
+        Kind::Gpu if initiator.vendor == Some(gpu::VENDOR_NVIDIA) => vec![nvidia_imports_nothing()],
+        Kind::Gpu => vec![not_imported(ends)],
         Kind::Nic => match rdma::refusal(initiator) {
             Some(refused) => vec![refused],
             None => {
@@ -37,7 +39,7 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
             }
         },
         Kind::Nvme => vec![storage(ends)],
-        _ => vec![imports_nothing(ends)],
+        _ => vec![not_imported(ends)],
     }
 }
 
@@ -107,7 +109,12 @@ fn storage(ends: &Ends<'_>) -> DriverRule {
     DriverRule::new("amdgpu-dkms", "hipFile", Some(true), verdict, HIPFILE)
 }
 
-fn imports_nothing(ends: &Ends<'_>) -> DriverRule {
+fn nvidia_imports_nothing() -> DriverRule {
+    let verdict = (Answer::Refused, NVIDIA_IMPORTS_NOTHING.to_owned());
+    DriverRule::new(DRIVER, "dma-buf", Some(true), verdict, NVIDIA_IMPORT)
+}
+
+fn not_imported(ends: &Ends<'_>) -> DriverRule {
     let reason = format!(
         "amdgpu moves a buffer to host memory for importers without peer memory, and nothing public \
          says that {} has it",

@@ -12,6 +12,11 @@ use super::ends::Ends;
 use super::{Answer, DriverRule, rdma};
 
 const DRIVER: &str = "nvidia";
+/// Reason why memory of other makers reaches no GPU of NVIDIA by dma-buf.
+pub(super) const NVIDIA_IMPORTS_NOTHING: &str =
+    "NVIDIA's driver imports no memory of other devices for its GPUs";
+/// Source of that reason.
+pub(super) const NVIDIA_IMPORT: &str = "NVIDIA/open-gpu-kernel-modules #175 (open)";
 const DMA_BUF: &str = "open-gpu-kernel-modules 595.45.04, kernel-open/nvidia/nv-dmabuf.c and #1324";
 const PEERMEM: &str = "open-gpu-kernel-modules 595.45.04, kernel-open/nvidia-peermem; NVIDIA, \
                        GPUDirect RDMA documentation 12.4";

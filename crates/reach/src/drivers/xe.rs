@@ -3,6 +3,7 @@
 use peerlane_fabric::{Kind, gpu};
 
 use super::ends::Ends;
+use super::nvidia::{NVIDIA_IMPORT, NVIDIA_IMPORTS_NOTHING};
 use super::rdma::{self, Pinning};
 use super::{Answer, DriverRule};
 
@@ -24,7 +25,7 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
     }
     match initiator.kind {
         Kind::Gpu if initiator.vendor == Some(gpu::VENDOR_NVIDIA) => {
-            vec![refused("NVIDIA's driver imports no memory of other devices (its #175)", XE)]
+            vec![refused(NVIDIA_IMPORTS_NOTHING, NVIDIA_IMPORT)]
         }
         Kind::Gpu if Ends::may_be(initiator, DRIVER) || Ends::may_be(initiator, "amdgpu") => {
             vec![dma_buf(ends, Pinning::Moves)]

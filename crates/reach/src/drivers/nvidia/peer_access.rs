@@ -15,7 +15,7 @@ const IOMMU: &str = "NVIDIA, CUDA C++ Programming Guide 12, IOMMU on Linux";
 const GEFORCE: &str = "aikitoria/open-gpu-kernel-modules #3 (RTX 3090), tinygrad/open-gpu-kernel-modules \
                        #21 (RTX 4090, driver 550) and #29 (RTX 5090)";
 
-/// The GeForce of Ampere and later that has connectors for NVLink, by its device number: RTX 3090.
+/// Device numbers of GeForce from Ampere on with connectors for NVLink: RTX 3090 Ti and RTX 3090.
 const WITH_CONNECTORS: [u16; 2] = [0x2203, 0x2204];
 
 /// Root ports of Intel's I/O hubs, first and last device number: between two hubs nothing is forwarded.
