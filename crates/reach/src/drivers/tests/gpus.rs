@@ -187,6 +187,7 @@ fn amdgpu_asks_the_kernel() {
         found.iter().map(|rule| (rule.mechanism.as_str(), rule.asks_kernel, rule.answer)).collect();
     assert_eq!(seen, expected);
     assert!(found[1].reason.contains("the kernel permits this pair"), "{}", found[1].reason);
+    only(&gpus("", NAVI, H100), Answer::Refused, "imports no memory");
     let bar =
         "[[function.bars]]\nindex = 0\nsize = '256M'\nprefetchable = true\nlargest = '32768M'";
     let small = gpus("", &format!("{NAVI}\n{bar}"), NAVI);
