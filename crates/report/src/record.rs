@@ -145,7 +145,7 @@ impl Record {
             PLAN_SCHEMA => Self::Plan(parse(schema, bytes)?),
             PLAN_ANSWER_SCHEMA => {
                 let answer: PlanAnswer = parse(schema, bytes)?;
-                Self::Plan(answer.plan.ok_or(ReadError::NoPlan)?)
+                Self::Plan(Box::new(answer.plan.ok_or(ReadError::NoPlan)?))
             }
             FAN_OUT_PLAN_SCHEMA => Self::FanOutPlan(parse(schema, bytes)?),
             _ => Self::BatchPlan(parse(schema, bytes)?),
