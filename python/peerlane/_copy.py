@@ -40,7 +40,6 @@ def plan(
     target_offset: Size = 0,
     force: bool = False,
     machine: Path | None = None,
-    root: Path | None = None,
 ) -> Record:
     """What a copy would do; nothing is changed.
 
@@ -61,7 +60,7 @@ def plan(
         Where to begin and how much to copy.
     force
         Overwrite a target that holds something.
-    machine, root
+    machine
         As in :func:`peerlane.topology`.
 
     Raises

@@ -11,16 +11,15 @@ from . import _peerlane
 from ._types import Path, Record, words
 
 
-def topology(*, machine: Path | None = None, root: Path | None = None) -> Record:
+def topology(*, machine: Path | None = None) -> Record:
     """A machine as PCIe sees it: functions, links, memories, and who reaches whom.
 
     Parameters
     ----------
     machine
-        A machine description: a TOML file, or a name out of :func:`machines`.
-    root
-        A folder with the ``sys/`` and ``proc/`` of a machine, or an archive of ``peerlane capture``.
-        This machine where neither is given.
+        A folder with the ``sys/`` and ``proc/`` of a machine, an archive of one, a machine file, a name out
+        of :func:`machines`, or ``-`` for the text of one on standard input. This machine where it is not
+        given.
 
     Raises
     ------
@@ -34,7 +33,7 @@ def topology(*, machine: Path | None = None, root: Path | None = None) -> Record
     >>> [one["verdict"] for one in pair["reach"]]
     ['bus-address']
     """
-    return _load(_peerlane.topology({"machine": words(machine), "root": words(root)}))
+    return _load(_peerlane.topology({"machine": words(machine)}))
 
 
 def machines() -> list[str]:
@@ -50,10 +49,9 @@ def machines() -> list[str]:
 
 
 def simulate(
-    machine: Path | None,
+    machine: Path,
     workload: Path | Mapping[str, Any],
     *,
-    root: Path | None = None,
     engine: Literal["auto", "closed", "flow", "tlp"] = "auto",
     parameters: Path | None = None,
 ) -> Record:
@@ -62,7 +60,7 @@ def simulate(
     Parameters
     ----------
     machine
-        As in :func:`topology`; ``None`` with ``root``.
+        As in :func:`topology`.
     workload
         A TOML file as ``peerlane bench run`` takes it, or the same as a dict.
     engine
@@ -85,7 +83,6 @@ def simulate(
     """
     arguments = {
         "machine": words(machine),
-        "root": words(root),
         "engine": engine,
         "parameters": words(parameters),
     }

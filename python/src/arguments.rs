@@ -115,12 +115,7 @@ impl<'py> Named<'py> {
 
     /// What says which machine is meant.
     pub(crate) fn machine(&self) -> PyResult<Machine> {
-        let path = |name| Ok::<_, PyErr>(self.text(name)?.map(PathBuf::from));
-        let machine = Machine { described: path("machine")?, root: path("root")? };
-        if machine.described.is_some() && machine.root.is_some() {
-            return Err(bad("machine", "`machine` and `root` exclude each other").into());
-        }
-        Ok(machine)
+        Ok(Machine { described: self.text("machine")?.map(PathBuf::from) })
     }
 }
 
@@ -154,16 +149,11 @@ impl Options {
 /// Which machine is meant; this one where nothing is said.
 pub(crate) struct Machine {
     described: Option<PathBuf>,
-    root: Option<PathBuf>,
 }
 
 impl Machine {
     pub(crate) fn read(&self, look: Look) -> Result<Fabric, Problem> {
-        let place = match (&self.described, &self.root) {
-            (Some(machine), _) => Place::Described(machine),
-            (None, Some(root)) => Place::Root(root),
-            (None, None) => Place::Here,
-        };
+        let place = self.described.as_deref().map_or(Place::Here, Place::Described);
         Ok(machines::read(place, look)?)
     }
 }

@@ -19,7 +19,7 @@ impl From<MachineError> for Failure {
 /// The machine a command looks at.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When it is not found or cannot be read.
 pub(crate) fn fabric(args: &FabricArgs) -> Result<Fabric, Failure> {
     Ok(machines::read(place(args), Look::Full)?)
 }
@@ -33,19 +33,7 @@ pub(crate) fn fabric_for_a_plan(args: &FabricArgs) -> Result<Fabric, Failure> {
 }
 
 fn place(args: &FabricArgs) -> Place<'_> {
-    match (&args.machine, &args.root) {
-        (Some(machine), _) => Place::Described(machine),
-        (None, Some(root)) => Place::Root(root),
-        (None, None) => Place::Here,
-    }
-}
-
-/// The description that a person means by a path or a name.
-///
-/// # Errors
-/// When there is none, or it cannot be read.
-pub(crate) fn find(wanted: &Path) -> Result<Description, Failure> {
-    Ok(machines::find(wanted)?)
+    args.machine.as_deref().map_or(Place::Here, Place::Described)
 }
 
 /// Every description that can be named: those of `folder`, or else of `./machines` and built in.

@@ -27,7 +27,7 @@ fn drawings_open_in_a_browser_in_light_and_dark() {
     let Some(browser) = browser() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["sr635", "r7515", "cloud-vm"] {
-        let svg = drawing(&["--root", &format!("fixtures/sysfs/{name}/tree.tar.zst")]);
+        let svg = drawing(&["--machine", &format!("fixtures/sysfs/{name}/tree.tar.zst")]);
         let page = folder.path().join(format!("{name}.svg"));
         std::fs::write(&page, &svg).expect("a file");
         let number = |key: &str| {

@@ -81,7 +81,7 @@ fn names_with_line_ends_and_control_characters_are_escaped_in_errors() {
     for words in [
         &[&b"copy"[..], NAME, b"b"][..],
         &[b"topo", b"--machine", NAME],
-        &[b"topo", b"--root", NAME],
+        &[b"capture", b"-o", b"x", b"--machine", NAME],
         &[b"report", NAME],
         &[b"bench", b"compare", NAME, b"b"],
         &[b"scan", NAME, b"b"],

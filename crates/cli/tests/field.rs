@@ -117,7 +117,7 @@ fn drawn(length: usize) -> String {
         bytes.resize(length.max(bytes.len()), 0);
         fs::write(path, bytes).expect("room");
     }
-    text(&typed(folder.path(), "topo --root tree"), 0)
+    text(&typed(folder.path(), "topo --machine tree"), 0)
 }
 
 #[test]

@@ -339,17 +339,17 @@ fn a_machine_with_gpus_is_planned_and_examined_without_them() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/sysfs/eight-gpus/tree.tar.zst");
     let root = tree.display();
     let output =
-        peerlane(&mock, folder.path(), &format!("plan nvme0n1 gpu:0 --root {root} --json"));
+        peerlane(&mock, folder.path(), &format!("plan nvme0n1 gpu:0 --machine {root} --json"));
     let answer: PlanAnswer =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
     let plan = answer.plan.expect("a plan");
     assert_eq!(plan.candidates.len(), 4);
     assert_eq!(plan.target.address.as_deref(), Some("0000:18:00.0"));
     assert!(plan.candidates[1].refusals.iter().any(|one| one.contains("modprobe nvidia_fs")));
-    let output = peerlane(&mock, folder.path(), &format!("doctor nvme0n1 gpu:0 --root {root}"));
+    let output = peerlane(&mock, folder.path(), &format!("doctor nvme0n1 gpu:0 --machine {root}"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("gpu:0 by cuFile, direct by nvidia-fs"), "{text}");
-    let output = peerlane(&mock, folder.path(), &format!("plan nvme0n1 gpu:8 --root {root}"));
+    let output = peerlane(&mock, folder.path(), &format!("plan nvme0n1 gpu:8 --machine {root}"));
     assert!(said(&output).contains("its GPUs are"), "{}", said(&output));
     assert_eq!(mock.log().len(), 0, "looking loads nothing");
 }

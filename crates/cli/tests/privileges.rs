@@ -79,13 +79,9 @@ fn what_a_user_may_not_do_is_said_before_the_copy_and_by_name() {
         ("copy shut/in free/copy", "caused by: Permission denied", "`namei -l shut/in` shows"),
         ("copy open shut/copy", "caused by: Permission denied", "`namei -l shut/copy` shows"),
         ("copy --batch secret", "cannot read the jobs file secret", "`namei -l secret` shows"),
-        ("sim secret open", "cannot read machine file secret", "`namei -l secret` shows"),
-        ("sim shut/m.toml open", "cannot read machine file shut/m.toml", "`namei -l shut/m.toml`"),
-        (
-            "sim --root shut open",
-            "cannot read the machine below shut",
-            "`namei -l shut/sys/devices`",
-        ),
+        ("sim secret open", "cannot read machine secret", "`namei -l secret` shows"),
+        ("sim shut/m.toml open", "cannot read machine shut/m.toml", "`namei -l shut/m.toml`"),
+        ("sim shut open", "cannot read the machine below shut", "`namei -l shut/sys/devices`"),
         ("sim pair secret", "cannot read the workload secret", "`namei -l secret` shows"),
         (
             "sim tree:4 random:2 --parameters secret",

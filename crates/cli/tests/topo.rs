@@ -38,13 +38,13 @@ fn every_fixture_is_shown_examined_and_planned_on_as_the_texts_beside_it_say() {
         }
         let name = folder.file_name().and_then(|name| name.to_str()).expect("a name");
         let archive = format!("fixtures/sysfs/{name}/tree.tar.zst");
-        let svg = said(&["topo", "--root", &archive, "--format", "svg"]);
+        let svg = said(&["topo", "--machine", &archive, "--format", "svg"]);
         well_formed(&svg);
         seen += 1;
-        is_as_expected(&folder.join("topo.txt"), &said(&["topo", "--root", &archive]));
-        is_as_expected(&folder.join("doctor.txt"), &answered(&["doctor", "--root", &archive]));
+        is_as_expected(&folder.join("topo.txt"), &said(&["topo", "--machine", &archive]));
+        is_as_expected(&folder.join("doctor.txt"), &answered(&["doctor", "--machine", &archive]));
         let [source, target] = &drives(&archive)[..] else { continue };
-        let plan = answered(&["plan", source, target, "--explain", "--root", &archive]);
+        let plan = answered(&["plan", source, target, "--explain", "--machine", &archive]);
         is_as_expected(&folder.join("plan.txt"), &plan);
     }
     assert!(seen >= 16, "{seen} fixtures");
@@ -149,7 +149,7 @@ fn ten_thousand_functions_are_found_shown_and_drawn() {
     let archive = folder.path().join("large.tar.zst");
     std::fs::write(&archive, capture::pack(&content).expect("an archive")).expect("a file");
     let root = archive.to_str().expect("a path");
-    let text = said(&["topo", "--root", root]);
+    let text = said(&["topo", "--machine", root]);
     assert_eq!(text.matches("(NVMe)").count(), 23 * 217);
     // A drive reaches the memory below its own switch, and no Intel bridge that is not listed.
     let row = "cmb:nvme0: 31 by bus address, 4960 refused";
@@ -162,7 +162,7 @@ fn ten_thousand_functions_are_found_shown_and_drawn() {
             .collect::<Vec<_>>()
             .join("\n")
     );
-    let svg = said(&["topo", "--root", root, "--format", "svg"]);
+    let svg = said(&["topo", "--machine", root, "--format", "svg"]);
     well_formed(&svg);
     assert_eq!(svg.matches("rotate(-55)").count(), 23 * 7, "a column for every memory");
     assert!(svg.len() < 4 << 20, "{} bytes", svg.len());
@@ -178,14 +178,14 @@ fn ten_thousand_functions_are_found_shown_and_drawn() {
 #[test]
 fn the_drawing_in_the_documents_is_what_the_program_draws() {
     let archive = "fixtures/sysfs/r7515/tree.tar.zst";
-    let svg = said(&["topo", "--root", archive, "--format", "svg"]);
+    let svg = said(&["topo", "--machine", archive, "--format", "svg"]);
     well_formed(&svg);
     is_as_expected(&repository().join("docs/examples/topo-r7515.svg"), &svg);
 }
 
 #[test]
 fn the_object_has_the_keys_of_a_machine_file_and_who_reaches_what() {
-    let text = said(&["topo", "--root", "fixtures/sysfs/lab-acs/tree.tar.zst", "--json"]);
+    let text = said(&["topo", "--machine", "fixtures/sysfs/lab-acs/tree.tar.zst", "--json"]);
     let object: serde_json::Value = schema::read(text.as_bytes());
     assert_eq!(object["schema"], "peerlane.topo/1");
     assert_eq!(object["function"].as_array().map(Vec::len), Some(13));
@@ -205,9 +205,9 @@ fn a_capture_of_this_machine_is_shown_like_it() {
     let again = peerlane(&["capture", "-o", path]);
     assert_eq!(again.status.code(), Some(2), "a file that is there is not written over");
     let tree = folder.path().join("tree");
-    said(&["capture", "--root", path, "-o", tree.to_str().expect("a path")]);
+    said(&["capture", "--machine", path, "-o", tree.to_str().expect("a path")]);
     let shown = |root: &str| {
-        let text = said(&["topo", "--root", root]);
+        let text = said(&["topo", "--machine", root]);
         text.split_once("): ").expect("a heading").1.to_owned()
     };
     assert_eq!(shown(path), shown(tree.to_str().expect("a path")));

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::{Fabric, FunctionId, Kind, Namespace};
+use peerlane_fabric::{Fabric, FunctionId, Kind, Namespace, Origin};
 use peerlane_units::Bytes;
 
 use crate::LabError;
@@ -73,6 +73,15 @@ pub(crate) fn prepare(
         let namespaces =
             function.nvme.as_ref().map(|nvme| nvme.namespaces.as_slice()).unwrap_or_default();
         let namespace = match (namespaces, image) {
+            ([], None) if machine.origin == Origin::Text => {
+                return Err(LabError::NotEmulated {
+                    machine: machine.name.clone(),
+                    function: function.name.clone(),
+                    reason:
+                        "its size is not known: state `size` in a machine file, or give --drive"
+                            .to_owned(),
+                });
+            }
             ([], None) => None,
             ([], Some(image)) => Some(named(
                 &function.name,

@@ -182,6 +182,11 @@ impl LabError {
             Self::TimedOut { .. } => {
                 Some("give the run more time, or look at its console".to_owned())
             }
+            Self::NotEmulated { .. } => Some(
+                "`peerlane topo --machine WHAT --format toml > machine.toml`, then take it out or state what is \
+                 missing, and boot `--machine machine.toml`"
+                    .to_owned(),
+            ),
             Self::BadDrive { .. } => Some(
                 "--drive takes an image file for each drive of the machine: make an empty one with \
                  `truncate -s SIZE FILE`, or copy a device to a file first"

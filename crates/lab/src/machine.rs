@@ -186,6 +186,10 @@ fn port(
         Parent::Bridge(_) => None,
         Parent::Function(parent) => Some(machine.function(parent).kind),
     };
+    if function.acs == Acs::Unknown {
+        let reason = "its ACS is not known: state `acs` in a machine file";
+        return Err(refuse(machine, function, reason));
+    }
     let place = &places[id.0];
     let model = match (function.kind, above) {
         (Kind::RootPort, None) => "pcie-root-port",

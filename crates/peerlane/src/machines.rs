@@ -1,13 +1,19 @@
-//! Finds a machine by what a person calls it: this one, a captured tree, or a description.
+//! Finds a machine by what a person calls it: this one, a tree, an archive, a text, or a name.
 //!
-//! A description is a path, or the name of a file in `./machines`, or of one that was built in; in this
-//! order. Nothing outside what was named is opened.
+//! A name is looked for as a path, among the files in `./machines`, and among those built in, in this
+//! order; `-` is standard input. A path is recognised by its content: a folder or archive with `sys/`, or
+//! a machine file. Nothing outside what was named is opened.
+
+mod content;
+mod error;
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use peerlane_fabric::{DiscoverError, Fabric, MachineFileError, capture};
+use peerlane_fabric::{DiscoverError, Fabric};
+
+pub use error::{FORMS, MachineError, Missing, Unrecognised};
 
 use crate::small_file;
 
@@ -16,87 +22,6 @@ mod built_in {
 }
 
 const FOLDER: &str = "machines";
-/// The longest description that is read: captures of large machines have some hundred KiB.
-const FILE_MAX: u64 = 16 << 20;
-/// What tells an archive from a text: the first block of tar.
-const BLOCK: u64 = 512;
-
-/// Why a machine was not found.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MachineError {
-    /// Nothing is called that.
-    #[error("cannot find machine {wanted}")]
-    Missing {
-        /// What was asked for.
-        wanted: String,
-        /// Whether a name or a file was meant.
-        source: Missing,
-    },
-    /// Its file cannot be read.
-    #[error("cannot read machine file {place}")]
-    File {
-        /// The file.
-        place: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// Its text describes no machine.
-    #[error("cannot read machine file {place}")]
-    Text {
-        /// The file, or the name of what is built in.
-        place: String,
-        /// Why.
-        source: Box<MachineFileError>,
-    },
-    /// The folder of descriptions cannot be read.
-    #[error("cannot list machines in {}", folder.display())]
-    List {
-        /// The folder.
-        folder: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A tree or archive cannot be read.
-    #[error("cannot read the machine below {}", root.display())]
-    Discover {
-        /// The tree or archive.
-        root: PathBuf,
-        /// Why.
-        source: DiscoverError,
-    },
-}
-
-/// What is not there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Missing {
-    /// No description has the name.
-    #[error("no machine has this name")]
-    Name,
-    /// No file has the path.
-    #[error("there is no such file")]
-    File,
-}
-
-impl MachineError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Missing { .. } => {
-                Some("`peerlane lab machines` lists the names that are known".to_owned())
-            }
-            Self::File { place, source } => small_file::hint(Path::new(place), source),
-            Self::List { folder, source } => small_file::hint(folder, source),
-            Self::Discover { source: DiscoverError::Read { path, source }, .. } => {
-                small_file::hint(path, source)
-            }
-            Self::Discover { source: DiscoverError::Archive { path, source }, .. } => {
-                source.hint(path)
-            }
-            Self::Text { .. } | Self::Discover { .. } => None,
-        }
-    }
-}
 
 /// Where a person means a machine to come from.
 #[derive(Debug, Clone, Copy, Default)]
@@ -104,9 +29,7 @@ pub enum Place<'a> {
     /// The running one.
     #[default]
     Here,
-    /// The `sys/` and `proc/` below a folder, or in an archive.
-    Root(&'a Path),
-    /// A description, by path or name, or what [`Place::Root`] takes.
+    /// What `--machine` takes: a folder or archive with `sys/`, a text, a name, or `-`.
     Described(&'a Path),
 }
 
@@ -137,26 +60,38 @@ pub enum Look {
 /// ```
 pub fn read(place: Place<'_>, look: Look) -> Result<Fabric, MachineError> {
     let root = match place {
-        Place::Described(machine) if is_tree(machine) => machine,
-        Place::Described(machine) => return find(machine)?.fabric(),
-        Place::Root(root) => root,
         Place::Here => Path::new("/"),
+        Place::Described(what) if what == Path::new(content::INPUT) => {
+            return content::from_input();
+        }
+        Place::Described(what) if content::is_tree(what) => what,
+        Place::Described(what) if what.exists() => return content::from_file(what),
+        Place::Described(what) => return find(what)?.fabric(),
     };
     let discover = match look {
         Look::Full => Fabric::discover,
         Look::Quiet => Fabric::discover_quietly,
     };
-    discover(root).map_err(|source| MachineError::Discover { root: root.to_owned(), source })
+    discover(root).map_err(|source| not_discovered(root, source))
 }
 
-/// Whether a path is that of a tree or archive, and not of a description.
-fn is_tree(path: &Path) -> bool {
-    if !path.is_file() {
-        return path != Path::new("/") && path.join("sys/devices").is_dir();
+/// Whether `--machine` takes a path as a folder or archive with `sys/`: what a capture can be made of.
+pub fn is_tree(path: &Path) -> bool {
+    content::is_tree(path)
+}
+
+/// Why there is no machine below a folder or in an archive.
+fn not_discovered(root: &Path, source: DiscoverError) -> MachineError {
+    let has_no_tree = matches!(
+        &source,
+        DiscoverError::Read { path, source }
+            if source.kind() == io::ErrorKind::NotFound && path.ends_with("sys/devices")
+    );
+    if has_no_tree && root.is_dir() {
+        let place = root.display().to_string();
+        return MachineError::Unrecognised { place, source: Unrecognised::Folder };
     }
-    let mut head = Vec::new();
-    let read = fs::File::open(path).and_then(|file| file.take(BLOCK).read_to_end(&mut head));
-    read.is_ok() && capture::is_archive(&head)
+    MachineError::Discover { root: root.to_owned(), source }
 }
 
 /// A machine description that can be named.
@@ -201,14 +136,11 @@ impl Description {
     }
 }
 
-/// The description that a person means by a path or a name.
+/// The description that a person means by a name.
 ///
 /// # Errors
 /// When there is none, or it cannot be read.
-pub fn find(wanted: &Path) -> Result<Description, MachineError> {
-    if wanted.is_file() {
-        return from_file(wanted);
-    }
+fn find(wanted: &Path) -> Result<Description, MachineError> {
     let is_name = wanted.components().count() == 1 && wanted.extension().is_none();
     if is_name {
         let local = Path::new(FOLDER).join(wanted).with_extension("toml");
@@ -219,12 +151,7 @@ pub fn find(wanted: &Path) -> Result<Description, MachineError> {
             return Ok(found);
         }
     }
-    let source = match wanted.try_exists() {
-        Ok(false) => None,
-        Ok(true) => Some(io::Error::other("it is not a regular file")),
-        Err(error) => Some(error),
-    };
-    if let Some(source) = source {
+    if let Err(source) = wanted.try_exists() {
         return Err(MachineError::File { place: wanted.display().to_string(), source });
     }
     let source = if is_name { Missing::Name } else { Missing::File };
@@ -272,7 +199,7 @@ fn in_folder(folder: &Path) -> Result<Vec<Description>, MachineError> {
 }
 
 fn from_file(path: &Path) -> Result<Description, MachineError> {
-    let text = small_file::read(path, FILE_MAX)
+    let text = small_file::read(path, content::FILE_MAX)
         .map_err(|source| MachineError::File { place: path.display().to_string(), source })?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     Ok(Description { name, file: Some(path.to_owned()), text })

@@ -30,9 +30,16 @@ pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
+    at_most(file, most)
+}
+
+/// All of a source that may grow meanwhile, if that is no more than `most` bytes.
+///
+/// # Errors
+/// When it cannot be read, or is longer.
+pub fn at_most(source: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // It may grow meanwhile.
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    source.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(io::Error::other(format!("it is larger than {}", Bytes(most))));
     }

@@ -14,13 +14,13 @@ see. `topo`, `plan` and `doctor` read it.
 
 Examples:
   sudo peerlane capture -o machine.tar.zst
-  peerlane topo --root machine.tar.zst
-  peerlane capture --root /mnt/other -o other.tar.zst")]
+  peerlane topo --machine machine.tar.zst
+  peerlane capture --machine /mnt/other -o other.tar.zst")]
 pub(crate) struct CaptureArgs {
     /// Write an archive when FILE ends in .tar.zst, else a folder; neither may be there
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Capture what sys/ and proc/ below this directory say, or an archive of them, in place of this machine
-    #[arg(long, value_name = "DIR")]
-    pub(crate) root: Option<PathBuf>,
+    /// Capture what sys/ and proc/ in this folder or archive say, in place of this machine
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) machine: Option<PathBuf>,
 }

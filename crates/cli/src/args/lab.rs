@@ -42,8 +42,9 @@ pub(crate) enum LabCommand {
 /// Which machine to boot, and on what.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MachineArgs {
-    /// Machine to boot: a TOML file, or a name from `peerlane lab machines`
-    #[arg(long, value_name = "FILE", default_value = "pair")]
+    /// Machine to boot: a machine file or a name from `peerlane lab machines`, or whatever else
+    /// `peerlane topo --machine` takes if QEMU can emulate it
+    #[arg(long, value_name = "WHAT", default_value = "pair")]
     pub(crate) machine: PathBuf,
     /// Image to use as a drive of the machine, or as the memory of a card; one without gets an empty image
     #[arg(long = "drive", value_name = "NAME=IMAGE")]

@@ -8,11 +8,8 @@ use clap::Args;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Machine")]
 pub(crate) struct FabricArgs {
-    /// Look at the sys/ and proc/ below this directory, or in an archive of `peerlane capture` or of tar (gzip, bzip2,
-    /// xz, Zstandard), which may have a folder on top
-    #[arg(long, value_name = "DIR|ARCHIVE", conflicts_with = "machine")]
-    pub(crate) root: Option<PathBuf>,
-    /// Look at a machine description: a TOML file, or a name from `peerlane lab machines`
-    #[arg(long, value_name = "FILE")]
+    /// Look at this machine: a folder with sys/ and proc/, an archive of one (tar; gzip, bzip2, xz, Zstandard), a
+    /// machine file, a name from `peerlane lab machines`, or - for the text of one on standard input
+    #[arg(long, value_name = "WHAT")]
     pub(crate) machine: Option<PathBuf>,
 }

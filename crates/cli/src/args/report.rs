@@ -34,12 +34,9 @@ pub(crate) struct ReportArgs {
     /// Title of the report; the name of the workload or of the records when not given
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
-    /// Draw loads on the machine below this directory, or in an archive of `peerlane capture`
-    #[arg(long, value_name = "DIR|ARCHIVE", conflicts_with = "machines")]
-    pub(crate) root: Option<PathBuf>,
-    /// Draw loads on this machine description: a TOML file, or a name from `peerlane lab machines`;
-    /// once for each machine. Not needed for records that hold their machine, nor for those of this one
-    #[arg(long = "machine", value_name = "FILE")]
+    /// Draw loads on this machine, as `peerlane topo --machine` takes it; once for each machine. Not needed for
+    /// records that hold their machine, nor for those of this one
+    #[arg(long = "machine", value_name = "WHAT")]
     pub(crate) machines: Vec<PathBuf>,
 }
 

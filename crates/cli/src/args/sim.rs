@@ -13,7 +13,7 @@ calibration of the machine replaces (--parameters).
 Examples:
   peerlane sim ten crowd.toml
   peerlane sim machines/epyc.toml sweep.toml --engine tlp
-  peerlane sim --root machine.tar.zst crowd.toml -o run.json
+  peerlane sim machine.tar.zst crowd.toml -o run.json
   peerlane sim ten crowd.toml --trace crowd.pftrace
   peerlane sim ten crowd.toml --vary drive.read.rate=1e9..14e9
   peerlane sim ten crowd.toml --vary depth=1,2,4,8,16,32
@@ -37,14 +37,15 @@ machines of two sockets with switches, links and drives by the seed. All drives 
 `random` moves 1 GiB between random drives of one machine each, peer to peer, all at once. A tree
 has up to 10,000 drives; ten thousand transfers take seconds, 100,000 a minute or more.")]
 pub(crate) struct SimArgs {
-    /// The machine, unless --root gives one: a TOML file, a name from `peerlane lab machines`, or
+    /// The machine, unless --machine gives one: what --machine takes, or
     /// `tree:DEVICES`, `servers:COUNT`, `pods:COUNT[:SEED]` for one that is generated; then the workload: a TOML
     /// file as `peerlane bench run` takes it, or `random:TRANSFERS[:SEED]`
     #[arg(value_name = "MACHINE WORKLOAD", num_args = 1..=2, required = true)]
     pub(crate) what: Vec<PathBuf>,
-    /// Take the machine from the sys/ and proc/ below this directory, or from an archive of `peerlane capture`
-    #[arg(long, value_name = "DIR|ARCHIVE")]
-    pub(crate) root: Option<PathBuf>,
+    /// The machine: a folder with sys/ and proc/, an archive of one, a machine file, a name from
+    /// `peerlane lab machines`, or - for the text of one on standard input
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) machine: Option<PathBuf>,
     /// What computes rates: bounds of each flow alone, fluids that share links, or packets
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub(crate) engine: SimEngine,

@@ -11,7 +11,7 @@ Examples:
   peerlane topo
   peerlane topo --format toml > machine.toml
   peerlane topo --format svg > machine.svg
-  peerlane topo --root machine.tar.zst
+  peerlane topo --machine machine.tar.zst
   peerlane topo --machine pair")]
 pub(crate) struct TopoArgs {
     /// Form of the output: a tree, one object (as --json), a machine file, or a drawing

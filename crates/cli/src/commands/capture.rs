@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use peerlane::machines::is_tree;
+use peerlane_engine::failure::hint_of_absence;
 use peerlane_fabric::{Acs, DiscoverError, Fabric, capture};
 use peerlane_results::RecordSchema;
 use schemars::JsonSchema;
@@ -46,7 +48,7 @@ pub(super) fn schema() -> RecordSchema {
 /// When the machine cannot be read, or the file is there or cannot be written.
 pub(crate) fn run(args: &CaptureArgs, printer: Printer) -> Result<Exit, Failure> {
     refuse_other_forms(&args.output)?;
-    let root = args.root.as_deref().unwrap_or(Path::new("/"));
+    let root = root(args.machine.as_deref())?;
     let captured = capture::take(root).map_err(|error| {
         let hint = match &error {
             DiscoverError::Archive { path, source } => source.hint(path),
@@ -77,6 +79,23 @@ pub(crate) fn run(args: &CaptureArgs, printer: Printer) -> Result<Exit, Failure>
         printer.data(&text(&written))?;
     }
     Ok(Exit::Done)
+}
+
+/// The tree that is captured: that of this machine, or a folder or archive.
+fn root(machine: Option<&Path>) -> Result<&Path, Failure> {
+    match machine {
+        None => Ok(Path::new("/")),
+        Some(machine) if is_tree(machine) => Ok(machine),
+        Some(machine) => {
+            let why = "a capture is of a folder with sys/ and proc/, or of an archive of one";
+            let name = machine.display();
+            let hint = match machine.try_exists() {
+                Ok(false) if machine.components().count() > 1 => hint_of_absence(machine),
+                _ => format!("`peerlane topo --machine {name} --format toml` keeps it"),
+            };
+            Err(Tried::to(format!("capture {}", machine.display()))(why).hint(hint))
+        }
+    }
 }
 
 /// Refuses names by which somebody wants neither an archive of this form nor a folder.

@@ -1,7 +1,7 @@
 //! `peerlane report`: records as a page, as Markdown, as comma-separated values, as pictures.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use peerlane_fabric::Fabric;
 use peerlane_report::{
@@ -140,20 +140,16 @@ impl Machine {
 
 /// The machines that were named, or this one where a record that holds none may be of it.
 fn machines(args: &ReportArgs, records: &[Named]) -> Result<Vec<Machine>, Failure> {
-    let of = |root: Option<&Path>, machine: Option<&Path>| FabricArgs {
-        root: root.map(Path::to_owned),
-        machine: machine.map(Path::to_owned),
-    };
     if args.machines.len() > RECORDS_MAX {
         let error = format!("{} machines are too many for one report", args.machines.len());
         return Err(Failure::new(error).hint(format!("{RECORDS_MAX} are the most")));
     }
-    let mut named: Vec<FabricArgs> =
-        args.machines.iter().map(|machine| of(None, Some(machine))).collect();
-    named.extend(args.root.as_deref().map(|root| of(Some(root), None)));
-    if !named.is_empty() {
-        let read = |args: &FabricArgs| Ok(Machine::new(machines::fabric_for_a_plan(args)?, true));
-        return named.iter().map(read).collect();
+    let read = |machine: &PathBuf| {
+        let args = FabricArgs { machine: Some(machine.clone()) };
+        Ok(Machine::new(machines::fabric_for_a_plan(&args)?, true))
+    };
+    if !args.machines.is_empty() {
+        return args.machines.iter().map(read).collect();
     }
     let holds_none = |named: &Named| match &named.record {
         Record::Bench(bench) => bench.outline.is_none() && !bench.cases.is_empty(),
@@ -163,7 +159,7 @@ fn machines(args: &ReportArgs, records: &[Named]) -> Result<Vec<Machine>, Failur
         return Ok(Vec::new());
     }
     // A report needs nothing of the machine that it is made on.
-    let own = machines::fabric_for_a_plan(&of(None, None));
+    let own = machines::fabric_for_a_plan(&FabricArgs::default());
     Ok(own.map(|fabric| Machine::new(fabric, false)).into_iter().collect())
 }
 

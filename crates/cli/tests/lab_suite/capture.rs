@@ -15,9 +15,9 @@ fn a_capture_says_of_a_booted_machine_what_the_machine_says_of_itself() {
          leave folder peerlane capture -o /tmp/folder
          peerlane topo --format toml >$OUT/live.toml
          for name in root.tar.zst user.tar.zst folder; do
-             peerlane topo --root /tmp/$name --format toml >$OUT/$name.toml
+             peerlane topo --machine /tmp/$name --format toml >$OUT/$name.toml
          done
-         peerlane plan nvme0 nvme1 --root /tmp/root.tar.zst --route p2p >$OUT/plan.txt",
+         peerlane plan nvme0 nvme1 --machine /tmp/root.tar.zst --route p2p >$OUT/plan.txt",
     );
     for name in ["root", "user", "folder"] {
         assert_eq!(lab.status(name), 0, "{name}: {}", lab.stderr(name));

@@ -318,3 +318,27 @@ fn one_file_behind_two_drives_is_refused_by_whatever_names() {
     let error = drives::prepare(&machine, &given, folder.path()).expect_err("refused");
     assert!(error.to_string().contains("drive `a` has the same file"), "{error}");
 }
+
+#[test]
+fn pasted_text_without_acs_or_size_is_refused_by_name() {
+    let refused = |change: &dyn Fn(&mut Fabric)| {
+        let mut machine = fabric(PAIR);
+        machine.origin = peerlane_fabric::Origin::Text;
+        change(&mut machine);
+        let folder = tempfile::tempdir().expect("folder");
+        let built = drives::prepare(&machine, &[], folder.path()).and_then(|drives| {
+            build(&machine, &drives, &[], &kernel("7.2.13"), QemuFeatures::default())
+        });
+        built.map(drop).map_err(|error| (error.to_string(), error.hint().unwrap_or_default()))
+    };
+    assert_eq!(refused(&|_| {}), Ok(()));
+    let port = |machine: &mut Fabric| machine.functions[2].acs = Acs::Unknown;
+    let (said, hint) = refused(&port).unwrap_err();
+    assert!(said.contains("emulate down-a") && said.contains("state `acs`"), "{said}");
+    assert!(hint.contains("--format toml"), "{hint}");
+    let drive = |machine: &mut Fabric| {
+        machine.functions[4].nvme.as_mut().expect("a drive").namespaces.clear();
+    };
+    let (said, _) = refused(&drive).unwrap_err();
+    assert!(said.contains("emulate a of") && said.contains("state `size`"), "{said}");
+}

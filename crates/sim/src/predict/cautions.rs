@@ -62,6 +62,23 @@ fn links<'a>(
     unknown.into_iter().map(warning).collect()
 }
 
+/// The functions above which a link is crossed of whose speed nothing is known.
+pub(super) fn without_link(
+    fabric: &Fabric,
+    parameters: &Parameters,
+    model: &Model,
+) -> BTreeSet<FunctionId> {
+    let Model { topology, built, .. } = model;
+    let below = |what: &What| {
+        let What::Link(link, _) = *what else { return None };
+        let link = topology.link(link);
+        link.wire.speed?;
+        let id = fabric.find(&topology.node(link.lower).name)?;
+        (said(fabric, parameters, id) == Said::Nothing).then_some(id)
+    };
+    built.what.iter().filter_map(below).collect()
+}
+
 /// Of root complexes that transfers between peers go through, those of which the machine does not state what they pass.
 fn root_complexes<'a>(models: impl Iterator<Item = &'a Model>) -> Vec<Warning> {
     let mut keys: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();

@@ -26,7 +26,7 @@ mod windows;
 
 use std::sync::atomic::AtomicUsize;
 
-use peerlane_fabric::Fabric;
+use peerlane_fabric::{Fabric, Origin};
 use peerlane_results::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Machine, Trace, Workload,
 };
@@ -118,6 +118,14 @@ pub enum PredictError {
         #[source]
         source: FlowError,
     },
+    /// Pasted text that leaves open how fast links are.
+    #[error("case {case}: `link` is not known of {}", few(below))]
+    LinkNotStated {
+        /// The case.
+        case: String,
+        /// The functions below the links.
+        below: Vec<String>,
+    },
     /// The flow engine.
     #[error("case {case} has no rates")]
     Engine {
@@ -149,6 +157,14 @@ pub enum PredictError {
 /// Devices that a hint names.
 const NAMED: usize = 12;
 
+/// Names, of which not all are said where there are many.
+fn few(names: &[String]) -> String {
+    let named: Vec<&str> = names.iter().map(String::as_str).take(NAMED).collect();
+    let others = names.len() - named.len();
+    let more = if others > 0 { format!(" and {others} more") } else { String::new() };
+    format!("{}{more}", named.join(", "))
+}
+
 impl PredictError {
     /// What a person can do about it.
     pub fn hint(&self, fabric: &Fabric) -> Option<String> {
@@ -160,6 +176,15 @@ impl PredictError {
                     "`--engine flow` predicts it without packets; please report this case"
                         .to_owned(),
                 );
+            }
+            Self::LinkNotStated { below, .. } => {
+                return below.first().map(|name| {
+                    format!(
+                        "`peerlane topo --machine WHAT --format toml > machine.toml`, then add \
+                         `link = \"16GT/s x4\"` below `name = \"{name}\"`, and so on; or \
+                         `--vary {name}.lanes=4 --vary {name}.generation=4`"
+                    )
+                });
             }
             Self::NoPackets { hint, .. } => return Some((*hint).to_owned()),
             Self::Engine { .. } | Self::Tlp { .. } => return None,
@@ -335,7 +360,22 @@ impl Predictor<'_> {
     fn model(&self, case: &CaseSpec, numbers: &[f64]) -> Result<Model, PredictError> {
         let setting = Setting::new(self.parameters, numbers);
         let topology = setting.topology(self.fabric)?;
-        Model::new(self.fabric, &topology, &setting, case)
+        let model = Model::new(self.fabric, &topology, &setting, case)?;
+        self.refuse_unknown_links(case, &model)?;
+        Ok(model)
+    }
+
+    /// Refuses to assume link speeds that pasted text leaves open.
+    fn refuse_unknown_links(&self, case: &CaseSpec, model: &Model) -> Result<(), PredictError> {
+        if self.fabric.origin != Origin::Text {
+            return Ok(());
+        }
+        let below = cautions::without_link(self.fabric, self.parameters, model);
+        if below.is_empty() {
+            return Ok(());
+        }
+        let below = below.into_iter().map(|id| self.fabric.function(id).name.clone()).collect();
+        Err(PredictError::LinkNotStated { case: case.name.clone(), below })
     }
 
     fn found(

@@ -137,8 +137,8 @@ pub(crate) struct ModelArgs {
     /// Measure on this machine, or predict by the model of --machine
     #[arg(long, value_name = "WHERE", value_enum, default_value = "this")]
     pub(crate) on: On,
-    /// The machine that the model is of: a TOML file, or a name from `peerlane lab machines`
-    #[arg(long, value_name = "FILE", required_if_eq("on", "model"), requires = "on",
+    /// The machine that the model is of, as `peerlane topo --machine` takes it
+    #[arg(long, value_name = "WHAT", required_if_eq("on", "model"), requires = "on",
           conflicts_with_all = ["scratch", "force", "resume", "timeout"])]
     pub(crate) machine: Option<PathBuf>,
     /// Take parameters of drives and host from this file before the built-in ones, for --on model

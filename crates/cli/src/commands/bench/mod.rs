@@ -146,7 +146,7 @@ fn on_model(
     how: &HowArgs,
     printer: Printer,
 ) -> Result<Exit, Failure> {
-    let fabric = machines::fabric(&FabricArgs { root: None, machine: model.machine.clone() })?;
+    let fabric = machines::fabric(&FabricArgs { machine: model.machine.clone() })?;
     let workload = match command {
         BenchCommand::Run(args) => workload_file::read(&args.file)?.build()?,
         command => brief(command, 0).build().map_err(Failure::new)?,

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use peerlane_lab::{LabError, Options, Outcome, find_kernel, find_qemu};
 use peerlane_units::Nanos;
 
-use crate::args::MachineArgs;
+use crate::args::{FabricArgs, MachineArgs};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
@@ -19,7 +19,8 @@ const BROKEN_PIPE: i32 = 128 + 13;
 /// # Errors
 /// When the machine, a kernel or QEMU cannot be found.
 pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Options, Failure> {
-    let machine = machines::find(&args.machine)?.fabric()?;
+    let wanted = FabricArgs { machine: Some(args.machine.clone()) };
+    let machine = machines::fabric_for_a_plan(&wanted)?;
     Ok(Options {
         machine,
         drives: args.drives.iter().map(|drive| (drive.name.clone(), drive.image.clone())).collect(),

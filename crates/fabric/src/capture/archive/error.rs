@@ -77,9 +77,6 @@ impl ArchiveError {
     /// Returns what to do about the archive at `path`.
     pub fn hint(&self, path: &Path) -> Option<String> {
         let file = path.display();
-        if path.extension().is_some_and(|extension| extension == "toml") {
-            return Some(format!("`--machine {file}` reads a description"));
-        }
         let folder = match self {
             Self::Read(_) => return None,
             Self::NoMachine => return Some(format!("`tar tf {file}` shows what is in it")),
@@ -88,7 +85,7 @@ impl ArchiveError {
         };
         let folder = Path::new("unpacked").join(folder);
         Some(format!(
-            "`mkdir unpacked && tar xf {file} -C unpacked`, then `--root {}`",
+            "`mkdir unpacked && tar xf {file} -C unpacked`, then `--machine {}`",
             folder.display()
         ))
     }

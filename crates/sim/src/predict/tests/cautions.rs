@@ -141,3 +141,20 @@ fn a_root_complex_between_peers_of_which_nothing_is_stated_is_warned_of() {
     let across = Flow::new("drive0", "fpga:fpga1", Path::P2p);
     assert_eq!(warnings(&machine("r7515-10-smartssd"), &[], across).len(), 1);
 }
+
+#[test]
+fn unknown_links_of_pasted_text_are_refused_by_name() {
+    let mut silent = pair(["", X4], ["", ""]);
+    silent.origin = peerlane_fabric::Origin::Text;
+    let run = |given: &[(&str, f64, &str)], to: &str, path: Path| {
+        let flow = one(Flow::new("a", to, path));
+        run(&silent, &with(given), &flow, Engine::Flow).map(drop)
+    };
+    let error = run(&[], "gpu:0", Path::P2p).unwrap_err();
+    assert!(error.to_string().ends_with("`link` is not known of g"), "{error}");
+    let hint = error.hint(&silent).expect("what to do");
+    assert!(hint.contains("--format toml") && hint.contains("name = \"g\""), "{hint}");
+    run(&[], "host", Path::HostPipelined).expect("the link of the GPU is not crossed");
+    let own = [("g.lanes", 16.0, "count"), ("g.generation", 4.0, "count")];
+    run(&own, "gpu:0", Path::P2p).expect("a parameter states it");
+}

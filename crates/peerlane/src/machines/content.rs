@@ -1,0 +1,113 @@
+//! The form of what a person names, recognised by its content.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use peerlane_fabric::{Fabric, capture};
+
+use super::error::{MachineError, Unrecognised};
+use crate::small_file;
+
+/// The longest text that is read: captures of large machines have some hundred KiB.
+pub(super) const FILE_MAX: u64 = 16 << 20;
+/// What tells an archive from a text: the first block of tar.
+const BLOCK: usize = 512;
+/// Standard input, as a person names it.
+pub(super) const INPUT: &str = "-";
+
+/// Whether a path is that of a tree or archive.
+pub(super) fn is_tree(path: &Path) -> bool {
+    if !path.is_file() {
+        return path.is_dir();
+    }
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(BLOCK as u64).read_to_end(&mut head));
+    read.is_ok() && capture::is_archive(&head)
+}
+
+/// The machine in the text of a file.
+///
+/// # Errors
+/// When the file cannot be read, or its text is no machine.
+pub(super) fn from_file(path: &Path) -> Result<Fabric, MachineError> {
+    let place = path.display().to_string();
+    match small_file::bytes(path, FILE_MAX) {
+        Ok(bytes) => from_bytes(place, &bytes),
+        Err(source) => Err(MachineError::File { place, source }),
+    }
+}
+
+/// The machine in the text on standard input.
+///
+/// # Errors
+/// When it cannot be read, is longer than a file may be, or is no machine.
+pub(super) fn from_input() -> Result<Fabric, MachineError> {
+    let place = "on standard input".to_owned();
+    match small_file::at_most(io::stdin().lock(), FILE_MAX) {
+        Ok(bytes) if capture::is_archive(bytes.get(..BLOCK).unwrap_or(&bytes)) => {
+            Err(MachineError::Unrecognised { place, source: Unrecognised::ArchiveOnInput })
+        }
+        Ok(bytes) => from_bytes(place, &bytes),
+        Err(source) => Err(MachineError::File { place, source }),
+    }
+}
+
+fn from_bytes(place: String, bytes: &[u8]) -> Result<Fabric, MachineError> {
+    let text = String::from_utf8_lossy(bytes);
+    let problem = if text.trim().is_empty() {
+        Unrecognised::Empty
+    } else if let Cow::Owned(_) = text {
+        Unrecognised::Bytes
+    } else if !is_machine_file(&place, &text) {
+        Unrecognised::Text
+    } else {
+        let text = |source| MachineError::Text { place, source: Box::new(source) };
+        return Fabric::from_toml(&String::from_utf8_lossy(bytes)).map_err(text);
+    };
+    Err(MachineError::Unrecognised { place, source: problem })
+}
+
+/// Whether a text is meant as a machine file: its name says so, or its first line is one of TOML.
+fn is_machine_file(place: &str, text: &str) -> bool {
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+    let is_key = |key: &str| {
+        let key = key.trim_end();
+        !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+    };
+    let is_toml = |line: &str| {
+        line.starts_with('[') || line.split_once('=').is_some_and(|(key, _)| is_key(key))
+    };
+    place.ends_with(".toml") || first.is_none_or(is_toml)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &[u8]) -> Unrecognised {
+        match from_bytes("x".to_owned(), text) {
+            Err(MachineError::Unrecognised { source, .. }) => source,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn unknown_content_names_what_was_tried() {
+        assert_eq!(refused(b" \n"), Unrecognised::Empty);
+        assert_eq!(refused(b"\xff\xfe\0"), Unrecognised::Bytes);
+        assert_eq!(refused(b"{\"a\": 1}"), Unrecognised::Text);
+        assert_eq!(refused(b"Dear list, see below = here"), Unrecognised::Text);
+    }
+
+    #[test]
+    fn broken_machine_files_keep_the_error_of_toml() {
+        for text in ["name = 'a'\n[[bridge]", "# a machine\n\nname = ", "[[bridge]]\nnam = 1"] {
+            let error = from_bytes("x".to_owned(), text.as_bytes()).unwrap_err();
+            assert!(matches!(error, MachineError::Text { .. }), "{text}: {error:?}");
+        }
+        let error = from_bytes("x.toml".to_owned(), b"Dear list").unwrap_err();
+        assert!(matches!(error, MachineError::Text { .. }), "{error:?}");
+    }
+}

@@ -1,0 +1,127 @@
+//! The reasons why a machine is not found or not read.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use peerlane_fabric::{DiscoverError, MachineFileError};
+
+use crate::small_file;
+
+/// A command for each form of a machine.
+pub const FORMS: &str = "there: `sudo peerlane capture -o machine.tar.zst`, or `sudo lspci -Dvvvnn > machine.txt`, \
+     or `NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g 2`; here: `peerlane topo --machine FILE`; \
+     `peerlane lab machines` lists names, and `peerlane topo --format toml` writes a machine file";
+
+/// Why a machine was not found.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MachineError {
+    /// Nothing is called that.
+    #[error("cannot find machine {wanted}")]
+    Missing {
+        /// What was asked for.
+        wanted: String,
+        /// Whether a name or a file was meant.
+        source: Missing,
+    },
+    /// Its file, or standard input, cannot be read.
+    #[error("cannot read machine {place}")]
+    File {
+        /// The file.
+        place: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Its machine file describes no machine.
+    #[error("cannot read machine file {place}")]
+    Text {
+        /// The file, or the name of what is built in.
+        place: String,
+        /// Why.
+        source: Box<MachineFileError>,
+    },
+    /// It has none of the forms of a machine.
+    #[error("cannot recognise machine {place}")]
+    Unrecognised {
+        /// The file or folder.
+        place: String,
+        /// What was looked for.
+        source: Unrecognised,
+    },
+    /// The folder of descriptions cannot be read.
+    #[error("cannot list machines in {}", folder.display())]
+    List {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A tree or archive cannot be read.
+    #[error("cannot read the machine below {}", root.display())]
+    Discover {
+        /// The tree or archive.
+        root: PathBuf,
+        /// Why.
+        source: DiscoverError,
+    },
+}
+
+/// What is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Missing {
+    /// No description has the name.
+    #[error("no machine has this name")]
+    Name,
+    /// No file has the path.
+    #[error("there is no such file")]
+    File,
+}
+
+/// Why something is in no form of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unrecognised {
+    /// A folder without a tree.
+    #[error("the folder has no sys/devices")]
+    Folder,
+    /// A file or standard input without content.
+    #[error("it is empty")]
+    Empty,
+    /// An archive on standard input.
+    #[error("it is an archive, and standard input is read as text")]
+    ArchiveOnInput,
+    /// Bytes that are no text.
+    #[error("it is neither an archive (tar, gzip, bzip2, xz, Zstandard) nor UTF-8 text")]
+    Bytes,
+    /// Text of another kind.
+    #[error(
+        "it is neither a machine file (TOML), nor text of lspci, nor topology XML of NCCL or RCCL, nor an archive \
+         with sys/"
+    )]
+    Text,
+}
+
+impl MachineError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Missing { .. } => {
+                Some("`peerlane lab machines` lists the names that are known".to_owned())
+            }
+            Self::File { place, source } => {
+                small_file::hint(Path::new(place), source).or_else(|| Some(FORMS.to_owned()))
+            }
+            Self::Unrecognised { source: Unrecognised::ArchiveOnInput, .. } => {
+                Some("`cat > machine.tar.zst`, then `--machine machine.tar.zst`".to_owned())
+            }
+            Self::Unrecognised { .. } => Some(FORMS.to_owned()),
+            Self::List { folder, source } => small_file::hint(folder, source),
+            Self::Discover { source: DiscoverError::Read { path, source }, .. } => {
+                small_file::hint(path, source)
+            }
+            Self::Discover { source: DiscoverError::Archive { path, source }, .. } => {
+                source.hint(path)
+            }
+            Self::Text { .. } | Self::Discover { .. } => None,
+        }
+    }
+}
