@@ -34,7 +34,7 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 15] = [
+pub const ALL: [Target; 16] = [
     ("archive", archive),
     ("capture", captured),
     ("content", content),
@@ -42,6 +42,7 @@ pub const ALL: [Target; 15] = [
     ("image", image),
     ("journal", journal),
     ("machine", machine),
+    ("nccl", nccl),
     ("notation", notation),
     ("parameters", parameters),
     ("record", record),
@@ -58,6 +59,18 @@ pub fn machine(bytes: &[u8]) {
     match Fabric::from_toml(text) {
         Ok(fabric) => examine(&fabric),
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// Topology XML of NCCL: what is read can be written as a machine file and read again without loss.
+pub fn nccl(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match peerlane_fabric::nccl::read(text) {
+        Ok(fabric) => {
+            assert!(peerlane_fabric::nccl::is_nccl(text));
+            examine(&fabric);
+        }
+        Err(error) => assert!(!error.to_string().is_empty() && !error.hint().is_empty()),
     }
 }
 

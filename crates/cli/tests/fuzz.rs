@@ -160,6 +160,11 @@ fn damaged_machine_files_are_refused_or_lose_nothing() {
 }
 
 #[test]
+fn damaged_topology_xml_is_refused_or_loses_nothing() {
+    survives("nccl", INPUTS / 4);
+}
+
+#[test]
 fn any_endpoint_and_quantity_is_refused_or_prints_as_it_was_meant() {
     survives("notation", INPUTS);
 }

@@ -14,6 +14,7 @@ mod link;
 mod machine_file;
 mod model;
 pub mod names;
+pub mod nccl;
 mod pairing;
 mod stack;
 mod sysfs;

@@ -1,8 +1,8 @@
 //! Finds a machine by what a person calls it: this one, a tree, an archive, a text, or a name.
 //!
 //! A name is looked for as a path, among the files in `./machines`, and among those built in, in this
-//! order; `-` is standard input. A path is recognised by its content: a folder or archive with `sys/`, or
-//! a machine file. Nothing outside what was named is opened.
+//! order; `-` is standard input. A path is recognised by its content: a folder or archive with `sys/`,
+//! topology XML of NCCL or RCCL, or a machine file. Nothing outside what was named is opened.
 
 mod content;
 mod error;

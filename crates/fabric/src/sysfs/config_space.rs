@@ -33,7 +33,7 @@ const MOST_EXTENDED: usize = (4096 - EXTENDED) / 8;
 
 /// Device and port type of the PCIe capability (PCIe 6.0 7.5.3.2), as far as it is told apart here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PortType {
+pub(crate) enum PortType {
     RootPort,
     UpstreamPort,
     DownstreamPort,

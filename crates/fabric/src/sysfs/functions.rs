@@ -282,7 +282,8 @@ fn port(config: ConfigSpace<'_>, driver: Option<&str>, above: Option<Kind>) -> P
     }
 }
 
-fn kind(class: Option<u32>, vendor: Option<u16>, port: PortType) -> Kind {
+/// The kind of a function, by its port type, class and maker.
+pub(crate) fn kind(class: Option<u32>, vendor: Option<u16>, port: PortType) -> Kind {
     let class = class.unwrap_or_default() >> 8;
     match port {
         PortType::RootPort => return Kind::RootPort,

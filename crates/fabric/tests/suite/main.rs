@@ -9,5 +9,6 @@ mod foreign_archives;
 mod foreign_trees;
 mod handmade;
 mod machine_files;
+mod nccl;
 mod random;
 mod synthetic;

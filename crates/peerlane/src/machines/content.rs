@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use peerlane_fabric::{Fabric, capture};
+use peerlane_fabric::{Fabric, capture, nccl};
 
 use super::error::{MachineError, Unrecognised};
 use crate::small_file;
@@ -56,6 +56,9 @@ pub(super) fn from_input() -> Result<Fabric, MachineError> {
 
 fn from_bytes(place: String, bytes: &[u8]) -> Result<Fabric, MachineError> {
     let text = String::from_utf8_lossy(bytes);
+    if nccl::is_nccl(&text) {
+        return nccl::read(&text).map_err(|source| MachineError::Nccl { place, source });
+    }
     let problem = if text.trim().is_empty() {
         Unrecognised::Empty
     } else if let Cow::Owned(_) = text {
@@ -63,8 +66,8 @@ fn from_bytes(place: String, bytes: &[u8]) -> Result<Fabric, MachineError> {
     } else if !is_machine_file(&place, &text) {
         Unrecognised::Text
     } else {
-        let text = |source| MachineError::Text { place, source: Box::new(source) };
-        return Fabric::from_toml(&String::from_utf8_lossy(bytes)).map_err(text);
+        let broken = |source| MachineError::Text { place, source: Box::new(source) };
+        return Fabric::from_toml(&text).map_err(broken);
     };
     Err(MachineError::Unrecognised { place, source: problem })
 }

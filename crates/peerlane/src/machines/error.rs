@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use peerlane_fabric::nccl::NcclError;
 use peerlane_fabric::{DiscoverError, MachineFileError};
 
 use crate::small_file;
@@ -39,6 +40,14 @@ pub enum MachineError {
         place: String,
         /// Why.
         source: Box<MachineFileError>,
+    },
+    /// Its topology XML describes no machine.
+    #[error("cannot read machine {place}")]
+    Nccl {
+        /// The file, or standard input.
+        place: String,
+        /// Why.
+        source: NcclError,
     },
     /// It has none of the forms of a machine.
     #[error("cannot recognise machine {place}")]
@@ -110,6 +119,7 @@ impl MachineError {
             Self::File { place, source } => {
                 small_file::hint(Path::new(place), source).or_else(|| Some(FORMS.to_owned()))
             }
+            Self::Nccl { source, .. } => Some(source.hint()),
             Self::Unrecognised { source: Unrecognised::ArchiveOnInput, .. } => {
                 Some("`cat > machine.tar.zst`, then `--machine machine.tar.zst`".to_owned())
             }

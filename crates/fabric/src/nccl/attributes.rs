@@ -1,0 +1,125 @@
+//! Attributes of elements, as values.
+
+use roxmltree::Node;
+
+use crate::{Bdf, Cpu, Link, LinkSpeed};
+
+/// Longest kernel name of a device that is kept.
+const LONGEST_NAME: usize = 64;
+
+/// A number in hexadecimal, `0x10de`.
+pub(super) fn hex(node: Node<'_, '_>, name: &str) -> Option<u32> {
+    let text = node.attribute(name)?.trim();
+    u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+}
+
+/// A vendor or device, 16 bits.
+pub(super) fn id(node: Node<'_, '_>, name: &str) -> Option<u16> {
+    hex(node, name).and_then(|id| u16::try_from(id).ok())
+}
+
+/// The class, as far as it is said: NCCL writes `0x03` where it cannot read one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Class {
+    /// All 24 bits.
+    pub(super) whole: Option<u32>,
+    /// The base class.
+    pub(super) base: Option<u32>,
+}
+
+/// The class of a function.
+pub(super) fn class(node: Node<'_, '_>) -> Class {
+    let digits = node.attribute("class").map_or(0, |text| text.trim().len());
+    match hex(node, "class") {
+        Some(class) if digits == "0x030200".len() => {
+            Class { whole: Some(class), base: Some(class >> 16) }
+        }
+        Some(base) if digits == "0x03".len() => Class { whole: None, base: Some(base) },
+        _ => Class { whole: None, base: None },
+    }
+}
+
+/// A PCI address; NVML writes domains of eight digits.
+pub(super) fn address(text: &str) -> Option<Bdf> {
+    let (domain, rest) = text.trim().split_once(':')?;
+    let domain = u32::from_str_radix(domain, 16).ok()?;
+    format!("{domain:04x}:{rest}").parse().ok()
+}
+
+/// The link above a function: what both ends support.
+pub(super) fn link(node: Node<'_, '_>) -> Option<Link> {
+    let text = |name| node.attribute(name).unwrap_or_default();
+    let maximum = LinkSpeed::from_sysfs(text("link_speed"), text("link_width"))?;
+    Some(Link { current: None, maximum: Some(maximum) })
+}
+
+/// Names that the kernel gives to a NIC; a name with `+` is that of several that NCCL joined.
+pub(super) fn kernel_names(nic: Node<'_, '_>) -> Vec<String> {
+    let is_name = |name: &&str| {
+        let is_of_one = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_of_one)
+    };
+    let nets = nic.children().filter(|child| child.has_tag_name("net"));
+    let mut names: Vec<String> =
+        nets.filter_map(|net| net.attribute("name")).filter(is_name).map(str::to_owned).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The processor; of several, what they agree on.
+pub(super) fn cpu<'a>(nodes: impl Iterator<Item = Node<'a, 'a>>) -> Cpu {
+    let mut cpus = nodes.map(|node| Cpu {
+        vendor: node.attribute("vendor").and_then(vendor),
+        family: node.attribute("familyid").and_then(family),
+        model: None,
+    });
+    let Some(first) = cpus.next() else { return Cpu::default() };
+    cpus.fold(first, |known, other| Cpu {
+        family: known.family.filter(|_| known.family == other.family),
+        vendor: known.vendor.clone().filter(|_| known.vendor == other.vendor),
+        model: None,
+    })
+}
+
+/// The vendor, in the word of `/proc/cpuinfo`.
+fn vendor(text: &str) -> Option<String> {
+    match text.trim() {
+        "" => None,
+        "AMD" => Some("AuthenticAMD".to_owned()),
+        text => Some(text.to_owned()),
+    }
+}
+
+/// The family, from the base family and 16 times the extended one (`ncclTopoGetXmlFromCpu`). The extended one
+/// counts where the base is 15 (AMD64 volume 3, `CPUID Fn0000_0001_EAX`).
+fn family(text: &str) -> Option<u32> {
+    const BASE: u32 = 15;
+    let id: u32 = text.trim().parse().ok()?;
+    match (id % 16, id / 16) {
+        (BASE, extended) => Some(BASE + extended),
+        (base, 0) => Some(base),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_those_of_cpuinfo() {
+        let found = ["143", "159", "175", "191", "6", "23", "-1", ""].map(family);
+        let expected = [Some(0x17), Some(0x18), Some(0x19), Some(0x1a), Some(6), None, None, None];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn addresses_of_eight_digit_domains_are_read() {
+        assert_eq!(address("00000000:C4:00.0"), "0000:c4:00.0".parse().ok());
+        assert_eq!(address("10000:01:00.0").unwrap().domain(), 0x10000);
+        for other in ["", "fffffff:ffff:ff", "0000:01.0", "0", "x:01:00.0"] {
+            assert_eq!(address(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Topology XML of NCCL and RCCL (`NCCL_TOPO_DUMP_FILE`), read into a fabric.
+//!
+//! Follows `src/graph/xml.cc` of NCCL 2.30 and RCCL, which climb `/sys` two functions at a time. So the
+//! text lists GPUs, NICs and upstream ports of switches, and leaves out the port above each. Each such
+//! port becomes a function without address and with ACS unknown, so that distances are the kernel's:
+//!
+//! - above what is below a switch: a downstream port, one for each bus;
+//! - above what is below a processor: a root port, one for each bus, but for bus 00, which is a root bus;
+//! - above what is below a bridge on bus 00, which is a root port itself: another bridge.
+//!
+//! The text does not say on which root bus a root port is. All of a processor and a domain share a host
+//! bridge here, whose root bus is [`RootBus::Partial`](crate::RootBus::Partial). Drives, windows, drivers and kernel are not in
+//! the text either. Speed and width of a link are the most that both of its ends support, or of NVIDIA's
+//! GPUs, since NCCL 2.28, what the link ran at. So no link has a trained speed.
+//!
+//! XGMI between AMD's GPUs is no NVLink and is left out.
+
+mod attributes;
+mod document;
+mod error;
+mod nvlink;
+mod topology;
+
+use roxmltree::{Document, ParsingOptions};
+
+use crate::{Environment, Fabric, IommuMode, Kernel, Origin};
+
+pub use error::NcclError;
+
+/// Most elements, texts and comments of a document; that of 10,000 functions has 60,000.
+const MOST_NODES: u32 = 1_000_000;
+
+/// Returns whether a text is an XML document whose root element is `<system>`.
+pub fn is_nccl(text: &str) -> bool {
+    document::root(text) == Some("system")
+}
+
+/// Reads the topology XML of NCCL or RCCL.
+///
+/// # Errors
+/// When the text is no such document, has no PCI function, or is of several machines.
+pub fn read(text: &str) -> Result<Fabric, NcclError> {
+    if !is_nccl(text) {
+        return Err(NcclError::NoTopology);
+    }
+    let (before, xml) = document::cut(text);
+    let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(xml, options)
+        .map_err(|error| NcclError::of_parser(&error, before))?;
+    let found = topology::Reader::read(&document, before)?;
+    Ok(Fabric {
+        name: "nccl".to_owned(),
+        origin: Origin::Text,
+        kernel: Kernel::default(),
+        cpu: found.cpu,
+        iommu: IommuMode::Unknown,
+        nvlinks: Some(nvlink::pairs(&found.functions, &found.links)?),
+        bridges: found.bridges,
+        functions: found.functions,
+        product: None,
+        libraries: None,
+        stacked: Vec::new(),
+        mounts: None,
+        environment: Environment::default(),
+        lab: None,
+    })
+}

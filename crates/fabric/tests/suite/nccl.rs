@@ -1,0 +1,209 @@
+//! Topology XML of NCCL and RCCL.
+
+use peerlane_fabric::nccl::{self, NcclError};
+use peerlane_fabric::{
+    Acs, Fabric, Function, FunctionId, Kind, LinkSpeed, NvLink, Origin, Parent, RootBus,
+};
+use proptest::prelude::*;
+
+const H100: &str = include_str!("../../../../fixtures/nccl/h100.xml");
+const MI300: &str = include_str!("../../../../fixtures/nccl/mi300.xml");
+const WORKSTATION: &str = include_str!("../../../../fixtures/nccl/workstation.xml");
+
+fn read(text: &str) -> Fabric {
+    assert!(nccl::is_nccl(text));
+    let fabric = nccl::read(text).unwrap();
+    assert_eq!(fabric.origin, Origin::Text);
+    assert!(fabric.functions.iter().all(|function| function.acs == Acs::Unknown));
+    assert!(fabric.bridges.iter().all(|bridge| bridge.root_bus == RootBus::Partial));
+    let written = Fabric::from_toml(&fabric.to_toml()).unwrap();
+    let mut expected = Fabric { origin: Origin::Description, ..fabric.clone() };
+    for function in &mut expected.functions {
+        // Machine files do not keep where a fact was read.
+        function.lines = None;
+    }
+    assert_eq!(written, expected);
+    fabric
+}
+
+fn id(fabric: &Fabric, name: &str) -> FunctionId {
+    fabric.find(name).unwrap()
+}
+
+fn count(fabric: &Fabric, kind: Kind) -> usize {
+    fabric.functions.iter().filter(|function| function.kind == kind).count()
+}
+
+/// Kinds from a function up to the root.
+fn above(fabric: &Fabric, name: &str) -> Vec<Kind> {
+    fabric.upward(id(fabric, name)).skip(1).map(|id| fabric.function(id).kind).collect()
+}
+
+#[test]
+fn functions_of_a_server_have_the_ports_between() {
+    let fabric = read(H100);
+    assert_eq!((count(&fabric, Kind::Gpu), count(&fabric, Kind::Nic)), (8, 8));
+    let ports = [Kind::RootPort, Kind::UpstreamPort, Kind::DownstreamPort];
+    assert_eq!(ports.map(|kind| count(&fabric, kind)), [4, 4, 16]);
+    let upward = [Kind::DownstreamPort, Kind::UpstreamPort, Kind::RootPort];
+    assert_eq!(above(&fabric, "0000:1c:00.0"), upward);
+    let nic = fabric.function(id(&fabric, "0000:1e:00.0"));
+    assert_eq!(nic.kernel_names, ["mlx5_0"]);
+    assert_eq!((nic.vendor, nic.device, nic.class), (Some(0x15b3), Some(0x1021), Some(0x02_07_00)));
+    assert_eq!(nic.numa_node, Some(0));
+    let link = nic.link.unwrap();
+    let gen5 = LinkSpeed { megatransfers: 32_000, width: 16 };
+    assert_eq!((link.current, link.maximum), (None, Some(gen5)));
+    assert_eq!(fabric.cpu.vendor.as_deref(), Some("GenuineIntel"));
+    assert_eq!(fabric.cpu.family, Some(6));
+    let nodes: Vec<_> = fabric.bridges.iter().map(|bridge| bridge.numa_node).collect();
+    assert_eq!(nodes, [Some(0), Some(1)]);
+}
+
+#[test]
+fn functions_name_their_lines() {
+    let line = |name: &str, text: &str| {
+        let fabric = nccl::read(text).unwrap();
+        let lines = fabric.function(id(&fabric, name)).lines.unwrap();
+        let index = usize::try_from(lines.heading).unwrap() - 1;
+        text.lines().nth(index).unwrap().contains(name)
+    };
+    assert!(line("0000:1c:00.0", H100));
+    assert!(line("0000:ce:00.0", &format!("\u{feff}\n```xml\n{H100}```\n")));
+}
+
+#[test]
+fn nvswitches_connect_all_their_gpus() {
+    let links = read(H100).nvlinks.unwrap();
+    assert_eq!(links.len(), 8 * 7 / 2);
+    assert!(links.iter().all(|link| link.links == Some(18)), "{links:?}");
+    assert_eq!(read(WORKSTATION).nvlinks, Some(Vec::new()));
+    assert_eq!(read(MI300).nvlinks, Some(Vec::new()), "XGMI is no NVLink");
+}
+
+#[test]
+fn direct_nvlinks_are_counted_once() {
+    let link = |to: &str, class: &str| format!("<nvlink target=\"{to}\" count=\"4\"{class}/>");
+    let gpu = |bus: &str, links: &str| {
+        format!(
+            "<pci busid=\"0000:{bus}:00.0\" class=\"0x030200\" vendor=\"0x10de\">\
+             <gpu dev=\"0\">{links}</gpu></pci>"
+        )
+    };
+    let both = link("0000:02:00.0", " tclass=\"0x030200\"");
+    let back = link("00000000:01:00.0", "") + &link("0006:00:00.0", " tclass=\"0x068001\"");
+    let text = format!("<system><cpu>{}{}</cpu></system>", gpu("01", &both), gpu("02", &back));
+    let fabric = read(&text);
+    let gpus = (id(&fabric, "0000:01:00.0"), id(&fabric, "0000:02:00.0"));
+    assert_eq!(fabric.nvlinks, Some(vec![NvLink { gpus, links: Some(4) }]));
+}
+
+#[test]
+fn amd_words_are_those_of_the_kernel() {
+    let fabric = read(MI300);
+    assert_eq!(fabric.cpu.vendor.as_deref(), Some("AuthenticAMD"));
+    assert_eq!(fabric.cpu.family, Some(0x19));
+    assert_eq!((count(&fabric, Kind::Gpu), count(&fabric, Kind::Nic)), (4, 8));
+    let switch = [Kind::DownstreamPort, Kind::UpstreamPort];
+    let upward = [&switch[..], &switch[..], &[Kind::RootPort]].concat();
+    assert_eq!(above(&fabric, "0000:0f:00.0"), upward);
+    let parent = |name: &str| fabric.function(id(&fabric, name)).parent;
+    assert_eq!(parent("0000:10:00.0"), parent("0000:10:00.1"), "one port leads to one bus");
+}
+
+#[test]
+fn functions_without_switch_are_below_root_ports() {
+    let fabric = read(WORKSTATION);
+    assert_eq!(above(&fabric, "0000:01:00.0"), [Kind::RootPort]);
+    assert_eq!(above(&fabric, "0000:00:1f.6"), []);
+    let named: Vec<&str> = fabric.bridges.iter().map(|bridge| bridge.name.as_str()).collect();
+    assert_eq!(named, ["pci0000", "pci0000:00"]);
+    assert!(fabric.functions.iter().all(|one| !one.kernel_names.contains(&"docker0".to_owned())));
+    assert_eq!(fabric.bridges[0].numa_node, None, "-1 is no node");
+}
+
+#[test]
+fn placeholder_switches_of_virtual_machines_are_passed_over() {
+    let function = |bus: &str| {
+        format!(
+            "<pci busid=\"{bus}:00:00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x20b0\"/>"
+        )
+    };
+    let text = format!(
+        "<system version=\"1\"><cpu numaid=\"0\" vendor=\"AuthenticAMD\" familyid=\"23\">\
+         <pci busid=\"ffff:ff:01.0\" class=\"0x060400\" link_speed=\"16 GT/s\" link_width=\"16\">{}{}</pci>\
+         </cpu></system>",
+        function("0001"),
+        function("0002")
+    );
+    let fabric = read(&text);
+    let is_top = |function: &Function| matches!(function.parent, Parent::Bridge(_));
+    assert_eq!((fabric.functions.len(), fabric.bridges.len()), (2, 2));
+    assert!(fabric.functions.iter().all(is_top));
+    assert_eq!(fabric.cpu.family, None, "a family of 23 has no base of 15");
+}
+
+#[test]
+fn ports_on_bus_zero_are_root_ports() {
+    let text = "<system><cpu><pci busid=\"0000:00:01.0\" class=\"0x060400\">\
+                <pci busid=\"0000:02:00.0\" class=\"0x02\"/></pci></cpu></system>";
+    let fabric = read(text);
+    assert_eq!(above(&fabric, "0000:02:00.0"), [Kind::OtherBridge, Kind::RootPort]);
+    assert_eq!(fabric.function(id(&fabric, "0000:02:00.0")).kind, Kind::Nic);
+}
+
+#[test]
+fn refusals_name_the_line_and_a_command() {
+    let one = "<pci busid=\"0000:01:00.0\"/>";
+    let many = "<pci busid=\"0000:01:00.0\">".repeat(2);
+    for (text, says) in [
+        ("<html></html>".to_owned(), "element <system>"),
+        ("<system>\n<cpu a=>".to_owned(), "line 2"),
+        ("<!DOCTYPE a [<!ENTITY b \"c\">]><system>&b;</system>".to_owned(), "DTD"),
+        ("<system version=\"1\"/>".to_owned(), "cannot find a PCI function"),
+        ("<system><gpu dev=\"0\"/></system>".to_owned(), "cannot find a PCI function"),
+        ("<system>\n<pci busid=\"0000:01.0\"/></system>".to_owned(), "line 2: `0000:01.0`"),
+        ("<system><pci/></system>".to_owned(), "line 1: ``"),
+        (format!("<system>{one}\n{one}</system>"), "0000:01:00.0 is in lines 1 and 2"),
+        (format!("<system>{many}</pci></pci></system>"), "is in lines 1 and 1"),
+        (
+            format!("<system><cpu host_hash=\"1\">{one}</cpu><cpu host_hash=\"2\"/></system>"),
+            "of 2 hosts",
+        ),
+    ] {
+        let error = nccl::read(&text).expect_err(&text);
+        assert!(error.to_string().contains(says), "{text}: {error}");
+        assert!(error.hint().contains("NCCL_TOPO_DUMP_FILE=topo.xml"), "{}", error.hint());
+    }
+}
+
+#[test]
+fn deep_and_large_documents_are_refused() {
+    let deep =
+        format!("{}{}", "<pci busid=\"0000:01:00.0\">".repeat(50_000), "</pci>".repeat(50_000));
+    assert!(matches!(
+        nccl::read(&format!("<system>{deep}</system>")),
+        Err(NcclError::Twice { .. })
+    ));
+    let other = format!("{}{}", "<a>".repeat(400_000), "</a>".repeat(400_000));
+    assert_eq!(nccl::read(&format!("<system>{other}</system>")), Err(NcclError::NoFunction));
+    let functions = (0..30_000_u32).map(|number| {
+        format!("<pci busid=\"{:04x}:{:02x}:00.0\"/>", number / 200, number % 200 + 1)
+    });
+    let large = nccl::read(&format!("<system>{}</system>", functions.collect::<String>()));
+    assert!(matches!(large, Err(NcclError::TooLarge { .. })), "a root port is above each");
+}
+
+proptest! {
+    #[test]
+    fn damaged_text_never_panics(at in 0..H100.len(), length in 0_usize..200, put in ".{0,20}") {
+        for text in [H100, MI300, WORKSTATION] {
+            let at = at.min(text.len());
+            let end = (at + length).min(text.len());
+            let damaged = format!("{}{put}{}", &text[..at], &text[end..]);
+            if let Ok(fabric) = nccl::read(&damaged) {
+                Fabric::from_toml(&fabric.to_toml()).unwrap();
+            }
+        }
+    }
+}
