@@ -432,6 +432,21 @@ pub enum FailureCount {
     Always,
 }
 
+impl Acs {
+    /// Request Redirect, Completion Redirect and Egress Control (PCIe 6.0 section 7.7.11.3), as
+    /// `pci_bridge_has_acs_redir` in drivers/pci/p2pdma.c tests them.
+    pub const REDIRECT: u16 = 0x04 | 0x08 | 0x20;
+
+    /// Whether the function sends peer traffic to the root complex; `None` where it is not known.
+    pub fn redirects(self) -> Option<bool> {
+        match self {
+            Self::Unknown => None,
+            Self::Absent => Some(false),
+            Self::Present { control } => Some(control & Self::REDIRECT != 0),
+        }
+    }
+}
+
 impl Fabric {
     /// The function at `id`.
     ///

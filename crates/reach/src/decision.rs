@@ -12,9 +12,6 @@ use crate::allow_list::{self, Listing};
 use crate::fact::{Fact, KernelList};
 use crate::open_fact::{Condition, Need, UnknownFact};
 
-/// ACS Request Redirect, Completion Redirect and Egress Control (`pci_bridge_has_acs_redir`).
-pub(crate) const ACS_REDIRECT: u16 = 0x04 | 0x08 | 0x20;
-
 /// First AMD CPU family that forwards between root ports (`cpu_supports_p2pdma`): Zen.
 const AMD_ZEN: u32 = 0x17;
 
@@ -251,7 +248,7 @@ impl Walk {
         for id in self.tested() {
             let function = fabric.function(id);
             match function.acs {
-                Acs::Present { control } if control & ACS_REDIRECT != 0 => {
+                Acs::Present { control } if control & Acs::REDIRECT != 0 => {
                     let function = function.name.clone();
                     found.facts.push(Fact::AcsRedirect { function, control });
                     found.redirecting.push(id);

@@ -7,7 +7,7 @@ use std::fmt;
 
 use peerlane_fabric::{Acs, Fabric, FunctionId};
 
-use crate::decision::{ACS_REDIRECT, MapType, Walk, decide};
+use crate::decision::{MapType, Walk, decide};
 use crate::fact::{Fact, acs_bits};
 
 const WALK: &str = "drivers/pci/p2pdma.c calc_map_type_and_dist()";
@@ -86,7 +86,7 @@ fn redirection(fabric: &Fabric, id: FunctionId) -> Step {
     let found = match function.acs {
         Acs::Absent => "no capability, so it does not redirect".to_owned(),
         Acs::Unknown => "not to be read from here".to_owned(),
-        Acs::Present { control } if control & ACS_REDIRECT != 0 => {
+        Acs::Present { control } if control & Acs::REDIRECT != 0 => {
             format!("control {control:#06x}, {}: it redirects", acs_bits(control))
         }
         Acs::Present { control } => format!("control {control:#06x}: it does not redirect"),
@@ -96,8 +96,8 @@ fn redirection(fabric: &Fabric, id: FunctionId) -> Step {
 
 fn sum_of_redirections(fabric: &Fabric, walk: &Walk) -> String {
     let acs = |id: FunctionId| fabric.function(id).acs;
-    let redirects = |id: &FunctionId| matches!(acs(*id), Acs::Present { control } if control & ACS_REDIRECT != 0);
-    let is_unknown = |id: &FunctionId| acs(*id) == Acs::Unknown;
+    let redirects = |id: &FunctionId| acs(*id).redirects() == Some(true);
+    let is_unknown = |id: &FunctionId| acs(*id).redirects().is_none();
     match (walk.tested().filter(redirects).count(), walk.tested().filter(is_unknown).count()) {
         (0, 0) => "nothing on the way redirects: transactions turn round below the root".to_owned(),
         (0, unknown) => format!("none is seen to redirect, {unknown} cannot be seen"),

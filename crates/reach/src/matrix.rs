@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 
-use peerlane_fabric::{Acs, Fabric, FunctionId, Parent};
+use peerlane_fabric::{Fabric, FunctionId, Parent};
 
-use crate::decision::{ACS_REDIRECT, Decisions, MapType};
+use crate::decision::{Decisions, MapType};
 
 /// How finely a matrix is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,9 +102,9 @@ struct Way {
     /// Where its way joins that of others.
     joins: Joint,
     /// Whether the port above it redirects, when nothing else hangs from that.
-    port: Option<Redirects>,
+    port: Option<Option<bool>>,
     /// Whether it redirects itself.
-    own: Redirects,
+    own: Option<bool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -112,14 +112,6 @@ enum Joint {
     Bridge(usize),
     Function(usize),
     Itself(usize),
-}
-
-/// What of ACS bears on a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Redirects {
-    Unknown,
-    No,
-    Yes,
 }
 
 struct Ways<'a> {
@@ -159,7 +151,7 @@ impl<'a> Ways<'a> {
 
     fn way(&self, id: FunctionId) -> Way {
         let function = self.fabric.function(id);
-        let own = redirects(function.acs);
+        let own = function.acs.redirects();
         let (joins, port) = match function.parent {
             // Others of the functions in question hang from it.
             _ if self.below[id.0] > 1 => (Joint::Itself(id.0), None),
@@ -171,17 +163,9 @@ impl<'a> Ways<'a> {
                     Parent::Bridge(bridge) => Joint::Bridge(bridge.0),
                     Parent::Function(above) => Joint::Function(above.0),
                 };
-                (joins, Some(redirects(port.acs)))
+                (joins, Some(port.acs.redirects()))
             }
         };
         Way { joins, port, own }
-    }
-}
-
-fn redirects(acs: Acs) -> Redirects {
-    match acs {
-        Acs::Unknown => Redirects::Unknown,
-        Acs::Present { control } if control & ACS_REDIRECT != 0 => Redirects::Yes,
-        Acs::Present { .. } | Acs::Absent => Redirects::No,
     }
 }

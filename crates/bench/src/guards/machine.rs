@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 
 use peerlane_engine::{links_between, warnings_of_machine};
-use peerlane_fabric::{Acs, Fabric, FunctionId};
+use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_results::Warning;
 
 use super::Way;
 use peerlane_evidence::Root;
 
-/// ACS Request Redirect, Completion Redirect and Egress Control (PCIe 6.0 section 7.7.11.3).
-const ACS_REDIRECT: u16 = 0x04 | 0x08 | 0x20;
 /// Governors that hold a frequency (`Documentation/admin-guide/pm/cpufreq.rst`).
 const STEADY: [&str; 2] = ["performance", "userspace"];
 
@@ -64,7 +62,7 @@ fn redirecting(fabric: &Fabric, ways: &[Way]) -> Vec<Warning> {
         .flat_map(|way| way.crossed(fabric))
         .flat_map(|id| fabric.upward(id).skip(1).take(1).chain([id]))
         .collect();
-    let redirects = |id: &FunctionId| matches!(fabric.function(*id).acs, Acs::Present { control } if control & ACS_REDIRECT != 0);
+    let redirects = |id: &FunctionId| fabric.function(*id).acs.redirects() == Some(true);
     let ports = ports.into_iter().filter(redirects);
     ports.map(|id| Warning::AcsOnPath { port: fabric.function(id).name.clone() }).collect()
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::port_kind;
 use crate::plain::plain;
 use peerlane_fabric::{
-    Acs, DriverBinding, Fabric, Function, FunctionId, IommuMode, Kind, Link, LinkSpeed, MemoryKind,
+    DriverBinding, Fabric, Function, FunctionId, IommuMode, Kind, Link, LinkSpeed, MemoryKind,
     Namespace, NvmeController, Origin, names,
 };
 
@@ -68,8 +68,7 @@ pub(super) fn line(fabric: &Fabric, id: FunctionId) -> String {
 
 /// Whether a port sends traffic between peers up to the root complex.
 pub(crate) fn redirects(function: &Function) -> bool {
-    // Request redirect, completion redirect, egress control (PCIe 6.0 section 7.7.11.3).
-    matches!(function.acs, Acs::Present { control } if control & 0x2c != 0)
+    function.acs.redirects() == Some(true)
 }
 
 /// Node, where it differs from that of the host bridge, group and driver.
