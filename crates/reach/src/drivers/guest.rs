@@ -13,7 +13,7 @@ pub struct GuestVerdict {
     pub verdict: Answer,
     /// What the answer rests on, one sentence each, the deciding one first.
     pub reasons: Vec<String>,
-    /// What is to be done or found out, one sentence each.
+    /// What is to be done or found out, one request each.
     pub needs: Vec<String>,
 }
 
@@ -25,7 +25,7 @@ pub fn guest(fabric: &Fabric, owner: FunctionId, initiator: FunctionId) -> Guest
     }
     if let Some(name) = &fabric.environment.hypervisor {
         let reason = format!("this is a virtual machine itself ({name}); its host decides");
-        let needs = vec!["run it on the host".to_owned()];
+        let needs = vec!["run this on the host".to_owned()];
         return GuestVerdict { verdict: Answer::NotKnown, reasons: vec![reason], needs };
     }
     let mut found = Findings::default();
@@ -80,11 +80,11 @@ impl Findings {
                      cloud-hypervisor #6175)"
                         .to_owned(),
                 );
-                self.needs.push("Linux 6.19 or later, or a hypervisor without iommufd".to_owned());
+                self.needs.push("take Linux 6.19 or later, or a hypervisor without iommufd".to_owned());
             }
             None => {
                 self.is_open = true;
-                self.needs.push("the version of the host's kernel: `uname -r`".to_owned());
+                self.needs.push("find the version of the host's kernel: `uname -r`".to_owned());
             }
         }
     }
@@ -96,7 +96,7 @@ impl Findings {
             } else {
                 let address = end.address.map_or(end.name.clone(), |address| address.to_string());
                 self.needs.push(format!(
-                    "{} bound to vfio-pci: `sudo driverctl set-override {address} vfio-pci`",
+                    "bind {} to vfio-pci: `sudo driverctl set-override {address} vfio-pci`",
                     ends.word(end)
                 ));
             }
@@ -108,7 +108,7 @@ impl Findings {
         let (Some(one), Some(two)) = (owner.iommu_group, initiator.iommu_group) else {
             self.is_open = true;
             self.needs.push(
-                "the IOMMU groups of both: `readlink /sys/bus/pci/devices/ADDRESS/iommu_group`"
+                "find the IOMMU groups of both: `readlink /sys/bus/pci/devices/ADDRESS/iommu_group`"
                     .to_owned(),
             );
             return;
@@ -135,7 +135,7 @@ impl Findings {
                 ends.fabric.functions.iter().filter(is_left).map(|one| one.name.as_str()).collect();
             if !others.is_empty() {
                 self.needs.push(format!(
-                    "{} taken from their drivers, since they share IOMMU group {group}",
+                    "take {} from their drivers, since they share IOMMU group {group}",
                     others.join(", ")
                 ));
             }
@@ -179,7 +179,7 @@ impl Findings {
             |end: &&Function| end.kind == Kind::Gpu && end.vendor == Some(gpu::VENDOR_NVIDIA);
         if ends.both().iter().all(is_nvidia) {
             self.needs.push(
-                "one clique for both GPUs, or the guest's driver sees no peers: \
+                "give both GPUs one clique, or the guest's driver sees no peers: \
                  `x-nv-gpudirect-clique=0` on each vfio-pci of QEMU, `x_nv_gpudirect_clique=0` on each \
                  --device of cloud-hypervisor"
                     .to_owned(),

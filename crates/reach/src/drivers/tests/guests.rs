@@ -73,7 +73,7 @@ fn shared_groups_go_together() {
     let b = device("b", "p1", "nvme", &format!("{DRIVE};iommu_group = 3"));
     let found = verdict(&machine(NEW, &(a + &b + &third)));
     assert_eq!(found.verdict, Answer::Conditional);
-    says(&found, "c taken from their drivers");
+    says(&found, "take c from their drivers");
 }
 
 #[test]
