@@ -155,7 +155,7 @@ fn guest(sheet: &mut Sheet, record: &PairRecord) {
         sheet.more(reason);
     }
     for need in &guest.needs {
-        sheet.more(format_args!("not known: {need}"));
+        sheet.more(format_args!("to do: {need}"));
     }
 }
 
