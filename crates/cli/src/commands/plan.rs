@@ -1,7 +1,7 @@
 //! `peerlane plan`: a copy without doing it, and two devices as a pair.
 
 use peerlane_engine::{MonotonicClock, PlanError, Surveyor, plan_fan_out};
-use peerlane_fabric::Fabric;
+use peerlane_fabric::{Fabric, FunctionId, Kind, Origin};
 use peerlane_results::{
     Asked, EndpointKind, FanOutPlan, PLAN_ANSWER_SCHEMA, PairRecord, Plan, PlanAnswer, Probe,
     ReachVerdict,
@@ -58,7 +58,12 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
         let surveyor = Surveyor::new(&clock, args.transfer.deadline());
         match peerlane_engine::plan(fabric, asked, &surveyor) {
             Ok(plan) => (Some(plan), None),
-            Err(error) if both.is_some() && error.is_of_an_end() => (None, Some(chain(&error))),
+            Err(error)
+                if both.is_some_and(|ends| is_pair_alone(args, fabric, ends))
+                    && error.is_of_an_end() =>
+            {
+                (None, Some(chain(&error)))
+            }
             Err(error) => {
                 return Err(no_device(fabric, words).unwrap_or_else(|| answer(failure(error))));
             }
@@ -88,11 +93,22 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
     })
 }
 
+/// Whether two functions are judged where no copy between them can be planned: a person who names two
+/// drives of a machine with its namespaces means a copy.
+fn is_pair_alone(
+    args: &PlanArgs,
+    fabric: &Fabric,
+    (first, second): (FunctionId, FunctionId),
+) -> bool {
+    let is_drive = |id: FunctionId| fabric.function(id).kind == Kind::Nvme;
+    args.guest || fabric.origin == Origin::Text || !is_drive(first) || !is_drive(second)
+}
+
 /// The error for a word that names nothing beside one that names a device other than a drive.
 fn no_device(fabric: &Fabric, words: (&str, &str)) -> Option<Failure> {
     let is_other = |word: &str| {
         let id = fabric.find_device(word)?;
-        Some(fabric.function(id).kind != peerlane_fabric::Kind::Nvme)
+        Some(fabric.function(id).kind != Kind::Nvme)
     };
     let missing = match (is_other(words.0), is_other(words.1)) {
         (Some(true), None) => words.1,

@@ -40,10 +40,10 @@ fn the_model_takes_what_it_knows_and_refuses_what_it_would_ignore() {
     }
     let measured = "stream --source source --target host";
     for (words, reason) in [
-        (words.to_owned(), "--machine <FILE>"),
+        (words.to_owned(), "--machine <WHAT>"),
         (format!("{measured} --machine pair"), "--on <WHERE>"),
         (format!("{measured} --on this --machine pair"), "`--on this` measures"),
-        (format!("{measured} --parameters p.toml"), "--machine <FILE>"),
+        (format!("{measured} --parameters p.toml"), "--machine <WHAT>"),
     ] {
         let output = bench(folder.path(), &words);
         assert_eq!(output.status.code(), Some(2), "{words}");
