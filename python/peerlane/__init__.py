@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from ._copy import Progress, copy, plan
 from ._frames import to_pandas
-from ._machine import machines, reproduce, simulate, topology
+from ._machine import RouteAnswer, machines, reproduce, route, simulate, topology
 from ._peerlane import __version__
 from ._reader import Reader, Reading
 from ._scan import make_haystack, scan
-from ._types import Record
+from ._types import Record, RouteWord
 from .errors import (
     BadInput,
     CudaUnavailable,
@@ -37,13 +37,16 @@ __all__ = [
     "Reading",
     "Record",
     "Refused",
+    "RouteAnswer",
     "RouteWarning",
+    "RouteWord",
     "__version__",
     "copy",
     "machines",
     "make_haystack",
     "plan",
     "reproduce",
+    "route",
     "scan",
     "simulate",
     "to_pandas",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 from . import _peerlane
-from ._types import Path, Record, words
+from ._types import Path, Record, RouteWord, words
 
 
 def topology(*, machine: Path | None = None) -> Record:
@@ -46,6 +46,78 @@ def machines() -> list[str]:
     True
     """
     return _peerlane.machines()
+
+
+class RouteAnswer(str):
+    """A route in one word, which is a ``str``, with its reason.
+
+    Examples
+    --------
+    >>> import peerlane
+    >>> answer = peerlane.route("a", "b", machine="split")
+    >>> answer == "host", len(answer.reason) > 0
+    (True, True)
+    """
+
+    __slots__ = ("reason",)
+
+    reason: str
+    """The facts that decide, in one sentence or a few joined by semicolons."""
+
+    def __new__(cls, word: RouteWord, reason: str) -> Self:
+        """An answer of a word and its reason."""
+        answer = super().__new__(cls, word)
+        answer.reason = reason
+        return answer
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        """The arguments that pickle and copy make it anew with."""
+        return str(self), self.reason
+
+
+def route(path_or_device: Path, device: Path, *, machine: Path | None = None) -> RouteAnswer:
+    """The route between a path and a device, or between two devices, in one word.
+
+    Nothing is opened for data, no drive gets a command, and no root is needed. The word rests on the
+    topology and on what drivers are known to do: a copy proves its route before the first byte moves.
+
+    Parameters
+    ----------
+    path_or_device
+        A file or block device, or a device as ``device`` takes it.
+    device
+        ``"gpu:0"``, ``"mlx5_0"``, ``"eth0"``, ``"nvme2"``, ``"fpga:ADDRESS"``, ``"cmb:nvme2"``, a PCI
+        address, or a path that exists.
+    machine
+        As in :func:`topology`.
+
+    Returns
+    -------
+    RouteAnswer
+        ``"p2p"``: between the devices. ``"host"``: through host memory only. ``"none"``: neither.
+        ``"unknown"``: a fact decides that is not known here; ``.reason`` names it.
+
+    Raises
+    ------
+    BadInput
+        There is no such file, device or machine.
+
+    Examples
+    --------
+    >>> import peerlane
+    >>> answer = peerlane.route("a", "b", machine="pair")
+    >>> answer
+    'p2p'
+    >>> answer.reason
+    'a and b reach cmb:c inside the switch'
+    >>> if peerlane.route("a", "cmb:c", machine="pair") == "p2p":
+    ...     print("direct")
+    direct
+    """
+    word, reason = _peerlane.route(
+        os.fspath(path_or_device), os.fspath(device), {"machine": words(machine)}
+    )
+    return RouteAnswer(word, reason)
 
 
 def simulate(

@@ -1,7 +1,7 @@
 """The Rust side of the package; use :mod:`peerlane`."""
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, Literal, final
 
 __all__ = [
     "Reader",
@@ -11,6 +11,7 @@ __all__ = [
     "make_haystack",
     "plan",
     "reproduce",
+    "route",
     "scan",
     "simulate",
     "topology",
@@ -40,6 +41,9 @@ class Reader:
 def topology(arguments: dict[str, Any]) -> str: ...
 def machines() -> list[str]: ...
 def plan(arguments: dict[str, Any]) -> str: ...
+def route(
+    path_or_device: str, device: str, arguments: dict[str, Any]
+) -> tuple[Literal["p2p", "host", "none", "unknown"], str]: ...
 def simulate(arguments: dict[str, Any], workload_json: str | None) -> str: ...
 def reproduce(sources: list[str]) -> str: ...
 def copy(

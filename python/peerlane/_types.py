@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 Record: TypeAlias = dict[str, Any]
 """A record as ``docs/reference/record.md`` describes it."""
@@ -13,6 +13,10 @@ Path: TypeAlias = str | os.PathLike[str]
 
 Size: TypeAlias = int | str
 """Bytes, or a text such as ``"64K"`` (binary)."""
+
+
+RouteWord: TypeAlias = Literal["p2p", "host", "none", "unknown"]
+"""A route in one word, as :func:`peerlane.route` says it."""
 
 
 def words(path: Path | None) -> str | None:

@@ -27,6 +27,7 @@ fn _peerlane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(machine::topology, module)?)?;
     module.add_function(wrap_pyfunction!(machine::machines, module)?)?;
     module.add_function(wrap_pyfunction!(machine::plan, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::route, module)?)?;
     module.add_function(wrap_pyfunction!(machine::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(machine::reproduce, module)?)?;
     module.add_function(wrap_pyfunction!(copy::copy, module)?)?;

@@ -56,6 +56,22 @@ pub(crate) fn plan(py: Python<'_>, arguments: Bound<'_, PyDict>) -> PyResult<Str
     })?)
 }
 
+/// The route between a path or device and a device: the word, and the reason.
+#[pyfunction]
+pub(crate) fn route(
+    py: Python<'_>,
+    path_or_device: String,
+    device: String,
+    arguments: Bound<'_, PyDict>,
+) -> PyResult<(String, String)> {
+    let machine = Named(arguments).machine()?;
+    Ok(py.detach(|| {
+        let fabric = machine.read(Look::Quiet)?;
+        let answer = peerlane::route_answer(&fabric, &path_or_device, &device)?;
+        Ok::<_, Problem>((answer.word.to_string(), answer.reason))
+    })?)
+}
+
 /// What a workload would do; it comes as the path of a TOML file or as JSON.
 #[pyfunction]
 pub(crate) fn simulate(

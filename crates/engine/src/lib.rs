@@ -31,6 +31,7 @@ pub mod read;
 pub mod relay;
 mod request;
 pub mod ring;
+mod route_answer;
 pub mod scrub;
 pub mod shares;
 mod stamp;
@@ -54,6 +55,7 @@ pub use pair::{
 };
 pub use pairs::{CardPair, Dnas, card_pairs, pair_in_words, read_dna};
 pub use plan::{PlanError, explain, gpu_path, links_between, plan, plan_fan_out, plan_jobs, probe};
+pub use route_answer::{RouteAnswer, RouteWord, route_answer};
 pub use watch::{Phase, Watch};
 
 /// The longest wait for a device where nobody names another.

@@ -49,6 +49,14 @@ pub enum PlanError {
         /// The GPUs that it has.
         gpus: Vec<String>,
     },
+    /// No file and no function of the machine is called that.
+    #[error("machine {machine} has no device or file `{typed}`")]
+    UnknownDevice {
+        /// What was typed.
+        typed: String,
+        /// The machine.
+        machine: String,
+    },
     /// No function of the machine is called that, or it lends no memory.
     #[error("machine {machine} has no peer-to-peer memory `{typed}`")]
     UnknownMemory {
@@ -104,6 +112,9 @@ impl PlanError {
             Self::UnknownGpu { gpus, .. } => Some(format!("its GPUs are {}", gpus.join(", "))),
             Self::GpuForMany { .. } => {
                 Some("a copy for each target, or `--via cmb:NAME`".to_owned())
+            }
+            Self::UnknownDevice { .. } => {
+                Some("`peerlane topo` shows the names of its devices".to_owned())
             }
             Self::UnknownMemory { memories, .. } if memories.is_empty() => {
                 Some("`peerlane topo` shows the machine; a drive offers memory when it has a CMB and the kernel CONFIG_PCI_P2PDMA".to_owned())

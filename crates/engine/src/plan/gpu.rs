@@ -119,7 +119,7 @@ pub(super) fn plan(
 }
 
 /// The function of a GPU, by what was typed for it.
-pub(super) fn find(fabric: &Fabric, name: GpuName, typed: &str) -> Result<FunctionId, PlanError> {
+pub(crate) fn find(fabric: &Fabric, name: GpuName, typed: &str) -> Result<FunctionId, PlanError> {
     function(fabric, name).ok_or_else(|| PlanError::UnknownGpu {
         typed: typed.to_owned(),
         machine: fabric.name.clone(),

@@ -15,6 +15,7 @@ mod fan_out;
 mod gpu;
 mod probe;
 mod route;
+mod route_only;
 mod shape;
 mod way;
 
@@ -31,9 +32,10 @@ pub(crate) use explain::initiator;
 pub(crate) use fan_out::{memories_for_all, shapes_for};
 pub use fan_out::{plan_fan_out, plan_jobs};
 pub use gpu::gpu_path;
-pub(crate) use gpu::{GpuWay, way_of};
+pub(crate) use gpu::{GpuWay, find as find_gpu, way_of};
 pub use probe::probe;
 pub(crate) use route::host_memory;
+pub(crate) use route_only::{PlannedRoute, route_only};
 pub(crate) use shape::{SLOT_ALIGNMENT, fitted};
 
 use crate::endpoint::{Endpoint, look};
