@@ -2,7 +2,7 @@
 
 use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_reach::{
-    Answer, Direction, DriverRule, MapType, NvLinkState, Pair, PeerMemory, Reach, decide,
+    Answer, Direction, DriverRule, MapType, Need, NvLinkState, Pair, PeerMemory, Reach, decide,
     environment_notes, nvlink, rules,
 };
 
@@ -64,7 +64,7 @@ fn direction_answer(fabric: &Fabric, direction: &Direction) -> RouteAnswer {
         None => without_rule(fabric, direction),
         Some(best) => {
             let word = by_rule(best, kernel);
-            (word, facts_of(fabric, best, kernel, word))
+            (word, facts_of(best, kernel, word))
         }
     };
     let (initiator, owner) =
@@ -77,7 +77,7 @@ fn direction_answer(fabric: &Fabric, direction: &Direction) -> RouteAnswer {
 fn without_rule(fabric: &Fabric, direction: &Direction) -> (RouteWord, Vec<String>) {
     let kernel = &direction.kernel;
     let mut facts = vec![kernel.summary()];
-    facts.extend(missing(fabric, kernel));
+    facts.extend(commands(kernel));
     let word = by_kernel(kernel);
     if word == RouteWord::P2p && direction.memory != PeerMemory::Present {
         facts.insert(0, memory_not_known(&fabric.device_word(direction.owner)));
@@ -120,7 +120,7 @@ fn rank(rule: &DriverRule) -> u8 {
 }
 
 /// The facts that led from a rule and the kernel's decision to a word.
-fn facts_of(fabric: &Fabric, rule: &DriverRule, kernel: &Reach, word: RouteWord) -> Vec<String> {
+fn facts_of(rule: &DriverRule, kernel: &Reach, word: RouteWord) -> Vec<String> {
     let own = format!("{} by {}: {}", rule.mechanism, rule.driver, rule.reason);
     if !asks_kernel(rule) || rule.answer == Answer::Refused {
         return vec![own];
@@ -129,28 +129,23 @@ fn facts_of(fabric: &Fabric, rule: &DriverRule, kernel: &Reach, word: RouteWord)
         return vec![kernel.summary()];
     }
     let mut facts = vec![kernel.summary(), own];
-    facts.extend(missing(fabric, kernel));
+    facts.extend(commands(kernel));
     facts
 }
 
-/// The kernel's decision on memory of `owner`, and the facts that it lacks.
+/// The kernel's decision on memory of `owner`, with the commands that show what it lacks.
 pub(super) fn open_facts(fabric: &Fabric, owner: FunctionId, initiator: FunctionId) -> Vec<String> {
     let kernel = decide(fabric, owner, initiator);
     let mut facts = vec![kernel.summary()];
-    facts.extend(missing(fabric, &kernel));
+    facts.extend(commands(&kernel));
     facts
 }
 
-/// The facts that the kernel's decision lacks, each with the command that shows it.
-fn missing(fabric: &Fabric, kernel: &Reach) -> Vec<String> {
-    let needs = kernel.needs.iter().map(|need| {
-        format!("not known: {}, which `{}` shows", need.in_words(fabric), need.command())
-    });
-    let conditions = kernel
-        .conditions
-        .iter()
-        .map(|one| format!("not known: {}, which `{}` shows", one.fact.name(), one.fact.command()));
-    let mut all: Vec<String> = needs.chain(conditions).collect();
+/// The commands that show the facts that the kernel's decision lacks.
+fn commands(kernel: &Reach) -> Vec<String> {
+    let needs = kernel.needs.iter().map(Need::command);
+    let conditions = kernel.conditions.iter().map(|one| one.fact.command());
+    let mut all: Vec<&str> = needs.chain(conditions).collect();
     all.dedup();
-    all
+    all.into_iter().map(|command| format!("`{command}` shows it")).collect()
 }
