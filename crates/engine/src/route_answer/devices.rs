@@ -121,7 +121,7 @@ fn rank(rule: &DriverRule) -> u8 {
 
 /// The facts that led from a rule and the kernel's decision to a word.
 fn facts_of(rule: &DriverRule, kernel: &Reach, word: RouteWord) -> Vec<String> {
-    let own = format!("{} by {}: {}", rule.mechanism, rule.driver, rule.reason);
+    let own = format!("{} ({}): {}", rule.mechanism, rule.driver, rule.reason);
     if !asks_kernel(rule) || rule.answer == Answer::Refused {
         return vec![own];
     }
