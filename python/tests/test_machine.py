@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pathlib
+import pickle
+
 import peerlane
 import pytest
+
+EIGHT_GPUS = pathlib.Path(__file__).parents[2] / "fixtures/sysfs/eight-gpus/tree.tar.zst"
 
 SWEEP = {
     "kind": "sweep",
@@ -100,3 +106,49 @@ def test_figures_of_a_document_stand_beside_the_model():
     assert {row["source"] for row in report["rows"]} == {"004"}
     with pytest.raises(peerlane.BadInput):
         peerlane.reproduce(["no such document"])
+
+
+def test_route_is_a_str_with_a_reason():
+    answer = peerlane.route("a", "b", machine="pair")
+    assert isinstance(answer, str) and answer == "p2p" and f"{answer}" == "p2p"
+    assert answer.reason == "a and b reach cmb:c inside the switch"
+    for other in (copy.copy(answer), pickle.loads(pickle.dumps(answer))):
+        assert (other, other.reason) == (answer, answer.reason)
+
+
+def test_route_of_a_plan_is_its_own():
+    split = peerlane.route("a", "b", machine="split")
+    plan = peerlane.plan("a", "b", machine="split")
+    assert (split, split.reason) == (plan["route"], plan["reason"]) and split == "host"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "word", "says"),
+    [
+        ("mlx5_0", "gpu:0", "unknown", "nvidia_peermem is not loaded"),
+        ("gpu:0", "mlx5_0", "unknown", "nvidia_peermem is not loaded"),
+        ("gpu:0", "gpu:7", "unknown", "NVLink is not seen from here"),
+        ("nvme0", "gpu:0", "host", "nvidia_fs is not loaded"),
+        ("nvme0", "mlx5_0", "host", "neither nvme0 nor mlx5_0 has memory"),
+    ],
+)
+def test_route_of_a_captured_machine_says_what_decides(one, other, word, says):
+    answer = peerlane.route(one, other, machine=EIGHT_GPUS)
+    assert answer == word and says in answer.reason, answer.reason
+
+
+def test_route_of_a_file_here_has_a_reason(source, tmp_path):
+    other = tmp_path / "other.bin"
+    other.write_bytes(bytes(8192))
+    answer = peerlane.route(source, other)
+    assert answer in {"p2p", "host", "unknown"} and answer.reason
+
+
+@pytest.mark.parametrize(
+    ("path", "device"), [("a", "gpu:9"), ("a", "eth9"), ("z", "b"), ("", "b"), ("a", "cmb:z")]
+)
+def test_route_refuses_words_that_name_nothing(path, device):
+    with pytest.raises(peerlane.BadInput, match="has no"):
+        peerlane.route(path, device, machine="pair")
+    with pytest.raises(peerlane.BadInput, match="has no device or file"):
+        peerlane.route("/no/such/file", "/no/such/device")

@@ -109,10 +109,10 @@ impl End {
     /// Finds an end; a file comes before a device of the same name.
     fn new(fabric: &Fabric, typed: &str) -> Result<Self, PlanError> {
         let is_there = fabric.is_this_machine() && Path::new(typed).exists();
-        if is_there && !typed.starts_with("/dev/") {
+        let notation = typed.parse();
+        if is_there && !typed.starts_with("/dev/") && matches!(notation, Ok(Notation::Path(_))) {
             return Ok(Self::Path(typed.to_owned()));
         }
-        let notation = typed.parse();
         if let Ok(Notation::Gpu(name)) = notation {
             return find_gpu(fabric, name, typed).map(Self::Device);
         }
@@ -120,7 +120,8 @@ impl End {
             let machine = fabric.name.clone();
             PlanError::UnknownDevice { typed: typed.to_owned(), machine }
         };
-        let found = fabric.find_device(typed);
+        let found =
+            fabric.find_device(typed).or_else(|| fabric.find(strip_device_directory(typed)));
         if let Ok(Notation::Cmb(_) | Notation::P2pmem(_) | Notation::Fpga(_)) = notation {
             return found.map(|id| Self::Memory(typed.to_owned(), id)).ok_or_else(unknown);
         }

@@ -48,6 +48,7 @@ fn amd(number: u32) -> String {
 fn drives_take_the_route_of_their_plan() {
     let (word, reason) = answered(&machine("pair"), "a", "b");
     assert_eq!((word, reason.as_str()), (RouteWord::P2p, "a and b reach cmb:c inside the switch"));
+    assert_eq!(answered(&machine("pair"), "/dev/lab/a", "b").0, RouteWord::P2p);
     assert_eq!(answered(&machine("split"), "a", "b").0, RouteWord::Host);
 }
 
