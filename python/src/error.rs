@@ -107,7 +107,10 @@ impl From<Problem> for PyErr {
 impl From<MachineError> for Problem {
     fn from(error: MachineError) -> Self {
         let kind = match error {
-            MachineError::Missing { .. } | MachineError::Text { .. } => Kind::BadInput,
+            MachineError::Missing { .. }
+            | MachineError::Text { .. }
+            | MachineError::Nccl { .. }
+            | MachineError::Unrecognised { .. } => Kind::BadInput,
             _ => Kind::Failed,
         };
         Self::of(kind, &error).hint(error.hint())
