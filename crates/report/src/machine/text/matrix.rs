@@ -16,8 +16,10 @@ const MOST_GROUPS: usize = 32;
 
 const LEGEND: &str = "\
 B bus address, turns round below the host bridge; H through the host bridge; - refused by the kernel;
-C through the host bridge if the CPU is an AMD Zen or later, else refused; ? not known. The number is
-the distance in hops.\n";
+? not known. The number is the distance in hops.\n";
+
+const CONDITIONAL_LEGEND: &str =
+    "C through the host bridge if the CPU is an AMD Zen or later, else refused.\n";
 
 /// The table of memories and initiators, and why what is refused is refused.
 pub(super) fn text(fabric: &Fabric) -> String {
@@ -50,6 +52,9 @@ pub(super) fn text(fabric: &Fabric) -> String {
     }
     text.push('\n');
     text += LEGEND;
+    if matrix.cells.iter().flatten().any(|cell| cell.map == MapType::Conditional) {
+        text += CONDITIONAL_LEGEND;
+    }
     text + &reasons(fabric, &matrix)
 }
 
