@@ -2,8 +2,11 @@
 
 use roxmltree::Node;
 
+use crate::gpu::VENDOR_NVIDIA;
 use crate::{Bdf, Cpu, Link, LinkSpeed};
 
+/// PCI vendor of AMD's GPUs (PCI ID repository).
+const VENDOR_AMD: u16 = 0x1002;
 /// Longest kernel name of a device that is kept.
 const LONGEST_NAME: usize = 64;
 
@@ -16,6 +19,17 @@ pub(super) fn hex(node: Node<'_, '_>, name: &str) -> Option<u32> {
 /// A vendor or device, 16 bits.
 pub(super) fn id(node: Node<'_, '_>, name: &str) -> Option<u16> {
     hex(node, name).and_then(|id| u16::try_from(id).ok())
+}
+
+/// The vendor. Dumps before NCCL 2.12 do not say it of GPUs, of which NVLink and a GCN version tell the maker.
+pub(super) fn vendor_id(node: Node<'_, '_>) -> Option<u16> {
+    let of_gpu = || {
+        let gpu = node.children().find(|child| child.has_tag_name("gpu"))?;
+        let has_nvlink = gpu.children().any(|child| child.has_tag_name("nvlink"));
+        let amd = gpu.has_attribute("gcn").then_some(VENDOR_AMD);
+        amd.or(has_nvlink.then_some(VENDOR_NVIDIA))
+    };
+    id(node, "vendor").or_else(of_gpu)
 }
 
 /// The class, as far as it is said: NCCL writes `0x03` where it cannot read one.

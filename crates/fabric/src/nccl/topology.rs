@@ -127,7 +127,7 @@ impl Reader {
         let nics = node.children().filter(|child| child.has_tag_name("nic"));
         let function = Function {
             kind: function_kind(node, address, parent),
-            vendor: attributes::id(node, "vendor"),
+            vendor: attributes::vendor_id(node),
             device: attributes::id(node, "device"),
             class: class.whole,
             link,
@@ -234,7 +234,7 @@ fn is_placeholder(address: Bdf) -> bool {
 /// The kind of a function, by what is below it and by its class.
 fn function_kind(node: Node<'_, '_>, address: Bdf, parent: Parent) -> Kind {
     let has = |tag: &str| node.children().any(|child| child.has_tag_name(tag));
-    let vendor = attributes::id(node, "vendor");
+    let vendor = attributes::vendor_id(node);
     let attributes::Class { whole, base } = attributes::class(node);
     let by_class = kind(whole.or(base.map(|base| base << 16)), vendor, PortType::Unknown);
     if has("pci") || by_class == Kind::OtherBridge {
