@@ -1,6 +1,6 @@
 //! The path of packets between two functions: where they turn, and the slowest link on it.
 
-use peerlane_fabric::{Fabric, FunctionId, Kind, LinkSpeed, Parent};
+use peerlane_fabric::{Fabric, FunctionId, Kind, LinkSpeed, Parent, RootBus};
 
 use crate::decision::Walk;
 use crate::{Reach, decide};
@@ -128,7 +128,7 @@ fn turn(
         Some(ancestor) if is_one_device(fabric, first, second) => Some(Turn::Device(ancestor)),
         Some(ancestor) => Some(Turn::Switch(ancestor)),
         None => match nodes(fabric, first, second) {
-            _ if fabric.bridge_of(first) == fabric.bridge_of(second) => Some(Turn::RootComplex),
+            _ if share_root_bus(fabric, first, second) == Some(true) => Some(Turn::RootComplex),
             Nodes::Same => Some(Turn::RootComplex),
             Nodes::Different => Some(Turn::SocketLink),
             Nodes::Unknown => None,
@@ -159,14 +159,30 @@ fn class(
         switches.dedup();
         return Some(if switches.len() > 1 { PathClass::Pxb } else { PathClass::Pix });
     }
-    if fabric.bridge_of(first) == fabric.bridge_of(second) {
+    let share_root_bus = share_root_bus(fabric, first, second);
+    if share_root_bus == Some(true) {
         return Some(PathClass::Phb);
     }
     match nodes(fabric, first, second) {
-        Nodes::Same => Some(PathClass::Node),
+        Nodes::Same => share_root_bus.map(|_| PathClass::Node),
         Nodes::Different => Some(PathClass::Sys),
         Nodes::Unknown => None,
     }
+}
+
+/// Whether two functions are below one root bus; `None` where the text lists neither the root port above one of
+/// them nor its bus, as topology XML of NCCL does.
+fn share_root_bus(fabric: &Fabric, first: FunctionId, second: FunctionId) -> Option<bool> {
+    let bridge = fabric.bridge_of(first);
+    if bridge != fabric.bridge_of(second) {
+        return Some(false);
+    }
+    let is_placed = |id: FunctionId| {
+        let top = fabric.upward(id).last().unwrap_or(id);
+        fabric.function(top).address.is_some()
+    };
+    let is_whole = fabric.bridges[bridge.0].root_bus == RootBus::Whole;
+    (is_whole || is_placed(first) && is_placed(second)).then_some(true)
 }
 
 /// The memory nodes of two functions, compared.

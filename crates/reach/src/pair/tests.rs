@@ -49,6 +49,20 @@ fn classes_are_those_of_nvidia_smi() {
 }
 
 #[test]
+fn unlisted_root_ports_leave_the_host_bridge_open() {
+    let mut fabric = machine("");
+    fabric.bridges[0].root_bus = peerlane_fabric::RootBus::Partial;
+    let path = pair(&fabric, "gpu-1", "gpu-3").path;
+    assert_eq!((path.turn, path.class), (Some(Turn::RootComplex), None), "one memory node");
+    let class = |first, second| pair(&fabric, first, second).path.class;
+    assert_eq!(class("gpu-1", "nic-1"), Some(PathClass::Pix));
+    assert_eq!(class("gpu-1", "gpu-4"), Some(PathClass::Sys));
+    fabric.bridges[0].numa_node = None;
+    let path = pair(&fabric, "gpu-1", "gpu-3").path;
+    assert_eq!((path.turn, path.class), (None, None), "perhaps on two sockets");
+}
+
+#[test]
 fn packets_turn_at_the_nearest_place_that_lets_them() {
     let fabric = machine("");
     let up = fabric.find("up-a").expect("a switch");
