@@ -212,3 +212,34 @@ fn a_capture_of_this_machine_is_shown_like_it() {
     };
     assert_eq!(shown(path), shown(tree.to_str().expect("a path")));
 }
+
+#[test]
+fn machine_text_is_read_from_standard_input() {
+    let text = std::fs::read(repository().join("fixtures/nccl/h100.xml")).expect("a fixture");
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(["topo", "--machine", "-", "--json"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    std::io::Write::write_all(&mut input, &text).expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    let of_file = said(&["topo", "--machine", "fixtures/nccl/h100.xml", "--json"]);
+    assert_eq!(String::from_utf8(output.stdout).expect("text"), of_file);
+}
+
+#[test]
+fn existing_paths_come_before_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("pair"), "name = \"mine\"\n").expect("room");
+    std::fs::create_dir(folder.path().join("split")).expect("room");
+    let shown = |name: &str| program::peerlane(folder.path(), &["topo", "--machine", name]);
+    assert!(String::from_utf8_lossy(&shown("pair").stdout).starts_with("mine"));
+    let refused = shown("split");
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("the folder has no sys/devices") && said.contains("lspci"), "{said}");
+    assert!(String::from_utf8_lossy(&shown("ten").stdout).starts_with("ten"));
+}

@@ -9,5 +9,6 @@ mod handmade;
 mod kernel_oracle;
 mod machines;
 mod matrix;
+mod nccl;
 #[path = "../../../fabric/tests/suite/random.rs"]
 mod random;
