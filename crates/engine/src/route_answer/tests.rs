@@ -120,7 +120,7 @@ fn refusing_driver_leads_through_host_memory() {
 }
 
 #[test]
-fn conditional_driver_is_unknown_even_where_the_kernel_refuses() {
+fn conditional_driver_makes_the_route_unknown() {
     let nvidia = amd(4).replace("0x1002", "0x10de").replace("0x7550", "0x2330");
     let nvidia = nvidia.replace("amdgpu", "nvidia");
     for acs in ["absent", "redirect"] {
@@ -132,7 +132,7 @@ fn conditional_driver_is_unknown_even_where_the_kernel_refuses() {
 }
 
 #[test]
-fn unread_acs_between_devices_is_unknown_with_a_command() {
+fn unread_acs_names_its_command() {
     let text = below_switch("unknown", &amd(4), MLX5);
     let (word, reason) = answered(&text, "mlx5_0", "gpu:0");
     assert_eq!(word, RouteWord::Unknown);
