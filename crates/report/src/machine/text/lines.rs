@@ -45,8 +45,11 @@ pub(super) fn line(fabric: &Fabric, id: FunctionId) -> String {
         }
     }
     let _ = write!(text, " ({})", port_kind(function.kind));
-    if let Some(number) = fabric.gpu_number(id) {
-        let _ = write!(text, " gpu:{number}");
+    if function.kind == Kind::Gpu && fabric.moves_payload(id) {
+        let word = fabric.device_word(id);
+        if word.starts_with("gpu:") {
+            let _ = write!(text, " {word}");
+        }
     }
     if !function.kernel_names.is_empty() {
         let _ = write!(text, " {}", function.kernel_names.join(" "));
@@ -56,6 +59,12 @@ pub(super) fn line(fabric: &Fabric, id: FunctionId) -> String {
     }
     if let Some(link) = &function.link {
         let _ = write!(text, ", {}", trained(fabric, id, link));
+    }
+    if let Some(physical) = function.physical_function {
+        let _ = write!(text, ", virtual function of {physical}");
+    }
+    if let Some(instances) = function.mig_instances.filter(|&count| count > 0) {
+        let _ = write!(text, ", {instances} MIG instances");
     }
     let is_endpoint = fabric.moves_payload(id) || function.p2pmem.is_some();
     if is_endpoint {

@@ -62,6 +62,9 @@ pub(super) fn text(fabric: &Fabric) -> String {
 /// told, one sentence for each of the two.
 pub(crate) fn reasons(fabric: &Fabric, matrix: &Matrix) -> String {
     let mut text = String::new();
+    for note in peerlane_reach::environment_notes(fabric) {
+        let _ = writeln!(text, "{note}.");
+    }
     if fabric.kernel.has_p2pdma == Some(false) {
         text += "This kernel is built without P2PDMA and permits none of it; the table says what one \
                  with it would decide.\n";
