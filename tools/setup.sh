@@ -173,6 +173,8 @@ missing_packages() {
         has mkfs.vfat || [[ -x /sbin/mkfs.vfat ]] || echo dosfstools
         has dmsetup || [[ -x /sbin/dmsetup ]] || echo dmsetup
         has fsverity || echo fsverity
+        # What prints the machines that the reader of lspci is tested with.
+        has lspci || echo pciutils
     fi
 }
 

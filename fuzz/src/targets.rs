@@ -16,7 +16,7 @@ use peerlane_bench::{compare, workload};
 use peerlane_engine::endpoint::Notation;
 use peerlane_engine::journal::{self, Journal};
 use peerlane_evidence::{DriveBytes, Requests, Root, Scene, Seen};
-use peerlane_fabric::{BlockDevice, Dna, Fabric, Origin, capture};
+use peerlane_fabric::{BlockDevice, Dna, Fabric, Origin, Parent, capture, lspci};
 use peerlane_lab::recorder;
 use peerlane_memory::blkid::{DeviceEnds, MemoryImage, magic};
 use peerlane_memory::xrt::xclbin;
@@ -34,13 +34,14 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 16] = [
+pub const ALL: [Target; 17] = [
     ("archive", archive),
     ("capture", captured),
     ("content", content),
     ("evidence", evidence),
     ("image", image),
     ("journal", journal),
+    ("lspci", lspci),
     ("machine", machine),
     ("nccl", nccl),
     ("notation", notation),
@@ -72,6 +73,27 @@ pub fn nccl(bytes: &[u8]) {
         }
         Err(error) => assert!(!error.to_string().is_empty() && !error.hint().is_empty()),
     }
+}
+
+/// Text of `lspci`: refused with a command, or a machine whose parents precede their children.
+pub fn lspci(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let fabric = match lspci::read(&text) {
+        Ok(fabric) => fabric,
+        Err(error) => {
+            assert!(!error.to_string().is_empty() && error.hint().contains("lspci"));
+            return;
+        }
+    };
+    assert!(lspci::is_lspci(&text) || text.lines().count() > 4000);
+    assert_eq!(fabric.origin, Origin::Text);
+    for (id, function) in fabric.iter() {
+        if let Parent::Function(above) = function.parent {
+            assert!(above < id, "{}", function.name);
+        }
+        assert_eq!(fabric.find(&function.name), Some(id), "{}", function.name);
+    }
+    examine(&fabric);
 }
 
 /// A captured tree, in the form that [`plant`] reads: discovery never fails for a file that is odd,

@@ -155,6 +155,11 @@ fn damaged_journals_are_refused_or_read_back_the_same() {
 }
 
 #[test]
+fn damaged_lspci_texts_are_refused_or_read() {
+    survives("lspci", INPUTS / 4);
+}
+
+#[test]
 fn damaged_machine_files_are_refused_or_lose_nothing() {
     survives("machine", INPUTS / 4);
 }

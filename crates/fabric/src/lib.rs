@@ -11,6 +11,7 @@ mod device_memory;
 mod find;
 pub mod gpu;
 mod link;
+pub mod lspci;
 mod machine_file;
 mod model;
 pub mod names;

@@ -217,7 +217,7 @@ impl Found {
                     Parent::Bridge(_) => None,
                     Parent::Function(id) => Some(self.functions[id.0].kind),
                 };
-                kind(class, vendor, port(config, driver.name(), above))
+                kind(class, vendor, port(config.port_type(), driver.name(), above))
             }
         };
         let windows = self.windows(tree, at, kind, config);
@@ -272,8 +272,8 @@ impl Found {
 /// The `pcieport` driver binds to ports alone, and a port's position tells which it is: root ports
 /// lie on root buses, an upstream port hangs from a root port or downstream port, a downstream port
 /// from an upstream port (PCIe 6.0 1.3).
-fn port(config: ConfigSpace<'_>, driver: Option<&str>, above: Option<Kind>) -> PortType {
-    match (config.port_type(), above) {
+pub(crate) fn port(read: PortType, driver: Option<&str>, above: Option<Kind>) -> PortType {
+    match (read, above) {
         (PortType::Unknown, _) if driver != Some("pcieport") => PortType::Unknown,
         (PortType::Unknown, None) => PortType::RootPort,
         (PortType::Unknown, Some(Kind::RootPort | Kind::DownstreamPort)) => PortType::UpstreamPort,

@@ -8,7 +8,12 @@ mod environment;
 mod foreign_archives;
 mod foreign_trees;
 mod handmade;
+mod lspci;
+mod lspci_tree;
 mod machine_files;
 mod nccl;
 mod random;
 mod synthetic;
+
+#[path = "../../../../tools/testing.rs"]
+mod testing;

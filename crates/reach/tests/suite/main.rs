@@ -7,8 +7,15 @@ mod drivers;
 #[path = "../../../fabric/tests/suite/handmade/mod.rs"]
 mod handmade;
 mod kernel_oracle;
+#[path = "../../../fabric/tests/suite/lspci_tree.rs"]
+mod lspci_tree;
+mod lspci_verdicts;
+mod lspci_workstation;
 mod machines;
 mod matrix;
 mod nccl;
 #[path = "../../../fabric/tests/suite/random.rs"]
 mod random;
+
+#[path = "../../../../tools/testing.rs"]
+mod testing;

@@ -3,4 +3,5 @@
 mod builder;
 mod machines;
 
+pub(crate) use builder::{Ids, Machine, bar};
 pub(crate) use machines::all;

@@ -1,0 +1,36 @@
+//! What `gdscheck -p` says, as far as a fabric has a place for it.
+
+use super::clean::Line;
+use crate::{Fabric, IommuMode, Module};
+
+/// Returns whether a trimmed line is one of its lines that are used.
+pub(super) fn is_line(line: &str) -> bool {
+    ["GDS release version:", "nvidia_fs version:", "IOMMU:"].iter().any(|key| line.starts_with(key))
+        || (line.starts_with("GPU index ") && line.contains("IOMMU State:"))
+}
+
+/// Adds the module, the library and the state of the IOMMU.
+pub(super) fn apply(lines: &[Line<'_>], fabric: &mut Fabric) {
+    for line in lines.iter().map(|line| line.text.trim()) {
+        if let Some(rest) = line.strip_prefix("nvidia_fs version:") {
+            let (module, library) = rest.split_once("libcufile version:").unwrap_or((rest, ""));
+            let version = module.trim().split(' ').next().filter(|version| is_version(version));
+            if let Some(version) = version {
+                let module =
+                    Module { name: "nvidia_fs".to_owned(), version: Some(version.to_owned()) };
+                fabric.kernel.modules.get_or_insert_default().push(module);
+            }
+            if is_version(library.trim()) {
+                fabric.libraries.get_or_insert_default().push("libcufile.so.0".to_owned());
+            }
+        } else if line.strip_prefix("IOMMU:").is_some_and(|state| state.trim() == "disabled")
+            && fabric.iommu == IommuMode::Unknown
+        {
+            fabric.iommu = IommuMode::Off;
+        }
+    }
+}
+
+fn is_version(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit())
+}

@@ -1,0 +1,326 @@
+//! Verdicts of machines read from `lspci` against those of the same machines read from sysfs.
+
+use std::path::Path;
+
+use peerlane_fabric::{Acs, DriverBinding, Fabric, FunctionId, Kind, Link, LinkSpeed, lspci};
+use peerlane_reach::{MapType, decide};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::{handmade, lspci_tree, random};
+
+/// Lines about kernel and processor, as people paste them below a listing.
+fn surroundings(fabric: &Fabric) -> String {
+    let mut text = String::new();
+    if let Some(release) = &fabric.kernel.release {
+        text += &format!("Linux host {release} #1 SMP x86_64 GNU/Linux\n");
+    }
+    if let Some(vendor) = &fabric.cpu.vendor {
+        text += &format!("vendor_id\t: {vendor}\n");
+    }
+    if let Some(family) = fabric.cpu.family {
+        text += &format!("cpu family\t: {family}\n");
+    }
+    text
+}
+
+/// The function of another fabric at the same address.
+fn same(from: &Fabric, id: FunctionId, to: &Fabric) -> Option<FunctionId> {
+    let address = from.function(id).address;
+    to.iter().find(|(_, function)| function.address == address).map(|(id, _)| id)
+}
+
+/// Asserts that a text says of every pair what sysfs says, or less; the number of pairs of which it says
+/// something.
+fn compare(sysfs: &Fabric, text: &str, may_say_less: bool) -> usize {
+    let Ok(read) = lspci::read(text) else {
+        assert!(may_say_less, "refused:\n{text}");
+        return 0;
+    };
+    let mut known = 0;
+    for (one, _) in read.iter() {
+        for (other, _) in read.iter() {
+            let ends = same(&read, one, sysfs).zip(same(&read, other, sysfs));
+            let ends = ends.unwrap_or_else(|| panic!("an invented function\n{text}"));
+            let (found, expected) = (decide(&read, one, other), decide(sysfs, ends.0, ends.1));
+            if found.map == MapType::Unknown {
+                // A port that ends the text may be cut short; peers are endpoints.
+                let is_port = [one, other].iter().any(|&end| read.function(end).kind.is_bridge());
+                let is_fair = may_say_less || is_port || expected.map == MapType::Unknown;
+                assert!(is_fair, "{}\nbut {}\n{text}", found.summary(), expected.summary());
+                continue;
+            }
+            known += 1;
+            if expected.map != MapType::Unknown {
+                let answers = [(found.map, found.distance), (expected.map, expected.distance)];
+                assert_eq!(
+                    answers[0],
+                    answers[1],
+                    "{}\nnot {}\n{text}",
+                    found.summary(),
+                    expected.summary()
+                );
+            }
+        }
+    }
+    known
+}
+
+/// The same machine as discovery finds it.
+fn discovered(fabric: &Fabric) -> Fabric {
+    Fabric::discover_snapshot(Path::new("made"), fabric.to_snapshot().unwrap()).unwrap()
+}
+
+/// What a user without root gets of a listing.
+fn without_root(text: &str) -> String {
+    let mut kept = String::new();
+    for line in text.lines() {
+        let is_first = line.starts_with("\tCapabilities: [40]");
+        if is_first {
+            kept += "\tCapabilities: <access denied>\n";
+        } else if !line.starts_with("\tCapabilities:") && !line.starts_with("\t\t")
+            || line.contains("PriDiscTmr")
+        {
+            kept += line;
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+#[test]
+fn handmade_machines_keep_their_verdicts() {
+    for (fabric, _) in handmade::all() {
+        let Some(text) = lspci_tree::printed(&fabric, &["-Dvvvnn"]) else { return };
+        let sysfs = discovered(&fabric);
+        let text = text + &surroundings(&fabric);
+        let known = compare(&sysfs, &text, false);
+        let known_without = compare(&sysfs, &without_root(&text), true);
+        assert!(known_without <= known, "{}", fabric.name);
+        for options in [&["-Dvv"][..], &["-v"], &["-nn"], &["-Dnvv"], &["-t"], &["-tv"], &[]] {
+            let text = lspci_tree::printed(&fabric, options).unwrap();
+            compare(&sysfs, &text, true);
+        }
+    }
+}
+
+#[test]
+fn verbose_listing_without_domains_says_the_same() {
+    for (fabric, _) in handmade::all() {
+        let Some(text) = lspci_tree::printed(&fabric, &["-vvnn"]) else { return };
+        compare(&discovered(&fabric), &(text + &surroundings(&fabric)), false);
+    }
+}
+
+/// Any machine as firmware and kernel leave one: numbered buses, classes as kinds.
+fn machine() -> impl Strategy<Value = Fabric> {
+    random::fabric().prop_map(|mut fabric| {
+        lspci_tree::number(&mut fabric);
+        fabric.stacked.clear();
+        fabric.mounts = None;
+        fabric.libraries = None;
+        fabric.kernel.modules = None;
+        for function in &mut fabric.functions {
+            function.name = function.address.unwrap().to_string();
+            let is_root = matches!(function.parent, peerlane_fabric::Parent::Bridge(_));
+            // A port is what its place says, so that both readers can tell it without root.
+            function.kind = match function.kind {
+                Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort if is_root => {
+                    Kind::RootPort
+                }
+                Kind::RootPort => Kind::OtherBridge,
+                kind => kind,
+            };
+            let (class, vendor) = match function.kind {
+                kind if kind.is_bridge() => (0x06_04_00, 0x8086),
+                Kind::Nvme => (0x01_08_02, 0x144d),
+                Kind::Gpu => (0x03_02_00, 0x10de),
+                Kind::Fpga => (0x12_00_00, 0x10ee),
+                Kind::Nic => (0x02_00_00, 0x15b3),
+                _ => (0x08_80_00, 0x8086),
+            };
+            function.class = Some(class);
+            function.vendor.get_or_insert(vendor);
+            function.device.get_or_insert(0x1234);
+            if function.kind == Kind::Fpga {
+                function.vendor = Some(vendor);
+            }
+            function.driver = match function.kind {
+                Kind::RootPort | Kind::UpstreamPort | Kind::DownstreamPort => {
+                    DriverBinding::Bound("pcieport".to_owned())
+                }
+                Kind::Nvme => DriverBinding::Bound("nvme".to_owned()),
+                _ => DriverBinding::Unbound,
+            };
+            let speed = |speed: LinkSpeed| LinkSpeed {
+                megatransfers: [2_500, 8_000, 32_000][speed.megatransfers as usize % 3],
+                width: 1 << (speed.width % 5),
+            };
+            function.link = function.link.map(|link| Link {
+                current: link.current.map(speed),
+                maximum: link.maximum.map(speed),
+            });
+            function.link_below = function.link_below.map(speed);
+            function.nvme = None;
+            function.bars.clear();
+            function.unassigned_bars.clear();
+            function.kernel_names.clear();
+            function.fpga_p2p = None;
+            function.p2pmem = None;
+            function.iommu_type = None;
+        }
+        fabric
+    })
+}
+
+/// Damage that people and programs do to a text.
+#[derive(Debug, Clone)]
+enum Damage {
+    Quote,
+    Fence,
+    LineEnds,
+    Spaces,
+    Indent,
+    Html,
+    Narrow(usize),
+    Wrap(usize),
+    Cut(Index, usize),
+    Head(Index),
+    Tail(Index),
+    Snip(Index, Index),
+    Repeat,
+    /// Whole functions, none of them the first of its bus.
+    Missing(Index, usize),
+    /// A line of one kind, in one function.
+    Without(&'static str, Index),
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    prop_oneof![
+        Just(Damage::Quote),
+        Just(Damage::Fence),
+        Just(Damage::LineEnds),
+        Just(Damage::Spaces),
+        Just(Damage::Indent),
+        Just(Damage::Html),
+        (40usize..100).prop_map(Damage::Narrow),
+        (50usize..100).prop_map(Damage::Wrap),
+        (any::<Index>(), 0usize..60).prop_map(|(line, at)| Damage::Cut(line, at)),
+        any::<Index>().prop_map(Damage::Head),
+        any::<Index>().prop_map(Damage::Tail),
+        (any::<Index>(), any::<Index>()).prop_map(|(from, to)| Damage::Snip(from, to)),
+        Just(Damage::Repeat),
+        (any::<Index>(), 1usize..4).prop_map(|(at, count)| Damage::Missing(at, count)),
+        (prop::sample::select(vec!["Bus:", "ACS", "Capabilities:", "0000:"]), any::<Index>())
+            .prop_map(|(front, at)| Damage::Without(front, at)),
+    ]
+}
+
+impl Damage {
+    fn apply(&self, text: &str) -> String {
+        let lines: Vec<&str> = text.lines().collect();
+        let each = |change: &dyn Fn(&str) -> String| {
+            lines.iter().map(|line| change(line) + "\n").collect::<String>()
+        };
+        match self {
+            Self::Quote => each(&|line| format!("> {line}")),
+            Self::Fence => format!("Here it is:\n\n```\n$ sudo lspci -Dvvvnn\n{text}```\n"),
+            Self::LineEnds => text.replace('\n', "\r\n"),
+            Self::Spaces => each(&|line| line.replace('\t', "        ")),
+            Self::Indent => each(&|line| format!("    {line}")),
+            Self::Html => text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"),
+            Self::Narrow(width) => each(&|line| line.chars().take(*width).collect()),
+            Self::Wrap(width) => each(&|line| wrapped(line, *width)),
+            Self::Cut(line, at) => {
+                let cut = line.index(lines.len().max(1));
+                let keep = |(number, line): (usize, &&str)| {
+                    let short: String = line.chars().take(*at).collect();
+                    if number == cut { short + "\n" } else { (*line).to_owned() + "\n" }
+                };
+                lines.iter().enumerate().map(keep).collect()
+            }
+            Self::Head(line) => lines[line.index(lines.len().max(1)).min(lines.len())..].join("\n"),
+            Self::Tail(line) => lines[..line.index(lines.len().max(1)).min(lines.len())].join("\n"),
+            Self::Snip(from, to) => {
+                let (from, to) = (from.index(lines.len() + 1), to.index(lines.len() + 1));
+                let (from, to) = (from.min(to), from.max(to));
+                [&lines[..from], &["[...]"], &lines[to..]].concat().join("\n") + "\n"
+            }
+            Self::Repeat => format!("{text}\n{text}"),
+            Self::Missing(at, count) => {
+                let blocks: Vec<&str> = text.split_inclusive("\n\n").collect();
+                let first = at.index(blocks.len());
+                let is_missing = |at: usize, block: &str| {
+                    (first..first + count).contains(&at) && !block.contains(":00.0 ")
+                };
+                let kept = blocks.iter().enumerate().filter(|(at, block)| !is_missing(*at, block));
+                kept.map(|(_, block)| *block).collect()
+            }
+            Self::Without(front, at) => {
+                let is_it = |line: &str| line.trim_start().starts_with(front);
+                let count = lines.iter().filter(|line| is_it(line)).count();
+                let gone = at.index(count.max(1));
+                let mut seen = 0;
+                let mut kept = String::new();
+                for line in &lines {
+                    seen += usize::from(is_it(line));
+                    if !(is_it(line) && seen == gone + 1) {
+                        kept += line;
+                        kept.push('\n');
+                    }
+                }
+                kept
+            }
+        }
+    }
+}
+
+/// A line broken at its spaces, as mail programs do.
+fn wrapped(line: &str, width: usize) -> String {
+    let mut broken = String::new();
+    let mut column = 0;
+    for word in line.split_inclusive(' ') {
+        if column > 0 && column + word.len() > width {
+            broken.push('\n');
+            column = 0;
+        }
+        broken += word;
+        column += word.len();
+    }
+    broken
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_machines_keep_their_verdicts(mut fabric in machine()) {
+        for function in fabric.functions.iter_mut().filter(|one| one.acs == Acs::Unknown) {
+            function.acs = Acs::Absent;
+        }
+        if let Some(text) = lspci_tree::printed(&fabric, &["-Dvvvnn"]) {
+            let sysfs = discovered(&fabric);
+            let text = text + &surroundings(&fabric);
+            let known = compare(&sysfs, &text, false);
+            prop_assert!(compare(&sysfs, &without_root(&text), true) <= known);
+        }
+    }
+
+    #[test]
+    fn damaged_texts_say_less_and_nothing_else(
+        fabric in machine(),
+        damages in prop::collection::vec(damage(), 1..4),
+    ) {
+        if let Some(text) = lspci_tree::printed(&fabric, &["-Dvvvnn"]) {
+            let sysfs = discovered(&fabric);
+            let mut text = text;
+            for damage in &damages {
+                text = damage.apply(&text);
+            }
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+            compare(&sysfs, &(text + &surroundings(&fabric)), true);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The texts in `fixtures/lspci`: two graphics cards of a workstation whose host bridge no kernel lists.
+
+use std::path::{Path, PathBuf};
+
+use peerlane_fabric::{Acs, DriverBinding, Fabric, FunctionId, IommuMode, Kind, Parent, lspci};
+use peerlane_reach::{Fact, MapType, decide};
+use peerlane_units::Bytes;
+
+use crate::handmade::{Ids, Machine, bar};
+use crate::lspci_tree;
+
+const GIB: u64 = 1 << 30;
+/// Rocket Lake, as people with this question have it.
+const HOST_BRIDGE: Ids = Ids(0x8086, 0x4c43);
+const SWITCH: Ids = Ids(0x10b5, 0x8747);
+
+/// A card with a switch of its own: a GPU and its audio function below two ports.
+fn card(machine: &mut Machine, slot: Parent, link: &str) {
+    let up = machine.port(slot, Kind::UpstreamPort, Ids(0x8086, 0xe2ff), Some(link), None);
+    let inner = Some("2.5GT/s x1");
+    let port = machine.port(up, Kind::DownstreamPort, Ids(0x8086, 0xe2f0), None, inner);
+    let ids = Ids(0x8086, 0xe211);
+    let gpu = machine.endpoint(port, Kind::Gpu, ids, 0x03_00_00, "2.5GT/s x1", "xe");
+    let mut memory = bar(2, Bytes(16 * GIB), true);
+    memory.largest = Some(Bytes(16 * GIB));
+    gpu.bars = vec![bar(0, Bytes(16 << 20), false), memory];
+    let port = machine.port(up, Kind::DownstreamPort, Ids(0x8086, 0xe2f1), None, inner);
+    let ids = Ids(0x8086, 0xe2f7);
+    let audio = machine.endpoint(port, Kind::Other, ids, 0x04_03_00, "2.5GT/s x1", "snd_hda_intel");
+    audio.bars = vec![bar(0, Bytes(16 << 10), false)];
+}
+
+fn workstation(iommu: IommuMode) -> (Machine, Parent) {
+    let mut machine = Machine::new("lspci", "", "7.0.0");
+    machine.fabric.iommu = iommu;
+    let bridge = machine.bridge(0, 0, None, HOST_BRIDGE);
+    (machine, bridge)
+}
+
+/// A card at each of two root ports.
+fn separate() -> Fabric {
+    let (mut machine, bridge) = workstation(IommuMode::Off);
+    for device in [0x4c01, 0x4c05] {
+        let ids = Ids(0x8086, device);
+        let slot = machine.port(bridge, Kind::RootPort, ids, None, Some("16GT/s x8"));
+        card(&mut machine, slot, "16GT/s x8");
+    }
+    machine.fabric
+}
+
+/// Both cards below one switch.
+fn switched(iommu: IommuMode) -> Fabric {
+    let (mut machine, bridge) = workstation(iommu);
+    let ids = Ids(0x8086, 0x4c01);
+    let root = machine.port(bridge, Kind::RootPort, ids, None, Some("16GT/s x16"));
+    let up = machine.port(root, Kind::UpstreamPort, SWITCH, Some("8GT/s x16"), None);
+    for _ in 0..2 {
+        let slot = machine.port(up, Kind::DownstreamPort, SWITCH, None, Some("8GT/s x8"));
+        card(&mut machine, slot, "8GT/s x8 of 16GT/s x8");
+    }
+    machine.fabric
+}
+
+fn machines() -> [(&'static str, Fabric); 3] {
+    [
+        ("separate-ports.txt", separate()),
+        ("switch-redirecting.txt", switched(IommuMode::Translating)),
+        ("switch-direct.txt", switched(IommuMode::Off)),
+    ]
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/lspci")
+}
+
+fn read(name: &str) -> (Fabric, [FunctionId; 2]) {
+    let text = std::fs::read_to_string(folder().join(name)).unwrap();
+    let fabric = lspci::read(&text).unwrap();
+    let gpus = fabric.iter().filter(|(_, one)| one.kind == Kind::Gpu).map(|(id, _)| id);
+    let gpus: Vec<FunctionId> = gpus.collect();
+    (fabric, gpus.try_into().unwrap())
+}
+
+#[test]
+fn workstation_texts_are_those_of_their_machines() {
+    for (name, machine) in machines() {
+        let path = folder().join(name);
+        if std::env::var_os("PEERLANE_UPDATE_FIXTURES").is_some() {
+            let Some(text) = lspci_tree::printed(&machine, &["-Dvvvnn"]) else { return };
+            std::fs::write(&path, text).unwrap();
+        }
+        let (fabric, _) = read(name);
+        assert_eq!(fabric.functions.len(), machine.functions.len(), "{name}");
+        for (found, expected) in fabric.functions.iter().zip(&machine.functions) {
+            let (_, expected) = machine
+                .iter()
+                .find(|(_, one)| one.address == found.address)
+                .unwrap_or_else(|| panic!("{} {}", found.name, expected.name));
+            assert_eq!(
+                (found.kind, found.acs, found.link, &found.driver, &found.bars),
+                (expected.kind, expected.acs, expected.link, &expected.driver, &expected.bars),
+                "{name}: {}",
+                found.name
+            );
+        }
+    }
+}
+
+#[test]
+fn cards_at_separate_root_ports_are_refused() {
+    let (fabric, [one, other]) = read("separate-ports.txt");
+    assert_eq!(fabric.cpu.vendor.as_deref(), Some("GenuineIntel"));
+    let reach = decide(&fabric, one, other);
+    assert_eq!(reach.map, MapType::NotSupported);
+    let is_unlisted = |fact: &Fact| {
+        matches!(fact, Fact::HostBridgeNotListed { vendor: 0x8086, device: 0x4c43, .. })
+    };
+    assert!(reach.facts.iter().any(is_unlisted), "{}", reach.summary());
+}
+
+#[test]
+fn cards_below_redirecting_switch_are_refused() {
+    let (fabric, [one, other]) = read("switch-redirecting.txt");
+    let reach = decide(&fabric, one, other);
+    assert_eq!(reach.map, MapType::NotSupported);
+    let redirecting: Vec<&str> = reach
+        .facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::AcsRedirect { function, .. } => Some(function.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(redirecting, ["0000:04:00.0", "0000:02:00.0", "0000:08:00.0", "0000:02:01.0"]);
+}
+
+#[test]
+fn cards_below_common_switch_are_direct() {
+    let (fabric, [one, other]) = read("switch-direct.txt");
+    let reach = decide(&fabric, one, other);
+    assert_eq!((reach.map, reach.distance), (MapType::BusAddress, Some(8)));
+    let gpu = fabric.function(one);
+    assert_eq!(gpu.driver, DriverBinding::Bound("xe".to_owned()));
+    assert_eq!(gpu.bars[1].largest, Some(Bytes(16 * GIB)));
+    assert_ne!(gpu.acs, Acs::Unknown);
+}
