@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use peerlane_fabric::{Fabric, capture, nccl};
+use peerlane_fabric::{Fabric, capture, lspci, nccl};
 
 use super::error::{MachineError, Unrecognised};
 use crate::small_file;
@@ -58,6 +58,9 @@ fn from_bytes(place: String, bytes: &[u8]) -> Result<Fabric, MachineError> {
     let text = String::from_utf8_lossy(bytes);
     if nccl::is_nccl(&text) {
         return nccl::read(&text).map_err(|source| MachineError::Nccl { place, source });
+    }
+    if !place.ends_with(".toml") && lspci::is_lspci(&text) {
+        return lspci::read(&text).map_err(|source| MachineError::Lspci { place, source });
     }
     let problem = if text.trim().is_empty() {
         Unrecognised::Empty

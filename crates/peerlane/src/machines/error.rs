@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use peerlane_fabric::lspci::LspciError;
 use peerlane_fabric::nccl::NcclError;
 use peerlane_fabric::{DiscoverError, MachineFileError};
 
@@ -48,6 +49,14 @@ pub enum MachineError {
         place: String,
         /// Why.
         source: NcclError,
+    },
+    /// Its text of `lspci` describes no machine.
+    #[error("cannot read machine {place}")]
+    Lspci {
+        /// The file, or standard input.
+        place: String,
+        /// Why.
+        source: LspciError,
     },
     /// It has none of the forms of a machine.
     #[error("cannot recognise machine {place}")]
@@ -119,6 +128,7 @@ impl MachineError {
             Self::File { place, source } => {
                 small_file::hint(Path::new(place), source).or_else(|| Some(FORMS.to_owned()))
             }
+            Self::Lspci { source, .. } => Some(source.hint()),
             Self::Nccl { source, .. } => Some(source.hint()),
             Self::Unrecognised { source: Unrecognised::ArchiveOnInput, .. } => {
                 Some("`cat > machine.tar.zst`, then `--machine machine.tar.zst`".to_owned())
