@@ -11,7 +11,7 @@
 //! The text does not say on which root bus a root port is. All of a processor and a domain share a host
 //! bridge here, whose root bus is [`RootBus::Partial`](crate::RootBus::Partial). Drives, windows, drivers and kernel are not in
 //! the text either. Speed and width of a link are the most that both of its ends support, or of NVIDIA's
-//! GPUs, since NCCL 2.28, what the link ran at. So no link has a trained speed.
+//! GPUs, in NCCL 2.30, what the link ran at. So no link has a trained speed.
 //!
 //! XGMI between AMD's GPUs is no NVLink and is left out.
 
