@@ -5,6 +5,8 @@ use peerlane_fabric::{Fabric, FunctionId, Kind, LinkSpeed, Parent, RootBus};
 use crate::decision::Walk;
 use crate::{Reach, decide};
 
+const VENDOR_INTEL: u16 = 0x8086;
+
 /// The path of packets between two functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
@@ -226,14 +228,30 @@ fn crossed_links(fabric: &Fabric, walk: &Walk, turn: Option<Turn>) -> Vec<Functi
     }
 }
 
-/// Whether there is a link above a function: not inside a switch or the root complex.
+/// Whether there is a link above a function: not inside a switch, a card, or the root complex.
 fn has_link(fabric: &Fabric, id: FunctionId) -> bool {
     let function = fabric.function(id);
     match function.parent {
         Parent::Bridge(_) => false,
+        Parent::Function(_) if is_inside_intel_card(fabric, id) => false,
         Parent::Function(port) => {
             function.link.is_some()
                 || matches!(fabric.function(port).kind, Kind::RootPort | Kind::DownstreamPort)
         }
     }
+}
+
+/// Whether a function is a graphics processor below the switch on its own Intel card.
+///
+/// That link is not on any wire and reports 2.5 GT/s x1 whatever it carries; the card's upstream port
+/// shows the real link (seen on Arc cards: 28 GB/s in intel/compute-runtime #935).
+fn is_inside_intel_card(fabric: &Fabric, id: FunctionId) -> bool {
+    let function = fabric.function(id);
+    let is_reported = |speed: LinkSpeed| speed.megatransfers == 2_500 && speed.width == 1;
+    let Parent::Function(port) = function.parent else { return false };
+    let port = fabric.function(port);
+    function.vendor == Some(VENDOR_INTEL)
+        && port.vendor == Some(VENDOR_INTEL)
+        && port.kind == Kind::DownstreamPort
+        && fabric.speed_above(id).is_some_and(is_reported)
 }

@@ -1,0 +1,138 @@
+//! Any two devices: what `plan A B` answers for machines that people paste, and what `topo` lists of them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
+}
+
+fn peerlane(machine: &str, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(words)
+        .arg("--machine")
+        .arg(fixture(machine))
+        .output()
+        .expect("the program starts")
+}
+
+/// The direction in which the first of two devices reaches memory of the second, and the exit status.
+fn forward(machine: &str, first: &str, second: &str) -> (Value, Option<i32>) {
+    let output = peerlane(machine, &["plan", first, second, "--json"]);
+    let answer: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(answer["schema"], "peerlane.plan/2");
+    (answer["pair"]["forward"].clone(), output.status.code())
+}
+
+const SERVER: &str = "sysfs/eight-gpus/tree.tar.zst";
+
+#[test]
+fn gpus_of_a_redirecting_server_name_their_ports() {
+    let (found, status) = forward(SERVER, "gpu:0", "gpu:1");
+    assert_eq!((&found["verdict"], status), (&"through-host-bridge".into(), Some(0)));
+    assert_eq!(found["ports"], serde_json::json!(["0000:17:00.0", "0000:17:01.0"]));
+    assert_eq!((&found["turn"], &found["class"]), (&"root-complex".into(), &"PIX".into()));
+    assert_eq!(found["distance"], 4);
+    assert_eq!(found["slowest_link"]["speed"], "32GT/s x16");
+}
+
+#[test]
+fn nics_reach_gpus_and_lend_nothing() {
+    let (found, status) = forward(SERVER, "mlx5_0", "gpu:0");
+    assert_eq!((&found["initiator"], status), (&"mlx5_0".into(), Some(0)));
+    let rules = found["drivers"].as_array().expect("rules");
+    assert!(rules.iter().any(|rule| rule["driver"] == "nvidia-peermem"), "{rules:?}");
+    let output = peerlane(SERVER, &["plan", "mlx5_0", "gpu:0", "--json"]);
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert!(answer["plan"].is_null() && answer["pair"]["backward"].is_null());
+}
+
+#[test]
+fn devices_without_memory_are_a_negative_answer() {
+    let output = peerlane(SERVER, &["plan", "mlx5_0", "mlx5_1"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.starts_with("mlx5_0 and mlx5_1: no peer-to-peer; neither has memory"), "{text}");
+}
+
+#[test]
+fn unknown_devices_are_an_error() {
+    let output = peerlane(SERVER, &["plan", "gpu:0", "mlx5_99"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("has no device or file `mlx5_99`"), "{said}");
+}
+
+#[test]
+fn guests_are_judged_by_the_host() {
+    let output = peerlane(SERVER, &["plan", "gpu:0", "gpu:1", "--guest", "--json"]);
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let guest = &answer["pair"]["guest"];
+    assert!(!guest["reasons"].as_array().expect("reasons").is_empty(), "{guest}");
+}
+
+#[test]
+fn explanations_follow_both_directions() {
+    let output = peerlane(SERVER, &["plan", "gpu:0", "gpu:1", "--explain"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for question in ["may gpu:0 reach memory of gpu:1?", "may gpu:1 reach memory of gpu:0?"] {
+        assert!(text.contains(question), "{text}");
+    }
+}
+
+/// The three states of intel/compute-runtime #935, as text of `lspci`.
+#[test]
+fn workstation_of_two_graphics_cards_is_judged_in_three_states() {
+    let (found, status) = forward("lspci/separate-ports.txt", "03:00.0", "07:00.0");
+    assert_eq!((&found["verdict"], status), (&"refused".into(), Some(1)));
+    assert_eq!(found["ports"], serde_json::json!([]));
+    let reasons = found["kernel"]["reasons"].to_string();
+    assert!(reasons.contains("8086:4c43) is not on"), "{reasons}");
+
+    let (found, status) = forward("lspci/switch-redirecting.txt", "05:00.0", "09:00.0");
+    assert_eq!((&found["verdict"], status), (&"refused".into(), Some(1)));
+    let ports = ["0000:02:00.0", "0000:02:01.0", "0000:04:00.0", "0000:08:00.0"];
+    assert_eq!(found["ports"], serde_json::json!(ports));
+
+    let (found, status) = forward("lspci/switch-direct.txt", "05:00.0", "09:00.0");
+    assert_eq!((&found["verdict"], status), (&"bus-address".into(), Some(0)));
+    assert_eq!((&found["distance"], &found["turn"]), (&8.into(), &"switch".into()));
+    assert_eq!(found["slowest_link"]["speed"], "8GT/s x8");
+}
+
+#[test]
+fn text_of_lspci_comes_through_standard_input() {
+    let file = std::fs::File::open(fixture("lspci/switch-direct.txt")).expect("a fixture");
+    let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
+        .args(["plan", "gpu:0000:05:00.0", "gpu:0000:09:00.0", "--machine", "-"])
+        .stdin(Stdio::from(file))
+        .output()
+        .expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(
+        text.lines().next().is_some_and(|line| line.contains("peer-to-peer is direct")),
+        "{text}"
+    );
+}
+
+#[test]
+fn topo_lists_redirecting_ports_pair_by_pair() {
+    let output = peerlane(SERVER, &["topo", "--json"]);
+    let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    let rows = object["reach"].as_array().expect("rows");
+    let has = |list: &Value, name: &str| {
+        list.as_array().is_some_and(|names| names.contains(&Value::from(name)))
+    };
+    let pair = rows
+        .iter()
+        .find(|row| {
+            has(&row["memories"], "0000:18:00.0") && has(&row["initiators"], "0000:19:00.0")
+        })
+        .expect("a row for the two GPUs");
+    assert_eq!(pair["redirecting"], serde_json::json!(["0000:17:00.0", "0000:17:01.0"]));
+    assert_eq!(pair["verdict"], "through-host-bridge");
+}
