@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Acs, DriverBinding, Fabric, FunctionId, Kind, Link, LinkSpeed, lspci};
+use peerlane_fabric::{
+    Acs, DriverBinding, Environment, Fabric, FunctionId, Kind, Link, LinkSpeed, lspci,
+};
 use peerlane_reach::{MapType, decide};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -125,6 +127,8 @@ fn machine() -> impl Strategy<Value = Fabric> {
         fabric.mounts = None;
         fabric.libraries = None;
         fabric.kernel.modules = None;
+        fabric.nvlinks = None;
+        fabric.environment = Environment::default();
         for function in &mut fabric.functions {
             function.name = function.address.unwrap().to_string();
             let is_root = matches!(function.parent, peerlane_fabric::Parent::Bridge(_));
@@ -167,6 +171,8 @@ fn machine() -> impl Strategy<Value = Fabric> {
             });
             function.link_below = function.link_below.map(speed);
             function.nvme = None;
+            function.physical_function = None;
+            function.mig_instances = None;
             function.bars.clear();
             function.unassigned_bars.clear();
             function.kernel_names.clear();
