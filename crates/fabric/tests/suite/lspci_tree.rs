@@ -1,5 +1,6 @@
 //! Text that the real `lspci` prints of a machine: a folder in the shape of sysfs for it, with
 //! configuration spaces that have all that it decodes.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::collections::HashMap;
 use std::fs;

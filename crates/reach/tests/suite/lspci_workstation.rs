@@ -144,3 +144,13 @@ fn cards_below_common_switch_are_direct() {
     assert_eq!(gpu.bars[1].largest, Some(Bytes(16 * GIB)));
     assert_ne!(gpu.acs, Acs::Unknown);
 }
+
+#[test]
+fn switch_without_its_root_port_is_not_refused() {
+    let text = std::fs::read_to_string(folder().join("switch-redirecting.txt")).unwrap();
+    let fabric = lspci::read(&text[text.find("0000:01:00.0").unwrap()..]).unwrap();
+    let gpus = fabric.iter().filter(|(_, one)| one.kind == Kind::Gpu).map(|(id, _)| id);
+    let gpus: Vec<FunctionId> = gpus.collect();
+    let reach = decide(&fabric, gpus[0], gpus[1]);
+    assert!(!matches!(reach.map, MapType::NotSupported), "{}", reach.summary());
+}
