@@ -3,7 +3,7 @@
 //! A block begins at a heading. Its statements begin with a key (`LnkSta:`); a line without one goes on
 //! with the statement before it, as in mail that was wrapped.
 
-use super::clean::{self, Line};
+use super::clean::{self, CleanLine};
 use super::{acs, cuts, gdscheck, heading, nvlink, picture, surroundings};
 use crate::Bdf;
 
@@ -16,7 +16,7 @@ pub(super) struct Statement {
 
 /// What one heading and the lines behind it say.
 #[derive(Debug, Clone)]
-pub(super) struct Block {
+pub(super) struct FunctionBlock {
     pub(super) address: Bdf,
     pub(super) line: u32,
     /// The heading without the address.
@@ -32,16 +32,16 @@ pub(super) struct Block {
 
 /// A text, sorted.
 #[derive(Debug, Default)]
-pub(super) struct Text<'a> {
-    pub(super) blocks: Vec<Block>,
+pub(super) struct SortedText<'a> {
+    pub(super) blocks: Vec<FunctionBlock>,
     /// Lines of `lspci -t`.
-    pub(super) picture: Vec<Line<'a>>,
+    pub(super) picture: Vec<CleanLine<'a>>,
     /// Lines of `nvidia-smi topo -m`.
-    pub(super) matrix: Vec<Line<'a>>,
+    pub(super) matrix: Vec<CleanLine<'a>>,
     /// Lines of `gdscheck -p`.
-    pub(super) gdscheck: Vec<Line<'a>>,
+    pub(super) gdscheck: Vec<CleanLine<'a>>,
     /// Lines about kernel and processor.
-    pub(super) surroundings: Vec<Line<'a>>,
+    pub(super) surroundings: Vec<CleanLine<'a>>,
     /// The first ACS register that has no heading above it.
     pub(super) bare_acs: Option<u32>,
     /// The first line of the form that is for programs, `Slot:`.
@@ -51,9 +51,9 @@ pub(super) struct Text<'a> {
 }
 
 /// Sorts the lines of a text.
-pub(super) fn split(text: &str) -> Text<'_> {
+pub(super) fn split(text: &str) -> SortedText<'_> {
     let mut splitter = Splitter::default();
-    let lines: Vec<Line<'_>> = clean::lines(text).collect();
+    let lines: Vec<CleanLine<'_>> = clean::lines(text).collect();
     let is_spaced = is_double_spaced(&lines);
     let mut spare = false;
     for line in lines {
@@ -67,10 +67,10 @@ pub(super) fn split(text: &str) -> Text<'_> {
 }
 
 /// Returns whether an empty line stands behind every other one.
-fn is_double_spaced(lines: &[Line<'_>]) -> bool {
+fn is_double_spaced(lines: &[CleanLine<'_>]) -> bool {
     /// Fewer lines say nothing.
     const LEAST: usize = 8;
-    let is_empty = |line: &Line<'_>| line.text.trim().is_empty();
+    let is_empty = |line: &CleanLine<'_>| line.text.trim().is_empty();
     let full = lines.iter().filter(|line| !is_empty(line)).count();
     let adjacent =
         lines.windows(2).filter(|pair| !is_empty(&pair[0]) && !is_empty(&pair[1])).count();
@@ -79,7 +79,7 @@ fn is_double_spaced(lines: &[Line<'_>]) -> bool {
 
 #[derive(Default)]
 struct Splitter<'a> {
-    text: Text<'a>,
+    text: SortedText<'a>,
     /// Whether lines belong to the last block.
     is_open: bool,
     /// Whether the line before was empty.
@@ -91,7 +91,7 @@ struct Splitter<'a> {
 }
 
 impl<'a> Splitter<'a> {
-    fn line(&mut self, line: Line<'a>) {
+    fn line(&mut self, line: CleanLine<'a>) {
         let trimmed = line.text.trim();
         if trimmed.is_empty() {
             return self.empty();
@@ -99,7 +99,7 @@ impl<'a> Splitter<'a> {
         if let Some((address, rest)) = heading::split(trimmed) {
             self.is_picture = false;
             self.is_matrix = false;
-            self.text.blocks.push(Block {
+            self.text.blocks.push(FunctionBlock {
                 address,
                 line: line.number,
                 heading: rest.to_owned(),
@@ -143,7 +143,7 @@ impl<'a> Splitter<'a> {
     }
 
     /// Takes a line that belongs to no function.
-    fn apart(&mut self, line: &Line<'a>) -> bool {
+    fn apart(&mut self, line: &CleanLine<'a>) -> bool {
         let trimmed = line.text.trim();
         if picture::is_root(trimmed) || (self.is_picture && picture::is_branch(trimmed)) {
             self.is_picture = true;
@@ -167,7 +167,7 @@ impl<'a> Splitter<'a> {
         trimmed.starts_with("```") || trimmed.starts_with("~~~")
     }
 
-    fn statement(&mut self, line: &Line<'a>) {
+    fn statement(&mut self, line: &CleanLine<'a>) {
         let trimmed = line.text.trim();
         let Some(block) = self.text.blocks.last_mut() else { return };
         let begins = is_key(trimmed);
@@ -195,7 +195,7 @@ impl<'a> Splitter<'a> {
     }
 }
 
-impl Block {
+impl FunctionBlock {
     /// Whether a driver of this name holds the function.
     pub(super) fn is_held_by(&self, driver: &str) -> bool {
         let name = |one: &Statement| {

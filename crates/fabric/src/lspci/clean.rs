@@ -7,15 +7,15 @@ const TAB: usize = 8;
 
 /// A line without dirt; its indentation stays.
 #[derive(Debug, Clone)]
-pub(super) struct Line<'a> {
+pub(super) struct CleanLine<'a> {
     /// Counted from 1.
     pub(super) number: u32,
     pub(super) text: Cow<'a, str>,
 }
 
 /// Lines of a text, each without terminal codes, mail quotes, HTML escapes and odd spaces.
-pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
-    text.split('\n').zip(1u32..).map(|(line, number)| Line { number, text: clean(line) })
+pub(super) fn lines(text: &str) -> impl Iterator<Item = CleanLine<'_>> {
+    text.split('\n').zip(1u32..).map(|(line, number)| CleanLine { number, text: clean(line) })
 }
 
 fn clean(line: &str) -> Cow<'_, str> {

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::blocks::Text;
+use super::blocks::SortedText;
 use super::function::Listed;
-use super::picture::Picture;
+use super::picture::TreePicture;
 use super::topology::{Bus, Placed};
 use crate::RootBus;
 use crate::sysfs::config_space::PortType;
@@ -40,8 +40,8 @@ pub(super) fn is_sign(line: &str) -> bool {
 pub(super) fn root_buses(
     functions: &[Listed],
     placed: &Placed,
-    text: &Text<'_>,
-    picture: &Picture,
+    text: &SortedText<'_>,
+    picture: &TreePicture,
     has_cuts: bool,
 ) -> BTreeMap<Bus, RootBus> {
     let mut found = BTreeMap::new();
@@ -131,7 +131,7 @@ fn is_between_others((domain, number): Bus, functions: &[Listed], placed: &Place
 }
 
 /// Whether addresses rise; those that were listed before do not count, as in a second listing.
-fn ascends(text: &Text<'_>) -> bool {
+fn ascends(text: &SortedText<'_>) -> bool {
     let mut seen = BTreeSet::new();
     let mut last = None;
     text.blocks.iter().all(|block| {

@@ -1,6 +1,6 @@
 //! Texts that cannot be read, and what to do about them.
 
-use super::blocks::Text;
+use super::blocks::SortedText;
 use crate::Bdf;
 
 /// The command whose output can be read in full.
@@ -52,7 +52,7 @@ impl LspciError {
 }
 
 /// Why a text without functions is refused.
-pub(super) fn refusal(text: &Text<'_>) -> LspciError {
+pub(super) fn refusal(text: &SortedText<'_>) -> LspciError {
     if let Some(line) = text.bare_acs {
         LspciError::BareAcs { line }
     } else if !text.matrix.is_empty() {

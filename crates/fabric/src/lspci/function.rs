@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::acs::{self, Capabilities};
-use super::blocks::{Block, Statement, Text};
+use super::blocks::{FunctionBlock, SortedText, Statement};
 use super::error::LspciError;
 use super::heading::{self, Heading};
 use super::links;
-use super::picture::Picture;
+use super::picture::TreePicture;
 use super::windows::Windows;
 use crate::sysfs::config_space::PortType;
 use crate::{
@@ -56,8 +56,8 @@ pub(super) struct Listed {
 
 /// Functions of all blocks by address, with what the picture says; whether signs of a cut were seen.
 pub(super) fn functions(
-    text: &Text<'_>,
-    picture: &Picture,
+    text: &SortedText<'_>,
+    picture: &TreePicture,
 ) -> Result<(Vec<Listed>, bool), LspciError> {
     let mut by_address: BTreeMap<Bdf, Listed> = BTreeMap::new();
     let has_port_drivers = text.blocks.iter().any(|block| block.is_held_by("pcieport"));
@@ -171,7 +171,7 @@ impl Listed {
 }
 
 /// Reads one block.
-fn read(block: &Block) -> Listed {
+fn read(block: &FunctionBlock) -> Listed {
     let Heading { class, interface, vendor, device } = heading::read(&block.heading);
     let mut listed = Listed::bare(block.address, block.line);
     let function = &mut listed.function;

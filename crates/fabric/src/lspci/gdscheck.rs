@@ -1,6 +1,6 @@
 //! What `gdscheck -p` says, as far as a fabric has a place for it.
 
-use super::clean::Line;
+use super::clean::CleanLine;
 use crate::{Fabric, IommuMode, Module};
 
 /// Returns whether a trimmed line is one of its lines that are used.
@@ -10,7 +10,7 @@ pub(super) fn is_line(line: &str) -> bool {
 }
 
 /// Adds the module, the library and the state of the IOMMU.
-pub(super) fn apply(lines: &[Line<'_>], fabric: &mut Fabric) {
+pub(super) fn apply(lines: &[CleanLine<'_>], fabric: &mut Fabric) {
     for line in lines.iter().map(|line| line.text.trim()) {
         if let Some(rest) = line.strip_prefix("nvidia_fs version:") {
             let (module, library) = rest.split_once("libcufile version:").unwrap_or((rest, ""));

@@ -1,6 +1,6 @@
 //! NVLink connections in the matrix of `nvidia-smi topo -m`.
 
-use super::clean::Line;
+use super::clean::CleanLine;
 use crate::{Fabric, NvLink, gpu};
 
 /// Returns whether a trimmed line is the first of the matrix: its columns begin with GPUs.
@@ -26,7 +26,7 @@ fn is_column(word: &str) -> bool {
 
 /// Reads the matrix. GPUs are counted as `nvidia-smi` does; where the text has another number of them than
 /// the matrix, none can be assigned.
-pub(super) fn read(lines: &[Line<'_>], fabric: &Fabric) -> Option<Vec<NvLink>> {
+pub(super) fn read(lines: &[CleanLine<'_>], fabric: &Fabric) -> Option<Vec<NvLink>> {
     let mut lines = lines.iter().map(|line| line.text.trim());
     let columns: Vec<&str> =
         lines.next()?.split_whitespace().take_while(|word| is_column(word)).collect();

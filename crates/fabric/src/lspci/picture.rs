@@ -4,13 +4,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::clean::Line;
+use super::clean::CleanLine;
 use super::function::BusRange;
 use crate::Bdf;
 
 /// A device of the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Device {
+pub(super) struct PicturedDevice {
     pub(super) address: Bdf,
     pub(super) buses: Option<BusRange>,
     pub(super) line: u32,
@@ -18,8 +18,8 @@ pub(super) struct Device {
 
 /// The whole picture.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Picture {
-    pub(super) devices: Vec<Device>,
+pub(super) struct TreePicture {
+    pub(super) devices: Vec<PicturedDevice>,
     /// Domain and number of the root buses.
     pub(super) roots: BTreeSet<(u32, u8)>,
     /// Whether a branch hangs from nothing.
@@ -52,8 +52,8 @@ fn root(text: &str) -> Option<(u32, u8)> {
 }
 
 /// Reads the lines of a picture.
-pub(super) fn read(lines: &[Line<'_>]) -> Picture {
-    let mut reader = Reader::default();
+pub(super) fn read(lines: &[CleanLine<'_>]) -> TreePicture {
+    let mut reader = TreeReader::default();
     for line in lines {
         reader.line(line);
     }
@@ -61,14 +61,14 @@ pub(super) fn read(lines: &[Line<'_>]) -> Picture {
 }
 
 #[derive(Default)]
-struct Reader {
-    picture: Picture,
+struct TreeReader {
+    picture: TreePicture,
     /// The bus whose devices hang from the fork in a column; `None` above root buses.
     forks: HashMap<usize, Option<(u32, u8)>>,
 }
 
-impl Reader {
-    fn line(&mut self, line: &Line<'_>) {
+impl TreeReader {
+    fn line(&mut self, line: &CleanLine<'_>) {
         let text = line.text.as_bytes();
         let Some(mut at) = text.iter().position(|byte| !matches!(byte, b' ' | b'|' | b'\t')) else {
             return;
@@ -120,12 +120,17 @@ impl Reader {
     }
 
     /// Adds the device whose number stands at a place; its position.
-    fn device(&mut self, (domain, bus): (u32, u8), line: &Line<'_>, at: usize) -> Option<usize> {
+    fn device(
+        &mut self,
+        (domain, bus): (u32, u8),
+        line: &CleanLine<'_>,
+        at: usize,
+    ) -> Option<usize> {
         let word = line.text.get(at..at + "00.0".len())?;
         let (device, function) = word.split_once('.')?;
         let number = |text| u8::from_str_radix(text, 16).ok();
         let address = Bdf::new(domain, bus, number(device)?, number(function)?)?;
-        self.picture.devices.push(Device { address, buses: None, line: line.number });
+        self.picture.devices.push(PicturedDevice { address, buses: None, line: line.number });
         Some(self.picture.devices.len() - 1)
     }
 
@@ -146,10 +151,10 @@ mod tests {
     use super::*;
 
     fn devices(text: &str) -> Vec<String> {
-        let lines: Vec<Line<'_>> = super::super::clean::lines(text).collect();
+        let lines: Vec<CleanLine<'_>> = super::super::clean::lines(text).collect();
         let picture = read(&lines);
         assert!(!picture.has_cuts, "{text}");
-        let show = |device: &Device| match device.buses {
+        let show = |device: &PicturedDevice| match device.buses {
             Some(range) => {
                 format!("{} {:02x}-{:02x}", device.address, range.secondary, range.subordinate)
             }

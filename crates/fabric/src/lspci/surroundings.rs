@@ -1,6 +1,6 @@
 //! Lines about kernel and processor in the same text: `uname -a`, `/proc/cmdline`, `/proc/cpuinfo`, `lscpu`.
 
-use super::blocks::Text;
+use super::blocks::SortedText;
 use super::function::Listed;
 use crate::sysfs::system::bears_on_devices;
 use crate::{Cpu, IommuMode, Kernel};
@@ -84,7 +84,7 @@ fn value<'a>(line: &'a str, keys: &[&str]) -> Option<&'a str> {
 }
 
 /// Release and parameters of the kernel.
-pub(super) fn kernel(text: &Text<'_>) -> Kernel {
+pub(super) fn kernel(text: &SortedText<'_>) -> Kernel {
     let lines = || text.surroundings.iter().map(|line| line.text.trim());
     let parameters = lines().find(|line| is_command_line(line)).map(|line| {
         let words = line.split_whitespace().filter(|word| bears_on_devices(word));
@@ -95,7 +95,7 @@ pub(super) fn kernel(text: &Text<'_>) -> Kernel {
 }
 
 /// The processor, where lines name its maker.
-pub(super) fn cpu(text: &Text<'_>) -> Option<Cpu> {
+pub(super) fn cpu(text: &SortedText<'_>) -> Option<Cpu> {
     let find = |keys: &[&str]| {
         let mut lines = text.surroundings.iter();
         lines.find_map(|line| value(line.text.trim(), keys)).map(str::to_owned)

@@ -19,3 +19,6 @@ mod random;
 
 #[path = "../../../../tools/testing.rs"]
 mod testing;
+
+// The file of another package above is where it is used.
+use tempfile as _;
