@@ -85,9 +85,20 @@ pub struct Kernel {
     /// Modules that bear on peer-to-peer, as far as they are loaded; `None` where that cannot be
     /// seen.
     pub modules: Option<Vec<Module>>,
+    /// Modules that another tool's text shows as loaded, where the whole list is not known.
+    pub seen_modules: Vec<Module>,
 }
 
 impl Kernel {
+    /// Returns whether a module is loaded; `None` where that is not known.
+    pub fn has_module(&self, name: &str) -> Option<bool> {
+        let has = |list: &[Module]| list.iter().any(|module| module.name == name);
+        match &self.modules {
+            Some(modules) => Some(has(modules)),
+            None => has(&self.seen_modules).then_some(true),
+        }
+    }
+
     /// Major and minor number of the release.
     pub fn version(&self) -> Option<(u32, u32)> {
         let mut numbers = self.release.as_deref()?.split(|c: char| !c.is_ascii_digit());

@@ -9,19 +9,16 @@ pub(super) fn is_line(line: &str) -> bool {
         || (line.starts_with("GPU index ") && line.contains("IOMMU State:"))
 }
 
-/// Adds the module, the library and the state of the IOMMU.
+/// Adds the module and the state of the IOMMU.
 pub(super) fn apply(lines: &[CleanLine<'_>], fabric: &mut Fabric) {
     for line in lines.iter().map(|line| line.text.trim()) {
         if let Some(rest) = line.strip_prefix("nvidia_fs version:") {
-            let (module, library) = rest.split_once("libcufile version:").unwrap_or((rest, ""));
+            let module = rest.split("libcufile version:").next().unwrap_or(rest);
             let version = module.trim().split(' ').next().filter(|version| is_version(version));
             if let Some(version) = version {
                 let module =
                     Module { name: "nvidia_fs".to_owned(), version: Some(version.to_owned()) };
-                fabric.kernel.modules.get_or_insert_default().push(module);
-            }
-            if is_version(library.trim()) {
-                fabric.libraries.get_or_insert_default().push("libcufile.so.0".to_owned());
+                fabric.kernel.seen_modules.push(module);
             }
         } else if line.strip_prefix("IOMMU:").is_some_and(|state| state.trim() == "disabled")
             && fabric.iommu == IommuMode::Unknown

@@ -83,6 +83,7 @@ fn kernel(kernel: shape::Kernel) -> Kernel {
         use_cmb_sqes: kernel.use_cmb_sqes,
         nvme_multipath: kernel.nvme_multipath,
         modules: kernel.modules.map(|list| list.into_iter().map(module).collect()),
+        seen_modules: kernel.seen_modules.into_iter().map(module).collect(),
     }
 }
 

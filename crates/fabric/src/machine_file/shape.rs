@@ -111,6 +111,8 @@ pub(super) struct Kernel {
     pub(super) nvme_multipath: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) modules: Option<Vec<Module>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) seen_modules: Vec<Module>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

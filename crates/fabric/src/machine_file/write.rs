@@ -24,6 +24,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
             use_cmb_sqes: fabric.kernel.use_cmb_sqes,
             nvme_multipath: fabric.kernel.nvme_multipath,
             modules: fabric.kernel.modules.as_ref().map(|list| list.iter().map(module).collect()),
+            seen_modules: fabric.kernel.seen_modules.iter().map(module).collect(),
         },
         cpu: shape::Cpu {
             vendor: fabric.cpu.vendor.clone(),

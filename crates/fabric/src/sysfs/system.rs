@@ -64,6 +64,7 @@ pub(super) fn kernel(tree: &Tree, some_function_has_p2pmem: bool) -> Kernel {
         use_cmb_sqes: tree.flag(&module.join("nvme/parameters/use_cmb_sqes")),
         nvme_multipath: tree.flag(&module.join("nvme_core/parameters/multipath")),
         modules: modules(tree),
+        seen_modules: Vec::new(),
     }
 }
 

@@ -431,9 +431,9 @@ fn state_of_nvidia_fs_is_taken_from_gdscheck() {
          Platform: x86_64\n IOMMU: disabled\n Platform verification succeeded\n"
     );
     let fabric = read(&text).unwrap();
-    let modules = fabric.kernel.modules.unwrap();
-    assert_eq!(modules[0].name, "nvidia_fs");
-    assert_eq!(modules[0].version.as_deref(), Some("2.17"));
+    assert_eq!(fabric.kernel.seen_modules[0].version.as_deref(), Some("2.17"));
+    assert_eq!(fabric.kernel.has_module("nvidia_fs"), Some(true));
+    assert_eq!(fabric.kernel.has_module("nvidia_peermem"), None);
     assert_eq!(fabric.iommu, IommuMode::Off);
 }
 

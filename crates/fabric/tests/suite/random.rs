@@ -121,6 +121,7 @@ fn kernel() -> impl Strategy<Value = Kernel> {
             use_cmb_sqes,
             nvme_multipath,
             modules,
+            seen_modules: Vec::new(),
         },
     )
 }

@@ -110,8 +110,7 @@ impl<'a> Ends<'a> {
 
     /// Whether a kernel module is loaded; `None` where modules are not shown.
     pub(super) fn is_loaded(&self, module: &str) -> Option<bool> {
-        let modules = self.fabric.kernel.modules.as_ref()?;
-        Some(modules.iter().any(|one| one.name == module))
+        self.fabric.kernel.has_module(module)
     }
 
     pub(super) fn is_translated(&self) -> bool {

@@ -356,8 +356,7 @@ impl Scene<'_> {
     }
 
     fn has_module(&self, name: &str) -> Option<bool> {
-        let modules = self.fabric.kernel.modules.as_ref()?;
-        Some(modules.iter().any(|module| module.name == name))
+        self.fabric.kernel.has_module(name)
     }
 
     fn old_driver(&self) -> Option<String> {

@@ -34,6 +34,7 @@ impl Machine {
             use_cmb_sqes: Some(true),
             nvme_multipath: Some(true),
             modules: Some(vec![module("nvme"), module("nvme_core")]),
+            seen_modules: Vec::new(),
         };
         let fabric = Fabric {
             name: name.to_owned(),
