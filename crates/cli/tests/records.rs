@@ -137,7 +137,7 @@ fn records_of_version_1_are_still_read() {
             results::FAN_OUT_SCHEMA => is_read::<results::FanOutRecord>,
             results::BATCH_SCHEMA => is_read::<results::BatchRecord>,
             results::PLAN_ANSWER_SCHEMA => is_read::<results::PlanAnswer>,
-            results::PLAN_SCHEMA => is_read::<results::Plan>,
+            results::PLAN_SCHEMA => is_read::<results::ExplainedPlan>,
             results::FAN_OUT_PLAN_SCHEMA => is_read::<results::FanOutPlan>,
             results::BATCH_PLAN_SCHEMA => is_read::<results::BatchPlan>,
             results::VERIFY_SCHEMA => is_read::<results::VerifyRecord>,

@@ -1,6 +1,5 @@
 //! Two devices as a record: for each direction the path, the kernel's decision and the drivers' rules.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind, names};
@@ -162,9 +161,10 @@ fn direction_record(fabric: &Fabric, pair: &Pair, one: &Direction) -> PairDirect
     }
 }
 
-/// The ports that redirect, in the order of the machine.
+/// The ports that redirect, by address.
 fn ports(fabric: &Fabric, reach: &Reach) -> Vec<String> {
-    let ids: BTreeSet<FunctionId> = reach.redirecting.iter().copied().collect();
+    let mut ids = reach.redirecting.clone();
+    ids.sort_by_key(|&id| (fabric.function(id).address, id));
     ids.into_iter().map(|id| address_or_name(fabric.function(id))).collect()
 }
 

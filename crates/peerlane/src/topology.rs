@@ -51,13 +51,13 @@ struct ReachRow {
     distance: Option<u32>,
     /// Addresses of the ports that redirect to the root complex and so decide; names where a
     /// description gives no address.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     redirecting: Vec<String>,
     /// The outcomes of `conditional`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     conditions: Vec<ReachCondition>,
     /// The facts that `unknown` lacks.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     needs: Vec<String>,
 }
 

@@ -41,9 +41,9 @@ pub use pair::{
     PairRecord, PairTurn, PathLink, PlanAnswer, ReachCondition, ReachVerdict,
 };
 pub use plan::{
-    Asked, Candidate, EndpointFacts, EndpointKind, Explanation, ExplanationStep, Limit,
-    MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal, Route, RouteChoice,
-    Shape, Tail, Verdict, VerifyMode,
+    Asked, Candidate, EndpointFacts, EndpointKind, ExplainedPlan, Explanation, ExplanationStep,
+    Limit, MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal, Route,
+    RouteChoice, Shape, Tail, Verdict, VerifyMode,
 };
 pub use schema::{RecordSchema, schemas};
 pub use trace::{

@@ -345,6 +345,20 @@ pub struct ExplanationStep {
     pub source: String,
 }
 
+/// A plan with what else was asked for, as version 1 of `plan --json` had it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedPlan {
+    /// What is going to happen.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// How the decision was made, with `--explain`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Vec<Explanation>>,
+    /// What the kernel says of it, with `--probe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Vec<Probe>>,
+}
+
 /// The kernel's answer to one request: a block read from an end into a memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {

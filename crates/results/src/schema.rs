@@ -8,8 +8,9 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use crate::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
     COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA, DoctorRecord,
-    FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, PLAN_ANSWER_SCHEMA, PLAN_SCHEMA,
-    Plan, PlanAnswer, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
+    ExplainedPlan, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord,
+    PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, PlanAnswer, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA,
+    Workload,
 };
 
 /// A record, its version, and its schema.
@@ -41,7 +42,7 @@ pub fn schemas() -> Vec<RecordSchema> {
         RecordSchema::of::<FanOutRecord>(FAN_OUT_SCHEMA),
         RecordSchema::of::<BatchRecord>(BATCH_SCHEMA),
         RecordSchema::of::<PlanAnswer>(PLAN_ANSWER_SCHEMA),
-        RecordSchema::of::<Plan>(PLAN_SCHEMA),
+        RecordSchema::of::<ExplainedPlan>(PLAN_SCHEMA),
         RecordSchema::of::<FanOutPlan>(FAN_OUT_PLAN_SCHEMA),
         RecordSchema::of::<BatchPlan>(BATCH_PLAN_SCHEMA),
         RecordSchema::of::<VerifyRecord>(VERIFY_SCHEMA),
