@@ -15,7 +15,7 @@ pub(super) struct CleanLine<'a> {
 
 /// Lines of a text, each without terminal codes, mail quotes, HTML escapes and odd spaces.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = CleanLine<'_>> {
-    text.split('\n').zip(1u32..).map(|(line, number)| CleanLine { number, text: clean(line) })
+    text.lines().zip(1u32..).map(|(line, number)| CleanLine { number, text: clean(line) })
 }
 
 fn clean(line: &str) -> Cow<'_, str> {
