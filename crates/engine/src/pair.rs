@@ -81,9 +81,9 @@ pub fn explain_pair(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Vec<Expl
             question: format!(
                 "may {} reach memory of {}?",
                 fabric.device_word(one.initiator),
-                fabric.device_word(one.owner)
+                fabric.device_word(one.provider)
             ),
-            steps: peerlane_reach::explain(fabric, one.owner, one.initiator)
+            steps: peerlane_reach::explain(fabric, one.provider, one.initiator)
                 .into_iter()
                 .map(|step| ExplanationStep {
                     finding: step.finding,
@@ -141,8 +141,8 @@ fn direction_record(fabric: &Fabric, pair: &Pair, one: &Direction) -> PairDirect
     let place = |id: FunctionId| address_or_name(fabric.function(id));
     PairDirection {
         initiator: fabric.device_word(one.initiator),
-        owner: fabric.device_word(one.owner),
-        memory: fabric.memory(one.owner).and_then(|memory| memory.size),
+        provider: fabric.device_word(one.provider),
+        memory: fabric.memory(one.provider).and_then(|memory| memory.size),
         verdict: reach_verdict(one.kernel.map),
         turn,
         turn_at: turn_at.map(place),
@@ -157,7 +157,7 @@ fn direction_record(fabric: &Fabric, pair: &Pair, one: &Direction) -> PairDirect
         }),
         unknown_links: path.unknown_links.iter().map(|&id| place(id)).collect(),
         kernel: kernel_decision(fabric, &one.kernel),
-        drivers: rules(fabric, one.owner, one.initiator).into_iter().map(driver_rule).collect(),
+        drivers: rules(fabric, one.provider, one.initiator).into_iter().map(driver_rule).collect(),
     }
 }
 
@@ -209,8 +209,8 @@ fn guest_record(
     pair: &Pair,
     (first, second): (FunctionId, FunctionId),
 ) -> GuestRecord {
-    let (owner, initiator) =
-        pair.directions().next().map_or((second, first), |one| (one.owner, one.initiator));
-    let verdict = guest(fabric, owner, initiator);
+    let (provider, initiator) =
+        pair.directions().next().map_or((second, first), |one| (one.provider, one.initiator));
+    let verdict = guest(fabric, provider, initiator);
     GuestRecord { verdict: answer(verdict.verdict), reasons: verdict.reasons, needs: verdict.needs }
 }

@@ -99,7 +99,7 @@ pub fn route_answer(fabric: &Fabric, path: &str, device: &str) -> Result<RouteAn
 enum End {
     /// A file or block device here, or a drive, as a plan takes it.
     Path(String),
-    /// Memory that payload can rest in, as `--via` takes it, and its owner.
+    /// Memory that payload can rest in, as `--via` takes it, and its provider.
     Memory(String, FunctionId),
     /// Any other function, GPUs among them.
     Device(FunctionId),

@@ -354,8 +354,13 @@ fn look_up_bridge(
 ) -> (Tri, Fact) {
     let HostBridge { name, root_bus, .. } = fabric.bridges[bridge.0].clone();
     let at_zero = |id| fabric.function(id).address.is_some_and(|address| address.devfn() == 0);
-    // Functions that a text left out can only come before one that is not at 00.0.
-    if root_bus != RootBus::Whole && !test_device.is_some_and(at_zero) {
+    let is_known = match root_bus {
+        RootBus::Whole => true,
+        // Functions that a text left out can only come before one that is not at 00.0.
+        RootBus::Partial => test_device.is_some_and(at_zero),
+        RootBus::Assumed => false,
+    };
+    if !is_known {
         return (Tri::Unknown, Fact::HostBridgeUnknown { bridge: name });
     }
     let Some(id) = test_device else {

@@ -70,8 +70,8 @@ pub struct PairDevice {
 pub struct PairDirection {
     /// The function that reads and writes.
     pub initiator: String,
-    /// The function whose memory it is.
-    pub owner: String,
+    /// The provider: the function whose memory it is.
+    pub provider: String,
     /// Size of that memory; null where it, or its existence, is not known.
     pub memory: Option<Bytes>,
     /// The kernel's decision, for drivers that ask it.

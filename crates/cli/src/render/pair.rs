@@ -24,7 +24,7 @@ pub(crate) fn pair(record: &PairRecord, no_plan: Option<&str>) -> String {
     for (index, note) in record.notes.iter().enumerate() {
         if index == 0 { sheet.row("note", note) } else { sheet.more(note) }
     }
-    for (initiator, owner, one) in [
+    for (initiator, provider, one) in [
         (&record.first, &record.second, &record.forward),
         (&record.second, &record.first, &record.backward),
     ] {
@@ -33,7 +33,7 @@ pub(crate) fn pair(record: &PairRecord, no_plan: Option<&str>) -> String {
             Some(one) => direction(&mut sheet, one),
             None => sheet.line(format_args!(
                 "{} to memory of {}: it has none for peers",
-                initiator.name, owner.name
+                initiator.name, provider.name
             )),
         }
     }
@@ -51,21 +51,42 @@ fn headline(record: &PairRecord) -> String {
     let Some(one) = record.forward.as_ref().or(record.backward.as_ref()) else {
         return format!("{names}: no peer-to-peer; neither has memory that peers can reach");
     };
+    let rules: Vec<&DriverRule> =
+        record.forward.iter().chain(&record.backward).flat_map(|one| &one.drivers).collect();
+    let asks_nobody = !rules.is_empty() && rules.iter().all(|rule| rule.asks_kernel == Some(false));
+    let answer = if asks_nobody { of_drivers(&rules) } else { of_kernel(one) };
+    format!("{names}: {answer}")
+}
+
+/// The answer where no driver asks the kernel: the best that one of them gives.
+fn of_drivers(rules: &[&DriverRule]) -> String {
+    let given = |answer: Answer| rules.iter().find(|rule| rule.answer == answer);
+    let by = |rule: &DriverRule| format!("{} ({})", rule.driver, rule.mechanism);
+    if let Some(rule) = given(Answer::Possible) {
+        format!("peer-to-peer is possible by {}, which does not ask the kernel", by(rule))
+    } else if let Some(rule) = given(Answer::Conditional) {
+        format!("peer-to-peer is up to {}, which does not ask the kernel", by(rule))
+    } else if let Some(rule) = given(Answer::NotKnown) {
+        format!("not known; {} decides, and nothing public says how", by(rule))
+    } else {
+        format!("{} refuses peer-to-peer", rules.first().map(|rule| by(rule)).unwrap_or_default())
+    }
+}
+
+fn of_kernel(one: &PairDirection) -> String {
     match one.verdict {
-        ReachVerdict::BusAddress => {
-            format!("{names}: peer-to-peer is direct, below the host bridge")
-        }
+        ReachVerdict::BusAddress => "peer-to-peer is direct, below the host bridge".to_owned(),
         ReachVerdict::ThroughHostBridge => {
-            format!("{names}: peer-to-peer is permitted, through the host bridge")
+            "peer-to-peer is permitted, through the host bridge".to_owned()
         }
-        ReachVerdict::Refused => format!("{names}: the kernel refuses peer-to-peer"),
+        ReachVerdict::Refused => "the kernel refuses peer-to-peer".to_owned(),
         ReachVerdict::Conditional => {
             let condition = one.kernel.conditions.first();
             let equals = condition.map_or("", |condition| condition.equals.as_str());
-            format!("{names}: peer-to-peer depends on the CPU: permitted if {equals}, else refused")
+            format!("peer-to-peer depends on the CPU: permitted if {equals}, else refused")
         }
         ReachVerdict::Unknown => {
-            format!("{names}: not known; {} is missing", one.kernel.needs.join(", and "))
+            format!("not known; what is missing: {}", one.kernel.needs.join(", and "))
         }
     }
 }
@@ -125,7 +146,7 @@ fn kernel(sheet: &mut Sheet, one: &PairDirection) {
 fn direction(sheet: &mut Sheet, one: &PairDirection) {
     let size = one.memory.map(|size| format!(" (window of {size})")).unwrap_or_default();
     let if_any = if one.memory.is_none() { ", if it lends any" } else { "" };
-    sheet.line(format_args!("{} to memory of {}{size}{if_any}", one.initiator, one.owner));
+    sheet.line(format_args!("{} to memory of {}{size}{if_any}", one.initiator, one.provider));
     for rule in &one.drivers {
         driver(sheet, rule);
     }

@@ -58,7 +58,7 @@ fn memory_not_known(word: &str) -> String {
 
 /// Judges one direction: the rules are alternatives, so the best of them counts.
 fn direction_answer(fabric: &Fabric, direction: &Direction) -> RouteAnswer {
-    let rules = rules(fabric, direction.owner, direction.initiator);
+    let rules = rules(fabric, direction.provider, direction.initiator);
     let kernel = &direction.kernel;
     let (word, facts) = match rules.iter().min_by_key(|rule| (by_rule(rule, kernel), rank(rule))) {
         None => without_rule(fabric, direction),
@@ -67,9 +67,9 @@ fn direction_answer(fabric: &Fabric, direction: &Direction) -> RouteAnswer {
             (word, facts_of(best, kernel, word))
         }
     };
-    let (initiator, owner) =
-        (fabric.device_word(direction.initiator), fabric.device_word(direction.owner));
-    let reason = format!("{initiator} to memory of {owner}: {}", facts.join("; "));
+    let (initiator, provider) =
+        (fabric.device_word(direction.initiator), fabric.device_word(direction.provider));
+    let reason = format!("{initiator} to memory of {provider}: {}", facts.join("; "));
     RouteAnswer::new(word, reason)
 }
 
@@ -80,7 +80,7 @@ fn without_rule(fabric: &Fabric, direction: &Direction) -> (RouteWord, Vec<Strin
     facts.extend(commands(kernel));
     let word = by_kernel(kernel);
     if word == RouteWord::P2p && direction.memory != PeerMemory::Present {
-        facts.insert(0, memory_not_known(&fabric.device_word(direction.owner)));
+        facts.insert(0, memory_not_known(&fabric.device_word(direction.provider)));
         return (RouteWord::Unknown, facts);
     }
     (word, facts)
@@ -133,9 +133,13 @@ fn facts_of(rule: &DriverRule, kernel: &Reach, word: RouteWord) -> Vec<String> {
     facts
 }
 
-/// The kernel's decision on memory of `owner`, with the commands that show what it lacks.
-pub(super) fn open_facts(fabric: &Fabric, owner: FunctionId, initiator: FunctionId) -> Vec<String> {
-    let kernel = decide(fabric, owner, initiator);
+/// The kernel's decision on memory of `provider`, with the commands that show what it lacks.
+pub(super) fn open_facts(
+    fabric: &Fabric,
+    provider: FunctionId,
+    initiator: FunctionId,
+) -> Vec<String> {
+    let kernel = decide(fabric, provider, initiator);
     let mut facts = vec![kernel.summary()];
     facts.extend(commands(&kernel));
     facts

@@ -20,8 +20,8 @@ const SMALL_WINDOW: u64 = 256 << 20;
 
 /// The rules for memory of an AMD GPU.
 pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
-    let (owner, initiator) = (ends.owner(), ends.initiator());
-    if !Ends::may_be(owner, DRIVER) {
+    let (provider, initiator) = (ends.provider(), ends.initiator());
+    if !Ends::may_be(provider, DRIVER) {
         return vec![ends.not_known()];
     }
     match initiator.kind {
@@ -45,15 +45,15 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
 
 /// A window that shows only part of the memory, in words.
 fn small_window(ends: &Ends<'_>) -> Option<String> {
-    let owner = ends.owner();
+    let provider = ends.provider();
     let is_small = |bar: &&Bar| {
         bar.index == VRAM_BAR
             && (bar.size.0 <= SMALL_WINDOW || bar.largest.is_some_and(|most| most > bar.size))
     };
-    let bar = owner.bars.iter().find(is_small)?;
+    let bar = provider.bars.iter().find(is_small)?;
     Some(format!(
         "{} shows {} of its memory, and peers need all of it: enable resizable BAR",
-        ends.word(owner),
+        ends.word(provider),
         bar.size
     ))
 }

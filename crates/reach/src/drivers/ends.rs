@@ -42,21 +42,21 @@ impl Memory {
     }
 }
 
-/// One direction: an initiator that reads or writes memory of an owner.
+/// One direction: an initiator that reads or writes memory of a provider.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ends<'a> {
     pub(super) fabric: &'a Fabric,
-    pub(super) owner: FunctionId,
+    pub(super) provider: FunctionId,
     pub(super) initiator: FunctionId,
 }
 
 impl<'a> Ends<'a> {
-    pub(super) fn new(fabric: &'a Fabric, owner: FunctionId, initiator: FunctionId) -> Self {
-        Self { fabric, owner, initiator }
+    pub(super) fn new(fabric: &'a Fabric, provider: FunctionId, initiator: FunctionId) -> Self {
+        Self { fabric, provider, initiator }
     }
 
-    pub(super) fn owner(&self) -> &'a Function {
-        self.fabric.function(self.owner)
+    pub(super) fn provider(&self) -> &'a Function {
+        self.fabric.function(self.provider)
     }
 
     pub(super) fn initiator(&self) -> &'a Function {
@@ -66,22 +66,22 @@ impl<'a> Ends<'a> {
     /// The word by which a person names an end; the name of any other function.
     pub(super) fn word(&self, function: &Function) -> String {
         let is_it = |id: &FunctionId| std::ptr::eq(self.fabric.function(*id), function);
-        let end = [self.owner, self.initiator].into_iter().find(is_it);
+        let end = [self.provider, self.initiator].into_iter().find(is_it);
         end.map_or_else(|| function.name.clone(), |id| self.fabric.device_word(id))
     }
 
     /// Both ends.
     pub(super) fn both(&self) -> [&'a Function; 2] {
-        [self.owner(), self.initiator()]
+        [self.provider(), self.initiator()]
     }
 
     pub(super) fn memory(&self) -> Option<Memory> {
-        Memory::new(self.fabric, self.owner)
+        Memory::new(self.fabric, self.provider)
     }
 
     /// Whether the ends are two devices, and no bridge among them.
     pub(super) fn is_of_two_devices(&self) -> bool {
-        self.owner != self.initiator && self.both().iter().all(|end| !end.kind.is_bridge())
+        self.provider != self.initiator && self.both().iter().all(|end| !end.kind.is_bridge())
     }
 
     /// The name of an end to which no driver is bound.
@@ -91,7 +91,7 @@ impl<'a> Ends<'a> {
     }
 
     pub(super) fn is_owner_held_by_vfio(&self) -> bool {
-        is_held_by_vfio(self.owner())
+        is_held_by_vfio(self.provider())
     }
 
     pub(super) fn is_initiator_held_by_vfio(&self) -> bool {
@@ -123,12 +123,12 @@ impl<'a> Ends<'a> {
 
     /// The kernel's decision, whether or not the driver asks for it.
     pub(super) fn decision(&self) -> Reach {
-        decide(self.fabric, self.owner, self.initiator)
+        decide(self.fabric, self.provider, self.initiator)
     }
 
     /// Whether both ends lie below one switch, or one port.
     pub(super) fn is_below_one_switch(&self) -> bool {
-        let above: Vec<FunctionId> = self.fabric.upward(self.owner).skip(1).collect();
+        let above: Vec<FunctionId> = self.fabric.upward(self.provider).skip(1).collect();
         self.fabric.upward(self.initiator).skip(1).any(|port| above.contains(&port))
     }
 
@@ -145,10 +145,10 @@ impl<'a> Ends<'a> {
 
     /// The rule of a driver for which nothing public says more.
     pub(super) fn not_known(&self) -> DriverRule {
-        let driver = self.owner().driver.name().unwrap_or("unknown");
+        let driver = self.provider().driver.name().unwrap_or("unknown");
         let reason = format!(
             "nothing public says whether the driver of {} lends its memory to {}",
-            self.word(self.owner()),
+            self.word(self.provider()),
             self.word(self.initiator())
         );
         DriverRule::new(driver, "any", None, (Answer::NotKnown, reason), "none found")

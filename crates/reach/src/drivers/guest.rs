@@ -17,9 +17,9 @@ pub struct GuestVerdict {
     pub needs: Vec<String>,
 }
 
-/// Returns the host's verdict over `initiator` reading or writing memory of `owner` in one guest.
-pub fn guest(fabric: &Fabric, owner: FunctionId, initiator: FunctionId) -> GuestVerdict {
-    let ends = Ends::new(fabric, owner, initiator);
+/// Returns the host's verdict over `initiator` reading or writing memory of `provider` in one guest.
+pub fn guest(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> GuestVerdict {
+    let ends = Ends::new(fabric, provider, initiator);
     if let Some(reason) = refusal(&ends) {
         return GuestVerdict { verdict: Answer::Refused, reasons: vec![reason], needs: Vec::new() };
     }
@@ -48,7 +48,7 @@ fn refusal(ends: &Ends<'_>) -> Option<String> {
         return Some("a guest is given two devices, and no bridges".to_owned());
     }
     if ends.memory().is_none() {
-        return Some(format!("{} has no memory that peers could use", ends.word(ends.owner())));
+        return Some(format!("{} has no memory that peers could use", ends.word(ends.provider())));
     }
     (ends.fabric.iommu == IommuMode::Off).then(|| {
         "no IOMMU is in use, without which vfio passes no device to a guest: enable VT-d or AMD-Vi \
@@ -104,8 +104,8 @@ impl Findings {
     }
 
     fn groups(&mut self, ends: &Ends<'_>) {
-        let [owner, initiator] = ends.both();
-        let (Some(one), Some(two)) = (owner.iommu_group, initiator.iommu_group) else {
+        let [provider, initiator] = ends.both();
+        let (Some(one), Some(two)) = (provider.iommu_group, initiator.iommu_group) else {
             self.is_open = true;
             self.needs.push(
                 "find the IOMMU groups of both: `readlink /sys/bus/pci/devices/ADDRESS/iommu_group`"
@@ -126,7 +126,7 @@ impl Findings {
             let is_left = |other: &&Function| {
                 other.iommu_group == Some(group)
                     && !other.kind.is_bridge()
-                    && other.name != owner.name
+                    && other.name != provider.name
                     && other.name != initiator.name
                     && !is_held_by_vfio(other)
                     && other.driver.name().is_some()

@@ -83,12 +83,12 @@ impl DriverRule {
     }
 }
 
-/// Returns the rules of the drivers for `initiator` as it reads or writes memory of `owner`.
+/// Returns the rules of the drivers for `initiator` as it reads or writes memory of `provider`.
 ///
 /// The rules are alternatives: each is one mechanism by which it may be done. The list is empty where
-/// `owner` has no memory that peers could use, as network controllers and plain drives.
-pub fn rules(fabric: &Fabric, owner: FunctionId, initiator: FunctionId) -> Vec<DriverRule> {
-    let ends = Ends::new(fabric, owner, initiator);
+/// `provider` has no memory that peers could use, as network controllers and plain drives.
+pub fn rules(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> Vec<DriverRule> {
+    let ends = Ends::new(fabric, provider, initiator);
     let (Some(memory), true) = (ends.memory(), ends.is_of_two_devices()) else {
         return Vec::new();
     };

@@ -27,11 +27,12 @@ const NVIDIA_FS: &str =
 
 /// The rules for memory of an NVIDIA GPU.
 pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
-    let (owner, initiator) = (ends.owner(), ends.initiator());
-    if let Some(driver @ ("nouveau" | "nova" | "nova_core" | "nova-core")) = owner.driver.name() {
+    let (provider, initiator) = (ends.provider(), ends.initiator());
+    if let Some(driver @ ("nouveau" | "nova" | "nova_core" | "nova-core")) = provider.driver.name()
+    {
         return vec![in_tree(driver)];
     }
-    if !Ends::may_be(owner, DRIVER) {
+    if !Ends::may_be(provider, DRIVER) {
         return vec![ends.not_known()];
     }
     match initiator.kind {
@@ -67,10 +68,10 @@ fn in_tree(driver: &str) -> DriverRule {
 
 /// A product line that NVIDIA keeps from GPUDirect, in words.
 fn kept_from_gpudirect(ends: &Ends<'_>) -> Option<String> {
-    let line = ConsumerLine::from_function(ends.owner())?;
+    let line = ConsumerLine::from_function(ends.provider())?;
     Some(format!(
         "{} is a {line}, and NVIDIA keeps GPUDirect to GPUs of data centres and workstations",
-        ends.word(ends.owner())
+        ends.word(ends.provider())
     ))
 }
 
@@ -107,14 +108,14 @@ fn other_by_dma_buf(ends: &Ends<'_>) -> DriverRule {
 
 /// The verdict over the export of a dma-buf (`nv_dma_buf_attach`).
 fn dma_buf(ends: &Ends<'_>) -> (Answer, String) {
-    let owner = ends.owner();
+    let provider = ends.provider();
     if let Some(reason) = kept_from_gpudirect(ends) {
         return (Answer::Refused, reason);
     }
-    if let Some(old) = Generation::of(owner).filter(|&found| found < Generation::Turing) {
+    if let Some(old) = Generation::of(provider).filter(|&found| found < Generation::Turing) {
         let reason = format!(
             "dma-buf needs NVIDIA's open kernel modules, which run on Turing and later, and {} is {old}",
-            ends.word(owner)
+            ends.word(provider)
         );
         return (Answer::Refused, reason);
     }
@@ -143,12 +144,12 @@ fn place(ends: &Ends<'_>) -> &'static str {
 }
 
 fn storage_by_p2pdma(ends: &Ends<'_>) -> DriverRule {
-    let owner = ends.owner();
-    let old = Generation::of(owner).filter(|&found| found < Generation::Ampere);
+    let provider = ends.provider();
+    let old = Generation::of(provider).filter(|&found| found < Generation::Ampere);
     let verdict = if let Some(reason) = kept_from_gpudirect(ends) {
         (Answer::Refused, reason)
     } else if let Some(old) = old {
-        (Answer::Refused, format!("{} is {old}; P2PDMA begins with Ampere", ends.word(owner)))
+        (Answer::Refused, format!("{} is {old}; P2PDMA begins with Ampere", ends.word(provider)))
     } else if ends.is_kernel_at_least(6, 2) == Some(false) {
         (Answer::Refused, "programs get memory of P2PDMA since Linux 6.2".to_owned())
     } else if ends.fabric.kernel.has_p2pdma == Some(false) {

@@ -28,16 +28,16 @@ impl fmt::Display for NvLinkState {
 }
 
 /// Returns the state of NVLink between two functions; `None` unless both are NVIDIA GPUs.
-pub fn nvlink(fabric: &Fabric, owner: FunctionId, initiator: FunctionId) -> Option<NvLinkState> {
+pub fn nvlink(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> Option<NvLinkState> {
     let is_nvidia =
         |one: &Function| one.kind == Kind::Gpu && one.vendor == Some(gpu::VENDOR_NVIDIA);
-    let are_two = owner != initiator
-        && is_nvidia(fabric.function(owner))
+    let are_two = provider != initiator
+        && is_nvidia(fabric.function(provider))
         && is_nvidia(fabric.function(initiator));
     are_two.then(|| match &fabric.nvlinks {
         None => NvLinkState::NotSeen,
         Some(found) => {
-            let pair = (owner.min(initiator), owner.max(initiator));
+            let pair = (provider.min(initiator), provider.max(initiator));
             let link = found.iter().find(|link| link.gpus == pair);
             link.map_or(NvLinkState::NoLinks, |link| NvLinkState::Links(link.links))
         }

@@ -12,11 +12,11 @@ const GUP: &str = "Linux 7.2, mm/gup.c and mm/hmm.c";
 
 /// The rules for memory that a drive lends.
 pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
-    let (owner, initiator) = (ends.owner(), ends.initiator());
-    if !Ends::may_be(owner, DRIVER) {
+    let (provider, initiator) = (ends.provider(), ends.initiator());
+    if !Ends::may_be(provider, DRIVER) {
         return vec![ends.not_known()];
     }
-    let Some(pool) = owner.p2pmem else {
+    let Some(pool) = provider.p2pmem else {
         let reason =
             "whether the drive lends memory is not shown: `ls /sys/bus/pci/devices/*/p2pmem`";
         let verdict = (Answer::Conditional, reason.to_owned());

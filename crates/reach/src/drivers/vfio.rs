@@ -77,11 +77,11 @@ fn both(ends: &Ends<'_>) -> DriverRule {
 
 /// The rule for memory of a device that its own driver holds, and an initiator that vfio holds.
 pub(super) fn takes(ends: &Ends<'_>) -> DriverRule {
-    let owner = ends.owner();
-    let driver = owner.driver.name().unwrap_or("its driver");
+    let provider = ends.provider();
+    let driver = provider.driver.name().unwrap_or("its driver");
     let reason = format!(
         "iommufd takes windows of devices that vfio holds, and {} is held by {driver}",
-        ends.word(owner)
+        ends.word(provider)
     );
     DriverRule::new(DRIVER, "dma-buf by iommufd", Some(false), (Answer::Refused, reason), IMPORT)
 }

@@ -14,13 +14,13 @@ const BLOCK: &str = "Linux 7.3, block and drivers/nvme (no importer of dma-bufs)
 
 /// The rules for memory of an Intel GPU.
 pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
-    let (owner, initiator) = (ends.owner(), ends.initiator());
-    if owner.driver.is_named("i915") {
+    let (provider, initiator) = (ends.provider(), ends.initiator());
+    if provider.driver.is_named("i915") {
         let reason = "i915 moves every buffer that it exports to host memory";
         let verdict = (Answer::Refused, reason.to_owned());
         return vec![DriverRule::new("i915", "dma-buf", Some(false), verdict, I915)];
     }
-    if !Ends::may_be(owner, DRIVER) {
+    if !Ends::may_be(provider, DRIVER) {
         return vec![ends.not_known()];
     }
     match initiator.kind {

@@ -10,19 +10,19 @@ const SOURCE: &str = "XRT 2.25, xocl/subdev/p2p.c; XRT documentation, PCIe Peer-
 
 /// The rules for memory of a Xilinx card.
 pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
-    let (owner, initiator) = (ends.owner(), ends.initiator());
-    if !Ends::may_be(owner, DRIVER) {
+    let (provider, initiator) = (ends.provider(), ends.initiator());
+    if !Ends::may_be(provider, DRIVER) {
         return vec![ends.not_known()];
     }
     let switch = |answer, reason: String| {
         vec![DriverRule::new(DRIVER, "P2P BAR", Some(true), (answer, reason), SOURCE)]
     };
-    match (owner.fpga_p2p, initiator.kind) {
+    match (provider.fpga_p2p, initiator.kind) {
         (Some(false), _) => {
             let reason = format!(
                 "p2p_enable of {} is 0: `echo 1 | sudo tee /sys/bus/pci/devices/{}/p2p.*/p2p_enable`",
-                ends.word(owner),
-                owner.name
+                ends.word(provider),
+                provider.name
             );
             switch(Answer::Refused, reason)
         }

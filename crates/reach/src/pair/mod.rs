@@ -1,7 +1,7 @@
 //! Two PCI functions: for each direction, the path of packets and the kernel's decision, apart.
 //!
-//! A direction is one function, the initiator, reading and writing memory of the other, the owner. A
-//! direction whose owner is known to have no memory for peers does not exist.
+//! A direction is one function, the initiator, reading and writing memory of the other, the provider. A
+//! direction whose provider is known to have no memory for peers does not exist.
 
 mod path;
 
@@ -28,8 +28,8 @@ pub struct Direction {
     /// The function that reads and writes.
     pub initiator: FunctionId,
     /// The function whose memory it is.
-    pub owner: FunctionId,
-    /// Evidence that the owner has memory for peers.
+    pub provider: FunctionId,
+    /// Evidence that the provider has memory for peers.
     pub memory: PeerMemory,
     /// The kernel's decision where a driver asks for it.
     pub kernel: Reach,
@@ -52,13 +52,13 @@ impl Pair {
     /// # Panics
     /// When an identifier comes from another fabric.
     pub fn new(fabric: &Fabric, first: FunctionId, second: FunctionId) -> Self {
-        let direction = |initiator, owner| {
-            let memory = PeerMemory::new(fabric, owner);
+        let direction = |initiator, provider| {
+            let memory = PeerMemory::new(fabric, provider);
             (memory != PeerMemory::Absent).then(|| Direction {
                 initiator,
-                owner,
+                provider,
                 memory,
-                kernel: decide(fabric, owner, initiator),
+                kernel: decide(fabric, provider, initiator),
             })
         };
         Self {

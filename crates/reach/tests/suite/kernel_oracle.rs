@@ -123,7 +123,15 @@ fn complete(mut fabric: Fabric, acs: Acs, family: u32, host_bridge: u16) -> Fabr
     for bridge in (0..fabric.bridges.len()).map(BridgeId) {
         let Some(FunctionId(first)) = first_on_root_bus(&fabric, bridge) else { continue };
         let is_first = fabric.functions[first].address.is_some_and(|at| at.devfn() == 0);
-        if fabric.bridges[bridge.0].root_bus != RootBus::Whole && !is_first {
+        let root_bus = fabric.bridges[bridge.0].root_bus;
+        if root_bus == RootBus::Assumed {
+            // The real root bus is another one.
+            let function = &mut fabric.functions[first];
+            function.address = Bdf::new(0, 0, 0, 0);
+            (function.vendor, function.device) = (Some(0x8086), Some(host_bridge));
+            continue;
+        }
+        if root_bus == RootBus::Partial && !is_first {
             // The text left out the one at 00.0.
             let mut missing = fabric.functions[first].clone();
             missing.address = Bdf::new(0, 0, 0, 0);

@@ -40,7 +40,7 @@ pub(super) fn rule(ends: &Ends<'_>) -> DriverRule {
         .or_else(|| io_hubs(ends))
         .or_else(|| translated(ends))
         .unwrap_or_else(|| by_firmware(ends));
-    let reason = match nvlink(ends.fabric, ends.owner, ends.initiator) {
+    let reason = match nvlink(ends.fabric, ends.provider, ends.initiator) {
         Some(NvLinkState::NotSeen) if answer != Answer::Possible => {
             format!("{reason}; {}", NvLinkState::NotSeen)
         }
@@ -59,7 +59,7 @@ fn divided(ends: &Ends<'_>) -> Verdict {
 }
 
 fn by_nvlink(ends: &Ends<'_>) -> Verdict {
-    let state = nvlink(ends.fabric, ends.owner, ends.initiator)?;
+    let state = nvlink(ends.fabric, ends.provider, ends.initiator)?;
     let is_linked = matches!(state, NvLinkState::Links(_));
     is_linked.then(|| {
         let reason = format!("they are {state}, which the driver takes before PCIe");
@@ -69,10 +69,10 @@ fn by_nvlink(ends: &Ends<'_>) -> Verdict {
 
 /// Over PCIe only GPUs of one chip are peers (`areGpusP2PCompatible`).
 fn chips(ends: &Ends<'_>) -> Verdict {
-    let (owner, initiator) = (chip(ends.owner())?, chip(ends.initiator())?);
-    (owner != initiator).then(|| {
+    let (provider, initiator) = (chip(ends.provider())?, chip(ends.initiator())?);
+    (provider != initiator).then(|| {
         let reason = format!(
-            "over PCIe only GPUs of one chip are peers, and these are {owner} and {initiator}"
+            "over PCIe only GPUs of one chip are peers, and these are {provider} and {initiator}"
         );
         (Answer::Refused, reason, RULES)
     })
@@ -138,9 +138,9 @@ fn io_hubs(ends: &Ends<'_>) -> Verdict {
             });
         is_hub.then_some(port.parent)
     };
-    let (owner, initiator) = (hub(ends.owner)?, hub(ends.initiator)?);
+    let (provider, initiator) = (hub(ends.provider)?, hub(ends.initiator)?);
     let is_other =
-        matches!((owner, initiator), (Parent::Bridge(one), Parent::Bridge(two)) if one != two);
+        matches!((provider, initiator), (Parent::Bridge(one), Parent::Bridge(two)) if one != two);
     is_other.then(|| {
         let reason = "they are below two I/O hubs of Intel, which forward nothing to each other";
         (Answer::Refused, reason.to_owned(), RULES)

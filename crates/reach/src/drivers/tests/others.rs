@@ -14,8 +14,9 @@ fn pair(system: &str, a: (&str, &str), b: (&str, &str)) -> peerlane_fabric::Fabr
 
 #[test]
 fn owners_without_memory_have_no_rules() {
-    for owner in [("nic", "driver = 'mlx5_core'"), ("nvme", DRIVE), ("other", "driver = 'ahci'")] {
-        assert!(answers(&pair("", owner, ("gpu", GPU))).is_empty(), "{owner:?}");
+    for provider in [("nic", "driver = 'mlx5_core'"), ("nvme", DRIVE), ("other", "driver = 'ahci'")]
+    {
+        assert!(answers(&pair("", provider, ("gpu", GPU))).is_empty(), "{provider:?}");
     }
     let fabric = pair("", ("gpu", GPU), ("nvme", DRIVE));
     let gpu = id(&fabric, "a");
