@@ -106,12 +106,26 @@ pub fn has_c2c(function: &Function) -> bool {
     name.is_some_and(|name| ["GH200", "GB200", "GB300"].iter().any(|chip| name.contains(chip)))
 }
 
+/// Whether the maker's driver may hold a GPU, so that its programs count it.
+fn is_its_makers(function: &Function) -> bool {
+    let makers = match function.vendor {
+        Some(VENDOR_NVIDIA) => "nvidia",
+        Some(VENDOR_AMD) => "amdgpu",
+        _ => return true,
+    };
+    function.physical_function.is_none()
+        && function.driver.name().is_none_or(|driver| driver == makers)
+}
+
 impl Fabric {
     /// GPUs as `gpu:N` counts them: NVIDIA's by PCI address, as `nvidia-smi` does; where there is none, AMD's;
-    /// where there is neither, those of a description that says nothing of their maker.
+    /// where there is neither, those of a description that says nothing of their maker. A GPU that another
+    /// driver than its maker's holds, such as vfio-pci, is not counted, nor is a virtual function of one here.
     pub fn gpus(&self) -> Vec<FunctionId> {
         let of = |vendor: Option<u16>| {
-            let is_it = |one: &Function| one.kind == Kind::Gpu && one.vendor == vendor;
+            let is_it = |one: &Function| {
+                one.kind == Kind::Gpu && one.vendor == vendor && is_its_makers(one)
+            };
             let mut found: Vec<FunctionId> =
                 self.iter().filter(|(_, one)| is_it(one)).map(|(id, _)| id).collect();
             found.sort_by_key(|&id| self.function(id).address);

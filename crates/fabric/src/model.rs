@@ -512,8 +512,13 @@ impl Fabric {
     }
 
     /// The speed to reckon with on the link above a function: what it trained to, else the most that it supports, and
-    /// no more than the port above it supports; `None` where neither end says anything.
+    /// no more than the port above it supports; `None` where neither end says anything. A virtual function has the
+    /// link of its physical function (SR-IOV 1.1 section 3.5).
     pub fn speed_above(&self, id: FunctionId) -> Option<LinkSpeed> {
+        let id = self.function(id).physical_function.map_or(id, |physical| {
+            let is_physical = |(_, one): &(FunctionId, &Function)| one.address == Some(physical);
+            self.iter().find(is_physical).map_or(id, |(physical, _)| physical)
+        });
         let own = self.function(id).link.and_then(|link| link.speed());
         LinkSpeed::lesser(own, self.supported_above(id))
     }

@@ -23,8 +23,11 @@ const NVIDIA: u16 = 0x10de;
 /// Xeon E5 and Core i7 (3c00, 3c01), Xeon E7 v3 and E5 v3 (2f00, 2f01).
 const INTEL_SAME_BRIDGE: [u16; 4] = [0x3c00, 0x3c01, 0x2f00, 0x2f01];
 
-/// Device identifiers as `include/linux/pci_ids.h` has them: Skylake-E, last Ice Lake and later.
-const INTEL_ANY_BRIDGE: [u16; 6] = [0x2030, 0x2031, 0x2032, 0x2033, 0x2020, 0x09a2];
+/// Device identifiers as `include/linux/pci_ids.h` has them: Skylake-E.
+const INTEL_ANY_BRIDGE: [u16; 5] = [0x2030, 0x2031, 0x2032, 0x2033, 0x2020];
+
+/// Ice Lake and later Xeons, listed from Linux 5.18 on (commit feaea1fe8b36).
+const INTEL_SINCE_5_18: u16 = 0x09a2;
 
 /// Accelerators that come first on a root bus of their own; not yet in Linux 6.12, in 7.2.
 const INTEL_ACCELERATORS: [u16; 10] = [
@@ -52,6 +55,7 @@ pub(crate) fn look_up(vendor: u16, device: u16, kernel: Option<(u32, u32)>) -> L
     let listed = match vendor {
         INTEL if INTEL_SAME_BRIDGE.contains(&device) => return Listing::SameBridgeOnly,
         INTEL if INTEL_ACCELERATORS.contains(&device) => kernel > (6, 12),
+        INTEL if device == INTEL_SINCE_5_18 => kernel >= (5, 18),
         INTEL => INTEL_ANY_BRIDGE.contains(&device),
         GOOGLE => true,
         NVIDIA => kernel >= (7, 3) && NVIDIA_SINCE_7_3.contains(&device),
@@ -76,6 +80,7 @@ mod tests {
         assert_eq!(look_up(INTEL, 0x0b25, Some((6, 12))), Listing::NotListed);
         assert_eq!(look_up(INTEL, 0x0b25, Some((7, 2))), Listing::Listed);
         assert_eq!(look_up(INTEL, 0x09a2, Some((6, 8))), Listing::Listed);
+        assert_eq!(look_up(INTEL, 0x09a2, Some((5, 15))), Listing::NotListed);
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl fmt::Display for ReachVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::BusAddress => "direct, below the host bridge",
-            Self::ThroughHostBridge => "direct, through the host bridge",
+            Self::ThroughHostBridge => "permitted, through the host bridge",
             Self::Refused => "refused",
             Self::Conditional => "depends on the CPU",
             Self::Unknown => "not known",

@@ -62,7 +62,11 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
                 if both.is_some_and(|ends| is_pair_alone(args, fabric, ends))
                     && error.is_of_an_end() =>
             {
-                (None, Some(chain(&error)))
+                let reason = match fabric.origin {
+                    Origin::Text => "pasted text shows no namespaces of drives".to_owned(),
+                    _ => chain(&error),
+                };
+                (None, Some(reason))
             }
             Err(error) => {
                 return Err(no_device(fabric, words).unwrap_or_else(|| answer(failure(error))));

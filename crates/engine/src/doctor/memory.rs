@@ -25,6 +25,12 @@ pub(super) fn examine(fabric: &Fabric, no_permission: NoPermission<'_>, chart: &
             "a tree with sys/devices/pci*: `sudo peerlane capture -o machine.tar.zst`",
         );
     }
+    if fabric.origin == Origin::Text {
+        return chart.unknown(
+            "which drives lend memory: pasted text does not say",
+            "a capture: `sudo peerlane capture -o machine.tar.zst`; `peerlane plan A B` judges any two devices",
+        );
+    }
     let lenders = lenders(fabric);
     if drives(fabric).is_empty() {
         chart.findings.push(no_drive(fabric));

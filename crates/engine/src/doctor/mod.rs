@@ -86,14 +86,19 @@ fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>, dnas: &Dnas) -
 fn finished(fabric: &Fabric, chart: Chart) -> DoctorRecord {
     let Chart { mut findings, unknown } = chart;
     findings.sort_by_key(|finding| finding.cost);
-    if fabric.origin == Origin::Description {
+    let place = match fabric.origin {
+        Origin::Description => Some("description"),
+        Origin::Text => Some("text"),
+        Origin::ThisMachine | Origin::Tree(_) => None,
+    };
+    if let Some(place) = place {
         let evidence = findings.iter_mut().flat_map(|finding| &mut finding.evidence);
         for seen in evidence.filter(|seen| seen.looked_at.starts_with('/')) {
             let device = seen.looked_at.strip_prefix("/sys/bus/pci/devices/");
             let device = device.and_then(|rest| rest.split(['/', ',']).next());
             seen.looked_at = match device.filter(|name| !name.contains('*')) {
-                Some(name) => format!("{name} in the description"),
-                None => "the description".to_owned(),
+                Some(name) => format!("{name} in the {place}"),
+                None => format!("the {place}"),
             };
         }
     }

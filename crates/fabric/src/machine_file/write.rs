@@ -112,7 +112,9 @@ fn function(fabric: &Fabric, function: &Function) -> shape::Function {
     };
     let is_drive = function.kind == Kind::Nvme;
     let nvme = function.nvme.clone().filter(|_| is_drive);
-    let bound = (is_drive && nvme.is_none()).then_some(false);
+    // Pasted text shows the driver, and nothing of the drive.
+    let is_held = function.driver.is_named("nvme");
+    let bound = (is_drive && nvme.is_none() && !is_held).then_some(false);
     let NvmeController { name, serial, model, firmware, state, cmb, temperature, namespaces } =
         nvme.unwrap_or_default();
     shape::Function {

@@ -123,7 +123,7 @@ fn turn(
     let is_redirected = !reach.redirecting.is_empty();
     match walk.ancestor {
         _ if lacks_bridges(reach) => None,
-        Some(ancestor) if ancestor == first || ancestor == second => Some(Turn::Device(ancestor)),
+        Some(ancestor) if first == second => Some(Turn::Device(ancestor)),
         Some(_) if is_redirected => Some(Turn::RootComplex),
         // An unread ACS register may redirect.
         Some(_) if !reach.needs.is_empty() => None,
