@@ -114,6 +114,10 @@ fn finished(fabric: &Fabric, chart: Chart) -> DoctorRecord {
 
 fn verdict(fabric: &Fabric, findings: &[Finding], unknown: &[Unknown]) -> String {
     match findings.first() {
+        _ if fabric.origin == Origin::Text => {
+            "pasted text does not show whether copies are possible; `peerlane plan A B` judges two devices"
+                .to_owned()
+        }
         None if memory::leaves_pci_out(fabric) => {
             "what is possible here is not known: no PCI function is to be seen".to_owned()
         }

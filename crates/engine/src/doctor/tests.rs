@@ -136,6 +136,20 @@ fn tree_without_pci_is_no_answer() {
     assert!(record.unknown[0].needs.contains("peerlane capture"), "{record:?}");
 }
 
+#[test]
+fn pasted_text_is_told_nothing_of_memory() {
+    let pair =
+        Fabric::from_toml(include_str!("../../../../machines/split.toml")).expect("a machine");
+    let mut pasted = Fabric { origin: Origin::Text, ..pair };
+    for function in &mut pasted.functions {
+        function.p2pmem = None;
+    }
+    let record = examine(&pasted);
+    assert!(record.verdict.starts_with("pasted text does not show"), "{record:?}");
+    assert!(record.findings.iter().all(|one| one.cost != Cost::Everything), "{record:?}");
+    assert!(record.unknown[0].needs.contains("peerlane capture"), "{record:?}");
+}
+
 /// Puts keys into drive `a`, and what follows at the end of the file.
 fn with_drive(keys: &str, rest: &str) -> DoctorRecord {
     const DRIVE: &str = "under = 'down-a'\nacs = 'absent'\n";
