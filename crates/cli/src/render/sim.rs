@@ -79,10 +79,8 @@ fn knee(sheet: &mut Sheet, case: &CaseRecord) {
     let knees = || case.flows.iter().filter_map(|flow| flow.knee);
     if let (Some(least), Some(most)) = (knees().min(), knees().max()) {
         let each = if least == most { String::new() } else { format!("{least} to ") };
-        let words = format_args!(
-            "more than {each}{} in flight bring nothing",
-            counted(most as usize, "block")
-        );
+        let blocks = counted(most as usize, "block");
+        let words = format!("more than {each}{blocks} in flight bring nothing");
         sheet.row("knee", words);
     }
 }
