@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::function::Listed;
 use crate::sysfs::config_space::PortType;
 use crate::sysfs::functions;
-use crate::{Acs, BridgeId, FunctionId, HostBridge, Kind, Link, Parent, Rates, RootBus};
+use crate::{BridgeId, FunctionId, HostBridge, Kind, Link, Parent, Rates, RootBus};
 
 /// Domain and number of a bus.
 pub(super) type Bus = (u32, u8);
@@ -73,34 +73,53 @@ pub(super) fn place(functions: &mut [Listed]) -> Placed {
         let is_behind = above.is_none_or(|above| {
             functions[above].buses.is_some_and(|range| range.secondary == number)
         });
-        let on = placed.on((domain, number));
-        if is_behind || on.iter().all(|&at| is_virtual(at, functions, &placed)) {
-            placed.above.insert((domain, number), above);
-        } else {
-            placed.above.insert((domain, number), None);
+        let found = match physical_bus((domain, number), functions, &placed) {
+            Some(physical) if above.is_none() || !is_behind => {
+                let is_placed = !placed.unplaced.contains(&physical);
+                is_placed.then(|| placed.above.get(&physical).copied().flatten())
+            }
+            _ => (is_behind || may_be_virtual((domain, number), above, functions, &placed))
+                .then_some(above),
+        };
+        placed.above.insert((domain, number), found.flatten());
+        if found.is_none() {
             placed.unplaced.insert((domain, number));
         }
     }
     placed
 }
 
-/// Whether a function is a virtual one, and so may be on a bus behind that of its port. Without root the
-/// registers that say so are not there; then a function of the same maker on the bus before counts, which
-/// decides nothing, since ACS is unknown too.
-fn is_virtual(at: usize, functions: &[Listed], placed: &Placed) -> bool {
-    let one = &functions[at];
-    let (domain, number) = bus(one);
-    let before = || {
-        let earlier = placed.on.range((domain, 0)..(domain, number)).next_back();
-        earlier.is_some_and(|(_, on)| {
-            on.iter().any(|&other| {
-                let other = &functions[other].function;
-                other.vendor.is_some() && other.vendor == one.function.vendor
-            })
+/// The bus of the physical functions of a bus that has only virtual ones.
+fn physical_bus(own: Bus, functions: &[Listed], placed: &Placed) -> Option<Bus> {
+    let mut found = None;
+    for &at in placed.on(own) {
+        let physical = functions[at].function.physical_function?;
+        let physical = (physical.domain(), physical.bus());
+        if found.is_some_and(|found| found != physical) {
+            return None;
+        }
+        found = Some(physical);
+    }
+    found.filter(|&physical| physical < own)
+}
+
+/// Whether all of a bus may be virtual functions of those directly behind the port that holds it.
+///
+/// Only a listing without root, which shows no registers, leaves that open. A port has one device below
+/// it, so no bridge is beside the physical functions, which are of the same maker.
+fn may_be_virtual(own: Bus, above: Option<usize>, functions: &[Listed], placed: &Placed) -> bool {
+    let Some(range) = above.and_then(|above| functions[above].buses) else { return false };
+    let beside = placed.on((own.0, range.secondary));
+    let is_of_maker =
+        |vendor: u16| beside.iter().any(|&other| functions[other].function.vendor == Some(vendor));
+    let shows_ports =
+        functions.iter().any(|one| !matches!(one.port, PortType::Unknown | PortType::NotPcie));
+    !shows_ports
+        && beside.iter().all(|&other| !functions[other].is_bridge())
+        && placed.on(own).iter().all(|&at| {
+            let one = &functions[at];
+            !one.is_bridge() && one.function.vendor.is_some_and(is_of_maker)
         })
-    };
-    one.function.physical_function.is_some()
-        || (one.function.acs == Acs::Unknown && !one.is_bridge() && before())
 }
 
 /// Host bridges and functions, parents before children, each bus in address order.
