@@ -118,6 +118,9 @@ impl<'a> Splitter<'a> {
             self.statement(&line);
         } else if acs::is_control(trimmed) {
             self.text.bare_acs.get_or_insert(line.number);
+            self.text.has_cuts = true;
+        } else if has_lost_heading(trimmed) {
+            self.text.has_cuts = true;
         } else if trimmed.starts_with("Slot:") {
             self.text.machine_readable.get_or_insert(line.number);
         }
@@ -174,11 +177,13 @@ impl<'a> Splitter<'a> {
         if self.after_empty {
             // The rest of this block, or of one that lost its heading.
             block.has_gap |= clean::indentation(&line.text) > 0 || is_of_a_block(trimmed);
+            self.text.has_cuts |= has_lost_heading(trimmed);
             self.is_open = false;
             return;
         }
         if HEADER.iter().any(|key| trimmed.starts_with(key) && block.has(key)) {
             block.has_gap = true;
+            self.text.has_cuts = true;
             self.is_open = false;
         } else if begins {
             self.is_heading = false;
@@ -242,6 +247,11 @@ fn is_of_a_block(line: &str) -> bool {
         "BridgeCtl:",
     ];
     FRONTS.iter().any(|front| line.starts_with(front))
+}
+
+/// Returns whether a trimmed line that no block is open for is a statement of one that lost its heading.
+fn has_lost_heading(line: &str) -> bool {
+    is_key(line) && is_of_a_block(line)
 }
 
 /// Returns whether a trimmed line begins a statement: a key with a colon, or a window.

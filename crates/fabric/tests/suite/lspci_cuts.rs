@@ -1,7 +1,7 @@
 //! Functions that are missing in the text of `lspci`, and what that leaves open.
 
 use peerlane_fabric::lspci::read;
-use peerlane_fabric::{Fabric, Parent};
+use peerlane_fabric::{Fabric, Parent, RootBus};
 
 /// A bridge with the buses behind it.
 fn bridge(address: &str, port: &str, buses: (&str, &str)) -> String {
@@ -75,6 +75,31 @@ fn virtual_functions_follow_their_physical_one() {
     let cut = read(&switch("...\n\n")).unwrap();
     assert_eq!(above(&cut, "05:00.0"), "pci0000:05 Assumed");
     assert_eq!(above(&cut, "06:00.0"), "pci0000:06 Assumed");
+}
+
+#[test]
+fn lost_heading_is_a_cut() {
+    let text = [
+        HOST,
+        &bridge("00:01.0", "Root Port (Slot+)", ("01", "01")),
+        &gpu("01:00.0", ENDPOINT),
+        &HOST.replace("0000:00:", "0000:80:"),
+        &bridge("80:01.0", "Root Port (Slot+)", ("81", "81")),
+        &gpu("81:00.0", ENDPOINT),
+    ]
+    .concat();
+    let states = |text: &str| -> Vec<RootBus> {
+        read(text).unwrap().bridges.iter().map(|one| one.root_bus).collect()
+    };
+    assert_eq!(states(&text), [RootBus::Whole; 2]);
+    for heading in text.lines().filter(|line| line.starts_with("0000:")) {
+        let lost = text.replace(&format!("{heading}\n"), "");
+        assert!(!states(&lost).contains(&RootBus::Whole), "{heading}");
+        let squeezed = lost.replace("\n\n", "\n");
+        assert!(!states(&squeezed).contains(&RootBus::Whole), "{heading}");
+    }
+    let foreign = format!("{text}$ lscpu\nCPU(s): 8\n  Model name: Some\n    Stepping: 7\n");
+    assert_eq!(states(&foreign), [RootBus::Whole; 2]);
 }
 
 #[test]
