@@ -80,7 +80,7 @@ fn is_of_root_complex(one: &Listed) -> bool {
     const HOST_BRIDGE: u32 = 0x06_00;
     one.port == PortType::RootPort
         || one.is_integrated
-        || (one.class16() == Some(HOST_BRIDGE) && !one.is_endpoint)
+        || (one.class16() == Some(HOST_BRIDGE) && !one.is_below_port)
 }
 
 /// Whether a bus that no bridge holds is one whose bridge is missing.
@@ -94,7 +94,7 @@ fn is_orphan(bus: Bus, functions: &[Listed], placed: &Placed) -> bool {
         return false;
     }
     let is_below_ports = |one: &Listed| {
-        one.is_endpoint || matches!(one.port, PortType::UpstreamPort | PortType::DownstreamPort)
+        one.is_below_port || matches!(one.port, PortType::UpstreamPort | PortType::DownstreamPort)
     };
     if on().any(is_below_ports) {
         return true;

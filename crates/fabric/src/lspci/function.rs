@@ -36,8 +36,9 @@ pub(super) struct Listed {
     pub(super) address: Bdf,
     pub(super) function: Function,
     pub(super) port: PortType,
-    /// Whether it is a PCIe endpoint, which no root bus of a physical machine has.
-    pub(super) is_endpoint: bool,
+    /// Whether it is an endpoint or a bridge whose link leads up to a port (PCIe 6.0 section 1.3): no root
+    /// bus of a physical machine has one.
+    pub(super) is_below_port: bool,
     /// Whether it is part of the root complex, and so on a root bus (PCIe 6.0 section 1.3.2.3).
     pub(super) is_integrated: bool,
     /// Whether configuration space shows that it is a conventional PCI device.
@@ -94,7 +95,7 @@ impl Listed {
             address,
             function: bare_function(address, line),
             port: PortType::Unknown,
-            is_endpoint: false,
+            is_below_port: false,
             is_integrated: false,
             is_conventional: false,
             buses: None,
@@ -156,7 +157,7 @@ impl Listed {
         if self.port == PortType::Unknown {
             self.port = other.port;
         }
-        self.is_endpoint |= other.is_endpoint;
+        self.is_below_port |= other.is_below_port;
         self.is_integrated |= other.is_integrated;
         self.is_conventional |= other.is_conventional;
         self.buses = other.buses.or(self.buses);
@@ -272,7 +273,7 @@ fn express(value: &str, listed: &mut Listed) {
         _ => PortType::OtherPcie,
     };
     listed.is_integrated = is("Root Complex ");
-    listed.is_endpoint = is("Endpoint") || is("Legacy Endpoint");
+    listed.is_below_port = is("Endpoint") || is("Legacy Endpoint") || is("PCI-Express to PCI");
 }
 
 /// Reads `primary=00, secondary=01, subordinate=05, sec-latency=0`.

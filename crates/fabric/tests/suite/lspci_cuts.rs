@@ -126,3 +126,10 @@ fn siblings_without_root_are_not_virtual() {
     .concat();
     assert_eq!(above(&read(&virtual_one).unwrap(), "02:00.0"), "0000:00:01.0");
 }
+
+#[test]
+fn bridge_from_pcie_hangs_from_a_port() {
+    let bridge = bridge("01:00.0", "PCI-Express to PCI/PCI-X Bridge", ("02", "02"));
+    let fabric = read(&[HOST, &bridge].concat()).unwrap();
+    assert_eq!(above(&fabric, "01:00.0"), "pci0000:01 Assumed");
+}

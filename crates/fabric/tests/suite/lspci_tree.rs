@@ -151,6 +151,8 @@ fn config(function: &Function, buses: Option<(u8, u8)>) -> Vec<u8> {
         Kind::RootPort => 4,
         Kind::UpstreamPort => 5,
         Kind::DownstreamPort => 6,
+        // A bridge from conventional PCI to PCIe: one from PCIe hangs from a port.
+        Kind::OtherBridge if on_root_bus => 8,
         Kind::OtherBridge => 7,
         _ if on_root_bus => 9,
         _ => 0,

@@ -260,7 +260,7 @@ impl Damage {
             Self::Repeat => format!("{text}\n{text}"),
             Self::Missing(at, count) => {
                 let blocks: Vec<&str> = text.split_inclusive("\n\n").collect();
-                let first = at.index(blocks.len());
+                let first = at.index(blocks.len().max(1));
                 let is_missing = |at: usize, block: &str| {
                     (first..first + count).contains(&at) && !block.contains(":00.0 ")
                 };
