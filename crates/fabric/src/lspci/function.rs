@@ -82,6 +82,9 @@ pub(super) fn functions(
         let known = by_address.entry(device.address);
         let known = known.or_insert_with(|| Listed::bare(device.address, device.line));
         known.buses = known.buses.or(device.buses);
+        if known.function.vendor.is_none() && known.function.device.is_none() {
+            (known.function.vendor, known.function.device) = device.ids.unzip();
+        }
     }
     let mut functions: Vec<Listed> = by_address.into_values().collect();
     settle_drivers(&mut functions);

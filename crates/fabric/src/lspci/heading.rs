@@ -64,7 +64,7 @@ fn hex16(digits: &str) -> Option<u16> {
 }
 
 /// The last `[8086:0d57]`, or `8086:0d57` where numbers stand alone.
-fn ids(names: &str) -> Option<(u16, u16)> {
+pub(super) fn ids(names: &str) -> Option<(u16, u16)> {
     let pair = |text: &str| {
         let (vendor, device) = text.split_once(':')?;
         Some((hex16(vendor)?, hex16(device)?))

@@ -1,4 +1,4 @@
-//! The tree that `lspci -t` draws: places and bus ranges, nothing else.
+//! The tree that `lspci -t` draws: places and bus ranges, and with `-vnn` numbers of devices.
 //!
 //! A branch hangs from the `+` or `\` in the same column of a line above it.
 
@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::clean::CleanLine;
 use super::function::BusRange;
+use super::heading;
 use crate::Bdf;
 
 /// A device of the picture.
@@ -13,6 +14,8 @@ use crate::Bdf;
 pub(super) struct PicturedDevice {
     pub(super) address: Bdf,
     pub(super) buses: Option<BusRange>,
+    /// Numbers of vendor and device, which `-nn` shows; classes stand nowhere.
+    pub(super) ids: Option<(u16, u16)>,
     pub(super) line: u32,
 }
 
@@ -114,7 +117,12 @@ impl TreeReader {
                     at += "00.0".len();
                 }
                 // A name follows.
-                _ => return,
+                _ => {
+                    if let Some(device) = last {
+                        self.picture.devices[device].ids = heading::ids(&line.text[at..]);
+                    }
+                    return;
+                }
             }
         }
     }
@@ -130,7 +138,8 @@ impl TreeReader {
         let (device, function) = word.split_once('.')?;
         let number = |text| u8::from_str_radix(text, 16).ok();
         let address = Bdf::new(domain, bus, number(device)?, number(function)?)?;
-        self.picture.devices.push(PicturedDevice { address, buses: None, line: line.number });
+        let device = PicturedDevice { address, buses: None, ids: None, line: line.number };
+        self.picture.devices.push(device);
         Some(self.picture.devices.len() - 1)
     }
 

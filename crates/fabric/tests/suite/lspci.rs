@@ -297,6 +297,10 @@ fn picture_alone_gives_the_places() {
     let drive = function(&fabric, "41:00.0");
     assert_eq!((drive.acs, drive.vendor, drive.kind), (Acs::Unknown, None, Kind::Other));
     assert!(matches!(drive.parent, Parent::Function(_)));
+    let named = text.replace("----00.0", "----00.0  Samsung Drive [x4] [144d:a80a]");
+    let fabric = read(&named).unwrap();
+    let drive = function(&fabric, "41:00.0");
+    assert_eq!((drive.vendor, drive.device, drive.class), (Some(0x144d), Some(0xa80a), None));
 }
 
 #[test]

@@ -87,9 +87,12 @@ impl PeerMemory {
             return Self::Present;
         }
         let has_window = function.bars.iter().any(|bar| bar.size > peerlane_units::Bytes::ZERO);
+        let is_text = fabric.origin == Origin::Text;
         match function.kind {
+            // Without its class it may be anything.
+            Kind::Other if is_text && function.class.is_none() => Self::Unknown,
             // A CMB lies in a window of the drive, and only the kernel says whether it lends it.
-            Kind::Nvme if fabric.origin == Origin::Text => Self::Unknown,
+            Kind::Nvme if is_text => Self::Unknown,
             Kind::Other if has_window => Self::Unknown,
             _ => Self::Absent,
         }

@@ -95,3 +95,12 @@ fn directions_exist_towards_memory_alone() {
     let refused = pair(&fabric, "gpu-1", "gpu-3");
     assert!(refused.directions().count() == 2 && !refused.is_possible());
 }
+
+#[test]
+fn functions_without_class_may_have_memory() {
+    let picture = "-[0000:00]-+-00.0\n           \\-01.0-[01]----00.0\n";
+    let fabric = peerlane_fabric::lspci::read(picture).expect("a machine");
+    let memory = |name| PeerMemory::new(&fabric, fabric.find(name).expect(name));
+    assert_eq!(memory("0000:01:00.0"), PeerMemory::Unknown);
+    assert_eq!(memory("0000:00:01.0"), PeerMemory::Absent, "a port");
+}

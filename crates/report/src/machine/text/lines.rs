@@ -44,7 +44,10 @@ pub(super) fn line(fabric: &Fabric, id: FunctionId) -> String {
             let _ = write!(text, " {address}");
         }
     }
-    let _ = write!(text, " ({})", port_kind(function.kind));
+    let is_unclear =
+        function.kind == Kind::Other && function.class.is_none() && fabric.origin == Origin::Text;
+    let kind = if is_unclear { "class not shown" } else { port_kind(function.kind) };
+    let _ = write!(text, " ({kind})");
     if function.kind == Kind::Gpu && fabric.moves_payload(id) {
         let word = fabric.device_word(id);
         if word.starts_with("gpu:") {

@@ -22,6 +22,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn picture_alone_shows_every_function() {
+        let picture = "-[0000:00]-+-00.0\n           \\-01.0-[01]----00.0  Drive [144d:a80a]\n";
+        let text = topo(&peerlane_fabric::lspci::read(picture).expect("a machine"));
+        for line in ["|-- 0000:00:00.0 (class not shown)", "`-- 0000:01:00.0 (class not shown)"] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert!(text.contains("Samsung") && !text.contains("not shown:"), "{text}");
+    }
+
+    #[test]
     fn a_name_forges_no_line() {
         const MACHINE: &str = "name = \"m\\nforged\"\n[[function]]\nname = \"a\\nforged\"\n\
             kind = 'nvme'\np2pmem = { size = '64M' }\n";

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use peerlane_fabric::{BridgeId, Fabric, FunctionId, Parent};
+use peerlane_fabric::{BridgeId, Fabric, FunctionId, Origin, Parent};
 
 use super::lines::{details, line};
 use crate::plain::plain;
@@ -12,7 +12,8 @@ pub(crate) struct Tree<'a> {
     pub(crate) fabric: &'a Fabric,
     below_bridges: Vec<Vec<FunctionId>>,
     below: Vec<Vec<FunctionId>>,
-    /// Whether a function moves payload, offers memory, or is above one that does.
+    /// Whether a function moves payload, offers memory, may do so for all that a text says, or is above one
+    /// that does.
     matters: Vec<bool>,
 }
 
@@ -24,7 +25,10 @@ impl<'a> Tree<'a> {
             below: vec![Vec::new(); fabric.functions.len()],
             matters: fabric
                 .iter()
-                .map(|(id, function)| function.p2pmem.is_some() || fabric.moves_payload(id))
+                .map(|(id, function)| {
+                    let is_unclear = fabric.origin == Origin::Text && function.class.is_none();
+                    function.p2pmem.is_some() || fabric.moves_payload(id) || is_unclear
+                })
                 .collect(),
         };
         for (id, function) in fabric.iter() {
