@@ -199,8 +199,9 @@ fn read(block: &FunctionBlock) -> Listed {
                 express(value, &mut listed);
             }
             "Bus" => {
-                has_buses = value.contains("subordinate=");
-                listed.buses = buses(value).or(listed.buses);
+                let range = buses(value);
+                has_buses = range.is_some();
+                listed.buses = range.filter(BusRange::is_assigned).or(listed.buses);
             }
             "Flags" => flags(value, &mut listed),
             "NUMA node" => listed.function.numa_node = value.parse().ok(),
@@ -252,6 +253,19 @@ fn is_window(text: &str) -> bool {
         .any(|front| text.starts_with(front))
 }
 
+/// Names of device types in full, as `cap_express` in ls-caps.c of pciutils prints them: a line that was
+/// cut ends with the beginning of one.
+const EXPRESS_NAMES: [&str; 8] = [
+    "Endpoint",
+    "Legacy Endpoint",
+    "Root Port",
+    "Upstream Port",
+    "Downstream Port",
+    "PCI-Express to PCI/PCI-X Bridge",
+    "Root Complex Integrated Endpoint",
+    "Root Complex Event Collector",
+];
+
 /// Reads the port type in `[40] Express (v2) Root Port (Slot+), IntMsgNum 0`.
 fn express(value: &str, listed: &mut Listed) {
     let Some((_, name)) = value.split_once(']') else { return };
@@ -269,8 +283,7 @@ fn express(value: &str, listed: &mut Listed) {
         _ if is("Root Port") => PortType::RootPort,
         _ if is("Upstream Port") => PortType::UpstreamPort,
         _ if is("Downstream Port") => PortType::DownstreamPort,
-        "" => PortType::Unknown,
-        _ if !kind.contains(['(', ',']) && kind.len() < "Root Port".len() && !is("Endpoint") => {
+        _ if EXPRESS_NAMES.iter().any(|name| *name != kind && name.starts_with(kind)) => {
             PortType::Unknown
         }
         _ => PortType::OtherPcie,
@@ -285,8 +298,14 @@ fn buses(value: &str) -> Option<BusRange> {
         let (_, rest) = value.split_once(key)?;
         u8::from_str_radix(rest.get(..2)?, 16).ok()
     };
-    let range = BusRange { secondary: number("secondary=")?, subordinate: number("subordinate=")? };
-    (range.secondary <= range.subordinate && range.secondary > 0).then_some(range)
+    Some(BusRange { secondary: number("secondary=")?, subordinate: number("subordinate=")? })
+}
+
+impl BusRange {
+    /// Whether firmware or kernel gave it buses; both are 0 otherwise.
+    fn is_assigned(&self) -> bool {
+        self.secondary <= self.subordinate && self.secondary > 0
+    }
 }
 
 /// Reads `Initial VFs: 8, Total VFs: 8, Number of VFs: 4` and `VF offset: 1, stride: 1, Device ID: 101a`.

@@ -133,3 +133,13 @@ fn bridge_from_pcie_hangs_from_a_port() {
     let fabric = read(&[HOST, &bridge].concat()).unwrap();
     assert_eq!(above(&fabric, "01:00.0"), "pci0000:01 Assumed");
 }
+
+#[test]
+fn bus_range_that_was_cut_off_is_missing() {
+    let port = bridge("00:01.0", "Root Port (Slot+)", ("01", "01"));
+    let rest = bridge("01:00.0", "", ("02", "02"));
+    let text = [HOST, &port, &rest].concat();
+    let fabric = read(&text.replace("subordinate=01, sec-latency=0", "subordinate=")).unwrap();
+    assert_eq!(above(&fabric, "01:00.0"), "pci0000:01 Assumed");
+    assert_eq!(fabric.bridges[0].root_bus, RootBus::Partial);
+}
