@@ -35,6 +35,11 @@ pub(crate) fn heading(fabric: &Fabric) -> String {
     plain(&format!("{} ({origin}): {product}{cpu}, {kernel}, {iommu}", fabric.name))
 }
 
+/// Whether a text shows no class of a function, so that it may be anything.
+pub(super) fn is_unclear(fabric: &Fabric, function: &Function) -> bool {
+    function.kind == Kind::Other && function.class.is_none() && fabric.origin == Origin::Text
+}
+
 /// What a function is, where it hangs, and how fast.
 pub(super) fn line(fabric: &Fabric, id: FunctionId) -> String {
     let function = fabric.function(id);
@@ -44,9 +49,8 @@ pub(super) fn line(fabric: &Fabric, id: FunctionId) -> String {
             let _ = write!(text, " {address}");
         }
     }
-    let is_unclear =
-        function.kind == Kind::Other && function.class.is_none() && fabric.origin == Origin::Text;
-    let kind = if is_unclear { "class not shown" } else { port_kind(function.kind) };
+    let kind =
+        if is_unclear(fabric, function) { "class not shown" } else { port_kind(function.kind) };
     let _ = write!(text, " ({kind})");
     if function.kind == Kind::Gpu && fabric.moves_payload(id) {
         let word = fabric.device_word(id);

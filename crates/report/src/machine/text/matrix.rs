@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use peerlane_fabric::{Fabric, MemoryKind};
 use peerlane_reach::{Cell, Detail, MapType, Matrix, Peers};
 
+use super::lines::is_unclear;
 use super::{label, memory_label};
 
 /// Widest table with a column for every initiator.
@@ -27,6 +28,11 @@ pub(super) fn text(fabric: &Fabric) -> String {
     if fabric.functions.is_empty() {
         return "No PCI function is to be seen here: there is none, or the tree or description leaves them \
                 out.\n"
+            .to_owned();
+    }
+    if matrix.memories.is_empty() && fabric.iter().any(|(_, one)| is_unclear(fabric, one)) {
+        return "Memory that others could read or write is not known: the text shows no classes.\n\
+                hint: add the output of `sudo lspci -Dvvvnn`\n"
             .to_owned();
     }
     if matrix.memories.is_empty() {

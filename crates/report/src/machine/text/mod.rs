@@ -28,6 +28,7 @@ mod tests {
         for line in ["|-- 0000:00:00.0 (class not shown)", "`-- 0000:01:00.0 (class not shown)"] {
             assert!(text.contains(line), "{text}");
         }
+        assert!(text.contains("hint: add the output of"), "{text}");
         assert!(text.contains("Samsung") && !text.contains("not shown:"), "{text}");
     }
 

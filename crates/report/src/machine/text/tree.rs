@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use peerlane_fabric::{BridgeId, Fabric, FunctionId, Origin, Parent};
+use peerlane_fabric::{BridgeId, Fabric, FunctionId, Parent};
 
-use super::lines::{details, line};
+use super::lines::{details, is_unclear, line};
 use crate::plain::plain;
 
 /// What hangs from what, and which of it is shown; found in one pass over the functions.
@@ -26,8 +26,8 @@ impl<'a> Tree<'a> {
             matters: fabric
                 .iter()
                 .map(|(id, function)| {
-                    let is_unclear = fabric.origin == Origin::Text && function.class.is_none();
-                    function.p2pmem.is_some() || fabric.moves_payload(id) || is_unclear
+                    let moves = function.p2pmem.is_some() || fabric.moves_payload(id);
+                    moves || is_unclear(fabric, function)
                 })
                 .collect(),
         };
