@@ -254,7 +254,8 @@ impl Walk {
                     found.redirecting.push(id);
                 }
                 Acs::Unknown => {
-                    found.facts.push(Fact::AcsUnknown { function: function.name.clone() });
+                    let line = function.lines.and_then(|lines| lines.acs);
+                    found.facts.push(Fact::AcsUnknown { function: function.name.clone(), line });
                     unknown.push(id);
                 }
                 Acs::Present { .. } | Acs::Absent => {}

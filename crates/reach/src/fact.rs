@@ -44,6 +44,8 @@ pub enum Fact {
     AcsUnknown {
         /// Its name.
         function: String,
+        /// The line of a pasted text whose register is cut, or contradicts another one.
+        line: Option<u32>,
     },
     /// The CPU is one through which the kernel lets peers talk.
     CpuForwards {
@@ -192,7 +194,12 @@ impl fmt::Display for Fact {
                 "{function} redirects peer traffic up to the CPU (ACS control {control:#06x}: {})",
                 acs_bits(*control)
             ),
-            Self::AcsUnknown { function } => write!(
+            Self::AcsUnknown { function, line: Some(line) } => write!(
+                f,
+                "whether {function} redirects peer traffic (ACS) is not known: its register in line \
+                 {line} is cut, or contradicts another line"
+            ),
+            Self::AcsUnknown { function, line: None } => write!(
                 f,
                 "whether {function} redirects peer traffic (ACS) is not known: its registers, which \
                  root may read, are not there"

@@ -146,7 +146,7 @@ impl Listed {
             (Acs::Unknown, new) => (new, new_lines.acs.or(lines.acs)),
             (own, Acs::Unknown) => (own, lines.acs),
             (own, new) if own == new => (own, lines.acs),
-            _ => (Acs::Unknown, new_lines.acs),
+            _ => (Acs::Unknown, new_lines.acs.or(lines.acs)),
         };
         lines.link = new_lines.link.or(lines.link);
         own.numa_node = own.numa_node.or(new.numa_node);

@@ -119,6 +119,56 @@ fn verbose_listing_without_domains_says_the_same() {
     }
 }
 
+#[test]
+fn contradicting_registers_are_named_with_their_line() {
+    let port = |address: &str, kind: &str, buses: &str, more: &str| {
+        format!(
+            "0000:{address} PCI bridge [0604]: Some [1000:c030] (prog-if 00 [Normal decode])\n\
+             \tControl: I/O-\n\tStatus: Cap+\n\tBus: primary=00, {buses}, sec-latency=0\n\
+             \tCapabilities: [40] Express (v2) {kind}, MSI 00\n{more}\
+             \tKernel driver in use: pcieport\n\n"
+        )
+    };
+    let acs = |bit: &str| {
+        format!(
+            "\tCapabilities: [100 v1] Access Control Services\n\t\tACSCtl:\tSrcValid- TransBlk- \
+             ReqRedir{bit} CmpltRedir{bit} UpstreamFwd- EgressCtrl- DirectTrans-\n"
+        )
+    };
+    let drive = |address: &str| {
+        format!(
+            "0000:{address} Non-Volatile memory controller [0108]: Some [144d:a80a]\n\
+             \tControl: I/O-\n\tStatus: Cap+\n\tCapabilities: [40] Express (v2) Endpoint, MSI 00\n\
+             \t\tDevSta: x\n\tKernel driver in use: nvme\n\n"
+        )
+    };
+    let doubtful =
+        |bit| port("02:00.0", "Downstream Port", "secondary=03, subordinate=03", &acs(bit));
+    let text = [
+        "0000:00:00.0 Host bridge [0600]: Some [8086:4c43]\n\tStatus: Cap-\n\n".to_owned(),
+        port("00:01.0", "Root Port", "secondary=01, subordinate=04", &acs("-")),
+        port("01:00.0", "Upstream Port", "secondary=02, subordinate=04", ""),
+        doubtful("-"),
+        port("02:01.0", "Downstream Port", "secondary=04, subordinate=04", &acs("-")),
+        drive("03:00.0"),
+        drive("04:00.0"),
+        doubtful("+"),
+    ]
+    .concat();
+    let line = text.lines().zip(1..).filter(|(line, _)| line.contains("ReqRedir+")).last();
+    let fabric = lspci::read(&text).unwrap();
+    let find = |name| fabric.find(name).unwrap();
+    let found = decide(&fabric, find("0000:03:00.0"), find("0000:04:00.0"));
+    assert!(is_open(found.map), "{}", found.summary());
+    let expected =
+        format!("its register in line {} is cut, or contradicts another", line.unwrap().1);
+    assert!(
+        found.facts.iter().any(|fact| fact.to_string().contains(&expected)),
+        "{:?}",
+        found.facts
+    );
+}
+
 /// Any machine as firmware and kernel leave one: numbered buses, classes as kinds.
 fn machine() -> impl Strategy<Value = Fabric> {
     random::fabric().prop_map(|mut fabric| {
