@@ -36,7 +36,7 @@ pub(super) struct Listed {
     pub(super) address: Bdf,
     pub(super) function: Function,
     pub(super) port: PortType,
-    /// Whether it is an endpoint or a bridge whose link leads up to a port (PCIe 6.0 section 1.3): no root
+    /// An endpoint or a bridge whose link leads up to a port (PCIe 6.0 section 1.3): no root
     /// bus of a physical machine has one.
     pub(super) is_below_port: bool,
     /// Whether it is part of the root complex, and so on a root bus (PCIe 6.0 section 1.3.2.3).
@@ -302,7 +302,7 @@ fn buses(value: &str) -> Option<BusRange> {
 }
 
 impl BusRange {
-    /// Whether firmware or kernel gave it buses; both are 0 otherwise.
+    /// Returns whether firmware or kernel gave it buses; both are 0 otherwise.
     fn is_assigned(&self) -> bool {
         self.secondary <= self.subordinate && self.secondary > 0
     }

@@ -103,7 +103,7 @@ fn physical_bus(own: Bus, functions: &[Listed], placed: &Placed) -> Option<Bus> 
     found.filter(|&physical| physical < own)
 }
 
-/// Whether all of a bus may be virtual functions of those directly behind the port that holds it.
+/// Returns whether all of a bus may be virtual functions of those directly behind the port that holds it.
 ///
 /// Only a listing without root, which shows no registers, leaves that open. A port has one device below
 /// it, so no bridge is beside the physical functions, which are of the same maker.

@@ -35,7 +35,7 @@ pub(crate) fn heading(fabric: &Fabric) -> String {
     plain(&format!("{} ({origin}): {product}{cpu}, {kernel}, {iommu}", fabric.name))
 }
 
-/// Whether a text shows no class of a function, so that it may be anything.
+/// Returns whether a text shows no class of a function, so that it may be anything.
 pub(super) fn is_unclear(fabric: &Fabric, function: &Function) -> bool {
     function.kind == Kind::Other && function.class.is_none() && fabric.origin == Origin::Text
 }
