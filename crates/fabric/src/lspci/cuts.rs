@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::blocks::SortedText;
 use super::function::Listed;
 use super::picture::TreePicture;
-use super::topology::{Bus, Placed};
+use super::topology::{Bus, Placed, shows_ports};
 use crate::RootBus;
 use crate::sysfs::config_space::PortType;
 
@@ -103,7 +103,11 @@ fn is_orphan(bus: Bus, functions: &[Listed], placed: &Placed) -> bool {
         let class = one.class16();
         // Without configuration space a lone bridge may be the upper port of a switch as well.
         let may_be_switch = class == Some(CLASS_PCI_BRIDGE) && one.port == PortType::Unknown;
-        class.is_some_and(|class| OF_CHIPSETS.contains(&(class >> 8))) && !may_be_switch
+        // With root, a function without registers lost them, and may have been below a port.
+        let lost_registers = one.port == PortType::Unknown && shows_ports(functions);
+        class.is_some_and(|class| OF_CHIPSETS.contains(&(class >> 8)))
+            && !may_be_switch
+            && !lost_registers
     };
     let is_of_vmd = domain >= FIRST_VMD_DOMAIN;
     is_between_others(bus, functions, placed) || !(is_of_vmd || on().any(is_of_chipset))

@@ -103,6 +103,11 @@ fn physical_bus(own: Bus, functions: &[Listed], placed: &Placed) -> Option<Bus> 
     found.filter(|&physical| physical < own)
 }
 
+/// Returns whether a listing shows registers, as one with root does.
+pub(super) fn shows_ports(functions: &[Listed]) -> bool {
+    functions.iter().any(|one| !matches!(one.port, PortType::Unknown | PortType::NotPcie))
+}
+
 /// Returns whether all of a bus may be virtual functions of those directly behind the port that holds it.
 ///
 /// Only a listing without root, which shows no registers, leaves that open. A port has one device below
@@ -112,9 +117,7 @@ fn may_be_virtual(own: Bus, above: Option<usize>, functions: &[Listed], placed: 
     let beside = placed.on((own.0, range.secondary));
     let is_of_maker =
         |vendor: u16| beside.iter().any(|&other| functions[other].function.vendor == Some(vendor));
-    let shows_ports =
-        functions.iter().any(|one| !matches!(one.port, PortType::Unknown | PortType::NotPcie));
-    !shows_ports
+    !shows_ports(functions)
         && beside.iter().all(|&other| !functions[other].is_bridge())
         && placed.on(own).iter().all(|&at| {
             let one = &functions[at];

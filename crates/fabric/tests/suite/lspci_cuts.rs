@@ -143,3 +143,19 @@ fn bus_range_that_was_cut_off_is_missing() {
     assert_eq!(above(&fabric, "01:00.0"), "pci0000:01 Assumed");
     assert_eq!(fabric.bridges[0].root_bus, RootBus::Partial);
 }
+
+#[test]
+fn function_that_lost_its_registers_makes_no_root_bus() {
+    let peripheral = |capability: &str| {
+        format!(
+            "0000:02:00.0 System peripheral [0880]: Some [8086:1234]\n\tStatus: Cap+\n{capability}"
+        )
+    };
+    let port = bridge("00:01.0", "Root Port (Slot+)", ("01", "01"));
+    let state = |capability| {
+        read(&[HOST, &port, &gpu("01:00.0", ENDPOINT), &peripheral(capability)].concat()).unwrap()
+    };
+    assert_eq!(above(&state(DENIED), "02:00.0"), "pci0000:02 Assumed");
+    let integrated = "\tCapabilities: [40] Express (v2) Root Complex Integrated Endpoint, MSI 00\n";
+    assert_eq!(above(&state(integrated), "02:00.0"), "pci0000:02 Whole");
+}

@@ -315,7 +315,9 @@ impl Damage {
                     (first..first + count).contains(&at) && !block.contains(":00.0 ")
                 };
                 let kept = blocks.iter().enumerate().filter(|(at, block)| !is_missing(*at, block));
-                kept.map(|(_, block)| *block).collect()
+                let kept: String = kept.map(|(_, block)| *block).collect();
+                // Without any register left, nothing tells a bus below a lost port from a root bus.
+                if kept.contains("Express (v2)") { kept } else { text.to_owned() }
             }
             Self::Without(front, at) => {
                 let is_it = |line: &str| line.trim_start().starts_with(front);
