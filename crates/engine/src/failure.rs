@@ -303,7 +303,7 @@ impl RequestError {
 }
 
 /// An error and its sources in one line.
-pub(crate) fn error_in_words(error: &dyn std::error::Error) -> String {
+pub fn error_in_words(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

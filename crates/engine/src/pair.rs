@@ -4,7 +4,7 @@ use std::path::Path;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind, names};
 use peerlane_reach::{
-    Condition, Direction, MapType, NEWEST_LIST, Need, Pair, Reach, Turn, environment_notes, guest,
+    Condition, Direction, MapType, NEWEST_LIST, Pair, Reach, Turn, environment_notes, guest,
     nature, nvlink, rules,
 };
 use peerlane_results::{
@@ -171,15 +171,12 @@ fn ports(fabric: &Fabric, reach: &Reach) -> Vec<String> {
 fn kernel_decision(fabric: &Fabric, reach: &Reach) -> KernelDecision {
     let (major, minor) = NEWEST_LIST;
     let is_assumed = fabric.kernel.version().is_none();
-    let mut commands: Vec<&str> = reach.needs.iter().map(Need::command).collect();
-    commands.extend(reach.conditions.iter().map(|one| one.fact.command()));
-    commands.dedup();
     KernelDecision {
         reasons: reach.reasons(),
         assumed_kernel: is_assumed.then(|| format!("{major}.{minor}")),
         conditions: reach.conditions.iter().map(condition).collect(),
         needs: reach.needs.iter().map(|need| need.in_words(fabric)).collect(),
-        commands: commands.into_iter().map(str::to_owned).collect(),
+        commands: reach.commands().into_iter().map(str::to_owned).collect(),
     }
 }
 

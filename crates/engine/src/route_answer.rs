@@ -6,7 +6,6 @@
 
 mod devices;
 
-use std::error::Error;
 use std::fmt;
 use std::path::Path;
 
@@ -16,7 +15,7 @@ use peerlane_results::{Asked, Route};
 use crate::endpoint::{
     EndError, Endpoint, Notation, look_to_read, no_function, strip_device_directory,
 };
-use crate::failure::Role;
+use crate::failure::{Role, error_in_words};
 use crate::guard::System;
 use crate::plan::{PlanError, PlannedRoute, find_gpu, memory_name, route_only};
 
@@ -171,7 +170,7 @@ fn answer_or(
     match planned {
         Ok(planned) => Ok(planned.into()),
         Err(error) if error.is_of_the_machine() => {
-            Ok(RouteAnswer::new(RouteWord::None, chain(&error)))
+            Ok(RouteAnswer::new(RouteWord::None, error_in_words(&error)))
         }
         Err(error) if error.is_of_an_end() => otherwise().ok_or(error),
         Err(error) => Err(error),
@@ -222,17 +221,6 @@ fn path_and_device(
 /// Looks at a path as the source of a copy.
 fn look(fabric: &Fabric, path: &str) -> Result<Endpoint, EndError> {
     look_to_read(&System::at(Path::new("/")), fabric, path, Role::Source)
-}
-
-/// An error and its sources on one line.
-fn chain(error: &dyn Error) -> String {
-    let mut line = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        line += &format!(": {source}");
-        next = source.source();
-    }
-    line
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 
 use peerlane_units::Bytes;
 
-use crate::gpu::{VENDOR_AMD, VENDOR_NVIDIA};
+use crate::gpu::{VENDOR_AMD, VENDOR_INTEL, VENDOR_NVIDIA};
 use crate::{Fabric, FunctionId, Kind, Parent};
 
-const VENDOR_INTEL: u16 = 0x8086;
 /// Red Hat, Inc.: paravirtual devices, behind which there is no hardware of their own.
 const VENDOR_VIRTIO: u16 = 0x1af4;
 /// Smallest window through which the `xocl` driver lends memory (`P2P_BAR` in its source).

@@ -8,6 +8,8 @@ use crate::{Fabric, Function, FunctionId, Kind, names};
 pub const VENDOR_NVIDIA: u16 = 0x10de;
 /// PCI vendor of AMD's GPUs.
 pub const VENDOR_AMD: u16 = 0x1002;
+/// PCI vendor of Intel's GPUs and ports.
+pub const VENDOR_INTEL: u16 = 0x8086;
 
 /// Generations of NVIDIA's GPUs, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -325,6 +325,41 @@ pub struct Lines {
     pub link: Option<u32>,
 }
 
+impl Function {
+    /// A function with a name and a parent, and nothing else known.
+    pub fn unknown(name: String, parent: Parent) -> Self {
+        Self {
+            name,
+            address: None,
+            parent,
+            kind: Kind::Other,
+            vendor: None,
+            device: None,
+            class: None,
+            link: None,
+            link_below: None,
+            acs: Acs::Unknown,
+            numa_node: None,
+            iommu_group: None,
+            iommu_type: None,
+            driver: DriverBinding::Unknown,
+            kernel_names: Vec::new(),
+            bars: Vec::new(),
+            unassigned_bars: Vec::new(),
+            fpga_p2p: None,
+            p2pmem: None,
+            rates: Rates::default(),
+            mixed_per_mille: None,
+            ethernet: None,
+            nvme: None,
+            physical_function: None,
+            mig_instances: None,
+            lines: None,
+            lab: LabDrive::default(),
+        }
+    }
+}
+
 /// Access control services of a function (PCIe 6.0 section 7.7.11).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Acs {

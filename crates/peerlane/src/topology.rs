@@ -1,7 +1,5 @@
 //! A machine as one object: what `peerlane topo --json` prints.
 
-use std::collections::BTreeSet;
-
 use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_reach::{Decisions, Detail, Matrix, NEWEST_LIST, Need, Peers, Reach, representatives};
 use peerlane_results::{ReachCondition, ReachVerdict, RecordSchema};
@@ -123,17 +121,7 @@ fn grouped_row(
 ) -> ReachRow {
     let mut all = reach_row(fabric, (&row.members, &column.members), found);
     if row.members.len() * column.members.len() > 1 && !found.redirecting.is_empty() {
-        // Each member's own port is passed once.
-        let memories = row.members.iter().map(|&memory| (memory, column.members[0]));
-        let initiators = column.members.iter().map(|&initiator| (row.members[0], initiator));
-        let pairs = memories.chain(initiators).filter(|(one, other)| one != other);
-        let ports: BTreeSet<FunctionId> = pairs
-            .flat_map(|(memory, initiator)| decisions.decide(memory, initiator).redirecting)
-            .collect();
-        all.redirecting = ports
-            .into_iter()
-            .map(|id| peerlane_engine::address_or_name(fabric.function(id)))
-            .collect();
+        all.redirecting = places(fabric, decisions.redirecting(row, column));
     }
     all
 }
@@ -171,12 +159,14 @@ fn reach_row(
         initiators: names(initiators),
         verdict: peerlane_engine::reach_verdict(found.map),
         distance: found.distance,
-        redirecting: found
-            .redirecting
-            .iter()
-            .map(|&id| peerlane_engine::address_or_name(fabric.function(id)))
-            .collect(),
+        redirecting: places(fabric, found.redirecting.iter().copied()),
         conditions: conditions.collect(),
         needs: found.needs.iter().map(|need| need.in_words(fabric)).collect(),
     }
+}
+
+/// The addresses of functions; the names of those that have none.
+fn places(fabric: &Fabric, ids: impl IntoIterator<Item = FunctionId>) -> Vec<String> {
+    let place = |id| peerlane_engine::address_or_name(fabric.function(id));
+    ids.into_iter().map(place).collect()
 }

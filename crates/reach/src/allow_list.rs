@@ -4,6 +4,8 @@
 //! the hardware: what is absent may work and is still refused. AMD CPUs are not in it because the
 //! kernel judges them by family.
 
+use peerlane_fabric::gpu::{VENDOR_INTEL, VENDOR_NVIDIA};
+
 /// Whether the kernel lists a host bridge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listing {
@@ -15,10 +17,8 @@ pub(crate) enum Listing {
     NotListed,
 }
 
-const INTEL: u16 = 0x8086;
 /// `PCI_VENDOR_ID_GOOGLE`; every device of it is listed (`PCI_ANY_ID`).
 const GOOGLE: u16 = 0x1ae0;
-const NVIDIA: u16 = 0x10de;
 
 /// Xeon E5 and Core i7 (3c00, 3c01), Xeon E7 v3 and E5 v3 (2f00, 2f01).
 const INTEL_SAME_BRIDGE: [u16; 4] = [0x3c00, 0x3c01, 0x2f00, 0x2f01];
@@ -53,12 +53,12 @@ pub const NEWEST_LIST: (u32, u32) = (7, 3);
 pub(crate) fn look_up(vendor: u16, device: u16, kernel: Option<(u32, u32)>) -> Listing {
     let kernel = kernel.unwrap_or(NEWEST_LIST);
     let listed = match vendor {
-        INTEL if INTEL_SAME_BRIDGE.contains(&device) => return Listing::SameBridgeOnly,
-        INTEL if INTEL_ACCELERATORS.contains(&device) => kernel > (6, 12),
-        INTEL if device == INTEL_SINCE_5_18 => kernel >= (5, 18),
-        INTEL => INTEL_ANY_BRIDGE.contains(&device),
+        VENDOR_INTEL if INTEL_SAME_BRIDGE.contains(&device) => return Listing::SameBridgeOnly,
+        VENDOR_INTEL if INTEL_ACCELERATORS.contains(&device) => kernel > (6, 12),
+        VENDOR_INTEL if device == INTEL_SINCE_5_18 => kernel >= (5, 18),
+        VENDOR_INTEL => INTEL_ANY_BRIDGE.contains(&device),
         GOOGLE => true,
-        NVIDIA => kernel >= (7, 3) && NVIDIA_SINCE_7_3.contains(&device),
+        VENDOR_NVIDIA => kernel >= (7, 3) && NVIDIA_SINCE_7_3.contains(&device),
         _ => false,
     };
     if listed { Listing::Listed } else { Listing::NotListed }
@@ -70,21 +70,21 @@ mod tests {
 
     #[test]
     fn nvidia_cpus_are_listed_only_by_kernels_that_list_them() {
-        assert_eq!(look_up(NVIDIA, 0x2f95, None), Listing::Listed);
-        assert_eq!(look_up(NVIDIA, 0x2f95, Some((7, 2))), Listing::NotListed);
-        assert_eq!(look_up(NVIDIA, 0x2f95, Some((7, 3))), Listing::Listed);
+        assert_eq!(look_up(VENDOR_NVIDIA, 0x2f95, None), Listing::Listed);
+        assert_eq!(look_up(VENDOR_NVIDIA, 0x2f95, Some((7, 2))), Listing::NotListed);
+        assert_eq!(look_up(VENDOR_NVIDIA, 0x2f95, Some((7, 3))), Listing::Listed);
     }
 
     #[test]
     fn accelerators_are_not_listed_by_older_kernels() {
-        assert_eq!(look_up(INTEL, 0x0b25, Some((6, 12))), Listing::NotListed);
-        assert_eq!(look_up(INTEL, 0x0b25, Some((7, 2))), Listing::Listed);
-        assert_eq!(look_up(INTEL, 0x09a2, Some((6, 8))), Listing::Listed);
-        assert_eq!(look_up(INTEL, 0x09a2, Some((5, 15))), Listing::NotListed);
+        assert_eq!(look_up(VENDOR_INTEL, 0x0b25, Some((6, 12))), Listing::NotListed);
+        assert_eq!(look_up(VENDOR_INTEL, 0x0b25, Some((7, 2))), Listing::Listed);
+        assert_eq!(look_up(VENDOR_INTEL, 0x09a2, Some((6, 8))), Listing::Listed);
+        assert_eq!(look_up(VENDOR_INTEL, 0x09a2, Some((5, 15))), Listing::NotListed);
     }
 
     #[test]
     fn the_emulated_q35_host_bridge_is_not_listed() {
-        assert_eq!(look_up(INTEL, 0x29c0, Some((7, 2))), Listing::NotListed);
+        assert_eq!(look_up(VENDOR_INTEL, 0x29c0, Some((7, 2))), Listing::NotListed);
     }
 }

@@ -63,6 +63,14 @@ impl Reach {
         self.facts.iter().filter(|fact| fact.decides(self.map)).map(Fact::to_string).collect()
     }
 
+    /// The commands that show the facts that are not known.
+    pub fn commands(&self) -> Vec<&'static str> {
+        let mut all: Vec<_> = self.needs.iter().map(Need::command).collect();
+        all.extend(self.conditions.iter().map(|one| one.fact.command()));
+        all.dedup();
+        all
+    }
+
     /// One sentence: what the kernel decides, and why.
     pub fn summary(&self) -> String {
         let verdict = match self.map {
@@ -353,7 +361,8 @@ fn look_up_bridge(
     test_device: Option<FunctionId>,
     same_bridge: bool,
 ) -> (Tri, Fact) {
-    let HostBridge { name, root_bus, .. } = fabric.bridges[bridge.0].clone();
+    let HostBridge { name, root_bus, .. } = &fabric.bridges[bridge.0];
+    let name = name.clone();
     let at_zero = |id| fabric.function(id).address.is_some_and(|address| address.devfn() == 0);
     let is_known = match root_bus {
         RootBus::Whole => true,

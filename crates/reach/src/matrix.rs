@@ -4,7 +4,7 @@
 //! so that functions with the same way up share a row or a column. A thousand drives below one switch
 //! are one cell.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use peerlane_fabric::{Fabric, FunctionId, Parent};
 
@@ -87,6 +87,20 @@ pub fn representatives(row: &Peers, column: &Peers) -> Option<(FunctionId, Funct
         column.members.iter().take(2).map(move |&initiator| (memory, initiator))
     });
     pairs.find(|(one, other)| one != other)
+}
+
+impl Decisions<'_> {
+    /// The ports that redirect for any pair of a row and a column: each member's own ports are passed once.
+    pub fn redirecting(&self, row: &Peers, column: &Peers) -> BTreeSet<FunctionId> {
+        let Some((one, other)) = representatives(row, column) else { return BTreeSet::new() };
+        let memories = row.members.iter().map(|&memory| (memory, other));
+        let initiators = column.members.iter().map(|&initiator| (one, initiator));
+        memories
+            .chain(initiators)
+            .filter(|(memory, initiator)| memory != initiator)
+            .flat_map(|(memory, initiator)| self.decide(memory, initiator).redirecting)
+            .collect()
+    }
 }
 
 fn cell(decisions: &Decisions<'_>, row: &Peers, column: &Peers) -> Cell {

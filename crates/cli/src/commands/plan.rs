@@ -43,36 +43,11 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
 
 /// The plan of a copy where the words name ends of one, the pair where they name PCI functions.
 fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAnswer, Failure> {
-    let words = (asked.source.as_str(), asked.target.as_str());
-    let both = peerlane_engine::pair_ends(fabric, None, words);
-    let (plan, no_plan) = if both.is_some() && peerlane_engine::is_no_copy(fabric, words) {
-        (
-            None,
-            Some(
-                "a copy needs a drive or file at one end, and another or a GPU at the other"
-                    .to_owned(),
-            ),
-        )
-    } else {
-        let clock = MonotonicClock::start();
-        let surveyor = Surveyor::new(&clock, args.transfer.deadline());
-        match peerlane_engine::plan(fabric, asked, &surveyor) {
-            Ok(plan) => (Some(plan), None),
-            Err(error)
-                if both.is_some_and(|ends| is_pair_alone(args, fabric, ends))
-                    && error.is_of_an_end() =>
-            {
-                let reason = match fabric.origin {
-                    Origin::Text => "pasted text shows no namespaces of drives".to_owned(),
-                    _ => chain(&error),
-                };
-                (None, Some(reason))
-            }
-            Err(error) => {
-                return Err(no_device(fabric, words).unwrap_or_else(|| answer(failure(error))));
-            }
-        }
+    let (plan, no_plan) = match plan_or_reason(args, fabric, asked)? {
+        Ok(plan) => (Some(plan), None),
+        Err(reason) => (None, Some(reason)),
     };
+    let words = (asked.source.as_str(), asked.target.as_str());
     let ends = peerlane_engine::pair_ends(fabric, plan.as_ref(), words);
     let explanation = args.explain.then(|| match (&plan, ends) {
         (Some(plan), _) => peerlane_engine::explain(fabric, plan),
@@ -95,6 +70,33 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
         explanation,
         probes,
     })
+}
+
+/// The plan of a copy, or the reason for there being none between two devices.
+fn plan_or_reason(
+    args: &PlanArgs,
+    fabric: &Fabric,
+    asked: &Asked,
+) -> Result<Result<Plan, String>, Failure> {
+    let words = (asked.source.as_str(), asked.target.as_str());
+    let both = peerlane_engine::pair_ends(fabric, None, words);
+    if both.is_some() && peerlane_engine::is_no_copy(fabric, words) {
+        let reason = "a copy needs a drive or file at one end, and another or a GPU at the other";
+        return Ok(Err(reason.to_owned()));
+    }
+    let clock = MonotonicClock::start();
+    let surveyor = Surveyor::new(&clock, args.transfer.deadline());
+    let error = match peerlane_engine::plan(fabric, asked, &surveyor) {
+        Ok(plan) => return Ok(Ok(plan)),
+        Err(error) => error,
+    };
+    if both.is_some_and(|ends| is_pair_alone(args, fabric, ends)) && error.is_of_an_end() {
+        return Ok(Err(match fabric.origin {
+            Origin::Text => "pasted text shows no namespaces of drives".to_owned(),
+            _ => peerlane_engine::failure::error_in_words(&error),
+        }));
+    }
+    Err(no_device(fabric, words).unwrap_or_else(|| answer(failure(error))))
 }
 
 /// Whether two functions are judged where no copy between them can be planned: a person who names two
@@ -121,12 +123,6 @@ fn no_device(fabric: &Fabric, words: (&str, &str)) -> Option<Failure> {
     };
     let error = format!("machine {} has no device or file `{missing}`", fabric.name);
     Some(Failure::new(error).hint("`peerlane topo` shows the names of its devices".to_owned()))
-}
-
-/// An error and its sources on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let sources = std::iter::successors(Some(error), |error| error.source());
-    sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn show_answer(answer: &PlanAnswer, printer: Printer) -> Result<Exit, Failure> {

@@ -29,8 +29,7 @@ pub(super) fn examine(fabric: &Fabric, initiators: &[FunctionId], chart: &mut Ch
         .enumerate()
         .flat_map(|(place, column)| column.members.iter().map(move |&id| (id, place)))
         .collect();
-    let ids = fabric.iter().map(|(id, function)| (function.name.as_str(), id)).collect();
-    let judge = Judge { fabric, ids, decisions: Decisions::new(fabric) };
+    let judge = Judge { fabric, decisions: Decisions::new(fabric) };
     let mut pairs = Pairs::default();
     for row in &rows {
         let mut shared = vec![0; columns.len()];
@@ -78,33 +77,7 @@ impl Sample {
 /// What decides pairs.
 struct Judge<'a> {
     fabric: &'a Fabric,
-    ids: HashMap<&'a str, FunctionId>,
     decisions: Decisions<'a>,
-}
-
-impl Judge<'_> {
-    /// The functions whose redirection decides; empty where the two ends meet only at the root anyway.
-    fn redirecting(&self, reach: &Reach) -> BTreeSet<FunctionId> {
-        let id = |fact: &Fact| match fact {
-            Fact::AcsRedirect { function, .. } => self.ids.get(function.as_str()).copied(),
-            _ => None,
-        };
-        reach.facts.iter().filter_map(id).collect()
-    }
-
-    /// The same for all pairs of a row and a column: each member's own ports are passed once.
-    fn all_redirecting(
-        &self,
-        row: &Peers,
-        column: &Peers,
-        (one, other): Pair,
-    ) -> BTreeSet<FunctionId> {
-        let memories = row.members.iter().map(|&memory| (memory, other));
-        let initiators = column.members.iter().map(|&initiator| (one, initiator));
-        let pairs = memories.chain(initiators).filter(|(one, other)| one != other);
-        let reaches = pairs.map(|(memory, initiator)| self.decisions.decide(memory, initiator));
-        reaches.flat_map(|reach| self.redirecting(&reach)).collect()
-    }
 }
 
 #[derive(Default)]
@@ -145,9 +118,9 @@ impl Pairs {
             MapType::NotSupported => Upward::Refused,
             MapType::ThroughHostBridge => Upward::ThroughHostBridge,
         };
-        if !judge.redirecting(&reach).is_empty() {
+        if !reach.redirecting.is_empty() {
             let (functions, pairs) = self.redirected.entry(upward).or_default();
-            functions.extend(judge.all_redirecting(row, column, pair));
+            functions.extend(judge.decisions.redirecting(row, column));
             pairs.add(row, column, count);
         } else if upward == Upward::Refused {
             self.apart.facts.extend(bridge_facts(&reach));

@@ -2,7 +2,7 @@
 
 use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_reach::{
-    Answer, Direction, DriverRule, MapType, Need, NvLinkState, Pair, PeerMemory, Reach, decide,
+    Answer, Direction, DriverRule, MapType, NvLinkState, Pair, PeerMemory, Reach, decide,
     environment_notes, nvlink, rules,
 };
 
@@ -145,11 +145,7 @@ pub(super) fn open_facts(
     facts
 }
 
-/// The commands that show the facts that the kernel's decision lacks.
-fn commands(kernel: &Reach) -> Vec<String> {
-    let needs = kernel.needs.iter().map(Need::command);
-    let conditions = kernel.conditions.iter().map(|one| one.fact.command());
-    let mut all: Vec<&str> = needs.chain(conditions).collect();
-    all.dedup();
-    all.into_iter().map(|command| format!("`{command}` shows it")).collect()
+/// The commands that show the facts that the kernel's decision lacks, in words.
+fn commands(kernel: &Reach) -> impl Iterator<Item = String> {
+    kernel.commands().into_iter().map(|command| format!("`{command}` shows it"))
 }

@@ -10,10 +10,7 @@ use super::links;
 use super::picture::TreePicture;
 use super::windows::Windows;
 use crate::sysfs::config_space::PortType;
-use crate::{
-    Acs, Bdf, BridgeId, DriverBinding, Function, Kind, LabDrive, Lines, Link, LinkSpeed, Parent,
-    Rates,
-};
+use crate::{Acs, Bdf, BridgeId, DriverBinding, Function, Lines, LinkSpeed, Parent};
 
 /// Buses behind a bridge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -368,32 +365,8 @@ fn routing(address: Bdf) -> (u32, u32) {
 
 fn bare_function(address: Bdf, line: u32) -> Function {
     Function {
-        name: address.to_string(),
         address: Some(address),
-        parent: Parent::Bridge(BridgeId(0)),
-        kind: Kind::Other,
-        vendor: None,
-        device: None,
-        class: None,
-        link: None::<Link>,
-        link_below: None,
-        acs: Acs::Unknown,
-        numa_node: None,
-        iommu_group: None,
-        iommu_type: None,
-        driver: DriverBinding::Unknown,
-        kernel_names: Vec::new(),
-        bars: Vec::new(),
-        unassigned_bars: Vec::new(),
-        fpga_p2p: None,
-        p2pmem: None,
-        rates: Rates::default(),
-        mixed_per_mille: None,
-        ethernet: None,
-        nvme: None,
-        physical_function: None,
-        mig_instances: None,
         lines: Some(Lines { heading: line, ..Lines::default() }),
-        lab: LabDrive::default(),
+        ..Function::unknown(address.to_string(), Parent::Bridge(BridgeId(0)))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::blocks::SortedText;
 use super::function::Listed;
+use crate::gpu::VENDOR_INTEL;
 use crate::sysfs::system::bears_on_devices;
 use crate::{Cpu, IommuMode, Kernel};
 
@@ -110,7 +111,6 @@ pub(super) fn cpu(text: &SortedText<'_>) -> Option<Cpu> {
 /// The maker of the processor, by its host bridge: an Intel root complex is part of an Intel processor, or
 /// pairs with no other one. Those that QEMU emulates (29c0, 1237) say nothing.
 pub(super) fn cpu_of_host_bridge(functions: &[Listed]) -> Cpu {
-    const INTEL: u16 = 0x8086;
     const HOST_BRIDGE: u32 = 0x06_00;
     const QEMU_DEVICES: [u16; 2] = [0x29c0, 0x1237];
     const QEMU_SUBSYSTEM: u16 = 0x1af4;
@@ -121,7 +121,9 @@ pub(super) fn cpu_of_host_bridge(functions: &[Listed]) -> Cpu {
     let is_intel = functions.iter().find(is_first).is_some_and(|one| {
         let is_emulated = one.function.device.is_none_or(|device| QEMU_DEVICES.contains(&device))
             || one.subsystem_vendor == Some(QEMU_SUBSYSTEM);
-        one.class16() == Some(HOST_BRIDGE) && one.function.vendor == Some(INTEL) && !is_emulated
+        one.class16() == Some(HOST_BRIDGE)
+            && one.function.vendor == Some(VENDOR_INTEL)
+            && !is_emulated
     });
     Cpu { vendor: is_intel.then(|| "GenuineIntel".to_owned()), ..Cpu::default() }
 }

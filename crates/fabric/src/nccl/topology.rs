@@ -10,8 +10,7 @@ use super::nvlink::Link;
 use crate::sysfs::config_space::PortType;
 use crate::sysfs::functions::kind;
 use crate::{
-    Acs, Bdf, BridgeId, Cpu, DriverBinding, Function, FunctionId, HostBridge, Kind, LabDrive,
-    Lines, Parent, Rates, RootBus,
+    Bdf, BridgeId, Cpu, Function, FunctionId, HostBridge, Kind, Lines, Parent, Rates, RootBus,
 };
 
 /// Most functions, those included that the text leaves out; as in a machine file.
@@ -134,7 +133,7 @@ impl Reader {
             numa_node: above.numa_node,
             kernel_names: nics.flat_map(attributes::kernel_names).collect(),
             lines: Some(Lines { heading: line, link: link.map(|_| line), ..Lines::default() }),
-            ..bare_function(address.to_string(), parent)
+            ..Function::unknown(address.to_string(), parent)
         };
         let function = self.push(Function { address: Some(address), ..function })?;
         let below = Above { function: Some(function), depth: above.depth + 1, ..above };
@@ -177,7 +176,7 @@ impl Reader {
         let port = Function {
             kind: missing,
             numa_node: above.numa_node,
-            ..bare_function(format!("{word}-above-{address}"), parent)
+            ..Function::unknown(format!("{word}-above-{address}"), parent)
         };
         let port = self.push(port)?;
         self.ports.insert(key, port);
@@ -245,38 +244,5 @@ fn function_kind(node: Node<'_, '_>, address: Bdf, parent: Parent) -> Kind {
         (true, _) => Kind::Gpu,
         (false, true) => Kind::Nic,
         (false, false) => by_class,
-    }
-}
-
-/// A function of which nothing but name and parent is known.
-fn bare_function(name: String, parent: Parent) -> Function {
-    Function {
-        name,
-        address: None,
-        parent,
-        kind: Kind::Other,
-        vendor: None,
-        device: None,
-        class: None,
-        link: None,
-        link_below: None,
-        acs: Acs::Unknown,
-        numa_node: None,
-        iommu_group: None,
-        iommu_type: None,
-        driver: DriverBinding::Unknown,
-        kernel_names: Vec::new(),
-        bars: Vec::new(),
-        unassigned_bars: Vec::new(),
-        fpga_p2p: None,
-        p2pmem: None,
-        rates: Rates::default(),
-        mixed_per_mille: None,
-        ethernet: None,
-        nvme: None,
-        physical_function: None,
-        mig_instances: None,
-        lines: None,
-        lab: LabDrive::default(),
     }
 }

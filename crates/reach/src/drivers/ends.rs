@@ -5,8 +5,8 @@ use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, IommuMode, Ki
 use super::{Answer, DriverRule};
 use crate::{MapType, PeerMemory, Reach, decide};
 
-const VENDOR_INTEL: u16 = 0x8086;
 const VENDOR_XILINX: u16 = 0x10ee;
+
 /// Memory that peers could use, by whose driver decides over it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Memory {
@@ -34,7 +34,7 @@ impl Memory {
         Some(match (function.kind, function.vendor) {
             (Kind::Gpu, Some(gpu::VENDOR_NVIDIA)) => Self::Nvidia,
             (Kind::Gpu, Some(gpu::VENDOR_AMD)) => Self::Amd,
-            (Kind::Gpu, Some(VENDOR_INTEL)) => Self::Intel,
+            (Kind::Gpu, Some(gpu::VENDOR_INTEL)) => Self::Intel,
             (Kind::Fpga, Some(VENDOR_XILINX)) => Self::Xilinx,
             (Kind::Nvme, _) => Self::Drive,
             _ => Self::Other,

@@ -72,11 +72,6 @@ impl Pair {
     pub fn directions(&self) -> impl Iterator<Item = &Direction> {
         self.forward.iter().chain(&self.backward)
     }
-
-    /// Whether the kernel permits a direction, or would if a fact that is not known turned out so.
-    pub fn is_possible(&self) -> bool {
-        self.directions().any(|one| one.kernel.is_permitted() || !one.kernel.conditions.is_empty())
-    }
 }
 
 impl PeerMemory {

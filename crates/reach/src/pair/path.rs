@@ -1,11 +1,10 @@
 //! The path of packets between two functions: where they turn, and the slowest link on it.
 
+use peerlane_fabric::gpu::VENDOR_INTEL;
 use peerlane_fabric::{Fabric, FunctionId, Kind, LinkSpeed, Parent, RootBus};
 
 use crate::decision::Walk;
 use crate::{Reach, decide};
-
-const VENDOR_INTEL: u16 = 0x8086;
 
 /// The path of packets between two functions.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::MapType;
 
 /// Two switches below one host bridge, one of them with a switch below it; a second host bridge on
 /// another memory node.
@@ -91,9 +92,12 @@ fn directions_exist_towards_memory_alone() {
     let fabric = machine("");
     let found = pair(&fabric, "nic-1", "gpu-1");
     assert!(found.forward.is_some() && found.backward.is_none());
-    assert!(found.is_possible());
+    assert!(found.directions().all(|one| one.kernel.is_permitted()));
     let refused = pair(&fabric, "gpu-1", "gpu-3");
-    assert!(refused.directions().count() == 2 && !refused.is_possible());
+    assert!(
+        refused.directions().count() == 2
+            && refused.directions().all(|one| one.kernel.map == MapType::NotSupported)
+    );
 }
 
 #[test]

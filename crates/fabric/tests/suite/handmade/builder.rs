@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use peerlane_fabric::{
     Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Environment, Fabric, Function,
-    FunctionId, HostBridge, IommuMode, Kernel, Kind, LabDrive, Link, LinkSpeed, Module, Mount,
-    Namespace, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus,
-    StackedDevice, Temperature,
+    FunctionId, HostBridge, IommuMode, Kernel, Kind, Link, LinkSpeed, Module, Mount, Namespace,
+    NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus, StackedDevice,
+    Temperature,
 };
 use peerlane_units::Bytes;
 
@@ -119,33 +119,17 @@ impl Machine {
             IommuMode::Off | IommuMode::Unknown => None,
         };
         self.fabric.functions.push(Function {
-            name: address.to_string(),
             address: Some(address),
-            parent,
             kind,
             vendor: Some(vendor),
             device: Some(device),
             class: Some(class),
-            link: None,
-            link_below: None,
             acs: Acs::Absent,
             numa_node: node,
             iommu_group,
             iommu_type,
             driver: DriverBinding::Unbound,
-            kernel_names: Vec::new(),
-            bars: Vec::new(),
-            unassigned_bars: Vec::new(),
-            fpga_p2p: None,
-            p2pmem: None,
-            rates: Rates::default(),
-            mixed_per_mille: None,
-            ethernet: None,
-            nvme: None,
-            physical_function: None,
-            mig_instances: None,
-            lines: None,
-            lab: LabDrive::default(),
+            ..Function::unknown(address.to_string(), parent)
         });
         FunctionId(self.fabric.functions.len() - 1)
     }

@@ -27,7 +27,6 @@ const IO_HUBS: [(u16, u16); 6] = [
     (0x2f01, 0x2f0b),
     (0x6f01, 0x6f0b),
 ];
-const VENDOR_INTEL: u16 = 0x8086;
 
 /// The rule for two NVIDIA GPUs.
 pub(super) fn rule(ends: &Ends<'_>) -> DriverRule {
@@ -132,7 +131,7 @@ fn io_hubs(ends: &Ends<'_>) -> Verdict {
         let top = ends.fabric.upward(id).last()?;
         let port = ends.fabric.function(top);
         let is_hub = port.kind == Kind::RootPort
-            && port.vendor == Some(VENDOR_INTEL)
+            && port.vendor == Some(gpu::VENDOR_INTEL)
             && IO_HUBS.iter().any(|&(first, last)| {
                 port.device.is_some_and(|device| (first..=last).contains(&device))
             });
