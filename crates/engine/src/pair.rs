@@ -28,7 +28,7 @@ pub fn pair_ends(
     Some((first, second))
 }
 
-/// Whether two words name devices between which nothing is copied: one is neither a drive nor a GPU, or
+/// Returns whether two words name devices between which nothing is copied: one is neither a drive nor a GPU, or
 /// both are GPUs.
 pub fn is_no_copy(fabric: &Fabric, words: (&str, &str)) -> bool {
     let kind = |word: &str| {
@@ -200,7 +200,7 @@ fn answer(answer: peerlane_reach::Answer) -> Answer {
     }
 }
 
-/// What holds in a guest is asked for the direction that exists.
+/// The host's verdict for a guest, on the direction that exists.
 fn guest_record(
     fabric: &Fabric,
     pair: &Pair,

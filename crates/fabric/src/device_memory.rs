@@ -17,13 +17,13 @@ pub struct Memory {
     pub function: FunctionId,
     /// By what it is reached.
     pub kind: MemoryKind,
-    /// How much there is; `None` where it is not known.
+    /// Its size; `None` where it is not known.
     pub size: Option<Bytes>,
-    /// How much of it nobody uses; known of the kernel's own pools alone.
+    /// Bytes that nobody uses; known of the kernel's own pools alone.
     pub available: Option<Bytes>,
 }
 
-/// How memory of a device is reached.
+/// The way to memory of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryKind {
     /// A pool that the kernel keeps (`p2pmem`).
@@ -35,7 +35,7 @@ pub enum MemoryKind {
 }
 
 impl Fabric {
-    /// Whether a function moves payload: drives, NICs, FPGAs and GPUs, without the graphics of a
+    /// Returns whether a function moves payload: drives, NICs, FPGAs and GPUs, without the graphics of a
     /// processor or board, paravirtual devices, and the management side of an FPGA card.
     pub fn moves_payload(&self, id: FunctionId) -> bool {
         let function = self.function(id);

@@ -108,7 +108,7 @@ pub fn has_c2c(function: &Function) -> bool {
     name.is_some_and(|name| ["GH200", "GB200", "GB300"].iter().any(|chip| name.contains(chip)))
 }
 
-/// Whether the maker's driver may hold a GPU, so that its programs count it.
+/// Returns whether the maker's driver may hold a GPU, so that its programs count it.
 fn is_its_makers(function: &Function) -> bool {
     let makers = match function.vendor {
         Some(VENDOR_NVIDIA) => "nvidia",

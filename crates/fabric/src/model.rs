@@ -49,7 +49,7 @@ pub struct Fabric {
     pub mounts: Option<Vec<Mount>>,
     /// NVLink connections between GPUs; `None` where they cannot be seen, as in `/sys`.
     pub nvlinks: Option<Vec<NvLink>>,
-    /// What separates this system from the hardware.
+    /// Layers between this system and the hardware.
     pub environment: Environment,
     /// How the lab boots this machine; only in descriptions meant for it.
     pub lab: Option<LabBoot>,
@@ -159,11 +159,11 @@ pub struct HostBridge {
     pub peer: Rates,
     /// What each link from its memory node to another one carries in each direction; only a machine file says so.
     pub socket_link: Option<ByteRate>,
-    /// How much of its root bus is listed.
+    /// The listed part of its root bus.
     pub root_bus: RootBus,
 }
 
-/// How much of the root bus of a host bridge a description lists.
+/// The part of the root bus of a host bridge that a description lists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RootBus {
     /// Every function.
@@ -184,7 +184,7 @@ pub struct NvLink {
     pub links: Option<u32>,
 }
 
-/// What separates a system from the hardware; `None` where no sign of it was seen.
+/// Layers between a system and the hardware; `None` where no sign of one was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
     /// Hypervisor below this system: `KVM`, `VMware`.
@@ -483,7 +483,7 @@ impl Acs {
     /// `pci_bridge_has_acs_redir` in drivers/pci/p2pdma.c tests them.
     pub const REDIRECT: u16 = 0x04 | 0x08 | 0x20;
 
-    /// Whether the function sends peer traffic to the root complex; `None` where it is not known.
+    /// Returns whether the function sends peer traffic to the root complex; `None` where it is not known.
     pub fn redirects(self) -> Option<bool> {
         match self {
             Self::Unknown => None,

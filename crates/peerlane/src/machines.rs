@@ -29,7 +29,7 @@ pub enum Place<'a> {
     /// The running one.
     #[default]
     Here,
-    /// What `--machine` takes: a folder or archive with `sys/`, a text, a name, or `-`.
+    /// An argument of `--machine`: a folder or archive with `sys/`, a text, a name, or `-`.
     Described(&'a Path),
 }
 
@@ -75,7 +75,7 @@ pub fn read(place: Place<'_>, look: Look) -> Result<Fabric, MachineError> {
     discover(root).map_err(|source| not_discovered(root, source))
 }
 
-/// Whether `--machine` takes a path as a folder or archive with `sys/`: what a capture can be made of.
+/// Returns whether `--machine` takes a path as a folder or archive with `sys/`: what a capture can be made of.
 pub fn is_tree(path: &Path) -> bool {
     content::is_tree(path)
 }

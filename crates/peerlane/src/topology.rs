@@ -107,7 +107,7 @@ fn reach(fabric: &Fabric) -> Vec<ReachRow> {
     rows
 }
 
-/// Whether no function of a single pair is named in a decision.
+/// Returns whether no function of a single pair is named in a decision.
 fn is_same_for_all(found: &Reach) -> bool {
     let names_functions = |need: &Need| matches!(need, Need::Acs(_));
     found.redirecting.is_empty() && !found.needs.iter().any(names_functions)

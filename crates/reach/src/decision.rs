@@ -250,7 +250,7 @@ impl Walk {
         bridges
     }
 
-    /// Whether any function on the way redirects; notes those that do, and those not known.
+    /// Returns whether any function on the way redirects; notes those that do, and those not known.
     fn redirect(&self, fabric: &Fabric, found: &mut Reach) -> Tri {
         let mut unknown = Vec::new();
         for id in self.tested() {

@@ -1,4 +1,4 @@
-//! Who can reach whom: the kernel's decision and each driver's own rule, as values.
+//! Reachability between PCI functions: the kernel's decision and each driver's own rule, as values.
 //!
 //! [`decide`] mirrors the Linux kernel's peer-to-peer decision as a pure function of a
 //! [`Fabric`](peerlane_fabric::Fabric) that returns its reasons. A verdict that depends on a fact the

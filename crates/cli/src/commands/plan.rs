@@ -99,7 +99,7 @@ fn plan_or_reason(
     Err(no_device(fabric, words).unwrap_or_else(|| answer(failure(error))))
 }
 
-/// Whether two functions are judged where no copy between them can be planned: a person who names two
+/// Returns whether two functions are judged where no copy between them can be planned: a person who names two
 /// drives of a machine with its namespaces means a copy.
 fn is_pair_alone(
     args: &PlanArgs,
@@ -156,7 +156,7 @@ fn is_pair_shown(answer: &PlanAnswer, pair: &PairRecord) -> bool {
     answer.plan.is_none() || has_gpu || pair.guest.is_some()
 }
 
-/// Whether the kernel permits a direction, or would on a condition.
+/// Returns whether the kernel permits a direction, or would on a condition.
 fn is_possible(pair: &PairRecord) -> bool {
     pair.forward.iter().chain(&pair.backward).any(|one| {
         let verdicts =

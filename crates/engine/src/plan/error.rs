@@ -97,7 +97,7 @@ impl PlanError {
         matches!(self, Self::End(EndError::Endpoint { source: EndpointError::Unserved { .. }, .. }))
     }
 
-    /// Whether an end is one that nothing can be copied from or to.
+    /// Returns whether an end is one that nothing can be copied from or to.
     pub fn is_of_an_end(&self) -> bool {
         matches!(self, Self::End(_) | Self::UnknownGpu { .. })
     }

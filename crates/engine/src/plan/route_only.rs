@@ -66,7 +66,7 @@ fn planned(
     PlannedRoute { route, reason, is_uncertain }
 }
 
-/// Whether a way depends on a decision of the kernel that is not known; nvidia-fs and C2C ask for none.
+/// Returns whether a way depends on a decision of the kernel that is not known; nvidia-fs and C2C ask for none.
 fn is_uncertain(fabric: &Fabric, candidate: &Candidate) -> bool {
     let memory = &candidate.memory;
     let has_c2c =

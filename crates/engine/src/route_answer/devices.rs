@@ -104,7 +104,7 @@ fn by_kernel(kernel: &Reach) -> RouteWord {
     }
 }
 
-/// Whether a mechanism depends on the kernel's decision; all do that are not known to do without.
+/// Returns whether a mechanism depends on the kernel's decision; all do that are not known to do without.
 fn asks_kernel(rule: &DriverRule) -> bool {
     rule.asks_kernel != Some(false)
 }

@@ -45,18 +45,18 @@ pub(super) fn control(text: &str) -> Acs {
 /// The capabilities of a function, as far as they bear on ACS.
 #[derive(Debug, Default)]
 pub(super) struct Capabilities {
-    /// Whether an ordinary capability was printed.
+    /// An ordinary capability was printed.
     has_ordinary: bool,
-    /// Whether an extended capability was printed.
+    /// An extended capability was printed.
     has_extended: bool,
     is_express: bool,
-    /// Whether reading them was denied, or the list is damaged.
+    /// Reading them was denied, or the list is damaged.
     is_denied: bool,
-    /// Whether a capability may be that of ACS.
+    /// A capability may be that of ACS.
     may_have_acs: bool,
-    /// Whether the status register says that there are none.
+    /// The status register says that there are none.
     has_none: bool,
-    /// Whether registers of PCIe were printed, which no summary has.
+    /// Registers of PCIe were printed, which no summary has.
     has_registers: bool,
     has_status: bool,
     control: Option<(Acs, u32)>,
@@ -119,7 +119,7 @@ impl Capabilities {
         (if is_absent { Acs::Absent } else { Acs::Unknown }, None)
     }
 
-    /// Whether capabilities were readable and PCIe is none of them.
+    /// Returns whether capabilities were readable and PCIe is none of them.
     pub(super) fn is_conventional(&self, is_complete: bool) -> bool {
         let is_readable = self.has_ordinary && !self.is_denied && is_complete;
         self.has_none || (is_readable && !self.is_express)

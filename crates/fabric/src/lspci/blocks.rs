@@ -14,7 +14,7 @@ pub(super) struct Statement {
     pub(super) text: String,
 }
 
-/// What one heading and the lines behind it say.
+/// One heading and the lines behind it.
 #[derive(Debug, Clone)]
 pub(super) struct FunctionBlock {
     pub(super) address: Bdf,
@@ -22,11 +22,11 @@ pub(super) struct FunctionBlock {
     /// The heading without the address.
     pub(super) heading: String,
     pub(super) statements: Vec<Statement>,
-    /// Whether an empty line, or the driver, shows that nothing was cut off at the end.
+    /// An empty line, or the driver, shows that nothing was cut off at the end.
     pub(super) has_end: bool,
-    /// Whether lines about drivers, the last ones of a block, are there.
+    /// Lines about drivers, the last ones of a block, are there.
     pub(super) has_driver: bool,
-    /// Whether an empty line, or a sign of a cut, stands between its statements.
+    /// An empty line, or a sign of a cut, stands between its statements.
     pub(super) has_gap: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct SortedText<'a> {
     pub(super) bare_acs: Option<u32>,
     /// The first line of the form that is for programs, `Slot:`.
     pub(super) machine_readable: Option<u32>,
-    /// Whether something shows that functions were left out.
+    /// Something shows that functions were left out.
     pub(super) has_cuts: bool,
 }
 
@@ -80,13 +80,13 @@ fn is_double_spaced(lines: &[CleanLine<'_>]) -> bool {
 #[derive(Default)]
 struct Splitter<'a> {
     text: SortedText<'a>,
-    /// Whether lines belong to the last block.
+    /// Lines belong to the last block.
     is_open: bool,
-    /// Whether the line before was empty.
+    /// The line before was empty.
     after_empty: bool,
     is_picture: bool,
     is_matrix: bool,
-    /// Whether the heading may go on.
+    /// The heading may go on.
     is_heading: bool,
 }
 
@@ -201,7 +201,7 @@ impl<'a> Splitter<'a> {
 }
 
 impl FunctionBlock {
-    /// Whether a driver of this name holds the function.
+    /// Returns whether a driver of this name holds the function.
     pub(super) fn is_held_by(&self, driver: &str) -> bool {
         let name = |one: &Statement| {
             let rest = one.text.strip_prefix("Kernel driver in use:");
@@ -210,7 +210,7 @@ impl FunctionBlock {
         self.has_driver && self.statements.iter().rev().take(2).any(name)
     }
 
-    /// Whether a statement with a key is in it.
+    /// Returns whether a statement with a key is in it.
     fn has(&self, key: &str) -> bool {
         self.statements.iter().take(FIRST_STATEMENTS).any(|one| one.text.starts_with(key))
     }

@@ -36,7 +36,7 @@ pub(super) fn is_sign(line: &str) -> bool {
         || word.ends_with("lines omitted")
 }
 
-/// How much of each root bus is listed.
+/// Returns the listed part of each root bus.
 pub(super) fn root_buses(
     functions: &[Listed],
     placed: &Placed,
@@ -75,7 +75,7 @@ pub(super) fn root_buses(
     found
 }
 
-/// Whether a function can only be on a root bus: a root port, an integrated endpoint, a host bridge.
+/// Returns whether a function can only be on a root bus: a root port, an integrated endpoint, a host bridge.
 fn is_of_root_complex(one: &Listed) -> bool {
     const HOST_BRIDGE: u32 = 0x06_00;
     one.port == PortType::RootPort
@@ -83,7 +83,7 @@ fn is_of_root_complex(one: &Listed) -> bool {
         || (one.class16() == Some(HOST_BRIDGE) && !one.is_below_port)
 }
 
-/// Whether a bus that no bridge holds is one whose bridge is missing.
+/// Returns whether a bus that no bridge holds is one whose bridge is missing.
 fn is_orphan(bus: Bus, functions: &[Listed], placed: &Placed) -> bool {
     let (domain, number) = bus;
     if placed.unplaced.contains(&bus) {
@@ -113,7 +113,7 @@ fn is_orphan(bus: Bus, functions: &[Listed], placed: &Placed) -> bool {
     is_between_others(bus, functions, placed) || !(is_of_vmd || on().any(is_of_chipset))
 }
 
-/// Whether a bus lies between a root bus and one below it: the buses of a host bridge lie side by side.
+/// Returns whether a bus lies between a root bus and one below it: the buses of a host bridge lie side by side.
 fn is_between_others((domain, number): Bus, functions: &[Listed], placed: &Placed) -> bool {
     let mut earlier = placed.above.range((domain, 0)..(domain, number)).rev();
     let Some(root) = earlier.find(|(_, above)| above.is_none()).map(|(&(_, root), _)| root) else {
@@ -134,7 +134,7 @@ fn is_between_others((domain, number): Bus, functions: &[Listed], placed: &Place
         .any(|(_, &above)| top(above) == Some(root))
 }
 
-/// Whether addresses rise; those that were listed before do not count, as in a second listing.
+/// Returns whether addresses rise; those that were listed before do not count, as in a second listing.
 fn ascends(text: &SortedText<'_>) -> bool {
     let mut seen = BTreeSet::new();
     let mut last = None;
@@ -145,7 +145,7 @@ fn ascends(text: &SortedText<'_>) -> bool {
     })
 }
 
-/// Whether the listing begins at another function than device 0, function 0 of a root bus. Domains of
+/// Returns whether the listing begins at another function than device 0, function 0 of a root bus. Domains of
 /// volume management devices begin where they like (drivers/pci/controller/vmd.c).
 fn lacks_beginning(functions: &[Listed]) -> bool {
     functions.first().is_some_and(|one| {
@@ -155,7 +155,7 @@ fn lacks_beginning(functions: &[Listed]) -> bool {
     })
 }
 
-/// Whether a function is listed without function 0 of its device, which every device but a virtual
+/// Returns whether a function is listed without function 0 of its device, which every device but a virtual
 /// function's has.
 fn lacks_first_functions(functions: &[Listed]) -> bool {
     let mut device = None;

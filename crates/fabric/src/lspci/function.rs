@@ -36,19 +36,19 @@ pub(super) struct Listed {
     /// An endpoint or a bridge whose link leads up to a port (PCIe 6.0 section 1.3): no root
     /// bus of a physical machine has one.
     pub(super) is_below_port: bool,
-    /// Whether it is part of the root complex, and so on a root bus (PCIe 6.0 section 1.3.2.3).
+    /// It is part of the root complex, and so on a root bus (PCIe 6.0 section 1.3.2.3).
     pub(super) is_integrated: bool,
-    /// Whether configuration space shows that it is a conventional PCI device.
+    /// Configuration space shows that it is a conventional PCI device.
     pub(super) is_conventional: bool,
     pub(super) buses: Option<BusRange>,
-    /// Whether it is a bridge whose bus numbers should have been printed and are not.
+    /// It is a bridge whose bus numbers should have been printed and are not.
     pub(super) lacks_buses: bool,
     pub(super) virtual_functions: Option<VirtualFunctions>,
     pub(super) subsystem_vendor: Option<u16>,
-    /// What its link register says, above or below it.
+    /// The value of its link register, above or below it.
     pub(super) current: Option<LinkSpeed>,
     pub(super) maximum: Option<LinkSpeed>,
-    /// Whether the block shows drivers where there are any, and is whole.
+    /// The block shows drivers where there are any, and is whole.
     pub(super) shows_driver: bool,
 }
 
@@ -108,7 +108,7 @@ impl Listed {
         }
     }
 
-    /// Whether it is a bridge by what is known of it alone.
+    /// Returns whether it is a bridge by what is known of it alone.
     pub(super) fn is_bridge(&self) -> bool {
         let is_port = matches!(
             self.port,

@@ -1,4 +1,4 @@
-//! What `gdscheck -p` says, as far as a fabric has a place for it.
+//! The lines of `gdscheck -p` for which a fabric has a place.
 
 use super::clean::CleanLine;
 use crate::{Fabric, IommuMode, Module};

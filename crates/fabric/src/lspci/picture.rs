@@ -25,7 +25,7 @@ pub(super) struct TreePicture {
     pub(super) devices: Vec<PicturedDevice>,
     /// Domain and number of the root buses.
     pub(super) roots: BTreeSet<(u32, u8)>,
-    /// Whether a branch hangs from nothing.
+    /// A branch hangs from nothing.
     pub(super) has_cuts: bool,
 }
 

@@ -68,7 +68,7 @@ fn release(line: &str) -> Option<&str> {
     Some(line).filter(is_release).filter(|_| is_alone)
 }
 
-/// Whether a line is `/proc/cmdline`.
+/// Returns whether a line is `/proc/cmdline`.
 fn is_command_line(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or("");
     line.starts_with("BOOT_IMAGE=")
@@ -128,7 +128,7 @@ pub(super) fn cpu_of_host_bridge(functions: &[Listed]) -> Cpu {
     Cpu { vendor: is_intel.then(|| "GenuineIntel".to_owned()), ..Cpu::default() }
 }
 
-/// How addresses are translated, where parameters of the kernel decide it.
+/// Returns the translation of addresses, where parameters of the kernel decide it.
 ///
 /// `iommu=off` and its forms leave no IOMMU. A domain type that a parameter names counts only where the
 /// functions have groups (`iommu_set_def_domain_type` in drivers/iommu/iommu.c).

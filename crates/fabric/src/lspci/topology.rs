@@ -13,7 +13,7 @@ use crate::{BridgeId, FunctionId, HostBridge, Kind, Link, Parent, Rates, RootBus
 /// Domain and number of a bus.
 pub(super) type Bus = (u32, u8);
 
-/// Where the functions of a listing hang; functions are named by their position in it.
+/// The places of the functions of a listing; functions are named by their position in it.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
     /// The bridge above each bus that has functions; `None` for a root bus.

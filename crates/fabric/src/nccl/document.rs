@@ -19,7 +19,7 @@ pub(super) fn root(text: &str) -> Option<&str> {
     }
 }
 
-/// What follows a declaration of a document type, and of entities in brackets.
+/// The text behind a declaration of a document type, and of entities in brackets.
 fn after_declaration(declaration: &str) -> Option<&str> {
     let end = declaration.find('>')?;
     match declaration[..end].contains('[') {

@@ -18,7 +18,7 @@ pub enum NcclError {
     Xml {
         /// Line of the text, counted from 1.
         line: u32,
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
     /// No element `<pci>`, as in a topology that somebody wrote by hand.
@@ -43,7 +43,7 @@ pub enum NcclError {
     /// Processors of several hosts.
     #[error("cannot read one machine from the topology: it is of {hosts} hosts")]
     SeveralHosts {
-        /// How many there are.
+        /// The number of them.
         hosts: usize,
     },
     /// More parts than a machine can sensibly have.
@@ -51,7 +51,7 @@ pub enum NcclError {
     TooLarge {
         /// The most that are read.
         most: usize,
-        /// What there are too many of.
+        /// The kind of which there are too many.
         what: &'static str,
     },
 }

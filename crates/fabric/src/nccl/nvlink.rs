@@ -27,7 +27,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Whether an NVSwitch is at the other end, which NCCL assumes where it cannot read the class.
+    /// Returns whether an NVSwitch is at the other end, which NCCL assumes where it cannot read the class.
     fn is_to_switch(&self) -> bool {
         self.class.as_deref().is_none_or(|class| {
             class.starts_with(CLASS_OTHER_BRIDGE) && class != CLASS_NPU || class.is_empty()

@@ -42,7 +42,7 @@ struct Above {
 pub(super) struct Reader {
     /// Lines of the text before the document.
     before: u32,
-    /// Where each line of the document begins.
+    /// The offset of each line of the document.
     lines: Vec<usize>,
     bridges: Vec<HostBridge>,
     /// Host bridges by name.
@@ -224,7 +224,7 @@ impl Reader {
     }
 }
 
-/// Whether an address is that of a switch that is not there: files for virtual machines of Azure join functions
+/// Returns whether an address is that of a switch that is not there: files for virtual machines of Azure join functions
 /// below `ffff:ff:01.0`, so that NCCL takes them for close.
 fn is_placeholder(address: Bdf) -> bool {
     address.domain() == 0xffff && address.bus() == 0xff

@@ -1,4 +1,4 @@
-//! What separates a system from the hardware, and parts of devices: found, kept by captures, written.
+//! Layers between a system and the hardware, and parts of devices: found, kept by captures, written.
 
 use std::path::Path;
 

@@ -14,7 +14,7 @@ use peerlane_fabric::{
 
 use crate::testing::skip;
 
-/// What `lspci` prints of a machine; `None`, with a skip, where there is no `lspci`.
+/// The text that `lspci` prints of a machine; `None`, with a skip, where there is no `lspci`.
 pub(crate) fn printed(fabric: &Fabric, options: &[&str]) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     write(fabric, folder.path());
@@ -105,7 +105,7 @@ fn buses(fabric: &Fabric) -> HashMap<FunctionId, (u8, u8)> {
     buses
 }
 
-/// Where windows lie: anywhere, apart from each other.
+/// Addresses of windows: anywhere, apart from each other.
 fn place(index: u8) -> u64 {
     (u64::from(index) + 1) << 44
 }

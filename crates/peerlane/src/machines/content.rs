@@ -12,12 +12,12 @@ use crate::small_file;
 
 /// The longest text that is read: captures of large machines have some hundred KiB.
 pub(super) const FILE_MAX: u64 = 16 << 20;
-/// What tells an archive from a text: the first block of tar.
+/// Bytes that tell an archive from a text: the first block of tar.
 const BLOCK: usize = 512;
 /// Standard input, as a person names it.
 pub(super) const INPUT: &str = "-";
 
-/// Whether a path is that of a tree or archive.
+/// Returns whether a path is that of a tree or archive.
 pub(super) fn is_tree(path: &Path) -> bool {
     if !path.is_file() {
         return path.is_dir();
@@ -75,7 +75,7 @@ fn from_bytes(place: String, bytes: &[u8]) -> Result<Fabric, MachineError> {
     Err(MachineError::Unrecognised { place, source: problem })
 }
 
-/// Whether a text is meant as a machine file: its name says so, or its first line is one of TOML.
+/// Returns whether a text is meant as a machine file: its name says so, or its first line is one of TOML.
 fn is_machine_file(place: &str, text: &str) -> bool {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
     let is_key = |key: &str| {

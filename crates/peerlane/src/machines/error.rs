@@ -63,7 +63,7 @@ pub enum MachineError {
     Unrecognised {
         /// The file or folder.
         place: String,
-        /// What was looked for.
+        /// The forms that were tried.
         source: Unrecognised,
     },
     /// The folder of descriptions cannot be read.
@@ -84,7 +84,7 @@ pub enum MachineError {
     },
 }
 
-/// What is not there.
+/// A machine that is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// No description has the name.

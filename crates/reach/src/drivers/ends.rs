@@ -79,7 +79,7 @@ impl<'a> Ends<'a> {
         Memory::new(self.fabric, self.provider)
     }
 
-    /// Whether the ends are two devices, and no bridge among them.
+    /// Returns whether the ends are two devices, and no bridge among them.
     pub(super) fn is_of_two_devices(&self) -> bool {
         self.provider != self.initiator && self.both().iter().all(|end| !end.kind.is_bridge())
     }
@@ -98,17 +98,17 @@ impl<'a> Ends<'a> {
         is_held_by_vfio(self.initiator())
     }
 
-    /// Whether the driver of a function is this one, or not shown.
+    /// Returns whether the driver of a function is this one, or not shown.
     pub(super) fn may_be(function: &Function, driver: &str) -> bool {
         function.driver == DriverBinding::Unknown || function.driver.is_named(driver)
     }
 
-    /// Whether the running kernel is at least of this version; `None` where its version is not known.
+    /// Returns whether the running kernel is at least of this version; `None` where its version is not known.
     pub(super) fn is_kernel_at_least(&self, major: u32, minor: u32) -> Option<bool> {
         self.fabric.kernel.version().map(|version| version >= (major, minor))
     }
 
-    /// Whether a kernel module is loaded; `None` where modules are not shown.
+    /// Returns whether a kernel module is loaded; `None` where modules are not shown.
     pub(super) fn is_loaded(&self, module: &str) -> Option<bool> {
         self.fabric.kernel.has_module(module)
     }
@@ -126,13 +126,13 @@ impl<'a> Ends<'a> {
         decide(self.fabric, self.provider, self.initiator)
     }
 
-    /// Whether both ends lie below one switch, or one port.
+    /// Returns whether both ends lie below one switch, or one port.
     pub(super) fn is_below_one_switch(&self) -> bool {
         let above: Vec<FunctionId> = self.fabric.upward(self.provider).skip(1).collect();
         self.fabric.upward(self.initiator).skip(1).any(|port| above.contains(&port))
     }
 
-    /// Whether the kernel permits the route, in words for a rule that asks it.
+    /// Returns whether the kernel permits the route, in words for a rule that asks it.
     pub(super) fn in_words(&self) -> &'static str {
         match self.decision().map {
             MapType::BusAddress | MapType::ThroughHostBridge => "the kernel permits this pair",
@@ -166,7 +166,7 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// Whether a driver that gives devices to programs and virtual machines is bound: `vfio-pci` and those
+/// Returns whether a driver that gives devices to programs and virtual machines is bound: `vfio-pci` and those
 /// made from it, `nvgrace-gpu-vfio-pci`.
 pub(super) fn is_held_by_vfio(function: &Function) -> bool {
     function.driver.name().is_some_and(|driver| driver.contains("vfio"))

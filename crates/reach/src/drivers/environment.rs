@@ -1,4 +1,4 @@
-//! What a topology is worth inside a virtual machine, a container, or a confidential guest.
+//! The worth of a topology inside a virtual machine, a container, or a confidential guest.
 
 use peerlane_fabric::Fabric;
 

@@ -6,14 +6,14 @@ use super::Answer;
 use super::ends::{Ends, is_held_by_vfio};
 use crate::MapType;
 
-/// Whether two devices can be peers in a virtual machine, as far as the host decides it.
+/// The host's verdict on two devices as peers in a virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestVerdict {
     /// The answer; [`Answer::Conditional`] while something is still to be done.
     pub verdict: Answer,
-    /// What the answer rests on, one sentence each, the deciding one first.
+    /// The reasons, one sentence each, the deciding one first.
     pub reasons: Vec<String>,
-    /// What is to be done or found out, one request each.
+    /// Things to do or find out, one request each.
     pub needs: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ fn refusal(ends: &Ends<'_>) -> Option<String> {
 struct Findings {
     reasons: Vec<String>,
     needs: Vec<String>,
-    /// Whether a fact is missing without which nothing can be said.
+    /// A fact is missing without which nothing can be said.
     is_open: bool,
 }
 

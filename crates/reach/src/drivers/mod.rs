@@ -1,4 +1,4 @@
-//! How far drivers go by themselves, apart from the kernel's decision, one file a driver.
+//! The rules that drivers follow by themselves, apart from the kernel's decision, one file a driver.
 //!
 //! A driver may refuse what the kernel would permit, and some never ask the kernel. Each rule names
 //! its source with a version. Where nothing public says, the answer is [`Answer::NotKnown`].
@@ -27,19 +27,19 @@ pub use guest::{GuestVerdict, guest};
 pub use nature::nature;
 pub use nvlink::{NvLinkState, nvlink};
 
-/// How far a driver goes by itself for one direction, by one mechanism.
+/// A driver's own rule for one direction, by one mechanism.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverRule {
     /// The driver, `amdgpu`; `none` where no driver is bound.
     pub driver: String,
     /// The mechanism, `peer access`.
     pub mechanism: String,
-    /// Whether the mechanism asks the kernel (`pci_p2pdma_distance`, `pci_p2pdma_map_type`); `None`
+    /// The mechanism asks the kernel (`pci_p2pdma_distance`, `pci_p2pdma_map_type`); `None`
     /// where that is not known.
     pub asks_kernel: Option<bool>,
     /// The driver's answer.
     pub answer: Answer,
-    /// What decides, and what shows it: one sentence.
+    /// The fact that decides, and a command that shows it: one sentence.
     pub reason: String,
     /// File or document of the rule, with its version.
     pub source: String,

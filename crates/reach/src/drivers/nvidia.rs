@@ -132,7 +132,7 @@ fn dma_buf(ends: &Ends<'_>) -> (Answer, String) {
     (Answer::Conditional, format!("{needs}; {}", place(ends)))
 }
 
-/// Where GPUDirect RDMA works on all chipsets (`nv_grdma_pci_topology_supported`).
+/// Returns the part that the place of both ends has (`nv_grdma_pci_topology_supported`).
 fn place(ends: &Ends<'_>) -> &'static str {
     if ends.fabric.environment.hypervisor.is_some() {
         "in a virtual machine the driver checks no topology"

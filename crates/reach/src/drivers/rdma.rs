@@ -22,7 +22,7 @@ const IMPORTERS: [(&str, Pinning); 7] = [
     ("ionic", Pinning::Fixed),
 ];
 
-/// How an importer holds memory (`dma_buf_dynamic_attach`, `dma_buf_attach_revocable`).
+/// The way in which an importer holds memory (`dma_buf_dynamic_attach`, `dma_buf_attach_revocable`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pinning {
     /// It follows memory that moves.
@@ -33,7 +33,7 @@ pub(super) enum Pinning {
     Fixed,
 }
 
-/// How the driver of a network controller imports memory; `None` where it does not, or is not shown.
+/// The way in which the driver of a network controller imports memory; `None` where it does not, or is not shown.
 pub(super) fn importer(function: &Function) -> Option<Pinning> {
     let driver = function.driver.name()?;
     IMPORTERS.iter().find(|(name, _)| *name == driver).map(|(_, pinning)| *pinning)

@@ -75,7 +75,7 @@ impl Pair {
 }
 
 impl PeerMemory {
-    /// What is known of the memory of a function.
+    /// Returns the knowledge of a function's memory.
     pub fn new(fabric: &Fabric, id: FunctionId) -> Self {
         let function = fabric.function(id);
         if fabric.memory(id).is_some() {

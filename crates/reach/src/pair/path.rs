@@ -9,7 +9,7 @@ use crate::{Reach, decide};
 /// The path of packets between two functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
-    /// Where packets turn; `None` where it is not known.
+    /// The place where packets turn; `None` where it is not known.
     pub turn: Option<Turn>,
     /// The distance class of `nvidia-smi topo -m`; `None` where it is not known.
     pub class: Option<PathClass>,
@@ -72,7 +72,7 @@ pub struct SlowestLink {
     pub function: FunctionId,
     /// Speed and width it trained to; what both ends support where that is not known.
     pub speed: LinkSpeed,
-    /// Whether it trained to less than both ends support.
+    /// It trained to less than both ends support.
     pub is_downgraded: bool,
 }
 
@@ -108,7 +108,7 @@ impl Path {
     }
 }
 
-/// Whether bridges above an end are not listed.
+/// Returns whether bridges above an end are not listed.
 fn lacks_bridges(reach: &Reach) -> bool {
     reach.needs.iter().any(|need| matches!(need, crate::Need::Bridges(_)))
 }
@@ -171,7 +171,7 @@ fn class(
     }
 }
 
-/// Whether two functions are below one root bus; `None` where the text lists neither the root port above one of
+/// Returns whether two functions are below one root bus; `None` where the text lists neither the root port above one of
 /// them nor its bus, as topology XML of NCCL does.
 fn share_root_bus(fabric: &Fabric, first: FunctionId, second: FunctionId) -> Option<bool> {
     let bridge = fabric.bridge_of(first);
@@ -204,7 +204,7 @@ fn nodes(fabric: &Fabric, first: FunctionId, second: FunctionId) -> Nodes {
     }
 }
 
-/// Whether two functions have one address but for the function number.
+/// Returns whether two functions have one address but for the function number.
 fn is_one_device(fabric: &Fabric, first: FunctionId, second: FunctionId) -> bool {
     let place = |id: FunctionId| {
         let address = fabric.function(id).address?;
@@ -227,7 +227,7 @@ fn crossed_links(fabric: &Fabric, walk: &Walk, turn: Option<Turn>) -> Vec<Functi
     }
 }
 
-/// Whether there is a link above a function: not inside a switch, a card, or the root complex.
+/// Returns whether there is a link above a function: not inside a switch, a card, or the root complex.
 fn has_link(fabric: &Fabric, id: FunctionId) -> bool {
     let function = fabric.function(id);
     match function.parent {
@@ -240,7 +240,7 @@ fn has_link(fabric: &Fabric, id: FunctionId) -> bool {
     }
 }
 
-/// Whether a function is a graphics processor below the switch on its own Intel card.
+/// Returns whether a function is a graphics processor below the switch on its own Intel card.
 ///
 /// That link is not on any wire and reports 2.5 GT/s x1 whatever it carries; the card's upstream port
 /// shows the real link (seen on Arc cards: 28 GB/s in intel/compute-runtime #935).

@@ -5,7 +5,7 @@ use std::path::Path;
 use peerlane_fabric::{Fabric, Kind};
 use peerlane_reach::{MapType, decide};
 
-/// What the kernel decides between the memory of each drive that lends it and each drive, in order.
+/// The kernel's decisions between the memory of each drive that lends it and each drive, in order.
 fn decisions(fabric: &Fabric) -> Vec<(MapType, Option<u32>)> {
     let drives: Vec<_> =
         fabric.iter().filter(|(_, one)| one.kind == Kind::Nvme).map(|(id, _)| id).collect();

@@ -19,7 +19,7 @@ fn has_acs_redirect(fabric: &Fabric, id: FunctionId) -> bool {
     matches!(fabric.function(id).acs, Acs::Present { control } if control & 0x2c != 0)
 }
 
-/// Whether a bridge above both may be missing: the ends meet nowhere below a bus that is only taken for
+/// Returns whether a bridge above both may be missing: the ends meet nowhere below a bus that is only taken for
 /// a root bus.
 fn may_lack_bridges(fabric: &Fabric, one: FunctionId, other: FunctionId) -> bool {
     let is_assumed = |id| fabric.bridges[fabric.bridge_of(id).0].root_bus == RootBus::Assumed;

@@ -32,7 +32,7 @@ fn same(from: &Fabric, id: FunctionId, to: &Fabric) -> Option<FunctionId> {
     to.iter().find(|(_, function)| function.address == address).map(|(id, _)| id)
 }
 
-/// Whether a verdict waits for something that is not known.
+/// Returns whether a verdict waits for something that is not known.
 fn is_open(map: MapType) -> bool {
     !matches!(map, MapType::BusAddress | MapType::ThroughHostBridge | MapType::NotSupported)
 }
@@ -78,7 +78,7 @@ fn discovered(fabric: &Fabric) -> Fabric {
     Fabric::discover_snapshot(Path::new("made"), fabric.to_snapshot().unwrap()).unwrap()
 }
 
-/// What a user without root gets of a listing.
+/// The listing that a user without root gets.
 fn without_root(text: &str) -> String {
     let mut kept = String::new();
     for line in text.lines() {

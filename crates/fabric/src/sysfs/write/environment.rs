@@ -17,7 +17,7 @@ pub(super) fn flags(fabric: &Fabric) -> String {
 }
 
 impl Writer<'_> {
-    /// What separates the machine from the hardware.
+    /// Writes the layers between the machine and the hardware.
     pub(super) fn environment(&mut self) -> Written {
         let Fabric { environment: found, product, .. } = self.fabric;
         let named = product.as_deref().and_then(environment::by_product);

@@ -12,7 +12,7 @@ pub(crate) struct Tree<'a> {
     pub(crate) fabric: &'a Fabric,
     below_bridges: Vec<Vec<FunctionId>>,
     below: Vec<Vec<FunctionId>>,
-    /// Whether a function moves payload, offers memory, may do so for all that a text says, or is above one
+    /// Returns whether a function moves payload, offers memory, may do so for all that a text says, or is above one
     /// that does.
     matters: Vec<bool>,
 }
