@@ -206,6 +206,25 @@ mod tests {
     }
 
     #[test]
+    fn gpus_of_other_drivers_are_not_counted() {
+        let gpu = |at: u8, keys: &str| {
+            format!(
+                "[[function]]\nname = 'g{at}'\nkind = 'gpu'\nvendor = '0x10de'\n\
+                 address = '0000:0{at}:00.0'\n{keys}\n"
+            )
+        };
+        let functions = [
+            gpu(1, "driver = 'vfio-pci'"),
+            gpu(2, "driver = 'nvidia'"),
+            gpu(3, "driver = 'nvidia'\nphysical_function = '0000:02:00.0'"),
+            gpu(4, "driver = 'unknown'"),
+        ];
+        let fabric = Fabric::from_toml(&format!("name = 'm'\n{}", functions.concat()));
+        let fabric = fabric.expect("a machine");
+        assert_eq!(fabric.gpus(), [FunctionId(1), FunctionId(3)]);
+    }
+
+    #[test]
     fn gpus_are_counted_by_address_and_those_of_one_maker_alone() {
         let count = |makers: &[&str]| {
             let functions: String = makers

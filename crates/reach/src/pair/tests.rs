@@ -1,5 +1,4 @@
 use super::*;
-use crate::MapType;
 
 /// Two switches below one host bridge, one of them with a switch below it; a second host bridge on
 /// another memory node.
@@ -94,10 +93,10 @@ fn directions_exist_towards_memory_alone() {
     assert!(found.forward.is_some() && found.backward.is_none());
     assert!(found.directions().all(|one| one.kernel.is_permitted()));
     let refused = pair(&fabric, "gpu-1", "gpu-3");
-    assert!(
-        refused.directions().count() == 2
-            && refused.directions().all(|one| one.kernel.map == MapType::NotSupported)
-    );
+    assert_eq!(refused.directions().count(), 2);
+    for one in refused.directions() {
+        assert!(!one.kernel.is_permitted() && one.kernel.conditions.is_empty());
+    }
 }
 
 #[test]
@@ -107,4 +106,14 @@ fn functions_without_class_may_have_memory() {
     let memory = |name| PeerMemory::new(&fabric, fabric.find(name).expect(name));
     assert_eq!(memory("0000:01:00.0"), PeerMemory::Unknown);
     assert_eq!(memory("0000:00:01.0"), PeerMemory::Absent, "a port");
+}
+
+#[test]
+fn bridges_as_ends_turn_packets_themselves() {
+    let fabric = machine("");
+    let found = pair(&fabric, "up-a", "gpu-1").path;
+    let up = fabric.find("up-a").expect("a switch");
+    assert_eq!(found.turn, Some(Turn::Switch(up)));
+    let slowest = found.slowest_link.expect("a link");
+    assert_eq!(fabric.function(slowest.function).name, "gpu-1");
 }

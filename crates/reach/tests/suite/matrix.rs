@@ -126,3 +126,17 @@ fn a_link_is_as_fast_as_it_trained_to_or_may_train_to_and_no_faster_than_its_por
         assert_eq!(speed(port, own).as_deref(), expected, "{port} {own}");
     }
 }
+
+#[test]
+fn virtual_functions_have_the_link_of_their_physical_one() {
+    let fabric = Fabric::from_toml(
+        "name = 'x'\n[[function]]\nname = 'root'\nkind = 'root-port'\n\
+         [[function]]\nname = 'pf'\nkind = 'nic'\nunder = 'root'\naddress = '0000:03:00.0'\n\
+         link = { current = '8GT/s x4', maximum = '32GT/s x16' }\n\
+         [[function]]\nname = 'vf'\nkind = 'nic'\nunder = 'root'\naddress = '0000:03:00.1'\n\
+         physical_function = '0000:03:00.0'\n",
+    )
+    .unwrap();
+    let speed = fabric.speed_above(fabric.find("vf").unwrap());
+    assert_eq!(speed.map(|speed| speed.to_string()).as_deref(), Some("8GT/s x4"));
+}
