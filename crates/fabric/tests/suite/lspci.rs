@@ -473,3 +473,13 @@ fn functions_of_two_machines_are_refused() {
     let error = read(&format!("{TWO}{other}")).unwrap_err();
     assert!(matches!(error, LspciError::TwoMachines { .. }), "{error}");
 }
+
+#[test]
+fn text_that_ends_within_a_function_leaves_acs_open() {
+    let block = "0000:00:00.0 Ethernet controller [0200]: Intel Corporation Device [8086:1234]\n\
+                 \tStatus: Cap+ 66MHz-\n\
+                 \tCapabilities: [40] Express (v2) Root Complex Integrated Endpoint, MSI 00\n\
+                 \t\tDevSta:\tCorrErr- NonFatalErr-\n";
+    assert_eq!(read(block).unwrap().functions[0].acs, Acs::Unknown);
+    assert_eq!(read(&format!("{block}\n")).unwrap().functions[0].acs, Acs::Absent);
+}

@@ -257,6 +257,8 @@ fn unknown_decisions_name_what_they_need() {
     let unlisted = fabric(Shape::RootPorts, NOBODY, "");
     let found = between(&unlisted, "p", "i");
     assert_eq!(found.needs, [Need::HostBridge(BridgeId(0)), Need::Cpu]);
+    let words: Vec<String> = found.needs.iter().map(|need| need.in_words(&unlisted)).collect();
+    assert_eq!(words, ["identity of host bridge one", "vendor and family of the CPU"]);
 }
 
 #[test]

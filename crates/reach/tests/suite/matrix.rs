@@ -2,7 +2,7 @@
 
 use peerlane_fabric::{Fabric, Kind, MemoryKind};
 use peerlane_reach::decide;
-use peerlane_reach::{Detail, Matrix};
+use peerlane_reach::{Decisions, Detail, Matrix};
 use peerlane_units::Bytes;
 use proptest::prelude::*;
 
@@ -139,4 +139,26 @@ fn virtual_functions_have_the_link_of_their_physical_one() {
     .unwrap();
     let speed = fabric.speed_above(fabric.find("vf").unwrap());
     assert_eq!(speed.map(|speed| speed.to_string()).as_deref(), Some("8GT/s x4"));
+}
+
+#[test]
+fn redirecting_ports_of_every_member_are_listed() {
+    let function = |name: &str, kind: &str, under: &str, acs: &str| {
+        format!(
+            "[[function]]\nname = '{name}'\nkind = '{kind}'\nunder = '{under}'\nacs = '{acs}'\n"
+        )
+    };
+    let mut text =
+        "name = 'x'\n[[function]]\nname = 'root'\nkind = 'root-port'\nacs = 'absent'\n".to_owned();
+    text += &function("up", "upstream-port", "root", "absent");
+    for number in 0..4 {
+        text += &function(&format!("down{number}"), "downstream-port", "up", "redirect");
+        text += &function(&format!("gpu{number}"), "gpu", &format!("down{number}"), "absent");
+    }
+    let fabric = Fabric::from_toml(&text).unwrap();
+    let matrix = Matrix::new(&fabric, Detail::Grouped);
+    assert_eq!(matrix.memories.len(), 1, "four GPUs with the same way up");
+    let found = Decisions::new(&fabric).redirecting(&matrix.memories[0], &matrix.initiators[0]);
+    let names: Vec<&str> = found.iter().map(|&id| fabric.function(id).name.as_str()).collect();
+    assert_eq!(names, ["down0", "down1", "down2", "down3"]);
 }
