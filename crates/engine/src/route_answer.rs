@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::Path;
 
 use peerlane_fabric::{Fabric, FunctionId, Kind};
+use peerlane_reach::RouteState;
 use peerlane_results::{Asked, Route};
 
 use crate::endpoint::{
@@ -49,6 +50,17 @@ impl fmt::Display for RouteWord {
             Self::Host => "host",
             Self::None => "none",
         })
+    }
+}
+
+impl From<RouteState> for RouteWord {
+    fn from(state: RouteState) -> Self {
+        match state {
+            RouteState::Direct => Self::P2p,
+            RouteState::Unknown => Self::Unknown,
+            RouteState::Host => Self::Host,
+            RouteState::Impossible => Self::None,
+        }
     }
 }
 

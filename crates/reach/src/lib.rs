@@ -14,6 +14,9 @@ mod fact;
 mod matrix;
 mod open_fact;
 mod pair;
+mod support;
+mod uses;
+mod verdict;
 
 pub use allow_list::NEWEST_LIST;
 pub use decision::{Decisions, MapType, Reach, decide};
@@ -25,3 +28,8 @@ pub use fact::{Fact, KernelList};
 pub use matrix::{Cell, Detail, Matrix, Peers, grouped, representatives};
 pub use open_fact::{Condition, Need, UnknownFact};
 pub use pair::{Direction, Pair, Path, PathClass, PeerMemory, SlowestLink, Turn};
+pub use support::kernel_refusal;
+pub use uses::{
+    JudgedPairs, Leg, PairGroup, Use, UseAnswer, answers, judged_between, judged_pairs,
+};
+pub use verdict::{RouteState, Verdict};

@@ -1,10 +1,10 @@
 //! Whether the kernel offers peer-to-peer memory to programs at all.
 
 use peerlane_fabric::{Fabric, Function};
+use peerlane_reach::kernel_refusal;
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 
 use super::{Chart, drives, lenders, memory, saw};
-use crate::endpoint::kernel_refusal;
 use crate::plan::card::{self, Taken};
 
 pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {

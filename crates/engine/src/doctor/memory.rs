@@ -2,12 +2,12 @@
 
 use peerlane_fabric::gpu::ConsumerLine;
 use peerlane_fabric::{Fabric, Function, Kind, Origin, P2pMem};
+use peerlane_reach::kernel_refusal;
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
 use super::accelerator::{self, VENDOR_NVIDIA};
 use super::{Chart, NoPermission, at, drives, kernel_parameters, lenders, saw};
-use crate::endpoint::kernel_refusal;
 use crate::plan::memory_name;
 
 /// Less than this leaves no room for two requests in flight.

@@ -1,6 +1,7 @@
 //! Two ends: what their plan says stands in the way, and what a probe answered.
 
 use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_reach::kernel_refusal;
 use peerlane_results::{
     Candidate, Cost, DoctorRecord, EndpointFacts, EndpointKind, Finding, FindingKind, Fix,
     MemoryKind, Needs, Plan, Probe, ProbeAnswer, Route,
@@ -9,7 +10,7 @@ use peerlane_results::{
 use super::{
     Chart, accelerator, asked_here, at, drive, finished, iommu, kernel, link, memory, route, saw,
 };
-use crate::endpoint::{kernel_refusal, lender};
+use crate::endpoint::lender;
 use crate::plan::initiator;
 
 /// Examines what lies between the ends of a plan; `probes` may be empty.

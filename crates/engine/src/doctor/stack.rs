@@ -5,11 +5,11 @@
 
 use peerlane_fabric::gpu::ConsumerLine;
 use peerlane_fabric::{Fabric, Function, Kind, names as pci_names};
+use peerlane_reach::kernel_refusal;
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
 use super::accelerator::{VENDOR_AMD, VENDOR_NVIDIA};
 use super::{Chart, at, saw};
-use crate::endpoint::kernel_refusal;
 use crate::plan::card::{self, Taken};
 
 /// AMD's adaptive computing, once Xilinx: the cards of XRT.

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Kind, Namespace, QueueLimits};
+use peerlane_reach::kernel_refusal;
 use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
 
-use super::{Endpoint, EndpointError, Unserved, drive_name, peer, request_host, request_p2p};
+use super::{Endpoint, EndpointError, Unserved, drive_name, request_host, request_p2p};
 
 /// What the DMA layer keeps requests to where an IOMMU translates (`dma_opt_mapping_size()` of Linux 7.2,
 /// which drivers/nvme/host/pci.c heeds).
@@ -96,7 +97,7 @@ fn facts(
 ) -> EndpointFacts {
     let function = fabric.function(id);
     let limits = limits(fabric, namespace);
-    let refusal = peer::kernel_refusal(&fabric.kernel);
+    let refusal = kernel_refusal(&fabric.kernel);
     let is_node = peerlane_fabric::block_name(name).is_some();
     EndpointFacts {
         path: namespace.name.as_ref().map_or_else(|| name.to_owned(), |_| format!("/dev/{name}")),

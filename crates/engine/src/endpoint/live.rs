@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use peerlane_fabric::{Bdf, BlockDevice, Fabric, FunctionId, Kind};
+use peerlane_reach::kernel_refusal;
 use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
 use rustix::fs::{AtFlags, CWD, IFlags, Statx, StatxAttributes, StatxFlags};
@@ -132,7 +133,7 @@ fn block_device(
         .map_err(|source| EndpointError::Device { path: path.clone(), source })?;
     let layer = Layer::of(system, &device);
     let (initiator, further) = initiators(fabric, &device, &layer);
-    let obstacle = peer::kernel_refusal(&fabric.kernel)
+    let obstacle = kernel_refusal(&fabric.kernel)
         .map(Obstacle::new)
         .or_else(|| peer::device_refusal(&device, &layer, &fabric.kernel, role, None));
     let facts = EndpointFacts {
@@ -384,7 +385,7 @@ impl Ground {
     }
 
     fn obstacle(&self, fabric: &Fabric, role: Role, traits: FileTraits) -> Option<Obstacle> {
-        peer::kernel_refusal(&fabric.kernel)
+        kernel_refusal(&fabric.kernel)
             .map(Obstacle::new)
             .or_else(|| peer::file_refusal(&self.kind, traits))
             .or_else(|| match (&self.device, &self.layer) {

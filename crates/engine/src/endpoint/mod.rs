@@ -29,7 +29,7 @@ pub(crate) use layer::Layer;
 pub(crate) use live::has_flag;
 pub use notation::{GpuName, Notation, NotationError, lender};
 pub(crate) use passthrough::Passthrough;
-pub(crate) use peer::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, kernel_refusal, no_function};
+pub(crate) use peer::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, no_function};
 pub use unserved::Unserved;
 
 use crate::failure::Role;

@@ -9,6 +9,7 @@
 use std::path::{Path, PathBuf};
 
 use peerlane_fabric::{Fabric, PassthroughNode};
+use peerlane_reach::kernel_refusal;
 use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
 
@@ -46,8 +47,7 @@ pub(super) fn inspect(
     let block = path.with_file_name(&node.block.name);
     let namespace = namespace(&node, path)?;
     let initiator = initiator(fabric, &node.block);
-    let refusal =
-        peer::kernel_refusal(&fabric.kernel).or_else(|| peer::passthrough_refusal(&node.block));
+    let refusal = kernel_refusal(&fabric.kernel).or_else(|| peer::passthrough_refusal(&node.block));
     let request = Bytes(namespace.request_max);
     let facts = EndpointFacts {
         path: path.display().to_string(),

@@ -9,8 +9,6 @@ use peerlane_fabric::{BlockDevice, Kernel, passthrough_name};
 use super::layer::Layer;
 use crate::failure::Role;
 
-/// First kernel whose `p2pmem/allocate` can be mapped (`Documentation/ABI/testing/sysfs-bus-pci`).
-const ALLOCATE_SINCE: (u32, u32) = (6, 2);
 /// First kernel known to pass peer-to-peer pages through NVMe multipath heads.
 pub(crate) const MULTIPATH_SINCE: (u32, u32) = (7, 2);
 /// First kernel known to pass them through md arrays (`drivers/md/raid{0,1,10}.c`).
@@ -50,17 +48,6 @@ impl Obstacle {
     fn way_out(self, way_out: impl Into<String>) -> Self {
         Self { way_out: Some(way_out.into()), ..self }
     }
-}
-
-/// Why the kernel offers no peer-to-peer memory to programs at all.
-pub(crate) fn kernel_refusal(kernel: &Kernel) -> Option<String> {
-    let release = kernel.release.as_deref().unwrap_or("unknown");
-    if kernel.has_p2pdma == Some(false) {
-        return Some(format!("kernel {release} is built without CONFIG_PCI_P2PDMA"));
-    }
-    (kernel.version()? < ALLOCATE_SINCE).then(|| {
-        format!("kernel {release} is older than 6.2, the first with mappable peer-to-peer memory")
-    })
 }
 
 /// Why the file system does not take peer-to-peer pages for direct I/O.
@@ -441,14 +428,5 @@ mod tests {
         let both = format!("{}; {}", echo(write), echo(read));
         assert_eq!(off(&with(true, true), Role::Target), Some(both));
         assert_eq!(off(&with(false, false), Role::Target), None);
-    }
-
-    #[test]
-    fn kernels_without_the_interface_are_refused() {
-        assert!(kernel_refusal(&kernel("6.1.0-30-amd64")).is_some());
-        assert_eq!(kernel_refusal(&kernel("6.8.0-149-generic")), None);
-        let without = Kernel { has_p2pdma: Some(false), ..kernel("6.12.107") };
-        assert!(kernel_refusal(&without).is_some_and(|why| why.contains("CONFIG_PCI_P2PDMA")));
-        assert_eq!(kernel_refusal(&Kernel::default()), None, "unknown is not refused");
     }
 }

@@ -1,6 +1,7 @@
 //! The choice of the route, and its reason in words.
 
 use peerlane_fabric::Fabric;
+use peerlane_reach::kernel_refusal;
 use peerlane_results::{
     Asked, Candidate, MemoryFacts, MemoryKind, Route, RouteChoice, Tail, Verdict,
 };
@@ -9,7 +10,7 @@ use peerlane_units::Bytes;
 use super::candidates::Via;
 use super::shape::Ends;
 use super::{by_node, card, gpu};
-use crate::endpoint::{Endpoint, is_old_head, kernel_refusal, lender};
+use crate::endpoint::{Endpoint, is_old_head, lender};
 
 /// What the choice depends on, besides the candidates.
 #[derive(Debug, Clone, Copy)]

@@ -168,6 +168,6 @@ impl<'a> Ends<'a> {
 
 /// Returns whether a driver that gives devices to programs and virtual machines is bound: `vfio-pci` and those
 /// made from it, `nvgrace-gpu-vfio-pci`.
-pub(super) fn is_held_by_vfio(function: &Function) -> bool {
+pub(crate) fn is_held_by_vfio(function: &Function) -> bool {
     function.driver.name().is_some_and(|driver| driver.contains("vfio"))
 }

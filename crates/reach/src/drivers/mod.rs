@@ -21,11 +21,13 @@ mod tests;
 
 use peerlane_fabric::{Fabric, FunctionId};
 
+pub(crate) use ends::is_held_by_vfio;
 use ends::{Ends, Memory};
 pub use environment::environment_notes;
 pub use guest::{GuestVerdict, guest};
 pub use nature::nature;
 pub use nvlink::{NvLinkState, nvlink};
+pub(crate) use rdma::imports_memory;
 
 /// A driver's own rule for one direction, by one mechanism.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -39,6 +39,11 @@ pub(super) fn importer(function: &Function) -> Option<Pinning> {
     IMPORTERS.iter().find(|(name, _)| *name == driver).map(|(_, pinning)| *pinning)
 }
 
+/// Returns whether the RDMA part of a driver imports memory of other devices.
+pub(crate) fn imports_memory(driver: &str) -> bool {
+    IMPORTERS.iter().any(|(name, _)| *name == driver)
+}
+
 /// The rule of a network controller whose driver imports no memory of other devices.
 pub(super) fn refusal(function: &Function) -> Option<DriverRule> {
     let driver = function.driver.name()?;

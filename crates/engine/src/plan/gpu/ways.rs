@@ -3,13 +3,13 @@
 use peerlane_fabric::gpu::{self, ConsumerLine, Generation, VENDOR_AMD, VENDOR_NVIDIA};
 use peerlane_fabric::{Fabric, FunctionId, IommuMode, names};
 use peerlane_memory::cufile::Mode;
-use peerlane_reach::{Fact, MapType, Reach};
+use peerlane_reach::{Fact, MapType, Reach, kernel_refusal};
 use peerlane_results::{Candidate, MemoryFacts, MemoryKind, Verdict};
 use peerlane_units::Bytes;
 
 use super::{GpuWay, settings, way_of};
 use crate::doctor::ADDRESS_SPACE_FIX;
-use crate::endpoint::{Endpoint, MULTIPATH_SINCE, kernel_refusal, no_function};
+use crate::endpoint::{Endpoint, MULTIPATH_SINCE, no_function};
 use crate::plan::candidates::worse;
 use crate::plan::shape::Ends;
 

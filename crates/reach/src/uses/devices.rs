@@ -1,0 +1,88 @@
+//! The devices that take part in uses.
+
+use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, Kind};
+
+use super::Use;
+use crate::drivers::{imports_memory, is_held_by_vfio};
+
+/// Mellanox, now NVIDIA: every network controller of theirs has RDMA.
+const VENDOR_MELLANOX: u16 = 0x15b3;
+/// InfiniBand (PCI Code and ID Assignment Specification, base class 02h).
+const CLASS_INFINIBAND: u32 = 0x0207;
+/// The state of a controller that its driver has given up (`nvme_sysfs_show_state()`, Linux 7.2).
+const DEAD: &str = "dead";
+/// The window with the registers of an NVMe controller.
+const REGISTERS: u8 = 0;
+
+/// Devices of a machine by what they are in uses, in the order of the fabric.
+pub(super) struct Devices {
+    drives: Vec<FunctionId>,
+    gpus: Vec<FunctionId>,
+    rdma: Vec<FunctionId>,
+    cards: Vec<FunctionId>,
+    lending_drives: Vec<FunctionId>,
+}
+
+impl Devices {
+    pub(super) fn new(fabric: &Fabric) -> Self {
+        let of = |is_it: &dyn Fn(&Function) -> bool| {
+            let found = fabric.iter().filter(|(id, one)| fabric.moves_payload(*id) && is_it(one));
+            found.map(|(id, _)| id).collect()
+        };
+        Self {
+            drives: of(&|one| one.kind == Kind::Nvme),
+            gpus: of(&|one| one.kind == Kind::Gpu),
+            rdma: of(&|one| one.kind == Kind::Nic && has_rdma(one)),
+            cards: of(&|one| one.kind == Kind::Fpga),
+            lending_drives: of(&|one| one.kind == Kind::Nvme && one.p2pmem.is_some()),
+        }
+    }
+
+    /// Owners of memory and initiators of a use; both empty where the devices do not allow it.
+    pub(super) fn of_use(&self, of_use: Use) -> (Vec<FunctionId>, Vec<FunctionId>) {
+        let (providers, initiators) = match of_use {
+            Use::StorageToGpu => (&self.gpus, &self.drives),
+            Use::NetworkToGpu => (&self.gpus, &self.rdma),
+            Use::GpuToGpu => (&self.gpus, &self.gpus),
+            Use::DriveToDrive => (&self.drives, &self.drives),
+            Use::NetworkToDrive => (&self.lending_drives, &self.rdma),
+            Use::StorageToFpga => (&self.cards, &self.drives),
+        };
+        (providers.clone(), initiators.clone())
+    }
+}
+
+/// Returns whether a network controller may register memory of other devices: by its driver, else by
+/// what it is.
+fn has_rdma(function: &Function) -> bool {
+    match &function.driver {
+        DriverBinding::Bound(_) if is_held_by_vfio(function) => is_made_for_rdma(function),
+        DriverBinding::Bound(driver) => imports_memory(driver),
+        DriverBinding::Unbound | DriverBinding::Unknown => is_made_for_rdma(function),
+    }
+}
+
+fn is_made_for_rdma(function: &Function) -> bool {
+    function.vendor == Some(VENDOR_MELLANOX)
+        || function.class.is_some_and(|class| class >> 8 == CLASS_INFINIBAND)
+}
+
+/// Returns the reason why a device takes part in nothing; `None` where it may.
+pub(super) fn unusable(fabric: &Fabric, id: FunctionId) -> Option<String> {
+    let function = fabric.function(id);
+    let word = fabric.device_word(id);
+    if function.driver == DriverBinding::Unbound {
+        return Some(format!("no driver is bound to {word}"));
+    }
+    if is_held_by_vfio(function) {
+        let driver = function.driver.name().unwrap_or_default();
+        return Some(format!("{word} is held by {driver}, for a virtual machine or a program"));
+    }
+    if function.nvme.as_ref().is_some_and(|nvme| nvme.state.as_deref() == Some(DEAD)) {
+        return Some(format!("the kernel has given {word} up (state {DEAD})"));
+    }
+    let is_closed = function.kind == Kind::Nvme
+        && function.unassigned_bars.iter().any(|bar| bar.index == REGISTERS);
+    let is_out_of_reach = function.kind == Kind::Gpu && fabric.memory(id).is_none();
+    (is_closed || is_out_of_reach).then(|| format!("a window of {word} has no address space"))
+}

@@ -1,0 +1,113 @@
+//! Two drives that exchange payload through memory of a third, or of one of them.
+
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin};
+
+use super::{JudgedPairs, Leg, PairGroup, Use};
+use crate::{Decisions, Peers, Reach, RouteState, kernel_refusal};
+
+/// Memory that a copy between two drives may rest in without being named: pools of the kernel, and
+/// cards whose driver lends their memory.
+pub(super) struct Lenders<'a> {
+    fabric: &'a Fabric,
+    ids: Vec<FunctionId>,
+}
+
+impl<'a> Lenders<'a> {
+    pub(super) fn new(fabric: &'a Fabric) -> Self {
+        let lends = |(id, one): &(FunctionId, &Function)| match one.p2pmem {
+            Some(pool) => pool.published,
+            None => one.driver.is_named("xocl") && fabric.memory(*id).is_some(),
+        };
+        Self { fabric, ids: fabric.iter().filter(lends).map(|(id, _)| id).collect() }
+    }
+
+    pub(super) fn all(&self) -> Vec<FunctionId> {
+        self.ids.clone()
+    }
+
+    /// The reason why there is no memory.
+    fn absence(&self) -> (RouteState, String) {
+        if self.fabric.origin == Origin::Text {
+            let reason = "text does not show which drives lend memory: `sudo peerlane capture -o \
+                          machine.tar.zst`";
+            return (RouteState::Unknown, reason.to_owned());
+        }
+        let has_buffer = |one: &&Function| one.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some());
+        let drives = self.fabric.functions.iter().filter(|one| one.kind == Kind::Nvme);
+        let reason = match drives.into_iter().find(has_buffer) {
+            Some(drive) => format!("{} has a memory buffer (CMB) that no peer gets", drive.name),
+            None => "no drive here lends memory (CMB)".to_owned(),
+        };
+        (RouteState::Host, reason)
+    }
+}
+
+/// Judges pairs of drives: the best memory that both reach counts.
+pub(super) fn judge(
+    fabric: &Fabric,
+    decisions: &Decisions<'_>,
+    lenders: &Lenders<'_>,
+    group: PairGroup,
+) -> JudgedPairs {
+    let answer = |group, state, fact, legs| JudgedPairs {
+        of_use: Use::DriveToDrive,
+        group,
+        state,
+        facts: vec![fact],
+        legs,
+    };
+    let pair = group.example();
+    let through = |&memory: &FunctionId| Through::new(decisions, memory, pair);
+    let Some(best) = lenders.ids.iter().map(through).min_by_key(Through::rank) else {
+        let (state, fact) = lenders.absence();
+        return answer(group, state, fact, Vec::new());
+    };
+    if let Some(refusal) = kernel_refusal(&fabric.kernel) {
+        return answer(group, RouteState::Host, refusal, Vec::new());
+    }
+    let fact = format!("{}: {}", fabric.device_word(best.memory), best.worse().summary());
+    let state = best.state();
+    let legs = best.legs(decisions, &group);
+    answer(group, state, fact, legs)
+}
+
+/// A memory between two drives.
+struct Through {
+    memory: FunctionId,
+    reaches: [Reach; 2],
+}
+
+impl Through {
+    fn new(decisions: &Decisions<'_>, memory: FunctionId, pair: (FunctionId, FunctionId)) -> Self {
+        let reaches = [pair.0, pair.1].map(|drive| decisions.decide(memory, drive));
+        Self { memory, reaches }
+    }
+
+    fn worse(&self) -> &Reach {
+        let [one, other] = &self.reaches;
+        if rank(one) >= rank(other) { one } else { other }
+    }
+
+    fn state(&self) -> RouteState {
+        self.worse().map.into()
+    }
+
+    fn rank(&self) -> (RouteState, bool, u32) {
+        let distance = self.reaches.iter().filter_map(|reach| reach.distance).sum();
+        let (state, is_redirected) = rank(self.worse());
+        (state, is_redirected, distance)
+    }
+
+    fn legs(self, decisions: &Decisions<'_>, group: &PairGroup) -> Vec<Leg> {
+        let memory = Peers { members: vec![self.memory] };
+        let sides = [&group.provider, &group.initiator];
+        let ports = sides.map(|drives| decisions.redirecting(&memory, drives));
+        let both = self.reaches.into_iter().zip(ports);
+        both.map(|(kernel, ports)| Leg { kernel, redirecting: ports.into_iter().collect() })
+            .collect()
+    }
+}
+
+fn rank(reach: &Reach) -> (RouteState, bool) {
+    (reach.map.into(), !reach.redirecting.is_empty())
+}

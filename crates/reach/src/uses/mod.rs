@@ -1,0 +1,208 @@
+//! The uses of peer-to-peer traffic that the devices of a machine could have, and the state of each.
+//!
+//! A use is two kinds of device, `storage to GPU`. Its pairs are judged group by group: functions with
+//! the same way up and the same properties get the same answer, so that a thousand drives below one
+//! switch are judged once.
+
+mod answer;
+mod devices;
+mod drive_pair;
+mod group;
+
+use std::fmt;
+use std::str::FromStr;
+
+use peerlane_fabric::{Fabric, FunctionId};
+
+pub use answer::{UseAnswer, answers};
+pub use group::PairGroup;
+
+use crate::{Decisions, Direction, PeerMemory, Reach, RouteState, Verdict};
+use devices::Devices;
+use drive_pair::Lenders;
+use group::Grouping;
+
+/// A use of peer-to-peer traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Use {
+    /// Drives read and write memory of GPUs.
+    StorageToGpu,
+    /// Network controllers read and write memory of GPUs.
+    NetworkToGpu,
+    /// GPUs read and write each other's memory.
+    GpuToGpu,
+    /// Drives exchange payload through memory of a device.
+    DriveToDrive,
+    /// Network controllers read and write memory that drives lend.
+    NetworkToDrive,
+    /// Drives read and write memory of FPGA cards.
+    StorageToFpga,
+}
+
+impl Use {
+    /// All uses, in the order in which they are reported.
+    pub const ALL: [Self; 6] = [
+        Self::StorageToGpu,
+        Self::NetworkToGpu,
+        Self::GpuToGpu,
+        Self::DriveToDrive,
+        Self::NetworkToDrive,
+        Self::StorageToFpga,
+    ];
+
+    /// The word for it in commands and records: `storage-gpu`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StorageToGpu => "storage-gpu",
+            Self::NetworkToGpu => "network-gpu",
+            Self::GpuToGpu => "gpu-gpu",
+            Self::DriveToDrive => "drive-drive",
+            Self::NetworkToDrive => "network-drive",
+            Self::StorageToFpga => "storage-fpga",
+        }
+    }
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::StorageToGpu => "storage to GPU",
+            Self::NetworkToGpu => "network to GPU",
+            Self::GpuToGpu => "GPU to GPU",
+            Self::DriveToDrive => "drive to drive",
+            Self::NetworkToDrive => "network to drive",
+            Self::StorageToFpga => "storage to FPGA",
+        })
+    }
+}
+
+impl FromStr for Use {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = Self::ALL.map(Self::name).join(", ");
+        let found = Self::ALL.into_iter().find(|one| one.name() == text);
+        found.ok_or_else(|| format!("no use is called `{text}`: one of {names}"))
+    }
+}
+
+/// Pairs of one use that get the same answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JudgedPairs {
+    /// The use.
+    pub of_use: Use,
+    /// The pairs.
+    pub group: PairGroup,
+    /// The way that payload takes.
+    pub state: RouteState,
+    /// The facts that decide, each a sentence, the weightiest first.
+    pub facts: Vec<String>,
+    /// The kernel's decisions that bear on the state; empty where no mechanism asks the kernel.
+    pub legs: Vec<Leg>,
+}
+
+/// One initiator reaching one memory, for every pair of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leg {
+    /// The kernel's decision.
+    pub kernel: Reach,
+    /// The ports that redirect, of every pair.
+    pub redirecting: Vec<FunctionId>,
+}
+
+/// Judges every pair of every use that the devices of a machine could have.
+pub fn judged_pairs(fabric: &Fabric) -> Vec<JudgedPairs> {
+    let devices = Devices::new(fabric);
+    let all = Use::ALL.into_iter();
+    all.flat_map(|of_use| judged(fabric, of_use, &devices.of_use(of_use))).collect()
+}
+
+/// Judges the pairs of uses that two functions have; empty where they have none.
+pub fn judged_between(fabric: &Fabric, one: FunctionId, other: FunctionId) -> Vec<JudgedPairs> {
+    let devices = Devices::new(fabric);
+    let all = Use::ALL.into_iter();
+    let between = |of_use| {
+        let (providers, initiators) = devices.of_use(of_use);
+        let is_between =
+            |provider, initiator| providers.contains(&provider) && initiators.contains(&initiator);
+        if is_between(other, one) {
+            (vec![other], vec![one])
+        } else if is_between(one, other) {
+            (vec![one], vec![other])
+        } else {
+            (Vec::new(), Vec::new())
+        }
+    };
+    all.flat_map(|of_use| judged(fabric, of_use, &between(of_use))).collect()
+}
+
+fn judged(
+    fabric: &Fabric,
+    of_use: Use,
+    (providers, initiators): &(Vec<FunctionId>, Vec<FunctionId>),
+) -> Vec<JudgedPairs> {
+    if providers.is_empty() || initiators.is_empty() {
+        return Vec::new();
+    }
+    let lenders = Lenders::new(fabric);
+    // NVLink connects single GPUs, whatever is above them.
+    let is_each = of_use == Use::GpuToGpu && fabric.nvlinks.is_some();
+    let through = if of_use == Use::DriveToDrive { lenders.all() } else { Vec::new() };
+    let grouping = Grouping { fabric, is_each };
+    let groups = grouping.pairs(providers, initiators, &through);
+    let decisions = Decisions::new(fabric);
+    let judge = |group: PairGroup| {
+        if let Some(reason) = unusable(fabric, &group) {
+            return impossible(of_use, group, reason);
+        }
+        match of_use {
+            Use::DriveToDrive => drive_pair::judge(fabric, &decisions, &lenders, group),
+            _ => direct(fabric, &decisions, of_use, group),
+        }
+    };
+    groups.into_iter().map(judge).collect()
+}
+
+fn unusable(fabric: &Fabric, group: &PairGroup) -> Option<String> {
+    let (provider, initiator) = group.example();
+    [provider, initiator].into_iter().find_map(|end| devices::unusable(fabric, end))
+}
+
+fn impossible(of_use: Use, group: PairGroup, reason: String) -> JudgedPairs {
+    let facts = vec![reason];
+    JudgedPairs { of_use, group, state: RouteState::Impossible, facts, legs: Vec::new() }
+}
+
+/// Judges pairs whose initiator reaches memory of the provider itself.
+fn direct(
+    fabric: &Fabric,
+    decisions: &Decisions<'_>,
+    of_use: Use,
+    group: PairGroup,
+) -> JudgedPairs {
+    let (provider, initiator) = group.example();
+    let kernel = decisions.decide(provider, initiator);
+    let memory = PeerMemory::new(fabric, provider);
+    let direction = Direction { initiator, provider, memory, kernel };
+    let verdict = Verdict::new(fabric, &direction);
+    let Direction { kernel, .. } = direction;
+    let is_guarded = fabric.environment.confidential.is_some();
+    let state = match verdict.state {
+        // A confidential guest shares no memory of devices with peers by itself.
+        RouteState::Direct if is_guarded => RouteState::Unknown,
+        state => state,
+    };
+    let mut facts = verdict.facts;
+    if state != RouteState::Direct {
+        facts.extend(verdict.alternatives);
+    }
+    let redirecting = decisions.redirecting(&group.provider, &group.initiator);
+    let is_redirected = !redirecting.is_empty();
+    let leg = Leg { kernel, redirecting: redirecting.into_iter().collect() };
+    // A redirected path goes through the root complex, whoever was asked.
+    let legs = if verdict.asks_kernel || is_redirected { vec![leg] } else { Vec::new() };
+    JudgedPairs { of_use, group, state, facts, legs }
+}
+
+#[cfg(test)]
+mod tests;

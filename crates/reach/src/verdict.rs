@@ -1,0 +1,148 @@
+//! One direction in one word: the best of its mechanisms, with the kernel's decision where one asks.
+
+use peerlane_fabric::Fabric;
+
+use crate::{
+    Answer, Direction, DriverRule, MapType, NvLinkState, PeerMemory, Reach, nvlink, rules,
+};
+
+/// The way that payload takes between two devices, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RouteState {
+    /// Between the devices, without host memory.
+    Direct,
+    /// A fact that is not known decides.
+    Unknown,
+    /// Through host memory.
+    Host,
+    /// None: an end takes part in nothing.
+    Impossible,
+}
+
+/// The judgement of one direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The best way that a mechanism has.
+    pub state: RouteState,
+    /// The facts that decide, of the best mechanism.
+    pub facts: Vec<String>,
+    /// The same of each further mechanism that comes to the same state.
+    pub alternatives: Vec<String>,
+    /// The kernel's decision counts: a mechanism asks it, and its driver does not refuse.
+    pub asks_kernel: bool,
+}
+
+impl Verdict {
+    /// Judges one direction; the rules of its drivers are alternatives, so the best of them counts.
+    pub fn new(fabric: &Fabric, direction: &Direction) -> Self {
+        let ends = (direction.provider, direction.initiator);
+        if let Some(state @ NvLinkState::Links(_)) = nvlink(fabric, ends.0, ends.1) {
+            return Self::by_nvlink(&state);
+        }
+        let kernel = &direction.kernel;
+        let mut rules = rules(fabric, ends.0, ends.1);
+        rules.sort_by_key(|rule| (by_rule(rule, kernel), rank(rule)));
+        let Some(best) = rules.first() else { return Self::without_rule(fabric, direction) };
+        let state = by_rule(best, kernel);
+        let others = rules.iter().skip(1).filter(|rule| by_rule(rule, kernel) == state);
+        let mut alternatives = Vec::new();
+        for fact in others.map(|rule| in_words(rule, kernel, state)) {
+            if !alternatives.contains(&fact) {
+                alternatives.push(fact);
+            }
+        }
+        Self {
+            state,
+            facts: facts_of(best, kernel, state),
+            alternatives,
+            asks_kernel: rules
+                .iter()
+                .any(|rule| asks_kernel(rule) && rule.answer != Answer::Refused),
+        }
+    }
+
+    fn by_nvlink(state: &NvLinkState) -> Self {
+        Self {
+            state: RouteState::Direct,
+            facts: vec![format!("they are {state}")],
+            alternatives: Vec::new(),
+            asks_kernel: false,
+        }
+    }
+
+    /// The kernel's decision where no driver has a rule.
+    fn without_rule(fabric: &Fabric, direction: &Direction) -> Self {
+        let kernel = &direction.kernel;
+        let mut facts = vec![kernel.summary()];
+        facts.extend(commands(kernel));
+        let mut state = RouteState::from(kernel.map);
+        if state == RouteState::Direct && direction.memory != PeerMemory::Present {
+            let word = fabric.device_word(direction.provider);
+            facts
+                .insert(0, format!("it is not known whether {word} has memory that peers can use"));
+            state = RouteState::Unknown;
+        }
+        Self { state, facts, alternatives: Vec::new(), asks_kernel: true }
+    }
+}
+
+impl From<MapType> for RouteState {
+    fn from(map: MapType) -> Self {
+        match map {
+            MapType::BusAddress | MapType::ThroughHostBridge => Self::Direct,
+            MapType::NotSupported => Self::Host,
+            MapType::Conditional | MapType::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// The state by one mechanism: the driver's answer, and the kernel's decision unless it is not asked.
+fn by_rule(rule: &DriverRule, kernel: &Reach) -> RouteState {
+    let own = match rule.answer {
+        Answer::Possible => RouteState::Direct,
+        Answer::Conditional | Answer::NotKnown => RouteState::Unknown,
+        Answer::Refused => RouteState::Host,
+    };
+    if asks_kernel(rule) { own.max(kernel.map.into()) } else { own }
+}
+
+/// Returns whether a mechanism depends on the kernel's decision; all do that are not known to do without.
+fn asks_kernel(rule: &DriverRule) -> bool {
+    rule.asks_kernel != Some(false)
+}
+
+/// The order of rules that lead to one state: those that say most first.
+fn rank(rule: &DriverRule) -> u8 {
+    match rule.answer {
+        Answer::Possible => 0,
+        Answer::Conditional => 1,
+        Answer::Refused => 2,
+        Answer::NotKnown => 3,
+    }
+}
+
+/// The facts that led from a rule and the kernel's decision to a state.
+fn facts_of(rule: &DriverRule, kernel: &Reach, state: RouteState) -> Vec<String> {
+    let own = in_words(rule, kernel, state);
+    if !asks_kernel(rule) || rule.answer == Answer::Refused || state == RouteState::Host {
+        return vec![own];
+    }
+    let mut facts = vec![kernel.summary(), own];
+    facts.extend(commands(kernel));
+    facts
+}
+
+/// A mechanism in one sentence; the kernel's where that refuses what the driver would take.
+fn in_words(rule: &DriverRule, kernel: &Reach, state: RouteState) -> String {
+    let is_of_kernel =
+        state == RouteState::Host && asks_kernel(rule) && rule.answer != Answer::Refused;
+    if is_of_kernel {
+        return kernel.summary();
+    }
+    format!("{} ({}): {}", rule.mechanism, rule.driver, rule.reason)
+}
+
+/// The commands that show the facts that the kernel's decision lacks, in words.
+fn commands(kernel: &Reach) -> impl Iterator<Item = String> {
+    kernel.commands().into_iter().map(|command| format!("`{command}` shows it"))
+}
