@@ -28,8 +28,8 @@ pub use model::{
     Acs, Bar, BridgeId, CmbRegisters, Cpu, DriverBinding, Environment, Fabric, FailingRequest,
     FailureCount, Function, FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel,
     Kind, LabBoot, LabDrive, Lines, Link, LinkSpeed, Module, Mount, Namespace, NvLink,
-    NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus, StackedDevice,
-    Temperature, UnassignedBar,
+    NvidiaDriver, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus,
+    StackedDevice, Temperature, UnassignedBar,
 };
 pub use pairing::{Dna, Pairing};
 pub use stack::Stack;

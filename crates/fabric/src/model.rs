@@ -5,6 +5,7 @@
 //! unprivileged reader gets a smaller truth, never a wrong one.
 
 mod driver;
+mod nvidia;
 mod storage;
 mod window;
 
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use peerlane_units::{ByteRate, Bytes};
 
 pub use driver::DriverBinding;
+pub use nvidia::NvidiaDriver;
 pub use storage::{
     CmbRegisters, Integrity, Mount, Namespace, NvmeController, Partition, QueueLimits,
     StackedDevice, Temperature,
@@ -49,6 +51,8 @@ pub struct Fabric {
     pub mounts: Option<Vec<Mount>>,
     /// NVLink connections between GPUs; `None` where they cannot be seen, as in `/sys`.
     pub nvlinks: Option<Vec<NvLink>>,
+    /// NVIDIA's kernel driver; `None` where none is loaded, or it is not shown.
+    pub nvidia: Option<NvidiaDriver>,
     /// Layers between this system and the hardware.
     pub environment: Environment,
     /// How the lab boots this machine; only in descriptions meant for it.

@@ -12,6 +12,7 @@ use crate::Entry;
 use crate::sysfs::config_space;
 use crate::sysfs::environment;
 use crate::sysfs::functions::is_host_bridge;
+use crate::sysfs::nvidia;
 use crate::sysfs::resources::minor_number;
 use crate::sysfs::tree::plain_text;
 use crate::sysfs::windows::{IORESOURCE_MEM, IORESOURCE_UNSET, ResourceLine};
@@ -139,6 +140,8 @@ impl Scrub {
                 let kept = text.lines().find(|line| minor_number(line).is_some());
                 line(kept.unwrap_or_default())
             }
+            Kept::NvidiaVersion => line(&nvidia::version_line(&nvidia::described(text, ""))),
+            Kept::NvidiaParameters => words::nvidia_parameters(text).into_bytes(),
             Kept::Prefix => line(&format!("{}-", text.split('-').next().unwrap_or_default())),
         };
         Some((path, Entry::File { bytes, mode }))

@@ -1,5 +1,7 @@
 //! Texts that somebody may have put words of their own into: of these only known forms are kept.
 
+use crate::sysfs::nvidia;
+
 /// Words of a kernel's release that say which flavour it is; others may name a host or a project.
 const FLAVOURS: [&str; 30] = [
     "aarch64",
@@ -33,6 +35,9 @@ const FLAVOURS: [&str; 30] = [
     "x86_64",
     "zen",
 ];
+
+/// Values of `CoherentGPUMemoryMode` (`nv-reg.h` of the open kernel modules 595.45.04).
+const NVIDIA_WORDS: [&str; 2] = ["driver", "numa"];
 
 /// Kernel parameters that bear on devices and whose values are words of the kernel, numbers or PCI
 /// addresses. `nvme_core.hostnqn` and others of their modules name the machine.
@@ -102,6 +107,33 @@ fn is_known(word: &str) -> bool {
     PARAMETERS.contains(&key) && value.chars().all(is_plain)
 }
 
+/// Parameters of NVIDIA's driver that bear on peer traffic, as lines of `params`.
+pub(super) fn nvidia_parameters(text: &str) -> String {
+    let parameters = nvidia::described("", text).parameters;
+    let lines = parameters.iter().map(|(name, value)| {
+        let entries: Vec<&str> =
+            value.split(';').filter(|entry| is_registry_entry(entry)).collect();
+        let is_plain = value.parse::<u32>().is_ok() || NVIDIA_WORDS.contains(&value.as_str());
+        let kept = if is_plain { value.clone() } else { entries.join(";") };
+        nvidia::parameter_line(name, &kept)
+    });
+    lines.collect()
+}
+
+/// Whether an entry of the driver's registry is a key with a number, or names a GPU by its PCI address.
+fn is_registry_entry(entry: &str) -> bool {
+    let Some((key, value)) = entry.split_once('=') else { return false };
+    let (key, value) = (key.trim(), value.trim());
+    let hex = value.strip_prefix("0x").or_else(|| value.strip_prefix("0X"));
+    let is_number = hex.map_or_else(
+        || value.parse::<u32>().is_ok(),
+        |digits| u32::from_str_radix(digits, 16).is_ok(),
+    );
+    let is_address =
+        key == "pci" && value.chars().all(|c| c.is_ascii_hexdigit() || matches!(c, ':' | '.'));
+    key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && (is_number || is_address)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,5 +166,20 @@ mod tests {
                     nvme_core.multipath=N pci=disable_acs_redir=00:02.0/00.0;00:03.0";
         let kept = "iommu=pt nvme_core.multipath=N pci=disable_acs_redir=00:02.0/00.0;00:03.0";
         assert_eq!(parameters(text), kept);
+    }
+
+    #[test]
+    fn registry_keys_are_kept_with_numbers_only() {
+        let text = "NvLinkDisable: 0\nRmMsg: \"acme\"\nCoherentGPUMemoryMode: \"driver\"\n\
+                    RegistryDwords: \"ForceP2P=0x11;Name=acme; RMForceStaticBar1=1;acme\"\n\
+                    RegistryDwordsPerDevice: \"pci=0000:41:00.0;ForceP2P=1;pci=acme.org\"\n";
+        let kept = "CoherentGPUMemoryMode: \"driver\"\nNvLinkDisable: 0\n\
+                    RegistryDwords: \"ForceP2P=0x11; RMForceStaticBar1=1\"\n\
+                    RegistryDwordsPerDevice: \"pci=0000:41:00.0;ForceP2P=1\"\n";
+        assert_eq!(nvidia_parameters(text), kept);
+        assert_eq!(
+            nvidia_parameters("CoherentGPUMemoryMode: \"acme\"\n"),
+            "CoherentGPUMemoryMode: \"\"\n"
+        );
     }
 }

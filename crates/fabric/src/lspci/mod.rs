@@ -75,6 +75,7 @@ pub fn read(text: &str) -> Result<Fabric, LspciError> {
         stacked: Vec::new(),
         mounts: None,
         nvlinks: None,
+        nvidia: None,
         environment: Environment::default(),
         lab: None,
     };

@@ -12,8 +12,8 @@ use super::values::{Rate, Size};
 use super::{MachineFileError, NO_DRIVER, Problem, UNKNOWN_DRIVER};
 use crate::{
     Acs, Bar, Bdf, BridgeId, Cpu, DriverBinding, Environment, Fabric, Function, FunctionId,
-    HostBridge, InjectedError, Kernel, Kind, LabBoot, LabDrive, Module, NvLink, Origin, P2pMem,
-    Parent, Rates, RootBus, UnassignedBar,
+    HostBridge, InjectedError, Kernel, Kind, LabBoot, LabDrive, Module, NvLink, NvidiaDriver,
+    Origin, P2pMem, Parent, Rates, RootBus, UnassignedBar,
 };
 
 /// Name of the host bridge of a file that lists none.
@@ -65,6 +65,11 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         stacked: machine.stacked.into_iter().map(storage::stacked).collect(),
         mounts: machine.mount.map(|list| list.into_iter().map(storage::mount).collect()),
         nvlinks,
+        nvidia: machine.nvidia.map(|driver| NvidiaDriver {
+            is_open: driver.open,
+            version: driver.version,
+            parameters: driver.parameters,
+        }),
         environment: Environment {
             hypervisor: machine.environment.hypervisor,
             container: machine.environment.container,

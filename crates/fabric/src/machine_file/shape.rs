@@ -1,5 +1,7 @@
 //! The tables and keys of a machine file.
 
+use std::collections::BTreeMap;
+
 use peerlane_units::Bytes;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -21,6 +23,8 @@ pub(super) struct Machine {
     pub(super) kernel: Kernel,
     #[serde(default)]
     pub(super) cpu: Cpu,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) nvidia: Option<NvidiaDriver>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) environment: Environment,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,6 +136,18 @@ pub(super) struct Cpu {
     pub(super) family: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NvidiaDriver {
+    /// The open kernel modules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) open: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) parameters: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -31,6 +31,11 @@ pub(super) fn text(fabric: &Fabric) -> String {
             family: fabric.cpu.family,
             model: fabric.cpu.model.clone(),
         },
+        nvidia: fabric.nvidia.clone().map(|driver| shape::NvidiaDriver {
+            open: driver.is_open,
+            version: driver.version,
+            parameters: driver.parameters,
+        }),
         environment: shape::Environment {
             hypervisor: fabric.environment.hypervisor.clone(),
             container: fabric.environment.container.clone(),

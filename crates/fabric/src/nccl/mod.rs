@@ -61,6 +61,7 @@ pub fn read(text: &str) -> Result<Fabric, NcclError> {
         libraries: None,
         stacked: Vec::new(),
         mounts: None,
+        nvidia: None,
         environment: Environment::default(),
         lab: None,
     })

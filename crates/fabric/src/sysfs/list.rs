@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::functions::{address, is_host_bridge};
 use super::libraries::{FOLDERS, MAIN};
+use super::nvidia;
 use super::nvme::NvmeName;
 
 /// Something that discovery reads.
@@ -64,6 +65,10 @@ pub enum Kept {
     Event,
     /// The line of the minor number of a GPU's device node.
     MinorNumber,
+    /// Whether NVIDIA's driver is open, and its version; not who built it.
+    NvidiaVersion,
+    /// Parameters of NVIDIA's driver that bear on peer traffic: numbers and registry keys.
+    NvidiaParameters,
 }
 
 impl Kept {
@@ -91,6 +96,8 @@ impl Kept {
             Self::Prefix => "what comes before the first `-`",
             Self::Event => "lines of driver, class and identity",
             Self::MinorNumber => "the line of the minor number",
+            Self::NvidiaVersion => "open or proprietary, and the version",
+            Self::NvidiaParameters => "numbers and registry keys that bear on peer traffic",
         }
     }
 }
@@ -103,8 +110,9 @@ const fn item(path: &'static str, kept: Kept, purpose: &'static str) -> Item {
 #[rustfmt::skip]
 pub const ITEMS: &[Item] = {
     use Kept::{
-        Configuration, Event, Folder, HostName, LinkName, MinorNumber, Mounts, NamedFolder, Parameters,
-        Permissions, Prefix, Presence, Processor, Registers, Release, Serial, Version, Whole, Windows,
+        Configuration, Event, Folder, HostName, LinkName, MinorNumber, Mounts, NamedFolder, NvidiaParameters,
+        NvidiaVersion, Parameters, Permissions, Prefix, Presence, Processor, Registers, Release, Serial, Version,
+        Whole, Windows,
     };
     &[
     item("proc/sys/kernel/hostname", HostName, "what the machine is called"),
@@ -118,6 +126,8 @@ pub const ITEMS: &[Item] = {
     item("LIBRARY/libcuda.so.1", Presence, "whether programs reach NVIDIA GPUs"),
     item("LIBRARY/libcufile.so.0", Presence, "whether they reach storage from there"),
     item("LIBRARY/libxrt_coreutil.so.2", Presence, "whether programs reach AMD FPGA cards"),
+    item(nvidia::VERSION, NvidiaVersion, "which of NVIDIA's kernel modules are loaded"),
+    item(nvidia::PARAMETERS, NvidiaParameters, "what its driver allows peers"),
     item("proc/driver/nvidia/gpus/*/information", MinorNumber, "which of NVIDIA's GPUs it is"),
     item("proc/driver/nvidia/capabilities/gpu*/mig", Folder, "whether MIG instances are listed"),
     item("proc/driver/nvidia/capabilities/gpu*/mig/gi*", Folder, "MIG instances"),

@@ -10,6 +10,7 @@ pub(crate) mod environment;
 pub(crate) mod functions;
 pub(crate) mod libraries;
 pub(crate) mod list;
+pub(crate) mod nvidia;
 mod nvme;
 mod packets;
 mod passthrough;
@@ -160,6 +161,7 @@ pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverE
         bridges: found.bridges,
         functions: found.functions,
         nvlinks: None,
+        nvidia: nvidia::driver(tree),
         lab: None,
     })
 }

@@ -160,6 +160,7 @@ impl Writer<'_> {
         lines += &environment::flags(self.fabric);
         self.file("proc", "cpuinfo", lines)?;
         self.environment()?;
+        self.nvidia()?;
         self.some("sys/devices/virtual/dmi/id", "product_name", product.as_ref())?;
         if *iommu != IommuMode::Unknown {
             self.folder("sys/kernel/iommu_groups")?;

@@ -3,9 +3,9 @@
 use peerlane_fabric::{
     Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Environment, Fabric, FailingRequest,
     FailureCount, Function, FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel,
-    Kind, LabBoot, LabDrive, Link, LinkSpeed, Module, Mount, Namespace, NvLink, NvmeController,
-    Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus, StackedDevice, Temperature,
-    UnassignedBar,
+    Kind, LabBoot, LabDrive, Link, LinkSpeed, Module, Mount, Namespace, NvLink, NvidiaDriver,
+    NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus, StackedDevice,
+    Temperature, UnassignedBar,
 };
 use peerlane_units::{ByteRate, Bytes};
 use proptest::collection::vec;
@@ -25,10 +25,16 @@ const ENDPOINTS: [Kind; 5] = [Kind::Nvme, Kind::Gpu, Kind::Fpga, Kind::Nic, Kind
 pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
     let system =
         (kernel(), of(".*"), vec(stacked(), 0..3), of(vec(mount(), 0..3)), of(vec(".*", 0..3)));
-    let whole =
-        (".*", system, cpu(), iommu(), vec(host_bridge(), 1..3), (of(lab()), environment()));
+    let whole = (
+        ".*",
+        system,
+        cpu(),
+        iommu(),
+        vec(host_bridge(), 1..3),
+        (of(lab()), environment(), of(nvidia())),
+    );
     (whole, vec((any::<Index>(), function()), 1..12)).prop_map(
-        |((name, system, cpu, iommu, bridges, (lab, environment)), functions)| {
+        |((name, system, cpu, iommu, bridges, (lab, environment, nvidia)), functions)| {
             let (kernel, product, stacked, mounts, libraries) = system;
             let bridge = |(index, bridge): (usize, HostBridge)| HostBridge {
                 name: format!("pci0000:{index:02x}"),
@@ -47,6 +53,7 @@ pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
                 stacked,
                 mounts,
                 nvlinks: None,
+                nvidia,
                 environment,
                 lab,
             }
@@ -107,6 +114,12 @@ fn environment() -> impl Strategy<Value = Environment> {
         container,
         confidential,
     })
+}
+
+fn nvidia() -> impl Strategy<Value = NvidiaDriver> {
+    let parameters = proptest::collection::btree_map(".*", ".*", 0..3);
+    (of(any::<bool>()), of(".*"), parameters)
+        .prop_map(|(is_open, version, parameters)| NvidiaDriver { is_open, version, parameters })
 }
 
 fn kernel() -> impl Strategy<Value = Kernel> {

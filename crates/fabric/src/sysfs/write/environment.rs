@@ -1,9 +1,10 @@
-//! The signs of an environment, and the parts of an NVIDIA GPU, as discovery looks for them.
+//! The signs of an environment, NVIDIA's driver and the parts of its GPUs, as discovery looks for them.
 
 use std::path::Path;
 
 use super::{Writer, Written};
 use crate::sysfs::environment::{self, CONTAINERS, GUARDS, TYPE, UNNAMED};
+use crate::sysfs::nvidia;
 use crate::{Entry, Fabric, Function, FunctionId};
 
 /// The line of flags in `/proc/cpuinfo`, where names alone would say something else.
@@ -34,6 +35,16 @@ impl Writer<'_> {
             }
         }
         Ok(())
+    }
+
+    /// NVIDIA's driver, as it describes itself.
+    pub(super) fn nvidia(&mut self) -> Written {
+        let Some(driver) = &self.fabric.nvidia else { return Ok(()) };
+        self.tree.text(nvidia::VERSION, &nvidia::version_line(driver))?;
+        let lines =
+            driver.parameters.iter().map(|(name, value)| nvidia::parameter_line(name, value));
+        let lines: String = lines.collect();
+        if lines.is_empty() { Ok(()) } else { self.tree.text(nvidia::PARAMETERS, lines.trim_end()) }
     }
 
     /// The MIG instances of an NVIDIA GPU; its position stands for its minor number.

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use peerlane_fabric::{
     Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Environment, Fabric, Function,
     FunctionId, HostBridge, IommuMode, Kernel, Kind, Link, LinkSpeed, Module, Mount, Namespace,
-    NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus, StackedDevice,
-    Temperature,
+    NvidiaDriver, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus,
+    StackedDevice, Temperature,
 };
 use peerlane_units::Bytes;
 
@@ -49,6 +49,7 @@ impl Machine {
             stacked: Vec::new(),
             mounts: Some(Vec::new()),
             nvlinks: None,
+            nvidia: None,
             environment: Environment::default(),
             lab: None,
         };
@@ -285,6 +286,27 @@ impl Machine {
             name: name.to_owned(),
             kind: Some(kind.to_owned()),
             below: below.iter().map(|&name| name.to_owned()).collect(),
+        });
+    }
+
+    /// NVIDIA's driver with the registry keys given, and defaults for the rest. The proprietary one here is too
+    /// old to have the rest.
+    pub(crate) fn nvidia(&mut self, is_open: bool, version: &str, registry: &str) {
+        let defaults = [
+            ("CoherentGPUMemoryMode", ""),
+            ("DmaRemapPeerMmio", "1"),
+            ("EnablePCIERelaxedOrderingMode", "0"),
+            ("EnableResizableBar", "0"),
+            ("GrdmaPciTopoCheckOverride", "0"),
+            ("NvLinkDisable", "0"),
+            ("RegistryDwordsPerDevice", ""),
+        ];
+        let defaults = defaults.into_iter().filter(|_| is_open);
+        let parameters = defaults.chain([("RegistryDwords", registry)]);
+        self.fabric.nvidia = Some(NvidiaDriver {
+            is_open: Some(is_open),
+            version: Some(version.to_owned()),
+            parameters: parameters.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         });
     }
 

@@ -144,6 +144,7 @@ fn donard() -> Fabric {
     machine.fabric.kernel.use_cmb_sqes = None;
     machine.fabric.kernel.nvme_multipath = None;
     machine.modules(&[("ib_core", None), ("nvidia", Some("331.62")), ("nvme", None)]);
+    machine.nvidia(false, "331.62", "");
     machine.fabric.libraries = Some(vec!["libcuda.so.1".to_owned()]);
     let bridge = machine.bridge(0, 0x00, Some(0), Ids(0x8086, 0x3c00));
     let ports = [0x3c02, 0x3c04, 0x3c08].map(|device| Ids(0x8086, device));
@@ -183,6 +184,7 @@ fn eight_gpus() -> Fabric {
         ("nvme", None),
         ("nvme_core", None),
     ]);
+    machine.nvidia(true, "570.133.20", "");
     let installed = ["libcuda.so.1", "libcufile.so.0"].map(str::to_owned);
     machine.fabric.libraries = Some(installed.into());
     let switch = Ids(0x1000, 0xc030);
