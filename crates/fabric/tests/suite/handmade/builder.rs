@@ -293,7 +293,6 @@ impl Machine {
     /// old to have the rest.
     pub(crate) fn nvidia(&mut self, is_open: bool, version: &str, registry: &str) {
         let defaults = [
-            ("CoherentGPUMemoryMode", ""),
             ("DmaRemapPeerMmio", "1"),
             ("EnablePCIERelaxedOrderingMode", "0"),
             ("EnableResizableBar", "0"),
