@@ -29,6 +29,7 @@ pub(crate) fn bare_machine() -> Fabric {
         mounts: None,
         libraries: None,
         nvlinks: None,
+        nvidia: None,
         environment: peerlane_fabric::Environment::default(),
         lab: None,
     }

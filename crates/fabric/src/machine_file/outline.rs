@@ -4,7 +4,7 @@ use crate::{Fabric, Kernel, OUTLINE_MAX};
 
 impl Fabric {
     /// The fabric as a machine file without mounts, namespaces, serial numbers, stacked devices, libraries
-    /// and settings of the kernel; `None` above [`OUTLINE_MAX`].
+    /// and settings of kernel and drivers; `None` above [`OUTLINE_MAX`].
     pub fn outline(&self) -> Option<String> {
         let mut outline = Self {
             kernel: Kernel {
@@ -15,6 +15,7 @@ impl Fabric {
             libraries: None,
             stacked: Vec::new(),
             mounts: None,
+            nvidia: None,
             lab: None,
             ..self.clone()
         };

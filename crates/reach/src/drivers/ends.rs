@@ -113,12 +113,28 @@ impl<'a> Ends<'a> {
         self.fabric.kernel.has_module(module)
     }
 
-    pub(super) fn is_translated(&self) -> bool {
-        let is_type = |end: &Function| matches!(end.iommu_type.as_deref(), Some("DMA" | "DMA-FQ"));
-        match &self.initiator().iommu_type {
-            Some(_) => is_type(self.initiator()),
-            None => self.fabric.iommu == IommuMode::Translating,
+    /// Returns whether NVIDIA's open kernel modules are loaded, and not its proprietary ones; `None` where
+    /// that is not known.
+    pub(super) fn has_open_nvidia(&self) -> Option<bool> {
+        self.fabric.nvidia.as_ref()?.is_open
+    }
+
+    /// A parameter of NVIDIA's driver.
+    pub(super) fn nvidia_parameter(&self, name: &str) -> Option<&'a str> {
+        self.fabric.nvidia.as_ref()?.parameters.get(name).map(String::as_str)
+    }
+
+    /// Returns whether an IOMMU translates what the initiator sends; `None` where that is not known.
+    pub(super) fn translates(&self) -> Option<bool> {
+        match (self.initiator().iommu_type.as_deref(), self.fabric.iommu) {
+            (Some("DMA" | "DMA-FQ"), _) | (None, IommuMode::Translating) => Some(true),
+            (Some("identity"), _) | (None, IommuMode::Off | IommuMode::Passthrough) => Some(false),
+            (Some(_), _) | (None, IommuMode::Unknown) => None,
         }
+    }
+
+    pub(super) fn is_translated(&self) -> bool {
+        self.translates() == Some(true)
     }
 
     /// The kernel's decision, whether or not the driver asks for it.

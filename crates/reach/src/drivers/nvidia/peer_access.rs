@@ -4,6 +4,7 @@ use peerlane_fabric::gpu::{ConsumerLine, Generation};
 use peerlane_fabric::{Function, FunctionId, Kind, Parent, gpu, names};
 
 use super::DRIVER;
+use super::storage::dword;
 use crate::drivers::ends::Ends;
 use crate::drivers::{Answer, DriverRule, NvLinkState, nvlink};
 
@@ -14,6 +15,10 @@ const VIRTUAL: &str = "open-gpu-kernel-modules 595.45.04, kern_gpu_ga100.c, gpuC
 const IOMMU: &str = "NVIDIA, CUDA C++ Programming Guide 12, IOMMU on Linux";
 const GEFORCE: &str = "aikitoria/open-gpu-kernel-modules #3 (RTX 3090), tinygrad/open-gpu-kernel-modules \
                        #21 (RTX 4090, driver 550) and #29 (RTX 5090)";
+
+/// Registry key with two bits each for reads and writes over PCIe: 0 off, 1 on, 2 as the chipset allows
+/// (`NV_REG_STR_CL_FORCE_P2P`).
+const FORCE: &str = "ForceP2P";
 
 /// Device numbers of GeForce from Ampere on with connectors for NVLink: RTX 3090 Ti and RTX 3090.
 const WITH_CONNECTORS: [u16; 2] = [0x2203, 0x2204];
@@ -33,8 +38,10 @@ pub(super) fn rule(ends: &Ends<'_>) -> DriverRule {
     let (answer, reason, source) = divided(ends)
         .or_else(|| by_nvlink(ends))
         .or_else(|| chips(ends))
+        .or_else(|| switched_off(ends))
         .or_else(|| consumer(ends))
         .or_else(|| virtual_gpu(ends))
+        .or_else(|| switched_on(ends))
         .or_else(|| in_guest(ends))
         .or_else(|| io_hubs(ends))
         .or_else(|| translated(ends))
@@ -85,6 +92,36 @@ fn chip(function: &Function) -> Option<&'static str> {
     let digits = word.find(|letter: char| letter.is_ascii_digit())?;
     let end = word[digits..].find(|letter: char| !letter.is_ascii_digit());
     Some(end.map_or(word, |end| &word[..digits + end]))
+}
+
+/// The settings of reads and writes in [`FORCE`]; `None` where it is not set.
+fn forced(ends: &Ends<'_>) -> Option<(u32, u32)> {
+    let value = dword(ends.fabric.nvidia.as_ref()?, FORCE)?;
+    Some((value & 3, value >> 4 & 3))
+}
+
+/// Peer access over PCIe that a registry key switches off (`_kp2pCapsCheckStatusOverridesForPcie`).
+fn switched_off(ends: &Ends<'_>) -> Verdict {
+    (forced(ends)? == (0, 0)).then(|| {
+        let reason = format!(
+            "the driver's registry key {FORCE} switches peer access over PCIe off; without the key the \
+             chipset decides"
+        );
+        // NVLink does not depend on it.
+        let is_seen = ends.fabric.nvlinks.is_some();
+        (if is_seen { Answer::Refused } else { Answer::Conditional }, reason, RULES)
+    })
+}
+
+/// Peer access that the key switches on whatever the chipset is, so that the driver's word says little.
+fn switched_on(ends: &Ends<'_>) -> Verdict {
+    (forced(ends)? == (1, 1)).then(|| {
+        let reason = format!(
+            "the driver's registry key {FORCE} makes it allow peer access on every chipset, also where \
+             requests do not arrive: compare data after a copy"
+        );
+        (Answer::Conditional, reason, RULES)
+    })
 }
 
 /// GeForce from Ampere on has no peer access over PCIe.

@@ -2,6 +2,7 @@
 
 mod gpus;
 mod guests;
+mod nvidia;
 mod others;
 
 use peerlane_fabric::{Fabric, FunctionId};

@@ -1,0 +1,130 @@
+//! dma-bufs of an NVIDIA GPU: exported by the open kernel modules, imported by the driver of the other end.
+//!
+//! Follows `nv_dma_buf_attach` and `nv_grdma_pci_topology_supported` of the open kernel modules.
+
+use peerlane_fabric::gpu::{self, Generation};
+
+use super::{DRIVER, kept_from_gpudirect, topology_refusal};
+use crate::MapType;
+use crate::drivers::ends::Ends;
+use crate::drivers::{Answer, DriverRule, rdma};
+
+const SOURCE: &str = "open-gpu-kernel-modules 595.45.04, kernel-open/nvidia/nv-dmabuf.c and #1324";
+
+/// The rule for a network controller that imports it.
+pub(super) fn rdma(ends: &Ends<'_>) -> DriverRule {
+    DriverRule::new(DRIVER, "GPUDirect RDMA by dma-buf", Some(false), verdict(ends), SOURCE)
+}
+
+/// The rule for any other function, whose driver may import it.
+pub(super) fn other(ends: &Ends<'_>) -> DriverRule {
+    let (mut answer, mut reason) = verdict(ends);
+    if answer != Answer::Refused {
+        answer = Answer::NotKnown;
+        reason +=
+            &format!("; nothing public says whether {} imports it", ends.word(ends.initiator()));
+    }
+    DriverRule::new(DRIVER, "dma-buf", Some(false), (answer, reason), SOURCE)
+}
+
+fn verdict(ends: &Ends<'_>) -> (Answer, String) {
+    if let Some(reason) = refusal(ends) {
+        return (Answer::Refused, reason);
+    }
+    if ends.is_translated() {
+        let reason = "the IOMMU translates, and the driver was seen to hand out raw BAR1 addresses, so \
+                      that every write is lost without an error: boot with iommu=pt and prove the route";
+        return (Answer::Conditional, reason.to_owned());
+    }
+    let needs = needs(ends);
+    let (place, is_allowed) = place(ends);
+    if !needs.is_empty() {
+        return (Answer::Conditional, format!("it needs {}; {place}", needs.join(" and ")));
+    }
+    let (route, is_open) = route(ends);
+    let importer = ends.initiator().driver.name().unwrap_or_default();
+    let reason = format!(
+        "NVIDIA's open kernel modules export it and {importer} imports it; {place}; {route}"
+    );
+    (if is_allowed && is_open { Answer::Possible } else { Answer::Conditional }, reason)
+}
+
+fn refusal(ends: &Ends<'_>) -> Option<String> {
+    let provider = ends.provider();
+    if let Some(reason) = kept_from_gpudirect(ends) {
+        return Some(reason);
+    }
+    if let Some(old) = Generation::of(provider).filter(|&found| found < Generation::Turing) {
+        return Some(format!(
+            "dma-buf needs NVIDIA's open kernel modules, which run on Turing and later, and {} is {old}",
+            ends.word(provider)
+        ));
+    }
+    if ends.has_open_nvidia() == Some(false) {
+        let reason = "NVIDIA's proprietary kernel modules are loaded, and only its open ones export \
+                      dma-bufs: install those (`head -1 /proc/driver/nvidia/version` names them)";
+        return Some(reason.to_owned());
+    }
+    if ends.is_kernel_at_least(5, 12) == Some(false) {
+        return Some("RDMA drivers import dma-bufs of devices since Linux 5.12".to_owned());
+    }
+    topology_refusal(ends)
+}
+
+/// The conditions that are not known to hold.
+fn needs(ends: &Ends<'_>) -> Vec<&'static str> {
+    let initiator = ends.initiator();
+    let conditions = [
+        (ends.has_open_nvidia() == Some(true), "NVIDIA's open kernel modules"),
+        (Generation::of(ends.provider()).is_some(), "a GPU of Turing or later"),
+        (ends.is_kernel_at_least(5, 12) == Some(true), "Linux 5.12 or later"),
+        (rdma::importer(initiator).is_some(), "an importer that takes peer memory"),
+        (ends.translates() == Some(false), "an IOMMU that does not translate"),
+    ];
+    conditions.into_iter().filter(|(holds, _)| !holds).map(|(_, what)| what).collect()
+}
+
+/// The part that the place of both ends has, and whether it settles that the driver allows them.
+pub(super) fn place(ends: &Ends<'_>) -> (&'static str, bool) {
+    if gpu::has_c2c(ends.provider()) {
+        ("on a superchip the driver checks no topology", false)
+    } else if ends.fabric.environment.hypervisor.is_some() {
+        ("in a virtual machine the driver checks no topology", false)
+    } else if ends.nvidia_parameter(super::TOPOLOGY_CHECK) == Some("1") {
+        ("NVreg_GrdmaPciTopoCheckOverride=1 makes the driver allow every place", true)
+    } else if ends.is_below_one_switch() {
+        ("both are below one switch, where the driver allows it on every chipset", true)
+    } else {
+        ("they share no switch, so the driver allows it on chipsets of its list only", false)
+    }
+}
+
+/// The route of the requests, and whether they are known to arrive: the driver does not ask.
+fn route(ends: &Ends<'_>) -> (String, bool) {
+    let decision = ends.decision();
+    let ports: Vec<&str> =
+        decision.redirecting.iter().map(|&id| ends.fabric.function(id).name.as_str()).collect();
+    let way = match ports.as_slice() {
+        [] if ends.is_below_one_switch() => "no port on the way redirects".to_owned(),
+        [] => "requests go through the root complex".to_owned(),
+        [port] => format!("{port} redirects requests, so that they go up to the root complex"),
+        ports => format!(
+            "{} redirect requests, so that they go up to the root complex",
+            ports.join(" and ")
+        ),
+    };
+    match decision.map {
+        MapType::BusAddress => (way, true),
+        MapType::ThroughHostBridge => (format!("{way}, which forwards them"), true),
+        MapType::NotSupported => (
+            format!("{way}, which the kernel does not know to forward them: prove the route"),
+            false,
+        ),
+        MapType::Unknown if ports.is_empty() && ends.is_below_one_switch() => {
+            ("whether ports on the way redirect is not known".to_owned(), false)
+        }
+        MapType::Conditional | MapType::Unknown => {
+            (format!("{way}, and whether it forwards them is not known: prove the route"), false)
+        }
+    }
+}

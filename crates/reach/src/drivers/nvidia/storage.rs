@@ -1,0 +1,152 @@
+//! GPUDirect Storage: an NVMe drive reaching memory of an NVIDIA GPU, by P2PDMA or by nvidia-fs.
+//!
+//! The driver registers BAR1 with the kernel's P2PDMA when the first CUDA program opens the GPU
+//! (`uvm_pmm_gpu_device_p2p_init`), and the kernel shows that by a folder `p2pmem`
+//! (`pci_p2pdma_setup` in drivers/pci/p2pdma.c, Linux 7.2).
+
+use peerlane_fabric::gpu::{self, Generation};
+use peerlane_fabric::{NvidiaDriver, Origin};
+
+use super::{DRIVER, kept_from_gpudirect};
+use crate::drivers::ends::Ends;
+use crate::drivers::{Answer, DriverRule};
+
+const P2PDMA: &str =
+    "open-gpu-kernel-modules 595.45.04, uvm_pmm_gpu.c; docs.nvidia.com/deploy/gds-support-for-nvme";
+const NVIDIA_FS: &str =
+    "gds-nvidia-fs 2.30, README; NVIDIA, GPUDirect Storage Troubleshooting Guide 1.18";
+
+/// First driver that registers memory, first one that makes BAR1 static where it is large enough, and first one
+/// that registers nothing on Arm (`uvm_pmm_gpu.c` and `kern_bus.c` of 565.57.01, 575.51.02 and 580.65.06).
+const FIRST_DRIVER: u32 = 565;
+const AUTOMATIC_BAR1: u32 = 580;
+/// Settings that NVIDIA documents.
+const OPTIONS: &str =
+    "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1\"";
+
+/// The rule of the driver that registers its memory with the kernel.
+pub(super) fn by_p2pdma(ends: &Ends<'_>) -> DriverRule {
+    let verdict = match refusal(ends) {
+        Some(reason) => (Answer::Refused, reason),
+        None => registration(ends),
+    };
+    DriverRule::new(DRIVER, "P2PDMA for GPUDirect Storage", Some(true), verdict, P2PDMA)
+}
+
+/// What no setting of the driver changes.
+fn refusal(ends: &Ends<'_>) -> Option<String> {
+    let provider = ends.provider();
+    if let Some(reason) = kept_from_gpudirect(ends) {
+        return Some(reason);
+    }
+    if let Some(old) = Generation::of(provider).filter(|&found| found < Generation::Ampere) {
+        return Some(format!("{} is {old}; P2PDMA begins with Ampere", ends.word(provider)));
+    }
+    if ends.has_open_nvidia() == Some(false) {
+        let reason = "NVIDIA's proprietary kernel modules are loaded, and P2PDMA needs its open ones, 565 \
+                      or later";
+        return Some(reason.to_owned());
+    }
+    let version = ends.fabric.nvidia.as_ref().and_then(NvidiaDriver::major_version);
+    if let Some(old) = version.filter(|&major| major < FIRST_DRIVER) {
+        return Some(format!("the driver is {old}; P2PDMA begins with {FIRST_DRIVER}"));
+    }
+    if ends.is_kernel_at_least(6, 2) == Some(false) {
+        return Some("programs get memory of P2PDMA since Linux 6.2".to_owned());
+    }
+    if ends.fabric.kernel.has_p2pdma == Some(false) {
+        return Some("the kernel is built without CONFIG_PCI_P2PDMA".to_owned());
+    }
+    None
+}
+
+/// The verdict over the registration of BAR1 with the kernel.
+fn registration(ends: &Ends<'_>) -> (Answer, String) {
+    let words = ends.in_words();
+    if ends.provider().p2pmem.is_some() {
+        let reason =
+            format!("the driver has registered its memory with the kernel (p2pmem), and {words}");
+        return (Answer::Possible, reason);
+    }
+    if gpu::has_c2c(ends.provider()) {
+        let reason = "on a superchip the driver registers no window: drives reach the memory over C2C, \
+                      which the same keys of cuFile switch on";
+        return (Answer::Conditional, reason.to_owned());
+    }
+    if !matches!(ends.fabric.origin, Origin::ThisMachine | Origin::Tree(_)) {
+        let reason = format!(
+            "the driver registers BAR1 only where it is static and not write-combined \
+             (RmForceDisableIomapWC=1); then {words}"
+        );
+        return (Answer::Conditional, reason);
+    }
+    let nothing = "the driver has not registered its memory with the kernel (no folder p2pmem)";
+    match obstacle(ends) {
+        Some(why) => (Answer::Refused, format!("{nothing}: {why}")),
+        None => {
+            let reason = format!(
+                "{nothing}: it does so when the first CUDA program opens the GPU, where its window \
+                 (BAR1) is static, as large as its memory, and not write-combined: `{OPTIONS}`; then \
+                 {words}"
+            );
+            (Answer::Conditional, reason)
+        }
+    }
+}
+
+/// The setting by which the driver will not register BAR1 even when a program opens the GPU.
+fn obstacle(ends: &Ends<'_>) -> Option<String> {
+    let driver = ends.fabric.nvidia.as_ref()?;
+    let is_arm =
+        ends.fabric.cpu.vendor.as_deref().is_some_and(|one| one.starts_with("CPU implementer"));
+    let is_automatic = driver.major_version().is_some_and(|major| major >= AUTOMATIC_BAR1);
+    if is_arm {
+        let since =
+            format!("on Arm it registers none (open kernel modules from {AUTOMATIC_BAR1} on)");
+        return is_automatic.then_some(since);
+    }
+    // Without the parameter nothing is known of the keys.
+    driver.parameters.get("RegistryDwords")?;
+    let missing = |what: &str| {
+        Some(format!(
+            "{what}; `{OPTIONS}` in /etc/modprobe.d and a reload of the driver change that, on a data \
+             centre GPU from Ampere on whose BAR1 is as large as its memory"
+        ))
+    };
+    if dword(driver, "RmForceDisableIomapWC") != Some(1) {
+        return missing(
+            "the window (BAR1) is write-combined, since RmForceDisableIomapWC is not set",
+        );
+    }
+    match dword(driver, "RMForceStaticBar1") {
+        Some(0) => missing("RMForceStaticBar1=0 forbids a static window (BAR1)"),
+        None if driver.major_version().is_some() && !is_automatic => {
+            missing("the window (BAR1) is not static, since RMForceStaticBar1 is not set")
+        }
+        _ => None,
+    }
+}
+
+/// A registry key as the driver reads it (`simple_strtoul` with any base).
+pub(super) fn dword(driver: &NvidiaDriver, key: &str) -> Option<u32> {
+    let value = driver.registry_key(key)?;
+    match value.strip_prefix("0x").or_else(|| value.strip_prefix("0X")) {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => value.parse().ok(),
+    }
+}
+
+/// The rule of NVIDIA's own module between file systems and its driver.
+pub(super) fn by_nvidia_fs(ends: &Ends<'_>) -> DriverRule {
+    let verdict = if let Some(reason) = kept_from_gpudirect(ends) {
+        (Answer::Refused, reason)
+    } else if ends.is_loaded("nvidia_fs") == Some(false) {
+        let reason = "the module nvidia_fs is not loaded: `sudo modprobe nvidia_fs`";
+        (Answer::Conditional, reason.to_owned())
+    } else {
+        let reason = "nvidia_fs maps by itself and wants the IOMMU off or passing through, and ACS \
+                      redirection off";
+        (Answer::Conditional, reason.to_owned())
+    };
+    DriverRule::new("nvidia-fs", "GPUDirect Storage", Some(false), verdict, NVIDIA_FS)
+}
