@@ -48,7 +48,7 @@ pub use copy::{
     warnings_of_machine,
 };
 pub use device_memory::DeviceRefusal;
-pub use doctor::{examine, examine_cards, examine_pair};
+pub use doctor::{DropIn, drop_ins, examine, examine_cards, examine_devices, examine_pair};
 pub use guard::{Surveyor, overwrite_summary};
 pub use pair::{
     address_or_name, condition, explain_pair, is_no_copy, pair_ends, pair_record, reach_verdict,

@@ -21,7 +21,8 @@ mod verdict;
 pub use allow_list::NEWEST_LIST;
 pub use decision::{Decisions, MapType, Reach, decide};
 pub use drivers::{
-    Answer, DriverRule, GuestVerdict, NvLinkState, environment_notes, guest, nature, nvlink, rules,
+    Answer, DriverRule, GuestVerdict, NvLinkState, environment_notes, guest, missing_registry_keys,
+    nature, nvlink, rules,
 };
 pub use explain::{Step, explain};
 pub use fact::{Fact, KernelList};

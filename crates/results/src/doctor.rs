@@ -1,4 +1,4 @@
-//! What stands in the way of peer-to-peer traffic, and what to do about it.
+//! The uses of peer-to-peer traffic on a machine, obstacles to them, and the steps that remove those.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Evidence, Machine};
 
 /// Schema of [`DoctorRecord`].
-pub const DOCTOR_SCHEMA: &str = "peerlane.doctor/1";
+pub const DOCTOR_SCHEMA: &str = "peerlane.doctor/2";
 
 /// A machine examined.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,11 +19,18 @@ pub struct DoctorRecord {
     pub machine: Machine,
     /// Source and target, as typed, where a pair was asked for.
     pub pair: Option<[String; 2]>,
+    /// Boot configuration taken as in force, with `--assume`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assumed: Vec<AssumedSetting>,
     /// The answer in one sentence.
     pub verdict: String,
-    /// What was found, the most costly first.
+    /// The uses that the devices allow; several entries of one use where its pairs differ.
+    pub uses: Vec<UseRecord>,
+    /// Obstacles, the most costly first.
     pub findings: Vec<Finding>,
-    /// What could not be known from here.
+    /// The plan: what to do, in order.
+    pub steps: Vec<PlanStep>,
+    /// Facts that could not be read.
     pub unknown: Vec<Unknown>,
 }
 
@@ -34,41 +41,133 @@ impl DoctorRecord {
     }
 }
 
-/// Something that stands in the way.
+/// A setting of the boot configuration taken as in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AssumedSetting {
+    /// The setting, as written.
+    pub setting: String,
+    /// Its effect on the machine, in words; a reason where it has none.
+    pub effect: String,
+    /// The machine is judged otherwise with it.
+    pub changes: bool,
+}
+
+/// A use of peer-to-peer traffic: which kinds of device exchange payload.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Use {
+    /// Drives and memory of GPUs.
+    StorageGpu,
+    /// Network controllers and memory of GPUs.
+    NetworkGpu,
+    /// GPUs and each other's memory.
+    GpuGpu,
+    /// Drives, through memory of a device.
+    DriveDrive,
+    /// Network controllers and memory that drives lend.
+    NetworkDrive,
+    /// Drives and memory of FPGA cards.
+    StorageFpga,
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::StorageGpu => "storage to GPU",
+            Self::NetworkGpu => "network to GPU",
+            Self::GpuGpu => "GPU to GPU",
+            Self::DriveDrive => "drive to drive",
+            Self::NetworkDrive => "network to drive",
+            Self::StorageFpga => "storage to FPGA",
+        })
+    }
+}
+
+/// The way that payload takes, the best first.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum UseState {
+    /// Between the devices, without host memory.
+    Direct,
+    /// A fact that is not known decides.
+    Unknown,
+    /// Through host memory.
+    Host,
+    /// None: a device takes part in nothing.
+    No,
+}
+
+impl fmt::Display for UseState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Direct => "direct",
+            Self::Unknown => "not known",
+            Self::Host => "through host memory",
+            Self::No => "not possible",
+        })
+    }
+}
+
+/// Pairs of a use that have one state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UseRecord {
+    /// The use.
+    #[serde(rename = "use")]
+    pub of_use: Use,
+    /// The way that payload takes.
+    pub state: UseState,
+    /// Number of pairs that have it.
+    pub pairs: u64,
+    /// Number of all pairs of the use.
+    pub of: u64,
+    /// The facts that decide for most of them.
+    pub because: String,
+    /// One of them.
+    pub example: [String; 2],
+}
+
+/// An obstacle to peer-to-peer traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Which of the known ones.
+    /// Kind of obstacle.
     pub kind: FindingKind,
-    /// What it costs.
+    /// Cost of leaving it.
     pub cost: Cost,
-    /// On what: a function, a device, a file, or the machine.
+    /// A function, a device, a file, or the machine.
     pub object: String,
-    /// What is the matter, in a sentence.
+    /// Description in one sentence.
     pub what: String,
-    /// What that rests on.
+    /// Observations that it rests on.
     pub evidence: Vec<Evidence>,
-    /// What to do; `None` where nothing helps.
+    /// The uses that it bears on.
+    #[serde(default)]
+    pub uses: Vec<Use>,
+    /// Number of pairs of these uses that it bears on.
+    #[serde(default)]
+    pub pairs: u64,
+    /// The fix; `None` where none is known.
     pub fix: Option<Fix>,
 }
 
-/// What a finding costs, worst first.
+/// Cost of an obstacle, worst first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Cost {
-    /// There is no peer-to-peer traffic at all.
-    Everything,
     /// Some devices cannot reach each other, or one cannot take part.
     Routes,
-    /// What is possible is slower than it could be.
+    /// A possible route is slower than it could be.
     Speed,
 }
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Everything => "no peer-to-peer at all",
             Self::Routes => "no route",
             Self::Speed => "slower",
         })
@@ -85,10 +184,6 @@ pub enum FindingKind {
     KernelTooOld,
     /// The kernel is built without `CONFIG_PCI_P2PDMA`.
     KernelWithoutP2pdma,
-    /// There is no drive to move data to or from.
-    NoDrive,
-    /// No device lends memory.
-    NoMemory,
     /// A drive has a memory buffer that the kernel did not take.
     MemoryNotRegistered,
     /// A memory is not offered to peers: its drive supports only reads or only writes there.
@@ -119,6 +214,12 @@ pub enum FindingKind {
     DriveTakesLittle,
     /// A window onto device memory is smaller than the memory.
     SmallWindow,
+    /// The module by which network controllers reach memory of GPUs is not loaded.
+    PeerModuleMissing,
+    /// The driver of a GPU keeps its memory from peers until options are set.
+    GpuMemoryNotLent,
+    /// `/etc/cufile.json` forces another route.
+    CufileConfiguration,
     /// The software of a GPU that storage reaches directly is not there.
     GpuStackMissing,
     /// The software of an FPGA card that lends its memory is not there.
@@ -145,24 +246,71 @@ pub enum FindingKind {
     StaleDecision,
 }
 
-/// What to do about a finding.
+/// The way to remove an obstacle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fix {
-    /// In words.
+    /// Description in words.
     pub what: String,
-    /// Commands, in order; empty where it is no matter of commands.
+    /// Commands, in order; empty where no command does it.
     pub commands: Vec<String>,
-    /// What it weakens.
+    /// The protection that it weakens.
     pub weakens: Option<String>,
-    /// What it takes to come into force.
+    /// The moment from which it is in force.
     pub needs: Needs,
+    /// Settings of the boot configuration that do the same for good.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<Setting>,
 }
 
-/// What a fix takes to come into force.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A setting of the boot configuration.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Setting {
+    /// A parameter of the kernel: `iommu=pt`.
+    KernelParameter(String),
+    /// Options of a module: `nvidia NVreg_...=...`.
+    ModuleOptions(String),
+    /// A module loaded at boot.
+    Module(String),
+    /// A udev rule.
+    UdevRule(String),
+}
+
+/// A step of the plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlanStep {
+    /// Position, from 1.
+    pub order: u32,
+    /// It is in force only after a restart of the machine; all of these share one.
+    pub reboot: bool,
+    /// The moment from which it is in force.
+    pub needs: Needs,
+    /// Description in words.
+    pub what: String,
+    /// Objects of the findings that it removes.
+    pub objects: Vec<String>,
+    /// Shell commands, one a line; empty where no command does it.
+    pub command: String,
+    /// The uses that it repairs or makes faster.
+    pub uses: Vec<Use>,
+    /// Number of pairs of these uses.
+    pub pairs: u64,
+    /// The protection that it weakens.
+    pub weakens: Option<String>,
+    /// Settings of the boot configuration that do the same for good.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<Setting>,
+}
+
+/// The moment from which a fix is in force.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Needs {
-    /// Nothing more.
+    /// At once.
     Nothing,
     /// The driver of a device bound anew: whoever uses the device stops.
     Rebind,
@@ -183,11 +331,11 @@ impl fmt::Display for Needs {
     }
 }
 
-/// What could not be known from here.
+/// A fact that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unknown {
-    /// What.
+    /// The fact.
     pub what: String,
-    /// What it would take to know.
+    /// The way to learn it.
     pub needs: String,
 }

@@ -30,7 +30,10 @@ pub use copy::{
     BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, HostMemoryTraffic, Latency,
     Machine, Percentiles, Scrubbed, Verification,
 };
-pub use doctor::{Cost, DOCTOR_SCHEMA, DoctorRecord, Finding, FindingKind, Fix, Needs, Unknown};
+pub use doctor::{
+    AssumedSetting, Cost, DOCTOR_SCHEMA, DoctorRecord, Finding, FindingKind, Fix, Needs, PlanStep,
+    Setting, Unknown, Use, UseRecord, UseState,
+};
 pub use fan_out::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyFailure, FAN_OUT_PLAN_SCHEMA,
     FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, JobOutcome, TargetOutcome,

@@ -1,61 +1,124 @@
-//! The findings of the doctor in words, the most costly first.
+//! An examination in words: the headline, uses, findings, and the plan.
 
-use peerlane_results::{Cost, DoctorRecord, Finding, Fix, Needs};
+use peerlane_results::{
+    AssumedSetting, DoctorRecord, Evidence, Finding, Needs, PlanStep, Unknown, Use, UseRecord,
+};
 
 use super::Sheet;
 
-/// The verdict, then each finding with its evidence and its fix, then what could not be known.
+/// Lines of evidence of one finding.
+const MAX_EVIDENCE: usize = 3;
+
+/// The headline, what was assumed, uses, findings, the plan, and what could not be checked.
 pub(crate) fn doctor(record: &DoctorRecord) -> String {
     let mut sheet = Sheet::default();
     sheet.line(format_args!("{}: {}", record.machine.name, record.verdict));
-    // What a machine needs before anything is possible comes in full; the rest would matter afterwards.
-    let is_impossible = record.findings.first().is_some_and(|worst| worst.cost == Cost::Everything);
-    let (now, later): (Vec<&Finding>, Vec<&Finding>) =
-        record.findings.iter().partition(|found| !is_impossible || found.cost == Cost::Everything);
-    for (index, found) in now.into_iter().enumerate() {
-        sheet.line("");
-        finding(&mut sheet, index + 1, found);
-    }
-    if !later.is_empty() {
-        sheet.line("");
-        sheet.line("after that is fixed, these remain (details: --json):");
-        for found in later {
-            sheet.line(format_args!("  {}: {}: {}", found.cost, found.object, found.what));
-        }
-    }
-    if !record.unknown.is_empty() {
-        sheet.line("");
-        sheet.line("not to be seen from here:");
-        for unknown in &record.unknown {
-            sheet.line(format_args!("  {}", unknown.what));
-            sheet.line(format_args!("    it takes {}", unknown.needs));
-        }
-    }
+    section(&mut sheet, "assumed:", &record.assumed, assumed);
+    section(&mut sheet, "uses:", &record.uses, of_use);
+    section(&mut sheet, "found:", &record.findings, finding);
+    plan(&mut sheet, &record.steps);
+    section(&mut sheet, "could not be checked:", &record.unknown, unknown);
     sheet.0
 }
 
-fn finding(sheet: &mut Sheet, number: usize, finding: &Finding) {
-    sheet.line(format_args!("{number}. {}: {}", finding.cost, finding.object));
-    sheet.line(format_args!("   {}", finding.what));
-    for evidence in &finding.evidence {
-        sheet.line(format_args!("   seen: {}: {}", evidence.looked_at, evidence.showed));
+fn section<T>(sheet: &mut Sheet, heading: &str, all: &[T], line: fn(&mut Sheet, &T)) {
+    if all.is_empty() {
+        return;
     }
-    match &finding.fix {
-        Some(known) => fix(sheet, known),
-        None => sheet.line("   nothing that is known helps"),
+    sheet.line("");
+    sheet.line(heading);
+    for one in all {
+        line(sheet, one);
     }
 }
 
-fn fix(sheet: &mut Sheet, fix: &Fix) {
-    let needs = match fix.needs {
-        Needs::Nothing => String::new(),
-        needs => format!(" ({needs})"),
+fn assumed(sheet: &mut Sheet, one: &AssumedSetting) {
+    sheet.line(format_args!("  {}: {}", one.setting, one.effect));
+}
+
+fn of_use(sheet: &mut Sheet, one: &UseRecord) {
+    let [initiator, provider] = &one.example;
+    let example = format!("{initiator} and {provider}");
+    let pairs = match (one.pairs, one.of) {
+        (1, 1) => example,
+        (pairs, of) if pairs == of => format!("all {of} pairs, as {example}"),
+        (pairs, of) => format!("{pairs} of {of} pairs, as {example}"),
     };
-    sheet.line(format_args!("   fix{needs}: {}", fix.what));
-    for command in &fix.commands {
+    let (name, state) = (one.of_use.to_string(), one.state.to_string());
+    sheet.line(format_args!("  {name:<16} {state:<19} {pairs}"));
+    for reason in one.because.split("; ") {
+        sheet.line(format_args!("    {reason}"));
+    }
+}
+
+fn finding(sheet: &mut Sheet, finding: &Finding) {
+    sheet.line(format_args!("  {}: {}", finding.cost, finding.object));
+    sheet.line(format_args!("    {}", finding.what));
+    let shown = finding.evidence.iter().take(MAX_EVIDENCE);
+    for Evidence { looked_at, showed } in shown {
+        sheet.line(format_args!("    seen: {looked_at}: {showed}"));
+    }
+    if let Some(more) = finding.evidence.len().checked_sub(MAX_EVIDENCE).filter(|&more| more > 0) {
+        sheet.line(format_args!("    seen: {more} more like these (all: --json)"));
+    }
+    if finding.fix.is_none() {
+        sheet.line("    no known fix");
+    }
+}
+
+/// The steps, in groups that take effect together.
+fn plan(sheet: &mut Sheet, steps: &[PlanStep]) {
+    let mut last = None;
+    for one in steps {
+        if last != Some(one.needs) {
+            sheet.line("");
+            sheet.line(format_args!("{}:", group(one.needs, last.is_some())));
+            last = Some(one.needs);
+        }
+        step(sheet, one);
+    }
+}
+
+fn group(needs: Needs, follows: bool) -> String {
+    let words = match needs {
+        Needs::Nothing => "in force at once",
+        Needs::Rebind => "while nobody uses the device",
+        Needs::Reboot => "all in force after one restart",
+        Needs::Hardware => "with other hardware, firmware or another slot",
+    };
+    format!("{}, {words}", if follows { "then" } else { "to do" })
+}
+
+fn step(sheet: &mut Sheet, step: &PlanStep) {
+    sheet.line(format_args!("  {}. {}", step.order, step.what));
+    sheet.line(format_args!("     on: {}", objects(&step.objects)));
+    if step.pairs > 0 {
+        let uses: Vec<String> = step.uses.iter().map(Use::to_string).collect();
+        sheet.line(format_args!("     for: {} ({})", uses.join(", "), pairs(step.pairs)));
+    }
+    for command in step.command.lines() {
         sheet.line(format_args!("     {command}"));
     }
-    if let Some(weakens) = &fix.weakens {
-        sheet.line(format_args!("   what that costs: {weakens}"));
+    if let Some(weakens) = &step.weakens {
+        sheet.line(format_args!("     side effect: {weakens}"));
     }
+}
+
+/// Objects named in a step before it only counts.
+const MAX_OBJECTS: usize = 4;
+
+fn objects(all: &[String]) -> String {
+    match all.len().checked_sub(MAX_OBJECTS).filter(|&more| more > 0) {
+        None => all.join(", "),
+        Some(more) => format!("{} and {more} more", all[..MAX_OBJECTS].join(", ")),
+    }
+}
+
+fn pairs(count: u64) -> String {
+    if count == 1 { "1 pair".to_owned() } else { format!("{count} pairs") }
+}
+
+fn unknown(sheet: &mut Sheet, unknown: &Unknown) {
+    sheet.line(format_args!("  {}", unknown.what));
+    sheet.line(format_args!("    to learn it: {}", unknown.needs));
 }

@@ -1,10 +1,11 @@
-//! GPUs and FPGA cards: the window onto their memory. Of the software above it, see [`super::stack`].
+//! GPUs and FPGA cards: the window onto their memory. Of the software above it, see [`super::gpu_stack`]
+//! and [`super::xrt_stack`].
 
-use peerlane_fabric::{Bar, Fabric, Function, FunctionId, Kind, Pairing};
+use peerlane_fabric::{Bar, Function, FunctionId, Kind, Pairing};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
-use super::{Chart, at, lenders, memory, saw};
+use super::{BearsOn, Examination, at, finding, fix, saw};
 use crate::pairs::{Dnas, card_pairs, pair_in_words};
 
 pub(super) const VENDOR_NVIDIA: u16 = 0x10de;
@@ -12,24 +13,33 @@ pub(super) const VENDOR_AMD: u16 = 0x1002;
 /// A window that size is what a GPU shows without Resizable BAR.
 const SMALL_WINDOW: Bytes = Bytes::mib(256);
 
-pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
-    for (_, function) in fabric.iter() {
-        match function.kind {
-            Kind::Gpu => chart.findings.extend(small_window(function)),
-            Kind::Fpga => {
-                chart.findings.extend(window_off(function));
-                chart.findings.extend(no_window(fabric, function));
-            }
-            _ => {}
+/// Examines the windows of every GPU and card.
+pub(super) fn examine(on: &mut Examination<'_>) {
+    let all: Vec<FunctionId> = on.fabric.iter().map(|(id, _)| id).collect();
+    examine_those(on, &all);
+}
+
+/// Examines the windows of these functions.
+pub(super) fn examine_those(on: &mut Examination<'_>, functions: &[FunctionId]) {
+    for &id in functions {
+        let function = on.fabric.function(id);
+        let found = match function.kind {
+            Kind::Gpu => [small_window(function), None],
+            Kind::Fpga => [window_off(function), no_window(function)],
+            _ => continue,
+        };
+        for one in found.into_iter().flatten() {
+            on.add(one, BearsOn::functions([id]));
         }
     }
 }
 
 /// Whether the switch and the FPGA's DNA agree on which drive is whose. Either alone is enough; both at odds mean that
 /// a module was put together otherwise, or that one of the two is not what it is taken for.
-pub(super) fn pairs(fabric: &Fabric, dnas: &Dnas, chart: &mut Chart) {
+pub(super) fn pairs(on: &mut Examination<'_>, dnas: &Dnas) {
+    let fabric = on.fabric;
     for (name, why) in dnas.unknown() {
-        chart.unknown(
+        on.unknown(
             format!("the DNA of {name}, by which a SmartSSD's drive and FPGA name each other: {why}"),
             "root, and a kernel without CONFIG_IO_STRICT_DEVMEM for the card (`iomem=relaxed` among its parameters)",
         );
@@ -41,24 +51,27 @@ pub(super) fn pairs(fabric: &Fabric, dnas: &Dnas, chart: &mut Chart) {
             saw(format!("DNA of {}", fabric.function(id).name), text)
         };
         let evidence = [Some(pair.card), Some(switch), dna].into_iter().flatten().map(shown);
-        chart.findings.push(Finding {
-            kind: FindingKind::FpgaPairing,
-            cost: Cost::Speed,
-            object: fabric.function(pair.card).name.clone(),
-            what: pair_in_words(fabric, pair).unwrap_or_default(),
+        let found = Finding {
             evidence: evidence.collect(),
             fix: Some(Fix {
-                what: "measure which of them is nearer, and name it; the switch says what the way is, and the DNA what \
-                       was built"
-                    .to_owned(),
                 commands: vec![format!(
                     "peerlane bench stream --source DRIVE --target fpga:{}",
                     fabric.function(pair.card).name
                 )],
-                weakens: None,
-                needs: Needs::Nothing,
+                ..fix(
+                    "measure which of them is nearer, and name it; the switch says what the way is, and the DNA what \
+                       was built",
+                    Needs::Nothing,
+                )
             }),
-        });
+            ..finding(
+                FindingKind::FpgaPairing,
+                Cost::Speed,
+                fabric.function(pair.card).name.clone(),
+                pair_in_words(fabric, pair).unwrap_or_default(),
+            )
+        };
+        on.add(found, BearsOn::functions([pair.card]));
     }
 }
 
@@ -70,37 +83,27 @@ fn small_window(function: &Function) -> Option<Finding> {
         function.bars.iter().filter(|bar| bar.is_prefetchable).max_by_key(|bar| bar.size)?;
     let Bar { size, largest: Some(largest), index, .. } = *window else { return None };
     (size <= SMALL_WINDOW && largest > size).then(|| Finding {
-        kind: FindingKind::SmallWindow,
-        cost: Cost::Routes,
-        object: function.name.clone(),
-        what: format!(
-            "its window (BAR {index}) shows {size} of its memory to peers, and could show {largest}"
-        ),
-        evidence: vec![saw(
+evidence: vec![saw(
             format!("{}/resource{index}_resize", at(function)),
             largest.to_string(),
         )],
-        fix: Some(Fix {
-            what:
-                "switch on \"Above 4G decoding\" and \"Resizable BAR\" in the firmware's settings"
-                    .to_owned(),
-            commands: Vec::new(),
-            weakens: None,
-            needs: Needs::Reboot,
-        }),
-    })
+fix: Some(fix("switch on \"Above 4G decoding\" and \"Resizable BAR\" in the firmware's settings", Needs::Reboot)),
+..finding(FindingKind::SmallWindow, Cost::Routes, function.name.clone(), format!(
+            "its window (BAR {index}) shows {size} of its memory to peers, and could show {largest}"
+        ))
+})
 }
 
 /// Whether XRT has no window to lend a card's memory through: it takes the first of at least 256 MiB (`xocl_p2p`
 /// of the driver xocl 2.25). Function 0 of a card is for its management and has none.
-pub(super) fn lacks_xrt_window(function: &Function) -> bool {
+fn lacks_xrt_window(function: &Function) -> bool {
     let largest = function.bars.iter().map(|bar| bar.size).max();
     function.kind == Kind::Fpga
         && function.driver.is_named("xocl")
         && largest.is_some_and(|size| size < SMALL_WINDOW)
 }
 
-fn no_window(fabric: &Fabric, function: &Function) -> Option<Finding> {
+fn no_window(function: &Function) -> Option<Finding> {
     if !lacks_xrt_window(function) {
         return None;
     }
@@ -109,20 +112,19 @@ fn no_window(fabric: &Fabric, function: &Function) -> Option<Finding> {
         Some(possible) => format!("; it can be given {possible}"),
         None => String::new(),
     };
-    let others_lend = !lenders(fabric).is_empty()
-        || fabric.functions.iter().any(memory::has_cmb)
-        || !memory::by_its_driver(fabric).is_empty();
     Some(Finding {
-        kind: FindingKind::SmallWindow,
-        cost: if others_lend { Cost::Routes } else { Cost::Everything },
-        object: function.name.clone(),
-        what: format!(
-            "its largest window (BAR {}) shows {} to peers, and XRT lends memory through one of \
-             {SMALL_WINDOW} at least{possible}",
-            largest.index, largest.size
-        ),
         evidence: vec![saw(format!("{}/resource", at(function)), largest.size.to_string())],
         fix: Some(window_fix(function)),
+        ..finding(
+            FindingKind::SmallWindow,
+            Cost::Routes,
+            function.name.clone(),
+            format!(
+                "its largest window (BAR {}) shows {} to peers, and XRT lends memory through one of \
+             {SMALL_WINDOW} at least{possible}",
+                largest.index, largest.size
+            ),
+        )
     })
 }
 
@@ -131,36 +133,30 @@ fn no_window(fabric: &Fabric, function: &Function) -> Option<Finding> {
 fn window_fix(function: &Function) -> Fix {
     let address = function.address.map_or_else(|| "ADDRESS".to_owned(), |at| at.to_string());
     Fix {
-        what: "switch on \"Above 4G decoding\" in the firmware's settings, switch peer-to-peer on, and restart the \
-               machine without switching it off; a platform (shell) without peer-to-peer must be exchanged"
-            .to_owned(),
         commands: vec![
             format!(
                 "sudo xrt-smi configure --device {address} --p2p enable   # xbutil before XRT 2024.2"
             ),
             "sudo systemctl reboot".to_owned(),
         ],
-        weakens: None,
-        needs: Needs::Reboot,
+        ..fix(
+            "switch on \"Above 4G decoding\" in the firmware's settings, switch peer-to-peer on, and restart the \
+               machine without switching it off; a platform (shell) without peer-to-peer must be exchanged",
+            Needs::Reboot,
+        )
     }
 }
 
 fn window_off(function: &Function) -> Option<Finding> {
     (function.fpga_p2p == Some(false)).then(|| Finding {
-        kind: FindingKind::FpgaWindowOff,
-        cost: Cost::Routes,
-        object: function.name.clone(),
-        what: "the card does not lend its memory to peers".to_owned(),
-        evidence: vec![saw(format!("{}/p2p*/p2p_enable", at(function)), "0")],
-        fix: Some(Fix {
-            what: "switch it on; where the window does not fit, the machine must be switched off and on"
-                .to_owned(),
-            commands: vec![format!(
+evidence: vec![saw(format!("{}/p2p*/p2p_enable", at(function)), "0")],
+fix: Some(Fix {
+commands: vec![format!(
                 "echo 1 | sudo tee /sys/bus/pci/devices/{}/p2p*/p2p_enable",
                 function.address.map_or_else(|| function.name.clone(), |address| address.to_string())
             )],
-            weakens: None,
-            needs: Needs::Reboot,
-        }),
-    })
+..fix("switch it on; where the window does not fit, the machine must be switched off and on", Needs::Reboot)
+}),
+..finding(FindingKind::FpgaWindowOff, Cost::Routes, function.name.clone(), "the card does not lend its memory to peers")
+})
 }

@@ -1,43 +1,64 @@
 //! Drives themselves: heat, request limits, multipath heads, and what is stacked on them.
 
 use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Namespace, Stack, StackedDevice};
-use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
+use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs, Setting};
 use peerlane_units::Bytes;
 
-use super::{Chart, drives, saw};
+use super::{BearsOn, Examination, drives, finding, fix, saw};
 use crate::endpoint::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, PEER_REQUEST_MAX};
 
 /// A drive that takes no more at once needs eight commands or more for a block of 1 MiB.
 const LITTLE: Bytes = Bytes::kib(128);
+/// Native multipath off (drivers/nvme/host/multipath.c).
+const WITHOUT_MULTIPATH: &str = "nvme_core.multipath=N";
 /// Places named in a finding before it says that there are more.
 const MOUNTS_NAMED: usize = 3;
 
-pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
+pub(super) fn examine(on: &mut Examination<'_>) {
+    let fabric = on.fabric;
     let drives = drives(fabric);
-    for (namespace, name) in namespaces(fabric, &drives) {
-        chart.findings.extend(multipath_head(fabric, namespace, name));
+    speed(on, &drives);
+    if !on.has_use(&super::iommu::OF_DRIVES) {
+        return;
     }
-    speed(fabric, &drives, chart);
-    refusing_layers(fabric, chart);
+    for (id, namespace, name) in namespaces(fabric, &drives) {
+        if let Some(found) = multipath_head(fabric, namespace, name) {
+            on.add(found, BearsOn::functions([id]));
+        }
+    }
+    refusing_layers(on);
 }
 
-/// What slows these drives down.
-pub(super) fn speed(fabric: &Fabric, drives: &[FunctionId], chart: &mut Chart) {
-    chart.findings.extend(drives.iter().filter_map(|&id| hot(fabric.function(id))));
-    for (namespace, name) in namespaces(fabric, drives) {
-        chart.findings.extend(small_requests(fabric, namespace, name));
+/// Looks for what slows these drives down.
+pub(super) fn speed(on: &mut Examination<'_>, drives: &[FunctionId]) {
+    let fabric = on.fabric;
+    for &id in drives {
+        if let Some(found) = hot(fabric.function(id)) {
+            on.add(found, BearsOn::functions([id]));
+        }
     }
-    chart.findings.extend(take_little(fabric, drives));
+    if on.judged.is_empty() {
+        return;
+    }
+    for (id, namespace, name) in namespaces(fabric, drives) {
+        if let Some(found) = small_requests(fabric, namespace, name) {
+            on.add(found, BearsOn::functions([id]));
+        }
+    }
+    if let Some(found) = take_little(fabric, drives) {
+        on.add(found, BearsOn::functions(drives.iter().copied()));
+    }
 }
 
 /// Namespaces that the kernel has a name for, with it.
 fn namespaces<'a>(
     fabric: &'a Fabric,
     drives: &'a [FunctionId],
-) -> impl Iterator<Item = (&'a Namespace, &'a str)> {
-    let controllers = drives.iter().filter_map(|&id| fabric.function(id).nvme.as_ref());
-    let all = controllers.flat_map(|nvme| &nvme.namespaces);
-    all.filter_map(|namespace| Some((namespace, namespace.name.as_deref()?)))
+) -> impl Iterator<Item = (FunctionId, &'a Namespace, &'a str)> {
+    drives.iter().flat_map(|&id| {
+        let spaces = fabric.function(id).nvme.iter().flat_map(|nvme| &nvme.namespaces);
+        spaces.filter_map(move |namespace| Some((id, namespace, namespace.name.as_deref()?)))
+    })
 }
 
 fn hot(function: &Function) -> Option<Finding> {
@@ -45,49 +66,46 @@ fn hot(function: &Function) -> Option<Finding> {
     let limit = temperature.warning.filter(|&limit| temperature.current >= limit)?;
     let degrees = |thousandths: i32| f64::from(thousandths) / 1000.0;
     Some(Finding {
-        kind: FindingKind::DriveHot,
-        cost: Cost::Speed,
-        object: function.name.clone(),
-        what: format!(
-            "it is at {:.0} °C, and from {:.0} °C on a drive slows itself down",
-            degrees(temperature.current),
-            degrees(limit)
-        ),
         evidence: vec![saw(
             format!("/sys/class/nvme/{}/hwmon*/temp1_input, temp1_max", function.name),
             format!("{}, {limit}", temperature.current),
         )],
         fix: Some(Fix {
-            what: "give it air; the drive counts the minutes it spent too hot".to_owned(),
             commands: vec![format!("sudo nvme smart-log /dev/{}", function.name)],
-            weakens: None,
-            needs: Needs::Hardware,
+            ..fix("give it air; the drive counts the minutes it spent too hot", Needs::Hardware)
         }),
+        ..finding(
+            FindingKind::DriveHot,
+            Cost::Speed,
+            function.name.clone(),
+            format!(
+                "it is at {:.0} °C, and from {:.0} °C on a drive slows itself down",
+                degrees(temperature.current),
+                degrees(limit)
+            ),
+        )
     })
 }
 
 fn multipath_head(fabric: &Fabric, namespace: &Namespace, name: &str) -> Option<Finding> {
     let is_old = fabric.kernel.version().is_some_and(|version| version < MULTIPATH_SINCE);
     (namespace.is_multipath_head && is_old).then(|| Finding {
-        kind: FindingKind::MultipathHead,
-        cost: Cost::Routes,
-        object: name.to_owned(),
-        what: format!("{name} is a multipath head, which takes no peer-to-peer pages before Linux 7.2"),
-        evidence: vec![
+evidence: vec![
             saw(format!("/sys/class/block/{name}"), "belongs to a subsystem, not to a controller"),
             saw("/proc/sys/kernel/osrelease", fabric.kernel.release.clone().unwrap_or_default()),
         ],
-        fix: Some(Fix {
-            what: format!(
-                "switch native multipath off with `nvme_core.multipath=N` (needs a reboot), or name \
+fix: Some(Fix {
+commands: super::parameter_commands(WITHOUT_MULTIPATH),
+settings: vec![Setting::KernelParameter(WITHOUT_MULTIPATH.to_owned())],
+weakens: Some("without multipath a path that fails takes its block device along".to_owned()),
+..fix(format!(
+                "switch native multipath off with `{WITHOUT_MULTIPATH}` (needs a reboot), or name \
                  the passthrough node in place of the block device, at once: {}",
                 name.replacen("nvme", "/dev/ng", 1)
-            ),
-            commands: super::parameter_commands("nvme_core.multipath=N"),
-            weakens: Some("without multipath a path that fails takes its block device along".to_owned()),
-            needs: Needs::Reboot,
-        }),
-    })
+            ), Needs::Reboot)
+}),
+..finding(FindingKind::MultipathHead, Cost::Routes, name.to_owned(), format!("{name} is a multipath head, which takes no peer-to-peer pages before Linux 7.2"))
+})
 }
 
 /// Requests kept below what the drive takes; a limit of the drive itself is no fault.
@@ -96,10 +114,6 @@ fn small_requests(fabric: &Fabric, namespace: &Namespace, name: &str) -> Option<
     let set = limits.max_request?;
     let possible = limits.max_hw_request?.min(PEER_REQUEST_MAX);
     (set < possible && fabric.iommu != IommuMode::Translating).then(|| Finding {
-        kind: FindingKind::SmallRequests,
-        cost: Cost::Speed,
-        object: name.to_owned(),
-        what: format!("a request of {name} carries {set}, and the drive takes {possible}"),
         evidence: vec![
             saw(format!("/sys/block/{name}/queue/max_sectors_kb"), kib(set)),
             saw(
@@ -108,14 +122,23 @@ fn small_requests(fabric: &Fabric, namespace: &Namespace, name: &str) -> Option<
             ),
         ],
         fix: Some(Fix {
-            what: "raise the limit".to_owned(),
             commands: vec![format!(
                 "echo {} | sudo tee /sys/block/{name}/queue/max_sectors_kb",
                 kib(possible)
             )],
-            weakens: None,
-            needs: Needs::Nothing,
+            settings: vec![Setting::UdevRule(format!(
+                "ACTION==\"add|change\", SUBSYSTEM==\"block\", KERNEL==\"{name}\", \
+                 ATTR{{queue/max_sectors_kb}}=\"{}\"",
+                kib(possible)
+            ))],
+            ..fix("raise the limit", Needs::Nothing)
         }),
+        ..finding(
+            FindingKind::SmallRequests,
+            Cost::Speed,
+            name.to_owned(),
+            format!("a request of {name} carries {set}, and the drive takes {possible}"),
+        )
     })
 }
 
@@ -128,7 +151,7 @@ fn take_little(fabric: &Fabric, drives: &[FunctionId]) -> Option<Finding> {
         return None;
     }
     let limited: Vec<(&str, Bytes)> = namespaces(fabric, drives)
-        .filter_map(|(namespace, name)| Some((name, namespace.limits.max_hw_request?)))
+        .filter_map(|(_, namespace, name)| Some((name, namespace.limits.max_hw_request?)))
         .filter(|(_, most)| *most <= LITTLE)
         .collect();
     let (first, most) = *limited.iter().min_by_key(|(_, most)| *most)?;
@@ -137,22 +160,21 @@ fn take_little(fabric: &Fabric, drives: &[FunctionId]) -> Option<Finding> {
         more => format!(" and {more} more"),
     };
     Some(Finding {
-        kind: FindingKind::DriveTakesLittle,
-        cost: Cost::Speed,
-        object: format!("{first}{others}"),
-        what: format!(
-            "a request carries {most} at most, which is a limit of the drive itself (MDTS): a block of \
-             1 MiB takes {} commands to read and as many to write",
-            Bytes::mib(1).0.div_ceil(most.0.max(1))
-        ),
         evidence: vec![saw(format!("/sys/block/{first}/queue/max_hw_sectors_kb"), kib(most))],
-        fix: Some(Fix {
-            what: "no setting raises it; a deeper queue (`--depth`) keeps such a drive busy"
-                .to_owned(),
-            commands: Vec::new(),
-            weakens: None,
-            needs: Needs::Nothing,
-        }),
+        fix: Some(fix(
+            "no setting raises it; a deeper queue (`--depth`) keeps such a drive busy",
+            Needs::Nothing,
+        )),
+        ..finding(
+            FindingKind::DriveTakesLittle,
+            Cost::Speed,
+            format!("{first}{others}"),
+            format!(
+                "a request carries {most} at most, which is a limit of the drive itself (MDTS): a block of \
+             1 MiB takes {} commands to read and as many to write",
+                Bytes::mib(1).0.div_ceil(most.0.max(1))
+            ),
+        )
     })
 }
 
@@ -162,7 +184,8 @@ fn kib(size: Bytes) -> String {
 
 /// Devices on top of drives whose queues take no peer-to-peer pages, the lowest of each stack: what lies
 /// higher takes none either, whatever it is.
-fn refusing_layers(fabric: &Fabric, chart: &mut Chart) {
+fn refusing_layers(on: &mut Examination<'_>) {
+    let fabric = on.fabric;
     let stack = Stack::new(fabric);
     let below = fabric.stacked.iter().flat_map(|stacked| &stacked.below).map(String::as_str);
     let on_drives = stack.up(below.filter(|name| fabric.find(name).is_some()));
@@ -172,9 +195,11 @@ fn refusing_layers(fabric: &Fabric, chart: &mut Chart) {
         on_drives.contains(stacked.name.as_str())
             && !stacked.below.iter().any(|below| closed.contains(below.as_str()))
     };
-    chart.findings.extend(
-        refusing().filter(is_lowest).map(|stacked| refusing_layer(fabric, &stack, stacked)),
-    );
+    for stacked in refusing().filter(is_lowest) {
+        let below = stack.down(&stacked.name).into_iter().flat_map(|one| &one.below);
+        let drives = below.filter_map(|name| fabric.find(name)).collect::<Vec<_>>();
+        on.add(refusing_layer(fabric, &stack, stacked), BearsOn::functions(drives));
+    }
 }
 
 fn is_md(stacked: &StackedDevice) -> bool {
@@ -216,20 +241,19 @@ fn refusing_layer<'a>(
         saw(format!("/sys/class/block/{}/slaves", one.name), one.below.join(", "))
     };
     Finding {
-        kind: FindingKind::QueueRefuses,
-        cost: Cost::Routes,
-        object: name.clone(),
-        what: format!(
-            "{name} is {what} ({}), which takes no peer-to-peer pages{files}",
-            kind_of(stacked)
-        ),
         evidence: stack.down(name).into_iter().map(slaves).collect(),
-        fix: Some(Fix {
-            what: "keep what is to go peer to peer on a namespace or partition of a drive itself"
-                .to_owned(),
-            commands: Vec::new(),
-            weakens: None,
-            needs: Needs::Nothing,
-        }),
+        fix: Some(fix(
+            "keep what is to go peer to peer on a namespace or partition of a drive itself",
+            Needs::Nothing,
+        )),
+        ..finding(
+            FindingKind::QueueRefuses,
+            Cost::Routes,
+            name.clone(),
+            format!(
+                "{name} is {what} ({}), which takes no peer-to-peer pages{files}",
+                kind_of(stacked)
+            ),
+        )
     }
 }

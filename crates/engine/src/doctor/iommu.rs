@@ -1,33 +1,62 @@
-//! What an IOMMU costs.
+//! Cost of an IOMMU that translates.
 
-use peerlane_fabric::{Fabric, IommuMode};
-use peerlane_results::{Cost, Finding, FindingKind};
+use peerlane_fabric::{Function, IommuMode, Kind, gpu};
+use peerlane_reach::Use;
+use peerlane_results::{Cost, FindingKind};
 
-use super::{Chart, drives, kernel_parameters, saw};
+use super::{BearsOn, Examination, finding, kernel_parameters, saw};
 
-pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
-    if drives(fabric).is_empty() {
+/// Uses in which drives take part.
+pub(super) const OF_DRIVES: [Use; 4] =
+    [Use::StorageToGpu, Use::DriveToDrive, Use::NetworkToDrive, Use::StorageToFpga];
+/// Uses of memory of GPUs by others than drives.
+const OF_GPUS: [Use; 2] = [Use::NetworkToGpu, Use::GpuToGpu];
+
+pub(super) fn examine(on: &mut Examination<'_>) {
+    if on.judged.is_empty() {
         return;
     }
-    match fabric.iommu {
+    match on.fabric.iommu {
         IommuMode::Off | IommuMode::Passthrough => {}
-        IommuMode::Unknown => chart.unknown(
-            "whether an IOMMU translates the addresses that drives use",
+        IommuMode::Unknown => on.unknown(
+            "whether an IOMMU translates the addresses that devices use",
             "the types of the IOMMU groups: `cat /sys/kernel/iommu_groups/*/type`",
         ),
-        IommuMode::Translating => chart.findings.push(Finding {
-            kind: FindingKind::IommuTranslates,
-            cost: Cost::Speed,
-            object: "the IOMMU".to_owned(),
-            // The optimum of the DMA layer: drivers/nvme/host/pci.c takes dma_opt_mapping_size(),
-            // which is 128 KiB with a translating IOMMU; seen as max_hw_sectors_kb 128.
-            what: "an IOMMU translates every address, which limits a request to 128 KiB".to_owned(),
-            evidence: vec![saw("/sys/kernel/iommu_groups/*/type", "DMA or DMA-FQ")],
-            fix: Some(kernel_parameters(
-                "pass addresses through",
-                "iommu=pt",
-                Some("a device, or its firmware, can then reach all of memory by DMA"),
-            )),
-        }),
+        IommuMode::Translating => translating(on),
     }
+}
+
+fn translating(on: &mut Examination<'_>) {
+    let is_nvidia =
+        |one: &Function| one.kind == Kind::Gpu && one.vendor == Some(gpu::VENDOR_NVIDIA);
+    let loses_writes = on.has_use(&OF_GPUS) && on.fabric.functions.iter().any(is_nvidia);
+    let mut costs = Vec::new();
+    if on.has_use(&OF_DRIVES) {
+        // The optimum of the DMA layer: drivers/nvme/host/pci.c takes dma_opt_mapping_size(),
+        // which is 128 KiB with a translating IOMMU; seen as max_hw_sectors_kb 128.
+        costs.push("a request of a drive is limited to 128 KiB");
+    }
+    if loses_writes {
+        // CUDA C++ Programming Guide 12, "IOMMU on Linux"; NVIDIA/open-gpu-kernel-modules #1324.
+        costs.push(
+            "NVIDIA supports no peer access over PCIe so, and writes of peers into its GPUs may be \
+             lost without an error",
+        );
+    }
+    let costs = if costs.is_empty() { "which costs time".to_owned() } else { costs.join("; ") };
+    let cost = if loses_writes { Cost::Routes } else { Cost::Speed };
+    let found = finding(
+        FindingKind::IommuTranslates,
+        cost,
+        "the IOMMU",
+        format!("an IOMMU translates every address: {costs}"),
+    );
+    let evidence = vec![saw("/sys/kernel/iommu_groups/*/type", "DMA or DMA-FQ")];
+    let fix = kernel_parameters(
+        "pass addresses through",
+        "iommu=pt",
+        Some("a device, or its firmware, can then reach all of memory by DMA"),
+    );
+    let found = peerlane_results::Finding { evidence, fix: Some(fix), ..found };
+    on.add(found, BearsOn::everything());
 }

@@ -1,26 +1,37 @@
-//! Whether the kernel offers peer-to-peer memory to programs at all.
+//! Kernels that offer no peer-to-peer memory to programs at all.
 
-use peerlane_fabric::{Fabric, Function};
-use peerlane_reach::kernel_refusal;
+use std::collections::BTreeMap;
+
+use peerlane_fabric::{Fabric, Function, Kernel};
+use peerlane_reach::{Use, judged_pairs, kernel_refusal};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 
-use super::{Chart, drives, lenders, memory, saw};
+use super::{BearsOn, Examination, finding, fix, lenders, memory, saw};
 use crate::plan::card::{self, Taken};
 
-pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
-    let kernel = &fabric.kernel;
-    let release = kernel.release.as_deref().unwrap_or("unknown");
+/// Release of a kernel that has everything that is judged here.
+const NEWEST: &str = "7.3.4";
+
+pub(super) fn examine(on: &mut Examination<'_>) {
+    let kernel = &on.fabric.kernel;
+    let release = kernel.release.clone().unwrap_or_else(|| "unknown".to_owned());
     let Some(what) = kernel_refusal(kernel) else {
         // A lender is proof; a description without a kernel is of no particular one.
-        let matters = lenders(fabric).is_empty() && !drives(fabric).is_empty();
+        let matters = lenders(on.fabric).is_empty() && on.has_use(&super::iommu::OF_DRIVES);
         if kernel.has_p2pdma.is_none() && kernel.release.is_some() && matters {
-            chart.unknown(
+            on.unknown(
                 format!("whether kernel {release} is built with CONFIG_PCI_P2PDMA"),
                 "its configuration: `zgrep PCI_P2PDMA /proc/config.gz /boot/config-$(uname -r)`",
             );
         }
         return;
     };
+    let counted = changed_by_another(on);
+    let has_other_memory =
+        !lenders(on.fabric).is_empty() || on.fabric.functions.iter().any(memory::has_cmb);
+    if counted.is_empty() && !has_other_memory {
+        return;
+    }
     let (kind, evidence) = match kernel.has_p2pdma {
         Some(false) => (
             FindingKind::KernelWithoutP2pdma,
@@ -29,35 +40,48 @@ pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
                 "CONFIG_PCI_P2PDMA is not set",
             ),
         ),
-        _ => (FindingKind::KernelTooOld, saw("/proc/sys/kernel/osrelease", release)),
+        _ => (FindingKind::KernelTooOld, saw("/proc/sys/kernel/osrelease", release.clone())),
     };
-    let own_way = by_own_way(fabric);
-    let has_other_memory =
-        !lenders(fabric).is_empty() || fabric.functions.iter().any(memory::has_cmb);
-    let mut fix = fix(fabric);
-    let (cost, what) = match own_way {
+    let mut fix = another_kernel();
+    let what = match by_own_way(on.fabric) {
         // Another kernel would take the only way.
         Some(_) if !has_other_memory => return,
-        None => (Cost::Everything, what),
+        None => what,
         Some(card) => {
             fix.weakens = Some(format!("XRT's own way to {} is gone then", card.name));
-            (
-                Cost::Routes,
-                format!(
-                    "{what}; drives reach the memory of {} all the same, by XRT's own way (docs/fpga.md)",
-                    card.name
-                ),
+            format!(
+                "{what}; drives reach the memory of {} all the same, by XRT's own way (docs/fpga.md)",
+                card.name
             )
         }
     };
-    chart.findings.push(Finding {
-        kind,
-        cost,
-        object: format!("kernel {release}"),
-        what,
+    let found = Finding {
         evidence: vec![evidence],
         fix: Some(fix),
-    });
+        ..finding(kind, Cost::Routes, format!("kernel {release}"), what)
+    };
+    on.add(found, BearsOn::Counted(counted));
+}
+
+/// The pairs that are judged otherwise on a kernel that has it all.
+fn changed_by_another(on: &Examination<'_>) -> BTreeMap<Use, usize> {
+    let kernel = Kernel {
+        release: Some(NEWEST.to_owned()),
+        has_p2pdma: Some(true),
+        ..on.fabric.kernel.clone()
+    };
+    let other = Fabric { kernel, ..on.fabric.clone() };
+    let judged = judged_pairs(&other);
+    let mut counted = BTreeMap::new();
+    for pairs in &on.judged {
+        let same = judged
+            .iter()
+            .find(|one| one.of_use == pairs.of_use && one.group.example() == pairs.group.example());
+        if same.is_none_or(|one| (one.state, &one.facts) != (pairs.state, &pairs.facts)) {
+            *counted.entry(pairs.of_use).or_insert(0) += pairs.group.count;
+        }
+    }
+    counted
 }
 
 /// A card that drives reach by XRT's own way on this kernel, once its window is large enough.
@@ -66,27 +90,22 @@ fn by_own_way(fabric: &Fabric) -> Option<&Function> {
     fabric.functions.iter().find(|card| card::is_lent_by_xrt(card)).filter(|_| is_plain)
 }
 
-/// Another kernel; on a machine without drives that comes second.
-fn fix(fabric: &Fabric) -> Fix {
-    if drives(fabric).is_empty() {
-        return Fix {
-            what: "first a drive; another kernel alone makes nothing possible here".to_owned(),
-            commands: Vec::new(),
-            weakens: None,
-            needs: Needs::Hardware,
-        };
-    }
+/// Kernels of distributions that have it (hipFile documentation, and their configurations).
+fn another_kernel() -> Fix {
     Fix {
-        what: "run a kernel that has it: Debian from 6.13.7 on (trixie-backports), Ubuntu 24.04, \
-               Fedora, RHEL 9.2 and later have; in a virtual machine whose host supplies the kernel, \
-               the host decides"
-            .to_owned(),
         commands: vec![
             "sudo apt install -t trixie-backports linux-image-amd64   # Debian 13".to_owned(),
+            "sudo apt install linux-generic-hwe-22.04   # Ubuntu 22.04: 6.8 in place of 5.15"
+                .to_owned(),
             "sudo apt install linux-image-generic   # Ubuntu 24.04".to_owned(),
-            "sudo dnf upgrade kernel   # Fedora, RHEL".to_owned(),
+            "sudo dnf upgrade kernel   # Fedora".to_owned(),
         ],
-        weakens: None,
-        needs: Needs::Reboot,
+        ..fix(
+            "run a kernel that has it: Debian from 6.13.7 on (trixie-backports), Ubuntu 24.04, Ubuntu 22.04 \
+             with its hardware enablement kernel, Fedora; RHEL 9.2 and later have CONFIG_PCI_P2PDMA in \
+             their 5.14, and whether it maps the memory is not known; in a virtual machine whose host \
+             supplies the kernel, the host decides",
+            Needs::Reboot,
+        )
     }
 }

@@ -3,15 +3,19 @@
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Parent};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
-use super::{Chart, at, saw};
+use super::{BearsOn, Examination, at, finding, fix, saw};
 
 /// Examines the links above functions that move or hold payload, and above every port on their way.
-pub(super) fn examine(fabric: &Fabric, of_interest: &[FunctionId], chart: &mut Chart) {
-    for (id, function) in fabric.iter() {
-        let is_on_the_way =
-            || of_interest.iter().any(|&below| fabric.upward(below).any(|above| above == id));
-        if fabric.is_downgraded(id) && is_on_the_way() {
-            chart.findings.extend(trained_low(fabric, id, function));
+pub(super) fn examine(on: &mut Examination<'_>, of_interest: &[FunctionId]) {
+    let fabric = on.fabric;
+    for (id, function) in fabric.iter().filter(|(id, _)| fabric.is_downgraded(*id)) {
+        let is_below = |&&below: &&FunctionId| fabric.upward(below).any(|above| above == id);
+        let below: Vec<FunctionId> = of_interest.iter().filter(is_below).copied().collect();
+        if below.is_empty() {
+            continue;
+        }
+        if let Some(found) = trained_low(fabric, id, function) {
+            on.add(found, BearsOn::functions(below));
         }
     }
 }
@@ -41,23 +45,26 @@ fn trained_low(fabric: &Fabric, id: FunctionId, function: &Function) -> Option<F
             saw(format!("{}/max_link_speed, max_link_width", at(port)), port_most.to_string())
         }));
     }
+    let what = format!(
+        "it runs at {current}, and both ends support {most}: {} of {} one way",
+        current.raw_rate(),
+        most.raw_rate()
+    );
     Some(Finding {
-        kind: FindingKind::LinkTrainedLow,
-        cost: Cost::Speed,
-        object: format!("the link of {}", function.name),
-        what: format!(
-            "it runs at {current}, and both ends support {most}: {} of {} one way",
-            current.raw_rate(),
-            most.raw_rate()
-        ),
         evidence,
         fix: Some(Fix {
-            what: "some devices lower an idle link: look again under load; else seat the card or cable \
-                   anew, look for errors (AER) and for a limit in the firmware's settings"
-                .to_owned(),
             commands: vec!["sudo dmesg | grep -i aer".to_owned()],
-            weakens: None,
-            needs: Needs::Hardware,
+            ..fix(
+                "some devices lower an idle link, so look again under load; else seat the card or cable \
+                 again, look for errors (AER) and for a limit in the firmware's settings",
+                Needs::Hardware,
+            )
         }),
+        ..finding(
+            FindingKind::LinkTrainedLow,
+            Cost::Speed,
+            format!("the link of {}", function.name),
+            what,
+        )
     })
 }

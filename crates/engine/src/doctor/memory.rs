@@ -1,13 +1,11 @@
-//! The memories that devices lend, and why one does not serve.
+//! Memory that devices lend, and obstacles to its use.
 
-use peerlane_fabric::gpu::ConsumerLine;
-use peerlane_fabric::{Fabric, Function, Kind, Origin, P2pMem};
-use peerlane_reach::kernel_refusal;
+use peerlane_fabric::{Fabric, Function, FunctionId, Origin, P2pMem};
+use peerlane_reach::{Use, kernel_refusal};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 use peerlane_units::Bytes;
 
-use super::accelerator::{self, VENDOR_NVIDIA};
-use super::{Chart, NoPermission, at, drives, kernel_parameters, lenders, saw};
+use super::{BearsOn, Examination, NoPermission, at, finding, fix, kernel_parameters, saw};
 use crate::plan::memory_name;
 
 /// Less than this leaves no room for two requests in flight.
@@ -18,78 +16,81 @@ const SECTION: Bytes = Bytes::mib(2);
 const MUCH: u64 = 16;
 const FIRMWARE: &str = "newer firmware of the drive may place it otherwise";
 
-pub(super) fn examine(fabric: &Fabric, no_permission: NoPermission<'_>, chart: &mut Chart) {
+/// Uses of memory that drives lend.
+const USES: [Use; 2] = [Use::DriveToDrive, Use::NetworkToDrive];
+
+pub(super) fn examine(on: &mut Examination<'_>, no_permission: NoPermission<'_>) {
+    let fabric = on.fabric;
     if leaves_pci_out(fabric) {
-        return chart.unknown(
+        return on.unknown(
             "which devices the machine has: the tree shows no PCI function",
             "a tree with sys/devices/pci*: `sudo peerlane capture -o machine.tar.zst`",
         );
     }
-    if fabric.origin == Origin::Text {
-        return chart.unknown(
-            "which drives lend memory: pasted text does not say",
-            "a capture: `sudo peerlane capture -o machine.tar.zst`; `peerlane plan A B` judges any two devices",
+    if fabric.origin == Origin::Text && on.has_use(&[Use::DriveToDrive]) {
+        on.unknown(
+            "which drives lend memory: text does not say",
+            "a capture: `sudo peerlane capture -o machine.tar.zst`",
         );
     }
-    let lenders = lenders(fabric);
-    if drives(fabric).is_empty() {
-        chart.findings.push(no_drive(fabric));
-    } else if lenders.is_empty()
-        && !fabric.functions.iter().any(has_cmb)
-        && !fabric.functions.iter().any(accelerator::lacks_xrt_window)
-    {
-        chart.findings.push(no_memory(fabric));
-    }
-    let useful =
-        lenders.iter().filter(|&&id| fabric.function(id).p2pmem.is_some_and(|m| m.published));
-    let cost = if useful.count() == 0 { Cost::Everything } else { Cost::Routes };
-    for function in lenders.into_iter().map(|id| fabric.function(id)) {
-        let Some(memory) = function.p2pmem else { continue };
-        if !memory.published {
-            chart.findings.push(not_published(function, cost));
-        } else if memory.available < LITTLE {
-            chart.findings.push(in_use(function, memory.available, memory.size));
+    for (id, function) in fabric.iter() {
+        let found = obstacles(fabric, function, no_permission);
+        for one in found {
+            on.add(one, bears_on(function, id));
         }
-        chart.findings.extend(queues(fabric, function, memory));
-        chart.findings.extend(not_permitted(function, no_permission, cost));
-    }
-    for (_, function) in fabric.iter().filter(|(_, function)| function.p2pmem.is_none()) {
-        chart.findings.extend(not_registered(fabric, function, cost));
     }
 }
 
-fn not_permitted(
+/// A pool of the kernel serves every pair of drives; other memory the pairs of its owner.
+fn bears_on(function: &Function, id: FunctionId) -> BearsOn {
+    match function.kind {
+        peerlane_fabric::Kind::Nvme => BearsOn::Uses(USES.to_vec()),
+        _ => BearsOn::functions([id]),
+    }
+}
+
+fn obstacles(
+    fabric: &Fabric,
     function: &Function,
     no_permission: NoPermission<'_>,
-    cost: Cost,
-) -> Option<Finding> {
+) -> Vec<Finding> {
+    let Some(memory) = function.p2pmem else {
+        return not_registered(fabric, function).into_iter().collect();
+    };
+    let mut found = Vec::new();
+    if !memory.published {
+        found.push(not_published(function));
+    } else if memory.available < LITTLE {
+        found.push(in_use(function, memory.available, memory.size));
+    }
+    found.extend(queues(fabric, function, memory));
+    found.extend(not_permitted(function, no_permission));
+    found
+}
+
+fn not_permitted(function: &Function, no_permission: NoPermission<'_>) -> Option<Finding> {
     let address = function.address?.to_string();
     let reason = no_permission(&address)?;
     Some(Finding {
-        kind: FindingKind::MemoryNotPermitted,
-        cost,
-        object: memory_name(function),
-        what: reason,
-        evidence: vec![pool(function, "allocate", "permission denied")],
-        fix: Some(Fix {
-            what: "run as root, or give a group the memory, now or by the udev rule that comes with \
-                   Peerlane (packaging/60-peerlane.rules)"
-                .to_owned(),
-            commands: vec![format!(
+evidence: vec![pool(function, "allocate", "permission denied")],
+fix: Some(Fix {
+commands: vec![format!(
                 "sudo chgrp \"$(id -gn)\" {file} && sudo chmod 660 {file}",
                 file = format_args!("{}/p2pmem/allocate", at(function))
             )],
-            weakens: Some(
+weakens: Some(
                 "whoever has the memory can read what its last user left there, unless that cleared it"
                     .to_owned(),
             ),
-            needs: Needs::Nothing,
-        }),
-    })
+..fix("run as root, or give a group the memory, now or by the udev rule that comes with \
+                   Peerlane (packaging/60-peerlane.rules)", Needs::Nothing)
+}),
+..finding(FindingKind::MemoryNotPermitted, Cost::Routes, memory_name(function), reason)
+})
 }
 
 /// A drive whose registers show a CMB that is not among the memories.
-fn not_registered(fabric: &Fabric, function: &Function, cost: Cost) -> Option<Finding> {
+fn not_registered(fabric: &Fabric, function: &Function) -> Option<Finding> {
     let cmb = function.nvme.as_ref()?.cmb?;
     let window = function.bars.iter().find(|bar| bar.index == cmb.bar()).map(|bar| bar.size);
     let (why, what_to_do, needs) = if kernel_refusal(&fabric.kernel).is_some() {
@@ -108,14 +109,6 @@ fn not_registered(fabric: &Fabric, function: &Function, cost: Cost) -> Option<Fi
         )
     };
     Some(Finding {
-        kind: FindingKind::MemoryNotRegistered,
-        cost,
-        object: memory_name(function),
-        what: format!(
-            "{} has a memory buffer of {}, which the kernel does not lend: {why}",
-            function.name,
-            cmb.size()
-        ),
         evidence: vec![
             saw(format!("/sys/class/nvme/{}/cmbsz", function.name), format!("{:#x}", cmb.size)),
             saw(
@@ -123,7 +116,17 @@ fn not_registered(fabric: &Fabric, function: &Function, cost: Cost) -> Option<Fi
                 format!("{:#x}", cmb.location),
             ),
         ],
-        fix: Some(Fix { what: what_to_do.to_owned(), commands: Vec::new(), weakens: None, needs }),
+        fix: Some(fix(what_to_do.to_owned(), needs)),
+        ..finding(
+            FindingKind::MemoryNotRegistered,
+            Cost::Routes,
+            memory_name(function),
+            format!(
+                "{} has a memory buffer of {}, which the kernel does not lend: {why}",
+                function.name,
+                cmb.size()
+            ),
+        )
     })
 }
 
@@ -133,13 +136,6 @@ fn queues(fabric: &Fabric, function: &Function, memory: P2pMem) -> Option<Findin
     let taken = Bytes(memory.size.0.saturating_sub(memory.available.0));
     let are_there = fabric.kernel.use_cmb_sqes == Some(true) && cmb.takes_submission_queues();
     (are_there && taken.0 > memory.size.0 / MUCH).then(|| Finding {
-        kind: FindingKind::QueuesInMemory,
-        cost: Cost::Speed,
-        object: memory_name(function),
-        what: format!(
-            "{taken} of {} are taken, by the submission queues of {} at least in part",
-            memory.size, function.name
-        ),
         evidence: vec![
             saw("/sys/module/nvme/parameters/use_cmb_sqes", "Y"),
             pool(function, "available", memory.available.0),
@@ -149,6 +145,15 @@ fn queues(fabric: &Fabric, function: &Function, memory: P2pMem) -> Option<Findin
             "nvme.use_cmb_sqes=0",
             Some("the drive fetches its commands from host memory: 64 bytes a command"),
         )),
+        ..finding(
+            FindingKind::QueuesInMemory,
+            Cost::Speed,
+            memory_name(function),
+            format!(
+                "{taken} of {} are taken, by the submission queues of {} at least in part",
+                memory.size, function.name
+            ),
+        )
     })
 }
 
@@ -161,106 +166,14 @@ pub(super) fn leaves_pci_out(fabric: &Fabric) -> bool {
     fabric.functions.is_empty() && matches!(fabric.origin, Origin::Tree(_))
 }
 
-fn no_drive(fabric: &Fabric) -> Finding {
-    Finding {
-        kind: FindingKind::NoDrive,
-        cost: Cost::Everything,
-        object: format!("machine {}", fabric.name),
-        what: "there is no NVMe drive on PCIe here to move data to or from".to_owned(),
-        evidence: vec![saw(
-            "/sys/bus/pci/devices",
-            format!("{} functions, none an NVMe controller", fabric.functions.len()),
-        )],
-        fix: Some(Fix {
-            what:
-                "an NVMe drive; until then `peerlane copy` moves files through host memory, and an \
-                 emulated machine shows the rest"
-                    .to_owned(),
-            commands: vec!["peerlane lab demo".to_owned()],
-            weakens: None,
-            needs: Needs::Hardware,
-        }),
-    }
-}
-
 /// Whether the registers of a drive show a memory buffer.
 pub(super) fn has_cmb(function: &Function) -> bool {
     function.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some())
 }
 
-/// Cards whose memory others reach by the driver of the maker alone.
-pub(super) fn by_its_driver(fabric: &Fabric) -> Vec<&Function> {
-    let cards = fabric.memories().into_iter().map(|memory| fabric.function(memory.function));
-    let is_lent = |card: &&Function| {
-        card.p2pmem.is_none()
-            && card.fpga_p2p != Some(false)
-            && ConsumerLine::from_function(card).is_none()
-    };
-    cards.filter(is_lent).collect()
-}
-
-/// How a copy names the memory of a card; `None` where no copy takes it.
-fn as_named(card: &Function) -> Option<&'static str> {
-    match (card.kind, card.vendor) {
-        (Kind::Fpga, _) => Some("fpga:ADDRESS"),
-        (Kind::Gpu, Some(VENDOR_NVIDIA)) => Some("gpu:0"),
-        _ => None,
-    }
-}
-
-/// Raises the cost of a missing memory where the driver of no card makes up for it.
-pub(super) fn weigh(findings: &mut [Finding]) {
-    let is_closed = findings.iter().any(|found| {
-        matches!(
-            found.kind,
-            FindingKind::GpuStackMissing
-                | FindingKind::FpgaStackMissing
-                | FindingKind::FpgaKernel
-                | FindingKind::FpgaWindowOff
-        )
-    });
-    let missing = findings.iter_mut().filter(|found| found.kind == FindingKind::NoMemory);
-    missing.filter(|_| is_closed).for_each(|found| found.cost = Cost::Everything);
-}
-
-fn no_memory(fabric: &Fabric) -> Finding {
-    let cards = by_its_driver(fabric);
-    let is_named = cards.first().is_some_and(|card| as_named(card).is_some());
-    Finding {
-        kind: FindingKind::NoMemory,
-        cost: if is_named { Cost::Routes } else { Cost::Everything },
-        object: format!("machine {}", fabric.name),
-        what: match cards.as_slice() {
-            [] => "no device here lends memory to its peers".to_owned(),
-            [first, rest @ ..] => format!(
-                "no device here lends memory through the kernel (p2pmem); that of {}{} is only to be \
-                 had from its maker's driver, and `peerlane copy` {}",
-                first.name,
-                if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) },
-                match as_named(first) {
-                    Some(name) => format!(
-                        "takes it where it is named, as in `--via {name}`, and not by itself"
-                    ),
-                    None => "does not take it".to_owned(),
-                },
-            ),
-        },
-        evidence: vec![saw("/sys/bus/pci/devices/*/p2pmem", "there is none")],
-        fix: Some(Fix {
-            what: "a drive with a controller memory buffer (CMB) that takes reads and writes of data, \
-                   of 2 MiB at least, lends it to all; `peerlane copy` goes through host memory \
-                   until then"
-                .to_owned(),
-            commands: Vec::new(),
-            weakens: None,
-            needs: Needs::Hardware,
-        }),
-    }
-}
-
 /// The kernel offers a CMB that takes the data of reads and of writes (`nvme_map_cmb()` in
 /// drivers/nvme/host/pci.c); which of the two is missing is in registers that may not be readable.
-fn not_published(function: &Function, cost: Cost) -> Finding {
+fn not_published(function: &Function) -> Finding {
     let mut evidence = vec![pool(function, "published", 0)];
     let registers = function.nvme.as_ref().and_then(|nvme| nvme.cmb);
     let file = format!("/sys/class/nvme/{}/cmb", function.name);
@@ -276,33 +189,32 @@ fn not_published(function: &Function, cost: Cost) -> Finding {
         }
     };
     Finding {
-        kind: FindingKind::MemoryNotPublished,
-        cost,
-        object: memory_name(function),
-        what: format!("the memory of {} is not offered to peers: {why}", function.name),
         evidence,
-        fix: Some(Fix {
-            what: "newer firmware of the drive may support both (CMBSZ.RDS and CMBSZ.WDS)"
-                .to_owned(),
-            commands: Vec::new(),
-            weakens: None,
-            needs: Needs::Hardware,
-        }),
+        fix: Some(fix(
+            "newer firmware of the drive may support both (CMBSZ.RDS and CMBSZ.WDS)",
+            Needs::Hardware,
+        )),
+        ..finding(
+            FindingKind::MemoryNotPublished,
+            Cost::Routes,
+            memory_name(function),
+            format!("the memory of {} is not offered to peers: {why}", function.name),
+        )
     }
 }
 
 fn in_use(function: &Function, available: Bytes, size: Bytes) -> Finding {
     Finding {
-        kind: FindingKind::MemoryInUse,
-        cost: Cost::Routes,
-        object: memory_name(function),
-        what: format!("the memory of {} has {available} of {size} free", function.name),
         evidence: vec![pool(function, "available", available.0)],
         fix: Some(Fix {
-            what: "wait for whoever holds it, or name another memory with `--via`".to_owned(),
             commands: vec!["sudo grep -l p2pmem /proc/*/maps".to_owned()],
-            weakens: None,
-            needs: Needs::Nothing,
+            ..fix("wait for whoever holds it, or name another memory with `--via`", Needs::Nothing)
         }),
+        ..finding(
+            FindingKind::MemoryInUse,
+            Cost::Routes,
+            memory_name(function),
+            format!("the memory of {} has {available} of {size} free", function.name),
+        )
     }
 }

@@ -1,27 +1,40 @@
-//! What stands in the way of peer-to-peer traffic on a machine or between two ends, and what to do.
+//! Examines a machine, or two devices of it: uses, obstacles to them, and the steps that remove those.
 //!
 //! Looks only: nothing is opened for writing, allocated or changed. Each file here looks at one part of
-//! the machine and adds [`Finding`]s, each with what it rests on; what cannot be seen from here is an
+//! the machine and adds [`Finding`]s, each with its evidence; a fact that cannot be read is an
 //! [`Unknown`], never a finding. What a plan says of a pair is not said again in other words: the
 //! findings of a pair come from its plan.
 
 mod accelerator;
+mod bearing;
+mod devices;
 mod drive;
+mod drop_ins;
+mod gpu_stack;
+mod headline;
 mod iommu;
 mod kernel;
 mod link;
 mod memory;
 mod pair;
-mod route;
-mod stack;
+mod redirection;
+mod root_complex;
+mod steps;
 mod unserved;
+mod use_records;
 mod window;
+mod xrt_stack;
 
 use std::path::Path;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin};
-use peerlane_results::{Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, Fix, Unknown};
+use peerlane_reach::{JudgedPairs, Use, judged_between, judged_pairs};
+use peerlane_results::{
+    Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, FindingKind, Fix, Needs, Setting, Unknown,
+};
 
+pub use devices::examine_devices;
+pub use drop_ins::{DropIn, drop_ins};
 pub use pair::examine_pair;
 pub(crate) use window::ADDRESS_SPACE_FIX;
 
@@ -29,22 +42,63 @@ use crate::copy::machine_of;
 use crate::guard::System;
 use crate::pairs::Dnas;
 use crate::plan::no_permission;
+use bearing::BearsOn;
 
-/// Why whoever runs this may not take the memory of the function at an address; `None` where they may.
+/// The reason why whoever runs this may not take the memory of the function at an address; `None` where
+/// they may.
 type NoPermission<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What was found so far.
-#[derive(Debug, Default)]
-struct Chart {
-    findings: Vec<Finding>,
+/// A fabric under examination, and what was found so far.
+struct Examination<'a> {
+    fabric: &'a Fabric,
+    /// The pairs of every use, judged.
+    judged: Vec<JudgedPairs>,
+    findings: Vec<(Finding, BearsOn)>,
     unknown: Vec<Unknown>,
 }
 
-impl Chart {
+impl<'a> Examination<'a> {
+    fn new(fabric: &'a Fabric, judged: Vec<JudgedPairs>) -> Self {
+        Self { fabric, judged, findings: Vec::new(), unknown: Vec::new() }
+    }
+
+    fn add(&mut self, mut finding: Finding, bears_on: BearsOn) {
+        (finding.uses, finding.pairs) = bears_on.count(&self.judged);
+        self.findings.push((finding, bears_on));
+    }
+
     fn unknown(&mut self, what: impl Into<String>, needs: impl Into<String>) {
         let unknown = Unknown { what: what.into(), needs: needs.into() };
         if !self.unknown.contains(&unknown) {
             self.unknown.push(unknown);
+        }
+    }
+
+    /// Returns whether the devices allow one of these uses.
+    fn has_use(&self, uses: &[Use]) -> bool {
+        self.judged.iter().any(|pairs| uses.contains(&pairs.of_use))
+    }
+
+    /// Makes a record of it; the headline of a machine, unless `verdict` is one of a pair.
+    fn finished(mut self, pair: Option<[String; 2]>, verdict: Option<String>) -> DoctorRecord {
+        self.findings.sort_by_key(|(finding, _)| finding.cost);
+        let steps = steps::steps(&self.findings, &self.judged);
+        let mut findings: Vec<Finding> =
+            self.findings.into_iter().map(|(finding, _)| finding).collect();
+        name_the_source(self.fabric, &mut findings);
+        let uses = use_records::use_records(self.fabric, &self.judged);
+        let verdict =
+            verdict.unwrap_or_else(|| headline::headline(self.fabric, &uses, steps.len()));
+        DoctorRecord {
+            schema: DOCTOR_SCHEMA.to_owned(),
+            machine: machine_of(self.fabric),
+            pair,
+            assumed: Vec::new(),
+            verdict,
+            uses,
+            findings,
+            steps,
+            unknown: self.unknown,
         }
     }
 }
@@ -67,68 +121,64 @@ fn asked_here(fabric: &Fabric) -> impl Fn(&str) -> Option<String> {
 
 /// The same with the question to this machine why somebody may not take the memory of an address.
 fn examine_with(fabric: &Fabric, no_permission: NoPermission<'_>, dnas: &Dnas) -> DoctorRecord {
-    let mut chart = Chart::default();
-    memory::examine(fabric, no_permission, &mut chart);
-    kernel::examine(fabric, &mut chart);
-    iommu::examine(fabric, &mut chart);
-    route::examine(fabric, &drives(fabric), &mut chart);
-    unserved::examine(fabric, &mut chart);
-    window::examine(fabric, &mut chart);
-    drive::examine(fabric, &mut chart);
-    link::examine(fabric, &link::of_the_machine(fabric), &mut chart);
-    accelerator::examine(fabric, &mut chart);
-    accelerator::pairs(fabric, dnas, &mut chart);
-    stack::examine(fabric, &mut chart);
-    memory::weigh(&mut chart.findings);
-    finished(fabric, chart)
+    let mut examination = Examination::new(fabric, judged_pairs(fabric));
+    let on = &mut examination;
+    memory::examine(on, no_permission);
+    kernel::examine(on);
+    iommu::examine(on);
+    redirection::examine(on);
+    root_complex::examine(on);
+    unserved::examine(on);
+    window::examine(on);
+    drive::examine(on);
+    link::examine(on, &link::of_the_machine(fabric));
+    accelerator::examine(on);
+    accelerator::pairs(on, dnas);
+    gpu_stack::examine(on);
+    xrt_stack::examine(on);
+    examination.finished(None, None)
 }
 
-fn finished(fabric: &Fabric, chart: Chart) -> DoctorRecord {
-    let Chart { mut findings, unknown } = chart;
-    findings.sort_by_key(|finding| finding.cost);
+/// Names the description or text in place of files that were not read.
+fn name_the_source(fabric: &Fabric, findings: &mut [Finding]) {
     let place = match fabric.origin {
-        Origin::Description => Some("description"),
-        Origin::Text => Some("text"),
-        Origin::ThisMachine | Origin::Tree(_) => None,
+        Origin::Description => "description",
+        Origin::Text => "text",
+        Origin::ThisMachine | Origin::Tree(_) => return,
     };
-    if let Some(place) = place {
-        let evidence = findings.iter_mut().flat_map(|finding| &mut finding.evidence);
-        for seen in evidence.filter(|seen| seen.looked_at.starts_with('/')) {
-            let device = seen.looked_at.strip_prefix("/sys/bus/pci/devices/");
-            let device = device.and_then(|rest| rest.split(['/', ',']).next());
-            seen.looked_at = match device.filter(|name| !name.contains('*')) {
-                Some(name) => format!("{name} in the {place}"),
-                None => format!("the {place}"),
-            };
-        }
-    }
-    DoctorRecord {
-        schema: DOCTOR_SCHEMA.to_owned(),
-        machine: machine_of(fabric),
-        pair: None,
-        verdict: verdict(fabric, &findings, &unknown),
-        findings,
-        unknown,
+    let evidence = findings.iter_mut().flat_map(|finding| &mut finding.evidence);
+    for seen in evidence.filter(|seen| seen.looked_at.starts_with('/')) {
+        let device = seen.looked_at.strip_prefix("/sys/bus/pci/devices/");
+        let device = device.and_then(|rest| rest.split(['/', ',']).next());
+        seen.looked_at = match device.filter(|name| !name.contains('*')) {
+            Some(name) => format!("{name} in the {place}"),
+            None => format!("the {place}"),
+        };
     }
 }
 
-fn verdict(fabric: &Fabric, findings: &[Finding], unknown: &[Unknown]) -> String {
-    match findings.first() {
-        _ if fabric.origin == Origin::Text => {
-            "pasted text does not show whether copies are possible; `peerlane plan A B` judges two devices"
-                .to_owned()
-        }
-        None if memory::leaves_pci_out(fabric) => {
-            "what is possible here is not known: no PCI function is to be seen".to_owned()
-        }
-        None if unknown.is_empty() => "nothing stands in the way of peer-to-peer copies".to_owned(),
-        None => "nothing was found that stands in the way; not everything could be seen".to_owned(),
-        Some(worst) => match worst.cost {
-            Cost::Everything => "no peer-to-peer copy is possible here".to_owned(),
-            Cost::Routes => "peer-to-peer copies are possible between some devices".to_owned(),
-            Cost::Speed => "peer-to-peer copies are possible, slower than they could be".to_owned(),
-        },
+/// A finding that bears on no pair so far.
+fn finding(
+    kind: FindingKind,
+    cost: Cost,
+    object: impl Into<String>,
+    what: impl Into<String>,
+) -> Finding {
+    Finding {
+        kind,
+        cost,
+        object: object.into(),
+        what: what.into(),
+        evidence: Vec::new(),
+        uses: Vec::new(),
+        pairs: 0,
+        fix: None,
     }
+}
+
+/// A fix without commands.
+fn fix(what: impl Into<String>, needs: Needs) -> Fix {
+    Fix { what: what.into(), commands: Vec::new(), weakens: None, needs, settings: Vec::new() }
 }
 
 /// The functions whose DMA engines move payload of a copy.
@@ -148,32 +198,26 @@ fn saw(looked_at: impl Into<String>, showed: impl Into<String>) -> Evidence {
 }
 
 /// Kernel parameters added for good, in the two ways that distributions have.
-fn kernel_parameters(what: &str, parameters: &str, weakens: Option<&str>) -> Fix {
+fn kernel_parameters(what: &str, parameter: &str, weakens: Option<&str>) -> Fix {
     Fix {
-        what: format!("{what}: add `{parameters}` to the kernel's parameters"),
-        commands: parameter_commands(parameters),
+        commands: parameter_commands(parameter),
         weakens: weakens.map(str::to_owned),
-        needs: peerlane_results::Needs::Reboot,
+        settings: vec![Setting::KernelParameter(parameter.to_owned())],
+        ..fix(format!("{what}, by a parameter of the kernel"), Needs::Reboot)
     }
 }
 
-/// The commands that add parameters for good.
-///
-/// What GRUB reads is a script, in `grub.cfg` and in the entries of the Boot Loader Specification alike:
-/// an unquoted `;` ends the command there. Quotes are taken off by GRUB, and by the kernel where another
-/// boot loader leaves them (`next_arg()` in lib/cmdline.c).
-fn parameter_commands(parameters: &str) -> Vec<String> {
-    let quoted = match parameters.split_once('=') {
-        Some((name, value)) if value.contains(';') => format!("{name}=\"{value}\""),
-        _ => parameters.to_owned(),
-    };
+/// The commands that add a parameter for good.
+fn parameter_commands(parameter: &str) -> Vec<String> {
     vec![
         format!(
-            "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {}\"' | \
-             sudo tee -a /etc/default/grub.d/peerlane.cfg && sudo update-grub   # Debian, Ubuntu",
-            quoted.replace('"', "\\\"")
+            "echo '{}' | sudo tee -a /etc/default/grub.d/peerlane.cfg && sudo update-grub   # Debian, Ubuntu",
+            drop_ins::grub_line(parameter)
         ),
-        format!("sudo grubby --update-kernel=ALL --args='{quoted}'   # Fedora, RHEL"),
+        format!(
+            "sudo grubby --update-kernel=ALL --args='{}'   # Fedora, RHEL",
+            drop_ins::quoted(parameter)
+        ),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! Two ends: what their plan says stands in the way, and what a probe answered.
+//! Two ends of a copy: obstacles of their plan, and the answers of a probe.
 
 use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_reach::kernel_refusal;
@@ -8,7 +8,8 @@ use peerlane_results::{
 };
 
 use super::{
-    Chart, accelerator, asked_here, at, drive, finished, iommu, kernel, link, memory, route, saw,
+    BearsOn, Examination, accelerator, asked_here, at, drive, finding, fix, gpu_stack, iommu,
+    judged_between, kernel, link, memory, redirection, root_complex, saw,
 };
 use crate::endpoint::lender;
 use crate::plan::initiator;
@@ -16,75 +17,91 @@ use crate::plan::initiator;
 /// Examines what lies between the ends of a plan; `probes` may be empty.
 pub fn examine_pair(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRecord {
     let ends = [&plan.source, &plan.target];
-    if ends.iter().any(|end| end.kind == EndpointKind::Gpu) {
-        return with_gpu(fabric, plan);
-    }
     let initiators: Vec<FunctionId> =
         ends.iter().filter_map(|end| initiator(fabric, end)).collect();
-    let mut chart = Chart::default();
-    memory::examine(fabric, &asked_here(fabric), &mut chart);
-    kernel::examine(fabric, &mut chart);
-    iommu::examine(fabric, &mut chart);
-    for end in ends {
-        chart.findings.extend(refuses(fabric, end));
-    }
-    route::examine(fabric, &initiators, &mut chart);
-    let mut distinct = initiators.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
-    drive::speed(fabric, &distinct, &mut chart);
-    let lenders = super::lenders(fabric);
-    let ways: Vec<FunctionId> = initiators.iter().chain(&lenders).copied().collect();
-    link::examine(fabric, &ways, &mut chart);
-    let final_refusals = plan.refusals.iter().filter(|refusal| !refusal.forceable);
-    chart.findings.extend(final_refusals.map(|refusal| Finding {
-        kind: FindingKind::CopyRefused,
-        cost: Cost::Routes,
-        object: format!("{} to {}", plan.asked.source, plan.asked.target),
-        what: refusal.reason.clone(),
-        evidence: Vec::new(),
-        fix: refusal.hint.as_ref().map(|hint| Fix {
-            what: hint.clone(),
-            commands: Vec::new(),
-            weakens: None,
-            needs: Needs::Nothing,
-        }),
-    }));
-    chart.findings.extend(probes.iter().filter_map(|probe| stale(fabric, probe)));
+    let judged = match initiators[..] {
+        [one, other] => judged_between(fabric, one, other),
+        _ => Vec::new(),
+    };
+    let mut examination = Examination::new(fabric, judged);
+    let on = &mut examination;
+    let verdict = if ends.iter().any(|end| end.kind == EndpointKind::Gpu) {
+        examine_with_gpu(on, plan, &initiators);
+        verdict_with_gpu(plan)
+    } else {
+        examine_drives(on, plan, probes, &initiators);
+        verdict(plan)
+    };
     let pair = [plan.asked.source.clone(), plan.asked.target.clone()];
-    DoctorRecord { pair: Some(pair), verdict: verdict(plan), ..finished(fabric, chart) }
+    examination.finished(Some(pair), Some(verdict))
 }
 
-/// A drive and a GPU: what stands against each direct way is a finding, with what to do in its words.
-fn with_gpu(fabric: &Fabric, plan: &Plan) -> DoctorRecord {
-    let ends = [&plan.source, &plan.target];
-    let functions: Vec<FunctionId> = ends.iter().filter_map(|end| initiator(fabric, end)).collect();
-    let mut chart = Chart::default();
-    kernel::examine(fabric, &mut chart);
-    iommu::examine(fabric, &mut chart);
-    accelerator::examine(fabric, &mut chart);
-    link::examine(fabric, &functions, &mut chart);
+fn examine_drives(
+    on: &mut Examination<'_>,
+    plan: &Plan,
+    probes: &[Probe],
+    initiators: &[FunctionId],
+) {
+    let fabric = on.fabric;
+    memory::examine(on, &asked_here(fabric));
+    kernel::examine(on);
+    iommu::examine(on);
+    for end in [&plan.source, &plan.target] {
+        if let Some(found) = refuses(fabric, end) {
+            on.add(found, BearsOn::everything());
+        }
+    }
+    redirection::examine(on);
+    root_complex::examine(on);
+    let mut distinct = initiators.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    drive::speed(on, &distinct);
+    let lenders = super::lenders(fabric);
+    let ways: Vec<FunctionId> = initiators.iter().chain(&lenders).copied().collect();
+    link::examine(on, &ways);
+    for refusal in plan.refusals.iter().filter(|refusal| !refusal.forceable) {
+        let object = format!("{} to {}", plan.asked.source, plan.asked.target);
+        let found = Finding {
+            fix: refusal.hint.as_ref().map(|hint| fix(hint.clone(), Needs::Nothing)),
+            ..finding(FindingKind::CopyRefused, Cost::Routes, object, refusal.reason.clone())
+        };
+        on.add(found, BearsOn::everything());
+    }
+    for found in probes.iter().filter_map(|probe| stale(fabric, probe)) {
+        on.add(found, BearsOn::everything());
+    }
+}
+
+/// A drive and a GPU: each obstacle to a direct way is a finding, with its fix.
+fn examine_with_gpu(on: &mut Examination<'_>, plan: &Plan, functions: &[FunctionId]) {
+    kernel::examine(on);
+    iommu::examine(on);
+    accelerator::examine_those(on, functions);
+    gpu_stack::examine(on);
+    link::examine(on, functions);
     let is_direct = |one: &&Candidate| one.memory.kind != MemoryKind::Host;
     let works = plan.candidates.iter().filter(is_direct).any(|one| one.refusals.is_empty());
+    // One direct way is enough.
+    let cost = if works { Cost::Speed } else { Cost::Routes };
+    // Faults of the kernel have a finding of their own.
+    let of_the_kernel = kernel_refusal(&on.fabric.kernel);
     for candidate in plan.candidates.iter().filter(is_direct) {
-        // What is wrong with the kernel is said with its own fix.
-        let of_the_kernel = kernel_refusal(&fabric.kernel);
         let refusals = candidate.refusals.iter().filter(|one| Some(*one) != of_the_kernel.as_ref());
-        chart.findings.extend(refusals.map(|refusal| {
+        for refusal in refusals {
             let (what, fix) = with_fix(refusal);
-            Finding {
-                kind: FindingKind::CopyRefused,
-                // One direct way is enough.
-                cost: if works { Cost::Speed } else { Cost::Routes },
-                object: candidate.memory.name.clone(),
-                what,
+            let found = Finding {
                 evidence: candidate.facts.iter().map(|fact| saw("the plan", fact)).collect(),
                 fix,
-            }
-        }));
+                ..finding(FindingKind::CopyRefused, cost, candidate.memory.name.clone(), what)
+            };
+            on.add(found, BearsOn::everything());
+        }
     }
-    let pair = [plan.asked.source.clone(), plan.asked.target.clone()];
-    let verdict = match (plan.route, &plan.memory) {
+}
+
+fn verdict_with_gpu(plan: &Plan) -> String {
+    match (plan.route, &plan.memory) {
         (Some(Route::P2p), Some(memory)) => {
             format!("payload may go between them directly: {}", memory.name)
         }
@@ -92,8 +109,7 @@ fn with_gpu(fabric: &Fabric, plan: &Plan) -> DoctorRecord {
             format!("payload goes between them only through host memory: {}", memory.name)
         }
         _ => format!("no payload goes between them: {}", plan.reason),
-    };
-    DoctorRecord { pair: Some(pair), verdict, ..finished(fabric, chart) }
+    }
 }
 
 /// A refusal of a way to a GPU in its two parts: what is wrong, and behind a colon what to do.
@@ -104,12 +120,11 @@ fn with_fix(refusal: &str) -> (String, Option<Fix>) {
     let commands = quoted.filter(|one| one.starts_with("sudo ")).map(str::to_owned);
     let needs = if way_out.contains("kernel's parameters") { Needs::Reboot } else { Needs::Rebind };
     let fix = Fix {
-        what: way_out.to_owned(),
         commands: commands.collect(),
         weakens: way_out
             .contains("disable_acs_redir")
             .then(|| "devices below those ports are no longer isolated from each other".to_owned()),
-        needs,
+        ..fix(way_out.to_owned(), needs)
     };
     (what.to_owned(), Some(fix))
 }
@@ -138,20 +153,12 @@ fn refuses(fabric: &Fabric, end: &EndpointFacts) -> Option<Finding> {
     };
     let below = end.device.clone().unwrap_or_else(|| end.path.clone());
     Some(Finding {
-        kind,
-        cost: Cost::Routes,
-        object: end.path.clone(),
-        what,
         evidence: vec![match &end.file_system {
             Some(file_system) => saw("/proc/self/mountinfo", format!("{file_system} on {below}")),
             None => saw("/sys/class/block", below),
         }],
-        fix: end.way_out.as_ref().map(|way_out| Fix {
-            what: way_out.clone(),
-            commands: Vec::new(),
-            weakens: None,
-            needs: Needs::Nothing,
-        }),
+        fix: end.way_out.as_ref().map(|way_out| fix(way_out.clone(), Needs::Nothing)),
+        ..finding(kind, Cost::Routes, end.path.clone(), what)
     })
 }
 
@@ -170,14 +177,6 @@ fn stale(fabric: &Fabric, probe: &Probe) -> Option<Finding> {
     let address = function.address?;
     let driver = function.driver.name().unwrap_or("nvme");
     Some(Finding {
-        kind: FindingKind::StaleDecision,
-        cost: Cost::Routes,
-        object: format!("{} and {}", probe.endpoint, probe.memory),
-        what: format!(
-            "the kernel answers otherwise than its rules make of the machine as it is now ({}): it \
-             decides once, when the pair is first used, and keeps that",
-            probe.predicted
-        ),
         evidence: vec![
             saw("one block read into the memory", answer),
             saw(
@@ -186,13 +185,22 @@ fn stale(fabric: &Fabric, probe: &Probe) -> Option<Finding> {
             ),
         ],
         fix: Some(Fix {
-            what: "bind the driver of the memory's owner anew".to_owned(),
             commands: vec![
                 format!("echo {address} | sudo tee /sys/bus/pci/drivers/{driver}/unbind"),
                 format!("echo {address} | sudo tee /sys/bus/pci/drivers/{driver}/bind"),
             ],
             weakens: Some(format!("{} and what is on it are away meanwhile", function.name)),
-            needs: Needs::Rebind,
+            ..fix("bind the driver of the memory's owner anew", Needs::Rebind)
         }),
+        ..finding(
+            FindingKind::StaleDecision,
+            Cost::Routes,
+            format!("{} and {}", probe.endpoint, probe.memory),
+            format!(
+                "the kernel answers otherwise than its rules make of the machine as it is now ({}): it \
+             decides once, when the pair is first used, and keeps that",
+                probe.predicted
+            ),
+        )
     })
 }

@@ -1,23 +1,25 @@
 //! Drives that the driver `nvme` does not serve: held by others, held by nobody, or given up.
 
-use peerlane_fabric::{Fabric, Function};
+use peerlane_fabric::{Function, FunctionId};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
-use super::{Chart, at, drives, saw};
+use super::{BearsOn, Examination, at, drives, finding, fix, saw};
 use crate::endpoint::Unserved;
 
-pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
-    let drives = drives(fabric);
-    let unserved = drives.iter().map(|&id| fabric.function(id));
-    let unserved: Vec<_> =
-        unserved.filter_map(|drive| Some((drive, Unserved::from_function(drive)?))).collect();
-    let cost = if unserved.len() == drives.len() { Cost::Everything } else { Cost::Routes };
+pub(super) fn examine(on: &mut Examination<'_>) {
+    let fabric = on.fabric;
+    let unserved = drives(fabric).into_iter().filter_map(|id| {
+        let drive = fabric.function(id);
+        Some((id, drive, Unserved::from_function(drive)?))
+    });
     // Of windows without address space there is a finding for each device.
-    let others = unserved.iter().filter(|(_, reason)| *reason != Unserved::NoAddressSpace);
-    chart.findings.extend(others.map(|(drive, reason)| finding(drive, reason, cost)));
+    let others = unserved.filter(|(_, _, reason)| *reason != Unserved::NoAddressSpace);
+    for (id, drive, reason) in others.collect::<Vec<(FunctionId, &Function, Unserved)>>() {
+        on.add(not_served(drive, &reason), BearsOn::functions([id]));
+    }
 }
 
-fn finding(drive: &Function, reason: &Unserved, cost: Cost) -> Finding {
+fn not_served(drive: &Function, reason: &Unserved) -> Finding {
     let kind = match reason {
         Unserved::NotLive(_) => FindingKind::DriveNotLive,
         _ => FindingKind::DriveNotServed,
@@ -33,17 +35,13 @@ fn finding(drive: &Function, reason: &Unserved, cost: Cost) -> Finding {
         _ => Needs::Nothing,
     };
     Finding {
-        kind,
-        cost,
-        object: drive.name.clone(),
-        what: reason.to_string(),
         evidence: vec![evidence(drive, reason)],
         fix: Some(Fix {
-            what: reason.way_out().to_owned(),
             commands: reason.commands(drive),
             weakens,
-            needs,
+            ..fix(reason.way_out(), needs)
         }),
+        ..finding(kind, Cost::Routes, drive.name.clone(), reason.to_string())
     }
 }
 

@@ -1,22 +1,30 @@
 //! Windows of devices (BARs) for which there was no address space: nothing reaches them.
 
-use peerlane_fabric::{Fabric, Function, Kind};
-use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
+use peerlane_fabric::{Function, FunctionId};
+use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs, Setting};
 
-use super::{Chart, at, parameter_commands, saw};
+use super::{BearsOn, Examination, at, finding, fix, parameter_commands, saw};
+
+/// Lets Linux assign the windows of bridges and devices itself (Documentation/admin-guide/kernel-parameters.txt).
+const REASSIGN: &str = "pci=realloc";
 
 /// What gets a window its address space.
 pub(crate) const ADDRESS_SPACE_FIX: &str = "switch on \"Above 4G decoding\" in the firmware's settings, or give a \
      virtual machine a larger window for 64-bit devices; where the firmware has no such setting, `pci=realloc` \
      among the kernel's parameters lets Linux assign anew";
 
-pub(super) fn examine(fabric: &Fabric, chart: &mut Chart) {
-    let devices = fabric.functions.iter().filter(|function| moves_payload(function.kind));
-    chart.findings.extend(devices.filter_map(unassigned));
+/// Examines every function that moves payload.
+pub(super) fn examine(on: &mut Examination<'_>) {
+    examine_those(on, &super::link::of_the_machine(on.fabric));
 }
 
-fn moves_payload(kind: Kind) -> bool {
-    matches!(kind, Kind::Nvme | Kind::Gpu | Kind::Fpga | Kind::Nic)
+/// Examines these functions.
+pub(super) fn examine_those(on: &mut Examination<'_>, functions: &[FunctionId]) {
+    for &id in functions {
+        if let Some(found) = unassigned(on.fabric.function(id)) {
+            on.add(found, BearsOn::functions([id]));
+        }
+    }
 }
 
 fn unassigned(function: &Function) -> Option<Finding> {
@@ -34,21 +42,22 @@ fn unassigned(function: &Function) -> Option<Finding> {
         others => (format!("{} and {last}", others.join(", ")), "have"),
     };
     Some(Finding {
-        kind: FindingKind::WindowUnassigned,
-        cost: Cost::Routes,
-        object: function.name.clone(),
-        what: format!(
-            "{named} {have} no address space: neither a driver nor a peer reaches what lies behind"
-        ),
         evidence: vec![saw(
             format!("{}/resource", at(function)),
             format!("{named}: none assigned"),
         )],
         fix: Some(Fix {
-            what: ADDRESS_SPACE_FIX.to_owned(),
-            commands: parameter_commands("pci=realloc"),
-            weakens: None,
-            needs: Needs::Reboot,
+            commands: parameter_commands(REASSIGN),
+            settings: vec![Setting::KernelParameter(REASSIGN.to_owned())],
+            ..fix(ADDRESS_SPACE_FIX, Needs::Reboot)
         }),
+        ..finding(
+            FindingKind::WindowUnassigned,
+            Cost::Routes,
+            function.name.clone(),
+            format!(
+                "{named} {have} no address space: neither a driver nor a peer reaches what lies behind"
+            ),
+        )
     })
 }

@@ -26,6 +26,7 @@ use ends::{Ends, Memory};
 pub use environment::environment_notes;
 pub use guest::{GuestVerdict, guest};
 pub use nature::nature;
+pub use nvidia::missing_registry_keys;
 pub use nvlink::{NvLinkState, nvlink};
 pub(crate) use rdma::imports_memory;
 

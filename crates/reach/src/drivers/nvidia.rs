@@ -10,6 +10,8 @@ mod storage;
 use peerlane_fabric::gpu::ConsumerLine;
 use peerlane_fabric::{Kind, gpu};
 
+pub use storage::missing_registry_keys;
+
 use super::ends::Ends;
 use super::{Answer, DriverRule, rdma};
 
@@ -90,7 +92,7 @@ fn peermem(ends: &Ends<'_>) -> DriverRule {
     } else if ends.is_loaded("nvidia_peermem") == Some(false) {
         let reason = "the module nvidia_peermem is not loaded: `sudo modprobe nvidia-peermem`, which \
                       needs the ib_core of DOCA-OFED";
-        (Answer::Conditional, reason.to_owned())
+        (Answer::Refused, reason.to_owned())
     } else {
         let needs = "nvidia_peermem needs the ib_core of DOCA-OFED, and maps BAR1 without asking the \
                      kernel";

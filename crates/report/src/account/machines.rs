@@ -1,6 +1,6 @@
 //! Machines examined, and plans.
 
-use peerlane_results::{BatchPlan, DoctorRecord, FanOutPlan, Limit, Plan};
+use peerlane_results::{BatchPlan, DoctorRecord, FanOutPlan, Limit, Plan, PlanStep, UseRecord};
 
 use super::{machine_facts, warnings};
 use crate::document::{Block, Cell, Section, Table, Tone, Verdict};
@@ -14,31 +14,27 @@ pub(super) fn doctor(name: &str, record: &DoctorRecord) -> (Verdict, Section) {
         facts.push(("pair", format!("{} to {}", plain(source), plain(target))));
     }
     let mut blocks = vec![Block::Facts(facts)];
+    blocks.extend(uses_table(record));
     let rows: Vec<_> = record
         .findings
         .iter()
         .map(|finding| {
-            let fix = finding.fix.as_ref();
-            let commands = fix.map(|fix| fix.commands.join("; ")).unwrap_or_default();
             vec![
                 Cell::text(finding.cost.to_string()),
                 Cell::text(&finding.object),
                 Cell::text(&finding.what),
-                fix.map_or_else(Cell::none, |fix| Cell::text(&fix.what)),
-                if commands.is_empty() { Cell::none() } else { Cell::text(commands) },
-                fix.and_then(|fix| fix.weakens.as_ref()).map_or_else(Cell::none, Cell::text),
-                fix.map_or_else(Cell::none, |fix| Cell::text(fix.needs.to_string())),
             ]
         })
         .collect();
     if !rows.is_empty() {
-        let columns = vec!["costs", "on", "what", "fix", "commands", "weakens", "in force"];
+        let columns = vec!["costs", "on", "what"];
         blocks.push(Block::Table(Table::new(
             "What was found, the most costly first",
             columns,
             rows,
         )));
     }
+    blocks.extend(steps_table(record));
     let evidence = record.findings.iter().flat_map(|finding| &finding.evidence);
     let rows: Vec<_> = evidence
         .map(|one| vec![Cell::text(plain(&one.looked_at)), Cell::text(plain(&one.showed))])
@@ -63,6 +59,36 @@ pub(super) fn doctor(name: &str, record: &DoctorRecord) -> (Verdict, Section) {
     let more = vec![format!("Machine: {}.", plain(&record.machine.name))];
     let verdict = Verdict { tone, basis: "examined", text: plain(&record.verdict), more };
     (verdict, Section { heading: format!("doctor: {}", plain(&record.machine.name)), blocks })
+}
+
+fn uses_table(record: &DoctorRecord) -> Option<Block> {
+    let row = |one: &UseRecord| {
+        vec![
+            Cell::text(one.of_use.to_string()),
+            Cell::text(one.state.to_string()),
+            Cell::text(format!("{} of {}", one.pairs, one.of)),
+            Cell::text(&one.because),
+        ]
+    };
+    let rows: Vec<_> = record.uses.iter().map(row).collect();
+    let columns = vec!["use", "payload goes", "pairs", "because"];
+    (!rows.is_empty()).then(|| Block::Table(Table::new("Uses of the devices", columns, rows)))
+}
+
+fn steps_table(record: &DoctorRecord) -> Option<Block> {
+    let row = |step: &PlanStep| {
+        vec![
+            Cell::text(step.order.to_string()),
+            Cell::text(&step.what),
+            Cell::text(step.objects.join(", ")),
+            if step.command.is_empty() { Cell::none() } else { Cell::text(&step.command) },
+            step.weakens.as_ref().map_or_else(Cell::none, Cell::text),
+            Cell::text(step.needs.to_string()),
+        ]
+    };
+    let rows: Vec<_> = record.steps.iter().map(row).collect();
+    let columns = vec!["step", "what", "on", "commands", "weakens", "in force"];
+    (!rows.is_empty()).then(|| Block::Table(Table::new("Plan", columns, rows)))
 }
 
 /// A plan.

@@ -5,7 +5,7 @@
 //! (`pci_p2pdma_setup` in drivers/pci/p2pdma.c, Linux 7.2).
 
 use peerlane_fabric::gpu::{self, Generation};
-use peerlane_fabric::{NvidiaDriver, Origin};
+use peerlane_fabric::{Fabric, FunctionId, NvidiaDriver, Origin};
 
 use super::{DRIVER, kept_from_gpudirect};
 use crate::drivers::ends::Ends;
@@ -20,9 +20,8 @@ const NVIDIA_FS: &str =
 /// that registers nothing on Arm (`uvm_pmm_gpu.c` and `kern_bus.c` of 565.57.01, 575.51.02 and 580.65.06).
 const FIRST_DRIVER: u32 = 565;
 const AUTOMATIC_BAR1: u32 = 580;
-/// Settings that NVIDIA documents.
-const OPTIONS: &str =
-    "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1\"";
+/// Registry keys that NVIDIA documents, each with its value.
+const KEYS: [(&str, &str); 2] = [("RMForceStaticBar1", "1"), ("RmForceDisableIomapWC", "1")];
 
 /// The rule of the driver that registers its memory with the kernel.
 pub(super) fn by_p2pdma(ends: &Ends<'_>) -> DriverRule {
@@ -60,6 +59,38 @@ fn refusal(ends: &Ends<'_>) -> Option<String> {
     None
 }
 
+/// Returns the options of module `nvidia` without which the driver of a GPU will not register its memory
+/// with the kernel: `NVreg_RegistryDwords="..."`, with the keys that are set now; `None` where the keys
+/// are not what is missing.
+pub fn missing_registry_keys(
+    fabric: &Fabric,
+    gpu: FunctionId,
+    drive: FunctionId,
+) -> Option<String> {
+    let ends = Ends::new(fabric, gpu, drive);
+    let is_missing = ends.provider().vendor == Some(gpu::VENDOR_NVIDIA)
+        && ends.provider().p2pmem.is_none()
+        && !gpu::has_c2c(ends.provider())
+        && !is_arm(&ends)
+        && refusal(&ends).is_none()
+        && obstacle(&ends).is_some();
+    is_missing.then(|| options(fabric.nvidia.as_ref()))
+}
+
+/// The keys of [`KEYS`], after those that are set now and are others.
+fn options(driver: Option<&NvidiaDriver>) -> String {
+    let set = driver.and_then(|driver| driver.parameters.get("RegistryDwords"));
+    let is_ours = |entry: &str| {
+        let name = entry.split('=').next().unwrap_or_default().trim();
+        KEYS.iter().any(|(key, _)| key.eq_ignore_ascii_case(name))
+    };
+    let others = set.into_iter().flat_map(|text| text.split(';'));
+    let others = others.map(str::trim).filter(|entry| !entry.is_empty() && !is_ours(entry));
+    let ours = KEYS.map(|(key, value)| format!("{key}={value}"));
+    let all: Vec<String> = others.map(str::to_owned).chain(ours).collect();
+    format!("NVreg_RegistryDwords=\"{}\"", all.join(";"))
+}
+
 /// The verdict over the registration of BAR1 with the kernel.
 fn registration(ends: &Ends<'_>) -> (Answer, String) {
     let words = ends.in_words();
@@ -86,8 +117,9 @@ fn registration(ends: &Ends<'_>) -> (Answer, String) {
         None => {
             let reason = format!(
                 "{nothing}: it does so when the first CUDA program opens the GPU, where its window \
-                 (BAR1) is static, as large as its memory, and not write-combined: `{OPTIONS}`; then \
-                 {words}"
+                 (BAR1) is static, as large as its memory, and not write-combined: `options nvidia \
+                 {}`; then {words}",
+                options(None)
             );
             (Answer::Conditional, reason)
         }
@@ -97,19 +129,18 @@ fn registration(ends: &Ends<'_>) -> (Answer, String) {
 /// The setting by which the driver will not register BAR1 even when a program opens the GPU.
 fn obstacle(ends: &Ends<'_>) -> Option<String> {
     let driver = ends.fabric.nvidia.as_ref()?;
-    let is_arm =
-        ends.fabric.cpu.vendor.as_deref().is_some_and(|one| one.starts_with("CPU implementer"));
     let is_automatic = driver.major_version().is_some_and(|major| major >= AUTOMATIC_BAR1);
-    if is_arm {
+    if is_arm(ends) {
         let since =
             format!("on Arm it registers none (open kernel modules from {AUTOMATIC_BAR1} on)");
         return is_automatic.then_some(since);
     }
     // Without the parameter nothing is known of the keys.
     driver.parameters.get("RegistryDwords")?;
+    let options = options(Some(driver));
     let missing = |what: &str| {
         Some(format!(
-            "{what}; `{OPTIONS}` in /etc/modprobe.d and a reload of the driver change that, on a data \
+            "{what}; `options nvidia {options}` in /etc/modprobe.d and a reload of the driver change that, on a data \
              centre GPU from Ampere on whose BAR1 is as large as its memory"
         ))
     };
@@ -127,6 +158,10 @@ fn obstacle(ends: &Ends<'_>) -> Option<String> {
     }
 }
 
+fn is_arm(ends: &Ends<'_>) -> bool {
+    ends.fabric.cpu.vendor.as_deref().is_some_and(|one| one.starts_with("CPU implementer"))
+}
+
 /// A registry key as the driver reads it (`simple_strtoul` with any base).
 pub(super) fn dword(driver: &NvidiaDriver, key: &str) -> Option<u32> {
     let value = driver.registry_key(key)?;
@@ -142,7 +177,7 @@ pub(super) fn by_nvidia_fs(ends: &Ends<'_>) -> DriverRule {
         (Answer::Refused, reason)
     } else if ends.is_loaded("nvidia_fs") == Some(false) {
         let reason = "the module nvidia_fs is not loaded: `sudo modprobe nvidia_fs`";
-        (Answer::Conditional, reason.to_owned())
+        (Answer::Refused, reason.to_owned())
     } else {
         let reason = "nvidia_fs maps by itself and wants the IOMMU off or passing through, and ACS \
                       redirection off";

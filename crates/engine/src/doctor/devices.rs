@@ -1,0 +1,55 @@
+//! Two devices between which no files are copied: a GPU and a network controller, two GPUs.
+
+use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_reach::{Pair, RouteState, Verdict, judged_between};
+use peerlane_results::DoctorRecord;
+
+use super::{
+    Examination, accelerator, gpu_stack, iommu, kernel, link, redirection, root_complex, window,
+    xrt_stack,
+};
+
+/// Examines two functions; `typed` is how a person named them.
+pub fn examine_devices(
+    fabric: &Fabric,
+    (one, other): (FunctionId, FunctionId),
+    typed: [String; 2],
+) -> DoctorRecord {
+    let mut examination = Examination::new(fabric, judged_between(fabric, one, other));
+    let on = &mut examination;
+    kernel::examine(on);
+    iommu::examine(on);
+    redirection::examine(on);
+    root_complex::examine(on);
+    window::examine_those(on, &[one, other]);
+    link::examine(on, &[one, other]);
+    accelerator::examine_those(on, &[one, other]);
+    gpu_stack::examine(on);
+    xrt_stack::examine(on);
+    let verdict = verdict(fabric, one, other);
+    examination.finished(Some(typed), Some(verdict))
+}
+
+/// The better of both directions in one sentence.
+fn verdict(fabric: &Fabric, one: FunctionId, other: FunctionId) -> String {
+    let pair = Pair::new(fabric, one, other);
+    let judged = pair.directions().map(|direction| {
+        let ends = [direction.initiator, direction.provider].map(|id| fabric.device_word(id));
+        (Verdict::new(fabric, direction), ends)
+    });
+    let Some((best, [initiator, provider])) = judged.min_by_key(|(verdict, _)| verdict.state)
+    else {
+        let names = [one, other].map(|id| fabric.device_word(id)).join(" nor ");
+        return format!("payload goes through host memory: neither {names} has memory for peers");
+    };
+    let ends = format!("{initiator} to memory of {provider}");
+    let facts = best.facts.join("; ");
+    match best.state {
+        RouteState::Direct => format!("payload goes directly, {ends}: {facts}"),
+        RouteState::Unknown => {
+            format!("whether payload goes directly, {ends}, is not known: {facts}")
+        }
+        RouteState::Host => format!("payload goes through host memory, {ends}: {facts}"),
+        RouteState::Impossible => format!("no payload goes, {ends}: {facts}"),
+    }
+}

@@ -1,0 +1,323 @@
+//! Software by which peers reach the memory of GPUs, and the ways that it leaves open.
+//!
+//! Libraries are looked for by name in the usual folders; a program may bring its own, so that evidence
+//! says where was looked.
+
+use std::collections::BTreeSet;
+
+use peerlane_fabric::gpu::ConsumerLine;
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind, names as pci_names};
+use peerlane_reach::{JudgedPairs, RouteState, Use, kernel_refusal, missing_registry_keys};
+use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs, Setting};
+
+use super::accelerator::{VENDOR_AMD, VENDOR_NVIDIA};
+use super::{BearsOn, Examination, at, finding, fix, saw};
+
+/// First open driver that lends memory by P2PDMA (NVIDIA, "GPUDirect Storage with Linux PCI P2PDMA").
+const P2PDMA_DRIVER: u32 = 565;
+const CUFILE: &str = "libcufile.so.0";
+/// Processing accelerators, and displays that are no VGA device: what AMD's compute cards call themselves
+/// (PCI Code and ID Assignment Specification, base classes 12h and 03h).
+const COMPUTE_CLASSES: [u32; 2] = [0x12_00, 0x03_80];
+
+pub(super) fn examine(on: &mut Examination<'_>) {
+    let gpus = Gpus::new(on, Use::StorageToGpu, VENDOR_NVIDIA);
+    let (excluded, gpus) = gpus.split(on.fabric, is_consumer);
+    if let Some(found) = consumers(&excluded.functions(on.fabric)) {
+        on.add(found, excluded.bears_on());
+    }
+    if !gpus.ids.is_empty() {
+        cufile(on, &gpus);
+    }
+    let gpus = Gpus::new(on, Use::NetworkToGpu, VENDOR_NVIDIA);
+    peer_module(on, &gpus.split(on.fabric, is_consumer).1);
+    let computes = |gpu: &&Function| gpu.class.is_some_and(|c| COMPUTE_CLASSES.contains(&(c >> 8)));
+    let gpus = Gpus::new(on, Use::StorageToGpu, VENDOR_AMD);
+    if let Some(gpu) = gpus.functions(on.fabric).into_iter().find(computes) {
+        // hipFile's fast path is a call of the driver that comes with ROCm (ROCm documentation, "hipFile
+        // kernel P2PDMA support"); without it hipFile goes through host memory and does not say so.
+        on.unknown(
+            format!("whether storage reaches the memory of {} without host memory", gpu.name),
+            "hipFile of ROCm and the amdgpu driver that comes with ROCm; the kernel's own driver lacks \
+             the call for it: `ais-check`",
+        );
+    }
+}
+
+fn is_consumer(gpu: &Function) -> bool {
+    ConsumerLine::from_function(gpu).is_some()
+}
+
+/// GPUs of one maker that take part in one use.
+struct Gpus {
+    of_use: Use,
+    ids: BTreeSet<FunctionId>,
+}
+
+impl Gpus {
+    fn new(on: &Examination<'_>, of_use: Use, vendor: u16) -> Self {
+        let is_it = |id: &FunctionId| {
+            let function = on.fabric.function(*id);
+            function.kind == Kind::Gpu && function.vendor == Some(vendor)
+        };
+        let groups = on.judged.iter().filter(|pairs| pairs.of_use == of_use);
+        let ids = groups.flat_map(|pairs| pairs.group.provider.members.iter().copied());
+        Self { of_use, ids: ids.filter(is_it).collect() }
+    }
+
+    /// Those that pass a test, and the others.
+    fn split(self, fabric: &Fabric, is_it: impl Fn(&Function) -> bool) -> (Self, Self) {
+        let (ours, others) = self.ids.into_iter().partition(|&id| is_it(fabric.function(id)));
+        (Self { of_use: self.of_use, ids: ours }, Self { of_use: self.of_use, ids: others })
+    }
+
+    fn functions<'a>(&self, fabric: &'a Fabric) -> Vec<&'a Function> {
+        self.ids.iter().map(|&id| fabric.function(id)).collect()
+    }
+
+    fn bears_on(&self) -> BearsOn {
+        BearsOn::Functions(vec![self.of_use], self.ids.clone())
+    }
+}
+
+/// Returns whether a library is installed; `None` where that is not known.
+fn is_installed(fabric: &Fabric, library: &str) -> Option<bool> {
+    Some(fabric.libraries.as_ref()?.iter().any(|name| name == library))
+}
+
+/// A library as evidence; `None` where nothing is known of it.
+pub(super) fn looked_for(fabric: &Fabric, library: &str) -> Option<Evidence> {
+    let showed = if is_installed(fabric, library)? { "is there" } else { "is not" };
+    Some(saw("/usr/lib and the other usual folders", format!("{library} {showed}")))
+}
+
+/// The first by name, and how many more there are.
+pub(super) fn names(word: &str, functions: &[&Function]) -> String {
+    match functions {
+        [] => String::new(),
+        [one] => format!("{word} {}", one.name),
+        [first, rest @ ..] => format!("{word} {} and {} more", first.name, rest.len()),
+    }
+}
+
+/// GPUs that their maker keeps from both direct ways (NVIDIA, README of gds-nvidia-fs, Requirements; "GPUDirect
+/// Storage Installation and Troubleshooting Guide", P2PDMA Supported GPUs).
+fn consumers(gpus: &[&Function]) -> Option<Finding> {
+    let first = gpus.first()?;
+    let line = ConsumerLine::from_function(first)?;
+    Some(Finding {
+        evidence: vec![saw(
+            format!("{}/device", at(first)),
+            pci_names::of(first).unwrap_or_default(),
+        )],
+        fix: Some(Fix {
+            commands: vec![
+                "peerlane bench stream --source FILE --target gpu:0 --routes host".to_owned(),
+            ],
+            ..fix("another GPU; this one is fed through pinned host memory", Needs::Hardware)
+        }),
+        ..finding(
+            FindingKind::GpuExcluded,
+            Cost::Routes,
+            names("GPU", gpus),
+            format!(
+                "storage reaches a {line} only through host memory: NVIDIA keeps P2PDMA and nvidia-fs to GPUs of data \
+             centres and workstations"
+            ),
+        )
+    })
+}
+
+/// Looks for what cuFile needs.
+///
+/// It has three modes: direct by P2PDMA from Linux 6.2 and open driver 565 on, direct by nvidia-fs, and its
+/// compatibility mode through host memory (NVIDIA's GPUDirect Storage documentation, "Troubleshooting Guide").
+fn cufile(on: &mut Examination<'_>, gpus: &Gpus) {
+    let fabric = on.fabric;
+    if fabric.kernel.modules.is_none() {
+        on.unknown(
+            "whether the modules nvidia and nvidia_fs are loaded",
+            "the list of modules: `cat /proc/modules`",
+        );
+        return;
+    }
+    let library = is_installed(fabric, CUFILE);
+    if library.is_none() {
+        on.unknown(
+            format!("whether {CUFILE} (cuFile) is installed"),
+            format!("a look: `ldconfig -p | grep {CUFILE}`"),
+        );
+    }
+    let is_loaded = |module: &str| fabric.kernel.has_module(module) == Some(true);
+    let functions = gpus.functions(fabric);
+    let without_p2pdma = without_p2pdma(fabric, &functions);
+    if !is_loaded("nvidia") {
+        return stack_missing(on, gpus, driver_missing());
+    }
+    if library == Some(false) {
+        let has_nvidia_fs = is_loaded("nvidia_fs");
+        return stack_missing(on, gpus, library_missing(without_p2pdma, has_nvidia_fs));
+    }
+    let Some(why) = without_p2pdma.filter(|_| !is_loaded("nvidia_fs")) else { return };
+    match registry_keys(on, gpus) {
+        Some(options) => on.add(not_lent(fabric, &functions, &options), gpus.bears_on()),
+        None => stack_missing(on, gpus, only_compatible(&why)),
+    }
+}
+
+fn stack_missing(on: &mut Examination<'_>, gpus: &Gpus, (what, fix): (String, Fix)) {
+    let module = |name: &str| {
+        let is_there = on.fabric.kernel.has_module(name) == Some(true);
+        saw("/proc/modules", format!("{name} {}", if is_there { "is there" } else { "is not" }))
+    };
+    let mut evidence: Vec<Evidence> = ["nvidia", "nvidia_fs"].map(module).into();
+    evidence.extend(looked_for(on.fabric, CUFILE));
+    let object = names("GPU", &gpus.functions(on.fabric));
+    let found = finding(FindingKind::GpuStackMissing, Cost::Routes, object, what);
+    on.add(Finding { evidence, fix: Some(fix), ..found }, gpus.bears_on());
+}
+
+/// The options without which the driver registers no memory, where they are what is missing.
+fn registry_keys(on: &Examination<'_>, gpus: &Gpus) -> Option<String> {
+    let groups = on.judged.iter().filter(|pairs| pairs.of_use == gpus.of_use);
+    let pairs = groups.map(|pairs| pairs.group.example());
+    let mut missing = pairs.filter_map(|(gpu, drive)| missing_registry_keys(on.fabric, gpu, drive));
+    missing.next()
+}
+
+fn not_lent(fabric: &Fabric, gpus: &[&Function], options: &str) -> Finding {
+    let set = fabric.nvidia.as_ref().and_then(|driver| driver.parameters.get("RegistryDwords"));
+    let fix = Fix {
+        commands: vec![format!(
+            "echo 'options nvidia {options}' | sudo tee -a /etc/modprobe.d/peerlane.conf"
+        )],
+        settings: vec![Setting::ModuleOptions(format!("nvidia {options}"))],
+        ..fix(
+            "set the registry keys of the driver that NVIDIA documents for P2PDMA (data centre GPUs from \
+             Ampere on, window as large as the memory); where the initial RAM disk holds the driver, make \
+             that anew, too",
+            Needs::Reboot,
+        )
+    };
+    let set = set.map_or_else(String::new, |keys| format!("RegistryDwords: \"{keys}\""));
+    Finding {
+        evidence: vec![
+            saw("/proc/driver/nvidia/params", set),
+            saw("/sys/bus/pci/devices/*/p2pmem of the GPUs", "there is none"),
+        ],
+        fix: Some(fix),
+        ..finding(
+            FindingKind::GpuMemoryNotLent,
+            Cost::Routes,
+            names("GPU", gpus),
+            "storage goes through host memory: the driver lends none of the GPU's memory until its \
+             registry keys say so, and the module nvidia_fs, the other direct way, is not loaded",
+        )
+    }
+}
+
+/// The module between RDMA and NVIDIA's driver, where the kernel's own way is not open.
+fn peer_module(on: &mut Examination<'_>, gpus: &Gpus) {
+    let fabric = on.fabric;
+    let is_open = fabric.nvidia.as_ref().and_then(|driver| driver.is_open) == Some(true);
+    let is_ours = |pairs: &JudgedPairs| {
+        pairs.of_use == gpus.of_use
+            && matches!(pairs.state, RouteState::Host | RouteState::Unknown)
+            && pairs.group.provider.members.iter().any(|id| gpus.ids.contains(id))
+    };
+    let is_missing = fabric.kernel.has_module("nvidia_peermem") == Some(false)
+        && fabric.kernel.has_module("nvidia") == Some(true);
+    if is_open || !is_missing || !on.judged.iter().any(is_ours) {
+        return;
+    }
+    let found = Finding {
+        evidence: vec![saw("/proc/modules", "nvidia is there, nvidia_peermem is not")],
+        fix: Some(Fix {
+            commands: vec!["sudo modprobe nvidia-peermem".to_owned()],
+            settings: vec![Setting::Module("nvidia-peermem".to_owned())],
+            ..fix(
+                "load nvidia-peermem, which needs the ib_core of DOCA-OFED; or install NVIDIA's open kernel \
+                 modules, which need neither (Turing and later)",
+                Needs::Nothing,
+            )
+        }),
+        ..finding(
+            FindingKind::PeerModuleMissing,
+            Cost::Routes,
+            names("GPU", &gpus.functions(fabric)),
+            "network controllers reach memory of NVIDIA's GPUs by dma-bufs of its open kernel modules, \
+             which are not known to be loaded, or by nvidia-peermem, which is not",
+        )
+    };
+    on.add(found, gpus.bears_on());
+}
+
+/// The reason why cuFile has no direct mode by P2PDMA; `None` where it may have.
+fn without_p2pdma(fabric: &Fabric, gpus: &[&Function]) -> Option<String> {
+    if gpus.iter().any(|gpu| gpu.p2pmem.is_some()) {
+        return None;
+    }
+    let modules = fabric.kernel.modules.as_deref().unwrap_or_default();
+    let version = modules.iter().find(|module| module.name == "nvidia");
+    let version = version.and_then(|module| module.version.as_deref());
+    let major = version.and_then(|text| text.split('.').next()?.parse::<u32>().ok());
+    if let Some(refusal) = kernel_refusal(&fabric.kernel) {
+        return Some(refusal);
+    }
+    if let (Some(version), true) = (version, major.is_some_and(|major| major < P2PDMA_DRIVER)) {
+        return Some(format!("driver {version} is older than {P2PDMA_DRIVER}"));
+    }
+    Some("the driver lends no memory".to_owned())
+}
+
+fn driver_missing() -> (String, Fix) {
+    let fix = Fix {
+        commands: vec!["sudo modprobe nvidia".to_owned(), "nvidia-smi".to_owned()],
+        ..fix("load it; then see what else is missing", Needs::Rebind)
+    };
+    ("the driver nvidia is not loaded, without which nothing reaches its memory".to_owned(), fix)
+}
+
+fn library_missing(without_p2pdma: Option<String>, has_nvidia_fs: bool) -> (String, Fix) {
+    let then = match without_p2pdma {
+        None => "direct by P2PDMA".to_owned(),
+        Some(_) if has_nvidia_fs => "direct by nvidia_fs".to_owned(),
+        Some(why) => format!(
+            "its compatibility mode through host memory, since {why} and the module nvidia_fs is \
+             not loaded"
+        ),
+    };
+    let what = format!(
+        "no program reaches it from storage, unless it brings {CUFILE} (cuFile) along; with it, what \
+         is possible is {then}"
+    );
+    let fix = Fix {
+        commands: vec![
+            "sudo apt install nvidia-gds".to_owned(),
+            "/usr/local/cuda/gds/tools/gdscheck -p".to_owned(),
+        ],
+        ..fix(
+            "install cuFile, which comes with nvidia_fs from NVIDIA's package source",
+            Needs::Nothing,
+        )
+    };
+    (what, fix)
+}
+
+fn only_compatible(why: &str) -> (String, Fix) {
+    let what = format!(
+        "storage reaches it only in cuFile's compatibility mode, which goes through host memory: \
+         direct by P2PDMA is not possible, since {why}; direct by nvidia_fs is not, since that module \
+         is not loaded"
+    );
+    let fix = Fix {
+        commands: vec!["sudo apt install nvidia-fs-dkms && sudo modprobe nvidia_fs".to_owned()],
+        settings: vec![Setting::Module("nvidia_fs".to_owned())],
+        ..fix(
+            "load nvidia_fs; or, on data centre GPUs from Ampere on, let the open driver from 565 on \
+               lend memory: Linux 6.2, static BAR1 and `nvme_core.multipath=N`",
+            Needs::Rebind,
+        )
+    };
+    (what, fix)
+}

@@ -1,0 +1,130 @@
+//! Ports that redirect peer traffic up to the root complex, for every use.
+//!
+//! Pairs that fail for the same reason are one finding: a machine with ten drives below one switch has
+//! ninety pairs and one cause.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use peerlane_fabric::{Acs, Fabric, FunctionId};
+use peerlane_reach::{JudgedPairs, Leg, MapType, RouteState};
+use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
+
+use super::{BearsOn, Examination, at, finding, fix, kernel_parameters, saw};
+
+/// Ports named in a finding before it only counts.
+const MAX_PORTS_NAMED: usize = 4;
+
+const WEAKENS: &str = "the devices below these ports are no longer isolated from each other: their \
+     IOMMU groups become one, and they cannot be given to different virtual machines";
+
+/// Pairs whose packets are redirected, put together.
+#[derive(Default)]
+struct Redirected {
+    ports: BTreeSet<FunctionId>,
+    counted: BTreeMap<peerlane_reach::Use, usize>,
+    loses_route: bool,
+    examples: Vec<(FunctionId, FunctionId)>,
+}
+
+pub(super) fn examine(on: &mut Examination<'_>) {
+    let mut redirected = Redirected::default();
+    let mut open = Vec::new();
+    for pairs in on.judged.iter().filter(|pairs| pairs.state != RouteState::Impossible) {
+        if pairs.legs.iter().any(|leg| !leg.redirecting.is_empty()) {
+            redirected.add(pairs);
+        } else if pairs.legs.iter().any(|leg| leg.kernel.map == MapType::Unknown) {
+            open.push(pairs);
+        }
+    }
+    let count: usize = open.iter().map(|pairs| pairs.group.count).sum();
+    let unknown = open.first().map(|first| {
+        let example = example(on.fabric, first.group.example());
+        let needs = first.legs.iter().flat_map(|leg| leg.kernel.commands()).next();
+        (
+            format!("whether the kernel permits {example} and other pairs ({count} in all)"),
+            format!(
+                "`{}`, and `sudo peerlane doctor` for the ACS bits",
+                needs.unwrap_or("sudo lspci -Dvvvnn")
+            ),
+        )
+    });
+    if let Some((what, needs)) = unknown {
+        on.unknown(what, needs);
+    }
+    if !redirected.ports.is_empty() {
+        let found = redirected.finding(on.fabric);
+        on.add(found, BearsOn::Counted(redirected.counted));
+    }
+}
+
+impl Redirected {
+    fn add(&mut self, pairs: &JudgedPairs) {
+        let is_redirected = |leg: &&Leg| !leg.redirecting.is_empty();
+        let legs = pairs.legs.iter().filter(is_redirected);
+        self.ports.extend(legs.flat_map(|leg| &leg.redirecting));
+        *self.counted.entry(pairs.of_use).or_insert(0) += pairs.group.count;
+        let is_refused = pairs.legs.iter().any(|leg| leg.kernel.map == MapType::NotSupported);
+        self.loses_route |= is_refused && pairs.state == RouteState::Host;
+        if self.examples.is_empty() {
+            self.examples.push(pairs.group.example());
+        }
+    }
+
+    fn finding(&self, fabric: &Fabric) -> Finding {
+        let consequence = if self.loses_route {
+            "up to the CPU, through which the kernel does not let it pass"
+        } else {
+            "up to the CPU, although it could turn round in the switch"
+        };
+        let example = self.examples.first().map(|&pair| example(fabric, pair)).unwrap_or_default();
+        let count: usize = self.counted.values().sum();
+        let what = format!(
+            "access control (ACS) sends peer traffic {consequence}: {example} ({count} pairs in all)"
+        );
+        let cost = if self.loses_route { Cost::Routes } else { Cost::Speed };
+        Finding {
+            evidence: self.ports.iter().map(|&id| register(fabric, id)).collect(),
+            fix: Some(redirection_fix(fabric, &self.ports)),
+            ..finding(FindingKind::AcsRedirect, cost, names(fabric, &self.ports), what)
+        }
+    }
+}
+
+fn example(fabric: &Fabric, (provider, initiator): (FunctionId, FunctionId)) -> String {
+    format!("{} to {}", fabric.device_word(initiator), fabric.device_word(provider))
+}
+
+fn names(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> String {
+    let all: Vec<&str> = ports.iter().map(|&id| fabric.function(id).name.as_str()).collect();
+    match all.len() {
+        0..=MAX_PORTS_NAMED => all.join(", "),
+        count => format!(
+            "{count} ports: {} and {} more",
+            all[..MAX_PORTS_NAMED].join(", "),
+            count - MAX_PORTS_NAMED
+        ),
+    }
+}
+
+fn register(fabric: &Fabric, id: FunctionId) -> Evidence {
+    let function = fabric.function(id);
+    let control = match function.acs {
+        Acs::Present { control } => format!("{control:#06x}"),
+        _ => "unknown".to_owned(),
+    };
+    saw(format!("{}/config", at(function)), format!("ACS control register {control}"))
+}
+
+fn redirection_fix(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> Fix {
+    let what = "let these ports turn peer traffic round";
+    let paths: Option<Vec<String>> = ports.iter().map(|&id| fabric.path_of(id)).collect();
+    let Some(paths) = paths else {
+        let what = format!(
+            "{what}: the kernel parameter `pci=disable_acs_redir=` takes their PCI addresses, which are \
+             not known here"
+        );
+        return Fix { weakens: Some(WEAKENS.to_owned()), ..fix(what, Needs::Reboot) };
+    };
+    let parameter = format!("pci=disable_acs_redir={}", paths.join(";"));
+    kernel_parameters(what, &parameter, Some(WEAKENS))
+}

@@ -1,0 +1,77 @@
+//! Devices that meet only in the root complex, through which the kernel lets no peer traffic pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use peerlane_fabric::FunctionId;
+use peerlane_reach::{Fact, JudgedPairs, Leg, MapType, RouteState, Use};
+use peerlane_results::{Cost, Finding, FindingKind, Needs};
+
+use super::{BearsOn, Examination, finding, fix, saw};
+
+pub(super) fn examine(on: &mut Examination<'_>) {
+    let refused: Vec<&JudgedPairs> = on
+        .judged
+        .iter()
+        .filter(|pairs| pairs.legs.iter().any(|leg| is_refused(pairs, leg)))
+        .collect();
+    let Some(first) = refused.first() else { return };
+    let fabric = on.fabric;
+    let (provider, initiator) = first.group.example();
+    let mut counted: BTreeMap<Use, usize> = BTreeMap::new();
+    for pairs in &refused {
+        *counted.entry(pairs.of_use).or_insert(0) += pairs.group.count;
+    }
+    let ends = |pairs: &&&JudgedPairs| -> Vec<FunctionId> {
+        let legs = pairs.legs.iter().filter(|leg| is_refused(pairs, leg));
+        legs.flat_map(|leg| &leg.kernel.path).copied().collect()
+    };
+    let bridges: BTreeSet<&str> = refused
+        .iter()
+        .flat_map(|pairs| ends(&pairs))
+        .map(|id| fabric.bridges[fabric.bridge_of(id).0].name.as_str())
+        .collect();
+    let facts: BTreeSet<String> =
+        refused.iter().flat_map(|pairs| &pairs.legs).flat_map(facts_of_bridges).collect();
+    let found = Finding {
+        evidence: facts
+            .into_iter()
+            .map(|fact| saw("drivers/pci/p2pdma.c of Linux 7.2, its list of host bridges", fact))
+            .collect(),
+        fix: Some(fix(
+            "put the devices below one switch; no setting of the kernel changes this",
+            Needs::Hardware,
+        )),
+        ..finding(
+            FindingKind::HostBridgeNotListed,
+            Cost::Routes,
+            format!("host bridge {}", bridges.into_iter().collect::<Vec<_>>().join(", ")),
+            format!(
+                "the devices meet only in the CPU's root complex, through which the kernel does not let \
+                 peer traffic pass: {} to {} ({} pairs in all)",
+                fabric.device_word(initiator),
+                fabric.device_word(provider),
+                counted.values().sum::<usize>()
+            ),
+        )
+    };
+    on.add(found, BearsOn::Counted(counted));
+}
+
+/// Returns whether the kernel refuses a route for its host bridge, and payload takes host memory for it.
+fn is_refused(pairs: &JudgedPairs, leg: &Leg) -> bool {
+    pairs.state == RouteState::Host
+        && leg.kernel.map == MapType::NotSupported
+        && leg.redirecting.is_empty()
+}
+
+fn facts_of_bridges(leg: &Leg) -> impl Iterator<Item = String> + '_ {
+    let is_of_bridge = |fact: &&Fact| {
+        matches!(
+            fact,
+            Fact::HostBridgeNotListed { .. }
+                | Fact::SameBridgeOnly { .. }
+                | Fact::HostBridgeWithoutTestDevice { .. }
+        )
+    };
+    leg.kernel.facts.iter().filter(is_of_bridge).map(Fact::to_string)
+}
