@@ -5,6 +5,7 @@
 //! here moves data.
 #![forbid(unsafe_code)]
 
+pub mod assume;
 mod bdf;
 pub mod capture;
 mod device_memory;

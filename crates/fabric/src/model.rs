@@ -372,6 +372,8 @@ pub enum Acs {
     Unknown,
     /// No ACS capability: the kernel counts that as not redirecting.
     Absent,
+    /// The redirect bits are clear and the others not known, as a kernel parameter may leave them.
+    NotRedirecting,
     /// The ACS control register.
     Present {
         /// Register at offset 6 of the capability.
@@ -491,7 +493,7 @@ impl Acs {
     pub fn redirects(self) -> Option<bool> {
         match self {
             Self::Unknown => None,
-            Self::Absent => Some(false),
+            Self::Absent | Self::NotRedirecting => Some(false),
             Self::Present { control } => Some(control & Self::REDIRECT != 0),
         }
     }

@@ -196,7 +196,7 @@ fn port(
         (Kind::UpstreamPort, Some(Kind::RootPort | Kind::DownstreamPort)) => "x3130-upstream",
         (Kind::DownstreamPort, Some(Kind::UpstreamPort)) => match function.acs {
             Acs::Present { .. } => "pcie-root-port",
-            Acs::Absent | Acs::Unknown => "xio3130-downstream",
+            Acs::Absent | Acs::NotRedirecting | Acs::Unknown => "xio3130-downstream",
         },
         _ => return Err(refuse(machine, function, "a port of this kind cannot hang there")),
     };

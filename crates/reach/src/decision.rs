@@ -266,7 +266,7 @@ impl Walk {
                     found.facts.push(Fact::AcsUnknown { function: function.name.clone(), line });
                     unknown.push(id);
                 }
-                Acs::Present { .. } | Acs::Absent => {}
+                Acs::Present { .. } | Acs::Absent | Acs::NotRedirecting => {}
             }
         }
         match (found.redirecting.is_empty(), unknown.is_empty()) {

@@ -15,6 +15,7 @@ mod lab;
 #[path = "../../../report/tests/common/perfetto.rs"]
 mod perfetto;
 
+mod assume;
 mod bench_roundtrip;
 mod bench_sweep;
 mod bench_ten;

@@ -190,7 +190,7 @@ impl<'de> Deserialize<'de> for LinkValue {
     }
 }
 
-/// `"unknown"`, `"absent"`, `"redirect"`, or `{ control = 0x1d }`.
+/// `"unknown"`, `"absent"`, `"not-redirecting"`, `"redirect"`, or `{ control = 0x1d }`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AcsValue(pub(super) Acs);
 
@@ -205,6 +205,7 @@ impl Serialize for AcsValue {
         match self.0 {
             Acs::Unknown => serializer.serialize_str("unknown"),
             Acs::Absent => serializer.serialize_str("absent"),
+            Acs::NotRedirecting => serializer.serialize_str("not-redirecting"),
             Acs::Present { control } => AcsTable { control: Hex(control) }.serialize(serializer),
         }
     }
@@ -216,12 +217,13 @@ impl<'de> Deserialize<'de> for AcsValue {
         impl<'de> Visitor<'de> for AcsVisitor {
             type Value = Acs;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"unknown\", \"absent\", \"redirect\" or { control = 0x1d }")
+                f.write_str("\"unknown\", \"absent\", \"not-redirecting\", \"redirect\" or { control = 0x1d }")
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Acs, E> {
                 match text {
                     "unknown" => Ok(Acs::Unknown),
                     "absent" => Ok(Acs::Absent),
+                    "not-redirecting" => Ok(Acs::NotRedirecting),
                     "redirect" => Ok(Acs::Present { control: ACS_AS_LINUX_SETS_IT }),
                     _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
                 }

@@ -447,7 +447,8 @@ fn config(function: &Function) -> Vec<u8> {
     bytes[0x40..0x44].copy_from_slice(&[0x10, 0, port_type << 4 | 2, 0]);
     match function.acs {
         Acs::Unknown => bytes.truncate(64),
-        Acs::Absent => {}
+        // A register with nothing set decides as it does; a tree has no other way to say it.
+        Acs::Absent | Acs::NotRedirecting => {}
         Acs::Present { control } => {
             bytes[0x100..0x104].copy_from_slice(&0x0001_000d_u32.to_le_bytes());
             bytes[0x106..0x108].copy_from_slice(&control.to_le_bytes());

@@ -195,7 +195,7 @@ impl Build<'_> {
             let is_port = function.parent == Parent::Function(id);
             let control = match function.acs {
                 Acs::Present { control } => control,
-                Acs::Absent | Acs::Unknown => 0,
+                Acs::Absent | Acs::NotRedirecting | Acs::Unknown => 0,
             };
             is_port && function.kind == Kind::DownstreamPort && control & ACS_REDIRECT != 0
         });
