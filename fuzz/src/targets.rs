@@ -34,10 +34,11 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 17] = [
+pub const ALL: [Target; 18] = [
     ("archive", archive),
     ("capture", captured),
     ("content", content),
+    ("cufile", cufile),
     ("evidence", evidence),
     ("image", image),
     ("journal", journal),
@@ -112,6 +113,27 @@ pub fn sysfs(bytes: &[u8]) {
             assert!(!error.to_string().is_empty());
         }
     }
+}
+
+/// Settings of cuFile: known keys, or a problem in words; a machine with them is written and found again.
+pub fn cufile(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let found = peerlane_fabric::cufile::read(&text);
+    let is_known = |key: &String| peerlane_fabric::cufile::KEYS.iter().any(|(name, _)| name == key);
+    assert!(found.settings.keys().all(is_known));
+    assert!(found.problem.as_ref().is_none_or(|problem| problem.starts_with("line ")));
+    let mut fabric = Fabric::from_toml("name = 'm'").expect("a machine");
+    fabric.cufile = Some(found.clone());
+    assert_eq!(
+        Fabric::from_toml(&fabric.to_toml()).expect("what was written").cufile,
+        fabric.cufile
+    );
+    let tree = fabric.to_snapshot().expect("a tree");
+    let again = Fabric::discover_snapshot(Path::new("x"), tree.clone()).expect("a machine");
+    let again = again.cufile.expect("settings");
+    assert_eq!(again.settings, found.settings);
+    assert_eq!(again.problem.is_some(), found.problem.is_some());
+    capture::take_snapshot(Path::new("x"), tree).expect("a capture");
 }
 
 /// A tree of which `sys`, `proc` and `dev` are watched as while a case runs: every source says something,

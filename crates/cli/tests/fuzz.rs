@@ -135,6 +135,11 @@ fn damaged_captures_are_refused_or_read_back_the_same() {
 }
 
 #[test]
+fn damaged_cufile_settings_are_read_back_the_same() {
+    survives("cufile", INPUTS / 4);
+}
+
+#[test]
 fn damaged_device_ends_are_named_safely() {
     survives("content", INPUTS / 4);
 }

@@ -8,6 +8,7 @@
 pub mod assume;
 mod bdf;
 pub mod capture;
+pub mod cufile;
 mod device_memory;
 mod find;
 pub mod gpu;
@@ -26,11 +27,11 @@ pub use device_memory::{Memory, MemoryKind};
 pub use link::LinkSpeedError;
 pub use machine_file::{MachineFileError, OUTLINE_MAX, Problem};
 pub use model::{
-    Acs, Bar, BridgeId, CmbRegisters, Cpu, DriverBinding, Environment, Fabric, FailingRequest,
-    FailureCount, Function, FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel,
-    Kind, LabBoot, LabDrive, Lines, Link, LinkSpeed, Module, Mount, Namespace, NvLink,
-    NvidiaDriver, NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus,
-    StackedDevice, Temperature, UnassignedBar,
+    Acs, Bar, BridgeId, CmbRegisters, Cpu, CufileConfiguration, CufileValue, DriverBinding,
+    Environment, Fabric, FailingRequest, FailureCount, Function, FunctionId, HostBridge,
+    InjectedError, Integrity, IommuMode, Kernel, Kind, LabBoot, LabDrive, Lines, Link, LinkSpeed,
+    Module, Mount, Namespace, NvLink, NvidiaDriver, NvmeController, Origin, P2pMem, Parent,
+    Partition, QueueLimits, Rates, RootBus, StackedDevice, Temperature, UnassignedBar,
 };
 pub use pairing::{Dna, Pairing};
 pub use stack::Stack;

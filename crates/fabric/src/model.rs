@@ -4,6 +4,7 @@
 //! What could not be read is a value (`None`, [`Acs::Unknown`], [`IommuMode::Unknown`]), so that an
 //! unprivileged reader gets a smaller truth, never a wrong one.
 
+mod cufile;
 mod driver;
 mod nvidia;
 mod storage;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 use peerlane_units::{ByteRate, Bytes};
 
+pub use cufile::{CufileConfiguration, CufileValue};
 pub use driver::DriverBinding;
 pub use nvidia::NvidiaDriver;
 pub use storage::{
@@ -43,7 +45,8 @@ pub struct Fabric {
     /// What maker and model the machine says it is (`sys/devices/virtual/dmi/id`).
     pub product: Option<String>,
     /// Libraries by which programs reach GPUs and FPGA cards, those of a short list that are in the usual
-    /// folders: `libcufile.so.0`; `None` where that cannot be seen.
+    /// folders: `libcufile.so.0`, and the file of one version that it points to; `None` where that cannot be
+    /// seen.
     pub libraries: Option<Vec<String>>,
     /// Block devices that are stacked on others: device mapper, md; in order of name.
     pub stacked: Vec<StackedDevice>,
@@ -53,6 +56,8 @@ pub struct Fabric {
     pub nvlinks: Option<Vec<NvLink>>,
     /// NVIDIA's kernel driver; `None` where none is loaded, or it is not shown.
     pub nvidia: Option<NvidiaDriver>,
+    /// Settings of NVIDIA's cuFile; `None` where there is no `/etc/cufile.json`, or it is not shown.
+    pub cufile: Option<CufileConfiguration>,
     /// Layers between this system and the hardware.
     pub environment: Environment,
     /// How the lab boots this machine; only in descriptions meant for it.

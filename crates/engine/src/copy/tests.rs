@@ -30,6 +30,7 @@ pub(crate) fn bare_machine() -> Fabric {
         libraries: None,
         nvlinks: None,
         nvidia: None,
+        cufile: None,
         environment: peerlane_fabric::Environment::default(),
         lab: None,
     }

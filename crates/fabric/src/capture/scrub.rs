@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 
 use super::list::{Item, Kept};
 use super::{device_names, words};
-use crate::Entry;
 use crate::sysfs::config_space;
+use crate::sysfs::cufile;
 use crate::sysfs::environment;
 use crate::sysfs::functions::is_host_bridge;
 use crate::sysfs::nvidia;
 use crate::sysfs::resources::minor_number;
 use crate::sysfs::tree::plain_text;
 use crate::sysfs::windows::{IORESOURCE_MEM, IORESOURCE_UNSET, ResourceLine};
+use crate::{CufileValue, Entry};
 
 /// Places that most machines have, which say nothing of this one.
 const WELL_KNOWN: [&str; 14] = [
@@ -102,6 +103,17 @@ impl Scrub {
             (Entry::Link(target), Kept::LinkName) => {
                 return Some((path, Entry::Link(PathBuf::from(target.file_name()?))));
             }
+            (Entry::Link(target), Kept::Cufile) => {
+                let elsewhere = Entry::Link(PathBuf::from("elsewhere"));
+                let is_followed = cufile::followed(&path, target).is_some();
+                return (!is_followed).then(|| (PathBuf::from(cufile::CONFIGURATION), elsewhere));
+            }
+            (Entry::Link(target), Kept::LibraryVersion) => {
+                let name = target.file_name().and_then(OsStr::to_str).unwrap_or_default();
+                let is_version = crate::cufile::version(name).is_some();
+                let file = Entry::File { bytes: Vec::new(), mode: 0o444 };
+                return Some((path, if is_version { Entry::Link(name.into()) } else { file }));
+            }
             (Entry::Link(_), _) => return None,
             (Entry::File { bytes, mode }, _) => (bytes, *mode),
         };
@@ -110,7 +122,11 @@ impl Scrub {
         let bytes = match item.kept {
             Kept::Folder | Kept::NamedFolder | Kept::LinkName => return None,
             Kept::Whole => bytes.clone(),
-            Kept::Permissions | Kept::Presence => Vec::new(),
+            Kept::Permissions | Kept::Presence | Kept::LibraryVersion => Vec::new(),
+            Kept::Cufile => {
+                path = PathBuf::from(cufile::CONFIGURATION);
+                line(&self.cufile(text))
+            }
             Kept::Serial => line(&self.serial(text)),
             Kept::HostName => {
                 self.host_names += 1;
@@ -191,6 +207,36 @@ impl Scrub {
             kept += &format!("0 0 {number} / {point} {access} - {file_system} {device} {access}\n");
         }
         kept.into_bytes()
+    }
+
+    /// The settings of cuFile that are known words, numbers, or names of things in this capture.
+    fn cufile(&mut self, text: &str) -> String {
+        let mut found = crate::cufile::read(text);
+        for (key, value) in &mut found.settings {
+            match value {
+                CufileValue::Flag(_) | CufileValue::Number(_) => {}
+                CufileValue::Text(text) if words::is_of_cufile(text) => {}
+                CufileValue::Text(text) => "replaced".clone_into(text),
+                CufileValue::List(list) => {
+                    for entry in list {
+                        *entry = match key.as_str() {
+                            "denylist.mounts" => self.place(entry),
+                            "denylist.devices" => self.device(entry),
+                            _ if words::is_of_cufile(entry) => continue,
+                            _ => "replaced".to_owned(),
+                        };
+                    }
+                }
+            }
+        }
+        crate::cufile::text(&found)
+    }
+
+    /// The name of a block device: its own where it is in this capture.
+    fn device(&self, path: &str) -> String {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let is_known = self.names.contains(name) && words::is_of_cufile(name);
+        if is_known { format!("/dev/{name}") } else { "/dev/replaced".to_owned() }
     }
 
     fn place(&mut self, point: &str) -> String {

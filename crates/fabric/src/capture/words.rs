@@ -107,6 +107,50 @@ fn is_known(word: &str) -> bool {
     PARAMETERS.contains(&key) && value.chars().all(is_plain)
 }
 
+/// Texts in settings of cuFile that are nobody's own words: kinds of peers and routes, drivers, file systems.
+const CUFILE_WORDS: [&str; 30] = [
+    "GPU_MEM",
+    "GPU_MEM_NVLINKS",
+    "P2P",
+    "SYS_MEM",
+    "beegfs",
+    "btrfs",
+    "dmabuf",
+    "ext4",
+    "false",
+    "gpfs",
+    "lustre",
+    "mmfs",
+    "nfs",
+    "nfs4",
+    "nvme",
+    "nvme-rdma",
+    "nvme-tcp",
+    "nvmeof",
+    "panfs",
+    "peer_mem",
+    "scaleflux",
+    "scatefs",
+    "scsi",
+    "sfxvdriver",
+    "true",
+    "virtiofs",
+    "weka",
+    "wekafs",
+    "xfs",
+    "zfs",
+];
+
+/// Whether a text in settings of cuFile is a word that is not somebody's own, or a block device by number.
+pub(super) fn is_of_cufile(text: &str) -> bool {
+    let is_device = ["nvme", "md", "dm-", "sd"].iter().any(|front| {
+        text.strip_prefix(front).is_some_and(|rest| {
+            rest.len() <= 8 && rest.chars().all(|c| c.is_ascii_digit() || matches!(c, 'a'..='z'))
+        })
+    });
+    CUFILE_WORDS.contains(&text) || is_device
+}
+
 /// Parameters of NVIDIA's driver that bear on peer traffic, as lines of `params`.
 pub(super) fn nvidia_parameters(text: &str) -> String {
     let parameters = nvidia::described("", text).parameters;

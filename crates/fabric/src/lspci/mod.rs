@@ -76,6 +76,7 @@ pub fn read(text: &str) -> Result<Fabric, LspciError> {
         mounts: None,
         nvlinks: None,
         nvidia: None,
+        cufile: None,
         environment: Environment::default(),
         lab: None,
     };

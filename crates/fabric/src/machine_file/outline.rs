@@ -16,6 +16,7 @@ impl Fabric {
             stacked: Vec::new(),
             mounts: None,
             nvidia: None,
+            cufile: None,
             lab: None,
             ..self.clone()
         };

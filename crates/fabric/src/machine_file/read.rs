@@ -11,9 +11,9 @@ use super::shape;
 use super::values::{Rate, Size};
 use super::{MachineFileError, NO_DRIVER, Problem, UNKNOWN_DRIVER};
 use crate::{
-    Acs, Bar, Bdf, BridgeId, Cpu, DriverBinding, Environment, Fabric, Function, FunctionId,
-    HostBridge, InjectedError, Kernel, Kind, LabBoot, LabDrive, Module, NvLink, NvidiaDriver,
-    Origin, P2pMem, Parent, Rates, RootBus, UnassignedBar,
+    Acs, Bar, Bdf, BridgeId, Cpu, CufileConfiguration, DriverBinding, Environment, Fabric,
+    Function, FunctionId, HostBridge, InjectedError, Kernel, Kind, LabBoot, LabDrive, Module,
+    NvLink, NvidiaDriver, Origin, P2pMem, Parent, Rates, RootBus, UnassignedBar,
 };
 
 /// Name of the host bridge of a file that lists none.
@@ -69,6 +69,10 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
             is_open: driver.open,
             version: driver.version,
             parameters: driver.parameters,
+        }),
+        cufile: machine.cufile.map(|found| CufileConfiguration {
+            settings: found.settings.into_iter().map(|(key, one)| (key, one.into())).collect(),
+            problem: found.problem,
         }),
         environment: Environment {
             hypervisor: machine.environment.hypervisor,

@@ -6,7 +6,7 @@ use peerlane_units::Bytes;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::values::{AcsValue, Hex, LinkValue, Mdts, Mode, Rate, Size, Text};
+use super::values::{AcsValue, Hex, LinkValue, Mdts, Mode, Rate, Setting, Size, Text};
 use crate::{Bdf, FailingRequest, FailureCount, IommuMode, Kind, LinkSpeed, RootBus};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -25,6 +25,8 @@ pub(super) struct Machine {
     pub(super) cpu: Cpu,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) nvidia: Option<NvidiaDriver>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cufile: Option<Cufile>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) environment: Environment,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,6 +150,15 @@ pub(super) struct NvidiaDriver {
     pub(super) version: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) parameters: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cufile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) problem: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) settings: BTreeMap<String, Setting>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use peerlane_units::{ByteRate, Bytes};
 use serde::de::{self, Visitor, value::MapAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Acs, Link, LinkSpeed};
+use crate::{Acs, CufileValue, Link, LinkSpeed};
 
 /// ACS control of `acs = "redirect"`: source validation, request and completion redirect and
 /// upstream forwarding, as Linux sets them once it finds an IOMMU (`pci_std_enable_acs`).
@@ -123,6 +123,38 @@ impl<'de> Deserialize<'de> for Mdts {
             }
         }
         deserializer.deserialize_any(MdtsVisitor).map(Self)
+    }
+}
+
+/// The value of a key of cuFile.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Setting {
+    Flag(bool),
+    Number(i64),
+    Text(String),
+    List(Vec<String>),
+}
+
+impl From<CufileValue> for Setting {
+    fn from(value: CufileValue) -> Self {
+        match value {
+            CufileValue::Flag(flag) => Self::Flag(flag),
+            CufileValue::Number(number) => Self::Number(number),
+            CufileValue::Text(text) => Self::Text(text),
+            CufileValue::List(list) => Self::List(list),
+        }
+    }
+}
+
+impl From<Setting> for CufileValue {
+    fn from(setting: Setting) -> Self {
+        match setting {
+            Setting::Flag(flag) => Self::Flag(flag),
+            Setting::Number(number) => Self::Number(number),
+            Setting::Text(text) => Self::Text(text),
+            Setting::List(list) => Self::List(list),
+        }
     }
 }
 

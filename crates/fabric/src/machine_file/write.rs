@@ -36,6 +36,10 @@ pub(super) fn text(fabric: &Fabric) -> String {
             version: driver.version,
             parameters: driver.parameters,
         }),
+        cufile: fabric.cufile.clone().map(|found| shape::Cufile {
+            problem: found.problem,
+            settings: found.settings.into_iter().map(|(key, one)| (key, one.into())).collect(),
+        }),
         environment: shape::Environment {
             hypervisor: fabric.environment.hypervisor.clone(),
             container: fabric.environment.container.clone(),

@@ -62,6 +62,7 @@ pub fn read(text: &str) -> Result<Fabric, NcclError> {
         stacked: Vec::new(),
         mounts: None,
         nvidia: None,
+        cufile: None,
         environment: Environment::default(),
         lab: None,
     })

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use super::tree::Tree;
 
 /// Shared objects by the names that programs load them by.
-pub(crate) const LIBRARIES: [&str; 3] = ["libcuda.so.1", "libcufile.so.0", "libxrt_coreutil.so.2"];
+pub(crate) const LIBRARIES: [&str; 3] = ["libcuda.so.1", CUFILE, "libxrt_coreutil.so.2"];
+/// The one whose version shows in the name of the file that it points to, `libcufile.so.1.16.0`.
+pub(crate) const CUFILE: &str = "libcufile.so.0";
 
 /// Where they are, with `*` for any characters within a name.
 pub const FOLDERS: [&str; 8] = [
@@ -34,8 +36,13 @@ pub(super) fn installed(tree: &Tree) -> Option<Vec<String>> {
     }
     tree.watch_folder(main);
     let folders: Vec<PathBuf> = FOLDERS.iter().flat_map(|glob| matching(tree, glob)).collect();
+    let version = folders.iter().find_map(|folder| {
+        let name = tree.link_name(&folder.join(CUFILE))?;
+        crate::cufile::version(&name).map(|_| name)
+    });
     let is_there = |name: &&str| folders.iter().any(|folder| tree.is_there(&folder.join(name)));
-    Some(LIBRARIES.into_iter().filter(is_there).map(str::to_owned).collect())
+    let names = LIBRARIES.into_iter().filter(is_there).map(str::to_owned);
+    Some(names.chain(version).collect())
 }
 
 /// The real folders of a pattern; one without `*` may not be there.

@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use super::cufile::CONFIGURATION;
 use super::functions::{address, is_host_bridge};
 use super::libraries::{FOLDERS, MAIN};
 use super::nvidia;
@@ -65,6 +66,10 @@ pub enum Kept {
     Event,
     /// The line of the minor number of a GPU's device node.
     MinorNumber,
+    /// Keys that bear on the route, without addresses; mount points as [`Kept::Mounts`] has them.
+    Cufile,
+    /// That a library is there, and the version that it points to; it is not read.
+    LibraryVersion,
     /// Whether NVIDIA's driver is open, and its version; not who built it.
     NvidiaVersion,
     /// Parameters of NVIDIA's driver that bear on peer traffic: numbers and registry keys.
@@ -96,6 +101,8 @@ impl Kept {
             Self::Prefix => "what comes before the first `-`",
             Self::Event => "lines of driver, class and identity",
             Self::MinorNumber => "the line of the minor number",
+            Self::Cufile => "keys that bear on the route; no addresses, other paths replaced",
+            Self::LibraryVersion => "that it is there, and which version; it is never opened",
             Self::NvidiaVersion => "open or proprietary, and the version",
             Self::NvidiaParameters => "numbers and registry keys that bear on peer traffic",
         }
@@ -110,7 +117,7 @@ const fn item(path: &'static str, kept: Kept, purpose: &'static str) -> Item {
 #[rustfmt::skip]
 pub const ITEMS: &[Item] = {
     use Kept::{
-        Configuration, Event, Folder, HostName, LinkName, MinorNumber, Mounts, NamedFolder, NvidiaParameters,
+        Configuration, Cufile, Event, Folder, HostName, LibraryVersion, LinkName, MinorNumber, Mounts, NamedFolder, NvidiaParameters,
         NvidiaVersion, Parameters, Permissions, Prefix, Presence, Processor, Registers, Release, Serial, Version,
         Whole, Windows,
     };
@@ -124,13 +131,16 @@ pub const ITEMS: &[Item] = {
     item("usr/lib/modules/*/config", Configuration, "whether peer-to-peer is built in"),
     item(MAIN, Folder, "whether libraries can be looked for"),
     item("LIBRARY/libcuda.so.1", Presence, "whether programs reach NVIDIA GPUs"),
-    item("LIBRARY/libcufile.so.0", Presence, "whether they reach storage from there"),
+    item("LIBRARY/libcufile.so.0", LibraryVersion, "whether they reach storage from there"),
     item("LIBRARY/libxrt_coreutil.so.2", Presence, "whether programs reach AMD FPGA cards"),
     item(nvidia::VERSION, NvidiaVersion, "which of NVIDIA's kernel modules are loaded"),
     item(nvidia::PARAMETERS, NvidiaParameters, "what its driver allows peers"),
     item("proc/driver/nvidia/gpus/*/information", MinorNumber, "which of NVIDIA's GPUs it is"),
     item("proc/driver/nvidia/capabilities/gpu*/mig", Folder, "whether MIG instances are listed"),
     item("proc/driver/nvidia/capabilities/gpu*/mig/gi*", Folder, "MIG instances"),
+    item(CONFIGURATION, Cufile, "which ways cuFile takes"),
+    item("etc/alternatives/cufile.json", Cufile, "which ways cuFile takes"),
+    item("usr/local/cuda*/gds/cufile.json", Cufile, "which ways cuFile takes"),
     item("proc/self/mountinfo", Mounts, "what is mounted from a drive"),
     item("run/secrets/kubernetes.io", Presence, "whether this is a container"),
     item("var/run/secrets/kubernetes.io", Presence, "whether this is a container"),

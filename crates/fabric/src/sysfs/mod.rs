@@ -4,6 +4,7 @@
 
 mod block;
 pub(crate) mod config_space;
+pub(crate) mod cufile;
 mod disk;
 mod driver;
 pub(crate) mod environment;
@@ -162,6 +163,7 @@ pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverE
         functions: found.functions,
         nvlinks: None,
         nvidia: nvidia::driver(tree),
+        cufile: cufile::configuration(tree),
         lab: None,
     })
 }

@@ -253,7 +253,7 @@ impl Tree {
     }
 
     /// The text of a link.
-    fn target(&self, path: &Path) -> io::Result<PathBuf> {
+    pub(crate) fn target(&self, path: &Path) -> io::Result<PathBuf> {
         let directory = path.parent().unwrap_or(Path::new(""));
         let target = match &self.source {
             Source::Directory { .. } => {

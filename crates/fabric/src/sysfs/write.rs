@@ -161,18 +161,14 @@ impl Writer<'_> {
         self.file("proc", "cpuinfo", lines)?;
         self.environment()?;
         self.nvidia()?;
+        self.cufile()?;
         self.some("sys/devices/virtual/dmi/id", "product_name", product.as_ref())?;
         if *iommu != IommuMode::Unknown {
             self.folder("sys/kernel/iommu_groups")?;
         }
         if let Some(libraries) = &self.fabric.libraries {
             self.folder(MAIN)?;
-            for name in libraries {
-                self.tree.insert(
-                    &Path::new(MAIN).join(name),
-                    crate::Entry::File { bytes: Vec::new(), mode: 0o444 },
-                )?;
-            }
+            self.libraries(libraries)?;
         }
         self.modules()
     }

@@ -109,7 +109,7 @@ fn nothing_is_read_that_the_list_does_not_have() {
 #[test]
 fn every_item_of_the_list_is_read_of_some_fixture_or_named_here() {
     // Of kernels and machines that no fixture has.
-    const ELSEWHERE: [&str; 21] = [
+    const ELSEWHERE: [&str; 23] = [
         "proc/config.gz",
         "usr/lib/modules/*/config",
         "CONTROLLER/hwmon/hwmon*/temp1_*",
@@ -118,6 +118,8 @@ fn every_item_of_the_list_is_read_of_some_fixture_or_named_here() {
         "FUNCTION/uio",
         "FUNCTION/vfio-dev",
         "FUNCTION/physfn",
+        "etc/alternatives/cufile.json",
+        "usr/local/cuda*/gds/cufile.json",
         "proc/driver/nvidia/gpus/*/information",
         "proc/driver/nvidia/capabilities/gpu*/mig",
         "proc/driver/nvidia/capabilities/gpu*/mig/gi*",

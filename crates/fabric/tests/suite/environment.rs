@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Environment, Fabric, capture};
+use peerlane_fabric::{Entry, Environment, Fabric, capture};
 
 use crate::synthetic::{ENDPOINT, Sysfs, config};
 
@@ -139,4 +139,97 @@ fn virtual_functions_and_mig_instances_survive_captures() {
         let owners: Vec<_> = fabric.functions.iter().map(|one| one.physical_function).collect();
         assert_eq!(owners, [None, Some("0000:41:00.0".parse().unwrap()), None]);
     }
+}
+
+/// The driver of NVIDIA and the settings of cuFile of a tree, of its capture, and of what is written of it.
+fn gpu_stack(tree: &Sysfs) -> [Fabric; 3] {
+    let found = tree.discover();
+    assert_eq!(capture::unlisted(tree.root()).unwrap(), Vec::<std::path::PathBuf>::new());
+    let captured = capture::take(tree.root()).unwrap().content;
+    for (path, entry) in captured.iter() {
+        let text = match entry {
+            Entry::File { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
+            Entry::Link(target) => target.display().to_string(),
+            Entry::Folder(_) => String::new(),
+        };
+        assert!(!text.contains("SECRET"), "{}: {text}", path.display());
+    }
+    let captured = Fabric::discover_snapshot(Path::new("captured"), captured).unwrap();
+    let written = found.to_snapshot().unwrap();
+    let written = Fabric::discover_snapshot(Path::new("written"), written).unwrap();
+    assert_eq!((&written.nvidia, &written.cufile), (&found.nvidia, &found.cufile));
+    assert_eq!(written.libraries, found.libraries);
+    [found, captured, written]
+}
+
+#[test]
+fn nvidia_driver_survives_captures() {
+    let tree = Sysfs::new();
+    assert_eq!(tree.discover().nvidia, None);
+    let driver = "proc/driver/nvidia";
+    let version = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.133.20  Release Build  \
+                   (root@SECRET)  Tue Apr 22 2025\nGCC version:  gcc SECRET\n";
+    let parameters = "DeviceFileMode: 438\nEnableResizableBar: 1\nRegistryDwords: \
+                      \"RmForceDisableIomapWC=1;Name=SECRET;\"\nRmMsg: \"SECRET\"\n";
+    tree.file(&format!("{driver}/version"), version).file(&format!("{driver}/params"), parameters);
+    for fabric in gpu_stack(&tree) {
+        let driver = fabric.nvidia.expect("a driver");
+        assert_eq!((driver.is_open, driver.version.as_deref()), (Some(true), Some("570.133.20")));
+        assert_eq!(driver.registry_key("rmforcedisableiomapwc"), Some("1"));
+        assert_eq!(driver.parameters.len(), 2);
+    }
+}
+
+#[test]
+fn cufile_settings_survive_captures() {
+    let tree = Sysfs::new();
+    tree.folder("usr/lib/x86_64-linux-gnu");
+    assert_eq!(tree.discover().cufile, None);
+    let settings = r#"{ // SECRET
+        "logging": { "dir": "/home/SECRET" },
+        "properties": { "use_pci_p2pdma": true, "rdma_peer_type": "SECRET",
+                        "rdma_dev_addr_list": [ "SECRET-1", "SECRET-2" ] },
+        "denylist": { "mounts": [ "/SECRET", "/data" ], "devices": [ "/dev/SECRET" ],
+                      "drivers": [ "nvme", "SECRET" ] } }"#;
+    tree.file("usr/local/cuda-12.8/gds/cufile.json", settings)
+        .link("etc/alternatives/cufile.json", "/usr/local/cuda-12.8/gds/cufile.json")
+        .link("etc/cufile.json", "/etc/alternatives/cufile.json")
+        .link("usr/lib/x86_64-linux-gnu/libcufile.so.0", "libcufile.so.1.13.1");
+    for fabric in gpu_stack(&tree) {
+        let found = fabric.cufile.as_ref().expect("settings");
+        assert_eq!(found.flag("properties.use_pci_p2pdma"), Some(true));
+        assert_eq!(found.number("properties.rdma_dev_addr_list"), Some(2));
+        assert_eq!(found.list("denylist.mounts")[1], "/data");
+        assert_eq!(found.list("denylist.drivers")[0], "nvme");
+        assert_eq!(fabric.cufile_version(), Some((1, 13)));
+        assert_eq!(fabric.libraries.as_ref().map(Vec::len), Some(2));
+    }
+}
+
+#[test]
+fn unreadable_cufile_settings_are_a_problem() {
+    let problem = |tree: &Sysfs| {
+        let found = gpu_stack_problem(tree);
+        assert_eq!(tree.discover().cufile.map(|one| one.problem), Some(Some(found.clone())));
+        found
+    };
+    let tree = Sysfs::new();
+    tree.file("etc/cufile.json", "{\n\"SECRET\" 1}");
+    assert_eq!(problem(&tree), "line 2: expected `:`");
+    let tree = Sysfs::new();
+    tree.link("etc/cufile.json", "/home/SECRET/cufile.json");
+    assert_eq!(problem(&tree), "it is a link to a place that is not read");
+    let tree = Sysfs::new();
+    tree.folder("etc/cufile.json");
+    assert_eq!(problem(&tree), "cannot be read: is not a regular file");
+}
+
+/// The problem of a tree's settings, of which a capture shows that there is one.
+fn gpu_stack_problem(tree: &Sysfs) -> String {
+    let captured = capture::take(tree.root()).unwrap().content;
+    assert!(!format!("{captured:?}").contains("SECRET"));
+    let captured = Fabric::discover_snapshot(Path::new("captured"), captured).unwrap();
+    let is_file = !tree.root().join("etc/cufile.json").is_dir();
+    assert_eq!(captured.cufile.is_some_and(|found| found.problem.is_some()), is_file);
+    tree.discover().cufile.and_then(|found| found.problem).expect("a problem")
 }

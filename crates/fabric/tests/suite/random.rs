@@ -1,14 +1,14 @@
 //! Random fabrics, possible ones: parents are ports, names and addresses are unique.
 
 use peerlane_fabric::{
-    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, DriverBinding, Environment, Fabric, FailingRequest,
-    FailureCount, Function, FunctionId, HostBridge, InjectedError, Integrity, IommuMode, Kernel,
-    Kind, LabBoot, LabDrive, Link, LinkSpeed, Module, Mount, Namespace, NvLink, NvidiaDriver,
-    NvmeController, Origin, P2pMem, Parent, Partition, QueueLimits, Rates, RootBus, StackedDevice,
-    Temperature, UnassignedBar,
+    Acs, Bar, Bdf, BridgeId, CmbRegisters, Cpu, CufileConfiguration, CufileValue, DriverBinding,
+    Environment, Fabric, FailingRequest, FailureCount, Function, FunctionId, HostBridge,
+    InjectedError, Integrity, IommuMode, Kernel, Kind, LabBoot, LabDrive, Link, LinkSpeed, Module,
+    Mount, Namespace, NvLink, NvidiaDriver, NvmeController, Origin, P2pMem, Parent, Partition,
+    QueueLimits, Rates, RootBus, StackedDevice, Temperature, UnassignedBar,
 };
 use peerlane_units::{ByteRate, Bytes};
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -31,10 +31,10 @@ pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
         cpu(),
         iommu(),
         vec(host_bridge(), 1..3),
-        (of(lab()), environment(), of(nvidia())),
+        (of(lab()), environment(), of(nvidia()), of(cufile())),
     );
     (whole, vec((any::<Index>(), function()), 1..12)).prop_map(
-        |((name, system, cpu, iommu, bridges, (lab, environment, nvidia)), functions)| {
+        |((name, system, cpu, iommu, bridges, (lab, environment, nvidia, cufile)), functions)| {
             let (kernel, product, stacked, mounts, libraries) = system;
             let bridge = |(index, bridge): (usize, HostBridge)| HostBridge {
                 name: format!("pci0000:{index:02x}"),
@@ -54,6 +54,7 @@ pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
                 mounts,
                 nvlinks: None,
                 nvidia,
+                cufile,
                 environment,
                 lab,
             }
@@ -117,9 +118,20 @@ fn environment() -> impl Strategy<Value = Environment> {
 }
 
 fn nvidia() -> impl Strategy<Value = NvidiaDriver> {
-    let parameters = proptest::collection::btree_map(".*", ".*", 0..3);
+    let parameters = btree_map(".*", ".*", 0..3);
     (of(any::<bool>()), of(".*"), parameters)
         .prop_map(|(is_open, version, parameters)| NvidiaDriver { is_open, version, parameters })
+}
+
+fn cufile() -> impl Strategy<Value = CufileConfiguration> {
+    let value = prop_oneof![
+        any::<bool>().prop_map(CufileValue::Flag),
+        any::<i64>().prop_map(CufileValue::Number),
+        ".*".prop_map(CufileValue::Text),
+        vec(".*", 0..3).prop_map(CufileValue::List),
+    ];
+    (btree_map(".*", value, 0..3), of(".*"))
+        .prop_map(|(settings, problem)| CufileConfiguration { settings, problem })
 }
 
 fn kernel() -> impl Strategy<Value = Kernel> {

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use super::{Writer, Written};
+use crate::sysfs::cufile::CONFIGURATION;
 use crate::sysfs::environment::{self, CONTAINERS, GUARDS, TYPE, UNNAMED};
+use crate::sysfs::libraries::{CUFILE, MAIN};
 use crate::sysfs::nvidia;
-use crate::{Entry, Fabric, Function, FunctionId};
+use crate::{Entry, Fabric, Function, FunctionId, cufile};
 
 /// The line of flags in `/proc/cpuinfo`, where names alone would say something else.
 pub(super) fn flags(fabric: &Fabric) -> String {
@@ -35,6 +37,27 @@ impl Writer<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Libraries, and the version that that of cuFile points to.
+    pub(super) fn libraries(&mut self, libraries: &[String]) -> Written {
+        let version = libraries.iter().find(|name| cufile::version(name).is_some());
+        for name in libraries.iter().filter(|&name| Some(name) != version) {
+            let entry = match version {
+                Some(version) if name == CUFILE => Entry::Link(version.into()),
+                _ => Entry::File { bytes: Vec::new(), mode: 0o444 },
+            };
+            self.tree.insert(&Path::new(MAIN).join(name), entry)?;
+        }
+        Ok(())
+    }
+
+    /// The settings of cuFile.
+    pub(super) fn cufile(&mut self) -> Written {
+        match &self.fabric.cufile {
+            Some(found) => self.tree.text(CONFIGURATION, &cufile::text(found)),
+            None => Ok(()),
+        }
     }
 
     /// NVIDIA's driver, as it describes itself.

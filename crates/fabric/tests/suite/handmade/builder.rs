@@ -50,6 +50,7 @@ impl Machine {
             mounts: Some(Vec::new()),
             nvlinks: None,
             nvidia: None,
+            cufile: None,
             environment: Environment::default(),
             lab: None,
         };

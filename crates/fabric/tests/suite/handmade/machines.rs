@@ -1,6 +1,8 @@
 //! Machines made by hand after public descriptions. What is invented says so.
 
-use peerlane_fabric::{Acs, Bdf, DriverBinding, Fabric, Integrity, IommuMode, Kind, Parent};
+use peerlane_fabric::{
+    Acs, Bdf, DriverBinding, Fabric, Integrity, IommuMode, Kind, Parent, cufile,
+};
 use peerlane_units::Bytes;
 
 use super::builder::{Ids, Machine, bar};
@@ -11,6 +13,17 @@ const ICE_LAKE: Ids = Ids(0x8086, 0x09a2);
 const ICE_LAKE_PORT: Ids = Ids(0x8086, 0x347a);
 const PM9A3: Ids = Ids(0x144d, 0xa80a);
 const PM9A3_NAME: &str = "SAMSUNG MZQL23T8HCLS-00A07";
+
+/// Settings of the file that NVIDIA installs, those that bear on the route.
+const CUFILE: &str = r#"{
+    "execution": { "parallel_io": true },
+    "properties": { "use_pci_p2pdma": false, "allow_compat_mode": true, "gds_rdma_write_support": true,
+        "rdma_dev_addr_list": [], "rdma_dynamic_routing": false,
+        "rdma_dynamic_routing_order": [ "GPU_MEM_NVLINKS", "GPU_MEM", "SYS_MEM", "P2P" ] },
+    "fs": { "generic": { "posix_unaligned_writes": false }, "lustre": { "posix_gds_min_kb": 0 },
+        "beegfs": { "posix_gds_min_kb": 0 }, "weka": { "rdma_write_support": false } },
+    "denylist": { "drivers": [], "devices": [], "mounts": [], "filesystems": [] }
+}"#;
 
 const GIB: u64 = 1 << 30;
 /// 3.84 TB as drives of that capacity state it.
@@ -185,7 +198,8 @@ fn eight_gpus() -> Fabric {
         ("nvme_core", None),
     ]);
     machine.nvidia(true, "570.133.20", "");
-    let installed = ["libcuda.so.1", "libcufile.so.0"].map(str::to_owned);
+    let installed = ["libcuda.so.1", "libcufile.so.0", "libcufile.so.1.13.1"].map(str::to_owned);
+    machine.fabric.cufile = Some(cufile::read(CUFILE));
     machine.fabric.libraries = Some(installed.into());
     let switch = Ids(0x1000, 0xc030);
     for (index, bus) in [0x15, 0x37, 0x97, 0xb7].into_iter().enumerate() {
