@@ -21,6 +21,7 @@ use std::panic;
 use std::process::ExitCode;
 
 use args::ColorChoice;
+use commands::check;
 use exit::Exit;
 use peerlane::small_file;
 use printer::Printer;
@@ -33,18 +34,29 @@ fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let plain = Printer::plain(color_among(&words));
     printer::report_panics(plain);
-    panic::catch_unwind(|| run(&words, plain)).unwrap_or(Exit::Failed).into()
+    let is_check = check::is_asked_for(&words);
+    let exit = panic::catch_unwind(|| run(&words, plain, is_check)).unwrap_or(Exit::Failed);
+    let exit = match exit {
+        Exit::Failed if is_check => Exit::Command(check::UNKNOWN),
+        exit => exit,
+    };
+    exit.into()
 }
 
-fn run(words: &[OsString], plain: Printer) -> Exit {
+fn run(words: &[OsString], plain: Printer, is_check: bool) -> Exit {
     let cli = match words::read(words, plain) {
         Ok(cli) => cli,
+        Err(Exit::Failed) if is_check => return check::failed("wrong usage", plain),
         Err(exit) => return exit,
     };
     let printer = Printer::new(&cli.global);
     printer.start_log();
     commands::run(&cli.command, printer).unwrap_or_else(|failure| {
         printer.failure(&failure);
+        if is_check {
+            let causes: Vec<String> = failure.shown().collect();
+            return check::failed(&causes.join(": "), printer);
+        }
         failure.status()
     })
 }

@@ -75,6 +75,8 @@ pub enum Origin {
     Text,
     /// Read from a machine file, or built by a program.
     Description,
+    /// Another one, with a boot configuration taken as in force.
+    Assumed,
 }
 
 /// What is known of the kernel.

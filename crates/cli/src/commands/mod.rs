@@ -24,6 +24,7 @@ mod trace_file;
 mod verify;
 mod workload_file;
 
+pub(crate) use doctor::check;
 pub(crate) use resume::quoted;
 
 use crate::args::Command;

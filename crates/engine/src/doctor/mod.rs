@@ -144,7 +144,7 @@ fn name_the_source(fabric: &Fabric, findings: &mut [Finding]) {
     let place = match fabric.origin {
         Origin::Description => "description",
         Origin::Text => "text",
-        Origin::ThisMachine | Origin::Tree(_) => return,
+        Origin::ThisMachine | Origin::Tree(_) | Origin::Assumed => return,
     };
     let evidence = findings.iter_mut().flat_map(|finding| &mut finding.evidence);
     for seen in evidence.filter(|seen| seen.looked_at.starts_with('/')) {

@@ -5,7 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use peerlane_fabric::{Acs, Fabric, FunctionId};
+use peerlane_fabric::assume::{
+    AcsParameter, AcsParameterError, Honoured, acs_parameter, acs_setpci,
+};
+use peerlane_fabric::{Acs, Fabric, FunctionId, Kernel};
 use peerlane_reach::{JudgedPairs, Leg, MapType, RouteState};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
@@ -14,6 +17,7 @@ use super::{BearsOn, Examination, at, finding, fix, kernel_parameters, saw};
 /// Ports named in a finding before it only counts.
 const MAX_PORTS_NAMED: usize = 4;
 
+const TURN_ROUND: &str = "let these ports turn peer traffic round";
 const WEAKENS: &str = "the devices below these ports are no longer isolated from each other: their \
      IOMMU groups become one, and they cannot be given to different virtual machines";
 
@@ -115,16 +119,45 @@ fn register(fabric: &Fabric, id: FunctionId) -> Evidence {
     saw(format!("{}/config", at(function)), format!("ACS control register {control}"))
 }
 
+/// The parameter of this kernel; commands that change the ports at once where it honours none.
 fn redirection_fix(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> Fix {
-    let what = "let these ports turn peer traffic round";
-    let paths: Option<Vec<String>> = ports.iter().map(|&id| fabric.path_of(id)).collect();
-    let Some(paths) = paths else {
-        let what = format!(
-            "{what}: the kernel parameter `pci=disable_acs_redir=` takes their PCI addresses, which are \
-             not known here"
-        );
-        return Fix { weakens: Some(WEAKENS.to_owned()), ..fix(what, Needs::Reboot) };
-    };
-    let parameter = format!("pci=disable_acs_redir={}", paths.join(";"));
-    kernel_parameters(what, &parameter, Some(WEAKENS))
+    let weakens = Some(WEAKENS.to_owned());
+    match parameter(fabric, ports) {
+        Ok((parameter, doubt)) => {
+            let mut fix = kernel_parameters(TURN_ROUND, &parameter, Some(WEAKENS));
+            if let Some(doubt) = doubt {
+                fix.what += &format!(", if it honours that: {doubt}");
+            }
+            fix
+        }
+        Err(reason) => match acs_setpci(fabric, ports) {
+            Ok(commands) => {
+                let what = format!(
+                    "{TURN_ROUND} by setpci, since {reason}; the kernel keeps what it decided for a pair \
+                     until the driver of the memory is bound again, and a reset of the port undoes it"
+                );
+                let commands = commands.iter().map(|one| format!("sudo {one}")).collect();
+                Fix { commands, weakens, ..fix(what, Needs::Rebind) }
+            }
+            Err(reason) => Fix { weakens, ..fix(format!("{TURN_ROUND}: {reason}"), Needs::Reboot) },
+        },
+    }
+}
+
+/// A release from which on, but for a few, the older parameter works.
+const OLDER: &str = "5.15.0";
+
+/// The parameter, and the doubt whether this kernel honours it.
+fn parameter(
+    fabric: &Fabric,
+    ports: &BTreeSet<FunctionId>,
+) -> Result<(String, Option<String>), AcsParameterError> {
+    let kernel = &fabric.kernel;
+    match AcsParameter::DisableAcsRedir.honoured_by(kernel) {
+        Honoured::NotKnown(doubt) if AcsParameter::newest_honoured(kernel).is_none() => {
+            let older = Kernel { release: Some(OLDER.to_owned()), ..kernel.clone() };
+            Ok((acs_parameter(&older, fabric, ports)?, Some(doubt)))
+        }
+        _ => Ok((acs_parameter(kernel, fabric, ports)?, None)),
+    }
 }

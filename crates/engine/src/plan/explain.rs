@@ -61,7 +61,9 @@ fn queue(fabric: &Fabric, end: &EndpointFacts) -> Explanation {
     if let Some(request) = end.request_p2p {
         let limits = match fabric.origin {
             Origin::Description | Origin::Text => "what the queue takes",
-            Origin::ThisMachine | Origin::Tree(_) => "max_sectors_kb, max_segments pages",
+            Origin::ThisMachine | Origin::Tree(_) | Origin::Assumed => {
+                "max_sectors_kb, max_segments pages"
+            }
         };
         let finding = format!(
             "one request carries {request}: the least of {limits} and 256 pages, since each peer-to-peer page is a segment of its own"

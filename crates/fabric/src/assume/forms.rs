@@ -20,16 +20,31 @@ const STAND_INS: [&str; 2] = ["$kernelopts", "$tuned_params"];
 const QUOTED: usize = 60;
 
 /// Parameters without a value that stand at the start of a boot entry's options or on a line by themselves.
-const FLAGS: [&str; 10] = [
-    "debug", "nomodeset", "nokaslr", "quiet", "rhgb", "ro", "rw", "single", "splash", "nosplash",
-];
+const FLAGS: [&str; 10] =
+    ["debug", "nomodeset", "nokaslr", "quiet", "rhgb", "ro", "rw", "single", "splash", "nosplash"];
 
 /// First words of lines that bear neither parameters nor options: modprobe.d(5), and boot entries of the
 /// Boot Loader Specification.
 const PASSED_OVER: [&str; 19] = [
-    "alias", "architecture", "blacklist", "devicetree", "efi", "grub_arg", "grub_class",
-    "grub_users", "id", "initrd", "install", "linux", "machine-id", "remove", "softdep", "sort-key",
-    "title", "version", "weakdep",
+    "alias",
+    "architecture",
+    "blacklist",
+    "devicetree",
+    "efi",
+    "grub_arg",
+    "grub_class",
+    "grub_users",
+    "id",
+    "initrd",
+    "install",
+    "linux",
+    "machine-id",
+    "remove",
+    "softdep",
+    "sort-key",
+    "title",
+    "version",
+    "weakdep",
 ];
 
 /// The fault of a line, and advice.
@@ -92,7 +107,9 @@ fn lines(text: &str) -> Vec<(usize, String)> {
 fn check_characters(line: &str) -> Result<(), Fault> {
     let is_odd = |one: &char| one.is_control() && *one != '\t';
     match line.chars().find(is_odd) {
-        Some(odd) => Err(Fault::new(format!("it has the control character {:#04x}", u32::from(odd)))),
+        Some(odd) => {
+            Err(Fault::new(format!("it has the control character {:#04x}", u32::from(odd))))
+        }
         None => Ok(()),
     }
 }
@@ -192,7 +209,8 @@ fn grub_assignment(line: &str) -> Option<(&str, &str)> {
 /// Returns whether a word can name a parameter or a module.
 fn is_name(word: &str) -> bool {
     let is_part = |one: char| one.is_ascii_alphanumeric() || "_-.:".contains(one);
-    !word.is_empty() && word.starts_with(|one: char| one.is_ascii_alphanumeric() || one == '_')
+    !word.is_empty()
+        && word.starts_with(|one: char| one.is_ascii_alphanumeric() || one == '_')
         && word.chars().all(is_part)
 }
 

@@ -37,7 +37,12 @@ struct Reader {
 /// (drivers/iommu/iommu.c), the others by the driver of their maker.
 const READERS: [Reader; 4] = [
     Reader { name: "iommu", vendor: None, is_read_on_arm: false, read: read_x86 },
-    Reader { name: "iommu.passthrough", vendor: None, is_read_on_arm: true, read: read_passthrough },
+    Reader {
+        name: "iommu.passthrough",
+        vendor: None,
+        is_read_on_arm: true,
+        read: read_passthrough,
+    },
     Reader {
         name: "intel_iommu",
         vendor: Some("GenuineIntel"),

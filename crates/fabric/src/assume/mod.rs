@@ -11,6 +11,7 @@ mod error;
 mod forms;
 mod iommu;
 mod loaded_modules;
+mod nvidia;
 mod nvme;
 mod other;
 mod read;
@@ -23,8 +24,8 @@ mod tests;
 pub use acs::{AcsParameter, AcsParameterError, Honoured, acs_parameter, acs_setpci};
 pub use error::BootConfigurationError;
 
-use crate::Fabric;
 use crate::sysfs::system::bears_on_devices;
+use crate::{Fabric, Origin};
 use setting::Setting;
 
 /// Boot configuration taken as in force.
@@ -74,14 +75,16 @@ type Area = fn(&Setting, &mut Fabric) -> Option<SettingEffect>;
 
 /// Every area but ACS, whose registers depend on all parameters at once; the first that knows a setting
 /// has it.
-const AREAS: [Area; 4] = [iommu::apply, nvme::apply, loaded_modules::apply, other::apply];
+const AREAS: [Area; 5] =
+    [iommu::apply, nvme::apply, nvidia::apply, loaded_modules::apply, other::apply];
 
 impl BootConfiguration {
-    /// Changes a machine to what it would be with these settings.
+    /// Changes a machine to what it would be with these settings; it is no longer this machine.
     ///
     /// The firmware's ACS settings are taken to be as the present registers and parameters tell them;
     /// writes by `setpci` since the boot cannot be told from them.
     pub fn apply(&self, fabric: &mut Fabric) -> Vec<AppliedSetting> {
+        fabric.origin = Origin::Assumed;
         let settings = Setting::all(self);
         let before = acs::Boot::of_present(fabric);
         let effects: Vec<Option<SettingEffect>> =

@@ -15,12 +15,8 @@ const ENTRIES: usize = 4096;
 const DEPTH: usize = 16;
 
 /// Folders whose files are read, and how those end.
-const FOLDERS: [(&str, &str); 4] = [
-    ("grub.d", "cfg"),
-    ("modprobe.d", "conf"),
-    ("modules-load.d", "conf"),
-    ("cmdline.d", "conf"),
-];
+const FOLDERS: [(&str, &str); 4] =
+    [("grub.d", "cfg"), ("modprobe.d", "conf"), ("modules-load.d", "conf"), ("cmdline.d", "conf")];
 
 impl BootConfiguration {
     /// Reads a file, or the files of a folder that are of a known kind: `grub.d/*.cfg`,
@@ -115,7 +111,8 @@ fn read_text(path: &Path) -> Result<String, BootConfigurationError> {
         Ok(length) if length as u64 > FILE_BYTES => {
             Err(BootConfigurationError::TooLarge { path: path(), limit: FILE_BYTES })
         }
-        Ok(_) => String::from_utf8(bytes)
-            .map_err(|_| BootConfigurationError::NotText { path: path() }),
+        Ok(_) => {
+            String::from_utf8(bytes).map_err(|_| BootConfigurationError::NotText { path: path() })
+        }
     }
 }

@@ -174,8 +174,17 @@ mod tests {
     #[test]
     fn scripts_and_open_quotes_are_refused() {
         for text in [
-            "\"quiet", "'quiet", "\"$(uname -r)\"", "\"$ROOT\"", "`x`", "a b", "a;b", "\"\\\"a\"",
-            "\\", "\"${GRUB_CMDLINE_LINUX:-x}\"", "\"'a\"",
+            "\"quiet",
+            "'quiet",
+            "\"$(uname -r)\"",
+            "\"$ROOT\"",
+            "`x`",
+            "a b",
+            "a;b",
+            "\"\\\"a\"",
+            "\\",
+            "\"${GRUB_CMDLINE_LINUX:-x}\"",
+            "\"'a\"",
         ] {
             assert!(words(text).is_err(), "{text}: {:?}", words(text));
         }

@@ -59,7 +59,12 @@ fn lines_of_no_known_form_are_refused_with_advice() {
         ("options nvme", 1, "no option of a module", "options MODULE NAME=VALUE"),
         ("module a b", 1, "`a b` is not the name of a module", "module NAME"),
         ("a=\u{7}", 1, "control character 0x07", "kernel command line"),
-        ("GRUB_CMDLINE_LINUX=\"pci=a;b\"", 1, "ends the kernel's command line at `;`", "\\\"pci=a;b\\\""),
+        (
+            "GRUB_CMDLINE_LINUX=\"pci=a;b\"",
+            1,
+            "ends the kernel's command line at `;`",
+            "\\\"pci=a;b\\\"",
+        ),
         ("\n\nGRUB_CMDLINE_LINUX=\"quiet", 3, "a quote is not closed", "kernel command line"),
     ] {
         let error = parse(text).expect_err(text);
@@ -201,7 +206,9 @@ fn iommus_are_switched_by_their_makers_parameter() {
         assert_eq!(has_group, !matches!(expected, IommuMode::Off | IommuMode::Unknown), "{text}");
     }
     let (_, effect) = after(arm(), "iommu=pt");
-    assert!(matches!(effect, SettingEffect::NotHonoured(why) if why.contains("iommu.passthrough=1")));
+    assert!(
+        matches!(effect, SettingEffect::NotHonoured(why) if why.contains("iommu.passthrough=1"))
+    );
 }
 
 #[test]
@@ -223,7 +230,10 @@ fn nvme_options_change_memory_and_heads() {
     }
     let (fabric, effect) = after(machine(), "nvme_core.multipath=maybe");
     assert!(matches!(effect, SettingEffect::NotHonoured(_)), "{effect:?}");
-    assert_eq!(fabric, after(machine(), "nvme_core.multipath=maybe nvme.poll_queues=4").0.without(4));
+    assert_eq!(
+        fabric,
+        after(machine(), "nvme_core.multipath=maybe nvme.poll_queues=4").0.without(4)
+    );
 }
 
 impl Fabric {
@@ -272,7 +282,8 @@ fn every_other_setting_has_a_reason() {
 
 #[test]
 fn settings_are_told_one_by_one() {
-    let text = "options nvme use_cmb_sqes=0\npci=realloc,noats quiet nvme.poll_queues=2\nmodule xe\n";
+    let text =
+        "options nvme use_cmb_sqes=0\npci=realloc,noats quiet nvme.poll_queues=2\nmodule xe\n";
     let mut fabric = machine();
     let applied = parse(text).expect("it is read").apply(&mut fabric);
     let told: Vec<&str> = applied.iter().map(|one| one.setting.as_str()).collect();

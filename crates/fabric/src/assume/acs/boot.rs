@@ -90,11 +90,7 @@ impl Boot {
 }
 
 /// Whether the kernel sets ACS by itself; `before` is the same of the boot before.
-fn switches_on(
-    parameters: &[String],
-    fabric: &Fabric,
-    before: Option<bool>,
-) -> Option<bool> {
+fn switches_on(parameters: &[String], fabric: &Fabric, before: Option<bool>) -> Option<bool> {
     match fabric.iommu {
         IommuMode::Passthrough | IommuMode::Translating => Some(true),
         IommuMode::Unknown => None,

@@ -22,11 +22,7 @@ impl From<bool> for Is {
 
 /// Compares a function with the device at the start of a text; the second part is the rest of the text.
 /// `None` where the kernel gives up (-EINVAL).
-pub(super) fn compare<'a>(
-    text: &'a str,
-    fabric: &Fabric,
-    id: FunctionId,
-) -> Option<(Is, &'a str)> {
+pub(super) fn compare<'a>(text: &'a str, fabric: &Fabric, id: FunctionId) -> Option<(Is, &'a str)> {
     if let Some(numbers) = text.strip_prefix("pci:") {
         let (wanted, rest) = identity(numbers)?;
         return Some((compare_identity(wanted, fabric, id), rest));

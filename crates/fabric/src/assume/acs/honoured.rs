@@ -120,7 +120,8 @@ fn backporting(release: &str, patch: u32) -> Option<&'static str> {
 
 /// Version and third number: `6.12.48+deb13-amd64` is 6.12 and 48.
 fn numbers(release: &str) -> Option<((u32, u32), u32)> {
-    let end = release.find(|one: char| !one.is_ascii_digit() && one != '.').unwrap_or(release.len());
+    let end =
+        release.find(|one: char| !one.is_ascii_digit() && one != '.').unwrap_or(release.len());
     let mut numbers = release[..end].split('.').map(str::parse::<u32>);
     let (major, minor) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     Some(((major, minor), numbers.next().and_then(Result::ok).unwrap_or(0)))

@@ -127,7 +127,8 @@ impl Value<'_> {
         let names = |list: &str, id| list::find(self.parameter, list, fabric, id) != Match::No;
         let meant: Vec<FunctionId> =
             changes.iter().map(|(id, _)| *id).filter(|&id| names(self.value, id)).collect();
-        let is_its_own = |id| names(self.value, id) || self.earlier.is_some_and(|list| names(list, id));
+        let is_its_own =
+            |id| names(self.value, id) || self.earlier.is_some_and(|list| names(list, id));
         let changed: Vec<(FunctionId, Change)> = changes
             .iter()
             .filter(|(id, change)| change.before != change.after && is_its_own(*id))
@@ -139,7 +140,11 @@ impl Value<'_> {
             in_words::changed(&changed, fabric)
         };
         let words = words + &self.reservations(honoured);
-        if changed.is_empty() { SettingEffect::NoChange(words) } else { SettingEffect::Changed(words) }
+        if changed.is_empty() {
+            SettingEffect::NoChange(words)
+        } else {
+            SettingEffect::Changed(words)
+        }
     }
 
     /// Doubts about the value and the kernel.

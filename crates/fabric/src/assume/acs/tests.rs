@@ -288,6 +288,9 @@ fn long_lists_drop_the_domain_and_then_fail() {
 fn setpci_commands_leave_other_bits() {
     let fabric = machine(NEW, "translating", "");
     let commands = acs_setpci(&fabric, &BTreeSet::from([FunctionId(2)]));
-    assert_eq!(commands.as_deref(), Ok(&["setpci -s 0000:02:00.0 ECAP_ACS+6.w=0000:002c".to_owned()][..]));
+    assert_eq!(
+        commands.as_deref(),
+        Ok(&["setpci -s 0000:02:00.0 ECAP_ACS+6.w=0000:002c".to_owned()][..])
+    );
     assert_eq!(fabric.iommu, IommuMode::Translating);
 }

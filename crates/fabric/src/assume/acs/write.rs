@@ -26,7 +26,9 @@ pub enum AcsParameterError {
     #[error("the ACS control register of {0} is not known: run as root")]
     NotRead(String),
     /// The parameter is longer than the kernel's command line.
-    #[error("the parameter has {0} bytes, more than the kernel's command line of {COMMAND_LINE_SIZE} has room for")]
+    #[error(
+        "the parameter has {0} bytes, more than the kernel's command line of {COMMAND_LINE_SIZE} has room for"
+    )]
     TooLong(usize),
 }
 
@@ -90,9 +92,11 @@ fn wanted(
     ports: &BTreeSet<FunctionId>,
 ) -> Result<Wanted, AcsParameterError> {
     let present = Boot::of_present(fabric);
-    let is_named = |id: FunctionId| present.in_force(parameter).is_some_and(|list| {
-        matches!(list::find(parameter, list, fabric, id), list::Match::Yes(_))
-    });
+    let is_named = |id: FunctionId| {
+        present.in_force(parameter).is_some_and(|list| {
+            matches!(list::find(parameter, list, fabric, id), list::Match::Yes(_))
+        })
+    };
     let mut wanted = Wanted::new();
     for (id, function) in fabric.iter().filter(|(_, function)| function.acs != Acs::Absent) {
         let keeps = match ports.contains(&id) {
@@ -151,14 +155,16 @@ fn shared_identity(
 ) -> Option<(u16, u16)> {
     let identity = |id: FunctionId| {
         let function = fabric.function(id);
-        Some((function.vendor?, function.device?)).filter(|(vendor, device)| *vendor != 0 && *device != 0)
+        Some((function.vendor?, function.device?))
+            .filter(|(vendor, device)| *vendor != 0 && *device != 0)
     };
     let own = identity(id)?;
     let fits = |other: FunctionId| match (wanted.get(&other), fabric.function(other).acs) {
         (Some(bits), _) => *bits == wanted[&id],
         (None, Acs::Absent) => true,
         (None, Acs::Present { control }) => {
-            let has = if parameter == AcsParameter::ConfigAcs { control & list::SETTABLE } else { 0 };
+            let has =
+                if parameter == AcsParameter::ConfigAcs { control & list::SETTABLE } else { 0 };
             has == wanted[&id] && control & Acs::REDIRECT == 0
         }
         (None, Acs::NotRedirecting | Acs::Unknown) => false,

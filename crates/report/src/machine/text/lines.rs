@@ -16,6 +16,7 @@ pub(crate) fn heading(fabric: &Fabric) -> String {
         Origin::Tree(path) => format!("tree below {}", path.display()),
         Origin::Text => "pasted text".to_owned(),
         Origin::Description => "description".to_owned(),
+        Origin::Assumed => "with a boot configuration taken as in force".to_owned(),
     };
     let iommu = match fabric.iommu {
         IommuMode::Off => "IOMMU off",

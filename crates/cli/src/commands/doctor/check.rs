@@ -1,0 +1,180 @@
+//! `peerlane doctor --check`: one line and the statuses of monitoring plugins.
+//!
+//! The form is that of the Monitoring Plugins Development Guidelines: text, a bar, performance data as
+//! `'label'=value;warn;crit;min;max`.
+
+use std::ffi::OsString;
+use std::fmt;
+
+use peerlane_reach::Use;
+use peerlane_results::{self as results, Cost, DoctorRecord, UseRecord, UseState};
+
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::printer::Printer;
+
+/// Bytes of a reason in the line.
+const MAX_REASON: usize = 160;
+
+/// Exit status of what is not known, failures among it.
+pub(crate) const UNKNOWN: u8 = 3;
+
+/// Status of a monitoring plugin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    /// Nothing was found.
+    Ok = 0,
+    /// Something is slower than it could be.
+    Warning = 1,
+    /// A route is missing.
+    Critical = 2,
+    /// Not known, or failure.
+    Unknown = UNKNOWN as isize,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ok => "OK",
+            Self::Warning => "WARNING",
+            Self::Critical => "CRITICAL",
+            Self::Unknown => "UNKNOWN",
+        })
+    }
+}
+
+/// Prints the line and returns the status.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub(super) fn run(
+    record: &DoctorRecord,
+    expected: &[Use],
+    printer: Printer,
+) -> Result<Exit, Failure> {
+    let (status, reason) = judged(record, expected);
+    let data: Vec<String> = performance_data(record);
+    let data = if data.is_empty() { String::new() } else { format!(" | {}", data.join(" ")) };
+    printer.data(&format!("PEERLANE {status} - {}{data}\n", plain(&reason)))?;
+    Ok(Exit::Command(status as u8))
+}
+
+/// Prints the line of a failure, and returns the status of one.
+pub(crate) fn failed(reason: &str, printer: Printer) -> Exit {
+    let line = format!("PEERLANE {} - {}\n", Status::Unknown, plain(reason));
+    // Standard output is closed, and nobody reads the line.
+    let _ = printer.data(&line);
+    Exit::Command(UNKNOWN)
+}
+
+/// Returns whether a command line asks for `doctor --check`, be it right or not.
+pub(crate) fn is_asked_for(words: &[OsString]) -> bool {
+    let words = || words.iter().skip(1).take_while(|word| *word != "--");
+    let command = words().find(|word| !word.to_string_lossy().starts_with('-'));
+    command.is_some_and(|word| word == "doctor") && words().any(|word| word == "--check")
+}
+
+fn judged(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
+    if expected.is_empty() { by_findings(record) } else { by_uses(record, expected) }
+}
+
+/// The worst of what was found; only where nothing was, facts that could not be read count.
+fn by_findings(record: &DoctorRecord) -> (Status, String) {
+    let Some(worst) = record.findings.first() else {
+        return match record.unknown.first() {
+            Some(unknown) => (Status::Unknown, format!("not known: {}", unknown.what)),
+            None => (Status::Ok, record.verdict.clone()),
+        };
+    };
+    let status = match worst.cost {
+        Cost::Routes => Status::Critical,
+        Cost::Speed => Status::Warning,
+    };
+    let more = match record.findings.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more: peerlane doctor)"),
+    };
+    (status, format!("{}: {}{more}", worst.object, short(&worst.what)))
+}
+
+/// The worst of the uses that have to be direct.
+fn by_uses(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
+    let names: Vec<String> = expected.iter().map(Use::to_string).collect();
+    let is_it = |one: results::Use| names.contains(&one.to_string());
+    for (one, name) in expected.iter().zip(&names) {
+        if !record.uses.iter().any(|row| row.of_use.to_string() == *name) {
+            return (Status::Critical, format!("{one}: no such devices here"));
+        }
+    }
+    let rows = || record.uses.iter().filter(|row| is_it(row.of_use));
+    let is_missing = |row: &&UseRecord| matches!(row.state, UseState::Host | UseState::No);
+    if let Some(row) = rows().find(is_missing) {
+        return (Status::Critical, in_words(row));
+    }
+    if let Some(row) = rows().find(|row| row.state == UseState::Unknown) {
+        return (Status::Unknown, in_words(row));
+    }
+    let slower = record.findings.iter().find(|one| one.uses.iter().any(|&one| is_it(one)));
+    match slower {
+        Some(found) => (Status::Warning, format!("{}: {}", found.object, short(&found.what))),
+        None => (Status::Ok, rows().map(in_words).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn in_words(row: &UseRecord) -> String {
+    let because = match row.state {
+        UseState::Direct => String::new(),
+        _ => format!(": {}", short(&row.because)),
+    };
+    format!("{} {} for {} of {} pairs{because}", row.of_use, row.state, row.pairs, row.of)
+}
+
+/// The first words of a reason.
+fn short(text: &str) -> String {
+    let mut end = text.len().min(MAX_REASON);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    if end < text.len() { format!("{}...", &text[..end]) } else { text.to_owned() }
+}
+
+/// The direct pairs of each use; a bar would begin the performance data.
+fn performance_data(record: &DoctorRecord) -> Vec<String> {
+    let mut all: Vec<(results::Use, u64, u64)> = Vec::new();
+    for row in &record.uses {
+        let direct = if row.state == UseState::Direct { row.pairs } else { 0 };
+        match all.last_mut().filter(|(of_use, ..)| *of_use == row.of_use) {
+            Some((_, known, _)) => *known += direct,
+            None => all.push((row.of_use, direct, row.of)),
+        }
+    }
+    let mut data: Vec<String> = all
+        .into_iter()
+        .map(|(of_use, direct, of)| format!("'{of_use} direct'={direct};;;0;{of}"))
+        .collect();
+    data.push(format!("findings={};;;0;", record.findings.len()));
+    data
+}
+
+fn plain(text: &str) -> String {
+    text.replace('|', "/").replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn check_is_recognised_in_wrong_command_lines_too() {
+        for text in ["peerlane doctor --check", "peerlane -q doctor --bad --check --expect x"] {
+            assert!(is_asked_for(&words(text)), "{text}");
+        }
+        for text in ["peerlane plan --check", "peerlane doctor", "peerlane doctor -- --check"] {
+            assert!(!is_asked_for(&words(text)), "{text}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! `peerlane doctor`: the uses of a machine's devices, obstacles to them, and the plan that removes those.
+
+pub(crate) mod check;
+mod write_fix;
+
+use peerlane_engine::{
+    examine_cards, examine_devices, examine_pair, is_no_copy, pair_ends, read_dna,
+};
+use peerlane_fabric::Fabric;
+use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};
+use peerlane_results::{Asked, AssumedSetting, DoctorRecord};
+use peerlane_units::Nanos;
+
+use super::plan;
+use crate::args::DoctorArgs;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::printer::Printer;
+use crate::{machines, render};
+
+/// The longest wait for one block: a mapping that cannot be made hangs in the kernel.
+const PROBE_DEADLINE: Nanos = Nanos::seconds(10);
+
+/// Examines the machine and prints what was found.
+///
+/// # Errors
+/// When the machine or a boot configuration cannot be read, or the drop-ins cannot be written.
+pub(crate) fn run(args: &DoctorArgs, printer: Printer) -> Result<Exit, Failure> {
+    let mut fabric = machines::fabric(&args.fabric)?;
+    let assumed = assume(args, &mut fabric)?;
+    let record = DoctorRecord { assumed, ..examine(args, &fabric)? };
+    if args.check {
+        return check::run(&record, &args.expect, printer);
+    }
+    if printer.is_json() {
+        printer.object(&record)?;
+    } else {
+        printer.data(&render::doctor(&record))?;
+    }
+    if let Some(folder) = &args.write_fix {
+        write_fix::run(&record, folder, printer)?;
+    }
+    Ok(if record.is_healthy() { Exit::Done } else { Exit::Negative })
+}
+
+/// Puts a boot configuration in force on the fabric.
+fn assume(args: &DoctorArgs, fabric: &mut Fabric) -> Result<Vec<AssumedSetting>, Failure> {
+    let Some(path) = &args.assume else { return Ok(Vec::new()) };
+    let configuration = BootConfiguration::read(path).map_err(|error| {
+        let hint = error.hint();
+        Failure::new(error).hint(hint)
+    })?;
+    let applied = configuration.apply(fabric);
+    Ok(applied.into_iter().map(assumed).collect())
+}
+
+fn assumed(applied: AppliedSetting) -> AssumedSetting {
+    let AppliedSetting { setting, effect } = applied;
+    let (effect, changes) = match effect {
+        SettingEffect::Changed(effect) => (effect, true),
+        SettingEffect::NoChange(reason) => (reason, false),
+        SettingEffect::NotHonoured(reason) => (format!("not honoured: {reason}"), false),
+    };
+    AssumedSetting { setting, effect, changes }
+}
+
+fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> {
+    let (Some(source), Some(target)) = (&args.source, &args.target) else {
+        return Ok(examine_cards(fabric, &read_dna(fabric)));
+    };
+    let words = (source.as_str(), target.as_str());
+    if let Some(ends) = pair_ends(fabric, None, words).filter(|_| is_no_copy(fabric, words)) {
+        return Ok(examine_devices(fabric, ends, [source.clone(), target.clone()]));
+    }
+    let plan = plan::make(fabric, &asked(source, target), PROBE_DEADLINE).map_err(plan::answer)?;
+    let probes = if args.probe { plan::probe(fabric, &plan, PROBE_DEADLINE)? } else { Vec::new() };
+    Ok(examine_pair(fabric, &plan, &probes))
+}
+
+/// A copy as `peerlane copy` would make it; that the target holds something is no fault of the machine.
+fn asked(source: &str, target: &str) -> Asked {
+    Asked { force: true, ..Asked::between(source, target) }
+}

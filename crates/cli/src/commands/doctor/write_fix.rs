@@ -1,0 +1,53 @@
+//! `peerlane doctor --write-fix`: the plan as files; nothing outside their folder is touched.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use peerlane_engine::{DropIn, drop_ins};
+use peerlane_results::DoctorRecord;
+
+use crate::error::Failure;
+use crate::output_file::write_folder;
+use crate::printer::Printer;
+use crate::render;
+
+/// The plan for people, beside the files.
+const PLAN: &str = "plan.txt";
+
+/// Writes the files into a new folder.
+///
+/// # Errors
+/// When the folder is there, or cannot be made.
+pub(super) fn run(record: &DoctorRecord, folder: &Path, printer: Printer) -> Result<(), Failure> {
+    let files = drop_ins(record);
+    if files.is_empty() {
+        printer.note(&format!("{} was not written: no step has a command", folder.display()));
+        return Ok(());
+    }
+    let text = render::doctor(record);
+    write_folder(folder, |draft| {
+        fs::create_dir(draft)?;
+        fs::write(draft.join(PLAN), &text)?;
+        files.iter().try_for_each(|file| write(draft, file))
+    })?;
+    let shown = folder.display();
+    printer.note(&format!(
+        "wrote {shown}: read {shown}/{PLAN}, then `sudo {shown}/install.sh`; {shown}/undo.sh takes it back; \
+         `peerlane doctor --assume {shown}` judges the machine with it"
+    ));
+    Ok(())
+}
+
+fn write(draft: &Path, file: &DropIn) -> io::Result<()> {
+    let path = draft.join(file.path);
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(&path, &file.content)?;
+    if file.is_executable {
+        fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}
