@@ -21,8 +21,8 @@ mod verdict;
 pub use allow_list::NEWEST_LIST;
 pub use decision::{Decisions, MapType, Reach, decide};
 pub use drivers::{
-    Answer, DriverRule, GuestVerdict, NvLinkState, environment_notes, guest, missing_registry_keys,
-    nature, nvlink, rules,
+    Answer, CardPages, DriverRule, GuestVerdict, NvLinkState, card_risk, environment_notes, guest,
+    is_lent_by_xrt, missing_registry_keys, nature, nvlink, rules,
 };
 pub use explain::{Step, explain};
 pub use fact::{Fact, KernelList};

@@ -161,17 +161,14 @@ fn take_little(fabric: &Fabric, drives: &[FunctionId]) -> Option<Finding> {
     };
     Some(Finding {
         evidence: vec![saw(format!("/sys/block/{first}/queue/max_hw_sectors_kb"), kib(most))],
-        fix: Some(fix(
-            "no setting raises it; a deeper queue (`--depth`) keeps such a drive busy",
-            Needs::Nothing,
-        )),
         ..finding(
             FindingKind::DriveTakesLittle,
             Cost::Speed,
             format!("{first}{others}"),
             format!(
                 "a request carries {most} at most, which is a limit of the drive itself (MDTS): a block of \
-             1 MiB takes {} commands to read and as many to write",
+             1 MiB takes {} commands to read and as many to write; no setting raises it, and a deeper queue \
+                 (`--depth`) keeps such a drive busy",
                 Bytes::mib(1).0.div_ceil(most.0.max(1))
             ),
         )

@@ -23,7 +23,7 @@ const COMPUTE_CLASSES: [u32; 2] = [0x12_00, 0x03_80];
 pub(super) fn examine(on: &mut Examination<'_>) {
     let gpus = Gpus::new(on, Use::StorageToGpu, VENDOR_NVIDIA);
     let (excluded, gpus) = gpus.split(on.fabric, is_consumer);
-    if let Some(found) = consumers(&excluded.functions(on.fabric)) {
+    if let Some(found) = consumers(on.fabric, &excluded) {
         on.add(found, excluded.bears_on());
     }
     if !gpus.ids.is_empty() {
@@ -75,6 +75,15 @@ impl Gpus {
         self.ids.iter().map(|&id| fabric.function(id)).collect()
     }
 
+    /// The first by its word in commands, and how many more there are.
+    fn words(&self, fabric: &Fabric) -> String {
+        let first = self.ids.first().map(|&id| fabric.device_word(id)).unwrap_or_default();
+        match self.ids.len() {
+            0 | 1 => first,
+            count => format!("{first} and {} more", count - 1),
+        }
+    }
+
     fn bears_on(&self) -> BearsOn {
         BearsOn::Functions(vec![self.of_use], self.ids.clone())
     }
@@ -91,19 +100,10 @@ pub(super) fn looked_for(fabric: &Fabric, library: &str) -> Option<Evidence> {
     Some(saw("/usr/lib and the other usual folders", format!("{library} {showed}")))
 }
 
-/// The first by name, and how many more there are.
-pub(super) fn names(word: &str, functions: &[&Function]) -> String {
-    match functions {
-        [] => String::new(),
-        [one] => format!("{word} {}", one.name),
-        [first, rest @ ..] => format!("{word} {} and {} more", first.name, rest.len()),
-    }
-}
-
 /// GPUs that their maker keeps from both direct ways (NVIDIA, README of gds-nvidia-fs, Requirements; "GPUDirect
 /// Storage Installation and Troubleshooting Guide", P2PDMA Supported GPUs).
-fn consumers(gpus: &[&Function]) -> Option<Finding> {
-    let first = gpus.first()?;
+fn consumers(fabric: &Fabric, gpus: &Gpus) -> Option<Finding> {
+    let first = gpus.functions(fabric).into_iter().next()?;
     let line = ConsumerLine::from_function(first)?;
     Some(Finding {
         evidence: vec![saw(
@@ -119,7 +119,7 @@ fn consumers(gpus: &[&Function]) -> Option<Finding> {
         ..finding(
             FindingKind::GpuExcluded,
             Cost::Routes,
-            names("GPU", gpus),
+            gpus.words(fabric),
             format!(
                 "storage reaches a {line} only through host memory: NVIDIA keeps P2PDMA and nvidia-fs to GPUs of data \
              centres and workstations"
@@ -160,7 +160,7 @@ fn cufile(on: &mut Examination<'_>, gpus: &Gpus) {
     }
     let Some(why) = without_p2pdma.filter(|_| !is_loaded("nvidia_fs")) else { return };
     match registry_keys(on, gpus) {
-        Some(options) => on.add(not_lent(fabric, &functions, &options), gpus.bears_on()),
+        Some(options) => on.add(not_lent(fabric, gpus, &options), gpus.bears_on()),
         None => stack_missing(on, gpus, only_compatible(&why)),
     }
 }
@@ -172,7 +172,7 @@ fn stack_missing(on: &mut Examination<'_>, gpus: &Gpus, (what, fix): (String, Fi
     };
     let mut evidence: Vec<Evidence> = ["nvidia", "nvidia_fs"].map(module).into();
     evidence.extend(looked_for(on.fabric, CUFILE));
-    let object = names("GPU", &gpus.functions(on.fabric));
+    let object = gpus.words(on.fabric);
     let found = finding(FindingKind::GpuStackMissing, Cost::Routes, object, what);
     on.add(Finding { evidence, fix: Some(fix), ..found }, gpus.bears_on());
 }
@@ -185,7 +185,7 @@ fn registry_keys(on: &Examination<'_>, gpus: &Gpus) -> Option<String> {
     missing.next()
 }
 
-fn not_lent(fabric: &Fabric, gpus: &[&Function], options: &str) -> Finding {
+fn not_lent(fabric: &Fabric, gpus: &Gpus, options: &str) -> Finding {
     let set = fabric.nvidia.as_ref().and_then(|driver| driver.parameters.get("RegistryDwords"));
     let fix = Fix {
         commands: vec![format!(
@@ -209,7 +209,7 @@ fn not_lent(fabric: &Fabric, gpus: &[&Function], options: &str) -> Finding {
         ..finding(
             FindingKind::GpuMemoryNotLent,
             Cost::Routes,
-            names("GPU", gpus),
+            gpus.words(fabric),
             "storage goes through host memory: the driver lends none of the GPU's memory until its \
              registry keys say so, and the module nvidia_fs, the other direct way, is not loaded",
         )
@@ -244,7 +244,7 @@ fn peer_module(on: &mut Examination<'_>, gpus: &Gpus) {
         ..finding(
             FindingKind::PeerModuleMissing,
             Cost::Routes,
-            names("GPU", &gpus.functions(fabric)),
+            gpus.words(fabric),
             "network controllers reach memory of NVIDIA's GPUs by dma-bufs of its open kernel modules, \
              which are not known to be loaded, or by nvidia-peermem, which is not",
         )

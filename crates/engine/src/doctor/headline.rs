@@ -1,7 +1,7 @@
 //! The answer for a whole machine in one line, about the devices that are there.
 
 use peerlane_fabric::{Fabric, Kind, Origin};
-use peerlane_results::{UseRecord, UseState};
+use peerlane_results::UseRecord;
 
 /// The headline.
 pub(super) fn headline(fabric: &Fabric, uses: &[UseRecord], steps: usize) -> String {
@@ -24,10 +24,7 @@ pub(super) fn headline(fabric: &Fabric, uses: &[UseRecord], steps: usize) -> Str
 
 /// A state in a few words; how many pairs, where others of the use have another one.
 fn state(one: &UseRecord) -> String {
-    let state = match one.state {
-        UseState::Unknown => "not known in full".to_owned(),
-        state => state.to_string(),
-    };
+    let state = one.state;
     if one.pairs == one.of {
         format!("{} {state}", one.of_use)
     } else {

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use peerlane_fabric::{Fabric, Function, Kernel};
-use peerlane_reach::{Use, judged_pairs, kernel_refusal};
+use peerlane_reach::{CardPages, Use, is_lent_by_xrt, judged_pairs, kernel_refusal};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs};
 
 use super::{BearsOn, Examination, finding, fix, lenders, memory, saw};
-use crate::plan::card::{self, Taken};
 
 /// Release of a kernel that has everything that is judged here.
 const NEWEST: &str = "7.3.4";
@@ -86,8 +85,8 @@ fn changed_by_another(on: &Examination<'_>) -> BTreeMap<Use, usize> {
 
 /// A card that drives reach by XRT's own way on this kernel, once its window is large enough.
 fn by_own_way(fabric: &Fabric) -> Option<&Function> {
-    let is_plain = card::taken_by(&fabric.kernel) == Taken::AsPlain;
-    fabric.functions.iter().find(|card| card::is_lent_by_xrt(card)).filter(|_| is_plain)
+    let is_plain = CardPages::new(&fabric.kernel) == CardPages::Plain;
+    fabric.functions.iter().find(|card| is_lent_by_xrt(card)).filter(|_| is_plain)
 }
 
 /// Kernels of distributions that have it (hipFile documentation, and their configurations).

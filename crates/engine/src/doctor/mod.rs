@@ -197,7 +197,7 @@ fn saw(looked_at: impl Into<String>, showed: impl Into<String>) -> Evidence {
     Evidence { looked_at: looked_at.into(), showed: showed.into() }
 }
 
-/// Kernel parameters added for good, in the two ways that distributions have.
+/// Kernel parameters added for good, in the ways that distributions have.
 fn kernel_parameters(what: &str, parameter: &str, weakens: Option<&str>) -> Fix {
     Fix {
         commands: parameter_commands(parameter),
@@ -216,6 +216,10 @@ fn parameter_commands(parameter: &str) -> Vec<String> {
         ),
         format!(
             "sudo grubby --update-kernel=ALL --args='{}'   # Fedora, RHEL",
+            drop_ins::quoted(parameter)
+        ),
+        format!(
+            "sudo sed -i 's|$| {}|' /etc/kernel/cmdline && sudo kernel-install add-all   # systemd-boot",
             drop_ins::quoted(parameter)
         ),
     ]

@@ -1,7 +1,7 @@
 //! Every finding on a machine that has it, and its absence on one that has not.
 
 use super::*;
-use peerlane_results::{FindingKind, Needs};
+use peerlane_results::{self as results, FindingKind, Needs, UseState};
 
 /// Three drives below one switch, the last of which lends memory; no fault.
 const SOUND: &str = concat!(
@@ -55,25 +55,25 @@ const ZEN: (&str, &str) = ("'GenuineIntel'\nfamily = 6", "'AuthenticAMD'\nfamily
 fn a_sound_machine_has_no_findings() {
     let record = examined(&[]);
     assert_eq!((record.findings, record.unknown), (vec![], vec![]));
-    assert_eq!(record.verdict, "nothing stands in the way of peer-to-peer copies");
+    assert_eq!(record.verdict, "2 drives: drive to drive direct; nothing to change");
 }
 
 #[test]
 fn kernels_without_mappable_memory_are_found() {
     assert_eq!(only(&[("'7.2.13'", "'6.1.0'")]).kind, FindingKind::KernelTooOld);
     let found = only(&[("p2pdma = true", "p2pdma = false")]);
-    assert_eq!((found.kind, found.cost), (FindingKind::KernelWithoutP2pdma, Cost::Everything));
+    assert_eq!((found.kind, found.cost), (FindingKind::KernelWithoutP2pdma, Cost::Routes));
 }
 
 #[test]
-fn a_redirection_that_the_root_complex_refuses_costs_the_route_and_is_fixed_by_path() {
+fn refused_redirection_costs_the_route_and_is_fixed_by_path() {
     let found = only(&[REDIRECTS]);
-    assert_eq!((found.kind, found.cost), (FindingKind::AcsRedirect, Cost::Everything));
+    assert_eq!((found.kind, found.cost), (FindingKind::AcsRedirect, Cost::Routes));
     assert_eq!(found.object, "down-a");
     assert_eq!(found.evidence[0].looked_at, "0000:02:00.0 in the description");
     let fix = found.fix.expect("a fix");
     assert!(
-        fix.commands.iter().all(|at| at.contains("pci=disable_acs_redir=0000:00:01.0/00.0/00.0")),
+        fix.commands.iter().all(|at| at.contains("pci=config_acs=0010001@0000:00:01.0/00.0/00.0")),
         "{fix:?}"
     );
     assert!(
@@ -94,7 +94,7 @@ fn a_redirection_that_the_root_complex_forwards_costs_speed() {
 fn devices_apart_are_refused_by_an_unlisted_host_bridge_and_by_no_setting_to_be_changed() {
     let apart = ("address = '0000:04:00.0'\nunder = 'down-b'", "address = '0000:00:02.0'");
     let found = only(&[apart]);
-    assert_eq!((found.kind, found.cost), (FindingKind::HostBridgeNotListed, Cost::Everything));
+    assert_eq!((found.kind, found.cost), (FindingKind::HostBridgeNotListed, Cost::Routes));
     assert_eq!(found.fix.map(|fix| fix.needs), Some(Needs::Hardware));
     assert!(examined(&[apart, ZEN]).is_healthy(), "a CPU that forwards is no fault");
 }
@@ -114,18 +114,22 @@ fn a_translating_iommu_costs_speed() {
 
 #[test]
 fn memory_that_is_missing_withheld_or_taken_is_found() {
-    const MEMORY: &str = "p2pmem = { size = '64M', available = '64M', published = true }\n";
-    assert_eq!(only(&[(MEMORY, "")]).kind, FindingKind::NoMemory);
     let withheld = only(&[("published = true", "published = false")]);
-    assert_eq!((withheld.kind, withheld.cost), (FindingKind::MemoryNotPublished, Cost::Everything));
+    assert_eq!((withheld.kind, withheld.cost), (FindingKind::MemoryNotPublished, Cost::Routes));
     assert_eq!(only(&[("available = '64M'", "available = '4K'")]).kind, FindingKind::MemoryInUse);
 }
 
 #[test]
-fn a_machine_without_drives_is_told_what_is_possible_there() {
+fn machines_are_told_of_no_device_that_they_lack() {
     let record = examine(&Fabric::from_toml("name = 'vm'").expect("a machine"));
-    assert_eq!(record.findings[0].kind, FindingKind::NoDrive);
-    assert_eq!(record.unknown, vec![]);
+    assert_eq!((record.findings, record.steps, record.unknown), (vec![], vec![], vec![]));
+    assert!(record.verdict.starts_with("no two devices here"), "{}", record.verdict);
+    const MEMORY: &str = "p2pmem = { size = '64M', available = '64M', published = true }\n";
+    let record = examined(&[(MEMORY, "")]);
+    assert!(record.is_healthy(), "{record:?}");
+    let [drives] = &record.uses[..] else { panic!("{record:?}") };
+    assert_eq!((drives.of_use, drives.state), (results::Use::DriveDrive, UseState::Host));
+    assert!(drives.because.contains("no drive here lends memory"), "{drives:?}");
 }
 
 #[test]
@@ -145,8 +149,7 @@ fn pasted_text_is_told_nothing_of_memory() {
         function.p2pmem = None;
     }
     let record = examine(&pasted);
-    assert!(record.verdict.starts_with("pasted text does not show"), "{record:?}");
-    assert!(record.findings.iter().all(|one| one.cost != Cost::Everything), "{record:?}");
+    assert!(record.uses.iter().all(|one| one.state == UseState::Unknown), "{record:?}");
     assert!(record.unknown[0].needs.contains("peerlane capture"), "{record:?}");
 }
 
@@ -273,8 +276,8 @@ fn the_lowest_layer_that_refuses_is_found_at_any_height() {
 
 #[test]
 fn parameters_with_a_semicolon_survive_the_shell_and_grub() {
-    let [debian, fedora] = &parameter_commands("pci=disable_acs_redir=a;b")[..] else {
-        panic!("two commands")
+    let [debian, fedora, _] = &parameter_commands("pci=disable_acs_redir=a;b")[..] else {
+        panic!("three commands")
     };
     let line = debian.split(" | ").next().expect("what is written");
     let script =
@@ -394,7 +397,7 @@ fn other_kernel_is_advised_only_with_other_memory() {
         found.fix.and_then(|fix| fix.weakens).is_some_and(|cost| cost.contains("XRT's own way"))
     );
     assert_eq!(of_kernel(&with("xocl", "")), None, "it would take the only way");
-    assert_eq!(of_kernel(&with("vfio-pci", "")).map(|found| found.cost), Some(Cost::Everything));
+    assert_eq!(of_kernel(&with("vfio-pci", "")), None, "no memory to reach");
 }
 
 /// A sound machine with a card, and what is installed and loaded for it.
@@ -437,23 +440,6 @@ fn the_mode_that_is_left_to_cufile_is_named_with_what_the_others_lack() {
 }
 
 #[test]
-fn card_makes_up_for_memory_where_its_stack_is_whole() {
-    const MEMORY: &str = "p2pmem = { size = '64M', available = '64M', published = true }\n";
-    const GPU: &str = "[[function]]\nname = 'gpu'\nkind = 'gpu'\nvendor = '0x10de'\nunder = 'down-a'\n\
-                       acs = 'absent'\n";
-    let cost = |modules: &str| {
-        let record = examined(&[
-            (MEMORY, GPU),
-            ("p2pdma = true", &format!("p2pdma = true\nmodules = [{modules}]")),
-        ]);
-        let missing = record.findings.iter().find(|one| one.kind == FindingKind::NoMemory);
-        missing.expect("it").cost
-    };
-    assert_eq!(cost("{ name = 'nvidia' }, { name = 'nvidia_fs' }"), Cost::Routes);
-    assert_eq!(cost("{ name = 'nvidia' }"), Cost::Everything);
-}
-
-#[test]
 fn cards_of_xrt_need_its_driver_and_its_library() {
     const CARD: &str = "kind = 'fpga'\nvendor = '0x10ee'";
     const XRT: &str = "'libxrt_coreutil.so.2'";
@@ -482,3 +468,4 @@ fn what_reaches_a_compute_card_of_amd_is_unknown_with_the_reason() {
 
 mod kinds;
 mod pair;
+mod plan;

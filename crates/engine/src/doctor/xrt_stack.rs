@@ -1,12 +1,11 @@
 //! Software by which drives reach the memory of FPGA cards of XRT.
 
 use peerlane_fabric::{Fabric, Function, Kind};
-use peerlane_reach::Use;
+use peerlane_reach::{CardPages, Use, card_risk, is_lent_by_xrt};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};
 
-use super::gpu_stack::{looked_for, names};
+use super::gpu_stack::looked_for;
 use super::{BearsOn, Examination, at, finding, fix, saw};
-use crate::plan::card::{self, Taken};
 
 /// AMD's adaptive computing, once Xilinx: the cards of XRT.
 const VENDOR_XILINX: u16 = 0x10ee;
@@ -61,7 +60,7 @@ commands: vec![
             ],
 ..fix("install XRT; on Debian the driver is built for the kernel by xrt-xocl-dkms", Needs::Rebind)
 }),
-..finding(FindingKind::FpgaStackMissing, Cost::Routes, names("FPGA card", cards), format!("no program gets its memory without {}", missing.join(" and ")))
+..finding(FindingKind::FpgaStackMissing, Cost::Routes, names(cards), format!("no program gets its memory without {}", missing.join(" and ")))
 }]
 }
 
@@ -89,7 +88,7 @@ fn unbound(cards: &[&Function]) -> Option<Finding> {
         ..finding(
             FindingKind::FpgaStackMissing,
             Cost::Routes,
-            names("FPGA card", cards),
+            names(cards),
             "the driver xocl is loaded and has no function of it, so that no program gets its memory",
         )
     })
@@ -98,9 +97,8 @@ fn unbound(cards: &[&Function]) -> Option<Finding> {
 /// A kernel that takes the window of a card for what it is not. A card that its driver lends by the kernel's own
 /// call is none of these.
 fn kernel_of_cards(fabric: &Fabric, cards: &[&Function]) -> Option<Finding> {
-    let bound: Vec<&Function> =
-        cards.iter().copied().filter(|card| card::is_lent_by_xrt(card)).collect();
-    if bound.is_empty() || card::taken_by(&fabric.kernel) != Taken::AsForeign {
+    let bound: Vec<&Function> = cards.iter().copied().filter(|card| is_lent_by_xrt(card)).collect();
+    if bound.is_empty() || CardPages::new(&fabric.kernel) != CardPages::Foreign {
         return None;
     }
     Some(Finding {
@@ -117,11 +115,15 @@ fn kernel_of_cards(fabric: &Fabric, cards: &[&Function]) -> Option<Finding> {
                 Needs::Reboot,
             )
         }),
-        ..finding(
-            FindingKind::FpgaKernel,
-            Cost::Routes,
-            names("FPGA card", &bound),
-            card::kernel_risk(&fabric.kernel)?,
-        )
+        ..finding(FindingKind::FpgaKernel, Cost::Routes, names(&bound), card_risk(&fabric.kernel)?)
     })
+}
+
+/// The first by name, and how many more there are.
+fn names(functions: &[&Function]) -> String {
+    match functions {
+        [] => String::new(),
+        [one] => format!("FPGA card {}", one.name),
+        [first, rest @ ..] => format!("FPGA card {} and {} more", first.name, rest.len()),
+    }
 }

@@ -29,6 +29,7 @@ pub use nature::nature;
 pub use nvidia::missing_registry_keys;
 pub use nvlink::{NvLinkState, nvlink};
 pub(crate) use rdma::imports_memory;
+pub use xocl::{CardPages, card_risk, is_lent_by_xrt};
 
 /// A driver's own rule for one direction, by one mechanism.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,12 +1,66 @@
 //! The driver of Xilinx cards: the window of its memory for peers.
+//!
+//! The driver `xocl` registers a card's window by itself (`devm_memremap_pages()`), and from Linux 5.3 on marks its
+//! pages as peer-to-peer memory. A kernel with `CONFIG_PCI_P2PDMA` finds out whose such a page is from what lies
+//! around its registration (`to_p2p_pgmap()` in drivers/pci/p2pdma.c), which only `pci_p2pdma_add_resource()` puts
+//! there, and xocl does not call that. A kernel without the option never looks: drives take the pages as plain memory.
+//! All of it was read, in `xocl/subdev/p2p.c` of XRT up to 2.25 and in Linux, and nothing run: docs/fpga.md.
 
-use peerlane_fabric::Kind;
+use peerlane_fabric::{Function, Kernel, Kind};
 
 use super::ends::Ends;
 use super::{Answer, DriverRule};
 
 const DRIVER: &str = "xocl";
 const SOURCE: &str = "XRT 2.25, xocl/subdev/p2p.c; XRT documentation, PCIe Peer-to-Peer";
+
+/// Pages of a card's window as a kernel takes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CardPages {
+    /// Memory like any other, which is XRT's own way: nobody asks whether there is a route.
+    Plain,
+    /// Peer-to-peer memory of a provider that is not there.
+    Foreign,
+    /// It is not known whether the kernel has `CONFIG_PCI_P2PDMA`.
+    NotSeen,
+    /// A description, of no particular kernel.
+    NoKernel,
+}
+
+impl CardPages {
+    /// The way in which this kernel takes them.
+    pub fn new(kernel: &Kernel) -> Self {
+        match (kernel.has_p2pdma, &kernel.release) {
+            (Some(false), _) => Self::Plain,
+            (Some(true), _) => Self::Foreign,
+            (None, Some(_)) => Self::NotSeen,
+            (None, None) => Self::NoKernel,
+        }
+    }
+}
+
+/// Returns the reason why a kernel should not be asked for requests with memory of a card; `None` where it
+/// may.
+pub fn card_risk(kernel: &Kernel) -> Option<String> {
+    let release = kernel.release.as_deref().unwrap_or("unknown");
+    let with = match CardPages::new(kernel) {
+        CardPages::Plain | CardPages::NoKernel => return None,
+        CardPages::Foreign => format!("kernel {release} has CONFIG_PCI_P2PDMA"),
+        CardPages::NotSeen => {
+            format!("whether kernel {release} has CONFIG_PCI_P2PDMA cannot be seen, and with it")
+        }
+    };
+    Some(format!(
+        "{with}: it would look for the owner of the card's window where xocl has put none, which may refuse the \
+         route or bring the machine down"
+    ))
+}
+
+/// Returns whether drives reach a card by XRT's own way: its driver is bound and lends nothing by the kernel's own
+/// call.
+pub fn is_lent_by_xrt(function: &Function) -> bool {
+    function.driver.is_named(DRIVER) && function.p2pmem.is_none()
+}
 
 /// The rules for memory of a Xilinx card.
 pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
@@ -29,10 +83,7 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
         (None, Kind::Nvme) => {
             switch(Answer::Conditional, "whether p2p_enable is 1 is not shown".to_owned())
         }
-        (Some(true), Kind::Nvme) => {
-            let reason = format!("p2p_enable is 1, and drives take its pages; {}", ends.in_words());
-            switch(Answer::Possible, reason)
-        }
+        (Some(true), Kind::Nvme) => vec![for_drives(ends)],
         (_, Kind::Fpga) => {
             let reason = "one card imports the buffer of the other and copies it; whether the driver \
                           asks the kernel is not known";
@@ -41,4 +92,24 @@ pub(super) fn rules(ends: &Ends<'_>) -> Vec<DriverRule> {
         }
         _ => vec![ends.not_known()],
     }
+}
+
+/// The rule for a drive and a card that lends its memory.
+fn for_drives(ends: &Ends<'_>) -> DriverRule {
+    let kernel = &ends.fabric.kernel;
+    let is_own = is_lent_by_xrt(ends.provider());
+    let (asks, answer, reason) = match (CardPages::new(kernel), card_risk(kernel)) {
+        (CardPages::Plain, _) if is_own => {
+            let reason = "p2p_enable is 1, and a kernel without CONFIG_PCI_P2PDMA takes its pages as plain \
+                          memory and asks for no route: prove it";
+            (Some(false), Answer::Conditional, reason.to_owned())
+        }
+        (CardPages::Foreign, Some(risk)) if is_own => (Some(true), Answer::Refused, risk),
+        (CardPages::NotSeen, Some(risk)) if is_own => (Some(true), Answer::NotKnown, risk),
+        _ => {
+            let reason = format!("p2p_enable is 1, and drives take its pages; {}", ends.in_words());
+            (Some(true), Answer::Possible, reason)
+        }
+    };
+    DriverRule::new(DRIVER, "P2P BAR", asks, (answer, reason), SOURCE)
 }

@@ -34,7 +34,7 @@ pub fn answers(judged: &[JudgedPairs]) -> Vec<UseAnswer> {
         judged.iter().filter(|one| one.of_use == of_use).map(|one| one.group.count).sum()
     };
     let answer = |((of_use, state), pairs): ((Use, RouteState), Vec<&JudgedPairs>)| {
-        let most = pairs.iter().max_by_key(|one| one.group.count)?;
+        let most = pairs.iter().rev().max_by_key(|one| one.group.count)?;
         Some(UseAnswer {
             of_use,
             state,

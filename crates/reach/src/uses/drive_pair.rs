@@ -5,8 +5,7 @@ use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin};
 use super::{JudgedPairs, Leg, PairGroup, Use};
 use crate::{Decisions, Peers, Reach, RouteState, kernel_refusal};
 
-/// Memory that a copy between two drives may rest in without being named: pools of the kernel, and
-/// cards whose driver lends their memory.
+/// Memory in which a copy between two drives rests without being told: pools of the kernel.
 pub(super) struct Lenders<'a> {
     fabric: &'a Fabric,
     ids: Vec<FunctionId>,
@@ -14,10 +13,8 @@ pub(super) struct Lenders<'a> {
 
 impl<'a> Lenders<'a> {
     pub(super) fn new(fabric: &'a Fabric) -> Self {
-        let lends = |(id, one): &(FunctionId, &Function)| match one.p2pmem {
-            Some(pool) => pool.published,
-            None => one.driver.is_named("xocl") && fabric.memory(*id).is_some(),
-        };
+        let lends =
+            |(_, one): &(FunctionId, &Function)| one.p2pmem.is_some_and(|pool| pool.published);
         Self { fabric, ids: fabric.iter().filter(lends).map(|(id, _)| id).collect() }
     }
 
@@ -36,7 +33,12 @@ impl<'a> Lenders<'a> {
         let drives = self.fabric.functions.iter().filter(|one| one.kind == Kind::Nvme);
         let reason = match drives.into_iter().find(has_buffer) {
             Some(drive) => format!("{} has a memory buffer (CMB) that no peer gets", drive.name),
-            None => "no drive here lends memory (CMB)".to_owned(),
+            None if self.fabric.memories().is_empty() => {
+                "no drive here lends memory (CMB)".to_owned()
+            }
+            None => "no drive here lends memory (CMB); a copy takes that of a GPU or card where \
+                     `--via` names it"
+                .to_owned(),
         };
         (RouteState::Host, reason)
     }

@@ -21,13 +21,9 @@ macro_rules! machines {
     };
 }
 
-const MEMORY: &str = "p2pmem = { size = '64M', available = '64M', published = true }\n";
-
 machines! {
     KernelTooOld => examined(&[("'7.2.13'", "'6.1.0'")]),
     KernelWithoutP2pdma => examined(&[("p2pdma = true", "p2pdma = false")]),
-    NoDrive => examine(&Fabric::from_toml("name = 'vm'").expect("a machine")),
-    NoMemory => examined(&[(MEMORY, "")]),
     MemoryNotRegistered => with_drive("cmb_registers = { location = '0x2', size = '0x3218' }\n", ""),
     MemoryNotPublished => examined(&[("published = true", "published = false")]),
     QueuesInMemory => examined(&[
@@ -67,6 +63,9 @@ machines! {
         "",
         "",
     ),
+    PeerModuleMissing => eight_gpus(|fabric| fabric.nvidia = None),
+    GpuMemoryNotLent => eight_gpus(|_| {}),
+    CufileConfiguration => eight_gpus(|_| {}),
     GpuStackMissing => with_card("kind = 'gpu'\nvendor = '0x10de'", "", ""),
     FpgaStackMissing => with_card("kind = 'fpga'\nvendor = '0x10ee'", "", ""),
     FpgaWindowOff => with_card("kind = 'fpga'\nfpga_p2p = false", "", ""),
@@ -84,6 +83,13 @@ machines! {
     DriveHot => with_drive("temperature = { current = 80000, warning = 74000 }\n", ""),
     CopyRefused => pair::copy_refused(),
     StaleDecision => pair::stale(),
+}
+
+/// The captured server with eight GPUs, changed.
+fn eight_gpus(change: impl FnOnce(&mut Fabric)) -> DoctorRecord {
+    let mut fabric = plan::eight_gpus();
+    change(&mut fabric);
+    examine(&fabric)
 }
 
 /// The question to this machine is answered by the test: whoever runs it may be root.

@@ -1,0 +1,96 @@
+//! The plan for a server with eight GPUs: one step a cause, and nothing left once it is carried out.
+
+use peerlane_fabric::Acs;
+use peerlane_fabric::assume::BootConfiguration;
+use peerlane_results::{Setting, Use as RecordUse};
+
+use super::*;
+
+/// Eight GPUs, eight drives and four network controllers below four switches.
+pub(super) fn eight_gpus() -> Fabric {
+    let archive =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/sysfs/eight-gpus/tree.tar.zst");
+    let bytes = std::fs::File::open(archive).expect("a capture");
+    let content = peerlane_fabric::capture::unpack_machine(bytes).expect("a tree");
+    Fabric::discover_snapshot(Path::new(archive), content).expect("a machine")
+}
+
+#[test]
+fn headline_speaks_of_the_devices_there() {
+    let record = examine(&eight_gpus());
+    assert!(
+        record.verdict.starts_with("8 GPUs, 4 NICs, 8 drives: storage to GPU"),
+        "{}",
+        record.verdict
+    );
+    let uses: Vec<RecordUse> = record.uses.iter().map(|one| one.of_use).collect();
+    for one in [RecordUse::StorageGpu, RecordUse::NetworkGpu, RecordUse::GpuGpu] {
+        assert!(uses.contains(&one), "{uses:?}");
+    }
+    let of = |wanted| record.uses.iter().find(|one| one.of_use == wanted).expect("a use").of;
+    assert_eq!((of(RecordUse::StorageGpu), of(RecordUse::NetworkGpu)), (64, 32));
+    assert_eq!((of(RecordUse::GpuGpu), of(RecordUse::DriveDrive)), (28, 28));
+}
+
+#[test]
+fn redirection_of_all_switches_is_one_step() {
+    let fabric = eight_gpus();
+    let record = examine(&fabric);
+    let is_acs = |one: &&Finding| one.kind == FindingKind::AcsRedirect;
+    let found = record.findings.iter().find(is_acs).expect("redirection");
+    assert_eq!(found.evidence.len(), 20, "each downstream port");
+    let steps: Vec<_> = record.steps.iter().filter(|step| step.command.contains("acs")).collect();
+    let [step] = &steps[..] else { panic!("{steps:?}") };
+    assert!(step.reboot && step.weakens.is_some(), "{step:?}");
+    // Pairs below one switch: 4 switches of 2 GPUs, 2 drives and 1 network controller.
+    assert_eq!(step.pairs, 4 * (4 + 2 + 1), "{step:?}");
+}
+
+#[test]
+fn steps_come_in_order_and_restarts_together() {
+    let record = examine(&eight_gpus());
+    let orders: Vec<u32> = record.steps.iter().map(|step| step.order).collect();
+    assert_eq!(orders, (1..).take(orders.len()).collect::<Vec<u32>>());
+    assert!(record.steps.is_sorted_by_key(|step| step.needs), "{:?}", record.steps);
+}
+
+/// Every setting of a plan, as files.
+fn written(record: &DoctorRecord) -> String {
+    let files = drop_ins(record);
+    let drop_in = |file: &&DropIn| !file.is_executable && !file.path.starts_with("udev");
+    let kept = files.iter().filter(drop_in).filter(|file| !file.path.starts_with("cmdline"));
+    kept.map(|file| {
+        // A modules-load.d file is told by its folder; in one text its lines are marked.
+        let lines = file.content.lines().filter(|line| !line.starts_with('#'));
+        let mark = if file.path.starts_with("modules-load") { "module " } else { "" };
+        lines.map(|line| format!("{mark}{line}\n")).collect::<String>()
+    })
+    .collect()
+}
+
+#[test]
+fn assumed_plan_leaves_what_cannot_be_fixed() {
+    let mut fabric = eight_gpus();
+    let record = examine(&fabric);
+    let settings: Vec<&Setting> = record.steps.iter().flat_map(|step| &step.settings).collect();
+    assert!(settings.len() >= 3, "{settings:?}");
+    let configuration =
+        BootConfiguration::parse(Path::new("plan"), &written(&record)).expect("a configuration");
+    configuration.apply(&mut fabric);
+    assert!(
+        fabric
+            .functions
+            .iter()
+            .filter(|one| one.kind == Kind::DownstreamPort)
+            .all(|port| { port.acs != Acs::Unknown && port.acs.redirects() == Some(false) })
+    );
+    let after = examine(&fabric);
+    let left: Vec<FindingKind> = kinds(&after);
+    assert!(left.iter().all(|kind| *kind == FindingKind::CufileConfiguration), "{left:?}");
+    let network = after.uses.iter().find(|one| one.of_use == RecordUse::NetworkGpu).expect("a use");
+    assert_eq!(
+        (network.state, network.pairs),
+        (UseState::Direct, 8),
+        "below one switch: {after:?}"
+    );
+}
