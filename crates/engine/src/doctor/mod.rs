@@ -7,6 +7,7 @@
 
 mod accelerator;
 mod bearing;
+mod cufile;
 mod devices;
 mod drive;
 mod drop_ins;

@@ -68,7 +68,6 @@ pub const KEYS: &[(&str, KeptValue)] = {
     ("properties.use_compat_mode", Whole),
     ("properties.use_pci_p2pdma", Whole),
     ("properties.vanilla_posix_io_mode", Whole),
-    ("sparse.min_p2pdma_threshold_kb", Whole),
     ("sparse.p2p_compat_enable", Whole),
     ]
 };

@@ -58,7 +58,7 @@ fn last_of_equal_keys_counts() {
 fn values_of_other_kinds_are_kept_as_they_are() {
     let text = "{\"properties\": {\"allow_compat_mode\": \"true\", \"use_pci_p2pdma\": 1,\n\
                 \"force_compat_mode\": null, \"gds_fallback_io\": {}, \"rdma_dev_addr_list\": \"192.0.2.1\"},\n\
-                \"sparse\": {\"min_p2pdma_threshold_kb\": 1.5}} whatever follows";
+                \"fs\": {\"lustre\": {\"posix_gds_min_kb\": 1.5}}} whatever follows";
     let found = read(text);
     assert_eq!(found.problem, None);
     assert_eq!(setting(&found, "properties.allow_compat_mode"), "\"true\"");
@@ -66,7 +66,7 @@ fn values_of_other_kinds_are_kept_as_they_are() {
     assert_eq!(setting(&found, "properties.force_compat_mode"), "absent");
     assert_eq!(setting(&found, "properties.gds_fallback_io"), "absent");
     assert_eq!(setting(&found, "properties.rdma_dev_addr_list"), "1");
-    assert_eq!(setting(&found, "sparse.min_p2pdma_threshold_kb"), "\"1.5\"");
+    assert_eq!(setting(&found, "fs.lustre.posix_gds_min_kb"), "\"1.5\"");
 }
 
 #[test]
