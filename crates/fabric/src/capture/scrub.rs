@@ -232,11 +232,10 @@ impl Scrub {
         crate::cufile::text(&found)
     }
 
-    /// The name of a block device: its own where it is in this capture.
+    /// A block device by its path, which is the kernel's where the device is in this capture.
     fn device(&self, path: &str) -> String {
-        let name = path.rsplit('/').next().unwrap_or_default();
-        let is_known = self.names.contains(name) && words::is_of_cufile(name);
-        if is_known { format!("/dev/{name}") } else { "/dev/replaced".to_owned() }
+        let name = path.rsplit('/').next().filter(|name| self.names.contains(*name));
+        format!("/dev/{}", name.unwrap_or("replaced"))
     }
 
     fn place(&mut self, point: &str) -> String {

@@ -141,14 +141,9 @@ const CUFILE_WORDS: [&str; 30] = [
     "zfs",
 ];
 
-/// Whether a text in settings of cuFile is a word that is not somebody's own, or a block device by number.
+/// Whether a text in settings of cuFile is a word that is not somebody's own.
 pub(super) fn is_of_cufile(text: &str) -> bool {
-    let is_device = ["nvme", "md", "dm-", "sd"].iter().any(|front| {
-        text.strip_prefix(front).is_some_and(|rest| {
-            rest.len() <= 8 && rest.chars().all(|c| c.is_ascii_digit() || matches!(c, 'a'..='z'))
-        })
-    });
-    CUFILE_WORDS.contains(&text) || is_device
+    CUFILE_WORDS.contains(&text)
 }
 
 /// Parameters of NVIDIA's driver that bear on peer traffic, as lines of `params`.

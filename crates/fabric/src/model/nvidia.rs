@@ -29,12 +29,11 @@ impl NvidiaDriver {
     pub fn registry_key(&self, name: &str) -> Option<&str> {
         let entries = self.parameters.get("RegistryDwords")?.split(';');
         let pairs = entries.filter_map(|entry| entry.split_once('='));
-        pairs
-            .map(|(key, value)| (key.trim(), value.trim()))
-            .filter(|(key, value)| key.eq_ignore_ascii_case(name) && !value.contains('='))
-            .filter(|(_, value)| !value.is_empty())
-            .next_back()
-            .map(|(_, value)| value)
+        let mut pairs = pairs.map(|(key, value)| (key.trim(), value.trim()));
+        let is_it = |(key, value): &(&str, &str)| {
+            key.eq_ignore_ascii_case(name) && !value.is_empty() && !value.contains('=')
+        };
+        pairs.rfind(is_it).map(|(_, value)| value)
     }
 }
 
