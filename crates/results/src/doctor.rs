@@ -30,6 +30,9 @@ pub struct DoctorRecord {
     pub findings: Vec<Finding>,
     /// The plan: what to do, in order.
     pub steps: Vec<PlanStep>,
+    /// Settings of libraries that bear on routes and force none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<LibrarySetting>,
     /// Facts that could not be read.
     pub unknown: Vec<Unknown>,
 }
@@ -329,6 +332,21 @@ impl fmt::Display for Needs {
             Self::Hardware => "with other hardware, firmware or another slot",
         })
     }
+}
+
+/// A setting of a library: a key of `/etc/cufile.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LibrarySetting {
+    /// The key.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// Its effect on the route.
+    pub consequence: String,
+    /// What to set.
+    pub advice: String,
+    /// First version of the library that has it.
+    pub since: String,
 }
 
 /// A fact that could not be read.

@@ -1,7 +1,8 @@
 //! An examination in words: the headline, uses, findings, and the plan.
 
 use peerlane_results::{
-    AssumedSetting, DoctorRecord, Evidence, Finding, Needs, PlanStep, Unknown, Use, UseRecord,
+    AssumedSetting, DoctorRecord, Evidence, Finding, LibrarySetting, Needs, PlanStep, Unknown, Use,
+    UseRecord,
 };
 
 use super::Sheet;
@@ -17,6 +18,10 @@ pub(crate) fn doctor(record: &DoctorRecord) -> String {
     section(&mut sheet, "uses:", &record.uses, of_use);
     section(&mut sheet, "found:", &record.findings, finding);
     plan(&mut sheet, &record.steps);
+    // A whole machine has them in --json.
+    if record.pair.is_some() {
+        section(&mut sheet, "settings of cuFile (/etc/cufile.json):", &record.settings, setting);
+    }
     section(&mut sheet, "could not be checked:", &record.unknown, unknown);
     sheet.0
 }
@@ -116,6 +121,11 @@ fn objects(all: &[String]) -> String {
 
 fn pairs(count: u64) -> String {
     if count == 1 { "1 pair".to_owned() } else { format!("{count} pairs") }
+}
+
+fn setting(sheet: &mut Sheet, one: &LibrarySetting) {
+    sheet.line(format_args!("  {}: {} (since {})", one.key, one.value, one.since));
+    sheet.line(format_args!("    {}; {}", one.consequence, one.advice));
 }
 
 fn unknown(sheet: &mut Sheet, unknown: &Unknown) {

@@ -4,7 +4,6 @@
 //! named of its gds-diag; the first version of a key is that of the first published library that has its name
 //! (`strings libcufile.so.0` of 1.11, 1.14 and every release from 1.15 to 1.20). None of it was tried on a GPU.
 //! A program may name another file, and variables of its environment override some keys: neither is seen.
-#![allow(dead_code, reason = "the findings of the software above a GPU take it up")]
 
 mod denied;
 mod host;

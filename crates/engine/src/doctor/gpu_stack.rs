@@ -6,16 +6,17 @@
 use std::collections::BTreeSet;
 
 use peerlane_fabric::gpu::ConsumerLine;
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, names as pci_names};
+use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin, names as pci_names};
 use peerlane_reach::{JudgedPairs, RouteState, Use, kernel_refusal, missing_registry_keys};
-use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs, Setting};
+use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, LibrarySetting, Needs, Setting};
 
 use super::accelerator::{VENDOR_AMD, VENDOR_NVIDIA};
-use super::{BearsOn, Examination, at, finding, fix, saw};
+use super::{BearsOn, Examination, at, cufile, finding, fix, saw};
 
 /// First open driver that lends memory by P2PDMA (NVIDIA, "GPUDirect Storage with Linux PCI P2PDMA").
 const P2PDMA_DRIVER: u32 = 565;
 const CUFILE: &str = "libcufile.so.0";
+const CUFILE_SETTINGS: &str = "/etc/cufile.json";
 /// Processing accelerators, and displays that are no VGA device: what AMD's compute cards call themselves
 /// (PCI Code and ID Assignment Specification, base classes 12h and 03h).
 const COMPUTE_CLASSES: [u32; 2] = [0x12_00, 0x03_80];
@@ -27,7 +28,8 @@ pub(super) fn examine(on: &mut Examination<'_>) {
         on.add(found, excluded.bears_on());
     }
     if !gpus.ids.is_empty() {
-        cufile(on, &gpus);
+        cufile_modes(on, &gpus);
+        cufile_settings(on, &gpus);
     }
     let gpus = Gpus::new(on, Use::NetworkToGpu, VENDOR_NVIDIA);
     peer_module(on, &gpus.split(on.fabric, is_consumer).1);
@@ -132,7 +134,7 @@ fn consumers(fabric: &Fabric, gpus: &Gpus) -> Option<Finding> {
 ///
 /// It has three modes: direct by P2PDMA from Linux 6.2 and open driver 565 on, direct by nvidia-fs, and its
 /// compatibility mode through host memory (NVIDIA's GPUDirect Storage documentation, "Troubleshooting Guide").
-fn cufile(on: &mut Examination<'_>, gpus: &Gpus) {
+fn cufile_modes(on: &mut Examination<'_>, gpus: &Gpus) {
     let fabric = on.fabric;
     if fabric.kernel.modules.is_none() {
         on.unknown(
@@ -162,6 +164,36 @@ fn cufile(on: &mut Examination<'_>, gpus: &Gpus) {
     match registry_keys(on, gpus) {
         Some(options) => on.add(not_lent(fabric, gpus, &options), gpus.bears_on()),
         None => stack_missing(on, gpus, only_compatible(&why)),
+    }
+}
+
+/// Settings of cuFile: those that force host memory are findings, the others notes.
+fn cufile_settings(on: &mut Examination<'_>, gpus: &Gpus) {
+    for note in cufile::audit(on.fabric) {
+        if !note.forces_host {
+            on.settings.push(LibrarySetting {
+                key: note.key,
+                value: note.value,
+                consequence: note.consequence,
+                advice: note.advice,
+                since: note.since.to_owned(),
+            });
+            continue;
+        }
+        let found = Finding {
+            evidence: vec![saw(CUFILE_SETTINGS, format!("{}: {}", note.key, note.value))],
+            fix: Some(fix(
+                format!("{} in {CUFILE_SETTINGS}: {}", note.key, note.advice),
+                Needs::Nothing,
+            )),
+            ..finding(
+                FindingKind::CufileConfiguration,
+                Cost::Routes,
+                format!("{} of cuFile", note.key),
+                note.consequence,
+            )
+        };
+        on.add(found, gpus.bears_on());
     }
 }
 
@@ -267,7 +299,8 @@ fn without_p2pdma(fabric: &Fabric, gpus: &[&Function]) -> Option<String> {
     if let (Some(version), true) = (version, major.is_some_and(|major| major < P2PDMA_DRIVER)) {
         return Some(format!("driver {version} is older than {P2PDMA_DRIVER}"));
     }
-    Some("the driver lends no memory".to_owned())
+    // What it will lend after a restart is not known.
+    (fabric.origin != Origin::Assumed).then(|| "the driver lends no memory".to_owned())
 }
 
 fn driver_missing() -> (String, Fix) {

@@ -1,6 +1,6 @@
 //! Cost of an IOMMU that translates.
 
-use peerlane_fabric::{Function, IommuMode, Kind, gpu};
+use peerlane_fabric::{Fabric, Function, IommuMode, Kind, gpu};
 use peerlane_reach::Use;
 use peerlane_results::{Cost, FindingKind};
 
@@ -54,9 +54,17 @@ fn translating(on: &mut Examination<'_>) {
     let evidence = vec![saw("/sys/kernel/iommu_groups/*/type", "DMA or DMA-FQ")];
     let fix = kernel_parameters(
         "pass addresses through",
-        "iommu=pt",
+        passthrough(on.fabric),
         Some("a device, or its firmware, can then reach all of memory by DMA"),
     );
     let found = peerlane_results::Finding { evidence, fix: Some(fix), ..found };
     on.add(found, BearsOn::everything());
+}
+
+/// The parameter that this kernel reads: `iommu=` is for x86 alone (arch/x86/kernel/pci-dma.c, and
+/// drivers/iommu/iommu.c for the other).
+fn passthrough(fabric: &Fabric) -> &'static str {
+    let is_arm =
+        fabric.cpu.vendor.as_deref().is_some_and(|vendor| vendor.starts_with("CPU implementer"));
+    if is_arm { "iommu.passthrough=1" } else { "iommu=pt" }
 }

@@ -31,7 +31,8 @@ use std::path::Path;
 use peerlane_fabric::{Fabric, Function, FunctionId, Kind, Origin};
 use peerlane_reach::{JudgedPairs, Use, judged_between, judged_pairs};
 use peerlane_results::{
-    Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, FindingKind, Fix, Needs, Setting, Unknown,
+    Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, FindingKind, Fix, LibrarySetting, Needs,
+    Setting, Unknown,
 };
 
 pub use devices::examine_devices;
@@ -55,12 +56,15 @@ struct Examination<'a> {
     /// The pairs of every use, judged.
     judged: Vec<JudgedPairs>,
     findings: Vec<(Finding, BearsOn)>,
+    /// Settings of libraries that force no route.
+    settings: Vec<LibrarySetting>,
     unknown: Vec<Unknown>,
 }
 
 impl<'a> Examination<'a> {
     fn new(fabric: &'a Fabric, judged: Vec<JudgedPairs>) -> Self {
-        Self { fabric, judged, findings: Vec::new(), unknown: Vec::new() }
+        let (findings, settings, unknown) = (Vec::new(), Vec::new(), Vec::new());
+        Self { fabric, judged, findings, settings, unknown }
     }
 
     fn add(&mut self, mut finding: Finding, bears_on: BearsOn) {
@@ -99,6 +103,7 @@ impl<'a> Examination<'a> {
             uses,
             findings,
             steps,
+            settings: self.settings,
             unknown: self.unknown,
         }
     }

@@ -192,6 +192,8 @@ fn lift_limits(fabric: &mut Fabric) {
         if limits.max_hw_request.is_some_and(|most| most <= TRANSLATED_REQUEST) {
             let QueueLimits { logical_block, physical_block, .. } = *limits;
             *limits = QueueLimits { logical_block, physical_block, ..QueueLimits::default() };
+        } else if limits.max_request.is_some_and(|most| most <= TRANSLATED_REQUEST) {
+            limits.max_request = None;
         }
     }
 }

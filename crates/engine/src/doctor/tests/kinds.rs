@@ -65,7 +65,11 @@ machines! {
     ),
     PeerModuleMissing => eight_gpus(|fabric| fabric.nvidia = None),
     GpuMemoryNotLent => eight_gpus(|_| {}),
-    CufileConfiguration => eight_gpus(|_| {}),
+    CufileConfiguration => eight_gpus(|fabric| {
+        let found = fabric.cufile.as_mut().expect("the settings of cuFile");
+        let key = "properties.force_compat_mode".to_owned();
+        found.settings.insert(key, peerlane_fabric::CufileValue::Flag(true));
+    }),
     GpuStackMissing => with_card("kind = 'gpu'\nvendor = '0x10de'", "", ""),
     FpgaStackMissing => with_card("kind = 'fpga'\nvendor = '0x10ee'", "", ""),
     FpgaWindowOff => with_card("kind = 'fpga'\nfpga_p2p = false", "", ""),
