@@ -24,11 +24,11 @@ pub(crate) fn fabric(args: &FabricArgs) -> Result<Fabric, Failure> {
     Ok(machines::read(place(args), Look::Full)?)
 }
 
-/// The same, without a command to any drive: what a plan rests on.
+/// The same, without a command to any drive: enough for plans and metrics.
 ///
 /// # Errors
 /// As [`fabric`].
-pub(crate) fn fabric_for_a_plan(args: &FabricArgs) -> Result<Fabric, Failure> {
+pub(crate) fn fabric_quietly(args: &FabricArgs) -> Result<Fabric, Failure> {
     Ok(machines::read(place(args), Look::Quiet)?)
 }
 

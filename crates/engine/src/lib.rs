@@ -50,9 +50,7 @@ pub use copy::{
 pub use device_memory::DeviceRefusal;
 pub use doctor::{DropIn, drop_ins, examine, examine_cards, examine_devices, examine_pair};
 pub use guard::{Surveyor, overwrite_summary};
-pub use pair::{
-    address_or_name, condition, explain_pair, is_no_copy, pair_ends, pair_record, reach_verdict,
-};
+pub use pair::{condition, explain_pair, is_no_copy, pair_ends, pair_record, reach_verdict};
 pub use pairs::{CardPair, Dnas, card_pairs, pair_in_words, read_dna};
 pub use plan::{PlanError, explain, gpu_path, links_between, plan, plan_fan_out, plan_jobs, probe};
 pub use route_answer::{RouteAnswer, RouteWord, route_answer};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use peerlane_fabric::{Fabric, Function, FunctionId, Kind, names};
+use peerlane_fabric::{Fabric, FunctionId, Kind, names};
 use peerlane_reach::{
     Condition, Direction, MapType, NEWEST_LIST, Pair, Reach, Turn, environment_notes, guest,
     nature, nvlink, rules,
@@ -114,11 +114,6 @@ pub fn condition(condition: &Condition) -> ReachCondition {
     }
 }
 
-/// The address of a function; its name where it has none.
-pub fn address_or_name(function: &Function) -> String {
-    function.address.map_or_else(|| function.name.clone(), |address| address.to_string())
-}
-
 fn device(fabric: &Fabric, id: FunctionId) -> PairDevice {
     let function = fabric.function(id);
     PairDevice {
@@ -138,7 +133,7 @@ fn direction_record(fabric: &Fabric, pair: &Pair, one: &Direction) -> PairDirect
         Some(Turn::RootComplex) => (Some(PairTurn::RootComplex), None),
         Some(Turn::SocketLink) => (Some(PairTurn::SocketLink), None),
     };
-    let place = |id: FunctionId| address_or_name(fabric.function(id));
+    let place = |id: FunctionId| fabric.function(id).address_or_name();
     PairDirection {
         initiator: fabric.device_word(one.initiator),
         provider: fabric.device_word(one.provider),
@@ -165,7 +160,7 @@ fn direction_record(fabric: &Fabric, pair: &Pair, one: &Direction) -> PairDirect
 fn ports(fabric: &Fabric, reach: &Reach) -> Vec<String> {
     let mut ids = reach.redirecting.clone();
     ids.sort_by_key(|&id| (fabric.function(id).address, id));
-    ids.into_iter().map(|id| address_or_name(fabric.function(id))).collect()
+    ids.into_iter().map(|id| fabric.function(id).address_or_name()).collect()
 }
 
 fn kernel_decision(fabric: &Fabric, reach: &Reach) -> KernelDecision {

@@ -369,6 +369,11 @@ impl Function {
             lab: LabDrive::default(),
         }
     }
+
+    /// The address; the name where there is none.
+    pub fn address_or_name(&self) -> String {
+        self.address.map_or_else(|| self.name.clone(), |address| address.to_string())
+    }
 }
 
 /// Access control services of a function (PCIe 6.0 section 7.7.11).

@@ -167,6 +167,6 @@ fn reach_row(
 
 /// The addresses of functions; the names of those that have none.
 fn places(fabric: &Fabric, ids: impl IntoIterator<Item = FunctionId>) -> Vec<String> {
-    let place = |id| peerlane_engine::address_or_name(fabric.function(id));
+    let place = |id| fabric.function(id).address_or_name();
     ids.into_iter().map(place).collect()
 }

@@ -11,10 +11,11 @@ Examples:
   peerlane topo
   peerlane topo --format toml > machine.toml
   peerlane topo --format svg > machine.svg
+  peerlane topo --format openmetrics > peerlane.prom
   peerlane topo --machine machine.tar.zst
   peerlane topo --machine pair")]
 pub(crate) struct TopoArgs {
-    /// Form of the output: a tree, one object (as --json), a machine file, or a drawing
+    /// Form of the output: a tree, one object (as --json), a machine file, a drawing, or gauges for Prometheus
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub(crate) format: TopoFormat,
     #[command(flatten)]
@@ -28,4 +29,5 @@ pub(crate) enum TopoFormat {
     Json,
     Toml,
     Svg,
+    Openmetrics,
 }

@@ -146,7 +146,7 @@ fn machines(args: &ReportArgs, records: &[Named]) -> Result<Vec<Machine>, Failur
     }
     let read = |machine: &PathBuf| {
         let args = FabricArgs { machine: Some(machine.clone()) };
-        Ok(Machine::new(machines::fabric_for_a_plan(&args)?, true))
+        Ok(Machine::new(machines::fabric_quietly(&args)?, true))
     };
     if !args.machines.is_empty() {
         return args.machines.iter().map(read).collect();
@@ -159,7 +159,7 @@ fn machines(args: &ReportArgs, records: &[Named]) -> Result<Vec<Machine>, Failur
         return Ok(Vec::new());
     }
     // A report needs nothing of the machine that it is made on.
-    let own = machines::fabric_for_a_plan(&FabricArgs::default());
+    let own = machines::fabric_quietly(&FabricArgs::default());
     Ok(own.map(|fabric| Machine::new(fabric, false)).into_iter().collect())
 }
 

@@ -15,14 +15,19 @@ use crate::printer::Printer;
 /// # Errors
 /// When it cannot be read.
 pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
-    let fabric = machines::fabric(&args.fabric)?;
     let format = if printer.is_json() { TopoFormat::Json } else { args.format };
+    let fabric = match format {
+        // A monitor asks often: drives are left alone.
+        TopoFormat::Openmetrics => machines::fabric_quietly(&args.fabric)?,
+        _ => machines::fabric(&args.fabric)?,
+    };
     match format {
         TopoFormat::Text => {
             printer.data(&format!("{}{}", machine::topo(&fabric), pairs(&fabric)))?;
         }
         TopoFormat::Toml => printer.data(&fabric.to_toml())?,
         TopoFormat::Svg => printer.data(&machine::svg(&fabric))?,
+        TopoFormat::Openmetrics => printer.data(&machine::openmetrics(&fabric))?,
         TopoFormat::Json => {
             printer.object(&topology::object(&fabric).map_err(Failure::new)?)?;
         }

@@ -1,8 +1,10 @@
-//! A machine for people: as a tree in words, and as a drawing, with the load of its links where it is known.
+//! A machine as a tree in words, as a drawing with the load of its links, and as gauges for Prometheus.
 
 mod drawing;
+mod metrics;
 mod text;
 
 pub(crate) use drawing::style;
 pub use drawing::{Drawing, svg};
+pub use metrics::openmetrics;
 pub use text::topo;

@@ -20,7 +20,7 @@ const BROKEN_PIPE: i32 = 128 + 13;
 /// When the machine, a kernel or QEMU cannot be found.
 pub(super) fn options(args: &MachineArgs, command: Vec<OsString>) -> Result<Options, Failure> {
     let wanted = FabricArgs { machine: Some(args.machine.clone()) };
-    let machine = machines::fabric_for_a_plan(&wanted)?;
+    let machine = machines::fabric_quietly(&wanted)?;
     Ok(Options {
         machine,
         drives: args.drives.iter().map(|drive| (drive.name.clone(), drive.image.clone())).collect(),
