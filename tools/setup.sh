@@ -284,6 +284,18 @@ prepare_nvidia() {
     fi
 }
 
+# Gives the tests the programs that read gauges; without them those tests are skipped.
+prepare_prometheus() {
+    local found
+    if [[ -n ${PEERLANE_PROMETHEUS:-} ]]; then
+        say "Prometheus: $PEERLANE_PROMETHEUS, as PEERLANE_PROMETHEUS says"
+    elif found=$(tools/fetch-prometheus); then
+        export PEERLANE_PROMETHEUS=$found
+    else
+        say 'warning: there are no node_exporter and prometheus_client to read gauges by'
+    fi
+}
+
 prepare() {
     [[ $(uname -m) == x86_64 ]] || say "warning: the lab boots x86-64 machines, this one is $(uname -m)"
     prepare_programs "$1"
@@ -291,4 +303,5 @@ prepare() {
     prepare_kernel
     if [[ $1 == test ]]; then prepare_ram_bar; fi
     if [[ $1 == test ]]; then prepare_nvidia; fi
+    if [[ $1 == test ]]; then prepare_prometheus; fi
 }

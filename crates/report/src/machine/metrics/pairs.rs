@@ -25,7 +25,7 @@ pub(super) fn families(fabric: &Fabric) -> Vec<Gauge> {
     );
     let mut direct = Gauge::new(
         "peerlane_pair_direct",
-        "1 if it lets the initiator reach the memory below the host bridge.",
+        "1 if the kernel lets the initiator reach the memory below the host bridge.",
     );
     let matrix = Matrix::new(fabric, Detail::Grouped);
     let counts = VERDICTS.map(|(map, _)| count(fabric, &matrix, map));
