@@ -166,6 +166,13 @@ fn ten_thousand_functions_are_found_shown_and_drawn() {
     well_formed(&svg);
     assert_eq!(svg.matches("rotate(-55)").count(), 23 * 7, "a column for every memory");
     assert!(svg.len() < 4 << 20, "{} bytes", svg.len());
+    let gauges = said(&["topo", "--machine", root, "--format", "openmetrics"]);
+    assert!(
+        gauges.contains("peerlane_pairs{verdict=\"bus-address\"} 4830\n"),
+        "31 below 161 switches"
+    );
+    assert!(!gauges.contains("peerlane_pair_permitted{"), "too many to list");
+    assert!(gauges.lines().count() < 6 * machine.functions.len(), "{}", gauges.lines().count());
     if let Some(keep) = std::env::var_os("PEERLANE_KEEP_LARGE") {
         let keep = Path::new(&keep);
         capture::write_folder(&content, &keep.join("tree")).expect("a folder");
@@ -173,6 +180,37 @@ fn ten_thousand_functions_are_found_shown_and_drawn() {
         std::fs::write(keep.join("large.toml"), large(23)).expect("a file");
         std::fs::write(keep.join("large.svg"), svg).expect("a file");
     }
+}
+
+#[test]
+fn monitoring_command_replaces_whole_files() {
+    let page = std::fs::read_to_string(repository().join("docs/monitoring.md")).expect("a page");
+    let block = page.split("```").nth(1).expect("a block");
+    let command = block.lines().last().expect("a command");
+    assert_eq!(page.matches(command).count(), 3, "by hand, by systemd and by cron: {command}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let programs = Path::new(env!("CARGO_BIN_EXE_peerlane")).parent().expect("a folder");
+    let path = std::env::var("PATH").expect("a path");
+    let run = |machine: &Path| {
+        let command = command.replace(" topo ", &format!(" topo --machine {} ", machine.display()));
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &command]).current_dir(folder.path());
+        shell.env("PATH", format!("{}:{path}", programs.display()));
+        shell.output().expect("a shell").status.success()
+    };
+    let archive = repository().join("fixtures/sysfs/lab-acs/tree.tar.zst");
+    assert!(run(&archive));
+    let names: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+    let file = folder.path().join("peerlane.prom");
+    let archive = archive.to_str().expect("a path");
+    let shown = said(&["topo", "--machine", archive, "--format", "openmetrics"]);
+    let written = || std::fs::read_to_string(&file).expect("gauges");
+    assert_eq!(written(), shown);
+    assert!(!run(Path::new("/nowhere")), "there is no such machine");
+    assert_eq!(written(), shown, "the old file stays");
+    let words = ["topo", "--machine", archive, "--format", "openmetrics", "--json"];
+    assert_eq!(said(&words), said(&["topo", "--machine", archive, "--json"]));
 }
 
 #[test]

@@ -60,7 +60,8 @@ fn pair_gauges_follow_single_decisions() {
                     Some(false) => MapType::NotSupported,
                     _ => decide(&fabric, memory.function, id).map,
                 };
-                let (initiator, memory) = (initiator.address, fabric.function(memory.function).address);
+                let (initiator, memory) =
+                    (initiator.address, fabric.function(memory.function).address);
                 let (initiator, memory) = (initiator.expect("captured"), memory.expect("captured"));
                 let labels = format!("{{initiator=\"{initiator}\",memory=\"{memory}\"}}");
                 let expected = match map {
@@ -90,10 +91,18 @@ fn downgraded_link_is_one() {
         ))
     };
     let gauge = |text: &str, kind: &str| {
-        let labels = |name: &str| format!("{name}{{device=\"a\",name=\"{}\",kind=\"{kind}\"}}",
-            if kind == "gpu" { "gpu:0" } else { "a" });
+        let labels = |name: &str| {
+            format!(
+                "{name}{{device=\"a\",name=\"{}\",kind=\"{kind}\"}}",
+                if kind == "gpu" { "gpu:0" } else { "a" }
+            )
+        };
         let read = |name: &str| value(text, &labels(name));
-        (read("peerlane_link_downgraded"), read("peerlane_link_lanes"), read("peerlane_link_max_lanes"))
+        (
+            read("peerlane_link_downgraded"),
+            read("peerlane_link_lanes"),
+            read("peerlane_link_max_lanes"),
+        )
     };
     let (whole, slow, narrow) = ("16GT/s x16", "2.5GT/s x16", "16GT/s x8");
     assert_eq!(gauge(&machine(whole, "nic"), "nic"), (Some(0), Some(16), Some(16)));
@@ -118,7 +127,8 @@ fn unreadable_facts_are_counted_not_guessed() {
     fabric.cpu.vendor = None;
     fabric.kernel.has_p2pdma = None;
     let text = openmetrics(&fabric);
-    for family in ["acs_redirects", "pair_permitted", "pair_direct", "link_lanes", "kernel_p2pdma"] {
+    for family in ["acs_redirects", "pair_permitted", "pair_direct", "link_lanes", "kernel_p2pdma"]
+    {
         assert!(samples(&text, &format!("peerlane_{family}")).is_empty(), "{family}");
     }
     assert_eq!(value(&text, "peerlane_pairs{verdict=\"unknown\"}"), Some(2));

@@ -15,8 +15,10 @@ pub(super) fn families(fabric: &Fabric) -> Vec<Gauge> {
     );
     let mut free =
         Gauge::new("peerlane_p2pmem_free_bytes", "Registered memory that nobody has allocated.");
-    let mut published =
-        Gauge::new("peerlane_p2pmem_published", "1 if the driver offers its registered memory to peers.");
+    let mut published = Gauge::new(
+        "peerlane_p2pmem_published",
+        "1 if the driver offers its registered memory to peers.",
+    );
     for (id, function) in fabric.iter() {
         let Some(pool) = function.p2pmem else { continue };
         let device = DeviceLabels::new(fabric, id);

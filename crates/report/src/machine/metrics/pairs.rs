@@ -38,8 +38,10 @@ pub(super) fn families(fabric: &Fabric) -> Vec<Gauge> {
             direct.add(&labels, is_direct(map).map(u64::from));
         }
     }
-    let mut by_verdict =
-        Gauge::new("peerlane_pairs", "Pairs of an initiator and a memory, by the kernel's verdict.");
+    let mut by_verdict = Gauge::new(
+        "peerlane_pairs",
+        "Pairs of an initiator and a memory, by the kernel's verdict.",
+    );
     for ((_, name), count) in VERDICTS.into_iter().zip(counts) {
         by_verdict.add(&[("verdict", name)], Some(count));
     }

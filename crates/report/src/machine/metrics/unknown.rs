@@ -48,8 +48,7 @@ fn has_unknown_link(fabric: &Fabric, id: FunctionId) -> bool {
         Parent::Function(port) => is_port(fabric.function(port).kind),
         Parent::Bridge(_) => false,
     };
-    let has_link =
-        is_below_port && !is_port(function.kind) && function.physical_function.is_none();
+    let has_link = is_below_port && !is_port(function.kind) && function.physical_function.is_none();
     has_link && function.link.is_none_or(|link| link.current.is_none())
 }
 
