@@ -73,7 +73,12 @@ fn python_client_reads_every_fixture() {
         fs::write(&file, text).expect("room");
         command.arg(file);
     }
-    let output = command.output().expect("python3 starts");
+    let output = match command.output() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return testing::skip("python", "there is no python3");
+        }
+        output => output.expect("python3 starts"),
+    };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8(output.stdout).expect("text");
     assert_eq!(lines.lines().count(), texts.len());

@@ -139,6 +139,17 @@ fn unreadable_facts_are_counted_not_guessed() {
 }
 
 #[test]
+fn conditional_pairs_are_never_direct() {
+    let mut fabric = fixture("lab-split");
+    fabric.cpu.vendor = None;
+    let text = openmetrics(&fabric);
+    assert_eq!(value(&text, "peerlane_pairs{verdict=\"conditional\"}"), Some(2));
+    assert!(samples(&text, "peerlane_pair_permitted").is_empty());
+    let direct = samples(&text, "peerlane_pair_direct");
+    assert_eq!(direct.into_values().collect::<Vec<_>>(), [0, 0]);
+}
+
+#[test]
 fn text_without_classes_is_unknown() {
     let picture = "-[0000:00]-+-00.0\n           \\-01.0-[01]----00.0  Drive [144d:a80a]\n";
     let text = openmetrics(&lspci::read(picture).expect("a machine"));
