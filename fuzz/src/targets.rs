@@ -16,7 +16,8 @@ use peerlane_bench::{compare, workload};
 use peerlane_engine::endpoint::Notation;
 use peerlane_engine::journal::{self, Journal};
 use peerlane_evidence::{DriveBytes, Requests, Root, Scene, Seen};
-use peerlane_fabric::{BlockDevice, Dna, Fabric, Origin, Parent, capture, lspci};
+use peerlane_fabric::assume::BootConfiguration;
+use peerlane_fabric::{Acs, BlockDevice, Dna, Fabric, Origin, Parent, capture, lspci};
 use peerlane_lab::recorder;
 use peerlane_memory::blkid::{DeviceEnds, MemoryImage, magic};
 use peerlane_memory::xrt::xclbin;
@@ -36,6 +37,7 @@ pub type Target = (&'static str, fn(&[u8]));
 /// Every target.
 pub const ALL: [Target; 18] = [
     ("archive", archive),
+    ("boot", boot),
     ("capture", captured),
     ("content", content),
     ("cufile", cufile),
@@ -61,6 +63,35 @@ pub fn machine(bytes: &[u8]) {
     match Fabric::from_toml(text) {
         Ok(fabric) => examine(&fabric),
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// Boot parameters and module options: refused with advice, or applied to a machine, whose functions stay
+/// what they are.
+pub fn boot(bytes: &[u8]) {
+    static MACHINE: OnceLock<Fabric> = OnceLock::new();
+    let machine = MACHINE.get_or_init(|| {
+        let text = include_str!("../../fixtures/sysfs/lab-acs/topology.toml");
+        Fabric::from_toml(text).expect("a machine")
+    });
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    for name in ["etc/default/grub.d/fuzz.cfg", "etc/modules-load.d/fuzz.conf"] {
+        let configuration = match BootConfiguration::parse(Path::new(name), text) {
+            Ok(configuration) => configuration,
+            Err(error) => {
+                assert!(!error.to_string().is_empty() && !error.hint().is_empty());
+                continue;
+            }
+        };
+        let mut changed = machine.clone();
+        for applied in configuration.apply(&mut changed) {
+            let words = format!("{} {:?}", applied.setting, applied.effect);
+            assert!(!words.chars().any(|one| one.is_control() && one != '\t'), "{words}");
+        }
+        for (before, after) in machine.functions.iter().zip(&changed.functions) {
+            assert_eq!(before.acs == Acs::Absent, after.acs == Acs::Absent, "{}", after.name);
+        }
+        examine(&changed);
     }
 }
 

@@ -130,6 +130,11 @@ fn damaged_archives_make_nothing_outside_their_folder() {
 }
 
 #[test]
+fn damaged_boot_files_are_refused_or_applied() {
+    survives("boot", INPUTS / 4);
+}
+
+#[test]
 fn damaged_captures_are_refused_or_read_back_the_same() {
     survives("capture", INPUTS_WITH_FILES);
 }

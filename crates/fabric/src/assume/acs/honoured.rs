@@ -6,9 +6,10 @@
 //! repairs both, in 6.15, 6.14.2, 6.13.11 and 6.12.23 (stable reviews of 8 April 2025); 6.11 ended without
 //! it.
 //!
-//! Distributions: kernels for NVIDIA's machines have `config_acs` in 6.8 and 6.11, at first with the fault
-//! (NVIDIA/NV-Kernels pull requests 20, 49, 50, 63). Those of Red Hat and SUSE take features of later
-//! kernels, which their releases do not show.
+//! Distributions: Ubuntu's 6.8 has `config_acs` and the repair in 6.8.0-151-generic (its strings, and
+//! booted), and its changelog adds neither after 6.8.0-116. Ubuntu's kernels for NVIDIA's machines had it
+//! in 6.8 and 6.11, at first with the fault (NVIDIA/NV-Kernels pull requests 20, 49, 50, 63). Kernels of
+//! Red Hat and SUSE take features of later ones, which their releases do not show.
 
 use super::AcsParameter;
 use crate::Kernel;
@@ -29,6 +30,11 @@ const DISABLE_ACS_REDIR: (u32, u32) = (4, 19);
 const CONFIG_ACS: (u32, u32) = (6, 11);
 const REPAIRED: (u32, u32) = (6, 15);
 const REPAIRED_IN: [((u32, u32), u32); 3] = [((6, 12), 23), ((6, 13), 11), ((6, 14), 2)];
+
+/// Ubuntu's line with both parameters repaired, and the first known of its builds.
+const UBUNTU_REPAIRED: ((u32, u32), u32) = ((6, 8), 116);
+/// Ends of Ubuntu's releases whose builds are counted so.
+const UBUNTU_FLAVOURS: [&str; 2] = ["-generic", "-lowlatency"];
 
 /// Parts of the releases of kernels that take features of later ones.
 const BACKPORTING: [(&str, &str); 4] = [
@@ -52,11 +58,17 @@ impl AcsParameter {
         let Some((line, patch)) = numbers(release) else {
             return Honoured::NotKnown(format!("{release} is not a release of Linux"));
         };
-        if line >= REPAIRED {
+        if line >= REPAIRED || is_repaired_by_ubuntu(release, line) {
             return Honoured::Yes;
         }
         if let Some(who) = backporting(release, patch) {
             return Honoured::NotKnown(format!("{who} such as {release} take parts of later ones"));
+        }
+        if line == UBUNTU_REPAIRED.0 && is_numbered_by_distribution(release, patch) {
+            let name = self.name();
+            return Honoured::NotKnown(format!(
+                "{release} may have pci={name}= without its repair"
+            ));
         }
         let (since, is_broken) = match self {
             Self::DisableAcsRedir => (DISABLE_ACS_REDIR, line >= CONFIG_ACS),
@@ -87,8 +99,7 @@ impl AcsParameter {
         if first.is_some_and(|first| patch >= first) {
             return Honoured::Yes;
         }
-        // Ubuntu and others leave the third number at 0 and count by themselves.
-        if patch == 0 && release.contains('-') && !release.contains("-rc") {
+        if is_numbered_by_distribution(release, patch) {
             let reason = format!(
                 "{release} does not show whether it has the repair of pci={}= from Linux 6.15",
                 self.name()
@@ -103,12 +114,31 @@ impl AcsParameter {
     }
 
     /// Returns whether bits beside those that `disable_acs_redir` clears become the firmware's, as from
-    /// 6.11 on; before, they stayed as the kernel sets them.
+    /// 6.11 on, or may do so; before, they stayed as the kernel sets them.
     pub(super) fn takes_firmware_bits(kernel: &Kernel) -> bool {
-        let line = kernel.release.as_deref().and_then(numbers).map(|(line, _)| line);
-        line.is_none_or(|line| line >= CONFIG_ACS)
-            || Self::DisableAcsRedir.honoured_by(kernel) != Honoured::Yes
+        let Some(release) = kernel.release.as_deref() else { return true };
+        let Some((line, patch)) = numbers(release) else { return true };
+        line >= CONFIG_ACS
+            || is_numbered_by_distribution(release, patch)
+            || backporting(release, patch).is_some()
     }
+}
+
+/// Returns whether a distribution counts its builds behind a third number that stays 0, so that a release
+/// does not show what it has of later ones. Debian's kernels take stable releases as they are.
+fn is_numbered_by_distribution(release: &str, patch: u32) -> bool {
+    let is_plain = ["-rc", "-amd64", "-arm64"].iter().any(|part| release.contains(part));
+    patch == 0 && release.contains('-') && !is_plain
+}
+
+/// Returns whether Ubuntu has put both parameters right.
+fn is_repaired_by_ubuntu(release: &str, line: (u32, u32)) -> bool {
+    let (repaired, first) = UBUNTU_REPAIRED;
+    let build = || {
+        let flavour = UBUNTU_FLAVOURS.iter().find_map(|end| release.strip_suffix(end))?;
+        flavour.rsplit('-').next()?.parse::<u32>().ok()
+    };
+    line == repaired && build().is_some_and(|build| build >= first)
 }
 
 /// Whose kernel it is, where that takes features of later ones without showing it.
@@ -146,7 +176,9 @@ mod tests {
             ("4.19.0-27-amd64", disable),
             ("5.15.0-130-generic", disable),
             ("6.1.0-31-amd64", disable),
-            ("6.8.0-151-generic", disable),
+            ("6.8.0-151-generic", config),
+            ("6.8.0-116-lowlatency", config),
+            ("6.8.12-4-pve", disable),
             ("6.10.14", disable),
             ("6.11.11", None),
             ("6.12.22-amd64", None),
@@ -176,6 +208,8 @@ mod tests {
             "5.15.0-300.163.18.el9uek.x86_64",
             "6.4.0-150700.53-default",
             "6.8.0-1025-nvidia",
+            "6.8.0-1025-aws",
+            "6.8.0-60-generic",
             "5.15.148-tegra",
             "6.11.0-29-generic",
             "6.14.0-37-generic",
@@ -193,7 +227,7 @@ mod tests {
     fn broken_and_early_kernels_are_refused() {
         for (release, parameter, part) in [
             ("4.14.1", AcsParameter::DisableAcsRedir, "came with Linux 4.19"),
-            ("6.8.0-151-generic", AcsParameter::ConfigAcs, "came with Linux 6.11"),
+            ("5.15.0-130-generic", AcsParameter::ConfigAcs, "came with Linux 6.11"),
             ("6.12.10", AcsParameter::ConfigAcs, "repaired in 6.12.23"),
             ("6.11.3", AcsParameter::DisableAcsRedir, "pci=disable_acs_redir="),
         ] {
@@ -206,9 +240,13 @@ mod tests {
 
     #[test]
     fn old_kernels_keep_their_other_bits() {
-        for (release, expected) in
-            [("6.8.0-151-generic", false), ("7.2.13", true), ("4.18.0-553.el8", true)]
-        {
+        for (release, expected) in [
+            ("6.1.0-31-amd64", false),
+            ("6.8.12", false),
+            ("5.15.0-130-generic", true),
+            ("7.2.13", true),
+            ("4.18.0-553.el8", true),
+        ] {
             let kernel = kernel(release);
             assert_eq!(AcsParameter::takes_firmware_bits(&kernel), expected, "{release}");
         }

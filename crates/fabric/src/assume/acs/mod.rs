@@ -9,6 +9,8 @@ mod list;
 mod write;
 
 #[cfg(test)]
+mod oracle;
+#[cfg(test)]
 mod tests;
 
 pub(super) use boot::Boot;

@@ -28,7 +28,7 @@ fn machine(release: &str, iommu: &str, parameters: &str) -> Fabric {
 }
 
 const NEW: &str = "7.2.13";
-const OLD: &str = "6.8.0-151-generic";
+const OLD: &str = "6.8.12";
 const PRESENT: &str = "'pci=config_acs=0011101@pci:1b36:c'";
 
 fn apply(fabric: &mut Fabric, text: &str) -> Vec<AppliedSetting> {
@@ -160,7 +160,7 @@ fn amd_iommu_off_keeps_acs_on() {
 
 #[test]
 fn kernels_that_do_not_honour_it_change_nothing() {
-    for release in ["6.12.10", "6.8.0-151-generic"] {
+    for release in ["6.12.10", OLD] {
         let mut fabric = machine(release, "translating", "");
         let applied = apply(&mut fabric, "pci=config_acs=0010001@pci:0:0");
         assert!(matches!(applied[0].effect, SettingEffect::NotHonoured(_)), "{applied:?}");
