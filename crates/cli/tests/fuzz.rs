@@ -131,7 +131,7 @@ fn damaged_archives_make_nothing_outside_their_folder() {
 
 #[test]
 fn damaged_boot_files_are_refused_or_applied() {
-    survives("boot", INPUTS / 4);
+    survives("boot", INPUTS / 10);
 }
 
 #[test]

@@ -174,6 +174,13 @@ mod tests {
     }
 
     #[test]
+    fn clear_redirect_bits_are_told_without_the_register() {
+        let steps = steps("", "acs = 'not-redirecting'").join("\n");
+        assert!(steps.contains("ACS of down-a: its redirect bits are clear"), "{steps}");
+        assert!(steps.contains("nothing on the way redirects"), "{steps}");
+    }
+
+    #[test]
     fn a_redirection_leads_to_the_host_bridge_and_its_refusal() {
         let steps = steps("", "acs = { control = 0x1d }").join("\n");
         insta::assert_snapshot!(steps, @r"

@@ -6,14 +6,14 @@ pub(super) const COMMAND_LINE_SIZE: usize = 2048;
 
 /// Name and value of a kernel parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Parameter<'a> {
+pub(super) struct NamedValue<'a> {
     /// Its name.
     pub(super) name: &'a str,
     /// Text behind the first equals sign.
     pub(super) value: Option<&'a str>,
 }
 
-impl<'a> Parameter<'a> {
+impl<'a> NamedValue<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         match text.split_once('=') {
             Some((name, value)) => Self { name, value: Some(value) },
@@ -68,7 +68,7 @@ pub(super) fn is_same_name(one: &str, other: &str) -> bool {
 
 /// The options of a parameter `pci=`, none for any other (`pci_setup` in drivers/pci/pci.c).
 pub(super) fn pci_options(parameter: &str) -> impl Iterator<Item = &str> {
-    let Parameter { name, value } = Parameter::new(parameter);
+    let NamedValue { name, value } = NamedValue::new(parameter);
     let value = value.filter(|_| name == "pci").unwrap_or_default();
     value.split(',').filter(|option| !option.is_empty())
 }

@@ -10,7 +10,7 @@
 
 use std::path::Path;
 
-use super::command_line::{self, Parameter};
+use super::command_line::{self, NamedValue};
 use super::{BootConfiguration, BootConfigurationError, ModuleOption, shell};
 
 /// Words of boot entries that stand for what the boot loader puts in (`blscfg` of GRUB on Fedora).
@@ -49,14 +49,14 @@ const PASSED_OVER: [&str; 19] = [
 
 /// The fault of a line, and advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct LineFault {
     /// What is wrong.
     pub(super) reason: String,
     /// What to write instead.
     pub(super) hint: Option<String>,
 }
 
-impl Fault {
+impl LineFault {
     pub(super) fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), hint: None }
     }
@@ -76,7 +76,7 @@ pub(super) fn read(path: &Path, text: &str) -> Result<BootConfiguration, BootCon
             true => configuration.read_module(&content),
             false => configuration.read_line(&content),
         });
-        if let Err(Fault { reason, hint }) = result {
+        if let Err(LineFault { reason, hint }) = result {
             let path = path.to_owned();
             return Err(BootConfigurationError::NotUnderstood { path, line, reason, hint });
         }
@@ -104,18 +104,18 @@ fn lines(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-fn check_characters(line: &str) -> Result<(), Fault> {
+fn check_characters(line: &str) -> Result<(), LineFault> {
     let is_odd = |one: &char| one.is_control() && *one != '\t';
     match line.chars().find(is_odd) {
         Some(odd) => {
-            Err(Fault::new(format!("it has the control character {:#04x}", u32::from(odd))))
+            Err(LineFault::new(format!("it has the control character {:#04x}", u32::from(odd))))
         }
         None => Ok(()),
     }
 }
 
 impl BootConfiguration {
-    fn read_line(&mut self, line: &str) -> Result<(), Fault> {
+    fn read_line(&mut self, line: &str) -> Result<(), LineFault> {
         let line = line.trim();
         if let Some((name, value)) = grub_assignment(line) {
             return self.read_grub(name, value);
@@ -136,20 +136,20 @@ impl BootConfiguration {
     }
 
     /// One module, with a comment behind it at most (modules-load.d(5)).
-    fn read_module(&mut self, line: &str) -> Result<(), Fault> {
+    fn read_module(&mut self, line: &str) -> Result<(), LineFault> {
         let name = line.split(['#', ';']).next().unwrap_or_default().trim();
         if name.is_empty() && !line.trim().is_empty() {
             return Ok(());
         }
         if !is_name(name) {
-            return Err(Fault::new(format!("{} is not the name of a module", quoted(name))));
+            return Err(LineFault::new(format!("{} is not the name of a module", quoted(name))));
         }
         self.modules.push(name.to_owned());
         Ok(())
     }
 
     /// Variables of GRUB other than the command lines of Linux bear on nothing here.
-    fn read_grub(&mut self, name: &str, value: &str) -> Result<(), Fault> {
+    fn read_grub(&mut self, name: &str, value: &str) -> Result<(), LineFault> {
         if ["GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT"].contains(&name) {
             self.parameters.extend(shell::grub_words(&shell::value(value)?)?);
         }
@@ -158,7 +158,7 @@ impl BootConfiguration {
 
     /// The options of a module, or those of a boot entry: a boot entry begins with an assignment or a
     /// flag of the kernel, modprobe's line with a module.
-    fn read_options(&mut self, rest: &str) -> Result<(), Fault> {
+    fn read_options(&mut self, rest: &str) -> Result<(), LineFault> {
         let (module, values) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
         if module.contains('=') || FLAGS.contains(&module) || STAND_INS.contains(&module) {
             let is_own = |word: &&str| !STAND_INS.contains(word);
@@ -166,13 +166,14 @@ impl BootConfiguration {
             return self.read_parameters(&own.join(" "));
         }
         let usage = || {
-            Fault::new("it names no option of a module").hint("write `options MODULE NAME=VALUE`")
+            LineFault::new("it names no option of a module")
+                .hint("write `options MODULE NAME=VALUE`")
         };
         if !is_name(module) || values.trim().is_empty() {
             return Err(usage());
         }
         for word in command_line::parameters(values) {
-            let Parameter { name, value } = Parameter::new(&word);
+            let NamedValue { name, value } = NamedValue::new(&word);
             if !is_name(name) {
                 return Err(usage());
             }
@@ -183,14 +184,14 @@ impl BootConfiguration {
     }
 
     /// Words of a kernel command line; one of them at least has to be known for one.
-    fn read_parameters(&mut self, line: &str) -> Result<(), Fault> {
+    fn read_parameters(&mut self, line: &str) -> Result<(), LineFault> {
         let words = command_line::parameters(line);
         let is_known = |word: &String| word.contains('=') || FLAGS.contains(&word.as_str());
         if !words.iter().any(is_known) {
-            return Err(Fault::new(format!("{} is of no known form", quoted(line))));
+            return Err(LineFault::new(format!("{} is of no known form", quoted(line))));
         }
-        if let Some(odd) = words.iter().find(|word| !is_name(Parameter::new(word).name)) {
-            return Err(Fault::new(format!("{} is not a kernel parameter", quoted(odd))));
+        if let Some(odd) = words.iter().find(|word| !is_name(NamedValue::new(word).name)) {
+            return Err(LineFault::new(format!("{} is not a kernel parameter", quoted(odd))));
         }
         self.parameters.extend(words);
         Ok(())

@@ -6,7 +6,7 @@
 use peerlane_units::Bytes;
 
 use super::SettingEffect::{Changed, NoChange, NotHonoured};
-use super::setting::Setting;
+use super::setting::BootSetting;
 use super::{SettingEffect, command_line};
 use crate::{Fabric, IommuMode, QueueLimits};
 
@@ -16,40 +16,40 @@ const TRANSLATED_REQUEST: Bytes = Bytes(128 << 10);
 
 /// A request that a parameter makes of the IOMMU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Request {
+enum ModeRequest {
     Off,
     On,
     Passthrough,
     Translation,
 }
 
-/// A reader of one parameter.
-struct Reader {
+/// A kernel parameter that decides the mode.
+struct ModeParameter {
     name: &'static str,
     /// The only maker of CPUs whose IOMMU it is about.
     vendor: Option<&'static str>,
     /// Whether kernels for Arm read it.
     is_read_on_arm: bool,
-    read: fn(Option<&str>) -> Option<Request>,
+    read: fn(Option<&str>) -> Option<ModeRequest>,
 }
 
 /// `iommu=` is read on x86 alone (arch/x86/kernel/pci-dma.c), `iommu.passthrough=` everywhere
 /// (drivers/iommu/iommu.c), the others by the driver of their maker.
-const READERS: [Reader; 4] = [
-    Reader { name: "iommu", vendor: None, is_read_on_arm: false, read: read_x86 },
-    Reader {
+const MODE_PARAMETERS: [ModeParameter; 4] = [
+    ModeParameter { name: "iommu", vendor: None, is_read_on_arm: false, read: read_x86 },
+    ModeParameter {
         name: "iommu.passthrough",
         vendor: None,
         is_read_on_arm: true,
         read: read_passthrough,
     },
-    Reader {
+    ModeParameter {
         name: "intel_iommu",
         vendor: Some("GenuineIntel"),
         is_read_on_arm: false,
         read: read_switch,
     },
-    Reader {
+    ModeParameter {
         name: "amd_iommu",
         vendor: Some("AuthenticAMD"),
         is_read_on_arm: false,
@@ -58,91 +58,95 @@ const READERS: [Reader; 4] = [
 ];
 
 /// Changes the mode, and what follows from it.
-pub(super) fn apply(setting: &Setting, fabric: &mut Fabric) -> Option<SettingEffect> {
-    let Setting::Kernel { name, value } = setting else { return None };
-    let reader = READERS.iter().find(|reader| command_line::is_same_name(reader.name, name))?;
-    let request = (reader.read)(value.as_deref());
-    if let Some(effect) = reader.refusal(fabric) {
+pub(super) fn apply(setting: &BootSetting, fabric: &mut Fabric) -> Option<SettingEffect> {
+    let BootSetting::Kernel { name, value } = setting else { return None };
+    let parameter = MODE_PARAMETERS
+        .iter()
+        .find(|parameter| command_line::is_same_name(parameter.name, name))?;
+    let request = (parameter.read)(value.as_deref());
+    if let Some(effect) = parameter.refusal(fabric) {
         return Some(effect);
     }
     Some(match (request, fabric.iommu) {
         (None, _) => NoChange("it does not change how addresses are translated".to_owned()),
+        (Some(ModeRequest::Off), IommuMode::Off) => NoChange("no IOMMU is in use".to_owned()),
+        (Some(ModeRequest::Off), _) => switch_off(fabric, parameter),
         (Some(_), IommuMode::Unknown) => {
             NoChange("it is not known whether an IOMMU is in use now".to_owned())
         }
-        (Some(Request::Off), IommuMode::Off) => NoChange("no IOMMU is in use".to_owned()),
-        (Some(Request::Off), _) => switch_off(fabric, reader),
-        (Some(Request::On), IommuMode::Off) => switch_on(fabric),
-        (Some(Request::On), _) => NoChange("an IOMMU is in use".to_owned()),
-        (Some(Request::Passthrough | Request::Translation), IommuMode::Off) => {
+        (Some(ModeRequest::On), IommuMode::Off) => switch_on(fabric),
+        (Some(ModeRequest::On), _) => NoChange("an IOMMU is in use".to_owned()),
+        (Some(ModeRequest::Passthrough | ModeRequest::Translation), IommuMode::Off) => {
             NoChange("no IOMMU is in use".to_owned())
         }
-        (Some(Request::Passthrough), IommuMode::Passthrough) => {
+        (Some(ModeRequest::Passthrough), IommuMode::Passthrough) => {
             NoChange("addresses pass through already".to_owned())
         }
-        (Some(Request::Passthrough), IommuMode::Translating) => pass_through(fabric),
-        (Some(Request::Translation), IommuMode::Translating) => {
+        (Some(ModeRequest::Passthrough), IommuMode::Translating) => pass_through(fabric),
+        (Some(ModeRequest::Translation), IommuMode::Translating) => {
             NoChange("addresses are translated already".to_owned())
         }
-        (Some(Request::Translation), IommuMode::Passthrough) => translate(fabric),
+        (Some(ModeRequest::Translation), IommuMode::Passthrough) => translate(fabric),
     })
 }
 
-impl Reader {
+impl ModeParameter {
     /// The reason why the kernel of this machine does not read the parameter.
     fn refusal(&self, fabric: &Fabric) -> Option<SettingEffect> {
-        let vendor = fabric.cpu.vendor.as_deref()?;
+        let vendor = fabric.cpu.vendor.as_deref();
         // Discovery has no other name for the CPUs of Arm's makers.
-        if vendor.starts_with("CPU implementer") && !self.is_read_on_arm {
+        let is_arm = vendor.is_some_and(|vendor| vendor.starts_with("CPU implementer"));
+        if is_arm && !self.is_read_on_arm {
             let hint = match self.name {
                 "iommu" => ": there it is `iommu.passthrough=1`",
                 _ => "",
             };
             return Some(NotHonoured(format!("kernels for Arm do not read {}={hint}", self.name)));
         }
-        let maker = self.vendor.filter(|maker| *maker != vendor)?;
-        Some(NoChange(format!("it is for CPUs of {maker}, and this one is of {vendor}")))
+        let maker = self.vendor.filter(|maker| Some(*maker) != vendor)?;
+        let this = vendor.map_or("not known".to_owned(), |vendor| format!("of {vendor}"));
+        Some(NoChange(format!("it is for CPUs of {maker}, and this one is {this}")))
     }
 }
 
 /// The last request of `iommu=` (`iommu_setup`).
-fn read_x86(value: Option<&str>) -> Option<Request> {
+fn read_x86(value: Option<&str>) -> Option<ModeRequest> {
     let request = |word: &str| match word {
-        "off" => Some(Request::Off),
-        "pt" => Some(Request::Passthrough),
-        "nopt" => Some(Request::Translation),
+        "off" => Some(ModeRequest::Off),
+        "pt" => Some(ModeRequest::Passthrough),
+        "nopt" => Some(ModeRequest::Translation),
         _ => None,
     };
-    let words: Vec<Request> = value?.split(',').filter_map(request).collect();
+    let words: Vec<ModeRequest> = value?.split(',').filter_map(request).collect();
     // Whatever else is asked of an IOMMU that is off.
-    if words.contains(&Request::Off) { Some(Request::Off) } else { words.last().copied() }
+    if words.contains(&ModeRequest::Off) { Some(ModeRequest::Off) } else { words.last().copied() }
 }
 
-fn read_passthrough(value: Option<&str>) -> Option<Request> {
+fn read_passthrough(value: Option<&str>) -> Option<ModeRequest> {
     match command_line::truth(Some(value?))? {
-        true => Some(Request::Passthrough),
-        false => Some(Request::Translation),
+        true => Some(ModeRequest::Passthrough),
+        false => Some(ModeRequest::Translation),
     }
 }
 
 /// The last of `on` and `off`.
-fn read_switch(value: Option<&str>) -> Option<Request> {
+fn read_switch(value: Option<&str>) -> Option<ModeRequest> {
     let request = |word: &str| match word {
-        "on" => Some(Request::On),
-        "off" => Some(Request::Off),
+        "on" => Some(ModeRequest::On),
+        "off" => Some(ModeRequest::Off),
         _ => None,
     };
-    value?.split(',').filter_map(request).last()
+    value?.split(',').filter_map(request).next_back()
 }
 
-fn switch_off(fabric: &mut Fabric, reader: &Reader) -> SettingEffect {
+fn switch_off(fabric: &mut Fabric, parameter: &ModeParameter) -> SettingEffect {
     fabric.iommu = IommuMode::Off;
     for function in &mut fabric.functions {
         function.iommu_group = None;
         function.iommu_type = None;
     }
     lift_limits(fabric);
-    let acs = match reader.name {
+    let acs = match parameter.name {
         // `detect_ivrs` asks for ACS before the parameter is looked at.
         "amd_iommu" => "the kernel still sets ACS where the firmware describes an IOMMU",
         _ => "ACS stays as the firmware sets it, unless another parameter decides",

@@ -1,14 +1,14 @@
 //! Modules that are loaded at boot (modules-load.d(5)).
 
 use super::SettingEffect::{Changed, NoChange};
-use super::setting::Setting;
+use super::setting::BootSetting;
 use super::{SettingEffect, command_line};
 use crate::sysfs::system::MODULES;
 use crate::{Fabric, Module};
 
 /// Adds a module to those that are loaded.
-pub(super) fn apply(setting: &Setting, fabric: &mut Fabric) -> Option<SettingEffect> {
-    let Setting::Load(name) = setting else { return None };
+pub(super) fn apply(setting: &BootSetting, fabric: &mut Fabric) -> Option<SettingEffect> {
+    let BootSetting::Load(name) = setting else { return None };
     let known = MODULES.into_iter().find(|known| command_line::is_same_name(known, name));
     let Some(name) = known else {
         return Some(NoChange("the module is not known to bear on peer-to-peer routes".to_owned()));

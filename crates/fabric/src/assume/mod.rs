@@ -26,7 +26,7 @@ pub use error::BootConfigurationError;
 
 use crate::sysfs::system::bears_on_devices;
 use crate::{Fabric, Origin};
-use setting::Setting;
+use setting::BootSetting;
 
 /// Boot configuration taken as in force.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub enum SettingEffect {
 }
 
 /// An area of settings: changes the machine by one of its own, and passes over any other.
-type Area = fn(&Setting, &mut Fabric) -> Option<SettingEffect>;
+type Area = fn(&BootSetting, &mut Fabric) -> Option<SettingEffect>;
 
 /// Every area but ACS, whose registers depend on all parameters at once; the first that knows a setting
 /// has it.
@@ -85,8 +85,8 @@ impl BootConfiguration {
     /// writes by `setpci` since the boot cannot be told from them.
     pub fn apply(&self, fabric: &mut Fabric) -> Vec<AppliedSetting> {
         fabric.origin = Origin::Assumed;
-        let settings = Setting::all(self);
-        let before = acs::Boot::of_present(fabric);
+        let settings = BootSetting::all(self);
+        let before = acs::AcsBoot::present(fabric);
         let effects: Vec<Option<SettingEffect>> =
             settings.iter().map(|setting| apply_one(setting, fabric)).collect();
         let after = before.clone().with(self, fabric);
@@ -95,7 +95,7 @@ impl BootConfiguration {
             let bearing = self.parameters.iter().filter(|parameter| bears_on_devices(parameter));
             parameters.extend(bearing.cloned());
         }
-        let one = |(setting, effect): (&Setting, Option<SettingEffect>)| AppliedSetting {
+        let one = |(setting, effect): (&BootSetting, Option<SettingEffect>)| AppliedSetting {
             setting: setting.to_string(),
             effect: acs
                 .effect(setting)
@@ -109,6 +109,6 @@ impl BootConfiguration {
 /// Reason of settings that no area knows.
 const NO_BEARING: &str = "it is not known to bear on peer-to-peer routes";
 
-fn apply_one(setting: &Setting, fabric: &mut Fabric) -> Option<SettingEffect> {
+fn apply_one(setting: &BootSetting, fabric: &mut Fabric) -> Option<SettingEffect> {
     AREAS.iter().find_map(|area| area(setting, fabric))
 }

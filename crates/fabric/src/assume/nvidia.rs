@@ -2,14 +2,14 @@
 
 use super::SettingEffect;
 use super::SettingEffect::{Changed, NoChange};
-use super::setting::Setting;
+use super::setting::BootSetting;
 use crate::Fabric;
 
 /// Prefix of the module's options, which `/proc/driver/nvidia/params` leaves out.
 const PREFIX: &str = "NVreg_";
 
 /// Changes a parameter of NVIDIA's driver; a text stands without quotes there.
-pub(super) fn apply(setting: &Setting, fabric: &mut Fabric) -> Option<SettingEffect> {
+pub(super) fn apply(setting: &BootSetting, fabric: &mut Fabric) -> Option<SettingEffect> {
     let option = setting.option_of("nvidia")?;
     let name = option.name.strip_prefix(PREFIX)?;
     let value = option.value.clone().unwrap_or_default();

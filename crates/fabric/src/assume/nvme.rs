@@ -1,9 +1,9 @@
 //! Parameters of the modules `nvme` and `nvme_core`.
 
 use super::SettingEffect::{Changed, NoChange, NotHonoured};
-use super::setting::Setting;
+use super::setting::BootSetting;
 use super::{SettingEffect, command_line};
-use crate::Fabric;
+use crate::{CmbRegisters, Fabric};
 
 /// A change by a yes or a no.
 type Switch = fn(bool, &mut Fabric) -> SettingEffect;
@@ -13,7 +13,7 @@ const SWITCHES: [(&str, &str, Switch); 2] =
     [("nvme", "use_cmb_sqes", set_use_cmb_sqes), ("nvme_core", "multipath", set_multipath)];
 
 /// Changes CMBs and multipath heads.
-pub(super) fn apply(setting: &Setting, fabric: &mut Fabric) -> Option<SettingEffect> {
+pub(super) fn apply(setting: &BootSetting, fabric: &mut Fabric) -> Option<SettingEffect> {
     let (option, switch) = SWITCHES.iter().find_map(|(module, name, switch)| {
         let option = setting.option_of(module)?;
         command_line::is_same_name(&option.name, name).then_some((option, switch))
@@ -41,7 +41,7 @@ fn set_use_cmb_sqes(value: bool, fabric: &mut Fabric) -> SettingEffect {
     }
     for function in &mut fabric.functions {
         let registers = function.nvme.as_ref().and_then(|nvme| nvme.cmb);
-        let held_queues = registers.is_some_and(|cmb| cmb.takes_submission_queues());
+        let held_queues = registers.is_some_and(CmbRegisters::takes_submission_queues);
         if let Some(memory) = function.p2pmem.as_mut().filter(|_| held_queues) {
             memory.available = memory.size;
         }

@@ -2,7 +2,7 @@
 
 use super::SettingEffect::{self, NoChange, NotHonoured};
 use super::command_line;
-use super::setting::Setting;
+use super::setting::BootSetting;
 use crate::Fabric;
 
 const WINDOWS: &str = "the kernel decides at boot which windows of memory find room; that cannot be \
@@ -23,16 +23,18 @@ const PCI: [(&str, &str); 9] = [
 ];
 
 /// Gives the reasons for settings that change nothing here.
-pub(super) fn apply(setting: &Setting, _fabric: &mut Fabric) -> Option<SettingEffect> {
+pub(super) fn apply(setting: &BootSetting, _fabric: &mut Fabric) -> Option<SettingEffect> {
     match setting {
-        Setting::Pci(option) if option == "noacs" => {
+        BootSetting::Pci(option) if option == "noacs" => {
             Some(NotHonoured("Linux has no such option".to_owned()))
         }
-        Setting::Pci(option) => {
+        BootSetting::Pci(option) => {
             let (_, reason) = PCI.iter().find(|(start, _)| option.starts_with(start))?;
             Some(NoChange((*reason).to_owned()))
         }
-        Setting::Kernel { name, .. } if command_line::is_same_name(name, "pcie_acs_override") => {
+        BootSetting::Kernel { name, .. }
+            if command_line::is_same_name(name, "pcie_acs_override") =>
+        {
             Some(NotHonoured(
                 "mainline Linux has no such parameter; kernels with the patch change IOMMU groups \
                  by it, not ACS registers"

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::command_line::{self, Parameter};
+use super::command_line::{self, NamedValue};
 use super::{BootConfiguration, ModuleOption};
 
 /// One setting, sorted by what reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Setting {
+pub(super) enum BootSetting {
     /// One of the options within `pci=`.
     Pci(String),
     /// A parameter of the kernel itself.
@@ -28,7 +28,7 @@ pub(super) enum Setting {
     Load(String),
 }
 
-impl Setting {
+impl BootSetting {
     /// Every setting: kernel parameters first, options of `pci=` apart, then modules.
     pub(super) fn all(configuration: &BootConfiguration) -> Vec<Self> {
         let parameters =
@@ -43,7 +43,7 @@ impl Setting {
 
     /// The settings in one kernel parameter.
     fn from_parameter(text: &str) -> Vec<Self> {
-        let Parameter { name, value } = Parameter::new(text);
+        let NamedValue { name, value } = NamedValue::new(text);
         if command_line::is_same_name(name, "pci") {
             let options = command_line::pci_options(text);
             return options.map(|option| Self::Pci(option.to_owned())).collect();
@@ -71,7 +71,7 @@ impl Setting {
     }
 }
 
-impl fmt::Display for Setting {
+impl fmt::Display for BootSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let assignment = |f: &mut fmt::Formatter<'_>, value: &Option<String>| match value {
             Some(value) => write!(f, "={value}"),

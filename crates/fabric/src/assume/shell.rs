@@ -4,14 +4,14 @@
 //! is a line of GRUB's own script language: `;` outside quotes ends the command there (GRUB manual, "Shell-like
 //! scripting").
 
-use super::forms::Fault;
+use super::forms::LineFault;
 
 /// Characters that end a word of GRUB's script, and are none of a plain kernel parameter.
 const GRUB_METACHARACTERS: [char; 8] = [';', '&', '|', '<', '>', '{', '}', '$'];
 
 /// Reads the value of a shell assignment, without references to `GRUB_CMDLINE_LINUX` and its kin, which
 /// stand for what is there already.
-pub(super) fn value(text: &str) -> Result<String, Fault> {
+pub(super) fn value(text: &str) -> Result<String, LineFault> {
     let mut value = String::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -35,16 +35,16 @@ pub(super) fn value(text: &str) -> Result<String, Fault> {
 }
 
 /// Nothing but a comment may follow.
-fn end(rest: &str, value: String) -> Result<String, Fault> {
+fn end(rest: &str, value: String) -> Result<String, LineFault> {
     let rest = rest.trim_start();
     if rest.is_empty() || rest.starts_with('#') {
         return Ok(value);
     }
-    Err(Fault::new("more words stand behind the value").hint("put the whole value into quotes"))
+    Err(LineFault::new("more words stand behind the value").hint("put the whole value into quotes"))
 }
 
 /// Text up to the closing quote; returns the text behind it.
-fn double_quoted<'a>(mut rest: &'a str, value: &mut String) -> Result<&'a str, Fault> {
+fn double_quoted<'a>(mut rest: &'a str, value: &mut String) -> Result<&'a str, LineFault> {
     loop {
         let first = rest.chars().next().ok_or_else(unclosed)?;
         rest = match first {
@@ -65,7 +65,7 @@ fn double_quoted<'a>(mut rest: &'a str, value: &mut String) -> Result<&'a str, F
 }
 
 /// A backslash with the character that it quotes, or a variable.
-fn escape_or_variable<'a>(rest: &'a str, value: &mut String) -> Result<&'a str, Fault> {
+fn escape_or_variable<'a>(rest: &'a str, value: &mut String) -> Result<&'a str, LineFault> {
     if let Some(behind) = rest.strip_prefix('\\') {
         let quoted = behind.chars().next().ok_or_else(unclosed)?;
         value.push(quoted);
@@ -84,17 +84,17 @@ fn escape_or_variable<'a>(rest: &'a str, value: &mut String) -> Result<&'a str, 
     }
 }
 
-fn unclosed() -> Fault {
-    Fault::new("a quote is not closed")
+fn unclosed() -> LineFault {
+    LineFault::new("a quote is not closed")
 }
 
-fn no_script(character: char) -> Fault {
-    Fault::new(format!("`{character}` makes it a script, which is not run"))
+fn no_script(character: char) -> LineFault {
+    LineFault::new(format!("`{character}` makes it a script, which is not run"))
         .hint("put the kernel command line itself into a file")
 }
 
 /// Words of GRUB's script, each a kernel parameter.
-pub(super) fn grub_words(text: &str) -> Result<Vec<String>, Fault> {
+pub(super) fn grub_words(text: &str) -> Result<Vec<String>, LineFault> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut characters = text.chars();
@@ -115,7 +115,7 @@ fn grub_quoted(
     quote: char,
     characters: &mut std::str::Chars<'_>,
     word: &mut String,
-) -> Result<(), Fault> {
+) -> Result<(), LineFault> {
     loop {
         match characters.next().ok_or_else(unclosed)? {
             one if one == quote => return Ok(()),
@@ -130,9 +130,9 @@ fn grub_quoted(
 }
 
 /// The word that GRUB takes apart, and how to quote it.
-fn cut_off(character: char, text: &str) -> Fault {
+fn cut_off(character: char, text: &str) -> LineFault {
     let word = text.split_whitespace().find(|word| word.contains(character)).unwrap_or(text);
-    Fault::new(format!("GRUB ends the kernel's command line at `{character}`")).hint(format!(
+    LineFault::new(format!("GRUB ends the kernel's command line at `{character}`")).hint(format!(
         "put the parameter into quotes that GRUB sees: \\\"{}\\\"",
         word.trim_matches(['"', '\''])
     ))

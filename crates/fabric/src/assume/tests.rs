@@ -186,6 +186,11 @@ fn iommus_are_switched_by_their_makers_parameter() {
         fabric.cpu.vendor = Some("CPU implementer 0x41".to_owned());
         fabric
     };
+    let unknown = || {
+        let mut fabric = machine();
+        fabric.cpu.vendor = None;
+        fabric
+    };
     for (fabric, text, expected) in [
         (machine(), "intel_iommu=off", IommuMode::Off),
         (machine(), "intel_iommu=on,off", IommuMode::Off),
@@ -197,6 +202,8 @@ fn iommus_are_switched_by_their_makers_parameter() {
         (machine(), "intel_iommu=off intel_iommu=on", IommuMode::Unknown),
         (amd(), "intel_iommu=off", IommuMode::Translating),
         (amd(), "amd_iommu=off", IommuMode::Off),
+        (unknown(), "intel_iommu=off", IommuMode::Translating),
+        (unknown(), "iommu=off", IommuMode::Off),
         (arm(), "iommu=pt", IommuMode::Translating),
         (arm(), "iommu.passthrough=1", IommuMode::Passthrough),
     ] {

@@ -243,3 +243,13 @@ fn a_negative_size_is_refused_in_plain_words_and_once() {
     assert!(said.contains("integer `-5`, expected a size"), "{said}");
     assert!(std::error::Error::source(&error).is_none(), "the same is said twice");
 }
+
+#[test]
+fn acs_known_not_to_redirect_is_kept() {
+    let text = "name = 'm'\n[[function]]\nname = 'a'\nkind = 'nvme'\nacs = 'not-redirecting'\n";
+    let fabric = Fabric::from_toml(text).expect("a machine");
+    assert_eq!(fabric.functions[0].acs, Acs::NotRedirecting);
+    let again = Fabric::from_toml(&fabric.to_toml()).expect("it was written");
+    assert_eq!(again.functions[0].acs.redirects(), Some(false));
+    assert_eq!(again.functions[0].acs, Acs::NotRedirecting);
+}

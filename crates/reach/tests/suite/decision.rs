@@ -153,6 +153,8 @@ fn acs_counts_on_both_ends_and_up_to_the_common_ancestor_but_not_above() {
         let id = fabric.find(name).expect("a function of that name");
         fabric.functions[id.0].acs = peerlane_fabric::Acs::Present { control: 0x1d };
         assert_eq!(between(&fabric, "p", "i").map, expected, "{name}");
+        fabric.functions[id.0].acs = peerlane_fabric::Acs::NotRedirecting;
+        assert_eq!(between(&fabric, "p", "i").map, BusAddress, "{name}");
     }
 }
 

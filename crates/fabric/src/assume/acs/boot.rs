@@ -1,14 +1,14 @@
 //! The part of a boot that decides ACS: parameters, and whether the kernel switches ACS on by itself.
 
-use super::list::{self, Bits, Match};
+use super::list::{self, DecidedBits, EntryMatch};
 use super::{AcsParameter, Honoured};
 use crate::assume::BootConfiguration;
-use crate::assume::command_line::{self, Parameter};
+use crate::assume::command_line::{self, NamedValue};
 use crate::{Fabric, FunctionId, IommuMode};
 
 /// The part of a boot that decides ACS.
 #[derive(Debug, Clone)]
-pub(in crate::assume) struct Boot {
+pub(in crate::assume) struct AcsBoot {
     /// Kernel parameters in order, as far as they are known.
     parameters: Vec<String>,
     /// Whether these are all that bear on devices.
@@ -20,20 +20,20 @@ pub(in crate::assume) struct Boot {
 
 /// The decision of the parameters on a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum AcsDecision {
     /// None: the kernel's own setting stays.
     None,
-    /// Bits on top of the firmware's.
-    OverFirmware(Bits),
-    /// Bits on top of the kernel's own (`disable_acs_redir` before Linux 6.11).
-    OverKernel(Bits),
+    /// DecidedBits on top of the firmware's.
+    OverFirmware(DecidedBits),
+    /// DecidedBits on top of the kernel's own (`disable_acs_redir` before Linux 6.11).
+    OverKernel(DecidedBits),
     /// It is not known.
     NotKnown,
 }
 
-impl Boot {
+impl AcsBoot {
     /// The present boot.
-    pub(in crate::assume) fn of_present(fabric: &Fabric) -> Self {
+    pub(in crate::assume) fn present(fabric: &Fabric) -> Self {
         let known = fabric.kernel.parameters.as_ref();
         let texts = known.into_iter().flatten();
         let parameters: Vec<String> =
@@ -59,33 +59,33 @@ impl Boot {
     }
 
     /// The decision on a function. `config_acs` is read last and so wins (`pci_enable_acs`).
-    pub(super) fn decision(&self, fabric: &Fabric, id: FunctionId) -> Decision {
+    pub(super) fn decision(&self, fabric: &Fabric, id: FunctionId) -> AcsDecision {
         if !self.is_whole {
-            return Decision::NotKnown;
+            return AcsDecision::NotKnown;
         }
         self.known_decision(fabric, id)
     }
 
     /// As [`Self::decision`], by the parameters that are known.
-    pub(super) fn known_decision(&self, fabric: &Fabric, id: FunctionId) -> Decision {
+    pub(super) fn known_decision(&self, fabric: &Fabric, id: FunctionId) -> AcsDecision {
         for parameter in AcsParameter::ALL {
             let Some(list) = self.in_force(parameter) else { continue };
             let found = list::find(parameter, list, fabric, id);
             let is_read = parameter.honoured_by(&fabric.kernel);
             let takes_firmware_bits = AcsParameter::takes_firmware_bits(&fabric.kernel);
             match (found, is_read) {
-                (Match::No, _) => {}
+                (EntryMatch::No, _) => {}
                 // A kernel that has the parameter and gets it wrong.
-                (_, Honoured::No(_)) if takes_firmware_bits => return Decision::NotKnown,
+                (_, Honoured::No(_)) if takes_firmware_bits => return AcsDecision::NotKnown,
                 (_, Honoured::No(_)) => {}
-                (Match::NotKnown, _) => return Decision::NotKnown,
-                (Match::Yes(bits), _) if takes_firmware_bits => {
-                    return Decision::OverFirmware(bits);
+                (EntryMatch::NotKnown, _) => return AcsDecision::NotKnown,
+                (EntryMatch::Yes(bits), _) if takes_firmware_bits => {
+                    return AcsDecision::OverFirmware(bits);
                 }
-                (Match::Yes(bits), _) => return Decision::OverKernel(bits),
+                (EntryMatch::Yes(bits), _) => return AcsDecision::OverKernel(bits),
             }
         }
-        Decision::None
+        AcsDecision::None
     }
 }
 
@@ -109,7 +109,7 @@ fn switches_on(parameters: &[String], fabric: &Fabric, before: Option<bool>) -> 
 }
 
 fn has_value(parameters: &[String], name: &str, value: &str) -> bool {
-    parameters.iter().map(|text| Parameter::new(text)).any(|parameter| {
+    parameters.iter().map(|text| NamedValue::new(text)).any(|parameter| {
         command_line::is_same_name(parameter.name, name)
             && parameter.value.is_some_and(|list| list.split(',').any(|one| one == value))
     })

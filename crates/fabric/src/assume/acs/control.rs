@@ -1,11 +1,11 @@
 //! The kernel's arithmetic on an ACS control register, on bits that are known and bits that are not
 //! (`pci_enable_acs`, `pci_std_enable_acs` and `__pci_config_acs` in drivers/pci/pci.c, Linux 6.18 and 7.x).
 //!
-//! The firmware's value shows where nothing has been set over it. Bits that the kernel sets by itself hide
+//! The firmware's value shows where nothing has been set over it. DecidedBits that the kernel sets by itself hide
 //! it where they are on: such a bit is the firmware's or the kernel's.
 
-use super::boot::{Boot, Decision};
-use super::list::{Bits, SETTABLE};
+use super::boot::{AcsBoot, AcsDecision};
+use super::list::{DecidedBits, SETTABLE};
 use crate::{Acs, Fabric, FunctionId};
 
 /// Source Validation, Request and Completion Redirect, Upstream Forwarding: the kernel sets those that the
@@ -16,19 +16,19 @@ const TRANSLATION_BLOCKING: u16 = 0x02;
 
 /// A control register of which some bits are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Control {
+struct PartialControl {
     /// Values of the known bits; zero elsewhere.
     value: u16,
     /// Known bits.
     known: u16,
 }
 
-impl Control {
+impl PartialControl {
     fn new(value: u16, known: u16) -> Self {
         Self { value: value & known, known }
     }
 
-    fn read(acs: Acs) -> Self {
+    fn from_acs(acs: Acs) -> Self {
         match acs {
             Acs::Present { control } => Self::new(control, u16::MAX),
             Acs::NotRedirecting => Self::new(0, Acs::REDIRECT),
@@ -37,7 +37,7 @@ impl Control {
     }
 
     /// As far as a fabric can say it.
-    fn write(self) -> Acs {
+    fn to_acs(self) -> Acs {
         if self.known == u16::MAX || self.value & Acs::REDIRECT != 0 {
             Acs::Present { control: self.value }
         } else if self.known & Acs::REDIRECT == Acs::REDIRECT {
@@ -68,19 +68,19 @@ impl Control {
 
     /// With bits that a parameter decides. A bit that is set stays clear where the function lacks it; it
     /// is known to have those that `seen` shows.
-    fn decide(self, bits: Bits, seen: Self) -> Self {
+    fn decide(self, bits: DecidedBits, seen: Self) -> Self {
         let set = Self::new(bits.flags, !bits.flags | seen.value);
         self.with(bits.mask, set)
     }
 }
 
 /// The register of a function after another boot.
-pub(super) fn predict(before: &Boot, after: &Boot, fabric: &Fabric, id: FunctionId) -> Acs {
+pub(super) fn predict(before: &AcsBoot, after: &AcsBoot, fabric: &Fabric, id: FunctionId) -> Acs {
     let acs = fabric.function(id).acs;
     if acs == Acs::Absent {
         return acs;
     }
-    let now = Control::read(acs);
+    let now = PartialControl::from_acs(acs);
     let old = before.decision(fabric, id);
     let new = after.known_decision(fabric, id);
     if new == before.known_decision(fabric, id) && before.switches_on == after.switches_on {
@@ -88,45 +88,49 @@ pub(super) fn predict(before: &Boot, after: &Boot, fabric: &Fabric, id: Function
     }
     let firmware = firmware(now, old, before.switches_on);
     let own = match (old, before.switches_on == after.switches_on) {
-        (Decision::None, true) => now,
+        (AcsDecision::None, true) => now,
         _ => set_by_kernel(firmware, now, old, after.switches_on),
     };
     match new {
-        Decision::None => own,
-        Decision::OverFirmware(bits) => firmware.decide(bits, now),
-        Decision::OverKernel(bits) => own.decide(bits, now),
-        Decision::NotKnown => now.forget(SETTABLE),
+        AcsDecision::None => own,
+        AcsDecision::OverFirmware(bits) => firmware.decide(bits, now),
+        AcsDecision::OverKernel(bits) => own.decide(bits, now),
+        AcsDecision::NotKnown => now.forget(SETTABLE),
     }
-    .write()
+    .to_acs()
 }
 
 /// The firmware's value, as far as the present register shows it.
-fn firmware(now: Control, decision: Decision, switches_on: Option<bool>) -> Control {
+fn firmware(
+    now: PartialControl,
+    decision: AcsDecision,
+    switches_on: Option<bool>,
+) -> PartialControl {
     let hidden = if switches_on == Some(false) {
         0
     } else {
         now.value & (SET_BY_KERNEL | TRANSLATION_BLOCKING)
     };
     match decision {
-        Decision::None => now.forget(hidden),
-        Decision::OverFirmware(bits) => now.forget(bits.mask),
-        Decision::OverKernel(bits) => now.forget(bits.mask | hidden),
-        Decision::NotKnown => now.forget(SETTABLE),
+        AcsDecision::None => now.forget(hidden),
+        AcsDecision::OverFirmware(bits) => now.forget(bits.mask),
+        AcsDecision::OverKernel(bits) => now.forget(bits.mask | hidden),
+        AcsDecision::NotKnown => now.forget(SETTABLE),
     }
 }
 
 /// The value without parameters.
 fn set_by_kernel(
-    firmware: Control,
-    now: Control,
-    old: Decision,
+    firmware: PartialControl,
+    now: PartialControl,
+    old: AcsDecision,
     switches_on: Option<bool>,
-) -> Control {
-    let set = Bits { mask: SET_BY_KERNEL, flags: SET_BY_KERNEL };
+) -> PartialControl {
+    let set = DecidedBits { mask: SET_BY_KERNEL, flags: SET_BY_KERNEL };
     let on = firmware.forget(TRANSLATION_BLOCKING).decide(set, now);
     let on = match old {
         // The kernel set all that there are, and they still stand.
-        Decision::OverKernel(bits) => on.with(SET_BY_KERNEL & !bits.mask, now),
+        AcsDecision::OverKernel(bits) => on.with(SET_BY_KERNEL & !bits.mask, now),
         _ => on,
     };
     match switches_on {

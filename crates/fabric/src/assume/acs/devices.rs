@@ -5,7 +5,7 @@ use crate::{Fabric, FunctionId, Parent};
 
 /// Answer to whether a function is the named one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Is {
+pub(super) enum Identification {
     /// It is.
     Named,
     /// It is not.
@@ -14,7 +14,7 @@ pub(super) enum Is {
     NotKnown,
 }
 
-impl From<bool> for Is {
+impl From<bool> for Identification {
     fn from(is_named: bool) -> Self {
         if is_named { Self::Named } else { Self::Other }
     }
@@ -22,7 +22,11 @@ impl From<bool> for Is {
 
 /// Compares a function with the device at the start of a text; the second part is the rest of the text.
 /// `None` where the kernel gives up (-EINVAL).
-pub(super) fn compare<'a>(text: &'a str, fabric: &Fabric, id: FunctionId) -> Option<(Is, &'a str)> {
+pub(super) fn compare<'a>(
+    text: &'a str,
+    fabric: &Fabric,
+    id: FunctionId,
+) -> Option<(Identification, &'a str)> {
     if let Some(numbers) = text.strip_prefix("pci:") {
         let (wanted, rest) = identity(numbers)?;
         return Some((compare_identity(wanted, fabric, id), rest));
@@ -61,36 +65,42 @@ fn identity(text: &str) -> Option<([u32; 4], &str)> {
     Some(([vendor, device, subvendor, subdevice], rest))
 }
 
-fn compare_identity(wanted: [u32; 4], fabric: &Fabric, id: FunctionId) -> Is {
+fn compare_identity(wanted: [u32; 4], fabric: &Fabric, id: FunctionId) -> Identification {
     let function = fabric.function(id);
     // A fabric has no subsystem identities.
     let has = [function.vendor, function.device, None, None];
     let is = |(wanted, has): (u32, Option<u16>)| match (wanted, has) {
-        (0, _) => Is::Named,
+        (0, _) => Identification::Named,
         (wanted, Some(has)) => (wanted == u32::from(has)).into(),
-        (_, None) => Is::NotKnown,
+        (_, None) => Identification::NotKnown,
     };
-    let answers: Vec<Is> = wanted.into_iter().zip(has).map(is).collect();
+    let answers: Vec<Identification> = wanted.into_iter().zip(has).map(is).collect();
     let first = |answer| answers.contains(&answer).then_some(answer);
-    first(Is::Other).or_else(|| first(Is::NotKnown)).unwrap_or(Is::Named)
+    first(Identification::Other)
+        .or_else(|| first(Identification::NotKnown))
+        .unwrap_or(Identification::Named)
 }
 
 /// By the way from the root bus, from its end upward.
-fn compare_path(path: &str, fabric: &Fabric, id: FunctionId) -> Option<Is> {
+fn compare_path(path: &str, fabric: &Fabric, id: FunctionId) -> Option<Identification> {
     let mut at = id;
     let mut path = path;
     while let Some((above, last)) = path.rsplit_once('/') {
         let (device, function) = device_function(last)?;
-        let Some(address) = fabric.function(at).address else { return Some(Is::NotKnown) };
+        let Some(address) = fabric.function(at).address else {
+            return Some(Identification::NotKnown);
+        };
         if u32::from(address.devfn()) != devfn(device, function) {
-            return Some(Is::Other);
+            return Some(Identification::Other);
         }
-        let Parent::Function(port) = fabric.function(at).parent else { return Some(Is::Other) };
+        let Parent::Function(port) = fabric.function(at).parent else {
+            return Some(Identification::Other);
+        };
         at = port;
         path = above;
     }
     let (domain, bus, device, function) = full_address(path)?;
-    let Some(address) = fabric.function(at).address else { return Some(Is::NotKnown) };
+    let Some(address) = fabric.function(at).address else { return Some(Identification::NotKnown) };
     let is_same = address.domain() == domain
         && u32::from(address.bus()) == bus
         && u32::from(address.devfn()) == devfn(device, function);
@@ -160,7 +170,8 @@ mod tests {
             machine.iter().map(|(id, one)| Some((compare(text, &machine, id)?, one))).collect();
         let answers = answers?;
         let rest = answers[0].0.1;
-        let is_named = |(answer, _): &((Is, &str), _)| answer.0 == Is::Named;
+        let is_named =
+            |(answer, _): &((Identification, &str), _)| answer.0 == Identification::Named;
         let names = answers.iter().filter(|one| is_named(one)).map(|(_, one)| one.name.clone());
         Some((names.collect(), rest))
     }
@@ -195,7 +206,11 @@ mod tests {
         }
         let machine = machine();
         let drive = machine.find("drive").expect("it is there");
-        assert_eq!(compare("x/00.1", &machine, drive), Some((Is::Other, "")), "the end decides");
+        assert_eq!(
+            compare("x/00.1", &machine, drive),
+            Some((Identification::Other, "")),
+            "the end decides"
+        );
         assert_eq!(compare("x/00.0", &machine, drive), None);
         assert_eq!(behind("00:01.0/00.0;rest"), Some(";rest"));
     }
@@ -204,12 +219,15 @@ mod tests {
     fn subsystems_and_missing_addresses_are_not_known() {
         let mut machine = machine();
         let down = machine.find("down").expect("it is there");
-        assert_eq!(compare("pci:10b5:8747:1:2", &machine, down), Some((Is::NotKnown, "")));
-        assert_eq!(compare("pci:8086:8747:1:2", &machine, down), Some((Is::Other, "")));
+        assert_eq!(
+            compare("pci:10b5:8747:1:2", &machine, down),
+            Some((Identification::NotKnown, ""))
+        );
+        assert_eq!(compare("pci:8086:8747:1:2", &machine, down), Some((Identification::Other, "")));
         machine.functions[down.0].address = None;
         machine.functions[down.0].vendor = None;
-        assert_eq!(compare("02:08.0", &machine, down), Some((Is::NotKnown, "")));
-        assert_eq!(compare("pci:10b5:8747", &machine, down), Some((Is::NotKnown, "")));
-        assert_eq!(compare("pci:10b5:1", &machine, down), Some((Is::Other, "")));
+        assert_eq!(compare("02:08.0", &machine, down), Some((Identification::NotKnown, "")));
+        assert_eq!(compare("pci:10b5:8747", &machine, down), Some((Identification::NotKnown, "")));
+        assert_eq!(compare("pci:10b5:1", &machine, down), Some((Identification::Other, "")));
     }
 }

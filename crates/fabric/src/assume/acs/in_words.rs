@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::boot::Boot;
-use super::{AcsParameter, Change};
+use super::boot::AcsBoot;
+use super::{AcsParameter, RegisterChange};
 use crate::{Acs, Fabric, FunctionId};
 
 /// Functions named in a sentence before the rest are counted.
 const NAMED: usize = 6;
 
 /// Sentence on registers that change, those with the same change together.
-pub(super) fn changed(changed: &[(FunctionId, Change)], fabric: &Fabric) -> String {
+pub(super) fn changed(changed: &[(FunctionId, RegisterChange)], fabric: &Fabric) -> String {
     let mut groups: BTreeMap<String, Vec<FunctionId>> = BTreeMap::new();
     for (id, change) in changed {
         groups.entry(one(*change)).or_default().push(*id);
@@ -25,7 +25,7 @@ pub(super) fn changed(changed: &[(FunctionId, Change)], fabric: &Fabric) -> Stri
 pub(super) fn unchanged(
     parameter: AcsParameter,
     meant: &[FunctionId],
-    after: &Boot,
+    after: &AcsBoot,
     fabric: &Fabric,
 ) -> String {
     let has_acs = |id: &&FunctionId| fabric.function(**id).acs != Acs::Absent;
@@ -55,7 +55,7 @@ fn names(functions: &[FunctionId], fabric: &Fabric) -> String {
 }
 
 /// One change.
-fn one(Change { before, after }: Change) -> String {
+fn one(RegisterChange { before, after }: RegisterChange) -> String {
     let register = match (before, after) {
         (Acs::Present { control: before }, Acs::Present { control: after }) => {
             format!("ACS control {before:#06x} becomes {after:#06x}, ")

@@ -2,16 +2,16 @@
 //! 7.x): the first entry that names the function decides, and an entry that cannot be read ends the list.
 
 use super::AcsParameter;
-use super::devices::{self, Is};
+use super::devices::{self, Identification};
 use crate::{Acs, Fabric, FunctionId};
 
-/// Bits of the control register that a parameter can set: SV, TB, RR, CR, UF, EC, DT (PCIe 6.0 section
+/// DecidedBits of the control register that a parameter can set: SV, TB, RR, CR, UF, EC, DT (PCIe 6.0 section
 /// 7.7.11.3).
 pub(super) const SETTABLE: u16 = 0x7f;
 
-/// Bits that a parameter decides, and their values.
+/// DecidedBits that a parameter decides, and their values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bits {
+pub(super) struct DecidedBits {
     /// Those decided; the others are the firmware's.
     pub(super) mask: u16,
     /// Their values.
@@ -19,30 +19,35 @@ pub(super) struct Bits {
 }
 
 /// The bits of `disable_acs_redir`.
-const WITHOUT_REDIRECT: Bits = Bits { mask: Acs::REDIRECT, flags: 0 };
+const WITHOUT_REDIRECT: DecidedBits = DecidedBits { mask: Acs::REDIRECT, flags: 0 };
 
 /// The entry for a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Match {
+pub(super) enum EntryMatch {
     /// There is none.
     No,
     /// It decides these bits.
-    Yes(Bits),
+    Yes(DecidedBits),
     /// An entry may name it, or another decides.
     NotKnown,
 }
 
 /// Finds the entry that decides for a function.
-pub(super) fn find(parameter: AcsParameter, list: &str, fabric: &Fabric, id: FunctionId) -> Match {
-    let mut found = Match::No;
+pub(super) fn find(
+    parameter: AcsParameter,
+    list: &str,
+    fabric: &Fabric,
+    id: FunctionId,
+) -> EntryMatch {
+    let mut found = EntryMatch::No;
     let mut rest = list;
     while !rest.is_empty() {
         let Some((bits, device)) = bits(parameter, rest) else { break };
         let Some((is, behind)) = devices::compare(device, fabric, id) else { break };
         match is {
-            Is::Named if found == Match::No => return Match::Yes(bits),
-            Is::Named | Is::NotKnown => found = Match::NotKnown,
-            Is::Other => {}
+            Identification::Named if found == EntryMatch::No => return EntryMatch::Yes(bits),
+            Identification::Named | Identification::NotKnown => found = EntryMatch::NotKnown,
+            Identification::Other => {}
         }
         let Some(next) = behind.strip_prefix([';', ',']) else { break };
         rest = next;
@@ -67,7 +72,7 @@ pub(super) fn fault(parameter: AcsParameter, list: &str) -> Option<&str> {
 }
 
 /// The bits of the entry at the start of a text, and the text of its device.
-fn bits(parameter: AcsParameter, text: &str) -> Option<(Bits, &str)> {
+fn bits(parameter: AcsParameter, text: &str) -> Option<(DecidedBits, &str)> {
     match parameter {
         AcsParameter::DisableAcsRedir => Some((WITHOUT_REDIRECT, text)),
         AcsParameter::ConfigAcs => {
@@ -78,8 +83,8 @@ fn bits(parameter: AcsParameter, text: &str) -> Option<(Bits, &str)> {
 }
 
 /// Flags from right to left: `0` clears a bit, `1` sets it, `x` leaves it to the firmware.
-fn read_flags(text: &str) -> Option<Bits> {
-    let mut bits = Bits { mask: 0, flags: 0 };
+fn read_flags(text: &str) -> Option<DecidedBits> {
+    let mut bits = DecidedBits { mask: 0, flags: 0 };
     for (position, flag) in text.bytes().rev().enumerate() {
         let bit = u32::try_from(position).ok().and_then(|position| 1_u16.checked_shl(position));
         let bit = bit.unwrap_or(0);
@@ -116,13 +121,13 @@ mod tests {
         Fabric::from_toml(&text).expect("a machine")
     }
 
-    fn found(parameter: AcsParameter, list: &str) -> [Match; 3] {
+    fn found(parameter: AcsParameter, list: &str) -> [EntryMatch; 3] {
         let machine = machine();
         [0, 1, 2].map(|index| find(parameter, list, &machine, FunctionId(index)))
     }
 
-    fn yes(mask: u16, flags: u16) -> Match {
-        Match::Yes(Bits { mask, flags })
+    fn yes(mask: u16, flags: u16) -> EntryMatch {
+        EntryMatch::Yes(DecidedBits { mask, flags })
     }
 
     #[test]
@@ -132,7 +137,7 @@ mod tests {
         assert_eq!(found(AcsParameter::ConfigAcs, list), expected);
         let list = "00:02.0;00:03.0";
         let clear = yes(0x2c, 0);
-        assert_eq!(found(AcsParameter::DisableAcsRedir, list), [Match::No, clear, clear]);
+        assert_eq!(found(AcsParameter::DisableAcsRedir, list), [EntryMatch::No, clear, clear]);
     }
 
     #[test]
@@ -143,7 +148,7 @@ mod tests {
             ("0@00:01.0;00000000@00:02.0", "00000000@00:02.0"),
             ("0@00:01.0;0@two;0@00:02.0", "0@two"),
         ] {
-            let expected = [yes(1, 0), Match::No, Match::No];
+            let expected = [yes(1, 0), EntryMatch::No, EntryMatch::No];
             assert_eq!(found(AcsParameter::ConfigAcs, list), expected, "{list}");
             assert_eq!(super::fault(AcsParameter::ConfigAcs, list), Some(fault), "{list}");
         }
@@ -154,14 +159,14 @@ mod tests {
     #[test]
     fn an_entry_that_may_match_leaves_doubt() {
         let list = "1@pci:1b36:c:1:1;1@00:01.0";
-        let expected = [Match::NotKnown; 3];
+        let expected = [EntryMatch::NotKnown; 3];
         assert_eq!(found(AcsParameter::ConfigAcs, list), expected);
     }
 
     #[test]
     fn all_seven_flags_are_written() {
         assert_eq!(flags(0x11), "0010001");
-        assert_eq!(read_flags("0010001"), Some(Bits { mask: 0x7f, flags: 0x11 }));
-        assert_eq!(read_flags("xxxxxxxxxxxxxxxxxxxx"), Some(Bits { mask: 0, flags: 0 }));
+        assert_eq!(read_flags("0010001"), Some(DecidedBits { mask: 0x7f, flags: 0x11 }));
+        assert_eq!(read_flags("xxxxxxxxxxxxxxxxxxxx"), Some(DecidedBits { mask: 0, flags: 0 }));
     }
 }

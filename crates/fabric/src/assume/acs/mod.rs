@@ -13,14 +13,14 @@ mod oracle;
 #[cfg(test)]
 mod tests;
 
-pub(super) use boot::Boot;
+pub(super) use boot::AcsBoot;
 pub use honoured::Honoured;
 pub use write::{AcsParameterError, acs_parameter, acs_setpci};
 
-use super::setting::Setting;
+use super::setting::BootSetting;
 use super::{SettingEffect, command_line};
 use crate::{Acs, Fabric, Function, FunctionId};
-use list::Match;
+use list::EntryMatch;
 
 /// A kernel parameter that sets ACS control registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl AcsParameter {
 
 /// Registers before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Change {
+struct RegisterChange {
     before: Acs,
     after: Acs,
 }
@@ -72,8 +72,8 @@ pub(super) struct Effects {
 
 impl Effects {
     /// The effect of a setting; `None` where it is no parameter of ACS.
-    pub(super) fn effect(&self, setting: &Setting) -> Option<SettingEffect> {
-        let Setting::Pci(option) = setting else { return None };
+    pub(super) fn effect(&self, setting: &BootSetting) -> Option<SettingEffect> {
+        let BootSetting::Pci(option) = setting else { return None };
         let (parameter, value) =
             AcsParameter::ALL.iter().find_map(|one| Some((*one, one.value(option)?)))?;
         let in_force = self.values.iter().find(|(known, ..)| *known == parameter);
@@ -88,16 +88,16 @@ impl Effects {
 }
 
 /// Changes every register as the parameters of `after` do.
-pub(super) fn apply(before: &Boot, after: &Boot, fabric: &mut Fabric) -> Effects {
+pub(super) fn apply(before: &AcsBoot, after: &AcsBoot, fabric: &mut Fabric) -> Effects {
     let change = |(id, function): (FunctionId, &Function)| {
         let after = control::predict(before, after, fabric, id);
-        (id, Change { before: function.acs, after })
+        (id, RegisterChange { before: function.acs, after })
     };
-    let changes: Vec<(FunctionId, Change)> = fabric.iter().map(change).collect();
+    let changes: Vec<(FunctionId, RegisterChange)> = fabric.iter().map(change).collect();
     let value = |parameter: AcsParameter| {
         let value = after.in_force(parameter)?;
         let earlier = before.in_force(parameter).filter(|earlier| *earlier != value);
-        let effect = Value { parameter, value, earlier }.effect(&changes, after, fabric);
+        let effect = InForce { parameter, value, earlier }.effect(&changes, after, fabric);
         Some((parameter, value.to_owned(), effect))
     };
     let values = AcsParameter::ALL.into_iter().filter_map(value).collect();
@@ -109,29 +109,29 @@ pub(super) fn apply(before: &Boot, after: &Boot, fabric: &mut Fabric) -> Effects
 
 /// A parameter in force, and the value that it takes the place of.
 #[derive(Debug, Clone, Copy)]
-struct Value<'a> {
+struct InForce<'a> {
     parameter: AcsParameter,
     value: &'a str,
     earlier: Option<&'a str>,
 }
 
-impl Value<'_> {
+impl InForce<'_> {
     fn effect(
         self,
-        changes: &[(FunctionId, Change)],
-        after: &Boot,
+        changes: &[(FunctionId, RegisterChange)],
+        after: &AcsBoot,
         fabric: &Fabric,
     ) -> SettingEffect {
         let honoured = self.parameter.honoured_by(&fabric.kernel);
         if let Honoured::No(reason) = honoured {
             return SettingEffect::NotHonoured(reason);
         }
-        let names = |list: &str, id| list::find(self.parameter, list, fabric, id) != Match::No;
+        let names = |list: &str, id| list::find(self.parameter, list, fabric, id) != EntryMatch::No;
         let meant: Vec<FunctionId> =
             changes.iter().map(|(id, _)| *id).filter(|&id| names(self.value, id)).collect();
         let is_its_own =
             |id| names(self.value, id) || self.earlier.is_some_and(|list| names(list, id));
-        let changed: Vec<(FunctionId, Change)> = changes
+        let changed: Vec<(FunctionId, RegisterChange)> = changes
             .iter()
             .filter(|(id, change)| change.before != change.after && is_its_own(*id))
             .copied()

@@ -13,23 +13,23 @@ const PORT: &str = "[[function]]\nname = 'port'\nkind = 'root-port'\naddress = '
 
 /// A port as only its kernel sees it.
 #[derive(Debug, Clone, Copy)]
-struct Port {
+struct RealPort {
     capability: u16,
     firmware: u16,
 }
 
 /// One boot.
 #[derive(Debug, Clone, Copy)]
-struct Parameters<'a> {
+struct RealBoot<'a> {
     is_old: bool,
     has_iommu: bool,
     config_acs: Option<&'a str>,
     disable: bool,
 }
 
-impl Port {
+impl RealPort {
     /// The register that the kernel writes.
-    fn control(self, boot: Parameters<'_>) -> u16 {
+    fn control(self, boot: RealBoot<'_>) -> u16 {
         let mut control = self.firmware;
         if boot.has_iommu {
             control |= self.capability & 0x1d;
@@ -55,14 +55,14 @@ impl Port {
     }
 }
 
-fn text(boot: Parameters<'_>) -> String {
+fn text(boot: RealBoot<'_>) -> String {
     let config = boot.config_acs.map(|flags| format!("pci=config_acs={flags}@00:01.0 "));
     let disable = if boot.disable { "pci=disable_acs_redir=00:01.0" } else { "" };
     config.unwrap_or_default() + disable
 }
 
 /// The port's register after another boot, as predicted from the first.
-fn predicted(before: Parameters<'_>, added: Parameters<'_>, control: u16) -> Acs {
+fn predicted(before: RealBoot<'_>, added: RealBoot<'_>, control: u16) -> Acs {
     let release = if before.is_old { "6.8.12" } else { "7.2.13" };
     let iommu = if before.has_iommu { "translating" } else { "off" };
     let parameters = text(before);
@@ -89,14 +89,14 @@ proptest! {
         flags in ("[01x]{7}", "[01x]{7}"),
         disable in any::<(bool, bool)>(),
     ) {
-        let port = Port { capability, firmware: firmware & capability };
+        let port = RealPort { capability, firmware: firmware & capability };
         let boot = |has_iommu, config: Option<_>, disable| {
-            Parameters { is_old, has_iommu, config_acs: config, disable }
+            RealBoot { is_old, has_iommu, config_acs: config, disable }
         };
         let before = boot(has_iommu.0, config_acs.0.then_some(flags.0.as_str()), disable.0);
         let added = boot(has_iommu.1, config_acs.1.then_some(flags.1.as_str()), disable.1);
         // A parameter stays, and a later one takes its place; an IOMMU is not found where there was none.
-        let after = Parameters {
+        let after = RealBoot {
             has_iommu: before.has_iommu && added.has_iommu,
             config_acs: added.config_acs.or(before.config_acs),
             disable: before.disable || added.disable,

@@ -85,6 +85,14 @@ fn old_kernels_clear_redirection_alone() {
 }
 
 #[test]
+fn bits_cleared_before_may_be_the_firmwares() {
+    let mut machine = machine(OLD, "off", "'pci=disable_acs_redir=02:00.0'");
+    machine.functions[2].acs = present(0x11);
+    let registers = after(machine, "pci=disable_acs_redir=02:01.0");
+    assert_eq!(registers, [present(0x1d), Acs::Unknown, present(0x51)]);
+}
+
+#[test]
 fn config_acs_wins_and_the_last_one_counts() {
     let mut fabric = machine(NEW, "translating", "");
     let applied = apply(

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::boot::Boot;
+use super::boot::AcsBoot;
 use super::{AcsParameter, list};
 use crate::assume::command_line::COMMAND_LINE_SIZE;
 use crate::{Acs, Fabric, FunctionId, Kernel};
@@ -91,10 +91,10 @@ fn wanted(
     fabric: &Fabric,
     ports: &BTreeSet<FunctionId>,
 ) -> Result<Wanted, AcsParameterError> {
-    let present = Boot::of_present(fabric);
+    let present = AcsBoot::present(fabric);
     let is_named = |id: FunctionId| {
         present.in_force(parameter).is_some_and(|list| {
-            matches!(list::find(parameter, list, fabric, id), list::Match::Yes(_))
+            matches!(list::find(parameter, list, fabric, id), list::EntryMatch::Yes(_))
         })
     };
     let mut wanted = Wanted::new();
