@@ -141,7 +141,7 @@ fn records_of_version_1_are_still_read() {
             results::FAN_OUT_PLAN_SCHEMA => is_read::<results::FanOutPlan>,
             results::BATCH_PLAN_SCHEMA => is_read::<results::BatchPlan>,
             results::VERIFY_SCHEMA => is_read::<results::VerifyRecord>,
-            results::DOCTOR_SCHEMA => is_read::<results::DoctorRecord>,
+            results::DOCTOR_SCHEMA | results::DOCTOR_SCHEMA_1 => is_read::<results::DoctorRecord>,
             results::WORKLOAD_SCHEMA => is_read::<results::Workload>,
             results::BENCH_SCHEMA => is_read::<results::BenchRecord>,
             results::COMPARE_SCHEMA => is_read::<results::Comparison>,

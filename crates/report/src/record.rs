@@ -5,9 +5,9 @@
 
 use peerlane_results::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
-    COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA, DoctorRecord,
-    FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, PLAN_ANSWER_SCHEMA, PLAN_SCHEMA,
-    Plan, PlanAnswer, VERIFY_SCHEMA, VerifyRecord,
+    COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA, DOCTOR_SCHEMA_1,
+    DoctorRecord, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord,
+    PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, Plan, PlanAnswer, VERIFY_SCHEMA, VerifyRecord,
 };
 use peerlane_units::Bytes;
 use serde::Deserialize;
@@ -31,6 +31,7 @@ pub const SCHEMAS: [&str; 11] = [
     BATCH_SCHEMA,
     VERIFY_SCHEMA,
     DOCTOR_SCHEMA,
+    DOCTOR_SCHEMA_1,
     PLAN_SCHEMA,
     PLAN_ANSWER_SCHEMA,
     FAN_OUT_PLAN_SCHEMA,
@@ -141,7 +142,7 @@ impl Record {
             FAN_OUT_SCHEMA => Self::FanOut(parse(schema, bytes)?),
             BATCH_SCHEMA => Self::Batch(parse(schema, bytes)?),
             VERIFY_SCHEMA => Self::Verify(parse(schema, bytes)?),
-            DOCTOR_SCHEMA => Self::Doctor(parse(schema, bytes)?),
+            DOCTOR_SCHEMA | DOCTOR_SCHEMA_1 => Self::Doctor(parse(schema, bytes)?),
             PLAN_SCHEMA => Self::Plan(parse(schema, bytes)?),
             PLAN_ANSWER_SCHEMA => {
                 let answer: PlanAnswer = parse(schema, bytes)?;

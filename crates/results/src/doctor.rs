@@ -9,6 +9,8 @@ use crate::{Evidence, Machine};
 
 /// Schema of [`DoctorRecord`].
 pub const DOCTOR_SCHEMA: &str = "peerlane.doctor/2";
+/// Its first version, which is read as one without uses and steps.
+pub const DOCTOR_SCHEMA_1: &str = "peerlane.doctor/1";
 
 /// A machine examined.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,10 +27,12 @@ pub struct DoctorRecord {
     /// The answer in one sentence.
     pub verdict: String,
     /// The uses that the devices allow; several entries of one use where its pairs differ.
+    #[serde(default)]
     pub uses: Vec<UseRecord>,
     /// Obstacles, the most costly first.
     pub findings: Vec<Finding>,
     /// The plan: what to do, in order.
+    #[serde(default)]
     pub steps: Vec<PlanStep>,
     /// Settings of libraries that bear on routes and force none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -163,6 +167,7 @@ pub struct Finding {
 #[serde(rename_all = "kebab-case")]
 pub enum Cost {
     /// Some devices cannot reach each other, or one cannot take part.
+    #[serde(alias = "everything")]
     Routes,
     /// A possible route is slower than it could be.
     Speed,
@@ -187,6 +192,9 @@ pub enum FindingKind {
     KernelTooOld,
     /// The kernel is built without `CONFIG_PCI_P2PDMA`.
     KernelWithoutP2pdma,
+    /// A drive, or memory of a device, is missing; only records of version 1 say so.
+    #[serde(alias = "no-drive", alias = "no-memory")]
+    DeviceMissing,
     /// A drive has a memory buffer that the kernel did not take.
     MemoryNotRegistered,
     /// A memory is not offered to peers: its drive supports only reads or only writes there.

@@ -31,8 +31,8 @@ pub use copy::{
     Machine, Percentiles, Scrubbed, Verification,
 };
 pub use doctor::{
-    AssumedSetting, Cost, DOCTOR_SCHEMA, DoctorRecord, Finding, FindingKind, Fix, LibrarySetting,
-    Needs, PlanStep, Setting, Unknown, Use, UseRecord, UseState,
+    AssumedSetting, Cost, DOCTOR_SCHEMA, DOCTOR_SCHEMA_1, DoctorRecord, Finding, FindingKind, Fix,
+    LibrarySetting, Needs, PlanStep, Setting, Unknown, Use, UseRecord, UseState,
 };
 pub use fan_out::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyFailure, FAN_OUT_PLAN_SCHEMA,

@@ -18,6 +18,9 @@ use super::{BearsOn, Examination, at, finding, fix, kernel_parameters, saw};
 const MAX_PORTS_NAMED: usize = 4;
 
 const TURN_ROUND: &str = "let these ports turn peer traffic round";
+/// `pci_p2pdma_map_type` in drivers/pci/p2pdma.c keeps the answer with the memory.
+const CACHED: &str = "; the kernel decides once for a pair and keeps that until the driver of the memory is \
+     bound again, so that `setpci` alone changes nothing for pairs in use";
 const WEAKENS: &str = "the devices below these ports are no longer isolated from each other: their \
      IOMMU groups become one, and they cannot be given to different virtual machines";
 
@@ -125,6 +128,7 @@ fn redirection_fix(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> Fix {
     match parameter(fabric, ports) {
         Ok((parameter, doubt)) => {
             let mut fix = kernel_parameters(TURN_ROUND, &parameter, Some(WEAKENS));
+            fix.what += CACHED;
             if let Some(doubt) = doubt {
                 fix.what += &format!(", if it honours that: {doubt}");
             }
@@ -133,8 +137,8 @@ fn redirection_fix(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> Fix {
         Err(reason) => match acs_setpci(fabric, ports) {
             Ok(commands) => {
                 let what = format!(
-                    "{TURN_ROUND} by setpci, since {reason}; the kernel keeps what it decided for a pair \
-                     until the driver of the memory is bound again, and a reset of the port undoes it"
+                    "{TURN_ROUND} by setpci, since {reason}; then bind the driver of the memory again, since \
+                     the kernel keeps what it decided for a pair; a reset of the port undoes it"
                 );
                 let commands = commands.iter().map(|one| format!("sudo {one}")).collect();
                 Fix { commands, weakens, ..fix(what, Needs::Rebind) }

@@ -39,7 +39,10 @@ impl BootConfiguration {
         let mut whole = Self::default();
         for file in files {
             let Self { parameters, options, modules } = forms::read(&file, &read_text(&file)?)?;
-            whole.parameters.extend(parameters);
+            // One parameter may stand in the drop-ins of several boot loaders.
+            let is_new = |parameter: &String| !whole.parameters.contains(parameter);
+            let new: Vec<String> = parameters.into_iter().filter(is_new).collect();
+            whole.parameters.extend(new);
             whole.options.extend(options);
             whole.modules.extend(modules);
         }

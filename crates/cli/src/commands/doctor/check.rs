@@ -1,7 +1,7 @@
 //! `peerlane doctor --check`: one line and the statuses of monitoring plugins.
 //!
 //! The form is that of the Monitoring Plugins Development Guidelines: text, a bar, performance data as
-//! `'label'=value;warn;crit;min;max`.
+//! `label=value;warn;crit;min;max`.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -150,10 +150,16 @@ fn performance_data(record: &DoctorRecord) -> Vec<String> {
     }
     let mut data: Vec<String> = all
         .into_iter()
-        .map(|(of_use, direct, of)| format!("'{of_use} direct'={direct};;;0;{of}"))
+        .map(|(of_use, direct, of)| format!("{}={direct};;;0;{of}", name(of_use)))
         .collect();
     data.push(format!("findings={};;;0;", record.findings.len()));
     data
+}
+
+/// The word for a use in commands.
+fn name(of_use: results::Use) -> String {
+    let found = Use::ALL.into_iter().find(|one| one.to_string() == of_use.to_string());
+    found.map_or_else(|| of_use.to_string(), |one| one.name().to_owned())
 }
 
 fn plain(text: &str) -> String {

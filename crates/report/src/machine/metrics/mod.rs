@@ -10,6 +10,7 @@ mod links;
 mod p2pmem;
 mod pairs;
 mod unknown;
+mod uses;
 
 use std::fmt::Write as _;
 
@@ -23,6 +24,7 @@ pub fn openmetrics(fabric: &Fabric) -> String {
         acs::families(fabric, &functions),
         p2pmem::families(fabric),
         pairs::families(fabric),
+        uses::families(fabric),
         unknown::families(fabric, &functions),
     ];
     let mut text = String::new();

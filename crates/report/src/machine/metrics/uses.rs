@@ -1,0 +1,34 @@
+//! The uses that the devices allow, by the way that payload takes.
+
+use peerlane_fabric::Fabric;
+use peerlane_reach::{RouteState, answers, judged_pairs};
+
+use super::gauge::Gauge;
+
+/// Every state, with its word; a state that no pair of a use has is 0, so that an alert can tell.
+const STATES: [(RouteState, &str); 4] = [
+    (RouteState::Direct, "direct"),
+    (RouteState::Unknown, "unknown"),
+    (RouteState::Host, "host"),
+    (RouteState::Impossible, "no"),
+];
+
+/// Numbers of pairs by use and state.
+pub(super) fn families(fabric: &Fabric) -> Vec<Gauge> {
+    let mut pairs = Gauge::new(
+        "peerlane_use_pairs",
+        "Pairs of a use of peer-to-peer traffic, by the way that payload takes.",
+    );
+    let judged = judged_pairs(fabric);
+    let answers = answers(&judged);
+    let mut uses: Vec<_> = answers.iter().map(|answer| answer.of_use).collect();
+    uses.dedup();
+    for of_use in uses {
+        for (state, word) in STATES {
+            let found = answers.iter().find(|one| one.of_use == of_use && one.state == state);
+            let count = found.map_or(0, |one| one.pairs as u64);
+            pairs.add(&[("use", of_use.name()), ("state", word)], Some(count));
+        }
+    }
+    vec![pairs]
+}
