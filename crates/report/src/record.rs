@@ -23,7 +23,7 @@ const RUNS_MAX: usize = 200_000;
 const PARTS_MAX: usize = 4096;
 
 /// Every schema that can be shown.
-pub const SCHEMAS: [&str; 11] = [
+pub const SCHEMAS: [&str; 12] = [
     BENCH_SCHEMA,
     COMPARE_SCHEMA,
     COPY_SCHEMA,

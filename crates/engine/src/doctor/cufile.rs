@@ -127,7 +127,7 @@ impl Audit<'_> {
             key: "/etc/cufile.json".to_owned(),
             value: problem.clone(),
             consequence: "whether cuFile takes its defaults then, or refuses to open, is not known".to_owned(),
-            advice: "mend the file; `/usr/local/cuda/gds/tools/gdscheck -p` prints what cuFile makes of it"
+            advice: "fix the line; `/usr/local/cuda/gds/tools/gdscheck -p` prints what cuFile makes of it"
                 .to_owned(),
             since: EARLY.text,
             forces_host: false,
