@@ -35,7 +35,7 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 18] = [
+pub const ALL: [Target; 19] = [
     ("archive", archive),
     ("boot", boot),
     ("capture", captured),
