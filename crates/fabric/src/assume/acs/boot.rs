@@ -23,9 +23,9 @@ pub(in crate::assume) struct AcsBoot {
 pub(super) enum AcsDecision {
     /// None: the kernel's own setting stays.
     None,
-    /// DecidedBits on top of the firmware's.
+    /// Bits on top of the firmware's.
     OverFirmware(DecidedBits),
-    /// DecidedBits on top of the kernel's own (`disable_acs_redir` before Linux 6.11).
+    /// Bits on top of the kernel's own (`disable_acs_redir` before Linux 6.11).
     OverKernel(DecidedBits),
     /// It is not known.
     NotKnown,

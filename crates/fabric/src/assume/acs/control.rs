@@ -1,8 +1,8 @@
 //! The kernel's arithmetic on an ACS control register, on bits that are known and bits that are not
 //! (`pci_enable_acs`, `pci_std_enable_acs` and `__pci_config_acs` in drivers/pci/pci.c, Linux 6.18 and 7.x).
 //!
-//! The firmware's value shows where nothing has been set over it. DecidedBits that the kernel sets by itself hide
-//! it where they are on: such a bit is the firmware's or the kernel's.
+//! The firmware's value shows where nothing has been set over it. A bit that the kernel sets by itself
+//! hides it: such a bit is the firmware's or the kernel's.
 
 use super::boot::{AcsBoot, AcsDecision};
 use super::list::{DecidedBits, SETTABLE};

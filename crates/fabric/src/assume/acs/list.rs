@@ -5,11 +5,11 @@ use super::AcsParameter;
 use super::devices::{self, Identification};
 use crate::{Acs, Fabric, FunctionId};
 
-/// DecidedBits of the control register that a parameter can set: SV, TB, RR, CR, UF, EC, DT (PCIe 6.0 section
+/// Bits of the control register that a parameter can set: SV, TB, RR, CR, UF, EC, DT (PCIe 6.0 section
 /// 7.7.11.3).
 pub(super) const SETTABLE: u16 = 0x7f;
 
-/// DecidedBits that a parameter decides, and their values.
+/// Bits that a parameter decides, and their values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DecidedBits {
     /// Those decided; the others are the firmware's.
