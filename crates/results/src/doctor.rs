@@ -287,6 +287,8 @@ pub enum Setting {
     Module(String),
     /// A udev rule.
     UdevRule(String),
+    /// A key of `/etc/cufile.json` by its dotted name, and its value.
+    CufileKey(String, bool),
 }
 
 /// A step of the plan.

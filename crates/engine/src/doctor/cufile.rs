@@ -27,7 +27,12 @@ pub(super) struct CufileNote {
     pub(super) since: &'static str,
     /// Payload of what is here goes through host memory, or is refused, whatever the devices allow.
     pub(super) forces_host: bool,
+    /// Values that change that, where keys alone do.
+    pub(super) remedy: Remedy,
 }
+
+/// Keys and the values to set.
+pub(super) type Remedy = Vec<(&'static str, bool)>;
 
 /// The notes on the settings of a machine, those that force host memory first; none without the file.
 pub(super) fn audit(fabric: &Fabric) -> Vec<CufileNote> {
@@ -65,15 +70,21 @@ struct Effect {
     consequence: String,
     advice: String,
     forces_host: bool,
+    remedy: Remedy,
 }
 
 impl Effect {
     fn new(consequence: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { consequence: consequence.into(), advice: advice.into(), forces_host: false }
+        let (consequence, advice) = (consequence.into(), advice.into());
+        Self { consequence, advice, forces_host: false, remedy: Vec::new() }
     }
 
     fn forcing_host(self, forces_host: bool) -> Self {
         Self { forces_host, ..self }
+    }
+
+    fn ended_by(self, remedy: Remedy) -> Self {
+        Self { remedy, ..self }
     }
 }
 
@@ -98,6 +109,7 @@ impl Audit<'_> {
             advice: effect.advice,
             since: since.text,
             forces_host: effect.forces_host,
+            remedy: effect.remedy,
         }
     }
 
@@ -131,6 +143,7 @@ impl Audit<'_> {
                 .to_owned(),
             since: EARLY.text,
             forces_host: false,
+            remedy: Vec::new(),
         })
     }
 
@@ -178,6 +191,7 @@ fn environment() -> CufileNote {
         advice: "`env | grep CUFILE_` in the shell that starts the program".to_owned(),
         since: EARLY.text,
         forces_host: false,
+        remedy: Vec::new(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use peerlane_fabric::{CufileConfiguration, CufileValue};
 use peerlane_results::{DoctorRecord, PlanStep, Setting};
 
 /// Kernel parameters, for GRUB as Debian and Ubuntu configure it.
@@ -11,6 +12,7 @@ const COMMAND_LINE: &str = "cmdline.d/peerlane.conf";
 const MODULE_OPTIONS: &str = "modprobe.d/peerlane.conf";
 const MODULES: &str = "modules-load.d/peerlane.conf";
 const UDEV: &str = "udev/60-peerlane-doctor.rules";
+const CUFILE: &str = "cufile.d/peerlane.json";
 const INSTALL: &str = "install.sh";
 const UNDO: &str = "undo.sh";
 
@@ -81,13 +83,27 @@ fn setting_files(settings: &[&Setting]) -> Vec<DropIn> {
         (UDEV, rules),
     ];
     let written = all.into_iter().filter(|(_, lines)| !lines.is_empty());
-    written
+    let mut files: Vec<DropIn> = written
         .map(|(path, lines)| DropIn {
             path,
             content: format!("# Written by `peerlane doctor --write-fix`.\n{}\n", lines.join("\n")),
             is_executable: false,
         })
-        .collect()
+        .collect();
+    files.extend(cufile_file(settings));
+    files
+}
+
+/// Keys for `/etc/cufile.json`, in its form.
+fn cufile_file(settings: &[&Setting]) -> Option<DropIn> {
+    let mut keys = CufileConfiguration::default();
+    for setting in settings {
+        if let Setting::CufileKey(key, value) = setting {
+            keys.settings.insert(key.clone(), CufileValue::Flag(*value));
+        }
+    }
+    let content = format!("{}\n", peerlane_fabric::cufile::text(&keys));
+    (!keys.settings.is_empty()).then_some(DropIn { path: CUFILE, content, is_executable: false })
 }
 
 /// A kernel parameter with a value that boot loaders would cut, in quotes.
@@ -138,6 +154,9 @@ fn install_script(paths: &[&str], settings: &[&Setting], commands: &[&PlanStep])
             "--args",
             "add the words of cmdline.d/peerlane.conf to /etc/kernel/cmdline, then run kernel-install add-all",
         );
+    }
+    if paths.contains(&CUFILE) {
+        text += "echo \"put the keys of cufile.d/peerlane.json into /etc/cufile.json, which is NVIDIA's\" >&2\n";
     }
     if !commands.is_empty() {
         text += "\n# Steps without a drop-in; read them, and run those that you want:\n";

@@ -182,10 +182,14 @@ fn cufile_settings(on: &mut Examination<'_>, gpus: &Gpus) {
         }
         let found = Finding {
             evidence: vec![saw(CUFILE_SETTINGS, format!("{}: {}", note.key, note.value))],
-            fix: Some(fix(
-                format!("{} in {CUFILE_SETTINGS}: {}", note.key, note.advice),
-                Needs::Nothing,
-            )),
+            fix: Some(Fix {
+                settings: note
+                    .remedy
+                    .iter()
+                    .map(|(key, value)| Setting::CufileKey((*key).to_owned(), *value))
+                    .collect(),
+                ..fix(format!("{} in {CUFILE_SETTINGS}: {}", note.key, note.advice), Needs::Nothing)
+            }),
             ..finding(
                 FindingKind::CufileConfiguration,
                 Cost::Routes,

@@ -21,11 +21,13 @@ mod shell;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 pub use acs::{AcsParameter, AcsParameterError, Honoured, acs_parameter, acs_setpci};
 pub use error::BootConfigurationError;
 
 use crate::sysfs::system::bears_on_devices;
-use crate::{Fabric, Origin};
+use crate::{CufileValue, Fabric, Origin};
 use setting::BootSetting;
 
 /// Boot configuration taken as in force.
@@ -37,6 +39,8 @@ pub struct BootConfiguration {
     pub options: Vec<ModuleOption>,
     /// Modules that are loaded at boot, in order.
     pub modules: Vec<String>,
+    /// Keys of `/etc/cufile.json`, by dotted names.
+    pub cufile: BTreeMap<String, CufileValue>,
 }
 
 /// An option of a kernel module (`options MODULE NAME=VALUE` in `modprobe.d`).
@@ -102,12 +106,29 @@ impl BootConfiguration {
                 .or(effect)
                 .unwrap_or_else(|| SettingEffect::NoChange(NO_BEARING.to_owned())),
         };
-        settings.iter().zip(effects).map(one).collect()
+        let mut applied: Vec<AppliedSetting> = settings.iter().zip(effects).map(one).collect();
+        applied.extend(self.cufile.iter().map(|(key, value)| apply_cufile(fabric, key, value)));
+        applied
     }
 }
 
 /// Reason of settings that no area knows.
 const NO_BEARING: &str = "it is not known to bear on peer-to-peer routes";
+
+fn apply_cufile(fabric: &mut Fabric, key: &str, value: &CufileValue) -> AppliedSetting {
+    let settings = &mut fabric.cufile.get_or_insert_default().settings;
+    let before = settings.insert(key.to_owned(), value.clone());
+    let effect = match before {
+        Some(before) if before == *value => {
+            SettingEffect::NoChange("it is set so already".to_owned())
+        }
+        Some(before) => {
+            SettingEffect::Changed(format!("cuFile reads {value} in place of {before}"))
+        }
+        None => SettingEffect::Changed(format!("cuFile reads {value}")),
+    };
+    AppliedSetting { setting: format!("{key} of /etc/cufile.json"), effect }
+}
 
 fn apply_one(setting: &BootSetting, fabric: &mut Fabric) -> Option<SettingEffect> {
     AREAS.iter().find_map(|area| area(setting, fabric))

@@ -15,13 +15,20 @@ const ENTRIES: usize = 4096;
 const DEPTH: usize = 16;
 
 /// Folders whose files are read, and how those end.
-const FOLDERS: [(&str, &str); 4] =
-    [("grub.d", "cfg"), ("modprobe.d", "conf"), ("modules-load.d", "conf"), ("cmdline.d", "conf")];
+const FOLDERS: [(&str, &str); 5] = [
+    ("grub.d", "cfg"),
+    ("modprobe.d", "conf"),
+    ("modules-load.d", "conf"),
+    ("cmdline.d", "conf"),
+    (CUFILE_FOLDER, "json"),
+];
+/// Keys for `/etc/cufile.json`.
+const CUFILE_FOLDER: &str = "cufile.d";
 
 impl BootConfiguration {
     /// Reads a file, or the files of a folder that are of a known kind: `grub.d/*.cfg`,
-    /// `modprobe.d/*.conf`, `modules-load.d/*.conf`, `cmdline.d/*.conf` and `kernel/cmdline`, in the order
-    /// of their paths. Anything else in a folder is passed over.
+    /// `modprobe.d/*.conf`, `modules-load.d/*.conf`, `cmdline.d/*.conf`, `kernel/cmdline` and
+    /// `cufile.d/*.json`, in the order of their paths. Anything else in a folder is passed over.
     ///
     /// # Errors
     /// The file that cannot be read, or the line that is of no known form.
@@ -38,7 +45,12 @@ impl BootConfiguration {
         files.sort();
         let mut whole = Self::default();
         for file in files {
-            let Self { parameters, options, modules } = forms::read(&file, &read_text(&file)?)?;
+            let text = read_text(&file)?;
+            if file.parent().and_then(Path::file_name).is_some_and(|name| name == CUFILE_FOLDER) {
+                whole.cufile.extend(crate::cufile::read(&text).settings);
+                continue;
+            }
+            let Self { parameters, options, modules, .. } = forms::read(&file, &text)?;
             // One parameter may stand in the drop-ins of several boot loaders.
             let is_new = |parameter: &String| !whole.parameters.contains(parameter);
             let new: Vec<String> = parameters.into_iter().filter(is_new).collect();

@@ -7,7 +7,7 @@ mod write;
 
 use crate::{CufileConfiguration, CufileValue};
 
-pub(crate) use write::text;
+pub use write::text;
 
 /// What is kept of the value of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

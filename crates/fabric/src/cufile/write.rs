@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{KeptValue, MOST_ENTRIES, kept};
 use crate::{CufileConfiguration, CufileValue};
 
-/// The text of a file with these settings; one that is no JSON where there is a problem and no setting.
-pub(crate) fn text(configuration: &CufileConfiguration) -> String {
+/// The text of a file with these settings; one that is not JSON where there is a problem and no setting.
+pub fn text(configuration: &CufileConfiguration) -> String {
     if configuration.problem.is_some() && configuration.settings.is_empty() {
         return "?".to_owned();
     }

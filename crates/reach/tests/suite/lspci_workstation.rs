@@ -154,3 +154,37 @@ fn switch_without_its_root_port_is_not_refused() {
     let reach = decide(&fabric, gpus[0], gpus[1]);
     assert!(!matches!(reach.map, MapType::NotSupported), "{}", reach.summary());
 }
+
+/// The server of `fixtures/sysfs/eight-gpus`.
+fn eight_gpus() -> Fabric {
+    let archive =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/sysfs/eight-gpus/tree.tar.zst");
+    let file = std::fs::File::open(archive).unwrap();
+    let content = peerlane_fabric::capture::unpack_machine(file).unwrap();
+    Fabric::discover_snapshot(Path::new(archive), content).unwrap()
+}
+
+#[test]
+fn server_text_is_that_of_its_capture() {
+    let machine = eight_gpus();
+    let path = folder().join("eight-gpus.txt");
+    if std::env::var_os("PEERLANE_UPDATE_FIXTURES").is_some() {
+        let Some(text) = lspci_tree::printed(&machine, &["-Dvvvnn"]) else { return };
+        let release = machine.kernel.release.as_deref().unwrap();
+        let processor = "vendor_id\t: GenuineIntel\ncpu family\t: 6\n";
+        let text = format!("{text}\nLinux gpu1 {release} #63 SMP x86_64 GNU/Linux\n{processor}");
+        std::fs::write(&path, text).unwrap();
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    let found = lspci::read(&text).unwrap();
+    assert_eq!(found.functions.len(), machine.functions.len());
+    assert_eq!(found.kernel.release, machine.kernel.release);
+    for (one, other) in found.functions.iter().zip(&machine.functions) {
+        assert_eq!(
+            (one.kind, one.acs, one.link),
+            (other.kind, other.acs, other.link),
+            "{}",
+            one.name
+        );
+    }
+}

@@ -18,7 +18,7 @@ impl Audit<'_> {
     fn forced(&self) -> Option<CufileNote> {
         self.flagged("properties.force_compat_mode", true, EARLY, || {
             let effect = Effect::new("every request goes through host memory", "set it to false");
-            effect.forcing_host(true)
+            effect.forcing_host(true).ended_by(vec![("properties.force_compat_mode", false)])
         })
     }
 
@@ -28,7 +28,7 @@ impl Audit<'_> {
                 "every request is read or written through host memory, without a look at the platform",
                 "set it to false",
             );
-            effect.forcing_host(true)
+            effect.forcing_host(true).ended_by(vec![("properties.vanilla_posix_io_mode", false)])
         })
     }
 
@@ -45,7 +45,7 @@ impl Audit<'_> {
                  it vanilla_posix_io_mode)",
                 "set it to false",
             );
-            effect.forcing_host(true)
+            effect.forcing_host(true).ended_by(vec![("properties.posix_io_mode", false)])
         })
     }
 

@@ -71,7 +71,10 @@ impl Audit<'_> {
             "set it to true, and from 1.16 on block.nvme.use_pci_p2pdma, too; Peerlane switches the first on by \
              itself, other programs may not",
         );
-        Some(self.note(ALL, P2PDMA, effect.forcing_host(self.lacks_nvidia_fs())))
+        let is_older = self.version.is_some_and(|version| version < KINDS.version);
+        let remedy = if is_older { vec![(ALL, true)] } else { vec![(ALL, true), (DRIVES, true)] };
+        let effect = effect.forcing_host(self.lacks_nvidia_fs()).ended_by(remedy);
+        Some(self.note(ALL, P2PDMA, effect))
     }
 
     fn drives(&self) -> Option<CufileNote> {
@@ -95,7 +98,8 @@ impl Audit<'_> {
                 "set it to true",
             );
             let forces_host = self.version.is_some() && self.lacks_nvidia_fs();
-            self.note(DRIVES, KINDS, effect.forcing_host(forces_host))
+            let effect = effect.forcing_host(forces_host).ended_by(vec![(DRIVES, true)]);
+            self.note(DRIVES, KINDS, effect)
         })
     }
 

@@ -1,0 +1,179 @@
+//! `peerlane doctor` as people and monitoring type it: the plan written, assumed and checked.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+mod program;
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod schema;
+
+const CAPTURE: &str = "fixtures/sysfs/eight-gpus/tree.tar.zst";
+const TEXT: &str = "fixtures/lspci/eight-gpus.txt";
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn doctor(words: &str) -> Output {
+    let words: Vec<&str> = std::iter::once("doctor").chain(words.split_whitespace()).collect();
+    program::peerlane(&repository(), &words)
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn record(words: &str) -> Value {
+    let output = doctor(&format!("{words} --json"));
+    let record = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    schema::check(&record);
+    record
+}
+
+fn kinds(record: &Value) -> Vec<&str> {
+    let findings = record["findings"].as_array().expect("findings");
+    findings.iter().map(|one| one["kind"].as_str().expect("a kind")).collect()
+}
+
+fn steps_with<'a>(record: &'a Value, word: &str) -> Vec<&'a Value> {
+    let steps = record["steps"].as_array().expect("steps");
+    steps
+        .iter()
+        .filter(|step| step["command"].as_str().is_some_and(|text| text.contains(word)))
+        .collect()
+}
+
+#[test]
+fn written_plan_assumed_leaves_nothing_to_fix() {
+    for machine in [CAPTURE, TEXT] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let fix = folder.path().join("fix");
+        let output = doctor(&format!("--machine {machine} --write-fix {}", fix.display()));
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let before = record(&format!("--machine {machine}"));
+        assert!(kinds(&before).contains(&"acs-redirect"), "{machine}: {before}");
+        assert_eq!(steps_with(&before, "acs").len(), 1, "{machine}: one step for all switches");
+        let after = record(&format!("--machine {machine} --assume {}", fix.display()));
+        assert!(kinds(&after).is_empty(), "{machine}: {after:#}");
+        assert_eq!(after["steps"], Value::Array(Vec::new()), "{machine}");
+        assert!(after["assumed"].as_array().is_some_and(|all| !all.is_empty()), "{after}");
+    }
+}
+
+#[test]
+fn headline_is_about_the_devices_there() {
+    for machine in [CAPTURE, TEXT] {
+        let text = stdout(&doctor(&format!("--machine {machine}")));
+        let headline = text.lines().next().expect("a headline");
+        for word in ["8 GPUs", "4 NICs", "8 drives", "storage to GPU", "network to GPU"] {
+            assert!(headline.contains(word), "{headline}");
+        }
+    }
+}
+
+#[test]
+fn text_of_small_machines_stays_short() {
+    for (machine, most) in [("laptop", 3), ("cloud-vm", 3), ("donard", 40)] {
+        let text = stdout(&doctor(&format!("--machine fixtures/sysfs/{machine}/tree.tar.zst")));
+        assert!(text.lines().count() <= most, "{text}");
+        assert!(!text.contains("there is no NVMe drive"), "{text}");
+    }
+}
+
+#[test]
+fn written_files_keep_others_and_undo_themselves() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let fix = folder.path().join("fix");
+    fs::create_dir(&fix).expect("a folder");
+    fs::write(fix.join("mine"), "kept").expect("room");
+    let output = doctor(&format!("--machine {CAPTURE} --write-fix {}", fix.display()));
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(fs::read_dir(&fix).expect("the folder").count(), 1);
+    fs::remove_dir_all(&fix).expect("removed");
+    doctor(&format!("--machine {CAPTURE} --write-fix {}", fix.display()));
+    // The scripts write below `/`: a root of their own shows what they touch.
+    let root = folder.path().join("root");
+    fs::create_dir_all(root.join("etc/default/grub.d")).expect("a root");
+    let run = |script: &str| {
+        let text = fs::read_to_string(fix.join(script)).expect("a script");
+        let moved = text.replace("/etc/", &format!("{}/etc/", root.display()));
+        fs::write(fix.join("moved.sh"), moved).expect("room");
+        let programs = folder.path().join("bin");
+        let _ = fs::create_dir(&programs);
+        fs::write(programs.join("update-grub"), "#!/bin/sh\nexit 0\n").expect("room");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(programs.join("update-grub"), mode).expect("a mode");
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a path"));
+        let output = Command::new("sh").arg(fix.join("moved.sh")).env("PATH", path).output();
+        let output = output.expect("a shell");
+        assert!(output.status.success(), "{script}: {output:?}");
+    };
+    run("install.sh");
+    let grub = fs::read_to_string(root.join("etc/default/grub.d/peerlane.cfg")).expect("a drop-in");
+    assert!(grub.contains("iommu=pt") && grub.contains("acs"), "{grub}");
+    assert!(root.join("etc/modprobe.d/peerlane.conf").exists());
+    run("undo.sh");
+    assert!(!root.join("etc/default/grub.d/peerlane.cfg").exists());
+    assert!(!root.join("etc/modprobe.d/peerlane.conf").exists());
+}
+
+#[test]
+fn check_has_the_statuses_of_monitoring() {
+    for (words, status, word) in [
+        ("--machine pair --check", 0, "OK"),
+        ("--machine pair --check --expect drive-drive", 0, "OK"),
+        ("--machine pair --check --expect storage-gpu", 2, "CRITICAL"),
+        ("--machine acs --check --expect drive-drive", 2, "CRITICAL"),
+        ("--machine acs --check", 2, "CRITICAL"),
+        (
+            "--machine fixtures/sysfs/two-sockets/tree.tar.zst --check --expect drive-drive",
+            1,
+            "WARNING",
+        ),
+        ("--machine fixtures/lspci/switch-direct.txt --check --expect gpu-gpu", 0, "OK"),
+        ("--machine no/such/machine --check", 3, "UNKNOWN"),
+        ("--check --expect nothing", 3, "UNKNOWN"),
+        ("--check --no-such-option", 3, "UNKNOWN"),
+    ] {
+        let output = doctor(words);
+        let line = stdout(&output);
+        assert_eq!(output.status.code(), Some(status), "{words}: {line}");
+        assert!(line.starts_with(&format!("PEERLANE {word} - ")), "{words}: {line}");
+        assert_eq!(line.lines().count(), 1, "{words}: {line}");
+        let data = line.split(" | ").nth(1).unwrap_or_default();
+        for one in data.split_whitespace() {
+            let (label, values) = one.split_once('=').expect("a label and values");
+            assert!(!label.contains('\'') && values.split(';').count() == 5, "{one}");
+        }
+    }
+    assert_eq!(doctor("--no-such-option").status.code(), Some(2), "without --check");
+}
+
+#[test]
+fn two_devices_without_files_are_examined() {
+    let text = stdout(&doctor(&format!("gpu:0 mlx5_0 --machine {CAPTURE}")));
+    assert!(text.starts_with("eight-gpus: whether payload goes directly"), "{text}");
+    assert!(text.contains("to do, all in force after one restart"), "{text}");
+    let record = record(&format!("gpu:0 gpu:1 --machine {CAPTURE}"));
+    assert_eq!(record["uses"].as_array().map(Vec::len), Some(1), "{record}");
+    assert_eq!(record["uses"][0]["use"], "gpu-gpu");
+    let output = doctor(&format!("gpu:0 mlx5_9 --machine {CAPTURE}"));
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn wrong_boot_configurations_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("wrong.conf");
+    fs::write(&file, "install nvidia /bin/false\n").expect("room");
+    for path in [file, folder.path().join("missing")] {
+        let output = doctor(&format!("--machine pair --assume {}", path.display()));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("hint:"), "{said}");
+    }
+}
