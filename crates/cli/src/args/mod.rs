@@ -102,7 +102,7 @@ pub(crate) enum ColorChoice {
 pub(crate) enum Command {
     /// Show the machine as PCIe sees it: ports, links, drives, memories, and who reaches them
     Topo(TopoArgs),
-    /// Say what stands in the way of peer-to-peer copies, and what to do about it
+    /// Say what the devices of a machine could exchange directly, what stands in the way, and what to do
     Doctor(DoctorArgs),
     /// Say which route a copy would take and why, without moving anything
     Plan(PlanArgs),
