@@ -95,12 +95,15 @@ pub fn boot(bytes: &[u8]) {
     }
 }
 
-/// Topology XML of NCCL: what is read can be written as a machine file and read again without loss.
+/// Topology XML of NCCL: what is read can be written as a machine file and as topology XML, and read again.
 pub fn nccl(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match peerlane_fabric::nccl::read(text) {
         Ok(fabric) => {
             assert!(peerlane_fabric::nccl::is_nccl(text));
+            if let Ok(written) = fabric.to_nccl_xml() {
+                peerlane_fabric::nccl::read(&written.text).expect("what is written can be read");
+            }
             examine(&fabric);
         }
         Err(error) => assert!(!error.to_string().is_empty() && !error.hint().is_empty()),

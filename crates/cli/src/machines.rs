@@ -32,6 +32,14 @@ pub(crate) fn fabric_quietly(args: &FabricArgs) -> Result<Fabric, Failure> {
     Ok(machines::read(place(args), Look::Quiet)?)
 }
 
+/// A machine that is named by an argument of its own.
+///
+/// # Errors
+/// As [`fabric`].
+pub(crate) fn named(what: &Path) -> Result<Fabric, Failure> {
+    Ok(machines::read(Place::Described(what), Look::Full)?)
+}
+
 fn place(args: &FabricArgs) -> Place<'_> {
     args.machine.as_deref().map_or(Place::Here, Place::Described)
 }

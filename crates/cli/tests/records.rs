@@ -91,6 +91,7 @@ fn what_is_printed_of_machines_is_as_the_schemas_say() {
         printed(at, &format!("plan a b --machine {machine} --explain"));
         printed(at, &format!("plan a b --machine {machine} --route p2p"));
     }
+    printed(at, "topo diff pair acs");
     printed(at, "topo");
     printed(at, "doctor");
     printed(at, "capture -o tree.tar.zst");
@@ -142,6 +143,7 @@ fn records_of_version_1_are_still_read() {
             results::BATCH_PLAN_SCHEMA => is_read::<results::BatchPlan>,
             results::VERIFY_SCHEMA => is_read::<results::VerifyRecord>,
             results::DOCTOR_SCHEMA | results::DOCTOR_SCHEMA_1 => is_read::<results::DoctorRecord>,
+            results::TOPO_DIFF_SCHEMA => is_read::<results::TopoDiffRecord>,
             results::WORKLOAD_SCHEMA => is_read::<results::Workload>,
             results::BENCH_SCHEMA => is_read::<results::BenchRecord>,
             results::COMPARE_SCHEMA => is_read::<results::Comparison>,

@@ -274,6 +274,118 @@ fn machine_text_is_read_from_standard_input() {
 }
 
 #[test]
+fn topologies_of_nccl_are_drawn() {
+    for name in ["h100", "mi300", "workstation"] {
+        let file = format!("fixtures/nccl/{name}.xml");
+        let svg = said(&["topo", "--machine", &file, "--format", "svg"]);
+        well_formed(&svg);
+        let text = std::fs::read_to_string(repository().join(&file)).expect("a fixture");
+        let pci = text.split("busid=\"").skip(1).map(|rest| &rest[..12]);
+        for address in pci {
+            assert!(svg.contains(address), "{name}: {address}");
+        }
+    }
+}
+
+/// The commands of a section of a page that call the program, in order.
+fn commands(page: &str, section: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(repository().join(page)).expect("a page");
+    let section = text.split_once(section).unwrap_or_else(|| panic!("{section}")).1;
+    let block = section.split("```").nth(1).expect("commands");
+    block.lines().filter(|line| line.starts_with("peerlane ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn commands_of_the_page_write_topologies_for_nccl() {
+    let folder = folder_of_the_page();
+    let commands = commands("docs/captures.md", "## Topology files for NCCL");
+    assert_eq!(commands.len(), 4, "{commands:?}");
+    // The first is about this machine, which may have nothing to list.
+    for command in &commands[1..] {
+        let output = page_command(folder.path(), command);
+        assert!(output.status.success(), "{command}: {}", program::said(&output));
+    }
+    let topology = std::fs::read_to_string(folder.path().join("topo.xml")).expect("a topology");
+    assert_eq!(topology.matches("<gpu").count(), 8);
+    well_formed(&std::fs::read_to_string(folder.path().join("topo.svg")).expect("a drawing"));
+}
+
+/// Copies of fixtures by the names that pages give them.
+fn folder_of_the_page() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (fixture, name) in [
+        ("sysfs/lab-pair/tree.tar.zst", "before.tar.zst"),
+        ("sysfs/lab-translating/tree.tar.zst", "after.tar.zst"),
+        ("sysfs/eight-gpus/tree.tar.zst", "machine.tar.zst"),
+        ("lspci/switch-direct.txt", "lspci.txt"),
+    ] {
+        let from = repository().join("fixtures").join(fixture);
+        std::fs::copy(from, folder.path().join(name)).expect("room");
+    }
+    folder
+}
+
+/// Runs a command of a page.
+fn page_command(folder: &Path, command: &str) -> Output {
+    let program = env!("CARGO_BIN_EXE_peerlane");
+    let script = format!("peerlane() {{ '{program}' \"$@\"; }}; {command}");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-ec", &script]).current_dir(folder).output().expect("a shell")
+}
+
+#[test]
+fn commands_of_the_page_compare_machines() {
+    let folder = folder_of_the_page();
+    let commands = commands("docs/captures.md", "## What changed between two machines");
+    assert_eq!(commands.len(), 4, "{commands:?}");
+    for command in &commands {
+        let output = page_command(folder.path(), command);
+        assert_eq!(output.status.code(), Some(1), "{command}: {}", program::said(&output));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains(" changes: "), "{command}: {text}");
+    }
+}
+
+#[test]
+fn differences_decide_the_exit_status() {
+    let status = |words: &[&str]| peerlane(words).status.code();
+    assert_eq!(status(&["topo", "diff", "pair", "pair"]), Some(0));
+    assert_eq!(status(&["topo", "diff", "pair", "acs"]), Some(1));
+    assert_eq!(status(&["topo", "diff", "pair", "no-such-machine"]), Some(2));
+    assert_eq!(status(&["topo", "diff", "pair"]), Some(2));
+    assert_eq!(status(&["topo", "--machine", "pair", "diff", "pair", "acs"]), Some(2));
+    assert_eq!(said(&["topo", "diff", "pair", "pair", "-q"]), "");
+}
+
+#[test]
+fn differences_are_told_worst_first() {
+    let output = peerlane(&["topo", "diff", "pair", "acs"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let first = text.lines().next().expect("a line");
+    assert!(
+        first.starts_with("2 changes: 2 pairs direct -> refused; ACS redirection on"),
+        "{text}"
+    );
+    let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
+    assert!(at("worse:") < at("  2 pairs: direct") && at("  2 pairs: direct") < at("  ACS redir"));
+    assert!(at("    down-a redirects") < at("could not be compared:"));
+    let json = peerlane(&["topo", "diff", "acs", "pair", "--json"]);
+    let record: peerlane_results::TopoDiffRecord = schema::read(&json.stdout);
+    assert_eq!(record.schema, peerlane_results::TOPO_DIFF_SCHEMA);
+    assert_eq!(record.changes[0].effect, peerlane_results::TopoEffect::Better);
+    let pairs = record.changes[0].pairs.as_ref().expect("pairs");
+    assert_eq!((pairs.count, pairs.before), (2, peerlane_results::ReachVerdict::Refused));
+}
+
+#[test]
+fn machines_without_addresses_make_no_topology_for_nccl() {
+    let output = peerlane(&["topo", "--machine", "pair", "--format", "nccl"]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    let said = program::said(&output);
+    assert!(said.contains("cannot write a topology for NCCL") && said.contains("hint:"), "{said}");
+}
+
+#[test]
 fn existing_paths_come_before_names() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("pair"), "name = \"mine\"\n").expect("room");

@@ -90,6 +90,7 @@
 //! [`read::Reader::read_into_gpu`].
 #![forbid(unsafe_code)]
 
+pub mod difference;
 pub mod machines;
 pub mod size;
 pub mod small_file;

@@ -8,6 +8,7 @@
 
 mod allow_list;
 mod decision;
+mod difference;
 mod drivers;
 mod explain;
 mod fact;
@@ -20,6 +21,10 @@ mod verdict;
 
 pub use allow_list::NEWEST_LIST;
 pub use decision::{Decisions, MapType, Reach, decide};
+pub use difference::{
+    ChangeEffect, ChangeKind, ChangedPairs, ComparedFunction, MachineChange, MachineDifference,
+    Matching, UncomparedFact, UncomparedReason,
+};
 pub use drivers::{
     Answer, CardPages, DriverRule, GuestVerdict, NvLinkState, card_risk, environment_notes, guest,
     is_lent_by_xrt, missing_registry_keys, nature, nvlink, rules,

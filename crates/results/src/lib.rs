@@ -13,6 +13,7 @@ mod hit;
 mod pair;
 mod plan;
 mod schema;
+mod topo_diff;
 mod trace;
 mod verify;
 mod warning;
@@ -49,6 +50,10 @@ pub use plan::{
     RouteChoice, Shape, Tail, Verdict, VerifyMode,
 };
 pub use schema::{RecordSchema, schemas};
+pub use topo_diff::{
+    TOPO_DIFF_SCHEMA, TopoChange, TopoDiffRecord, TopoEffect, TopoFact, TopoFunction, TopoPairs,
+    TopoUncompared, TopoUncomparedReason,
+};
 pub use trace::{
     KnownEnds, PhaseKind, Span, Trace, TraceAction, TraceMemory, TraceOutcome, TracePhase,
     TraceRequest, TraceWindow,

@@ -44,7 +44,7 @@ pub(crate) use scan::{
     HayFormat, HaystackArgs, HaystackCommand, MakeArgs, MethodArg, ScanArgs, ScanOn,
 };
 pub(crate) use sim::{SimArgs, SimEngine};
-pub(crate) use topo::{TopoArgs, TopoFormat};
+pub(crate) use topo::{TopoArgs, TopoCommand, TopoDiffArgs, TopoFormat};
 pub(crate) use transfer::TransferArgs;
 pub(crate) use verify::VerifyArgs;
 
@@ -64,7 +64,7 @@ pub(crate) struct Cli {
 const AFTER_HELP: &str = "\
 Exit status:
   0    done
-  1    the answer is negative: data differ, the route is not possible (plan), something was found (doctor)
+  1    the answer is negative: data differ, the route is not possible (plan), something was found (doctor) or changed (topo diff)
   2    bad usage, or failure
   3    the power of a machine was cut, as asked (lab run --at)
   77   not possible on this machine; nothing was changed

@@ -1,25 +1,65 @@
 //! `peerlane topo`.
 
-use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::FabricArgs;
 
 /// Arguments of `peerlane topo`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   peerlane topo
   peerlane topo --format toml > machine.toml
   peerlane topo --format svg > machine.svg
+  peerlane topo --format nccl > topo.xml
   peerlane topo --format openmetrics > peerlane.prom
   peerlane topo --machine machine.tar.zst
-  peerlane topo --machine pair")]
+  peerlane topo --machine pair
+  peerlane topo diff before.tar.zst after.tar.zst"
+)]
 pub(crate) struct TopoArgs {
-    /// Form of the output: a tree, one object (as --json), a machine file, a drawing, or gauges for Prometheus
+    /// Something else than to show one machine.
+    #[command(subcommand)]
+    pub(crate) command: Option<TopoCommand>,
+    /// Form of the output: a tree, one object (as --json), a machine file, a drawing, a topology for NCCL
+    /// (NCCL_TOPO_FILE), or gauges for Prometheus
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub(crate) format: TopoFormat,
     #[command(flatten)]
     pub(crate) fabric: FabricArgs,
+}
+
+/// Commands about machines.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum TopoCommand {
+    /// Say what changed between two machines: devices, links, ports, kernel, and who reaches whom
+    Diff(TopoDiffArgs),
+}
+
+/// Arguments of `peerlane topo diff`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+BEFORE and AFTER are anything that --machine takes, and need not be of one form. Devices are known
+again by their place, serial number or product, so that shifted bus numbers are no removal.
+
+The exit status is 0 when nothing changed and 1 when something did. A fact that one of the two does
+not show is listed as not compared, and is no change.
+
+Examples:
+  peerlane topo diff before.tar.zst after.tar.zst
+  peerlane topo diff before.tar.zst /
+  peerlane topo diff pair acs")]
+pub(crate) struct TopoDiffArgs {
+    /// The machine that is compared with
+    #[arg(value_name = "BEFORE")]
+    pub(crate) before: PathBuf,
+    /// The machine that is judged; / is this one
+    #[arg(value_name = "AFTER")]
+    pub(crate) after: PathBuf,
 }
 
 /// Form of the output.
@@ -29,5 +69,6 @@ pub(crate) enum TopoFormat {
     Json,
     Toml,
     Svg,
+    Nccl,
     Openmetrics,
 }

@@ -1,20 +1,23 @@
 //! `peerlane topo`: the machine as PCIe sees it.
 
-use peerlane::topology;
+use peerlane::{difference, topology};
 use peerlane_fabric::{Fabric, Pairing};
 use peerlane_report::machine;
 
-use crate::args::{TopoArgs, TopoFormat};
+use crate::args::{TopoArgs, TopoCommand, TopoDiffArgs, TopoFormat};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::machines;
 use crate::printer::Printer;
+use crate::{machines, render};
 
 /// Prints the machine.
 ///
 /// # Errors
 /// When it cannot be read.
 pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
+    if let Some(TopoCommand::Diff(args)) = &args.command {
+        return diff(args, printer);
+    }
     let format = if printer.is_json() { TopoFormat::Json } else { args.format };
     let fabric = match format {
         // A monitor asks often: drives are left alone.
@@ -27,12 +30,42 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
         }
         TopoFormat::Toml => printer.data(&fabric.to_toml())?,
         TopoFormat::Svg => printer.data(&machine::svg(&fabric))?,
+        TopoFormat::Nccl => nccl(&fabric, printer)?,
         TopoFormat::Openmetrics => printer.data(&machine::openmetrics(&fabric))?,
         TopoFormat::Json => {
             printer.object(&topology::object(&fabric).map_err(Failure::new)?)?;
         }
     }
     Ok(Exit::Done)
+}
+
+/// Prints what changed between two machines.
+///
+/// # Errors
+/// When one of them cannot be read.
+fn diff(args: &TopoDiffArgs, printer: Printer) -> Result<Exit, Failure> {
+    let (before, after) = (machines::named(&args.before)?, machines::named(&args.after)?);
+    let record = difference::record(&before, &after);
+    if printer.is_json() {
+        printer.object(&record)?;
+    } else {
+        printer.data(&render::topo_diff(&record))?;
+    }
+    Ok(if record.is_unchanged() { Exit::Done } else { Exit::Negative })
+}
+
+/// Prints the topology for NCCL, and as warnings what it leaves out.
+///
+/// # Errors
+/// When NCCL's form cannot carry the machine.
+fn nccl(fabric: &Fabric, printer: Printer) -> Result<(), Failure> {
+    let written = fabric
+        .to_nccl_xml()
+        .map_err(|error| Failure::new(error).hint(error.hint().map(str::to_owned)))?;
+    for note in &written.notes {
+        printer.warning(&format!("topology for NCCL: {note}"));
+    }
+    printer.data(&written.text)
 }
 
 /// Cards and drives on one board, where more than their switch says so or speaks against it.

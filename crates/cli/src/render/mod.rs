@@ -15,6 +15,7 @@ mod plan;
 mod probes;
 mod reproduce;
 mod sim;
+mod topo_diff;
 mod verify;
 
 use std::fmt::Write as _;
@@ -37,6 +38,7 @@ pub(crate) use plan::plan;
 pub(crate) use probes::probes;
 pub(crate) use reproduce::{fits, reproduce};
 pub(crate) use sim::{sim, variants};
+pub(crate) use topo_diff::topo_diff;
 pub(crate) use verify::verify;
 
 /// A number of things, as a person says it.

@@ -77,6 +77,27 @@ pub fn items_read(root: &Path) -> Result<Vec<&'static str>, DiscoverError> {
     Ok(tree.seen().keys().filter_map(|path| Some(list::item_of(path)?.path)).collect())
 }
 
+/// Returns the release of a kernel as captures keep it.
+pub fn kept_release(release: &str) -> String {
+    words::release(release)
+}
+
+/// Returns the version of a kernel module as captures keep it.
+pub fn kept_version(version: &str) -> String {
+    words::version(version)
+}
+
+/// Returns whether captures keep a kernel parameter.
+pub fn keeps_parameter(parameter: &str) -> bool {
+    words::is_known(parameter)
+}
+
+/// Returns whether a serial number is one that a capture has in place of the real one.
+pub fn is_made_up_serial(serial: &str) -> bool {
+    let number = serial.strip_prefix(scrub::SERIAL);
+    number.is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Paths that discovery reads below `root` and that are not on the list; a test wants none.
 ///
 /// # Errors

@@ -18,6 +18,8 @@ use crate::sysfs::tree::plain_text;
 use crate::sysfs::windows::{IORESOURCE_MEM, IORESOURCE_UNSET, ResourceLine};
 use crate::{CufileValue, Entry};
 
+/// Beginning of a made-up serial number; its own number follows.
+pub(super) const SERIAL: &str = "serial-";
 /// Places that most machines have, which say nothing of this one.
 const WELL_KNOWN: [&str; 14] = [
     "/",
@@ -167,7 +169,7 @@ impl Scrub {
         if serial.is_empty() {
             return String::new();
         }
-        format!("serial-{}", numbered(&mut self.serials, serial))
+        format!("{SERIAL}{}", numbered(&mut self.serials, serial))
     }
 
     fn interface(&mut self, class: &str, name: &str) -> String {

@@ -101,7 +101,8 @@ pub(super) fn parameters(text: &str) -> String {
     text.split_whitespace().filter(|word| is_known(word)).collect::<Vec<_>>().join(" ")
 }
 
-fn is_known(word: &str) -> bool {
+/// Returns whether captures keep a parameter.
+pub(super) fn is_known(word: &str) -> bool {
     let Some((key, value)) = word.split_once('=') else { return false };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "\",./:;=@_+-".contains(c);
     PARAMETERS.contains(&key) && value.chars().all(is_plain)

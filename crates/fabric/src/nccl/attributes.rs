@@ -69,16 +69,18 @@ pub(super) fn link(node: Node<'_, '_>) -> Option<Link> {
 
 /// Names that the kernel gives to a NIC; a name with `+` is that of several that NCCL joined.
 pub(super) fn kernel_names(nic: Node<'_, '_>) -> Vec<String> {
-    let is_name = |name: &&str| {
-        let is_of_one = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-        !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_of_one)
-    };
     let nets = nic.children().filter(|child| child.has_tag_name("net"));
-    let mut names: Vec<String> =
-        nets.filter_map(|net| net.attribute("name")).filter(is_name).map(str::to_owned).collect();
+    let names = nets.filter_map(|net| net.attribute("name")).filter(|name| is_kernel_name(name));
+    let mut names: Vec<String> = names.map(str::to_owned).collect();
     names.sort();
     names.dedup();
     names
+}
+
+/// Returns whether the kernel could give a name to a device.
+pub(super) fn is_kernel_name(name: &str) -> bool {
+    let is_of_one = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_of_one)
 }
 
 /// The processor; of several, what they agree on.

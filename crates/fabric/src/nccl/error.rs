@@ -75,3 +75,32 @@ impl NcclError {
         }
     }
 }
+
+/// A machine that NCCL's form cannot carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NcclWriteError {
+    /// Nothing to list.
+    #[error(
+        "cannot write a topology for NCCL: no GPU, network controller, drive or FPGA card has a PCI address"
+    )]
+    NoFunction,
+    /// A chain of bridges that no machine has.
+    #[error("cannot write a topology for NCCL of more than {most} switches one below another")]
+    TooDeep {
+        /// The most that are written.
+        most: usize,
+    },
+}
+
+impl NcclWriteError {
+    /// What to do about it.
+    pub fn hint(self) -> Option<&'static str> {
+        match self {
+            Self::NoFunction => Some(
+                "in a machine file, give these functions and the switches above them \
+                 `address = \"0000:41:00.0\"`",
+            ),
+            Self::TooDeep { .. } => None,
+        }
+    }
+}

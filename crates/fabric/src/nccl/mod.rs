@@ -1,4 +1,4 @@
-//! Topology XML of NCCL and RCCL (`NCCL_TOPO_DUMP_FILE`), read into a fabric.
+//! Topology XML of NCCL and RCCL (`NCCL_TOPO_DUMP_FILE`), read into a fabric; written for NCCL in `write`.
 //!
 //! Follows `src/graph/xml.cc` of NCCL 2.30 and RCCL, which climb `/sys` two functions at a time. So the
 //! text lists GPUs, NICs and upstream ports of switches, and leaves out the port above each. Each such
@@ -20,12 +20,14 @@ mod document;
 mod error;
 mod nvlink;
 mod topology;
+mod write;
 
 use roxmltree::{Document, ParsingOptions};
 
 use crate::{Environment, Fabric, IommuMode, Kernel, Origin};
 
-pub use error::NcclError;
+pub use error::{NcclError, NcclWriteError};
+pub use write::NcclXml;
 
 /// Most elements, texts and comments of a document; that of 10,000 functions has 60,000.
 const MOST_NODES: u32 = 1_000_000;

@@ -7,7 +7,7 @@ use super::error::NcclError;
 use crate::{Bdf, Function, FunctionId, NvLink};
 
 /// Most GPUs with NVLink of one machine: 72 are in one domain of NVLink today (GB200 NVL72).
-const MOST_GPUS: usize = 512;
+pub(super) const MOST_GPUS: usize = 512;
 /// Class of an NPU of IBM, by which a GPU is linked to the processor (`PCI_BRIDGE_CLASS` of NCCL).
 const CLASS_NPU: &str = "0x068001";
 /// Class of a bridge of another kind, as NVSwitches have.

@@ -16,7 +16,7 @@ use crate::{
 /// Most functions, those included that the text leaves out; as in a machine file.
 const MOST_FUNCTIONS: usize = 40_000;
 /// Most functions of the text one below another: each is two, and a PCI segment has 256 buses.
-const DEEPEST: usize = 100;
+pub(super) const DEEPEST: usize = 100;
 /// Longest part of the text in a message.
 const LONGEST: usize = 40;
 

@@ -13,6 +13,7 @@ mod lspci_cuts;
 mod lspci_tree;
 mod machine_files;
 mod nccl;
+mod nccl_write;
 mod random;
 mod synthetic;
 

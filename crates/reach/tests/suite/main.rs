@@ -3,6 +3,7 @@
 
 mod captured;
 mod decision;
+mod difference;
 mod drivers;
 #[path = "../../../fabric/tests/suite/handmade/mod.rs"]
 mod handmade;
