@@ -1,8 +1,9 @@
 //! Topology XML for NCCL (`NCCL_TOPO_FILE`), from any fabric.
 //!
-//! Follows the readers of NCCL 2.6 to 2.30 (`src/graph/xml.cc`, `xml.h` and `topo.cc`); NCCL itself was not
+//! Follows the readers of NCCL 2.8 to 2.30 (`src/graph/xml.cc`, `xml.h` and `topo.cc`); NCCL itself was not
 //! run on the result. What those versions do with a file:
 //!
+//! - They take 256 elements (1024 before 2.21), and in one element 640 others (128 before 2.30, 32 before 2.21).
 //! - They take no XML declaration and decode no entities. Attributes are one space apart and have at most 254 bytes.
 //! - `version` has to be 1 (RCCL asks for 2), and `numaid`, `busid`, and `class` of a switch have to be there. A
 //!   processor of Intel with `familyid` needs `modelid`, which no fabric knows; both are left out for it.
@@ -29,7 +30,7 @@ use super::error::NcclWriteError;
 use super::topology::DEEPEST;
 use crate::{Cpu, Fabric, Function, FunctionId, Kind, LinkSpeed, Parent};
 
-/// Most elements that NCCL 2.21 to 2.30 read (`NCCL_TOPO_XML_MAX_NODES`); before it was 1024.
+/// Most elements that NCCL 2.21 to 2.30 read (`NCCL_TOPO_XML_MAX_NODES`).
 const MOST_ELEMENTS: usize = 256;
 /// Class of a bridge from PCI to PCI, as every port of a switch is.
 const CLASS_BRIDGE: u32 = 0x06_04_00;

@@ -15,13 +15,14 @@ use super::{
 type Both<'a> = (&'a Fabric, &'a Fabric);
 
 impl ComparedFunction {
-    fn in_both(before: FunctionId, after: FunctionId) -> Self {
+    pub(super) fn in_both(before: FunctionId, after: FunctionId) -> Self {
         Self { before: Some(before), after: Some(after) }
     }
 }
 
 /// Notes functions that are gone, new, in another place, or at another address.
-pub(super) fn presence(found: &mut Collector, (before, after): Both<'_>, matching: &Matching) {
+pub(super) fn presence(found: &mut Collector, fabrics: Both<'_>, matching: &Matching) {
+    let (before, after) = fabrics;
     let gone = |id| ComparedFunction { before: Some(id), after: None };
     let new = |id| ComparedFunction { before: None, after: Some(id) };
     if lists_all(after) {
@@ -44,12 +45,17 @@ pub(super) fn presence(found: &mut Collector, (before, after): Both<'_>, matchin
             found.uncompared(ChangeKind::Added, UncomparedReason::UnknownBefore, Some(new(id)));
         }
     }
-    let place = |fabric: &Fabric, id: FunctionId| {
+    places(found, fabrics, matching);
+}
+
+/// Notes functions in another place, and those at another address in the same place.
+fn places(found: &mut Collector, (before, after): Both<'_>, matching: &Matching) {
+    let address = |fabric: &Fabric, id: FunctionId| {
         let function = fabric.function(id);
         function.address.map_or_else(|| function.name.clone(), |address| address.to_string())
     };
     for &(one, other) in matching.moved() {
-        let (mut from, mut to) = (place(before, one), place(after, other));
+        let (mut from, mut to) = (address(before, one), address(after, other));
         if from == to {
             (from, to) = (above(before, one), above(after, other));
         }
@@ -65,16 +71,14 @@ pub(super) fn presence(found: &mut Collector, (before, after): Both<'_>, matchin
         matches!(addresses, (Some(one), Some(other)) if one != other)
             && matching.moved().binary_search_by_key(&other, |&(_, moved)| moved).is_err()
     };
-    let renumbered = matching.both.iter().filter(is_renumbered);
-    let functions: Vec<ComparedFunction> =
-        renumbered.map(|&(one, other)| ComparedFunction::in_both(one, other)).collect();
-    if let Some(&ComparedFunction { before: Some(one), after: Some(other) }) = functions.first() {
-        found.single(MachineChange {
-            before: Some(place(before, one)),
-            after: Some(place(after, other)),
-            ..alone(ChangeKind::Renumbered, ChangeEffect::Neutral, functions)
-        });
-    }
+    let renumbered: Vec<_> = matching.both.iter().filter(is_renumbered).copied().collect();
+    let Some(&(one, other)) = renumbered.first() else { return };
+    let functions = renumbered.iter().map(|&(one, other)| ComparedFunction::in_both(one, other));
+    found.single(MachineChange {
+        before: Some(address(before, one)),
+        after: Some(address(after, other)),
+        ..alone(ChangeKind::Renumbered, ChangeEffect::Neutral, functions.collect())
+    });
 }
 
 fn alone(
@@ -328,53 +332,5 @@ impl Windows {
         let assigned = self.assigned.iter().map(Bytes::to_string);
         let words: Vec<String> = assigned.chain(self.unassigned.iter().map(size)).collect();
         if words.is_empty() { "none".to_owned() } else { words.join(", ") }
-    }
-}
-
-/// Compares NVLinks between GPUs that both machines have.
-pub(super) fn nvlinks(found: &mut Collector, (before, after): Both<'_>, matching: &Matching) {
-    let now: HashMap<FunctionId, FunctionId> = matching.both.iter().copied().collect();
-    let listed = |fabric: &Fabric| {
-        let links = fabric.nvlinks.as_ref()?;
-        Some(links.iter().map(|link| (link.gpus, link.links)).collect::<HashMap<_, _>>())
-    };
-    let (Some(ones), Some(others)) = (listed(before), listed(after)) else {
-        let reason = match (&before.nvlinks, &after.nvlinks) {
-            (None, Some(links)) if !links.is_empty() => UncomparedReason::UnknownBefore,
-            (Some(links), None) if !links.is_empty() => UncomparedReason::UnknownAfter,
-            _ => return,
-        };
-        found.uncompared(ChangeKind::NvLink, reason, None);
-        return;
-    };
-    let then: HashMap<FunctionId, FunctionId> =
-        matching.both.iter().map(|&(before, after)| (after, before)).collect();
-    let ordered = |(one, other): (FunctionId, FunctionId)| (one.min(other), one.max(other));
-    let map = |gpus: &(FunctionId, FunctionId), to: &HashMap<FunctionId, FunctionId>| {
-        Some((*to.get(&gpus.0)?, *to.get(&gpus.1)?))
-    };
-    let mut pairs: Vec<(FunctionId, FunctionId)> = ones.keys().copied().collect();
-    pairs.extend(others.keys().filter_map(|gpus| map(gpus, &then)).map(ordered));
-    pairs.sort_unstable();
-    pairs.dedup();
-    for one in pairs {
-        let Some(other) = map(&one, &now) else { continue };
-        // A pair that is listed without a number has links, and how many is not known.
-        let links = ones.get(&one).map_or(Some(0), |links| *links);
-        let links_now = others.get(&ordered(other)).map_or(Some(0), |links| *links);
-        let (Some(links), Some(links_now)) = (links, links_now) else { continue };
-        if links != links_now {
-            let words = |links: u32| if links == 0 { "none".to_owned() } else { links.to_string() };
-            let functions = vec![
-                ComparedFunction::in_both(one.0, other.0),
-                ComparedFunction::in_both(one.1, other.1),
-            ];
-            let effect = ChangeEffect::of_growth(&links, &links_now);
-            found.single(MachineChange {
-                before: Some(words(links)),
-                after: Some(words(links_now)),
-                ..alone(ChangeKind::NvLink, effect, functions)
-            });
-        }
     }
 }

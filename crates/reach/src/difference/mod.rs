@@ -9,6 +9,7 @@ mod collector;
 mod functions;
 mod machine;
 mod matching;
+mod nvlinks;
 mod verdicts;
 
 use peerlane_fabric::{Fabric, FunctionId};
@@ -162,7 +163,7 @@ impl MachineDifference {
         machine::compare(&mut collector, before, after);
         functions::presence(&mut collector, (before, after), &matching);
         functions::compare(&mut collector, (before, after), &matching);
-        functions::nvlinks(&mut collector, (before, after), &matching);
+        nvlinks::compare(&mut collector, (before, after), &matching);
         verdicts::compare(&mut collector, (before, after), &matching);
         let (changes, uncompared) = collector.finish();
         Self { changes, uncompared, matching }

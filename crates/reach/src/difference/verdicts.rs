@@ -12,7 +12,7 @@ use super::{
     ChangeEffect, ChangeKind, ChangedPairs, ComparedFunction, MachineChange, Matching,
     UncomparedReason,
 };
-use crate::decision::{Decisions, MapType};
+use crate::decision::{Decisions, MapType, Reach};
 use crate::matrix::{Peers, grouped};
 
 /// A function before and after.
@@ -37,35 +37,11 @@ pub(super) fn compare(
             let Some((provider, initiator)) = two_different(memories, initiators) else { continue };
             let one = decisions.0.decide(provider.0, initiator.0);
             let other = decisions.1.decide(provider.1, initiator.1);
-            let reason = match (is_known(one.map), is_known(other.map)) {
-                (true, true) => None,
-                (false, true) => Some(UncomparedReason::UnknownBefore),
-                (true, false) => Some(UncomparedReason::UnknownAfter),
-                (false, false) => Some(UncomparedReason::UnknownInBoth),
-            };
-            if let Some(reason) = reason {
-                found.uncompared_pairs(reason, count);
-                continue;
+            match unknown(one.map, other.map) {
+                Some(reason) => found.uncompared_pairs(reason, count),
+                None if one.map == other.map => {}
+                None => add(&mut changed, (&one, &other), count, (provider, initiator)),
             }
-            if one.map == other.map {
-                continue;
-            }
-            let alike =
-                |pairs: &&mut ChangedPairs| (pairs.before, pairs.after) == (one.map, other.map);
-            if let Some(pairs) = changed.iter_mut().find(alike) {
-                pairs.count += count;
-                continue;
-            }
-            let reasons_before = one.reasons();
-            let is_new = |reason: &String| !reasons_before.contains(reason);
-            changed.push(ChangedPairs {
-                before: one.map,
-                after: other.map,
-                count,
-                initiator: compared(initiator),
-                provider: compared(provider),
-                reasons: other.reasons().into_iter().filter(is_new).collect(),
-            });
         }
     }
     for pairs in changed {
@@ -81,12 +57,43 @@ pub(super) fn compare(
     }
 }
 
+/// Adds pairs to those that changed alike, or as the first of them.
+fn add(
+    changed: &mut Vec<ChangedPairs>,
+    (before, after): (&Reach, &Reach),
+    count: usize,
+    (provider, initiator): (Matched, Matched),
+) {
+    let alike = |pairs: &&mut ChangedPairs| (pairs.before, pairs.after) == (before.map, after.map);
+    if let Some(pairs) = changed.iter_mut().find(alike) {
+        pairs.count += count;
+        return;
+    }
+    let reasons_before = before.reasons();
+    let is_new = |reason: &String| !reasons_before.contains(reason);
+    changed.push(ChangedPairs {
+        before: before.map,
+        after: after.map,
+        count,
+        initiator: compared(initiator),
+        provider: compared(provider),
+        reasons: after.reasons().into_iter().filter(is_new).collect(),
+    });
+}
+
 fn compared((before, after): Matched) -> ComparedFunction {
     ComparedFunction { before: Some(before), after: Some(after) }
 }
 
-fn is_known(map: MapType) -> bool {
-    !matches!(map, MapType::Conditional | MapType::Unknown)
+/// The reason why two decisions cannot be compared, if there is one.
+fn unknown(before: MapType, after: MapType) -> Option<UncomparedReason> {
+    let is_known = |map| !matches!(map, MapType::Conditional | MapType::Unknown);
+    match (is_known(before), is_known(after)) {
+        (true, true) => None,
+        (false, true) => Some(UncomparedReason::UnknownBefore),
+        (true, false) => Some(UncomparedReason::UnknownAfter),
+        (false, false) => Some(UncomparedReason::UnknownInBoth),
+    }
 }
 
 /// How far a decision lets peers go.
