@@ -96,7 +96,7 @@ impl Through {
 
     fn rank(&self) -> (RouteState, bool, u32) {
         let distance = self.reaches.iter().filter_map(|reach| reach.distance).sum();
-        let (state, is_redirected) = rank(self.worse());
+        let (state, is_redirected, _) = rank(self.worse());
         (state, is_redirected, distance)
     }
 
@@ -110,6 +110,7 @@ impl Through {
     }
 }
 
-fn rank(reach: &Reach) -> (RouteState, bool) {
-    (reach.map.into(), !reach.redirecting.is_empty())
+/// The order of decisions, the best first; of two equal ones the farther is the worse.
+fn rank(reach: &Reach) -> (RouteState, bool, Option<u32>) {
+    (reach.map.into(), !reach.redirecting.is_empty(), reach.distance)
 }
