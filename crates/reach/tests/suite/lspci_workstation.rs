@@ -61,11 +61,24 @@ fn switched(iommu: IommuMode) -> Fabric {
     machine.fabric
 }
 
-fn machines() -> [(&'static str, Fabric); 3] {
+/// A machine as users without privileges see it: the first 64 bytes of every configuration space.
+fn unprivileged(mut fabric: Fabric) -> Fabric {
+    for function in &mut fabric.functions {
+        function.acs = Acs::Unknown;
+        function.link = None;
+        for bar in &mut function.bars {
+            bar.largest = None;
+        }
+    }
+    fabric
+}
+
+fn machines() -> [(&'static str, Fabric); 4] {
     [
         ("separate-ports.txt", separate()),
         ("switch-redirecting.txt", switched(IommuMode::Translating)),
         ("switch-direct.txt", switched(IommuMode::Off)),
+        ("switch-unprivileged.txt", unprivileged(switched(IommuMode::Translating))),
     ]
 }
 
@@ -143,6 +156,14 @@ fn cards_below_common_switch_are_direct() {
     assert_eq!(gpu.driver, DriverBinding::Bound("xe".to_owned()));
     assert_eq!(gpu.bars[1].largest, Some(Bytes(16 * GIB)));
     assert_ne!(gpu.acs, Acs::Unknown);
+}
+
+#[test]
+fn text_without_privileges_leaves_acs_unknown() {
+    let (fabric, [one, other]) = read("switch-unprivileged.txt");
+    assert!(fabric.functions.iter().all(|function| function.acs == Acs::Unknown));
+    let reach = decide(&fabric, one, other);
+    assert_eq!(reach.map, MapType::Unknown, "{}", reach.summary());
 }
 
 #[test]
