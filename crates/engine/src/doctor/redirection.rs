@@ -19,8 +19,8 @@ const MAX_PORTS_NAMED: usize = 4;
 
 const TURN_ROUND: &str = "let these ports turn peer traffic round";
 /// `pci_p2pdma_map_type` in drivers/pci/p2pdma.c keeps the answer with the memory.
-const CACHED: &str = "; the kernel decides once for a pair and keeps that until the driver of the memory is \
-     bound again, so that `setpci` alone changes nothing for pairs in use";
+const CACHED: &str = "; `setpci` alone changes nothing for pairs in use, since the kernel keeps its decision \
+     until the driver of the memory is bound again";
 const WEAKENS: &str = "the devices below these ports are no longer isolated from each other: their \
      IOMMU groups become one, and they cannot be given to different virtual machines";
 
@@ -128,10 +128,10 @@ fn redirection_fix(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> Fix {
     match parameter(fabric, ports) {
         Ok((parameter, doubt)) => {
             let mut fix = kernel_parameters(TURN_ROUND, &parameter, Some(WEAKENS));
-            fix.what += CACHED;
             if let Some(doubt) = doubt {
-                fix.what += &format!(", if it honours that: {doubt}");
+                fix.what += &format!(" (it is not certain that this kernel honours it: {doubt})");
             }
+            fix.what += CACHED;
             fix
         }
         Err(reason) => match acs_setpci(fabric, ports) {

@@ -37,7 +37,7 @@ pub(crate) fn initiator(fabric: &Fabric, end: &EndpointFacts) -> Option<Function
     [end.address.as_deref(), end.device.as_deref(), Some(end.path.as_str())]
         .into_iter()
         .flatten()
-        .find_map(|name| fabric.find(name))
+        .find_map(|name| fabric.find_device(name))
 }
 
 fn walk(fabric: &Fabric, memory: FunctionId, initiator: FunctionId) -> Vec<ExplanationStep> {

@@ -109,7 +109,10 @@ impl Audit<'_> {
             Some(true) => self.array_switched_on(level),
             _ if is_here => Effect::new(
                 format!("files on {level} arrays are not taken by P2PDMA, {}", self.what_remains()),
-                "set it to true where cuFile and Linux are late enough; not tried",
+                format!(
+                    "set it to true, which takes cuFile {} or later and Linux {}.{} or later; not tried",
+                    since.text, MD_SINCE.0, MD_SINCE.1
+                ),
             ),
             _ => return None,
         };

@@ -90,3 +90,14 @@ fn an_answer_that_contradicts_the_plan_is_stale_and_fixed_by_a_rebind() {
     assert!(commands[0].contains("0000:04:00.0") && commands[0].ends_with("/unbind"));
     assert!(examine_pair(&fabric, &plan, &[probe(true)]).is_healthy());
 }
+
+#[test]
+fn gpu_without_address_is_judged_as_an_end() {
+    let text = "name = 'm'\niommu = 'off'\nlibraries = ['libcufile.so.0']\n\
+                [kernel]\nrelease = '7.2.6'\nmodules = [{ name = 'nvidia' }, { name = 'nvme' }]\n\
+                [[function]]\nname = 'drive'\nkind = 'nvme'\nsize = '1G'\n\
+                [[function]]\nname = 'h100'\nkind = 'gpu'\nvendor = '0x10de'\ndevice = '0x2330'\n";
+    let fabric = Fabric::from_toml(text).expect("a machine");
+    let record = examine_pair(&fabric, &planned(&fabric, "drive", "gpu:0"), &[]);
+    assert_eq!(record.uses.len(), 1, "{record:?}");
+}
