@@ -1,7 +1,7 @@
 //! Two devices in words: the answer first, then each layer by itself.
 
 use peerlane_results::{
-    Answer, DriverRule, PairDevice, PairDirection, PairRecord, PairTurn, ReachVerdict,
+    Answer, DriverRule, GuestRecord, PairDevice, PairDirection, PairRecord, PairTurn, ReachVerdict,
 };
 
 use super::Sheet;
@@ -48,6 +48,9 @@ pub(crate) fn pair(record: &PairRecord, no_plan: Option<&str>) -> String {
 
 fn headline(record: &PairRecord) -> String {
     let names = format!("{} and {}", record.first.name, record.second.name);
+    if let Some(guest) = &record.guest {
+        return format!("{names} in one virtual machine: {}", of_guest(guest));
+    }
     let Some(one) = record.forward.as_ref().or(record.backward.as_ref()) else {
         return format!("{names}: no peer-to-peer; neither has memory that peers can reach");
     };
@@ -56,6 +59,21 @@ fn headline(record: &PairRecord) -> String {
     let asks_nobody = !rules.is_empty() && rules.iter().all(|rule| rule.asks_kernel == Some(false));
     let answer = if asks_nobody { of_drivers(&rules) } else { of_kernel(one) };
     format!("{names}: {answer}")
+}
+
+/// The answer for both in one virtual machine, with the number of steps.
+fn of_guest(guest: &GuestRecord) -> String {
+    let answer = match guest.verdict {
+        Answer::Possible => "peer-to-peer is possible",
+        Answer::Conditional => "peer-to-peer depends on the reasons below",
+        Answer::Refused => "no peer-to-peer",
+        Answer::NotKnown => "not known",
+    };
+    match guest.needs.len() {
+        0 => answer.to_owned(),
+        1 => format!("{answer}; 1 thing to do"),
+        count => format!("{answer}; {count} things to do"),
+    }
 }
 
 /// The answer where no driver asks the kernel: the best that one of them gives.
